@@ -1,0 +1,54 @@
+"""The node system: one declaration per node type drives construction, equality, hash, JSON and functors."""
+
+from tilewright.node.base import (
+    GRAPH,
+    VALUE,
+    VARIABLE,
+    Def,
+    Derived,
+    Node,
+    Skip,
+    install_immutability_guard,
+    node_types,
+    register_converter,
+    register_printer,
+)
+from tilewright.node.functor import Mutator, Visitor, mutate_tuple, on, post_order_visit
+from tilewright.node.json import load_json, save_json
+from tilewright.node.leaves import register_leaf
+from tilewright.node.structural import (
+    assert_structural_equal,
+    deep_recursion,
+    first_mismatch,
+    structural_digest,
+    structural_equal,
+    structural_hash,
+)
+
+__all__ = [
+    "GRAPH",
+    "VALUE",
+    "VARIABLE",
+    "Def",
+    "Derived",
+    "Mutator",
+    "Node",
+    "Skip",
+    "Visitor",
+    "assert_structural_equal",
+    "deep_recursion",
+    "first_mismatch",
+    "install_immutability_guard",
+    "load_json",
+    "mutate_tuple",
+    "node_types",
+    "on",
+    "post_order_visit",
+    "register_converter",
+    "register_leaf",
+    "register_printer",
+    "save_json",
+    "structural_digest",
+    "structural_equal",
+    "structural_hash",
+]

@@ -1,0 +1,282 @@
+"""The node declaration: annotated fields give slots, `__init__`, `replace` and the field table.
+
+    class For(Stmt, key="tir.For"):
+        loop_var: Def[Var]
+        body: Stmt
+        span: Skip[Span | None] = None
+
+Everything generic (equality, hash, JSON, functors) is driven by `cls._fields`; nothing else is
+written per node type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
+
+from tilewright.support.errors import InternalError
+
+T = TypeVar("T")
+
+
+class _Marker:
+    """Tag carried by an annotation; the metaclass reads the annotation's text, type checkers see T."""
+
+
+Def = Annotated[T, _Marker()]
+"""A field that binds variables: equality and hash map them, so that alpha-renamed programs agree."""
+Skip = Annotated[T, _Marker()]
+"""A field that is carried along, but is no part of equality, hash or JSON."""
+Derived = Annotated[T, _Marker()]
+"""A slot that `_derive` computes from the fields; no parameter of `__init__`."""
+
+PLAIN, DEF, SKIP = "plain", "def", "skip"
+
+_MISSING = object()
+
+Converter = Callable[[Any, str], Any]
+"""Takes a value of the wrong type and the place it was given for; returns a right one or raises TypeError."""
+
+_BASES: dict[str, type] = {}
+_converters: dict[str, Converter] = {}
+
+
+def register_converter(annotation: str, base: type, convert: Converter | None = None) -> None:
+    """Fields annotated exactly `annotation` take instances of `base`; all else goes through `convert`, or is refused.
+
+    Call it before the first node type that uses the annotation is declared.
+    """
+
+    def refuse(value: Any, where: str) -> Any:
+        raise TypeError(f"{where} must be a {annotation}, but was given {type(value).__name__}: {value!r}")
+
+    _BASES[annotation] = base
+    _converters[annotation] = convert or refuse
+
+
+class Field:
+    """One declared field of a node type."""
+
+    __slots__ = ("annotation", "default", "kind", "name")
+
+    def __init__(self, name: str, annotation: str, kind: str, default: Any) -> None:
+        self.name, self.annotation, self.kind, self.default = name, annotation, kind, default
+
+    @property
+    def required(self) -> bool:
+        return self.default is _MISSING
+
+    def __repr__(self) -> str:
+        return f"Field({self.name}: {self.kind} {self.annotation})"
+
+
+def _parse_annotation(text: str) -> tuple[str, str]:
+    """`Def[Var]` -> ("def", "Var"); `ClassVar[..]` -> ("class", ..)."""
+    for prefix, kind in (("Def[", DEF), ("Skip[", SKIP), ("Derived[", "derived"), ("ClassVar[", "class")):
+        if text.startswith(prefix):
+            return kind, text[len(prefix) : -1]
+    return PLAIN, text
+
+
+def _conversion(cls_name: str, field: Field) -> str | None:
+    """The statement of `__init__` that brings an argument into the field's declared form."""
+    name, annotation = field.name, field.annotation
+    where = f"{cls_name}.{name}"
+    if annotation in _converters:
+        return f"if not isinstance({name}, _B[{annotation!r}]): {name} = _C[{annotation!r}]({name}, {where!r})"
+    optional = annotation.removesuffix(" | None")
+    if optional != annotation and optional in _converters:
+        return (
+            f"if {name} is not None and not isinstance({name}, _B[{optional!r}]):"
+            f" {name} = _C[{optional!r}]({name}, {where!r})"
+        )
+    if annotation.startswith("tuple[") and annotation.endswith(", ...]"):
+        element = annotation[6:-6]
+        if element in _converters:
+            return f"{name} = _T({name}, _B[{element!r}], _C[{element!r}], {where!r})"
+        return f"if type({name}) is not tuple: {name} = _tuple({name}, {where!r})"
+    return None
+
+
+def _as_tuple(value: Any, where: str) -> tuple[Any, ...]:
+    if isinstance(value, (str, bytes)):
+        raise TypeError(f"{where} takes a sequence, but was given the string {value!r}")
+    try:
+        return tuple(value)
+    except TypeError:
+        raise TypeError(f"{where} takes a sequence, but was given {type(value).__name__}: {value!r}") from None
+
+
+def _as_node_tuple(value: Any, base: type, convert: Converter, where: str) -> tuple[Any, ...]:
+    if type(value) is tuple:
+        for item in value:
+            if not isinstance(item, base):
+                break
+        else:
+            return value
+    return tuple([item if isinstance(item, base) else convert(item, where) for item in _as_tuple(value, where)])
+
+
+def _make_init(cls_name: str, fields: tuple[Field, ...], derives: bool) -> Callable[..., None]:
+    params, body = [], []
+    defaults: dict[str, Any] = {}
+    for f in fields:
+        if f.required:
+            params.append(f.name)
+        else:
+            defaults[f"_d_{f.name}"] = f.default
+            params.append(f"{f.name}=_d_{f.name}")
+        convert = _conversion(cls_name, f)
+        if convert:
+            body.append(convert)
+    body += [f"self.{f.name} = {f.name}" for f in fields]
+    if derives:
+        body.append("self._derive()")
+    source = f"def __init__(self{''.join(', ' + p for p in params)}):\n " + "\n ".join(body or ["pass"])
+    env = {"_B": _BASES, "_C": _converters, "_T": _as_node_tuple, "_tuple": _as_tuple, **defaults}
+    exec(source, env)
+    init: Callable[..., None] = env["__init__"]
+    init.__qualname__ = f"{cls_name}.__init__"
+    return init
+
+
+_registry: dict[str, type[Node]] = {}
+
+
+@dataclass_transform(frozen_default=True)
+class NodeMeta(type):
+    """Turns annotations into slots and `__init__`; registers the class under its key."""
+
+    def __new__(
+        mcs, name: str, bases: tuple[type, ...], ns: dict[str, Any], key: str | None = None, **kwargs: Any
+    ) -> NodeMeta:
+        own: list[Field] = []
+        slots: list[str] = []
+        for attr, annotation in ns.get("__annotations__", {}).items():
+            if not isinstance(annotation, str):
+                raise InternalError(f"{name}.{attr}: node modules need `from __future__ import annotations`")
+            kind, inner = _parse_annotation(annotation)
+            if kind == "class":
+                continue
+            if kind == "derived":
+                slots.append(attr)
+                continue
+            own.append(Field(attr, inner, kind, ns.pop(attr, _MISSING)))
+        inherited: dict[str, Field] = {}
+        for base in bases:
+            for f in getattr(base, "_fields", ()):
+                inherited.setdefault(f.name, f)
+        slots += [f.name for f in own if f.name not in inherited]
+        taken = {slot for base in bases for c in base.__mro__ for slot in getattr(c, "__slots__", ())}
+        slots = [slot for slot in slots if slot not in taken]
+        if "__slots__" not in ns:
+            ns["__slots__"] = tuple(slots)
+        cls = super().__new__(mcs, name, bases, ns, **kwargs)
+        # Required fields come first, as in any Python signature; a redeclared field keeps its place.
+        merged = {**inherited, **{f.name: f for f in own}}
+        cls._fields = tuple(merged.values())  # type: ignore[attr-defined]
+        init_fields = sorted(cls._fields, key=lambda f: not f.required)  # type: ignore[attr-defined]
+        if "__init__" not in ns:
+            cls.__init__ = _make_init(name, tuple(init_fields), hasattr(cls, "_derive"))  # type: ignore[misc]
+        cls._build = _make_init(name, cls._fields_all_required(), hasattr(cls, "_derive"))  # type: ignore[attr-defined]
+        if key is not None:
+            cls.type_key = key  # type: ignore[attr-defined]
+            _registry[key] = cls  # type: ignore[assignment]
+        return cls
+
+    def __init__(cls, name: str, bases: tuple[type, ...], ns: dict[str, Any], key: str | None = None, **kw: Any) -> None:
+        super().__init__(name, bases, ns)
+
+    def _fields_all_required(cls) -> tuple[Field, ...]:
+        return tuple(Field(f.name, f.annotation, f.kind, _MISSING) for f in cls._fields)  # type: ignore[attr-defined]
+
+
+VALUE, VARIABLE, GRAPH = "value", "variable", "graph"
+
+
+class Node(metaclass=NodeMeta):
+    """An immutable tree node. Compare with `same_as` (identity) or `structural_equal` (content).
+
+    `_identity` says what makes two nodes the same thing in structural comparison:
+    VALUE - their content; VARIABLE - being the same object, or bound at corresponding places;
+    GRAPH - their content, and being shared at corresponding places (a DAG is not a tree).
+    A `_leaf` is not entered by functors unless they handle its type.
+    """
+
+    __slots__ = ("__weakref__",)
+    _fields: ClassVar[tuple[Field, ...]] = ()
+    _identity: ClassVar[str] = VALUE
+    _leaf: ClassVar[bool] = False
+    type_key: ClassVar[str] = ""
+
+    @classmethod
+    def from_fields(cls, *values: Any) -> Self:
+        """An instance from all field values in field order, past any hand-written `__init__`."""
+        self = cls.__new__(cls)
+        self._build(*values)
+        return self
+
+    @classmethod
+    def restore(cls, values: list[Any]) -> Self:
+        """The node that JSON field values stand for; interned types look theirs up instead."""
+        return cls.from_fields(*values)
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed; the same object when none of them differs by identity."""
+        if all(getattr(self, name) is value for name, value in changes.items()):
+            return self
+        unknown = changes.keys() - {f.name for f in self._fields}
+        if unknown:
+            raise TypeError(f"{type(self).__name__} has no field {sorted(unknown)}")
+        return type(self).from_fields(*[changes.get(f.name, getattr(self, f.name)) for f in self._fields])
+
+    def same_as(self, other: object) -> bool:
+        return self is other
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from tilewright.node.json import load_json, save_json
+
+        return load_json, (save_json(self),)
+
+    def __repr__(self) -> str:
+        printer = find_printer(type(self))
+        if printer is not None:
+            return printer(self)
+        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in self._fields if f.kind is not SKIP)})"
+
+
+_printers: dict[type, Callable[[Any], str]] = {}
+
+
+def register_printer(cls: type, printer: Callable[[Any], str]) -> None:
+    """The text of `repr` and `str` for `cls` and its subclasses."""
+    _printers[cls] = printer
+
+
+def find_printer(cls: type) -> Callable[[Any], str] | None:
+    for base in cls.__mro__:
+        if base in _printers:
+            return _printers[base]
+    return None
+
+
+def node_types() -> Mapping[str, type[Node]]:
+    """Every registered node type by its key."""
+    return _registry
+
+
+def install_immutability_guard() -> None:
+    """Makes assignment to a field of a finished node an error. For tests: it costs at every construction."""
+
+    def guard(self: Node, name: str, value: Any) -> None:
+        if hasattr(self, name) and any(f.name == name for f in self._fields):
+            raise InternalError(f"{type(self).__name__}.{name} was assigned after construction; nodes are immutable")
+        object.__setattr__(self, name, value)
+
+    Node.__setattr__ = guard  # type: ignore[method-assign, assignment]

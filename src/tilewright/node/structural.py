@@ -1,0 +1,220 @@
+"""Structural equality and hash over field tables, with variables bound by `Def` fields mapped onto each other."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from tilewright.node.base import DEF, GRAPH, SKIP, VARIABLE, Node
+from tilewright.node.leaves import equal_floats, find_leaf
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Lets pure Python recursion go as deep as a program is; CPython keeps those frames on the heap."""
+    old = sys.getrecursionlimit()
+    if old < 200_000:
+        sys.setrecursionlimit(200_000)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(old)
+
+
+def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
+    """Whether two nodes (or tuples, dicts and plain values of them) have the same content up to bound names."""
+    return first_mismatch(lhs, rhs, map_free_vars) is None
+
+
+def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> str | None:
+    """The path of the first difference with both sides, such as `.body.extent: 8 != 16`; None when equal."""
+    comparer = _Comparer(map_free_vars)
+    with deep_recursion():
+        if comparer.compare(lhs, rhs, map_free_vars):
+            return None
+    path = "".join(reversed(comparer.path)) or "<root>"
+    left, right = comparer.found
+    return f"{path}: {_brief(left)} != {_brief(right)}"
+
+
+def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
+    """Raises ValueError with the path of the first difference and both programs."""
+    mismatch = first_mismatch(lhs, rhs, map_free_vars)
+    if mismatch is not None:
+        raise ValueError(f"structures differ at {mismatch}\nlhs:\n{lhs}\nrhs:\n{rhs}")
+
+
+def structural_hash(value: Any, map_free_vars: bool = False) -> int:
+    """A 64-bit hash of the content, the same in every process; equal structures have equal hashes."""
+    return int.from_bytes(structural_digest(value, map_free_vars)[:8], "little")
+
+
+def structural_digest(value: Any, map_free_vars: bool = False) -> bytes:
+    """A 32-byte digest of the content, for content-addressed caches."""
+    hasher = _Hasher(map_free_vars)
+    with deep_recursion():
+        hasher.feed(value, map_free_vars)
+    return hashlib.blake2b(hasher.out, digest_size=32).digest()
+
+
+def _brief(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+class _Comparer:
+    def __init__(self, map_free_vars: bool) -> None:
+        self.forward: dict[int, Node] = {}
+        self.backward: dict[int, Node] = {}
+        self.renamed = False
+        self.path: list[str] = []
+        self.found: tuple[Any, Any] = (None, None)
+
+    def differ(self, a: Any, b: Any) -> bool:
+        self.found = (a, b)
+        return False
+
+    def compare(self, a: Any, b: Any, binding: bool) -> bool:
+        # An identical subtree is equal to itself only while no variable in it stands for another one.
+        if a is b and not self.renamed and not binding:
+            return True
+        if isinstance(a, Node):
+            return self.compare_nodes(a, b, binding)
+        if type(a) in (tuple, list):
+            return self.compare_sequences(a, b, binding)
+        if isinstance(a, Mapping):
+            return self.compare_mappings(a, b, binding)
+        return compare_plain(a, b) or self.differ(a, b)
+
+    def compare_nodes(self, a: Node, b: Any, binding: bool) -> bool:
+        if type(a) is not type(b):
+            return self.differ(a, b)
+        if a._identity is not VARIABLE and a._identity is not GRAPH:
+            return self.compare_fields(a, b, binding)
+        mapped = self.forward.get(id(a))
+        if mapped is not None or id(b) in self.backward:
+            return mapped is b or self.differ(a, b)
+        if a._identity is VARIABLE and not binding:
+            return a is b or self.differ(a, b)
+        if not self.compare_fields(a, b, binding):
+            return False
+        self.forward[id(a)], self.backward[id(b)] = b, a
+        self.renamed = self.renamed or a is not b
+        return True
+
+    def compare_fields(self, a: Node, b: Node, binding: bool) -> bool:
+        variable = a._identity is VARIABLE
+        for f in a._fields:
+            if f.kind is SKIP or (variable and f.name in _NAMES):
+                continue
+            if not self.compare(getattr(a, f.name), getattr(b, f.name), binding or f.kind is DEF):
+                self.path.append("." + f.name)
+                return False
+        return True
+
+    def compare_sequences(self, a: Any, b: Any, binding: bool) -> bool:
+        if type(b) not in (tuple, list):
+            return self.differ(a, b)
+        for i in range(min(len(a), len(b))):
+            if not self.compare(a[i], b[i], binding):
+                self.path.append(f"[{i}]")
+                return False
+        return len(a) == len(b) or self.differ(a, b)
+
+    def compare_mappings(self, a: Mapping[Any, Any], b: Any, binding: bool) -> bool:
+        if not isinstance(b, Mapping) or len(a) != len(b):
+            return self.differ(a, b)
+        by_content = None
+        for key, value in a.items():
+            other = self.forward.get(id(key), key) if isinstance(key, Node) else key
+            if isinstance(other, Node) and other not in b:
+                if by_content is None:
+                    by_content = {structural_digest(k): k for k in b}
+                other = by_content.get(structural_digest(key))
+            if other is None or other not in b:
+                self.path.append(f"[{key!r}]")
+                return self.differ(value, None)
+            if not self.compare(value, b[other], binding):
+                self.path.append(f"[{key!r}]")
+                return False
+        return True
+
+
+_NAMES = frozenset({"name", "name_hint"})
+
+
+def compare_plain(a: Any, b: Any) -> bool:
+    if isinstance(a, float) and isinstance(b, float):
+        return equal_floats(a, b)
+    if isinstance(a, bool) is not isinstance(b, bool):
+        return False
+    leaf = None if isinstance(a, (str, int, type(None))) else find_leaf(type(a))
+    if leaf is not None:
+        return find_leaf(type(b)) is leaf and leaf.equal(a, b)
+    return bool(a == b)
+
+
+class _Hasher:
+    def __init__(self, map_free_vars: bool) -> None:
+        self.out = bytearray()
+        self.seen: dict[int, int] = {}
+
+    def feed(self, v: Any, binding: bool) -> None:
+        if isinstance(v, Node):
+            self.feed_node(v, binding)
+        elif type(v) in (tuple, list):
+            self.out += b"(%d" % len(v)
+            for item in v:
+                self.feed(item, binding)
+        elif isinstance(v, Mapping):
+            self.feed_mapping(v, binding)
+        else:
+            self.feed_plain(v)
+
+    def feed_node(self, v: Node, binding: bool) -> None:
+        if v._identity is VARIABLE or v._identity is GRAPH:
+            number = self.seen.get(id(v))
+            if number is not None:
+                self.out += b"#%d;" % number
+                return
+            if v._identity is VARIABLE and not binding:
+                self.out += f"free {v!r};".encode()
+                return
+            self.feed_fields(v, binding)
+            self.seen[id(v)] = len(self.seen)
+        else:
+            self.feed_fields(v, binding)
+
+    def feed_fields(self, v: Node, binding: bool) -> None:
+        variable = v._identity is VARIABLE
+        self.out += v.type_key.encode() + b"{"
+        for f in v._fields:
+            if f.kind is not SKIP and not (variable and f.name in _NAMES):
+                self.feed(getattr(v, f.name), binding or f.kind is DEF)
+
+    def feed_mapping(self, v: Mapping[Any, Any], binding: bool) -> None:
+        self.out += b"<%d" % len(v)
+        plain = all([not isinstance(k, Node) for k in v])
+        for key in sorted(v, key=str) if plain else v:
+            self.feed(key, binding)
+            self.feed(v[key], binding)
+
+    def feed_plain(self, v: Any) -> None:
+        if isinstance(v, str):
+            raw = v.encode()
+            self.out += b"s%d:" % len(raw) + raw
+        elif isinstance(v, bool) or v is None:
+            self.out += repr(v).encode()
+        elif isinstance(v, int):
+            self.out += b"i%d;" % v
+        elif isinstance(v, float):
+            self.out += b"f" + (b"nan" if v != v else struct.pack("<d", v))
+        else:
+            leaf = find_leaf(type(v))
+            if leaf is None:
+                raise TypeError(f"a {type(v).__name__} cannot stand in a node: {v!r}")
+            self.out += leaf.tag.encode() + leaf.digest(v)

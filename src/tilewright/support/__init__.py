@@ -1,0 +1,1 @@
+"""Knobs, errors, caches and small helpers; imports nothing else of the package."""
