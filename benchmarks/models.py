@@ -1,0 +1,187 @@
+"""Makers of the ONNX models that tests and benchmarks share: exported once, with fixed random weights, and cached under build/models.
+
+Every maker returns the path of an .onnx file. Names:
+
+    resnet50 mobilenetv2 bert_base gpt2 vit_b16                     full size, from the transformers configurations
+    resnet_small mobilenet_small bert_small gpt2_small vit_small    the same graphs with few layers and small widths
+    light_alexnet ... light_zfnet512                                the nine networks inside the onnx package
+    ppocr_det ppocr_cls ppocr_rec                                   trained; inside the rapidocr_onnxruntime package
+
+`make(name)` gives the path, `inputs(name)` a dictionary of deterministic input arrays, `shapes(name)` the shapes to pin.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+CACHE = Path(__file__).resolve().parent.parent / "build" / "models"
+OPSET = 18
+LIGHT = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19", "zfnet512")
+PPOCR = {
+    "ppocr_det": ("ch_PP-OCRv4_det_infer.onnx", (1, 3, 640, 480)),
+    "ppocr_cls": ("ch_ppocr_mobile_v2.0_cls_infer.onnx", (1, 3, 48, 192)),
+    "ppocr_rec": ("ch_PP-OCRv4_rec_infer.onnx", (1, 3, 48, 320)),
+}
+
+
+def _vision(config: str, model: str, image: int, **options: Any) -> Callable[[], tuple[Any, tuple[Any, ...], list[str]]]:
+    def build() -> tuple[Any, tuple[Any, ...], list[str]]:
+        import torch
+        import transformers
+
+        net = getattr(transformers, model)(getattr(transformers, config)(**options))
+        return net, (torch.zeros(1, 3, image, image),), ["pixel_values"]
+
+    return build
+
+
+def _language(config: str, model: str, tokens: int, **options: Any) -> Callable[[], tuple[Any, tuple[Any, ...], list[str]]]:
+    def build() -> tuple[Any, tuple[Any, ...], list[str]]:
+        import torch
+        import transformers
+
+        net = getattr(transformers, model)(getattr(transformers, config)(**options))
+        ids = torch.ones(1, tokens, dtype=torch.int64)
+        return net, (ids, torch.ones(1, tokens, dtype=torch.int64)), ["input_ids", "attention_mask"]
+
+    return build
+
+
+_GPT = {"use_cache": False}
+_MAKERS: dict[str, Callable[[], tuple[Any, tuple[Any, ...], list[str]]]] = {
+    "resnet50": _vision("ResNetConfig", "ResNetForImageClassification", 224, num_labels=1000),
+    "mobilenetv2": _vision("MobileNetV2Config", "MobileNetV2ForImageClassification", 224, num_labels=1001),
+    "vit_b16": _vision("ViTConfig", "ViTForImageClassification", 224, num_labels=1000),
+    "bert_base": _language("BertConfig", "BertModel", 128),
+    "gpt2": _language("GPT2Config", "GPT2LMHeadModel", 128, **_GPT),
+    "resnet_small": _vision(
+        "ResNetConfig", "ResNetForImageClassification", 32,
+        embedding_size=16, hidden_sizes=[32, 64], depths=[1, 2], num_labels=10,
+    ),
+    "mobilenet_small": _vision(
+        "MobileNetV2Config", "MobileNetV2ForImageClassification", 32, depth_multiplier=0.25, num_labels=10,
+    ),
+    "vit_small": _vision(
+        "ViTConfig", "ViTForImageClassification", 32,
+        image_size=32, patch_size=8, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, num_labels=10,
+    ),
+    "bert_small": _language(
+        "BertConfig", "BertModel", 16,
+        vocab_size=97, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, max_position_embeddings=32,
+    ),
+    "gpt2_small": _language(
+        "GPT2Config", "GPT2LMHeadModel", 16, vocab_size=97, n_embd=32, n_layer=2, n_head=2, n_positions=32, **_GPT,
+    ),
+}
+
+FULL = ("resnet50", "mobilenetv2", "bert_base", "gpt2", "vit_b16")
+SMALL = ("resnet_small", "mobilenet_small", "bert_small", "gpt2_small", "vit_small")
+LIGHT_NAMES = tuple("light_" + name.removeprefix("bvlc_") for name in LIGHT)
+ALL = FULL + SMALL + LIGHT_NAMES + tuple(PPOCR)
+
+
+def _settle(net: Any, args: tuple[Any, ...]) -> None:
+    """Give BatchNorm the statistics of random data, then disturb them, so that folding them matters and activations stay in range."""
+    import torch
+
+    norms = [m for m in net.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    if not norms:
+        return
+    for m in norms:
+        m.weight.data.uniform_(0.6, 1.4)
+        m.bias.data.uniform_(-0.3, 0.3)
+        m.momentum = None  # cumulative average: the statistics become exactly those of the batches seen
+    net.train()
+    with torch.no_grad():
+        for _ in range(2):
+            net(torch.randn(4, *args[0].shape[1:]))
+    net.eval()
+    for m in norms:
+        m.running_mean += 0.1 * torch.randn_like(m.running_mean)
+        m.running_var *= torch.empty_like(m.running_var).uniform_(0.8, 1.25)
+
+
+def _by_keyword(net: Any, names: list[str]) -> Any:
+    """The network as a function of positional tensors that returns only tensors (model outputs also hold caches)."""
+    import torch
+
+    class Wrapped(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net
+
+        def forward(self, *args: Any) -> tuple[Any, ...]:
+            return tuple(v for v in self.net(**dict(zip(names, args, strict=True))).values() if isinstance(v, torch.Tensor))
+
+    return Wrapped().eval()
+
+
+def _export(name: str, path: Path) -> None:
+    import torch
+
+    torch.manual_seed(0)
+    net, args, names = _MAKERS[name]()
+    net.eval()
+    _settle(net, args)
+    net = _by_keyword(net, names)
+    # A model under 2 GB stays one file: benchmarks copy and hash it.
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            net, args, str(path), input_names=names, opset_version=OPSET, dynamo=True, external_data=False, verbose=False
+        )
+
+
+def make(name: str) -> Path:
+    """Path of the model's .onnx file; exports it on first use (torch and transformers are needed only then)."""
+    if name in PPOCR:
+        return _package_dir("rapidocr_onnxruntime") / "models" / PPOCR[name][0]
+    if name in LIGHT_NAMES:
+        file = LIGHT[LIGHT_NAMES.index(name)]
+        return _package_dir("onnx") / "backend" / "test" / "data" / "light" / f"light_{file}.onnx"
+    if name not in _MAKERS:
+        raise KeyError(f"unknown model {name!r}; known: {', '.join(ALL)}")
+    path = CACHE / f"{name}.onnx"
+    if not path.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE) as folder:
+            _export(name, Path(folder) / path.name)
+            os.replace(Path(folder) / path.name, path)
+    return path
+
+
+def _package_dir(package: str) -> Path:
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"package {package} is not installed; pip install {package.replace('_', '-')}")
+    return Path(spec.origin).parent
+
+
+def shapes(name: str) -> dict[str, list[int]]:
+    """Shapes of the inputs that the benchmarks use; all dimensions are numbers."""
+    return {key: list(value.shape) for key, value in inputs(name).items()}
+
+
+def inputs(name: str, seed: int = 0) -> dict[str, np.ndarray]:
+    """Input arrays by name: normal float32 images, or int64 token numbers with a full attention mask."""
+    rng = np.random.default_rng(seed)
+    if name in PPOCR:
+        return {"x": rng.standard_normal(PPOCR[name][1], dtype=np.float32)}
+    if name in LIGHT_NAMES:
+        key = "data_0" if name not in ("light_resnet50", "light_shufflenet", "light_zfnet512") else "gpu_0/data_0"
+        return {key: rng.standard_normal((1, 3, 224, 224), dtype=np.float32)}
+    small = name.endswith("_small")
+    if name.startswith(("bert", "gpt2")):
+        tokens, vocabulary = (16, 97) if small else (128, 30000)
+        ids = rng.integers(0, vocabulary, (1, tokens), dtype=np.int64)
+        return {"input_ids": ids, "attention_mask": np.ones((1, tokens), np.int64)}
+    size = 32 if small else 224
+    return {"pixel_values": rng.standard_normal((1, 3, size, size), dtype=np.float32)}
