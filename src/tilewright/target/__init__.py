@@ -1,0 +1,39 @@
+"""Descriptions of hardware: target kinds, their options, CPU features and the facts schedules need. No code generation."""
+
+from __future__ import annotations
+
+from tilewright.target.cpu import CpuFacts, host_cpu
+from tilewright.target.kinds import KINDS, TargetKind
+from tilewright.target.target import Target, list_tags, register_tag
+
+create = Target
+
+
+def llvm(*, options: str = "") -> Target:
+    """An LLVM target; `options` as on the command line, for example "-mcpu=znver5"."""
+    return Target(f"llvm {options}".strip())
+
+
+def cuda(*, arch: str | None = None, options: str = "") -> Target:
+    """A CUDA target; `arch` such as "sm_90"."""
+    return Target(" ".join(part for part in ("cuda", f"-arch={arch}" if arch else "", options) if part))
+
+
+def arm_cpu(*, options: str = "") -> Target:
+    """An LLVM target with the ARM schedules preferred."""
+    return Target(f"llvm -keys=arm_cpu,cpu {options}".strip())
+
+
+__all__ = [
+    "KINDS",
+    "CpuFacts",
+    "Target",
+    "TargetKind",
+    "arm_cpu",
+    "create",
+    "cuda",
+    "host_cpu",
+    "list_tags",
+    "llvm",
+    "register_tag",
+]

@@ -1,0 +1,225 @@
+"""What a CPU can do: features of the host and of named CPUs, and the facts that schedules are chosen by."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+from llvmlite import binding
+
+_V2 = "cx16 sahf popcnt sse3 ssse3 sse4.1 sse4.2 sse2"
+_V3 = _V2 + " avx avx2 bmi bmi2 f16c fma lzcnt movbe xsave"
+_V4 = _V3 + " avx512f avx512bw avx512cd avx512dq avx512vl"
+_CASCADE = _V4 + " avx512vnni"
+_ICELAKE = _CASCADE + " avx512vbmi avx512vbmi2 avx512ifma avx512bitalg avx512vpopcntdq gfni vaes vpclmulqdq"
+_SAPPHIRE = _ICELAKE + " avx512bf16 avx512fp16 avxvnni amx-tile amx-bf16 amx-int8"
+_ZEN4 = _ICELAKE + " avx512bf16"
+_A64 = "neon fp-armv8"
+_A76 = _A64 + " fullfp16 dotprod lse rdm"
+
+_CPU_FEATURES: dict[str, str] = {
+    "x86-64": "sse2",
+    "x86-64-v2": _V2,
+    "x86-64-v3": _V3,
+    "x86-64-v4": _V4,
+    "nehalem": _V2,
+    "corei7": _V2,
+    "westmere": _V2,
+    "sandybridge": _V2 + " avx xsave",
+    "ivybridge": _V2 + " avx xsave f16c",
+    "haswell": _V3,
+    "core-avx2": _V3,
+    "broadwell": _V3,
+    "skylake": _V3,
+    "znver1": _V3,
+    "znver2": _V3,
+    "znver3": _V3,
+    "znver4": _ZEN4,
+    "znver5": _ZEN4 + " avxvnni avx512vp2intersect",
+    "alderlake": _V3 + " avxvnni gfni vaes vpclmulqdq",
+    "raptorlake": _V3 + " avxvnni gfni vaes vpclmulqdq",
+    "skylake-avx512": _V4,
+    "skx": _V4,
+    "cascadelake": _CASCADE,
+    "cooperlake": _CASCADE + " avx512bf16",
+    "cannonlake": _V4 + " avx512vbmi avx512ifma",
+    "icelake-client": _ICELAKE,
+    "icelake-server": _ICELAKE,
+    "tigerlake": _ICELAKE,
+    "rocketlake": _ICELAKE,
+    "sapphirerapids": _SAPPHIRE,
+    "emeraldrapids": _SAPPHIRE,
+    "graniterapids": _SAPPHIRE + " amx-fp16",
+    "cortex-a53": _A64,
+    "cortex-a72": _A64,
+    "cortex-a73": _A64,
+    "cortex-a55": _A76,
+    "cortex-a75": _A76,
+    "cortex-a76": _A76,
+    "cortex-a78": _A76,
+    "neoverse-n1": _A76,
+    "neoverse-n2": _A76 + " sve sve2 bf16 i8mm",
+    "neoverse-v1": _A76 + " sve bf16 i8mm",
+    "neoverse-v2": _A76 + " sve sve2 bf16 i8mm",
+    "apple-m1": _A76,
+    "apple-m2": _A76 + " bf16 i8mm",
+    "apple-m3": _A76 + " bf16 i8mm",
+    "apple-m4": _A76 + " bf16 i8mm sme",
+    "cortex-a7": "neon vfp4",
+    "cortex-a9": "neon",
+    "cortex-a15": "neon vfp4",
+    "cortex-m4": "vfp4d16sp thumb-mode",
+    "cortex-m7": "fp-armv8d16 thumb-mode",
+}
+
+
+def architecture(triple: str) -> str:
+    """The family of `triple` that names of CPUs and features belong to: x86, aarch64, arm, riscv, wasm or other."""
+    head = triple.split("-", 1)[0].lower()
+    if re.fullmatch(r"x86_64|amd64|x86|i[3-6]86", head):
+        return "x86"
+    if head.startswith(("aarch64", "arm64")):
+        return "aarch64"
+    if head.startswith(("arm", "thumb")):
+        return "arm"
+    if head.startswith("riscv"):
+        return "riscv"
+    if head.startswith("wasm"):
+        return "wasm"
+    return "other"
+
+
+def cpu_features(arch: str, cpu: str) -> frozenset[str]:
+    """Features that the named CPU implies; the architecture's baseline for names that the table does not hold."""
+    base = {"x86": "sse2", "aarch64": _A64}.get(arch, "")
+    return frozenset(_CPU_FEATURES.get(cpu, base).split())
+
+
+class HostCpu:
+    """The machine this process runs on: LLVM's `name`, `features` that are on, `triple`, cores it may use, caches."""
+
+    __slots__ = ("arch", "caches", "cores", "features", "name", "off", "triple")
+
+    def __init__(self) -> None:
+        self.name = binding.get_host_cpu_name()
+        self.triple = binding.get_process_triple()
+        self.arch = architecture(self.triple)
+        flags = binding.get_host_cpu_features()
+        self.features = frozenset(name for name, on in flags.items() if on)
+        self.off = frozenset(name for name, on in flags.items() if not on)
+        affinity = getattr(os, "sched_getaffinity", None)
+        self.cores = len(affinity(0)) if affinity else (os.cpu_count() or 1)
+        self.caches = _cache_sizes()
+
+
+@lru_cache(maxsize=1)
+def host_cpu() -> HostCpu:
+    """The host, detected once per process. Features come from CPUID: virtual machines report odd model names."""
+    return HostCpu()
+
+
+def _cache_sizes() -> dict[int, int]:
+    """Bytes of the data or unified cache of each level, where the system tells (Linux sysfs)."""
+    sizes: dict[int, int] = {}
+    for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        try:
+            kind = (index / "type").read_text().strip()
+            text = (index / "size").read_text().strip()
+            level = int((index / "level").read_text())
+        except (OSError, ValueError):
+            continue
+        match = re.fullmatch(r"(\d+)([KMG]?)", text)
+        if kind != "Instruction" and match:
+            sizes[level] = int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]]
+    return sizes
+
+
+class CpuFacts:
+    """What a schedule asks about a CPU.
+
+    `vector_bits` is the widest vector register worth using, `vector_registers` their number (the whole
+    architectural file), `fma` fused multiply-add on float32 vectors; cache sizes in bytes.
+    """
+
+    __slots__ = (
+        "amx_bf16",
+        "amx_int8",
+        "arch",
+        "avx2",
+        "avx512",
+        "avx512_bf16",
+        "cores",
+        "dotprod",
+        "features",
+        "fma",
+        "fp16",
+        "l1_bytes",
+        "l2_bytes",
+        "l3_bytes",
+        "neon",
+        "pointer_bits",
+        "rvv",
+        "simd128",
+        "sve",
+        "vector_bits",
+        "vector_registers",
+        "vnni",
+    )
+
+    def __init__(self, triple: str, features: frozenset[str], cores: int, caches: dict[int, int]) -> None:
+        self.arch = arch = architecture(triple)
+        self.features = features
+        self.cores = cores
+        has = features.__contains__
+        head = triple.split("-", 1)[0].lower()
+        self.pointer_bits = 64 if head in ("x86_64", "amd64") or "64" in head else 32
+        self.avx512 = arch == "x86" and has("avx512f") and has("avx512vl") and has("avx512bw") and has("avx512dq")
+        self.avx2 = has("avx2")
+        self.avx512_bf16 = has("avx512bf16")
+        self.amx_bf16 = has("amx-bf16")
+        self.amx_int8 = has("amx-int8")
+        self.neon = arch in ("aarch64", "arm") and has("neon")
+        self.sve = has("sve")
+        self.rvv = arch == "riscv" and has("v")
+        self.simd128 = arch == "wasm" and has("simd128")
+        self.vnni = has("avx512vnni") or has("avxvnni")
+        self.dotprod = has("dotprod")
+        self.fp16 = has("avx512fp16") or has("fullfp16")
+        self.fma = {
+            "x86": has("fma") or has("avx512f"),
+            "aarch64": True,
+            "arm": any(map(has, ("vfp4", "vfp4d16", "vfp4d16sp", "vfp4sp", "fp-armv8", "fp-armv8d16", "fp-armv8d16sp"))),
+            "riscv": has("f") or has("d"),
+        }.get(arch, False)
+        self.vector_bits = self._vector_bits(has("avx"))
+        self.vector_registers = 32 if self.avx512 or arch in ("aarch64", "riscv") else 16
+        self.l1_bytes = caches.get(1, 32 << 10)
+        self.l2_bytes = caches.get(2, 512 << 10)
+        self.l3_bytes = caches.get(3, 0)
+
+    def _vector_bits(self, avx: bool) -> int:
+        if self.avx512:
+            return 512
+        if self.arch == "x86":
+            return 256 if avx else 128
+        if self.neon or self.simd128 or self.rvv:
+            return 128
+        return self.pointer_bits
+
+    def lanes(self, dtype_bits: int) -> int:
+        """How many elements of `dtype_bits` one vector register holds, at least 1."""
+        return max(1, self.vector_bits // dtype_bits)
+
+    def __repr__(self) -> str:
+        return f"CpuFacts({self.arch}, {self.vector_registers}x{self.vector_bits} bit, {self.cores} cores)"
+
+
+def apply_attributes(features: Iterable[str], attributes: Iterable[str]) -> frozenset[str]:
+    """`features` with "+name" added and "-name" removed, in order."""
+    result = set(features)
+    for item in attributes:
+        (result.discard if item.startswith("-") else result.add)(item[1:])
+    return frozenset(result)

@@ -1,0 +1,111 @@
+"""Target kinds: which options each takes, of which type, with which defaults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.support.errors import TVMError
+
+_COMMON: dict[str, type] = {
+    "keys": list,
+    "device": str,
+    "model": str,
+    "libs": list,
+    "tag": str,
+    "host": str,
+    "from_device": int,
+}
+_CPU: dict[str, type] = {
+    "mcpu": str,
+    "mattr": list,
+    "mtriple": str,
+    "mabi": str,
+    "mfloat-abi": str,
+    "march": str,
+    "num-cores": int,
+    "opt-level": int,
+    "jit": str,
+    "fast-math": bool,
+    "vector-width": int,
+    "system-lib": bool,
+    "runtime": str,
+    "link-params": bool,
+    "unpacked-api": bool,
+    "interface-api": str,
+    "executor": str,
+    "workspace-byte-alignment": int,
+    "constants-byte-alignment": int,
+    "l1-cache-bytes": int,
+    "l2-cache-bytes": int,
+    "l3-cache-bytes": int,
+}
+_GPU: dict[str, type] = {
+    "max_num_threads": int,
+    "max_threads_per_block": int,
+    "thread_warp_size": int,
+    "max_shared_memory_per_block": int,
+    "max_local_memory_per_block": int,
+    "registers_per_block": int,
+    "l2_cache_size_bytes": int,
+    "arch": str,
+    "mcpu": str,
+    "mtriple": str,
+    "max_function_args": int,
+    "texture_spatial_limit": int,
+    "image_base_address_alignment": int,
+    "supports_float16": bool,
+    "supports_int8": bool,
+}
+
+
+class TargetKind:
+    """One kind of target: `name`, the DLPack `device_type`, `default_keys`, known `options`, `default_attrs`."""
+
+    __slots__ = ("default_attrs", "default_keys", "device_type", "name", "options")
+
+    def __init__(
+        self,
+        name: str,
+        device_type: int,
+        default_keys: tuple[str, ...],
+        options: dict[str, type],
+        default_attrs: dict[str, Any] | None = None,
+    ) -> None:
+        self.name, self.device_type, self.default_keys = name, device_type, default_keys
+        self.options = {**_COMMON, **options}
+        self.default_attrs = default_attrs or {}
+
+    @staticmethod
+    def options_from_name(name: str) -> dict[str, str]:
+        """Option name -> type name of the kind `name`, as classic `TargetKind.options_from_name`."""
+        if name not in KINDS:
+            raise TVMError(f"there is no target kind {name!r}; known kinds: {', '.join(sorted(KINDS))}")
+        return {key: kind.__name__ for key, kind in KINDS[name].options.items()}
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"TargetKind({self.name})"
+
+
+_GPU_LIMITS = {"max_num_threads": 1024, "thread_warp_size": 32}
+
+KINDS: dict[str, TargetKind] = {
+    kind.name: kind
+    for kind in (
+        TargetKind("llvm", 1, ("cpu",), _CPU),
+        TargetKind("c", 1, ("cpu",), {**_CPU, "constants-byte-alignment": int}),
+        TargetKind("interp", 1, ("cpu",), {"num-cores": int}),
+        TargetKind("cuda", 2, ("cuda", "gpu"), _GPU, {**_GPU_LIMITS, "arch": "sm_75"}),
+        TargetKind("nvptx", 2, ("cuda", "gpu"), _GPU, _GPU_LIMITS),
+        TargetKind("rocm", 10, ("rocm", "gpu"), _GPU, {**_GPU_LIMITS, "thread_warp_size": 64}),
+        TargetKind("opencl", 4, ("opencl", "gpu"), _GPU, {"max_num_threads": 256, "thread_warp_size": 1}),
+        TargetKind("metal", 8, ("metal", "gpu"), _GPU, {"max_num_threads": 256, "thread_warp_size": 16}),
+        TargetKind("vulkan", 7, ("vulkan", "gpu"), _GPU, {"max_num_threads": 256, "thread_warp_size": 1}),
+        TargetKind("hexagon", 1, ("hexagon", "cpu"), {**_CPU, "vtcm-capacity": int, "llvm-options": list}),
+        TargetKind("ext_dev", 12, ("ext_dev",), {"vta-config": str}),
+        TargetKind("composite", 1, (), {"devices": list}),
+        TargetKind("hybrid", 1, ("hybrid", "cpu"), {}),
+    )
+}

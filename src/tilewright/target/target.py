@@ -1,0 +1,377 @@
+"""Target: a kind, its options and the CPU behind it; parsed from the classic strings and dictionaries."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import shlex
+import threading
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+from tilewright.support.errors import TVMError
+from tilewright.target.cpu import CpuFacts, apply_attributes, architecture, cpu_features, host_cpu
+from tilewright.target.kinds import KINDS, TargetKind
+from tilewright.target.llvm_names import CPUS, FEATURES
+
+_TAGS: dict[str, dict[str, Any]] = {
+    "intel/cascade-lake": {"kind": "llvm", "mcpu": "cascadelake"},
+    "intel/ice-lake": {"kind": "llvm", "mcpu": "icelake-server"},
+    "intel/sapphire-rapids": {"kind": "llvm", "mcpu": "sapphirerapids"},
+    "amd/zen4": {"kind": "llvm", "mcpu": "znver4"},
+    "amd/zen5": {"kind": "llvm", "mcpu": "znver5"},
+    "raspberry-pi/4b-aarch64": {
+        "kind": "llvm", "mtriple": "aarch64-unknown-linux-gnu", "mcpu": "cortex-a72", "mattr": ["+neon"],
+        "num-cores": 4, "keys": ["arm_cpu", "cpu"],
+    },
+    "raspberry-pi/5": {
+        "kind": "llvm", "mtriple": "aarch64-unknown-linux-gnu", "mcpu": "cortex-a76", "num-cores": 4,
+        "keys": ["arm_cpu", "cpu"],
+    },
+    "nvidia/geforce-rtx-3090": {
+        "kind": "cuda", "arch": "sm_86", "max_shared_memory_per_block": 49152, "max_threads_per_block": 1024,
+        "registers_per_block": 65536, "thread_warp_size": 32, "l2_cache_size_bytes": 6291456,
+    },
+    "nvidia/nvidia-a100": {
+        "kind": "cuda", "arch": "sm_80", "max_shared_memory_per_block": 49152, "max_threads_per_block": 1024,
+        "registers_per_block": 65536, "thread_warp_size": 32, "l2_cache_size_bytes": 41943040,
+    },
+    "nvidia/nvidia-h100": {
+        "kind": "cuda", "arch": "sm_90a", "max_shared_memory_per_block": 49152, "max_threads_per_block": 1024,
+        "registers_per_block": 65536, "thread_warp_size": 32, "l2_cache_size_bytes": 52428800,
+    },
+}  # fmt: skip
+
+
+def register_tag(name: str, config: Mapping[str, Any], override: bool = False) -> Target:
+    """Makes `Target(name)` stand for the target that `config` describes; returns that target."""
+    if name in _TAGS and not override:
+        raise TVMError(f"target tag {name!r} is registered already; pass override=True to replace it")
+    target = Target(config)
+    _TAGS[name] = dict(config)
+    return target
+
+
+def list_tags() -> dict[str, Target]:
+    """Every registered tag and its target."""
+    return {name: Target(config) for name, config in _TAGS.items()}
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=4, cutoff=0.5)
+    return f"; nearest known: {', '.join(close)}" if close else ""
+
+
+class Target:
+    """A compilation target.
+
+    `Target("llvm -mcpu=znver5 -num-cores=8")`, `Target({"kind": "llvm", ...})`, `Target("nvidia/nvidia-a100")`,
+    `Target("cuda", host="llvm")`. An "llvm" target without -mcpu, -mattr and -mtriple stands for the machine this
+    process runs on, with all of its features; `-mcpu=generic` asks for the architecture's baseline.
+    Raises TVMError on unknown kinds, options, CPU names and CPU features.
+    """
+
+    __slots__ = ("_facts", "_features", "attrs", "host", "keys", "kind", "tag")
+
+    kind: TargetKind
+    attrs: Mapping[str, Any]
+    keys: tuple[str, ...]
+    host: Target | None
+    tag: str
+
+    _stack: ClassVar[threading.local] = threading.local()
+
+    def __new__(
+        cls, target: Target | str | Mapping[str, Any], host: Target | str | Mapping[str, Any] | None = None
+    ) -> Self:
+        if isinstance(target, cls) and host is None:
+            return target
+        self = super().__new__(cls)
+        if isinstance(target, Target):
+            self.kind, self.attrs, self.keys, self.tag = target.kind, target.attrs, target.keys, target.tag
+            self.host = target.host
+        else:
+            self._parse(target)
+        if host is not None:
+            self.host = Target(host)
+        self._features: frozenset[str] | None = None
+        self._facts: CpuFacts | None = None
+        return self
+
+    def _parse(self, target: str | Mapping[str, Any]) -> None:
+        self.tag = ""
+        if isinstance(target, str):
+            if target in _TAGS:
+                self.tag = target
+                options = dict(_TAGS[target])
+            elif target.lstrip().startswith("{"):
+                options = json.loads(target)
+            else:
+                options = _split_options(target)
+        elif isinstance(target, Mapping):
+            options = dict(target)
+        else:
+            raise TypeError(f"Target takes a str, a dict or a Target, but was given {type(target).__name__}: {target!r}")
+        name = options.pop("kind", None)
+        if not isinstance(name, str):
+            raise TVMError(f"a target needs a kind, such as llvm or cuda, but {target!r} names none")
+        kind = KINDS.get(name)
+        if kind is None:
+            raise TVMError(
+                f"there is no target kind {name!r}{_nearest(name, [*KINDS, *_TAGS])}. Kinds: {', '.join(sorted(KINDS))}"
+            )
+        self.kind = kind
+        self.tag = options.pop("tag", self.tag)
+        host = options.pop("host", None)
+        self.host = Target(host) if host else None
+        attrs: dict[str, Any] = {}
+        for key, value in options.items():
+            if key not in kind.options:
+                raise TVMError(
+                    f"target kind {name!r} has no option -{key}{_nearest(key, kind.options)}. "
+                    f"Options: {', '.join(sorted(kind.options))}"
+                )
+            attrs[key] = _convert(name, key, kind.options[key], value)
+        keys = list(attrs.pop("keys", ()))
+        device = attrs.get("device")
+        if device and device not in keys:
+            keys.insert(0, device)
+        keys += [key for key in kind.default_keys if key not in keys]
+        self.keys = tuple(keys)
+        self.attrs = MappingProxyType({**kind.default_attrs, **attrs})
+        if name in ("llvm", "c", "hexagon"):
+            self._check_cpu()
+
+    def _check_cpu(self) -> None:
+        arch = architecture(self.triple)
+        cpu = self.attrs.get("mcpu")
+        if arch not in CPUS:
+            return
+        if cpu is not None and cpu not in CPUS[arch] and cpu != "native":
+            raise TVMError(
+                f"-mcpu={cpu} is no CPU of {self.triple} that LLVM knows{_nearest(cpu, CPUS[arch])}. "
+                f"-mcpu=generic takes the architecture's baseline; leave -mcpu away for this machine"
+            )
+        for item in self.attrs.get("mattr", ()):
+            if item[:1] not in "+-" or len(item) < 2:
+                raise TVMError(f"-mattr takes features as +name or -name, but holds {item!r}")
+            if item[1:] not in FEATURES[arch]:
+                raise TVMError(
+                    f"-mattr={item}: {self.triple} has no CPU feature {item[1:]!r}{_nearest(item[1:], FEATURES[arch])}"
+                )
+
+    # --- the CPU behind an llvm target
+
+    @property
+    def is_host(self) -> bool:
+        """Whether this is the machine that the process runs on, with the features it reports."""
+        own = self.attrs.get("mcpu", "native") == "native" and "mtriple" not in self.attrs
+        return self.kind.name in ("llvm", "c", "interp") and own and "mattr" not in self.attrs
+
+    @property
+    def triple(self) -> str:
+        """The LLVM triple; that of this process unless -mtriple was given."""
+        return str(self.attrs.get("mtriple") or host_cpu().triple)
+
+    @property
+    def mcpu(self) -> str:
+        """The CPU name for LLVM."""
+        cpu = str(self.attrs.get("mcpu", "native" if self.is_host else "generic"))
+        return host_cpu().name if cpu == "native" else cpu
+
+    @property
+    def features(self) -> frozenset[str]:
+        """Names of the CPU features that code for this target may use."""
+        if self._features is None:
+            if self.attrs.get("mcpu", "native") == "native" and "mtriple" not in self.attrs and (
+                self.is_host or "mcpu" in self.attrs
+            ):
+                base = host_cpu().features
+            else:
+                base = cpu_features(architecture(self.triple), self.mcpu)
+            self._features = apply_attributes(base, self.attrs.get("mattr", ()))
+        return self._features
+
+    @property
+    def feature_string(self) -> str:
+        """The feature list for LLVM: what the host reports, on and off, or the -mattr given."""
+        given = list(self.attrs.get("mattr", ()))
+        if self.is_host or self.attrs.get("mcpu") == "native":
+            host = host_cpu()
+            given = [f"+{name}" for name in sorted(host.features)] + [f"-{name}" for name in sorted(host.off)] + given
+        return ",".join(given)
+
+    @property
+    def cpu(self) -> CpuFacts:
+        """The facts that CPU schedules ask for."""
+        if self._facts is None:
+            attrs = self.attrs
+            local = "mtriple" not in attrs or attrs["mtriple"] == host_cpu().triple
+            caches = dict(host_cpu().caches) if local else {}
+            for level in (1, 2, 3):
+                if (size := attrs.get(f"l{level}-cache-bytes")) is not None:
+                    caches[level] = size
+            cores = attrs.get("num-cores") or (host_cpu().cores if local else 4)
+            facts = CpuFacts(self.triple, self.features, cores, caches)
+            if (width := attrs.get("vector-width")) is not None:
+                facts.vector_bits = width
+            self._facts = facts
+        return self._facts
+
+    # --- classic accessors
+
+    @property
+    def mattr(self) -> list[str]:
+        return list(self.attrs.get("mattr", ()))
+
+    @property
+    def model(self) -> str:
+        return str(self.attrs.get("model", "unknown"))
+
+    @property
+    def libs(self) -> list[str]:
+        return list(self.attrs.get("libs", ()))
+
+    @property
+    def arch(self) -> str:
+        return str(self.attrs.get("arch", ""))
+
+    @property
+    def max_num_threads(self) -> int:
+        return int(self.attrs.get("max_num_threads", 1))
+
+    @property
+    def thread_warp_size(self) -> int:
+        return int(self.attrs.get("thread_warp_size", 1))
+
+    @property
+    def device_type(self) -> int:
+        """The DLPack device type that code for this target runs on."""
+        return self.kind.device_type
+
+    def get_target_device_type(self) -> int:
+        return self.kind.device_type
+
+    def supports_feature(self, name: str) -> bool:
+        """Whether the CPU feature `name` is on."""
+        return name in self.features
+
+    def has_key(self, key: str) -> bool:
+        return key in self.keys
+
+    def with_host(self, host: Target | str | Mapping[str, Any]) -> Target:
+        return Target(self, host)
+
+    @staticmethod
+    def canon_target(target: Target | str | Mapping[str, Any] | None) -> Target | None:
+        """`target` as a Target; None stays None."""
+        return None if target is None else Target(target)
+
+    @staticmethod
+    def from_device(device: Any) -> Target:
+        """The default target for a runtime device (or its name, such as "cpu")."""
+        name = device if isinstance(device, str) else str(device)
+        name = name.split("(")[0].split(":")[0]
+        name = {"cpu": "llvm", "gpu": "cuda"}.get(name, name)
+        return Target(name)
+
+    @staticmethod
+    def list_kinds() -> list[str]:
+        return sorted(KINDS)
+
+    def export(self) -> dict[str, Any]:
+        """The target as a dictionary that `Target` takes back."""
+        config: dict[str, Any] = {"kind": self.kind.name, "keys": list(self.keys), "tag": self.tag}
+        config |= {key: list(value) if isinstance(value, tuple) else value for key, value in self.attrs.items()}
+        if self.host is not None:
+            config["host"] = self.host.export()
+        return config
+
+    @staticmethod
+    def current(allow_none: bool = True) -> Target | None:
+        """The innermost `with target:`; None where there is none, or an error when `allow_none` is False."""
+        stack = getattr(Target._stack, "targets", None)
+        if stack:
+            top: Target = stack[-1]
+            return top
+        if allow_none:
+            return None
+        raise TVMError("no target is in scope: wrap the call in `with tvm.target.Target(...):` or pass target=")
+
+    def __enter__(self) -> Self:
+        if not hasattr(Target._stack, "targets"):
+            Target._stack.targets = []
+        Target._stack.targets.append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        Target._stack.targets.pop()
+
+    def __str__(self) -> str:
+        parts = [self.kind.name, f"-keys={','.join(self.keys)}"]
+        for key, value in sorted(self.attrs.items()):
+            text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+            parts.append(f"-{key}={int(value) if isinstance(value, bool) else text}")
+        return " ".join(f'"{part}"' if " " in part else part for part in parts)
+
+    def __repr__(self) -> str:
+        host = f", host={str(self.host)!r}" if self.host is not None else ""
+        return f"Target({str(self)!r}{host})"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return str(self) == other
+        return isinstance(other, Target) and str(self) == str(other) and self.host == other.host
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Target, (self.export(),))
+
+
+def _split_options(text: str) -> dict[str, Any]:
+    """`"llvm -mcpu=a -mattr=+b,-c -system-lib"` as a dictionary with the kind under "kind"."""
+    words = shlex.split(text)
+    if not words:
+        raise TVMError('a target string is empty; name a kind, such as "llvm"')
+    options: dict[str, Any] = {"kind": words[0]}
+    rest = words[1:]
+    index = 0
+    while index < len(rest):
+        word = rest[index]
+        index += 1
+        if not word.startswith("-") or len(word) < 2:
+            raise TVMError(f"target options begin with a dash, but {text!r} holds {word!r}")
+        key, sep, value = word.lstrip("-").partition("=")
+        if not sep and index < len(rest) and not rest[index].startswith("-"):
+            value, sep = rest[index], "="
+            index += 1
+        options[key] = value if sep else "1"
+    return options
+
+
+def _convert(kind: str, key: str, wanted: type, value: Any) -> Any:
+    """`value` (text or already typed) as the option's type."""
+    where = f"target kind {kind!r}, option -{key}"
+    if wanted is list:
+        items = value.split(",") if isinstance(value, str) else list(value)
+        return tuple(item.strip() if isinstance(item, str) else item for item in items if item != "")
+    if wanted is int:
+        try:
+            number = int(value)
+        except (TypeError, ValueError):
+            raise TVMError(f"{where} takes an integer, but was given {value!r}") from None
+        if number < 0 or (key == "num-cores" and number < 1):
+            raise TVMError(f"{where} must be positive, but is {number}")
+        return number
+    if wanted is bool:
+        if isinstance(value, bool) or value in (0, 1):
+            return bool(value)
+        if str(value).lower() in ("1", "true", "0", "false"):
+            return str(value).lower() in ("1", "true")
+        raise TVMError(f"{where} takes 0 or 1, but was given {value!r}")
+    if not isinstance(value, str):
+        raise TVMError(f"{where} takes text, but was given {value!r}")
+    return value
