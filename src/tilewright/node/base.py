@@ -11,8 +11,9 @@ written per node type.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, dataclass_transform
 
 from tilewright.support.errors import InternalError
 
@@ -27,12 +28,17 @@ Def = Annotated[T, _Marker()]
 """A field that binds variables: equality and hash map them, so that alpha-renamed programs agree."""
 Skip = Annotated[T, _Marker()]
 """A field that is carried along, but is no part of equality, hash or JSON."""
-Derived = Annotated[T, _Marker()]
-"""A slot that `_derive` computes from the fields; no parameter of `__init__`."""
 
 PLAIN, DEF, SKIP = "plain", "def", "skip"
 
 _MISSING = object()
+_DERIVED = object()
+
+
+def derived(*, init: Literal[False] = False) -> Any:
+    """Default of a slot that `_derive` computes from the fields; it is no parameter of `__init__`."""
+    return _DERIVED
+
 
 Converter = Callable[[Any, str], Any]
 """Takes a value of the wrong type and the place it was given for; returns a right one or raises TypeError."""
@@ -72,7 +78,7 @@ class Field:
 
 def _parse_annotation(text: str) -> tuple[str, str]:
     """`Def[Var]` -> ("def", "Var"); `ClassVar[..]` -> ("class", ..)."""
-    for prefix, kind in (("Def[", DEF), ("Skip[", SKIP), ("Derived[", "derived"), ("ClassVar[", "class")):
+    for prefix, kind in (("Def[", DEF), ("Skip[", SKIP), ("ClassVar[", "class")):
         if text.startswith(prefix):
             return kind, text[len(prefix) : -1]
     return PLAIN, text
@@ -143,7 +149,7 @@ def _make_init(cls_name: str, fields: tuple[Field, ...], derives: bool) -> Calla
 _registry: dict[str, type[Node]] = {}
 
 
-@dataclass_transform(frozen_default=True)
+@dataclass_transform(frozen_default=True, field_specifiers=(derived,))
 class NodeMeta(type):
     """Turns annotations into slots and `__init__`; registers the class under its key."""
 
@@ -158,10 +164,11 @@ class NodeMeta(type):
             kind, inner = _parse_annotation(annotation)
             if kind == "class":
                 continue
-            if kind == "derived":
+            default = ns.pop(attr, _MISSING)
+            if default is _DERIVED:
                 slots.append(attr)
-                continue
-            own.append(Field(attr, inner, kind, ns.pop(attr, _MISSING)))
+            else:
+                own.append(Field(attr, inner, kind, default))
         inherited: dict[str, Field] = {}
         for base in bases:
             for f in getattr(base, "_fields", ()):
@@ -175,6 +182,9 @@ class NodeMeta(type):
         # Required fields come first, as in any Python signature; a redeclared field keeps its place.
         merged = {**inherited, **{f.name: f for f in own}}
         cls._fields = tuple(merged.values())  # type: ignore[attr-defined]
+        # Binding fields are compared first, whatever the signature's order: the others use what they bind.
+        compared = [(f.name, f.kind == DEF) for f in merged.values() if f.kind != SKIP and f.name not in cls._cosmetic]  # type: ignore[attr-defined]
+        cls._compared = tuple(sorted(compared, key=lambda c: not c[1]))  # type: ignore[attr-defined]
         init_fields = sorted(cls._fields, key=lambda f: not f.required)  # type: ignore[attr-defined]
         if "__init__" not in ns:
             cls.__init__ = _make_init(name, tuple(init_fields), hasattr(cls, "_derive"))  # type: ignore[misc]
@@ -200,12 +210,15 @@ class Node(metaclass=NodeMeta):
     `_identity` says what makes two nodes the same thing in structural comparison:
     VALUE - their content; VARIABLE - being the same object, or bound at corresponding places;
     GRAPH - their content, and being shared at corresponding places (a DAG is not a tree).
+    `_cosmetic` fields are names for people: kept in JSON, ignored by equality and hash.
     A `_leaf` is not entered by functors unless they handle its type.
     """
 
     __slots__ = ("__weakref__",)
     _fields: ClassVar[tuple[Field, ...]] = ()
+    _compared: ClassVar[tuple[tuple[str, bool], ...]] = ()
     _identity: ClassVar[str] = VALUE
+    _cosmetic: ClassVar[frozenset[str]] = frozenset()
     _leaf: ClassVar[bool] = False
     type_key: ClassVar[str] = ""
 
@@ -275,7 +288,8 @@ def install_immutability_guard() -> None:
     """Makes assignment to a field of a finished node an error. For tests: it costs at every construction."""
 
     def guard(self: Node, name: str, value: Any) -> None:
-        if hasattr(self, name) and any(f.name == name for f in self._fields):
+        building = sys._getframe(1).f_code.co_name in ("__init__", "_derive")
+        if not building and any([f.name == name for f in self._fields]):
             raise InternalError(f"{type(self).__name__}.{name} was assigned after construction; nodes are immutable")
         object.__setattr__(self, name, value)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from tilewright.node.base import DEF, GRAPH, SKIP, VARIABLE, Node
+from tilewright.node.base import GRAPH, VARIABLE, Node
 from tilewright.node.leaves import equal_floats, find_leaf
 
 
@@ -107,12 +107,9 @@ class _Comparer:
         return True
 
     def compare_fields(self, a: Node, b: Node, binding: bool) -> bool:
-        variable = a._identity is VARIABLE
-        for f in a._fields:
-            if f.kind is SKIP or (variable and f.name in _NAMES):
-                continue
-            if not self.compare(getattr(a, f.name), getattr(b, f.name), binding or f.kind is DEF):
-                self.path.append("." + f.name)
+        for name, defines in a._compared:
+            if not self.compare(getattr(a, name), getattr(b, name), binding or defines):
+                self.path.append("." + name)
                 return False
         return True
 
@@ -142,9 +139,6 @@ class _Comparer:
                 self.path.append(f"[{key!r}]")
                 return False
         return True
-
-
-_NAMES = frozenset({"name", "name_hint"})
 
 
 def compare_plain(a: Any, b: Any) -> bool:
@@ -182,7 +176,9 @@ class _Hasher:
                 self.out += b"#%d;" % number
                 return
             if v._identity is VARIABLE and not binding:
-                self.out += f"free {v!r};".encode()
+                self.out += b"free"
+                for name in sorted(v._cosmetic):
+                    self.feed(getattr(v, name), False)
                 return
             self.feed_fields(v, binding)
             self.seen[id(v)] = len(self.seen)
@@ -190,11 +186,9 @@ class _Hasher:
             self.feed_fields(v, binding)
 
     def feed_fields(self, v: Node, binding: bool) -> None:
-        variable = v._identity is VARIABLE
         self.out += v.type_key.encode() + b"{"
-        for f in v._fields:
-            if f.kind is not SKIP and not (variable and f.name in _NAMES):
-                self.feed(getattr(v, f.name), binding or f.kind is DEF)
+        for name, defines in v._compared:
+            self.feed(getattr(v, name), binding or defines)
 
     def feed_mapping(self, v: Mapping[Any, Any], binding: bool) -> None:
         self.out += b"<%d" % len(v)

@@ -1,0 +1,68 @@
+"""What every dialect shares: data types, types, spans, expressions' roots, IRModule, operators, passes."""
+
+from tilewright.ir.attrs import Attrs, DictAttrs
+from tilewright.ir.dtype import DataType
+from tilewright.ir.expr import (
+    BaseExpr,
+    BaseFunc,
+    FloatImm,
+    GlobalVar,
+    IntImm,
+    Op,
+    PrimExpr,
+    Range,
+    RelayExpr,
+    as_prim_expr,
+)
+from tilewright.ir.module import IRModule
+from tilewright.ir.span import SequentialSpan, SourceName, Span
+from tilewright.ir.types import (
+    FuncType,
+    GlobalTypeVar,
+    IncompleteType,
+    PointerType,
+    PrimType,
+    RefType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeConstraint,
+    TypeKind,
+    TypeVar,
+    VoidType,
+)
+
+__all__ = [
+    "Attrs",
+    "BaseExpr",
+    "BaseFunc",
+    "DataType",
+    "DictAttrs",
+    "FloatImm",
+    "FuncType",
+    "GlobalTypeVar",
+    "GlobalVar",
+    "IRModule",
+    "IncompleteType",
+    "IntImm",
+    "Op",
+    "PointerType",
+    "PrimExpr",
+    "PrimType",
+    "Range",
+    "RefType",
+    "RelayExpr",
+    "SequentialSpan",
+    "SourceName",
+    "Span",
+    "TensorType",
+    "TupleType",
+    "Type",
+    "TypeCall",
+    "TypeConstraint",
+    "TypeKind",
+    "TypeVar",
+    "VoidType",
+    "as_prim_expr",
+]

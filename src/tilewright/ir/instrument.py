@@ -1,0 +1,92 @@
+"""Instruments: what watches passes run (times, prints, checks) without the passes knowing."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Callable, Generator
+from typing import Any
+
+from tilewright.ir.module import IRModule
+from tilewright.ir.transform import PassInfo
+
+
+class PassInstrument:
+    """Base for instruments; override what you need."""
+
+    def enter_pass_ctx(self) -> None:
+        """Called when the context that holds this instrument is entered."""
+
+    def exit_pass_ctx(self) -> None:
+        """Called when that context is left."""
+
+    def should_run(self, mod: IRModule, info: PassInfo) -> bool:
+        """Whether the pass is to run."""
+        return True
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """Called before each pass."""
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        """Called after each pass, with the new module."""
+
+
+def pass_instrument(pi_cls: type | None = None) -> Any:
+    """Class decorator: the class's methods serve as an instrument."""
+    return pi_cls if pi_cls is not None else (lambda cls: cls)
+
+
+class PassTimingInstrument(PassInstrument):
+    """Measures every pass; `render()` gives the tree with times in milliseconds and shares."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[int, str, float]] = []
+        self._open: list[tuple[int, float]] = []
+
+    def enter_pass_ctx(self) -> None:
+        self.records, self._open = [], []
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        self._open.append((len(self.records), time.perf_counter()))
+        self.records.append((len(self._open) - 1, info.name, 0.0))
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        index, start = self._open.pop()
+        depth, name, _ = self.records[index]
+        self.records[index] = (depth, name, time.perf_counter() - start)
+
+    def render(self) -> str:
+        total = sum(t for depth, _, t in self.records if depth == 0) or 1e-12
+        return "\n".join(
+            f"{'  ' * depth}{name}: {t * 1e3:.3f} ms ({t / total:.1%})" for depth, name, t in self.records
+        )
+
+
+class PrintBeforeAll(PassInstrument):
+    """Prints the module before each pass."""
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        print(f"# before {info.name}\n{mod}")
+
+
+class PrintAfterAll(PassInstrument):
+    """Prints the module after each pass."""
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        print(f"# after {info.name}\n{mod}")
+
+
+def print_changed(
+    out: Callable[[str], None] = print, only: str | None = None
+) -> Callable[[PassInfo, IRModule], Generator[None, IRModule, None]]:
+    """An instrument that shows, as a unified diff, what each pass (or the one named `only`) changed."""
+
+    def instrument(info: PassInfo, mod: IRModule) -> Generator[None, IRModule, None]:
+        new = yield
+        if new is not mod and only in (None, info.name):
+            lines = difflib.unified_diff(
+                str(mod).splitlines(), str(new).splitlines(), f"before {info.name}", f"after {info.name}", lineterm=""
+            )
+            out("\n".join(lines))
+
+    return instrument

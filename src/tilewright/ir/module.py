@@ -1,0 +1,117 @@
+"""IRModule: the unit of compilation, a set of functions of any dialect under global names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tilewright.ir.expr import BaseFunc, GlobalVar
+from tilewright.ir.types import GlobalTypeVar
+from tilewright.node import Node, structural_equal
+
+
+class IRModule(Node, key="IRModule"):
+    """Functions by GlobalVar, in the order they were added.
+
+    As in classic TVM a module is a container that `mod["main"] = f` and `update_func` change in
+    place; passes take one and give another (`with_functions`), the functions being shared.
+    """
+
+    functions: Mapping[GlobalVar, BaseFunc] = {}
+    type_definitions: Mapping[GlobalTypeVar, Any] = {}
+    attrs: Mapping[str, Any] = {}
+    global_infos: Mapping[str, Any] = {}
+
+    def _derive(self) -> None:
+        self.functions = {
+            (GlobalVar(name) if isinstance(name, str) else name): f for name, f in (self.functions or {}).items()
+        }
+        self.type_definitions = dict(self.type_definitions or {})
+        self.attrs = dict(self.attrs or {})
+
+    @staticmethod
+    def from_expr(expr: Any, functions: Any = None, type_defs: Any = None) -> IRModule:
+        """A module whose "main" (or global_symbol) is the given function or expression."""
+        if not isinstance(expr, BaseFunc):
+            expr = _wrap_expr(expr)
+        name = expr.attrs.get("global_symbol", "main")
+        return IRModule({**(functions or {}), GlobalVar(name): expr}, type_defs or {})
+
+    def with_functions(self, functions: Mapping[GlobalVar, BaseFunc]) -> IRModule:
+        """A module with these functions and everything else the same; this one if nothing changed."""
+        if len(functions) == len(self.functions) and all(
+            [self.functions.get(k) is f for k, f in functions.items()]
+        ):
+            return self
+        return IRModule(functions, self.type_definitions, self.attrs, self.global_infos)
+
+    def get_global_var(self, name: str) -> GlobalVar:
+        for gvar in self.functions:
+            if gvar.name_hint == name:
+                return gvar
+        raise ValueError(f"the module has no function {name!r}; it has {[g.name_hint for g in self.functions]}")
+
+    def get_global_vars(self) -> list[GlobalVar]:
+        return list(self.functions)
+
+    def functions_items(self) -> list[tuple[GlobalVar, BaseFunc]]:
+        return list(self.functions.items())
+
+    def __getitem__(self, key: str | GlobalVar) -> BaseFunc:
+        return self.functions[self.get_global_var(key) if isinstance(key, str) else key]
+
+    def __contains__(self, key: str | GlobalVar) -> bool:
+        return (GlobalVar(key) if isinstance(key, str) else key) in self.functions
+
+    def __setitem__(self, key: str | GlobalVar, func: BaseFunc) -> None:
+        gvar = GlobalVar(key) if isinstance(key, str) else key
+        if not isinstance(func, BaseFunc):
+            func = _wrap_expr(func)
+        self.functions[gvar] = func  # type: ignore[index]
+
+    def update_func(self, var: GlobalVar, func: BaseFunc) -> None:
+        self[var] = func
+
+    def update(self, other: IRModule | Mapping[Any, BaseFunc]) -> None:
+        items: Iterable[tuple[Any, BaseFunc]] = other.functions.items() if isinstance(other, IRModule) else other.items()
+        for key, func in items:
+            self[key] = func
+
+    def shallow_copy(self) -> IRModule:
+        return IRModule(self.functions, self.type_definitions, self.attrs, self.global_infos)
+
+    def clone(self) -> IRModule:
+        return self.shallow_copy()
+
+    def get_attr(self, key: str) -> Any:
+        return self.attrs.get(key)
+
+    def with_attr(self, key: str, value: Any) -> IRModule:
+        return IRModule(self.functions, self.type_definitions, {**self.attrs, key: value}, self.global_infos)
+
+    def without_attr(self, key: str) -> IRModule:
+        attrs = {k: v for k, v in self.attrs.items() if k != key}
+        return IRModule(self.functions, self.type_definitions, attrs, self.global_infos)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, IRModule) and structural_equal(self, other))
+
+    def __hash__(self) -> int:
+        return id(self) >> 4
+
+
+_wrappers: list[Any] = []
+
+
+def register_expr_wrapper(wrap: Any) -> None:
+    """How a dialect turns a bare expression into a function for `IRModule.from_expr`; returns None to decline."""
+    _wrappers.append(wrap)
+
+
+def _wrap_expr(expr: Any) -> BaseFunc:
+    for wrap in _wrappers:
+        func = wrap(expr)
+        if func is not None:
+            result: BaseFunc = func
+            return result
+    raise TypeError(f"IRModule holds functions or expressions, but was given {type(expr).__name__}: {expr!r}")

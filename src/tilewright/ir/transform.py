@@ -1,0 +1,305 @@
+"""Passes are values: frozen records of a name, options, what they need and give, and a function on modules."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Self, TypeVar
+
+from tilewright.ir.expr import BaseFunc, GlobalVar
+from tilewright.ir.module import IRModule
+from tilewright.support.errors import TVMError
+
+ModuleFunction = Callable[[IRModule, "PassContext"], IRModule]
+F = TypeVar("F", bound=Callable[..., Any])
+
+_config_options: dict[str, type | tuple[type, ...]] = {}
+
+
+def register_config_option(name: str, kind: type | tuple[type, ...]) -> None:
+    """Declares a key of `PassContext(config=...)` and the type of its value."""
+    _config_options[name] = kind
+
+
+class PassInfo:
+    """What is known of a pass: its level (it runs when the context's is as high), name and required passes."""
+
+    __slots__ = ("gives", "name", "needs", "opt_level", "required", "traceable")
+
+    def __init__(
+        self,
+        opt_level: int,
+        name: str,
+        required: Sequence[str] = (),
+        needs: Sequence[str] = (),
+        gives: Sequence[str] = (),
+    ) -> None:
+        self.opt_level, self.name, self.required = opt_level, name, tuple(required)
+        self.needs, self.gives, self.traceable = tuple(needs), tuple(gives), True
+
+    def __repr__(self) -> str:
+        return f"PassInfo({self.name}, opt_level={self.opt_level}, required={list(self.required)})"
+
+
+class PassContext:
+    """The settings under which passes run; `with PassContext(opt_level=3):` makes it current in this thread.
+
+    instruments: objects with any of enter_pass_ctx, exit_pass_ctx, should_run(mod, info),
+    run_before_pass(mod, info), run_after_pass(mod, info); or generator functions of (info, mod)
+    that yield once and are sent the new module.
+    """
+
+    _local = threading.local()
+
+    def __init__(
+        self,
+        opt_level: int = 2,
+        required_pass: Iterable[str] | None = None,
+        disabled_pass: Iterable[str] | None = None,
+        instruments: Iterable[Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+        trace: Any = None,
+        trace_stack: Any = None,
+        make_traceable: Any = None,
+        num_evals: int = 0,
+        tuning_api_database: Any = None,
+    ) -> None:
+        if not isinstance(opt_level, int) or not 0 <= opt_level <= 4:
+            raise ValueError(f"PassContext.opt_level must be an int in 0..4, but is {opt_level!r}")
+        self.opt_level = opt_level
+        self.required_pass = tuple(required_pass or ())
+        self.disabled_pass = tuple(disabled_pass or ())
+        self.instruments = tuple(instruments or ())
+        self.config = dict(config or {})
+        for key, value in self.config.items():
+            self._check_option(key, value)
+
+    @staticmethod
+    def _check_option(key: str, value: Any) -> None:
+        if key not in _config_options:
+            import difflib
+
+            near = difflib.get_close_matches(key, _config_options, n=3)
+            hint = f"; near it: {', '.join(near)}" if near else f"; known: {', '.join(sorted(_config_options))}"
+            raise AttributeError(f"PassContext has no option {key!r}{hint}")
+        kind = _config_options[key]
+        if not isinstance(value, kind):
+            names = kind.__name__ if isinstance(kind, type) else " or ".join([k.__name__ for k in kind])
+            raise TypeError(f"option {key!r} must be of type {names}, but is {type(value).__name__}: {value!r}")
+
+    @staticmethod
+    def list_configs() -> dict[str, Any]:
+        return dict(_config_options)
+
+    @staticmethod
+    def current() -> PassContext:
+        """The innermost context entered in this thread, or a default one."""
+        stack: list[PassContext] = getattr(PassContext._local, "stack", [])
+        return stack[-1] if stack else PassContext()
+
+    def __enter__(self) -> Self:
+        stack = self._local.__dict__.setdefault("stack", [])
+        stack.append(self)
+        self._notify("enter_pass_ctx")
+        return self
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        self._local.stack.pop()
+        self._notify("exit_pass_ctx")
+
+    def override_instruments(self, instruments: Iterable[Any]) -> None:
+        self._notify("exit_pass_ctx")
+        self.instruments = tuple(instruments)
+        self._notify("enter_pass_ctx")
+
+    def _notify(self, event: str) -> None:
+        for instrument in self.instruments:
+            if hasattr(instrument, event):
+                getattr(instrument, event)()
+
+    def pass_enabled(self, info: PassInfo) -> bool:
+        """Whether a pass runs here, by level and by the lists of required and disabled passes."""
+        if info.name in self.disabled_pass:
+            return False
+        return info.name in self.required_pass or self.opt_level >= info.opt_level
+
+    @contextmanager
+    def instrumented(self, info: PassInfo, mod: IRModule) -> Iterator[Callable[[IRModule], None]]:
+        """Runs the instruments around one pass; the body hands the new module to the function yielded."""
+        started: list[Any] = []
+        for instrument in self.instruments:
+            if inspect.isgeneratorfunction(instrument):
+                generator = instrument(info, mod)
+                next(generator)
+                started.append(generator)
+            elif hasattr(instrument, "run_before_pass"):
+                instrument.run_before_pass(mod, info)
+        result: list[IRModule] = []
+        yield result.append
+        for instrument in self.instruments:
+            if hasattr(instrument, "run_after_pass"):
+                instrument.run_after_pass(result[0], info)
+        for generator in started:
+            try:
+                generator.send(result[0])
+            except StopIteration:
+                continue
+            raise TVMError(f"instrument {generator.__name__} must yield exactly once")
+
+    def wants(self, info: PassInfo, mod: IRModule) -> bool:
+        return all([i.should_run(mod, info) for i in self.instruments if hasattr(i, "should_run")])
+
+
+class Pass:
+    """A transformation of modules. Call it on an IRModule."""
+
+    info: PassInfo
+
+    def __init__(self, info: PassInfo, run: ModuleFunction) -> None:
+        self.info, self._run = info, run
+
+    @property
+    def pass_info(self) -> PassInfo:
+        return self.info
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    def __call__(self, mod: IRModule) -> IRModule:
+        return self.run(mod, PassContext.current())
+
+    def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        if not isinstance(mod, IRModule):
+            raise TypeError(f"pass {self.info.name} takes an IRModule, but was given {type(mod).__name__}")
+        if not ctx.wants(self.info, mod):
+            return mod
+        if not ctx.instruments:
+            return self._checked(mod, ctx)
+        with ctx.instrumented(self.info, mod) as done:
+            new = self._checked(mod, ctx)
+            done(new)
+        return new
+
+    def _checked(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        new = self._run(mod, ctx)
+        if not isinstance(new, IRModule):
+            raise TypeError(f"pass {self.info.name} must return an IRModule, but returned {type(new).__name__}")
+        return new
+
+    def __repr__(self) -> str:
+        return f"<pass {self.info.name} at opt_level {self.info.opt_level}>"
+
+
+class Sequential(Pass):
+    """Passes in order, those that the context enables; a wrong order is refused when it is built.
+
+    A property that a pass needs must be given by an earlier pass of the sequence, if any pass of it gives it.
+    """
+
+    def __init__(
+        self,
+        passes: Sequence[Pass] = (),
+        opt_level: int = 0,
+        name: str = "sequential",
+        required: Sequence[str] = (),
+        traceable: bool = True,
+    ) -> None:
+        self.passes = tuple(passes)
+        given_somewhere = {g for p in self.passes for g in p.info.gives}
+        have: set[str] = set()
+        for p in self.passes:
+            for need in p.info.needs:
+                if need in given_somewhere and need not in have:
+                    giver = next(q.name for q in self.passes if need in q.info.gives)
+                    raise TVMError(f"{name}: {p.name} needs {need!r}, which {giver} gives only later; put {giver} first")
+            have.update(p.info.gives)
+        super().__init__(PassInfo(opt_level, name, required), self._run_all)
+
+    def _run_all(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        for p in self.passes:
+            if ctx.pass_enabled(p.info):
+                mod = p.run(mod, ctx)
+        return mod
+
+
+def module_pass(
+    pass_func: Any = None,
+    opt_level: int | None = None,
+    name: str | None = None,
+    required: Sequence[str] = (),
+    traceable: bool = False,
+    needs: Sequence[str] = (),
+    gives: Sequence[str] = (),
+) -> Any:
+    """Makes a pass of `f(mod, ctx) -> mod`, or a pass factory of a class with `transform_module`."""
+    return _decorate(pass_func, "transform_module", opt_level, name, required, needs, gives, lambda run, info: run)
+
+
+def function_pass_of(func_type: type) -> Callable[..., Any]:
+    """The decorator for passes on functions of one dialect: `f(func, mod, ctx) -> func`."""
+
+    def decorator(
+        pass_func: Any = None,
+        opt_level: int | None = None,
+        name: str | None = None,
+        required: Sequence[str] = (),
+        traceable: bool = False,
+        needs: Sequence[str] = (),
+        gives: Sequence[str] = (),
+    ) -> Any:
+        def over_functions(run: Callable[..., Any], info: PassInfo) -> ModuleFunction:
+            def run_module(mod: IRModule, ctx: PassContext) -> IRModule:
+                functions: dict[GlobalVar, BaseFunc] = {}
+                for gvar, func in mod.functions.items():
+                    functions[gvar] = run(func, mod, ctx) if isinstance(func, func_type) else func
+                return mod.with_functions(functions)
+
+            return run_module
+
+        return _decorate(pass_func, "transform_function", opt_level, name, required, needs, gives, over_functions)
+
+    return decorator
+
+
+def _decorate(
+    pass_func: Any,
+    method: str,
+    opt_level: int | None,
+    name: str | None,
+    required: Sequence[str],
+    needs: Sequence[str],
+    gives: Sequence[str],
+    lift: Callable[[Callable[..., Any], PassInfo], ModuleFunction],
+) -> Any:
+    def decorate(target: Any) -> Any:
+        info = PassInfo(opt_level or 0, name or target.__name__, required, needs, gives)
+        if not inspect.isclass(target):
+            return Pass(info, lift(target, info))
+
+        class ClassPass(Pass):
+            """A pass whose options are the constructor's arguments of the decorated class."""
+
+            def __init__(self, *args: Any, **kwargs: Any) -> None:
+                self.inner = target(*args, **kwargs)
+                super().__init__(info, lift(getattr(self.inner, method), info))
+
+            def __getattr__(self, attr: str) -> Any:
+                return getattr(self.inner, attr)
+
+        ClassPass.__name__, ClassPass.__qualname__, ClassPass.__doc__ = target.__name__, target.__qualname__, target.__doc__
+        return ClassPass
+
+    return decorate(pass_func) if pass_func is not None else decorate
+
+
+def PrintIR(header: str = "", show_meta_data: bool = False) -> Pass:  # noqa: N802
+    """A pass that prints the module and leaves it as it is."""
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        print(f"{header}\n{mod}" if header else str(mod))
+        return mod
+
+    return Pass(PassInfo(0, "PrintIR"), run)

@@ -1,0 +1,146 @@
+"""The types of the IR: primitive and pointer types of tir, tensor, tuple and function types of relay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir.dtype import DataType
+from tilewright.ir.span import BaseSpan
+from tilewright.node import VARIABLE, Def, Node, Skip, register_converter
+
+if TYPE_CHECKING:
+    from tilewright.ir.expr import PrimExpr
+
+
+class Type(Node):
+    """Root of types."""
+
+    def __eq__(self, other: object) -> bool:
+        from tilewright.node import structural_equal
+
+        return isinstance(other, Type) and structural_equal(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        from tilewright.node import structural_hash
+
+        return structural_hash(self)
+
+
+register_converter("Type", Type)
+
+
+class TypeKind:
+    """Kinds of type variables."""
+
+    Type, ShapeVar, BaseType, Constraint, AdtHandle, TypeData = 0, 1, 2, 4, 5, 6
+
+
+class PrimType(Type, key="PrimType"):
+    """A scalar or vector of `dtype`."""
+
+    dtype: DataType
+
+
+class VoidType(Type, key="VoidType"):
+    """The type of what returns nothing."""
+
+
+class PointerType(Type, key="PointerType"):
+    """A pointer into storage of some scope ("global", "local", "shared", ...)."""
+
+    element_type: Type
+    storage_scope: str = "global"
+
+
+class TypeVar(Type, key="TypeVar"):
+    """A type variable of a polymorphic function."""
+
+    _identity = VARIABLE
+    _cosmetic = frozenset({"name_hint"})
+    _leaf = True
+
+    name_hint: str
+    kind: int = TypeKind.Type
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class GlobalTypeVar(Type, key="GlobalTypeVar"):
+    """The name of a type that a module defines."""
+
+    name_hint: str
+    kind: int = TypeKind.AdtHandle
+
+
+class TypeCall(Type, key="TypeCall"):
+    """A type constructor applied to arguments."""
+
+    func: Type
+    args: tuple[Type, ...]
+
+
+class TupleType(Type, key="TupleType"):
+    """A fixed number of values."""
+
+    fields: tuple[Type, ...]
+    span: Skip[BaseSpan | None] = None
+
+
+class TypeConstraint(Type):
+    """Root of constraints among types."""
+
+
+class FuncType(Type, key="FuncType"):
+    """A function from argument types to a result type."""
+
+    arg_types: tuple[Type, ...]
+    ret_type: Type
+    type_params: Def[tuple[TypeVar, ...]] = ()
+    type_constraints: tuple[TypeConstraint, ...] = ()
+
+
+class IncompleteType(Type, key="IncompleteType"):
+    """A type yet to be inferred."""
+
+    _identity = VARIABLE
+    _leaf = True
+
+    kind: int = TypeKind.Type
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class RefType(Type, key="relay.RefType"):
+    """A mutable reference."""
+
+    value: Type
+
+
+class TensorType(Type, key="relay.TensorType"):
+    """A tensor: `shape` holds integers or symbolic dimensions, `dtype` the element type."""
+
+    shape: tuple[PrimExpr, ...]
+    dtype: DataType = DataType("float32")
+    span: Skip[BaseSpan | None] = None
+
+    @property
+    def concrete_shape(self) -> tuple[int, ...]:
+        """The shape as integers. Raises TypeError when a dimension is symbolic."""
+        return tuple([int(dim) for dim in self.shape])  # type: ignore[call-overload]
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+
+def is_type(value: Any) -> bool:
+    return isinstance(value, Type)
