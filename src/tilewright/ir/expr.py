@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.ir.dtype import DataType
 from tilewright.ir.span import BaseSpan
 from tilewright.ir.types import Type
-from tilewright.node import Derived, Node, Skip, register_converter
+from tilewright.node import Node, Skip, derived, register_converter
 
 
 class BaseExpr(Node):
