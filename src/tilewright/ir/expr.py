@@ -163,7 +163,7 @@ register_converter("Range", Range, _as_range)
 class RelayExpr(BaseExpr):
     """An expression of the graph dialects."""
 
-    _checked_type: Derived[Type | None]
+    __slots__ = ("_checked_type",)
 
     @property
     def checked_type(self) -> Type:
@@ -217,6 +217,10 @@ class Op(RelayExpr, key="Op"):
 
     def _derive(self) -> None:
         self._known[self.name] = self
+
+    @classmethod
+    def restore(cls, values: list[Any]) -> Self:
+        return cls(*values)
 
     @staticmethod
     def get(name: str) -> Op:

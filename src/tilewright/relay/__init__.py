@@ -1,0 +1,1 @@
+"""Relay: the functional graph IR."""

@@ -1,0 +1,372 @@
+"""Relay expressions: a functional graph over tensors, with the classic names, field names and operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from tilewright.ir import Attrs, BaseFunc, FuncType, GlobalVar, IRModule, RelayExpr, TensorType, Type
+from tilewright.ir.expr import register_global_call
+from tilewright.ir.module import register_expr_wrapper
+from tilewright.ir.span import BaseSpan
+from tilewright.node import GRAPH, VARIABLE, Def, Skip, register_converter, register_leaf
+from tilewright.node.leaves import decode_array, digest_array, encode_array, equal_arrays, numpy_dtype
+
+Expr = RelayExpr
+RelayVar: TypeAlias = "Var"  # node fields name their converter, and plain "Var" is tir's
+
+
+class ConstArray(np.ndarray[Any, np.dtype[Any]]):
+    """A constant's values: a read-only view of the array it was made from, whose digest is computed once."""
+
+    _digest: bytes | None = None
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The values as a plain array, not copied."""
+        return self.view(np.ndarray)
+
+    def asnumpy(self) -> np.ndarray[Any, Any]:
+        return self.view(np.ndarray)
+
+    def digest(self) -> bytes:
+        """Content digest (dtype and shape included)."""
+        if self._digest is None:
+            self._digest = digest_array(self.view(np.ndarray))
+        return self._digest
+
+
+def const_array(value: Any) -> ConstArray:
+    """The read-only view; scalars, sequences and tensors that NumPy understands are converted first."""
+    if not isinstance(value, np.ndarray):
+        value = value.numpy() if hasattr(value, "numpy") else np.asarray(value)
+    view = value.view(ConstArray)
+    view.flags.writeable = False
+    return view  # type: ignore[no-any-return]
+
+
+def _equal_const(a: ConstArray, b: ConstArray) -> bool:
+    if a is b or a.base is b or b.base is a:
+        return equal_arrays(a, b) if a is not b else True
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    return a.digest() == b.digest() if a._digest and b._digest else equal_arrays(a, b)
+
+
+register_leaf(ConstArray, "const", encode_array, lambda v: const_array(decode_array(v)), ConstArray.digest, _equal_const)
+register_converter("ConstArray", ConstArray, lambda value, where: const_array(value))
+
+
+class ExprWithOp(RelayExpr):
+    """Expressions that carry Python's operators."""
+
+    __slots__ = ()
+
+    def astype(self, dtype: str) -> Expr:
+        """cast to `dtype`."""
+        return _make("cast", self, dtype)  # type: ignore[no-any-return]
+
+    def __neg__(self) -> Expr:
+        return _make("negative", self)  # type: ignore[no-any-return]
+
+    def __lt__(self, other: Any) -> Expr:
+        return _binary("less", self, other)
+
+    def __gt__(self, other: Any) -> Expr:
+        return _binary("greater", self, other)
+
+    def __le__(self, other: Any) -> Expr:
+        return _binary("less_equal", self, other)
+
+    def __ge__(self, other: Any) -> Expr:
+        return _binary("greater_equal", self, other)
+
+    def __add__(self, other: Any) -> Expr:
+        return _binary("add", self, other)
+
+    def __radd__(self, other: Any) -> Expr:
+        return self.__add__(other)
+
+    def __sub__(self, other: Any) -> Expr:
+        return _binary("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Expr:
+        return _binary("subtract", other, self)
+
+    def __mul__(self, other: Any) -> Expr:
+        return _binary("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Expr:
+        return self.__mul__(other)
+
+    def __truediv__(self, other: Any) -> Expr:
+        return _binary("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Expr:
+        return _binary("divide", other, self)
+
+    def __call__(self, *args: Any) -> Call:
+        """Call of the function that this expression is."""
+        return Call(self, args)
+
+
+def _make(key: str, *args: Any) -> Any:
+    from tilewright.relay.op.card import constructor
+
+    return constructor(key)(*args)
+
+
+def _binary(key: str, lhs: Any, rhs: Any) -> Expr:
+    for side in (lhs, rhs):
+        if isinstance(side, (bool, int, float)):
+            raise TypeError(f"{key}: a Python number has no dtype; write relay.const({side!r}, dtype) instead of {side!r}")
+        if not isinstance(side, (RelayExpr, TupleWrapper)):
+            raise TypeError(f"{key}: relay expressions are expected on both sides, but {type(side).__name__} was given")
+    return _make(key, lhs, rhs)  # type: ignore[no-any-return]
+
+
+class Constant(ExprWithOp, key="relay.Constant"):
+    """A tensor known at compile time. `data` is not copied from the array given, which must not change afterwards."""
+
+    _identity: ClassVar[str] = GRAPH
+    data: ConstArray
+    span: Skip[BaseSpan | None] = None
+
+    @property
+    def value(self) -> np.ndarray[Any, Any]:
+        """The values as a plain NumPy array."""
+        return self.data.view(np.ndarray)
+
+    def is_scalar(self) -> bool:
+        return self.data.ndim == 0
+
+
+class Tuple(ExprWithOp, key="relay.Tuple"):
+    """Several values as one."""
+
+    _identity: ClassVar[str] = GRAPH
+    fields: tuple[RelayExpr, ...]
+    span: Skip[BaseSpan | None] = None
+
+    def __getitem__(self, index: int) -> Expr:
+        return self.fields[index]
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+class Var(ExprWithOp, key="relay.Var"):
+    """A function parameter or a let-bound name. Two variables are the same only if they are the same object."""
+
+    _identity: ClassVar[str] = VARIABLE
+    _cosmetic: ClassVar[frozenset[str]] = frozenset({"name_hint"})
+    name_hint: str
+    type_annotation: Type | None = None
+    span: Skip[BaseSpan | None] = None
+
+
+class Call(ExprWithOp, key="relay.Call"):
+    """Application of an operator (then `attrs` is its card) or of a function."""
+
+    _identity: ClassVar[str] = GRAPH
+    op: RelayExpr
+    args: tuple[RelayExpr, ...]
+    attrs: Attrs | None = None
+    type_args: tuple[Type, ...] = ()
+    span: Skip[BaseSpan | None] = None
+
+
+class TupleGetItem(ExprWithOp, key="relay.TupleGetItem"):
+    """Element `index` of a tuple value."""
+
+    _identity: ClassVar[str] = GRAPH
+    tuple_value: RelayExpr
+    index: int
+    span: Skip[BaseSpan | None] = None
+
+
+class Let(ExprWithOp, key="relay.Let"):
+    """`let var = value; body`."""
+
+    _identity: ClassVar[str] = GRAPH
+    var: Def[RelayVar]
+    value: RelayExpr
+    body: RelayExpr
+    span: Skip[BaseSpan | None] = None
+
+
+class If(ExprWithOp, key="relay.If"):
+    """`cond` is a bool scalar; only one branch is evaluated."""
+
+    _identity: ClassVar[str] = GRAPH
+    cond: RelayExpr
+    true_branch: RelayExpr
+    false_branch: RelayExpr
+    span: Skip[BaseSpan | None] = None
+
+
+class Function(BaseFunc, key="relay.Function"):
+    """A function of relay values; also a value itself."""
+
+    _identity: ClassVar[str] = GRAPH
+    params: Def[tuple[RelayVar, ...]]
+    body: RelayExpr
+    ret_type: Type | None = None
+    type_params: tuple[Type, ...] = ()
+    attrs: Mapping[str, Any] = {}
+    span: Skip[BaseSpan | None] = None
+
+    def __init__(
+        self,
+        params: Sequence[Var],
+        body: Expr,
+        ret_type: Type | None = None,
+        type_params: Sequence[Type] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        span: BaseSpan | None = None,
+    ) -> None:
+        given = {
+            "params": tuple(params),
+            "body": body.tuple_value if isinstance(body, TupleWrapper) else body,
+            "ret_type": ret_type,
+            "type_params": tuple(type_params or ()),
+            "attrs": dict(attrs or {}),
+            "span": span,
+        }
+        self._build(*[given[f.name] for f in self._fields])
+
+    def __call__(self, *args: Any) -> Call:
+        return Call(self, args)
+
+    @property
+    def is_primitive(self) -> bool:
+        """Whether FuseOps made it: one kernel."""
+        return bool(self.attrs.get("Primitive", 0))
+
+
+class TupleWrapper:
+    """What operators with several results answer: a tuple value that unpacks in Python."""
+
+    __slots__ = ("size", "tuple_value")
+
+    def __init__(self, tuple_value: Expr, size: int) -> None:
+        self.tuple_value, self.size = tuple_value, size
+
+    def astuple(self) -> Tuple:
+        """The results as a relay Tuple."""
+        return Tuple(tuple(self))
+
+    def __getitem__(self, index: int) -> TupleGetItem:
+        if not -self.size <= index < self.size:
+            raise IndexError(f"result {index} was asked for, but there are {self.size}")
+        return TupleGetItem(self.tuple_value, index % self.size)
+
+    def __iter__(self) -> Iterator[Expr]:
+        return iter([TupleGetItem(self.tuple_value, i) for i in range(self.size)])
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __repr__(self) -> str:
+        return f"TupleWrapper({self.tuple_value!r}, {self.size})"
+
+
+def _expr(value: Any, where: str) -> Expr:
+    if isinstance(value, TupleWrapper):
+        return value.tuple_value
+    if isinstance(value, (list, tuple)):
+        return Tuple(tuple([_expr(v, where) for v in value]))
+    raise TypeError(f"{where} takes a relay expression, but was given {type(value).__name__}: {value!r}")
+
+
+register_converter("RelayExpr", RelayExpr, _expr)
+register_converter("RelayVar", Var, _expr)
+
+
+def _is_relay(args: Sequence[Any]) -> bool:
+    return any([isinstance(a, (RelayExpr, TupleWrapper)) for a in args])
+
+
+def _as_function(expr: Any) -> Function | None:
+    from tilewright.relay.functor import free_vars
+
+    if isinstance(expr, TupleWrapper):
+        expr = expr.tuple_value
+    return Function(free_vars(expr), expr) if isinstance(expr, RelayExpr) else None
+
+
+register_global_call(_is_relay, lambda gvar, args: Call(gvar, args))
+register_expr_wrapper(_as_function)
+
+
+def var(
+    name_hint: str,
+    type_annotation: Type | str | None = None,
+    shape: Sequence[Any] | None = None,
+    dtype: str = "float32",
+    span: BaseSpan | None = None,
+) -> Var:
+    """A variable. Give either its type or its `shape` (ints, tir.Var or Any) and `dtype`; neither leaves it to inference."""
+    if type_annotation is not None and shape is not None:
+        raise ValueError("relay.var takes either type_annotation or shape, but both were given")
+    if shape is not None:
+        type_annotation = TensorType(tuple(shape), dtype)
+    elif isinstance(type_annotation, str):
+        type_annotation = TensorType((), type_annotation)
+    return Var(name_hint, type_annotation, span)
+
+
+def const(value: Any, dtype: str | None = None, span: BaseSpan | None = None) -> Constant:
+    """A constant. Without `dtype`, Python floats become float32, ints int32, bools bool; arrays keep theirs."""
+    if isinstance(value, (list, tuple)):
+        value = np.array(value)
+        if dtype is None and value.dtype.name in ("float64", "int64"):
+            dtype = {"float64": "float32", "int64": "int32"}[value.dtype.name]
+    if dtype is None:
+        kinds: dict[type, str] = {bool: "bool", int: "int32", float: "float32"}
+        dtype = kinds.get(type(value))
+    if not isinstance(value, np.ndarray) and hasattr(value, "numpy"):
+        value = value.numpy()
+    array = np.asarray(value) if dtype is None else np.asarray(value, numpy_dtype(str(dtype)))
+    return Constant(array, span)
+
+
+def bind(function: Function, values: Mapping[Var, Expr] | Mapping[str, Any]) -> Function:
+    """The function with some parameters (by Var or by name) replaced by expressions or constants."""
+    from tilewright.relay.functor import substitute
+
+    table: dict[Var, Expr] = {}
+    by_name = {p.name_hint: p for p in function.params}
+    for key, value in values.items():
+        param = by_name.get(key) if isinstance(key, str) else key
+        if param is not None:
+            table[param] = value if isinstance(value, RelayExpr) else const(value)
+    if not table:
+        return function
+    params = [p for p in function.params if p not in table]
+    return Function(params, substitute(function.body, table), function.ret_type, function.type_params, function.attrs, function.span)
+
+
+__all__ = [
+    "BaseFunc",
+    "Call",
+    "ConstArray",
+    "Constant",
+    "Expr",
+    "ExprWithOp",
+    "FuncType",
+    "Function",
+    "GlobalVar",
+    "IRModule",
+    "If",
+    "Let",
+    "RelayExpr",
+    "Tuple",
+    "TupleGetItem",
+    "TupleWrapper",
+    "Var",
+    "bind",
+    "const",
+    "var",
+]

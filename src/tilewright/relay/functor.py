@@ -1,0 +1,289 @@
+"""Walks over relay expressions. Dataflow chains of any depth are walked with an explicit stack, never by recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from tilewright.ir import GlobalVar, Op, RelayExpr
+from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
+
+_NONE: tuple[Expr, ...] = ()
+
+_children: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
+    Var: lambda e: _NONE,
+    Constant: lambda e: _NONE,
+    GlobalVar: lambda e: _NONE,
+    Op: lambda e: _NONE,
+    Call: lambda e: e.args if type(e.op) is Op else (e.op, *e.args),
+    Tuple: lambda e: e.fields,
+    TupleGetItem: lambda e: (e.tuple_value,),
+    Let: lambda e: (e.var, e.value, e.body),
+    If: lambda e: (e.cond, e.true_branch, e.false_branch),
+    Function: lambda e: (*e.params, e.body),
+}
+
+
+def children(e: Expr) -> tuple[Expr, ...]:
+    """The expressions right under `e` in evaluation order, bound variables included, operators left out."""
+    return _children[type(e)](e)
+
+
+def flow_children(e: Expr) -> tuple[Expr, ...]:
+    """The operands of `e` in the same scope; nothing for a function, let or if, which open scopes of their own."""
+    kind = type(e)
+    return _NONE if kind is Function or kind is Let or kind is If else _children[kind](e)
+
+
+def post_order(root: Expr, skip: Callable[[Expr], bool] | None = None) -> Iterator[Expr]:
+    """Every expression under and including `root` once, operands first. `skip(e)` leaves out `e` and what is only under it."""
+    done: set[Expr] = set()
+    stack: list[tuple[Expr, Iterator[Expr]]] = []
+    if skip is not None and skip(root):
+        return
+    stack.append((root, iter(children(root))))
+    entered = {root}
+    while stack:
+        node, rest = stack[-1]
+        for child in rest:
+            if child not in entered and (skip is None or not skip(child)):
+                entered.add(child)
+                stack.append((child, iter(children(child))))
+                break
+        else:
+            stack.pop()
+            if node not in done:
+                done.add(node)
+                yield node
+
+
+def post_order_visit(expr: Expr, fvisit: Callable[[Expr], None]) -> None:
+    """Call `fvisit` on every expression under `expr`, operands first, each once."""
+    for node in post_order(expr):
+        fvisit(node)
+
+
+class _Functor:
+    """Dispatch by type and the memo; operands are visited before the node that uses them."""
+
+    _methods: ClassVar[dict[type, str]] = {
+        Var: "visit_var",
+        Constant: "visit_constant",
+        GlobalVar: "visit_global_var",
+        Op: "visit_op",
+        Call: "visit_call",
+        Tuple: "visit_tuple",
+        TupleGetItem: "visit_tuple_getitem",
+        Let: "visit_let",
+        If: "visit_if",
+        Function: "visit_function",
+    }
+
+    def __init__(self) -> None:
+        self.memo_map: dict[Expr, Any] = {}
+        self._bound: dict[type, Callable[[Any], Any]] = {t: getattr(self, name) for t, name in self._methods.items()}
+
+    def visit(self, expr: Expr) -> Any:
+        memo = self.memo_map
+        if expr in memo:
+            return memo[expr]
+        stack = [expr]
+        while stack:
+            node = stack[-1]
+            if node in memo:
+                stack.pop()
+                continue
+            pending = [c for c in flow_children(node) if c not in memo]
+            if pending:
+                pending.reverse()
+                stack += pending
+                continue
+            stack.pop()
+            memo[node] = self._bound[type(node)](node)
+        return memo[expr]
+
+
+class ExprVisitor(_Functor):
+    """Visits every expression once. Override visit_call and the like; call `super()` to go on below a scope."""
+
+    def visit_var(self, var: Var) -> Any:
+        return None
+
+    def visit_constant(self, const: Constant) -> Any:
+        return None
+
+    def visit_global_var(self, gv: GlobalVar) -> Any:
+        return None
+
+    def visit_op(self, op: Op) -> Any:
+        return None
+
+    def visit_call(self, call: Call) -> Any:
+        self.visit(call.op)
+        for arg in call.args:
+            self.visit(arg)
+
+    def visit_tuple(self, tup: Tuple) -> Any:
+        for f in tup.fields:
+            self.visit(f)
+
+    def visit_tuple_getitem(self, t: TupleGetItem) -> Any:
+        self.visit(t.tuple_value)
+
+    def visit_let(self, let: Let) -> Any:
+        body: Expr = let
+        while type(body) is Let:
+            self.visit(body.var)
+            self.visit(body.value)
+            body = body.body
+        self.visit(body)
+
+    def visit_if(self, i: If) -> Any:
+        self.visit(i.cond)
+        self.visit(i.true_branch)
+        self.visit(i.false_branch)
+
+    def visit_function(self, fn: Function) -> Any:
+        for p in fn.params:
+            self.visit(p)
+        self.visit(fn.body)
+
+
+class ExprMutator(_Functor):
+    """Rewrites expressions; an unchanged expression comes back as the same object, a shared one is rewritten once."""
+
+    def visit_var(self, var: Var) -> Expr:
+        return var
+
+    def visit_constant(self, const: Constant) -> Expr:
+        return const
+
+    def visit_global_var(self, gvar: GlobalVar) -> Expr:
+        return gvar
+
+    def visit_op(self, op: Op) -> Expr:
+        return op
+
+    def visit_call(self, call: Call) -> Expr:
+        args = self.visit_all(call.args)
+        op = call.op if type(call.op) is Op else self.visit(call.op)
+        if args is call.args and op is call.op:
+            return call
+        return Call(op, args, call.attrs, call.type_args, call.span)
+
+    def visit_all(self, exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """Each one rewritten; the same tuple if none changed."""
+        new = tuple([self.visit(e) for e in exprs])
+        return new if any([a is not b for a, b in zip(new, exprs, strict=True)]) else exprs
+
+    def visit_tuple(self, tup: Tuple) -> Expr:
+        fields = self.visit_all(tup.fields)
+        return tup if fields is tup.fields else Tuple(fields, tup.span)
+
+    def visit_tuple_getitem(self, op: TupleGetItem) -> Expr:
+        value = self.visit(op.tuple_value)
+        return op if value is op.tuple_value else TupleGetItem(value, op.index, op.span)
+
+    def visit_let(self, let: Let) -> Expr:
+        chain: list[tuple[Let, Expr, Expr]] = []
+        body: Expr = let
+        while type(body) is Let:
+            chain.append((body, self.visit(body.var), self.visit(body.value)))
+            body = body.body
+        result = self.visit(body)
+        for node, var, value in reversed(chain):
+            if var is node.var and value is node.value and result is node.body:
+                result = node
+            else:
+                result = Let(var, value, result, node.span)
+        return result  # type: ignore[no-any-return]
+
+    def visit_if(self, ite: If) -> Expr:
+        return ite.replace(
+            cond=self.visit(ite.cond),
+            true_branch=self.visit(ite.true_branch),
+            false_branch=self.visit(ite.false_branch),
+        )
+
+    def visit_function(self, fn: Function) -> Expr:
+        params = self.visit_all(fn.params)
+        return fn.replace(params=params, body=self.visit(fn.body))
+
+
+class _Substitute(ExprMutator):
+    def __init__(self, table: Mapping[Var, Expr]) -> None:
+        super().__init__()
+        self.memo_map.update(table)
+
+
+def substitute(expr: Expr, table: Mapping[Var, Expr]) -> Expr:
+    """`expr` with variables replaced."""
+    return _Substitute(table).visit(expr)  # type: ignore[no-any-return]
+
+
+def rewrite(expr: Expr, change: Callable[[Expr, Expr], Expr | None]) -> Expr:
+    """Post-order rewriting: `change(old, new)` gets each expression and its form with rewritten operands, and answers the
+    replacement (None: `new`). Function and let scopes are entered."""
+
+    class Rewriter(ExprMutator):
+        def visit_call(self, call: Call) -> Expr:
+            new = super().visit_call(call)
+            return change(call, new) or new
+
+        def visit_tuple_getitem(self, op: TupleGetItem) -> Expr:
+            new = super().visit_tuple_getitem(op)
+            return change(op, new) or new
+
+        def visit_tuple(self, tup: Tuple) -> Expr:
+            new = super().visit_tuple(tup)
+            return change(tup, new) or new
+
+    return Rewriter().visit(expr)  # type: ignore[no-any-return]
+
+
+def free_vars(expr: Expr) -> list[Var]:
+    """Variables used but not bound in `expr`, in the order of their first use."""
+    bound: set[Expr] = set()
+    used: dict[Var, None] = {}
+    for node in post_order(expr):
+        if type(node) is Let:
+            bound.add(node.var)
+        elif type(node) is Function:
+            bound.update(node.params)
+        elif type(node) is Var:
+            used[node] = None
+    return [v for v in used if v not in bound]
+
+
+def bound_vars(expr: Expr) -> list[Var]:
+    """Variables that a function or let in `expr` binds."""
+    found: dict[Var, None] = {}
+    for node in post_order(expr):
+        if type(node) is Let:
+            found[node.var] = None
+        elif type(node) is Function:
+            found.update(dict.fromkeys(node.params))
+    return list(found)
+
+
+def all_vars(expr: Expr) -> list[Var]:
+    """All variables in `expr`, in post-order."""
+    return [n for n in post_order(expr) if type(n) is Var]
+
+
+def users(roots: Iterable[Expr]) -> dict[Expr, list[Expr]]:
+    """For every expression under `roots`, the expressions that use it as an operand (once per use)."""
+    table: dict[Expr, list[Expr]] = {}
+    seen: set[Expr] = set()
+    for root in roots:
+        for node in post_order(root):
+            if node in seen:
+                continue
+            seen.add(node)
+            for child in children(node):
+                table.setdefault(child, []).append(node)
+    return table
+
+
+def is_expr(value: object) -> bool:
+    return isinstance(value, RelayExpr)

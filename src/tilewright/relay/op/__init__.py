@@ -1,0 +1,1 @@
+"""Operator cards, a file per family. Importing this package registers them all."""

@@ -1,0 +1,321 @@
+"""Operator cards: one class holds all there is to know of one graph operator.
+
+    class softmax(OpCard, key="nn.softmax"):
+        \"\"\"exp(x) normalised along `axis`.\"\"\"
+        axis: int = -1
+        fuse = OUT_ELEMWISE
+        samples = [(((2, 5),), {}), (((3, 4, 7),), {"axis": 1})]
+        def infer(self, x: TensorType) -> Type: return x
+        def compute(self, x: te.Tensor) -> te.Tensor: return topi.nn.softmax(x, self.axis)
+        def ref(self, x: np.ndarray) -> np.ndarray: ...
+
+An instance is the attributes of one call: `Call(Op.get("nn.softmax"), (x,), softmax(axis=1))`.
+Declaring the class is all: the constructor `relay.nn.softmax(x, axis=-1)` follows from it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+import numpy as np
+
+from tilewright.ir import Attrs, IntImm, Op, Type
+from tilewright.ir.span import BaseSpan
+from tilewright.node.base import NodeMeta
+from tilewright.relay.expr import Call, Expr, Tuple, TupleWrapper, const
+from tilewright.support.errors import OpAttributeInvalid, OpAttributeRequired, OpError, OpNotImplemented
+
+ELEMWISE, BROADCAST, INJECTIVE, COMM_REDUCE, OUT_ELEMWISE, TUPLE, OPAQUE = 0, 1, 2, 3, 4, 7, 8
+"""Fusion kinds (classic TOpPattern). ELEMWISE: output element i reads element i of every input. BROADCAST: the
+same, but an input may be broadcast. INJECTIVE: each output element reads one element of each input (reshape,
+transpose, slice, concatenate). COMM_REDUCE: a reduction along axes. OUT_ELEMWISE: heavy, with an epilogue fused
+onto its output (conv2d, dense). TUPLE: only packs values. OPAQUE: never fused."""
+
+FUSE_NAMES = {0: "ELEMWISE", 1: "BROADCAST", 2: "INJECTIVE", 3: "COMM_REDUCE", 4: "OUT_ELEMWISE", 7: "TUPLE", 8: "OPAQUE"}
+
+Sample = tuple[Sequence[Any], Mapping[str, Any]]
+"""(inputs, attributes). An input is a shape (float32, normal), `(shape, dtype)`, an ndarray, a function of a NumPy
+Generator to an ndarray, or a list of those for an argument that is a tuple."""
+
+
+class TypeRuleError(OpError):
+    """A type rule of an operator was broken: the rule, what was found, and the argument (index) at fault."""
+
+    def __init__(self, rule: str, finding: str, arg: int | None = None, remedy: str | None = None) -> None:
+        super().__init__(f"{rule}, but {finding}" + (f". {remedy}" if remedy else ""))
+        self.rule, self.finding, self.arg, self.remedy = rule, finding, arg, remedy
+
+
+def need(holds: object, rule: str, finding: str, arg: int | None = None, remedy: str | None = None) -> None:
+    """Raise TypeRuleError unless `holds`. `rule` says what must be ("the axis must lie in [-2, 2)"), `finding` what is."""
+    if not holds:
+        raise TypeRuleError(rule, finding, arg, remedy)
+
+
+class CardMeta(NodeMeta):
+    """Puts every keyed card on the register."""
+
+    def __init__(cls, name: str, bases: tuple[type, ...], ns: dict[str, Any], key: str | None = None, **kw: Any) -> None:
+        super().__init__(name, bases, ns, key, **kw)
+        if key is not None:
+            _cards[key] = cls  # type: ignore[assignment]
+            cls.op = Op(key)  # type: ignore[attr-defined]
+
+
+_cards: dict[str, type[OpCard]] = {}
+_constructors: dict[str, Callable[..., Any]] = {}
+
+
+class OpCard(Attrs, metaclass=CardMeta):
+    """Base of all cards. Override `infer`, `ref`, and `compute` (or `expand`); the rest has defaults."""
+
+    op: ClassVar[Op]
+    """The operator that calls name."""
+    fuse: ClassVar[int] = OPAQUE
+    """Fusion kind, one of the constants above."""
+    outputs: ClassVar[int] = 1
+    """Number of results; more than one makes the constructor answer a TupleWrapper. A property where attributes decide."""
+    schedule: ClassVar[str | None] = None
+    """Key of the schedule rule in topi/schedule when this operator anchors a kernel; None: chosen by `fuse`."""
+    samples: ClassVar[Sequence[Sample]] = ()
+    """Calls that the card test runs."""
+    tolerance: ClassVar[float] = 1e-5
+    """Relative difference allowed between `compute` and `ref` on float32."""
+    expand_in: ClassVar[str] = "SimplifyInference"
+    """The pass that replaces the call by `expand`: "SimplifyInference" or "CanonicalizeOps"."""
+    pure: ClassVar[bool] = True
+    """False keeps equal calls apart and unused calls alive (random numbers, printing)."""
+
+    def infer(self, *args: Any, **kwargs: Any) -> Type:
+        """Result type from the arguments' types: TensorType, or TupleType for a tuple argument. Parameter names are the
+        operator's argument names; one with a default is optional. Raises TypeRuleError (see `need`)."""
+        raise OpNotImplemented(f"{self.type_key} has no type rule: its card {type(self).__name__} does not define infer()")
+
+    def compute(self, *args: Any, **kwargs: Any) -> Any:
+        """te.Tensor result, or a list for several, from te.Tensor arguments (a list for a tuple argument)."""
+        raise OpNotImplemented(
+            f"{self.type_key} has no compute. "
+            + (f"Run relay.transform.{self.expand_in}() before compiling" if self.expands() else f"Its card {type(self).__name__} must define compute() or expand()")
+        )
+
+    def ref(self, *args: Any, **kwargs: Any) -> Any:
+        """The same on NumPy arrays (a tuple of arrays for a tuple argument or several results). Must not write its arguments."""
+        raise OpNotImplemented(f"{self.type_key} has no NumPy reference: its card {type(self).__name__} does not define ref()")
+
+    def expand(self, *args: Any, **kwargs: Any) -> Expr:
+        """The same in other operators, from the argument expressions (their `checked_type` is known)."""
+        raise OpNotImplemented(f"{self.type_key} has no expansion")
+
+    def simplify(self, *args: Any, **kwargs: Any) -> Expr | None:
+        """A simpler equal expression for these argument expressions (types known), or None. Run by SimplifyExpr."""
+        return None
+
+    def grad(self, *args: Any, **kwargs: Any) -> Sequence[Expr]:
+        """Adjoints of the arguments, from (arguments..., result, adjoint of the result)."""
+        raise OpNotImplemented(f"{self.type_key} has no gradient: its card {type(self).__name__} does not define grad()")
+
+    def layout(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
+        """How to run on blocked data: `args` are the layouts the arguments come in ("NCHW16c"; None: plain).
+        None: this operator wants everything plain. ELEMWISE and BROADCAST cards need no rule of their own."""
+        return None
+
+    @classmethod
+    def make(cls, *args: Any, **kwargs: Any) -> Any:
+        """The public constructor; override where the classic signature is not (arguments..., attributes...)."""
+        return cls.construct(*args, **kwargs)
+
+    @classmethod
+    def construct(cls, *args: Any, **kwargs: Any) -> Any:
+        """Call of this operator from argument expressions, then attributes, by position or keyword."""
+        names, variadic = argument_names(cls)
+        span = kwargs.pop("span", None)
+        count = len(args) if variadic else min(len(args), len(names))
+        inputs: list[Any] = list(args[:count])
+        if not variadic:
+            for name in names[count:]:
+                if kwargs.get(name) is None:
+                    kwargs.pop(name, None)
+                    break
+                inputs.append(kwargs.pop(name))
+        if len(inputs) < required_arguments(cls) and not variadic:
+            raise TypeError(f"{cls.type_key} takes the arguments ({', '.join(names)}), but {names[len(inputs)]} was not given")
+        fields = [f for f in cls._fields if f.name != "span"]
+        rest = args[count:]
+        if len(rest) > len(fields):
+            raise TypeError(
+                f"{cls.type_key} takes {len(names)} arguments and {len(fields)} attributes, but {len(args)} values were given"
+            )
+        attrs = {f.name: value for f, value in zip(fields, rest, strict=False)}
+        for name, value in kwargs.items():
+            if name in attrs:
+                raise TypeError(f"{cls.type_key}: {name} was given twice")
+            attrs[name] = value
+        return cls.call(inputs, attrs, span)
+
+    @classmethod
+    def call(cls, inputs: Sequence[Any], attrs: Mapping[str, Any], span: BaseSpan | None = None) -> Any:
+        """Call of this operator: argument expressions (numbers and arrays become constants, sequences tuples), attributes."""
+        known = {f.name: f for f in cls._fields}
+        clean = {}
+        for name, value in attrs.items():
+            if name not in known:
+                raise OpAttributeInvalid(
+                    f"{cls.type_key} has no attribute {name!r}; it has {', '.join(known) or 'none'}"
+                )
+            clean[name] = _clean(cls.type_key, name, known[name].annotation, value)
+        missing = [n for n, f in known.items() if f.required and n not in clean]
+        if missing:
+            raise OpAttributeRequired(f"{cls.type_key} needs the attribute {missing[0]!r}")
+        card = cls(**clean)
+        result = Call(cls.op, tuple(as_expr(x) for x in inputs), card, (), span)
+        return TupleWrapper(result, card.outputs) if card.outputs > 1 else result
+
+    @classmethod
+    def expands(cls) -> bool:
+        """Whether the card defines `expand`."""
+        return cls.expand.__func__ is not OpCard.expand.__func__ if hasattr(cls.expand, "__func__") else cls.expand is not OpCard.expand
+
+
+class LayoutChoice:
+    """A card's answer to "run on blocked data": the card to use, the layout each argument is to be brought to
+    (None: plain), and the layout of the result."""
+
+    __slots__ = ("args", "card", "result")
+
+    def __init__(self, card: OpCard, args: Sequence[str | None], result: str | None) -> None:
+        self.card, self.args, self.result = card, tuple(args), result
+
+
+C = TypeVar("C", bound=type[OpCard])
+
+
+def cards() -> Mapping[str, type[OpCard]]:
+    """Every card by its operator name."""
+    return _cards
+
+
+def find_card(key: str) -> type[OpCard]:
+    """The card of an operator. Raises OpNotImplemented for an unknown name."""
+    card = _cards.get(key)
+    if card is None:
+        raise OpNotImplemented(f"there is no operator {key!r} in relay")
+    return card
+
+
+def argument_names(cls: type[OpCard]) -> tuple[tuple[str, ...], bool]:
+    """Names of the operator's arguments, and whether it takes any number of them."""
+    cached = _arguments.get(cls)
+    if cached is None:
+        parameters = [p for p in inspect.signature(cls.infer).parameters.values()][1:]
+        variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+        names = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
+        least = sum(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters)
+        cached = _arguments[cls] = (names, variadic, least)
+    return cached[0], cached[1]
+
+
+def required_arguments(cls: type[OpCard]) -> int:
+    """How many arguments a call must have."""
+    argument_names(cls)
+    return _arguments[cls][2]
+
+
+_arguments: dict[type[OpCard], tuple[tuple[str, ...], bool, int]] = {}
+
+
+def as_expr(value: Any) -> Expr:
+    """Expressions as they are; numbers and arrays as constants; lists and tuples as relay Tuples."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, TupleWrapper):
+        return value.tuple_value
+    if isinstance(value, (list, tuple)):
+        return Tuple(tuple(as_expr(v) for v in value))
+    if isinstance(value, (bool, int, float, np.ndarray, np.generic)):
+        return const(value)
+    raise TypeError(f"a relay expression was expected, but {type(value).__name__} was given: {value!r}")
+
+
+def _scalar(annotation: str, value: Any) -> Any:
+    if isinstance(value, IntImm):
+        value = int(value.value)
+    if annotation == "int" and not isinstance(value, bool) and hasattr(value, "__index__"):
+        return value.__index__()
+    if annotation == "bool" and isinstance(value, (bool, int, np.bool_)):
+        return bool(value)
+    if annotation == "float" and isinstance(value, (int, float, np.floating, np.integer)):
+        return float(value)
+    if annotation == "str" and isinstance(value, str):
+        return str(value)
+    raise TypeError
+
+
+def _clean(op: str, name: str, annotation: str, value: Any) -> Any:
+    """An attribute's value in its declared form: NumPy and IR integers become ints, one int a tuple where one is declared."""
+    base = annotation
+    if value is None and "None" in annotation:
+        return None
+    base = annotation.removesuffix(" | None")
+    try:
+        if base in ("int", "bool", "float", "str"):
+            return _scalar(base, value)
+        if base.startswith("tuple[") and base.count("[") == 1:
+            element = base[6:-1].split(",")[0].strip()
+            if element in ("int", "float", "bool", "str"):
+                if isinstance(value, str) or not hasattr(value, "__iter__"):
+                    return (_scalar(element, value),)
+                return tuple([_scalar(element, v) for v in value])
+    except TypeError:
+        raise OpAttributeInvalid(f"{op}: the attribute {name} is declared {annotation}, but {value!r} was given") from None
+    return value
+
+
+def constructor(key: str) -> Callable[..., Any]:
+    """The public function that makes calls of operator `key`, with its signature and docstring."""
+    function = _constructors.get(key)
+    if function is None:
+        card = find_card(key)
+
+        def function(*args: Any, **kwargs: Any) -> Any:
+            return card.make(*args, **kwargs)
+
+        function.__name__ = function.__qualname__ = key.rpartition(".")[2]
+        function.__doc__ = card.__doc__
+        function.__signature__ = signature(card)  # type: ignore[attr-defined]
+        _constructors[key] = function
+    return function
+
+
+def signature(card: type[OpCard]) -> inspect.Signature:
+    """The constructor's signature: arguments, then attributes with their defaults."""
+    own = inspect.signature(card.make)
+    if card.make.__func__ is not OpCard.make.__func__:  # type: ignore[attr-defined]
+        return own
+    names, variadic = argument_names(card)
+    least = required_arguments(card)
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [
+        inspect.Parameter(n, kind, default=inspect.Parameter.empty if i < least else None) for i, n in enumerate(names)
+    ]
+    if variadic:
+        parameters.append(inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL))
+        kind = inspect.Parameter.KEYWORD_ONLY
+    seen_default = any(p.default is not inspect.Parameter.empty for p in parameters)
+    for f in card._fields:
+        if f.name != "span":
+            default = (None if seen_default and kind is not inspect.Parameter.KEYWORD_ONLY else inspect.Parameter.empty) if f.required else f.default
+            seen_default = seen_default or default is not inspect.Parameter.empty
+            parameters.append(inspect.Parameter(f.name, kind, default=default))
+    return inspect.Signature(parameters)
+
+
+def namespace(prefix: str) -> dict[str, Callable[..., Any]]:
+    """Constructors of the operators right under `prefix` ("" for relay, "nn" for relay.nn), by their short names."""
+    found = {}
+    for key in _cards:
+        head, _, name = key.rpartition(".")
+        if head == prefix:
+            found[name] = constructor(key)
+    return found

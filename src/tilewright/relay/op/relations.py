@@ -1,0 +1,125 @@
+"""Type rules that many operators share; dimensions are ints, or symbolic (tir.Var, tir expressions, tir.Any)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.ir import IntImm, PrimExpr, TensorType, TupleType, Type
+from tilewright.node import structural_equal
+from tilewright.relay.op.card import TypeRuleError, need
+from tilewright.tir import Any as AnyDim
+
+Dim = int | PrimExpr
+
+
+def dims(t: TensorType) -> list[Dim]:
+    """The shape with static dimensions as Python ints."""
+    return [d.value if type(d) is IntImm else d for d in t.shape]
+
+
+def is_any(d: Dim) -> bool:
+    """Whether nothing is known of the dimension."""
+    return isinstance(d, AnyDim)
+
+
+def is_static(t: Type) -> bool:
+    """Whether all dimensions of a tensor (or of all tensors of a tuple) are known."""
+    if isinstance(t, TupleType):
+        return all([is_static(f) for f in t.fields])
+    return isinstance(t, TensorType) and all([type(d) is IntImm for d in t.shape])
+
+
+def known_equal(a: Dim, b: Dim) -> bool:
+    """Whether two dimensions are surely equal; Any equals nothing surely."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    if isinstance(a, IntImm) or isinstance(b, IntImm):
+        return isinstance(a, (int, IntImm)) and isinstance(b, (int, IntImm)) and int(a) == int(b)
+    return not is_any(a) and not is_any(b) and (a is b or structural_equal(a, b))
+
+
+def may_equal(a: Dim, b: Dim) -> bool:
+    """Whether two dimensions can be equal: false only for two different numbers."""
+    static = isinstance(a, (int, IntImm)) and isinstance(b, (int, IntImm))
+    return not static or int(a) == int(b)  # type: ignore[arg-type]
+
+
+def merge_dim(a: Dim, b: Dim) -> Dim | None:
+    """The dimension that is both: a number before a symbol before Any; None for two different numbers."""
+    if not may_equal(a, b):
+        return None
+    if isinstance(a, (int, IntImm)) or is_any(b):
+        return a
+    return b
+
+
+def normal_axis(axis: int, ndim: int, name: str = "axis", arg: int | None = 0) -> int:
+    """A non-negative axis. Raises TypeRuleError when out of range."""
+    need(-ndim <= axis < ndim, f"{name} must lie in [{-ndim}, {ndim}) for a tensor of {ndim} dimensions", f"it is {axis}", arg)
+    return axis % ndim
+
+
+def tensor(t: Type, arg: int | None = None, ndim: int | None = None) -> TensorType:
+    """`t` as a tensor type (of `ndim` dimensions). Raises TypeRuleError otherwise."""
+    if not isinstance(t, TensorType):
+        raise TypeRuleError("the argument must be a tensor", f"it is {t}", arg)
+    need(ndim is None or len(t.shape) == ndim, f"the argument must have {ndim} dimensions", f"it has {len(t.shape)}: {t}", arg)
+    return t
+
+
+def same_dtype(*types: TensorType) -> str:
+    """The common dtype. Raises TypeRuleError naming the first argument that differs."""
+    for i, t in enumerate(types):
+        need(t.dtype == types[0].dtype, "all arguments must have one dtype", f"the first is {types[0].dtype} and this one is {t.dtype}", i, "Insert relay.cast")
+    return types[0].dtype
+
+
+def broadcast_shapes(a: Sequence[Dim], b: Sequence[Dim]) -> list[Dim]:
+    """NumPy broadcasting. A symbol against 1 is the symbol, against a number the number (checked at run time), against
+    itself itself, against anything else Any."""
+    out: list[Dim] = []
+    for i in range(1, max(len(a), len(b)) + 1):
+        x = a[-i] if i <= len(a) else 1
+        y = b[-i] if i <= len(b) else 1
+        x = x.value if isinstance(x, IntImm) else x
+        y = y.value if isinstance(y, IntImm) else y
+        if x == 1 and isinstance(x, int):
+            out.append(y)
+        elif (y == 1 and isinstance(y, int)) or known_equal(x, y):
+            out.append(x)
+        elif isinstance(x, int) and isinstance(y, int):
+            raise TypeRuleError(
+                "shapes must broadcast: dimensions, counted from the last, must be equal or 1",
+                f"dimension -{i} is {x} in {shape_text(a)} and {y} in {shape_text(b)}",
+                1,
+            )
+        elif isinstance(x, int) or isinstance(y, int):
+            out.append(x if isinstance(x, int) else y)
+        else:
+            out.append(AnyDim())
+    out.reverse()
+    return out
+
+
+def shape_text(shape: Sequence[Any]) -> str:
+    """`(1, 3, ?)`."""
+    parts = ["?" if isinstance(d, AnyDim) else str(d) for d in shape]
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+
+
+def broadcast(lhs: Type, rhs: Type, dtype: str | None = None) -> TensorType:
+    """Type of a broadcasting operator; `dtype` replaces the operands' common one ("bool" for comparisons)."""
+    a, b = tensor(lhs, 0), tensor(rhs, 1)
+    common = same_dtype(a, b)
+    return TensorType(tuple(broadcast_shapes(a.shape, b.shape)), dtype or common)
+
+
+def product(shape: Sequence[Dim]) -> Dim:
+    """Number of elements: an int, Any when a dimension is, else an expression."""
+    result: Any = 1
+    for d in shape:
+        if is_any(d):
+            return AnyDim()
+        result = result * (d.value if isinstance(d, IntImm) else d)
+    return result  # type: ignore[no-any-return]
