@@ -1,0 +1,125 @@
+"""Tensor operator inventory: NumPy-like and neural-network computes in TE, under the classic names.
+
+Each function takes te.Tensor arguments and returns the result tensor (or a list); reductions are plain `te.sum`-like stages
+with their own axes, paddings are stages of their own, and data movement never divides where extents allow it.
+"""
+
+from __future__ import annotations
+
+from tilewright.topi import image, nn, tag, utils
+from tilewright.topi.broadcast import (
+    add,
+    bitwise_and,
+    bitwise_or,
+    bitwise_xor,
+    broadcast_to,
+    divide,
+    floor_divide,
+    floor_mod,
+    greater,
+    greater_equal,
+    left_shift,
+    less,
+    less_equal,
+    logical_and,
+    logical_or,
+    logical_xor,
+    maximum,
+    minimum,
+    mod,
+    multiply,
+    not_equal,
+    power,
+    right_shift,
+    squared_difference,
+    subtract,
+    where,
+)
+from tilewright.topi.broadcast import equal_ as equal
+from tilewright.topi.indexing import (
+    argsort,
+    cumprod,
+    cumsum,
+    gather,
+    gather_nd,
+    one_hot,
+    scatter_elements,
+    scatter_nd,
+    sort,
+    take,
+    topk,
+)
+from tilewright.topi.math import (
+    abs,
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    bitwise_not,
+    cast,
+    ceil,
+    clip,
+    cos,
+    cosh,
+    erf,
+    exp,
+    fast_exp,
+    floor,
+    full,
+    full_like,
+    identity,
+    isfinite,
+    isinf,
+    isnan,
+    log,
+    log1p,
+    log2,
+    log10,
+    logical_not,
+    negative,
+    round,
+    rsqrt,
+    sigmoid,
+    sign,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+    trunc,
+)
+from tilewright.topi.reduction import all, any, argmax, argmin, max, mean, min, sum, variance
+from tilewright.topi.reduction import product as prod
+from tilewright.topi.transform import (
+    arange,
+    concatenate,
+    expand_dims,
+    flip,
+    layout_transform,
+    ndarray_size,
+    repeat,
+    reshape,
+    sequence_mask,
+    split,
+    squeeze,
+    stack,
+    strided_slice,
+    tile,
+    transpose,
+)
+from tilewright.topi.transform import shape_vector as shape
+
+__all__ = [
+    "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "asin", "asinh", "atan", "atanh",
+    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast_to", "cast", "ceil", "clip", "concatenate", "cos", "cosh",
+    "cumprod", "cumsum", "divide", "equal", "erf", "exp", "expand_dims", "fast_exp", "flip", "floor", "floor_divide", "floor_mod",
+    "full", "full_like", "gather", "gather_nd", "greater", "greater_equal", "identity", "image", "isfinite", "isinf", "isnan",
+    "layout_transform", "left_shift", "less", "less_equal", "log", "log10", "log1p", "log2", "logical_and", "logical_not",
+    "logical_or", "logical_xor", "max", "maximum", "mean", "min", "minimum", "mod", "multiply", "ndarray_size", "negative", "nn",
+    "not_equal", "one_hot", "power", "prod", "repeat", "reshape", "right_shift", "round", "rsqrt", "scatter_elements", "scatter_nd",
+    "sequence_mask", "shape", "sigmoid", "sign", "sin", "sinh", "split", "sqrt", "squared_difference", "squeeze", "stack",
+    "strided_slice", "subtract", "sum", "tag", "take", "tan", "tanh", "tile", "topk", "transpose", "trunc", "utils", "variance",
+    "where",
+]

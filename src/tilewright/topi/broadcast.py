@@ -1,0 +1,146 @@
+"""Computes of two tensors whose shapes are brought together by NumPy's broadcasting rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright import te, tir
+from tilewright.topi import tag
+from tilewright.topi.utils import Dim, as_int, equal, shape_of
+
+
+def broadcast_shape(*shapes: Sequence[Dim]) -> list[Dim]:
+    """The common shape. Raises ValueError where two known extents differ and neither is 1."""
+    rank = max(len(s) for s in shapes)
+    result: list[Dim] = []
+    for axis in range(rank):
+        best: Dim = 1
+        for shape in shapes:
+            at = axis - (rank - len(shape))
+            d = as_int(shape[at]) if at >= 0 else 1
+            if isinstance(d, int) and d == 1:
+                continue
+            if isinstance(best, int) and best == 1:
+                best = d
+            elif isinstance(d, int) and isinstance(best, int):
+                if d != best:
+                    raise ValueError(f"shapes {list(map(list, shapes))} do not broadcast: {best} against {d} at axis {axis}")
+            elif isinstance(d, int):
+                best = d  # a known extent above 1 decides a symbolic one
+        result.append(best)
+    return result
+
+
+def broadcast_index(shape: Sequence[Dim], out: Sequence[Dim], index: Sequence[Any]) -> list[Any]:
+    """The index into `shape` of element `index` of the broadcast `out`."""
+    skip = len(out) - len(shape)
+    picked = []
+    for d, o, i in zip(shape, list(out)[skip:], list(index)[skip:], strict=True):
+        d = as_int(d)
+        if isinstance(d, int):
+            picked.append(0 if d == 1 and not equal(o, 1) else i)
+        else:
+            # An unknown extent may turn out to be 1: the choice is made at run time unless the result has the same.
+            picked.append(i if equal(d, o) else tir.if_then_else(d == 1, 0, i))
+    return picked
+
+
+def apply(f: Callable[..., Any], args: Sequence[Any], name: str) -> te.Tensor:
+    """f over broadcast tensors; numbers among `args` are taken as they are."""
+    tensors = [a for a in args if isinstance(a, te.Tensor)]
+    dtype = tensors[0].dtype
+    shapes = [shape_of(t) for t in tensors]
+    out = broadcast_shape(*shapes)
+    same = all(len(s) == len(out) and all(equal(a, b) for a, b in zip(s, out, strict=True)) for s in shapes)
+
+    def element(*i: Any) -> Any:
+        values = [
+            a(*broadcast_index(shape_of(a), out, i)) if isinstance(a, te.Tensor) else tir.const(a, dtype) for a in args
+        ]
+        return f(*values)
+
+    return te.compute(out, element, name=name, tag=tag.ELEMWISE if same else tag.BROADCAST)
+
+
+def _binary(name: str, f: Callable[[Any, Any], Any], doc: str) -> Callable[[Any, Any], te.Tensor]:
+    def compute(lhs: Any, rhs: Any) -> te.Tensor:
+        return apply(f, (lhs, rhs), f"T_{name}")
+
+    compute.__name__ = compute.__qualname__ = name
+    compute.__doc__ = doc
+    return compute
+
+
+def _divide(a: Any, b: Any) -> Any:
+    # Integer division of the classic operator truncates towards zero, as C does.
+    return a / b if "float" in a.dtype else tir.truncdiv(a, b)
+
+
+def _floor_divide(a: Any, b: Any) -> Any:
+    return tir.floor(a / b) if "float" in a.dtype else tir.floordiv(a, b)
+
+
+def _floor_mod(a: Any, b: Any) -> Any:
+    return a - tir.floor(a / b) * b if "float" in a.dtype else tir.floormod(a, b)
+
+
+def _mod(a: Any, b: Any) -> Any:
+    return tir.fmod(a, b) if "float" in a.dtype else tir.truncmod(a, b)
+
+
+def _power(a: Any, b: Any) -> Any:
+    if isinstance(b, tir.FloatImm):
+        if b.value == 2.0:
+            return a * a
+        if b.value == 3.0:
+            return a * a * a
+        if b.value == 0.5:
+            return tir.sqrt(a)
+        if b.value == 1.0:
+            return a
+    return tir.pow(a, b)
+
+
+add = _binary("add", lambda a, b: a + b, "lhs + rhs.")
+subtract = _binary("subtract", lambda a, b: a - b, "lhs - rhs.")
+multiply = _binary("multiply", lambda a, b: a * b, "lhs * rhs.")
+divide = _binary("divide", _divide, "lhs / rhs; integers truncate towards zero.")
+floor_divide = _binary("floor_divide", _floor_divide, "floor(lhs / rhs).")
+mod = _binary("mod", _mod, "Remainder with the sign of lhs.")
+floor_mod = _binary("floor_mod", _floor_mod, "Remainder with the sign of rhs.")
+maximum = _binary("maximum", tir.max, "The larger.")
+minimum = _binary("minimum", tir.min, "The smaller.")
+power = _binary("power", _power, "lhs to the rhs.")
+equal_ = _binary("equal", lambda a, b: tir.EQ(a, b), "lhs == rhs (bool).")
+not_equal = _binary("not_equal", lambda a, b: tir.NE(a, b), "lhs != rhs (bool).")
+less = _binary("less", lambda a, b: tir.LT(a, b), "lhs < rhs (bool).")
+less_equal = _binary("less_equal", lambda a, b: tir.LE(a, b), "lhs <= rhs (bool).")
+greater = _binary("greater", lambda a, b: tir.GT(a, b), "lhs > rhs (bool).")
+greater_equal = _binary("greater_equal", lambda a, b: tir.GE(a, b), "lhs >= rhs (bool).")
+logical_and = _binary("logical_and", lambda a, b: tir.And(a, b), "lhs and rhs (bool).")
+logical_or = _binary("logical_or", lambda a, b: tir.Or(a, b), "lhs or rhs (bool).")
+logical_xor = _binary("logical_xor", lambda a, b: tir.NE(tir.Cast("int8", a), tir.Cast("int8", b)), "One of lhs, rhs, not both (bool).")
+bitwise_and = _binary("bitwise_and", lambda a, b: a & b, "Bits in both.")
+bitwise_or = _binary("bitwise_or", lambda a, b: a | b, "Bits in either.")
+bitwise_xor = _binary("bitwise_xor", lambda a, b: a ^ b, "Bits in one only.")
+left_shift = _binary("left_shift", lambda a, b: a << b, "lhs shifted to higher bits.")
+right_shift = _binary("right_shift", lambda a, b: a >> b, "lhs shifted to lower bits.")
+squared_difference = _binary("squared_difference", lambda a, b: (a - b) * (a - b), "(lhs - rhs) squared.")
+
+
+def where(condition: te.Tensor, x: te.Tensor, y: te.Tensor) -> te.Tensor:
+    """x where the condition holds, else y; all three are broadcast."""
+
+    def choose(c: Any, a: Any, b: Any) -> Any:
+        # Both sides are loads that are always valid, so the branch-free form is right and vectorises.
+        return tir.Select(c if c.dtype == "bool" else tir.NE(c, tir.const(0, c.dtype)), a, b)
+
+    return apply(choose, (condition, x, y), "T_where")
+
+
+def broadcast_to(data: te.Tensor, shape: Sequence[Dim]) -> te.Tensor:
+    """data repeated to `shape`."""
+    out = [as_int(d) for d in shape]
+    own = shape_of(data)
+    return te.compute(out, lambda *i: data(*broadcast_index(own, out, i)), name="T_broadcast_to", tag=tag.BROADCAST)

@@ -1,0 +1,28 @@
+"""Neural-network computes."""
+
+from __future__ import annotations
+
+from tilewright.topi.nn.conv2d import (
+    conv1d,
+    conv2d,
+    conv2d_NCHWc,
+    conv2d_nchw,
+    conv2d_nhwc,
+    conv2d_transpose_nchw,
+    depthwise_conv2d_nchw,
+    depthwise_conv2d_NCHWc,
+    group_conv2d_nchw,
+)
+from tilewright.topi.nn.dense import batch_matmul, dense, dense_pack, matmul
+from tilewright.topi.nn.elemwise import bias_add, leaky_relu, prelu, relu
+from tilewright.topi.nn.norm import batch_norm, group_norm, instance_norm, l2_normalize, layer_norm, lrn
+from tilewright.topi.nn.pad import dilate, edge_pad, mirror_pad, pad
+from tilewright.topi.nn.pooling import adaptive_pool, global_pool, pool1d, pool2d, pool3d
+from tilewright.topi.nn.softmax import log_softmax, softmax
+
+__all__ = [
+    "adaptive_pool", "batch_matmul", "batch_norm", "bias_add", "conv1d", "conv2d", "conv2d_NCHWc", "conv2d_nchw", "conv2d_nhwc",
+    "conv2d_transpose_nchw", "dense", "dense_pack", "depthwise_conv2d_NCHWc", "depthwise_conv2d_nchw", "dilate", "edge_pad",
+    "global_pool", "group_conv2d_nchw", "group_norm", "instance_norm", "l2_normalize", "layer_norm", "leaky_relu", "log_softmax",
+    "lrn", "matmul", "mirror_pad", "pad", "pool1d", "pool2d", "pool3d", "prelu", "relu", "softmax",
+]

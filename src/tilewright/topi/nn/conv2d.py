@@ -1,0 +1,242 @@
+"""Convolutions over two spatial axes (and one), plain and on channel blocks.
+
+Every form is: pad (a stage of its own), then one reduction. Blocked data is [n, c // b, h, w, c % b], blocked weights
+[o // bo, i // bi, kh, kw, bi, bo], so that the innermost axis is contiguous and as wide as a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import te, tir
+from tilewright.topi.nn.pad import dilate, pad
+from tilewright.topi.utils import Dim, as_int, get_const_int, get_pad_tuple, pair, shape_of, window_extent
+
+Two = int | Sequence[int]
+
+
+def _to(v: Any, dtype: str) -> Any:
+    return v if v.dtype == dtype else tir.Cast(dtype, v)
+
+
+def _extents(
+    height: Dim, width: Dim, kernel: tuple[int, int], strides: Two, padding: Any, dilation: Two
+) -> tuple[tuple[int, int], tuple[int, int], list[int], list[int], Dim, Dim]:
+    (sh, sw), (dh, dw) = pair(strides), pair(dilation)
+    reach = [(kernel[0] - 1) * dh + 1, (kernel[1] - 1) * dw + 1]
+    before, after = get_pad_tuple(padding, reach)
+    oh = window_extent(height, kernel[0], before[0], after[0], sh, dh)
+    ow = window_extent(width, kernel[1], before[1], after[1], sw, dw)
+    return (sh, sw), (dh, dw), before, after, oh, ow
+
+
+def _at(o: Any, stride: int, k: Any, dilation: int) -> Any:
+    base = o if stride == 1 else o * stride
+    return base + (k if dilation == 1 else k * dilation)
+
+
+def conv2d(
+    data: te.Tensor, kernel: te.Tensor, strides: Two = 1, padding: Any = 0, dilation: Two = 1, data_layout: str = "NCHW",
+    kernel_layout: str = "", out_dtype: str | None = None, groups: int = 1,
+) -> te.Tensor:
+    """Convolution (cross-correlation) in NCHW with OIHW weights, or NHWC with HWIO; grouped where groups > 1."""
+    if data_layout == "NCHW" and kernel_layout in ("", "OIHW"):
+        return group_conv2d_nchw(data, kernel, strides, padding, dilation, groups, out_dtype)
+    if data_layout == "NHWC" and kernel_layout in ("", "HWIO"):
+        return conv2d_nhwc(data, kernel, strides, padding, dilation, groups, out_dtype)
+    raise ValueError(f"conv2d has no compute for data in {data_layout} with weights in {kernel_layout}: use NCHW with OIHW, or NHWC with HWIO")
+
+
+def conv2d_nchw(
+    data: te.Tensor, kernel: te.Tensor, strides: Two = 1, padding: Any = 0, dilation: Two = 1, out_dtype: str | None = None
+) -> te.Tensor:
+    """data (N, I, H, W), weights (O, I, KH, KW): (N, O, OH, OW)."""
+    return group_conv2d_nchw(data, kernel, strides, padding, dilation, 1, out_dtype)
+
+
+def group_conv2d_nchw(
+    data: te.Tensor, kernel: te.Tensor, strides: Two, padding: Any, dilation: Two, groups: int, out_dtype: str | None = None
+) -> te.Tensor:
+    """As conv2d_nchw; output channel o reads the input channels of group o // (O / groups) only; weights (O, I / groups, KH, KW)."""
+    dtype = out_dtype or data.dtype
+    n, channels, h, w = shape_of(data)
+    o, per_group, kh, kw = (get_const_int(d) for d in kernel.shape)
+    if groups == channels and per_group == 1:
+        return depthwise_conv2d_nchw(data, kernel, strides, padding, dilation, out_dtype)
+    (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
+    padded = pad(data, [0, 0, *before], [0, 0, *after], name="pad_temp")
+    rc = te.reduce_axis((0, per_group), name="rc")
+    ry = te.reduce_axis((0, kh), name="ry")
+    rx = te.reduce_axis((0, kw), name="rx")
+
+    def element(nn: Any, ff: Any, yy: Any, xx: Any) -> Any:
+        channel = rc.var if groups == 1 else tir.floordiv(ff, o // groups) * per_group + rc.var
+        value = padded(nn, channel, _at(yy, sh, ry.var, dh), _at(xx, sw, rx.var, dw))
+        return te.sum(_to(value, dtype) * _to(kernel(ff, rc.var, ry.var, rx.var), dtype), axis=[rc, ry, rx])
+
+    return te.compute([n, o, oh, ow], element, name="conv2d_nchw", tag="conv2d_nchw" if groups == 1 else "group_conv2d_nchw")
+
+
+def depthwise_conv2d_nchw(
+    data: te.Tensor, kernel: te.Tensor, strides: Two, padding: Any, dilation: Two, out_dtype: str | None = None
+) -> te.Tensor:
+    """Each input channel by its own filters: weights (C * M, 1, KH, KW) or (C, M, KH, KW), result (N, C * M, OH, OW)."""
+    dtype = out_dtype or data.dtype
+    n, channels, h, w = shape_of(data)
+    first, second, kh, kw = (get_const_int(d) for d in kernel.shape)
+    o = first * second
+    times = o // get_const_int(channels)
+    (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
+    padded = pad(data, [0, 0, *before], [0, 0, *after], name="PaddedInput")
+    ry = te.reduce_axis((0, kh), name="ry")
+    rx = te.reduce_axis((0, kw), name="rx")
+
+    def element(nn: Any, ff: Any, yy: Any, xx: Any) -> Any:
+        channel = ff if times == 1 else tir.floordiv(ff, times)
+        value = padded(nn, channel, _at(yy, sh, ry.var, dh), _at(xx, sw, rx.var, dw))
+        weight = kernel(ff, 0, ry.var, rx.var) if second == 1 else kernel(channel, tir.floormod(ff, times), ry.var, rx.var)
+        return te.sum(_to(value, dtype) * _to(weight, dtype), axis=[ry, rx])
+
+    return te.compute([n, o, oh, ow], element, name="DepthwiseConv2d", tag="depthwise_nchw")
+
+
+def conv2d_nhwc(
+    data: te.Tensor, kernel: te.Tensor, strides: Two, padding: Any, dilation: Two, groups: int = 1, out_dtype: str | None = None
+) -> te.Tensor:
+    """data (N, H, W, I), weights (KH, KW, I / groups, O): (N, OH, OW, O)."""
+    dtype = out_dtype or data.dtype
+    n, h, w, _ = shape_of(data)
+    kh, kw, per_group, o = (get_const_int(d) for d in kernel.shape)
+    (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
+    padded = pad(data, [0, *before, 0], [0, *after, 0], name="pad_temp")
+    ry = te.reduce_axis((0, kh), name="ry")
+    rx = te.reduce_axis((0, kw), name="rx")
+    rc = te.reduce_axis((0, per_group), name="rc")
+
+    def element(nn: Any, yy: Any, xx: Any, ff: Any) -> Any:
+        channel = rc.var if groups == 1 else tir.floordiv(ff, o // groups) * per_group + rc.var
+        value = padded(nn, _at(yy, sh, ry.var, dh), _at(xx, sw, rx.var, dw), channel)
+        return te.sum(_to(value, dtype) * _to(kernel(ry.var, rx.var, rc.var, ff), dtype), axis=[ry, rx, rc])
+
+    return te.compute([n, oh, ow, o], element, name="conv2d_nhwc", tag="conv2d_nhwc")
+
+
+def conv2d_NCHWc(
+    data: te.Tensor, kernel: te.Tensor, strides: Two, padding: Any, dilation: Two, layout: str = "", out_layout: str = "",
+    out_dtype: str | None = None, groups: int = 1,
+) -> te.Tensor:
+    """data (N, I/bi, H, W, bi), weights (O/bo, I/groups/bi, KH, KW, bi, bo): (N, O/bo, OH, OW, bo).
+
+    With groups, blocks must not cross a group's border.
+    """
+    dtype = out_dtype or data.dtype
+    n, _, h, w, block_in = shape_of(data)
+    o_outer, i_outer, kh, kw, ki, block_out = (get_const_int(d) for d in kernel.shape)
+    if ki != block_in:
+        raise ValueError(f"conv2d_NCHWc: data in blocks of {block_in} channels cannot meet weights in blocks of {ki}")
+    (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
+    padded = pad(data, [0, 0, *before, 0], [0, 0, *after, 0], name="data_pad")
+    ic = te.reduce_axis((0, i_outer), name="ic_outer")
+    ry = te.reduce_axis((0, kh), name="kh")
+    rx = te.reduce_axis((0, kw), name="kw")
+    ib = te.reduce_axis((0, ki), name="ic_inner")
+    per_group = o_outer // groups
+
+    def element(nn: Any, oc: Any, yy: Any, xx: Any, ob: Any) -> Any:
+        chunk = ic.var if groups == 1 else tir.floordiv(oc, per_group) * i_outer + ic.var
+        value = padded(nn, chunk, _at(yy, sh, ry.var, dh), _at(xx, sw, rx.var, dw), ib.var)
+        return te.sum(_to(value, dtype) * _to(kernel(oc, ic.var, ry.var, rx.var, ib.var, ob), dtype), axis=[ic, ry, rx, ib])
+
+    return te.compute([n, o_outer, oh, ow, block_out], element, name="conv2d_NCHWc", tag="conv2d_NCHWc")
+
+
+def depthwise_conv2d_NCHWc(
+    data: te.Tensor, kernel: te.Tensor, strides: Two, padding: Any, dilation: Two, layout: str = "", out_layout: str = "",
+    out_dtype: str | None = None,
+) -> te.Tensor:
+    """data (N, C/b, H, W, b), weights (C/b, 1, KH, KW, 1, b): (N, C/b, OH, OW, b)."""
+    dtype = out_dtype or data.dtype
+    n, outer, h, w, block = shape_of(data)
+    kh, kw = get_const_int(kernel.shape[2]), get_const_int(kernel.shape[3])
+    (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
+    padded = pad(data, [0, 0, *before, 0], [0, 0, *after, 0], name="data_pad")
+    ry = te.reduce_axis((0, kh), name="kh")
+    rx = te.reduce_axis((0, kw), name="kw")
+
+    def element(nn: Any, co: Any, yy: Any, xx: Any, cb: Any) -> Any:
+        value = padded(nn, co, _at(yy, sh, ry.var, dh), _at(xx, sw, rx.var, dw), cb)
+        return te.sum(_to(value, dtype) * _to(kernel(co, 0, ry.var, rx.var, 0, cb), dtype), axis=[ry, rx])
+
+    return te.compute([n, outer, oh, ow, block], element, name="depthwise_conv2d_NCHWc", tag="depthwise_conv2d_NCHWc")
+
+
+def conv1d(
+    data: te.Tensor, kernel: te.Tensor, strides: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, out_dtype: str | None = None
+) -> te.Tensor:
+    """data (N, I, W), weights (O, I / groups, K): (N, O, OW)."""
+    dtype = out_dtype or data.dtype
+    n, _, w = shape_of(data)
+    o, per_group, kw = (get_const_int(d) for d in kernel.shape)
+    s, d = (v if isinstance(v, int) else get_const_int(v[0]) for v in (strides, dilation))
+    before, after = get_pad_tuple(padding, [(kw - 1) * d + 1], 1)
+    padded = pad(data, [0, 0, *before], [0, 0, *after], name="pad_temp")
+    rc = te.reduce_axis((0, per_group), name="rc")
+    rx = te.reduce_axis((0, kw), name="rx")
+
+    def element(nn: Any, ff: Any, xx: Any) -> Any:
+        channel = rc.var if groups == 1 else tir.floordiv(ff, o // groups) * per_group + rc.var
+        return te.sum(_to(padded(nn, channel, _at(xx, s, rx.var, d)), dtype) * _to(kernel(ff, rc.var, rx.var), dtype), axis=[rc, rx])
+
+    return te.compute([n, o, window_extent(w, kw, before[0], after[0], s, d)], element, name="conv1d_ncw", tag="conv1d_ncw")
+
+
+def conv2d_transpose_nchw(
+    data: te.Tensor, kernel: te.Tensor, strides: Two, padding: Any, out_dtype: str | None = None, output_padding: Two = 0,
+    groups: int = 1, dilation: Two = 1,
+) -> te.Tensor:
+    """Adjoint of conv2d: data (N, I, H, W), weights (I, O / groups, KH, KW): (N, O, (H-1)*s - pads + reach + output_padding, ..).
+
+    Where the stride equals the kernel and nothing overlaps, each output element has one term per input channel and is
+    computed so; otherwise the data is dilated, padded and met with the mirrored kernel.
+    """
+    dtype = out_dtype or data.dtype
+    n, channels, h, w = shape_of(data)
+    _, per_out, kh, kw = (get_const_int(d) for d in kernel.shape)
+    (sh, sw), (dh, dw), (ph, pw) = pair(strides), pair(dilation), pair(output_padding)
+    reach = [(kh - 1) * dh + 1, (kw - 1) * dw + 1]
+    before, after = get_pad_tuple(padding, reach)
+    o = per_out * groups
+    per_in = as_int(channels) // groups
+    oh = as_int((h - 1) * sh + (reach[0] - before[0] - after[0] + ph))
+    ow = as_int((w - 1) * sw + (reach[1] - before[1] - after[1] + pw))
+    rc = te.reduce_axis((0, per_in), name="dc")
+
+    def channel(ff: Any) -> Any:
+        return rc.var if groups == 1 else tir.floordiv(ff, per_out) * per_in + rc.var
+
+    def out_channel(ff: Any) -> Any:
+        return ff if groups == 1 else tir.floormod(ff, per_out)
+
+    if (kh, kw) == (sh, sw) and not any(before) and not any(after) and (dh, dw, ph, pw) == (1, 1, 0, 0):
+
+        def direct(nn: Any, ff: Any, yy: Any, xx: Any) -> Any:
+            value = data(nn, channel(ff), tir.floordiv(yy, sh), tir.floordiv(xx, sw))
+            weight = kernel(channel(ff), out_channel(ff), tir.floormod(yy, sh), tir.floormod(xx, sw))
+            return te.sum(_to(value, dtype) * _to(weight, dtype), axis=[rc])
+
+        return te.compute([n, o, oh, ow], direct, name="conv2d_transpose_nchw", tag="conv2d_transpose_nchw")
+
+    spread = dilate(data, [1, 1, sh, sw], name="data_dilate")
+    lead = [reach[0] - 1 - before[0], reach[1] - 1 - before[1]]
+    tail = [reach[0] - 1 - after[0] + ph, reach[1] - 1 - after[1] + pw]
+    padded = pad(spread, [0, 0, *lead], [0, 0, *tail], name="data_pad")
+    ry = te.reduce_axis((0, kh), name="dh")
+    rx = te.reduce_axis((0, kw), name="dw")
+
+    def element(nn: Any, ff: Any, yy: Any, xx: Any) -> Any:
+        value = padded(nn, channel(ff), _at(yy, 1, ry.var, dh), _at(xx, 1, rx.var, dw))
+        weight = kernel(channel(ff), out_channel(ff), kh - 1 - ry.var, kw - 1 - rx.var)
+        return te.sum(_to(value, dtype) * _to(weight, dtype), axis=[rc, ry, rx])
+
+    return te.compute([n, o, oh, ow], element, name="conv2d_transpose_nchw", tag="conv2d_transpose_nchw")

@@ -1,0 +1,90 @@
+"""Padding and dilation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import te, tir
+from tilewright.topi.utils import as_int, get_const_int, shape_of
+
+
+def pad(
+    data: te.Tensor, pad_before: Sequence[int], pad_after: Sequence[int] | None = None, pad_value: Any = 0.0, name: str = "PadInput"
+) -> te.Tensor:
+    """data with `pad_value` around it; a stage of its own, which schedules inline or pack. Negative amounts crop."""
+    before = [get_const_int(p) for p in pad_before]
+    after = before if pad_after is None else [get_const_int(p) for p in pad_after]
+    shape = shape_of(data)
+    if not any(before) and not any(after):
+        return data
+    out = [as_int(d + (b + a)) for d, b, a in zip(shape, before, after, strict=True)]
+    value = tir.const(pad_value, data.dtype) if isinstance(pad_value, (int, float)) else pad_value
+
+    def element(*i: Any) -> Any:
+        index, inside = [], []
+        for p, d, b, a in zip(i, shape, before, after, strict=True):
+            index.append(p - b if b else p)
+            if b > 0:
+                inside.append(p >= b)
+            if a > 0:
+                inside.append(p < d + b)
+        return tir.if_then_else(tir.all(*inside), data(*index), value) if inside else data(*index)
+
+    return te.compute(out, element, name=name, tag="injective,pad")
+
+
+def mirror_pad(data: te.Tensor, pad_before: Sequence[int], pad_after: Sequence[int], mode: str = "SYMMETRIC", name: str = "MirrorPad") -> te.Tensor:
+    """data mirrored at its borders, which are repeated (SYMMETRIC) or not (REFLECT)."""
+    edge = 0 if mode == "SYMMETRIC" else 1
+    shape = shape_of(data)
+    out = [as_int(d + (b + a)) for d, b, a in zip(shape, pad_before, pad_after, strict=True)]
+
+    def element(*i: Any) -> Any:
+        index = []
+        for p, d, b, a in zip(i, shape, pad_before, pad_after, strict=True):
+            q = p - b if b else p
+            # Above the end first: reflections below zero then meet plain positions only.
+            if a:
+                q = tir.Select(q >= d, 2 * d - 1 - edge - q, q)
+            if b:
+                q = tir.Select(q < 0, edge - 1 - q if edge == 0 else -q, q)
+            index.append(q)
+        return data(*index)
+
+    return te.compute(out, element, name=name, tag="injective,pad")
+
+
+def edge_pad(data: te.Tensor, pad_before: Sequence[int], pad_after: Sequence[int], name: str = "EdgePad") -> te.Tensor:
+    """data with its border elements repeated outwards."""
+    shape = shape_of(data)
+    out = [as_int(d + (b + a)) for d, b, a in zip(shape, pad_before, pad_after, strict=True)]
+
+    def element(*i: Any) -> Any:
+        index = []
+        for p, d, b, a in zip(i, shape, pad_before, pad_after, strict=True):
+            q = p - b if b else p
+            q = tir.max(q, 0) if b else q
+            index.append(tir.min(q, d - 1) if a else q)
+        return data(*index)
+
+    return te.compute(out, element, name=name, tag="injective,pad")
+
+
+def dilate(data: te.Tensor, strides: Sequence[int], dilation_value: float = 0.0, name: str = "DilatedInput") -> te.Tensor:
+    """data with strides[a] - 1 places of `dilation_value` between neighbours along each axis."""
+    shape = shape_of(data)
+    steps = [get_const_int(s) for s in strides]
+    out = [as_int((d - 1) * s + 1) for d, s in zip(shape, steps, strict=True)]
+
+    def element(*i: Any) -> Any:
+        index, on = [], []
+        for p, s in zip(i, steps, strict=True):
+            if s == 1:
+                index.append(p)
+            else:
+                index.append(tir.floordiv(p, s))
+                on.append(tir.EQ(tir.floormod(p, s), 0))
+        return tir.if_then_else(tir.all(*on), data(*index), tir.const(dilation_value, data.dtype)) if on else data(*index)
+
+    return te.compute(out, element, name=name, tag="injective,dilate")

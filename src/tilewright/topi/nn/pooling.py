@@ -1,0 +1,171 @@
+"""Pooling over spatial axes in any layout, plain or blocked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import te, tir
+from tilewright.topi.nn.pad import pad
+from tilewright.topi.reduction import reduce, scale_by_count
+from tilewright.topi.transform import layout_axes
+from tilewright.topi.utils import Dim, as_int, get_const_int, get_pad_tuple, prod, shape_of, window_extent
+
+
+def spatial_axes(layout: str, letters: str = "HW") -> list[int]:
+    """Places of the spatial letters in a layout. Raises ValueError when one is missing or blocked."""
+    names = [letter for letter, _ in layout_axes(layout)]
+    for letter in letters:
+        if letter not in names or letter.lower() in names:
+            raise ValueError(f"pooling needs {', '.join(letters)} as whole axes of the layout, but it is {layout}")
+    return [names.index(letter) for letter in letters]
+
+
+def pool(
+    data: te.Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], padding: Any, pool_type: str,
+    axes: Sequence[int], ceil_mode: bool = False, count_include_pad: bool = True,
+) -> te.Tensor:
+    """Largest ("max") or mean ("avg") element of every window along `axes`. A mean counts padding only with `count_include_pad`,
+    and never what `ceil_mode` adds past the padding."""
+    rank = len(kernel)
+    ks, ss, ds = ([get_const_int(v) for v in given] for given in (kernel, stride, dilation))
+    before, after = get_pad_tuple(padding, ks, rank)
+    shape = shape_of(data)
+    out = list(shape)
+    extra = [0] * rank
+    for j, a in enumerate(axes):
+        count = window_extent(shape[a], ks[j], before[j], after[j], ss[j], ds[j], ceil_mode)
+        out[a] = count
+        if ceil_mode:
+            # What the last window reads past data and padding; a symbolic extent can need up to stride - 1.
+            extent = shape[a]
+            if isinstance(extent, int) and isinstance(count, int):
+                extra[j] = max(0, (count - 1) * ss[j] + (ks[j] - 1) * ds[j] + 1 - (extent + before[j] + after[j]))
+            else:
+                extra[j] = ss[j] - 1
+    pads_before, pads_after = [0] * len(shape), [0] * len(shape)
+    for j, a in enumerate(axes):
+        pads_before[a], pads_after[a] = before[j], after[j] + extra[j]
+    ways = [te.reduce_axis((0, k), name=f"rv{j}") for j, k in enumerate(ks)]
+
+    def position(i: Sequence[Any]) -> list[Any]:
+        index = list(i)
+        for j, a in enumerate(axes):
+            base = i[a] if ss[j] == 1 else i[a] * ss[j]
+            index[a] = base + (ways[j].var if ds[j] == 1 else ways[j].var * ds[j])
+        return index
+
+    if pool_type == "max":
+        lowest = tir.min_value(data.dtype)
+        padded = pad(data, pads_before, pads_after, lowest, name="pad_temp")
+        return te.compute(out, lambda *i: te.max(padded(*position(i)), axis=ways), name="pool_max", tag="pool_max")
+    if pool_type != "avg":
+        raise ValueError(f'pool_type must be "max" or "avg", but is {pool_type!r}')
+    padded = pad(data, pads_before, pads_after, 0, name="pad_temp")
+    total = te.compute(out, lambda *i: te.sum(padded(*position(i)), axis=ways), name="pool_sum", tag="pool_sum")
+    whole = count_include_pad and not any(extra) or not (any(before) or any(after) or any(extra))
+
+    def mean(*i: Any) -> Any:
+        number: Any = prod(ks) if whole else 1
+        if not whole:
+            for j, a in enumerate(axes):
+                number = number * _taps(i[a], shape[a], ks[j], ss[j], ds[j], before[j], after[j], count_include_pad)
+        if isinstance(number, int):
+            return total(*i) / tir.const(number, total.dtype) if "float" in total.dtype else tir.floordiv(total(*i), number)
+        number = tir.Cast(total.dtype, number)
+        return total(*i) / number if "float" in total.dtype else tir.floordiv(total(*i), number)
+
+    return te.compute(out, mean, name="pool_avg", tag="pool_avg")
+
+
+def _taps(o: Any, extent: Dim, k: int, stride: int, dilation: int, before: int, after: int, with_padding: bool) -> Any:
+    """How many taps of window o fall on data (and padding): at least 1."""
+    start = o * stride - before
+    low, high = (-before, extent + after) if with_padding else (0, extent)
+    if dilation == 1:
+        return tir.max(tir.min(start + k, high) - tir.max(start, low), 1)
+    first = tir.max(tir.floordiv(low - start + dilation - 1, dilation), 0)
+    last = tir.min(tir.floordiv(high - start + dilation - 1, dilation), k)
+    return tir.max(last - first, 1)
+
+
+def pool2d(
+    data: te.Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], padding: Any, pool_type: str,
+    ceil_mode: bool = False, layout: str = "NCHW", count_include_pad: bool = True,
+) -> te.Tensor:
+    """Pooling over H and W. Padding is (top, left, bottom, right), (vertical, horizontal) or one number."""
+    return pool(data, kernel, stride, dilation, padding, pool_type, spatial_axes(layout), ceil_mode, count_include_pad)
+
+
+def pool1d(
+    data: te.Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], padding: Any, pool_type: str,
+    ceil_mode: bool = False, layout: str = "NCW", count_include_pad: bool = True,
+) -> te.Tensor:
+    """Pooling over W."""
+    return pool(data, kernel, stride, dilation, padding, pool_type, spatial_axes(layout, "W"), ceil_mode, count_include_pad)
+
+
+def pool3d(
+    data: te.Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], padding: Any, pool_type: str,
+    ceil_mode: bool = False, layout: str = "NCDHW", count_include_pad: bool = True,
+) -> te.Tensor:
+    """Pooling over D, H and W."""
+    return pool(data, kernel, stride, dilation, padding, pool_type, spatial_axes(layout, "DHW"), ceil_mode, count_include_pad)
+
+
+def global_pool(data: te.Tensor, pool_type: str, layout: str = "NCHW") -> te.Tensor:
+    """Largest or mean element over H and W, which keep extent 1."""
+    axes = spatial_axes(layout)
+    shape = shape_of(data)
+    if pool_type == "max":
+        return reduce(data, axes, True, te.max, lambda v, _: v, "global_pool_max")
+    total = reduce(data, axes, True, te.sum, lambda v, _: v, "global_pool_sum")
+    return scale_by_count(total, prod(shape[a] for a in axes))
+
+
+def adaptive_pool(data: te.Tensor, output_size: Sequence[int], pool_type: str, layout: str = "NCHW") -> te.Tensor:
+    """Pooling to a given H and W: window i covers floor(i * n / m) up to ceil((i + 1) * n / m)."""
+    axes = spatial_axes(layout)
+    shape = shape_of(data)
+    sizes = [get_const_int(s) for s in output_size]
+    if all(isinstance(shape[a], int) and shape[a] % m == 0 for a, m in zip(axes, sizes, strict=True)):
+        kernel = [shape[a] // m for a, m in zip(axes, sizes, strict=True)]
+        if all(m == 1 for m in sizes):
+            return global_pool(data, pool_type, layout)
+        return pool(data, kernel, kernel, [1] * len(kernel), 0, pool_type, axes)
+    extents = [get_const_int(shape[a]) for a in axes]
+    widest = [max(-(-(i + 1) * n // m) - i * n // m for i in range(m)) for n, m in zip(extents, sizes, strict=True)]
+    ways = [te.reduce_axis((0, k), name=f"rv{j}") for j, k in enumerate(widest)]
+    out = list(shape)
+    for a, m in zip(axes, sizes, strict=True):
+        out[a] = m
+
+    def start(j: int, o: Any) -> Any:
+        return tir.floordiv(o * extents[j], sizes[j])
+
+    def end(j: int, o: Any) -> Any:
+        return tir.floordiv((o + 1) * extents[j] + sizes[j] - 1, sizes[j])
+
+    def value(i: Sequence[Any], outside: Any) -> Any:
+        index, inside = list(i), []
+        for j, a in enumerate(axes):
+            at = start(j, i[a]) + ways[j].var
+            inside.append(at < end(j, i[a]))
+            index[a] = tir.min(at, extents[j] - 1)
+        return tir.Select(tir.all(*inside), data(*index), outside)
+
+    if pool_type == "max":
+        return te.compute(
+            out, lambda *i: te.max(value(i, tir.min_value(data.dtype)), axis=ways), name="adaptive_pool_max", tag="adaptive_pool_max"
+        )
+    total = te.compute(
+        out, lambda *i: te.sum(value(i, tir.const(0, data.dtype)), axis=ways), name="adaptive_pool_sum", tag="adaptive_pool_sum"
+    )
+
+    def mean(*i: Any) -> Any:
+        number = as_int(1)
+        for j, a in enumerate(axes):
+            number = number * (end(j, i[a]) - start(j, i[a]))
+        return total(*i) / tir.Cast(total.dtype, number)
+
+    return te.compute(out, mean, name="adaptive_pool_avg", tag="adaptive_pool_avg")

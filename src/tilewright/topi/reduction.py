@@ -1,0 +1,136 @@
+"""Reductions along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright import te, tir
+from tilewright.topi import broadcast, math, tag
+from tilewright.topi.utils import normalize_axes, prod, shape_of
+
+Axis = int | Sequence[int] | None
+
+
+def reduced_shape(shape: Sequence[Any], axes: Sequence[int], keepdims: bool) -> list[Any]:
+    """`shape` without `axes`, or with 1 in their places."""
+    return [1 if i in axes else d for i, d in enumerate(shape) if keepdims or i not in axes]
+
+
+def reduce(
+    x: te.Tensor, axes: Sequence[int], keepdims: bool, reducer: Callable[..., Any], f: Callable[..., Any], name: str
+) -> te.Tensor:
+    """`reducer` over f(element, reduction variables) along `axes`."""
+    shape = shape_of(x)
+    ks = [te.reduce_axis((0, shape[a]), name=f"k{a}") for a in axes]
+    at = {a: k for a, k in zip(axes, ks, strict=True)}
+
+    def element(*out: Any) -> Any:
+        rest = iter(out)
+        index = []
+        for i in range(len(shape)):
+            if i in at:
+                if keepdims:
+                    next(rest)
+                index.append(at[i].var)
+            else:
+                index.append(next(rest))
+        return reducer(f(x(*index), index), axis=ks)
+
+    return te.compute(reduced_shape(shape, axes, keepdims), element, name=name, tag=tag.COMM_REDUCE)
+
+
+def _reduction(name: str, reducer: Callable[..., Any], doc: str) -> Callable[..., te.Tensor]:
+    def compute(data: te.Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> te.Tensor:
+        axes = normalize_axes(axis, len(data.shape), exclude)
+        if not axes:
+            return math.identity(data)
+        return reduce(data, axes, keepdims, reducer, lambda v, _: v, f"T_{name}")
+
+    compute.__name__ = compute.__qualname__ = name
+    compute.__doc__ = doc
+    return compute
+
+
+sum = _reduction("sum", te.sum, "Sum along `axis` (all axes when None).")
+max = _reduction("max", te.max, "Largest along `axis`.")
+min = _reduction("min", te.min, "Smallest along `axis`.")
+_all = te.comm_reducer(lambda a, b: tir.And(a, b), lambda t: tir.const(True, t), name="all")
+_any = te.comm_reducer(lambda a, b: tir.Or(a, b), lambda t: tir.const(False, t), name="any")
+_prod = te.comm_reducer(lambda a, b: a * b, lambda t: tir.const(1, t), name="prod")
+all = _reduction("all", _all, "Whether all elements along `axis` hold (bool).")
+any = _reduction("any", _any, "Whether any element along `axis` holds (bool).")
+product = _reduction("prod", _prod, "Product along `axis`.")
+
+
+def count(data: te.Tensor, axis: Axis, exclude: bool = False) -> Any:
+    """Number of elements that one result of a reduction along `axis` reads."""
+    shape = shape_of(data)
+    return prod(shape[a] for a in normalize_axes(axis, len(shape), exclude))
+
+
+def scale_by_count(total: te.Tensor, number: Any) -> te.Tensor:
+    """total / number."""
+    if "float" not in total.dtype:
+        return math.elementwise(total, lambda v: tir.truncdiv(v, tir.Cast(v.dtype, tir.convert(number))), "T_divide")
+    if isinstance(number, int):
+        return math.elementwise(total, lambda v: v / tir.const(number, v.dtype), "T_divide")
+    return math.elementwise(total, lambda v: v / tir.Cast(v.dtype, number), "T_divide")
+
+
+def mean(data: te.Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> te.Tensor:
+    """Arithmetic mean along `axis`."""
+    return scale_by_count(sum(data, axis, keepdims, exclude), count(data, axis, exclude))
+
+
+def variance(
+    data: te.Tensor, mean_: te.Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False
+) -> te.Tensor:
+    """Mean squared distance from `mean_` (which keeps its axes) along `axis`."""
+    axes = normalize_axes(axis, len(data.shape), exclude)
+    own = shape_of(mean_)
+    full = shape_of(data)
+
+    def square(v: Any, index: list[Any]) -> Any:
+        d = v - mean_(*broadcast.broadcast_index(own, full, index))
+        return d * d
+
+    total = reduce(data, axes, keepdims, te.sum, square, "T_variance")
+    return scale_by_count(total, count(data, axes) - (1 if unbiased else 0))
+
+
+def _arg(data: te.Tensor, axis: Axis, keepdims: bool, last: bool, best: Callable[..., te.Tensor], exclude: bool, dtype: str) -> te.Tensor:
+    """Position of the best value: of all places that equal it (or are NaN) the first, or the last.
+
+    Two plain reductions, which vectorise, in place of one over pairs.
+    """
+    axes = normalize_axes(axis, len(data.shape), exclude)
+    top = best(data, axes, keepdims=True)
+    own, shape = shape_of(top), shape_of(data)
+    # Before the first and after the last element: values that lose against every position.
+    none = tir.const(-1, dtype) if last else tir.max_value(dtype)
+
+    def place(v: Any, index: list[Any]) -> Any:
+        position: Any = 0
+        for a in axes:
+            position = position * shape[a] + index[a]
+        hit = tir.EQ(v, top(*broadcast.broadcast_index(own, shape, index)))
+        if "float" in data.dtype:
+            hit = tir.Or(hit, tir.NE(v, v))
+        return tir.Select(hit, tir.Cast(dtype, position), none)
+
+    return reduce(data, axes, keepdims, te.max if last else te.min, place, "T_arg")
+
+
+def argmax(
+    data: te.Tensor, axis: Axis = None, keepdims: bool = False, select_last_index: bool = False, exclude: bool = False, dtype: str = "int32"
+) -> te.Tensor:
+    """Position of the largest along `axis` (of the flattened axes, when several); the first of equals, or the last."""
+    return _arg(data, axis, keepdims, select_last_index, max, exclude, dtype)
+
+
+def argmin(
+    data: te.Tensor, axis: Axis = None, keepdims: bool = False, select_last_index: bool = False, exclude: bool = False, dtype: str = "int32"
+) -> te.Tensor:
+    """Position of the smallest along `axis`; the first of equals, or the last."""
+    return _arg(data, axis, keepdims, select_last_index, min, exclude, dtype)

@@ -1,0 +1,358 @@
+"""Computes that move elements: reshape, transpose, slices, joins, layouts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import te, tir
+from tilewright.topi import tag
+from tilewright.topi.utils import Dim, as_int, ceil_div, equal, normalize_axis, prod, shape_of
+
+
+def _injective(shape: Sequence[Dim], f: Any, name: str) -> te.Tensor:
+    return te.compute(list(shape), f, name=name, tag=tag.INJECTIVE)
+
+
+def reshape_groups(old: Sequence[Dim], new: Sequence[Dim]) -> list[tuple[int, int, int, int]] | None:
+    """Smallest pairs of axis ranges [a, b) of `old` and [c, d) of `new` that hold the same elements; None when unknown."""
+    groups = []
+    a = c = 0
+    while a < len(old) or c < len(new):
+        b, d = a, c
+        left: Dim = 1
+        right: Dim = 1
+        if b < len(old):
+            left, b = old[b], b + 1
+        if d < len(new):
+            right, d = new[d], d + 1
+        while not equal(left, right):
+            if not (isinstance(left, int) and isinstance(right, int)):
+                return None
+            if left < right:
+                if b == len(old):
+                    return None
+                nxt, b = old[b], b + 1
+                if not isinstance(nxt, int):
+                    return None
+                left *= nxt
+            else:
+                if d == len(new):
+                    return None
+                nxt, d = new[d], d + 1
+                if not isinstance(nxt, int):
+                    return None
+                right *= nxt
+        groups.append((a, b, c, d))
+        a, c = b, d
+    return groups
+
+
+def _flatten_index(shape: Sequence[Dim], index: Sequence[Any]) -> Any:
+    flat: Any = None
+    for d, i in zip(shape, index, strict=True):
+        if isinstance(d, int) and d == 1:
+            continue
+        flat = i if flat is None else flat * d + i
+    return 0 if flat is None else flat
+
+
+def _unflatten_index(shape: Sequence[Dim], flat: Any) -> list[Any]:
+    result: list[Any] = []
+    live = [k for k, d in enumerate(shape) if not (isinstance(d, int) and d == 1)]
+    for k in reversed(range(len(shape))):
+        if k not in live:
+            result.append(0)
+        elif k == live[0]:
+            result.append(flat)
+        else:
+            result.append(tir.floormod(flat, shape[k]))
+            flat = tir.floordiv(flat, shape[k])
+    return result[::-1]
+
+
+def reshape(data: te.Tensor, newshape: Sequence[Dim]) -> te.Tensor:
+    """The same elements in row-major order under another shape (extents all given).
+
+    Division appears only among axes that really merge or split, so (1, 128, 768) -> (1, 128, 12, 64) has none.
+    """
+    old, new = shape_of(data), [as_int(d) for d in newshape]
+    groups = reshape_groups(old, new) or [(0, len(old), 0, len(new))]
+
+    def element(*i: Any) -> Any:
+        index: list[Any] = []
+        for a, b, c, d in groups:
+            if b - a == 1 and d - c == 1:
+                index.append(i[c])
+            elif b > a:
+                index += _unflatten_index(old[a:b], _flatten_index(new[c:d], i[c:d]))
+        return data(*index)
+
+    return _injective(new, element, "T_reshape")
+
+
+def transpose(data: te.Tensor, axes: Sequence[int] | None = None) -> te.Tensor:
+    """Axes in another order (reversed when None)."""
+    n = len(data.shape)
+    order = list(range(n))[::-1] if not axes else [normalize_axis(int(a), n) for a in axes]
+    shape = shape_of(data)
+
+    def element(*i: Any) -> Any:
+        index: list[Any] = [None] * n
+        for place, a in zip(i, order, strict=True):
+            index[a] = place
+        return data(*index)
+
+    return _injective([shape[a] for a in order], element, "T_transpose")
+
+
+def expand_dims(data: te.Tensor, axis: int, num_newaxis: int = 1) -> te.Tensor:
+    """`num_newaxis` axes of extent 1 before `axis`."""
+    shape = shape_of(data)
+    at = normalize_axis(axis, len(shape) + 1)
+    return _injective(
+        shape[:at] + [1] * num_newaxis + shape[at:], lambda *i: data(*i[:at], *i[at + num_newaxis :]), "T_expand_dims"
+    )
+
+
+def squeeze(data: te.Tensor, axis: Sequence[int] | int | None = None) -> te.Tensor:
+    """Without the axes of extent 1 (all of them, or those given)."""
+    shape = shape_of(data)
+    if axis is None:
+        gone = [k for k, d in enumerate(shape) if equal(d, 1)]
+    else:
+        gone = [normalize_axis(int(a), len(shape)) for a in ([axis] if isinstance(axis, int) else axis)]
+
+    def element(*i: Any) -> Any:
+        rest = iter(i)
+        return data(*[0 if k in gone else next(rest) for k in range(len(shape))])
+
+    return _injective([d for k, d in enumerate(shape) if k not in gone], element, "T_squeeze")
+
+
+def concatenate(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
+    """Tensors one after the other along `axis`."""
+    first = shape_of(tensors[0])
+    at = normalize_axis(axis, len(first))
+    sizes = [shape_of(t)[at] for t in tensors]
+    total: Dim = sizes[0]
+    for s in sizes[1:]:
+        total = total + s
+
+    def element(*i: Any) -> Any:
+        ends = sizes[0]
+        bounds = [0]
+        for s in sizes[1:]:
+            bounds.append(ends)
+            ends = ends + s
+        value = tensors[-1](*i[:at], i[at] - bounds[-1], *i[at + 1 :])
+        for t, begin, after in reversed(list(zip(tensors[:-1], bounds[:-1], bounds[1:], strict=True))):
+            here = i[at] - begin if not (isinstance(begin, int) and begin == 0) else i[at]
+            value = tir.if_then_else(i[at] < after, t(*i[:at], here, *i[at + 1 :]), value)
+        return value
+
+    return _injective([*first[:at], as_int(total), *first[at + 1 :]], element, "T_concat")
+
+
+def stack(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
+    """Tensors of one shape along a new axis."""
+    at = normalize_axis(axis, len(tensors[0].shape) + 1)
+    return concatenate([expand_dims(t, at) for t in tensors], at)
+
+
+def split(data: te.Tensor, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[te.Tensor]:
+    """Pieces along `axis`: that many equal ones, or cut before the given positions."""
+    shape = shape_of(data)
+    at = normalize_axis(axis, len(shape))
+    if isinstance(indices_or_sections, int):
+        size = as_int(shape[at] // indices_or_sections)
+        begins = [k * size for k in range(indices_or_sections)]
+        sizes = [size] * indices_or_sections
+    else:
+        begins = [0, *[as_int(k) for k in indices_or_sections]]
+        sizes = [as_int(e - b) for b, e in zip(begins, [*begins[1:], shape[at]], strict=True)]
+
+    def piece(begin: Dim, size: Dim, k: int) -> te.Tensor:
+        return _injective(
+            [*shape[:at], size, *shape[at + 1 :]], lambda *i: data(*i[:at], i[at] + begin, *i[at + 1 :]), f"T_split{k}"
+        )
+
+    return [piece(b, s, k) for k, (b, s) in enumerate(zip(begins, sizes, strict=True))]
+
+
+def slice_bounds(extent: int, begin: int, end: int, stride: int) -> tuple[int, int]:
+    """First position and number of positions of begin:end:stride on an axis, as Python slices have them."""
+    start, stop, step = slice(begin, end, stride).indices(extent)
+    return start, len(range(start, stop, step))
+
+
+def strided_slice(
+    data: te.Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None, axes: Sequence[int] | None = None
+) -> te.Tensor:
+    """data[begin:end:strides] along `axes` (the leading ones when None); bounds are clamped as in NumPy."""
+    shape = shape_of(data)
+    places = [normalize_axis(int(a), len(shape)) for a in axes] if axes is not None else list(range(len(begin)))
+    steps = [int(s) for s in strides] if strides else []
+    steps += [1] * (len(begin) - len(steps))
+    starts: dict[int, tuple[Any, int]] = {}
+    out = list(shape)
+    for a, b, e, s in zip(places, begin, end, steps, strict=True):
+        extent = shape[a]
+        if isinstance(extent, int):
+            start, count = slice_bounds(extent, int(b), int(e), s)
+            out[a] = count
+        else:
+            if s != 1:
+                raise ValueError(f"a slice of the symbolic axis {a} must have stride 1, but has {s}")
+            low = int(b) if b >= 0 else tir.max(extent + int(b), 0)
+            high = tir.min(extent, int(e)) if e >= 0 else extent + int(e)
+            start = low
+            out[a] = as_int(extent - low) if e >= 2**31 - 1 else as_int(tir.max(high - low, 0))
+        starts[a] = (start, s)
+
+    def element(*i: Any) -> Any:
+        index = list(i)
+        for a, (start, step) in starts.items():
+            index[a] = (i[a] if step == 1 else i[a] * step) + start
+        return data(*index)
+
+    return _injective(out, element, "T_strided_slice")
+
+
+def tile(data: te.Tensor, reps: Sequence[int]) -> te.Tensor:
+    """data repeated `reps` times along each axis, as numpy.tile."""
+    shape = shape_of(data)
+    times = [1] * (len(shape) - len(reps)) + [int(r) for r in reps]
+    own = [1] * (len(times) - len(shape)) + shape
+    skip = len(times) - len(shape)
+
+    def element(*i: Any) -> Any:
+        return data(*[p if r == 1 else tir.floormod(p, d) for p, d, r in list(zip(i, own, times, strict=True))[skip:]])
+
+    return _injective([as_int(d * r) for d, r in zip(own, times, strict=True)], element, "T_tile")
+
+
+def repeat(data: te.Tensor, repeats: int, axis: int) -> te.Tensor:
+    """Each element `repeats` times in a row along `axis`, as numpy.repeat."""
+    shape = shape_of(data)
+    at = normalize_axis(axis, len(shape))
+    return _injective(
+        [*shape[:at], as_int(shape[at] * repeats), *shape[at + 1 :]],
+        lambda *i: data(*i[:at], tir.floordiv(i[at], repeats), *i[at + 1 :]),
+        "T_repeat",
+    )
+
+
+def flip(data: te.Tensor, axis: int = 0) -> te.Tensor:
+    """Reversed along `axis`."""
+    shape = shape_of(data)
+    at = normalize_axis(axis, len(shape))
+    return _injective(shape, lambda *i: data(*i[:at], shape[at] - 1 - i[at], *i[at + 1 :]), "T_flip")
+
+
+def arange(start: float, stop: float, step: float, dtype: str) -> te.Tensor:
+    """start, start + step, ... below stop; 1-D."""
+    number = max(0, int(-((start - stop) // step)))
+    whole = "int" in dtype
+    first, by = (int(start), int(step)) if whole else (start, step)
+    return te.compute(
+        (number,), lambda i: tir.Cast(dtype, i) * tir.const(by, dtype) + tir.const(first, dtype), name="T_arange", tag=tag.INJECTIVE
+    )
+
+
+def layout_axes(layout: str) -> list[tuple[str, int]]:
+    """"NCHW16c" -> [("N", 0), ("C", 0), ("H", 0), ("W", 0), ("c", 16)]: axis letters, lower case for blocks of that size."""
+    axes = re.findall(r"(\d*)([A-Za-z])", layout)
+    if "".join(a + b for a, b in axes) != layout:
+        raise ValueError(f"{layout!r} is no layout: it must be axis letters, with a size before every lower-case one, as in NCHW16c")
+    for size, letter in axes:
+        if letter.islower() != bool(size):
+            raise ValueError(f"{layout!r} is no layout: a block axis is a lower-case letter after its size, as in 16c; found {size + letter}")
+    return [(letter, int(size) if size else 0) for size, letter in axes]
+
+
+def layout_shape(shape: Sequence[Dim], src: str, dst: str) -> list[Dim]:
+    """The shape that data of `shape` in layout `src` has in layout `dst`; blocked axes are rounded up."""
+    total: dict[str, Dim] = {}
+    for (letter, _), d in zip(layout_axes(src), shape, strict=True):
+        key = letter.upper()
+        total[key] = d if key not in total else total[key] * d
+    blocks: dict[str, int] = {}
+    for letter, size in layout_axes(dst):
+        if letter.islower():
+            blocks[letter.upper()] = blocks.get(letter.upper(), 1) * size
+    return [
+        size if letter.islower() else as_int(ceil_div(total[letter], blocks.get(letter, 1))) for letter, size in layout_axes(dst)
+    ]
+
+
+def layout_transform(data: te.Tensor, src_layout: str, dst_layout: str) -> te.Tensor:
+    """data brought from one layout to another, e.g. NCHW -> NCHW16c; places past the end of an axis are zero."""
+    if src_layout == dst_layout:
+        return data
+    shape = shape_of(data)
+    src, dst = layout_axes(src_layout), layout_axes(dst_layout)
+    if sorted({s.upper() for s, _ in src}) != sorted({s.upper() for s, _ in dst}):
+        raise ValueError(f"layouts {src_layout} and {dst_layout} have different axes")
+    out = layout_shape(shape, src_layout, dst_layout)
+
+    def element(*i: Any) -> Any:
+        # Position along each primal axis from the destination's parts, outermost first; then its parts in the source.
+        value: dict[str, Any] = {}
+        for (letter, size), p in zip(dst, i, strict=True):
+            key = letter.upper()
+            value[key] = p if key not in value else value[key] * size + p
+        index: list[Any] = [None] * len(src)
+        for key, v in value.items():
+            places = [k for k, (s, _) in enumerate(src) if s.upper() == key]
+            for k in reversed(places[1:]):
+                index[k] = tir.floormod(v, src[k][1])
+                v = tir.floordiv(v, src[k][1])
+            index[places[0]] = v
+        guards = []
+        for k, (letter, _) in enumerate(src):
+            if letter.isupper():
+                capacity: Dim = 1
+                for (s, size), d in zip(dst, out, strict=True):
+                    if s.upper() == letter:
+                        capacity = capacity * (size if s.islower() else d)
+                own: Dim = shape[k]
+                for s, size in src:
+                    if s.islower() and s.upper() == letter:
+                        own = own * size
+                if isinstance(capacity, int) and isinstance(own, int) and capacity > own:
+                    guards.append(index[k] < shape[k])
+        loaded = data(*index)
+        return tir.if_then_else(tir.all(*guards), loaded, tir.const(0, data.dtype)) if guards else loaded
+
+    return _injective(out, element, "T_layout_trans")
+
+
+def sequence_mask(data: te.Tensor, valid_length: te.Tensor, mask_value: float = 0.0, axis: int = 0) -> te.Tensor:
+    """data with `mask_value` from position valid_length[batch] on along `axis` (0 or 1; the other is the batch)."""
+    return _injective(
+        shape_of(data),
+        lambda *i: tir.if_then_else(
+            tir.Cast(valid_length.dtype, i[axis]) >= valid_length(i[1 - axis]), tir.const(mask_value, data.dtype), data(*i)
+        ),
+        "T_sequence_mask",
+    )
+
+
+def shape_vector(data: te.Tensor, dtype: str = "int32") -> te.Tensor:
+    """The extents of data as a 1-D tensor."""
+    shape = shape_of(data)
+
+    def element(i: Any) -> Any:
+        value: Any = tir.Cast(dtype, tir.convert(shape[-1]))
+        for k in reversed(range(len(shape) - 1)):
+            value = tir.Select(i == k, tir.Cast(dtype, tir.convert(shape[k])), value)
+        return value
+
+    return te.compute((len(shape),), element, name="T_shape", tag=tag.INJECTIVE)
+
+
+def ndarray_size(data: te.Tensor, dtype: str = "int32") -> te.Tensor:
+    """Number of elements, as a scalar tensor."""
+    return te.compute((), lambda: tir.Cast(dtype, tir.convert(prod(shape_of(data)))), name="T_size", tag=tag.INJECTIVE)

@@ -1,0 +1,119 @@
+"""Helpers of the computes: extents that are ints where they are known, axes, window arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tilewright import te, tir
+
+Dim = Any
+"""An extent or index: an int where it is known, else an integer PrimExpr."""
+
+
+def as_int(value: Any) -> Dim:
+    """A known integer as an int, any other expression unchanged."""
+    if isinstance(value, tir.IntImm):
+        return int(value.value)
+    return value
+
+
+def get_const_int(value: Any) -> int:
+    """The int that `value` is. Raises ValueError where it is not known."""
+    known = as_int(value)
+    if not isinstance(known, int):
+        raise ValueError(f"a constant integer is needed here, but the expression {value} is symbolic")
+    return known
+
+
+def get_const_tuple(values: Iterable[Any]) -> tuple[Any, ...]:
+    """Known integers of a shape as ints, symbolic ones unchanged."""
+    return tuple(as_int(v) for v in values)
+
+
+def shape_of(tensor: te.Tensor) -> list[Dim]:
+    """The tensor's extents, ints where known."""
+    return [as_int(d) for d in tensor.shape]
+
+
+def prod(values: Iterable[Dim]) -> Dim:
+    """Product of extents; 1 for none."""
+    result: Dim = 1
+    for v in values:
+        result = v if isinstance(result, int) and result == 1 else result * v
+    return result
+
+
+def ceil_div(a: Dim, b: Dim) -> Dim:
+    """ceil(a / b) of non-negative extents."""
+    if isinstance(b, int) and b == 1:
+        return a
+    return as_int((a + b - 1) // b)
+
+
+def equal(a: Dim, b: Dim) -> bool:
+    """Whether two extents are known to be the same."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    return a is b
+
+
+def normalize_axis(axis: int, ndim: int) -> int:
+    """`axis` counted from the front. Raises ValueError outside [-ndim, ndim)."""
+    if not -ndim <= axis < ndim:
+        raise ValueError(f"axis must lie in [{-ndim}, {ndim}), but is {axis}")
+    return axis + ndim if axis < 0 else axis
+
+
+def normalize_axes(axis: int | Sequence[int] | None, ndim: int, exclude: bool = False) -> list[int]:
+    """Sorted axes counted from the front; None means all; `exclude` means all others."""
+    if axis is None:
+        axes = [] if exclude else list(range(ndim))
+        return axes
+    given = [axis] if isinstance(axis, int) else [get_const_int(a) for a in axis]
+    axes = sorted({normalize_axis(a, ndim) for a in given})
+    return [a for a in range(ndim) if a not in axes] if exclude else axes
+
+
+def pair(value: int | Sequence[int]) -> tuple[int, int]:
+    """(height, width) from one number or two."""
+    if isinstance(value, int):
+        return value, value
+    a, b = (get_const_int(v) for v in value) if len(value) == 2 else (get_const_int(value[0]),) * 2
+    return a, b
+
+
+def get_pad_tuple(padding: int | str | Sequence[int], kernel: Sequence[int], ndim: int = 2) -> tuple[list[int], list[int]]:
+    """(before, after) of `ndim` spatial axes from classic padding: one number, one per axis, before+after, "SAME" or "VALID"."""
+    if isinstance(padding, str):
+        if padding == "VALID":
+            return [0] * ndim, [0] * ndim
+        if padding == "SAME":
+            total = [k - 1 for k in kernel]
+            before = [(t + 1) // 2 for t in total]
+            return before, [t - b for t, b in zip(total, before, strict=True)]
+        raise ValueError(f'padding must be numbers, "SAME" or "VALID", but is {padding!r}')
+    numbers = [padding] if isinstance(padding, int) else [get_const_int(p) for p in padding]
+    if len(numbers) == 1:
+        numbers = numbers * (2 * ndim)
+    elif len(numbers) == ndim:
+        numbers = numbers * 2
+    if len(numbers) != 2 * ndim:
+        raise ValueError(f"padding must have 1, {ndim} or {2 * ndim} numbers, but has {len(numbers)}")
+    return numbers[:ndim], numbers[ndim:]
+
+
+def window_extent(extent: Dim, kernel: int, before: int, after: int, stride: int, dilation: int, ceil_mode: bool = False) -> Dim:
+    """Number of windows along an axis. With `ceil_mode` the last may be partial, but must begin inside the data or its leading pad."""
+    room = extent + (before + after - ((kernel - 1) * dilation + 1))
+    if not ceil_mode:
+        return as_int(room // stride + 1) if stride != 1 else as_int(room + 1)
+    count = as_int((room + stride - 1) // stride + 1)
+    if isinstance(count, int) and isinstance(extent, int) and (count - 1) * stride >= extent + before:
+        count -= 1
+    return count
+
+
+def load(tensor: te.Tensor, index: Sequence[Any]) -> Any:
+    """The element of `tensor` at `index`."""
+    return tensor(*index)
