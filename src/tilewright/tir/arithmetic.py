@@ -1,0 +1,444 @@
+"""Python's operators on expressions: operands are brought to one type, constants and identities fold at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr, as_prim_expr
+from tilewright.ir.span import BaseSpan
+from tilewright.node.leaves import numpy_dtype
+from tilewright.tir import expr as E
+from tilewright.tir.expr import Broadcast, Cast
+
+
+def wrap_int(value: int, dtype: DataType) -> int:
+    """The value an integer of that type holds after wrap-around."""
+    if dtype.is_bool:
+        return int(bool(value))
+    value &= (1 << dtype.bits) - 1
+    return value - (1 << dtype.bits) if dtype.code == "int" and value >> (dtype.bits - 1) else value
+
+
+def const(value: Any, dtype: str | None = None, span: BaseSpan | None = None) -> PrimExpr:
+    """A constant; the type follows from the value when none is given. Vector types give a Broadcast."""
+    if dtype is None:
+        if isinstance(value, (np.generic, np.ndarray)) and not isinstance(value, np.bool_):
+            dtype = DataType(value.dtype.name)
+        else:
+            return as_prim_expr(value)
+    kind = DataType(dtype)
+    if kind.lanes > 1:
+        return Broadcast(const(value, kind.element), kind.lanes)
+    if kind.is_float:
+        return FloatImm(kind, round_float(float(value), kind))
+    return IntImm(kind, wrap_int(int(value), kind))
+
+
+def round_float(value: float, dtype: DataType) -> float:
+    """The nearest value that the type can hold."""
+    if dtype.bits == 64:
+        return value
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(np.asarray(value, dtype=np.float64).astype(numpy_dtype(dtype.element)))
+
+
+_RANK = {"bool": 0, "uint": 1, "int": 2, "bfloat": 4, "float": 5}
+
+
+def match_types(a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """Both operands in one type: scalars broadcast, constants follow, int follows float, narrow follows wide."""
+    s, t = a.dtype, b.dtype
+    if s is t:
+        return a, b
+    if s.lanes != t.lanes:
+        if s.lanes == 1:
+            a = Broadcast(cast_to(a, t.element), t.lanes) if _follows(a, t) else Broadcast(a, t.lanes)
+        elif t.lanes == 1:
+            b = Broadcast(cast_to(b, s.element), s.lanes) if _follows(b, s) else Broadcast(b, s.lanes)
+        else:
+            raise TypeError(f"vectors of {s.lanes} and {t.lanes} lanes do not combine: {a!r}, {b!r}")
+        return match_types(a, b)
+    if s.code == "handle" or t.code == "handle":
+        raise TypeError(f"no arithmetic on handles: {a!r} ({s}), {b!r} ({t})")
+    if s.is_float != t.is_float:
+        return (cast_to(a, t), b) if t.is_float else (a, cast_to(b, s))
+    if _is_const(a) is not _is_const(b) and s.is_float == t.is_float and not (s.is_bool or t.is_bool):
+        constant, other = (a, b) if _is_const(a) else (b, a)
+        if other.dtype.is_float or _fits(constant, other.dtype):
+            same = cast_to(constant, other.dtype)
+            return (same, b) if constant is a else (a, same)
+    rank_s, rank_t = (s.bits, _RANK.get(s.code, 3)), (t.bits, _RANK.get(t.code, 3))
+    wide = s if rank_s >= rank_t else t
+    if {s.code, t.code} == {"int", "uint"} and s.bits == t.bits:
+        wide = s if s.code == "uint" else t
+    return cast_to(a, wide), cast_to(b, wide)
+
+
+def _follows(scalar: PrimExpr, vector: DataType) -> bool:
+    return _is_const(scalar) and (vector.is_float or not scalar.dtype.is_float)
+
+
+def _is_const(e: PrimExpr) -> bool:
+    return isinstance(e, (IntImm, FloatImm)) or (isinstance(e, Broadcast) and isinstance(e.value, (IntImm, FloatImm)))
+
+
+def _fits(e: PrimExpr, dtype: DataType) -> bool:
+    value = e.value if isinstance(e, Broadcast) else e
+    return isinstance(value, IntImm) and wrap_int(value.value, dtype) == value.value
+
+
+def cast_to(value: PrimExpr, dtype: str, span: BaseSpan | None = None) -> PrimExpr:
+    """The value in another type; nothing is added when it has that type, constants fold."""
+    kind = DataType(dtype)
+    if value.dtype is kind:
+        return value
+    if isinstance(value, IntImm) and kind.lanes == 1:
+        return const(value.value, kind)
+    if isinstance(value, FloatImm) and kind.lanes == 1 and (kind.is_float or math.isfinite(value.value)):
+        return const(value.value, kind)
+    if isinstance(value, Broadcast) and kind.lanes == value.dtype.lanes:
+        return Broadcast(cast_to(value.value, kind.element), value.lanes)
+    if kind.lanes != value.dtype.lanes and value.dtype.lanes == 1:
+        return Broadcast(cast_to(value, kind.element), kind.lanes)
+    if kind.code == "handle" or value.dtype.code == "handle":
+        from tilewright.tir.op import reinterpret
+
+        return reinterpret(kind, value)
+    return Cast(kind, value)
+
+
+def _operands(a: Any, b: Any, what: str) -> tuple[PrimExpr, PrimExpr]:
+    a_is, b_is = isinstance(a, PrimExpr), isinstance(b, PrimExpr)
+    if a_is and b_is:
+        return (a, b) if a.dtype is b.dtype else match_types(a, b)
+    if a_is and type(b) is int and a.dtype.is_int and a.dtype.lanes == 1 and -128 <= b <= 127:
+        return a, IntImm(a.dtype, b)
+    if not a_is:
+        a = as_prim_expr(a, f"left operand of {what}", _literal_dtype(a, b))
+    if not b_is:
+        b = as_prim_expr(b, f"right operand of {what}", _literal_dtype(b, a))
+    return match_types(a, b)
+
+
+def _literal_dtype(literal: Any, other: Any) -> str | None:
+    """A Python number takes the type of the other operand, unless it is a float beside an integer."""
+    dtype = getattr(other, "dtype", None)
+    if not isinstance(dtype, str) or isinstance(literal, (bool, np.bool_)) or not isinstance(literal, (int, float, np.number)):
+        return None
+    kind = DataType(dtype).element
+    if kind.code in ("handle", "bool", "void"):
+        return None
+    if isinstance(literal, (float, np.floating)) and not kind.is_float:
+        return None
+    if kind.is_int or kind.is_uint:
+        return kind if wrap_int(int(literal), kind) == int(literal) else None
+    return kind
+
+
+Fold = Callable[[Any, Any], Any]
+
+
+def _pair(a: PrimExpr, b: PrimExpr) -> tuple[Any, Any] | None:
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value, b.value
+    if isinstance(a, FloatImm) and isinstance(b, FloatImm):
+        return a.value, b.value
+    return None
+
+
+def _folded(pair: tuple[Any, Any], fold: Fold, dtype: DataType) -> PrimExpr:
+    with np.errstate(all="ignore"):
+        return const(fold(*pair), dtype)
+
+
+def _zero(e: PrimExpr) -> bool:
+    return isinstance(e, IntImm) and e.value == 0
+
+
+def _one(e: PrimExpr) -> bool:
+    return (isinstance(e, IntImm) and e.value == 1) or (isinstance(e, FloatImm) and e.value == 1.0)
+
+
+def add(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+    """a + b."""
+    a, b = _operands(a, b, "+")
+    if _zero(a):
+        return b
+    if _zero(b):
+        return a
+    pair = _pair(a, b)
+    return _folded(pair, lambda x, y: x + y, a.dtype) if pair else E.Add(a, b, span)
+
+
+def subtract(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+    """a - b."""
+    a, b = _operands(a, b, "-")
+    if _zero(b):
+        return a
+    pair = _pair(a, b)
+    return _folded(pair, lambda x, y: x - y, a.dtype) if pair else E.Sub(a, b, span)
+
+
+def multiply(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+    """a * b."""
+    a, b = _operands(a, b, "*")
+    if _one(a) or _zero(b):
+        return b
+    if _one(b) or _zero(a):
+        return a
+    pair = _pair(a, b)
+    return _folded(pair, lambda x, y: x * y, a.dtype) if pair else E.Mul(a, b, span)
+
+
+def _trunc_div(x: int, y: int) -> int:
+    return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+
+
+def _check_divisor(b: PrimExpr, what: str) -> None:
+    if _zero(b):
+        raise ZeroDivisionError(f"{what} by the constant zero")
+
+
+def _float_div(x: float, y: float) -> float:
+    return float(np.float64(x) / np.float64(y))
+
+
+def div(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+    """a / b; integers round towards zero, as in C."""
+    a, b = _operands(a, b, "division")
+    _check_divisor(b, "division")
+    if _one(b):
+        return a
+    pair = _pair(a, b)
+    if pair:
+        return _folded(pair, _float_div if a.dtype.is_float else _trunc_div, a.dtype)
+    return E.Div(a, b, span)
+
+
+def truncdiv(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+    """Integer a / b rounded towards zero."""
+    a, b = _int_operands(a, b, "truncdiv")
+    return div(a, b, span)
+
+
+def truncmod(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+    """The remainder of truncdiv; it has the sign of a."""
+    a, b = _int_operands(a, b, "truncmod")
+    _check_divisor(b, "truncmod")
+    pair = _pair(a, b)
+    return _folded(pair, lambda x, y: x - y * _trunc_div(x, y), a.dtype) if pair else E.Mod(a, b, span)
+
+
+def _int_operands(a: Any, b: Any, what: str) -> tuple[PrimExpr, PrimExpr]:
+    a, b = _operands(a, b, what)
+    if a.dtype.is_float:
+        raise TypeError(f"{what} takes integers, but was given {a.dtype}: {a!r}, {b!r}")
+    return a, b
+
+
+def floordiv(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+    """a / b rounded down."""
+    a, b = _operands(a, b, "floordiv")
+    _check_divisor(b, "floordiv")
+    if _one(b) and not a.dtype.is_float:
+        return a
+    if _zero(a):
+        return a
+    pair = _pair(a, b)
+    return _folded(pair, lambda x, y: x // y, a.dtype) if pair and not a.dtype.is_float else E.FloorDiv(a, b, span)
+
+
+def floormod(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+    """The remainder of floordiv; it has the sign of b."""
+    a, b = _operands(a, b, "floormod")
+    _check_divisor(b, "floormod")
+    if _zero(a):
+        return a
+    if isinstance(b, IntImm) and b.value == 1:
+        return const(0, a.dtype)
+    pair = _pair(a, b)
+    return _folded(pair, lambda x, y: x % y, a.dtype) if pair and not a.dtype.is_float else E.FloorMod(a, b, span)
+
+
+def minimum(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+    """The smaller of two values."""
+    a, b = _operands(a, b, "min")
+    if a is b:
+        return a
+    pair = _pair(a, b)
+    return _folded(pair, min, a.dtype) if pair and isinstance(a, IntImm) else E.Min(a, b, span)
+
+
+def maximum(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+    """The larger of two values."""
+    a, b = _operands(a, b, "max")
+    if a is b:
+        return a
+    pair = _pair(a, b)
+    return _folded(pair, max, a.dtype) if pair and isinstance(a, IntImm) else E.Max(a, b, span)
+
+
+def _compare(cls: Any, what: str, fold: Fold) -> Callable[..., PrimExpr]:
+    def compare(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+        a, b = _operands(a, b, what)
+        pair = _pair(a, b)
+        if pair:
+            return IntImm(E.BOOL, int(fold(*pair)))
+        node: PrimExpr = cls(a, b, span)
+        return node
+
+    compare.__doc__ = f"a {what} b, as a bool."
+    return compare
+
+
+eq = _compare(E.EQ, "==", lambda x, y: x == y)
+ne = _compare(E.NE, "!=", lambda x, y: x != y)
+less = _compare(E.LT, "<", lambda x, y: x < y)
+less_equal = _compare(E.LE, "<=", lambda x, y: x <= y)
+greater = _compare(E.GT, ">", lambda x, y: x > y)
+greater_equal = _compare(E.GE, ">=", lambda x, y: x >= y)
+
+
+def logical_and(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+    """a and b."""
+    a, b = _operands(a, b, "and")
+    if isinstance(a, IntImm):
+        return b if a.value else a
+    if isinstance(b, IntImm):
+        return a if b.value else b
+    return E.And(a, b, span)
+
+
+def logical_or(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
+    """a or b."""
+    a, b = _operands(a, b, "or")
+    if isinstance(a, IntImm):
+        return a if a.value else b
+    if isinstance(b, IntImm):
+        return b if b.value else a
+    return E.Or(a, b, span)
+
+
+def logical_not(a: Any, span: BaseSpan | None = None) -> PrimExpr:
+    """not a."""
+    a = as_prim_expr(a, "operand of not")
+    return IntImm(E.BOOL, int(not a.value)) if isinstance(a, IntImm) else E.Not(a, span)
+
+
+def negate(a: PrimExpr) -> PrimExpr:
+    """-a."""
+    if isinstance(a, (IntImm, FloatImm)):
+        return const(-a.value, a.dtype)
+    return multiply(a, const(-1, a.dtype))
+
+
+def _true_div(a: Any, b: Any) -> PrimExpr:
+    a, b = _operands(a, b, "/")
+    if not a.dtype.is_float:
+        raise TypeError(
+            f"/ on integers is ambiguous ({a!r} / {b!r}): use // or tir.floordiv to round down, tir.truncdiv to round towards zero"
+        )
+    return div(a, b)
+
+
+def _swapped(f: Callable[[Any, Any], PrimExpr]) -> Callable[[Any, Any], PrimExpr]:
+    return lambda b, a: f(a, b)
+
+
+def _bitwise(name: str, logical: Callable[[Any, Any], PrimExpr] | None, fold: Fold) -> Callable[[Any, Any], PrimExpr]:
+    def apply(a: Any, b: Any) -> PrimExpr:
+        a, b = _int_operands(a, b, name)
+        if logical is not None and a.dtype.is_bool:
+            return logical(a, b)
+        pair = _pair(a, b)
+        return _folded(pair, fold, a.dtype) if pair else E.Call(a.dtype, name, (a, b))
+
+    return apply
+
+
+def _no_truth(self: PrimExpr) -> bool:
+    raise ValueError(
+        f"the truth of the expression {self!r} is not known while the program is being built;"
+        " use tir.if_then_else, tir.all or tir.any, or compare constants"
+    )
+
+
+def const_true(lanes: int = 1) -> PrimExpr:
+    """The bool constant true."""
+    return const(1, "bool") if lanes == 1 else Broadcast(const(1, "bool"), lanes)
+
+
+bitwise_and = _bitwise("bitwise_and", logical_and, lambda x, y: x & y)
+bitwise_or = _bitwise("bitwise_or", logical_or, lambda x, y: x | y)
+bitwise_xor = _bitwise("bitwise_xor", None, lambda x, y: x ^ y)
+shift_left = _bitwise("shift_left", None, lambda x, y: x << y)
+shift_right = _bitwise("shift_right", None, lambda x, y: x >> y)
+
+
+def _or_notimplemented(f: Callable[[Any, Any], PrimExpr]) -> Callable[[Any, Any], Any]:
+    def operator(self: Any, other: Any) -> Any:
+        # te tensors and relay expressions on the right bring their own reflected operators.
+        if getattr(other, "_reflects_operators", False):
+            return NotImplemented
+        return f(self, other)
+
+    return operator
+
+
+def install_operators() -> None:
+    """Gives PrimExpr Python's operators; constants compare by value, other expressions build comparisons."""
+    table: dict[str, Callable[[Any, Any], PrimExpr]] = {
+        "add": add,
+        "sub": subtract,
+        "mul": multiply,
+        "truediv": _true_div,
+        "floordiv": floordiv,
+        "mod": floormod,
+        "and": bitwise_and,
+        "or": bitwise_or,
+        "xor": bitwise_xor,
+        "lshift": shift_left,
+        "rshift": shift_right,
+    }
+    for cls in (PrimExpr, E.IterVar, E.EqualOp):
+        for name, f in table.items():
+            setattr(cls, f"__{name}__", _or_notimplemented(f))
+            setattr(cls, f"__r{name}__", _swapped(f))
+        for name, f in {"lt": less, "le": less_equal, "gt": greater, "ge": greater_equal}.items():
+            setattr(cls, f"__{name}__", _or_notimplemented(f))
+        setattr(cls, "__neg__", lambda self: negate(as_prim_expr(self)))  # noqa: B010
+    setattr(E.IterVar, "__eq__", lambda self, other: E.EqualOp(self.var, _var_of(other)))  # noqa: B010
+    setattr(E.IterVar, "__ne__", lambda self, other: E.NotEqualOp(self.var, _var_of(other)))  # noqa: B010
+    setattr(E.IterVar, "__hash__", lambda self: id(self) >> 4)  # noqa: B010
+    members: dict[str, Any] = {
+        "__eq__": E.EqualOp,
+        "__ne__": E.NotEqualOp,
+        "__bool__": _no_truth,
+        "__invert__": lambda self: logical_not(self) if self.dtype.is_bool else E.Call(self.dtype, "bitwise_not", (self,)),
+        "astype": cast_to,
+        "equal": eq,
+    }
+    for name, f in members.items():
+        setattr(PrimExpr, name, (lambda g: lambda self, *a: g(self, *a))(f))
+    for cls in (IntImm, FloatImm):
+        setattr(cls, "__eq__", lambda self, other: eq(self, other) if _is_operand(other) else False)  # noqa: B010
+        setattr(cls, "__ne__", lambda self, other: ne(self, other) if _is_operand(other) else True)  # noqa: B010
+    setattr(IntImm, "__hash__", lambda self: self.value)  # noqa: B010
+    setattr(FloatImm, "__hash__", lambda self: hash(self.value))  # noqa: B010
+    setattr(FloatImm, "__bool__", lambda self: self.value != 0.0)  # noqa: B010
+    setattr(IntImm, "__bool__", lambda self: self.value != 0)  # noqa: B010
+
+
+def _var_of(value: Any) -> Any:
+    return value.var if isinstance(value, E.IterVar) else value
+
+
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, (PrimExpr, int, float, np.number, E.IterVar, E.EqualOp))
+
+
+install_operators()

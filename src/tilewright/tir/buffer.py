@@ -1,0 +1,194 @@
+"""Buffers: typed multi-dimensional views of storage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import DataType, IntImm, PrimExpr, Range, as_prim_expr
+from tilewright.ir.span import BaseSpan
+from tilewright.ir.types import PointerType, PrimType
+from tilewright.node import GRAPH, Def, Node, Skip, register_converter
+from tilewright.tir.expr import BufferLoad, Var
+
+
+class Buffer(Node, key="tir.Buffer"):
+    """A view of the storage behind `data`: `shape` in elements, `strides` () when compact and row-major.
+
+    elem_offset: first element, counted from data. data_alignment: of the data pointer, in bytes.
+    offset_factor: elem_offset is a multiple of it. buffer_type: 1, or 2 when size-one dimensions broadcast.
+    """
+
+    _identity = GRAPH
+    _cosmetic = frozenset({"name"})
+    _leaf = True
+
+    data: Def[Var]
+    dtype: DataType
+    shape: Def[tuple[PrimExpr, ...]]
+    strides: Def[tuple[PrimExpr, ...]]
+    elem_offset: Def[PrimExpr]
+    name: str
+    data_alignment: int = 64
+    offset_factor: int = 1
+    buffer_type: int = 1
+    axis_separators: tuple[PrimExpr, ...] = ()
+    span: Skip[BaseSpan | None] = None
+
+    READ, WRITE = 1, 2
+
+    def __hash__(self) -> int:
+        return id(self) >> 4
+
+    def scope(self) -> str:
+        """The storage scope: "global", "local", "shared", ..."""
+        annotation = self.data.type_annotation
+        return annotation.storage_scope or "global" if isinstance(annotation, PointerType) else "global"
+
+    def __getitem__(self, indices: Any) -> Any:
+        """`A[i, j]` is a load; with slices of step 1 a BufferRegion, with strided slices a load of a vector."""
+        from tilewright.tir.expr import Ramp
+        from tilewright.tir.stmt import BufferRegion
+
+        if not isinstance(indices, (tuple, list)):
+            indices = (indices,)
+        if not any([isinstance(i, slice) for i in indices]):
+            return BufferLoad(self, tuple(indices))
+        if any([isinstance(i, slice) and i.step is not None for i in indices]):
+            loads: list[Any] = []
+            for i in indices:
+                if isinstance(i, slice):
+                    start = as_prim_expr(i.start or 0)
+                    step = 1 if i.step is None else i.step
+                    lanes = as_prim_expr(i.stop - start) // step if isinstance(step, int) else as_prim_expr(i.stop - start)
+                    count = int(_constant(lanes))
+                    loads.append(start if count == 1 else Ramp(start, as_prim_expr(step), count))
+                else:
+                    loads.append(i)
+            return BufferLoad(self, tuple(loads))
+        region = []
+        for axis, i in enumerate(indices):
+            if isinstance(i, slice):
+                start = as_prim_expr(0 if i.start is None else i.start)
+                stop = as_prim_expr(self.shape[axis] if i.stop is None else i.stop)
+                region.append(Range.from_min_extent(start, stop - start))  # type: ignore[operator]
+            else:
+                at = as_prim_expr(i)
+                region.append(Range.from_min_extent(at, IntImm(at.dtype, 1)))
+        return BufferRegion(self, tuple(region))
+
+    def vload(self, begin: Any, dtype: str | None = None, predicate: PrimExpr | None = None) -> BufferLoad:
+        """A load of `dtype` whose lanes start at `begin`."""
+        return BufferLoad(self, self._vector_indices(begin, dtype), predicate)
+
+    def vstore(self, begin: Any, value: Any, predicate: PrimExpr | None = None) -> Any:
+        """A store of a value whose lanes start at `begin`."""
+        from tilewright.tir.stmt import BufferStore
+
+        value = as_prim_expr(value)
+        return BufferStore(self, value, self._vector_indices(begin, value.dtype), predicate)
+
+    def _vector_indices(self, begin: Any, dtype: str | None) -> tuple[Any, ...]:
+        from tilewright.tir.expr import Ramp
+
+        begin = tuple(begin) if isinstance(begin, (tuple, list)) else (begin,)
+        lanes = DataType(dtype).lanes // self.dtype.lanes if dtype else 1
+        if lanes <= 1:
+            return begin
+        last = as_prim_expr(begin[-1])
+        return (*begin[:-1], Ramp(last, IntImm(last.dtype, 1), lanes))
+
+    def access_ptr(
+        self, access_mask: int | str, ptr_type: str = "handle", content_lanes: int = 1, offset: Any = 0, extent: Any = None
+    ) -> PrimExpr:
+        """A pointer to the buffer's elements from `offset` on. access_mask: "r", "w", "rw", or bits 1 and 2."""
+        from tilewright.tir.expr import Call
+        from tilewright.tir.op import type_annotation
+
+        mask = access_mask
+        if isinstance(mask, str):
+            mask = sum({"r": 1, "w": 2}[c] for c in mask)
+        size: Any = 1
+        for dim in self.shape:
+            size = size * dim
+        begin = as_prim_expr(self.elem_offset) + offset  # type: ignore[operator]
+        count = (size - offset) if extent is None else extent
+        dtype = self.dtype.with_lanes(content_lanes) if content_lanes > 1 else self.dtype
+        if content_lanes > 1:
+            begin, count = begin // content_lanes, count // content_lanes
+        return Call(DataType(ptr_type), "tvm_access_ptr", (type_annotation(dtype), self.data, begin, count, mask))
+
+    def offset_of(self, indices: Any) -> tuple[PrimExpr, ...]:
+        """The flat element offset of an index, as a one-element tuple."""
+        offset: Any = self.elem_offset
+        if self.strides:
+            for i, stride in zip(indices, self.strides, strict=True):
+                offset = offset + as_prim_expr(i) * stride  # type: ignore[operator]
+            return (offset,)
+        flat: Any = None
+        for i, dim in zip(indices, self.shape, strict=True):
+            flat = as_prim_expr(i) if flat is None else flat * dim + i
+        return (offset if flat is None else flat + offset,)
+
+    def get_flattened_buffer(self) -> Buffer:
+        """The one-dimensional view of the same storage."""
+        size: Any = IntImm("int32", 1)
+        if self.strides:
+            size = self.strides[0] * self.shape[0]  # type: ignore[operator]
+        else:
+            for dim in self.shape:
+                size = size * dim
+        if len(self.shape) == 1 and not self.strides:
+            return self
+        return self.replace(shape=(size,), strides=(), axis_separators=())
+
+
+register_converter("Buffer", Buffer)
+
+
+def _constant(e: PrimExpr) -> int:
+    if not isinstance(e, IntImm):
+        raise TypeError(f"a strided slice needs a constant length, but has {e!r}")
+    return e.value
+
+
+def decl_buffer(
+    shape: Any,
+    dtype: str | None = None,
+    name: str = "buffer",
+    data: Var | None = None,
+    strides: Any = None,
+    elem_offset: Any = None,
+    scope: str = "",
+    data_alignment: int = -1,
+    offset_factor: int = 0,
+    buffer_type: str = "",
+    axis_separators: Any = None,
+    span: BaseSpan | None = None,
+) -> Buffer:
+    """A new buffer of that shape, float32 when no dtype is given, with storage of its own unless `data` is."""
+    if isinstance(shape, (int, PrimExpr)):
+        shape = (shape,)
+    kind = DataType(dtype or "float32")
+    dims = tuple([as_prim_expr(dim, f"shape of buffer {name}") for dim in shape])
+    for dim in dims:
+        if dim.dtype.is_float or dim.dtype.lanes != 1:
+            raise TypeError(f"buffer {name}: a dimension must be a scalar integer, but {dim!r} is {dim.dtype}")
+    index_dtype = dims[0].dtype if dims else DataType("int32")
+    if offset_factor != 0 and elem_offset is None:
+        elem_offset = Var(f"{name}_elem_offset", index_dtype)
+    if data is None:
+        storage = "int8" if kind.is_bool else kind
+        data = Var(name, PointerType(PrimType(DataType(storage)), scope or "global"))
+    return Buffer(
+        data,
+        kind,
+        dims,
+        tuple(strides or ()),
+        IntImm(index_dtype, 0) if elem_offset is None else elem_offset,
+        name,
+        64 if data_alignment <= 0 else data_alignment,
+        offset_factor or 1,
+        2 if buffer_type == "auto_broadcast" else 1,
+        tuple(axis_separators or ()),
+        span,
+    )

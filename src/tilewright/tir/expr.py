@@ -1,0 +1,446 @@
+"""Expressions of tir. Operators on them build nodes; constants fold as they are built."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import BaseExpr, DataType, GlobalVar, IntImm, Op, PrimExpr, Range
+from tilewright.ir.expr import register_foreign_expr
+from tilewright.ir.span import BaseSpan
+from tilewright.ir.types import PointerType, PrimType, Type
+from tilewright.node import VARIABLE, Def, Node, Skip, derived, register_converter
+
+if TYPE_CHECKING:
+    from tilewright.tir.buffer import Buffer
+
+BOOL = DataType("bool")
+
+
+class Var(PrimExpr, key="tir.Var"):
+    """A variable, the same only as itself. `Var("p", PointerType(...))` makes a typed handle."""
+
+    _identity = VARIABLE
+    _cosmetic = frozenset({"name"})
+    _leaf = True
+
+    name: str
+    dtype: DataType
+    type_annotation: Type
+    span: Skip[BaseSpan | None] = None
+
+    def __init__(self, name: str, dtype: str | Type = "int32", span: BaseSpan | None = None) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"Var.name must be a string, but was given {type(name).__name__}: {name!r}")
+        if isinstance(dtype, Type):
+            self._build(name, dtype.dtype if isinstance(dtype, PrimType) else DataType("handle"), dtype, span)
+        else:
+            kind = dtype if isinstance(dtype, DataType) else DataType(dtype)
+            self._build(name, kind, _prim_type(kind), span)
+
+    def copy_with_suffix(self, suffix: str) -> Var:
+        """A new variable of the same type."""
+        return type(self)(self.name + suffix, self.type_annotation, self.span)
+
+    @property
+    def name_hint(self) -> str:
+        return self.name
+
+
+_prim_types: dict[DataType, PrimType] = {}
+
+
+def _prim_type(dtype: DataType) -> PrimType:
+    found = _prim_types.get(dtype)
+    if found is None:
+        found = _prim_types[dtype] = PrimType(dtype)
+    return found
+
+
+class SizeVar(Var, key="tir.SizeVar"):
+    """A variable that stands for a size: it is never negative."""
+
+
+register_converter("Var", Var)
+
+
+class IterVar(Node, key="tir.IterVar"):
+    """An iteration axis: its domain, its variable and what kind of loop it may become."""
+
+    DataPar, ThreadIndex, CommReduce, Ordered, Opaque, Unrolled, Vectorized, Parallelized, Tensorized = range(9)
+
+    dom: Range | None
+    var: Def[Var]
+    iter_type: int
+    thread_tag: str = ""
+    span: Skip[BaseSpan | None] = None
+
+    def __init__(
+        self, dom: Any, var: Any, iter_type: int, thread_tag: str = "", span: BaseSpan | None = None
+    ) -> None:
+        if isinstance(dom, (tuple, list)):
+            dom = Range(dom[0], dom[1])
+        if isinstance(var, str):
+            var = Var(var, dom.extent.dtype if dom is not None else "int32")
+        self._build(dom, var, iter_type, thread_tag, span)
+
+    @property
+    def dtype(self) -> DataType:
+        return self.var.dtype
+
+    def asobject(self) -> Var:
+        return self.var
+
+
+register_converter("IterVar", IterVar)
+
+
+class BinaryOpExpr(PrimExpr):
+    """Two operands of one type."""
+
+    a: PrimExpr
+    b: PrimExpr
+    span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        if self.a.dtype is not self.b.dtype:
+            raise TypeError(
+                f"{type(self).__name__} takes operands of one type, but was given {self.a.dtype} and {self.b.dtype}:"
+                f" {self.a!r}, {self.b!r}; cast one of them with .astype()"
+            )
+        self.dtype = self.a.dtype
+
+
+class Add(BinaryOpExpr, key="tir.Add"):
+    """a + b; integers wrap around."""
+
+
+class Sub(BinaryOpExpr, key="tir.Sub"):
+    """a - b."""
+
+
+class Mul(BinaryOpExpr, key="tir.Mul"):
+    """a * b."""
+
+
+class Div(BinaryOpExpr, key="tir.Div"):
+    """a / b; integers round towards zero."""
+
+
+class Mod(BinaryOpExpr, key="tir.Mod"):
+    """The remainder of `Div`, with the sign of a."""
+
+
+class FloorDiv(BinaryOpExpr, key="tir.FloorDiv"):
+    """a / b rounded down."""
+
+
+class FloorMod(BinaryOpExpr, key="tir.FloorMod"):
+    """The remainder of `FloorDiv`, with the sign of b."""
+
+
+class Min(BinaryOpExpr, key="tir.Min"):
+    """The smaller one."""
+
+
+class Max(BinaryOpExpr, key="tir.Max"):
+    """The larger one."""
+
+
+class CmpExpr(BinaryOpExpr):
+    """A comparison; a bool for each lane."""
+
+    def _derive(self) -> None:
+        super()._derive()
+        self.dtype = BOOL.with_lanes(self.a.dtype.lanes)
+
+
+class EQ(CmpExpr, key="tir.EQ"):
+    """a == b."""
+
+
+class NE(CmpExpr, key="tir.NE"):
+    """a != b."""
+
+
+class LT(CmpExpr, key="tir.LT"):
+    """a < b."""
+
+
+class LE(CmpExpr, key="tir.LE"):
+    """a <= b."""
+
+
+class GT(CmpExpr, key="tir.GT"):
+    """a > b."""
+
+
+class GE(CmpExpr, key="tir.GE"):
+    """a >= b."""
+
+
+class LogicalExpr(BinaryOpExpr):
+    """A connective of bools."""
+
+    def _derive(self) -> None:
+        super()._derive()
+        if not self.dtype.is_bool:
+            raise TypeError(f"{type(self).__name__} takes bools, but was given {self.dtype}: {self.a!r}, {self.b!r}")
+
+
+class And(LogicalExpr, key="tir.And"):
+    """a and b; b is not evaluated when a is false."""
+
+
+class Or(LogicalExpr, key="tir.Or"):
+    """a or b; b is not evaluated when a is true."""
+
+
+class Not(PrimExpr, key="tir.Not"):
+    """The negation of a bool."""
+
+    a: PrimExpr
+    span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        if not self.a.dtype.is_bool:
+            raise TypeError(f"Not takes a bool, but was given {self.a.dtype}: {self.a!r}")
+        self.dtype = self.a.dtype
+
+
+class StringImm(PrimExpr, key="tir.StringImm"):
+    """A string constant."""
+
+    value: str
+    span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        self.dtype = DataType("handle")
+
+
+register_foreign_expr(str, StringImm)
+register_foreign_expr(IterVar, lambda axis: axis.var)
+
+
+class Cast(PrimExpr, key="tir.Cast"):
+    """A value converted to another type."""
+
+    dtype: DataType
+    value: PrimExpr
+    span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        if self.dtype.lanes != self.value.dtype.lanes:
+            raise TypeError(f"Cast keeps the number of lanes, but goes from {self.value.dtype} to {self.dtype}")
+
+
+class Select(PrimExpr, key="tir.Select"):
+    """true_value where the condition holds, else false_value; both are evaluated."""
+
+    condition: PrimExpr
+    true_value: PrimExpr
+    false_value: PrimExpr
+    span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        if self.true_value.dtype is not self.false_value.dtype or not self.condition.dtype.is_bool:
+            raise TypeError(
+                "Select takes a bool and two values of one type, but was given"
+                f" {self.condition.dtype}, {self.true_value.dtype}, {self.false_value.dtype}"
+            )
+        self.dtype = self.true_value.dtype
+
+
+class BufferLoad(PrimExpr, key="tir.BufferLoad"):
+    """An element of a buffer, or several when the last index is a vector."""
+
+    buffer: Buffer
+    indices: tuple[PrimExpr, ...]
+    predicate: PrimExpr | None = None
+    span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        self.dtype = element_dtype(self.buffer, self.indices)
+
+
+def element_dtype(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> DataType:
+    """The type that `buffer[indices]` has: the buffer's, with the lanes of the last index."""
+    if len(indices) != len(buffer.shape):
+        raise TypeError(
+            f"buffer {buffer.name} has {len(buffer.shape)} dimensions, but is indexed with {len(indices)}: {list(indices)}"
+        )
+    lanes = indices[-1].dtype.lanes if indices else 1
+    return buffer.dtype if lanes == 1 else buffer.dtype.with_lanes(buffer.dtype.lanes * lanes)
+
+
+class ProducerLoad(PrimExpr, key="tir.ProducerLoad"):
+    """An element of a te tensor; `producer` is what computes it."""
+
+    producer: Any
+    indices: tuple[PrimExpr, ...]
+    span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        self.dtype = DataType(self.producer.dtype)
+
+
+class Ramp(PrimExpr, key="tir.Ramp"):
+    """The vector base, base + stride, ... of `lanes` lanes."""
+
+    base: PrimExpr
+    stride: PrimExpr
+    lanes: int
+    span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        self.lanes = int(self.lanes)
+        if self.base.dtype is not self.stride.dtype:
+            raise TypeError(f"Ramp takes base and stride of one type, but was given {self.base.dtype}, {self.stride.dtype}")
+        self.dtype = self.base.dtype.with_lanes(self.base.dtype.lanes * self.lanes)
+
+
+class Broadcast(PrimExpr, key="tir.Broadcast"):
+    """A value in every one of `lanes` lanes."""
+
+    value: PrimExpr
+    lanes: int
+    span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        self.lanes = int(self.lanes)
+        self.dtype = self.value.dtype.with_lanes(self.value.dtype.lanes * self.lanes)
+
+
+class Shuffle(PrimExpr, key="tir.Shuffle"):
+    """Lanes picked by constant indices from the concatenation of vectors."""
+
+    vectors: tuple[PrimExpr, ...]
+    indices: tuple[PrimExpr, ...]
+    span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        self.dtype = self.vectors[0].dtype.with_lanes(len(self.indices))
+
+
+class Call(PrimExpr, key="tir.Call"):
+    """An intrinsic, an external function or a function of the module applied to arguments."""
+
+    dtype: DataType
+    op: BaseExpr
+    args: tuple[PrimExpr, ...]
+    span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        if isinstance(self.op, str):
+            op = self.op
+            self.op = Op.get(op if op.startswith("tir.") else f"tir.{op}")
+        if not isinstance(self.op, (Op, GlobalVar)):
+            raise TypeError(f"Call.op must be an Op or a GlobalVar, but was given {type(self.op).__name__}")
+
+
+class Let(PrimExpr, key="tir.Let"):
+    """The body, with the variable standing for a value."""
+
+    var: Def[Var]
+    value: PrimExpr
+    body: PrimExpr
+    span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        self.dtype = self.body.dtype
+
+
+class CommReducer(Node, key="tir.CommReducer"):
+    """A commutative, associative combination of tuples, with its identity."""
+
+    lhs: Def[tuple[Var, ...]]
+    rhs: Def[tuple[Var, ...]]
+    result: tuple[PrimExpr, ...]
+    identity_element: tuple[PrimExpr, ...]
+    span: Skip[BaseSpan | None] = None
+
+
+class Reduce(PrimExpr, key="tir.Reduce"):
+    """Output `value_index` of a reduction of `source` over `axis` where `condition` holds."""
+
+    combiner: CommReducer
+    source: tuple[PrimExpr, ...]
+    axis: Def[tuple[IterVar, ...]]
+    condition: PrimExpr
+    value_index: int
+    init: tuple[PrimExpr, ...] = ()
+    span: Skip[BaseSpan | None] = None
+
+    def __init__(
+        self,
+        combiner: CommReducer,
+        src: Any,
+        rdom: Any,
+        condition: Any,
+        value_index: int,
+        init: Any = None,
+        span: BaseSpan | None = None,
+    ) -> None:
+        self._build(combiner, src, rdom, condition, value_index, init or (), span)
+
+    def _derive(self) -> None:
+        self.dtype = self.source[self.value_index].dtype
+
+
+class Any_(PrimExpr, key="tir.Any"):
+    """A dimension of which nothing is known."""
+
+    span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        self.dtype = DataType("int32")
+
+
+Any_.__name__ = Any_.__qualname__ = "Any"
+
+
+class EqualOp:
+    """What `a == b` gives: as a bool it is identity, as an expression it is the comparison."""
+
+    __slots__ = ("a", "b")
+
+    def __init__(self, a: PrimExpr, b: Any) -> None:
+        self.a, self.b = a, b
+
+    def __bool__(self) -> bool:
+        return self.a is self.b
+
+    __nonzero__ = __bool__
+
+    def asobject(self) -> PrimExpr:
+        from tilewright.tir.arithmetic import eq
+
+        return eq(self.a, self.b)
+
+    def astype(self, dtype: str) -> PrimExpr:
+        return self.asobject().astype(dtype)  # type: ignore[attr-defined, no-any-return]
+
+    @property
+    def dtype(self) -> DataType:
+        return self.asobject().dtype
+
+
+class NotEqualOp(EqualOp):
+    """What `a != b` gives."""
+
+    def __bool__(self) -> bool:
+        return self.a is not self.b
+
+    __nonzero__ = __bool__
+
+    def asobject(self) -> PrimExpr:
+        from tilewright.tir.arithmetic import ne
+
+        return ne(self.a, self.b)
+
+
+def is_const_int(expr: Any, value: int | None = None) -> bool:
+    """Whether an expression is an integer constant (equal to `value`, when one is given)."""
+    return isinstance(expr, IntImm) and (value is None or expr.value == value)
+
+
+__all__ = [name for name, obj in globals().items() if isinstance(obj, type) and issubclass(obj, (Node, EqualOp))]

@@ -1,0 +1,68 @@
+"""PrimFunc: a function of the tensor dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.ir import BaseFunc, IRModule, PrimExpr
+from tilewright.ir.span import BaseSpan
+from tilewright.ir.types import FuncType, Type, VoidType
+from tilewright.node import Def, Skip, register_converter
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import Var
+from tilewright.tir.stmt import Stmt
+
+
+class PrimFunc(BaseFunc, key="tir.PrimFunc"):
+    """Parameters, of which handles are bound to buffers by `buffer_map`, and a body."""
+
+    params: Def[tuple[Var, ...]]
+    body: Stmt
+    ret_type: Type
+    buffer_map: Def[Mapping[Var, Buffer]]
+    attrs: Mapping[str, Any]
+    span: Skip[BaseSpan | None] = None
+
+    def __init__(
+        self,
+        params: Any,
+        body: Any,
+        ret_type: Type | None = None,
+        buffer_map: Mapping[Var, Buffer] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        span: BaseSpan | None = None,
+    ) -> None:
+        buffers = dict(buffer_map or {})
+        variables = []
+        for param in params:
+            if isinstance(param, Buffer):
+                handle = Var(f"{param.name}_handle", "handle")
+                buffers[handle] = param
+                param = handle
+            variables.append(param)
+        self._build(tuple(variables), body, ret_type or VoidType(), buffers, dict(attrs or {}), span)
+
+    def with_body(self, new_body: Stmt, span: BaseSpan | None = None) -> PrimFunc:
+        return self.replace(body=new_body)
+
+    def specialize(self, param_map: Mapping[Var, PrimExpr | Buffer]) -> PrimFunc:
+        """The function with some parameters fixed: symbolic sizes to numbers, buffers to buffers of fixed shape."""
+        from tilewright.tir.stmt_functor import specialize
+
+        return specialize(self, param_map)
+
+    @property
+    def checked_type(self) -> Type:
+        return FuncType(tuple([p.type_annotation for p in self.params]), self.ret_type)
+
+
+register_converter("PrimFunc", PrimFunc)
+
+
+def as_module(func: PrimFunc | IRModule, name: str = "main") -> IRModule:
+    """A module around a function, under its global_symbol."""
+    if isinstance(func, IRModule):
+        return func
+    symbol = func.attrs.get("global_symbol", name)
+    return IRModule({symbol: func.with_attr("global_symbol", symbol)})

@@ -1,0 +1,314 @@
+"""Statements of tir."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.ir import DataType, IntImm, PrimExpr, Range
+from tilewright.ir.span import BaseSpan
+from tilewright.node import Def, Node, Skip, register_converter
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BOOL, IterVar, Var, element_dtype
+
+
+class Stmt(Node):
+    """Root of statements."""
+
+
+def _as_stmt(value: Any, where: str) -> Stmt:
+    if isinstance(value, PrimExpr):
+        return Evaluate(value)
+    raise TypeError(f"{where} must be a statement, but was given {type(value).__name__}: {value!r}")
+
+
+register_converter("Stmt", Stmt, _as_stmt)
+
+
+class ForKind:
+    """What becomes of a loop."""
+
+    SERIAL, PARALLEL, VECTORIZED, UNROLLED, THREAD_BINDING = range(5)
+    NAMES = ("serial", "parallel", "vectorized", "unrolled", "thread_binding")
+
+
+class LetStmt(Stmt, key="tir.LetStmt"):
+    """The body, with the variable standing for a value."""
+
+    var: Def[Var]
+    value: PrimExpr
+    body: Stmt
+    span: Skip[BaseSpan | None] = None
+
+
+class AssertStmt(Stmt, key="tir.AssertStmt"):
+    """Fails with the message when the condition is false, else goes on with the body."""
+
+    condition: PrimExpr
+    message: PrimExpr
+    body: Stmt
+    span: Skip[BaseSpan | None] = None
+
+
+class For(Stmt, key="tir.For"):
+    """The body for loop_var = min, ..., min + extent - 1."""
+
+    loop_var: Def[Var]
+    min: PrimExpr
+    extent: PrimExpr
+    kind: int
+    body: Stmt
+    thread_binding: IterVar | None = None
+    annotations: Mapping[str, Any] = {}
+    span: Skip[BaseSpan | None] = None
+
+    def __init__(
+        self,
+        loop_var: Var,
+        min: Any,
+        extent: Any,
+        kind: int,
+        body: Any,
+        thread_binding: IterVar | None = None,
+        annotations: Mapping[str, Any] | None = None,
+        span: BaseSpan | None = None,
+    ) -> None:
+        if not isinstance(loop_var, Var):
+            raise TypeError(f"For.loop_var must be a Var, but was given {type(loop_var).__name__}: {loop_var!r}")
+        dtype = loop_var.dtype
+        if type(min) is int:
+            min = IntImm(dtype, min)
+        if type(extent) is int:
+            extent = IntImm(dtype, extent)
+        self._build(loop_var, min, extent, kind, body, thread_binding, annotations or {}, span)
+
+
+class While(Stmt, key="tir.While"):
+    """The body for as long as the condition holds."""
+
+    condition: PrimExpr
+    body: Stmt
+    span: Skip[BaseSpan | None] = None
+
+
+class BufferStore(Stmt, key="tir.BufferStore"):
+    """Writes an element of a buffer, or several when the last index is a vector."""
+
+    buffer: Buffer
+    value: PrimExpr
+    indices: tuple[PrimExpr, ...]
+    predicate: PrimExpr | None = None
+    span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        expected = element_dtype(self.buffer, self.indices)
+        if self.value.dtype is not expected:
+            raise TypeError(
+                f"a store to buffer {self.buffer.name} takes {expected}, but was given {self.value.dtype}: {self.value!r};"
+                f' cast it with .astype("{expected}")'
+            )
+
+
+class BufferRealize(Stmt, key="tir.BufferRealize"):
+    """The bounds within which a buffer exists while the body runs."""
+
+    buffer: Def[Buffer]
+    bounds: tuple[Range, ...]
+    condition: PrimExpr
+    body: Stmt
+    span: Skip[BaseSpan | None] = None
+
+
+class ProducerStore(Stmt, key="tir.ProducerStore"):
+    """Writes an element of a te tensor."""
+
+    producer: Any
+    value: PrimExpr
+    indices: tuple[PrimExpr, ...]
+    span: Skip[BaseSpan | None] = None
+
+
+class ProducerRealize(Stmt, key="tir.ProducerRealize"):
+    """The bounds within which a te tensor exists while the body runs."""
+
+    producer: Any
+    bounds: tuple[Range, ...]
+    condition: PrimExpr
+    body: Stmt
+    storage_scope: str = ""
+    span: Skip[BaseSpan | None] = None
+
+
+class Allocate(Stmt, key="tir.Allocate"):
+    """Storage of `extents` elements behind buffer_var while the body runs."""
+
+    buffer_var: Def[Var]
+    dtype: DataType
+    extents: tuple[PrimExpr, ...]
+    condition: PrimExpr
+    body: Stmt
+    annotations: Mapping[str, Any] = {}
+    span: Skip[BaseSpan | None] = None
+
+
+class AllocateConst(Stmt, key="tir.AllocateConst"):
+    """Constant storage; `data` is a NumPy array."""
+
+    buffer_var: Def[Var]
+    dtype: DataType
+    extents: tuple[PrimExpr, ...]
+    data: Any
+    body: Stmt
+    annotations: Mapping[str, Any] = {}
+    span: Skip[BaseSpan | None] = None
+
+
+class AttrStmt(Stmt, key="tir.AttrStmt"):
+    """The body, with something said about `node`."""
+
+    node: Any
+    attr_key: str
+    value: PrimExpr
+    body: Stmt
+    span: Skip[BaseSpan | None] = None
+
+
+class DeclBuffer(Stmt, key="tir.DeclBuffer"):
+    """The body, in which `buffer` is a view of storage that exists already."""
+
+    buffer: Def[Buffer]
+    body: Stmt
+    span: Skip[BaseSpan | None] = None
+
+
+class SeqStmt(Stmt, key="tir.SeqStmt"):
+    """Statements one after another."""
+
+    seq: tuple[Stmt, ...]
+    span: Skip[BaseSpan | None] = None
+
+    def __getitem__(self, i: int) -> Stmt:
+        return self.seq[i]
+
+    def __len__(self) -> int:
+        return len(self.seq)
+
+
+class IfThenElse(Stmt, key="tir.IfThenElse"):
+    """One of two statements, by a condition."""
+
+    condition: PrimExpr
+    then_case: Stmt
+    else_case: Stmt | None = None
+    span: Skip[BaseSpan | None] = None
+
+
+class Evaluate(Stmt, key="tir.Evaluate"):
+    """An expression evaluated for its effect."""
+
+    value: PrimExpr
+    span: Skip[BaseSpan | None] = None
+
+
+class BufferRegion(Node, key="tir.BufferRegion"):
+    """A box of a buffer's elements."""
+
+    buffer: Buffer
+    region: tuple[Range, ...]
+
+    @property
+    def dtype(self) -> DataType:
+        return self.buffer.dtype
+
+
+register_converter("BufferRegion", BufferRegion)
+
+
+class MatchBufferRegion(Node, key="tir.MatchBufferRegion"):
+    """A buffer that is a view of a region of another."""
+
+    buffer: Def[Buffer]
+    source: BufferRegion
+
+
+class Block(Stmt, key="tir.Block"):
+    """A unit of scheduling: what it reads and writes as functions of its iteration variables."""
+
+    _cosmetic = frozenset({"name_hint"})
+
+    iter_vars: Def[tuple[IterVar, ...]]
+    reads: tuple[BufferRegion, ...]
+    writes: tuple[BufferRegion, ...]
+    name_hint: str
+    body: Stmt
+    init: Stmt | None = None
+    alloc_buffers: Def[tuple[Buffer, ...]] = ()
+    match_buffers: Def[tuple[MatchBufferRegion, ...]] = ()
+    annotations: Mapping[str, Any] = {}
+    span: Skip[BaseSpan | None] = None
+
+    def __init__(
+        self,
+        iter_vars: Any,
+        reads: Any,
+        writes: Any,
+        name_hint: str,
+        body: Any,
+        init: Any = None,
+        alloc_buffers: Any = None,
+        match_buffers: Any = None,
+        annotations: Mapping[str, Any] | None = None,
+        span: BaseSpan | None = None,
+    ) -> None:
+        self._build(
+            iter_vars, reads, writes, name_hint, body, init, alloc_buffers or (), match_buffers or (), annotations or {}, span
+        )
+
+
+register_converter("Block", Block)
+
+
+class BlockRealize(Stmt, key="tir.BlockRealize"):
+    """A block at particular values of its iteration variables, run where the predicate holds."""
+
+    iter_values: tuple[PrimExpr, ...]
+    predicate: PrimExpr
+    block: Block
+    span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        if len(self.iter_values) != len(self.block.iter_vars):
+            raise TypeError(
+                f"block {self.block.name_hint} has {len(self.block.iter_vars)} iteration variables,"
+                f" but is realized with {len(self.iter_values)} values"
+            )
+        if type(self.predicate) is bool:
+            self.predicate = IntImm(BOOL, int(self.predicate))
+
+
+def stmt_seq(*items: Any) -> Stmt:
+    """The statements in order, nested sequences flattened and no-ops dropped; one alone is returned as it is."""
+    flat: list[Stmt] = []
+
+    def collect(item: Any) -> None:
+        if isinstance(item, SeqStmt):
+            for inner in item.seq:
+                collect(inner)
+        elif isinstance(item, (tuple, list)):
+            for inner in item:
+                collect(inner)
+        elif isinstance(item, PrimExpr):
+            flat.append(Evaluate(item))
+        elif not (isinstance(item, Evaluate) and isinstance(item.value, IntImm)):
+            flat.append(item)
+
+    for item in items:
+        collect(item)
+    if len(flat) == 1:
+        return flat[0]
+    return SeqStmt(tuple(flat)) if flat else Evaluate(IntImm("int32", 0))
+
+
+def stmt_list(stmt: Stmt) -> list[Stmt]:
+    """The statements of a sequence, or the one statement."""
+    return [s for item in stmt.seq for s in stmt_list(item)] if isinstance(stmt, SeqStmt) else [stmt]
