@@ -1,0 +1,54 @@
+# Every target sets up what it needs: a virtual environment in .venv with the package and the extras in use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+COUNT ?= 200
+SEED ?= 0
+
+.PHONY: help demo test test-slow bench fuzz lint format wheel clean
+.DELETE_ON_ERROR:
+
+help:  ## show the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+NATIVE := $(shell find native build_backend -type f 2>/dev/null)
+
+$(VENV)/.base: pyproject.toml $(NATIVE)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+# One stamp an extra, so that a target installs only what it uses.
+$(VENV)/.extra-%: $(VENV)/.base
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+demo: $(VENV)/.extra-demo  ## read a printed page with compiled text detection and recognition
+	$(BIN)/python examples/read_page.py
+
+test: $(VENV)/.extra-test  ## the test suite (minutes)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+test-slow: $(VENV)/.extra-test  ## whole models against their reference, the compiler-less build (tens of minutes)
+	$(BIN)/python -m pytest -q -m slow
+
+bench: $(VENV)/.extra-bench  ## latency beside the peers, interleaved in one run
+	$(BIN)/python -m benchmarks
+
+fuzz: $(VENV)/.extra-test  ## random programs: interpreter against native code (COUNT=1000 SEED=7)
+	$(BIN)/python -m tests.fuzz --count $(COUNT) --seed $(SEED)
+
+lint: $(VENV)/.extra-lint  ## style, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.extra-lint  ## rewrite the sources in the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+wheel: $(VENV)/.base  ## build a wheel into dist/
+	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist .
+
+clean:  ## remove what was built, the virtual environment included
+	rm -rf $(VENV) build dist
