@@ -1,1 +1,103 @@
-"""Relay: the functional graph IR."""
+"""Relay: the functional graph IR, its operators, its passes, and the way from it to native code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any as _Object
+
+from tilewright.ir import (
+    FuncType,
+    GlobalTypeVar,
+    IncompleteType,
+    RefType,
+    SequentialSpan,
+    SourceName,
+    Span,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeConstraint,
+    TypeKind,
+    TypeVar,
+)
+from tilewright.relay import analysis, op, transform
+from tilewright.relay.backend import create_executor
+from tilewright.relay.backend.build import build, build_module, optimize
+from tilewright.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    RelayExpr,
+    Tuple,
+    TupleGetItem,
+    TupleWrapper,
+    Var,
+    bind,
+    const,
+    var,
+)
+from tilewright.relay.functor import ExprMutator, ExprVisitor
+from tilewright.relay.op import dyn, image, nn, qnn, random, vision
+from tilewright.relay.printer import astext
+from tilewright.tir import Any
+
+__all__ = [
+    "Any",
+    "Call",
+    "Constant",
+    "Expr",
+    "ExprMutator",
+    "ExprVisitor",
+    "FuncType",
+    "Function",
+    "GlobalTypeVar",
+    "GlobalVar",
+    "If",
+    "IncompleteType",
+    "Let",
+    "RefType",
+    "RelayExpr",
+    "SequentialSpan",
+    "SourceName",
+    "Span",
+    "TensorType",
+    "Tuple",
+    "TupleGetItem",
+    "TupleType",
+    "TupleWrapper",
+    "Type",
+    "TypeCall",
+    "TypeConstraint",
+    "TypeKind",
+    "TypeVar",
+    "Var",
+    "analysis",
+    "astext",
+    "bind",
+    "build",
+    "build_module",
+    "const",
+    "create_executor",
+    "dyn",
+    "image",
+    "nn",
+    "op",
+    "optimize",
+    "qnn",
+    "random",
+    "transform",
+    "var",
+    "vision",
+]
+
+
+def __getattr__(name: str) -> Callable[..., _Object]:
+    """Every operator's constructor by its name: relay.add, relay.reshape, ..."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return op.lookup(name)

@@ -1,1 +1,47 @@
-"""Operator cards, a file per family. Importing this package registers them all."""
+"""Operator cards, a file per family. Importing this package registers them all; constructors follow from the cards.
+
+A new family of operators is a new file here and its name in the import below.
+"""
+
+from __future__ import annotations
+
+import difflib
+import types
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.relay.op import elemwise  # noqa: F401
+from tilewright.relay.op.card import OpCard, cards, constructor, find_card
+
+__all__ = ["OpCard", "cards", "constructor", "find_card"]
+
+
+class Namespace(types.ModuleType):
+    """Constructors of the operators under one prefix: `relay.nn.softmax` makes calls of "nn.softmax"."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__(f"tilewright.relay.{prefix}", f"Constructors of the {prefix} operators.")
+        self._prefix = prefix
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lookup(f"{self._prefix}.{name}")
+
+    def __dir__(self) -> list[str]:
+        return [k.removeprefix(f"{self._prefix}.") for k in cards() if k.startswith(f"{self._prefix}.")]
+
+
+def lookup(key: str) -> Callable[..., Any]:
+    """The constructor of an operator; AttributeError with the nearest names when there is none."""
+    if key not in cards():
+        near = difflib.get_close_matches(key, cards(), n=3)
+        raise AttributeError(f"relay has no operator {key!r}" + (f"; near it: {', '.join(near)}" if near else ""))
+    return constructor(key)
+
+
+nn, image, vision, random, dyn, qnn = (Namespace(p) for p in ("nn", "image", "vision", "random", "dyn", "qnn"))
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return lookup(name)

@@ -1,0 +1,59 @@
+"""EliminateCommonSubexpr: equal calls on the same operands become one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.ir import Attrs, Op
+from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem
+from tilewright.relay.functor import ExprMutator
+from tilewright.relay.transform.rewriting import card_of, function_pass, typed
+
+
+def attrs_key(attrs: Attrs | None) -> Any:
+    """A hashable value, equal for equal attributes."""
+    if attrs is None:
+        return None
+    return (type(attrs), *[_frozen(getattr(attrs, f.name)) for f in attrs._fields])
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return tuple([_frozen(v) for v in value])
+    # 1 == 1.0 == True in Python, but not as attributes.
+    return (type(value), value) if value.__hash__ is not None else id(value)
+
+
+class _Merge(ExprMutator):
+    def __init__(self, skip: Callable[[Expr], bool] | None) -> None:
+        super().__init__()
+        self.skip = skip
+        self.known: dict[Any, Expr] = {}
+
+    def once(self, key: Any, e: Expr) -> Expr:
+        return typed(self.known.setdefault(key, e))
+
+    def visit_call(self, call: Call) -> Expr:
+        new = super().visit_call(call)
+        if type(new) is not Call or type(new.op) is not Op or not card_of(new).pure or (self.skip and self.skip(new)):
+            return new
+        return self.once((new.op, new.args, attrs_key(new.attrs)), new)
+
+    def visit_tuple(self, tup: Tuple) -> Expr:
+        new = super().visit_tuple(tup)
+        return self.once((Tuple, new.fields), new) if type(new) is Tuple else new
+
+    def visit_tuple_getitem(self, op: TupleGetItem) -> Expr:
+        new = super().visit_tuple_getitem(op)
+        return self.once((new.tuple_value, new.index), new) if type(new) is TupleGetItem else new
+
+    def visit_constant(self, const: Constant) -> Expr:
+        if const.data.nbytes > 1 << 12:
+            return const
+        return self.once((const.data.dtype.name, const.data.shape, const.data.tobytes()), const)
+
+
+def EliminateCommonSubexpr(fskip: Callable[[Expr], bool] | None = None) -> Any:  # noqa: N802
+    """Merge equal pure calls; `fskip(call)` true leaves a call alone."""
+    return function_pass("EliminateCommonSubexpr", 3, lambda f, mod: _Merge(fskip).visit(f))

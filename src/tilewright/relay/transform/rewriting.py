@@ -1,0 +1,136 @@
+"""What the rewriting passes share: a typed post-order rewrite over every function of a module, and small matchers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IRModule, Op, TensorType, Type
+from tilewright.ir.transform import Pass, PassContext, PassInfo
+from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
+from tilewright.relay.functor import ExprMutator, users
+from tilewright.relay.op.card import OpCard, find_card
+from tilewright.relay.transform.infer_type import infer_module, infer_types, type_of
+
+Rule = Callable[[Call], Expr | None]
+FunctionRewrite = Callable[[Function, IRModule], Expr]
+
+
+def function_pass(name: str, opt_level: int, run: FunctionRewrite, needs: Sequence[str] = (), gives: Sequence[str] = ()) -> Pass:
+    """A pass that rewrites each relay function (not the primitive ones) of a module whose types are known."""
+
+    def run_module(mod: IRModule, ctx: PassContext) -> IRModule:
+        from tilewright.relay.expr import Function
+
+        mod = infer_module(mod)
+        functions = {
+            g: run(f, mod) if isinstance(f, Function) and not f.is_primitive else f for g, f in mod.functions.items()
+        }
+        return infer_module(mod.with_functions(functions))
+
+    return Pass(PassInfo(opt_level, name, (), needs, gives), run_module)
+
+
+class CallRewriter(ExprMutator):
+    """Rewrites calls of operators bottom-up with typed operands; `rule` gets each call and answers another form or None,
+    and is asked again about what it answered."""
+
+    def __init__(self, rule: Rule, enter_primitive: bool = False) -> None:
+        super().__init__()
+        self.rule, self.enter_primitive = rule, enter_primitive
+
+    def visit_call(self, call: Call) -> Expr:
+        new: Any = super().visit_call(call)
+        for _ in range(64):
+            if type(new) is not Call or type(new.op) is not Op:
+                return typed(new)
+            typed(new)
+            found = self.rule(new)
+            if found is None or found is new:
+                return new
+            new = with_span(found, new)
+        return typed(new)
+
+    def visit_tuple(self, tup: Tuple) -> Expr:
+        return typed(super().visit_tuple(tup))
+
+    def visit_tuple_getitem(self, op: TupleGetItem) -> Expr:
+        new = super().visit_tuple_getitem(op)
+        if isinstance(new, TupleGetItem) and isinstance(new.tuple_value, Tuple):
+            return new.tuple_value.fields[new.index]
+        return typed(new)
+
+    def visit_function(self, fn: Function) -> Expr:
+        return fn if fn.is_primitive and not self.enter_primitive else super().visit_function(fn)
+
+
+def rewrite_calls(expr: Expr, rule: Rule) -> Any:
+    """`expr` with `rule` applied everywhere."""
+    return CallRewriter(rule).visit(expr)
+
+
+def typed(e: Expr) -> Expr:
+    """`e`, its type inferred (operands usually are already, so this is one step)."""
+    if type_of(e) is None:
+        infer_types(e)
+    return e
+
+
+def with_span(new: Expr, old: Expr) -> Expr:
+    """The source of a replaced call goes to the calls that replace it, where they have none."""
+    span = getattr(old, "span", None)
+    if span is None or type(new) is not Call or new.span is not None:
+        return new
+    args = tuple([with_span(a, old) if type(a) is Call and type_of(a) is None else a for a in new.args])
+    return Call(new.op, args, new.attrs, new.type_args, span)
+
+
+def is_op(e: Expr, *keys: str) -> bool:
+    """Whether `e` is a call of one of these operators."""
+    return type(e) is Call and type(e.op) is Op and e.op.name in keys
+
+
+def card_of(e: Call) -> OpCard:
+    """The attributes of an operator call."""
+    return e.attrs if isinstance(e.attrs, OpCard) else find_card(e.op.name)()  # type: ignore[attr-defined]
+
+
+def constant_of(e: Expr) -> np.ndarray[Any, Any] | None:
+    """The values of a constant."""
+    return e.value if type(e) is Constant else None
+
+
+def scalar_of(e: Expr) -> float | int | None:
+    """The number, when `e` is a constant of one element."""
+    if type(e) is Constant and e.data.size == 1:
+        return e.value.reshape(-1)[0].item()  # type: ignore[no-any-return]
+    return None
+
+
+def tensor_of(e: Expr) -> TensorType:
+    t = typed(e).checked_type
+    assert isinstance(t, TensorType)
+    return t
+
+
+def static_shape(e: Expr) -> tuple[int, ...] | None:
+    """The shape as ints; None when a dimension is symbolic or `e` is no tensor."""
+    t = typed(e).checked_type
+    if not isinstance(t, TensorType):
+        return None
+    try:
+        return t.concrete_shape
+    except TypeError:
+        return None
+
+
+def same_type(a: Type, b: Type) -> bool:
+    return a is b or a == b
+
+
+def use_counts(func: Function) -> dict[Expr, int]:
+    """How often each expression of a function is used; its result counts once more."""
+    counts = {e: len(by) for e, by in users([func]).items()}
+    return counts
