@@ -1,0 +1,164 @@
+"""Operations of TE: what makes a tensor. They are data; schedules and `create_prim_func` give them loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.ir import DataType, PrimExpr
+from tilewright.node import GRAPH, Def, Node, Visitor, derived, on
+from tilewright.te.tensor import Tensor
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import IterVar, ProducerLoad, Reduce
+from tilewright.tir.stmt import Stmt
+
+
+class Operation(Node):
+    """Root of operations. `output(i)` is its i-th tensor, always the same object."""
+
+    _identity = GRAPH
+    _leaf = True
+
+    name: str
+    tag: str = ""
+    attrs: Mapping[str, Any] = {}
+    _outputs: tuple[Tensor, ...] | None = derived()
+    _inputs: tuple[Tensor, ...] = derived()
+
+    def _derive(self) -> None:
+        object.__setattr__(self, "_outputs", None)
+        object.__setattr__(self, "_inputs", self._find_inputs())
+
+    def _find_inputs(self) -> tuple[Tensor, ...]:
+        return ()
+
+    def _output_specs(self) -> list[tuple[tuple[PrimExpr, ...], DataType]]:
+        """Shape and data type of each output."""
+        return []
+
+    @property
+    def num_outputs(self) -> int:
+        return len(self._output_specs())
+
+    @property
+    def input_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors that this operation reads, each once, in the order of first use."""
+        return self._inputs
+
+    def output(self, index: int) -> Tensor:
+        return self.outputs[index]
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        if self._outputs is None:
+            specs = self._output_specs()
+            made = tuple([Tensor(shape, dtype, self, i) for i, (shape, dtype) in enumerate(specs)])
+            object.__setattr__(self, "_outputs", made)
+            return made
+        return self._outputs
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self) >> 4
+
+
+class PlaceholderOp(Operation, key="te.PlaceholderOp"):
+    """An input."""
+
+    shape: tuple[PrimExpr, ...] = ()
+    dtype: DataType = DataType("float32")
+
+    def _output_specs(self) -> list[tuple[tuple[PrimExpr, ...], DataType]]:
+        return [(self.shape, self.dtype)]
+
+
+class BaseComputeOp(Operation):
+    """Root of operations with spatial axes."""
+
+    axis: Def[tuple[IterVar, ...]] = ()
+
+
+class ComputeOp(BaseComputeOp, key="te.ComputeOp"):
+    """Each output element as an expression of its indices; `body` has one expression per output."""
+
+    body: tuple[PrimExpr, ...] = ()
+
+    @property
+    def reduce_axis(self) -> tuple[IterVar, ...]:
+        first = self.body[0]
+        return first.axis if isinstance(first, Reduce) else ()
+
+    def _output_specs(self) -> list[tuple[tuple[PrimExpr, ...], DataType]]:
+        shape = tuple([iv.dom.extent for iv in self.axis if iv.dom is not None])
+        return [(shape, e.dtype) for e in self.body]
+
+    def _find_inputs(self) -> tuple[Tensor, ...]:
+        finder = _InputFinder(self.name)
+        for expr in self.body:
+            if isinstance(expr, Reduce):
+                # The parts of one tuple reduction are the same node but for `value_index`.
+                if expr is self.body[0] or not isinstance(self.body[0], Reduce):
+                    finder.visit_children(expr)
+            else:
+                finder.visit(expr)
+        return tuple(finder.found)
+
+
+class ExternOp(Operation, key="te.ExternOp"):
+    """A statement over buffers: `input_placeholders` stand for `inputs`, `output_placeholders` for the outputs."""
+
+    inputs: tuple[Tensor, ...] = ()
+    input_placeholders: tuple[Buffer, ...] = ()
+    output_placeholders: tuple[Buffer, ...] = ()
+    body: Stmt | None = None
+
+    def _output_specs(self) -> list[tuple[tuple[PrimExpr, ...], DataType]]:
+        return [(b.shape, b.dtype) for b in self.output_placeholders]
+
+    def _find_inputs(self) -> tuple[Tensor, ...]:
+        return tuple(dict.fromkeys(self.inputs))
+
+
+class ScanOp(Operation, key="te.ScanOp"):
+    """A recurrence along `scan_axis`, the first dimension of every state tensor.
+
+    `init` gives the first steps, `update` step t from `state_placeholder` at steps before t.
+    """
+
+    scan_axis: IterVar | None = None
+    init: tuple[Tensor, ...] = ()
+    update: tuple[Tensor, ...] = ()
+    state_placeholder: tuple[Tensor, ...] = ()
+    inputs: tuple[Tensor, ...] = ()
+    spatial_axis_: tuple[IterVar, ...] = ()
+
+    def _output_specs(self) -> list[tuple[tuple[PrimExpr, ...], DataType]]:
+        return [(t.shape, t.dtype) for t in self.state_placeholder]
+
+    def _find_inputs(self) -> tuple[Tensor, ...]:
+        return tuple(dict.fromkeys((*self.init, *self.update)))
+
+
+class _InputFinder(Visitor):
+    """The tensors that an expression loads, and the check that no reduction is nested in it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.found: dict[Tensor, None] = {}
+
+    @on(ProducerLoad)
+    def _load(self, load: ProducerLoad) -> None:
+        producer = load.producer
+        if isinstance(producer, Tensor):
+            self.found[producer] = None
+        for index in load.indices:
+            self.visit(index)
+
+    @on(Reduce)
+    def _reduce(self, reduce: Reduce) -> None:
+        raise ValueError(
+            f"compute {self.name!r}: reductions are only allowed at the top level of a compute, but one stands"
+            f" inside an expression: {reduce}; make it a tensor of its own and use that tensor"
+        )

@@ -1,0 +1,297 @@
+"""`create_prim_func`: tensors as a PrimFunc of TensorIR blocks, one loop nest per operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilewright.ir import IntImm, PrimExpr, Range
+from tilewright.node import Mutator, on
+from tilewright.te.indices import with_index_dtype
+from tilewright.te.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
+from tilewright.te.regions import ReadSet, full_region, point_region
+from tilewright.te.tensor import Tensor
+from tilewright.tir.arithmetic import const_true
+from tilewright.tir.buffer import Buffer, decl_buffer
+from tilewright.tir.expr import BufferLoad, IterVar, ProducerLoad, Reduce, Var
+from tilewright.tir.function import PrimFunc
+from tilewright.tir.op import if_then_else
+from tilewright.tir.stmt import (
+    Block,
+    BlockRealize,
+    BufferStore,
+    For,
+    ForKind,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    stmt_seq,
+)
+from tilewright.tir.stmt_functor import BufferMutator
+
+
+def create_prim_func(
+    ops: Tensor | Var | Sequence[Tensor | Var], index_dtype_override: str | None = None
+) -> PrimFunc:
+    """A PrimFunc whose parameters are `ops`: placeholders are inputs, computed tensors outputs, Vars scalars.
+
+    Every operation that they need becomes a block with exact reads and writes in a nest of serial loops;
+    intermediate tensors become buffers of the root block. Dimensions that are variables are taken from the
+    buffers' shapes unless they are parameters. `index_dtype_override` makes all indices of that type.
+    Raises ValueError when an input that is needed is no parameter, TypeError for operations that have no blocks.
+    """
+    args = [ops] if isinstance(ops, (Tensor, Var)) else list(ops)
+    builder = _Builder()
+    for i, arg in enumerate(args):
+        builder.add_parameter(i, arg)
+    for op in post_order([t.op for t in args if isinstance(t, Tensor)]):
+        builder.add_operation(op)
+    func = builder.finish()
+    return func if index_dtype_override is None else with_index_dtype(func, index_dtype_override)
+
+
+def post_order(roots: Sequence[Operation]) -> list[Operation]:
+    """The operations that `roots` need, each once and after all that it reads."""
+    order: list[Operation] = []
+    seen: set[Operation] = set()
+    stack = [(op, False) for op in reversed(roots)]
+    while stack:
+        op, ready = stack.pop()
+        if ready:
+            order.append(op)
+        elif op not in seen:
+            seen.add(op)
+            stack.append((op, True))
+            stack += [(t.op, False) for t in reversed(op.input_tensors)]
+    return order
+
+
+class _Names:
+    """Names that are used once: a second `A` is `A_1`."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+        self._next: dict[str, int] = {}
+
+    def fresh(self, hint: str) -> str:
+        name, n = hint, self._next.get(hint, 1)
+        while name in self._used:
+            name, n = f"{hint}_{n}", n + 1
+        self._next[hint] = n
+        self._used.add(name)
+        return name
+
+
+class _BlockBody(Mutator):
+    """An expression over tensors as one over buffers, its axes as block variables; notes what is read."""
+
+    def __init__(self, buffers: Mapping[Tensor, Buffer], env: Mapping[Var, PrimExpr], reads: ReadSet) -> None:
+        self.buffers, self.env, self.reads = buffers, env, reads
+
+    @on(Var)
+    def _var(self, v: Var) -> PrimExpr:
+        return self.env.get(v, v)
+
+    @on(ProducerLoad)
+    def _load(self, load: ProducerLoad) -> PrimExpr:
+        buffer = self.buffers[load.producer]
+        # Inner loads are noted after the one whose index they are, in reading order.
+        slot = self.reads.reserve(buffer)
+        indices = tuple([self.visit(i) for i in load.indices])
+        slot.append(indices)
+        return BufferLoad(buffer, indices)
+
+
+class _Rename(BufferMutator):
+    """The body of an extern operation on the buffers of the function."""
+
+    def __init__(self, buffers: Mapping[Buffer, Buffer]) -> None:
+        super().__init__()
+        self.buffers.update(buffers)
+        self.data = {old.data: new.data for old, new in buffers.items()}
+
+    @on(Var)
+    def _var(self, v: Var) -> PrimExpr:
+        return self.data.get(v, v)
+
+
+class _Builder:
+    """The function as it grows: parameters, buffers of tensors, and loop nests in order."""
+
+    def __init__(self) -> None:
+        self.params: list[Var] = []
+        self.buffer_map: dict[Var, Buffer] = {}
+        self.buffers: dict[Tensor, Buffer] = {}
+        self.allocated: list[Buffer] = []
+        self.nests: list[Stmt] = []
+        self.layout_free: list[int] = []
+        self._buffer_names, self._block_names = _Names(), _Names()
+
+    def add_parameter(self, position: int, arg: Any) -> None:
+        if isinstance(arg, Var):
+            self.params.append(arg)
+            return
+        if not isinstance(arg, Tensor):
+            raise TypeError(f"create_prim_func: argument {position} must be a tensor or a variable, but is {type(arg).__name__}")
+        if arg in self.buffers:
+            raise ValueError(f"create_prim_func: tensor {arg.name} is given twice, the second time as argument {position}")
+        buffer = self._declare(arg)
+        handle = Var(f"var_{buffer.name}", "handle")
+        self.params.append(handle)
+        self.buffer_map[handle] = buffer
+
+    def _declare(self, tensor: Tensor) -> Buffer:
+        hint = tensor.op.name if tensor.op.num_outputs == 1 else f"{tensor.op.name}_v{tensor.value_index}"
+        buffer = decl_buffer(tensor.shape, tensor.dtype, self._buffer_names.fresh(hint))
+        self.buffers[tensor] = buffer
+        return buffer
+
+    def _buffer_of(self, tensor: Tensor) -> Buffer:
+        """The buffer of an operation's output: a parameter's, or a new one of the root block."""
+        found = self.buffers.get(tensor)
+        if found is None:
+            found = self._declare(tensor)
+            self.allocated.append(found)
+        return found
+
+    def add_operation(self, op: Operation) -> None:
+        if isinstance(op, PlaceholderOp):
+            if op.output(0) not in self.buffers:
+                raise ValueError(
+                    f"create_prim_func: placeholder {op.name!r} is read, but is not among the arguments; add it to them"
+                )
+        elif isinstance(op, ComputeOp):
+            self._add_compute(op)
+        elif isinstance(op, ExternOp):
+            self._add_extern(op)
+        elif isinstance(op, ScanOp):
+            raise TypeError(
+                f"create_prim_func: scan {op.name!r} has no form as blocks, since its state is read before it is complete;"
+                " write the recurrence as an extern operation with a serial loop"
+            )
+        else:
+            raise TypeError(f"create_prim_func: operation {op.name!r} of type {type(op).__name__} has no form as blocks")
+
+    def _add_compute(self, op: ComputeOp) -> None:
+        if isinstance(op.body[0], Reduce):
+            self._add_block(op, [self._buffer_of(t) for t in op.outputs], op.body)
+            return
+        several = len(op.body) > 1
+        for tensor, expr in zip(op.outputs, op.body, strict=True):
+            name = f"{op.name}_v{tensor.value_index}" if several else op.name
+            self._add_block(op, [self._buffer_of(tensor)], (expr,), name)
+
+    def _add_block(self, op: ComputeOp, outputs: list[Buffer], body: tuple[PrimExpr, ...], name: str | None = None) -> None:
+        """One block that stores to all `outputs` at its spatial variables, under its loops."""
+        axes = [*op.axis, *op.reduce_axis]
+        loops = [Var(a.var.name, a.var.dtype) for a in axes]
+        env: dict[Var, PrimExpr] = {}
+        iter_vars: list[IterVar] = []
+        for axis in axes:
+            block_var = Var(f"v_{axis.var.name}", axis.var.dtype)
+            iter_vars.append(IterVar(axis.dom, block_var, axis.iter_type))
+            env[axis.var] = block_var
+        values: list[PrimExpr] = list(loops)
+        if not op.axis:
+            # A block without spatial variables could not be scheduled; a scalar gets one of extent one.
+            zero = IntImm("int32", 0)
+            iter_vars.insert(0, IterVar(Range.from_min_extent(zero, IntImm("int32", 1)), Var("v_u", "int32"), IterVar.DataPar))
+            values.insert(0, zero)
+        indices = tuple([env[a.var] for a in op.axis])
+        reads = ReadSet()
+        convert = _BlockBody(self.buffers, env, reads)
+        init: Stmt | None = None
+        if isinstance(body[0], Reduce):
+            init, stmt = self._reduction(body[0], outputs, indices, convert)
+        else:
+            stmt = BufferStore(outputs[0], convert.visit(body[0]), indices)
+        annotations = {k: v for k, v in op.attrs.items() if k != "layout_free_placeholders"}
+        self._note_layout_free(op)
+        block = Block(
+            tuple(iter_vars),
+            reads.regions(),
+            tuple([point_region(b, indices) for b in outputs]),
+            self._block_names.fresh(name or op.name),
+            stmt,
+            init,
+            (),
+            (),
+            annotations,
+        )
+        nest: Stmt = BlockRealize(tuple(values), const_true(), block)
+        for loop, axis in zip(reversed(loops), reversed(axes), strict=True):
+            assert axis.dom is not None, "an axis of a compute has a domain"
+            nest = For(loop, axis.dom.min, axis.dom.extent, ForKind.SERIAL, nest)
+        self.nests.append(nest)
+
+    def _reduction(
+        self, reduce: Reduce, outputs: list[Buffer], indices: tuple[PrimExpr, ...], convert: _BlockBody
+    ) -> tuple[Stmt, Stmt]:
+        """The init statement and the update: `out = combine(out, source)`, through let variables for tuples."""
+        combiner = reduce.combiner
+        start = reduce.init or combiner.identity_element
+        init = stmt_seq([BufferStore(b, convert.visit(v), indices) for b, v in zip(outputs, start, strict=True)])
+        sources = [convert.visit(s) for s in reduce.source]
+        if not (isinstance(reduce.condition, IntImm) and reduce.condition.value):
+            condition = convert.visit(reduce.condition)
+            sources = [if_then_else(condition, s, e) for s, e in zip(sources, combiner.identity_element, strict=True)]
+        env: dict[Var, PrimExpr] = {v: BufferLoad(b, indices) for v, b in zip(combiner.lhs, outputs, strict=True)}
+        env.update(zip(combiner.rhs, sources, strict=True))
+        results = [_Bind(env).visit(r) for r in combiner.result]
+        if len(results) == 1:
+            return init, BufferStore(outputs[0], results[0], indices)
+        # All new values are computed before the first of them is stored.
+        lets = [Var(f"v_{b.name}", b.dtype) for b in outputs]
+        update: Stmt = SeqStmt(tuple([BufferStore(b, v, indices) for b, v in zip(outputs, lets, strict=True)]))
+        for var, value in zip(reversed(lets), reversed(results), strict=True):
+            update = LetStmt(var, value, update)
+        return init, update
+
+    def _add_extern(self, op: ExternOp) -> None:
+        renamed: dict[Buffer, Buffer] = {}
+        for placeholder, tensor in zip(op.input_placeholders, op.inputs, strict=True):
+            renamed[placeholder] = self.buffers[tensor]
+        for placeholder, tensor in zip(op.output_placeholders, op.outputs, strict=True):
+            renamed[placeholder] = self._buffer_of(tensor)
+        body = _Rename(renamed).visit(op.body)
+        if isinstance(body, BlockRealize) and not body.block.iter_vars and body.block.name_hint == "root":
+            # The root of a whole function keeps its allocations, but the name belongs to the new root.
+            self.allocated += body.block.alloc_buffers
+            self.nests.append(body.block.body)
+            return
+        block = Block(
+            (),
+            tuple([full_region(self.buffers[t]) for t in dict.fromkeys(op.inputs)]),
+            tuple([full_region(self.buffers[t]) for t in op.outputs]),
+            self._block_names.fresh(op.name),
+            body,
+            None,
+            (),
+            (),
+            dict(op.attrs),
+        )
+        self.nests.append(BlockRealize((), const_true(), block))
+
+    def _note_layout_free(self, op: ComputeOp) -> None:
+        free = op.attrs.get("layout_free_placeholders", ())
+        if free:
+            handles = {buffer: i for i, p in enumerate(self.params) if (buffer := self.buffer_map.get(p)) is not None}
+            self.layout_free += [handles[self.buffers[t]] for t in free if self.buffers.get(t) in handles]
+
+    def finish(self) -> PrimFunc:
+        root = Block((), (), (), "root", stmt_seq(self.nests), None, tuple(self.allocated))
+        attrs: dict[str, Any] = {"global_symbol": "main", "tir.noalias": True}
+        if self.layout_free:
+            attrs["layout_free_buffers"] = tuple(dict.fromkeys(self.layout_free))
+        return PrimFunc(tuple(self.params), BlockRealize((), const_true(), root), None, self.buffer_map, attrs)
+
+
+class _Bind(Mutator):
+    """The parameters of a combiner replaced by values."""
+
+    def __init__(self, env: Mapping[Var, PrimExpr]) -> None:
+        self.env = env
+
+    @on(Var)
+    def _var(self, v: Var) -> PrimExpr:
+        return self.env.get(v, v)

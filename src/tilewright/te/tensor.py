@@ -1,0 +1,171 @@
+"""Tensors of TE: one output of an operation, indexed to a ProducerLoad, with element-wise arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import DataType, PrimExpr
+from tilewright.node import GRAPH, Node
+from tilewright.tir.expr import IterVar, ProducerLoad
+
+if TYPE_CHECKING:
+    from tilewright.te.operation import Operation
+
+Elementwise = Callable[[str, Any, Any], Any]
+
+
+def _missing(name: str, lhs: Any, rhs: Any) -> Any:
+    raise TypeError(f"no implementation of tensor {name} is installed")
+
+
+_elementwise: Elementwise = _missing
+
+
+def install_elementwise(implementation: Elementwise) -> Elementwise:
+    """Makes `implementation(name, lhs, rhs)` serve tensor operators, and returns the one before it.
+
+    `name` is one of add, subtract, multiply, divide, floor_divide, mod, power, negative (rhs None).
+    """
+    global _elementwise
+    previous, _elementwise = _elementwise, implementation
+    return previous
+
+
+class TensorOperators:
+    """Python's arithmetic on tensors; every operator makes a new element-wise compute."""
+
+    __slots__ = ()
+    # Tells the operators of expressions to leave `expr + tensor` to the tensor.
+    _reflects_operators = True
+
+    def __add__(self, other: Any) -> Any:
+        return _elementwise("add", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _elementwise("add", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return _elementwise("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _elementwise("subtract", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _elementwise("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _elementwise("multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _elementwise("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _elementwise("divide", other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _elementwise("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _elementwise("floor_divide", other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return _elementwise("mod", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _elementwise("mod", other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return _elementwise("power", self, other)
+
+    def __neg__(self) -> Any:
+        return _elementwise("negative", self, None)
+
+
+class Tensor(Node, TensorOperators, key="te.Tensor"):
+    """Output `value_index` of `op`: a multi-dimensional value of `shape` and `dtype`.
+
+    `t[i, j]` with as many indices as dimensions is a ProducerLoad; with fewer it is a TensorSlice.
+    """
+
+    _identity = GRAPH
+    _leaf = True
+
+    shape: tuple[PrimExpr, ...]
+    dtype: DataType
+    op: Operation
+    value_index: int = 0
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def name(self) -> str:
+        """The operation's name, with `.v<i>` for outputs of operations that have several."""
+        return self.op.name if self.op.num_outputs == 1 else f"{self.op.name}.v{self.value_index}"
+
+    @property
+    def axis(self) -> tuple[IterVar, ...]:
+        """The spatial axes of the compute that makes this tensor."""
+        axes: tuple[IterVar, ...] = self.op.axis  # type: ignore[attr-defined]
+        return axes
+
+    def get_shape(self) -> tuple[PrimExpr, ...]:
+        return self.shape
+
+    def get_data_type(self) -> DataType:
+        return self.dtype
+
+    def get_name_hint(self) -> str:
+        return self.name
+
+    def __call__(self, *indices: Any) -> ProducerLoad:
+        if len(indices) != len(self.shape):
+            raise ValueError(
+                f"tensor {self.name} has {len(self.shape)} dimensions, but was indexed with {len(indices)}:"
+                f" {', '.join(str(i) for i in indices)}"
+            )
+        return ProducerLoad(self, tuple([i.var if isinstance(i, IterVar) else i for i in indices]))
+
+    def __getitem__(self, indices: Any) -> ProducerLoad | TensorSlice:
+        if not isinstance(indices, tuple):
+            indices = tuple(indices) if isinstance(indices, list) else (indices,)
+        if len(indices) < len(self.shape):
+            return TensorSlice(self, indices)
+        return self(*indices)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tensor):
+            return False
+        return self is other or (self.op is other.op and self.value_index == other.value_index)
+
+    def __hash__(self) -> int:
+        return hash((id(self.op), self.value_index))
+
+    def __iter__(self) -> Any:
+        raise TypeError(f"tensor {self.name} cannot be iterated over: its elements are symbolic; index it in a compute")
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class TensorSlice:
+    """A tensor with its leading indices given: `t[i]` of a matrix, waiting for `[j]`."""
+
+    __slots__ = ("indices", "tensor")
+
+    def __init__(self, tensor: Tensor, indices: tuple[Any, ...]) -> None:
+        self.tensor, self.indices = tensor, indices
+
+    def __getitem__(self, indices: Any) -> ProducerLoad | TensorSlice:
+        more = indices if isinstance(indices, tuple) else (indices,)
+        return self.tensor[self.indices + more]
+
+    @property
+    def dtype(self) -> DataType:
+        return self.tensor.dtype
+
+    def asobject(self) -> ProducerLoad:
+        """The load, when all indices are given; ValueError says how many are missing."""
+        return self.tensor(*self.indices)
