@@ -186,7 +186,10 @@ class NodeMeta(type):
         compared = [(f.name, f.kind == DEF) for f in merged.values() if f.kind != SKIP and f.name not in cls._cosmetic]  # type: ignore[attr-defined]
         cls._compared = tuple(sorted(compared, key=lambda c: not c[1]))  # type: ignore[attr-defined]
         init_fields = sorted(cls._fields, key=lambda f: not f.required)  # type: ignore[attr-defined]
-        if "__init__" not in ns:
+        if "__init__" in ns:
+            cls._written_init = True  # type: ignore[attr-defined]
+        elif own or not cls._written_init:  # type: ignore[attr-defined]
+            # A subclass without fields of its own keeps the hand-written signature of its base.
             cls.__init__ = _make_init(name, tuple(init_fields), hasattr(cls, "_derive"))  # type: ignore[misc]
         cls._build = _make_init(name, cls._fields_all_required(), hasattr(cls, "_derive"))  # type: ignore[attr-defined]
         if key is not None:
@@ -220,6 +223,7 @@ class Node(metaclass=NodeMeta):
     _identity: ClassVar[str] = VALUE
     _cosmetic: ClassVar[frozenset[str]] = frozenset()
     _leaf: ClassVar[bool] = False
+    _written_init: ClassVar[bool] = False
     type_key: ClassVar[str] = ""
 
     @classmethod
