@@ -1,0 +1,42 @@
+"""The command line: compile, run, bench, profile, cache."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from tilewright.support.errors import TVMError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="tilewright")
+def cli() -> None:
+    """Compile trained models to native code, run them, and see where the time goes.
+
+    \b
+    tilewright compile resnet50.onnx -o resnet50.so
+    tilewright run resnet50.so --input picture.npz
+    tilewright bench resnet50.onnx
+    tilewright profile resnet50.onnx
+    """
+
+
+def main() -> None:
+    """Entry point of the console script: user errors are printed without a traceback, with exit code 1."""
+    from tilewright.cli import commands  # noqa: F401  (declares the commands)
+
+    try:
+        cli(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        sys.exit(130)
+    except (TVMError, OSError) as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)
+
+
+__all__ = ["cli", "main"]

@@ -1,0 +1,55 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class ShapeType(click.ParamType):
+    """`name=1,3,224,224`."""
+
+    name = "name=d0,d1,..."
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, tuple[int, ...]]:
+        if isinstance(value, tuple):
+            return value
+        name, equals, dims = str(value).rpartition("=")
+        try:
+            shape = tuple([int(d) for d in dims.replace("x", ",").split(",")]) if dims else ()
+        except ValueError:
+            shape = (-1,)
+        if not equals or not name or any([d < 0 for d in shape]):
+            self.fail(f"{value!r} is not of the form NAME=D0,D1,... with sizes >= 0, such as x=1,3,48,320", param, ctx)
+        return name, shape
+
+
+def model_options(command: F) -> F:
+    """MODEL, --shape, --target and --opt-level."""
+    for decorator in reversed(
+        (
+            click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
+            click.option(
+                "--shape",
+                "shapes",
+                type=ShapeType(),
+                multiple=True,
+                help="Pin an input's shape: name=1,3,48,320. Once for each input that has open dimensions.",
+            ),
+            click.option("--target", default="llvm", show_default="the host's CPU", help="What to compile for, such as 'llvm -mcpu=skylake-avx512'."),
+            click.option("--opt-level", type=click.IntRange(0, 4), default=3, show_default=True, help="Passes up to this level run."),
+        )
+    ):
+        command = decorator(command)
+    return command
+
+
+thread_option = click.option(
+    "--threads", type=click.IntRange(1, 1024), default=None, help="Threads that kernels may use. [default: all that this process may run on]"
+)
+seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random inputs.")
