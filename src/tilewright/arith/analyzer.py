@@ -1,0 +1,188 @@
+"""`Analyzer`: what is known of variables, and the questions that can be asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import inf
+from typing import Any, ClassVar
+
+from tilewright.arith.bounds import Bound, Modular, crt
+from tilewright.arith.engine import Engine, same
+from tilewright.arith.linear import Lin, combine, constant
+from tilewright.arith.logic import TRUE
+from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
+from tilewright.node import Node
+from tilewright.tir import Var
+
+
+class ConstIntBound(Node, key="arith.ConstIntBound"):
+    """min_value <= value <= max_value; NEG_INF and POS_INF where there is no bound."""
+
+    POS_INF: ClassVar[int] = (1 << 63) - 1
+    NEG_INF: ClassVar[int] = -((1 << 63) - 1)
+
+    min_value: int
+    max_value: int
+
+
+class ModularSet(Node, key="arith.ModularSet"):
+    """Every value is coeff * k + base for some integer k; coeff 0 says that the value is base."""
+
+    coeff: int
+    base: int
+
+
+def _clip(value: Any) -> int:
+    return int(max(min(value, ConstIntBound.POS_INF), ConstIntBound.NEG_INF))
+
+
+def _widen(bound: ConstIntBound) -> Bound:
+    low, high = bound.min_value, bound.max_value
+    return (-inf if low <= ConstIntBound.NEG_INF else low), (inf if high >= ConstIntBound.POS_INF else high)
+
+
+class Analyzer:
+    """Answers questions about integer expressions from the ranges, values and conditions that it was told.
+
+    Results are cached by node identity, and dropped when what is known of a variable already seen changes.
+    """
+
+    def __init__(self) -> None:
+        self.engine = Engine()
+
+    # What is known
+
+    def bind(self, var: Var, expr: PrimExpr | Range | int, allow_override: bool = False) -> None:
+        """`var` has this value, or lies in this range. Binding again replaces what was known."""
+        if isinstance(expr, Range):
+            self.engine.bind_range(var, expr)
+        else:
+            self.engine.bind_value(var, as_prim_expr(expr, "value", var.dtype))
+
+    def update(self, var: Var, info: Any, override: bool = False) -> None:
+        """Adds a ConstIntBound, a ModularSet or an interval set of `var`; it replaces what was known on `override`.
+
+        Raises ValueError when it contradicts what is known and `override` is not given.
+        """
+        engine = self.engine
+        t = engine.leaf(var)
+        if isinstance(info, ConstIntBound):
+            found = _widen(info)
+            old = engine.var_bound.get(t)
+            if old is not None and not override:
+                found = max(old[0], found[0]), min(old[1], found[1])
+                if found[0] > found[1]:
+                    raise ValueError(f"bound of {var.name} is already {old}; it cannot also be {info} (override=True replaces it)")
+            engine.var_bound[t] = found
+        elif isinstance(info, ModularSet):
+            modular: Modular | None = (info.coeff, info.base)
+            known = engine.var_mod.get(t)
+            if known is not None and not override:
+                modular = crt(known, (info.coeff, info.base))
+                if modular is None:
+                    raise ValueError(f"modular set of {var.name} is already {known}; it cannot also be {info} (override=True replaces it)")
+            assert modular is not None
+            engine.var_mod[t] = modular
+        elif hasattr(info, "min_value") and hasattr(info, "max_value"):
+            low, high = engine.bound(engine.lin(info.min_value))[0], engine.bound(engine.lin(info.max_value))[1]
+            self.update(var, ConstIntBound(_clip(low), _clip(high)), override)
+        else:
+            raise TypeError(f"Analyzer.update takes a ConstIntBound, a ModularSet or an IntervalSet, but was given {info!r}")
+        engine.forget()
+
+    @contextmanager
+    def constraint_scope(self, constraint: PrimExpr) -> Iterator[Analyzer]:
+        """Within `with analyzer.constraint_scope(condition):` the condition holds."""
+        with self.engine.scope(as_prim_expr(constraint)):
+            yield self
+
+    # Questions
+
+    def const_int_bound(self, expr: PrimExpr | int) -> ConstIntBound:
+        """Constant bounds of an integer expression."""
+        low, high = self.bound(expr)
+        return ConstIntBound(_clip(low), _clip(high))
+
+    def bound(self, expr: PrimExpr | int) -> tuple[Any, Any]:
+        """Constant bounds as a pair of Python numbers, with infinities."""
+        expr = as_prim_expr(expr)
+        if self.engine.is_index(expr):
+            return self.engine.bound(self.engine.lin(expr))
+        simple = self.engine.simp(expr)
+        return self.engine.node_bound(simple)
+
+    def const_int_bound_is_bound(self, var: Var) -> bool:
+        """Whether bounds of the variable were given."""
+        t = self.engine.leaf(var)
+        return t in self.engine.var_bound or id(var) in self.engine.values
+
+    def modular_set(self, expr: PrimExpr | int) -> ModularSet:
+        """coeff and base with expr = coeff * k + base."""
+        expr = as_prim_expr(expr)
+        coeff, base = self.engine.modular(self.engine.lin(expr)) if self.engine.is_index(expr) else (1, 0)
+        return ModularSet(coeff, base)
+
+    def simplify(self, expr: PrimExpr | int, steps: int = 2) -> PrimExpr:
+        """The expression in its simplest form; the same object when there is nothing to do.
+
+        `steps` is accepted for compatibility: one pass reaches the normal form.
+        """
+        expr = as_prim_expr(expr)
+        out = self.engine.simp(expr)
+        return expr if same(out, expr) else out
+
+    def rewrite_simplify(self, expr: PrimExpr | int) -> PrimExpr:
+        """The same as `simplify`."""
+        return self.simplify(expr)
+
+    def canonical_simplify(self, expr: PrimExpr | int) -> PrimExpr:
+        """The same as `simplify`."""
+        return self.simplify(expr)
+
+    def can_prove(self, expr: PrimExpr | bool, strength: int = 0) -> bool:
+        """Whether the condition is certainly true."""
+        simple = self.engine.simp(as_prim_expr(expr))
+        return isinstance(simple, IntImm) and simple.value != 0
+
+    def can_prove_equal(self, lhs: PrimExpr | int, rhs: PrimExpr | int) -> bool:
+        """Whether both certainly have the same value."""
+        if lhs is rhs:
+            return True
+        a, b = self._pair(lhs, rhs)
+        d = self._difference(a, b)
+        if d is None:
+            return same(self.engine.simp(a), self.engine.simp(b))
+        engine = self.engine
+        return engine.bound(d) == (0, 0) or engine.zero(d, a.dtype) is TRUE
+
+    def can_prove_greater_equal(self, expr: PrimExpr, lower_bound: int) -> bool:
+        """Whether expr >= lower_bound for certain."""
+        return self.engine.prove_nonpositive(combine(constant(int(lower_bound)), self.engine.lin(expr), -1))
+
+    def can_prove_less(self, expr: PrimExpr, upper_bound: int) -> bool:
+        """Whether expr < upper_bound for certain."""
+        return self.engine.prove_nonpositive(combine(self.engine.lin(expr), constant(1 - int(upper_bound))))
+
+    def can_prove_less_equal_than_symbolic_shape_value(self, lhs: PrimExpr, rhs: PrimExpr) -> bool:
+        """Whether lhs <= rhs for certain, where sizes are not negative."""
+        return self.can_prove(lhs <= rhs)  # type: ignore[operator]
+
+    def int_set(self, expr: PrimExpr, dom_map: Any = None) -> Any:
+        """The set of values of `expr` over the sets (IntSet or Range) in `dom_map`; by default over the bound ranges."""
+        from tilewright.arith.int_set import eval_set, interval_of_range
+
+        if dom_map is None:
+            dom_map = {var: interval_of_range(domain) for var, domain in self.engine.domains.values()}
+        return eval_set(expr, dom_map, self)
+
+    def _pair(self, lhs: Any, rhs: Any) -> tuple[PrimExpr, PrimExpr]:
+        a = as_prim_expr(lhs, "left side", getattr(rhs, "dtype", None))
+        return a, as_prim_expr(rhs, "right side", a.dtype)
+
+    def _difference(self, a: PrimExpr, b: PrimExpr) -> Lin | None:
+        engine = self.engine
+        if not (engine.is_index(a) and engine.is_index(b)):
+            return None
+        return engine.merge(combine(engine.lin(a), engine.lin(b), -1))
+

@@ -1,0 +1,544 @@
+"""The simplifier: dispatch over node types into forms, conditions and rewrite rules, memoised by node identity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import inf
+from typing import Any
+
+from tilewright.arith.bounds import dtype_bound
+from tilewright.arith.linear import LEAF, Atom, Lin, OutOfRange, combine, constant, scale
+from tilewright.arith.logic import FALSE, TRUE, Logic, boolean
+from tilewright.arith.patterns import is_literal, rewriter
+from tilewright.arith.rules import RULES
+from tilewright.ir import DataType, FloatImm, IntImm, Op, PrimExpr, Range
+from tilewright.node import Node, structural_equal
+from tilewright.tir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Broadcast,
+    Call,
+    Cast,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IterVar,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    Ramp,
+    Reduce,
+    Select,
+    StringImm,
+    Sub,
+    Var,
+)
+from tilewright.tir import arithmetic as A
+
+assert RULES
+
+_BINARY = frozenset({Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, EQ, NE, LT, LE, GT, GE, And, Or})
+_IMPURE_PREFIXES = ("tir.call_", "tir.tvm_", "tir.atomic", "tir.ptx_", "tir.anylist", "tir.vscale", "tir.start_", "tir.end_", "tir.ret")
+
+_FOLD: dict[type, Callable[..., PrimExpr]] = {
+    Add: A.add,
+    Sub: A.subtract,
+    Mul: A.multiply,
+    Div: A.div,
+    Mod: A.truncmod,
+    FloorDiv: A.floordiv,
+    FloorMod: A.floormod,
+    Min: A.minimum,
+    Max: A.maximum,
+    EQ: A.eq,
+    NE: A.ne,
+    LT: A.less,
+    LE: A.less_equal,
+    GT: A.greater,
+    GE: A.greater_equal,
+}
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two expressions are equal node by node, free variables by identity."""
+    if a is b:
+        return True
+    kind = type(a)
+    if kind is not type(b):
+        return False
+    if kind in _BINARY:
+        return same(a.a, b.a) and same(a.b, b.b)
+    if kind is IntImm:
+        return bool(a.value == b.value and a.dtype is b.dtype)
+    if kind is Var:
+        return False
+    return structural_equal(a, b)
+
+
+class Engine(Logic):
+    """Simplification of any expression."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lin_memo: dict[int, Lin] = {}
+        self._simp_memo: dict[int, PrimExpr] = {}
+        self._alive: list[Any] = []
+        self.values: dict[int, Lin | PrimExpr] = {}
+        self.domains: dict[int, tuple[Var, Range]] = {}
+
+    # What is known
+
+    def forget(self) -> None:
+        super().forget()
+        self._lin_memo = {}
+        self._simp_memo = {}
+
+    def bind_value(self, var: Var, value: PrimExpr) -> None:
+        """`var` stands for `value`."""
+        self._forget_var(var)
+        self._alive.append(var)
+        self.values[id(var)] = self.lin(value) if self.is_index(var) else self.simp(value)
+
+    def bind_range(self, var: Var, domain: Range) -> None:
+        """min <= var < min + extent."""
+        start, extent = self.lin(domain.min), self.lin(domain.extent)
+        self._forget_var(var)
+        self.domains[id(var)] = var, domain
+        if not extent.terms and extent.const == 1 and self.is_index(var):
+            self._alive.append(var)
+            self.values[id(var)] = start if domain.min.dtype is var.dtype else self.lin(A.cast_to(domain.min, var.dtype))
+            return
+        t = self.leaf(var)
+        low, high = self.bound(start)[0], self.bound(combine(start, extent))[1] - 1
+        whole = dtype_bound(var.dtype)
+        self.var_bound[t] = max(low, whole[0]), min(high, whole[1])
+        here = Lin({t: 1}, 0)
+        # Kept under the variable alone: they say nothing of an extent where the loop is not entered.
+        facts = []
+        if start.terms:
+            facts.append(combine(start, here, -1))
+        if start.terms or extent.terms:
+            facts.append(combine(combine(here, start, -1), combine(constant(1), extent, -1)))
+        if facts:
+            self.facts[t] = facts
+
+    def _forget_var(self, var: Var) -> None:
+        self.values.pop(id(var), None)
+        self.domains.pop(id(var), None)
+        t = self._leaves.get(id(var))
+        if t is None:
+            return
+        self.forget()
+        for table in (self.var_bound, self.var_mod, self.refined, self.refined_mod):
+            table.pop(t, None)  # type: ignore[attr-defined]
+        for fact in self.facts.pop(t, ()):
+            for s in fact.terms:
+                if s in self.facts:
+                    self.facts[s] = [f for f in self.facts[s] if f is not fact]
+
+    @contextmanager
+    def scope(self, condition: PrimExpr) -> Iterator[None]:
+        """Within, the condition holds."""
+        condition = self.simp(condition)
+        saved = self.refined, self.refined_mod, self.facts, self.known
+        memos = self._bound_memo, self._mod_memo, self._lin_memo, self._simp_memo
+        self.refined, self.refined_mod = dict(self.refined), dict(self.refined_mod)
+        self.facts, self.known = dict(self.facts), dict(self.known)
+        if not isinstance(condition, IntImm):
+            self.forget()
+            self.assume(condition)
+        try:
+            yield
+        finally:
+            self.refined, self.refined_mod, self.facts, self.known = saved
+            self._bound_memo, self._mod_memo, self._lin_memo, self._simp_memo = memos
+
+    # Integer expressions to forms
+
+    def lin(self, node: PrimExpr) -> Lin:
+        """The form of an int32 or int64 scalar expression."""
+        found = self._lin_memo.get(id(node))
+        if found is None:
+            handler = _FORMS.get(type(node))
+            found = handler(self, node) if handler is not None else self._opaque(node)
+            self._lin_memo[id(node)] = found
+            self._alive.append(node)
+        return found
+
+    def _sum(self, node: PrimExpr) -> Lin:
+        terms: dict[Atom, int] = {}
+        const = self._gather(node, 1, terms)
+        if 0 in terms.values():
+            terms = {t: k for t, k in terms.items() if k}
+        return self.merge(Lin(terms, const))
+
+    def _gather(self, node: Any, k: int, terms: dict[Atom, int]) -> int:
+        const = 0
+        while True:
+            kind = type(node)
+            if kind is Add:
+                const += self._gather(node.a, k, terms)
+                node = node.b
+            elif kind is Sub:
+                const += self._gather(node.a, k, terms)
+                node, k = node.b, -k
+            elif kind is IntImm:
+                return const + k * int(node.value)
+            elif kind is Mul and type(node.b) is IntImm:
+                node, k = node.a, k * node.b.value
+            elif kind is Mul and type(node.a) is IntImm:
+                node, k = node.b, k * node.a.value
+            else:
+                a = self.lin(node)
+                for t, c in a.terms.items():
+                    terms[t] = terms.get(t, 0) + c * k
+                return const + a.const * k
+
+    def _product_of(self, node: Any) -> Lin:
+        return self.merge(self.multiply(self.lin(node.a), self.lin(node.b)))
+
+    def _variable(self, node: Any) -> Lin:
+        known = self.values.get(id(node))
+        if known is not None:
+            return known  # type: ignore[return-value]
+        t = self.leaf(node)
+        low, high = self.atom_bound(t)
+        return constant(low) if low == high else Lin({t: 1}, 0)
+
+    def _opaque(self, node: PrimExpr) -> Lin:
+        out = self.simp(node)
+        if type(out) in _FORMS and self.is_index(out):
+            return self.lin(out)
+        t = self.leaf(out)
+        low, high = self.atom_bound(t)
+        return constant(int(low)) if low == high and low not in (inf, -inf) else Lin({t: 1}, 0)
+
+    def _truncated(self, node: Any) -> Lin:
+        a, b = self.lin(node.a), self.lin(node.b)
+        remainder = type(node) is Mod
+        if self.prove_nonpositive(scale(a, -1)) and self.prove_nonpositive(combine(constant(1), b, -1)):
+            out = (self.remainder if remainder else self.quotient)(a, b)
+            # Rounding down needs no other node here only when no new division is left over.
+            if all([t.kind == LEAF or t in a.terms for t in out.terms]):
+                return out
+        elif not a.terms and not b.terms and b.const:
+            q = abs(a.const) // abs(b.const) * (1 if (a.const < 0) == (b.const < 0) else -1)
+            return constant(a.const - q * b.const if remainder else q)
+        elif not remainder and not b.terms and abs(b.const) == 1:
+            return scale(a, b.const)
+        x, y = self.emit(a, node.dtype), self.emit(b, node.dtype)
+        return Lin({self.leaf(self.keep((type(node), id(x), id(y)), lambda: type(node)(x, y))): 1}, 0)
+
+    # Any expression to its simplified node
+
+    def simp(self, node: PrimExpr) -> PrimExpr:
+        """The node that stands for the simplified expression; one for each value and type."""
+        found = self._simp_memo.get(id(node))
+        if found is None:
+            try:
+                found = self._simp(node)
+            except OutOfRange:
+                found = node
+            found = self.known.get(id(found), found)
+            self._simp_memo[id(node)] = found
+            self._simp_memo[id(found)] = found
+            self._alive.append(node)
+            self._alive.append(found)
+        return found
+
+    def _simp(self, node: Any) -> PrimExpr:
+        kind = type(node)
+        dtype = node.dtype
+        if kind in _FORMS and self.is_index(node):
+            return self.emit(self.lin(node), dtype)
+        if kind is IntImm and dtype.is_bool:
+            return boolean(bool(node.value))
+        if kind is IntImm or kind is FloatImm or kind is StringImm:
+            return self.keep((kind, node.value, str(node.value), dtype), lambda: node)
+        if isinstance(node, Var):
+            known = self.values.get(id(node))
+            return known if isinstance(known, PrimExpr) else node
+        handler = _HANDLERS.get(kind)
+        return handler(self, node) if handler is not None else self._generic(node)
+
+    def _comparison(self, node: Any) -> PrimExpr:
+        kind, a, b = type(node), node.a, node.b
+        if not self.is_index(a):
+            return self._arithmetic(node)
+        x, y, dtype = self.lin(a), self.lin(b), a.dtype
+        if kind is LT:
+            return self.less_equal(x, y, dtype, strict=True)
+        if kind is LE:
+            return self.less_equal(x, y, dtype)
+        if kind is GT:
+            return self.less_equal(y, x, dtype, strict=True)
+        if kind is GE:
+            return self.less_equal(y, x, dtype)
+        found = self.equal(x, y, dtype)
+        return found if kind is EQ else self.negate(found)
+
+    def _connective(self, node: Any) -> PrimExpr:
+        if node.dtype.lanes > 1:
+            return self._generic(node)
+        a, b = self.simp(node.a), self.simp(node.b)
+        return self.conjunction([a, b]) if type(node) is And else self.disjunction([a, b])
+
+    def _negation(self, node: Any) -> PrimExpr:
+        return self._generic(node) if node.dtype.lanes > 1 else self.negate(self.simp(node.a))
+
+    def _arithmetic(self, node: Any) -> PrimExpr:
+        """Two operands that are no index arithmetic: fold constants, decide by bounds, then the rules."""
+        a, b = self.simp(node.a), self.simp(node.b)
+        kind = type(node)
+        if isinstance(a, (IntImm, FloatImm)) and isinstance(b, (IntImm, FloatImm)):
+            if not (kind in (Div, Mod, FloorDiv, FloorMod) and is_literal(b, 0)):
+                folded = _FOLD[kind](a, b)
+                return self.simp(folded) if folded.dtype.is_bool or type(folded) in (IntImm, FloatImm) else folded
+        if kind in (LT, LE, GT, GE) and (a.dtype.is_int or a.dtype.is_uint):
+            decided = self._decide(kind, a, b)
+            if decided is not None:
+                return decided if node.dtype.lanes == 1 else self.make(Broadcast, decided, node.dtype.lanes)
+        return self._finish(kind, (kind, id(a), id(b)), lambda: node if a is node.a and b is node.b else kind(a, b))
+
+    def _decide(self, kind: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+        x, y = self._of(a), self._of(b)
+        if kind in (GT, GE):
+            x, y, kind = y, x, LT if kind is GT else LE
+        if x[1] < y[0] or (kind is LE and x[1] <= y[0]):
+            return TRUE
+        if x[0] > y[1] or (kind is LT and x[0] >= y[1]):
+            return FALSE
+        return None
+
+    def _finish(self, kind: type, key: tuple[Any, ...], make: Callable[[], PrimExpr]) -> PrimExpr:
+        out = self.keep(key, make)
+        rewrite = rewriter(kind, not out.dtype.is_float and not self._compares_floats(out))
+        if rewrite is not None:
+            new = rewrite(self, out)
+            if new is not None and new is not out:
+                return self.simp(new)
+        return out
+
+    def _compares_floats(self, node: Any) -> bool:
+        return isinstance(node, (EQ, NE, LT, LE, GT, GE)) and node.a.dtype.is_float
+
+    def _generic(self, node: Any) -> PrimExpr:
+        """Children simplified, equal nodes made one, then the rules of its type."""
+        key: list[Any] = [type(node)]
+        values: list[Any] = []
+        changed = False
+        for f in type(node)._fields:
+            old = getattr(node, f.name)
+            if f.name == "span":
+                values.append(old)
+                continue
+            if isinstance(old, PrimExpr) and not (f.kind == "def" and isinstance(old, Var)):
+                new: Any = self.simp(old)
+                key.append(id(new))
+            elif type(old) is tuple:
+                new = tuple([self.simp(x) if isinstance(x, PrimExpr) else x for x in old])
+                key.append(tuple([id(x) for x in new]))
+                if all([x is y for x, y in zip(new, old, strict=True)]):
+                    new = old
+            else:
+                new = old
+                key.append(id(old) if isinstance(old, Node) else old)
+                self._alive.append(old)
+            changed = changed or new is not old
+            values.append(new)
+        if isinstance(node, Call) and not is_pure(node):
+            key.append(id(node))
+        try:
+            whole = tuple(key)
+            hash(whole)
+        except TypeError:
+            whole = (type(node), id(node))
+        return self._finish(type(node), whole, lambda: type(node).from_fields(*values) if changed else node)
+
+    def _cast(self, node: Any) -> PrimExpr:
+        value = self.simp(node.value)
+        dtype = node.dtype
+        if value.dtype is dtype:
+            return value
+        if isinstance(value, (IntImm, FloatImm)):
+            folded = A.cast_to(value, dtype)
+            if not isinstance(folded, Cast):
+                return self.simp(folded)
+        if isinstance(value, Broadcast):
+            return self.simp(Broadcast(A.cast_to(value.value, dtype.element), value.lanes))
+        if isinstance(value, Cast) and dtype.is_int and value.dtype.is_int and dtype.bits <= value.dtype.bits:
+            inner = value.value
+            if inner.dtype.is_int and inner.dtype.bits >= dtype.bits:
+                return self.simp(A.cast_to(inner, dtype))
+        if isinstance(value, Cast) and dtype.is_int and value.dtype.is_int and value.value.dtype is dtype and dtype.bits <= value.dtype.bits:
+            return value.value
+        return self._finish(Cast, (Cast, id(value), dtype), lambda: node if value is node.value else Cast(dtype, value))
+
+    def _let(self, node: Any) -> PrimExpr:
+        value = self.simp(node.value)
+        var = node.var
+        if isinstance(value, (IntImm, FloatImm, Var)):
+            self.bind_value(var, value)
+            return self.simp(node.body)
+        if self.is_index(var):
+            self._forget_var(var)
+            t = self.leaf(var)
+            self.var_bound[t], self.var_mod[t] = self.bound(self.lin(value)), self.modular(self.lin(value))
+        body = self.simp(node.body)
+        return node if value is node.value and body is node.body else Let(var, value, body)
+
+    def _reduction(self, node: Any) -> PrimExpr:
+        for axis in node.axis:
+            if isinstance(axis, IterVar) and axis.dom is not None and self.is_index(axis.var):
+                self.bind_range(axis.var, axis.dom)
+        return self._generic(node)
+
+    def _select(self, node: Any) -> PrimExpr:
+        condition = self.simp(node.condition)
+        if isinstance(condition, IntImm):
+            return self.simp(node.true_value if condition.value else node.false_value)
+        a, b = self._branches(condition, node.true_value, node.false_value)
+        if a is b:
+            return a
+        if isinstance(condition, (Not, NE)) and condition.dtype.lanes == 1:
+            condition, a, b = self.negate(condition), b, a
+        return self._finish(
+            Select,
+            (Select, id(condition), id(a), id(b)),
+            lambda: node
+            if condition is node.condition and a is node.true_value and b is node.false_value
+            else Select(condition, a, b),
+        )
+
+    def _branches(self, condition: PrimExpr, a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+        if condition.dtype.lanes > 1:
+            return self.simp(a), self.simp(b)
+        leaves = (IntImm, FloatImm, Var)
+        if isinstance(a, leaves):
+            a = self.simp(a)
+        else:
+            with self.scope(condition):
+                a = self.simp(a)
+        if isinstance(b, leaves):
+            b = self.simp(b)
+        else:
+            with self.scope(self.negate(condition)):
+                b = self.simp(b)
+        return a, b
+
+    def _call(self, node: Any) -> PrimExpr:
+        name = getattr(node.op, "name", "")
+        if name == "tir.if_then_else":
+            condition = self.simp(node.args[0])
+            if isinstance(condition, IntImm):
+                return self.simp(node.args[1] if condition.value else node.args[2])
+            a, b = self._branches(condition, node.args[1], node.args[2])
+            if a is b:
+                return a
+            args = (condition, a, b)
+            if all([x is y for x, y in zip(args, node.args, strict=True)]):
+                args = node.args
+            return self.keep((Call, node.op, id(condition), id(a), id(b)), lambda: node.replace(args=args))
+        if name == "tir.likely":
+            inner = self.simp(node.args[0])
+            if isinstance(inner, IntImm):
+                return inner
+            if isinstance(inner, Call) and getattr(inner.op, "name", "") == "tir.likely":
+                return inner
+        if name in ("tir.shift_left", "tir.shift_right", "tir.bitwise_and") and self.is_index(node):
+            folded = self._bits(name, node)
+            if folded is not None:
+                return folded
+        return self._generic(node)
+
+    def _bits(self, name: str, node: Any) -> PrimExpr | None:
+        """Shifts by constants, and masks of the low bits, are index arithmetic."""
+        a, b = self.lin(node.args[0]), self.lin(node.args[1])
+        if name == "tir.bitwise_and":
+            if not b.terms and b.const > 0 and b.const & (b.const + 1) == 0:
+                return self.emit(self.floormod(a, b.const + 1), node.dtype)
+            return None
+        if b.terms or not 0 <= b.const < node.dtype.bits - 1:
+            return None
+        out = scale(a, 1 << b.const) if name == "tir.shift_left" else self.floordiv(a, 1 << b.const)
+        return self.emit(out, node.dtype)
+
+    # What compiled rules call
+
+    def make(self, kind: type, *args: Any) -> PrimExpr:
+        """A node of a rule's result; operands of scalars fold as Python's operators do."""
+        fold = _FOLD.get(kind)
+        if fold is not None and args[0].dtype is args[1].dtype and not is_literal(args[1], 0):
+            return fold(*args)
+        return kind(*args)  # type: ignore[no-any-return]
+
+    def constant(self, value: Any, like: PrimExpr) -> PrimExpr:
+        """The constant of a rule's result, of the type of the rewritten node."""
+        dtype: DataType = like.dtype
+        if isinstance(value, bool):
+            out: PrimExpr = boolean(value)
+            return out if dtype.lanes == 1 else Broadcast(out, dtype.lanes)
+        return A.const(value, dtype)
+
+    def element(self, like: PrimExpr) -> PrimExpr:
+        """A constant of the scalar type of a vector, to say of which type constants inside ramp() are."""
+        return A.const(0, like.dtype.element)
+
+    def lanes(self, node: PrimExpr) -> int:
+        return node.dtype.lanes
+
+    def same_quotient(self, base: PrimExpr, stride: int, divisor: int, lanes: int) -> bool:
+        """Whether all lanes of a ramp have one quotient by the divisor."""
+        if not self.is_index(base):
+            return False
+        low, high = self.bound(self.floormod(self.lin(base), divisor))
+        last = stride * (lanes - 1)
+        return bool(low + min(0, last) >= 0 and high + max(0, last) < divisor)
+
+
+def is_pure(node: Call) -> bool:
+    """Whether two calls with the same arguments have the same value."""
+    return isinstance(node.op, Op) and not node.op.name.startswith(_IMPURE_PREFIXES)
+
+
+_FORMS: dict[type, Callable[[Engine, Any], Lin]] = {
+    Add: Engine._sum,
+    Sub: Engine._sum,
+    IntImm: lambda e, n: constant(n.value),
+    Mul: lambda e, n: e._sum(n) if type(n.b) is IntImm or type(n.a) is IntImm else e._product_of(n),
+    FloorDiv: lambda e, n: e.quotient(e.lin(n.a), e.lin(n.b)),
+    FloorMod: lambda e, n: e.remainder(e.lin(n.a), e.lin(n.b)),
+    Div: Engine._truncated,
+    Mod: Engine._truncated,
+    Min: lambda e, n: e.minimum(e.lin(n.a), e.lin(n.b)),
+    Max: lambda e, n: e.maximum(e.lin(n.a), e.lin(n.b)),
+}
+
+_HANDLERS: dict[type, Callable[[Engine, Any], PrimExpr]] = {
+    **dict.fromkeys((EQ, NE, LT, LE, GT, GE), Engine._comparison),
+    **dict.fromkeys((Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max), Engine._arithmetic),
+    And: Engine._connective,
+    Or: Engine._connective,
+    Not: Engine._negation,
+    Cast: Engine._cast,
+    Let: Engine._let,
+    Reduce: Engine._reduction,
+    Select: Engine._select,
+    Call: Engine._call,
+    Ramp: Engine._generic,
+}
+
+
+for _kind in [Var, *Var.__subclasses__()]:
+    _FORMS[_kind] = Engine._variable

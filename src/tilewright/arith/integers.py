@@ -1,0 +1,436 @@
+"""Integer arithmetic on linear forms: floor division and remainder, products, minima, and the merging of splits.
+
+The results of split, fuse and tile are sums of `(x % u) // l` terms. Three facts bring them home:
+    (x % u) // l * l + x % l          -> x % u                         (merge)
+    (g*a + b) // (g*c), 0 <= b < g    -> a // c                        (drop the small part)
+    (x // l) % c                      -> x % (l*c) // l                (one form for each split)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gcd, inf
+from typing import Any
+
+from tilewright.arith.bounds import Bounds
+from tilewright.arith.linear import (
+    LEAF,
+    MAXIMUM,
+    MINIMUM,
+    ONE,
+    PRODUCT,
+    QUOTIENT,
+    REMAINDER,
+    SPLIT,
+    ZERO,
+    Atom,
+    Lin,
+    combine,
+    constant,
+    content,
+    divide_exactly,
+    scale,
+    shift,
+)
+
+
+class Integers(Bounds):
+    """The operations of index arithmetic, on forms."""
+
+    def prove_nonpositive(self, d: Lin) -> bool:
+        raise NotImplementedError  # Facts knows more than constant bounds
+
+    # Sums
+
+    def merge(self, a: Lin) -> Lin:
+        """The form with splits of one source put together, and products expanded where that cancels terms."""
+        splits = products = 0
+        for t in a.terms:
+            kind = t.kind
+            if kind == SPLIT:
+                splits += 1
+            elif kind == PRODUCT or kind == REMAINDER:
+                products += 1
+            elif kind == LEAF:
+                continue
+        if splits and len(a.terms) > 1:
+            a = self._merge_splits(a)
+        if products and len(a.terms) > 1:
+            a = self._merge_products(a)
+        return a
+
+    def _merge_splits(self, a: Lin) -> Lin:
+        found: Lin | None = a
+        while found is not None and len(found.terms) > 1:
+            a, found = found, self._merge_one(found)
+        return found if found is not None else a
+
+    def _merge_one(self, a: Lin) -> Lin | None:
+        """One step of merging; None when nothing merges."""
+        splits = [(t, k) for t, k in a.terms.items() if t.kind == SPLIT]
+        for t, k in splits:
+            source, lower, upper = t.args
+            if upper and upper % lower:
+                continue
+            for p, kp in splits:
+                if p is t or p.args[0] is not source:
+                    continue
+                low = p.args[1]
+                if lower <= low or lower % low:
+                    continue
+                # source % lower // low * kp, beside the part above it
+                if p.args[2] == lower and k == kp * (lower // low):
+                    return self._exchange(a, t, k, p, kp, scale(self.split(source, low, upper), kp))
+                # source % upper // low less its part from `lower` up
+                if p.args[2] == upper and k == -kp * (lower // low):
+                    return self._exchange(a, t, k, p, kp, scale(self.split(source, low, lower), kp))
+            if upper == 0 and k % lower == 0:
+                # source - source // lower * lower
+                times = -(k // lower)
+                for s, c in source.terms.items():
+                    have = a.terms.get(s, 0)
+                    if have == 0 or (have > 0) != (c * times > 0) or abs(have) < abs(c * times):
+                        break
+                else:
+                    rest = combine(combine(a, source, -times), Lin({t: k}, 0), -1)
+                    return combine(rest, self.split(source, 1, lower), times)
+        return None
+
+    def _exchange(self, a: Lin, t: Atom, k: int, p: Atom, kp: int, new: Lin) -> Lin:
+        # The merged term takes the place of the first of the two, so that the order of terms stays the user's.
+        terms: dict[Atom, int] = {}
+        placed = False
+        for s, c in a.terms.items():
+            if s is t or s is p:
+                if not placed:
+                    placed = True
+                    for n, cn in new.terms.items():
+                        terms[n] = terms.get(n, 0) + cn
+            else:
+                terms[s] = terms.get(s, 0) + c
+        return Lin({s: c for s, c in terms.items() if c}, a.const + new.const)
+
+    def _merge_products(self, a: Lin) -> Lin:
+        # x // D * D + x % D -> x for a divisor D that is no constant
+        for t, k in a.terms.items():
+            if t.kind == REMAINDER:
+                whole = self.multiply(self.quotient(t.args[0], t.args[1]), t.args[1])
+                if whole.terms and all([a.terms.get(s, 0) == c * k for s, c in whole.terms.items()]):
+                    rest = combine(combine(a, whole, -k), Lin({t: k}, 0), -1)
+                    return self.merge(combine(rest, t.args[0], k))
+        if any([len(f.terms) > 1 or f.const for t in a.terms if t.kind == PRODUCT for f in t.args]):
+            expanded = self.expand(a)
+            if len(expanded.terms) < len(a.terms):
+                return expanded
+        return a
+
+    # Products
+
+    def multiply(self, a: Lin, b: Lin) -> Lin:
+        if not a.terms:
+            return scale(b, a.const)
+        if not b.terms:
+            return scale(a, b.const)
+        ka, fa = self._factors(a)
+        kb, fb = self._factors(b)
+        return Lin({self.atom(PRODUCT, *fa, *fb): 1}, 0) if ka * kb == 1 else Lin({self.atom(PRODUCT, *fa, *fb): ka * kb}, 0)
+
+    def _factors(self, a: Lin) -> tuple[int, tuple[Lin, ...]]:
+        """The form as a constant times a product of interned forms."""
+        g = content(a)
+        if g > 1:
+            a = divide_exactly(a, g)
+        if len(a.terms) == 1 and a.const == 0:
+            (t, k), = a.terms.items()
+            if t.kind == PRODUCT:
+                return g * k, t.args
+            if k == -1:
+                return -g, (self.intern(Lin({t: 1}, 0)),)
+        return g, (self.intern(a),)
+
+    def expand(self, a: Lin) -> Lin:
+        """The form with products of sums multiplied out."""
+        out = constant(a.const)
+        for t, k in a.terms.items():
+            if t.kind == PRODUCT and any([len(f.terms) > 1 or f.const for f in t.args]):
+                product = self.expand(t.args[0])
+                for f in t.args[1:]:
+                    product = self._distribute(product, self.expand(f))
+                out = combine(out, product, k)
+            else:
+                out = combine(out, Lin({t: k}, 0))
+        return out
+
+    def _distribute(self, a: Lin, b: Lin) -> Lin:
+        out = constant(a.const * b.const)
+        for t, k in a.terms.items():
+            if b.const:
+                out = combine(out, Lin({t: k * b.const}, 0))
+            for s, c in b.terms.items():
+                out = combine(out, self.multiply(Lin({t: 1}, 0), Lin({s: 1}, 0)), k * c)
+        if a.const:
+            out = combine(out, Lin(b.terms, 0), a.const)
+        return out
+
+    # Division by a constant
+
+    def floordiv(self, a: Lin, c: int) -> Lin:
+        """a // c for a constant c != 0."""
+        if c < 0:
+            a, c = scale(a, -1), -c
+        if c == 1:
+            return a
+        whole: dict[Atom, int] = {}
+        rest: dict[Atom, int] = {}
+        for t, k in a.terms.items():
+            if k % c == 0:
+                whole[t] = k // c
+            else:
+                rest[t] = k
+        q, r = divmod(a.const, c)
+        if not rest:
+            return Lin(whole, q)
+        part = self._floordiv_rest(Lin(rest, r), c)
+        return self.merge(combine(Lin(whole, q), part)) if whole else shift(part, q)
+
+    def _floordiv_rest(self, a: Lin, c: int) -> Lin:
+        low, high = self.bound(a)
+        if low != -inf and high != inf and low // c == high // c:
+            return constant(low // c)
+        reduced = self._drop_small_part(a, c)
+        if reduced is not None:
+            g, big, _ = reduced
+            return self.floordiv(big, c // g)
+        if len(a.terms) == 1:
+            (t, k), = a.terms.items()
+            if k == 1 and t.kind == SPLIT:
+                source, lower, upper = t.args
+                if upper == 0:
+                    return self.floordiv(shift(source, a.const * lower), lower * c)
+                if a.const == 0:
+                    return Lin({self.atom(SPLIT, source, lower * c, upper): 1}, 0)
+        return Lin({self.atom(SPLIT, self.intern(a), c, 0): 1}, 0)
+
+    def _drop_small_part(self, a: Lin, c: int) -> tuple[int, Lin, Lin] | None:
+        """(g, big, small) with a = g * big + small, 0 <= small < g, g | c, g > 1; None when there is no such g."""
+        tried = 0
+        for g in sorted({gcd(k, c) for k in a.terms.values()}, reverse=True):
+            if g == 1 or g == tried:
+                continue
+            tried = g
+            big: dict[Atom, int] = {}
+            small: dict[Atom, int] = {}
+            for t, k in a.terms.items():
+                if k % g:
+                    small[t] = k
+                else:
+                    big[t] = k // g
+            rest = Lin(small, a.const % g)
+            if small:
+                low, high = self.bound(rest)
+                if low == -inf or high == inf or low // g != high // g:
+                    continue
+                m = int(low // g)
+                if m:
+                    rest = shift(rest, -m * g)
+                return g, Lin(big, a.const // g + m), rest
+            return g, Lin(big, a.const // g), rest
+        return None
+
+    def floormod(self, a: Lin, c: int) -> Lin:
+        """a % c for a constant c != 0."""
+        if c < 0:
+            return scale(self.floormod(scale(a, -1), -c), -1)
+        if c == 1:
+            return ZERO
+        terms: dict[Atom, int] = {}
+        unwrap: list[tuple[Atom, int]] = []
+        for t, k in a.terms.items():
+            if k % c == 0:
+                continue
+            if t.kind == SPLIT:
+                lower, upper = t.args[1], t.args[2]
+                if upper and upper % lower == 0 and k * (upper // lower) % c == 0:
+                    unwrap.append((t, k))
+                    continue
+            terms[t] = k if -c < k < c else (k % c if k > 0 else -(-k % c))
+        r = a.const % c
+        if unwrap:
+            # (x % u) // l differs from x // l by a multiple of u // l, which vanishes modulo c
+            out = Lin(terms, r)
+            for t, k in unwrap:
+                out = combine(out, self.floordiv(t.args[0], t.args[1]), k)
+            out = self.merge(out)
+            if out.terms != a.terms:
+                return self.floormod(out, c)
+        if not terms:
+            return constant(r)
+        return self._floormod_rest(Lin(terms, r), c)
+
+    def _floormod_rest(self, a: Lin, c: int) -> Lin:
+        low, high = self.bound(a)
+        if low != -inf and high != inf and low // c == high // c:
+            return shift(a, -c * int(low // c))
+        coeff, base = self.modular(a)
+        if coeff % c == 0:
+            return constant(base % c)
+        reduced = self._drop_small_part(a, c)
+        if reduced is not None:
+            g, big, small = reduced
+            return self.merge(combine(scale(self.floormod(big, c // g), g), small))
+        if len(a.terms) == 1:
+            (t, k), = a.terms.items()
+            if k == 1 and t.kind == SPLIT and t.args[2] == 0:
+                source, lower, _ = t.args
+                return self.split(shift(source, a.const * lower), lower, lower * c)
+        return Lin({self.atom(SPLIT, self.intern(a), 1, c): 1}, 0)
+
+    def split(self, source: Lin, lower: int, upper: int) -> Lin:
+        """(source % upper) // lower; upper 0 stands for no remainder."""
+        if upper:
+            source = self.floormod(source, upper)
+        return self.floordiv(source, lower)
+
+    # Division by a symbol
+
+    def quotient(self, a: Lin, b: Lin) -> Lin:
+        """a // b for any b; where b may be 0, whatever suits."""
+        if not b.terms:
+            return self.floordiv(a, b.const) if b.const else self._symbolic(QUOTIENT, a, b)
+        if not a.terms and a.const == 0:
+            return ZERO
+        whole, rest = self._parts_divisible(a, b)
+        if not rest.terms and rest.const == 0:
+            return whole
+        if self._within(rest, b):
+            return whole
+        smaller = self._cancel_common(rest, b)
+        if smaller is not None:
+            return self.merge(combine(whole, self.quotient(*smaller)))
+        return combine(whole, self._symbolic(QUOTIENT, rest, b))
+
+    def remainder(self, a: Lin, b: Lin) -> Lin:
+        """a % b for any b; where b may be 0, whatever suits."""
+        if not b.terms:
+            return self.floormod(a, b.const) if b.const else self._symbolic(REMAINDER, a, b)
+        _, rest = self._parts_divisible(a, b)
+        if not rest.terms and rest.const == 0:
+            return ZERO
+        if self._within(rest, b):
+            return rest
+        return self._symbolic(REMAINDER, rest, b)
+
+    def _symbolic(self, kind: int, a: Lin, b: Lin) -> Lin:
+        return Lin({self.atom(kind, self.intern(a), self.intern(b)): 1}, 0)
+
+    def _within(self, a: Lin, b: Lin) -> bool:
+        """Whether 0 <= a < b is certain."""
+        return self.prove_nonpositive(scale(a, -1)) and self.prove_nonpositive(combine(shift(a, 1), b, -1))
+
+    def _parts_divisible(self, a: Lin, b: Lin) -> tuple[Lin, Lin]:
+        """(q, rest) with a = q * b + rest, q from the terms that b divides as they stand."""
+        kb, fb = self._factors(b)
+        if len(b.terms) > 1 or b.const:
+            ka = self._multiple_of(a, b)
+            if ka:
+                return constant(ka), ZERO
+        whole, rest = ZERO, {}
+        for t, k in a.terms.items():
+            q = self._divide_term(t, k, kb, fb)
+            if q is None:
+                rest[t] = k
+            else:
+                whole = combine(whole, q)
+        return whole, Lin(rest, a.const)
+
+    def _multiple_of(self, a: Lin, b: Lin) -> int:
+        """k with a = k * b; 0 when there is none."""
+        if len(a.terms) != len(b.terms):
+            return 0
+        t, c = next(iter(b.terms.items()))
+        k = a.terms.get(t, 0) // c
+        return k if k and a.const == b.const * k and all([a.terms.get(s) == v * k for s, v in b.terms.items()]) else 0
+
+    def _divide_term(self, t: Atom, k: int, kb: int, fb: tuple[Lin, ...]) -> Lin | None:
+        if k % kb:
+            return None
+        have = list(t.args) if t.kind == PRODUCT else [self.intern(Lin({t: 1}, 0))]
+        for f in fb:
+            for i, x in enumerate(have):
+                if x is f:
+                    del have[i]
+                    break
+            else:
+                return None
+        return scale(self._product(have), k // kb)
+
+    def _product(self, factors: list[Lin]) -> Lin:
+        if not factors:
+            return ONE
+        return factors[0] if len(factors) == 1 else Lin({self.atom(PRODUCT, *factors): 1}, 0)
+
+    def _cancel_common(self, a: Lin, b: Lin) -> tuple[Lin, Lin] | None:
+        """(a', b') with a // b = a' // b', for a positive factor of b that divides all of a but a small part."""
+        kb, fb = self._factors(b)
+        if len(fb) == 1 and kb == 1:
+            return None
+        for i, f in enumerate(fb):
+            if not self.prove_nonpositive(shift(scale(f, -1), 1)):
+                continue
+            whole, rest = self._parts_divisible(a, f)
+            if whole.terms and ((not rest.terms and rest.const == 0) or self._within(rest, f)):
+                return whole, scale(self._product([x for j, x in enumerate(fb) if j != i]), kb)
+        return None
+
+    # Minima and maxima
+
+    def minimum(self, a: Lin, b: Lin) -> Lin:
+        return self._extreme(MINIMUM, MAXIMUM, a, b, lambda x, y: self.prove_nonpositive(combine(x, y, -1)))
+
+    def maximum(self, a: Lin, b: Lin) -> Lin:
+        return self._extreme(MAXIMUM, MINIMUM, a, b, lambda x, y: self.prove_nonpositive(combine(y, x, -1)))
+
+    def _extreme(self, kind: int, dual: int, a: Lin, b: Lin, wins: Callable[[Lin, Lin], bool]) -> Lin:
+        if wins(a, b):
+            return a
+        if wins(b, a):
+            return b
+        common = {t: k for t, k in a.terms.items() if b.terms.get(t) == k}
+        both = Lin(common, a.const if a.const == b.const else 0)
+        if a.terms and b.terms and a.const and b.const and not both.const:
+            both = Lin(common, min(a.const, b.const, key=abs))
+        if both.terms or both.const:
+            return self.merge(combine(self._extreme(kind, dual, combine(a, both, -1), combine(b, both, -1), wins), both))
+        g = gcd(content(a), content(b))
+        if g > 1:
+            return scale(self._extreme(kind, dual, divide_exactly(a, g), divide_exactly(b, g), wins), g)
+        operands: list[Lin] = []
+        for x in (*self._operands(kind, a), *self._operands(kind, b)):
+            if any([o is x or wins(o, x) for o in operands]):
+                continue
+            operands = [o for o in operands if not wins(x, o)]
+            operands.append(x)
+        operands = self._absorb(kind, dual, operands)
+        if len(operands) == 1:
+            return operands[0]
+        # Nested to the left with constants last, as `min(min(x, y), 5)`.
+        operands.sort(key=lambda x: not x.terms)
+        return Lin({self.atom(kind, *operands): 1}, 0)
+
+    def _operands(self, kind: int, a: Lin) -> tuple[Lin, ...]:
+        if len(a.terms) == 1 and a.const == 0:
+            (t, k), = a.terms.items()
+            if k == 1 and t.kind == kind:
+                return t.args
+        return (self.intern(a),)
+
+    def _absorb(self, kind: int, dual: int, operands: list[Lin]) -> list[Lin]:
+        """min(max(x, y), x) -> x."""
+        plain = {id(x) for x in operands}
+        kept = []
+        for x in operands:
+            inner = self._operands(dual, x)
+            if len(inner) > 1 and any([id(y) in plain for y in inner]):
+                continue
+            kept.append(x)
+        return kept or operands

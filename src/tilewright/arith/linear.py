@@ -1,0 +1,225 @@
+"""Integer expressions as linear forms over interned atoms: the normal form that all of arith computes in.
+
+A form is `sum(coefficient * atom) + constant`. Atoms are what is not linear: a variable, `(x % u) // l` of another
+form, a product of forms, a quotient by a symbol, a minimum, or any other expression (a load, a call, ...).
+Equal forms of one `Tables` are the same object once interned, so comparing them is comparing identities.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Any
+
+from tilewright.ir import IntImm, PrimExpr
+from tilewright.tir import Add, FloorDiv, FloorMod, Max, Min, Mul, Sub
+
+LEAF, SPLIT, PRODUCT, QUOTIENT, REMAINDER, MINIMUM, MAXIMUM = range(7)
+
+
+class OutOfRange(Exception):
+    """A constant of the result does not fit its type; the expression stays as it was written."""
+
+
+class Atom:
+    """One non-linear term. `args` by kind: LEAF (), SPLIT (form, lower, upper or 0), PRODUCT/MINIMUM/MAXIMUM forms, QUOTIENT/REMAINDER (form, form)."""
+
+    __slots__ = ("args", "kind", "leaf", "nodes")
+
+    def __init__(self, kind: int, args: tuple[Any, ...], leaf: PrimExpr | None = None) -> None:
+        self.kind, self.args, self.leaf = kind, args, leaf
+        self.nodes: dict[str, PrimExpr] = {}
+
+
+class Lin:
+    """sum(terms[atom] * atom) + const; no coefficient is 0. Never changed after it is made."""
+
+    __slots__ = ("const", "interned", "nodes", "terms")
+
+    def __init__(self, terms: dict[Atom, int], const: int) -> None:
+        self.terms, self.const = terms, const
+        self.nodes: dict[str, PrimExpr] | None = None
+        self.interned: Tables | None = None
+
+    def __repr__(self) -> str:
+        return " + ".join([f"{k}*{show(t)}" for t, k in self.terms.items()] + [str(self.const)])
+
+
+def show(t: Atom) -> str:
+    """The atom in words, for debugging."""
+    if t.kind == LEAF:
+        return str(t.leaf)
+    return f"{('leaf', 'split', 'mul', 'div', 'mod', 'min', 'max')[t.kind]}{t.args}"
+
+
+ZERO = Lin({}, 0)
+ONE = Lin({}, 1)
+
+
+def constant(value: int) -> Lin:
+    return Lin({}, value)
+
+
+def shift(a: Lin, value: int) -> Lin:
+    return Lin(a.terms, a.const + value) if value else a
+
+
+def scale(a: Lin, k: int) -> Lin:
+    if k == 1:
+        return a
+    if k == 0:
+        return ZERO
+    return Lin({t: c * k for t, c in a.terms.items()}, a.const * k)
+
+
+def combine(a: Lin, b: Lin, k: int = 1) -> Lin:
+    """a + k * b, like terms merged."""
+    if not b.terms:
+        return shift(a, b.const * k)
+    if not a.terms:
+        return shift(scale(b, k), a.const)
+    terms = dict(a.terms)
+    for t, c in b.terms.items():
+        n = terms.get(t, 0) + c * k
+        if n:
+            terms[t] = n
+        else:
+            del terms[t]
+    return Lin(terms, a.const + b.const * k)
+
+
+def content(a: Lin) -> int:
+    """The greatest common divisor of all coefficients and the constant; 0 for the zero form."""
+    g = abs(a.const)
+    for c in a.terms.values():
+        if g == 1:
+            return 1
+        g = gcd(g, c)
+    return g
+
+
+def divide_exactly(a: Lin, k: int) -> Lin:
+    if k == 1:
+        return a
+    return Lin({t: c // k for t, c in a.terms.items()}, a.const // k)
+
+
+_LIMITS = {f"int{b}": (-(1 << (b - 1)), (1 << (b - 1)) - 1) for b in (1, 4, 8, 16, 32, 64)}
+
+
+def immediate(value: int, dtype: str) -> PrimExpr:
+    """The constant as a node; OutOfRange if its type cannot hold it."""
+    low, high = _LIMITS[dtype]
+    if not low <= value <= high:
+        raise OutOfRange
+    return IntImm(dtype, value)
+
+
+class Tables:
+    """Interning of atoms and forms, and their way back to nodes."""
+
+    def __init__(self) -> None:
+        self._atoms: dict[tuple[Any, ...], Atom] = {}
+        self._forms: dict[tuple[Any, ...], Lin] = {}
+        self._leaves: dict[int, Atom] = {}
+
+    def leaf(self, node: PrimExpr) -> Atom:
+        """The atom of a variable or of an interned node."""
+        t = self._leaves.get(id(node))
+        if t is None:
+            t = self._leaves[id(node)] = Atom(LEAF, (), node)
+        return t
+
+    def intern(self, a: Lin) -> Lin:
+        """The one object that stands for all forms equal to `a`."""
+        if a.interned is self:
+            return a
+        key = (frozenset(a.terms.items()), a.const)
+        found = self._forms.get(key)
+        if found is None:
+            if a.interned is not None:
+                a = Lin(a.terms, a.const)
+            found = self._forms[key] = a
+            a.interned = self
+        return found
+
+    def atom(self, kind: int, *args: Any) -> Atom:
+        """The atom of a kind over interned forms; products, minima and maxima do not depend on the order of theirs."""
+        if kind == SPLIT or kind == QUOTIENT or kind == REMAINDER:
+            key: tuple[Any, ...] = (kind, id(args[0]), *[id(x) if isinstance(x, Lin) else x for x in args[1:]])
+        else:
+            key = (kind, *sorted([id(x) for x in args]))
+        t = self._atoms.get(key)
+        if t is None:
+            t = self._atoms[key] = Atom(kind, args)
+        return t
+
+    def single(self, t: Atom) -> Lin:
+        return Lin({t: 1}, 0)
+
+    def emit(self, a: Lin, dtype: str) -> PrimExpr:
+        """The form as a node of integer type `dtype`, terms in the order in which they were met."""
+        nodes = a.nodes
+        if nodes is None:
+            if a.interned is None:
+                a = self.intern(a)
+                nodes = a.nodes
+            if nodes is None:
+                nodes = a.nodes = {}
+        found = nodes.get(dtype)
+        if found is None:
+            found = nodes[dtype] = self._emit(a, dtype)
+        return found
+
+    def _emit(self, a: Lin, dtype: str) -> PrimExpr:
+        terms, const = a.terms, a.const
+        if not terms:
+            return immediate(const, dtype)
+        out: PrimExpr | None = None
+        late: list[tuple[Atom, int]] = []
+        for t, k in terms.items():
+            if k < 0 and out is None and (const > 0 or any([c > 0 for c in terms.values()])):
+                late.append((t, k))
+                continue
+            out = self._add_term(out, t, k, dtype)
+        if late:
+            if out is None:
+                out, const = immediate(const, dtype), 0
+            for t, k in late:
+                out = self._add_term(out, t, k, dtype)
+        assert out is not None
+        if const > 0:
+            return Add(out, immediate(const, dtype))
+        if const < 0:
+            return Sub(out, immediate(-const, dtype))
+        return out
+
+    def _add_term(self, out: PrimExpr | None, t: Atom, k: int, dtype: str) -> PrimExpr:
+        node = t.nodes.get(dtype)
+        if node is None:
+            node = t.nodes[dtype] = self._emit_atom(t, dtype)
+        if out is None:
+            return node if k == 1 else self._times(t, node, k, dtype)
+        if k < 0:
+            return Sub(out, node if k == -1 else self._times(t, node, -k, dtype))
+        return Add(out, node if k == 1 else self._times(t, node, k, dtype))
+
+    def _times(self, t: Atom, node: PrimExpr, k: int, dtype: str) -> PrimExpr:
+        return Mul(node, immediate(k, dtype))
+
+    def _emit_atom(self, t: Atom, dtype: str) -> PrimExpr:
+        kind, args = t.kind, t.args
+        if kind == LEAF:
+            assert t.leaf is not None
+            return t.leaf
+        out = self.emit(args[0], dtype)
+        if kind == SPLIT:
+            if args[2]:
+                out = FloorMod(out, immediate(args[2], dtype))
+            return out if args[1] == 1 else FloorDiv(out, immediate(args[1], dtype))
+        node = _NODE_OF[kind]
+        for x in args[1:]:
+            out = node(out, self.emit(x, dtype))
+        return out
+
+
+_NODE_OF: dict[int, Any] = {PRODUCT: Mul, QUOTIENT: FloorDiv, REMAINDER: FloorMod, MINIMUM: Min, MAXIMUM: Max}

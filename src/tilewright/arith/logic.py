@@ -1,0 +1,410 @@
+"""Facts, proofs, comparisons and boolean connectives.
+
+Every ordering comparison of index integers has one form, `d <= 0`, with d a linear form divided by the greatest
+common divisor of its coefficients; equalities have the form `d == 0`. Facts (`constraint_scope`, symbolic ranges)
+are kept in the same form, and a goal is proved by adding facts to it until its constant bound decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import gcd, inf
+from typing import Any
+
+from tilewright.arith.bounds import Modular, crt
+from tilewright.arith.integers import Integers
+from tilewright.arith.linear import PRODUCT, SPLIT, Atom, Lin, OutOfRange, combine, constant, scale, shift
+from tilewright.ir import IntImm, PrimExpr
+from tilewright.tir import EQ, LE, LT, NE, And, Not, Or
+
+TRUE = IntImm("bool", 1)
+FALSE = IntImm("bool", 0)
+
+NONPOSITIVE, ZERO_FORM, NONZERO = "<=0", "==0", "!=0"
+
+_PROOF_DEPTH = 3
+
+
+def boolean(value: bool) -> PrimExpr:
+    return TRUE if value else FALSE
+
+
+class Logic(Integers):
+    """Comparisons as forms, what is known to hold, and proofs from it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.facts: dict[Atom, list[Lin]] = {}
+        self.known: dict[int, PrimExpr] = {}
+        self._conditions: dict[tuple[str, int], PrimExpr] = {}
+        self._form_of: dict[int, tuple[str, Lin, str]] = {}
+        self._nodes: dict[tuple[Any, ...], PrimExpr] = {}
+
+    # Proofs
+
+    def prove_nonpositive(self, d: Lin) -> bool:
+        """Whether d <= 0 follows from bounds and facts."""
+        if self.bound(d)[1] <= 0:
+            return True
+        if not self.facts or not d.terms:
+            return False
+        if any([t.kind == PRODUCT for t in d.terms]):
+            d = self.expand(d)
+            if self.bound(d)[1] <= 0:
+                return True
+        return self._prove(d, _PROOF_DEPTH, set())
+
+    def _prove(self, d: Lin, depth: int, seen: set[Any]) -> bool:
+        """d = rest + m * fact with m > 0, fact <= 0: so d <= rest."""
+        for t, k in d.terms.items():
+            for fact in self._facts_about(t):
+                c = fact.terms.get(t, 0)
+                if c == 0 or k % c or k // c <= 0:
+                    continue
+                rest = self.merge(combine(d, fact, -(k // c)))
+                if self.bound(rest)[1] <= 0:
+                    return True
+                if depth > 1 and rest.terms:
+                    key = (frozenset(rest.terms.items()), rest.const)
+                    if key not in seen:
+                        seen.add(key)
+                        if self._prove(rest, depth - 1, seen):
+                            return True
+        return False
+
+    def _facts_about(self, t: Atom) -> Iterable[Lin]:
+        yield from self.facts.get(t, ())
+        if t.kind == PRODUCT:
+            for i, f in enumerate(t.args):
+                if len(f.terms) != 1 or f.const:
+                    continue
+                facts = self.facts.get(next(iter(f.terms)), ())
+                if facts:
+                    others = self._product([x for j, x in enumerate(t.args) if j != i])
+                    if self.bound(others)[0] >= 0:
+                        for fact in facts:
+                            yield self.expand(self._distribute(fact, others))
+
+    # Facts
+
+    def forget(self) -> None:
+        """Drops cached results, for when what is known of a variable changes."""
+        self._bound_memo = {}
+        self._mod_memo = {}
+
+    def assume_nonpositive(self, d: Lin) -> None:
+        """Takes d <= 0 for granted."""
+        if len(d.terms) == 1:
+            (t, k), = d.terms.items()
+            if k > 0:
+                self._narrow(t, -inf, -d.const // k)
+            else:
+                self._narrow(t, -(-d.const // -k), inf)
+            return
+        if not d.terms:
+            return
+        for t, k in list(d.terms.items()):
+            rest = self.bound(Lin({s: c for s, c in d.terms.items() if s is not t}, d.const))[0]
+            if rest != -inf:
+                if k > 0:
+                    self._narrow(t, -inf, -rest // k)
+                else:
+                    self._narrow(t, -(-rest // -k), inf)
+            self.facts[t] = [*self.facts.get(t, ()), d]
+        self.forget()
+
+    def _narrow(self, t: Atom, low: Any, high: Any) -> None:
+        old = self.refined.get(t, (-inf, inf))
+        current = self.atom_bound(t)
+        if low <= current[0] and high >= current[1]:
+            return
+        self.refined[t] = max(low, old[0]), min(high, old[1])
+        self.forget()
+        if t.kind == SPLIT and t.args[2] == 0:
+            source, lower, _ = t.args
+            if high != inf:
+                self.assume_nonpositive(shift(source, -(high * lower + lower - 1)))
+            if low != -inf:
+                self.assume_nonpositive(shift(scale(source, -1), low * lower))
+
+    def assume_modular(self, t: Atom, found: Modular) -> None:
+        old = self.refined_mod.get(t)
+        self.refined_mod[t] = (crt(old, found) or found) if old else found
+        self.forget()
+
+    def assume(self, condition: PrimExpr) -> None:
+        """Takes a simplified condition for granted."""
+        if isinstance(condition, And):
+            self.assume(condition.a)
+            self.assume(condition.b)
+            return
+        self.known[id(condition)] = TRUE
+        negated = self.negate(condition)
+        self.known[id(negated)] = FALSE
+        if isinstance(condition, Not) and isinstance(condition.a, Or):
+            self.assume(self.negate(condition.a.a))
+            self.assume(self.negate(condition.a.b))
+            return
+        form = self._form_of.get(id(condition))
+        if form is None:
+            return
+        kind, d, _ = form
+        if kind == NONPOSITIVE:
+            self.assume_nonpositive(d)
+        elif kind == ZERO_FORM:
+            self.assume_nonpositive(d)
+            self.assume_nonpositive(scale(d, -1))
+            for t, k in d.terms.items():
+                # x % u == r pins the modular set of x, whatever else is known
+                if t.kind == SPLIT and abs(k) == 1 and len(d.terms) == 1 and t.args[1] == 1 and t.args[2]:
+                    self._assume_remainder(t.args[0], t.args[2], -d.const * k)
+        elif kind == NONZERO and len(d.terms) == 1:
+            (t, k), = d.terms.items()
+            low, high = self.atom_bound(t)
+            if -d.const % k == 0:
+                value = -d.const // k
+                if value == low:
+                    self._narrow(t, low + 1, inf)
+                elif value == high:
+                    self._narrow(t, -inf, high - 1)
+
+    def _assume_remainder(self, source: Lin, modulus: int, value: int) -> None:
+        if len(source.terms) == 1:
+            (s, c), = source.terms.items()
+            g = gcd(c, modulus)
+            if (value - source.const) % g == 0:
+                m = modulus // g
+                inverse = pow(c // g, -1, m) if m > 1 else 0
+                self.assume_modular(s, (m, (value - source.const) // g * inverse % m))
+
+    # Comparisons
+
+    def less_equal(self, a: Lin, b: Lin, dtype: str, strict: bool = False) -> PrimExpr:
+        """The simplified condition a <= b, or a < b when strict."""
+        d = self.merge(combine(a, b, -1))
+        return self.nonpositive(shift(d, 1) if strict else d, dtype, strict)
+
+    def nonpositive(self, d: Lin, dtype: str, strict: bool = False) -> PrimExpr:
+        """The simplified condition d <= 0; `strict` says with which sign it is written."""
+        if self.prove_nonpositive(d):
+            return TRUE
+        if self.prove_nonpositive(shift(scale(d, -1), 1)):
+            return FALSE
+        d = self._reduce(d)
+        low, high = self.bound(d)
+        if high <= 0 or low > 0:
+            return boolean(high <= 0)
+        d = self.intern(d)
+        key = (NONPOSITIVE + dtype, id(d))
+        node = self._conditions.get(key)
+        if node is None:
+            node = self._write_ordering(d, dtype, strict)
+            self._conditions[key] = node
+            self._form_of[id(node)] = (NONPOSITIVE, d, dtype)
+        return self.known.get(id(node), node)
+
+    def _reduce(self, d: Lin) -> Lin:
+        """d <= 0 with the coefficients' divisor taken out, and parts too small to matter dropped."""
+        g = 0
+        for k in d.terms.values():
+            g = gcd(g, k)
+        if g > 1:
+            d = Lin({t: k // g for t, k in d.terms.items()}, -(-d.const // g))
+        for g in sorted({abs(k) for k in d.terms.values()}, reverse=True):
+            if g == 1:
+                break
+            small = Lin({t: k for t, k in d.terms.items() if k % g}, d.const)
+            low, high = self.bound(small)
+            if low != -inf and high != inf and -(-low // g) == -(-high // g):
+                return self._reduce(Lin({t: k // g for t, k in d.terms.items() if k % g == 0}, -int(-low // g)))
+        return d
+
+    def _sides(self, d: Lin) -> tuple[Lin, Lin]:
+        left = {t: k for t, k in d.terms.items() if k > 0}
+        right = {t: -k for t, k in d.terms.items() if k < 0}
+        return Lin(left, 0), Lin(right, 0)
+
+    def _write_ordering(self, d: Lin, dtype: str, strict: bool) -> PrimExpr:
+        left, right = self._sides(d)
+        c = d.const
+        if left.terms and right.terms:
+            strict = c == 1 or (strict and c != 0)
+        if strict:
+            c -= 1
+        left, right = (shift(left, c), right) if (c > 0 and left.terms) or not left.terms else (left, shift(right, -c))
+        return (LT if strict else LE)(self.emit(left, dtype), self.emit(right, dtype))
+
+    def equal(self, a: Lin, b: Lin, dtype: str) -> PrimExpr:
+        """The simplified condition a == b."""
+        return self.zero(self.merge(combine(a, b, -1)), dtype)
+
+    def zero(self, d: Lin, dtype: str) -> PrimExpr:
+        """The simplified condition d == 0."""
+        if not d.terms:
+            return boolean(d.const == 0)
+        low, high = self.bound(d)
+        if low > 0 or high < 0:
+            return FALSE
+        if low == high == 0:
+            return TRUE
+        coeff, base = self.modular(d)
+        if (base % coeff if coeff else base) != 0:
+            return FALSE
+        if any([t.kind == PRODUCT for t in d.terms]):
+            expanded = self.merge(self.expand(d))
+            if not expanded.terms:
+                return boolean(expanded.const == 0)
+        if self.facts:
+            above, below = self.prove_nonpositive(d), self.prove_nonpositive(scale(d, -1))
+            if above and below:
+                return TRUE
+            if self.prove_nonpositive(shift(d, 1)) or self.prove_nonpositive(shift(scale(d, -1), 1)):
+                return FALSE
+        g = 0
+        for k in d.terms.values():
+            g = gcd(g, k)
+        if d.const % g:
+            return FALSE
+        if next(iter(d.terms.values())) < 0:
+            g = -g
+        if g != 1:
+            d = Lin({t: k // g for t, k in d.terms.items()}, d.const // g)
+        parts = self._zero_parts(d)
+        if parts is not None:
+            return self.conjunction([self.zero(x, dtype) for x in parts])
+        d = self.intern(d)
+        key = (ZERO_FORM + dtype, id(d))
+        node = self._conditions.get(key)
+        if node is None:
+            left, right = self._sides(d)
+            c = d.const
+            left, right = (left, shift(right, -c)) if c < 0 or not right.terms else (shift(left, c), right)
+            node = EQ(self.emit(left, dtype), self.emit(right, dtype))
+            self._conditions[key] = node
+            self._form_of[id(node)] = (ZERO_FORM, d, dtype)
+        return self.known.get(id(node), node)
+
+    def _zero_parts(self, d: Lin) -> tuple[Lin, Lin] | None:
+        """g*A + B == 0 with |B| < g says A == 0 and B == 0."""
+        for g in sorted({abs(k) for k in d.terms.values()}, reverse=True):
+            if g == 1:
+                return None
+            small = {t: k for t, k in d.terms.items() if k % g}
+            if not small:
+                continue
+            for c in {d.const % g, d.const % g - g}:
+                part = Lin(small, c)
+                low, high = self.bound(part)
+                if -g < low and high < g:
+                    return Lin({t: k // g for t, k in d.terms.items() if k % g == 0}, (d.const - c) // g), part
+        return None
+
+    # Connectives
+
+    def negate(self, a: PrimExpr) -> PrimExpr:
+        """The simplified negation of a simplified condition."""
+        if isinstance(a, IntImm):
+            return boolean(not a.value)
+        if isinstance(a, Not):
+            return a.a
+        form = self._form_of.get(id(a))
+        if form is not None:
+            kind, d, dtype = form
+            if kind == NONPOSITIVE:
+                try:
+                    return self.nonpositive(shift(scale(d, -1), 1), dtype, strict=isinstance(a, LE))
+                except OutOfRange:
+                    return self.keep((Not, id(a)), lambda: Not(a))
+            if kind == NONZERO:
+                return self.zero(d, dtype)
+            node = self.keep((NE, id(a)), lambda: NE(a.a, a.b))  # type: ignore[attr-defined]
+            self._form_of[id(node)] = (NONZERO, d, dtype)
+            return self.known.get(id(node), node)
+        if isinstance(a, And):
+            return self.disjunction([self.negate(a.a), self.negate(a.b)])
+        if isinstance(a, Or):
+            return self.conjunction([self.negate(a.a), self.negate(a.b)])
+        return self.keep((Not, id(a)), lambda: Not(a))
+
+    def keep(self, key: tuple[Any, ...], make: Any) -> PrimExpr:
+        """The one node that stands for `key`."""
+        node = self._nodes.get(key)
+        if node is None:
+            node = self._nodes[key] = make()
+        return self.known.get(id(node), node)
+
+    def conjunction(self, conditions: list[PrimExpr]) -> PrimExpr:
+        """The simplified `and` of simplified conditions."""
+        return self._connect(And, FALSE, TRUE, conditions)
+
+    def disjunction(self, conditions: list[PrimExpr]) -> PrimExpr:
+        """The simplified `or` of simplified conditions."""
+        return self._connect(Or, TRUE, FALSE, conditions)
+
+    def _connect(self, op: Any, absorbing: PrimExpr, neutral: PrimExpr, conditions: list[PrimExpr]) -> PrimExpr:
+        flat: list[PrimExpr] = []
+        self._flatten(op, conditions, flat)
+        kept: list[PrimExpr] = []
+        ids: set[int] = set()
+        for c in flat:
+            if c is neutral or id(c) in ids:
+                continue
+            if c is absorbing:
+                return absorbing
+            form = self._form_of.get(id(c))
+            if form is not None and form[0] == NONPOSITIVE:
+                verdict = self._against(op is And, form[1], kept)
+                if verdict == "decided":
+                    return absorbing
+                if verdict == "implied":
+                    continue
+            elif id(self.negate(c)) in ids:
+                return absorbing
+            ids.add(id(c))
+            kept.append(c)
+        kept = [c for c in kept if not self._absorbed(op, c, ids)]
+        if not kept:
+            return neutral
+        out = kept[0]
+        for c in kept[1:]:
+            left, right = out, c
+            out = self.keep((op, id(left), id(right)), lambda left=left, right=right: op(left, right))
+        return out
+
+    def _flatten(self, op: Any, conditions: Iterable[PrimExpr], out: list[PrimExpr]) -> None:
+        for c in conditions:
+            c = self.known.get(id(c), c)
+            if type(c) is op:
+                self._flatten(op, (c.a, c.b), out)  # type: ignore[attr-defined]
+            else:
+                out.append(TRUE if isinstance(c, IntImm) and c.value else FALSE if isinstance(c, IntImm) else c)
+
+    def _absorbed(self, op: Any, c: PrimExpr, ids: set[int]) -> bool:
+        """a && (a || b) -> a, and its dual."""
+        dual = Or if op is And else And
+        if type(c) is not dual:
+            return False
+        parts: list[PrimExpr] = []
+        self._flatten(dual, (c,), parts)
+        return any([id(p) in ids for p in parts])
+
+    def _against(self, conjunction: bool, d: Lin, kept: list[PrimExpr]) -> str:
+        """How d <= 0 stands to the kept orderings over the same terms; drops those that it makes needless."""
+        for i, other in enumerate(kept):
+            form = self._form_of.get(id(other))
+            if form is None or form[0] != NONPOSITIVE or len(form[1].terms) != len(d.terms):
+                continue
+            e = form[1]
+            if all([e.terms.get(t) == k for t, k in d.terms.items()]):
+                if (d.const <= e.const) == conjunction:
+                    return "implied"
+                del kept[i]
+                return self._against(conjunction, d, kept)
+            if all([e.terms.get(t) == -k for t, k in d.terms.items()]):
+                total = d.const + e.const
+                if total > 0 if conjunction else total < 2:
+                    return "decided"
+        return ""
+
+
+__all__ = ["FALSE", "TRUE", "Logic", "boolean", "constant"]

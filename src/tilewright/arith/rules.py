@@ -1,0 +1,190 @@
+"""The rewrite rules of what is not scalar index arithmetic: floats, small integers, selects and vectors.
+
+Index arithmetic (int32, int64) needs none: linear forms decide it (linear.py, integers.py, logic.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tilewright.arith.patterns import ALL, Pattern, broadcast, eq, le, lt, max_, min_, not_, ramp, rules, select
+from tilewright.tir import EQ, GE, GT, LE, LT, NE, Add, Div, FloorDiv, FloorMod, Max, Min, Mod, Mul, Not, Ramp, Select, Sub
+
+P = Pattern
+
+
+def lanes_of(b: P) -> P:
+    """The number of lanes of the node."""
+    return Pattern("lanes", b)
+
+
+def same_quotient(x: P, stride: P, divisor: P, lanes: P) -> P:
+    """All lanes of ramp(x, stride, lanes) have one quotient by `divisor`."""
+    return Pattern("same_quotient", x, stride, divisor, lanes)
+
+
+@rules(Add, Mul, commute=True)
+def neutral_rules(x: P, OP: Any) -> Iterator[Any]:
+    unit = 0 if OP(x, x).op is Add else 1
+    yield OP(x, unit), x
+
+
+@rules(Sub)
+def sub_rules(x: P) -> Iterator[Any]:
+    yield x - 0, x
+
+
+@rules(Sub, domain="int")
+def sub_int_rules(x: P, y: P) -> Iterator[Any]:
+    yield x - x, 0
+    yield (x + y) - y, x
+    yield (x + y) - x, y
+
+
+@rules(Mul, domain="int", commute=True)
+def mul_int_rules(x: P) -> Iterator[Any]:
+    yield x * 0, 0
+
+
+@rules(Div, FloorDiv)
+def div_rules(x: P, OP: Any) -> Iterator[Any]:
+    yield OP(x, 1), x
+
+
+@rules(Div, FloorDiv, domain="int")
+def div_int_rules(x: P, c: P, OP: Any) -> Iterator[Any]:
+    yield OP(0, c), 0, c != 0
+
+
+@rules(Mod, FloorMod, domain="int")
+def mod_rules(x: P, c: P, OP: Any) -> Iterator[Any]:
+    yield OP(x, 1), 0
+    yield OP(0, c), 0, c != 0
+
+
+@rules(Min, Max, commute=True)
+def extreme_rules(x: P, OP: Any) -> Iterator[Any]:
+    yield OP(x, x), x
+
+
+@rules(Min, domain="int", commute=True)
+def min_rules(x: P, y: P, c1: P, c2: P) -> Iterator[Any]:
+    yield min_(min_(x, c1), c2), min_(x, c1), c1 <= c2
+    yield min_(min_(x, c1), c2), min_(x, c2), c2 < c1
+    yield min_(min_(x, y), x), min_(x, y)
+    yield min_(min_(x, y), y), min_(x, y)
+    yield min_(max_(x, y), x), x
+    yield min_(max_(x, y), y), y
+
+
+@rules(Max, domain="int", commute=True)
+def max_rules(x: P, y: P, c1: P, c2: P) -> Iterator[Any]:
+    yield max_(max_(x, c1), c2), max_(x, c1), c1 >= c2
+    yield max_(max_(x, c1), c2), max_(x, c2), c2 > c1
+    yield max_(max_(x, y), x), max_(x, y)
+    yield max_(max_(x, y), y), max_(x, y)
+    yield max_(min_(x, y), x), x
+    yield max_(min_(x, y), y), y
+
+
+@rules(Select)
+def select_rules(x: P, y: P, z: P, b: P) -> Iterator[Any]:
+    yield select(True, x, y), x
+    yield select(False, x, y), y
+    yield select(b, x, x), x
+    yield select(not_(b), x, y), select(b, y, x)
+    yield select(b, select(b, x, y), z), select(b, x, z)
+    yield select(b, x, select(b, y, z)), select(b, x, z)
+
+
+@rules(Select, domain="int")
+def select_extreme_rules(x: P, y: P) -> Iterator[Any]:
+    yield select(lt(x, y), x, y), min_(x, y)
+    yield select(le(x, y), x, y), min_(x, y)
+    yield select(lt(x, y), y, x), max_(x, y)
+    yield select(le(x, y), y, x), max_(x, y)
+
+
+@rules(EQ, domain="int")
+def eq_rules(x: P) -> Iterator[Any]:
+    yield eq(x, x), True
+
+
+@rules(NE, LT, GT, domain="int")
+def irreflexive_rules(x: P, OP: Any) -> Iterator[Any]:
+    yield OP(x, x), False
+
+
+@rules(LE, GE, domain="int")
+def reflexive_rules(x: P, OP: Any) -> Iterator[Any]:
+    yield OP(x, x), True
+
+
+@rules(Not)
+def not_rules(x: P, y: P, n: P) -> Iterator[Any]:
+    yield not_(not_(x)), x
+    yield not_(broadcast(x, n)), broadcast(not_(x), n)
+
+
+@rules(Ramp)
+def ramp_rules(x: P, n: P) -> Iterator[Any]:
+    yield ramp(x, 0, n), broadcast(x, n)
+
+
+@rules(Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, EQ, NE, LT, LE, GT, GE)
+def broadcast_rules(x: P, y: P, n: P, OP: Any) -> Iterator[Any]:
+    yield OP(broadcast(x, n), broadcast(y, n)), broadcast(OP(x, y), n)
+
+
+@rules(Select)
+def broadcast_select_rules(b: P, x: P, y: P, n: P) -> Iterator[Any]:
+    yield select(b, broadcast(x, n), broadcast(x, n)), broadcast(x, n)
+    yield select(broadcast(b, n), x, y), select(b, x, y)
+    yield select(b, broadcast(x, n), broadcast(y, n)), broadcast(select(b, x, y), n), lanes_of(b) == 1
+
+
+@rules(Add, Sub, domain="int")
+def ramp_sum_rules(x: P, y: P, s: P, t: P, n: P, OP: Any) -> Iterator[Any]:
+    yield OP(ramp(x, s, n), ramp(y, t, n)), ramp(OP(x, y), OP(s, t), n)
+    yield OP(ramp(x, s, n), broadcast(y, n)), ramp(OP(x, y), s, n)
+
+
+@rules(Add, Mul, domain="int")
+def broadcast_ramp_rules(x: P, y: P, s: P, n: P, OP: Any) -> Iterator[Any]:
+    if OP(x, x).op is Add:
+        yield OP(broadcast(y, n), ramp(x, s, n)), ramp(y + x, s, n)
+    else:
+        yield OP(broadcast(y, n), ramp(x, s, n)), ramp(x * y, s * y, n)
+        yield OP(ramp(x, s, n), broadcast(y, n)), ramp(x * y, s * y, n)
+
+
+@rules(Sub, domain="int")
+def broadcast_less_ramp_rules(x: P, y: P, s: P, n: P) -> Iterator[Any]:
+    yield broadcast(y, n) - ramp(x, s, n), ramp(y - x, s * -1, n)
+
+
+@rules(FloorDiv, domain="int")
+def ramp_div_rules(x: P, c1: P, c2: P, n: P) -> Iterator[Any]:
+    yield ramp(x, c1, n) // broadcast(c2, n), ramp(x // c2, c1 // c2, n), (c2 > 0) & (c1 % c2 == 0)
+    yield ramp(x, c1, n) // broadcast(c2, n), broadcast(x // c2, n), (c2 > 0) & same_quotient(x, c1, c2, n)
+
+
+@rules(FloorMod, domain="int")
+def ramp_mod_rules(x: P, c1: P, c2: P, n: P) -> Iterator[Any]:
+    yield ramp(x, c1, n) % broadcast(c2, n), broadcast(x % c2, n), (c2 > 0) & (c1 % c2 == 0)
+    yield ramp(x, c1, n) % broadcast(c2, n), ramp(x % c2, c1, n), (c2 > 0) & same_quotient(x, c1, c2, n)
+
+
+@rules(Min, domain="int")
+def ramp_min_rules(x: P, y: P, s: P, n: P) -> Iterator[Any]:
+    yield min_(ramp(x, s, n), ramp(y, s, n)), ramp(min_(x, y), s, n)
+
+
+@rules(Max, domain="int")
+def ramp_max_rules(x: P, y: P, s: P, n: P) -> Iterator[Any]:
+    yield max_(ramp(x, s, n), ramp(y, s, n)), ramp(max_(x, y), s, n)
+
+
+RULES = ALL
+"""Every rule, in the order in which they are tried."""
