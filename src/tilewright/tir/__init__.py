@@ -6,6 +6,7 @@ from tilewright.tir import stmt_functor
 from tilewright.tir.arithmetic import (
     add,
     bitwise_and,
+    bitwise_not,
     bitwise_or,
     bitwise_xor,
     cast_to,

@@ -374,6 +374,13 @@ def const_true(lanes: int = 1) -> PrimExpr:
 
 bitwise_and = _bitwise("bitwise_and", logical_and, lambda x, y: x & y)
 bitwise_or = _bitwise("bitwise_or", logical_or, lambda x, y: x | y)
+
+
+def bitwise_not(x: Any) -> PrimExpr:
+    """All bits of an integer inverted; the logical not of a bool."""
+    return ~as_prim_expr(x)  # type: ignore[no-any-return, operator]
+
+
 bitwise_xor = _bitwise("bitwise_xor", None, lambda x, y: x ^ y)
 shift_left = _bitwise("shift_left", None, lambda x, y: x << y)
 shift_right = _bitwise("shift_right", None, lambda x, y: x >> y)
