@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.relay.op import elemwise  # noqa: F401
+from tilewright.relay.op import binary, elemwise, reduce, transform  # noqa: F401
 from tilewright.relay.op.card import OpCard, cards, constructor, find_card
 
 __all__ = ["OpCard", "cards", "constructor", "find_card"]

@@ -1,0 +1,41 @@
+"""Relay passes, with the classic names; each is made by a call and run on an IRModule."""
+
+from tilewright.ir.transform import Pass, PassContext, PassInfo, PrintIR, Sequential, function_pass_of, module_pass
+from tilewright.relay.expr import Function as _Function
+from tilewright.relay.transform.common_subexpr import EliminateCommonSubexpr
+from tilewright.relay.transform.dead_code import DeadCodeElimination, RemoveUnusedFunctions
+from tilewright.relay.transform.fold_constant import FoldConstant, fold_constant_expr
+from tilewright.relay.transform.fold_scale_axis import FoldScaleAxis
+from tilewright.relay.transform.fuse_ops import FuseOps
+from tilewright.relay.transform.infer_type import InferType, infer_types
+from tilewright.relay.transform.simplify_expr import SimplifyExpr
+from tilewright.relay.transform.simplify_inference import CanonicalizeOps, SimplifyInference
+
+FoldConstantExpr = fold_constant_expr
+BackwardFoldScaleAxis = ForwardFoldScaleAxis = FoldScaleAxis
+function_pass = function_pass_of(_Function)
+InferTypeLocal = infer_types
+
+__all__ = [
+    "BackwardFoldScaleAxis",
+    "CanonicalizeOps",
+    "DeadCodeElimination",
+    "EliminateCommonSubexpr",
+    "FoldConstant",
+    "FoldConstantExpr",
+    "FoldScaleAxis",
+    "ForwardFoldScaleAxis",
+    "FuseOps",
+    "InferType",
+    "InferTypeLocal",
+    "Pass",
+    "PassContext",
+    "PassInfo",
+    "PrintIR",
+    "RemoveUnusedFunctions",
+    "Sequential",
+    "SimplifyExpr",
+    "SimplifyInference",
+    "function_pass",
+    "module_pass",
+]

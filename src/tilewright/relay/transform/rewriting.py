@@ -35,13 +35,20 @@ def function_pass(name: str, opt_level: int, run: FunctionRewrite, needs: Sequen
 
 class CallRewriter(ExprMutator):
     """Rewrites calls of operators bottom-up with typed operands; `rule` gets each call and answers another form or None,
-    and is asked again about what it answered."""
+    and is asked again about what it answered. `counts`, where given, is kept true for rewritten calls."""
 
-    def __init__(self, rule: Rule, enter_primitive: bool = False) -> None:
+    def __init__(self, rule: Rule, counts: dict[Expr, int] | None = None) -> None:
         super().__init__()
-        self.rule, self.enter_primitive = rule, enter_primitive
+        self.rule, self.counts = rule, counts
 
     def visit_call(self, call: Call) -> Expr:
+        new = self.settle(call)
+        if self.counts is not None and new is not call:
+            self.counts[new] = max(self.counts.get(new, 0), self.counts.get(call, 1))
+        return new
+
+    def settle(self, call: Call) -> Expr:
+        """The call with rewritten operands, as `rule` wants it."""
         new: Any = super().visit_call(call)
         for _ in range(64):
             if type(new) is not Call or type(new.op) is not Op:
@@ -63,12 +70,12 @@ class CallRewriter(ExprMutator):
         return typed(new)
 
     def visit_function(self, fn: Function) -> Expr:
-        return fn if fn.is_primitive and not self.enter_primitive else super().visit_function(fn)
+        return fn if fn.is_primitive else super().visit_function(fn)
 
 
-def rewrite_calls(expr: Expr, rule: Rule) -> Any:
+def rewrite_calls(expr: Expr, rule: Rule, counts: dict[Expr, int] | None = None) -> Any:
     """`expr` with `rule` applied everywhere."""
-    return CallRewriter(rule).visit(expr)
+    return CallRewriter(rule, counts).visit(expr)
 
 
 def typed(e: Expr) -> Expr:

@@ -1,0 +1,141 @@
+"""FoldScaleAxis: a scale per channel after (or before) a convolution or dense layer moves into its constant weight.
+
+    conv2d(x, w) * s      -> conv2d(x, w * s)            s constant along the output channels
+    (conv2d(x, w) + b) * s -> conv2d(x, w * s) + b * s
+    conv2d(x * s, w)      -> conv2d(x, w * s)            s constant along the input channels, groups = 1
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IRModule
+from tilewright.relay.expr import Call, Constant, Expr, Function
+from tilewright.relay.op.card import constructor
+from tilewright.relay.transform.rewriting import (
+    card_of,
+    constant_of,
+    function_pass,
+    is_op,
+    rewrite_calls,
+    static_shape,
+    tensor_of,
+    use_counts,
+)
+
+Array = np.ndarray[Any, Any]
+ANCHORS = ("nn.conv2d", "nn.dense", "nn.conv1d", "nn.conv3d")
+
+
+def channel_axis(call: Call) -> int | None:
+    """Axis of the result along which the weight's first axis runs; None when the layouts are not the plain ones."""
+    card: Any = card_of(call)
+    if call.op.name == "nn.dense":  # type: ignore[attr-defined]
+        return len(tensor_of(call).shape) - 1
+    if getattr(card, "kernel_layout", "")[:2] == "OI" and getattr(card, "data_layout", "")[:2] == "NC" and not card.out_layout:
+        return 1
+    return None
+
+
+def per_channel(value: Array, out_ndim: int, axis: int, channels: int) -> Array | None:
+    """`value`, broadcast against a result of `out_ndim` dimensions, as one number per channel; None when it varies otherwise."""
+    shape = (1,) * (out_ndim - value.ndim) + value.shape
+    if len(shape) != out_ndim or any([n != 1 for i, n in enumerate(shape) if i != axis]):
+        return None
+    return np.broadcast_to(value.reshape(shape[axis]), (channels,))
+
+
+def along(value: Array, ndim: int, axis: int) -> Array:
+    """A vector shaped to broadcast along one axis."""
+    return value.reshape([-1 if i == axis else 1 for i in range(ndim)])
+
+
+class _Folder:
+    def __init__(self, func: Function) -> None:
+        self.counts = use_counts(func)
+
+    def single(self, e: Expr) -> bool:
+        # Calls inside a rule's answer are not in the table; they have the one use that the answer makes of them.
+        return self.counts.get(e, 1) == 1
+
+    def fold(self, call: Call) -> Expr | None:
+        if is_op(call, "multiply"):
+            return self.after(call)
+        if is_op(call, *ANCHORS):
+            return self.before(call)
+        return None
+
+    def after(self, call: Call) -> Expr | None:
+        for i in (0, 1):
+            scale, x = constant_of(call.args[i]), call.args[1 - i]
+            if scale is None or type(x) is not Call or not self.single(x) or static_shape(x) != static_shape(call):
+                continue
+            if is_op(x, *ANCHORS):
+                return self.scaled(x, scale)
+            if is_op(x, "add"):
+                return self.through_add(x, scale)
+            if is_op(x, "nn.bias_add"):
+                return self.through_bias(x, scale)
+        return None
+
+    def scaled(self, conv: Call, scale: Array) -> Expr | None:
+        """The convolution with its weight times `scale`."""
+        weight, axis = constant_of(conv.args[1]), channel_axis(conv)
+        if weight is None or axis is None or not tensor_of(conv).dtype.is_float:
+            return None
+        factors = per_channel(scale, len(tensor_of(conv).shape), axis, weight.shape[0])
+        if factors is None:
+            return None
+        new = weight * along(factors.astype(weight.dtype, copy=False), weight.ndim, 0)
+        return Call(conv.op, (conv.args[0], Constant(new)), conv.attrs, (), conv.span)
+
+    def through_add(self, x: Call, scale: Array) -> Expr | None:
+        for j in (0, 1):
+            bias, conv = constant_of(x.args[j]), x.args[1 - j]
+            if bias is None or not is_op(conv, *ANCHORS) or not self.single(conv) or static_shape(conv) != static_shape(x):
+                continue
+            folded = self.scaled(conv, scale)  # type: ignore[arg-type]
+            if folded is not None:
+                return constructor("add")(folded, Constant((bias * scale).astype(bias.dtype, copy=False)))  # type: ignore[no-any-return]
+        return None
+
+    def through_bias(self, x: Call, scale: Array) -> Expr | None:
+        bias, conv = constant_of(x.args[1]), x.args[0]
+        if bias is None or not is_op(conv, *ANCHORS) or not self.single(conv):
+            return None
+        ndim = len(tensor_of(x).shape)
+        axis = int(card_of(x).axis) % ndim  # type: ignore[attr-defined]
+        factors = per_channel(scale, ndim, axis, bias.shape[0])
+        folded = None if factors is None else self.scaled(conv, scale)  # type: ignore[arg-type]
+        if folded is None or factors is None:
+            return None
+        return Call(x.op, (folded, Constant((bias * factors).astype(bias.dtype, copy=False))), x.attrs, (), x.span)
+
+    def before(self, conv: Call) -> Expr | None:
+        x, weight = conv.args[0], constant_of(conv.args[1])
+        card: Any = card_of(conv)
+        if weight is None or not is_op(x, "multiply") or channel_axis(conv) is None or getattr(card, "groups", 1) != 1:
+            return None
+        for i in (0, 1):
+            scale, data = constant_of(x.args[i]), x.args[1 - i]  # type: ignore[attr-defined]
+            if scale is None or static_shape(data) is None or static_shape(data) != static_shape(x) or not self.single(x):
+                continue
+            ndim = len(tensor_of(x).shape)
+            axis = ndim - 1 if is_op(conv, "nn.dense") else 1
+            factors = per_channel(scale, ndim, axis, weight.shape[1])
+            if factors is not None and tensor_of(conv).dtype.is_float:
+                new = weight * along(factors.astype(weight.dtype, copy=False), weight.ndim, 1)
+                return Call(conv.op, (data, Constant(new)), conv.attrs, (), conv.span)
+        return None
+
+
+def FoldScaleAxis() -> Any:  # noqa: N802
+    """Fold scales per channel into constant weights (both ways, classic Backward- and ForwardFoldScaleAxis)."""
+
+    def run(func: Function, mod: IRModule) -> Expr:
+        folder = _Folder(func)
+        return rewrite_calls(func, folder.fold, folder.counts)  # type: ignore[no-any-return]
+
+    return function_pass("FoldScaleAxis", 3, run)

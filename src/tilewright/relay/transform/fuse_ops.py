@@ -1,0 +1,291 @@
+"""FuseOps: calls that make one kernel become one primitive function.
+
+A kernel has at most one heavy operator (its anchor). Merged with it are the element-wise and broadcasting operators that
+all uses of its result lead through (its epilogue). Without an anchor, chains of injective operators form kernels, and run
+into a reduction where one follows. "All uses lead through" is post-dominance, so what is merged has one result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IRModule, Op, TensorType
+from tilewright.ir.transform import Pass, PassContext, PassInfo, register_config_option
+from tilewright.node import deep_recursion
+from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
+from tilewright.relay.functor import ExprMutator, post_order
+from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, INJECTIVE, OPAQUE, OUT_ELEMWISE
+from tilewright.relay.transform.infer_type import infer_module, set_type
+from tilewright.relay.transform.rewriting import card_of, static_shape, typed
+
+register_config_option("relay.FuseOps.max_depth", int)
+
+DEFAULT_MAX_DEPTH = 256
+EXPENSIVE = frozenset(
+    ("exp", "tanh", "sigmoid", "erf", "log", "power", "sqrt", "rsqrt", "sin", "cos", "tan", "divide", "nn.gelu", "nn.silu")
+)
+"""Not worth computing again for every element that a broadcast makes of one."""
+
+
+class _Group:
+    """A set of calls under union-find; `kind` is the heaviest fusion kind in it."""
+
+    __slots__ = ("calls", "costly", "kind", "parent", "size")
+
+    def __init__(self, kind: int, costly: bool) -> None:
+        self.parent: _Group | None = None
+        self.kind, self.size, self.costly = kind, 1, costly
+
+    def root(self) -> _Group:
+        node = self
+        while node.parent is not None:
+            node = node.parent
+        return node
+
+    def absorb(self, other: _Group) -> None:
+        a, b = self.root(), other.root()
+        if a is not b:
+            b.parent = a
+            a.kind, a.size, a.costly = max(a.kind, b.kind), a.size + b.size, a.costly or b.costly
+
+
+class _Graph:
+    """The calls of one scope, who uses whom, and immediate post-dominators."""
+
+    def __init__(self, body: Expr) -> None:
+        self.calls: list[Call] = []
+        self.users: dict[Expr, list[Call]] = {}
+        self.escapes: set[Expr] = set()
+        self.escapes.add(body)
+        for node in post_order(body, skip=lambda e: type(e) is Function):
+            if type(node) is Call and type(node.op) is Op:
+                self.calls.append(node)
+                for a in node.args:
+                    self.users.setdefault(a, []).append(node)
+                    if type(a) is Tuple:
+                        self.escapes.update(a.fields)
+            elif type(node) is TupleGetItem:
+                self.escapes.add(node.tuple_value)
+            elif type(node) is Tuple:
+                self.escapes.update(node.fields)
+            elif type(node) not in (Var, Constant):
+                # Lets, ifs and calls of functions: what they use stays a value of its own.
+                for child in _operands(node):
+                    self.escapes.add(child)
+        self.depth: dict[Expr, int] = {}
+        self.dominator: dict[Expr, Call | None] = {}
+        for call in reversed(self.calls):
+            self._dominate(call)
+
+    def _dominate(self, call: Call) -> None:
+        found: Call | None = None
+        users = self.users.get(call, [])
+        if call not in self.escapes and users:
+            found = users[0]
+            for other in users[1:]:
+                found = self._common(found, other)
+        self.dominator[call] = found
+        self.depth[call] = self.depth[found] + 1 if found is not None else 1
+
+    def _common(self, a: Call | None, b: Call | None) -> Call | None:
+        while a is not b:
+            if a is None or b is None:
+                return None
+            if self.depth[a] < self.depth[b]:
+                b = self.dominator[b]
+            elif self.depth[b] < self.depth[a]:
+                a = self.dominator[a]
+            else:
+                a, b = self.dominator[a], self.dominator[b]
+        return a
+
+    def between(self, source: Call, sink: Call) -> list[Call]:
+        """The calls on paths from `source` to `sink`, the sink included."""
+        found: dict[Call, None] = {sink: None}
+        stack = list(self.users[source])
+        while stack:
+            node = stack.pop()
+            if node not in found:
+                found[node] = None
+                stack += self.users.get(node, [])
+        return list(found)
+
+
+def _operands(node: Expr) -> Sequence[Expr]:
+    from tilewright.relay.functor import children
+
+    return children(node)
+
+
+def kind_of(call: Call) -> int:
+    """Fusion kind of a call; several results, and results of unknown type, stay alone."""
+    return card_of(call).fuse if isinstance(typed(call).checked_type, TensorType) else OPAQUE
+
+
+def elements(e: Expr) -> int | None:
+    shape = static_shape(e)
+    return None if shape is None else int(np.prod(shape, dtype=np.int64))
+
+
+class _Partition:
+    def __init__(self, body: Expr, max_depth: int, fuse: bool) -> None:
+        self.graph = _Graph(body)
+        self.max_depth = max_depth
+        self.kinds = {c: kind_of(c) for c in self.graph.calls}
+        self.groups = {c: _Group(self.kinds[c], c.op.name in EXPENSIVE) for c in self.graph.calls}  # type: ignore[attr-defined]
+        if fuse:
+            for anchored in (True, False):
+                for call in self.graph.calls:
+                    self.extend(call, anchored)
+
+    def extend(self, call: Call, anchored: bool) -> None:
+        """Merge the call's group with what post-dominates it, as far as the kinds allow."""
+        sink = self.graph.dominator[call]
+        group = self.groups[call].root()
+        if sink is None or self.groups[sink].root() is group or (group.kind >= OUT_ELEMWISE) is not anchored or group.kind == OPAQUE:
+            return
+        path = self.graph.between(call, sink)
+        if anchored or group.kind == COMM_REDUCE:
+            allowed = all([self.groups[p].root() is group or self.groups[p].root().kind <= BROADCAST for p in path])
+            allowed = allowed and static_shape(call) is not None and all([static_shape(p) == static_shape(call) for p in path])
+        else:
+            allowed = self.injective_path(call, group, path, sink)
+        if not allowed:
+            return
+        others = {self.groups[p].root() for p in path} - {group}
+        if group.size + sum([g.size for g in others]) > self.max_depth:
+            return
+        for p in path:
+            group.absorb(self.groups[p])
+
+    def injective_path(self, call: Call, group: _Group, path: Sequence[Call], sink: Call) -> bool:
+        """Whether an injective group may be computed inside `sink`, at the places where that reads it."""
+        for p in path:
+            limit = COMM_REDUCE if p is sink and self.kinds[p] == COMM_REDUCE else INJECTIVE
+            if self.groups[p].root().kind > limit:
+                return False
+        size, at_sink = elements(call), max([elements(p) or 0 for p in path])
+        if group.costly and (size is None or at_sink > size):
+            return False
+        return self.kinds[sink] != COMM_REDUCE or len(path) == 1
+
+
+class _Extract(ExprMutator):
+    """Replaces every group by a call of a primitive function."""
+
+    def __init__(self, partition: _Partition) -> None:
+        super().__init__()
+        self.partition = partition
+        self.members: dict[_Group, set[Expr]] = {}
+        for call, group in partition.groups.items():
+            self.members.setdefault(group.root(), set()).add(call)
+
+    def run(self, body: Expr) -> Expr:
+        """`body` with its groups extracted: the last call of a group stands for it, the others are never reached."""
+        return self.visit(body)  # type: ignore[no-any-return]
+
+    def visit(self, expr: Expr) -> Any:
+        memo = self.memo_map
+        stack = [expr]
+        while stack:
+            node = stack[-1]
+            if node in memo:
+                stack.pop()
+                continue
+            inputs = self.inputs(node)
+            pending = [c for c in inputs if c not in memo]
+            if pending:
+                pending.reverse()
+                stack += pending
+                continue
+            stack.pop()
+            memo[node] = self.kernel(node) if node in self.partition.groups else self._bound[type(node)](node)  # type: ignore[index, arg-type]
+        return memo[expr]
+
+    def inputs(self, node: Expr) -> list[Expr]:
+        """What must be rewritten before `node`: its group's inputs, or its own operands."""
+        group = self.partition.groups.get(node)  # type: ignore[call-overload]
+        if group is None:
+            from tilewright.relay.functor import flow_children
+
+            return list(flow_children(node))
+        found: dict[Expr, None] = {}
+        members = self.members[group.root()]
+        stack, seen = [node], set()
+        while stack:
+            e = stack.pop()
+            if e in seen:
+                continue
+            seen.add(e)
+            operands = e.fields if type(e) is Tuple else e.args  # type: ignore[attr-defined]
+            for a in operands:
+                if a in members or type(a) is Tuple:
+                    stack.append(a)
+                elif not embedded(a):
+                    found[a] = None
+        return list(found)
+
+    def kernel(self, node: Expr) -> Expr:
+        body = _Body(self.members[self.partition.groups[node].root()])  # type: ignore[index]
+        with deep_recursion():
+            result = body.visit(node)
+        func = Function(body.params.values(), result, node.checked_type, (), {"Primitive": 1})  # type: ignore[attr-defined, arg-type]
+        typed(func)
+        args = tuple([self.memo_map[a] for a in body.params])
+        call = Call(func, args, None, (), getattr(node, "span", None))
+        set_type(call, node.checked_type)  # type: ignore[attr-defined]
+        return call
+
+
+def embedded(e: Expr) -> bool:
+    """Whether a constant is written into the kernel's code instead of being an argument."""
+    return type(e) is Constant and e.data.ndim == 0
+
+
+class _Body(ExprMutator):
+    """The body of a primitive function: members copied, inputs replaced by parameters."""
+
+    def __init__(self, members: set[Expr]) -> None:
+        super().__init__()
+        self.members = members
+        self.params: dict[Expr, Var] = {}
+
+    def visit(self, expr: Expr) -> Any:
+        if expr in self.memo_map:
+            return self.memo_map[expr]
+        if expr in self.members or type(expr) is Tuple:
+            result = self._bound[type(expr)](expr)
+        elif embedded(expr):
+            result = expr
+        else:
+            result = self.params[expr] = Var(f"p{len(self.params)}", typed(expr).checked_type)  # type: ignore[attr-defined]
+        self.memo_map[expr] = result
+        return typed(result)
+
+
+def fuse_function(func: Function, max_depth: int, fuse: bool = True) -> Function:
+    """The function over primitive functions; without `fuse`, every call becomes a kernel of its own."""
+    partition = _Partition(func.body, max_depth, fuse)
+    return func.replace(body=_Extract(partition).run(func.body))
+
+
+def FuseOps(fuse_opt_level: int = -1) -> Pass:  # noqa: N802
+    """Group calls into primitive functions. `fuse_opt_level` 0 makes every call one of its own."""
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        mod = infer_module(mod)
+        depth = int(ctx.config.get("relay.FuseOps.max_depth", DEFAULT_MAX_DEPTH))
+        level = ctx.opt_level if fuse_opt_level < 0 else fuse_opt_level
+        functions = {
+            g: fuse_function(f, depth, level >= 1) if isinstance(f, Function) and not f.is_primitive else f
+            for g, f in mod.functions.items()
+        }
+        return infer_module(mod.with_functions(functions))
+
+    return Pass(PassInfo(0, "FuseOps", (), ("types",), ("primitive_functions",)), run)
+
+
+__all__ = ["FuseOps", "OUT_ELEMWISE", "fuse_function"]

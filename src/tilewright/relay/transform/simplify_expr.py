@@ -1,0 +1,269 @@
+"""SimplifyExpr: chains of reshapes, transposes and casts collapse; operations that change nothing go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import DataType, TensorType
+from tilewright.relay.expr import Call, Constant, Expr
+from tilewright.relay.op.card import constructor
+from tilewright.relay.transform.rewriting import (
+    card_of,
+    constant_of,
+    function_pass,
+    is_op,
+    rewrite_calls,
+    same_type,
+    scalar_of,
+    static_shape,
+    tensor_of,
+    typed,
+)
+
+RESHAPES = ("reshape", "squeeze", "expand_dims", "nn.batch_flatten", "contrib_reverse_reshape", "reshape_like")
+
+Rule = Callable[[Call], Expr | None]
+_rules: dict[str, list[Rule]] = {}
+
+
+def rule(*keys: str) -> Callable[[Rule], Rule]:
+    """Registers a rewrite for calls of these operators."""
+
+    def add(f: Rule) -> Rule:
+        for key in keys:
+            _rules.setdefault(key, []).append(f)
+        return f
+
+    return add
+
+
+def operand(call: Call, i: int = 0) -> Call:
+    """Argument `i`, where it was tested to be a call."""
+    e = call.args[i]
+    assert isinstance(e, Call)
+    return e
+
+
+@rule(*RESHAPES)
+def reshape_chain(call: Call) -> Expr | None:
+    """reshape(reshape(x)) -> reshape(x); a reshape to the same shape -> x; any other reshaping operator -> reshape."""
+    out, x = static_shape(call), call.args[0]
+    if out is None:
+        return None
+    inner: Any = x
+    while is_op(inner, *RESHAPES) and static_shape(inner.args[0]) is not None:
+        inner = inner.args[0]
+    if static_shape(inner) == out:
+        return inner
+    if inner is x and is_op(call, "reshape"):
+        return None if tuple(call.attrs["newshape"]) == out else _reshape(x, out)  # type: ignore[index]
+    return None if static_shape(inner) is None else _reshape(inner, out)
+
+
+def _reshape(x: Expr, shape: tuple[int, ...]) -> Expr | None:
+    # 0 copies a dimension in relay's reshape, so empty tensors keep their own form.
+    return constructor("reshape")(x, shape) if 0 not in shape else None  # type: ignore[no-any-return]
+
+
+def permutation(call: Call) -> tuple[int, ...]:
+    """The axes of a transpose, non-negative; reversed when not given."""
+    ndim = len(tensor_of(call.args[0]).shape)
+    axes = call.attrs["axes"]  # type: ignore[index]
+    return tuple(range(ndim))[::-1] if not axes else tuple([int(a) % ndim for a in axes])
+
+
+@rule("transpose")
+def transpose_chain(call: Call) -> Expr | None:
+    """transpose(transpose(x)) -> one transpose; the identity -> x; moving only axes of extent 1 -> reshape."""
+    axes, x = permutation(call), call.args[0]
+    if axes == tuple(range(len(axes))):
+        return x
+    if is_op(x, "transpose"):
+        first = permutation(operand(call))
+        return constructor("transpose")(operand(call).args[0], [first[a] for a in axes])  # type: ignore[no-any-return]
+    shape = static_shape(x)
+    if shape is not None:
+        moved = [a for a in axes if shape[a] != 1]
+        if moved == sorted(moved):
+            return _reshape(x, tuple([shape[a] for a in axes]))
+    return None
+
+
+@rule("cast", "cast_like")
+def cast_chain(call: Call) -> Expr | None:
+    """cast to the same type -> x; cast(cast(x)) -> one cast where the inner one loses nothing."""
+    x, to = call.args[0], tensor_of(call).dtype
+    source = tensor_of(x).dtype
+    if source == to:
+        return x
+    if is_op(x, "cast") and widens(tensor_of(operand(call).args[0]).dtype, source):
+        return constructor("cast")(operand(call).args[0], str(to))  # type: ignore[no-any-return]
+    return None
+
+
+def widens(a: DataType, b: DataType) -> bool:
+    """Whether every value of `a` is one of `b`."""
+    if a.is_bool:
+        return not b.is_bool
+    if a.code == b.code:
+        return a.bits <= b.bits
+    if b.code == "float":
+        mantissa = {16: 11, 32: 24, 64: 53}[b.bits]
+        return (a.is_int or a.is_uint) and a.bits <= mantissa or (a.code == "bfloat" and b.bits >= 32)
+    return a.is_uint and b.is_int and a.bits < b.bits
+
+
+def _neutral(call: Call, side: int, value: float) -> Expr | None:
+    """The other operand, when operand `side` is a constant all of whose elements are `value`, and no shape changes."""
+    c = constant_of(call.args[side])
+    if c is None or c.size == 0 or c.size > 4096 or not bool(np.all(c == value)):
+        return None
+    other = call.args[1 - side]
+    return other if same_type(typed(call).checked_type, typed(other).checked_type) else None
+
+
+@rule("add")
+def add_zero(call: Call) -> Expr | None:
+    return _neutral(call, 1, 0) or _neutral(call, 0, 0)
+
+
+@rule("subtract")
+def subtract_zero(call: Call) -> Expr | None:
+    return _neutral(call, 1, 0)
+
+
+@rule("multiply")
+def multiply_one(call: Call) -> Expr | None:
+    return _neutral(call, 1, 1) or _neutral(call, 0, 1)
+
+
+@rule("divide")
+def divide_one(call: Call) -> Expr | None:
+    return _neutral(call, 1, 1)
+
+
+@rule("power")
+def simple_power(call: Call) -> Expr | None:
+    """x ** 2 -> x * x, x ** 0.5 -> sqrt(x), x ** 1 -> x."""
+    exponent, x = scalar_of(call.args[1]), call.args[0]
+    if exponent is None or not same_type(typed(call).checked_type, typed(x).checked_type):
+        return None
+    if exponent == 1:
+        return x
+    if exponent == 2:
+        return constructor("multiply")(x, x)  # type: ignore[no-any-return]
+    if exponent == 0.5 and tensor_of(x).dtype.is_float:
+        return constructor("sqrt")(x)  # type: ignore[no-any-return]
+    return None
+
+
+@rule("add", "multiply")
+def constants_together(call: Call) -> Expr | None:
+    """(x op c1) op c2 -> x op (c1 op c2), for floating point and where the constants' result is no larger."""
+    key = call.op.name  # type: ignore[attr-defined]
+    for i in (0, 1):
+        c2, inner = constant_of(call.args[i]), call.args[1 - i]
+        if c2 is None or not is_op(inner, key) or not tensor_of(call).dtype.is_float:
+            continue
+        for j in (0, 1):
+            c1 = constant_of(operand(call, 1 - i).args[j])
+            if c1 is None:
+                continue
+            joined = c1 + c2 if key == "add" else c1 * c2
+            if joined.size <= max(c1.size, c2.size):
+                return constructor(key)(operand(call, 1 - i).args[1 - j], Constant(joined.astype(c2.dtype, copy=False)))  # type: ignore[no-any-return]
+    return None
+
+
+@rule("concatenate")
+def single_concatenate(call: Call) -> Expr | None:
+    fields = getattr(call.args[0], "fields", ())
+    return fields[0] if len(fields) == 1 else None
+
+
+@rule("layout_transform")
+def layout_round_trip(call: Call) -> Expr | None:
+    """layout_transform back to where the data came from -> the data; to the same layout -> x."""
+    x, attrs = call.args[0], call.attrs
+    if attrs["src_layout"] == attrs["dst_layout"]:  # type: ignore[index]
+        return x
+    if is_op(x, "layout_transform"):
+        inner = operand(call)
+        if inner.attrs["dst_layout"] == attrs["src_layout"]:  # type: ignore[index]
+            if inner.attrs["src_layout"] == attrs["dst_layout"]:  # type: ignore[index]
+                return inner.args[0] if same_type(typed(call).checked_type, typed(inner.args[0]).checked_type) else None
+            return None
+    return None
+
+
+@rule("strided_slice", "clip", "nn.relu", "broadcast_to", "nn.pad", "tile", "copy", "annotation.stop_fusion")
+def does_nothing(call: Call) -> Expr | None:
+    """relu(relu(x)) -> relu(x); slices, broadcasts, pads and tiles that change nothing -> x."""
+    key, x = call.op.name, call.args[0]  # type: ignore[attr-defined]
+    if key == "copy":
+        return x
+    if key == "nn.relu":
+        return x if is_op(x, "nn.relu") else None
+    if key in ("broadcast_to", "tile", "nn.pad", "strided_slice"):
+        shape = static_shape(call)
+        if shape is None or shape != static_shape(x):
+            return None
+        if key == "strided_slice" and any([s < 0 for s in _strides(call)]):
+            return None
+        if key == "nn.pad" and np.any(np.asarray(call.attrs["pad_width"])):  # type: ignore[index]
+            return None
+        return x
+    return None
+
+
+def _strides(call: Call) -> tuple[int, ...]:
+    return tuple(call.attrs["strides"] or (1,))  # type: ignore[index]
+
+
+@rule("nn.conv2d")
+def pad_into_conv(call: Call) -> Expr | None:
+    """conv2d(pad(x, 0)) -> conv2d(x) with that padding."""
+    x = call.args[0]
+    card = card_of(call)
+    if not is_op(x, "nn.pad") or getattr(card, "data_layout", "") != "NCHW":
+        return None
+    pad = operand(call)
+    attrs: Any = pad.attrs
+    value = scalar_of(pad.args[1]) if len(pad.args) > 1 else getattr(attrs, "pad_value", 0)
+    widths = [tuple(w) for w in attrs.pad_width]
+    if attrs.pad_mode != "constant" or value != 0 or widths[:2] != [(0, 0), (0, 0)] or np.any(np.asarray(widths) < 0):
+        return None
+    top, left, bottom, right = four_sides(card.padding)  # type: ignore[attr-defined]
+    (t, b), (le, r) = widths[2], widths[3]
+    padding = (top + t, left + le, bottom + b, right + r)
+    return Call(call.op, (pad.args[0], call.args[1]), card.replace(padding=padding), (), call.span)
+
+
+def four_sides(padding: tuple[int, ...]) -> tuple[int, int, int, int]:
+    """(top, left, bottom, right) from one, two or four numbers, as classic conv2d reads them."""
+    if len(padding) == 1:
+        return (padding[0],) * 4
+    if len(padding) == 2:
+        return (padding[0], padding[1], padding[0], padding[1])
+    top, left, bottom, right = padding
+    return top, left, bottom, right
+
+
+def simplify_call(call: Call) -> Expr | None:
+    """The first simpler form that a rule or the operator's own card finds."""
+    for f in _rules.get(call.op.name, ()):  # type: ignore[attr-defined]
+        found = f(call)
+        if found is not None:
+            return found
+    return card_of(call).simplify(*call.args)
+
+
+def SimplifyExpr() -> Any:  # noqa: N802
+    """Apply the simplification rules until none holds."""
+    return function_pass("SimplifyExpr", 0, lambda f, mod: rewrite_calls(f, simplify_call))
+
+
+__all__ = ["SimplifyExpr", "TensorType", "four_sides", "permutation", "rule", "simplify_call"]
