@@ -250,6 +250,15 @@ class Node(metaclass=NodeMeta):
     def same_as(self, other: object) -> bool:
         return self is other
 
+    def script(self, **options: Any) -> str:
+        """The program as text that can be parsed back; options are those of script.PrinterConfig."""
+        text: str = _script_hooks[0](self, **options)
+        return text
+
+    def show(self, style: str | None = None, **options: Any) -> None:
+        """Prints the program, in colour on a terminal."""
+        _script_hooks[1](self, style, **options)
+
     def __copy__(self) -> Self:
         return self
 
@@ -281,6 +290,14 @@ def find_printer(cls: type) -> Callable[[Any], str] | None:
         if base in _printers:
             return _printers[base]
     return None
+
+
+_script_hooks: list[Callable[..., Any]] = []
+
+
+def install_script(script: Callable[..., str], show: Callable[..., None]) -> None:
+    """What `Node.script` and `Node.show` call; the script room, which is above this one, sets it."""
+    _script_hooks[:] = [script, show]
 
 
 def node_types() -> Mapping[str, type[Node]]:

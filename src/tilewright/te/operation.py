@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.ir import DataType, PrimExpr
-from tilewright.node import GRAPH, Def, Node, Visitor, derived, on
+from tilewright.node import GRAPH, Def, Node, Visitor, derived, on, register_printer
 from tilewright.te.tensor import Tensor
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import IterVar, ProducerLoad, Reduce
@@ -162,3 +162,10 @@ class _InputFinder(Visitor):
             f"compute {self.name!r}: reductions are only allowed at the top level of a compute, but one stands"
             f" inside an expression: {reduce}; make it a tensor of its own and use that tensor"
         )
+
+
+register_printer(Tensor, lambda t: f"Tensor(shape={list(t.shape)}, op.name={t.op.name})")
+register_printer(PlaceholderOp, lambda op: f"placeholder({op.name}, shape={list(op.shape)}, dtype={op.dtype})")
+register_printer(ComputeOp, lambda op: f"compute({op.name}, body={list(op.body)}, axis={list(op.axis)}, reduce_axis={list(op.reduce_axis)})")
+register_printer(ExternOp, lambda op: f"extern({op.name}, inputs={list(op.inputs)})")
+register_printer(ScanOp, lambda op: f"scan({op.name}, state={list(op.state_placeholder)})")

@@ -164,6 +164,7 @@ from tilewright.tir.stmt import (
     stmt_list,
     stmt_seq,
 )
+from tilewright.tir import printer  # isort: skip  # registers the printing of everything above
 
 Any = Any_
 

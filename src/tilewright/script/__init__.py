@@ -1,0 +1,74 @@
+"""Programs as text: the document printer with node -> text spans. Dialects register hooks; none is known here."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from tilewright.node.base import install_script
+from tilewright.script import ir_hooks as ir_hooks
+from tilewright.script.doc import Span
+from tilewright.script.printer import (
+    Printer,
+    PrinterConfig,
+    expr_hook,
+    print_doc,
+    print_expr,
+    register_prefix,
+    stmt_hook,
+)
+from tilewright.script.underline import Printed, underline, underline_all
+
+__all__ = [
+    "Printed",
+    "Printer",
+    "PrinterConfig",
+    "Span",
+    "expr_hook",
+    "print_doc",
+    "print_expr",
+    "print_script",
+    "register_prefix",
+    "script",
+    "show",
+    "stmt_hook",
+    "underline",
+    "underline_all",
+]
+
+
+def print_script(node: Any, **options: Any) -> Printed:
+    """The printed program with its spans; options are the fields of PrinterConfig."""
+    return print_doc(node, PrinterConfig(**options))
+
+
+def script(node: Any, **options: Any) -> str:
+    """The text of a program, complete enough to be parsed back to an equal one.
+
+    Options are the fields of PrinterConfig; `obj_to_underline` nodes are marked below their lines.
+    """
+    config = PrinterConfig(**options)
+    printed = print_doc(node, config)
+    result = printed.text
+    if config.obj_to_underline:
+        result = printed.underline([(n, "") for n in config.obj_to_underline], config.num_context_lines)
+    if config.print_line_numbers:
+        lines = result.split("\n")
+        width = len(str(len(lines)))
+        result = "\n".join([f"{i:>{width}} {line}".rstrip() for i, line in enumerate(lines, 1)])
+    return result
+
+
+def show(node: Any, style: str | None = None, **options: Any) -> None:
+    """Prints a program to standard output, in colour on a terminal. `style` names a Pygments style."""
+    source = script(node, **options)
+    if not sys.stdout.isatty():
+        print(source)
+        return
+    from rich.console import Console
+    from rich.syntax import Syntax
+
+    Console().print(Syntax(source, "python", theme=style or "ansi_dark", background_color="default"))
+
+
+install_script(script, show)

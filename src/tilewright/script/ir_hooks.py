@@ -1,0 +1,63 @@
+"""Printing of what every dialect shares: modules, global names, operators, types, ranges."""
+
+from __future__ import annotations
+
+from tilewright.ir import GlobalVar, IRModule, Op, PointerType, PrimType, Range, TupleType, VoidType
+from tilewright.script.doc import Expr, Line, Stmt, Suite, literal, quoted, text
+from tilewright.script.printer import Printer, expr_hook, register_prefix, stmt_hook
+
+register_prefix("ir_prefix", "ir")
+
+
+@stmt_hook(IRModule)
+def _module(p: Printer, mod: IRModule) -> list[Stmt]:
+    p.prefix("ir_prefix", "")
+    body: list[Stmt] = []
+    if mod.attrs:
+        body.append(Line(p.prefix("ir_prefix", "module_attrs").call(p.data(dict(mod.attrs)))))
+    if mod.global_infos:
+        body.append(Line(p.prefix("ir_prefix", "module_global_infos").call(p.data(dict(mod.global_infos)))))
+    for gvar, func in mod.functions.items():
+        with p.scope():
+            p.function_name = gvar.name_hint
+            body += p.stmts(func)
+    return [Suite([f"class {p.config.name or 'Module'}"], body, mod, [f"@{p.config.ir_prefix}.ir_module"])]
+
+
+@expr_hook(GlobalVar)
+def _global_var(p: Printer, gvar: GlobalVar) -> Expr:
+    return text(f"{p.config.module_alias}.{gvar.name_hint}")
+
+
+@expr_hook(Op)
+def _op(p: Printer, op: Op) -> Expr:
+    return p.prefix("ir_prefix", "Op").call(quoted(op.name))
+
+
+@expr_hook(Range)
+def _range(p: Printer, rng: Range) -> Expr:
+    stop = rng.min + rng.extent  # type: ignore[operator]
+    return p.prefix("ir_prefix", "Range").call(p.expr(rng.min), p.expr(stop))
+
+
+@expr_hook(PrimType)
+def _prim_type(p: Printer, t: PrimType) -> Expr:
+    return p.prefix("tir_prefix", t.dtype)
+
+
+@expr_hook(PointerType)
+def _pointer_type(p: Printer, t: PointerType) -> Expr:
+    args = [p.expr(t.element_type) if not isinstance(t.element_type, PrimType) else literal(str(t.element_type.dtype))]
+    if t.storage_scope != "global":
+        args.append(literal(t.storage_scope))
+    return p.prefix("tir_prefix", "handle").call(*args)
+
+
+@expr_hook(VoidType)
+def _void_type(p: Printer, t: VoidType) -> Expr:
+    return text("None")
+
+
+@expr_hook(TupleType)
+def _tuple_type(p: Printer, t: TupleType) -> Expr:
+    return p.prefix("ir_prefix", "TupleType").call(*[p.expr(f) for f in t.fields])

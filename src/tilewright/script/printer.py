@@ -1,0 +1,270 @@
+"""The printer core: hooks by node type, scopes of names, and the walk that turns a node into a document.
+
+A dialect registers one function per node type: `@expr_hook(tir.Add)` returns an expression document,
+`@stmt_hook(tir.For)` a list of statement documents. Hooks take the printer (for children, names and
+options) and the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from tilewright.node import Node, deep_recursion, save_json
+from tilewright.script.doc import (
+    Blank,
+    Comment,
+    Expr,
+    Group,
+    Line,
+    Stmt,
+    Writer,
+    dict_,
+    identifier,
+    list_,
+    literal,
+    quoted,
+    text,
+    value_doc,
+)
+from tilewright.script.underline import Printed
+
+H = TypeVar("H", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class PrinterConfig:
+    """Options of `script()`, named as in classic TVMScript."""
+
+    name: str | None = None
+    ir_prefix: str = "I"
+    tir_prefix: str = "T"
+    module_alias: str = "cls"
+    buffer_dtype: str = "float32"
+    int_dtype: str = "int32"
+    indent_spaces: int = 4
+    syntax_sugar: bool = True
+    print_line_numbers: bool = False
+    num_context_lines: int | None = None
+    show_meta: bool = True
+    obj_to_underline: tuple[object, ...] = ()
+    obj_to_annotate: dict[object, str] = field(default_factory=dict)
+
+
+_expr_hooks: dict[type, Callable[[Printer, Any], Expr]] = {}
+_stmt_hooks: dict[type, Callable[[Printer, Any], list[Stmt]]] = {}
+_prologues: dict[str, str] = {}
+
+
+def expr_hook(*types: type) -> Callable[[H], H]:
+    """Registers the function that prints these node types (and subclasses) as an expression."""
+
+    def register(hook: H) -> H:
+        _expr_hooks.update(dict.fromkeys(types, hook))
+        return hook
+
+    return register
+
+
+def stmt_hook(*types: type) -> Callable[[H], H]:
+    """Registers the function that prints these node types (and subclasses) as statements."""
+
+    def register(hook: H) -> H:
+        _stmt_hooks.update(dict.fromkeys(types, hook))
+        return hook
+
+    return register
+
+
+def register_prefix(field_name: str, module: str) -> None:
+    """Declares that the prefix in config field `field_name` stands for `tilewright.script.<module>`."""
+    _prologues[field_name] = module
+
+
+def _find(table: dict[type, Any], cls: type) -> Any:
+    hook = table.get(cls)
+    if hook is None:
+        for base in cls.__mro__[1:]:
+            if base in table:
+                hook = table[cls] = table[base]
+                break
+    return hook
+
+
+class Printer:
+    """State of one printing: options, names in use, and the metadata that has no syntax."""
+
+    def __init__(self, config: PrinterConfig) -> None:
+        self.config = config
+        self.used: set[str] = set()
+        self.prefixes: set[str] = set()
+        self.metadata: dict[str, list[Node]] = {}
+        self.concise = True
+        self.function_name: str | None = None
+        self.free: list[Stmt] = []
+        self.facts: dict[int, Any] = {}
+        self._next: dict[str, int] = {}
+        self._names: dict[int, Callable[[], Expr] | str] = {}
+        self._kept: list[object] = []
+        self._slots: dict[int, tuple[list[Stmt], int]] = {}
+        self._scopes: list[list[tuple[int, str | None]]] = [[]]
+
+    # --- names
+
+    def fresh(self, hint: str) -> str:
+        """An identifier that no visible name has, as near to `hint` as can be."""
+        name = identifier(hint)
+        if name in self.used or name in (self.config.tir_prefix, self.config.ir_prefix):
+            base, n = name, self._next.get(name, 1)
+            while (name := f"{base}_{n}") in self.used:
+                n += 1
+            self._next[base] = n + 1
+        return name
+
+    def define(self, node: object, hint: str) -> Expr:
+        """Binds `node` to a fresh name until the scope ends, and returns the name."""
+        name = self.fresh(hint)
+        self.used.add(name)
+        self._bind(node, name, name)
+        return Expr((name,), node=node)
+
+    def define_as(self, node: object, doc: Callable[[], Expr]) -> None:
+        """Binds `node` to another text, such as a buffer's data pointer to `A.data`."""
+        self._bind(node, doc, None)
+
+    def define_free(self, node: object, hint: str) -> Expr:
+        """Binds `node`, which nothing in the program binds, to a fresh name for good."""
+        name = self.fresh(hint)
+        self.used.add(name)
+        self._names[id(node)] = name
+        self._kept.append(node)
+        return Expr((name,), node=node)
+
+    def open_slot(self, node: object) -> Group:
+        """A place in the program right after `node` is bound, where what rests on it can be declared later."""
+        lines: list[Stmt] = []
+        self._slots[id(node)] = (lines, len(self._scopes) - 1)
+        return Group(lines)
+
+    def define_after(self, anchor: object, node: object, hint: str) -> tuple[Expr, list[Stmt]] | None:
+        """Binds `node` where `anchor` was bound; the lines to declare it in, or None when there is no such place."""
+        if not self.is_defined(anchor) or id(anchor) not in self._slots:
+            return None
+        lines, depth = self._slots[id(anchor)]
+        name = self.fresh(hint)
+        self.used.add(name)
+        self._names[id(node)] = name
+        self._kept.append(node)
+        self._scopes[depth].append((id(node), name))
+        return Expr((name,), node=node), lines
+
+    def _bind(self, node: object, value: Callable[[], Expr] | str, name: str | None) -> None:
+        self._names[id(node)] = value
+        self._kept.append(node)
+        self._scopes[-1].append((id(node), name))
+
+    def is_defined(self, node: object) -> bool:
+        return id(node) in self._names
+
+    def name(self, node: object) -> Expr | None:
+        """The text bound to `node`, or None."""
+        bound = self._names.get(id(node))
+        if bound is None:
+            return None
+        return Expr((bound,), node=node) if isinstance(bound, str) else bound().of(node)
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Names defined inside end with it."""
+        self._scopes.append([])
+        try:
+            yield
+        finally:
+            for key, name in self._scopes.pop():
+                self._names.pop(key, None)
+                self._slots.pop(key, None)
+                if name is not None:
+                    self.used.discard(name)
+                    # Numbering starts over, so that sibling scopes read alike.
+                    self._next.pop(name.rsplit("_", 1)[0], None)
+
+    # --- documents
+
+    def prefix(self, field_name: str, member: str) -> Expr:
+        """`T.member`, with the prefix that the options give to a dialect."""
+        self.prefixes.add(field_name)
+        return text(f"{getattr(self.config, field_name)}.{member}")
+
+    def expr(self, node: Any) -> Expr:
+        hook = _find(_expr_hooks, type(node))
+        if hook is not None:
+            doc: Expr = hook(self, node)
+            return doc.of(node) if doc.node is not node else doc
+        return self.data(node)
+
+    def stmts(self, node: Any) -> list[Stmt]:
+        hook = _find(_stmt_hooks, type(node))
+        if hook is not None:
+            docs: list[Stmt] = hook(self, node)
+            note = self.config.obj_to_annotate.get(node) if self.config.obj_to_annotate else None
+            return docs if note is None else [Comment(note), *docs]
+        return [Line(self.expr(node), node=node)]
+
+    def body(self, node: Any, concise: bool = True) -> list[Stmt]:
+        """Statements inside a suite. `concise` holds at the end of a scope, where a `with` can be a plain line."""
+        saved, self.concise = self.concise, concise
+        docs = self.stmts(node)
+        self.concise = saved
+        return docs
+
+    def data(self, value: Any) -> Expr:
+        """Annotation values and attributes: Python data, nodes with syntax, or an entry of the metadata."""
+        plain = value_doc(value)
+        if plain is not None:
+            return plain
+        if isinstance(value, (list, tuple)):
+            return list_([self.data(v) for v in value])
+        if isinstance(value, dict):
+            return dict_([(self.data(k), self.data(v)) for k, v in value.items()])
+        if isinstance(value, Node) and _find(_expr_hooks, type(value)) is not None:
+            return self.expr(value)
+        if isinstance(value, Node):
+            entries = self.metadata.setdefault(value.type_key, [])
+            if all(e is not value for e in entries):
+                entries.append(value)
+            number = next(i for i, e in enumerate(entries) if e is value)
+            return Expr((f"metadata[{quoted(value.type_key)}][{number}]",), node=value)
+        return literal(repr(value))
+
+
+def print_doc(node: Any, config: PrinterConfig) -> Printed:
+    """Prints a whole program: header comments, metadata, and the program itself."""
+    printer = Printer(config)
+    with deep_recursion():
+        docs = printer.stmts(node)
+        if _find(_stmt_hooks, type(node)) is not None:
+            docs = [*_header(printer), *printer.free, *docs]
+        writer = Writer(config.indent_spaces)
+        for doc in docs:
+            writer.stmt(doc)
+    return Printed("".join(writer.pieces).rstrip("\n"), writer.spans, writer.nodes)
+
+
+def print_expr(node: Any) -> str:
+    """The short form of a node, as `str(node)` gives it: no header, free names as they are."""
+    with deep_recursion():
+        return str(Printer(PrinterConfig()).expr(node))
+
+
+def _header(printer: Printer) -> list[Stmt]:
+    docs: list[Stmt] = [
+        Comment(f"from tilewright.script import {module} as {getattr(printer.config, name)}")
+        for name, module in _prologues.items()
+        if name in printer.prefixes
+    ]
+    if printer.metadata and printer.config.show_meta:
+        printed = save_json(dict(printer.metadata))
+        docs += [Blank(), Line(f"metadata = {printer.config.ir_prefix}.load_json({quoted(printed)})")]
+    return [*docs, Blank()] if docs else []

@@ -1,0 +1,132 @@
+"""Buffers in TVMScript: their declarations in all forms, and regions."""
+
+from __future__ import annotations
+
+from tilewright.ir import IntImm, PrimExpr, PrimType
+from tilewright.ir.types import PointerType
+from tilewright.node import post_order_visit
+from tilewright.script.doc import Expr, Stmt, assign, list_, literal, slice_, tuple_
+from tilewright.script.printer import Printer, expr_hook
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import SizeVar, Var
+from tilewright.tir.stmt import BufferRegion
+
+
+@expr_hook(Buffer)
+def buffer_doc(p: Printer, buffer: Buffer) -> Expr:
+    """The name of a buffer. One that nothing declares is declared after its data pointer, or before the program."""
+    doc = p.name(buffer)
+    if doc is not None:
+        return doc
+    placed = p.define_after(buffer.data, buffer, buffer.name)
+    if placed is not None:
+        doc, lines = placed
+        lines += declaration(p, buffer, "Buffer", doc)
+    else:
+        doc = p.define_free(buffer, buffer.name)
+        p.free += declaration(p, buffer, "Buffer", doc, free=True)
+    return doc
+
+
+def declaration(
+    p: Printer, buffer: Buffer, form: str, name: Expr, source: Expr | None = None, free: bool = False
+) -> list[Stmt]:
+    """`name = T.<form>(...)`, after lines that make the variables of its dimensions."""
+    lines: list[Stmt] = []
+    make_variables(p, buffer, lines)
+    value = p.prefix("tir_prefix", form)
+    args, kwargs = attributes(p, buffer, name, form == "Buffer", free)
+    if source is not None:
+        args = [source, *args]
+    return [*lines, assign(name, value.call(*args, **kwargs), node=buffer)]
+
+
+def make_variables(p: Printer, buffer: Buffer, lines: list[Stmt]) -> None:
+    """Lines such as `n = T.int32()` for the unknown variables of dimensions and of composite offsets."""
+
+    def make(node: object) -> None:
+        if isinstance(node, Var) and not p.is_defined(node):
+            doc = p.define(node, node.name)
+            maker = p.prefix("tir_prefix", node.dtype)
+            lines.append(assign(doc, maker.call(is_size_var="True") if isinstance(node, SizeVar) else maker.call()))
+
+    for dim in buffer.shape:
+        post_order_visit(dim, make)
+    for e in (*buffer.strides, buffer.elem_offset):
+        if not isinstance(e, Var):
+            post_order_visit(e, make)
+
+
+def attributes(p: Printer, buffer: Buffer, name: Expr, force_dtype: bool, free: bool) -> tuple[list[Expr], dict[str, Expr]]:
+    """Positional and keyword arguments of a declaration. Unknown data, strides and offset become the buffer's own."""
+    args = [tuple_([p.expr(d) for d in buffer.shape])]
+    if force_dtype or buffer.dtype != p.config.buffer_dtype:
+        args.append(literal(str(buffer.dtype)))
+    kwargs: dict[str, Expr] = {}
+    if p.is_defined(buffer.data) or not has_own_data(buffer):
+        kwargs["data"] = p.expr(buffer.data)
+        scope = "global"
+    else:
+        p.define_as(buffer.data, lambda: name.attr("data"))
+        scope = buffer.scope()
+    if buffer.strides:
+        docs: list[Expr] = []
+        for i, stride in enumerate(buffer.strides):
+            if isinstance(stride, Var) and not p.is_defined(stride):
+                docs.append(literal(stride.name))
+                p.define_as(stride, lambda i=i: name.attr("strides").index([literal(i)]))  # type: ignore[misc]
+            else:
+                docs.append(p.expr(stride))
+        kwargs["strides"] = tuple_(docs)
+    own_offset = isinstance(buffer.elem_offset, Var) and not p.is_defined(buffer.elem_offset)
+    if own_offset:
+        p.define_as(buffer.elem_offset, lambda: name.attr("elem_offset"))
+    elif not (isinstance(buffer.elem_offset, IntImm) and buffer.elem_offset.value == 0):
+        kwargs["elem_offset"] = p.expr(buffer.elem_offset)
+    if scope != "global":
+        kwargs["scope"] = literal(scope)
+    if buffer.data_alignment != 64:
+        kwargs["align"] = literal(buffer.data_alignment)
+    if own_offset or buffer.offset_factor != 1:
+        kwargs["offset_factor"] = literal(buffer.offset_factor)
+    if buffer.buffer_type != 1:
+        kwargs["buffer_type"] = literal("auto")
+    if buffer.axis_separators:
+        kwargs["axis_separators"] = list_([p.expr(s) for s in buffer.axis_separators])
+    return args, kwargs
+
+
+def has_own_data(buffer: Buffer) -> bool:
+    """Whether the data pointer has the type that a declaration gives to a new one."""
+    expected = "int8" if buffer.dtype.is_bool else buffer.dtype
+    kind = buffer.data.type_annotation
+    return isinstance(kind, PointerType) and isinstance(kind.element_type, PrimType) and kind.element_type.dtype == expected
+
+
+def is_plain(buffer: Buffer) -> bool:
+    """Whether `A: T.Buffer(shape, dtype)` says all there is to say of a parameter."""
+    offset = buffer.elem_offset
+    return (
+        not buffer.strides
+        and all([isinstance(d, IntImm) for d in buffer.shape])
+        and isinstance(offset, IntImm)
+        and offset.value == 0
+        and buffer.scope() == "global"
+        and buffer.data_alignment == 64
+        and buffer.offset_factor == 1
+        and buffer.buffer_type == 1
+        and not buffer.axis_separators
+        and has_own_data(buffer)
+    )
+
+
+def region_indices(p: Printer, region: BufferRegion) -> list[Expr]:
+    """A point where the extent is one, else `begin:end`."""
+    return [
+        p.expr(r.min) if _is_one(r.extent) else slice_(p.expr(r.min), p.expr(r.min + r.extent))  # type: ignore[operator]
+        for r in region.region
+    ]
+
+
+def _is_one(e: PrimExpr) -> bool:
+    return isinstance(e, IntImm) and e.value == 1

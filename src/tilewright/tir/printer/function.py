@@ -1,0 +1,119 @@
+"""PrimFuncs in TVMScript: parameters, attributes, and the root block that goes without saying."""
+
+from __future__ import annotations
+
+from tilewright.ir import IntImm, TupleType, VoidType
+
+from tilewright.script.doc import Comment, Expr, Line, Stmt, Suite, dict_, literal
+from tilewright.script.printer import Printer, stmt_hook
+from tilewright.tir.expr import Var
+from tilewright.tir.function import PrimFunc
+from tilewright.tir.printer.buffers import attributes, declaration, is_plain
+from tilewright.tir.printer.exprs import type_doc
+from tilewright.tir.stmt import Block, BlockRealize
+from tilewright.tir.stmt import Stmt as TirStmt
+from tilewright.tir.stmt_functor import pre_order_visit
+
+
+@stmt_hook(PrimFunc)
+def _function(p: Printer, func: PrimFunc) -> list[Stmt]:
+    symbol = func.attrs.get("global_symbol")
+    gvar_name, p.function_name = p.function_name, None
+    name = gvar_name or symbol or p.config.name or "main"
+    with p.scope():
+        params: list[Expr] = []
+        matches: list[Stmt] = []
+        after: list[Stmt] = []
+        used = _direct_uses(func)
+        for param in func.params:
+            buffer = func.buffer_map.get(param)
+            if buffer is not None and is_plain(buffer) and id(param) not in used and not p.is_defined(buffer):
+                doc = p.define(buffer, buffer.name)
+                args, _ = attributes(p, buffer, doc, True, False)
+                params.append(Expr((doc, ": ", p.prefix("tir_prefix", "Buffer").call(*args)), 0).of(param))
+                after.append(p.open_slot(buffer.data))
+            else:
+                doc = p.define(param, param.name)
+                params.append(Expr((doc, ": ", type_doc(p, param)), 0))
+        for param in func.params:
+            buffer = func.buffer_map.get(param)
+            if buffer is not None and not p.is_defined(buffer):
+                source = p.expr(param)
+                matches += declaration(p, buffer, "match_buffer", p.define(buffer, buffer.name), source)
+                after.append(p.open_slot(buffer.data))
+        attrs = {k: v for k, v in func.attrs.items() if k != "global_symbol" or v != name}
+        body: list[Stmt] = []
+        if attrs:
+            pairs = [(literal(k), _bool_doc(p, v)) for k, v in attrs.items()]
+            body.append(Line(p.prefix("tir_prefix", "func_attr").call(dict_(pairs))))
+        body += [*matches, *after, *_body(p, func)]
+        header: list[str | Expr] = [f"def {name}(", *_joined(params), ")"]
+        if not isinstance(func.ret_type, VoidType) and func.ret_type != TupleType(()):
+            header += [" -> ", p.expr(func.ret_type)]
+    private = "(private=True)" if symbol is None else ""
+    return [Suite(header, body, func, [f"@{p.prefix('tir_prefix', 'prim_func')}{private}"])]
+
+
+def _bool_doc(p: Printer, value: object) -> Expr:
+    return p.prefix("tir_prefix", "bool").call(literal(value)) if isinstance(value, bool) else p.data(value)
+
+
+def _joined(items: list[Expr]) -> list[str | Expr]:
+    out: list[str | Expr] = []
+    for item in items:
+        out += [", ", item] if out else [item]
+    return out
+
+
+def _direct_uses(func: PrimFunc) -> set[int]:
+    """Handle parameters that the body itself names; these cannot hide behind their buffers."""
+    handles = {id(h) for h in func.buffer_map}
+    used: set[int] = set()
+
+    def look(node: object) -> bool:
+        if isinstance(node, Var) and id(node) in handles:
+            used.add(id(node))
+        return True
+
+    pre_order_visit(func.body, look)
+    return used
+
+
+def _body(p: Printer, func: PrimFunc) -> list[Stmt]:
+    root = implicit_root(func.body) if p.config.syntax_sugar else None
+    if root is None:
+        return p.body(func.body)
+    body: list[Stmt] = [Comment('with T.block("root"):'.replace("T.", f"{p.config.tir_prefix}."), root)]
+    for buffer in root.alloc_buffers:
+        body += declaration(p, buffer, "alloc_buffer", p.define(buffer, buffer.name))
+        body.append(p.open_slot(buffer.data))
+    return body + p.body(root.body)
+
+
+def implicit_root(stmt: TirStmt) -> Block | None:
+    """The block that a function with blocks has around its body, when it says nothing but allocations."""
+    if not isinstance(stmt, BlockRealize) or stmt.iter_values:
+        return None
+    block, predicate = stmt.block, stmt.predicate
+    if not (isinstance(predicate, IntImm) and predicate.value == 1) or block.name_hint != "root":
+        return None
+    if block.iter_vars or block.reads or block.writes or block.init or block.match_buffers or block.annotations:
+        return None
+    if block.alloc_buffers:
+        return block
+    if isinstance(block.body, BlockRealize):
+        return block if block.body.block.iter_vars else None
+    return block if _has_block(block.body) else None
+
+
+def _has_block(stmt: TirStmt) -> bool:
+    found: list[object] = []
+
+    def look(node: object) -> bool:
+        if isinstance(node, BlockRealize):
+            found.append(node)
+        return not found and isinstance(node, TirStmt)
+
+    pre_order_visit(stmt, look)
+    return bool(found)
+
