@@ -132,6 +132,13 @@ class TensorType(Type, key="relay.TensorType"):
     dtype: DataType = DataType("float32")
     span: Skip[BaseSpan | None] = None
 
+    def _derive(self) -> None:
+        # Expressions are declared after types, so this field's converter is not known to the class.
+        from tilewright.ir.expr import PrimExpr, as_prim_expr
+
+        if not all([isinstance(d, PrimExpr) for d in self.shape]):
+            self.shape = tuple([as_prim_expr(d, "TensorType.shape") for d in self.shape])
+
     @property
     def concrete_shape(self) -> tuple[int, ...]:
         """The shape as integers. Raises TypeError when a dimension is symbolic."""
