@@ -1,0 +1,126 @@
+"""Text of one LLVM function: scopes, hash-consed pure instructions that settle in the outermost scope they can.
+
+A scope is a straight run of code: the function's entry, a loop's body, an arm of a conditional. Its text stays open
+until its successor is closed, so an instruction without side effects is written where its operands are known: that is
+what hoists loop-invariant addresses out of loops without any LLVM pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class Scope:
+    """An open run of code: it begins with block `first` and currently ends in block `label`."""
+
+    __slots__ = ("first", "label", "lines", "loads", "memo")
+
+    def __init__(self, label: str) -> None:
+        self.first = self.label = label
+        self.lines: list[str] = []
+        self.memo: dict[str, str] = {}
+        self.loads: dict[object, dict[str, str]] = {}
+
+
+class FunctionBuilder:
+    """Collects the body of one function. Operands are LLVM text: names such as %v7, or literals."""
+
+    def __init__(self, declare: dict[str, str]) -> None:
+        self.scopes = [Scope("entry")]
+        self.allocas: list[str] = []
+        self.level_of: dict[str, int] = {}
+        self.declare = declare
+        self._count = 0
+        self._labels = 0
+
+    # --- instructions
+
+    def name(self) -> str:
+        self._count += 1
+        return f"%v{self._count}"
+
+    def label(self, hint: str) -> str:
+        self._labels += 1
+        return f"{hint}{self._labels}"
+
+    def pure(self, text: str, *operands: str) -> str:
+        """The value of an instruction without side effects; equal text gives the same value while it is in scope."""
+        level = 0
+        level_of = self.level_of
+        for operand in operands:
+            other = level_of.get(operand, 0)
+            if other > level:
+                level = other
+        scope = self.scopes[level]
+        found = scope.memo.get(text)
+        if found is None:
+            self._count += 1
+            found = scope.memo[text] = f"%v{self._count}"
+            scope.lines.append(f"  {found} = {text}")
+            level_of[found] = level
+        return found
+
+    def here(self, text: str) -> str:
+        """The value of an instruction that must stay where it is (loads, divisions, calls)."""
+        scopes = self.scopes
+        self._count += 1
+        name = f"%v{self._count}"
+        scopes[-1].lines.append(f"  {name} = {text}")
+        self.level_of[name] = len(scopes) - 1
+        return name
+
+    def effect(self, text: str) -> None:
+        self.scopes[-1].lines.append("  " + text)
+
+    def call(self, signature: str, name: str, args: str, *operands: str) -> str:
+        """A call of the LLVM intrinsic `name`; `signature` is "result(parameters)"."""
+        result, _, params = signature.partition("(")
+        if name not in self.declare:
+            self.declare[name] = f"declare {result} @{name}({params}"
+        return self.pure(f"call {result} @{name}({args})", *operands)
+
+    @property
+    def level(self) -> int:
+        return len(self.scopes) - 1
+
+    def alloca(self, text: str) -> str:
+        """A stack slot in the entry block."""
+        name = self.name()
+        self.allocas.append(f"  {name} = {text}")
+        self.level_of[name] = 0
+        return name
+
+    # --- control flow
+
+    def push(self, label: str) -> Scope:
+        scope = Scope(label)
+        self.scopes.append(scope)
+        return scope
+
+    def pop(self) -> Scope:
+        return self.scopes.pop()
+
+    def define_here(self, name: str) -> str:
+        """Marks a name that some other text defines as known from the current scope on."""
+        self.level_of[name] = len(self.scopes) - 1
+        return name
+
+    def branch(self, cond: str, then: Scope, other: Scope | None, join: str, phis: Sequence[str]) -> None:
+        """Closes two arms (already popped): writes the conditional into the current scope and goes on in `join`."""
+        scope = self.scopes[-1]
+        lines = scope.lines
+        lines.append(f"  br i1 {cond}, label %{then.first}, label %{other.first if other else join}")
+        for arm in (then, other):
+            if arm is not None:
+                lines.append(f"{arm.first}:")
+                lines += arm.lines
+                lines.append(f"  br label %{join}")
+        lines.append(f"{join}:")
+        lines.extend("  " + phi for phi in phis)
+        scope.label = join
+
+    def text(self) -> list[str]:
+        """The lines of the body; every scope but the entry must be closed."""
+        assert len(self.scopes) == 1
+        return ["entry:", *self.allocas, *self.scopes[0].lines]
+

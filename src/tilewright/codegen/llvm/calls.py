@@ -1,0 +1,370 @@
+"""Intrinsics and calls to LLVM IR text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from tilewright.codegen.llvm.expr import ExprEmitter
+from tilewright.codegen.llvm.stmt import StmtEmitter
+from tilewright.codegen.llvm.types import float_const, int_literal, is_literal, llvm_type, memory_type, splat
+from tilewright.codegen.llvm.vecmath import INTRINSICS, LIBM, VECTOR_FUNCTIONS
+from tilewright.ir import DataType, FloatImm, GlobalVar, IntImm, Op, PrimExpr
+from tilewright.tir import Broadcast, BufferLoad, Call, StringImm, Var
+
+_F32, _F64 = DataType("float32"), DataType("float64")
+_BITS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "shift_left": "shl"}
+
+
+class CallEmitter(StmtEmitter):
+    """The part of a function's emitter that turns calls into text."""
+
+    _calls: ClassVar[dict[str, Callable[..., str]]] = {}
+
+    def call(self, e: Call) -> str:
+        if isinstance(e.op, GlobalVar):
+            return self.call_function(e)
+        assert isinstance(e.op, Op)
+        name = e.op.name.removeprefix("tir.")
+        method = self._calls.get(name)
+        if method is not None:
+            return method(self, e)
+        if name in INTRINSICS or name in VECTOR_FUNCTIONS or name in LIBM:
+            return self._math(name, e)
+        raise self.error(f"the LLVM back end has no rule for the intrinsic {e.op.name}", e)
+
+    # --- mathematics
+
+    def _math(self, name: str, e: Call) -> str:
+        dtype = e.dtype
+        if not dtype.is_float:
+            raise self.error(f"{name} takes floating point values, but was given {dtype}", e)
+        if dtype.bits < 32:
+            wide = _F32.with_lanes(dtype.lanes)
+            args = [self.convert(self.expr(arg), arg.dtype, wide) for arg in e.args]
+            return self.convert(self.function(name, args, wide, e), wide, dtype)
+        return self.function(name, [self.expr(arg) for arg in e.args], dtype, e)
+
+    def function(self, name: str, args: list[str], dtype: DataType, e: Call) -> str:
+        """A mathematical function of float32 or float64 operands."""
+        m = self.math(dtype)
+        if name in INTRINSICS:
+            return m.unary(INTRINSICS[name], args[0])
+        if dtype.bits == 32:
+            if name in VECTOR_FUNCTIONS:
+                result: str = VECTOR_FUNCTIONS[name](m, args[0])
+                return result
+            if name == "exp10":
+                return m.pow(m.c(10.0), args[0])
+            if name == "pow":
+                return self._power(m, args, e)
+        elif name in ("sigmoid", "rsqrt"):
+            one = m.c(1.0)
+            if name == "rsqrt":
+                return m.div(one, m.unary("sqrt", args[0]))
+            return m.div(one, m.add(one, self.libm("exp", [m.neg(args[0])], dtype)))
+        elif name == "exp10":
+            return self.libm("pow", [m.c(10.0), args[0]], dtype)
+        return self.libm(name, args, dtype)
+
+    def _power(self, m: Any, args: list[str], e: Call) -> str:
+        exponent = e.args[1].value if isinstance(e.args[1], Broadcast) else e.args[1]
+        x = args[0]
+        if isinstance(exponent, FloatImm):
+            value = exponent.value
+            if value == 2.0:
+                return str(m.mul(x, x))
+            if value == 3.0:
+                return str(m.mul(m.mul(x, x), x))
+            if value == 1.0:
+                return x
+            if value == -1.0:
+                return str(m.div(m.c(1.0), x))
+            if value == 0.5:
+                return str(m.unary("sqrt", m.add(x, m.c(0.0))))
+        return str(m.pow(x, args[1]))
+
+    def libm(self, name: str, args: list[str], dtype: DataType) -> str:
+        """A C library function, lane by lane."""
+        symbol = name + ("f" if dtype.bits == 32 else "")
+        t = llvm_type(dtype.element)
+        params = ", ".join([t] * len(args))
+        self.b.declare.setdefault(symbol, f"declare {t} @{symbol}({params}) nounwind willreturn memory(none)")
+        if dtype.lanes == 1:
+            return self.b.pure(f"call {t} @{symbol}({', '.join(f'{t} {a}' for a in args)})", *args)
+        lanes = []
+        for k in range(dtype.lanes):
+            each = [self.lane(a, dtype, k) for a in args]
+            lanes.append(self.b.pure(f"call {t} @{symbol}({', '.join(f'{t} {a}' for a in each)})", *each))
+        return self.gather_lanes(lanes, dtype)
+
+    def _copysign(self, e: Call) -> str:
+        return self.math(e.dtype).binary("copysign", *map(self.expr, e.args))
+
+    def _fma(self, e: Call) -> str:
+        a, b, c = map(self.expr, e.args)
+        if not e.dtype.is_float:
+            t = llvm_type(e.dtype)
+            product = self.b.pure(f"mul {t} {a}, {b}", a, b)
+            return self.b.pure(f"add {t} {product}, {c}", product, c)
+        return self.math(e.dtype).fma(a, b, c)
+
+    def _ldexp(self, e: Call) -> str:
+        x, n = self.expr(e.args[0]), self.expr(e.args[1])
+        t, i = llvm_type(e.dtype), llvm_type(e.args[1].dtype)
+        name = f"llvm.ldexp.{self._suffix(e.dtype)}.{self._suffix(e.args[1].dtype)}"
+        return self.b.call(f"{t}({t}, {i})", name, f"{t} {x}, {i} {n}", x, n)
+
+    def _classify(self, e: Call) -> str:
+        x, dtype = self.expr(e.args[0]), e.args[0].dtype
+        if not dtype.is_float:
+            return splat(e.dtype, "1" if e.op.name == "tir.isfinite" else "0")  # type: ignore[attr-defined]
+        wide = dtype if dtype.bits >= 32 else _F32.with_lanes(dtype.lanes)
+        x = self.convert(x, dtype, wide)
+        m = self.math(wide)
+        name = e.op.name  # type: ignore[attr-defined]
+        if name == "tir.isnan":
+            return m.cmp("uno", x, x)
+        return m.cmp("oeq" if name == "tir.isinf" else "one", m.unary("fabs", x), m.c(float("inf")))
+
+    # --- bits
+
+    def _bitwise(self, e: Call) -> str:
+        name = e.op.name.removeprefix("tir.")  # type: ignore[attr-defined]
+        a, b = map(self.expr, e.args)
+        dtype = e.dtype
+        if is_literal(a) and is_literal(b) and dtype.lanes == 1:
+            x, y = int(a), int(b)
+            folds = {"bitwise_and": x & y, "bitwise_or": x | y, "bitwise_xor": x ^ y, "shift_left": x << (y & 63)}
+            if name in folds:
+                return int_literal(folds[name], dtype)
+        op = _BITS.get(name) or ("ashr" if dtype.is_int else "lshr")
+        return self.b.pure(f"{op} {llvm_type(dtype)} {a}, {b}", a, b)
+
+    def _bitwise_not(self, e: Call) -> str:
+        a = self.expr(e.args[0])
+        return self.b.pure(f"xor {llvm_type(e.dtype)} {a}, {splat(e.dtype, '-1')}", a)
+
+    def _popcount(self, e: Call) -> str:
+        a, t = self.expr(e.args[0]), llvm_type(e.args[0].dtype)
+        r = self.b.call(f"{t}({t})", f"llvm.ctpop.{self._suffix(e.args[0].dtype)}", f"{t} {a}", a)
+        return self.convert(r, e.args[0].dtype, e.dtype)
+
+    def _clz(self, e: Call) -> str:
+        a, t = self.expr(e.args[0]), llvm_type(e.args[0].dtype)
+        name = f"llvm.ctlz.{self._suffix(e.args[0].dtype)}"
+        return self.convert(self.b.call(f"{t}({t}, i1)", name, f"{t} {a}, i1 0", a), e.args[0].dtype, e.dtype)
+
+    def _reinterpret(self, e: Call) -> str:
+        a, source = self.expr(e.args[0]), e.args[0].dtype
+        s, t = llvm_type(source), llvm_type(e.dtype)
+        if s == t:
+            return a
+        if "ptr" in (s, t):
+            return self.b.pure(f"{'ptrtoint' if s == 'ptr' else 'inttoptr'} {s} {a} to {t}", a)
+        return self.b.pure(f"bitcast {s} {a} to {t}", a)
+
+    def _large_uint(self, e: Call) -> str:
+        low, high = e.args
+        assert isinstance(low, IntImm) and isinstance(high, IntImm)
+        return int_literal((high.value << 32) | low.value, e.dtype)
+
+    def _q_multiply_shift(self, e: Call) -> str:
+        """round(x * y * 2**-s / 2**q) as classic: ties away from zero upward, in 64 bits."""
+        x, y = map(self.expr, e.args[:2])
+        q, shift = e.args[2], e.args[3]
+        lanes = e.dtype.lanes
+        i64 = DataType("int64").with_lanes(lanes)
+        t64, p = llvm_type(i64), self.b.pure
+        wide_x, wide_y = self.convert(x, e.dtype, i64), self.convert(y, e.args[1].dtype, i64)
+        q_wide, s_wide = self.convert(self.expr(q), q.dtype, i64), self.convert(self.expr(shift), shift.dtype, i64)
+        zero = splat(i64, "0")
+        negated = p(f"sub {t64} {zero}, {s_wide}", s_wide)
+        left = self.b.call(f"{t64}({t64}, {t64})", f"llvm.smax.{self._suffix(i64)}", f"{t64} {negated}, {t64} {zero}", negated)
+        right = self.b.call(f"{t64}({t64}, {t64})", f"llvm.smax.{self._suffix(i64)}", f"{t64} {s_wide}, {t64} {zero}", s_wide)
+        product = p(f"mul {t64} {wide_x}, {wide_y}", wide_x, wide_y)
+        product = p(f"shl {t64} {product}, {left}", product, left)
+        total = p(f"add {t64} {q_wide}, {right}", q_wide, right)
+        less = p(f"sub {t64} {total}, {splat(i64, '1')}", total)
+        half = p(f"shl {t64} {splat(i64, '1')}, {less}", less)
+        rounded = p(f"add {t64} {product}, {half}", product, half)
+        return self.convert(p(f"ashr {t64} {rounded}, {total}", rounded, total), i64, e.dtype)
+
+    # --- choices and addresses
+
+    def _if_then_else(self, e: Call) -> str:
+        condition, a, b = e.args
+        cond = self.expr(condition)
+        if is_literal(cond):
+            return self.expr(a if cond != "0" else b)
+        t = llvm_type(e.dtype)
+        if self.speculates(a) and self.speculates(b):
+            x, y = self.expr(a), self.expr(b)
+            return self.b.pure(f"select i1 {cond}, {t} {x}, {t} {y}", cond, x, y)
+        padded = self._padded_load(cond, a, b) or self._padded_load(cond, b, a, swapped=True)
+        if padded is not None:
+            return padded
+        return self.lazy(cond, lambda: self.expr(a), lambda: self.expr(b), e.dtype)
+
+    def _padded_load(self, cond: str, load: PrimExpr, other: PrimExpr, swapped: bool = False) -> str | None:
+        """`load if cond else constant` without a branch: the address is chosen, the constant lies in memory."""
+        if not isinstance(load, BufferLoad) or load.predicate is not None or load.buffer.data in self.registers:
+            return None
+        element = other.value if isinstance(other, Broadcast) else other
+        if not isinstance(element, (IntImm, FloatImm)) or load.dtype.is_bool:
+            return None
+        if not all([self.speculates(index) for index in load.indices]):
+            return None
+        form = self.offset_form(load.buffer, load.indices)
+        lanes = load.dtype.lanes
+        if form is None or load.buffer.dtype.lanes != 1 or (lanes > 1 and form.stride != 1):
+            return None
+        size = load.buffer.dtype.bytes
+        pointer, const, align = self.address(load.buffer.data, form, size)
+        literal = (
+            int_literal(element.value, element.dtype)
+            if isinstance(element, IntImm)
+            else float_const(element.dtype, element.value)
+        )
+        fallback = self.splat_constant(load.dtype, literal)
+        at = self.place(pointer, const)
+        first, second = (fallback, at) if swapped else (at, fallback)
+        chosen = self.b.here(f"select i1 {cond}, ptr {first}, ptr {second}")
+        return self.b.here(f"load {memory_type(load.dtype)}, ptr {chosen}, align {max(1, min(align, size * lanes & -(size * lanes), 64))}")
+
+    def _address_of(self, e: Call) -> str:
+        load = e.args[0]
+        if not isinstance(load, BufferLoad):
+            raise self.error("address_of takes a buffer element", e)
+        form = self.offset_form(load.buffer, load.indices)
+        if form is None:
+            raise self.error("address_of takes a single element or a ramp", e)
+        pointer, const, _ = self.address(load.buffer.data, form, load.buffer.dtype.bytes * load.buffer.dtype.lanes)
+        return self.place(pointer, const)
+
+    def _access_ptr(self, e: Call) -> str:
+        annotation, data, offset = e.args[0], e.args[1], e.args[2]
+        assert isinstance(data, Var)
+        form = self.affine.scalar(offset)
+        if form is None:
+            raise self.error("tvm_access_ptr takes a scalar offset", e)
+        pointer, const, _ = self.address(data, form, annotation.dtype.bytes * annotation.dtype.lanes)
+        return self.place(pointer, const)
+
+    def _byte_offset(self, e: Call) -> str:
+        base, offset = e.args
+        value = self.expr(offset)
+        if is_literal(value):
+            value = value if is_literal(value) else value
+        else:
+            value = self._resize(value, llvm_type(offset.dtype), self.iptr, True)
+        pointer = self.expr(base)
+        return pointer if value == "0" else self.b.pure(f"getelementptr i8, ptr {pointer}, {self.iptr} {value}", pointer, value)
+
+    def _isnull(self, e: Call) -> str:
+        a = self.expr(e.args[0])
+        return self.b.pure(f"icmp eq ptr {a}, null", a)
+
+    # --- calls
+
+    def _extern(self, e: Call) -> str:
+        assert isinstance(e.args[0], StringImm)
+        return self.c_call(e.args[0].value, e.dtype, e.args[1:], e.op.name.endswith("pure_extern"))  # type: ignore[attr-defined]
+
+    def c_call(self, symbol: str, dtype: DataType, args: tuple[PrimExpr, ...], pure: bool) -> str:
+        """A call of a C function."""
+        operands = [self.expr(arg) for arg in args]
+        types = [llvm_type(arg.dtype) for arg in args]
+        t = llvm_type(dtype)
+        self.b.declare.setdefault(symbol, f"declare {t} @{symbol}({', '.join(types)})")
+        text = f"call {t} @{symbol}({', '.join(f'{ty} {op}' for ty, op in zip(types, operands, strict=True))})"
+        if not pure:
+            self.forget(None)
+        if t == "void":
+            self.b.effect(text)
+            return "0"
+        return self.b.here(text)
+
+    def _llvm(self, e: Call) -> str:
+        name = e.args[0]
+        if not isinstance(name, StringImm):
+            raise self.error("call_llvm_intrin takes the full name of an LLVM intrinsic as a string", e)
+        return self.c_call(name.value, e.dtype, e.args[1:], "pure" in e.op.name)  # type: ignore[attr-defined]
+
+    def _prefetch(self, e: Call) -> str:
+        pointer = self.expr(e.args[0])
+        rw, locality, cache = [str(a.value) if isinstance(a, IntImm) else "1" for a in (*e.args[1:4],)] or ["0", "2", "1"]
+        self.b.declare.setdefault("llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self.b.effect(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {rw}, i32 {locality}, i32 {cache})")
+        return "0"
+
+    def _nothing(self, e: Call) -> str:
+        return "0"
+
+    def _likely(self, e: Call) -> str:
+        return self.expr(e.args[0])
+
+    def _ret(self, e: Call) -> str:
+        self.return_value(self.expr(e.args[0]), e)
+        return "0"
+
+    def _undef(self, e: Call) -> str:
+        return "poison"
+
+    def _vector_half(self, e: Call) -> str:
+        value, dtype, n = self.expr(e.args[-1]), e.args[-1].dtype, e.dtype.lanes
+        start = 0 if e.op.name == "tir.vectorlow" else dtype.lanes - n  # type: ignore[attr-defined]
+        t = llvm_type(dtype)
+        mask = ", ".join(f"i32 {start + k}" for k in range(n))
+        return self.b.pure(f"shufflevector {t} {value}, {t} poison, <{n} x i32> <{mask}>", value)
+
+    def _vector_combine(self, e: Call) -> str:
+        a, b, n = self.expr(e.args[0]), self.expr(e.args[1]), e.dtype.lanes
+        t = llvm_type(e.args[0].dtype)
+        mask = ", ".join(f"i32 {k}" for k in range(n))
+        return self.b.pure(f"shufflevector {t} {a}, {t} {b}, <{n} x i32> <{mask}>", a, b)
+
+    # --- given by the function emitter
+
+    def call_function(self, e: Call) -> str:
+        raise self.error("calls are emitted by the function", e)
+
+    def return_value(self, value: str, e: Any) -> None:
+        raise self.error("returns are emitted by the function", e)
+
+    def splat_constant(self, dtype: DataType, literal: str) -> str:
+        raise self.error("constants are emitted by the module", None)
+
+
+CallEmitter._calls = {
+    "copysign": CallEmitter._copysign,
+    "fma": CallEmitter._fma,
+    "ldexp": CallEmitter._ldexp,
+    **dict.fromkeys(("isnan", "isinf", "isfinite"), CallEmitter._classify),
+    **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right"), CallEmitter._bitwise),
+    "bitwise_not": CallEmitter._bitwise_not,
+    "popcount": CallEmitter._popcount,
+    "clz": CallEmitter._clz,
+    "reinterpret": CallEmitter._reinterpret,
+    "large_uint_imm": CallEmitter._large_uint,
+    "q_multiply_shift": CallEmitter._q_multiply_shift,
+    "if_then_else": CallEmitter._if_then_else,
+    "likely": CallEmitter._likely,
+    "address_of": CallEmitter._address_of,
+    "tvm_access_ptr": CallEmitter._access_ptr,
+    "handle_add_byte_offset": CallEmitter._byte_offset,
+    "isnullptr": CallEmitter._isnull,
+    **dict.fromkeys(("call_extern", "call_pure_extern"), CallEmitter._extern),
+    **dict.fromkeys(("call_llvm_intrin", "call_llvm_pure_intrin"), CallEmitter._llvm),
+    "prefetch": CallEmitter._prefetch,
+    **dict.fromkeys(("tvm_storage_sync", "assume", "start_profile_intrinsic", "end_profile_intrinsic"), CallEmitter._nothing),
+    "ret": CallEmitter._ret,
+    "undef": CallEmitter._undef,
+    **dict.fromkeys(("vectorlow", "vectorhigh"), CallEmitter._vector_half),
+    "vectorcombine": CallEmitter._vector_combine,
+}
+CallEmitter._table = {
+    **ExprEmitter._table,
+    Call: CallEmitter.call,
+    BufferLoad: CallEmitter.load,
+}

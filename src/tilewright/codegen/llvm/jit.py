@@ -1,0 +1,58 @@
+"""Objects into this process: linked in memory by LLVM's ORC JIT; no linker and no file is needed."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from llvmlite import binding
+
+from tilewright.codegen.llvm.machine import initialize, target_machine
+from tilewright.support.errors import TVMError
+from tilewright.target import Target
+
+_names = itertools.count()
+_jit: Any = None
+
+
+def _compiler() -> Any:
+    global _jit
+    if _jit is None:
+        initialize()
+        _jit = binding.create_lljit_compiler(target_machine(Target("llvm")), use_jit_link=True)
+    return _jit
+
+
+class LoadedObjects:
+    """Objects linked into the process. `symbols` maps each requested name to its address; code lives as long as this."""
+
+    def __init__(self, objects: Iterable[bytes], exports: Iterable[str], imports: Mapping[str, int] | None = None) -> None:
+        builder = binding.JITLibraryBuilder()
+        for data in objects:
+            builder.add_object_img(data)
+        builder.add_current_process()
+        for name, address in (imports or {}).items():
+            builder.import_symbol(name, address)
+        wanted = list(dict.fromkeys(exports))
+        for name in wanted:
+            builder.export_symbol(name)
+        try:
+            self._tracker = builder.link(_compiler(), f"tilewright{next(_names)}")
+        except RuntimeError as error:
+            raise TVMError(f"the compiled code could not be linked into this process: {error}") from None
+        self.symbols: dict[str, int] = {name: self._tracker[name] for name in wanted}
+
+    def function(self, name: str, *argtypes: Any, restype: Any = ctypes.c_int32) -> Any:
+        """A ctypes function for an exported symbol."""
+        function = ctypes.CFUNCTYPE(restype, *argtypes)(self.symbols[name])
+        function._keep = self
+        return function
+
+
+def load_objects(
+    objects: Iterable[bytes], exports: Iterable[str], imports: Mapping[str, int] | None = None
+) -> LoadedObjects:
+    """Links objects into this process and gives the addresses of `exports`."""
+    return LoadedObjects(objects, exports, imports)

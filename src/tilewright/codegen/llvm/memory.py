@@ -1,0 +1,353 @@
+"""Buffer accesses: addresses, loads, stores, masks, and small local buffers kept in registers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.codegen.llvm.affine import Affine, AffineForms
+from tilewright.codegen.llvm.expr import ExprEmitter
+from tilewright.codegen.llvm.types import is_literal, llvm_type, memory_type, splat
+from tilewright.ir import DataType, IntImm, PrimExpr
+from tilewright.tir import Broadcast, Buffer, BufferLoad, BufferStore, Ramp, Var
+
+
+class Registers:
+    """A local buffer kept in SSA values: `slots` of `lanes` elements each, by element offset."""
+
+    __slots__ = ("dtype", "lanes", "slots")
+
+    def __init__(self, dtype: DataType, lanes: int, count: int) -> None:
+        self.dtype = dtype.with_lanes(lanes)
+        self.lanes = lanes
+        self.slots: dict[int, str] = dict.fromkeys(range(0, count, lanes), "poison")
+
+
+class MemoryEmitter(ExprEmitter):
+    """The part of a function's emitter that reads and writes buffers."""
+
+    affine: AffineForms
+    pointers: dict[Var, tuple[str, int]]
+    """Data variable -> (pointer operand, alignment in bytes)."""
+    registers: dict[Var, Registers]
+    written: set[Var]
+    """Data variables that anything in the function stores to or lets escape."""
+    noalias: bool
+
+    def pointer(self, var: Var) -> tuple[str, int]:
+        """The address of a buffer's storage and its alignment in bytes."""
+        found = self.pointers.get(var)
+        return found if found is not None else (self.expr(var), 1)
+
+    # --- addresses
+
+    def _strides(self, buffer: Buffer) -> tuple[PrimExpr, ...]:
+        if buffer.strides:
+            return buffer.strides
+        strides: list[PrimExpr] = []
+        step: Any = IntImm("int32", 1)
+        for dim in reversed(buffer.shape):
+            strides.append(step)
+            step = step * dim
+        return tuple(reversed(strides))
+
+    def offset_form(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> Affine | None:
+        """The element offset of an access as a sum; None when its lanes are no arithmetic sequence."""
+        forms = self.affine
+        start = forms.scalar(buffer.elem_offset)
+        if start is None:
+            return None
+        if len(indices) == 1 and not buffer.strides and not start.terms and start.const == 0:
+            return forms.scalar(indices[0])
+        if not indices:
+            return start
+        strides = self._strides(buffer)
+        if all([type(s) is IntImm for s in strides]):
+            return forms.combine(indices, tuple([s.value for s in strides]), start)  # type: ignore[attr-defined]
+        key = (id(buffer), *map(id, indices))
+        total = self._flat.get(key)
+        if total is None:
+            total = buffer.elem_offset
+            for index, stride in zip(indices, strides, strict=True):
+                if index.dtype.lanes > 1 and stride.dtype.lanes == 1:
+                    stride = Broadcast(stride, index.dtype.lanes)
+                    if total.dtype.lanes == 1:
+                        total = Broadcast(total.astype(index.dtype.element), index.dtype.lanes)
+                total = total + index.astype("int64") * stride.astype("int64")  # type: ignore[attr-defined]
+            self._flat[key] = total
+            self._keep_indices.append(indices)
+        return forms.scalar(total)
+
+    _flat: dict[tuple[int, ...], Any]
+    _keep_indices: list[Any]
+
+    def index_leaf(self, leaf: PrimExpr) -> int | str:
+        """A leaf of an affine form: a number, or an operand of pointer width."""
+        if isinstance(leaf, Var):
+            const = self.consts.get(leaf)
+            if const is not None:
+                return const
+            iv = self.ivs.get(leaf)
+            if iv is not None:
+                return iv
+        operand = self.expr(leaf)
+        if is_literal(operand):
+            return int(operand)
+        if isinstance(leaf, Var) and leaf in self.ivs:
+            return self.ivs[leaf]
+        return self._resize(operand, llvm_type(leaf.dtype), self.iptr, not leaf.dtype.is_uint)
+
+    def address(self, var: Var, form: Affine, size: int) -> tuple[str, int, int]:
+        """(pointer, constant byte offset, alignment) of an element offset; `size` is bytes per element.
+
+        Terms are added outermost loop first, each sum in the scope where its last operand is known.
+        """
+        pointer, align = self.pointer(var)
+        const = form.const * size
+        level_of = self.b.level_of
+        terms: list[tuple[int, str, int]] = []
+        for leaf, coefficient in form.terms:
+            value = self.index_leaf(leaf)
+            step = coefficient * size
+            if type(value) is int:
+                const += step * value
+            else:
+                terms.append((level_of.get(value, 0), value, step))  # type: ignore[arg-type]
+        if terms:
+            pure, iptr = self.b.pure, self.iptr
+            terms.sort(key=lambda term: term[0])
+            at = 0
+            while at < len(terms):
+                level = terms[at][0]
+                total = ""
+                while at < len(terms) and terms[at][0] == level:
+                    _, value, step = terms[at]
+                    align = _common(align, step)
+                    scaled = value if step == 1 else pure(f"mul {iptr} {value}, {step}", value)
+                    total = scaled if not total else pure(f"add {iptr} {total}, {scaled}", total, scaled)
+                    at += 1
+                pointer = pure(f"getelementptr i8, ptr {pointer}, {iptr} {total}", pointer, total)
+        if const:
+            align = _common(align, const)
+        return pointer, const, align
+
+    def place(self, pointer: str, const: int) -> str:
+        """The operand for pointer + const, written beside its use so that it becomes an addressing mode."""
+        return self.b.here(f"getelementptr i8, ptr {pointer}, {self.iptr} {const}") if const else pointer
+
+    # --- loads
+
+    def load(self, e: BufferLoad) -> str:
+        buffer, var, dtype = e.buffer, e.buffer.data, e.dtype
+        form = self.offset_form(buffer, e.indices)
+        kept = self.registers.get(var)
+        if kept is not None:
+            assert form is not None
+            return self._register(kept, form)[0]
+        lanes = dtype.lanes // buffer.dtype.lanes
+        if e.predicate is not None:
+            return self._masked_load(e, form)
+        if form is None:
+            return self._gather(e)
+        size = buffer.dtype.bytes * buffer.dtype.lanes
+        if lanes > 1 and form.stride == 0:
+            return self.broadcast(self._load_at(var, *self.address(var, form, size), buffer.dtype), dtype)
+        if lanes > 1 and form.stride != 1:
+            return self._strided(var, form, size, dtype)
+        return self._load_at(var, *self.address(var, form, size), dtype)
+
+    def _load_at(self, var: Var, pointer: str, const: int, align: int, dtype: DataType) -> str:
+        key = f"{pointer}+{const}:{dtype}"
+        scopes = self.b.scopes
+        for scope in (scopes[-1],) if var in self.written else reversed(scopes):
+            found = scope.loads.get(var)
+            if found is not None and key in found:
+                return found[key]
+        t = memory_type(dtype)
+        value = self.b.here(f"load {t}, ptr {self.place(pointer, const)}, align {_bounded(align, dtype)}")
+        if dtype.is_bool:
+            value = self._to_bool(value, dtype)
+        scopes[-1].loads.setdefault(var, {})[key] = value
+        return value
+
+    def _to_bool(self, value: str, dtype: DataType) -> str:
+        return self.b.pure(f"icmp ne {memory_type(dtype)} {value}, {splat(DataType('int8').with_lanes(dtype.lanes), '0')}", value)
+
+    def _from_bool(self, value: str, dtype: DataType) -> str:
+        return self.b.pure(f"zext {llvm_type(dtype)} {value} to {memory_type(dtype)}", value)
+
+    def _register(self, kept: Registers, form: Affine) -> tuple[str, int]:
+        offset = form.const
+        for leaf, coefficient in form.terms:
+            value = self.index_leaf(leaf)
+            assert isinstance(value, int), "a register's index must be constant"
+            offset += coefficient * value
+        return kept.slots[offset], offset
+
+    def _lane_form(self, form: Affine, k: int) -> Affine:
+        return Affine(form.const + k * form.stride, form.terms)
+
+    def _strided(self, var: Var, form: Affine, size: int, dtype: DataType) -> str:
+        pointer, const, align = self.address(var, form, size)
+        step = form.stride * size
+        element = dtype.element
+        each = _common(align, step)
+        scalars = [self._load_at(var, pointer, const + k * step, each, element) for k in range(dtype.lanes)]
+        return self.gather_lanes(scalars, dtype)
+
+    def _offset_vector(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[str, DataType]:
+        """Element offsets, one per lane, as an integer vector."""
+        total: Any = None
+        lanes = max([index.dtype.lanes for index in indices])
+        for index, stride in zip(indices, self._strides(buffer), strict=True):
+            wide = index if index.dtype.lanes == lanes else Broadcast(index, lanes)
+            step = Broadcast(stride.astype(index.dtype.element), lanes)  # type: ignore[attr-defined]
+            term = wide if type(stride) is IntImm and stride.value == 1 else wide * step  # type: ignore[operator]
+            total = term if total is None else total + term
+        offset = buffer.elem_offset
+        if not (type(offset) is IntImm and offset.value == 0):
+            total = total + Broadcast(offset.astype(total.dtype.element), lanes)  # type: ignore[attr-defined]
+        return self.expr(total), total.dtype
+
+    def _lane_pointers(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> list[str]:
+        offsets, dtype = self._offset_vector(buffer, indices)
+        pointer, _ = self.pointer(buffer.data)
+        size = buffer.dtype.bytes * buffer.dtype.lanes
+        result = []
+        for k in range(dtype.lanes):
+            lane = self._resize(self.lane(offsets, dtype, k), llvm_type(dtype.element), self.iptr, True)
+            scaled = self.b.pure(f"mul {self.iptr} {lane}, {size}", lane)
+            result.append(self.b.pure(f"getelementptr i8, ptr {pointer}, {self.iptr} {scaled}", pointer, scaled))
+        return result
+
+    def _gather(self, e: BufferLoad) -> str:
+        element = e.buffer.dtype
+        scalars = [
+            self._load_at(e.buffer.data, pointer, 0, element.bytes, element)
+            for pointer in self._lane_pointers(e.buffer, e.indices)
+        ]
+        return self.gather_lanes(scalars, e.dtype)
+
+    def _masked_load(self, e: BufferLoad, form: Affine | None) -> str:
+        dtype, var = e.dtype, e.buffer.data
+        assert e.predicate is not None
+        mask = self.expr(e.predicate)
+        if form is None or form.stride != 1 or dtype.lanes == 1:
+            pointers = self._pointers_of(e.buffer, e.indices, form, dtype)
+            scalars = []
+            for k, pointer in enumerate(pointers):
+                bit = mask if dtype.lanes == 1 else self.lane(mask, e.predicate.dtype, k)
+                zero = "zeroinitializer" if dtype.element.lanes > 1 else self._zero(dtype.element)
+                scalars.append(
+                    self.lazy(bit, lambda p=pointer: self._fresh_load(p, dtype.element), lambda z=zero: z, dtype.element)  # type: ignore[misc]
+                )
+            return scalars[0] if dtype.lanes == 1 else self.gather_lanes(scalars, dtype)
+        pointer, const, align = self.address(var, form, e.buffer.dtype.bytes)
+        t, n = memory_type(dtype), dtype.lanes
+        name = f"llvm.masked.load.{self._suffix_memory(dtype)}.p0"
+        self.b.declare.setdefault(name, f"declare {t} @{name}(ptr, <{n} x i1>, {t})")
+        at = self.place(pointer, const)
+        value = self.b.here(
+            f"call {t} @{name}(ptr align {_bounded(align, dtype)} {at}, <{n} x i1> {mask}, {t} zeroinitializer)"
+        )
+        return self._to_bool(value, dtype) if dtype.is_bool else value
+
+    def _suffix_memory(self, dtype: DataType) -> str:
+        if dtype.is_bool:
+            return f"v{dtype.lanes}i8"
+        if dtype.code == "bfloat":
+            return f"v{dtype.lanes}i16"
+        return self._suffix(dtype)
+
+    def _fresh_load(self, pointer: str, dtype: DataType) -> str:
+        value = self.b.here(f"load {memory_type(dtype)}, ptr {pointer}, align {dtype.bytes}")
+        return self._to_bool(value, dtype) if dtype.is_bool else value
+
+    @staticmethod
+    def _zero(dtype: DataType) -> str:
+        return "null" if dtype.code == "handle" else ("0.0" if dtype.code == "float" else "0")
+
+    def _pointers_of(
+        self, buffer: Buffer, indices: tuple[PrimExpr, ...], form: Affine | None, dtype: DataType
+    ) -> list[str]:
+        if form is None:
+            return self._lane_pointers(buffer, indices)
+        size = buffer.dtype.bytes * buffer.dtype.lanes
+        pointer, const, _ = self.address(buffer.data, form, size)
+        step = form.stride * size
+        return [self.place(pointer, const + k * step) for k in range(dtype.lanes)]
+
+    # --- stores
+
+    def store(self, s: BufferStore) -> None:
+        buffer, var, dtype = s.buffer, s.buffer.data, s.value.dtype
+        form = self.offset_form(buffer, s.indices)
+        kept = self.registers.get(var)
+        if kept is not None:
+            assert form is not None
+            value = self.expr(s.value)
+            kept.slots[self._register(kept, form)[1]] = value
+            return
+        value = self.expr(s.value)
+        size = buffer.dtype.bytes * buffer.dtype.lanes
+        lanes = dtype.lanes // buffer.dtype.lanes
+        self.forget(var)
+        if s.predicate is not None:
+            self._masked_store(s, form, value)
+            return
+        if lanes > 1 and (form is None or form.stride != 1):
+            for k, pointer in enumerate(self._pointers_of(buffer, s.indices, form, dtype)):
+                self._store_at(self.lane(value, dtype, k), pointer, buffer.dtype.bytes, buffer.dtype)
+            return
+        assert form is not None
+        pointer, const, align = self.address(var, form, size)
+        self._store_at(value, self.place(pointer, const), _bounded(align, dtype), dtype)
+
+    def _store_at(self, value: str, pointer: str, align: int, dtype: DataType) -> None:
+        if dtype.is_bool:
+            value = self._from_bool(value, dtype)
+        self.b.effect(f"store {memory_type(dtype)} {value}, ptr {pointer}, align {align}")
+
+    def _masked_store(self, s: BufferStore, form: Affine | None, value: str) -> None:
+        dtype = s.value.dtype
+        assert s.predicate is not None
+        mask = self.expr(s.predicate)
+        if form is None or form.stride != 1 or dtype.lanes == 1:
+            for k, pointer in enumerate(self._pointers_of(s.buffer, s.indices, form, dtype)):
+                bit = mask if dtype.lanes == 1 else self.lane(mask, s.predicate.dtype, k)
+                part = value if dtype.lanes == 1 else self.lane(value, dtype, k)
+                self.b.push(self.b.label("set"))
+                self._store_at(part, pointer, dtype.bytes, dtype.element)
+                self.b.branch(bit, self.b.pop(), None, self.b.label("next"), [])
+            return
+        pointer, const, align = self.address(s.buffer.data, form, s.buffer.dtype.bytes)
+        if dtype.is_bool:
+            value = self._from_bool(value, dtype)
+        t, n = memory_type(dtype), dtype.lanes
+        name = f"llvm.masked.store.{self._suffix_memory(dtype)}.p0"
+        self.b.declare.setdefault(name, f"declare void @{name}({t}, ptr, <{n} x i1>)")
+        at = self.place(pointer, const)
+        self.b.effect(f"call void @{name}({t} {value}, ptr align {_bounded(align, dtype)} {at}, <{n} x i1> {mask})")
+
+    def forget(self, var: Var | None) -> None:
+        """Drops remembered loads that a store to `var` (or to anything) may have changed."""
+        for scope in self.b.scopes:
+            if var is not None and self.noalias:
+                scope.loads.pop(var, None)
+            else:
+                scope.loads = {v: known for v, known in scope.loads.items() if v not in self.written}
+
+
+def _common(align: int, step: int) -> int:
+    """The largest power of two that divides both."""
+    low = step & -step
+    return min(align, low) if low else align
+
+
+def _bounded(align: int, dtype: DataType) -> int:
+    """An alignment no larger than the whole access, but at least a byte."""
+    return max(1, min(align, 64, 1 << (dtype.bytes * dtype.lanes - 1).bit_length()))
+
+
+def is_unit_ramp(index: PrimExpr) -> bool:
+    """Whether an index is base, base + 1, ..."""
+    return type(index) is Ramp and type(index.stride) is IntImm and index.stride.value == 1  # type: ignore[attr-defined]

@@ -1,0 +1,205 @@
+"""IRModule to LLVM IR text: functions, exported wrappers, strings, constants and the runtime context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from tilewright.codegen.llvm.calls import CallEmitter
+from tilewright.codegen.llvm.function import FunctionEmitter
+from tilewright.codegen.llvm.machine import data_layout
+from tilewright.codegen.llvm.types import llvm_type, memory_type, splat
+from tilewright.ir import DataType, GlobalVar, IRModule
+from tilewright.node import post_order_visit
+from tilewright.support.errors import TVMError
+from tilewright.target import Target
+from tilewright.tir import Buffer, BufferLoad, BufferStore, PrimFunc, StringImm, Var
+
+AOT = "aot"
+"""Value of the attribute "calling_conv" of kernels that are exported as `int32_t name(void** args)`."""
+
+CallEmitter._table[StringImm] = FunctionEmitter._string
+
+
+class ModuleEmitter:
+    """Text of one LLVM module."""
+
+    def __init__(self, mod: IRModule, target: Target) -> None:
+        self.mod, self.target = mod, target
+        self.iptr = f"i{target.cpu.pointer_bits}"
+        self.declare: dict[str, str] = {}
+        self.functions: list[str] = []
+        self.globals: list[str] = []
+        self.uses_context = False
+        self.hosted = not any(part in target.triple for part in ("none", "unknown-unknown", "wasm"))
+        self._strings: dict[str, str] = {}
+        self._constants: dict[str, str] = {}
+        self._taken: set[str] = set()
+        self._defined: set[str] = set()
+
+    # --- what functions ask for
+
+    def fresh(self, name: str) -> str:
+        """A symbol that nothing in this module has."""
+        k = 0
+        while f"{name}{k}" in self._taken:
+            k += 1
+        self._taken.add(f"{name}{k}")
+        return f"{name}{k}"
+
+    def string(self, text: str) -> str:
+        """The address of a NUL-terminated string."""
+        found = self._strings.get(text)
+        if found is None:
+            found = self._strings[text] = f"@.str{len(self._strings)}"
+            data = text.encode() + b"\0"
+            self.globals.append(f"{found} = private unnamed_addr constant [{len(data)} x i8] c\"{_escape(data)}\"")
+        return found
+
+    def constant(self, data: Any, dtype: DataType) -> str:
+        """The address of constant data, 64-byte aligned."""
+        array = np.ascontiguousarray(data.numpy() if hasattr(data, "numpy") else data)
+        raw = array.tobytes()
+        name = f"@.const{len(self.globals)}"
+        self.globals.append(f"{name} = private unnamed_addr constant [{len(raw)} x i8] c\"{_escape(raw)}\", align 64")
+        return name
+
+    def splat_constant(self, dtype: DataType, literal: str) -> str:
+        """The address of a constant vector with one value in every lane."""
+        t = memory_type(dtype)
+        value = literal if dtype.lanes == 1 else splat(dtype, literal)
+        key = f"{t} {value}"
+        found = self._constants.get(key)
+        if found is None:
+            found = self._constants[key] = f"@.splat{len(self._constants)}"
+            self.globals.append(f"{found} = private unnamed_addr constant {key}, align 64")
+        return found
+
+    def pointer_align(self, func: PrimFunc, param: Var) -> int:
+        """Alignment of a handle parameter that buffers of the body use as their data; 1 when none does."""
+        aligns: list[int] = []
+
+        def look(node: Any) -> None:
+            if isinstance(node, (BufferLoad, BufferStore)) and node.buffer.data is param:
+                aligns.append(node.buffer.data_alignment)
+
+        post_order_visit(func.body, look)
+        return min(aligns) if aligns else 1
+
+    def callee(self, gvar: GlobalVar, caller: FunctionEmitter, call: Any) -> tuple[str, list[str], str]:
+        """(symbol, parameter types, result type) of a function of the module."""
+        func = self.mod.functions.get(gvar)
+        if not isinstance(func, PrimFunc):
+            raise caller.error(f"the module has no function {gvar.name_hint!r} to call", call)
+        if len(func.params) != len(call.args):
+            raise caller.error(
+                f"{gvar.name_hint} takes {len(func.params)} arguments, but is called with {len(call.args)}", call
+            )
+        symbol = body_symbol(gvar, func)
+        types = ["ptr" if p in func.buffer_map else llvm_type(p.dtype) for p in func.params]
+        result = result_type(func)
+        if symbol not in self._defined:
+            self.declare.setdefault(symbol, f"declare {result} @{symbol}({', '.join(types)})")
+        return symbol, types, result
+
+    # --- functions
+
+    def emit(self, only: Iterable[GlobalVar] | None = None) -> str:
+        """The module's text; with `only`, just those functions, the others declared."""
+        chosen = list(self.mod.functions) if only is None else list(only)
+        for gvar in chosen:
+            func = self.mod.functions[gvar]
+            if isinstance(func, PrimFunc):
+                self._defined.add(body_symbol(gvar, func))
+                self._taken.add(gvar.name_hint)
+        for gvar in chosen:
+            func = self.mod.functions[gvar]
+            if not isinstance(func, PrimFunc):
+                raise TVMError(
+                    f"LLVM code generation of {gvar.name_hint!r}: the module holds a {type(func).__name__}, but only"
+                    " PrimFuncs become native code; lower it first"
+                )
+            self._function(gvar, func)
+        parts = [f'target datalayout = "{data_layout(self.target)}"', f'target triple = "{self.target.triple}"']
+        if self.uses_context:
+            parts.append("@__tilewright_context = weak global [8 x ptr] zeroinitializer, align 16")
+        parts += self.globals
+        parts += [text for symbol, text in self.declare.items() if symbol not in self._defined]
+        parts += self.functions
+        return "\n".join(parts) + "\n"
+
+    def _function(self, gvar: GlobalVar, func: PrimFunc) -> None:
+        name = symbol_of(gvar, func)
+        emitter = FunctionEmitter(self, name)
+        emitter.result = result_type(func)
+        emitter.declare_params(func)
+        emitter.body(func.body)
+        symbol = body_symbol(gvar, func)
+        linkage = "hidden " if symbol != name else ""
+        self.functions.append(emitter.text(f"define {linkage}{emitter.result} @{symbol}"))
+        if func.attrs.get("calling_conv") == AOT:
+            self._wrapper(name, symbol, func)
+
+    def _wrapper(self, name: str, symbol: str, func: PrimFunc) -> None:
+        """`int32_t name(void** args)`: args[i] is the data pointer of parameter i, or points at a scalar."""
+        lines = [f"define i32 @{name}(ptr %args) nounwind {{"]
+        args = []
+        for k, param in enumerate(func.params):
+            lines.append(f"  %s{k} = getelementptr ptr, ptr %args, i32 {k}")
+            lines.append(f"  %a{k} = load ptr, ptr %s{k}")
+            if param in func.buffer_map or param.dtype.code == "handle":
+                args.append(f"ptr %a{k}")
+            else:
+                t = llvm_type(param.dtype)
+                lines.append(f"  %v{k} = load {memory_type(param.dtype)}, ptr %a{k}")
+                if param.dtype.is_bool:
+                    lines.append(f"  %b{k} = trunc i8 %v{k} to i1")
+                args.append(f"{t} %{'b' if param.dtype.is_bool else 'v'}{k}")
+        lines += [f"  %code = call i32 @{symbol}({', '.join(args)})", "  ret i32 %code", "}"]
+        self.functions.append("\n".join(lines))
+
+
+def symbol_of(gvar: GlobalVar, func: PrimFunc) -> str:
+    """The exported name of a function: its global_symbol, else its name in the module."""
+    return str(func.attrs.get("global_symbol") or gvar.name_hint)
+
+
+def body_symbol(gvar: GlobalVar, func: PrimFunc) -> str:
+    """The symbol of the function that takes the parameters directly."""
+    name = symbol_of(gvar, func)
+    return f"{name}.impl" if func.attrs.get("calling_conv") == AOT else name
+
+
+def result_type(func: PrimFunc) -> str:
+    """What the function returns: a return code, unless the PrimFunc says otherwise."""
+    dtype = getattr(func.ret_type, "dtype", None)
+    if dtype is None or dtype == "" or dtype.code == "void":
+        return "i32"
+    return llvm_type(dtype)
+
+
+_PRINTABLE = {byte: chr(byte) if 32 <= byte < 127 and byte not in (34, 92) else f"\\{byte:02X}" for byte in range(256)}
+
+
+def _escape(data: bytes) -> str:
+    return "".join([_PRINTABLE[byte] for byte in data])
+
+
+def emit_module(mod: IRModule | PrimFunc, target: Target | str) -> str:
+    """LLVM IR text of every PrimFunc of a module (lowered, flat, vectorised)."""
+    if isinstance(mod, PrimFunc):
+        mod = IRModule.from_expr(mod)
+    return ModuleEmitter(mod, Target(target)).emit()
+
+
+def emit_units(mod: IRModule, target: Target | str) -> list[tuple[str, str]]:
+    """(name, text) of modules that can be compiled apart: one per function; calls between them stay external."""
+    target = Target(target)
+    return [(gvar.name_hint, ModuleEmitter(mod, target).emit([gvar])) for gvar in mod.functions]
+
+
+def unused_buffer(buffer: Buffer) -> str:
+    """A buffer's name, for messages."""
+    return buffer.name

@@ -1,0 +1,135 @@
+"""Which local buffers live in registers, and which variables a function writes: one walk over a function's body."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.codegen.llvm.affine import Affine, AffineForms
+from tilewright.ir import DataType, IntImm
+from tilewright.node import Visitor, on
+from tilewright.tir import Allocate, AttrStmt, Buffer, BufferLoad, BufferStore, Call, For, ForKind, Let, LetStmt, Var
+
+MAX_REGISTER_BYTES = 16384
+
+
+class _Candidate:
+    __slots__ = ("depth", "dtype", "forms", "lanes", "ok", "size")
+
+    def __init__(self, dtype: DataType, size: int, depth: int) -> None:
+        self.dtype, self.size, self.depth = dtype, size, depth
+        self.ok = True
+        self.lanes = 0
+        self.forms: list[Affine] = []
+
+
+class BufferUse(Visitor):
+    """After `visit(body)`: `written`, `promoted` (data variable -> dtype, lanes per slot, elements) and `stores_in`."""
+
+    def __init__(self, forms: AffineForms) -> None:
+        self.forms = forms
+        self.written: set[Var] = set()
+        self.stored: dict[int, set[Var]] = {}
+        self._candidates: dict[Var, _Candidate] = {}
+        self._fixed: set[Var] = set()
+        self._loops: list[set[Var]] = []
+        self._parallel = 0
+
+    @property
+    def promoted(self) -> dict[Var, tuple[DataType, int, int]]:
+        return {v: (c.dtype, c.lanes, c.size) for v, c in self._candidates.items() if c.ok and c.lanes}
+
+    @on(Allocate)
+    def _allocate(self, s: Allocate) -> None:
+        size = 1
+        for extent in s.extents:
+            size = size * extent.value if type(extent) is IntImm else MAX_REGISTER_BYTES
+        if size * s.dtype.bytes * s.dtype.lanes < MAX_REGISTER_BYTES and s.dtype.lanes == 1:
+            self._candidates[s.buffer_var] = _Candidate(s.dtype, size, self._parallel)
+        self.visit(s.body)
+
+    @on(For)
+    def _for(self, s: For) -> None:
+        fixed = (
+            type(s.extent) is IntImm
+            and type(s.min) is IntImm
+            and (s.kind == ForKind.UNROLLED or s.extent.value == 1)
+        )
+        if fixed:
+            self._fixed.add(s.loop_var)
+        else:
+            self._fixed.discard(s.loop_var)
+        self.visit(s.min)
+        self.visit(s.extent)
+        stores: set[Var] = set()
+        self.stored[id(s)] = stores
+        self._loops.append(stores)
+        self._parallel += s.kind == ForKind.PARALLEL
+        self.visit(s.body)
+        self._parallel -= s.kind == ForKind.PARALLEL
+        self._loops.pop()
+        if self._loops:
+            self._loops[-1] |= stores
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> None:
+        self.visit(s.value)
+        self.visit(s.body)
+
+    @on(LetStmt, Let)
+    def _let(self, s: Any) -> None:
+        self.visit(s.value)
+        self.visit(s.body)
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> None:
+        self._access(e.buffer, e.indices, e.predicate is not None)
+        self.visit_children(e)
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> None:
+        self._access(s.buffer, s.indices, s.predicate is not None)
+        self.written.add(s.buffer.data)
+        if self._loops:
+            self._loops[-1].add(s.buffer.data)
+        self.visit_children(s)
+
+    @on(Var)
+    def _var(self, v: Var) -> None:
+        # A data variable used by itself escapes: calls may write it.
+        candidate = self._candidates.get(v)
+        if candidate is not None:
+            candidate.ok = False
+        if v.dtype.code == "handle":
+            self.written.add(v)
+
+    @on(Call)
+    def _call(self, e: Call) -> None:
+        if getattr(e.op, "name", "") == "tir.address_of" and isinstance(e.args[0], BufferLoad):
+            var = e.args[0].buffer.data
+            self._var(var)
+            self.written.add(var)
+        self.visit_children(e)
+
+    def _access(self, buffer: Buffer, indices: tuple[Any, ...], masked: bool) -> None:
+        candidate = self._candidates.get(buffer.data)
+        if candidate is None or not candidate.ok:
+            return
+        if masked or candidate.depth != self._parallel or buffer.dtype != candidate.dtype or len(indices) != 1:
+            candidate.ok = False
+            return
+        index = indices[0]
+        form = self.forms.scalar(index)
+        offset = buffer.elem_offset
+        lanes = index.dtype.lanes
+        step = 1 if lanes > 1 else 0
+        if form is None or form.stride != step or buffer.strides or not (type(offset) is IntImm and offset.value == 0):
+            candidate.ok = False
+            return
+        if candidate.lanes not in (0, lanes) or form.const % lanes or candidate.size % lanes:
+            candidate.ok = False
+            return
+        candidate.lanes = lanes
+        for leaf, coefficient in form.terms:
+            if coefficient % lanes or leaf not in self._fixed:
+                candidate.ok = False
+                return

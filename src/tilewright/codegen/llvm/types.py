@@ -1,0 +1,96 @@
+"""Data types and constants as LLVM IR text."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.ir import DataType
+from tilewright.support.errors import TVMError
+
+_FLOATS = {16: "half", 32: "float", 64: "double"}
+_types: dict[str, str] = {}
+_memory: dict[str, str] = {}
+
+
+def llvm_type(dtype: DataType) -> str:
+    """The type of a value in registers: bool is i1, bfloat16 its bits in an i16."""
+    found = _types.get(dtype)
+    if found is None:
+        found = _types[dtype] = _vector(_element(dtype), dtype.lanes)
+    return found
+
+
+def memory_type(dtype: DataType) -> str:
+    """The type of a value in memory: as in registers, but a bool takes a byte."""
+    found = _memory.get(dtype)
+    if found is None:
+        found = _memory[dtype] = _vector("i8" if dtype.is_bool else _element(dtype), dtype.lanes)
+    return found
+
+
+def _vector(element: str, lanes: int) -> str:
+    return element if lanes == 1 else f"<{lanes} x {element}>"
+
+
+def _element(dtype: DataType) -> str:
+    code = dtype.code
+    if code == "bool":
+        return "i1"
+    if code in ("int", "uint"):
+        return f"i{dtype.bits}"
+    if code == "float" and dtype.bits in _FLOATS:
+        return _FLOATS[dtype.bits]
+    if code == "bfloat":
+        return "i16"
+    if code in ("float8_e4m3fn", "float8_e5m2", "e4m3_float", "e5m2_float"):
+        return "i8"
+    if code == "handle":
+        return "ptr"
+    if code == "void":
+        return "void"
+    raise TVMError(f"the LLVM back end has no values of type {dtype}")
+
+
+def float_const(dtype: DataType, value: float) -> str:
+    """A scalar floating point literal, rounded to `dtype`, in LLVM's hexadecimal form."""
+    if dtype.code == "bfloat":
+        return str(int(np.float32(value).astype(ml_dtypes.bfloat16).view(np.uint16)))
+    if dtype.bits == 16:
+        with np.errstate(over="ignore"):
+            return f"0xH{int(np.float64(value).astype(np.float16).view(np.uint16)):04X}"
+    if dtype.bits == 32 and not math.isnan(value):
+        with np.errstate(over="ignore"):
+            value = float(np.float32(value))
+    return f"0x{struct.pack('>d', value).hex().upper()}"
+
+
+def splat(dtype: DataType, literal: str) -> str:
+    """A literal for all lanes of `dtype`."""
+    return literal if dtype.lanes == 1 else f"splat ({_element(dtype)} {literal})"
+
+
+def is_literal(operand: str) -> bool:
+    """Whether an operand is an integer literal that the emitter may fold."""
+    return operand[0] in "-123456789" or operand == "0"
+
+
+def int_literal(value: int, dtype: DataType) -> str:
+    """An integer constant as LLVM reads it: two's complement, signed."""
+    if dtype.is_bool:
+        return str(value & 1)
+    value &= (1 << dtype.bits) - 1
+    return str(value - (1 << dtype.bits) if value >> (dtype.bits - 1) else value)
+
+
+def wrap(value: int, dtype: DataType) -> int:
+    """`value` modulo the range of the integer `dtype`."""
+    if dtype.is_bool:
+        return value & 1
+    value &= (1 << dtype.bits) - 1
+    if dtype.is_int and value >> (dtype.bits - 1):
+        value -= 1 << dtype.bits
+    return value
