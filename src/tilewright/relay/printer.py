@@ -234,5 +234,8 @@ def astext(value: Expr | IRModule, show_meta_data: bool = False, types: bool = T
 for _cls in (Call, Constant, Function, If, Let, Tuple, TupleGetItem):
     register_printer(_cls, astext)
 register_printer(Var, lambda v: f"Var({v.name_hint}, ty={type_text(v.type_annotation)})")
+register_printer(
+    IRModule, lambda m: astext(m) if any(isinstance(f, Function) for f in m.functions.values()) else m.script()
+)
 for _type in (TensorType, TupleType, FuncType, IncompleteType):
     register_printer(_type, type_text)

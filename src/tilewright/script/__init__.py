@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from tilewright.node.base import install_script
+from tilewright.ir import IRModule
+from tilewright.node.base import install_script, register_printer
 from tilewright.script import ir_hooks as ir_hooks
 from tilewright.script.doc import Span
 from tilewright.script.printer import (
@@ -72,3 +73,4 @@ def show(node: Any, style: str | None = None, **options: Any) -> None:
 
 
 install_script(script, show)
+register_printer(IRModule, script)

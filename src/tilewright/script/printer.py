@@ -93,6 +93,11 @@ def _find(table: dict[type, Any], cls: type) -> Any:
     return hook
 
 
+def has_stmt_hook(cls: type) -> bool:
+    """Whether nodes of that type print as statements."""
+    return _find(_stmt_hooks, cls) is not None
+
+
 class Printer:
     """State of one printing: options, names in use, and the metadata that has no syntax."""
 
@@ -244,7 +249,7 @@ def print_doc(node: Any, config: PrinterConfig) -> Printed:
     printer = Printer(config)
     with deep_recursion():
         docs = printer.stmts(node)
-        if _find(_stmt_hooks, type(node)) is not None:
+        if has_stmt_hook(type(node)):
             docs = [*_header(printer), *printer.free, *docs]
         writer = Writer(config.indent_spaces)
         for doc in docs:

@@ -61,7 +61,8 @@ class _IndexDtype(BufferMutator):
         if isinstance(e, IntImm):
             return const(e.value, self.dtype)
         if isinstance(e, Var):
-            return self.env.get(e) or cast_to(e, self.dtype)
+            new = self.env.get(e)
+            return cast_to(e, self.dtype) if new is None else new
         if isinstance(e, (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)) and e.dtype.lanes == 1:
             return type(e)(self.index(e.a), self.index(e.b))
         if isinstance(e, Select):

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Mutator, on
 from tilewright.te.indices import with_index_dtype
 from tilewright.te.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
 from tilewright.te.regions import ReadSet, full_region, point_region
 from tilewright.te.tensor import Tensor
-from tilewright.tir.arithmetic import const_true
+from tilewright.tir.arithmetic import const_true, logical_and, logical_or
 from tilewright.tir.buffer import Buffer, decl_buffer
-from tilewright.tir.expr import BufferLoad, IterVar, ProducerLoad, Reduce, Var
+from tilewright.tir.expr import And, BufferLoad, Call, CmpExpr, IterVar, Or, ProducerLoad, Reduce, Select, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import if_then_else
 from tilewright.tir.stmt import (
@@ -85,8 +86,10 @@ class _Names:
 class _BlockBody(Mutator):
     """An expression over tensors as one over buffers, its axes as block variables; notes what is read."""
 
-    def __init__(self, buffers: Mapping[Tensor, Buffer], env: Mapping[Var, PrimExpr], reads: ReadSet) -> None:
-        self.buffers, self.env, self.reads = buffers, env, reads
+    def __init__(
+        self, buffers: Mapping[Tensor, Buffer], env: Mapping[Var, PrimExpr], reads: ReadSet, analyzer: Analyzer
+    ) -> None:
+        self.buffers, self.env, self.reads, self.analyzer = buffers, env, reads, analyzer
 
     @on(Var)
     def _var(self, v: Var) -> PrimExpr:
@@ -97,9 +100,48 @@ class _BlockBody(Mutator):
         buffer = self.buffers[load.producer]
         # Inner loads are noted after the one whose index they are, in reading order.
         slot = self.reads.reserve(buffer)
-        indices = tuple([self.visit(i) for i in load.indices])
+        indices = tuple([self.index(i) for i in load.indices])
         slot.append(indices)
         return BufferLoad(buffer, indices)
+
+    def index(self, e: PrimExpr) -> PrimExpr:
+        if isinstance(e, Var):
+            return self.env.get(e, e)
+        if isinstance(e, IntImm):
+            return e
+        simple: PrimExpr = self.analyzer.simplify(self.visit(e))
+        return simple
+
+    # Conditions on indices, such as those of padding, are decided where the ranges allow it.
+    @on(CmpExpr)
+    def _compare(self, e: CmpExpr) -> PrimExpr:
+        new: PrimExpr = self.rebuild(e)
+        return self.analyzer.simplify(new) if e.a.dtype.is_int and e.dtype.lanes == 1 else new
+
+    @on(And)
+    def _and(self, e: And) -> PrimExpr:
+        return logical_and(self.visit(e.a), self.visit(e.b))
+
+    @on(Or)
+    def _or(self, e: Or) -> PrimExpr:
+        return logical_or(self.visit(e.a), self.visit(e.b))
+
+    @on(Select)
+    def _select(self, e: Select) -> PrimExpr:
+        condition = self.visit(e.condition)
+        if isinstance(condition, IntImm):
+            chosen: PrimExpr = self.visit(e.true_value if condition.value else e.false_value)
+            return chosen
+        return Select(condition, self.visit(e.true_value), self.visit(e.false_value))
+
+    @on(Call)
+    def _call(self, e: Call) -> Any:
+        if getattr(e.op, "name", "") != "tir.if_then_else":
+            return self.rebuild(e)
+        condition = self.visit(e.args[0])
+        if isinstance(condition, IntImm):
+            return self.visit(e.args[1] if condition.value else e.args[2])
+        return if_then_else(condition, self.visit(e.args[1]), self.visit(e.args[2]))
 
 
 class _Rename(BufferMutator):
@@ -185,12 +227,15 @@ class _Builder:
         """One block that stores to all `outputs` at its spatial variables, under its loops."""
         axes = [*op.axis, *op.reduce_axis]
         loops = [Var(a.var.name, a.var.dtype) for a in axes]
+        analyzer = Analyzer()
         env: dict[Var, PrimExpr] = {}
         iter_vars: list[IterVar] = []
         for axis in axes:
             block_var = Var(f"v_{axis.var.name}", axis.var.dtype)
             iter_vars.append(IterVar(axis.dom, block_var, axis.iter_type))
             env[axis.var] = block_var
+            assert axis.dom is not None, "an axis of a compute has a domain"
+            analyzer.bind(block_var, axis.dom)
         values: list[PrimExpr] = list(loops)
         if not op.axis:
             # A block without spatial variables could not be scheduled; a scalar gets one of extent one.
@@ -198,8 +243,8 @@ class _Builder:
             iter_vars.insert(0, IterVar(Range.from_min_extent(zero, IntImm("int32", 1)), Var("v_u", "int32"), IterVar.DataPar))
             values.insert(0, zero)
         indices = tuple([env[a.var] for a in op.axis])
-        reads = ReadSet()
-        convert = _BlockBody(self.buffers, env, reads)
+        reads = ReadSet(analyzer)
+        convert = _BlockBody(self.buffers, env, reads, analyzer)
         init: Stmt | None = None
         if isinstance(body[0], Reduce):
             init, stmt = self._reduction(body[0], outputs, indices, convert)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import structural_equal
 from tilewright.tir.buffer import Buffer
@@ -21,7 +22,8 @@ def full_region(buffer: Buffer) -> BufferRegion:
 class ReadSet:
     """Collects loads; `regions()` gives one region per buffer, in the order of first use."""
 
-    def __init__(self) -> None:
+    def __init__(self, analyzer: Analyzer) -> None:
+        self._analyzer = analyzer
         self._loads: dict[Buffer, list[tuple[PrimExpr, ...]]] = {}
 
     def reserve(self, buffer: Buffer) -> list[tuple[PrimExpr, ...]]:
@@ -41,10 +43,7 @@ class ReadSet:
         first = indices[0]
         if all([i is first or structural_equal(i, first) for i in indices]):
             return Range.from_min_extent(first, IntImm(first.dtype, 1))
-        # Only here is there something to prove; most computes load each tensor at one place.
-        from tilewright.arith import Analyzer
-
-        analyzer = Analyzer()
+        analyzer = self._analyzer
         low = high = 0
         for index in indices[1:]:
             distance = analyzer.simplify(index - first)  # type: ignore[operator]
