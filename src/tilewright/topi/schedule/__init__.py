@@ -1,0 +1,24 @@
+"""Schedules: programs of public tir.Schedule primitives, picked by the shape of a kernel and the target.
+
+`schedule_kernel(func, target)` is what the graph compiler calls; each rule can be called alone and copied.
+"""
+
+from __future__ import annotations
+
+from tilewright.target import Target
+from tilewright.tir import PrimFunc
+from tilewright.tir.schedule import Schedule
+from tilewright.topi.schedule.kernel import KernelView
+from tilewright.topi.schedule.rules import schedule_cpu
+
+
+def schedule_kernel(func: PrimFunc, target: Target) -> PrimFunc:
+    """The kernel, tiled, vectorised and parallel for the target; the same values are computed."""
+    sch = Schedule(func, seed=0, error_render_level="fast")
+    schedule_cpu(sch, target)
+    (scheduled,) = sch.mod.functions.values()
+    assert isinstance(scheduled, PrimFunc)
+    return scheduled
+
+
+__all__ = ["KernelView", "schedule_cpu", "schedule_kernel"]

@@ -1,0 +1,149 @@
+"""Convolutions, matrix products and pooling: a register tile with the whole reduction around it.
+
+    for n, o, h, w, ov: for r: C[..] += A[..] * B[..]
+    -->
+    parallel tile:
+      init rows x vectors
+      for r: unrolled rows: unrolled columns: vectorized lanes: C += A * B
+      epilogue over the tile
+"""
+
+from __future__ import annotations
+
+from tilewright.support.errors import ScheduleError
+from tilewright.target import Target
+from tilewright.tir import IterVar
+from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
+from tilewright.topi.schedule.injective import parallelize, vector_width
+from tilewright.topi.schedule.kernel import BlockView, KernelView, extent_of
+from tilewright.topi.schedule.tiles import register_tile, unroll_factor
+
+
+def is_contraction(block: BlockView, target: Target) -> bool:
+    """Whether a block reduces while its last spatial axis runs over neighbouring elements everywhere."""
+    if not block.reduction or not block.spatial or len(block.block.writes) != 1 or block.block.init is None:
+        return False
+    axis = block.spatial[-1]
+    if axis.dom is None:
+        return False
+    lanes = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
+    extent = block.extents[block.block.iter_vars.index(axis)]
+    return block.is_contiguous(axis) and vector_width(extent, lanes) > 1 and extent % vector_width(extent, lanes) == 0
+
+
+class _Axes:
+    """The loops of a contraction by role. A row occurs only in the first read, a column only in the second."""
+
+    def __init__(self, view: KernelView, block: BlockView) -> None:
+        loops = view.loops(block)
+        by_axis = dict(zip(block.block.iter_vars, loops, strict=True))
+        self.reduction = [by_axis[v] for v in block.reduction]
+        spatial = block.spatial
+        self.vector = by_axis[spatial[-1]]
+        self.vector_is_column = len(block.block.reads) > 1 and block.role_of(spatial[-1]) == frozenset({1})
+        self.shared: list[LoopRV] = []
+        self.rows: list[LoopRV] = []
+        self.columns: list[LoopRV] = []
+        for axis in spatial[:-1]:
+            self._group(block, axis).append(by_axis[axis])
+
+    def _group(self, block: BlockView, axis: IterVar) -> list[LoopRV]:
+        role = block.role_of(axis)
+        if role == frozenset({1}):
+            return self.columns
+        return self.rows if role == frozenset({0}) else self.shared
+
+
+def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> None:
+    """Schedules one contraction, and its epilogue when it has one."""
+    sch = view.sch
+    cpu = target.cpu
+    work = block.iterations
+    lanes = vector_width(block.extents[len(block.spatial) - 1], cpu.lanes(block.block.writes[0].buffer.dtype.bits))
+    epilogue = local_result(view, block)
+    axes = _Axes(view, block)
+
+    # A vector axis wider than a vector is a column axis too (matrix products).
+    wide, vector = sch.split(axes.vector, [None, lanes])
+    vectors = extent_of(sch.get(wide))
+    tile_column = wide if vectors > 1 else (axes.columns[-1] if axes.columns else wide)
+    if vectors == 1 and axes.columns:
+        axes.shared.append(wide)
+        column_extent = extent_of(sch.get(tile_column))
+    else:
+        column_extent = vectors
+    if not axes.rows:
+        axes.rows = [axes.shared.pop()] if axes.shared else []
+    row_loop = axes.rows[-1] if axes.rows else None
+    row_extent = extent_of(sch.get(row_loop)) if row_loop is not None else 1
+    rows, columns = register_tile(row_extent, column_extent, cpu.vector_registers)
+    if not axes.columns and not axes.vector_is_column:
+        # Nothing is reused across columns (depthwise, pooling): keep the tile narrow in them.
+        columns = 1
+
+    column_outer, column_inner = sch.split(tile_column, [None, columns])
+    outer = [loop for loop in [*axes.shared, *axes.columns, column_outer] if loop is not tile_column]
+    inner = [column_inner, vector]
+    if row_loop is not None:
+        row_outer, row_inner = sch.split(row_loop, [None, rows])
+        outer += [*axes.rows[:-1], row_outer]
+        inner = [row_inner, *inner]
+    *reduce_outer, last = axes.reduction
+    factor = unroll_factor(extent_of(sch.get(last)), rows * columns)
+    last_outer, last_inner = sch.split(last, [None, factor])
+    sch.reorder(*outer, *reduce_outer, last_outer, last_inner, *inner)
+    tile = sch.fuse(*outer) if len(outer) > 1 else outer[0]
+    if epilogue is not None:
+        sch.reverse_compute_at(epilogue, tile)
+    first = reduce_outer[0] if reduce_outer else last_outer
+    init = sch.decompose_reduction(block.rv, first)
+
+    sch.unroll(last_inner)
+    for loop in inner[:-1]:
+        sch.unroll(loop)
+    sch.vectorize(vector)
+    vectorize_tile(sch, init, tile, lanes)
+    if epilogue is not None:
+        vectorize_tile(sch, epilogue, tile, lanes)
+    parallelize(sch, [tile], work, target)
+
+
+def local_result(view: KernelView, block: BlockView) -> BlockRV | None:
+    """Puts the accumulators into local storage; answers the block that takes them from there."""
+    sch = view.sch
+    consumers = view.consumers(block)
+    if len(consumers) == 1 and block.name not in view.outputs() and _same_points(block, consumers[0]):
+        sch.set_scope(block.rv, 0, "local")
+        return consumers[0].rv
+    return sch.cache_write(block.rv, 0, "local")
+
+
+def _same_points(producer: BlockView, consumer: BlockView) -> bool:
+    """Whether the consumer reads, at each of its points, the one element of the producer at the same point."""
+    if not consumer.is_injective:
+        return False
+    buffer = producer.block.writes[0].buffer
+    own = [v.var for v in consumer.spatial]
+    reads = [r for r in consumer.block.reads if r.buffer is buffer]
+    return len(reads) == 1 and [r.min for r in reads[0].region] == own and len(own) == len(producer.spatial)
+
+
+def vectorize_tile(sch: Schedule, block: BlockRV, tile: LoopRV, lanes: int) -> None:
+    """Vectorises the last loop of a block below the tile loop and unrolls the others."""
+    loops = sch.get_loops(block)
+    below = loops[[sch.get(loop) for loop in loops].index(sch.get(tile)) + 1 :]
+    if not below:
+        return
+    last = below[-1]
+    extent = extent_of(sch.get(last))
+    rest = below[:-1]
+    if extent > lanes:
+        outer, last = sch.split(last, [None, lanes])
+        rest = [*rest, outer]
+    try:
+        sch.vectorize(last)
+    except ScheduleError:
+        # A predicate on the last axis keeps the loop scalar.
+        rest = [*rest, last]
+    for loop in rest:
+        sch.unroll(loop)

@@ -1,0 +1,161 @@
+"""What a rule wants to know of a kernel's blocks: kinds of axes, roles in reads, cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+from typing import Any
+
+from tilewright.ir import IntImm, PrimExpr
+from tilewright.node import Visitor, on
+from tilewright.tir import Block, BufferLoad, Call, For, IterVar, Var
+from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
+
+HEAVY = frozenset(
+    f"tir.{name}"
+    for name in "exp exp2 exp10 log log2 log10 log1p tanh sigmoid erf pow sin cos tan sinh cosh asin acos atan atan2 asinh acosh atanh sqrt rsqrt".split()
+)
+
+
+class _Uses(Visitor):
+    """Variables, intrinsic names and loads below an expression or statement."""
+
+    def __init__(self) -> None:
+        self.vars: set[Var] = set()
+        self.calls: set[str] = set()
+        self.loads: list[BufferLoad] = []
+
+    @on(Var)
+    def _var(self, v: Var) -> None:
+        self.vars.add(v)
+
+    @on(Call)
+    def _call(self, c: Call) -> None:
+        self.calls.add(getattr(c.op, "name", "function"))
+        self.visit_children(c)
+
+    @on(BufferLoad)
+    def _load(self, load: BufferLoad) -> None:
+        self.loads.append(load)
+        self.visit_children(load)
+
+
+def uses(node: Any) -> _Uses:
+    """Variables, calls and loads below a node."""
+    found = _Uses()
+    found.visit(node)
+    return found
+
+
+def extent_of(loop: For) -> int:
+    """A loop's extent, or a large number when it is symbolic."""
+    return loop.extent.value if isinstance(loop.extent, IntImm) else 1 << 20
+
+
+class BlockView:
+    """One block of a kernel, as it was when looked at."""
+
+    def __init__(self, sch: Schedule, rv: BlockRV) -> None:
+        self.rv = rv
+        block = sch.get(rv)
+        assert isinstance(block, Block)
+        self.block = block
+        self.name = block.name_hint
+
+    @property
+    def spatial(self) -> list[IterVar]:
+        return [v for v in self.block.iter_vars if v.iter_type == IterVar.DataPar]
+
+    @property
+    def reduction(self) -> list[IterVar]:
+        return [v for v in self.block.iter_vars if v.iter_type == IterVar.CommReduce]
+
+    @property
+    def is_opaque(self) -> bool:
+        """Whether the block is no compute over its axes: an extern, or axes of other kinds."""
+        kinds = {v.iter_type for v in self.block.iter_vars}
+        return not self.block.iter_vars or not kinds <= {IterVar.DataPar, IterVar.CommReduce}
+
+    @property
+    def is_injective(self) -> bool:
+        return not self.is_opaque and not self.reduction and self.block.init is None
+
+    @property
+    def extents(self) -> list[int]:
+        return [_int(v.dom.extent) for v in self.block.iter_vars if v.dom is not None]
+
+    @property
+    def iterations(self) -> int:
+        return prod(self.extents)
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether recomputing the block for each use would cost: transcendental functions, conditions."""
+        return bool(uses(self.block.body).calls & HEAVY)
+
+    @property
+    def has_condition(self) -> bool:
+        return "tir.if_then_else" in uses(self.block.body).calls
+
+    def role_of(self, axis: IterVar) -> frozenset[int]:
+        """Which of the reads (by position) an axis occurs in."""
+        return frozenset(
+            i
+            for i, region in enumerate(self.block.reads)
+            if any([axis.var in uses(r.min).vars for r in region.region])
+        )
+
+    def is_contiguous(self, axis: IterVar) -> bool:
+        """Whether the axis runs over neighbouring elements of the output, and of every read that it occurs in."""
+        (write,) = self.block.writes
+        if not _innermost(write.region, axis.var):
+            return False
+        return all([_innermost(region.region, axis.var) for region in self.block.reads])
+
+
+def _int(e: PrimExpr) -> int:
+    return e.value if isinstance(e, IntImm) else 1 << 20
+
+
+def _innermost(region: Iterable[Any], var: Var) -> bool:
+    """Whether a variable occurs only in the last index, as itself, or split over blocks as v // c, v % c."""
+    indices = [r.min for r in region]
+    occurring = [i for i, e in enumerate(indices) if var in uses(e).vars]
+    if not occurring:
+        return True
+    if occurring[-1] != len(indices) - 1:
+        return False
+    last = indices[-1]
+    if last is var:
+        return len(occurring) == 1
+    from tilewright.tir import FloorMod
+
+    return isinstance(last, FloorMod) and last.a is var
+
+
+class KernelView:
+    """The blocks directly below the root, and how they feed each other."""
+
+    def __init__(self, sch: Schedule) -> None:
+        self.sch = sch
+        self.root = sch.get_block("root")
+
+    def blocks(self) -> list[BlockView]:
+        """Blocks in program order, those inside loops included."""
+        return [BlockView(self.sch, rv) for rv in self.sch.get_child_blocks(self.root)]
+
+    def outputs(self) -> set[str]:
+        """Names of the blocks that write a parameter of the function."""
+        return {self.sch.get(rv).name_hint for rv in self.sch.get_output_blocks(self.root)}
+
+    def consumers(self, block: BlockView) -> list[BlockView]:
+        return [BlockView(self.sch, rv) for rv in self.sch.get_consumers(block.rv)]
+
+    def producers(self, block: BlockView) -> list[BlockView]:
+        return [BlockView(self.sch, rv) for rv in self.sch.get_producers(block.rv)]
+
+    def loops(self, block: BlockView | BlockRV) -> list[LoopRV]:
+        return self.sch.get_loops(block.rv if isinstance(block, BlockView) else block)
+
+    def extents(self, loops: Iterable[LoopRV]) -> list[int]:
+        return [extent_of(self.sch.get(loop)) for loop in loops]

@@ -1,0 +1,61 @@
+"""The rules for CPUs, and which one serves which block.
+
+    contraction   reductions whose last spatial axis is contiguous (convolution, matrix product, pooling):
+                  a register tile of rows x vectors, the reduction around it, the epilogue behind it
+    rows          reductions along the last axis (softmax, layer norm): one row at a time, vectors across it
+    injective     everything else: vectors on the last axis, threads on the outer ones
+"""
+
+from __future__ import annotations
+
+from tilewright.support.errors import ScheduleError
+from tilewright.target import Target
+from tilewright.topi.schedule.contraction import is_contraction, schedule_contraction
+from tilewright.topi.schedule.injective import schedule_injective
+from tilewright.topi.schedule.kernel import BlockView, KernelView
+from tilewright.topi.schedule.rows import schedule_rows
+from tilewright.tir.schedule import Schedule
+
+
+def schedule_cpu(sch: Schedule, target: Target) -> None:
+    """Schedules every block of a kernel."""
+    view = KernelView(sch)
+    inline_producers(view)
+    if any([is_contraction(b, target) for b in view.blocks()]):
+        schedule_contraction_kernel(view, target)
+    elif any([b.reduction for b in view.blocks()]):
+        schedule_rows(view, target)
+    for block in view.blocks():
+        if not is_scheduled(view, block) and not block.is_opaque:
+            schedule_injective(view, block, target)
+
+
+def schedule_contraction_kernel(view: KernelView, target: Target) -> None:
+    """The heaviest contraction takes the epilogue; smaller ones are scheduled on their own."""
+    contractions = sorted([b for b in view.blocks() if is_contraction(b, target)], key=lambda b: -b.iterations)
+    for block in contractions:
+        schedule_contraction(view, block, target)
+
+
+def is_scheduled(view: KernelView, block: BlockView) -> bool:
+    """Whether some loop around a block has been given a kind already."""
+    return any([view.sch.get(loop).kind != 0 for loop in view.loops(block)])
+
+
+def inline_producers(view: KernelView) -> None:
+    """Inlines element-wise blocks into their consumers where that repeats no costly work."""
+    outputs = view.outputs()
+    for block in view.blocks():
+        if block.name in outputs or not block.is_injective:
+            continue
+        consumers = view.consumers(block)
+        repeated = any([c.reduction or c.is_opaque for c in consumers])
+        if block.has_condition and repeated:
+            continue
+        if (block.is_heavy or block.has_condition) and (repeated or len(consumers) > 1):
+            continue
+        try:
+            view.sch.compute_inline(block.rv)
+        except ScheduleError:
+            # An opaque consumer, or one that takes the buffer's address: the block keeps its own loops.
+            continue

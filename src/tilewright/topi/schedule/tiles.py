@@ -1,0 +1,46 @@
+"""The analytic model that picks register tiles: loads against multiply-adds, accumulators against registers."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+MAX_ROWS = 30
+
+
+@lru_cache(maxsize=None)
+def divisors(n: int, most: int) -> tuple[int, ...]:
+    """Divisors of n up to `most`."""
+    return tuple([d for d in range(1, min(n, most) + 1) if n % d == 0])
+
+
+def tile_cost(rows: int, columns: int, registers: int) -> float | None:
+    """Cycles per multiply-add of a tile of rows x columns vectors; None when it does not fit the registers.
+
+    Each step of the reduction loads `columns` vectors and broadcasts `rows` scalars (two loads a cycle), and
+    issues rows * columns multiply-adds (two a cycle, four cycles until the next may use the same accumulator).
+    """
+    if rows * columns + columns + 1 > registers:
+        return None
+    work = rows * columns
+    return max(0.5, (rows + columns) / 2 / work, 4 / work)
+
+
+@lru_cache(maxsize=None)
+def register_tile(rows: int, columns: int, registers: int) -> tuple[int, int]:
+    """The tile (rows, vectors of columns), divisors of the extents, of the least cost; the largest among equals.
+
+    registers: vector registers of the target.
+    """
+    best, choice = (float("inf"), 0), (1, 1)
+    for r in divisors(rows, MAX_ROWS):
+        for c in divisors(columns, 8):
+            cost = tile_cost(r, c, registers)
+            # Beyond the least cost, more work per tile means fewer loads in all.
+            if cost is not None and (round(cost, 3), (r + c) / (r * c)) < best:
+                best, choice = (round(cost, 3), (r + c) / (r * c)), (r, c)
+    return choice
+
+
+def unroll_factor(extent: int, work: int, most: int = 128) -> int:
+    """How often to unroll a reduction loop whose body holds `work` multiply-adds: a divisor that keeps the body small."""
+    return max([d for d in divisors(extent, 16) if d * work <= max(most, work)])
