@@ -1,0 +1,14 @@
+"""Schedules of TensorIR programs: handles, primitives that keep the meaning, and traces that replay."""
+
+from __future__ import annotations
+
+from tilewright.tir.schedule.errors import ScheduleError as ScheduleError
+from tilewright.tir.schedule.schedule import Schedule as Schedule
+from tilewright.tir.schedule.state import ScheduleState as ScheduleState
+from tilewright.tir.schedule.state import StmtSRef as StmtSRef
+from tilewright.tir.schedule.trace import BlockRV as BlockRV
+from tilewright.tir.schedule.trace import ExprRV as ExprRV
+from tilewright.tir.schedule.trace import Instruction as Instruction
+from tilewright.tir.schedule.trace import InstructionKind as InstructionKind
+from tilewright.tir.schedule.trace import LoopRV as LoopRV
+from tilewright.tir.schedule.trace import Trace as Trace

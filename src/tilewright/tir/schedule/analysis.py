@@ -1,0 +1,530 @@
+"""What primitives ask about blocks: where they stand, how they are bound, what they touch and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tilewright.arith.linear import LEAF, SPLIT
+from tilewright.ir import IntImm
+from tilewright.node import Visitor, on
+from tilewright.tir import LT, And, Block, BlockRealize, Buffer, BufferLoad, BufferRegion, BufferStore, For, IterVar
+from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.forms import Bounds, Forms, Lin, combine, constant, is_const, shift
+from tilewright.tir.schedule.state import ScheduleState, StmtSRef, children
+
+DATA_PAR, REDUCE = IterVar.DataPar, IterVar.CommReduce
+
+
+class Leaf:
+    """A block as it stands in a loop nest: its realize and the loops around it, outermost first, up to a given statement."""
+
+    __slots__ = ("loops", "realize")
+
+    def __init__(self, realize: Any, loops: tuple[Any, ...]) -> None:
+        self.realize, self.loops = realize, loops
+
+    @property
+    def block(self) -> Any:
+        return self.realize.block
+
+
+def leaves(stmt: Any) -> list[Leaf]:
+    """The blocks at and below `stmt` in program order, not those inside other blocks."""
+    out: list[Leaf] = []
+
+    def walk(s: Any, loops: tuple[Any, ...]) -> None:
+        kind = type(s)
+        if kind is BlockRealize:
+            out.append(Leaf(s, loops))
+            return
+        if kind is For:
+            loops = (*loops, s)
+        for child in children(s):
+            walk(child, loops)
+
+    walk(stmt, ())
+    return out
+
+
+def scope_root(ref: StmtSRef) -> StmtSRef:
+    """The block around a loop or block."""
+    for up in ref.ancestors():
+        if type(up.stmt) is Block:
+            return up
+    refuse("{0} is the root block, which no primitive can move or change", ref.stmt)
+
+
+def loops_above(ref: StmtSRef) -> list[StmtSRef]:
+    """The loops around a block or loop within its scope, outermost first."""
+    out = []
+    for up in ref.ancestors():
+        if type(up.stmt) is Block:
+            break
+        out.append(up)
+    return out[::-1]
+
+
+def scope_leaves(ref: StmtSRef) -> list[Leaf]:
+    """All blocks of the scope of a block (itself among them)."""
+    return leaves(scope_root(ref).stmt.body)
+
+
+def realize_of(ref: StmtSRef) -> Any:
+    """The BlockRealize of a block that is not the root."""
+    if ref.parent is None:
+        refuse("{0} is the root block, which has no bindings", ref.stmt)
+    stack = list(children(ref.parent.stmt))
+    while stack:
+        s = stack.pop()
+        if type(s) is BlockRealize:
+            if s.block is ref.stmt:
+                return s
+        elif type(s) is not For:
+            stack.extend(children(s))
+    raise AssertionError
+
+
+def leaf_of(ref: StmtSRef) -> Leaf:
+    return Leaf(realize_of(ref), tuple([r.stmt for r in loops_above(ref)]))
+
+
+def conjuncts(predicate: Any) -> list[Any]:
+    """The conditions that a predicate joins by `and`; none for True."""
+    if isinstance(predicate, And):
+        return conjuncts(predicate.a) + conjuncts(predicate.b)
+    if isinstance(predicate, IntImm) and predicate.value:
+        return []
+    return [predicate]
+
+
+def conjunction(conditions: Iterable[Any]) -> Any:
+    out: Any = None
+    for c in conditions:
+        out = c if out is None else And(out, c)
+    return IntImm("bool", 1) if out is None else out
+
+
+def int_extent(loop: Any) -> int | None:
+    return loop.extent.value if isinstance(loop.extent, IntImm) else None
+
+
+# ---- bindings
+
+
+class Binding:
+    """How the loops reach the points of a block.
+
+    covers: every point of the iteration domain is visited exactly once while all `loops` run.
+    uses: for each loop variable, the kinds of iteration variables that depend on it.
+    """
+
+    __slots__ = ("covers", "injective", "reason", "uses", "values")
+
+    def __init__(self) -> None:
+        self.covers = self.injective = True
+        self.reason = ""
+        self.uses: dict[Any, set[int]] = {}
+        self.values: list[Lin] = []
+
+    def fail(self, reason: str, injective: bool = False) -> None:
+        self.covers = False
+        self.injective = self.injective and injective
+        self.reason = self.reason or reason
+
+
+Digit = tuple[Any, int, int]
+"""(source, lower, upper): the part (source % upper) // lower of a loop variable or of a fused number."""
+
+
+def mixed_radix(forms: Forms, value: Lin, extents: Mapping[Any, int]) -> tuple[list[Digit], int, dict[Any, Lin]] | None:
+    """The digits of a number that is written in mixed radix, its extent, and the fused numbers it takes digits of."""
+    digits: list[Digit] = []
+    sources: dict[Any, Lin] = {}
+    total = 1
+    for atom, k in sorted(value.terms.items(), key=lambda t: t[1]):
+        if atom.kind == LEAF:
+            extent = extents.get(atom.leaf)
+            if extent == 1:
+                continue
+            if extent is None or k != total:
+                return None
+            digits.append((atom.leaf, 1, extent))
+        elif atom.kind == SPLIT:
+            f, lower, upper = atom.args
+            inner = mixed_radix(forms, f, extents)
+            if inner is None or f.const or k != total:
+                return None
+            top = inner[1] if not upper else upper
+            if top % lower or inner[1] % top:
+                return None
+            extent = top // lower
+            digits.append((id(f), lower, top))
+            sources[id(f)] = f
+        else:
+            return None
+        total *= extent
+    return digits, total, sources
+
+
+def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
+    """The binding of a block to the loops of its scope (which `leaf.loops` lists all)."""
+    forms = state.forms
+    out = Binding()
+    extents: dict[Any, int] = {}
+    for loop in leaf.loops:
+        extent = int_extent(loop)
+        if extent is None or not (isinstance(loop.min, IntImm) and loop.min.value == 0):
+            if not isinstance(loop.min, IntImm) or loop.min.value != 0:
+                out.fail(f"loop {loop.loop_var.name} does not start at 0")
+            extents[loop.loop_var] = extent if extent is not None else _symbolic_extent(loop)
+        else:
+            extents[loop.loop_var] = extent
+    conditions = conjuncts(leaf.realize.predicate)
+    limits = {_limit_key(forms, c) for c in conditions}
+    used: dict[Any, list[tuple[int, int]]] = {}
+    sources: dict[Any, Lin] = {}
+    bound_conditions = 0
+    for iv, value in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True):
+        form = forms.of(value)
+        out.values.append(form)
+        for v in forms.leaves(form):
+            if v in extents:
+                out.uses.setdefault(v, set()).add(iv.iter_type)
+        if not isinstance(iv.dom.extent, IntImm):
+            # A symbolic domain: covered when the value is exactly the loop of that extent.
+            if not any([value is lp.loop_var and lp.extent is iv.dom.extent for lp in leaf.loops]):
+                out.fail(f"{iv.var.name} has a symbolic domain and is not bound to a loop of that extent")
+            else:
+                used.setdefault(value, []).append((1, extents[value]))
+            continue
+        low = forms.of(iv.dom.min)
+        form = combine(form, low, -1)
+        radix = mixed_radix(forms, form, extents)
+        if radix is None or form.const:
+            out.fail(f"{iv.var.name} = {value} is no mixed-radix number of the loops")
+            continue
+        digits, total, new_sources = radix
+        sources.update(new_sources)
+        for source, lower, upper in digits:
+            used.setdefault(source, []).append((lower, upper))
+        extent = iv.dom.extent.value
+        if total > extent:
+            if (frozenset(form.terms.items()), form.const - extent) in limits:
+                bound_conditions += 1
+            else:
+                out.fail(f"{iv.var.name} = {value} exceeds its domain of {extent} and no predicate stops it", True)
+        elif total < extent:
+            out.fail(f"{iv.var.name} = {value} takes only {total} of its {extent} values", True)
+    if out.injective:
+        pending = list(sources.items())
+        while pending:
+            key, f = pending.pop()
+            inner = mixed_radix(forms, f, extents)
+            assert inner is not None
+            for source, lower, upper in inner[0]:
+                used.setdefault(source, []).append((lower, upper))
+            pending.extend(inner[2].items())
+        for source, parts in used.items():
+            parts.sort()
+            total = extents[source] if source in extents else _extent_of(forms, sources.get(source), extents)
+            at = 1
+            for lower, upper in parts:
+                if lower < at:
+                    out.fail("two iteration variables use the same part of a loop")
+                elif lower > at:
+                    out.fail("part of a loop is not used", True)
+                at = upper
+            if at < total:
+                out.fail("part of a loop is not used", True)
+        for v, extent in extents.items():
+            if extent != 1 and v not in used:
+                out.fail(f"loop {v.name} is not used by the block", True)
+    if len(conditions) > bound_conditions:
+        known = [c for c in conditions if _limit_key(forms, c) is not None]
+        if len(known) < len(conditions) or not _predicates_are_bounds(forms, leaf, out, conditions):
+            out.fail("its predicate is more than the bounds of its iteration variables", True)
+    return out
+
+
+def _symbolic_extent(loop: Any) -> int:
+    # Any number that no constant extent equals keeps the digits of symbolic loops apart from those of constant ones.
+    return 1000000007
+
+
+def _extent_of(forms: Forms, f: Lin | None, extents: Mapping[Any, int]) -> int:
+    inner = mixed_radix(forms, f, extents) if f is not None else None
+    return inner[1] if inner else 0
+
+
+def _limit_key(forms: Forms, condition: Any) -> Any:
+    """`a < b` as the key of the form a - b."""
+    if isinstance(condition, LT):
+        d = combine(forms.of(condition.a), forms.of(condition.b), -1)
+        return frozenset(d.terms.items()), d.const
+    return None
+
+
+def _predicates_are_bounds(forms: Forms, leaf: Leaf, binding: Binding, conditions: list[Any]) -> bool:
+    """Whether each condition is `value < extent` for one of the bindings, or follows from the loops."""
+    bounds = set()
+    for iv, form in zip(leaf.block.iter_vars, binding.values, strict=False):
+        d = combine(combine(form, forms.of(iv.dom.min), -1), forms.of(iv.dom.extent), -1)
+        bounds.add((frozenset(d.terms.items()), d.const))
+    for c in conditions:
+        key = _limit_key(forms, c)
+        if key in bounds:
+            continue
+        if key is not None:
+            high = forms.const_bounds(Lin(dict(key[0]), key[1]))[1]
+            if high is not None and high < 0:
+                continue
+        return False
+    return True
+
+
+# ---- what a block computes
+
+
+def written_buffers(block: Any) -> list[Buffer]:
+    return [r.buffer for r in block.writes]
+
+
+def is_update(block: Any) -> bool:
+    """Whether the block reads what it writes: a reduction, or the update half of one."""
+    own = {r.buffer for r in block.writes}
+    return any([r.buffer in own for r in block.reads]) or block.init is not None
+
+
+def need_simple_iters(block: Any, allow_reduce: bool = True) -> None:
+    for iv in block.iter_vars:
+        if iv.iter_type != DATA_PAR and not (allow_reduce and iv.iter_type == REDUCE):
+            kinds = {DATA_PAR: "data parallel", REDUCE: "reduction"}
+            wanted = "data parallel or reduction" if allow_reduce else "data parallel"
+            refuse(f"the iteration variables of {{0}} must be {wanted}, but {iv.var.name} is {kinds.get(iv.iter_type, 'ordered or opaque')}", block)
+
+
+def need_complete(state: ScheduleState, ref: StmtSRef) -> None:
+    """A complete block: data parallel, the only writer of its outputs in the scope, and not a reader of them."""
+    block = ref.stmt
+    need_simple_iters(block, allow_reduce=False)
+    if is_update(block):
+        refuse("{0} must be a complete block, but it reads what it writes", block)
+    need_only_writer(state, ref)
+
+
+def need_only_writer(state: ScheduleState, ref: StmtSRef) -> None:
+    block = ref.stmt
+    for leaf in scope_leaves(ref):
+        if leaf.block is not block:
+            for b in written_buffers(leaf.block):
+                if b in written_buffers(block):
+                    refuse("{0} must be the only writer of {1}, but {2} writes it too", block, b, leaf.block)
+
+
+def need_complete_or_reduction(state: ScheduleState, ref: StmtSRef) -> None:
+    block = ref.stmt
+    need_simple_iters(block)
+    if is_update(block):
+        if block.init is None:
+            refuse("{0} must hold its own initialisation, but it reads what it writes and has no init", block)
+        need_reduction_writes(state.forms, block)
+    elif any([iv.iter_type == REDUCE for iv in block.iter_vars]):
+        refuse("{0} has reduction variables but does not read what it writes", block)
+    need_only_writer(state, ref)
+
+
+def need_reduction_writes(forms: Forms, block: Any) -> None:
+    reduce = {iv.var for iv in block.iter_vars if iv.iter_type == REDUCE}
+    for region in block.writes:
+        for r in region.region:
+            if forms.leaves(forms.of(r.min)) & reduce:
+                refuse("the outputs of {0} must not be indexed by its reduction variables", block)
+
+
+# ---- order
+
+
+def producers(ref: StmtSRef) -> list[Leaf]:
+    """Blocks of the scope, before `ref` in program order, that write what it reads."""
+    out: list[Leaf] = []
+    wanted = {r.buffer for r in ref.stmt.reads} - {r.buffer for r in ref.stmt.writes}
+    for leaf in scope_leaves(ref):
+        if leaf.block is ref.stmt:
+            break
+        if any([b in wanted for b in written_buffers(leaf.block)]):
+            out.append(leaf)
+    return out
+
+
+def consumers(ref: StmtSRef) -> list[Leaf]:
+    """Blocks of the scope, after `ref` in program order, that read what it writes."""
+    own = set(written_buffers(ref.stmt))
+    out: list[Leaf] = []
+    seen = False
+    for leaf in scope_leaves(ref):
+        if leaf.block is ref.stmt:
+            seen = True
+        elif seen and any([r.buffer in own for r in leaf.block.reads]):
+            out.append(leaf)
+    return out
+
+
+def conflict(a: Any, b: Any) -> bool:
+    """Whether two blocks touch a common buffer that one of them writes."""
+    wa, wb = {r.buffer for r in a.writes}, {r.buffer for r in b.writes}
+    return bool(wa & wb) or any([r.buffer in wa for r in b.reads]) or any([r.buffer in wb for r in a.reads])
+
+
+def is_intermediate(state: ScheduleState, scope: StmtSRef, buffer: Buffer) -> bool:
+    """Whether the buffer is allocated by the scope block or inside it, so that nobody outside sees it."""
+    return buffer in scope.stmt.alloc_buffers
+
+
+def alloc_site(ref: StmtSRef, buffer: Buffer) -> StmtSRef | None:
+    """The block around `ref` that allocates the buffer; None for a parameter of the function."""
+    for up in (ref, *ref.ancestors()):
+        if type(up.stmt) is Block and buffer in up.stmt.alloc_buffers:
+            return up
+    return None
+
+
+# ---- regions
+
+Region = list[Bounds | None]
+"""Inclusive bounds per dimension; None where nothing is known."""
+
+
+def swept(state: ScheduleState, region: BufferRegion, realize: Any, loops: Iterable[Any]) -> Region:
+    """The region that a block touches while `loops` run, over the variables of the loops further out."""
+    forms = state.forms
+    env = {iv.var: forms.of(v) for iv, v in zip(realize.block.iter_vars, realize.iter_values, strict=True)}
+    relaxed = loop_bounds(forms, loops)
+    out: Region = []
+    for r in region.region:
+        low = forms.of(r.min, env)
+        low_bounds = forms.bounds(low, relaxed)
+        extent = forms.of(r.extent, env)
+        if low_bounds is None:
+            out.append(None)
+            continue
+        high = combine(low, shift(extent, -1))
+        high_bounds = low_bounds if is_const(extent) and extent.const == 1 else forms.bounds(high, relaxed)
+        out.append(None if high_bounds is None else (low_bounds[0], high_bounds[1]))
+    return out
+
+
+def loop_bounds(forms: Forms, loops: Iterable[Any]) -> dict[Any, Bounds]:
+    """For each loop variable the bounds over variables further out."""
+    out: dict[Any, Bounds] = {}
+    for loop in loops:
+        low = forms.of(loop.min)
+        out[loop.loop_var] = (low, shift(combine(low, forms.of(loop.extent)), -1))
+    return out
+
+
+def unite(forms: Forms, a: Region | None, b: Region) -> Region:
+    """The smallest box around both."""
+    if a is None:
+        return b
+    out: Region = []
+    for x, y in zip(a, b, strict=True):
+        out.append(None if x is None or y is None else (forms.minimum(x[0], y[0]), forms.maximum(x[1], y[1])))
+    return out
+
+
+def contains(forms: Forms, outer: Region, inner: Region, shape: Iterable[Any]) -> bool:
+    """Whether `outer` provably holds all of `inner` that lies inside the buffer."""
+    for a, b, n in zip(outer, inner, shape, strict=True):
+        if a is None:
+            return False
+        size = forms.of(n)
+        full = forms.nonneg(combine(constant(0), a[0], -1)) and forms.nonneg(combine(shift(a[1], 1), size, -1))
+        if full:
+            continue
+        if b is None or not forms.nonneg(combine(b[0], a[0], -1)):
+            return False
+        if not forms.nonneg(combine(a[1], b[1], -1)) and not forms.nonneg(combine(shift(a[1], 1), size, -1)):
+            return False
+    return True
+
+
+class _Accesses(Visitor):
+    """Collects the loads and stores of a block body, with the loops inside it."""
+
+    def __init__(self) -> None:
+        self.loads: list[tuple[Buffer, Any, tuple[Any, ...]]] = []
+        self.stores: list[tuple[Buffer, Any, tuple[Any, ...]]] = []
+        self.loops: tuple[Any, ...] = ()
+
+    @on(BufferLoad)
+    def _load(self, x: BufferLoad) -> None:
+        self.loads.append((x.buffer, x.indices, self.loops))
+        for i in x.indices:
+            self.visit(i)
+
+    @on(BufferStore)
+    def _store(self, x: BufferStore) -> None:
+        self.stores.append((x.buffer, x.indices, self.loops))
+        self.visit(x.value)
+        for i in x.indices:
+            self.visit(i)
+
+    @on(For)
+    def _for(self, x: For) -> None:
+        outer, self.loops = self.loops, (*self.loops, x)
+        self.visit(x.body)
+        self.loops = outer
+
+    @on(BlockRealize)
+    def _realize(self, x: BlockRealize) -> None:
+        # An inner block answers for itself by its declared regions.
+        from tilewright.tir.stmt_functor import substitute
+
+        env = {iv.var: v for iv, v in zip(x.block.iter_vars, x.iter_values, strict=True)}
+        for regions, out in ((x.block.reads, self.loads), (x.block.writes, self.stores)):
+            for region in regions:
+                if region.buffer not in x.block.alloc_buffers:
+                    out.append((region.buffer, substitute(region, env).region, self.loops))
+
+
+def access_regions(state: ScheduleState, body: Any, init: Any = None) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
+    """The reads and writes of a block body as boxes, one per buffer, in the order of first use."""
+    collected = _Accesses()
+    collected.visit(body)
+    init_only = _Accesses()
+    if init is not None:
+        init_only.visit(init)
+    reads = _boxes(state, collected.loads)
+    writes = _boxes(state, [*collected.stores, *init_only.stores])
+    return reads, writes
+
+
+def _boxes(state: ScheduleState, accesses: list[tuple[Buffer, Any, tuple[Any, ...]]]) -> tuple[BufferRegion, ...]:
+    from tilewright.ir import Range
+
+    forms = state.forms
+    boxes: dict[Buffer, Region] = {}
+    for buffer, indices, loops in accesses:
+        relaxed = loop_bounds(forms, loops)
+        region: Region = []
+        for i in indices:
+            if isinstance(i, Range):
+                low, high = forms.bounds(forms.of(i.min), relaxed), forms.of(i.min)
+                top = forms.bounds(combine(high, shift(forms.of(i.extent), -1)), relaxed)
+                region.append(None if low is None or top is None else (low[0], top[1]))
+            else:
+                region.append(forms.bounds(forms.of(i), relaxed))
+        boxes[buffer] = unite(forms, boxes.get(buffer), region)
+    out = []
+    for buffer, region in boxes.items():
+        ranges = []
+        for b, n in zip(region, buffer.shape, strict=True):
+            dtype = str(n.dtype)
+            if b is None:
+                ranges.append(Range.from_min_extent(IntImm(dtype, 0), n))
+            else:
+                extent = forms.merge_digits(shift(combine(b[1], b[0], -1), 1))
+                ranges.append(Range.from_min_extent(forms.emit(b[0], dtype), forms.emit(extent, dtype)))
+        out.append(BufferRegion(buffer, tuple(ranges)))
+    return tuple(out)

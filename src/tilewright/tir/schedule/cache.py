@@ -1,0 +1,134 @@
+"""Primitives that stage data in another buffer: cache_read and cache_write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import IntImm, Range
+from tilewright.tir import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, For, ForKind, IterVar, Var, decl_buffer
+from tilewright.tir.schedule.analysis import DATA_PAR, alloc_site, leaves, scope_root
+from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.rewrite import ReplaceBuffers, body_list
+from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
+from tilewright.tir.schedule.trace import BlockRV, primitive
+
+if TYPE_CHECKING:
+    from tilewright.tir.schedule.schedule import Schedule
+
+
+def copy_block(state: ScheduleState, source: Any, target: Any, name: str) -> tuple[Any, Any]:
+    """A loop nest that copies one buffer into another of the same shape: (nest, block)."""
+    loop_vars = [Var(f"ax{i}", n.dtype) for i, n in enumerate(source.shape)]
+    iter_vars = [Var(f"v{i}", n.dtype) for i, n in enumerate(source.shape)]
+    one = [Range.from_min_extent(v, IntImm(v.dtype, 1)) for v in iter_vars]
+    block = Block(
+        tuple([IterVar(Range.from_min_extent(IntImm(v.dtype, 0), n), v, DATA_PAR) for v, n in zip(iter_vars, source.shape, strict=True)]),
+        (BufferRegion(source, tuple(one)),),
+        (BufferRegion(target, tuple(one)),),
+        name,
+        BufferStore(target, BufferLoad(source, tuple(iter_vars)), tuple(iter_vars)),
+    )
+    nest: Any = BlockRealize(tuple(loop_vars), IntImm("bool", 1), block)
+    for v, n in reversed(list(zip(loop_vars, source.shape, strict=True))):
+        nest = For(v, 0, n, ForKind.SERIAL, nest)
+    return nest, block
+
+
+def named_buffer(regions: Any, index: Any, block: Any, what: str) -> Any:
+    """The buffer of a region list by number, by name, or by itself."""
+    if isinstance(index, str):
+        found = [r.buffer for r in regions if r.buffer.name == index]
+        if not found:
+            refuse(f"{{0}} must {what} a buffer named {index!r}, but {what}s {[r.buffer.name for r in regions]}", block)
+        return found[0]
+    if not isinstance(index, int):
+        if any([r.buffer is index for r in regions]):
+            return index
+        refuse(f"{{0}} must {what} {getattr(index, 'name', index)}", block)
+    if not 0 <= index < len(regions):
+        refuse(f"{{0}} {what}s {len(regions)} buffers, so there is no number {index}", block)
+    return regions[index].buffer
+
+
+def top_statement(scope: Any, block: Any) -> int:
+    """The number of the statement of a scope's body that holds the block."""
+    for i, st in enumerate(body_list(scope.body)):
+        if any([leaf.block is block for leaf in leaves(st)]):
+            return i
+    raise AssertionError
+
+
+@primitive
+def cache_read(
+    s: Schedule, block: BlockRV | str, read_buffer_index: int | str, storage_scope: str, consumer_blocks: list[BlockRV | str] | None = None
+) -> BlockRV:
+    """for i: C[i] = f(A[i])   -->   for i: A_local[i] = A[i];  for i: C[i] = f(A_local[i])
+
+    The copy stands right after the producer of the buffer, or first in the scope. Readers in `consumer_blocks`
+    (all by default) take the copy. Returns the copying block.
+    """
+    state = s.state
+    ref = s.block(block)
+    old = ref.stmt
+    buffer = named_buffer(old.reads, read_buffer_index, old, "read")
+    scope = scope_root(ref)
+    chosen = {id(s.block(b).stmt) for b in consumer_blocks or ()}
+    copy = decl_buffer(buffer.shape, buffer.dtype, f"{buffer.name}_{storage_scope}", scope=storage_scope)
+    nest, copier = copy_block(state, buffer, copy, f"{buffer.name}_{storage_scope}")
+    statements = body_list(scope.stmt.body)
+    writers = [i for i, st in enumerate(statements) if any([r.buffer is buffer for x in leaves(st) for r in x.block.writes])]
+    first_reader = top_statement(scope.stmt, old)
+    place = max([w + 1 for w in writers if w <= first_reader], default=0)
+    if place > first_reader:
+        refuse("{0} must stand in loops of its own, apart from the writer of {1}", old, buffer)
+    if any([w >= place for w in writers]):
+        refuse("{0} must be written before {1} only, but is written later too", buffer, old)
+    rewriter = ReplaceBuffers({buffer: copy}, (lambda b: id(b) in chosen) if chosen else None)
+    after = [_readers_only(rewriter, st, buffer) for st in statements[place:]]
+    body = seq_of([*statements[:place], nest, *after])
+    new_scope = scope.stmt.replace(body=body, alloc_buffers=(*scope.stmt.alloc_buffers, copy))
+    state.replace(scope, new_scope, rewriter.reuse)
+    return s.block_rv(state.ref(copier))
+
+
+def _readers_only(rewriter: ReplaceBuffers, statement: Any, buffer: Any) -> Any:
+    return rewriter.visit(statement)
+
+
+@primitive
+def cache_write(
+    s: Schedule, block: BlockRV | str, write_buffer_index: int | str, storage_scope: str, consumer_blocks: list[BlockRV | str] | None = None
+) -> BlockRV:
+    """for i: C[i] = f(A[i])   -->   for i: C_local[i] = f(A[i]);  for i: C[i] = C_local[i]
+
+    The copy back stands right after the block's loops. Readers in `consumer_blocks` take the staged buffer, others
+    the original. Returns the copying block.
+    """
+    state = s.state
+    ref = s.block(block)
+    old = ref.stmt
+    buffer = named_buffer(old.writes, write_buffer_index, old, "write")
+    scope = scope_root(ref)
+    chosen = {id(s.block(b).stmt) for b in consumer_blocks or ()}
+    copy = decl_buffer(buffer.shape, buffer.dtype, f"{buffer.name}_{storage_scope}", scope=storage_scope)
+    nest, copier = copy_block(state, copy, buffer, f"{buffer.name}_{storage_scope}")
+    statements = body_list(scope.stmt.body)
+    at = top_statement(scope.stmt, old)
+    writers = [leaf for st in statements for leaf in leaves(st) if any([r.buffer is buffer for r in leaf.block.writes])]
+    inside = {id(leaf.block) for leaf in leaves(statements[at])}
+    for w in writers:
+        if id(w.block) not in inside:
+            refuse("{0} must be written in one loop nest, but {1} writes it too", buffer, w.block)
+    rewriter = ReplaceBuffers({buffer: copy})
+    replaced = rewriter.visit(statements[at])
+    rest = statements[at + 1 :]
+    if chosen:
+        rewriter.wanted = lambda b: id(b) in chosen
+        rest = [rewriter.visit(st) for st in rest]
+    body = seq_of([*statements[:at], replaced, nest, *rest])
+    new_scope = scope.stmt.replace(body=body, alloc_buffers=(*scope.stmt.alloc_buffers, copy))
+    state.replace(scope, new_scope, rewriter.reuse)
+    return s.block_rv(state.ref(copier))
+
+
+__all__ = ["StmtSRef", "alloc_site", "cache_read", "cache_write", "copy_block", "named_buffer", "top_statement"]

@@ -1,0 +1,42 @@
+"""Copies of statements with variables of their own, for primitives that duplicate code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.node import Mutator, on
+from tilewright.tir import Block, For, IterVar, Var
+
+
+class _Copy(Mutator):
+    def __init__(self, suffix: str) -> None:
+        self.env: dict[Any, Any] = {}
+        self.suffix = suffix
+
+    @on(Var)
+    def _var(self, v: Var) -> Any:
+        return self.env.get(v, v)
+
+    @on(For)
+    def _for(self, x: For) -> Any:
+        var = self.env[x.loop_var] = Var(x.loop_var.name, x.loop_var.dtype)
+        return For(var, self.visit(x.min), self.visit(x.extent), x.kind, self.visit(x.body), x.thread_binding, x.annotations)
+
+    @on(Block)
+    def _block(self, x: Block) -> Any:
+        iters = []
+        for iv in x.iter_vars:
+            var = self.env[iv.var] = Var(iv.var.name, iv.var.dtype)
+            iters.append(IterVar(self.visit(iv.dom), var, iv.iter_type, iv.thread_tag))
+        return self.rebuild(x).replace(iter_vars=tuple(iters), name_hint=x.name_hint + self.suffix)
+
+
+def copy_statement(stmt: Any, suffix: str = "") -> Any:
+    """The statement with loop and block variables renewed and `suffix` after the block names."""
+    return _Copy(suffix).visit(stmt)
+
+
+def copy_iters(iter_vars: Any, suffix: str = "") -> tuple[tuple[Any, ...], dict[Any, Any]]:
+    """New iteration variables over the same domains, and the map from the old variables."""
+    env = {iv.var: Var(iv.var.name + suffix, iv.var.dtype) for iv in iter_vars}
+    return tuple([IterVar(iv.dom, env[iv.var], iv.iter_type, iv.thread_tag) for iv in iter_vars]), env

@@ -1,0 +1,49 @@
+"""How a primitive says no: the rule it would break, what it found, and the program with the culprits underlined."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from tilewright.node import Node
+from tilewright.support.errors import ScheduleError
+from tilewright.tir import Block, BlockRealize, Buffer, For, Var
+
+__all__ = ["ScheduleError", "Violation", "describe", "refuse", "render"]
+
+
+class Violation(Exception):
+    """Raised inside a primitive; the `primitive` decorator turns it into a ScheduleError with the program shown."""
+
+    def __init__(self, rule: str, culprits: tuple[Node, ...] = ()) -> None:
+        super().__init__(rule)
+        self.rule, self.culprits = rule, culprits
+
+
+def refuse(rule: str, *culprits: Any) -> NoReturn:
+    """Rejects the primitive. `{0}`, `{1}`, ... in `rule` stand for the culprits in words."""
+    raise Violation(rule.format(*[describe(c) for c in culprits]), tuple([c for c in culprits if isinstance(c, Node)]))
+
+
+def describe(x: Any) -> str:
+    """`loop i`, `block C`, `buffer A`; anything else as it prints."""
+    if isinstance(x, For):
+        return f"loop {x.loop_var.name}"
+    if isinstance(x, Block):
+        return f"block {x.name_hint}"
+    if isinstance(x, BlockRealize):
+        return f"block {x.block.name_hint}"
+    if isinstance(x, Buffer):
+        return f"buffer {x.name}"
+    return x.name if isinstance(x, Var) else str(x)
+
+
+def render(primitive: str, violation: Violation, program: Any, level: str = "detail") -> ScheduleError:
+    """The user's error: one line of rule and finding, then the program with the culprits underlined."""
+    text = f"{primitive}: {violation.rule}"
+    if level != "detail" or not violation.culprits:
+        return ScheduleError(text)
+    from tilewright.script import print_script
+
+    printed = print_script(program)
+    marks = [(c, describe(c)) for c in violation.culprits]
+    return ScheduleError(f"{text}\n{printed.underline(marks)}")

@@ -1,0 +1,356 @@
+"""Index arithmetic of the primitives: linear forms over loop variables, bounds of them, and their division.
+
+A primitive asks three things of an index: what region does it sweep when some loops run, is a binding a
+one-to-one mixed-radix number of the loops, and how does it print. All three are answered on linear forms in
+microseconds, without the general simplifier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import gcd
+from typing import Any
+
+from tilewright.arith.linear import (
+    LEAF,
+    MAXIMUM,
+    MINIMUM,
+    ONE,
+    PRODUCT,
+    SPLIT,
+    ZERO,
+    Atom,
+    Lin,
+    Tables,
+    combine,
+    constant,
+    scale,
+    shift,
+)
+from tilewright.ir import IntImm, PrimExpr
+from tilewright.node import Visitor, on
+from tilewright.tir import Add, Cast, FloorDiv, FloorMod, Max, Min, Mul, Sub, Var
+
+__all__ = ["ONE", "ZERO", "Bounds", "Forms", "Lin", "combine", "constant", "is_const", "scale", "shift"]
+
+Env = Mapping[Var, Lin]
+Bounds = tuple[Lin, Lin]
+"""Least and greatest value (both inclusive)."""
+
+
+def is_const(form: Lin) -> bool:
+    return not form.terms
+
+
+class Forms:
+    """Linear forms of one schedule. `ranges` holds the constant bounds of every loop and block variable known so far."""
+
+    def __init__(self) -> None:
+        self.tables = Tables()
+        self.ranges: dict[Var, tuple[int, int]] = {}
+
+    # ---- from expressions and back
+
+    def of(self, e: PrimExpr, env: Env | None = None) -> Lin:
+        """The form of an integer expression, variables of `env` replaced by their forms."""
+        convert = _CONVERT.get(type(e))
+        if convert is not None:
+            return convert(self, e, env or {})
+        return self._leaf(e, env or {})
+
+    def var(self, v: Var) -> Lin:
+        return Lin({self.tables.leaf(v): 1}, 0)
+
+    def emit(self, form: Lin, dtype: str = "int32") -> PrimExpr:
+        return self.tables.emit(form, dtype)
+
+    def simplify(self, e: PrimExpr) -> PrimExpr:
+        """An index in canonical form; other expressions come back as they are."""
+        return self.emit(self.of(e), e.dtype) if e.dtype.is_int and e.dtype.lanes == 1 and e.dtype.bits >= 32 else e
+
+    def _leaf(self, e: PrimExpr, env: Env) -> Lin:
+        if env:
+            from tilewright.tir.stmt_functor import substitute
+
+            e = substitute(e, {v: self.emit(f, v.dtype) for v, f in env.items()})
+        return Lin({self.tables.leaf(e): 1}, 0)
+
+    # ---- division
+
+    def div(self, a: Lin, c: int) -> Lin:
+        """floor(a / c) for c > 0."""
+        if c == 1:
+            return a
+        whole = {t: k // c for t, k in a.terms.items() if k % c == 0}
+        rest = Lin({t: k for t, k in a.terms.items() if k % c}, a.const % c)
+        out = Lin(whole, a.const // c)
+        if not rest.terms:
+            return out
+        low, high = self.const_bounds(rest)
+        if low is not None and high is not None and low // c == high // c:
+            return shift(out, low // c)
+        g = c
+        for k in rest.terms.values():
+            g = gcd(g, k)
+        if g > 1:
+            rest = Lin({t: k // g for t, k in rest.terms.items()}, rest.const // g)
+            c //= g
+            if c == 1:
+                return combine(out, rest)
+        single = self._single(rest)
+        if single is not None:
+            f, lower, upper = single
+            return combine(out, self._split(f, lower * c, upper))
+        return combine(out, self._split(rest, c, 0))
+
+    def mod(self, a: Lin, c: int) -> Lin:
+        """a - c * floor(a / c) for c > 0."""
+        if c == 1:
+            return ZERO
+        rest = Lin({t: k % c for t, k in a.terms.items() if k % c}, a.const % c)
+        if not rest.terms:
+            return rest
+        low, high = self.const_bounds(rest)
+        if low is not None and high is not None and low // c == high // c:
+            return shift(rest, -(low // c) * c)
+        g = c
+        for k in rest.terms.values():
+            g = gcd(g, k)
+        if g > 1:
+            inner = Lin({t: k // g for t, k in rest.terms.items()}, rest.const // g)
+            return shift(scale(self.mod(inner, c // g), g), rest.const % g)
+        single = self._single(rest)
+        if single is not None:
+            f, lower, upper = single
+            if upper == 0 or upper % (lower * c) == 0:
+                return self._split(f, lower, lower * c)
+        return self._split(rest, 1, c)
+
+    def _single(self, a: Lin) -> tuple[Lin, int, int] | None:
+        """(f, l, u) when the form is exactly the one atom (f % u) // l."""
+        if a.const == 0 and len(a.terms) == 1:
+            ((t, k),) = a.terms.items()
+            if k == 1 and t.kind == SPLIT:
+                return t.args[0], t.args[1], t.args[2]
+        return None
+
+    def _split(self, f: Lin, lower: int, upper: int) -> Lin:
+        low, high = self.const_bounds(f)
+        if low is not None and high is not None and low >= 0:
+            if upper and high < upper:
+                upper = 0
+            if high // lower == 0 or (upper and upper <= lower):
+                return ZERO
+        if lower == 1 and upper == 0:
+            return f
+        return Lin({self.tables.atom(SPLIT, self.tables.intern(f), lower, upper): 1}, 0)
+
+    def merge_digits(self, a: Lin) -> Lin:
+        """k * l * (f // l) + k * (f % l) is k * f; done for all digits of one number that meet."""
+        if sum([t.kind == SPLIT for t in a.terms]) < 2:
+            return a
+        changed = True
+        while changed:
+            changed = False
+            splits = [(t, k) for t, k in a.terms.items() if t.kind == SPLIT]
+            for t, k in splits:
+                f, lower, upper = t.args
+                for t2, k2 in splits:
+                    if t2 is not t and t2.args[0] is f and t2.args[2] == lower and k2 * lower == k * t2.args[1]:
+                        terms = {x: c for x, c in a.terms.items() if x is not t and x is not t2}
+                        a = combine(Lin(terms, a.const), self._split(f, t2.args[1], upper), k2)
+                        changed = True
+                        break
+                if changed:
+                    break
+        return a
+
+    # ---- bounds
+
+    def const_bounds(self, a: Lin) -> tuple[int | None, int | None]:
+        """Least and greatest value over the known ranges; None where there is no bound."""
+        low: int | None = a.const
+        high: int | None = a.const
+        for t, k in a.terms.items():
+            tl, th = self._atom_range(t)
+            if k < 0:
+                tl, th = th, tl
+            low = None if low is None or tl is None else low + k * tl
+            high = None if high is None or th is None else high + k * th
+        return low, high
+
+    def _atom_range(self, t: Atom) -> tuple[int | None, int | None]:
+        if t.kind == LEAF:
+            return self.ranges.get(t.leaf, (None, None))  # type: ignore[arg-type]
+        if t.kind == SPLIT:
+            f, lower, upper = t.args
+            low, high = self.const_bounds(f)
+            if upper and (low is None or high is None or low < 0 or high >= upper):
+                return 0, (upper - 1) // lower
+            return None if low is None else low // lower, None if high is None else high // lower
+        if t.kind in (MINIMUM, MAXIMUM):
+            (al, ah), (bl, bh) = self.const_bounds(t.args[0]), self.const_bounds(t.args[1])
+            pick = min if t.kind == MINIMUM else max
+            known_low = [x for x in (al, bl) if x is not None]
+            known_high = [x for x in (ah, bh) if x is not None]
+            if t.kind == MINIMUM:
+                return (pick(known_low) if len(known_low) == 2 else None), (min(known_high) if known_high else None)
+            return (max(known_low) if known_low else None), (pick(known_high) if len(known_high) == 2 else None)
+        return None, None
+
+    def bounds(self, a: Lin, relaxed: Mapping[Var, Bounds]) -> Bounds | None:
+        """Bounds of the form while the `relaxed` variables run, over the others; None when there is none to be had."""
+        low = high = constant(a.const)
+        for t, k in a.terms.items():
+            b = self._atom_bounds(t, relaxed)
+            if b is None:
+                return None
+            tl, th = b if k > 0 else (b[1], b[0])
+            low, high = combine(low, tl, k), combine(high, th, k)
+        return self.merge_digits(low), self.merge_digits(high)
+
+    def _atom_bounds(self, t: Atom, relaxed: Mapping[Var, Bounds]) -> Bounds | None:
+        if t.kind == LEAF:
+            if t.leaf in relaxed:
+                return relaxed[t.leaf]  # type: ignore[index]
+            if isinstance(t.leaf, Var) or not uses(t.leaf, relaxed):
+                single = Lin({t: 1}, 0)
+                return single, single
+            return None
+        if t.kind == SPLIT:
+            f, lower, upper = t.args
+            inner = self.bounds(f, relaxed)
+            if inner is None:
+                return None if not upper else (ZERO, constant((upper - 1) // lower))
+            if inner[0] is inner[1] or same(inner[0], inner[1]):
+                single = Lin({t: 1}, 0)
+                return single, single
+            if upper:
+                if not same(self.div(inner[0], upper), self.div(inner[1], upper)):
+                    return ZERO, constant((upper - 1) // lower)
+                return self.div(self.mod(inner[0], upper), lower), self.div(self.mod(inner[1], upper), lower)
+            return self.div(inner[0], lower), self.div(inner[1], lower)
+        if t.kind in (MINIMUM, MAXIMUM):
+            x, y = self.bounds(t.args[0], relaxed), self.bounds(t.args[1], relaxed)
+            if x is None or y is None:
+                return None
+            pick = self.minimum if t.kind == MINIMUM else self.maximum
+            return pick(x[0], y[0]), pick(x[1], y[1])
+        for arg in t.args:
+            b = self.bounds(arg, relaxed)
+            if b is None or not same(b[0], b[1]):
+                return None
+        single = Lin({t: 1}, 0)
+        return single, single
+
+    def minimum(self, a: Lin, b: Lin) -> Lin:
+        low, high = self.const_bounds(combine(a, b, -1))
+        if high is not None and high <= 0:
+            return a
+        if low is not None and low >= 0:
+            return b
+        return self.tables.single(self.tables.atom(MINIMUM, self.tables.intern(a), self.tables.intern(b)))
+
+    def maximum(self, a: Lin, b: Lin) -> Lin:
+        low, high = self.const_bounds(combine(a, b, -1))
+        if low is not None and low >= 0:
+            return a
+        if high is not None and high <= 0:
+            return b
+        return self.tables.single(self.tables.atom(MAXIMUM, self.tables.intern(a), self.tables.intern(b)))
+
+    def nonneg(self, a: Lin) -> bool:
+        """Whether the form is provably never negative."""
+        low = self.const_bounds(a)[0]
+        return low is not None and low >= 0
+
+    def leaves(self, a: Lin) -> set[Any]:
+        """The variables (and opaque expressions) that the form is made of."""
+        out: set[Any] = set()
+        for t in a.terms:
+            if t.kind == LEAF:
+                out.add(t.leaf)
+            else:
+                for arg in t.args:
+                    if isinstance(arg, Lin):
+                        out |= self.leaves(arg)
+        return out
+
+
+def same(a: Lin, b: Lin) -> bool:
+    return a is b or (a.const == b.const and a.terms == b.terms)
+
+
+class _Hits(Visitor):
+    def __init__(self, variables: Mapping[Var, Any]) -> None:
+        self.variables, self.hit = variables, False
+
+    @on(Var)
+    def _var(self, v: Var) -> None:
+        self.hit = self.hit or v in self.variables
+
+
+def uses(e: Any, variables: Mapping[Var, Any]) -> bool:
+    """Whether a variable of `variables` occurs in the expression."""
+    walk = _Hits(variables)
+    walk.visit(e)
+    return walk.hit
+
+
+def _imm(f: Forms, e: Any, env: Env) -> Lin:
+    return constant(e.value)
+
+
+def _var(f: Forms, e: Any, env: Env) -> Lin:
+    found = env.get(e)
+    return f.var(e) if found is None else found
+
+
+def _add(f: Forms, e: Any, env: Env) -> Lin:
+    return f.merge_digits(combine(f.of(e.a, env), f.of(e.b, env)))
+
+
+def _sub(f: Forms, e: Any, env: Env) -> Lin:
+    return f.merge_digits(combine(f.of(e.a, env), f.of(e.b, env), -1))
+
+
+def _mul(f: Forms, e: Any, env: Env) -> Lin:
+    a, b = f.of(e.a, env), f.of(e.b, env)
+    if is_const(b):
+        return scale(a, b.const)
+    if is_const(a):
+        return scale(b, a.const)
+    return f.tables.single(f.tables.atom(PRODUCT, f.tables.intern(a), f.tables.intern(b)))
+
+
+def _div(f: Forms, e: Any, env: Env) -> Lin:
+    b = f.of(e.b, env)
+    if is_const(b) and b.const > 0:
+        return f.div(f.of(e.a, env), b.const)
+    return f._leaf(e, env)
+
+
+def _mod(f: Forms, e: Any, env: Env) -> Lin:
+    b = f.of(e.b, env)
+    if is_const(b) and b.const > 0:
+        return f.mod(f.of(e.a, env), b.const)
+    return f._leaf(e, env)
+
+
+def _min(f: Forms, e: Any, env: Env) -> Lin:
+    return f.minimum(f.of(e.a, env), f.of(e.b, env))
+
+
+def _max(f: Forms, e: Any, env: Env) -> Lin:
+    return f.maximum(f.of(e.a, env), f.of(e.b, env))
+
+
+def _cast(f: Forms, e: Any, env: Env) -> Lin:
+    if e.dtype.is_int and e.value.dtype.is_int and e.dtype.bits >= e.value.dtype.bits >= 32 and isinstance(e.value, IntImm):
+        return constant(e.value.value)
+    return f._leaf(e, env)
+
+
+_CONVERT: dict[type, Any] = {
+    IntImm: _imm, Var: _var, Add: _add, Sub: _sub, Mul: _mul, FloorDiv: _div, FloorMod: _mod, Min: _min, Max: _max, Cast: _cast,
+}

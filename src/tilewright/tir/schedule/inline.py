@@ -1,0 +1,297 @@
+"""Primitives that dissolve a block into its neighbours: compute_inline and reverse_compute_inline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tilewright.arith.linear import LEAF, SPLIT
+from tilewright.ir import IntImm
+from tilewright.node import Mutator, on
+from tilewright.tir import LT, Block, BufferLoad, BufferStore, Var
+from tilewright.tir.schedule.analysis import (
+    DATA_PAR,
+    access_regions,
+    binding_of,
+    conjunction,
+    conjuncts,
+    consumers,
+    leaf_of,
+    need_complete,
+    producers,
+    scope_leaves,
+    scope_root,
+)
+from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.forms import Lin, combine, same
+from tilewright.tir.schedule.rewrite import ReplaceStmts, touches
+from tilewright.tir.schedule.state import ScheduleState, StmtSRef
+from tilewright.tir.schedule.trace import BlockRV, primitive
+from tilewright.tir.stmt_functor import substitute
+
+if TYPE_CHECKING:
+    from tilewright.tir.schedule.schedule import Schedule
+
+
+def _only_store(block: Any) -> Any:
+    if not isinstance(block.body, BufferStore) or block.init is not None:
+        refuse("the body of {0} must be one plain store", block)
+    return block.body
+
+
+def _need_inner_buffer(scope: StmtSRef, block: Any, buffer: Any) -> None:
+    if buffer not in scope.stmt.alloc_buffers:
+        refuse("{0} must write a buffer that only this scope uses, but {1} is an output of it", block, buffer)
+
+
+class _Inline(Mutator):
+    """Puts the value of the producer where its buffer is loaded, and recomputes what each touched block reads."""
+
+    def __init__(self, state: ScheduleState, buffer: Any, variables: list[Any], value: Any) -> None:
+        self.state, self.buffer, self.variables, self.value = state, buffer, variables, value
+        self.wanted = {buffer}
+        self.reuse: dict[Any, Any] = {}
+
+    @on(BufferLoad)
+    def _load(self, x: BufferLoad) -> Any:
+        new = self.rebuild(x)
+        if x.buffer is not self.buffer:
+            return new
+        return substitute(self.value, {v: i for v, i in zip(self.variables, new.indices, strict=True) if v is not None})
+
+    @on(Block)
+    def _block(self, x: Block) -> Any:
+        if not touches(x, self.wanted):
+            return x
+        if any([m.source.buffer is self.buffer for m in x.match_buffers]):
+            refuse("{0} views {1} through a match_buffer, so it cannot be inlined there", x, self.buffer)
+        body, init = self.visit(x.body), None if x.init is None else self.visit(x.init)
+        allocs = tuple([b for b in x.alloc_buffers if b is not self.buffer])
+        new = x.replace(body=body, init=init, alloc_buffers=allocs if len(allocs) != len(x.alloc_buffers) else x.alloc_buffers)
+        if any([r.buffer is self.buffer for r in x.reads]):
+            new = new.replace(reads=merged_reads(self.state, x, new, self.buffer))
+        if new is not x:
+            self.reuse[x] = new
+        return new
+
+
+def merged_reads(state: ScheduleState, old: Any, new: Any, gone: Any) -> tuple[Any, ...]:
+    """Regions for what the new body reads; declared regions of buffers that were read before stay as they are."""
+    reads, writes = access_regions(state, new.body, new.init)
+    if old.init is None:
+        own = {r.buffer for r in old.writes} - {r.buffer for r in old.reads}
+    else:
+        own = {r.buffer for r in writes}
+    known = {r.buffer: r for r in old.reads if r.buffer is not gone}
+    fresh = {r.buffer: r for r in reads if r.buffer not in own}
+    out = [r for b, r in known.items() if b not in fresh]
+    return tuple([*out, *fresh.values()]) if out else tuple(fresh.values())
+
+
+@primitive
+def compute_inline(s: Schedule, block: BlockRV | str) -> None:
+    """for i: B[i] = f(A[i]);  for j: C[j] = g(B[j])   -->   for j: C[j] = g(f(A[j]))"""
+    state = s.state
+    ref = s.block(block)
+    old = ref.stmt
+    store = _only_store(old)
+    scope = scope_root(ref)
+    buffer = store.buffer
+    need_complete(state, ref)
+    _need_inner_buffer(scope, old, buffer)
+    variables: list[Any] = []
+    own = {iv.var: iv for iv in old.iter_vars}
+    for i, dim in zip(store.indices, buffer.shape, strict=True):
+        if isinstance(i, Var) and i in own and i not in variables:
+            variables.append(i)
+        elif isinstance(i, IntImm) and i.value == 0 and isinstance(dim, IntImm) and dim.value == 1:
+            variables.append(None)
+        else:
+            refuse(f"the indices of the store in {{0}} must be distinct iteration variables, but one is {i}", old)
+    for iv in old.iter_vars:
+        if iv.var not in variables and not (isinstance(iv.dom.extent, IntImm) and iv.dom.extent.value == 1):
+            refuse(f"the store in {{0}} must be indexed by all its iteration variables, but {iv.var.name} is missing", old)
+    value = substitute(store.value, {iv.var: iv.dom.min for iv in old.iter_vars if iv.var not in variables})
+    leaf = leaf_of(ref)
+    _need_full(state, leaf)
+    users = consumers(ref)
+    if not users:
+        refuse("{0} must have a consumer to be inlined into, but has none", old)
+    _need_inputs_unchanged(ref, old, users)
+    rewriter = _Inline(state, buffer, variables, value)
+    body = ReplaceStmts({id(leaf.realize): None}).run(scope.stmt.body)
+    new_scope = scope.stmt.replace(body=rewriter.visit(body), alloc_buffers=tuple([b for b in scope.stmt.alloc_buffers if b is not buffer]))
+    state.replace(scope, new_scope, rewriter.reuse)
+
+
+def _need_full(state: ScheduleState, leaf: Any) -> None:
+    """The block computes its whole domain (points computed twice do not matter to a complete block)."""
+    binding = binding_of(state, leaf)
+    if not binding.covers and binding.reason.startswith("its predicate"):
+        refuse(f"{{0}} must compute its whole domain, but {binding.reason}", leaf.block)
+
+
+def _need_inputs_unchanged(ref: StmtSRef, block: Any, users: list[Any]) -> None:
+    inputs = {r.buffer for r in block.reads}
+    last = users[-1].block
+    seen = False
+    for leaf in scope_leaves(ref):
+        if leaf.block is block:
+            seen = True
+        elif seen:
+            for r in leaf.block.writes:
+                if r.buffer in inputs:
+                    refuse("the inputs of {0} must not change before its last use, but {1} writes {2}", block, leaf.block, r.buffer)
+            if leaf.block is last:
+                return
+
+
+@primitive
+def reverse_compute_inline(s: Schedule, block: BlockRV | str) -> None:
+    """for i: B[i] = f(A[i]);  for j: C[j] = g(B[j])   -->   for i: C[i] = g(f(A[i]))"""
+    state = s.state
+    ref = s.block(block)
+    old = ref.stmt
+    store = _only_store(old)
+    scope = scope_root(ref)
+    need_complete(state, ref)
+    written = {b for leaf in scope_leaves(ref) for b in [r.buffer for r in leaf.block.writes]}
+    inputs = [r.buffer for r in old.reads if r.buffer in written]
+    sources = producers(ref)
+    if len(inputs) != 1 or len(sources) != 1:
+        names = sorted({leaf.block.name_hint for leaf in sources})
+        refuse(f"{{0}} must read exactly one block's output, but reads those of {names}", old)
+    buffer, source = inputs[0], sources[0]
+    source_ref = state.ref(source.block)
+    _need_inner_buffer(scope, source.block, buffer)
+    need_complete(state, source_ref)
+    if [leaf.block for leaf in consumers(source_ref)] != [old]:
+        refuse("{0} must be the only consumer of {1}", old, source.block)
+    source_store = _only_store(source.block)
+    _need_full(state, leaf_of(ref))
+    loads: list[Any] = []
+    _Loads(buffer, loads).visit(store.value)
+    _need_inputs_unchanged(source_ref, source.block, [leaf_of(ref)])
+    other = {r.buffer for r in old.reads} - {buffer}
+    if other & {r.buffer for r in source.block.writes}:
+        refuse("{0} must not read another output of {1}", old, source.block)
+    env, guards = invert_access(state, old, loads, source.block, source_store.indices)
+    final = _PutValue(buffer, source_store.value).visit(substitute(store, env))
+    final = _canonical_indices(state, final)
+    reads, writes = access_regions(state, final)
+    new = source.block.replace(body=final, reads=reads, writes=writes)
+    realize = source.realize
+    if guards:
+        bindings = {iv.var: v for iv, v in zip(source.block.iter_vars, realize.iter_values, strict=True)}
+        realize = realize.replace(predicate=conjunction([*conjuncts(realize.predicate), *[substitute(g, bindings) for g in guards]]))
+    body = ReplaceStmts({id(leaf_of(ref).realize): None, id(source.realize): realize.replace(block=new)}).run(scope.stmt.body)
+    left = tuple([b for b in scope.stmt.alloc_buffers if b is not buffer])
+    state.replace(scope, scope.stmt.replace(body=body, alloc_buffers=left), {source.block: new})
+
+
+def _canonical_indices(state: ScheduleState, store: Any) -> Any:
+    return store.replace(indices=tuple([state.forms.simplify(i) for i in store.indices]))
+
+
+class _Loads(Mutator):
+    def __init__(self, buffer: Any, found: list[Any]) -> None:
+        self.buffer, self.found = buffer, found
+
+    @on(BufferLoad)
+    def _load(self, x: BufferLoad) -> Any:
+        if x.buffer is self.buffer:
+            self.found.append(x)
+        return self.rebuild(x)
+
+
+class _PutValue(Mutator):
+    def __init__(self, buffer: Any, value: Any) -> None:
+        self.buffer, self.value = buffer, value
+
+    @on(BufferLoad)
+    def _load(self, x: BufferLoad) -> Any:
+        return self.value if x.buffer is self.buffer else self.rebuild(x)
+
+
+def invert_access(
+    state: ScheduleState, consumer: Any, loads: list[Any], producer: Any, stored: tuple[Any, ...]
+) -> tuple[dict[Any, Any], list[Any]]:
+    """The consumer's iteration variables as functions of the producer's, from `B[stored] = ...; ... = B[loaded]`.
+
+    Understood are `v`, `v + c`, numbers in mixed radix `v0 * n + v1`, and digits `v // n`, `v % n`. Also returned are
+    the conditions under which the consumer has a point for a point of the producer.
+    """
+    forms = state.forms
+    if not loads:
+        refuse("{0} must load what {1} stores", consumer, producer)
+    first = [forms.of(i) for i in loads[0].indices]
+    for other in loads[1:]:
+        for a, b in zip(first, other.indices, strict=True):
+            if not same(a, forms.of(b)):
+                refuse("all loads in {0} of what {1} stores must have the same indices", consumer, producer)
+    extents = {iv.var: iv.dom.extent.value for iv in consumer.iter_vars if isinstance(iv.dom.extent, IntImm)}
+    pieces: dict[Any, list[tuple[int, Lin]]] = {}
+    ends: dict[Any, list[tuple[int, int]]] = {}
+    guards: list[Any] = []
+    for index, at in zip(first, stored, strict=True):
+        target = combine(forms.of(at), Lin({}, index.const), -1)
+        terms = sorted(index.terms.items(), key=lambda t: t[1])
+        if not terms:
+            guards += _inside(forms, target, 1)
+            continue
+        radix = 1
+        for n, (atom, k) in enumerate(terms):
+            if atom.kind == LEAF and atom.leaf in extents:
+                v, lower, upper = atom.leaf, 1, extents[atom.leaf]
+            elif atom.kind == SPLIT and len(atom.args[0].terms) == 1 and not atom.args[0].const:
+                ((inner, inner_k),) = atom.args[0].terms.items()
+                if inner.kind != LEAF or inner_k != 1 or inner.leaf not in extents:
+                    refuse("the loads in {0} must be invertible", consumer)
+                v, lower = inner.leaf, atom.args[1]
+                upper = atom.args[2] or -(-extents[v] // lower) * lower
+            else:
+                refuse(f"{{0}} must read {{1}} at indices that can be solved for its variables, but one is {forms.emit(index)}", consumer, producer)
+            if k != radix:
+                refuse(f"{{0}} must read {{1}} without gaps, but an index is {forms.emit(index)}", consumer, producer)
+            extent = upper // lower
+            digit = forms.div(target, radix)
+            if n + 1 < len(terms):
+                digit = forms.mod(digit, extent)
+            else:
+                guards += _inside(forms, digit, extent)
+            pieces.setdefault(v, []).append((lower, digit))
+            ends.setdefault(v, []).append((lower, upper))
+            radix *= extent
+    env: dict[Any, Any] = {}
+    for iv in consumer.iter_vars:
+        if iv.iter_type != DATA_PAR:
+            refuse("{0} must be data parallel", consumer)
+        v = iv.var
+        if v not in pieces:
+            if extents.get(v) == 1:
+                env[v] = iv.dom.min
+                continue
+            refuse(f"{{0}} must read {{1}} once for every point, but {v.name} does not occur in the indices", consumer, producer)
+        at = 1
+        for lower, upper in sorted(ends[v]):
+            if lower != at:
+                refuse(f"the digits of {v.name} in the indices of {{0}} must fit together", consumer)
+            at = upper
+        value = Lin({}, 0)
+        for lower, digit in pieces[v]:
+            value = combine(value, digit, lower)
+        value = forms.merge_digits(value)
+        if at != extents[v] or len(pieces[v]) > 1:
+            guards += _inside(forms, value, extents[v])
+        env[v] = forms.emit(value, v.dtype)
+    return env, guards
+
+
+def _inside(forms: Any, value: Lin, extent: int) -> list[Any]:
+    """Conditions that keep a value in [0, extent), as far as they are not known to hold."""
+    out: list[Any] = []
+    low, high = forms.const_bounds(value)
+    if low is None or low < 0:
+        out.append(LT(IntImm("int32", -1), forms.emit(value)))
+    if high is None or high >= extent:
+        out.append(LT(forms.emit(value), IntImm("int32", extent)))
+    return out

@@ -1,0 +1,157 @@
+"""Primitives that say how a loop runs: parallel, vectorize, unroll, bind, and annotations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import FloatImm, IntImm
+from tilewright.tir import For, ForKind, IterVar, Var
+from tilewright.tir.schedule.analysis import REDUCE, Leaf, binding_of, int_extent, leaves, loops_above, need_simple_iters
+from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.hazards import need_same_iteration
+from tilewright.tir.schedule.state import ScheduleState, StmtSRef
+from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
+
+if TYPE_CHECKING:
+    from tilewright.tir.schedule.schedule import Schedule
+
+
+def need_independent(state: ScheduleState, ref: StmtSRef, what: str, private: bool, reduction: bool = False) -> None:
+    """Iterations of the loop must not meet: each block below is bound one to one, and the loop reduces nothing.
+
+    private: buffers that are used only inside the loop get a copy per iteration when the program is lowered.
+    reduction: a thread axis may carry a reduction, which becomes one across threads.
+    """
+    loop = ref.stmt
+    outer = tuple([r.stmt for r in loops_above(ref)]) + (loop,)
+    found = leaves(loop.body)
+    own = _private_buffers(ref, found) if private else set()
+    checked = []
+    for leaf in found:
+        full = Leaf(leaf.realize, outer + leaf.loops)
+        binding = binding_of(state, full)
+        kinds = binding.uses.get(loop.loop_var, set())
+        need_simple_iters(leaf.block)
+        if REDUCE in kinds and not reduction:
+            refuse(f"{{0}} must not be {what}: it is a reduction loop of {{1}}, so its iterations update the same elements", loop, leaf.block)
+        if all([r.buffer in own for r in leaf.block.writes]):
+            continue
+        checked.append(leaf)
+        if not binding.injective:
+            refuse(f"{{0}} must not be {what}: the bindings of {{1}} must be one to one, but {binding.reason}", loop, leaf.block)
+        if loop.loop_var not in binding.uses and int_extent(loop) != 1:
+            refuse(f"{{0}} must not be {what}: {{1}} does not depend on it, so its iterations write the same elements", loop, leaf.block)
+        need_injective_writes(state, leaf, loop)
+    if len(found) > 1:
+        need_same_iteration(state, found, outer, [loop])
+
+
+def need_injective_writes(state: ScheduleState, leaf: Leaf, loop: Any) -> None:
+    """Different data parallel points of the block write different elements."""
+    forms = state.forms
+    spatial = {iv.var for iv in leaf.block.iter_vars if iv.iter_type != REDUCE and int_extent_of(iv.dom) != 1}
+    for region in leaf.block.writes:
+        seen: set[Any] = set()
+        for r in region.region:
+            seen |= forms.leaves(forms.of(r.min))
+        if not spatial <= seen:
+            missing = sorted([v.name for v in spatial - seen])
+            refuse(f"iterations of {{0}} must write different elements, but {region.buffer.name} in {{1}} is not indexed by {missing}", loop, leaf.block)
+
+
+def int_extent_of(dom: Any) -> int | None:
+    return dom.extent.value if isinstance(dom.extent, IntImm) else None
+
+
+def _private_buffers(ref: StmtSRef, found: list[Leaf]) -> set[Any]:
+    """Buffers allocated by the scope that no block outside the loop touches."""
+    below = {id(leaf.block) for leaf in found}
+    scope: Any = None
+    for up in ref.ancestors():
+        if not isinstance(up.stmt, For):
+            scope = up.stmt
+            break
+    if scope is None:
+        return set()
+    own = set(scope.alloc_buffers)
+    for leaf in leaves(scope.body):
+        if id(leaf.block) not in below:
+            own -= {r.buffer for r in (*leaf.block.reads, *leaf.block.writes)}
+    return own
+
+
+def set_kind(s: Schedule, ref: StmtSRef, kind: int, thread_binding: Any = None) -> None:
+    s.state.replace(ref, ref.stmt.replace(kind=kind, thread_binding=thread_binding))
+
+
+@primitive
+def parallel(s: Schedule, loop: LoopRV) -> None:
+    """for i: S   -->   parallel for i: S"""
+    ref = s.loop(loop)
+    need_independent(s.state, ref, "parallel", private=True)
+    set_kind(s, ref, ForKind.PARALLEL)
+
+
+@primitive
+def vectorize(s: Schedule, loop: LoopRV) -> None:
+    """for i in 8: S   -->   vectorized for i in 8: S"""
+    ref = s.loop(loop)
+    if int_extent(ref.stmt) is None:
+        refuse(f"{{0}} must have a constant extent to be a vector, but runs to {ref.stmt.extent}", ref.stmt)
+    need_independent(s.state, ref, "vectorized", private=False)
+    set_kind(s, ref, ForKind.VECTORIZED)
+
+
+@primitive
+def unroll(s: Schedule, loop: LoopRV) -> None:
+    """for i in 2: S   -->   S[i := 0]; S[i := 1]   (when the program is lowered)"""
+    set_kind(s, s.loop(loop), ForKind.UNROLLED)
+
+
+@primitive
+def bind(s: Schedule, loop: LoopRV, thread_axis: str) -> None:
+    """for i in n: S   -->   for i in thread_binding(n, thread_axis): S"""
+    ref = s.loop(loop)
+    stmt = ref.stmt
+    if not thread_axis.startswith(("blockIdx.", "threadIdx.", "vthread")):
+        refuse(f"the thread axis must be blockIdx.*, threadIdx.* or vthread*, but is {thread_axis!r}", stmt)
+    for up in loops_above(ref):
+        axis = up.stmt.thread_binding
+        if axis is not None and axis.thread_tag == thread_axis and not thread_axis.startswith("vthread"):
+            refuse(f"{{0}} must not be bound to {thread_axis}, to which {{1}} around it is bound", stmt, up.stmt)
+    need_independent(s.state, ref, f"bound to {thread_axis}", private=True, reduction=thread_axis.startswith("threadIdx."))
+    axis = IterVar(None, Var(thread_axis, stmt.loop_var.dtype), IterVar.ThreadIndex, thread_axis)
+    set_kind(s, ref, ForKind.THREAD_BINDING, axis)
+
+
+@primitive
+def annotate(s: Schedule, block_or_loop: BlockRV | LoopRV, ann_key: str, ann_val: Any) -> None:
+    """for i: S   -->   for i (annotated key = value): S"""
+    ref = s.get_sref(block_or_loop)
+    if ann_key in ref.stmt.annotations:
+        refuse(f"{{0}} must not have the annotation {ann_key!r} yet, but has it with the value {ref.stmt.annotations[ann_key]!r}", ref.stmt)
+    s.state.replace(ref, ref.stmt.replace(annotations={**ref.stmt.annotations, ann_key: annotation_value(s, ann_val)}))
+
+
+def annotation_value(s: Schedule, value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return tuple([annotation_value(s, v) for v in value])
+    if isinstance(value, dict):
+        return {k: annotation_value(s, v) for k, v in value.items()}
+    if isinstance(value, Var):
+        value = s.get(value)
+    if isinstance(value, bool):
+        return IntImm("bool", int(value))
+    if isinstance(value, int):
+        return IntImm("int32", value)
+    return FloatImm("float32", value) if isinstance(value, float) else value
+
+
+@primitive
+def unannotate(s: Schedule, block_or_loop: BlockRV | LoopRV, ann_key: str) -> None:
+    """for i (annotated key = value): S   -->   for i: S"""
+    ref = s.get_sref(block_or_loop)
+    if ann_key not in ref.stmt.annotations:
+        refuse(f"{{0}} must have the annotation {ann_key!r}, but has {sorted(ref.stmt.annotations)}", ref.stmt)
+    left = {k: v for k, v in ref.stmt.annotations.items() if k != ann_key}
+    s.state.replace(ref, ref.stmt.replace(annotations=left))

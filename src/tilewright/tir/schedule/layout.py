@@ -1,0 +1,111 @@
+"""Primitives that change buffers: scope, alignment, data type, layout."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import IntImm
+from tilewright.tir.schedule.analysis import alloc_site
+from tilewright.tir.schedule.cache import named_buffer
+from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.rewrite import ReplaceBuffers, fresh_buffer
+from tilewright.tir.schedule.state import ScheduleState, StmtSRef
+from tilewright.tir.schedule.trace import BlockRV, primitive
+
+if TYPE_CHECKING:
+    from tilewright.tir.schedule.schedule import Schedule
+
+
+def replace_buffer(state: ScheduleState, ref: StmtSRef, old: Any, new: Any) -> None:
+    """Replaces an intermediate buffer in the block that allocates it and everywhere below."""
+    site = alloc_site(ref, old)
+    if site is None:
+        refuse("{0} must be an intermediate buffer, but is a parameter of the function", old)
+    rewriter = ReplaceBuffers({old: new})
+    block = site.stmt
+    body = rewriter.visit(block.body)
+    allocs = tuple([new if b is old else b for b in block.alloc_buffers])
+    state.replace(site, block.replace(body=body, alloc_buffers=allocs), rewriter.reuse)
+
+
+@primitive
+def set_scope(s: Schedule, block: BlockRV | str, buffer_index: int | str, storage_scope: str) -> None:
+    """alloc B in "global"   -->   alloc B in `storage_scope`   (the buffer_index-th output of the block)"""
+    ref = s.block(block)
+    buffer = named_buffer(ref.stmt.writes, buffer_index, ref.stmt, "write")
+    if buffer.scope() == storage_scope:
+        return
+    replace_buffer(s.state, ref, buffer, fresh_buffer(buffer, scope=storage_scope))
+
+
+@primitive
+def unsafe_set_dtype(s: Schedule, block: BlockRV | str, buffer_index: int, dtype: str) -> None:
+    """alloc B: float32; B[i] = f; C[i] = B[i]   -->   alloc B: dtype; B[i] = cast(f); C[i] = cast(B[i])
+
+    Unsafe: it changes the numbers that the program computes.
+    """
+    from tilewright.tir.schedule.dtype import set_buffer_dtype
+
+    ref = s.block(block)
+    set_buffer_dtype(s.state, ref, named_buffer(ref.stmt.writes, buffer_index, ref.stmt, "write"), dtype)
+
+
+@primitive
+def storage_align(s: Schedule, block: BlockRV | str, buffer_index: int, axis: int, factor: int, offset: int) -> None:
+    """Asks that the stride of dimension `axis` of an output be k * factor + offset elements (annotation of the block)."""
+    ref = s.block(block)
+    old = ref.stmt
+    buffer = named_buffer(old.writes, buffer_index, old, "write")
+    if factor <= 0:
+        refuse(f"factor must be positive, but is {factor}", old)
+    rank = len(buffer.shape)
+    if not -rank <= axis < rank:
+        refuse(f"axis must be from {-rank} to {rank - 1} for {{0}}, but is {axis}", buffer)
+    if alloc_site(ref, buffer) is None:
+        refuse("{0} must be an intermediate buffer, but is a parameter of the function", buffer)
+    entry = tuple([IntImm("int32", v) for v in (buffer_index, axis % rank, factor, offset)])
+    kept = [e for e in old.annotations.get("buffer_dim_align", ()) if (int(e[0]), int(e[1])) != (buffer_index, axis % rank)]
+    s.state.replace(ref, old.replace(annotations={**old.annotations, "buffer_dim_align": tuple([*kept, entry])}))
+
+
+@primitive
+def set_axis_separator(s: Schedule, block: BlockRV | str, buffer: Any, axis_separators: list[int] | None) -> None:
+    """Splits the dimensions of a buffer into groups, each flattened to one physical dimension."""
+    ref = s.block(block)
+    kind, index = buffer_argument(ref.stmt, buffer)
+    old = named_buffer(ref.stmt.writes if kind == "write" else ref.stmt.reads, index, ref.stmt, kind)
+    separators = tuple([IntImm("int32", int(a)) for a in axis_separators or ()])
+    new = old.replace(axis_separators=separators)
+    if alloc_site(ref, old) is not None:
+        replace_buffer(s.state, ref, old, new)
+    else:
+        replace_parameter(s.state, ref, old, new)
+
+
+def buffer_argument(block: Any, buffer: Any) -> tuple[str, Any]:
+    """("read" | "write", number) from the ways of naming a buffer: ("read", 0), "B", or an int of the outputs."""
+    if isinstance(buffer, (tuple, list)):
+        kind, index = buffer
+        if kind not in ("read", "write"):
+            refuse(f'a buffer is named by ("read", n) or ("write", n), but {buffer!r} was given', block)
+        return kind, index
+    if isinstance(buffer, str):
+        for kind, regions in (("read", block.reads), ("write", block.writes)):
+            if any([r.buffer.name == buffer for r in regions]):
+                return kind, buffer
+        refuse(f"{{0}} must read or write a buffer named {buffer!r}", block)
+    for kind, regions in (("read", block.reads), ("write", block.writes)):
+        if any([r.buffer is buffer for r in regions]):
+            return kind, buffer
+    refuse(f"{{0}} must read or write the buffer {buffer!r}", block)
+
+
+def replace_parameter(state: ScheduleState, ref: StmtSRef, old: Any, new: Any) -> None:
+    """Replaces a buffer that is a parameter of the function."""
+    gvar = state.function_of(ref)
+    func = state.function(gvar)
+    root = state.roots[gvar]
+    rewriter = ReplaceBuffers({old: new})
+    state.replace(root, root.stmt.replace(body=rewriter.visit(root.stmt.body)), rewriter.reuse)
+    func = state.function(gvar)
+    state.set_function(gvar, func.replace(buffer_map={p: new if b is old else b for p, b in func.buffer_map.items()}))

@@ -1,0 +1,317 @@
+"""Primitives that change the shape of loop nests: split, fuse, reorder, merge, unit loops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import IntImm
+from tilewright.tir import LT, Block, For, ForKind, Var
+from tilewright.tir.schedule.analysis import REDUCE, Leaf, binding_of, int_extent, leaves, loops_above, need_simple_iters, realize_of
+from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.rewrite import ReplaceStmts, substitute_loops, vars_in
+from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
+from tilewright.tir.schedule.trace import BlockRV, ExprRV, LoopRV, primitive
+
+if TYPE_CHECKING:
+    from tilewright.tir.schedule.schedule import Schedule
+
+
+def need_plain_loop(loop: Any) -> None:
+    """A serial loop without annotations that starts at 0."""
+    if loop.kind != ForKind.SERIAL or loop.annotations or loop.thread_binding is not None:
+        refuse("{0} must be a plain serial loop, but it already has a kind, a thread binding or annotations", loop)
+    if not isinstance(loop.min, IntImm) or loop.min.value != 0:
+        refuse(f"{{0}} must start at 0, but starts at {loop.min}", loop)
+
+
+@primitive
+def split(
+    s: Schedule,
+    loop: LoopRV,
+    factors: list[int | ExprRV | None],
+    preserve_unit_iters: bool = True,
+    disable_predication: bool = False,
+) -> list[LoopRV]:
+    """for i in n: S   -->   for i_0 in n / (f * g): for i_1 in f: for i_2 in g: S[i := (i_0 * f + i_1) * g + i_2]
+
+    At most one factor is None: it is what the others leave. Blocks get a predicate when the product exceeds n.
+    """
+    ref = s.loop(loop)
+    numbers = [s.number(f) for f in factors]
+    return [s.loop_rv(r) for r in split_loop(s.state, ref, numbers, preserve_unit_iters, disable_predication)]
+
+
+def split_loop(
+    state: ScheduleState, ref: StmtSRef, factors: list[Any], preserve_unit_iters: bool = True, disable_predication: bool = False
+) -> list[StmtSRef]:
+    stmt = ref.stmt
+    need_plain_loop(stmt)
+    dtype, extent = stmt.loop_var.dtype, stmt.extent
+    if sum([f is None for f in factors]) > 1:
+        refuse(f"only one factor may be None, but the factors are {factors}", stmt)
+    for f in factors:
+        if isinstance(f, int) and f <= 0:
+            refuse(f"factors must be positive, but are {factors}", stmt)
+    known = 1
+    symbolic: Any = None
+    for f in factors:
+        if isinstance(f, int):
+            known *= f
+        elif f is not None:
+            symbolic = f if symbolic is None else symbolic * f
+    sizes = list(factors)
+    if None in factors:
+        chunk = known if symbolic is None else symbolic * known
+        if isinstance(extent, IntImm) and isinstance(chunk, int):
+            rest: Any = -(-extent.value // chunk)
+        else:
+            rest = state.forms.simplify((extent + chunk - 1) // chunk)
+        sizes[factors.index(None)] = rest
+    exact = False
+    total: Any = 1
+    for n in sizes:
+        total = total * n
+    if isinstance(extent, IntImm) and isinstance(total, int):
+        exact = total == extent.value
+        if total < extent.value:
+            refuse(f"the product of the factors must reach the extent {extent.value} of {{0}}, but {factors} gives {total}", stmt)
+    new_vars = [Var(f"{stmt.loop_var.name}_{i}", dtype) for i in range(len(sizes))]
+    index: Any = None
+    for var, n in zip(new_vars, sizes, strict=True):
+        state.note_range(var, IntImm(dtype, 0), IntImm(dtype, n) if isinstance(n, int) else n)
+        term: Any = IntImm(dtype, 0) if not preserve_unit_iters and n == 1 else var
+        index = term if index is None else index * n + term
+    index = state.forms.simplify(index)
+    conditions = [] if exact or disable_predication else [LT(index, extent)]
+    body = substitute_loops(state.forms, stmt.body, {stmt.loop_var: index}, conditions)
+    for var, n in reversed(list(zip(new_vars, sizes, strict=True))):
+        body = For(var, 0, n, ForKind.SERIAL, body)
+    state.replace(ref, body)
+    out = []
+    for _ in sizes:
+        out.append(state.ref(body))
+        body = body.body
+    return out
+
+
+@primitive
+def loop_partition(s: Schedule, loop: LoopRV, factors: list[int | ExprRV | None], preserve_unit_iters: bool = True) -> list[LoopRV]:
+    """for i in n: S   -->   for i in [0, f): S; for i in [f, f + g): S; ...
+
+    The last factor may be None: the rest of the loop. Each part is a loop from 0; blocks of later parts are copies.
+    """
+    ref = s.loop(loop)
+    stmt = ref.stmt
+    need_plain_loop(stmt)
+    extent = int_extent(stmt)
+    sizes = [s.number(f) for f in factors]
+    if extent is None or any([f is not None and f <= 0 for f in sizes]):
+        refuse(f"{{0}} must have a constant extent and the factors {sizes} must be positive", stmt)
+    if None in sizes:
+        sizes[sizes.index(None)] = extent - sum([f for f in sizes if f is not None])
+    elif sum(sizes) < extent:
+        sizes.append(extent - sum(sizes))
+    if any([f is None or f <= 0 for f in sizes]) or sum(sizes) != extent:
+        refuse(f"the factors must add up to the extent {extent} of {{0}}, but {factors} does not", stmt)
+    parts: list[Any] = []
+    low = 0
+    for i, n in enumerate(sizes):
+        var = Var(f"{stmt.loop_var.name}_{i}", stmt.loop_var.dtype)
+        s.state.note_range(var, IntImm(var.dtype, 0), IntImm(var.dtype, n))
+        body = substitute_loops(s.state.forms, stmt.body, {stmt.loop_var: var + low if low else var})
+        parts.append(For(var, 0, n, ForKind.SERIAL, copy_nest(body, f"_{i}") if i else body))
+        low += n
+    replace_with_sequence(s.state, ref, parts)
+    return [s.loop_rv(s.state.ref(p)) for p in parts]
+
+
+def replace_with_sequence(state: ScheduleState, ref: StmtSRef, parts: list[Any]) -> None:
+    """Puts several statements in the place of a loop."""
+    parent = ref.parent
+    assert parent is not None
+    old = parent.stmt
+    body = ReplaceStmts({id(ref.stmt): seq_of(parts)}).run(old.body)
+    state.replace(parent, old.replace(body=body))
+
+
+def copy_nest(stmt: Any, suffix: str) -> Any:
+    """A loop nest with loop variables and blocks of its own."""
+    from tilewright.tir.schedule.copies import copy_statement
+
+    return copy_statement(stmt, suffix)
+
+
+@primitive
+def fuse(s: Schedule, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
+    """for i in n: for j in m: S   -->   for f in n * m: S[i := f // m, j := f % m]"""
+    refs = [s.loop(rv) for rv in loops]
+    return s.loop_rv(fuse_loops(s.state, refs, preserve_unit_iters))
+
+
+def fuse_loops(state: ScheduleState, refs: list[StmtSRef], preserve_unit_iters: bool = True) -> StmtSRef:
+    if not refs:
+        refuse("at least one loop is needed")
+    stmts = [r.stmt for r in refs]
+    for outer, inner in zip(stmts, stmts[1:], strict=False):
+        if outer.body is not inner:
+            refuse("{0} must hold only {1}, but it does not", outer, inner)
+    for i, stmt in enumerate(stmts):
+        need_plain_loop(stmt)
+        outside = {x.loop_var for x in stmts[:i]}
+        if not isinstance(stmt.extent, IntImm) and not outside.isdisjoint(vars_in(stmt.extent)):
+            refuse(f"the extent {stmt.extent} of {{0}} must not depend on a loop that it is fused with", stmt)
+    dtype = stmts[0].loop_var.dtype
+    for stmt in stmts:
+        if stmt.loop_var.dtype.bits > dtype.bits:
+            dtype = stmt.loop_var.dtype
+    name = "_".join([x.loop_var.name for x in stmts]) + "_fused"
+    var = Var(name, dtype)
+    total: Any = IntImm(dtype, 1)
+    for stmt in stmts:
+        total = state.forms.simplify(total * stmt.extent)
+    state.note_range(var, IntImm(dtype, 0), total)
+    env: dict[Any, Any] = {}
+    below: Any = 1
+    for k in range(len(stmts) - 1, -1, -1):
+        stmt = stmts[k]
+        value: Any = var if isinstance(below, int) and below == 1 else var // below
+        if k > 0:
+            value = value % stmt.extent
+        if not preserve_unit_iters and int_extent(stmt) == 1:
+            value = IntImm(dtype, 0)
+        env[stmt.loop_var] = state.forms.simplify(value)
+        below = stmt.extent if isinstance(below, int) and below == 1 else below * stmt.extent
+    body = substitute_loops(state.forms, stmts[-1].body, env)
+    new = For(var, 0, total, ForKind.SERIAL, body)
+    state.replace(refs[0], new)
+    return state.ref(new)
+
+
+@primitive
+def merge(s: Schedule, *loops: LoopRV) -> LoopRV:
+    """for i in n: S; for j in n: T   -->   for m in n: S[i := m]; T[j := m]
+
+    The loops stand one after another in the same place; loops around them in their own nests are merged along.
+    Refused when T reads in an iteration what S writes in a later one.
+    """
+    from tilewright.tir.schedule.merging import merge_loops
+
+    return s.loop_rv(merge_loops(s.state, [s.loop(rv) for rv in loops]))
+
+
+@primitive
+def reorder(s: Schedule, *ordered_loops: LoopRV) -> None:
+    """for i: for j: S   -->   for j: for i: S
+
+    The loops are of one chain in which each holds only the next; loops between that are not named keep their place.
+    """
+    reorder_loops(s.state, [s.loop(rv) for rv in ordered_loops])
+
+
+def reorder_loops(state: ScheduleState, refs: list[StmtSRef]) -> None:
+    if not refs:
+        refuse("at least one loop is needed")
+    named = {id(r): r for r in refs}
+    if len(named) != len(refs):
+        twice = next(r for i, r in enumerate(refs) if r in refs[:i])
+        refuse("each loop may be named once, but {0} is named twice", twice.stmt)
+    # The deepest named loop is the one no other named loop has as an ancestor chain through.
+    chains = [loops_above(r) + [r] for r in refs]
+    longest = max(chains, key=len)
+    positions = [i for i, r in enumerate(longest) if id(r) in named]
+    if len(positions) != len(refs):
+        stray = next(r for r in refs if all([r is not x for x in longest]))
+        refuse("the loops must be of one chain, but {0} is not around or inside {1}", stray.stmt, longest[-1].stmt)
+    top, bottom = positions[0], positions[-1]
+    chain = longest[top : bottom + 1]
+    for outer, inner in zip(chain, chain[1:], strict=False):
+        if outer.stmt.body is not inner.stmt:
+            refuse("{0} must hold only {1}, but it holds more", outer.stmt, inner.stmt)
+    order = iter(refs)
+    new_chain = [next(order) if id(r) in named else r for r in chain]
+    if all([a is b for a, b in zip(chain, new_chain, strict=True)]):
+        return
+    seen: set[Any] = set()
+    for r in reversed(new_chain):
+        for e in (r.stmt.min, r.stmt.extent):
+            if not isinstance(e, IntImm) and not seen.isdisjoint(vars_in(e)):
+                refuse(f"{{0}} runs to {r.stmt.extent}, so it must stay inside the loops that this depends on", r.stmt)
+        seen.add(r.stmt.loop_var)
+    inner_body = chain[-1].stmt.body
+    need_reorderable(state, longest, inner_body, chain, new_chain)
+    body = inner_body
+    for r in reversed(new_chain):
+        body = r.stmt.replace(body=body)
+    state.replace(chain[0], body)
+
+
+def need_reorderable(state: ScheduleState, above: list[StmtSRef], body: Any, chain: list[StmtSRef], new_chain: list[StmtSRef]) -> None:
+    """Blocks below may be visited in any order only if their iterations are independent, or one reduction."""
+    outer = tuple([r.stmt for r in above])
+    found = leaves(body)
+    moved = [a for a, b in zip(chain, new_chain, strict=True) if a is not b]
+    for leaf in found:
+        need_simple_iters(leaf.block)
+        full = Leaf(leaf.realize, outer + leaf.loops)
+        binding = binding_of(state, full)
+        if not binding.injective and not _moved_are_free(state, full, moved):
+            refuse(f"{{0}} must be bound one to one to its loops, but {binding.reason}", leaf.block)
+        if len(found) > 1:
+            for r in moved:
+                if REDUCE in binding.uses.get(r.stmt.loop_var, ()):
+                    refuse("{0} is a reduction loop of {1} and holds other blocks too, so it cannot move", r.stmt, leaf.block)
+    if len(found) > 1:
+        from tilewright.tir.schedule.hazards import need_same_iteration
+
+        need_same_iteration(state, found, outer, [r.stmt for r in chain])
+
+
+def _moved_are_free(state: ScheduleState, leaf: Leaf, moved: list[StmtSRef]) -> bool:
+    """Data parallel blocks that recompute points give the same values in every order."""
+    return all([iv.iter_type == 0 for iv in leaf.block.iter_vars]) and leaf.block.init is None
+
+
+@primitive
+def reorder_block_iter_var(s: Schedule, block: BlockRV, new_order: list[int]) -> None:
+    """block(vi, vj): S   -->   block(vj, vi): S"""
+    ref = s.block(block)
+    old = ref.stmt
+    if sorted(new_order) != list(range(len(old.iter_vars))):
+        refuse(f"new_order must be a permutation of 0..{len(old.iter_vars) - 1}, but is {new_order}", old)
+    realize = realize_of(ref)
+    new = old.replace(iter_vars=tuple([old.iter_vars[i] for i in new_order]))
+    replace_realize(s.state, ref, realize.replace(iter_values=tuple([realize.iter_values[i] for i in new_order]), block=new))
+
+
+def replace_realize(state: ScheduleState, ref: StmtSRef, new: Any) -> None:
+    """Replaces the realization of a block (bindings, predicate, and the block itself)."""
+    parent = ref.parent
+    assert parent is not None
+    old_block = ref.stmt
+    old = parent.stmt
+    rebuilt = old.replace(body=ReplaceStmts({id(realize_of(ref)): new}).run(old.body))
+    reuse = {}
+    block = new if type(new) is Block else _block_in(new)
+    if block is not None and block is not old_block:
+        reuse[old_block] = block
+    state.replace(parent, rebuilt, reuse)
+
+
+def _block_in(stmt: Any) -> Any:
+    found = leaves(stmt)
+    return found[0].block if found else None
+
+
+@primitive
+def add_unit_loop(s: Schedule, block_or_loop: BlockRV | LoopRV) -> LoopRV:
+    """S   -->   for u in 1: S"""
+    ref = s.get_sref(block_or_loop)
+    var = Var("u", "int32")
+    if type(ref.stmt) is For:
+        new = For(var, 0, 1, ForKind.SERIAL, ref.stmt)
+        s.state.replace(ref, new)
+    else:
+        realize = realize_of(ref)
+        new = For(var, 0, 1, ForKind.SERIAL, realize)
+        replace_realize(s.state, ref, new)
+    return s.loop_rv(s.state.ref(new))

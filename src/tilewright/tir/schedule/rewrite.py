@@ -1,0 +1,231 @@
+"""Rewrites shared by primitives: loop variables, buffers and predicates replaced, leaving alone what does not use them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from tilewright.ir import IntImm
+from tilewright.node import Mutator, Visitor, mutate_tuple, on
+from tilewright.tir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    IfThenElse,
+    MatchBufferRegion,
+    SeqStmt,
+    Var,
+)
+from tilewright.tir.schedule.analysis import conjunction, conjuncts
+from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.forms import Forms
+from tilewright.tir.schedule.state import children, seq_of
+
+
+class _Used(Visitor):
+    """The variables that occur in an expression or statement, the block's own included."""
+
+    def __init__(self) -> None:
+        self.vars: set[Any] = set()
+
+    @on(Var)
+    def _var(self, v: Var) -> None:
+        self.vars.add(v)
+
+
+_used_vars: dict[int, tuple[Any, set[Any]]] = {}
+
+
+def used_vars(block: Any) -> set[Any]:
+    """All variables in a block. Kept per block: loop primitives never change blocks, so each is walked once."""
+    found = _used_vars.get(id(block))
+    if found is not None and found[0] is block:
+        return found[1]
+    walk = _Used()
+    walk.visit(block)
+    if len(_used_vars) > 4096:
+        _used_vars.clear()
+    _used_vars[id(block)] = (block, walk.vars)
+    return walk.vars
+
+
+def vars_in(e: Any) -> set[Any]:
+    walk = _Used()
+    walk.visit(e)
+    return walk.vars
+
+
+class SubstituteLoops(Mutator):
+    """Replaces loop variables in a loop nest; bindings come out in canonical form.
+
+    `conditions` are added to the predicate of every block that the loops reach.
+    """
+
+    def __init__(self, forms: Forms, env: Mapping[Any, Any], conditions: Iterable[Any] = ()) -> None:
+        self.env = env
+        self.forms = forms
+        self.form_env = {v: forms.of(e) for v, e in env.items()}
+        self.conditions = list(conditions)
+
+    @on(Var)
+    def _var(self, v: Var) -> Any:
+        return self.env.get(v, v)
+
+    @on(BlockRealize)
+    def _realize(self, x: BlockRealize) -> Any:
+        forms = self.forms
+        values = []
+        for value in x.iter_values:
+            form = forms.of(value, self.form_env)
+            values.append(value if form.terms == forms.of(value).terms else forms.emit(form, value.dtype))
+        block: Any = x.block
+        if not self.env.keys().isdisjoint(used_vars(block)):
+            block = self.visit(block)
+        conditions = [self.visit(c) for c in conjuncts(x.predicate)]
+        if self.conditions:
+            conditions += self.conditions
+        return x.replace(iter_values=tuple(values), predicate=conjunction(conditions), block=block)
+
+
+def substitute_loops(forms: Forms, stmt: Any, env: Mapping[Any, Any], conditions: Iterable[Any] = ()) -> Any:
+    return SubstituteLoops(forms, env, conditions).visit(stmt)
+
+
+class ReplaceBuffers(Mutator):
+    """Replaces buffers by others of the same shape, in bodies, regions and allocations; other blocks are not entered."""
+
+    def __init__(self, buffers: Mapping[Buffer, Buffer], wanted: Callable[[Any], bool] | None = None) -> None:
+        self.buffers = buffers
+        self.data = {a.data: b.data for a, b in buffers.items() if a.data is not b.data}
+        self.wanted = wanted
+        self.reuse: dict[Any, Any] = {}
+
+    @on(Buffer)
+    def _buffer(self, b: Buffer) -> Any:
+        return self.buffers.get(b, b)
+
+    @on(Var)
+    def _var(self, v: Var) -> Any:
+        return self.data.get(v, v)
+
+    @on(Block)
+    def _block(self, x: Block) -> Any:
+        if self.wanted is not None and not self.wanted(x):
+            return x
+        if not touches(x, self.buffers):
+            return x
+        new = self.rebuild(x)
+        if new is not x:
+            self.reuse[x] = new
+        return new
+
+
+def touches(block: Any, buffers: Mapping[Any, Any] | set[Any]) -> bool:
+    """Whether a block declares that it reads, writes, allocates or views one of the buffers."""
+    for regions in (block.reads, block.writes):
+        for r in regions:
+            if r.buffer in buffers:
+                return True
+    return any([b in buffers for b in block.alloc_buffers]) or any([m.source.buffer in buffers for m in block.match_buffers])
+
+
+class RewriteAccesses(Mutator):
+    """Replaces loads and stores of one buffer by callbacks, in the blocks that touch it; regions through `region`."""
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        load: Callable[[Any], Any],
+        store: Callable[[Any], Any] | None = None,
+        region: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.buffer, self.load, self.store, self.region = buffer, load, store, region
+        self.wanted = {buffer}
+        self.reuse: dict[Any, Any] = {}
+
+    @on(BufferLoad)
+    def _load(self, x: BufferLoad) -> Any:
+        new = self.rebuild(x)
+        return self.load(new) if x.buffer is self.buffer else new
+
+    @on(BufferStore)
+    def _store(self, x: BufferStore) -> Any:
+        new = self.rebuild(x)
+        return self.store(new) if self.store is not None and x.buffer is self.buffer else new
+
+    @on(BufferRegion)
+    def _region(self, x: BufferRegion) -> Any:
+        return self.region(x) if self.region is not None and x.buffer is self.buffer else x
+
+    @on(MatchBufferRegion)
+    def _match(self, x: MatchBufferRegion) -> Any:
+        if x.source.buffer is self.buffer and self.region is None:
+            refuse("{0} is viewed through a match_buffer, which this primitive cannot rewrite", self.buffer)
+        return self.rebuild(x)
+
+    @on(Block)
+    def _block(self, x: Block) -> Any:
+        if not touches(x, self.wanted):
+            return x
+        new = self.rebuild(x)
+        if new is not x:
+            self.reuse[x] = new
+        return new
+
+
+class ReplaceStmts:
+    """Replaces loops and block realizations of one scope by identity; None removes one, and the loops that held only it."""
+
+    def __init__(self, changes: Mapping[int, Any]) -> None:
+        self.changes = changes
+
+    def run(self, stmt: Any) -> Any:
+        """The statement with the changes made; None when nothing is left of it."""
+        if id(stmt) in self.changes:
+            return self.changes[id(stmt)]
+        kind = type(stmt)
+        if kind is BlockRealize:
+            return stmt
+        below = children(stmt)
+        if not below:
+            return stmt
+        new = [self.run(s) for s in below]
+        if all([a is b for a, b in zip(new, below, strict=True)]):
+            return stmt
+        if kind is SeqStmt:
+            left = [s for s in new if s is not None]
+            return seq_of(left) if left else None
+        if kind is IfThenElse and new[0] is not None:
+            return stmt.replace(then_case=new[0], else_case=new[1] if len(new) > 1 else None)
+        return None if new[0] is None else stmt.replace(body=new[0])
+
+
+def only_child(loop: Any) -> Any | None:
+    """The loop that is all there is in the body of a loop."""
+    return loop.body if type(loop.body) is For else None
+
+
+def body_list(stmt: Any) -> list[Any]:
+    """The statements of a body in order."""
+    return list(stmt.seq) if hasattr(stmt, "seq") else [stmt]
+
+
+def fresh_buffer(buffer: Buffer, name: str | None = None, scope: str | None = None, **changes: Any) -> Buffer:
+    """A buffer like another, with storage of its own."""
+    from tilewright.tir import decl_buffer
+
+    return decl_buffer(
+        changes.get("shape", buffer.shape), changes.get("dtype", buffer.dtype), name or buffer.name,
+        scope=buffer.scope() if scope is None else scope,
+    )  # fmt: skip
+
+
+TRUE = IntImm("bool", 1)
+__all__ = [
+    "TRUE", "ReplaceBuffers", "ReplaceStmts", "RewriteAccesses", "SubstituteLoops", "body_list", "fresh_buffer", "mutate_tuple",
+    "only_child", "substitute_loops", "touches", "used_vars", "vars_in",
+]  # fmt: skip

@@ -1,0 +1,307 @@
+"""tir.Schedule: a program, handles into it, and every primitive as a method."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from tilewright.ir import GlobalVar, IntImm, IRModule, PrimExpr
+from tilewright.tir import Block, For, PrimFunc, Var
+from tilewright.tir.schedule import analysis, attach, cache, inline, kinds, layout, loops, reduction
+from tilewright.tir.schedule.errors import Violation, refuse, render
+from tilewright.tir.schedule.state import ScheduleState, StmtSRef
+from tilewright.tir.schedule.trace import BlockRV, ExprRV, InstructionKind, LoopRV, Trace, primitive, run
+
+ERROR_LEVELS = ("detail", "fast", "none")
+
+
+@primitive
+def get_block(s: Schedule, name: str, func_name: str | None = None) -> BlockRV:
+    """The block of this name in the function `func_name` (default: the only one, or the one worked on)."""
+    gvar = s._function(func_name)
+    found = []
+    for ref in s._blocks(gvar):
+        if ref.stmt.name_hint == name:
+            found.append(ref)
+    if len(found) != 1:
+        names = sorted({r.stmt.name_hint for r in s._blocks(gvar)})
+        if not found:
+            refuse(f"there is no block named {name!r} in {gvar.name_hint}; its blocks are {', '.join(names)}")
+        refuse(f"{len(found)} blocks are named {name!r}, but a name must stand for one", *[r.stmt for r in found])
+    return s.block_rv(found[0])
+
+
+@primitive
+def get_loops(s: Schedule, block: BlockRV | str) -> list[LoopRV]:
+    """The loops around a block within its scope, outermost first."""
+    return [s.loop_rv(ref) for ref in analysis.loops_above(s.block(block))]
+
+
+@primitive
+def get_child_blocks(s: Schedule, block_or_loop: BlockRV | LoopRV) -> list[BlockRV]:
+    """The blocks directly below a block or loop."""
+    stmt = s.get_sref(block_or_loop).stmt
+    return [s.block_rv(s.state.ref(leaf.block)) for leaf in analysis.leaves(stmt.body)]
+
+
+@primitive
+def get_producers(s: Schedule, block: BlockRV | str) -> list[BlockRV]:
+    """The blocks of the scope that write what the block reads."""
+    return [s.block_rv(s.state.ref(leaf.block)) for leaf in analysis.producers(s.block(block))]
+
+
+@primitive
+def get_consumers(s: Schedule, block: BlockRV | str) -> list[BlockRV]:
+    """The blocks of the scope that read what the block writes."""
+    return [s.block_rv(s.state.ref(leaf.block)) for leaf in analysis.consumers(s.block(block))]
+
+
+@primitive
+def get_output_blocks(s: Schedule, scope_block: BlockRV | str) -> list[BlockRV]:
+    """The blocks below `scope_block` that write a buffer allocated outside of it."""
+    scope = s.block(scope_block).stmt
+    own = set(scope.alloc_buffers)
+    found = [x for x in analysis.leaves(scope.body) if any([b not in own for b in analysis.written_buffers(x.block)])]
+    return [s.block_rv(s.state.ref(leaf.block)) for leaf in found]
+
+
+@primitive
+def enter_postproc(s: Schedule) -> None:
+    """Marks in the trace that what follows is post-processing, which replays may leave out."""
+
+
+class Schedule:
+    """Transforms a program by primitives that keep its meaning, or raise ScheduleError and change nothing.
+
+    mod: a PrimFunc, or a module; `work_on` names the function when there are several.
+    seed: of the sampling primitives; None draws one.
+    debug_mask: accepted for compatibility ("all", "none" or an int); the state needs no separate check.
+    error_render_level: "detail" shows the program with the culprit marked, "fast" only the text, "none" as "fast".
+    """
+
+    def __init__(
+        self,
+        mod: PrimFunc | IRModule,
+        *,
+        seed: int | None = None,
+        debug_mask: str | int = "none",
+        error_render_level: str = "detail",
+        enable_check: bool = True,
+    ) -> None:
+        if isinstance(mod, PrimFunc):
+            mod = IRModule({mod.attrs.get("global_symbol", "main"): mod})
+        if not isinstance(mod, IRModule):
+            raise TypeError(f"Schedule takes a PrimFunc or an IRModule, but was given {type(mod).__name__}")
+        if error_render_level not in ERROR_LEVELS:
+            raise ValueError(f"error_render_level must be one of {ERROR_LEVELS}, but is {error_render_level!r}")
+        self.error_render_level = error_render_level
+        self.enable_check = enable_check
+        self._state = ScheduleState(mod)
+        if not self._state.functions:
+            raise ValueError("Schedule needs a PrimFunc whose body is a root block, but the module has none")
+        self._values: dict[Any, Any] = {}
+        self._trace: Trace | None = Trace()
+        self._work_on: GlobalVar | None = None
+        self._last_was_list = False
+        self.seed(seed)
+
+    # ---- what a schedule holds
+
+    @property
+    def mod(self) -> IRModule:
+        return self._state.mod
+
+    @property
+    def state(self) -> ScheduleState:
+        return self._state
+
+    @property
+    def trace(self) -> Trace | None:
+        return self._trace
+
+    @property
+    def func_working_on(self) -> GlobalVar | None:
+        return self._work_on
+
+    def work_on(self, func_name: str) -> None:
+        """Names the function that `get_block` looks in from now on."""
+        self._work_on = self._function(func_name)
+
+    def copy(self) -> Schedule:
+        """An independent schedule at the same point; the handles of this one are valid in it."""
+        new = object.__new__(Schedule)
+        new.error_render_level, new.enable_check = self.error_render_level, self.enable_check
+        new._state, moved = self._state.copy_with_refs()
+        new._values = {rv: moved.get(id(v), v) if isinstance(v, StmtSRef) else v for rv, v in self._values.items()}
+        new._trace = None if self._trace is None else self._trace.copy()
+        new._work_on, new._last_was_list = self._work_on, False
+        new._random = random.Random(self._random.getrandbits(31))
+        return new
+
+    def seed(self, seed: int | None) -> None:
+        if seed is None or seed == -1:
+            seed = random.getrandbits(31)
+        self._random = random.Random(seed)
+
+    def fork_seed(self) -> int:
+        """A seed drawn from this schedule's own."""
+        return self._random.getrandbits(31)
+
+    def show(self, *args: Any, **kwargs: Any) -> None:
+        """Prints the program and the trace."""
+        print(self.mod)
+        if self._trace is not None:
+            print(self._trace)
+
+    # ---- handles
+
+    def get(self, rand_var_or_sref: Any) -> Any:
+        """The Block, the For or the int that a handle stands for."""
+        if isinstance(rand_var_or_sref, StmtSRef):
+            return rand_var_or_sref.stmt
+        if isinstance(rand_var_or_sref, PrimExpr):
+            value = self._values.get(rand_var_or_sref) if isinstance(rand_var_or_sref, Var) else None
+            if value is not None:
+                return value
+            from tilewright.tir.stmt_functor import substitute
+
+            e = substitute(rand_var_or_sref, {v: IntImm("int32", x) for v, x in self._values.items() if isinstance(v, Var)})
+            return self.state.forms.simplify(e)
+        return self.get_sref(rand_var_or_sref).stmt
+
+    def get_sref(self, rand_var_or_stmt: Any) -> StmtSRef:
+        """The reference behind a handle, or to a statement of the program as it stands now."""
+        if isinstance(rand_var_or_stmt, (Block, For)):
+            return self._state.ref(rand_var_or_stmt)
+        ref = self._values.get(rand_var_or_stmt)
+        if not isinstance(ref, StmtSRef):
+            raise Violation(f"a handle of this schedule is needed, but {rand_var_or_stmt!r} is none")
+        if ref.stmt is None:
+            raise Violation("the loop or block of a handle no longer exists: an earlier primitive removed it")
+        return ref
+
+    def remove_rv(self, rand_var: Any) -> None:
+        """Forgets a handle."""
+        self._values.pop(rand_var, None)
+
+    def block(self, rv: Any) -> StmtSRef:
+        """The reference of a block handle."""
+        ref = self.get_sref(rv)
+        if type(ref.stmt) is not Block:
+            refuse("a block is needed, but {0} was given", ref.stmt)
+        return ref
+
+    def loop(self, rv: Any) -> StmtSRef:
+        """The reference of a loop handle."""
+        ref = self.get_sref(rv)
+        if type(ref.stmt) is not For:
+            refuse("a loop is needed, but {0} was given", ref.stmt)
+        return ref
+
+    def number(self, value: Any) -> Any:
+        """A Python int from an int or a sampled handle; None stays None."""
+        if isinstance(value, PrimExpr):
+            value = self.get(value)
+        return value.value if isinstance(value, IntImm) else value
+
+    def block_rv(self, ref: StmtSRef) -> BlockRV:
+        rv = BlockRV()
+        self._values[rv] = ref
+        return rv
+
+    def loop_rv(self, ref: StmtSRef) -> LoopRV:
+        rv = LoopRV()
+        self._values[rv] = ref
+        return rv
+
+    def expr_rv(self, value: int) -> ExprRV:
+        rv = Var("v", "int32")
+        self._values[rv] = value
+        return rv
+
+    # ---- machinery of the primitives
+
+    def _run(self, kind: InstructionKind, values: list[Any]) -> list[Any]:
+        return run(self, kind, values)
+
+    def _default_function_name(self) -> str | None:
+        """The function that `get_block` looks in, when there is no doubt."""
+        if self._work_on is not None:
+            return self._work_on.name_hint
+        return next(iter(self._state.roots)).name_hint if len(self._state.roots) == 1 else None
+
+    def _function(self, name: str | None) -> GlobalVar:
+        known = list(self._state.roots)
+        if name is None:
+            if self._work_on is not None:
+                return self._work_on
+            if len(known) == 1:
+                return known[0]
+            main = [g for g in known if g.name_hint == "main"]
+            if main:
+                return main[0]
+            refuse(f"the module has the functions {[g.name_hint for g in known]}: say which one by func_name or work_on")
+        for gvar in known:
+            if gvar.name_hint == str(name):
+                return gvar
+        refuse(f"there is no function {name!r} to schedule; the module has {[g.name_hint for g in known]}")
+
+    def _blocks(self, gvar: GlobalVar) -> list[StmtSRef]:
+        root = self._state.roots[gvar]
+        return [root, *[self._state.ref(b) for b in all_blocks(root.stmt.body)]]
+
+    def _program_of_error(self) -> Any:
+        return self.mod
+
+    get_block = get_block
+    get_loops = get_loops
+    get_child_blocks = get_child_blocks
+    get_producers = get_producers
+    get_consumers = get_consumers
+    get_output_blocks = get_output_blocks
+    enter_postproc = enter_postproc
+
+    split = loops.split
+    loop_partition = loops.loop_partition
+    fuse = loops.fuse
+    reorder = loops.reorder
+    merge = loops.merge
+    add_unit_loop = loops.add_unit_loop
+    reorder_block_iter_var = loops.reorder_block_iter_var
+
+    parallel = kinds.parallel
+    vectorize = kinds.vectorize
+    unroll = kinds.unroll
+    bind = kinds.bind
+    annotate = kinds.annotate
+    unannotate = kinds.unannotate
+
+    compute_inline = inline.compute_inline
+    reverse_compute_inline = inline.reverse_compute_inline
+    compute_at = attach.compute_at
+    reverse_compute_at = attach.reverse_compute_at
+
+    cache_read = cache.cache_read
+    cache_write = cache.cache_write
+
+    decompose_reduction = reduction.decompose_reduction
+    rfactor = reduction.rfactor
+
+    set_scope = layout.set_scope
+    storage_align = layout.storage_align
+    unsafe_set_dtype = layout.unsafe_set_dtype
+    set_axis_separator = layout.set_axis_separator
+
+
+
+
+def all_blocks(stmt: Any) -> list[Any]:
+    """Every block at and below a statement, outer ones first."""
+    out: list[Any] = []
+    for leaf in analysis.leaves(stmt):
+        out.append(leaf.block)
+        out.extend(all_blocks(leaf.block.body))
+    return out
+
+
+__all__ = ["Schedule", "render"]

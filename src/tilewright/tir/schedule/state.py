@@ -1,0 +1,288 @@
+"""The program being scheduled: an immutable tree, and one mutable reference per loop and block into it.
+
+A primitive builds the new subtree and calls `replace`. Only the statements on the way up to the root are
+rebuilt; what the new subtree shares with the old one is not walked. References survive when their loop
+(known by its variable) or block (known by its iteration variables) does, so handles of the user stay valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tilewright.ir import GlobalVar, IntImm, IRModule
+from tilewright.support.errors import InternalError
+from tilewright.tir import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    BufferRealize,
+    DeclBuffer,
+    For,
+    IfThenElse,
+    LetStmt,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    While,
+)
+from tilewright.tir.schedule.forms import Forms
+
+_ONE_CHILD: dict[type, str] = {
+    BlockRealize: "block", LetStmt: "body", AttrStmt: "body", AssertStmt: "body", Allocate: "body", AllocateConst: "body",
+    DeclBuffer: "body", While: "body", BufferRealize: "body", For: "body", Block: "body",
+}  # fmt: skip
+
+
+def children(stmt: Stmt) -> tuple[Stmt, ...]:
+    """The statements directly below `stmt`, in the order in which they run."""
+    kind = type(stmt)
+    if kind is SeqStmt:
+        return stmt.seq  # type: ignore[attr-defined, no-any-return]
+    name = _ONE_CHILD.get(kind)
+    if name is not None:
+        return (getattr(stmt, name),)
+    if kind is IfThenElse:
+        return (stmt.then_case,) if stmt.else_case is None else (stmt.then_case, stmt.else_case)  # type: ignore[attr-defined]
+    return ()
+
+
+def with_child(stmt: Any, old: Stmt, new: Stmt) -> Any:
+    """`stmt` with the loop or block `old`, which stands directly below it, replaced; None when it is not there."""
+    kind = type(stmt)
+    if kind is SeqStmt:
+        for i, child in enumerate(stmt.seq):
+            found = new if child is old else None if type(child) is For else with_child(child, old, new)
+            if found is not None:
+                return seq_of([*stmt.seq[:i], found, *stmt.seq[i + 1 :]])
+        return None
+    if kind is IfThenElse:
+        for name in ("then_case", "else_case"):
+            child = getattr(stmt, name)
+            if child is not None:
+                found = new if child is old else None if type(child) is For else with_child(child, old, new)
+                if found is not None:
+                    return stmt.replace(**{name: found})
+        return None
+    name = _ONE_CHILD.get(kind)  # type: ignore[assignment]
+    if name is None:
+        return None
+    child = getattr(stmt, name)
+    if child is old:
+        return stmt.replace(**{name: new})
+    if type(child) is For or type(child) is Block:
+        return None
+    found = with_child(child, old, new)
+    return None if found is None else stmt.replace(**{name: found})
+
+
+def seq_of(stmts: list[Any]) -> Any:
+    """The statements one after another, nested sequences flattened; a single one stands alone."""
+    flat: list[Any] = []
+    for s in stmts:
+        flat.extend(s.seq if type(s) is SeqStmt else (s,))
+    return flat[0] if len(flat) == 1 else SeqStmt(tuple(flat))
+
+
+class StmtSRef:
+    """A reference to a loop or block that lives on while the program around it changes. `stmt` is None once it is gone."""
+
+    __slots__ = ("__weakref__", "parent", "stmt")
+
+    def __init__(self, stmt: Any, parent: StmtSRef | None) -> None:
+        self.stmt: Any = stmt
+        self.parent = parent
+
+    def ancestors(self) -> Iterator[StmtSRef]:
+        """From the parent up to the root block."""
+        p = self.parent
+        while p is not None:
+            yield p
+            p = p.parent
+
+    def __repr__(self) -> str:
+        return f"StmtSRef({self.stmt!r})"
+
+
+class ScheduleState:
+    """The functions under schedule, the references into them, and facts of their variables (`forms.ranges`)."""
+
+    def __init__(self, mod: IRModule) -> None:
+        self._mod = mod
+        self._dirty: dict[GlobalVar, PrimFunc] = {}
+        self.functions: dict[GlobalVar, PrimFunc] = {}
+        self.roots: dict[GlobalVar, StmtSRef] = {}
+        self.forms = Forms()
+        self._refs: dict[int, StmtSRef] = {}
+        self._keys: dict[int, StmtSRef] = {}
+        for gvar, func in mod.functions_items():
+            if isinstance(func, PrimFunc) and isinstance(func.body, BlockRealize):
+                self.functions[gvar] = func
+                root = self.roots[gvar] = StmtSRef(func.body.block, None)
+                self._enter(root)
+                self._adopt(func.body.block.body, root, set())
+
+    @property
+    def mod(self) -> IRModule:
+        """The module as it stands after the primitives applied so far."""
+        if self._dirty:
+            functions = dict(self._mod.functions_items())
+            for gvar in self._dirty:
+                functions[gvar] = self.function(gvar)
+            self._mod = self._mod.with_functions(functions)
+            self._dirty.clear()
+        return self._mod
+
+    def function(self, gvar: GlobalVar) -> PrimFunc:
+        func = self.functions[gvar]
+        body: Any = func.body
+        root = self.roots[gvar].stmt
+        if body.block is not root:
+            func = self.functions[gvar] = func.replace(body=body.replace(block=root))
+        return func
+
+    def set_function(self, gvar: GlobalVar, func: PrimFunc) -> None:
+        """Changes what stands outside the body: parameters, buffer map, attributes."""
+        self.functions[gvar] = func
+        self._dirty[gvar] = func
+
+    def function_of(self, ref: StmtSRef) -> GlobalVar:
+        while ref.parent is not None:
+            ref = ref.parent
+        for gvar, root in self.roots.items():
+            if root is ref:
+                return gvar
+        raise InternalError("a statement reference does not belong to this schedule")
+
+    def copy(self) -> ScheduleState:
+        """An independent state with references of its own."""
+        return self.copy_with_refs()[0]
+
+    def copy_with_refs(self) -> tuple[ScheduleState, dict[int, StmtSRef]]:
+        """`copy`, and the new references by the id of the old ones."""
+        new = object.__new__(ScheduleState)
+        new._mod, new._dirty, new.functions = self.mod, {}, {}
+        new.forms = self.forms
+        moved: dict[int, StmtSRef] = {}
+        for ref in self._refs.values():
+            moved[id(ref)] = StmtSRef(ref.stmt, None)
+        for ref in self._refs.values():
+            if ref.parent is not None:
+                moved[id(ref)].parent = moved[id(ref.parent)]
+        new._refs = {k: moved[id(r)] for k, r in self._refs.items()}
+        new._keys = {k: moved[id(r)] for k, r in self._keys.items() if id(r) in moved}
+        new.roots = {g: moved[id(r)] for g, r in self.roots.items()}
+        new.functions = {g: self.function(g) for g in self.functions}
+        return new, moved
+
+    # ---- references
+
+    def ref(self, stmt: Any) -> StmtSRef:
+        found = self._refs.get(id(stmt))
+        if found is None or found.stmt is not stmt:
+            raise InternalError(f"no reference to {type(stmt).__name__}")
+        return found
+
+    def _enter(self, ref: StmtSRef) -> None:
+        stmt = ref.stmt
+        self._refs[id(stmt)] = ref
+        if type(stmt) is For:
+            self._keys[id(stmt.loop_var)] = ref
+            self.note_range(stmt.loop_var, stmt.min, stmt.extent)
+        else:
+            if stmt.iter_vars:
+                self._keys[id(stmt.iter_vars)] = ref
+            for iv in stmt.iter_vars:
+                self.note_range(iv.var, iv.dom.min, iv.dom.extent)
+
+    def note_range(self, var: Any, low: Any, extent: Any) -> None:
+        """Tells the arithmetic how far a variable runs."""
+        if isinstance(low, IntImm) and isinstance(extent, IntImm):
+            self.forms.ranges[var] = (low.value, low.value + extent.value - 1)
+
+    def _leave(self, ref: StmtSRef, stmt: Any) -> None:
+        if self._refs.get(id(stmt)) is ref:
+            del self._refs[id(stmt)]
+
+    def _adopt(self, stmt: Any, parent: StmtSRef, kept: set[int], reuse: Mapping[int, StmtSRef] | None = None) -> None:
+        """References for every new loop and block at and below `stmt`."""
+        stack: list[tuple[Any, StmtSRef]] = [(stmt, parent)]
+        while stack:
+            s, up = stack.pop()
+            kind = type(s)
+            if kind is For or kind is Block:
+                known = self._refs.get(id(s))
+                if known is not None and known.stmt is s:
+                    known.parent = up
+                    kept.add(id(s))
+                    continue
+                known = reuse.get(id(s)) if reuse else None
+                if known is None:
+                    known = self._keys.get(id(s.loop_var) if kind is For else id(s.iter_vars)) if kind is For or s.iter_vars else None
+                    if known is not None:
+                        old = known.stmt
+                        same_key = old is not None and (
+                            old.loop_var is s.loop_var if kind is For and type(old) is For
+                            else kind is Block and type(old) is Block and old.iter_vars is s.iter_vars
+                        )  # fmt: skip
+                        if not same_key:
+                            known = None
+                if known is None:
+                    known = StmtSRef(s, up)
+                else:
+                    self._leave(known, known.stmt)
+                    known.stmt, known.parent = s, up
+                self._enter(known)
+                up = known
+            for child in children(s):
+                stack.append((child, up))
+
+    def _drop(self, stmt: Any, kept: set[int]) -> None:
+        """Marks as gone what the old subtree had and the new one has not."""
+        stack = [stmt]
+        while stack:
+            s = stack.pop()
+            if id(s) in kept:
+                continue
+            if type(s) is For or type(s) is Block:
+                ref = self._refs.get(id(s))
+                if ref is not None and ref.stmt is s:
+                    ref.stmt = ref.parent = None
+                    del self._refs[id(s)]
+            stack.extend(children(s))
+
+    def replace(self, ref: StmtSRef, new: Any, reuse: Mapping[Any, Any] | None = None) -> None:
+        """Puts `new` where the loop or block of `ref` stands.
+
+        `reuse` maps old blocks to new ones whose references are to carry over although their iteration
+        variables differ. A loop may be replaced by any statement, a block only by a block.
+        """
+        old, parent = ref.stmt, ref.parent
+        if old is new:
+            return
+        if parent is None and type(new) is not Block:
+            raise InternalError("the root block can only be replaced by a block")
+        carried = {id(b): self.ref(a) for a, b in reuse.items()} if reuse else {}
+        if type(old) is Block and type(new) is Block:
+            carried.setdefault(id(new), ref)
+        kept: set[int] = set()
+        old_subtree = old
+        self._adopt(new, parent, kept, carried)  # type: ignore[arg-type]
+        if parent is None:
+            ref.parent = None
+        self._drop(old_subtree, kept)
+        while parent is not None:
+            above = parent.stmt
+            rebuilt = with_child(above, old, new)
+            if rebuilt is None:
+                raise InternalError(f"{type(old).__name__} is not below its parent {type(above).__name__}")
+            del self._refs[id(above)]
+            parent.stmt = rebuilt
+            self._refs[id(rebuilt)] = parent
+            if type(rebuilt) is Block and rebuilt.iter_vars:
+                self._keys[id(rebuilt.iter_vars)] = parent
+            old, new, ref, parent = above, rebuilt, parent, parent.parent
+        self._dirty[self.function_of(ref)] = self.functions[self.function_of(ref)]
