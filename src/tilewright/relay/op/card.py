@@ -116,7 +116,7 @@ class OpCard(Attrs, metaclass=CardMeta):
         """Adjoints of the arguments, from (arguments..., result, adjoint of the result)."""
         raise OpNotImplemented(f"{self.type_key} has no gradient: its card {type(self).__name__} does not define grad()")
 
-    def layout(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
+    def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
         """How to run on blocked data: `args` are the layouts the arguments come in ("NCHW16c"; None: plain).
         None: this operator wants everything plain. ELEMWISE and BROADCAST cards need no rule of their own."""
         return None
