@@ -10,7 +10,18 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.relay.op import binary, elemwise, reduce, transform  # noqa: F401
+from tilewright.relay.op import (  # noqa: F401
+    binary,
+    conv,
+    create,
+    elemwise,
+    indexing,
+    neural,
+    pool,
+    reduce,
+    resize,
+    transform,
+)
 from tilewright.relay.op.card import OpCard, cards, constructor, find_card
 
 __all__ = ["OpCard", "cards", "constructor", "find_card"]

@@ -1,42 +1,220 @@
-"""Element-wise and broadcasting operators."""
+"""Element-wise operators of one tensor."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import BROADCAST, ELEMWISE, OpCard
-from tilewright.relay.op.relations import broadcast, tensor
+from tilewright.relay.op.card import BROADCAST, ELEMWISE, Sample, need
+from tilewright.relay.op.card import OpCard
+from tilewright.relay.op.relations import dims, may_equal, normal_axis, tensor
+
+NEAR: Sample = (((2, 3, 4),), {})
+POSITIVE: Sample = ((lambda rng: rng.uniform(0.1, 2.0, (2, 5)).astype(np.float32),), {})
+INSIDE: Sample = ((lambda rng: rng.uniform(-0.9, 0.9, (2, 5)).astype(np.float32),), {})
+ABOVE_ONE: Sample = ((lambda rng: rng.uniform(1.1, 3.0, (2, 5)).astype(np.float32),), {})
+SPECIAL: Sample = ((np.array([0.5, np.inf, -np.inf, np.nan], np.float32),), {})
 
 
-class add(OpCard, key="add"):
-    """lhs + rhs with NumPy broadcasting."""
-
-    fuse = BROADCAST
-    samples = [(((2, 3), (2, 3)), {}), (((4, 1, 3), (2, 1)), {}), ((((3,), "int32"), ((), "int32")), {})]
-
-    def infer(self, lhs: TensorType, rhs: TensorType) -> Type:
-        return broadcast(lhs, rhs)
-
-    def compute(self, lhs: te.Tensor, rhs: te.Tensor) -> te.Tensor:
-        return topi.add(lhs, rhs)
-
-    def ref(self, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-        return lhs + rhs
-
-
-class relu(OpCard, key="nn.relu"):
-    """max(data, 0)."""
+class Unary(OpCard):
+    """An operator given by one function of TE and one of NumPy."""
 
     fuse = ELEMWISE
-    samples = [(((2, 3, 4),), {})]
+    result_dtype: ClassVar[str | None] = None
+    te_form: ClassVar[Callable[[Any], Any]]
+    np_form: ClassVar[Callable[[Any], Any]]
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0)
+        return t if self.result_dtype is None else TensorType(t.shape, self.result_dtype)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return type(self).te_form(data)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        result = np.asarray(type(self).np_form(data))
+        return result if self.result_dtype else result.astype(data.dtype, copy=False)
+
+
+def np_erf(x: np.ndarray) -> np.ndarray:
+    """Error function. Series below 2, continued fraction above: full double precision without SciPy."""
+    a = np.abs(x.astype(np.float64))
+    small = np.minimum(a, 2.0)
+    term, total = small.copy(), small.copy()
+    for n in range(1, 60):
+        term = term * (-small * small) / n
+        total = total + term / (2 * n + 1)
+    large = np.minimum(np.maximum(a, 2.0), 30.0)
+    f = np.zeros_like(large)
+    for n in range(60, 0, -1):
+        f = (n / 2) / (large + f)
+    tail = np.exp(-large * large) / ((large + f) * np.sqrt(np.pi))
+    return np.sign(x) * np.where(a < 2.0, total * 2 / np.sqrt(np.pi), 1.0 - tail)
+
+
+def np_sigmoid(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-x)) without overflow."""
+    e = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + e), e / (1 + e))
+
+
+def _unary(
+    key: str, te_form: Callable[[Any], Any], np_form: Callable[[Any], Any], doc: str, sample: Sample = NEAR, dtype: str | None = None,
+    slack: float = 1e-5,
+) -> type[Unary]:
+    class card(Unary, key=key):
+        samples = (sample,)
+        result_dtype = dtype
+        tolerance = slack
+
+    card.te_form, card.np_form = te_form, np_form
+    card.__name__ = card.__qualname__ = key.rpartition(".")[2]
+    card.__doc__ = doc
+    return card
+
+
+exp = _unary("exp", topi.exp, np.exp, "e to the data.")
+log = _unary("log", topi.log, np.log, "Natural logarithm.", POSITIVE)
+log2 = _unary("log2", topi.log2, np.log2, "Logarithm to base 2.", POSITIVE)
+log10 = _unary("log10", topi.log10, np.log10, "Logarithm to base 10.", POSITIVE)
+sqrt = _unary("sqrt", topi.sqrt, np.sqrt, "Square root.", POSITIVE)
+rsqrt = _unary("rsqrt", topi.rsqrt, lambda x: 1 / np.sqrt(x), "1 / sqrt(data).", POSITIVE)
+tanh = _unary("tanh", topi.tanh, np.tanh, "Hyperbolic tangent.")
+sigmoid = _unary("sigmoid", topi.sigmoid, np_sigmoid, "1 / (1 + exp(-data)).")
+erf = _unary("erf", topi.erf, np_erf, "Error function.")
+sin = _unary("sin", topi.sin, np.sin, "Sine of radians.")
+cos = _unary("cos", topi.cos, np.cos, "Cosine of radians.")
+tan = _unary("tan", topi.tan, np.tan, "Tangent of radians.", INSIDE)
+asin = _unary("asin", topi.asin, np.arcsin, "Inverse sine, in radians.", INSIDE, slack=1e-4)
+acos = _unary("acos", topi.acos, np.arccos, "Inverse cosine, in radians.", INSIDE, slack=1e-4)
+atan = _unary("atan", topi.atan, np.arctan, "Inverse tangent, in radians.", slack=1e-4)
+sinh = _unary("sinh", topi.sinh, np.sinh, "Hyperbolic sine.", slack=1e-4)
+cosh = _unary("cosh", topi.cosh, np.cosh, "Hyperbolic cosine.", slack=1e-4)
+asinh = _unary("asinh", topi.asinh, np.arcsinh, "Inverse hyperbolic sine.", slack=1e-4)
+acosh = _unary("acosh", topi.acosh, np.arccosh, "Inverse hyperbolic cosine.", ABOVE_ONE, slack=1e-4)
+atanh = _unary("atanh", topi.atanh, np.arctanh, "Inverse hyperbolic tangent.", INSIDE, slack=1e-4)
+floor = _unary("floor", topi.floor, np.floor, "Largest integer not above data.")
+ceil = _unary("ceil", topi.ceil, np.ceil, "Smallest integer not below data.")
+trunc = _unary("trunc", topi.trunc, np.trunc, "data without its fraction.")
+round_ = _unary("round", topi.round, np.rint, "Nearest integer, halves to even.")
+abs_ = _unary("abs", topi.abs, np.abs, "Magnitude.")
+negative = _unary("negative", topi.negative, np.negative, "-data.")
+sign = _unary("sign", topi.sign, np.sign, "-1, 0 or 1.")
+isnan = _unary("isnan", topi.isnan, np.isnan, "Whether data is NaN (bool).", SPECIAL, "bool")
+isinf = _unary("isinf", topi.isinf, np.isinf, "Whether data is infinite (bool).", SPECIAL, "bool")
+isfinite = _unary("isfinite", topi.isfinite, np.isfinite, "Whether data is a finite number (bool).", SPECIAL, "bool")
+logical_not = _unary(
+    "logical_not", topi.logical_not, np.logical_not, "Not data (bool).", ((((2, 3), "bool"),), {}), "bool"
+)
+bitwise_not = _unary("bitwise_not", topi.bitwise_not, np.invert, "All bits of data inverted.", ((((2, 3), "int32"),), {}))
+copy = _unary("copy", topi.identity, lambda x: x, "data itself.")
+relu = _unary("nn.relu", topi.nn.relu, lambda x: np.maximum(x, 0), "max(data, 0).")
+
+
+class cast(OpCard, key="cast"):
+    """data converted to `dtype`; to bool by comparison with zero, from float to integer towards zero."""
+
+    dtype: str
+    fuse = ELEMWISE
+    samples = [(((2, 3),), {"dtype": "int32"}), ((((4,), "int32"),), {"dtype": "float32"}), (((4,),), {"dtype": "bool"})]
+
+    def infer(self, data: TensorType) -> Type:
+        return TensorType(tensor(data, 0).shape, self.dtype)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.cast(data, self.dtype)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        return data != 0 if self.dtype == "bool" else data.astype(self.dtype)
+
+
+class clip(OpCard, key="clip"):
+    """min(max(a, a_min), a_max); a bound may be infinite."""
+
+    a_min: float
+    a_max: float
+    fuse = ELEMWISE
+    samples = [(((2, 30),), {"a_min": -0.5, "a_max": 0.25}), (((7,),), {"a_min": 0.0, "a_max": float("inf")})]
+
+    def infer(self, a: TensorType) -> Type:
+        return tensor(a, 0)
+
+    def compute(self, a: te.Tensor) -> te.Tensor:
+        return topi.clip(a, self.a_min, self.a_max)
+
+    def ref(self, a: np.ndarray) -> np.ndarray:
+        if a.dtype.kind in "iu":
+            info = np.iinfo(a.dtype)
+            return np.clip(a, int(max(self.a_min, info.min)), int(min(self.a_max, info.max)))
+        return np.clip(a, a.dtype.type(self.a_min), a.dtype.type(self.a_max))
+
+
+class leaky_relu(OpCard, key="nn.leaky_relu"):
+    """data where positive, else alpha * data."""
+
+    alpha: float = 0.01
+    fuse = ELEMWISE
+    samples = [(((2, 9),), {"alpha": 0.1})]
 
     def infer(self, data: TensorType) -> Type:
         return tensor(data, 0)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
-        return topi.nn.relu(data)
+        return topi.nn.leaky_relu(data, self.alpha)
 
     def ref(self, data: np.ndarray) -> np.ndarray:
-        return np.maximum(data, 0)
+        return np.where(data > 0, data, data * data.dtype.type(self.alpha))
+
+
+class AlongAxis(OpCard):
+    """Operators of data and a vector that runs along one of its axes."""
+
+    axis: int = 1
+    fuse = BROADCAST
+    samples = [(((2, 3, 4, 5), (3,)), {}), (((2, 6), (6,)), {"axis": -1})]
+
+    def _check(self, data: TensorType, vector: TensorType) -> Type:
+        d, v = tensor(data, 0), tensor(vector, 1, 1)
+        at = normal_axis(self.axis, len(d.shape))
+        need(
+            may_equal(dims(d)[at], dims(v)[0]),
+            "the vector must be as long as the data's axis",
+            f"axis {at} has {dims(d)[at]} and the vector {dims(v)[0]}",
+            1,
+        )
+        return d
+
+    def _along(self, data: np.ndarray, vector: np.ndarray) -> np.ndarray:
+        shape = [1] * data.ndim
+        shape[self.axis] = -1
+        return vector.reshape(shape)
+
+
+class bias_add(AlongAxis, key="nn.bias_add"):
+    """data + bias[i] with i the position along `axis`."""
+
+    def infer(self, data: TensorType, bias: TensorType) -> Type:
+        return self._check(data, bias)
+
+    def compute(self, data: te.Tensor, bias: te.Tensor) -> te.Tensor:
+        return topi.nn.bias_add(data, bias, self.axis)
+
+    def ref(self, data: np.ndarray, bias: np.ndarray) -> np.ndarray:
+        return data + self._along(data, bias)
+
+
+class prelu(AlongAxis, key="nn.prelu"):
+    """data where positive, else alpha[i] * data with i the position along `axis`."""
+
+    def infer(self, data: TensorType, alpha: TensorType) -> Type:
+        return self._check(data, alpha)
+
+    def compute(self, data: te.Tensor, alpha: te.Tensor) -> te.Tensor:
+        return topi.nn.prelu(data, alpha, self.axis)
+
+    def ref(self, data: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+        return np.where(data > 0, data, data * self._along(data, alpha))

@@ -1,0 +1,146 @@
+"""Operators of two tensors with NumPy broadcasting, and `where`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tilewright import te, topi
+from tilewright.ir import TensorType, Type
+from tilewright.relay.op.card import BROADCAST, OpCard, Sample, need
+from tilewright.relay.op.relations import Dim, broadcast, broadcast_shapes, dims, same_dtype, tensor
+
+FLOATS: tuple[Sample, ...] = ((((2, 3), (2, 3)), {}), (((4, 1, 3), (2, 1)), {}), (((3,), ()), {}))
+INTS: tuple[Sample, ...] = (((((2, 3), "int32"), ((3,), "int32")), {}),)
+BOOLS: tuple[Sample, ...] = (((((2, 3), "bool"), ((3,), "bool")), {}),)
+
+
+def _divisor(rng: np.random.Generator) -> np.ndarray:
+    return (rng.integers(1, 5, (3,)) * rng.choice([-1, 1], (3,))).astype(np.int32)
+
+
+def _integers(rng: np.random.Generator) -> np.ndarray:
+    return rng.integers(-20, 20, (2, 3)).astype(np.int32)
+
+
+def _positive(rng: np.random.Generator) -> np.ndarray:
+    return rng.uniform(0.5, 2.0, (2, 3)).astype(np.float32)
+
+
+def _small_counts(rng: np.random.Generator) -> np.ndarray:
+    return rng.integers(0, 5, (3,)).astype(np.int32)
+
+
+DIVISION: tuple[Sample, ...] = (((_integers, _divisor), {}), (((2, 3), _positive), {}))
+
+
+class Binary(OpCard):
+    """An operator given by one function of TE and one of NumPy."""
+
+    fuse = BROADCAST
+    result_dtype: ClassVar[str | None] = None
+    te_form: ClassVar[Callable[[Any, Any], Any]]
+    np_form: ClassVar[Callable[[Any, Any], Any]]
+
+    def infer(self, lhs: TensorType, rhs: TensorType) -> Type:
+        return broadcast(lhs, rhs, self.result_dtype)
+
+    def compute(self, lhs: te.Tensor, rhs: te.Tensor) -> te.Tensor:
+        return type(self).te_form(lhs, rhs)
+
+    def ref(self, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+        return np.asarray(type(self).np_form(lhs, rhs)).astype(self.result_dtype or lhs.dtype, copy=False)
+
+
+def _truncated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if a.dtype.kind == "f":
+        return np.asarray(a / b)
+    quotient = np.abs(a) // np.abs(b)
+    return np.asarray(np.where((a < 0) != (b < 0), -quotient, quotient))
+
+
+def _binary(
+    key: str, te_form: Callable[[Any, Any], Any], np_form: Callable[[Any, Any], Any], doc: str, cases: tuple[Sample, ...] = FLOATS,
+    dtype: str | None = None,
+) -> type[Binary]:
+    class card(Binary, key=key):
+        samples = cases
+        result_dtype = dtype
+
+    card.te_form, card.np_form = te_form, np_form
+    card.__name__ = card.__qualname__ = key
+    card.__doc__ = doc
+    return card
+
+
+add = _binary("add", topi.add, np.add, "lhs + rhs.", FLOATS + INTS)
+subtract = _binary("subtract", topi.subtract, np.subtract, "lhs - rhs.", FLOATS + INTS)
+multiply = _binary("multiply", topi.multiply, np.multiply, "lhs * rhs.", FLOATS + INTS)
+divide = _binary("divide", topi.divide, _truncated, "lhs / rhs; integers truncate towards zero.", DIVISION)
+floor_divide = _binary("floor_divide", topi.floor_divide, np.floor_divide, "floor(lhs / rhs).", DIVISION)
+mod = _binary("mod", topi.mod, np.fmod, "Remainder with the sign of lhs.", DIVISION)
+floor_mod = _binary("floor_mod", topi.floor_mod, np.mod, "Remainder with the sign of rhs.", DIVISION)
+maximum = _binary("maximum", topi.maximum, np.maximum, "The larger.", FLOATS + INTS)
+minimum = _binary("minimum", topi.minimum, np.minimum, "The smaller.", FLOATS + INTS)
+power = _binary(
+    "power", topi.power, np.power, "lhs to the rhs.", (((_positive, (3,)), {}), ((_positive, np.array(2.0, np.float32)), {}))
+)
+equal = _binary("equal", topi.equal, np.equal, "lhs == rhs (bool).", INTS, "bool")
+not_equal = _binary("not_equal", topi.not_equal, np.not_equal, "lhs != rhs (bool).", INTS, "bool")
+less = _binary("less", topi.less, np.less, "lhs < rhs (bool).", FLOATS, "bool")
+less_equal = _binary("less_equal", topi.less_equal, np.less_equal, "lhs <= rhs (bool).", INTS, "bool")
+greater = _binary("greater", topi.greater, np.greater, "lhs > rhs (bool).", FLOATS, "bool")
+greater_equal = _binary("greater_equal", topi.greater_equal, np.greater_equal, "lhs >= rhs (bool).", INTS, "bool")
+logical_and = _binary("logical_and", topi.logical_and, np.logical_and, "lhs and rhs (bool).", BOOLS, "bool")
+logical_or = _binary("logical_or", topi.logical_or, np.logical_or, "lhs or rhs (bool).", BOOLS, "bool")
+logical_xor = _binary("logical_xor", topi.logical_xor, np.logical_xor, "One of lhs, rhs, not both (bool).", BOOLS, "bool")
+bitwise_and = _binary("bitwise_and", topi.bitwise_and, np.bitwise_and, "Bits in both.", INTS)
+bitwise_or = _binary("bitwise_or", topi.bitwise_or, np.bitwise_or, "Bits in either.", INTS)
+bitwise_xor = _binary("bitwise_xor", topi.bitwise_xor, np.bitwise_xor, "Bits in one only.", INTS)
+SHIFTS: tuple[Sample, ...] = (((_integers, _small_counts), {}),)
+left_shift = _binary("left_shift", topi.left_shift, np.left_shift, "lhs shifted to higher bits.", SHIFTS)
+right_shift = _binary("right_shift", topi.right_shift, np.right_shift, "lhs shifted to lower bits.", SHIFTS)
+
+
+class where(OpCard, key="where"):
+    """x where `condition` (bool, or not zero) holds, else y; all three are broadcast."""
+
+    fuse = BROADCAST
+    samples = [((((2, 3), "bool"), (2, 3), (2, 3)), {}), ((((3,), "bool"), (2, 1), ()), {})]
+
+    def infer(self, condition: TensorType, x: TensorType, y: TensorType) -> Type:
+        c, a, b = tensor(condition, 0), tensor(x, 1), tensor(y, 2)
+        dtype = same_dtype(a, b)
+        return TensorType(tuple(broadcast_shapes(broadcast_shapes(c.shape, a.shape), b.shape)), dtype)
+
+    def compute(self, condition: te.Tensor, x: te.Tensor, y: te.Tensor) -> te.Tensor:
+        return topi.where(condition, x, y)
+
+    def ref(self, condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.asarray(np.where(condition != 0 if condition.dtype != bool else condition, x, y))
+
+
+class broadcast_to(OpCard, key="broadcast_to"):
+    """data repeated to `shape`."""
+
+    shape: tuple[int, ...]
+    fuse = BROADCAST
+    samples = [(((3, 1),), {"shape": (2, 3, 4)})]
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0)
+        found = broadcast_shapes(t.shape, self.shape)
+        need(_same(found, self.shape), "data must broadcast to exactly `shape`", f"{dims(t)} with {self.shape} gives {found}", 0)
+        return TensorType(self.shape, t.dtype)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.broadcast_to(data, self.shape)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(np.broadcast_to(data, self.shape))
+
+
+def _same(a: list[Dim], b: tuple[int, ...]) -> bool:
+    return len(a) == len(b) and all([not isinstance(x, int) or x == y for x, y in zip(a, b, strict=True)])

@@ -1,0 +1,346 @@
+"""Convolutions, plain and on channel blocks, and the rule that chooses the blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright import te, topi
+from tilewright.ir import TensorType, Type
+from tilewright.relay.op.card import OUT_ELEMWISE, LayoutChoice, OpCard, need
+from tilewright.relay.op.relations import dims, is_any, is_static, may_equal, product, same_dtype, tensor
+from tilewright.target import Target
+from tilewright.tir import Any as AnyDim
+from tilewright.topi.transform import layout_axes, layout_shape
+from tilewright.topi.utils import get_pad_tuple, window_extent
+
+
+def vector_lanes() -> int:
+    """float32 lanes of the current target's vectors: the widest useful channel block. 16 where no target is set."""
+    target = Target.current(True)
+    if target is None:
+        return 16
+    if any(target.supports_feature(f) for f in ("avx512f",)):
+        return 16
+    return 8 if target.supports_feature("avx2") or target.supports_feature("avx") else 4
+
+
+def channel_block(channels: int, widest: int) -> int:
+    """The largest power of two up to `widest` that divides the channels; failing 4, any divisor up to it."""
+    block = widest
+    while channels % block:
+        block //= 2
+    if block >= min(4, widest):
+        return block
+    return max(d for d in range(1, widest + 1) if channels % d == 0)
+
+
+def window(d: Any, kernel: int, before: int, after: int, stride: int, dilation: int, ceil_mode: bool = False) -> Any:
+    """Number of windows along an axis; Any of Any. Raises TypeRuleError when none fits."""
+    if is_any(d):
+        return AnyDim()
+    count = window_extent(d, kernel, before, after, stride, dilation, ceil_mode)
+    need(
+        not isinstance(count, int) or count > 0,
+        "the kernel must fit into the padded data",
+        f"a kernel of {kernel} (dilation {dilation}) meets {d} elements with padding {before} and {after}",
+        0,
+    )
+    return count
+
+
+def two(value: Sequence[int]) -> tuple[int, int]:
+    """(height, width) of one or two numbers."""
+    return (value[0], value[0]) if len(value) == 1 else (value[0], value[1])
+
+
+def pads(padding: Sequence[int], ndim: int = 2) -> tuple[list[int], list[int]]:
+    """(before, after) of classic padding."""
+    return get_pad_tuple(list(padding), [1] * ndim, ndim)
+
+
+def np_conv(
+    data: np.ndarray, weight: np.ndarray, strides: Sequence[int], padding: tuple[Sequence[int], Sequence[int]], dilation: Sequence[int], groups: int
+) -> np.ndarray:
+    """Convolution over any number of spatial axes: data (N, I, ...), weight (O, I / groups, ...). One product per kernel place."""
+    before, after = padding
+    n = data.ndim - 2
+    padded = np.pad(data, [(0, 0), (0, 0), *zip(before, after, strict=True)])
+    out_shape = [(padded.shape[2 + a] - (weight.shape[2 + a] - 1) * dilation[a] - 1) // strides[a] + 1 for a in range(n)]
+    o, per_in = weight.shape[:2]
+    per_out = o // groups
+    batch = data.shape[0]
+    size = int(np.prod(out_shape))
+    out = np.zeros((batch, groups, per_out, size), np.result_type(data, weight))
+    for place in np.ndindex(*weight.shape[2:]):
+        index = tuple([slice(k * d, k * d + (m - 1) * s + 1, s) for k, d, m, s in zip(place, dilation, out_shape, strides, strict=True)])
+        part = padded[(slice(None), slice(None), *index)].reshape(batch, groups, per_in, size)
+        w = weight[(slice(None), slice(None), *place)].reshape(1, groups, per_out, per_in)
+        out += w * part if per_in == 1 and per_out == 1 else np.matmul(w, part)
+    return out.reshape(batch, o, *out_shape)
+
+
+class Conv2D(OpCard):
+    """The attributes of every two-dimensional convolution."""
+
+    strides: tuple[int, ...] = (1, 1)
+    padding: tuple[int, ...] = (0, 0)
+    dilation: tuple[int, ...] = (1, 1)
+    groups: int = 1
+    channels: int | None = None
+    kernel_size: tuple[int, ...] | None = None
+    data_layout: str = "NCHW"
+    kernel_layout: str = "OIHW"
+    out_layout: str = ""
+    out_dtype: str = ""
+    fuse = OUT_ELEMWISE
+    schedule = "conv2d"
+
+    def infer(self, data: TensorType, weight: TensorType) -> Type:
+        d, w = tensor(data, 0, len(layout_axes(self.data_layout))), tensor(weight, 1, len(layout_axes(self.kernel_layout)))
+        dtype = same_dtype(d, w)
+        n, c, h, wd = layout_shape(dims(d), self.data_layout, "NCHW")
+        o, i, kh, kw = layout_shape(dims(w), self.kernel_layout, "OIHW")
+        for name, given, found in (("channels", self.channels, o), ("kernel_size", self.kernel_size, (kh, kw))):
+            if given is not None:
+                same = given == found if isinstance(given, int) else tuple(given) == tuple(found)
+                need(same, f"the attribute {name} must agree with the weights", f"it is {given} and the weights have {found}", 1)
+        multiple = self.groups > 1 and isinstance(o, int) and isinstance(i, int) and o == self.groups and i > 1 and c == self.groups
+        if multiple:
+            # Depthwise weights may come as (channels, multiplier, kh, kw).
+            o = o * i
+        else:
+            expected = c if is_any(c) or self.groups == 1 else c // self.groups
+            need(
+                may_equal(expected, i) and (not isinstance(c, int) or c % self.groups == 0),
+                "the weights' input channels times groups must be the data's channels",
+                f"{i} times {self.groups} is not {c}",
+                1,
+            )
+            need(not isinstance(o, int) or o % self.groups == 0, "groups must divide the output channels", f"{self.groups} and {o}", 1)
+        (sh, sw), (dh, dw) = two(self.strides), two(self.dilation)
+        before, after = pads(self.padding)
+        need(isinstance(kh, int) and isinstance(kw, int), "the kernel's extents must be known", f"they are {kh} and {kw}", 1)
+        plain = [n, o, window(h, kh, before[0], after[0], sh, dh), window(wd, kw, before[1], after[1], sw, dw)]
+        return TensorType(tuple(layout_shape(plain, "NCHW", self.out_layout or self.data_layout)), self.out_dtype or dtype)
+
+    def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        x, w = relayout(data, self.data_layout, "NCHW"), relayout(weight, self.kernel_layout, "OIHW")
+        if self.out_dtype:
+            x, w = x.astype(self.out_dtype), w.astype(self.out_dtype)
+        if w.shape[1] * self.groups != x.shape[1]:
+            w = w.reshape(-1, 1, *w.shape[2:])
+        out = np_conv(x, w, two(self.strides), pads(self.padding), two(self.dilation), self.groups)
+        return relayout(out, "NCHW", self.out_layout or self.data_layout)
+
+
+def relayout(x: np.ndarray, src: str, dst: str) -> np.ndarray:
+    """x brought from one layout to another."""
+    from tilewright.relay.op.transform import layout_transform
+
+    return x if src == dst else layout_transform(src, dst).ref(x)
+
+
+class conv2d(Conv2D, key="nn.conv2d"):
+    """Convolution of data (N, C, H, W) with weight (O, C / groups, KH, KW). padding: one number, (v, h) or (top, left, bottom, right)."""
+
+    samples = [
+        (((1, 3, 6, 7), (4, 3, 3, 3)), {"padding": (1, 1)}),
+        (((2, 4, 7, 7), (6, 2, 3, 3)), {"strides": (2, 2), "padding": (1, 0, 0, 1), "groups": 2}),
+        (((1, 4, 6, 6), (4, 1, 3, 3)), {"padding": (1,), "groups": 4}),
+        (((1, 3, 9, 9), (2, 3, 3, 2)), {"dilation": (2, 3)}),
+        (((1, 6, 6, 3), (3, 3, 3, 4)), {"data_layout": "NHWC", "kernel_layout": "HWIO"}),
+    ]
+
+    def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+        return topi.nn.conv2d(
+            data, weight, self.strides, self.padding, self.dilation, self.data_layout, self.kernel_layout, self.out_dtype or None, self.groups
+        )
+
+    def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
+        """Channel blocks as wide as a vector, and weights blocked to match."""
+        if self.data_layout != "NCHW" or self.kernel_layout != "OIHW" or self.out_layout not in ("", "NCHW") or not is_static(types[1]):
+            return None
+        channels = dims(types[0])[1]  # type: ignore[arg-type]
+        o, i, _, _ = dims(types[1])  # type: ignore[arg-type]
+        if not isinstance(channels, int) or not isinstance(o, int) or not isinstance(i, int):
+            return None
+        lanes = vector_lanes()
+        if self.groups == channels and i == 1:
+            if o != channels:
+                return None
+            block = block_of(args[0]) or channel_block(channels, lanes)
+            layout = f"NCHW{block}c"
+            card = depthwise_conv2d_NCHWc(**self._blocked(o, types[1], layout, f"OIHW1i{block}o", layout))
+            return LayoutChoice(card, [layout, f"OIHW1i{block}o"], layout)
+        block_in = block_of(args[0]) or channel_block(channels, lanes)
+        if self.groups > 1 and (i % block_in or (o // self.groups) % channel_block(o // self.groups, lanes)):
+            block_in = channel_block(i, lanes)
+        block_out = channel_block(o // self.groups, lanes)
+        if self.groups > 1 and block_out < 4:
+            return None
+        source, result = f"NCHW{block_in}c", f"NCHW{block_out}c"
+        weights = f"OIHW{block_in}i{block_out}o"
+        card = conv2d_NCHWc(**self._blocked(o, types[1], source, weights, result))
+        return LayoutChoice(card, [source, weights], result)
+
+    def _blocked(self, channels: int, weight: Type, data_layout: str, kernel_layout: str, out_layout: str) -> dict[str, Any]:
+        return {
+            "strides": self.strides,
+            "padding": self.padding,
+            "dilation": self.dilation,
+            "groups": self.groups,
+            "channels": channels,
+            "kernel_size": tuple(dims(weight)[2:]),  # type: ignore[arg-type]
+            "data_layout": data_layout,
+            "kernel_layout": kernel_layout,
+            "out_layout": out_layout,
+            "out_dtype": self.out_dtype,
+        }
+
+
+def block_of(layout: str | None) -> int | None:
+    """The channel block of a blocked layout."""
+    if layout is None:
+        return None
+    return next((size for letter, size in layout_axes(layout) if letter == "c"), None)
+
+
+class conv2d_NCHWc(Conv2D, key="nn.contrib_conv2d_NCHWc"):
+    """conv2d on blocks: data (N, C/b, H, W, b), weight (O/bo, I/bi, KH, KW, bi, bo)."""
+
+    samples = [
+        (
+            ((1, 2, 6, 6, 4), (2, 2, 3, 3, 4, 8)),
+            {"padding": (1, 1), "data_layout": "NCHW4c", "kernel_layout": "OIHW4i8o", "out_layout": "NCHW8c"},
+        ),
+        (
+            ((1, 4, 6, 6, 2), (2, 2, 3, 3, 2, 4)),
+            {"strides": (2, 2), "groups": 2, "data_layout": "NCHW2c", "kernel_layout": "OIHW2i4o", "out_layout": "NCHW4c"},
+        ),
+    ]
+
+    def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+        return topi.nn.conv2d_NCHWc(
+            data, weight, self.strides, self.padding, self.dilation, self.data_layout, self.out_layout, self.out_dtype or None, self.groups
+        )
+
+
+class depthwise_conv2d_NCHWc(Conv2D, key="nn.contrib_depthwise_conv2d_NCHWc"):
+    """Depthwise conv2d on blocks: data (N, C/b, H, W, b), weight (C/b, 1, KH, KW, 1, b)."""
+
+    samples = [
+        (
+            ((1, 2, 6, 6, 4), (2, 1, 3, 3, 1, 4)),
+            {"padding": (1, 1), "groups": 8, "data_layout": "NCHW4c", "kernel_layout": "OIHW1i4o", "out_layout": "NCHW4c"},
+        ),
+    ]
+
+    def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+        return topi.nn.depthwise_conv2d_NCHWc(
+            data, weight, self.strides, self.padding, self.dilation, self.data_layout, self.out_layout, self.out_dtype or None
+        )
+
+
+class conv1d(OpCard, key="nn.conv1d"):
+    """Convolution of data (N, C, W) with weight (O, C / groups, K)."""
+
+    strides: tuple[int, ...] = (1,)
+    padding: tuple[int, ...] = (0,)
+    dilation: tuple[int, ...] = (1,)
+    groups: int = 1
+    channels: int | None = None
+    kernel_size: tuple[int, ...] | None = None
+    data_layout: str = "NCW"
+    kernel_layout: str = "OIW"
+    out_layout: str = ""
+    out_dtype: str = ""
+    fuse = OUT_ELEMWISE
+    schedule = "conv1d"
+    samples = [(((1, 4, 9), (6, 2, 3)), {"groups": 2, "strides": 2, "padding": (1, 0)}), (((1, 3, 9), (2, 3, 3)), {"dilation": 2})]
+
+    def infer(self, data: TensorType, weight: TensorType) -> Type:
+        d, w = tensor(data, 0, 3), tensor(weight, 1, 3)
+        need((self.data_layout, self.kernel_layout) == ("NCW", "OIW"), "conv1d takes data in NCW and weights in OIW", f"they are {self.data_layout} and {self.kernel_layout}")
+        dtype = same_dtype(d, w)
+        n, c, x = dims(d)
+        o, i, k = dims(w)
+        need(not isinstance(c, int) or c == i * self.groups, "the weights' input channels times groups must be the data's channels", f"{i} times {self.groups} is not {c}", 1)  # type: ignore[operator]
+        assert isinstance(k, int)
+        before, after = pads(self.padding, 1)
+        return TensorType((n, o, window(x, k, before[0], after[0], self.strides[0], self.dilation[0])), self.out_dtype or dtype)
+
+    def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+        return topi.nn.conv1d(data, weight, self.strides, self.padding, self.dilation, self.groups, self.out_dtype or None)
+
+    def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        return np_conv(data, weight, self.strides, pads(self.padding, 1), self.dilation, self.groups)
+
+
+class conv2d_transpose(OpCard, key="nn.conv2d_transpose"):
+    """Adjoint of conv2d: data (N, C, H, W), weight (C, O / groups, KH, KW)."""
+
+    strides: tuple[int, ...] = (1, 1)
+    padding: tuple[int, ...] = (0, 0)
+    dilation: tuple[int, ...] = (1, 1)
+    groups: int = 1
+    channels: int | None = None
+    kernel_size: tuple[int, ...] | None = None
+    data_layout: str = "NCHW"
+    kernel_layout: str = "IOHW"
+    out_layout: str = ""
+    output_padding: tuple[int, ...] = (0, 0)
+    out_dtype: str = ""
+    fuse = OUT_ELEMWISE
+    schedule = "conv2d_transpose"
+    samples = [
+        (((1, 3, 4, 5), (3, 2, 2, 2)), {"strides": (2, 2)}),
+        (((1, 4, 4, 4), (4, 3, 3, 3)), {"strides": (2, 2), "padding": (1, 1), "output_padding": (1, 1), "groups": 2}),
+        (((1, 2, 4, 4), (2, 3, 3, 3)), {"dilation": (2, 2), "padding": (1, 0, 2, 1)}),
+    ]
+
+    def infer(self, data: TensorType, weight: TensorType) -> Type:
+        d, w = tensor(data, 0, 4), tensor(weight, 1, 4)
+        need(self.data_layout == "NCHW", "conv2d_transpose takes data in NCHW", f"it is {self.data_layout}", 0)
+        need(self.kernel_layout == "IOHW", "conv2d_transpose takes weights in IOHW (input channels first)", f"they are {self.kernel_layout}", 1)
+        dtype = same_dtype(d, w)
+        n, c, h, x = dims(d)
+        i, o, kh, kw = dims(w)
+        need(may_equal(c, i), "the weights' input channels must be the data's channels", f"they are {i} and {c}", 1)
+        (sh, sw), (dh, dw), (ph, pw) = two(self.strides), two(self.dilation), two(self.output_padding)
+        before, after = pads(self.padding)
+
+        def extent(v: Any, s: int, k: Any, dil: int, b: int, a: int, p: int) -> Any:
+            return AnyDim() if is_any(v) else (v - 1) * s + ((k - 1) * dil + 1 - b - a + p)
+
+        return TensorType(
+            (
+                n,
+                product([o, self.groups]),
+                extent(h, sh, kh, dh, before[0], after[0], ph),
+                extent(x, sw, kw, dw, before[1], after[1], pw),
+            ),
+            self.out_dtype or dtype,
+        )
+
+    def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+        return topi.nn.conv2d_transpose_nchw(
+            data, weight, self.strides, self.padding, self.out_dtype or None, self.output_padding, self.groups, self.dilation
+        )
+
+    def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        (sh, sw), (dh, dw), (ph, pw) = two(self.strides), two(self.dilation), two(self.output_padding)
+        before, after = pads(self.padding)
+        n, c, h, x = data.shape
+        per_out, kh, kw = weight.shape[1:]
+        g = self.groups
+        full = np.zeros((n, g, per_out, (h - 1) * sh + (kh - 1) * dh + 1 + ph, (x - 1) * sw + (kw - 1) * dw + 1 + pw), data.dtype)
+        values = data.reshape(n, g, c // g, h * x)
+        for y, z in np.ndindex(kh, kw):
+            w = weight[:, :, y, z].reshape(1, g, c // g, per_out).swapaxes(2, 3)
+            part = np.matmul(w, values).reshape(n, g, per_out, h, x)
+            full[:, :, :, y * dh : y * dh + (h - 1) * sh + 1 : sh, z * dw : z * dw + (x - 1) * sw + 1 : sw] += part
+        full = full.reshape(n, g * per_out, *full.shape[3:])
+        return np.ascontiguousarray(full[:, :, before[0] : full.shape[2] - after[0], before[1] : full.shape[3] - after[1]])

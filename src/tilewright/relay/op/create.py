@@ -1,0 +1,184 @@
+"""Operators that make tensors, and those that ask for shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright import te, topi
+from tilewright.ir import TensorType, Type
+from tilewright.relay.expr import Constant, Expr, const
+from tilewright.relay.op.card import ELEMWISE, INJECTIVE, OPAQUE, OpCard, need
+from tilewright.relay.op.relations import tensor
+
+
+class full(OpCard, key="full"):
+    """A tensor of `shape` that holds the scalar `fill_value` everywhere."""
+
+    shape: tuple[int, ...] = ()
+    dtype: str = ""
+    fuse = ELEMWISE
+    samples = [((np.array(2.5, np.float32),), {"shape": (2, 3), "dtype": "float32"})]
+
+    def infer(self, fill_value: TensorType) -> Type:
+        t = tensor(fill_value, 0, 0)
+        return TensorType(self.shape, self.dtype or t.dtype)
+
+    def compute(self, fill_value: te.Tensor) -> te.Tensor:
+        return topi.broadcast_to(topi.cast(fill_value, self.dtype or fill_value.dtype), self.shape)
+
+    def ref(self, fill_value: np.ndarray) -> np.ndarray:
+        return np.full(self.shape, fill_value, self.dtype or fill_value.dtype)
+
+
+class Filled(OpCard):
+    """A tensor of `shape` and `dtype` of one number."""
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    fuse = ELEMWISE
+    samples = [((), {"shape": (2, 3), "dtype": "int32"})]
+
+    def infer(self) -> Type:
+        return TensorType(self.shape, self.dtype)
+
+
+class zeros(Filled, key="zeros"):
+    """Zeros."""
+
+    def compute(self) -> te.Tensor:
+        return topi.full(self.shape, self.dtype, 0)
+
+    def ref(self) -> np.ndarray:
+        return np.zeros(self.shape, self.dtype)
+
+
+class ones(Filled, key="ones"):
+    """Ones."""
+
+    def compute(self) -> te.Tensor:
+        return topi.full(self.shape, self.dtype, 1)
+
+    def ref(self) -> np.ndarray:
+        return np.ones(self.shape, self.dtype)
+
+
+class zeros_like(OpCard, key="zeros_like"):
+    """Zeros of data's shape and dtype."""
+
+    fuse = ELEMWISE
+    samples = [(((2, 3),), {})]
+
+    def infer(self, data: TensorType) -> Type:
+        return tensor(data, 0)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.full_like(data, 0)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        return np.zeros_like(data)
+
+
+class ones_like(zeros_like, key="ones_like"):
+    """Ones of data's shape and dtype."""
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.full_like(data, 1)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        return np.ones_like(data)
+
+
+class full_like(OpCard, key="full_like"):
+    """The scalar `fill_value` in data's shape and dtype."""
+
+    fuse = ELEMWISE
+    samples = [(((2, 3), np.array(2.5, np.float32)), {})]
+
+    def infer(self, data: TensorType, fill_value: TensorType) -> Type:
+        tensor(fill_value, 1, 0)
+        return tensor(data, 0)
+
+    def compute(self, data: te.Tensor, fill_value: te.Tensor) -> te.Tensor:
+        return topi.broadcast_to(topi.cast(fill_value, data.dtype), data.shape)
+
+    def ref(self, data: np.ndarray, fill_value: np.ndarray) -> np.ndarray:
+        return np.full_like(data, fill_value)
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, Constant):
+        return float(value.value.item()) if value.value.dtype.kind == "f" else int(value.value.item())
+    need(isinstance(value, (int, float)), f"{name} must be a number or a constant", f"it is {type(value).__name__}")
+    return float(value) if isinstance(value, float) else int(value)
+
+
+class arange(OpCard, key="arange"):
+    """start, start + step, ... below stop: 1-D. Numbers or constants; their number must be known."""
+
+    start: float
+    stop: float
+    step: float = 1
+    dtype: str = "float32"
+    fuse = INJECTIVE
+    samples = [((), {"start": 1.0, "stop": 5.0, "step": 1.5}), ((), {"start": 7, "stop": 1, "step": -2, "dtype": "int32"})]
+
+    @classmethod
+    def make(cls, start: Any, stop: Any = None, step: Any = 1, dtype: str = "float32", span: Any = None) -> Any:
+        if stop is None:
+            start, stop = 0, start
+        numbers = {k: _number(v, k) for k, v in (("start", start), ("stop", stop), ("step", step))}
+        return cls.call([], {**numbers, "dtype": dtype}, span)
+
+    def infer(self) -> Type:
+        need(self.step != 0, "step must not be 0", "it is")
+        return TensorType((max(0, int(-((self.start - self.stop) // self.step))),), self.dtype)
+
+    def compute(self) -> te.Tensor:
+        return topi.arange(self.start, self.stop, self.step, self.dtype)
+
+    def ref(self) -> np.ndarray:
+        return np.arange(self.start, self.stop, self.step).astype(self.dtype)
+
+
+class shape_of(OpCard, key="shape_of"):
+    """The extents of data, 1-D."""
+
+    dtype: str = "int32"
+    fuse = OPAQUE
+    samples = [(((2, 3),), {"dtype": "int64"})]
+
+    def infer(self, data: TensorType) -> Type:
+        return TensorType((len(tensor(data, 0).shape),), self.dtype)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.shape(data, self.dtype)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        return np.array(data.shape, self.dtype)
+
+    def simplify(self, data: Expr) -> Expr | None:
+        """A known shape is a constant."""
+        try:
+            return const(np.array(data.checked_type.concrete_shape, self.dtype))
+        except TypeError:
+            return None
+
+
+class ndarray_size(OpCard, key="ndarray_size"):
+    """Number of data's elements, a scalar."""
+
+    dtype: str = "int32"
+    fuse = OPAQUE
+    samples = [(((2, 3),), {})]
+
+    def infer(self, data: TensorType) -> Type:
+        tensor(data, 0)
+        return TensorType((), self.dtype)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.ndarray_size(data, self.dtype)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        return np.array(data.size, self.dtype)

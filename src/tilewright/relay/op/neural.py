@@ -1,0 +1,493 @@
+"""Neural-network operators: softmax, normalisations, matrix products, padding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright import te, topi
+from tilewright.ir import TensorType, TupleType, Type
+from tilewright.relay.expr import Expr, Tuple, const
+from tilewright.relay.op.card import INJECTIVE, OPAQUE, OUT_ELEMWISE, LayoutChoice, OpCard, constructor, need
+from tilewright.relay.op.relations import (
+    broadcast_shapes,
+    dims,
+    is_any,
+    may_equal,
+    normal_axis,
+    product,
+    same_dtype,
+    tensor,
+)
+from tilewright.tir import Any as AnyDim
+
+
+class softmax(OpCard, key="nn.softmax"):
+    """exp(data) normalised along `axis`."""
+
+    axis: int = -1
+    fuse = OUT_ELEMWISE
+    schedule = "softmax"
+    samples = [(((2, 5),), {}), (((3, 4, 7),), {"axis": 1})]
+
+    def infer(self, data: TensorType) -> Type:
+        normal_axis(self.axis, len(tensor(data, 0).shape))
+        return data
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.nn.softmax(data, self.axis)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        e = np.exp(data - data.max(self.axis, keepdims=True))
+        return np.asarray(e / e.sum(self.axis, keepdims=True))
+
+
+class log_softmax(softmax, key="nn.log_softmax"):
+    """log(softmax(data)) along `axis`."""
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.nn.log_softmax(data, self.axis)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        d = data - data.max(self.axis, keepdims=True)
+        return np.asarray(d - np.log(np.exp(d).sum(self.axis, keepdims=True)))
+
+
+def _vectors(data: TensorType, axis: int, *vectors: TensorType) -> TensorType:
+    d = tensor(data, 0)
+    at = normal_axis(axis, len(d.shape))
+    for k, v in enumerate(vectors, 1):
+        need(
+            may_equal(dims(tensor(v, k, 1))[0], dims(d)[at]),
+            f"this vector must be as long as the data's axis {at}",
+            f"it has {dims(v)[0]} and the axis {dims(d)[at]}",
+            k,
+        )
+    return d
+
+
+def _along(v: np.ndarray, axis: int, ndim: int) -> np.ndarray:
+    shape = [1] * ndim
+    shape[axis] = -1
+    return v.reshape(shape)
+
+
+def _positive(*shape: int) -> Any:
+    return lambda rng: rng.uniform(0.5, 2.0, shape).astype(np.float32)
+
+
+class batch_norm(OpCard, key="nn.batch_norm"):
+    """(data - moving_mean) / sqrt(moving_var + epsilon) * gamma + beta along `axis`; answers (result, mean, var)."""
+
+    axis: int = 1
+    epsilon: float = 1e-5
+    center: bool = True
+    scale: bool = True
+    outputs = 3
+    fuse = OUT_ELEMWISE
+    samples = [
+        (((2, 3, 4, 4), (3,), (3,), (3,), _positive(3)), {}),
+        (((2, 4, 3), (3,), (3,), (3,), _positive(3)), {"axis": -1, "scale": False}),
+    ]
+
+    def infer(self, data: TensorType, gamma: TensorType, beta: TensorType, moving_mean: TensorType, moving_var: TensorType) -> Type:
+        t = _vectors(data, self.axis, gamma, beta, moving_mean, moving_var)
+        return TupleType((t, moving_mean, moving_var))
+
+    def compute(
+        self, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor, moving_mean: te.Tensor, moving_var: te.Tensor
+    ) -> list[te.Tensor]:
+        return topi.nn.batch_norm(data, gamma, beta, moving_mean, moving_var, self.axis, self.epsilon, self.center, self.scale)
+
+    def ref(
+        self, data: np.ndarray, gamma: np.ndarray, beta: np.ndarray, moving_mean: np.ndarray, moving_var: np.ndarray
+    ) -> tuple[np.ndarray, ...]:
+        along = [_along(v, self.axis, data.ndim) for v in (gamma, beta, moving_mean, moving_var)]
+        out = (data - along[2]) / np.sqrt(along[3] + np.float32(self.epsilon))
+        out = out * along[0] if self.scale else out
+        return out + along[1] if self.center else out, moving_mean, moving_var
+
+    def expand(self, data: Expr, gamma: Expr, beta: Expr, moving_mean: Expr, moving_var: Expr) -> Expr:
+        """One multiplication and one addition by vectors that constant folding computes."""
+        add, multiply = constructor("add"), constructor("multiply")
+        ndim = len(data.checked_type.shape)
+        at = normal_axis(self.axis, ndim)
+        eps = const(np.array(self.epsilon, str(moving_var.checked_type.dtype)))
+        factor = constructor("divide")(const(np.array(1, eps.value.dtype)), constructor("sqrt")(add(moving_var, eps)))
+        factor = multiply(factor, gamma) if self.scale else factor
+        shift = multiply(constructor("negative")(moving_mean), factor)
+        shift = add(shift, beta) if self.center else shift
+
+        def spread(v: Expr) -> Expr:
+            return constructor("expand_dims")(v, 1, ndim - 1 - at) if at < ndim - 1 else v  # type: ignore[no-any-return]
+
+        return Tuple((add(multiply(data, spread(factor)), spread(shift)), moving_mean, moving_var))
+
+
+class layer_norm(OpCard, key="nn.layer_norm"):
+    """Zero mean and unit variance along `axis`, then times gamma plus beta."""
+
+    axis: int = -1
+    epsilon: float = 1e-5
+    center: bool = True
+    scale: bool = True
+    fuse = OUT_ELEMWISE
+    schedule = "layer_norm"
+    samples = [(((2, 3, 8), (8,), (8,)), {}), (((2, 6, 3), (6,), (6,)), {"axis": 1, "epsilon": 1e-3})]
+
+    def infer(self, data: TensorType, gamma: TensorType, beta: TensorType) -> Type:
+        return _vectors(data, self.axis, gamma, beta)
+
+    def compute(self, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor) -> te.Tensor:
+        return topi.nn.layer_norm(data, gamma if self.scale else None, beta if self.center else None, self.axis, self.epsilon)
+
+    def ref(self, data: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> np.ndarray:
+        d = data - data.mean(self.axis, keepdims=True)
+        out = d / np.sqrt((d * d).mean(self.axis, keepdims=True) + data.dtype.type(self.epsilon))
+        out = out * _along(gamma, self.axis, data.ndim) if self.scale else out
+        return np.asarray(out + _along(beta, self.axis, data.ndim) if self.center else out)
+
+
+class instance_norm(OpCard, key="nn.instance_norm"):
+    """Zero mean and unit variance over all axes but the batch and `axis`, then times gamma plus beta."""
+
+    axis: int = 1
+    epsilon: float = 1e-5
+    center: bool = True
+    scale: bool = True
+    fuse = OUT_ELEMWISE
+    schedule = "layer_norm"
+    samples = [(((2, 3, 4, 5), (3,), (3,)), {})]
+
+    def infer(self, data: TensorType, gamma: TensorType, beta: TensorType) -> Type:
+        return _vectors(data, self.axis, gamma, beta)
+
+    def compute(self, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor) -> te.Tensor:
+        return topi.nn.instance_norm(data, gamma, beta, self.axis, self.epsilon, self.center, self.scale)
+
+    def ref(self, data: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> np.ndarray:
+        axes = tuple([k for k in range(1, data.ndim) if k != self.axis % data.ndim])
+        d = data - data.mean(axes, keepdims=True)
+        out = d / np.sqrt((d * d).mean(axes, keepdims=True) + data.dtype.type(self.epsilon))
+        out = out * _along(gamma, self.axis, data.ndim) if self.scale else out
+        return np.asarray(out + _along(beta, self.axis, data.ndim) if self.center else out)
+
+
+class group_norm(OpCard, key="nn.group_norm"):
+    """As instance_norm, over `num_groups` groups of neighbouring channels."""
+
+    num_groups: int
+    axis: int = 1
+    epsilon: float = 1e-5
+    center: bool = True
+    scale: bool = True
+    fuse = OUT_ELEMWISE
+    schedule = "layer_norm"
+    samples = [(((2, 6, 4, 3), (6,), (6,)), {"num_groups": 3})]
+
+    def infer(self, data: TensorType, gamma: TensorType, beta: TensorType) -> Type:
+        t = _vectors(data, self.axis, gamma, beta)
+        channels = dims(t)[normal_axis(self.axis, len(t.shape))]
+        need(not isinstance(channels, int) or channels % self.num_groups == 0, "num_groups must divide the channels", f"{self.num_groups} and {channels}", 0)
+        return t
+
+    def compute(self, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor) -> te.Tensor:
+        return topi.nn.group_norm(data, gamma, beta, self.num_groups, self.axis, self.epsilon, self.center, self.scale)
+
+    def ref(self, data: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> np.ndarray:
+        at = self.axis % data.ndim
+        s = data.shape
+        split = data.reshape(*s[:at], self.num_groups, s[at] // self.num_groups, *s[at + 1 :])
+        axes = tuple([k for k in range(1, split.ndim) if k != at])
+        d = split - split.mean(axes, keepdims=True)
+        out = (d / np.sqrt((d * d).mean(axes, keepdims=True) + data.dtype.type(self.epsilon))).reshape(s)
+        out = out * _along(gamma, at, data.ndim) if self.scale else out
+        return np.asarray(out + _along(beta, at, data.ndim) if self.center else out)
+
+
+class lrn(OpCard, key="nn.lrn"):
+    """data / (bias + alpha / size * sum of squares of `size` neighbours along `axis`) ** beta."""
+
+    size: int = 5
+    axis: int = 1
+    bias: float = 2.0
+    alpha: float = 1e-5
+    beta: float = 0.75
+    fuse = OUT_ELEMWISE
+    samples = [(((1, 7, 3, 3),), {"alpha": 0.1}), (((1, 7, 2),), {"size": 4, "beta": 0.6, "alpha": 1.0, "bias": 1.0})]
+
+    def infer(self, data: TensorType) -> Type:
+        normal_axis(self.axis, len(tensor(data, 0).shape))
+        return data
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.nn.lrn(data, self.size, self.axis, self.alpha, self.beta, self.bias)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        at = self.axis % data.ndim
+        before = (self.size - 1) // 2
+        widths = [(before, self.size - 1 - before) if k == at else (0, 0) for k in range(data.ndim)]
+        squares = np.lib.stride_tricks.sliding_window_view(np.pad(data * data, widths), self.size, at).sum(-1)
+        return np.asarray(data / (self.bias + self.alpha / self.size * squares) ** self.beta).astype(data.dtype)
+
+
+class l2_normalize(OpCard, key="nn.l2_normalize"):
+    """data / sqrt(max(sum of squares along `axis`, eps))."""
+
+    eps: float
+    axis: tuple[int, ...] | None = None
+    fuse = OUT_ELEMWISE
+    samples = [(((2, 5),), {"eps": 1e-6, "axis": 1})]
+
+    def infer(self, data: TensorType) -> Type:
+        return tensor(data, 0)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.nn.l2_normalize(data, self.eps, self.axis)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        return np.asarray(data / np.sqrt(np.maximum((data * data).sum(self.axis, keepdims=True), data.dtype.type(self.eps))))
+
+
+class dropout(OpCard, key="nn.dropout"):
+    """At inference the data itself; answers (data, mask of ones)."""
+
+    rate: float = 0.5
+    outputs = 2
+    fuse = OPAQUE
+    samples = [(((2, 5),), {})]
+
+    @classmethod
+    def make(cls, data: Expr, rate: float = 0.5, span: Any = None) -> Any:
+        return cls.call([data], {"rate": rate}, span)[0]
+
+    def infer(self, data: TensorType) -> Type:
+        return TupleType((tensor(data, 0), data))
+
+    def compute(self, data: te.Tensor) -> list[te.Tensor]:
+        return [topi.identity(data), topi.full_like(data, 1)]
+
+    def ref(self, data: np.ndarray) -> tuple[np.ndarray, ...]:
+        return data, np.ones_like(data)
+
+    def expand(self, data: Expr) -> Expr:
+        """The data, and ones."""
+        return Tuple((data, constructor("ones_like")(data)))
+
+
+class batch_flatten(OpCard, key="nn.batch_flatten"):
+    """All axes but the first as one."""
+
+    fuse = INJECTIVE
+    samples = [(((2, 3, 4),), {})]
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0)
+        return TensorType((t.shape[0], product(t.shape[1:])), t.dtype)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        shape = topi.utils.shape_of(data)
+        return topi.reshape(data, [shape[0], topi.utils.prod(shape[1:])])
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        return data.reshape(data.shape[0], -1)
+
+
+class matmul(OpCard, key="nn.matmul"):
+    """tensor_a (.., M, K) by tensor_b (K, N), each transposed on request: (.., M, N). tensor_b has two axes."""
+
+    units: int | None = None
+    out_dtype: str = ""
+    transpose_a: bool = False
+    transpose_b: bool = False
+    fuse = OUT_ELEMWISE
+    schedule = "dense"
+    samples = [
+        (((3, 4), (4, 5)), {}),
+        (((2, 3, 4), (5, 4)), {"transpose_b": True}),
+        (((4, 3), (4, 5)), {"transpose_a": True}),
+    ]
+
+    def infer(self, tensor_a: TensorType, tensor_b: TensorType) -> Type:
+        return _matmul_type(tensor_a, tensor_b, self.transpose_a, self.transpose_b, self.out_dtype)
+
+    def compute(self, tensor_a: te.Tensor, tensor_b: te.Tensor) -> te.Tensor:
+        return topi.nn.matmul(tensor_a, tensor_b, None, self.out_dtype or None, self.transpose_a, self.transpose_b)
+
+    def ref(self, tensor_a: np.ndarray, tensor_b: np.ndarray) -> np.ndarray:
+        a, b = (t.astype(self.out_dtype) if self.out_dtype else t for t in (tensor_a, tensor_b))
+        return np.matmul(a.swapaxes(-1, -2) if self.transpose_a else a, b.T if self.transpose_b else b)
+
+
+def _matmul_type(a: TensorType, b: TensorType, transpose_a: bool, transpose_b: bool, out_dtype: str) -> TensorType:
+    tensor(a, 0)
+    tensor(b, 1, 2)
+    need(len(a.shape) >= (2 if transpose_a else 1), "the first matrix must have axes to multiply", f"it has {len(a.shape)}", 0)
+    dtype = same_dtype(a, b)
+    left, right = dims(a), dims(b)
+    inner_a = left[-2] if transpose_a else left[-1]
+    inner_b, columns = (right[1], right[0]) if transpose_b else (right[0], right[1])
+    need(may_equal(inner_a, inner_b), "the inner dimensions must be equal", f"they are {inner_a} and {inner_b}", 1)
+    rows = left[-1:] if transpose_a else left[-2:-1]
+    return TensorType((*left[:-2], *rows, columns), out_dtype or dtype)
+
+
+class dense(OpCard, key="nn.dense"):
+    """data (.., K) by weight (N, K) transposed: (.., N)."""
+
+    units: int | None = None
+    out_dtype: str = ""
+    fuse = OUT_ELEMWISE
+    schedule = "dense"
+    samples = [(((3, 4), (5, 4)), {}), (((2, 3, 4), (5, 4)), {})]
+
+    def infer(self, data: TensorType, weight: TensorType) -> Type:
+        return _matmul_type(data, weight, False, True, self.out_dtype)
+
+    def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+        return topi.nn.dense(data, weight, None, self.out_dtype or None)
+
+    def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        a, b = (t.astype(self.out_dtype) if self.out_dtype else t for t in (data, weight))
+        return np.matmul(a, b.T)
+
+
+class dense_pack(OpCard, key="nn.contrib_dense_pack"):
+    """data (.., K) by weight packed in panels, (N // nr, K, nr) for weight_layout "NK<nr>n": (.., N)."""
+
+    weight_layout: str = "NK64n"
+    units: int | None = None
+    out_dtype: str = ""
+    fuse = OUT_ELEMWISE
+    schedule = "dense"
+    samples = [(((3, 4), (2, 4, 8)), {"weight_layout": "NK8n"})]
+
+    def infer(self, data: TensorType, weight: TensorType) -> Type:
+        d, w = tensor(data, 0), tensor(weight, 1, 3)
+        dtype = same_dtype(d, w)
+        panels, inner, nr = dims(w)
+        need(may_equal(inner, dims(d)[-1]), "the inner dimensions must be equal", f"they are {dims(d)[-1]} and {inner}", 1)
+        need(self.weight_layout == f"NK{nr}n", "weight_layout must name the panel width", f"it is {self.weight_layout} and the panels have {nr}", 1)
+        return TensorType((*d.shape[:-1], product([panels, nr])), self.out_dtype or dtype)
+
+    def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+        return topi.nn.dense_pack(data, weight, None, self.out_dtype or None)
+
+    def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        return np.matmul(data, weight.transpose(1, 0, 2).reshape(weight.shape[1], -1)).astype(self.out_dtype or data.dtype)
+
+
+class batch_matmul(OpCard, key="nn.batch_matmul"):
+    """A product of matrices for each leading index (broadcast): (.., M, K) by (.., N, K) transposed, as is the classic default."""
+
+    out_dtype: str = ""
+    transpose_a: bool = False
+    transpose_b: bool = True
+    fuse = OUT_ELEMWISE
+    schedule = "batch_matmul"
+    samples = [
+        (((2, 3, 4), (2, 5, 4)), {}),
+        (((2, 3, 4), (1, 4, 5)), {"transpose_b": False}),
+        (((1, 2, 4, 3), (2, 1, 4, 5)), {"transpose_a": True, "transpose_b": False}),
+    ]
+
+    def infer(self, tensor_a: TensorType, tensor_b: TensorType) -> Type:
+        a, b = tensor(tensor_a, 0), tensor(tensor_b, 1)
+        need(len(a.shape) >= 2 and len(b.shape) >= 2, "both must hold matrices", f"they have {len(a.shape)} and {len(b.shape)} axes", 0)
+        dtype = same_dtype(a, b)
+        left, right = dims(a), dims(b)
+        m, inner_a = (left[-1], left[-2]) if self.transpose_a else (left[-2], left[-1])
+        n, inner_b = (right[-2], right[-1]) if self.transpose_b else (right[-1], right[-2])
+        need(may_equal(inner_a, inner_b), "the inner dimensions must be equal", f"they are {inner_a} and {inner_b}", 1)
+        return TensorType((*broadcast_shapes(left[:-2], right[:-2]), m, n), self.out_dtype or dtype)
+
+    def compute(self, tensor_a: te.Tensor, tensor_b: te.Tensor) -> te.Tensor:
+        return topi.nn.batch_matmul(tensor_a, tensor_b, None, self.out_dtype or None, self.transpose_a, self.transpose_b)
+
+    def ref(self, tensor_a: np.ndarray, tensor_b: np.ndarray) -> np.ndarray:
+        a, b = (t.astype(self.out_dtype) if self.out_dtype else t for t in (tensor_a, tensor_b))
+        a = a.swapaxes(-1, -2) if self.transpose_a else a
+        return np.matmul(a, b.swapaxes(-1, -2) if self.transpose_b else b)
+
+
+class pad(OpCard, key="nn.pad"):
+    """data with borders: of the scalar `pad_value` (constant), its edge, or its mirror image (reflect)."""
+
+    pad_width: tuple[tuple[int, ...], ...]
+    pad_mode: str = "constant"
+    fuse = INJECTIVE
+    samples = [
+        (((2, 3), np.array(1.5, np.float32)), {"pad_width": ((0, 1), (2, 0))}),
+        (((2, 3), np.array(0, np.float32)), {"pad_width": ((1, 1), (1, 2)), "pad_mode": "edge"}),
+        (((3, 4), np.array(0, np.float32)), {"pad_width": ((1, 2), (3, 0)), "pad_mode": "reflect"}),
+        (((3, 4), np.array(0, np.float32)), {"pad_width": ((-1, 0), (1, -2))}),
+    ]
+
+    @classmethod
+    def make(cls, data: Expr, pad_width: Sequence[Sequence[int]], pad_value: Any = 0, pad_mode: str = "constant", span: Any = None) -> Any:
+        width = tuple([tuple([int(p) for p in w]) for w in pad_width])
+        if isinstance(pad_value, (int, float)):
+            from tilewright.relay.transform.infer_type import infer_types
+
+            pad_value = const(np.array(pad_value, str(infer_types(data).dtype)))  # type: ignore[attr-defined]
+        return cls.call([data, pad_value], {"pad_width": width, "pad_mode": pad_mode}, span)
+
+    def infer(self, data: TensorType, pad_value: TensorType) -> Type:
+        t = tensor(data, 0)
+        tensor(pad_value, 1, 0)
+        need(self.pad_mode in ("constant", "edge", "reflect"), 'pad_mode must be "constant", "edge" or "reflect"', f"it is {self.pad_mode!r}")
+        need(len(self.pad_width) == len(t.shape), "pad_width must have (before, after) for each axis", f"it has {len(self.pad_width)} for {len(t.shape)} axes", 0)
+        return TensorType(tuple([_grown(d, b + a) for d, (b, a) in zip(dims(t), self.pad_width, strict=True)]), t.dtype)
+
+    def compute(self, data: te.Tensor, pad_value: te.Tensor) -> te.Tensor:
+        before, after = [w[0] for w in self.pad_width], [w[1] for w in self.pad_width]
+        if self.pad_mode == "edge":
+            return topi.nn.edge_pad(data, before, after)
+        if self.pad_mode == "reflect":
+            return topi.nn.mirror_pad(data, before, after, "REFLECT")
+        if not any(before) and not any(after):
+            return topi.identity(data)
+        return topi.nn.pad(data, before, after, pad_value())
+
+    def ref(self, data: np.ndarray, pad_value: np.ndarray) -> np.ndarray:
+        cut = data[tuple([slice(max(-b, 0), d - max(-a, 0)) for d, (b, a) in zip(data.shape, self.pad_width, strict=True)])]
+        width = [(max(b, 0), max(a, 0)) for b, a in self.pad_width]
+        if self.pad_mode == "constant":
+            return np.pad(cut, width, constant_values=pad_value.item())
+        return np.pad(cut, width, self.pad_mode)  # type: ignore[call-overload,no-any-return]
+
+    def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
+        """Blocked data is padded in H and W as it is."""
+        if args[0] is None or len(self.pad_width) != 4 or any(self.pad_width[1]):
+            return None
+        return LayoutChoice(self.replace(pad_width=(*self.pad_width, (0, 0))), [args[0], None], args[0])
+
+
+def _grown(d: Any, by: int) -> Any:
+    return d if by == 0 else AnyDim() if is_any(d) else d + by
+
+
+class mirror_pad(OpCard, key="nn.mirror_pad"):
+    """data with its mirror image around it: with the edge (SYMMETRIC) or without (REFLECT)."""
+
+    mode: str = "SYMMETRIC"
+    pad_width: tuple[tuple[int, ...], ...] = ()
+    fuse = INJECTIVE
+    samples = [(((3, 4),), {"pad_width": ((1, 2), (3, 0))}), (((3, 4),), {"pad_width": ((1, 2), (3, 0)), "mode": "REFLECT"})]
+
+    @classmethod
+    def make(cls, data: Expr, pad_width: Sequence[Sequence[int]], mode: str = "SYMMETRIC", span: Any = None) -> Any:
+        return cls.call([data], {"pad_width": tuple([tuple([int(p) for p in w]) for w in pad_width]), "mode": mode}, span)
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0)
+        need(len(self.pad_width) == len(t.shape), "pad_width must have (before, after) for each axis", f"it has {len(self.pad_width)} for {len(t.shape)} axes", 0)
+        return TensorType(tuple([_grown(d, b + a) for d, (b, a) in zip(dims(t), self.pad_width, strict=True)]), t.dtype)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.nn.mirror_pad(data, [w[0] for w in self.pad_width], [w[1] for w in self.pad_width], self.mode)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        return np.pad(data, self.pad_width, "symmetric" if self.mode == "SYMMETRIC" else "reflect")

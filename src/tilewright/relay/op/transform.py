@@ -1,0 +1,494 @@
+"""Operators that move elements: reshape, transpose, slices, joins, layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright import te, topi
+from tilewright.ir import TensorType, TupleType, Type
+from tilewright.relay.expr import Expr
+from tilewright.relay.op.card import INJECTIVE, LayoutChoice, OpCard, TypeRuleError, need
+from tilewright.relay.op.relations import Dim, dims, is_any, known_equal, may_equal, merge_dim, normal_axis, product, same_dtype, tensor
+from tilewright.tir import Any as AnyDim
+from tilewright.topi.transform import layout_axes, layout_shape, slice_bounds
+
+
+def plus(a: Dim, b: Dim) -> Any:
+    """a + b where Any stays Any."""
+    return AnyDim() if is_any(a) or is_any(b) else a + b  # type: ignore[operator]
+
+
+def tuple_fields(data: Type) -> list[TensorType]:
+    """The tensors of a tuple argument. Raises TypeRuleError for anything else."""
+    if not isinstance(data, TupleType) or not data.fields:
+        raise TypeRuleError("the argument must be a tuple of tensors", f"it is {data}", 0)
+    return [tensor(f, 0) for f in data.fields]
+
+
+def reshaped(shape: Sequence[Dim], newshape: Sequence[int], allowzero: bool) -> list[Dim]:
+    """The result of reshape's codes: 0 keeps an extent, -1 infers one, -2 keeps the rest, -3 merges two, -4 splits one."""
+    out: list[Dim] = []
+    src = 0
+    unknown = None
+    codes = list(newshape)
+    i = 0
+    while i < len(codes):
+        code = codes[i]
+        if code > 0 or (code == 0 and allowzero):
+            out.append(code)
+            src += 1
+        elif code == 0:
+            need(src < len(shape), "0 in newshape copies the input's extent at that place", f"the input has only {len(shape)} axes", 0)
+            out.append(shape[src])
+            src += 1
+        elif code == -1:
+            need(unknown is None, "newshape may hold -1 once", f"it is {tuple(newshape)}", 0)
+            unknown = len(out)
+            out.append(-1)
+            src += 1
+        elif code == -2:
+            out += shape[src:]
+            src = len(shape)
+        elif code == -3:
+            need(src + 1 < len(shape), "-3 in newshape merges two axes of the input", f"none are left at place {src} of {list(shape)}", 0)
+            out.append(product(shape[src : src + 2]))
+            src += 2
+        elif code == -4:
+            need(i + 2 < len(codes), "-4 in newshape is followed by two extents", f"newshape is {tuple(newshape)}", 0)
+            a, b = codes[i + 1], codes[i + 2]
+            whole = shape[src]
+            need(not (a == -1 and b == -1), "only one of -4's two extents may be -1", f"newshape is {tuple(newshape)}", 0)
+            if a == -1 or b == -1:
+                known = b if a == -1 else a
+                other = whole // known if isinstance(whole, int) else AnyDim() if is_any(whole) else whole // known
+                a, b = (other, b) if a == -1 else (a, other)
+            out += [a, b]
+            src += 1
+            i += 2
+        else:
+            raise TypeRuleError("newshape holds extents and the codes 0, -1, -2, -3 and -4", f"it holds {code}", 0)
+        i += 1
+    return _infer_rest(shape, out, unknown, newshape)
+
+
+def _infer_rest(shape: Sequence[Dim], out: list[Dim], unknown: int | None, newshape: Sequence[int]) -> list[Dim]:
+    # Equal symbols on both sides cancel, so that one symbolic axis passes through a reshape of the others.
+    left, right = list(shape), [d for k, d in enumerate(out) if k != unknown]
+    for d in list(right):
+        if not isinstance(d, int):
+            for e in left:
+                if known_equal(d, e):
+                    left.remove(e)
+                    right.remove(d)
+                    break
+    symbols = [d for d in left if not isinstance(d, int)]
+    total, used = product([d for d in left if isinstance(d, int)]), product([d for d in right if isinstance(d, int)])
+    assert isinstance(total, int) and isinstance(used, int)
+    static = not symbols and all([isinstance(d, int) for d in right])
+    if unknown is None:
+        need(not static or total == used, "reshape must keep the number of elements", f"{list(shape)} has {total} and {tuple(newshape)} has {used}", 0)
+        return out
+    if static:
+        need(
+            total == used if used == 0 else total % used == 0,
+            "the extents other than -1 must divide the number of elements",
+            f"{total} elements of {list(shape)} do not fill {tuple(newshape)}",
+            0,
+        )
+        out[unknown] = total // used if used else 0
+    elif all([isinstance(d, int) for d in right]) and not any([is_any(d) for d in symbols]) and used and total % used == 0:
+        out[unknown] = product([*symbols, total // used] if total != used else symbols)
+    else:
+        out[unknown] = AnyDim()
+    return out
+
+
+class reshape(OpCard, key="reshape"):
+    """The same elements in row-major order under another shape; newshape's codes are those of classic reshape."""
+
+    newshape: tuple[int, ...]
+    allowzero: bool = False
+    fuse = INJECTIVE
+    samples = [
+        (((2, 3, 4),), {"newshape": (4, -1)}),
+        (((2, 3, 4),), {"newshape": (0, -3)}),
+        (((2, 12),), {"newshape": (-2, 1)}),
+        (((2, 12, 3),), {"newshape": (0, -4, 3, -1, -2)}),
+        (((6,),), {"newshape": (3, 2)}),
+    ]
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0)
+        return TensorType(tuple(reshaped(dims(t), self.newshape, self.allowzero)), t.dtype)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.reshape(data, reshaped(topi.utils.shape_of(data), self.newshape, self.allowzero))
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        return data.reshape([int(d) for d in reshaped(data.shape, self.newshape, self.allowzero)])  # type: ignore[arg-type]
+
+
+class transpose(OpCard, key="transpose"):
+    """Axes in another order; reversed when `axes` is None."""
+
+    axes: tuple[int, ...] | None = None
+    fuse = INJECTIVE
+    samples = [(((2, 3, 4),), {"axes": (2, 0, 1)}), (((2, 3),), {})]
+
+    def order(self, ndim: int) -> list[int]:
+        """The input axis of each output axis."""
+        if not self.axes:
+            return list(range(ndim))[::-1]
+        return [normal_axis(a, ndim, "axes") for a in self.axes]
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0)
+        order = self.order(len(t.shape))
+        need(sorted(order) == list(range(len(t.shape))), "axes must name every axis once", f"it is {self.axes} for {len(t.shape)} axes", 0)
+        return TensorType(tuple([t.shape[a] for a in order]), t.dtype)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.transpose(data, self.order(len(data.shape)))
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(data.transpose(self.order(data.ndim)))
+
+
+class expand_dims(OpCard, key="expand_dims"):
+    """`num_newaxis` axes of extent 1 before `axis`."""
+
+    axis: int
+    num_newaxis: int = 1
+    fuse = INJECTIVE
+    samples = [(((2, 3),), {"axis": 1}), (((2, 3),), {"axis": -1, "num_newaxis": 2})]
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0)
+        at = normal_axis(self.axis, len(t.shape) + 1)
+        return TensorType((*t.shape[:at], *[1] * self.num_newaxis, *t.shape[at:]), t.dtype)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.expand_dims(data, self.axis, self.num_newaxis)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        at = normal_axis(self.axis, data.ndim + 1)
+        return data.reshape(data.shape[:at] + (1,) * self.num_newaxis + data.shape[at:])
+
+
+class squeeze(OpCard, key="squeeze"):
+    """Without the axes of extent 1: all of them, or those in `axis`."""
+
+    axis: tuple[int, ...] | None = None
+    fuse = INJECTIVE
+    samples = [(((1, 3, 1),), {}), (((1, 3, 1),), {"axis": -1})]
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0)
+        shape = dims(t)
+        if self.axis is None:
+            return TensorType(tuple([d for d in shape if d != 1 or not isinstance(d, int)]), t.dtype)
+        gone = [normal_axis(a, len(shape)) for a in self.axis]
+        for a in gone:
+            need(may_equal(shape[a], 1), "squeezed axes must have extent 1", f"axis {a} has {shape[a]}", 0)
+        return TensorType(tuple([d for k, d in enumerate(shape) if k not in gone]), t.dtype)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.squeeze(data, self.axis)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        return np.squeeze(data, self.axis)
+
+
+class concatenate(OpCard, key="concatenate"):
+    """The tensors of a tuple one after the other along `axis`."""
+
+    axis: int = 0
+    fuse = INJECTIVE
+    samples = [(([(2, 3), (2, 1), (2, 4)],), {"axis": 1}), (([(2, 3), (1, 3)],), {"axis": -2})]
+
+    def infer(self, data: TupleType) -> Type:
+        fields = tuple_fields(data)
+        dtype = same_dtype(*fields)
+        out = dims(fields[0])
+        at = normal_axis(self.axis, len(out))
+        for k, f in enumerate(fields[1:], 1):
+            shape = dims(f)
+            need(len(shape) == len(out), "joined tensors must have the same number of axes", f"tensor {k} has {len(shape)}, the first {len(out)}", 0)
+            for a, (x, y) in enumerate(zip(out, shape, strict=True)):
+                if a == at:
+                    out[a] = plus(x, y)
+                else:
+                    both = merge_dim(x, y)
+                    need(both is not None, f"joined tensors may differ along axis {at} only", f"axis {a} has {x} and, in tensor {k}, {y}", 0)
+                    out[a] = both  # type: ignore[assignment]
+        return TensorType(tuple(out), dtype)
+
+    def compute(self, data: Sequence[te.Tensor]) -> te.Tensor:
+        return topi.concatenate(data, self.axis)
+
+    def ref(self, data: Sequence[np.ndarray]) -> np.ndarray:
+        return np.concatenate(data, self.axis)
+
+    def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
+        """Blocked data is joined along C as it is, when every part fills its blocks."""
+        blocked = {a for a in args if a is not None}
+        if len(blocked) != 1 or self.axis != 1:
+            return None
+        layout = blocked.pop()
+        sizes = [size for letter, size in layout_axes(layout) if letter == "c"]
+        fields = types[0].fields if isinstance(types[0], TupleType) else types
+        if not sizes or any([len(f.shape) != 4 or not isinstance(dims(f)[1], int) or dims(f)[1] % sizes[0] for f in fields]):  # type: ignore[arg-type,operator,union-attr]
+            return None
+        return LayoutChoice(self, [layout] * len(args), layout)
+
+
+class stack(OpCard, key="stack"):
+    """The tensors of a tuple, of one shape, along a new axis."""
+
+    axis: int = 0
+    fuse = INJECTIVE
+    samples = [(([(2, 3), (2, 3)],), {"axis": 1}), (([(2,), (2,)],), {"axis": -1})]
+
+    def infer(self, data: TupleType) -> Type:
+        fields = tuple_fields(data)
+        dtype = same_dtype(*fields)
+        shape = dims(fields[0])
+        at = normal_axis(self.axis, len(shape) + 1)
+        for k, f in enumerate(fields[1:], 1):
+            need(
+                len(f.shape) == len(shape) and all([may_equal(a, b) for a, b in zip(shape, dims(f), strict=True)]),
+                "stacked tensors must have one shape",
+                f"the first has {shape} and tensor {k} {dims(f)}",
+                0,
+            )
+        return TensorType((*shape[:at], len(fields), *shape[at:]), dtype)
+
+    def compute(self, data: Sequence[te.Tensor]) -> te.Tensor:
+        return topi.stack(data, self.axis)
+
+    def ref(self, data: Sequence[np.ndarray]) -> np.ndarray:
+        return np.stack(data, self.axis)
+
+
+class split(OpCard, key="split"):
+    """Pieces along `axis`: `indices_or_sections` equal ones, or cut before the given positions."""
+
+    indices_or_sections: int | tuple[int, ...]
+    axis: int = 0
+    fuse = INJECTIVE
+    samples = [(((6, 2),), {"indices_or_sections": 3}), (((2, 7),), {"indices_or_sections": (2, 3), "axis": 1})]
+
+    @property
+    def outputs(self) -> int:  # type: ignore[override]
+        """Number of pieces."""
+        given = self.indices_or_sections
+        return given if isinstance(given, int) else len(given) + 1
+
+    @classmethod
+    def make(cls, data: Expr, indices_or_sections: int | Sequence[int], axis: int = 0, span: Any = None) -> Any:
+        given = indices_or_sections if isinstance(indices_or_sections, int) else tuple([int(i) for i in indices_or_sections])
+        attrs = {"indices_or_sections": given, "axis": axis}
+        from tilewright.relay.expr import TupleWrapper
+
+        result = cls.call([data], attrs, span)
+        return TupleWrapper(result, cls(given, axis).outputs) if isinstance(result, Expr) else result
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0)
+        shape = dims(t)
+        at = normal_axis(self.axis, len(shape))
+        extent: Any = shape[at]
+        given = self.indices_or_sections
+        if isinstance(given, int):
+            need(given > 0, "the number of pieces must be positive", f"it is {given}", 0)
+            need(not isinstance(extent, int) or extent % given == 0, "the pieces must be equal", f"{extent} does not divide by {given}", 0)
+            sizes = [AnyDim() if is_any(extent) else extent // given] * given
+        else:
+            cuts = [0, *given]
+            need(cuts == sorted(cuts) and (not isinstance(extent, int) or cuts[-1] <= extent), "positions must rise within the axis", f"they are {given} on {extent}", 0)
+            sizes = [b - a for a, b in zip(cuts, cuts[1:], strict=False)]
+            sizes.append(AnyDim() if is_any(extent) else extent - cuts[-1])
+        return TupleType(tuple([TensorType((*shape[:at], s, *shape[at + 1 :]), t.dtype) for s in sizes]))
+
+    def compute(self, data: te.Tensor) -> list[te.Tensor]:
+        return topi.split(data, self.indices_or_sections, self.axis)
+
+    def ref(self, data: np.ndarray) -> tuple[np.ndarray, ...]:
+        given = self.indices_or_sections
+        return tuple([np.ascontiguousarray(p) for p in np.split(data, given if isinstance(given, int) else list(given), self.axis)])
+
+
+class strided_slice(OpCard, key="strided_slice"):
+    """data[begin:end:strides] along `axes` (the leading ones when None), bounds clamped as in NumPy.
+
+    With slice_mode "size", `end` holds numbers of elements (-1: to the end).
+    """
+
+    begin: tuple[int, ...]
+    end: tuple[int, ...]
+    strides: tuple[int, ...] | None = None
+    axes: tuple[int, ...] | None = None
+    slice_mode: str = "end"
+    fuse = INJECTIVE
+    samples = [
+        (((5, 6),), {"begin": (1, 0), "end": (4, 2**31 - 1), "strides": (2, 1)}),
+        (((5, 6),), {"begin": (-1,), "end": (-(2**31),), "strides": (-2,), "axes": (1,)}),
+        (((5, 6),), {"begin": (1, 2), "end": (2, -1), "slice_mode": "size"}),
+    ]
+
+    def parts(self, ndim: int) -> list[tuple[int, int, int, int]]:
+        """(axis, begin, end, stride) of each sliced axis."""
+        axes = [normal_axis(a, ndim, "axes") for a in self.axes] if self.axes is not None else list(range(len(self.begin)))
+        need(len(axes) == len(self.begin) == len(self.end), "begin, end and axes must be equally long", f"they are {self.begin}, {self.end}, {self.axes}", 0)
+        steps = list(self.strides or ()) + [1] * (len(axes) - len(self.strides or ()))
+        result = []
+        for a, b, e, s in zip(axes, self.begin, self.end, steps, strict=False):
+            if self.slice_mode == "size":
+                s, e = 1, 2**31 - 1 if e < 0 else b + e if b >= 0 or b + e < 0 else 2**31 - 1
+            need(s != 0, "strides must not be 0", f"they are {self.strides}", 0)
+            result.append((a, b, e, s))
+        return result
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0)
+        out: list[Any] = dims(t)
+        for a, b, e, s in self.parts(len(out)):
+            extent = out[a]
+            if isinstance(extent, int):
+                out[a] = slice_bounds(extent, b, e, s)[1]
+            elif (b, s) != (0, 1) or e < 2**31 - 1:
+                out[a] = extent - b if s == 1 and b >= 0 and e >= 2**31 - 1 and not is_any(extent) else AnyDim()
+        return TensorType(tuple(out), t.dtype)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        parts = self.parts(len(data.shape))
+        return topi.strided_slice(data, *[[p[k] for p in parts] for k in (1, 2, 3)], axes=[p[0] for p in parts])
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        index = [slice(None)] * data.ndim
+        for a, b, e, s in self.parts(data.ndim):
+            index[a] = slice(*_python_slice(data.shape[a], b, e, s))
+        return np.ascontiguousarray(data[tuple(index)])
+
+
+def _python_slice(extent: int, begin: int, end: int, stride: int) -> tuple[int, int | None, int]:
+    start, count = slice_bounds(extent, begin, end, stride)
+    stop = start + count * stride
+    return start, stop if stop >= 0 else None, stride
+
+
+class tile(OpCard, key="tile"):
+    """data repeated `reps` times along each axis."""
+
+    reps: tuple[int, ...]
+    fuse = INJECTIVE
+    samples = [(((2, 3),), {"reps": (2, 1, 3)}), (((2, 3),), {"reps": (2,)})]
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0)
+        shape: list[Any] = dims(t)
+        times = [1] * (len(shape) - len(self.reps)) + list(self.reps)
+        shape = [1] * (len(times) - len(shape)) + shape
+        return TensorType(tuple([d if r == 1 else AnyDim() if is_any(d) else d * r for d, r in zip(shape, times, strict=True)]), t.dtype)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.tile(data, self.reps)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        return np.tile(data, self.reps)
+
+
+class repeat(OpCard, key="repeat"):
+    """Each element `repeats` times in a row along `axis`."""
+
+    repeats: int
+    axis: int
+    fuse = INJECTIVE
+    samples = [(((2, 3),), {"repeats": 2, "axis": 1})]
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0)
+        shape: list[Any] = dims(t)
+        at = normal_axis(self.axis, len(shape))
+        shape[at] = AnyDim() if is_any(shape[at]) else shape[at] * self.repeats
+        return TensorType(tuple(shape), t.dtype)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.repeat(data, self.repeats, self.axis)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        return np.repeat(data, self.repeats, self.axis)
+
+
+class reverse(OpCard, key="reverse"):
+    """data backwards along `axis`."""
+
+    axis: int
+    fuse = INJECTIVE
+    samples = [(((2, 3),), {"axis": 1})]
+
+    def infer(self, data: TensorType) -> Type:
+        normal_axis(self.axis, len(tensor(data, 0).shape))
+        return data
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.flip(data, self.axis)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(np.flip(data, self.axis))
+
+
+class layout_transform(OpCard, key="layout_transform"):
+    """data brought from one layout to another, e.g. NCHW to NCHW16c; what a block has past the end of its axis is zero."""
+
+    src_layout: str
+    dst_layout: str
+    fuse = INJECTIVE
+    samples = [
+        (((1, 8, 3, 2),), {"src_layout": "NCHW", "dst_layout": "NCHW4c"}),
+        (((1, 2, 3, 2, 4),), {"src_layout": "NCHW4c", "dst_layout": "NCHW"}),
+        (((1, 6, 3, 2),), {"src_layout": "NCHW", "dst_layout": "NCHW4c"}),
+        (((8, 4, 3, 3),), {"src_layout": "OIHW", "dst_layout": "OIHW2i4o"}),
+        (((1, 2, 3, 2, 4),), {"src_layout": "NCHW4c", "dst_layout": "NCHW2c"}),
+    ]
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0)
+        try:
+            src, dst = layout_axes(self.src_layout), layout_axes(self.dst_layout)
+        except ValueError as error:
+            raise TypeRuleError("src_layout and dst_layout must be layouts", str(error)) from None
+        need(len(src) == len(t.shape), f"data in {self.src_layout} must have {len(src)} axes", f"it has {len(t.shape)}", 0)
+        need(
+            {a.upper() for a, _ in src} == {a.upper() for a, _ in dst},
+            "both layouts must have the same axes",
+            f"they are {self.src_layout} and {self.dst_layout}",
+        )
+        return TensorType(tuple(layout_shape(dims(t), self.src_layout, self.dst_layout)), t.dtype)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.layout_transform(data, self.src_layout, self.dst_layout)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        src, dst = layout_axes(self.src_layout), layout_axes(self.dst_layout)
+        letters = [a for a, _ in src if a.isupper()]
+        # To the plain layout ...
+        order = [k for letter in letters for k, (a, _) in enumerate(src) if a.upper() == letter]
+        sizes = [int(np.prod([data.shape[k] for k, (a, _) in enumerate(src) if a.upper() == letter])) for letter in letters]
+        plain = data.transpose(order).reshape(sizes)
+        # ... padded to whole blocks and cut into them ...
+        parts: list[int] = []
+        names: list[tuple[str, int]] = []
+        for k, letter in enumerate(letters):
+            own = [(a, s) for a, s in dst if a.upper() == letter]
+            block = int(np.prod([s for a, s in own if a.islower()]))
+            outer = -(-plain.shape[k] // block)
+            if outer * block != plain.shape[k]:
+                plain = np.pad(plain, [(0, outer * block - d if i == k else 0) for i, d in enumerate(plain.shape)])
+            parts += [outer if a.isupper() else s for a, s in own]
+            names += own
+        # ... and ordered as the result is.
+        return np.ascontiguousarray(plain.reshape(parts).transpose([names.index(axis) for axis in dst]))
