@@ -1,5 +1,61 @@
 """Integer analysis: bounds, modular sets, simplification, integer sets and iterator maps."""
 
 from tilewright.arith.analyzer import Analyzer, ConstIntBound, ModularSet
+from tilewright.arith.detect import conjuncts, deduce_bound, detect_clip_bound, detect_linear_equation
+from tilewright.arith.int_set import (
+    IntervalSet,
+    IntSet,
+    estimate_region_lower_bound,
+    estimate_region_strict_bound,
+    estimate_region_upper_bound,
+    eval_set,
+    intersect,
+    neg_inf,
+    pos_inf,
+    union,
+)
+from tilewright.arith.iter_divide import inverse_affine_iter_map, subspace_divide
+from tilewright.arith.iter_map import (
+    IterMapExpr,
+    IterMapLevel,
+    IterMapResult,
+    IterMark,
+    IterSplitExpr,
+    IterSumExpr,
+    detect_iter_map,
+    iter_map_simplify,
+    normalize_iter_map_to_expr,
+    normalize_to_iter_sum,
+)
 
-__all__ = ["Analyzer", "ConstIntBound", "ModularSet"]
+__all__ = [
+    "Analyzer",
+    "ConstIntBound",
+    "IntSet",
+    "IntervalSet",
+    "IterMapExpr",
+    "IterMapLevel",
+    "IterMapResult",
+    "IterMark",
+    "IterSplitExpr",
+    "IterSumExpr",
+    "ModularSet",
+    "conjuncts",
+    "deduce_bound",
+    "detect_clip_bound",
+    "detect_iter_map",
+    "detect_linear_equation",
+    "estimate_region_lower_bound",
+    "estimate_region_strict_bound",
+    "estimate_region_upper_bound",
+    "eval_set",
+    "intersect",
+    "inverse_affine_iter_map",
+    "iter_map_simplify",
+    "neg_inf",
+    "normalize_iter_map_to_expr",
+    "normalize_to_iter_sum",
+    "pos_inf",
+    "subspace_divide",
+    "union",
+]

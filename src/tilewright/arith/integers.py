@@ -243,26 +243,16 @@ class Integers(Bounds):
             return scale(self.floormod(scale(a, -1), -c), -1)
         if c == 1:
             return ZERO
-        terms: dict[Atom, int] = {}
-        unwrap: list[tuple[Atom, int]] = []
-        for t, k in a.terms.items():
-            if k % c == 0:
-                continue
-            if t.kind == SPLIT:
-                lower, upper = t.args[1], t.args[2]
-                if upper and upper % lower == 0 and k * (upper // lower) % c == 0:
-                    unwrap.append((t, k))
-                    continue
-            terms[t] = k if -c < k < c else (k % c if k > 0 else -(-k % c))
+        # Coefficients are not reduced modulo c: a // c and a % c must keep one source, to merge again.
+        terms = {t: k for t, k in a.terms.items() if k % c}
         r = a.const % c
-        if unwrap:
-            # (x % u) // l differs from x // l by a multiple of u // l, which vanishes modulo c
-            out = Lin(terms, r)
-            for t, k in unwrap:
-                out = combine(out, self.floordiv(t.args[0], t.args[1]), k)
-            out = self.merge(out)
-            if out.terms != a.terms:
-                return self.floormod(out, c)
+        if len(terms) == 1:
+            (t, k), = terms.items()
+            if t.kind == SPLIT:
+                source, lower, upper = t.args
+                if upper and upper % lower == 0 and k * (upper // lower) % c == 0:
+                    # (x % u) // l differs from x // l by a multiple of u // l, which vanishes modulo c
+                    return self.floormod(self.merge(shift(scale(self.floordiv(source, lower), k), r)), c)
         if not terms:
             return constant(r)
         return self._floormod_rest(Lin(terms, r), c)

@@ -177,6 +177,13 @@ class Logic(Integers):
                 inverse = pow(c // g, -1, m) if m > 1 else 0
                 self.assume_modular(s, (m, (value - source.const) // g * inverse % m))
 
+    def orderings_of(self, condition: PrimExpr) -> list[Lin]:
+        """The forms d with d <= 0 that a simplified condition says; [] for any other condition."""
+        form = self._form_of.get(id(condition))
+        if form is None or form[0] == NONZERO:
+            return []
+        return [form[1]] if form[0] == NONPOSITIVE else [form[1], scale(form[1], -1)]
+
     # Comparisons
 
     def less_equal(self, a: Lin, b: Lin, dtype: str, strict: bool = False) -> PrimExpr:

@@ -1,0 +1,443 @@
+"""Sets of integers as symbolic intervals, and the regions that loops touch.
+
+An interval is a pair of linear forms, None where it has no end. A variable of the domain map is replaced by the
+ends of its set, the lower or the upper one by the sign of its coefficient; every other variable is a symbol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from tilewright.arith.linear import (
+    LEAF,
+    MAXIMUM,
+    MINIMUM,
+    PRODUCT,
+    QUOTIENT,
+    REMAINDER,
+    SPLIT,
+    ZERO,
+    Atom,
+    Lin,
+    combine,
+    constant,
+    scale,
+    shift,
+)
+from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
+from tilewright.node import Node, post_order_visit
+from tilewright.tir import Call, IterVar, Select, Var
+
+if TYPE_CHECKING:
+    from tilewright.arith.analyzer import Analyzer
+
+_POS_INF = Var("pos_inf", "handle")
+_NEG_INF = Var("neg_inf", "handle")
+
+
+def pos_inf() -> Var:
+    """The end of an interval that has none above."""
+    return _POS_INF
+
+
+def neg_inf() -> Var:
+    """The end of an interval that has none below."""
+    return _NEG_INF
+
+
+class IntSet(Node):
+    """A set of integers."""
+
+    def is_nothing(self) -> bool:
+        """Whether the set is empty."""
+        return False
+
+    def is_everything(self) -> bool:
+        """Whether nothing is known of the set."""
+        return False
+
+    @staticmethod
+    def vector(vec: PrimExpr) -> IntervalSet:
+        """The set of a vector's lanes."""
+        return eval_set(vec, {})
+
+    @staticmethod
+    def single_point(point: PrimExpr | int) -> IntervalSet:
+        """The set {point}."""
+        value = as_prim_expr(point)
+        return IntervalSet(value, value)
+
+    @staticmethod
+    def interval(min_value: PrimExpr | int, max_value: PrimExpr | int) -> IntervalSet:
+        """The set [min_value, max_value], ends included."""
+        return IntervalSet(min_value, max_value)
+
+    @staticmethod
+    def from_min_extent(min_value: PrimExpr | int, extent: PrimExpr | int) -> IntervalSet:
+        """The set [min_value, min_value + extent - 1]."""
+        return interval_of_range(Range.from_min_extent(min_value, extent))
+
+    @staticmethod
+    def everything() -> IntervalSet:
+        """All integers."""
+        return IntervalSet(_NEG_INF, _POS_INF)
+
+    @staticmethod
+    def nothing() -> IntervalSet:
+        """No integer."""
+        return IntervalSet(_POS_INF, _NEG_INF)
+
+
+class IntervalSet(IntSet, key="arith.IntervalSet"):
+    """[min_value, max_value], ends included; `neg_inf()` and `pos_inf()` stand for no end."""
+
+    min_value: PrimExpr
+    max_value: PrimExpr
+
+    NOTHING: ClassVar[str] = "nothing"
+
+    def is_nothing(self) -> bool:
+        return self.min_value is _POS_INF or self.max_value is _NEG_INF
+
+    def is_everything(self) -> bool:
+        return self.min_value is _NEG_INF and self.max_value is _POS_INF
+
+    def is_single_point(self) -> bool:
+        """Whether the set holds one value."""
+        if self.min_value is self.max_value:
+            return True
+        low, high = self.min_value, self.max_value
+        return isinstance(low, IntImm) and isinstance(high, IntImm) and low.value == high.value
+
+    def point_value(self) -> PrimExpr:
+        """The one value of a single point."""
+        return self.min_value
+
+    def has_lower_bound(self) -> bool:
+        return self.min_value is not _NEG_INF and not self.is_nothing()
+
+    def has_upper_bound(self) -> bool:
+        return self.max_value is not _POS_INF and not self.is_nothing()
+
+    def cover_range(self, default: Range) -> Range:
+        """The set as a range; `default` when it has an open end."""
+        if not (self.has_lower_bound() and self.has_upper_bound()):
+            return default
+        return Range.from_min_extent(self.min_value, self.max_value - self.min_value + 1)  # type: ignore[operator]
+
+
+def interval_of_range(domain: Range) -> IntervalSet:
+    """[min, min + extent - 1]."""
+    return IntervalSet(domain.min, domain.min + domain.extent - 1)  # type: ignore[operator]
+
+
+Interval = tuple["Lin | None", "Lin | None"]
+
+
+class Evaluator:
+    """Intervals of expressions over a domain map."""
+
+    def __init__(self, domains: Mapping[Any, Any], analyzer: Analyzer) -> None:
+        self.engine = analyzer.engine
+        self.domains: dict[int, Any] = {}
+        for var, domain in domains.items():
+            self.domains[id(var.var if isinstance(var, IterVar) else var)] = domain
+        self._touch: dict[Atom, bool] = {}
+        self._memo: dict[Atom, Interval] = {}
+        self._active: set[int] = set()
+
+    def expr(self, node: PrimExpr) -> Interval:
+        if node is _POS_INF or node is _NEG_INF:
+            return None, None
+        return self.form(self.engine.lin(node))
+
+    def form(self, a: Lin) -> Interval:
+        """The interval of a form: ends taken by the sign of each coefficient."""
+        low: Lin | None = constant(a.const)
+        high: Lin | None = low
+        whole = True
+        for t, k in a.terms.items():
+            if not self.touched(t):
+                whole = whole and True
+                term = Lin({t: k}, 0)
+                low = None if low is None else combine(low, term)
+                high = None if high is None else combine(high, term)
+                continue
+            whole = False
+            first, second = self.atom(t)
+            if k < 0:
+                first, second = second, first
+            low = None if low is None or first is None else combine(low, first, k)
+            high = None if high is None or second is None else combine(high, second, k)
+        if whole:
+            return a, a
+        merge = self.engine.merge
+        return None if low is None else merge(low), None if high is None else merge(high)
+
+    def touched(self, t: Atom) -> bool:
+        """Whether the atom depends on a variable of the domain map."""
+        found = self._touch.get(t)
+        if found is None:
+            if t.kind == LEAF:
+                found = self._node_touched(t.leaf)
+            else:
+                found = any([self.touched(s) for a in t.args if isinstance(a, Lin) for s in a.terms])
+            self._touch[t] = found
+        return found
+
+    def _node_touched(self, node: Any) -> bool:
+        if isinstance(node, Var):
+            return id(node) in self.domains
+        hit = []
+        post_order_visit(node, lambda x: hit.append(1) if id(x) in self.domains else None)
+        return bool(hit)
+
+    def atom(self, t: Atom) -> Interval:
+        found = self._memo.get(t)
+        if found is None:
+            found = self._memo[t] = self._atom(t)
+        return found
+
+    def _atom(self, t: Atom) -> Interval:
+        kind, args, engine = t.kind, t.args, self.engine
+        if kind == LEAF:
+            return self._leaf(t)
+        if kind == PRODUCT:
+            return self._product(args)
+        low, high = self.form(args[0])
+        if kind == MINIMUM or kind == MAXIMUM:
+            pick = engine.minimum if kind == MINIMUM else engine.maximum
+            for x in args[1:]:
+                first, second = self.form(x)
+                if kind == MINIMUM:
+                    low = None if low is None or first is None else pick(low, first)
+                    high = second if high is None else high if second is None else pick(high, second)
+                else:
+                    low = first if low is None else low if first is None else pick(low, first)
+                    high = None if high is None or second is None else pick(high, second)
+            return low, high
+        if kind == SPLIT:
+            return self._split(low, high, args[1], args[2])
+        if kind == QUOTIENT and not any([self.touched(s) for s in args[1].terms]) and engine.bound(args[1])[0] > 0:
+            return None if low is None else engine.quotient(low, args[1]), None if high is None else engine.quotient(high, args[1])
+        if kind == REMAINDER:
+            top = self.form(args[1])[1]
+            return ZERO if engine.bound(args[1])[0] > 0 else None, None if top is None else shift(top, -1)
+        return self._constant_ends(t)
+
+    def _split(self, low: Lin | None, high: Lin | None, lower: int, upper: int) -> Interval:
+        engine = self.engine
+        if upper:
+            if low is not None and high is not None:
+                # One quotient for both ends: the remainder runs with the source.
+                q = engine.merge(combine(engine.floordiv(high, upper), engine.floordiv(low, upper), -1))
+                if not q.terms and q.const == 0:
+                    return engine.split(low, lower, upper), engine.split(high, lower, upper)
+            return ZERO, constant((upper - 1) // lower)
+        return None if low is None else engine.floordiv(low, lower), None if high is None else engine.floordiv(high, lower)
+
+    def _product(self, args: tuple[Lin, ...]) -> Interval:
+        fixed = [x for x in args if not any([self.touched(s) for s in x.terms])]
+        moving = [x for x in args if any([self.touched(s) for s in x.terms])]
+        engine = self.engine
+        if len(moving) == 1 or all([engine.bound(x)[0] >= 0 for x in args]):
+            low, high = self.form(moving[0])
+            for x in moving[1:]:
+                first, second = self.form(x)
+                low = None if low is None or first is None else engine.multiply(low, first)
+                high = None if high is None or second is None else engine.multiply(high, second)
+            factor = constant(1)
+            for x in fixed:
+                factor = engine.multiply(factor, x)
+            bound = engine.bound(factor)
+            if bound[0] >= 0 or bound[1] <= 0:
+                if bound[0] < 0:
+                    low, high = high, low
+                return None if low is None else engine.multiply(low, factor), None if high is None else engine.multiply(high, factor)
+        return None, None
+
+    def _leaf(self, t: Atom) -> Interval:
+        node: Any = t.leaf
+        if isinstance(node, Var):
+            if id(node) in self._active:
+                return Lin({t: 1}, 0), Lin({t: 1}, 0)
+            domain = self.domains[id(node)]
+            if isinstance(domain, Range):
+                domain = interval_of_range(domain)
+            self._active.add(id(node))
+            # The set of a variable may be written in other variables of the map.
+            low = None if domain.min_value is _NEG_INF else self.expr(domain.min_value)[0]
+            high = None if domain.max_value is _POS_INF else self.expr(domain.max_value)[1]
+            self._active.discard(id(node))
+            return low, high
+        if isinstance(node, Select):
+            return self._union(node.true_value, node.false_value)
+        if isinstance(node, Call) and getattr(node.op, "name", "") == "tir.if_then_else":
+            return self._union(node.args[1], node.args[2])
+        return self._constant_ends(t)
+
+    def _union(self, a: PrimExpr, b: PrimExpr) -> Interval:
+        (low, high), (first, second) = self.expr(a), self.expr(b)
+        engine = self.engine
+        return (
+            None if low is None or first is None else engine.minimum(low, first),
+            None if high is None or second is None else engine.maximum(high, second),
+        )
+
+    def _constant_ends(self, t: Atom) -> Interval:
+        low, high = self.engine.atom_bound(t)
+        return None if low == -inf else constant(int(low)), None if high == inf else constant(int(high))
+
+
+def _as_set(found: Interval, dtype: str, engine: Any) -> IntervalSet:
+    low, high = found
+    return IntervalSet(
+        _NEG_INF if low is None else engine.emit(low, dtype), _POS_INF if high is None else engine.emit(high, dtype)
+    )
+
+
+def eval_set(expr: PrimExpr | int, dom_map: Mapping[Any, Any], analyzer: Analyzer | None = None) -> IntervalSet:
+    """The interval of `expr` while each variable (Var or IterVar) of `dom_map` runs over its Range or IntSet."""
+    from tilewright.arith.analyzer import Analyzer
+    from tilewright.tir import Broadcast, Ramp
+
+    expr = as_prim_expr(expr)
+    analyzer = analyzer or Analyzer()
+    if isinstance(expr, Broadcast):
+        return eval_set(expr.value, dom_map, analyzer)
+    if isinstance(expr, Ramp):
+        first = eval_set(expr.base, dom_map, analyzer)
+        last = eval_set(expr.base + expr.stride * (expr.lanes - 1), dom_map, analyzer)  # type: ignore[operator]
+        return union([first, last], analyzer)
+    if not analyzer.engine.is_index(expr):
+        simple = analyzer.simplify(expr)
+        low, high = analyzer.bound(simple)
+        if Evaluator(dom_map, analyzer)._node_touched(simple) and not isinstance(simple, Var):
+            return IntervalSet(
+                _NEG_INF if low == -inf else IntImm(expr.dtype, low), _POS_INF if high == inf else IntImm(expr.dtype, high)
+            )
+        return IntervalSet(simple, simple)
+    return _as_set(Evaluator(dom_map, analyzer).expr(expr), expr.dtype, analyzer.engine)
+
+
+def _ends(sets: Sequence[Any], analyzer: Analyzer) -> list[tuple[Interval, str]]:
+    out = []
+    for s in sets:
+        s = interval_of_range(s) if isinstance(s, Range) else s
+        low = None if s.min_value is _NEG_INF else analyzer.engine.lin(s.min_value)
+        high = None if s.max_value is _POS_INF else analyzer.engine.lin(s.max_value)
+        dtype = s.min_value.dtype if low is not None else s.max_value.dtype if high is not None else "int32"
+        out.append(((low, high), dtype))
+    return out
+
+
+def union(sets: Sequence[IntSet | Range], analyzer: Analyzer | None = None) -> IntervalSet:
+    """The smallest interval around all sets."""
+    from tilewright.arith.analyzer import Analyzer
+
+    analyzer = analyzer or Analyzer()
+    engine = analyzer.engine
+    ends = _ends([s for s in sets if isinstance(s, Range) or not s.is_nothing()], analyzer)
+    if not ends:
+        return IntSet.nothing()
+    (low, high), dtype = ends[0]
+    for (first, second), _ in ends[1:]:
+        low = None if low is None or first is None else engine.minimum(low, first)
+        high = None if high is None or second is None else engine.maximum(high, second)
+    return _as_set((low, high), dtype, engine)
+
+
+def intersect(sets: Sequence[IntSet | Range], analyzer: Analyzer | None = None) -> IntervalSet:
+    """The values in all sets; `nothing` when there is certainly none."""
+    from tilewright.arith.analyzer import Analyzer
+
+    analyzer = analyzer or Analyzer()
+    engine = analyzer.engine
+    if any([not isinstance(s, Range) and s.is_nothing() for s in sets]):
+        return IntSet.nothing()
+    (low, high), dtype = _ends(sets[:1], analyzer)[0]
+    for (first, second), _ in _ends(sets[1:], analyzer):
+        low = first if low is None else low if first is None else engine.maximum(low, first)
+        high = second if high is None else high if second is None else engine.minimum(high, second)
+    if low is not None and high is not None and engine.prove_nonpositive(combine(shift(high, 1), low, -1)):
+        return IntSet.nothing()
+    return _as_set((low, high), dtype, engine)
+
+
+# Regions
+
+
+def _bounded_by_facts(a: Lin, facts: list[Lin], ends: Interval, evaluator: Evaluator) -> Interval:
+    """Ends narrowed by conditions d <= 0: a <= a - d, and a >= a + d."""
+    low, high = ends
+    engine = evaluator.engine
+    for d in facts:
+        if not any([t in a.terms for t in d.terms]):
+            continue
+        above = evaluator.form(engine.merge(combine(a, d, -1)))[1]
+        if above is not None and (high is None or engine.bound(engine.merge(combine(above, high, -1)))[1] <= 0):
+            high = above
+        below = evaluator.form(engine.merge(combine(a, d)))[0]
+        if below is not None and (low is None or engine.bound(engine.merge(combine(low, below, -1)))[1] <= 0):
+            low = below
+    return low, high
+
+
+def estimate_region_upper_bound(
+    region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: PrimExpr | bool = True, analyzer: Analyzer | None = None
+) -> list[IntervalSet]:
+    """Intervals, one for each dimension, that hold every index of the region while the variables run."""
+    from tilewright.arith.analyzer import Analyzer
+    from tilewright.arith.detect import conjuncts
+
+    analyzer = analyzer or Analyzer()
+    engine = analyzer.engine
+    evaluator = Evaluator(var_dom, analyzer)
+    facts = [d for c in conjuncts(engine.simp(as_prim_expr(predicate))) for d in engine.orderings_of(c)]
+    out = []
+    for r in region:
+        start, extent = engine.lin(r.min), engine.lin(r.extent)
+        last = engine.merge(combine(shift(start, -1), extent))
+        low = _bounded_by_facts(start, facts, evaluator.form(start), evaluator)[0]
+        high = _bounded_by_facts(last, facts, evaluator.form(last), evaluator)[1]
+        out.append(_as_set((low, high), r.min.dtype, engine))
+    return out
+
+
+def estimate_region_strict_bound(
+    region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: PrimExpr | bool = True, analyzer: Analyzer | None = None
+) -> list[IntervalSet] | None:
+    """Intervals that hold exactly the indices of the region; None when they cannot be told."""
+    from tilewright.arith.analyzer import Analyzer
+    from tilewright.arith.iter_map import IterMapLevel, detect_iter_map
+
+    analyzer = analyzer or Analyzer()
+    engine = analyzer.engine
+    found = detect_iter_map([r.min for r in region], var_dom, predicate, IterMapLevel.NoCheck, False, analyzer=analyzer)
+    if len(found.indices) != len(region):
+        return None
+    out = []
+    for r, total in zip(region, found.indices, strict=True):
+        base, extent = engine.lin(total.base), engine.lin(r.extent)
+        low, high = base, combine(shift(base, -1), extent)
+        if len(total.args) > 1:
+            return None
+        for split in total.args:
+            step = engine.lin(split.scale)
+            reach = engine.multiply(shift(engine.lin(split.extent), -1), step)
+            bound = engine.bound(step)
+            size = step if bound[0] > 0 else scale(step, -1)
+            if (bound[0] <= 0 <= bound[1]) or not engine.prove_nonpositive(combine(size, extent, -1)):
+                return None
+            low, high = (low, combine(high, reach)) if bound[0] > 0 else (combine(low, reach), high)
+        out.append(_as_set((engine.merge(low), engine.merge(high)), r.min.dtype, engine))
+    return out
+
+
+def estimate_region_lower_bound(
+    region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: PrimExpr | bool = True, analyzer: Analyzer | None = None
+) -> list[IntervalSet] | None:
+    """Intervals all of whose indices are touched; None when they cannot be told."""
+    return estimate_region_strict_bound(region, var_dom, predicate, analyzer)
