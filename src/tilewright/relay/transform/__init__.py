@@ -2,6 +2,7 @@
 
 from tilewright.ir.transform import Pass, PassContext, PassInfo, PrintIR, Sequential, function_pass_of, module_pass
 from tilewright.relay.expr import Function as _Function
+from tilewright.relay.transform.alter_layout import AlterOpLayout, PackDense
 from tilewright.relay.transform.common_subexpr import EliminateCommonSubexpr
 from tilewright.relay.transform.dead_code import DeadCodeElimination, RemoveUnusedFunctions
 from tilewright.relay.transform.fold_constant import FoldConstant, fold_constant_expr
@@ -17,6 +18,7 @@ function_pass = function_pass_of(_Function)
 InferTypeLocal = infer_types
 
 __all__ = [
+    "AlterOpLayout",
     "BackwardFoldScaleAxis",
     "CanonicalizeOps",
     "DeadCodeElimination",
@@ -28,6 +30,7 @@ __all__ = [
     "FuseOps",
     "InferType",
     "InferTypeLocal",
+    "PackDense",
     "Pass",
     "PassContext",
     "PassInfo",

@@ -1,0 +1,272 @@
+"""The execution plan: the kernel calls of main in order, and where each of their tensors lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IRModule, TensorType
+from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.backend.memory_plan import Storage, align, plan
+from tilewright.relay.backend.te_compiler import Kernel, TECompiler, is_view, static_bytes, tensor_types
+from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
+from tilewright.relay.functor import post_order
+from tilewright.relay.op.card import constructor
+from tilewright.relay.printer import type_text
+from tilewright.relay.transform.infer_type import infer_types
+from tilewright.support.errors import TVMError
+
+
+class Place:
+    """Where a tensor lies: `kind` is input, output, constant or workspace; `index` numbers inputs, outputs and constants."""
+
+    __slots__ = ("index", "kind", "storage", "type")
+
+    def __init__(self, kind: str, t: TensorType, index: int = 0, storage: Storage | None = None) -> None:
+        self.kind, self.type, self.index, self.storage = kind, t, index, storage
+
+    def retyped(self, t: TensorType) -> Place:
+        """The same memory under another shape."""
+        return Place(self.kind, t, self.index, self.storage)
+
+
+class KernelCall:
+    """One call of a kernel: the places of its inputs, then of its outputs."""
+
+    __slots__ = ("args", "kernel", "source")
+
+    def __init__(self, kernel: Kernel, args: list[Place], source: str) -> None:
+        self.kernel, self.args, self.source = kernel, args, source
+
+
+class Plan:
+    """Everything that the entry needs. `constants` is the blob; offsets into it are `constant_offsets[index]`."""
+
+    def __init__(self, func: Function) -> None:
+        self.inputs: list[tuple[str, TensorType]] = []
+        self.outputs: list[TensorType] = []
+        self.calls: list[KernelCall] = []
+        self.arrays: list[np.ndarray[Any, Any]] = []
+        self.constant_offsets: list[int] = []
+        self.constants_bytes = 0
+        self.workspace_bytes = 0
+        self.func = func
+
+    def offset(self, place: Place) -> int:
+        """Byte offset of a constant or workspace tensor."""
+        if place.kind == "constant":
+            return self.constant_offsets[place.index]
+        assert place.storage is not None
+        return place.storage.offset
+
+    def constants_blob(self) -> np.ndarray[Any, Any]:
+        """All constants in one array of bytes, each at its 64-byte aligned offset."""
+        blob = aligned_bytes(self.constants_bytes)
+        for array, offset in zip(self.arrays, self.constant_offsets, strict=True):
+            raw = blob[offset : offset + array.nbytes]
+            raw.view(array.dtype).reshape(array.shape)[...] = array
+        return blob
+
+
+def aligned_bytes(size: int) -> np.ndarray[Any, Any]:
+    """Zeroed bytes whose address is a multiple of 64."""
+    raw = np.zeros(size + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size]
+
+
+class _Planner:
+    def __init__(self, func: Function, compiler: TECompiler) -> None:
+        self.plan, self.compiler = Plan(func), compiler
+        self.places: dict[Expr, Any] = {}
+        self.known: dict[Any, int] = {}
+        self.storages: list[Storage] = []
+        self.last_use: dict[Expr, int] = {}
+        self.steps: dict[Expr, int] = {}
+        self.order = [e for e in post_order(func.body, skip=lambda e: type(e) is Function)]
+        self.views: dict[Expr, Expr] = {}
+
+    def run(self) -> Plan:
+        func = self.plan.func
+        for i, p in enumerate(func.params):
+            t = p.checked_type
+            if not isinstance(t, TensorType):
+                raise TVMError(f"input {p.name_hint} must be a tensor, but is {type_text(t)}")
+            static_bytes(t)
+            self.plan.inputs.append((p.name_hint, t))
+            self.places[p] = Place("input", t, i)
+        self.plan.outputs = tensor_types(func.body.checked_type)
+        self.find_views()
+        self.find_last_uses()
+        self.place_outputs()
+        for node in self.order:
+            self.visit(node)
+        self.write_copies()
+        self.plan.workspace_bytes = plan(self.storages)
+        return self.plan
+
+    def find_views(self) -> None:
+        for node in self.order:
+            if isinstance(node, Call) and isinstance(node.op, Function) and is_view(node.op):
+                self.views[node] = node.args[0]
+
+    def source(self, e: Expr) -> Expr:
+        """The value whose memory `e` is, through reshapes, and tuple elements where the tuple is known."""
+        while True:
+            if e in self.views:
+                e = self.views[e]
+            elif isinstance(e, TupleGetItem) and isinstance(e.tuple_value, Tuple):
+                e = e.tuple_value.fields[e.index]
+            else:
+                return e
+
+    def find_last_uses(self) -> None:
+        step = 0
+        for node in self.order:
+            if isinstance(node, Call) and node not in self.views:
+                self.steps[node] = step
+                for a in node.args:
+                    for leaf in self.leaves(a):
+                        self.last_use[leaf] = step
+                step += 1
+        for leaf in self.leaves(self.plan.func.body):
+            self.last_use[leaf] = step
+
+    def leaves(self, e: Expr) -> list[Expr]:
+        """The values that hold the memory of `e`: calls (whole, if of several results), inputs, constants."""
+        e = self.source(e)
+        if isinstance(e, Tuple):
+            return [x for f in e.fields for x in self.leaves(f)]
+        if isinstance(e, TupleGetItem):
+            return self.leaves(e.tuple_value)
+        return [e]
+
+    def place_outputs(self) -> None:
+        """A call whose result is an output of the program writes there at once; everything else is copied at the end."""
+        self.direct: dict[Expr, int] = {}
+        self.copies: list[tuple[int, Expr]] = []
+        for i, e in enumerate(self.output_exprs(self.plan.func.body)):
+            source = self.source(e)
+            tensor_call = isinstance(source, Call) and isinstance(source.checked_type, TensorType)
+            if tensor_call and source not in self.direct:
+                self.direct[source] = i
+            else:
+                self.copies.append((i, e))
+
+    def output_exprs(self, body: Expr) -> list[Expr]:
+        if isinstance(body, Tuple):
+            return [x for f in body.fields for x in self.output_exprs(f)]
+        if isinstance(body.checked_type, TensorType):
+            return [body]
+        return [x for i in range(len(body.checked_type.fields)) for x in self.output_exprs(_item(body, i))]  # type: ignore[attr-defined]
+
+    def visit(self, node: Expr) -> None:
+        if isinstance(node, Var):
+            if node not in self.places:
+                raise TVMError(f"the variable %{node.name_hint} is not a parameter of main")
+        elif isinstance(node, Constant):
+            self.places[node] = self.constant(node.value)
+        elif isinstance(node, Tuple):
+            self.places[node] = [self.places[f] for f in node.fields]
+        elif isinstance(node, TupleGetItem):
+            self.places[node] = self.places[node.tuple_value][node.index]
+        elif node in self.views:
+            self.places[node] = self.places[self.views[node]].retyped(node.checked_type)  # type: ignore[attr-defined]
+        elif isinstance(node, Call) and isinstance(node.op, Function) and node.op.is_primitive:
+            self.call(node, node.op)
+        else:
+            raise TVMError(
+                f"ahead-of-time compilation takes dataflow graphs of kernels, but main holds {type(node).__name__}:\n{node}"
+            )
+
+    def constant(self, value: np.ndarray[Any, Any]) -> Place:
+        t = TensorType(value.shape, value.dtype.name)
+        from tilewright.relay.expr import const_array
+
+        key = const_array(value).digest()
+        index = self.known.get(key)
+        if index is None:
+            index = self.known[key] = len(self.plan.arrays)
+            self.plan.arrays.append(value)
+            self.plan.constant_offsets.append(self.plan.constants_bytes)
+            self.plan.constants_bytes += align(value.nbytes)
+        return Place("constant", t, index)
+
+    def call(self, node: Call, func: Function) -> None:
+        kernel = self.compiler.kernel(func)
+        inputs = [p for a in node.args for p in _flat(self.places[a])]
+        step = self.steps[node]
+        end = self.last_use.get(node, step)
+        outputs: list[Place] = []
+        for t in tensor_types(node.checked_type):
+            size = static_bytes(t)
+            if node in self.direct:
+                outputs.append(Place("output", t, self.direct[node]))
+                continue
+            storage = self.reusable(node, kernel, inputs, size, step)
+            if storage is not None:
+                storage.end = end
+            else:
+                storage = Storage(size, step, end)
+                self.storages.append(storage)
+            outputs.append(Place("workspace", t, 0, storage))
+        self.places[node] = outputs[0] if isinstance(node.checked_type, TensorType) else _nest(node.checked_type, outputs)
+        self.plan.calls.append(KernelCall(kernel, [*inputs, *outputs], kernel.source))
+
+    def reusable(self, node: Call, kernel: Kernel, inputs: list[Place], size: int, step: int) -> Storage | None:
+        """The storage of an input that nobody needs after this step, where the kernel may write over it."""
+        for i in kernel.in_place:
+            storage = inputs[i].storage
+            if storage is not None and storage.end == step and static_bytes(inputs[i].type) == size:
+                others = [p for j, p in enumerate(inputs) if j != i and p.storage is storage]
+                if not others:
+                    return storage
+        return None
+
+    def write_copies(self) -> None:
+        """Outputs that no call writes directly: inputs, constants, values given out twice, elements of tuples."""
+        for i, e in self.copies:
+            self.copy(i, self.place_of(e))
+
+    def place_of(self, e: Expr) -> Any:
+        # Elements of an output tuple may have been made for the outputs, and are not in the order of the body.
+        if e not in self.places:
+            assert isinstance(e, TupleGetItem)
+            self.places[e] = self.place_of(e.tuple_value)[e.index]
+        return self.places[e]
+
+    def copy(self, index: int, place: Place) -> None:
+        t = self.plan.outputs[index]
+        p = Var("p0", t)
+        func = Function([p], constructor("copy")(p), t, (), {"Primitive": 1})
+        infer_types(func)
+        self.plan.calls.append(KernelCall(self.compiler.kernel(func), [place, Place("output", t, index)], ""))
+
+
+def _item(e: Expr, index: int) -> Expr:
+    item = TupleGetItem(e, index)
+    infer_types(item)
+    return item
+
+
+def _flat(places: Any) -> list[Place]:
+    return [p for x in places for p in _flat(x)] if isinstance(places, list) else [places]
+
+
+def _nest(t: Any, places: list[Place]) -> Any:
+    rest = iter(places)
+
+    def build(x: Any) -> Any:
+        return next(rest) if isinstance(x, TensorType) else [build(f) for f in x.fields]
+
+    return build(t)
+
+
+def make_plan(mod: IRModule, compiler: TECompiler, progress: Callable[[int, int], None] | None = None) -> Plan:
+    """The plan of `main`, whose calls are all of primitive functions (after FuseOps)."""
+    main = mod["main"]
+    assert isinstance(main, Function)
+    planner = _Planner(main, compiler)
+    return planner.run()

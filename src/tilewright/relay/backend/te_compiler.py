@@ -1,0 +1,268 @@
+"""Primitive functions as kernels: the cards' computes composed into one TE graph, made a PrimFunc and scheduled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import te, tir
+from tilewright.ir import IntImm, Op, TensorType, TupleType, Type
+from tilewright.node import Visitor, deep_recursion, on, structural_hash
+from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
+from tilewright.relay.functor import post_order
+from tilewright.relay.op.card import BROADCAST, OpCard
+from tilewright.relay.printer import type_text
+from tilewright.relay.transform.rewriting import card_of
+from tilewright.support.errors import TVMError
+from tilewright.tir.expr import ProducerLoad, Reduce
+
+NAME_LIMIT = 80
+
+
+class Kernel:
+    """One compiled primitive function.
+
+    name: unique in its library; func: the PrimFunc (inputs, then outputs); anchor: the card that decides the schedule, None
+    for element-wise kernels; flops and bytes: arithmetic and compulsory memory traffic of one call; in_place: which inputs
+    the output may overwrite, each element being read only before it is written; source: names of the model's nodes.
+    """
+
+    __slots__ = ("anchor", "bytes", "flops", "func", "in_place", "name", "source")
+
+    def __init__(self, name: str, func: tir.PrimFunc, anchor: OpCard | None, flops: int, size: int, in_place: tuple[int, ...], source: str) -> None:
+        self.name, self.func, self.anchor = name, func, anchor
+        self.flops, self.bytes, self.in_place, self.source = flops, size, in_place, source
+
+
+def tensor_types(t: Type) -> list[TensorType]:
+    """The tensors of a value of this type, tuples flattened."""
+    if isinstance(t, TupleType):
+        return [x for f in t.fields for x in tensor_types(f)]
+    if isinstance(t, TensorType):
+        return [t]
+    raise TVMError(f"only tensors and tuples of them can be passed to kernels, but {type_text(t)} was found")
+
+
+def static_bytes(t: TensorType) -> int:
+    """Size in bytes. Raises TVMError for a symbolic dimension."""
+    size = t.dtype.bytes
+    for d in t.shape:
+        if not isinstance(d, IntImm):
+            raise TVMError(
+                f"{type_text(t)} has a dimension that is not known, but ahead-of-time code has fixed sizes. Pin the shapes of the"
+                " model's inputs (shape={'input': (1, 3, 224, 224)} in from_onnx, --shape input=1,3,224,224 on the command line)"
+            )
+        size *= d.value
+    return size
+
+
+def _placeholder(t: TensorType, name: str) -> te.Tensor:
+    static_bytes(t)
+    return te.placeholder(t.shape, dtype=t.dtype, name=name)
+
+
+def _scalar(c: Constant) -> te.Tensor:
+    value = c.value.reshape(-1)[0].item()
+    return te.compute((), lambda: tir.const(value, c.data.dtype.name), name="constant", tag="injective")
+
+
+class TensorGraph:
+    """A primitive function's tensors: `inputs` are placeholders in parameter order, `outputs` its results."""
+
+    def __init__(self, func: Function) -> None:
+        self.inputs: list[te.Tensor] = []
+        self.values: dict[Expr, Any] = {}
+        for p in func.params:
+            self.values[p] = self._parameter(p.checked_type, p.name_hint)
+        for node in post_order(func.body):
+            if node not in self.values:
+                self.values[node] = self._value(node)
+        result = self.values[func.body]
+        self.outputs: list[te.Tensor] = list(_flat(result))
+        self._separate_outputs()
+
+    def _parameter(self, t: Type, name: str) -> Any:
+        if isinstance(t, TupleType):
+            return [self._parameter(f, f"{name}_{i}") for i, f in enumerate(t.fields)]
+        tensor = _placeholder(t, name)  # type: ignore[arg-type]
+        self.inputs.append(tensor)
+        return tensor
+
+    def _value(self, node: Expr) -> Any:
+        if isinstance(node, Constant):
+            return _scalar(node)
+        if isinstance(node, Tuple):
+            return [self.values[f] for f in node.fields]
+        if isinstance(node, TupleGetItem):
+            return self.values[node.tuple_value][node.index]
+        if isinstance(node, Call) and type(node.op) is Op:
+            return card_of(node).compute(*[self.values[a] for a in node.args])
+        raise TVMError(f"a primitive function cannot hold {type(node).__name__}:\n{node}")
+
+    def _separate_outputs(self) -> None:
+        """Outputs that are inputs, or the same tensor twice, get a copy: every output needs a buffer of its own."""
+        seen = set(self.inputs)
+        for i, t in enumerate(self.outputs):
+            if t in seen:
+                t = te.compute(t.shape, lambda *ix, t=t: t(*ix), name="copy", tag="injective")
+                self.outputs[i] = t
+            seen.add(t)
+
+
+def _flat(value: Any) -> list[te.Tensor]:
+    return [t for v in value for t in _flat(v)] if isinstance(value, (list, tuple)) else [value]
+
+
+def compute_ops(outputs: Sequence[te.Tensor]) -> list[te.ComputeOp]:
+    """The compute operations under `outputs`, producers first."""
+    order: list[te.ComputeOp] = []
+    seen: set[Any] = set()
+    stack: list[tuple[Any, bool]] = [(t.op, False) for t in reversed(outputs)]
+    while stack:
+        op, ready = stack.pop()
+        if ready:
+            if isinstance(op, te.ComputeOp):
+                order.append(op)
+        elif op not in seen:
+            seen.add(op)
+            stack.append((op, True))
+            stack += [(t.op, False) for t in op.input_tensors]
+    return order
+
+
+class _Arithmetic(Visitor):
+    """Counts floating point and multiply-accumulate operations of one element, and notes how inputs are indexed."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.loads: list[ProducerLoad] = []
+
+    @on(tir.Add, tir.Sub, tir.Mul, tir.Div, tir.Max, tir.Min)
+    def _binary(self, e: Any) -> None:
+        self.count += e.dtype.is_float
+        self.visit_children(e)
+
+    @on(tir.Call)
+    def _call(self, e: tir.Call) -> None:
+        self.count += e.dtype.is_float
+        self.visit_children(e)
+
+    @on(ProducerLoad)
+    def _load(self, e: ProducerLoad) -> None:
+        self.loads.append(e)
+
+    @on(Reduce)
+    def _reduce(self, e: Reduce) -> None:
+        self.count += len(e.source)
+        for s in e.source:
+            self.visit(s)
+
+
+def flops_of(ops: Sequence[te.ComputeOp]) -> int:
+    """Arithmetic operations of one call: per element of every stage, a multiply-accumulate counting two."""
+    total = 0
+    for op in ops:
+        counter = _Arithmetic()
+        for e in op.body:
+            counter.visit(e)
+        elements = 1
+        for axis in [*op.axis, *op.reduce_axis]:
+            elements *= int(axis.dom.extent)
+        total += elements * counter.count
+    return total
+
+
+def in_place_inputs(graph: TensorGraph, ops: Sequence[te.ComputeOp], cards: Sequence[OpCard]) -> tuple[int, ...]:
+    """Inputs whose storage the single output may take: same shape and dtype, and read only at the element being written."""
+    if len(graph.outputs) != 1 or any([c.fuse > BROADCAST for c in cards]):
+        return ()
+    out = graph.outputs[0]
+    allowed = [
+        i
+        for i, t in enumerate(graph.inputs)
+        if t.dtype == out.dtype and [int(d) for d in t.shape] == [int(d) for d in out.shape]  # type: ignore[call-overload]
+    ]
+    wrong: set[te.Tensor] = set()
+    for op in ops:
+        if op.reduce_axis:
+            return ()
+        finder = _Arithmetic()
+        for e in op.body:
+            finder.visit(e)
+        for load in finder.loads:
+            if not _same(load.indices, op.axis):
+                wrong.add(load.producer)  # type: ignore[arg-type]
+    produced = {t for op in ops for t in op.outputs}
+    if any([t in produced for t in wrong]):
+        return ()
+    return tuple([i for i in allowed if graph.inputs[i] not in wrong])
+
+
+def _same(indices: Sequence[Any], axes: Sequence[Any]) -> bool:
+    return len(indices) == len(axes) and all([i is a.var for i, a in zip(indices, axes, strict=True)])
+
+
+def source_of(func: Function) -> str:
+    """Names of the model's nodes that a primitive function stands for."""
+    from tilewright.relay.printer import span_text
+
+    names: dict[str, None] = {}
+    for node in post_order(func.body):
+        text = span_text(getattr(node, "span", None))
+        if text:
+            names[text] = None
+    return ", ".join(names)
+
+
+class TECompiler:
+    """Compiles primitive functions; structurally equal ones once."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+        self.kernels: dict[int, Kernel] = {}
+        self.names: dict[str, int] = {}
+
+    def kernel(self, func: Function) -> Kernel:
+        """The kernel of a primitive function, as an unscheduled PrimFunc."""
+        key = structural_hash(func)
+        found = self.kernels.get(key)
+        if found is None:
+            found = self.kernels[key] = self._make(func)
+        return found
+
+    def _make(self, func: Function) -> Kernel:
+        with deep_recursion():
+            cards = [card_of(n) for n in post_order(func.body) if isinstance(n, Call)]
+            graph = TensorGraph(func)
+            ops = compute_ops(graph.outputs)
+            name = self._name(cards)
+            prim = te.create_prim_func([*graph.inputs, *graph.outputs])
+            anchor = max(cards, key=lambda c: c.fuse, default=None)
+            prim = prim.with_attr({"global_symbol": name, "tir.noalias": True})
+            size = sum([static_bytes(t) for p in func.params for t in tensor_types(p.checked_type)])
+            size += sum([static_bytes(t) for t in tensor_types(func.body.checked_type)])
+            anchored = anchor if anchor is not None and anchor.fuse > BROADCAST else None
+            return Kernel(name, prim, anchored, flops_of(ops), size, in_place_inputs(graph, ops, cards), source_of(func))
+
+    def _name(self, cards: Sequence[OpCard]) -> str:
+        base = "_".join([type(c).type_key.replace(".", "_") for c in cards]) or "copy"
+        if len(base) > NAME_LIMIT:
+            base = f"{base[:NAME_LIMIT]}_{structural_hash(tuple(cards)) & 0xFFFF:04x}"
+        base = f"fused_{base}" if len(cards) > 1 else base
+        count = self.names.get(base, 0)
+        self.names[base] = count + 1
+        return f"{base}_{count}" if count else base
+
+
+def is_view(func: Function) -> bool:
+    """Whether a primitive function only changes the shape: no kernel is needed, the result is the input's memory."""
+    node: Any = func.body
+    while isinstance(node, Call) and type(node.op) is Op and node.op.name in ("reshape", "squeeze", "expand_dims"):
+        node = node.args[0]
+    return isinstance(node, Var) and node is not func.body
+
+
+def params_of(expr: Expr) -> tuple[Var, ...]:
+    """Parameters of a function expression."""
+    assert isinstance(expr, Function)
+    return expr.params

@@ -1,0 +1,217 @@
+"""AlterOpLayout: convolutional graphs on channel blocks (NCHW16c) and dense layers on packed weights.
+
+Every operator is asked (`OpCard.layout_rule`) how it runs on the layouts that its arguments come in. What it answers is built;
+a value is brought to another layout only where a user of it asks for one, once for each layout. Weights are constants, so
+FoldConstant packs them afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IRModule, Op, TensorType
+from tilewright.ir.transform import Pass
+from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem
+from tilewright.relay.functor import ExprMutator
+from tilewright.relay.op.card import BROADCAST, LayoutChoice, OpCard, constructor
+from tilewright.relay.transform.rewriting import card_of, constant_of, function_pass, is_op, rewrite_calls, static_shape, typed
+from tilewright.target import Target
+
+PLAIN = "NCHW"
+
+
+def plain_layout(layout: str) -> str:
+    """The layout without its blocks: NCHW of NCHW16c."""
+    return "".join([c for c in layout if c.isupper()])
+
+
+class _AlterLayout(ExprMutator):
+    """`self.layouts` holds the layout of every rewritten value that is not plain."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layouts: dict[Expr, str] = {}
+        self.brought: dict[tuple[Expr, str], Expr] = {}
+
+    def bring(self, e: Expr, layout: str | None, original: Expr) -> Expr:
+        """A rewritten value in the wanted layout (None: plain). `original` is the value it stands for."""
+        have = self.layouts.get(e)
+        if have == layout:
+            return e
+        if isinstance(e, Tuple) and isinstance(original, Tuple):
+            fields = [self.bring(f, layout, o) for f, o in zip(e.fields, original.fields, strict=True)]
+            return typed(Tuple(tuple(fields), e.span))
+        source = have or plain_layout(layout or "")
+        target = layout or plain_layout(source)
+        if source == target:
+            return e
+        key = (e, target)
+        found = self.brought.get(key)
+        if found is None:
+            found = self.brought[key] = typed(constructor("layout_transform")(e, source, target))
+            if layout is not None:
+                self.layouts[found] = layout
+        return found
+
+    def plain(self, e: Expr) -> Expr:
+        return self.bring(e, None, e) if e in self.layouts else e
+
+    def visit_call(self, call: Call) -> Expr:
+        args = [self.visit(a) for a in call.args]
+        if type(call.op) is Op:
+            found = self.choose(call, args)
+            if found is not None:
+                choice, new_args = found
+                new = typed(Call(choice.card.op, tuple(new_args), choice.card, (), call.span))
+                if choice.result is not None:
+                    self.layouts[new] = choice.result
+                return new
+        plain = tuple([self.plain_deep(a, o) for a, o in zip(args, call.args, strict=True)])
+        op = call.op if type(call.op) is Op else self.visit(call.op)
+        if op is call.op and all([a is b for a, b in zip(plain, call.args, strict=True)]):
+            return call
+        return typed(Call(op, plain, call.attrs, call.type_args, call.span))
+
+    def plain_deep(self, e: Expr, original: Expr) -> Expr:
+        """The value, or every element of a tuple, in its plain layout."""
+        if isinstance(e, Tuple) and isinstance(original, Tuple):
+            fields = tuple([self.plain_deep(f, o) for f, o in zip(e.fields, original.fields, strict=True)])
+            if all([a is b for a, b in zip(fields, original.fields, strict=True)]):
+                return original
+            return typed(Tuple(fields, e.span))
+        return self.plain(e)
+
+    def choose(self, call: Call, args: Sequence[Expr]) -> tuple[LayoutChoice, list[Expr]] | None:
+        """The operator's own rule, or the common one of element-wise operators; None: everything plain."""
+        card = card_of(call)
+        joined = len(args) == 1 and isinstance(args[0], Tuple)
+        parts: Sequence[Any] = args[0].fields if joined else args  # type: ignore[attr-defined]
+        originals: Sequence[Any] = call.args[0].fields if joined else call.args  # type: ignore[attr-defined]
+        layouts = [self.layouts.get(p) for p in parts]
+        if type(card).layout_rule is OpCard.layout_rule:
+            return self.elementwise(call, card, args, layouts) if card.fuse <= BROADCAST and not joined else None
+        choice = card.layout_rule(layouts, [o.checked_type for o in originals])
+        if choice is None or (len(parts) > 1 and not joined and not self.weights_known(choice, call)):
+            return None
+        brought = [self.bring(p, want, o) for p, want, o in zip(parts, choice.args, originals, strict=True)]
+        return choice, [typed(Tuple(tuple(brought), args[0].span))] if joined else brought  # type: ignore[attr-defined]
+
+    def weights_known(self, choice: LayoutChoice, call: Call) -> bool:
+        """Weights are packed at compile time only; a weight that is computed keeps its operator plain."""
+        return all(
+            [
+                want is None or plain_layout(want) == PLAIN or constant_of(a) is not None
+                for want, a in zip(choice.args, call.args, strict=True)
+            ]
+        )
+
+    def elementwise(
+        self, call: Call, card: OpCard, args: Sequence[Expr], layouts: Sequence[str | None]
+    ) -> tuple[LayoutChoice, list[Expr]] | None:
+        """Element-wise operators follow the blocked operand; others of the full shape are brought to its layout, smaller
+        ones get it where they vary along the channels, and an axis of extent 1 where they do not."""
+        out = static_shape(call)
+        if out is None or len(out) != 4 or hasattr(card, "axis"):
+            return None
+        full = [layout for layout, a in zip(layouts, call.args, strict=True) if layout and static_shape(a) == out]
+        if not full:
+            return None
+        layout = full[0]
+        brought: list[Expr] = []
+        for new, old in zip(args, call.args, strict=True):
+            shape = static_shape(old)
+            if shape is None or len(shape) > 4:
+                return None
+            brought.append(self.broadcast_operand(new, old, (1,) * (4 - len(shape)) + shape, layout))
+        return LayoutChoice(card, [], layout), brought
+
+    def broadcast_operand(self, new: Expr, old: Expr, shape: tuple[int, ...], layout: str) -> Expr:
+        """An operand of a blocked element-wise operator; `shape` is its plain shape with four axes."""
+        if not static_shape(old):
+            return new
+        if shape[1] == 1:
+            return typed(constructor("reshape")(self.plain(new), (*shape, 1)))
+        if len(static_shape(old) or ()) != 4:
+            new = typed(constructor("reshape")(new, shape))
+        return self.bring(new, layout, old)
+
+    def visit_tuple(self, tup: Tuple) -> Expr:
+        fields = tuple([self.visit(f) for f in tup.fields])
+        return tup if all([a is b for a, b in zip(fields, tup.fields, strict=True)]) else Tuple(fields, tup.span)
+
+    def visit_tuple_getitem(self, op: TupleGetItem) -> Expr:
+        value = self.plain_deep(self.visit(op.tuple_value), op.tuple_value)
+        return op if value is op.tuple_value else typed(TupleGetItem(value, op.index, op.span))
+
+    def visit_function(self, fn: Function) -> Expr:
+        if fn.is_primitive:
+            return fn
+        return fn.replace(body=self.plain_deep(self.visit(fn.body), fn.body))
+
+    def visit_if(self, ite: If) -> Expr:
+        cond, a, b = (self.plain_deep(self.visit(e), e) for e in (ite.cond, ite.true_branch, ite.false_branch))
+        return ite.replace(cond=cond, true_branch=a, false_branch=b)
+
+    def visit_let(self, let: Let) -> Expr:
+        # Inside lets everything stays plain: their variables have one declared type.
+        return let
+
+
+def AlterOpLayout() -> Pass:  # noqa: N802
+    """Run convolutions, and what lies between them, on channel blocks as wide as the current target's vectors."""
+
+    def run(func: Function, mod: IRModule) -> Expr:
+        return _AlterLayout().visit(func)  # type: ignore[no-any-return]
+
+    return function_pass("AlterOpLayout", 3, run, (), ("layouts",))
+
+
+def panel_width(columns: int, lanes: int) -> int:
+    """Columns per panel of a packed weight: up to four vectors (two where registers are few), a whole number of vectors that
+    divides the columns where there is one."""
+    widest = 4 if lanes >= 16 else 2
+    for vectors in range(widest, 0, -1):
+        if columns % (vectors * lanes) == 0:
+            return vectors * lanes
+    return min(widest, -(-columns // lanes)) * lanes
+
+
+def pack_dense(call: Call) -> Expr | None:
+    """dense or matmul by a constant weight -> the packed form; columns that fill no panel are zeros, and cut off again."""
+    if not is_op(call, "nn.dense", "nn.matmul"):
+        return None
+    card: Any = card_of(call)
+    weight = constant_of(call.args[1])
+    if weight is None or weight.ndim != 2 or getattr(card, "transpose_a", False) or not typed(call).checked_type.dtype == "float32":  # type: ignore[attr-defined]
+        return None
+    transposed = is_op(call, "nn.dense") or bool(card.transpose_b)
+    if len(call.args) != 2 or weight.dtype.name != "float32":
+        return None
+    by_columns = weight.T if transposed else weight
+    inner, columns = by_columns.shape
+    target = Target.current(True)
+    nr = panel_width(columns, target.cpu.lanes(32) if target is not None else 16)
+    panels = -(-columns // nr)
+    packed = np.zeros((panels, inner, nr), weight.dtype) if panels * nr != columns else np.empty((panels, inner, nr), weight.dtype)
+    whole = columns // nr
+    packed[:whole] = by_columns[:, : whole * nr].reshape(inner, whole, nr).transpose(1, 0, 2)
+    if whole != panels:
+        packed[whole, :, : columns - whole * nr] = by_columns[:, whole * nr :]
+    make = constructor("nn.contrib_dense_pack")
+    result = make(call.args[0], Constant(packed), weight_layout=f"NK{nr}n", out_dtype=card.out_dtype, span=call.span)
+    if panels * nr == columns:
+        return result  # type: ignore[no-any-return]
+    shape = (typed(call).checked_type).shape  # type: ignore[attr-defined]
+    ndim = len(shape)
+    return constructor("strided_slice")(typed(result), [0], [columns], [1], axes=[ndim - 1])  # type: ignore[no-any-return]
+
+
+def PackDense() -> Pass:  # noqa: N802
+    """Dense layers by constant weights read them in packed panels."""
+    return function_pass("PackDense", 3, lambda f, mod: rewrite_calls(f, pack_dense), (), ("packed_weights",))
+
+
+__all__ = ["AlterOpLayout", "PackDense", "TensorType", "pack_dense", "panel_width"]
