@@ -59,12 +59,18 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     sch = view.sch
     cpu = target.cpu
     work = block.iterations
-    lanes = vector_width(block.extents[len(block.spatial) - 1], cpu.lanes(block.block.writes[0].buffer.dtype.bits))
+    extent = block.panel_of(block.spatial[-1]) or block.extents[len(block.spatial) - 1]
+    lanes = vector_width(extent, cpu.lanes(block.block.writes[0].buffer.dtype.bits))
     epilogue = local_result(view, block)
     axes = _Axes(view, block)
 
-    # A vector axis wider than a vector is a column axis too (matrix products).
-    wide, vector = sch.split(axes.vector, [None, lanes])
+    # A vector axis wider than a vector is a column axis too (matrix products); tiles stay within packed panels.
+    panel = block.panel_of(block.spatial[-1])
+    if panel is not None:
+        panels, wide, vector = sch.split(axes.vector, [None, panel // lanes, lanes])
+        axes.shared.append(panels)
+    else:
+        wide, vector = sch.split(axes.vector, [None, lanes])
     vectors = extent_of(sch.get(wide))
     tile_column = wide if vectors > 1 else (axes.columns[-1] if axes.columns else wide)
     if vectors == 1 and axes.columns:

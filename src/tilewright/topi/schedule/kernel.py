@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import Visitor, on
-from tilewright.tir import Block, BufferLoad, Call, For, IterVar, Var
+from tilewright.tir import Block, BufferLoad, Call, FloorMod, For, IterVar, Var
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 
 HEAVY = frozenset(
@@ -105,6 +105,14 @@ class BlockView:
             if any([axis.var in uses(r.min).vars for r in region.region])
         )
 
+    def panel_of(self, axis: IterVar) -> int | None:
+        """The width of the panels that a read is packed in along an axis (it is indexed v // width, .., v % width)."""
+        for region in self.block.reads:
+            last = region.region[-1].min if region.region else None
+            if isinstance(last, FloorMod) and last.a is axis.var and isinstance(last.b, IntImm):
+                return last.b.value
+        return None
+
     def is_contiguous(self, axis: IterVar) -> bool:
         """Whether the axis runs over neighbouring elements of the output, and of every read that it occurs in."""
         (write,) = self.block.writes
@@ -128,8 +136,6 @@ def _innermost(region: Iterable[Any], var: Var) -> bool:
     last = indices[-1]
     if last is var:
         return len(occurring) == 1
-    from tilewright.tir import FloorMod
-
     return isinstance(last, FloorMod) and last.a is var
 
 
