@@ -166,7 +166,7 @@ def AlterOpLayout() -> Pass:  # noqa: N802
     def run(func: Function, mod: IRModule) -> Expr:
         return _AlterLayout().visit(func)  # type: ignore[no-any-return]
 
-    return function_pass("AlterOpLayout", 3, run, (), ("layouts",))
+    return function_pass("AlterOpLayout", 2, run, (), ("layouts",))
 
 
 def panel_width(columns: int, lanes: int) -> int:
@@ -211,7 +211,7 @@ def pack_dense(call: Call) -> Expr | None:
 
 def PackDense() -> Pass:  # noqa: N802
     """Dense layers by constant weights read them in packed panels."""
-    return function_pass("PackDense", 3, lambda f, mod: rewrite_calls(f, pack_dense), (), ("packed_weights",))
+    return function_pass("PackDense", 2, lambda f, mod: rewrite_calls(f, pack_dense), (), ("packed_weights",))
 
 
 __all__ = ["AlterOpLayout", "PackDense", "TensorType", "pack_dense", "panel_width"]

@@ -56,4 +56,4 @@ class _Merge(ExprMutator):
 
 def EliminateCommonSubexpr(fskip: Callable[[Expr], bool] | None = None) -> Any:  # noqa: N802
     """Merge equal pure calls; `fskip(call)` true leaves a call alone."""
-    return function_pass("EliminateCommonSubexpr", 3, lambda f, mod: _Merge(fskip).visit(f))
+    return function_pass("EliminateCommonSubexpr", 2, lambda f, mod: _Merge(fskip).visit(f))

@@ -138,4 +138,4 @@ def FoldScaleAxis() -> Any:  # noqa: N802
         folder = _Folder(func)
         return rewrite_calls(func, folder.fold, folder.counts)  # type: ignore[no-any-return]
 
-    return function_pass("FoldScaleAxis", 3, run)
+    return function_pass("FoldScaleAxis", 2, run)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
 
-from tilewright.relay.expr import Call, Expr
-from tilewright.relay.transform.rewriting import card_of, function_pass, rewrite_calls
+from tilewright.ir.transform import Pass
+from tilewright.relay.expr import Call, Expr, const
+from tilewright.relay.op.card import constructor
+from tilewright.relay.transform.rewriting import card_of, function_pass, is_op, rewrite_calls, tensor_of, typed
 
 
 def expand_call(call: Call, pass_name: str) -> Expr | None:
@@ -17,15 +18,35 @@ def expand_call(call: Call, pass_name: str) -> Expr | None:
     return getattr(result, "tuple_value", result)  # type: ignore[no-any-return]
 
 
-def _expanding(name: str, opt_level: int) -> Any:
-    return function_pass(name, opt_level, lambda f, mod: rewrite_calls(f, lambda call: expand_call(call, name)))
+def along_axis(call: Call) -> Expr:
+    """The vector argument of bias_add or prelu, shaped to broadcast against the data along the axis."""
+    ndim = len(tensor_of(call.args[0]).shape)
+    axis = int(card_of(call).axis) % ndim  # type: ignore[attr-defined]
+    trailing = ndim - axis - 1
+    if trailing == 0:
+        return call.args[1]
+    return typed(constructor("expand_dims")(call.args[1], 1, trailing))
 
 
-def SimplifyInference() -> Any:  # noqa: N802
+def canonical(call: Call) -> Expr | None:
+    """bias_add(x, b) -> x + b; prelu(x, a) -> relu(x) + a * min(x, 0); cards may add their own."""
+    if is_op(call, "nn.bias_add"):
+        return constructor("add")(call.args[0], along_axis(call))  # type: ignore[no-any-return]
+    if is_op(call, "nn.prelu"):
+        x = call.args[0]
+        zero = const(0, tensor_of(x).dtype)
+        negative = constructor("multiply")(constructor("minimum")(x, zero), along_axis(call))
+        return constructor("add")(constructor("nn.relu")(x), negative)  # type: ignore[no-any-return]
+    return expand_call(call, "CanonicalizeOps")
+
+
+def SimplifyInference() -> Pass:  # noqa: N802
     """Operators as they are at inference: batch_norm becomes scale and shift, dropout nothing."""
-    return _expanding("SimplifyInference", 0)
+    return function_pass("SimplifyInference", 0, lambda f, mod: rewrite_calls(f, lambda c: expand_call(c, "SimplifyInference")))
 
 
-def CanonicalizeOps() -> Any:  # noqa: N802
+def CanonicalizeOps() -> Pass:  # noqa: N802
     """Convenience operators (bias_add) become basic ones, so that later passes know fewer."""
-    return _expanding("CanonicalizeOps", 3)
+    return function_pass("CanonicalizeOps", 2, lambda f, mod: rewrite_calls(f, canonical))
+
+

@@ -1,0 +1,197 @@
+"""The on-disk compile cache: content-addressed, safe under many processes, bounded in size.
+
+Entries are files named by their key. Each is written whole to a temporary file and renamed, and begins with a checksum, so
+that a reader sees a whole entry or none. The least recently used go when the cache outgrows its bound. Nothing that goes
+wrong here stops a compilation: it is warned about once, and the work is done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+MAGIC = b"TWC1"
+DIGEST_BYTES = 16
+DEFAULT_LIMIT = 2 << 30
+"""Bytes that the cache may hold, unless TILEWRIGHT_CACHE_BYTES says otherwise."""
+
+_TRIM_EVERY = 64
+
+
+def default_directory() -> Path:
+    """TILEWRIGHT_CACHE_DIR, else tilewright under XDG_CACHE_HOME, else ~/.cache/tilewright."""
+    own = os.environ.get("TILEWRIGHT_CACHE_DIR")
+    if own:
+        return Path(own)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "tilewright"
+
+
+def key(*parts: str | bytes) -> str:
+    """The key of an entry: a digest of everything that its content depends on."""
+    digest = hashlib.blake2b(digest_size=20)
+    for part in parts:
+        raw = part.encode() if isinstance(part, str) else part
+        digest.update(len(raw).to_bytes(8, "little"))
+        digest.update(raw)
+    return digest.hexdigest()
+
+
+class Cache:
+    """A directory of entries. `directory` None: the default one, looked up at each use; `limit` in bytes."""
+
+    def __init__(self, directory: Path | str | None = None, limit: int | None = None) -> None:
+        self._directory = Path(directory) if directory is not None else None
+        self._limit = limit
+        self._writes = 0
+        self._warned: set[str] = set()
+
+    @property
+    def directory(self) -> Path:
+        return self._directory if self._directory is not None else default_directory()
+
+    @property
+    def limit(self) -> int:
+        if self._limit is not None:
+            return self._limit
+        text = os.environ.get("TILEWRIGHT_CACHE_BYTES", "")
+        return int(text) if text.isdigit() else DEFAULT_LIMIT
+
+    def path(self, entry: str) -> Path:
+        """The file of an entry; two letters of the key make a subdirectory."""
+        return self.directory / entry[:2] / entry[2:]
+
+    def get(self, entry: str) -> bytes | None:
+        """The content of an entry; None when it is absent or damaged (then it is removed, with a warning)."""
+        if self.limit == 0:
+            return None
+        path = self.path(entry)
+        try:
+            raw = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._warn("read", f"the compile cache {self.directory} cannot be read ({error}); kernels are compiled anew")
+            return None
+        head = len(MAGIC) + DIGEST_BYTES
+        body = raw[head:]
+        if raw[:head] != MAGIC + _checksum(body):
+            warnings.warn(f"the entry {path} of the compile cache is damaged; it is removed and compiled anew", stacklevel=2)
+            _remove(path)
+            return None
+        try:
+            os.utime(path)
+        except OSError:
+            # Recency only orders what is dropped first; a read-only cache still serves.
+            pass
+        return body
+
+    def put(self, entry: str, content: bytes) -> None:
+        """Store an entry. A full disk or a directory that cannot be written is warned about once."""
+        if self.limit == 0:
+            return
+        path = self.path(entry)
+        temporary = None
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new")
+            with os.fdopen(handle, "wb") as file:
+                file.write(MAGIC + _checksum(content))
+                file.write(content)
+            os.replace(temporary, path)
+        except OSError as error:
+            if temporary is not None:
+                _remove(Path(temporary))
+            self._warn(
+                "write",
+                f"nothing can be kept in the compile cache {self.directory} ({error.strerror or error}); compiling goes on without it."
+                " Free some space, or set TILEWRIGHT_CACHE_DIR to another directory",
+            )
+            return
+        self._writes += 1
+        if self._writes % _TRIM_EVERY == 1:
+            self.trim()
+
+    def entries(self) -> list[tuple[Path, int, float]]:
+        """(path, bytes, time of last use) of every entry."""
+        found = []
+        try:
+            folders = [d for d in self.directory.iterdir() if d.is_dir() and len(d.name) == 2]
+        except OSError:
+            return []
+        for folder in folders:
+            try:
+                for item in os.scandir(folder):
+                    info = item.stat()
+                    found.append((Path(item.path), info.st_size, info.st_mtime))
+            except OSError:
+                # Another process may have removed it meanwhile.
+                continue
+        return found
+
+    def trim(self) -> None:
+        """Drop the least recently used entries until the cache is within its bound, and leftovers of killed writers."""
+        found = sorted(self.entries(), key=lambda e: e[2])
+        total = sum(size for _, size, _ in found)
+        now = time.time()
+        for path, size, used in found:
+            stale = path.name.startswith(".new") and now - used > 3600
+            if total > self.limit or stale:
+                _remove(path)
+                total -= size
+
+    def clear(self) -> int:
+        """Remove every entry; returns how many bytes that freed."""
+        freed = 0
+        for path, size, _ in self.entries():
+            _remove(path)
+            freed += size
+        return freed
+
+    def size(self) -> int:
+        """Bytes held."""
+        return sum(size for _, size, _ in self.entries())
+
+    def _warn(self, what: str, text: str) -> None:
+        if what not in self._warned:
+            self._warned.add(what)
+            warnings.warn(text, stacklevel=3)
+
+
+def _checksum(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink()
+    except OSError:
+        # Gone already, or not ours to remove; either way the next writer replaces it.
+        pass
+
+
+_default = Cache()
+
+
+def default() -> Cache:
+    """The process's cache in the default directory."""
+    return _default
+
+
+def get(entry: str) -> bytes | None:
+    """`Cache.get` of the default cache."""
+    return _default.get(entry)
+
+
+def put(entry: str, content: bytes) -> None:
+    """`Cache.put` of the default cache."""
+    _default.put(entry, content)
+
+
+def clear() -> int:
+    """`Cache.clear` of the default cache."""
+    return _default.clear()
