@@ -7,12 +7,12 @@ from typing import Any
 
 from tilewright import te, tir
 from tilewright.topi import tag
-from tilewright.topi.utils import Dim, get_const_int, normalize_axis, shape_of
+from tilewright.topi.utils import Dim, get_const_int, normalize_axis, shape_of, to
 
 
 def _wrap(i: Any, extent: Dim, mode: str) -> Any:
     """A data index made safe: clipped, wrapped around, or (fast) taken as it is with negatives counted from the end."""
-    top = tir.Cast(i.dtype, tir.convert(extent))
+    top = to(extent, i.dtype)
     zero = tir.const(0, i.dtype)
     if mode == "clip":
         return tir.min(tir.max(i, zero), top - tir.const(1, i.dtype))
@@ -127,7 +127,7 @@ def scatter_elements(data: te.Tensor, indices: te.Tensor, updates: te.Tensor, ax
         inside = tir.all(*[i[d] < where[d] for d in short]) if short else None
         safe = [tir.min(p, where[d] - 1) if d in short else p for d, p in enumerate(place(k, i))]
         index = indices(*safe)
-        same = tir.EQ(_wrap(index, shape[at], "fast"), tir.Cast(index.dtype, i[at]))
+        same = tir.EQ(_wrap(index, shape[at], "fast"), to(i[at], index.dtype))
         return tir.And(inside, same) if inside is not None else same
 
     def value(k: Any, *i: Any) -> Any:
@@ -150,7 +150,7 @@ def scatter_nd(data: te.Tensor, indices: te.Tensor, updates: te.Tensor, mode: st
         tests = []
         for c in range(m):
             index = indices(c, *at)
-            tests.append(tir.EQ(_wrap(index, shape[c], "fast"), tir.Cast(index.dtype, i[c])))
+            tests.append(tir.EQ(_wrap(index, shape[c], "fast"), to(i[c], index.dtype)))
         return tir.all(*tests)
 
     def value(k: Any, *i: Any) -> Any:
@@ -159,14 +159,18 @@ def scatter_nd(data: te.Tensor, indices: te.Tensor, updates: te.Tensor, mode: st
     return _scatter(data, mode, prod(rest), hit, value, shape)
 
 
-def one_hot(indices: te.Tensor, on_value: float, off_value: float, depth: int, axis: int, dtype: str) -> te.Tensor:
+def one_hot(indices: te.Tensor, on_value: Any, off_value: Any, depth: int, axis: int, dtype: str) -> te.Tensor:
     """on_value where the new axis' position equals the index, else off_value."""
     where = shape_of(indices)
     at = len(where) if axis == -1 else normalize_axis(axis, len(where) + 1)
+
+    def value(v: Any) -> Any:
+        return tir.const(v, dtype) if isinstance(v, (int, float)) else v
+
     return te.compute(
         [*where[:at], depth, *where[at:]],
         lambda *i: tir.Select(
-            tir.EQ(indices(*i[:at], *i[at + 1 :]), tir.Cast(indices.dtype, i[at])), tir.const(on_value, dtype), tir.const(off_value, dtype)
+            tir.EQ(indices(*i[:at], *i[at + 1 :]), to(i[at], indices.dtype)), value(on_value), value(off_value)
         ),
         name="T_one_hot",
         tag=tag.INJECTIVE,
@@ -202,7 +206,7 @@ def _by_rank(rank: te.Tensor, axis: int, number: Dim, value: Callable[..., Any])
 def argsort(data: te.Tensor, axis: int = -1, is_ascend: bool = True, dtype: str = "int32") -> te.Tensor:
     """Positions in sorted order along `axis`, equal elements in their old order. Quadratic in the extent, and parallel."""
     at = normalize_axis(axis, len(data.shape))
-    return _by_rank(_rank(data, at, is_ascend), at, shape_of(data)[at], lambda k, i: tir.Cast(dtype, k))
+    return _by_rank(_rank(data, at, is_ascend), at, shape_of(data)[at], lambda k, i: to(k, dtype))
 
 
 def sort(data: te.Tensor, axis: int = -1, is_ascend: bool = True) -> te.Tensor:
@@ -217,7 +221,7 @@ def topk(
     """The k largest (smallest when `is_ascend`) along `axis` in order: values, indices, or both. k < 1 means all."""
     at = normalize_axis(axis, len(data.shape))
     number = k if k >= 1 else shape_of(data)[at]
-    places = _by_rank(_rank(data, at, is_ascend), at, number, lambda p, i: tir.Cast(dtype, p))
+    places = _by_rank(_rank(data, at, is_ascend), at, number, lambda p, i: to(p, dtype))
     if ret_type == "indices":
         return [places]
     values = gather(data, at, places)

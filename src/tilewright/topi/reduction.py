@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright import te, tir
 from tilewright.topi import broadcast, math, tag
-from tilewright.topi.utils import normalize_axes, prod, shape_of
+from tilewright.topi.utils import normalize_axes, prod, shape_of, to
 
 Axis = int | Sequence[int] | None
 
@@ -72,10 +72,10 @@ def count(data: te.Tensor, axis: Axis, exclude: bool = False) -> Any:
 def scale_by_count(total: te.Tensor, number: Any) -> te.Tensor:
     """total / number."""
     if "float" not in total.dtype:
-        return math.elementwise(total, lambda v: tir.truncdiv(v, tir.Cast(v.dtype, tir.convert(number))), "T_divide")
+        return math.elementwise(total, lambda v: tir.truncdiv(v, to(number, v.dtype)), "T_divide")
     if isinstance(number, int):
         return math.elementwise(total, lambda v: v / tir.const(number, v.dtype), "T_divide")
-    return math.elementwise(total, lambda v: v / tir.Cast(v.dtype, number), "T_divide")
+    return math.elementwise(total, lambda v: v / to(number, v.dtype), "T_divide")
 
 
 def mean(data: te.Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False) -> te.Tensor:
@@ -117,7 +117,7 @@ def _arg(data: te.Tensor, axis: Axis, keepdims: bool, last: bool, best: Callable
         hit = tir.EQ(v, top(*broadcast.broadcast_index(own, shape, index)))
         if "float" in data.dtype:
             hit = tir.Or(hit, tir.NE(v, v))
-        return tir.Select(hit, tir.Cast(dtype, position), none)
+        return tir.Select(hit, to(position, dtype), none)
 
     return reduce(data, axes, keepdims, te.max if last else te.min, place, "T_arg")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright import te, tir
 from tilewright.topi import tag
-from tilewright.topi.utils import Dim, as_int, ceil_div, equal, normalize_axis, prod, shape_of
+from tilewright.topi.utils import Dim, as_int, ceil_div, equal, normalize_axis, prod, shape_of, to
 
 
 def _injective(shape: Sequence[Dim], f: Any, name: str) -> te.Tensor:
@@ -257,7 +257,7 @@ def arange(start: float, stop: float, step: float, dtype: str) -> te.Tensor:
     whole = "int" in dtype
     first, by = (int(start), int(step)) if whole else (start, step)
     return te.compute(
-        (number,), lambda i: tir.Cast(dtype, i) * tir.const(by, dtype) + tir.const(first, dtype), name="T_arange", tag=tag.INJECTIVE
+        (number,), lambda i: to(i, dtype) * tir.const(by, dtype) + tir.const(first, dtype), name="T_arange", tag=tag.INJECTIVE
     )
 
 
@@ -334,7 +334,7 @@ def sequence_mask(data: te.Tensor, valid_length: te.Tensor, mask_value: float = 
     return _injective(
         shape_of(data),
         lambda *i: tir.if_then_else(
-            tir.Cast(valid_length.dtype, i[axis]) >= valid_length(i[1 - axis]), tir.const(mask_value, data.dtype), data(*i)
+            to(i[axis], valid_length.dtype) >= valid_length(i[1 - axis]), tir.const(mask_value, data.dtype), data(*i)
         ),
         "T_sequence_mask",
     )
@@ -345,9 +345,9 @@ def shape_vector(data: te.Tensor, dtype: str = "int32") -> te.Tensor:
     shape = shape_of(data)
 
     def element(i: Any) -> Any:
-        value: Any = tir.Cast(dtype, tir.convert(shape[-1]))
+        value: Any = to(shape[-1], dtype)
         for k in reversed(range(len(shape) - 1)):
-            value = tir.Select(i == k, tir.Cast(dtype, tir.convert(shape[k])), value)
+            value = tir.Select(i == k, to(shape[k], dtype), value)
         return value
 
     return te.compute((len(shape),), element, name="T_shape", tag=tag.INJECTIVE)
@@ -355,4 +355,4 @@ def shape_vector(data: te.Tensor, dtype: str = "int32") -> te.Tensor:
 
 def ndarray_size(data: te.Tensor, dtype: str = "int32") -> te.Tensor:
     """Number of elements, as a scalar tensor."""
-    return te.compute((), lambda: tir.Cast(dtype, tir.convert(prod(shape_of(data)))), name="T_size", tag=tag.INJECTIVE)
+    return te.compute((), lambda: to(prod(shape_of(data)), dtype), name="T_size", tag=tag.INJECTIVE)

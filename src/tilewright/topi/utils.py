@@ -117,3 +117,10 @@ def window_extent(extent: Dim, kernel: int, before: int, after: int, stride: int
 def load(tensor: te.Tensor, index: Sequence[Any]) -> Any:
     """The element of `tensor` at `index`."""
     return tensor(*index)
+
+
+def to(value: Any, dtype: str) -> Any:
+    """An expression or int as `dtype`; no cast where it already has it."""
+    if isinstance(value, (int, float)):
+        return tir.const(value, dtype)
+    return value if value.dtype == dtype else tir.Cast(dtype, value)

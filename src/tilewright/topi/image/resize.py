@@ -8,14 +8,14 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.topi import tag
 from tilewright.topi.nn.pooling import spatial_axes
-from tilewright.topi.utils import Dim, get_const_int, shape_of
+from tilewright.topi.utils import Dim, get_const_int, shape_of, to
 
 COORDINATES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn", "tf_crop_and_resize")
 
 
 def _source(o: Any, extent: int, target: int, mode: str) -> Any:
     """Where output place o lies among the input places, as float32."""
-    x = tir.Cast("float32", o)
+    x = to(o, "float32")
     if mode == "align_corners":
         return x * tir.const((extent - 1) / (target - 1) if target > 1 else 0.0, "float32")
     scale = tir.const(extent / target, "float32")
@@ -55,7 +55,7 @@ def _nearest(o: Any, extent: int, target: int, mode: str, rounding: str) -> Any:
         raise ValueError(
             f"rounding_method must be floor, ceil, round, round_prefer_floor or round_prefer_ceil, but is {rounding!r}"
         )
-    return _bound(tir.Cast("int32", x), extent)
+    return _bound(to(x, "int32"), extent)
 
 
 def _cubic(t: Any, a: float) -> list[Any]:
@@ -76,7 +76,7 @@ def _taps(o: Any, extent: int, target: int, mode: str, method: str, alpha: float
     x = _source(o, extent, target, mode)
     base = tir.floor(x)
     t = x - base
-    first = tir.Cast("int32", base)
+    first = to(base, "int32")
     if method == "linear":
         return [(_bound(first, extent), tir.const(1.0, "float32") - t), (_bound(first + 1, extent), t)]
     weights = _cubic(t, alpha)
@@ -111,7 +111,7 @@ def resize2d(
             for j, a in enumerate(axes):
                 index[a] = _nearest(i[a], extents[j], target[j], mode, rounding)
             v = data(*index)
-            return v if v.dtype == dtype else tir.Cast(dtype, v)
+            return v if v.dtype == dtype else to(v, dtype)
 
         return te.compute(out, pick, name="resize", tag=tag.INJECTIVE)
     if method not in ("linear", "cubic"):
@@ -128,9 +128,9 @@ def resize2d(
                 index = list(i)
                 index[axes[0]], index[axes[1]] = y, x
                 v = data(*index)
-                v = (v if v.dtype == "float32" else tir.Cast("float32", v)) * wx
+                v = (v if v.dtype == "float32" else to(v, "float32")) * wx
                 row = v if row is None else row + v
             total = row * wy if total is None else total + row * wy
-        return total if dtype == "float32" else tir.Cast(dtype, total)
+        return total if dtype == "float32" else to(total, dtype)
 
     return te.compute(out, blend, name="resize", tag=tag.INJECTIVE)

@@ -9,7 +9,7 @@ from tilewright import te, tir
 from tilewright.topi import tag
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.reduction import reduce
-from tilewright.topi.utils import get_const_int, normalize_axes, normalize_axis, prod, shape_of
+from tilewright.topi.utils import get_const_int, normalize_axes, normalize_axis, prod, shape_of, to
 
 
 def batch_norm(
@@ -30,7 +30,7 @@ def batch_norm(
 
 def _over(extents: Sequence[Any], dtype: str) -> Any:
     number = prod(extents)
-    return tir.const(number, dtype) if isinstance(number, int) else tir.Cast(dtype, number)
+    return tir.const(number, dtype) if isinstance(number, int) else to(number, dtype)
 
 
 def _normalise(

@@ -9,7 +9,7 @@ from tilewright import te, tir
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.reduction import reduce, scale_by_count
 from tilewright.topi.transform import layout_axes
-from tilewright.topi.utils import Dim, as_int, get_const_int, get_pad_tuple, prod, shape_of, window_extent
+from tilewright.topi.utils import Dim, as_int, get_const_int, get_pad_tuple, prod, shape_of, window_extent, to
 
 
 def spatial_axes(layout: str, letters: str = "HW") -> list[int]:
@@ -72,7 +72,7 @@ def pool(
                 number = number * _taps(i[a], shape[a], ks[j], ss[j], ds[j], before[j], after[j], count_include_pad)
         if isinstance(number, int):
             return total(*i) / tir.const(number, total.dtype) if "float" in total.dtype else tir.floordiv(total(*i), number)
-        number = tir.Cast(total.dtype, number)
+        number = to(number, total.dtype)
         return total(*i) / number if "float" in total.dtype else tir.floordiv(total(*i), number)
 
     return te.compute(out, mean, name="pool_avg", tag="pool_avg")
@@ -166,6 +166,6 @@ def adaptive_pool(data: te.Tensor, output_size: Sequence[int], pool_type: str, l
         number = as_int(1)
         for j, a in enumerate(axes):
             number = number * (end(j, i[a]) - start(j, i[a]))
-        return total(*i) / tir.Cast(total.dtype, number)
+        return total(*i) / to(number, total.dtype)
 
     return te.compute(out, mean, name="adaptive_pool_avg", tag="adaptive_pool_avg")

@@ -18,31 +18,33 @@ ACCUMULATORS = 4
 
 
 def schedule_rows(view: KernelView, target: Target) -> None:
-    """Brings all blocks that share the outer axes of the last one under its row loop."""
+    """Spreads reductions over vector lanes, then brings all blocks under the row loop of the last one."""
     sch = view.sch
+    row_axes = shared_axes(view.blocks())
+    work = max([b.iterations for b in view.blocks()])
+    partial: dict[str, int] = {}
+    for block in [b for b in view.blocks() if b.reduction]:
+        name = spread_over_lanes(view, block, target)
+        if name is not None:
+            partial[name[0]] = name[1]
     blocks = view.blocks()
-    last = blocks[-1]
-    row_axes = shared_axes(blocks)
-    if last.is_opaque or row_axes == 0:
-        for block in blocks:
-            if block.reduction:
-                vectorize_reduction(view, block.rv, target)
-        return
-    work = max([b.iterations for b in blocks])
-    loops = view.loops(last)[:row_axes]
-    row = sch.fuse(*loops) if len(loops) > 1 else loops[0]
-    for block in reversed(blocks[:-1]):
-        try:
-            sch.compute_at(block.rv, row)
-        except ScheduleError:
-            # What this row needs is not one row of that block: it stays a stage of its own.
-            continue
-    for block in [b for b in blocks if b.reduction]:
-        vectorize_reduction(view, block.rv, target, row)
-    for block in blocks:
-        if block.is_injective:
+    row: LoopRV | None = None
+    if row_axes:
+        loops = view.loops(blocks[-1])[:row_axes]
+        row = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+        for block in reversed(blocks[:-1]):
+            try:
+                sch.compute_at(block.rv, row)
+            except ScheduleError:
+                # What a row needs is not one row of that block: it stays a stage of its own.
+                continue
+    for block in view.blocks():
+        if block.name in partial:
+            vectorize_partial(view, block.rv, target, partial[block.name])
+        elif block.is_injective and row is not None:
             vectorize_last(view, block.rv, target, row)
-    parallelize(sch, [row], work, target)
+    if row is not None:
+        parallelize(sch, [row], work, target)
 
 
 def shared_axes(blocks: list[BlockView]) -> int:
@@ -63,36 +65,43 @@ def shared_axes(blocks: list[BlockView]) -> int:
     return count
 
 
-def vectorize_reduction(view: KernelView, block: BlockRV, target: Target, row: LoopRV | None = None) -> None:
-    """Spreads a reduction over the lanes of vectors, when its last axis is contiguous and wide enough."""
+def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> tuple[str, int] | None:
+    """Factors the last reduction axis over vector lanes when it is contiguous and wide enough.
+
+    Answers the name of the block of partial results and how many it keeps.
+    """
     sch = view.sch
-    now = BlockView(sch, block)
-    if len(now.block.writes) != 1:
-        return
-    loops = view.loops(block)
-    lanes = target.cpu.lanes(now.block.writes[0].buffer.dtype.bits)
-    reduced = loops[-1]
+    if len(block.block.writes) != 1 or block.is_opaque:
+        return None
+    reduced = view.loops(block)[-1]
+    lanes = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
     extent = extent_of(sch.get(reduced))
     width = lanes * ACCUMULATORS if extent % (lanes * ACCUMULATORS) == 0 else lanes
     if extent < 2 * lanes or extent % width:
-        return
+        return None
     _, inner = sch.split(reduced, [None, width])
-    partial = sch.rfactor(inner, len(now.spatial))
-    if row is not None:
-        sch.compute_at(partial, row)
-    sch.set_scope(partial, 0, "local")
-    around = view.loops(partial)
-    here = [sch.get(loop) for loop in around]
-    start = 0 if row is None else here.index(sch.get(row)) + 1
-    lane_loop = next(loop for loop in reversed(around[start:]) if extent_of(sch.get(loop)) == width)
-    steps = [loop for loop in around[start:] if loop is not lane_loop]
-    sch.reorder(*steps, lane_loop)
-    init = sch.decompose_reduction(partial, steps[-1]) if steps else None
-    for one in (partial, init):
-        if one is not None:
-            spread(view, one, lanes, width)
-    for loop in view.loops(block)[len(view.loops(block)) - 1 :]:
-        sch.unroll(loop)
+    factored = sch.rfactor(inner, len(block.spatial))
+    sch.set_scope(factored, 0, "local")
+    return sch.get(factored).name_hint, width
+
+
+def vectorize_partial(view: KernelView, block: BlockRV, target: Target, width: int) -> None:
+    """The loop over lanes goes innermost and becomes vectors; the start values get loops of their own."""
+    sch = view.sch
+    now = BlockView(sch, block)
+    lanes = target.cpu.lanes(now.block.writes[0].buffer.dtype.bits)
+    loops = view.loops(block)
+    lane_loop = next(loop for loop in reversed(loops) if extent_of(sch.get(loop)) == width)
+    steps = [loop for loop in loops[loops.index(lane_loop) + 1 :]]
+    before = loops[: loops.index(lane_loop)]
+    if steps:
+        sch.reorder(*steps, lane_loop)
+        first = steps[0]
+    else:
+        first = before[-1]
+    init = sch.decompose_reduction(block, first)
+    for one in (block, init):
+        spread(view, one, lanes, width)
 
 
 def spread(view: KernelView, block: BlockRV, lanes: int, width: int) -> None:
