@@ -24,9 +24,7 @@ def schedule_rows(view: KernelView, target: Target) -> None:
     work = max([b.iterations for b in view.blocks()])
     partial: dict[str, int] = {}
     for block in [b for b in view.blocks() if b.reduction]:
-        name = spread_over_lanes(view, block, target)
-        if name is not None:
-            partial[name[0]] = name[1]
+        partial |= spread_over_lanes(view, block, target)
     blocks = view.blocks()
     row: LoopRV | None = None
     if row_axes:
@@ -65,24 +63,29 @@ def shared_axes(blocks: list[BlockView]) -> int:
     return count
 
 
-def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> tuple[str, int] | None:
-    """Factors the last reduction axis over vector lanes when it is contiguous and wide enough.
+def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> dict[str, int]:
+    """Factors the last reduction axis over several vectors, those over one, and leaves that to be folded.
 
-    Answers the name of the block of partial results and how many it keeps.
+    Answers the names of the blocks of partial results with the numbers of elements they keep; none when the axis is
+    too short or its elements are no whole number of vectors.
     """
     sch = view.sch
     if len(block.block.writes) != 1 or block.is_opaque:
-        return None
-    reduced = view.loops(block)[-1]
+        return {}
     lanes = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
-    extent = extent_of(sch.get(reduced))
-    width = lanes * ACCUMULATORS if extent % (lanes * ACCUMULATORS) == 0 else lanes
-    if extent < 2 * lanes or extent % width:
-        return None
-    _, inner = sch.split(reduced, [None, width])
-    factored = sch.rfactor(inner, len(block.spatial))
-    sch.set_scope(factored, 0, "local")
-    return sch.get(factored).name_hint, width
+    partial: dict[str, int] = {}
+    for width in (lanes * ACCUMULATORS, lanes, lanes // 2):
+        reduced = view.loops(block)[-1]
+        extent = extent_of(sch.get(reduced))
+        if width < 4 or extent < 2 * width or extent % width:
+            continue
+        _, inner = sch.split(reduced, [None, width])
+        factored = sch.rfactor(inner, len(block.spatial))
+        sch.set_scope(factored, 0, "local")
+        partial[sch.get(factored).name_hint] = width
+        if width <= lanes:
+            break
+    return partial
 
 
 def vectorize_partial(view: KernelView, block: BlockRV, target: Target, width: int) -> None:
