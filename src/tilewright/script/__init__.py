@@ -14,7 +14,7 @@ from tilewright.script.printer import (
     PrinterConfig,
     expr_hook,
     print_doc,
-    print_expr,
+    print_short,
     register_prefix,
     stmt_hook,
 )
@@ -27,7 +27,7 @@ __all__ = [
     "Span",
     "expr_hook",
     "print_doc",
-    "print_expr",
+    "print_short",
     "print_script",
     "register_prefix",
     "script",

@@ -8,6 +8,7 @@ so that underlining a loop marks its `for` line and not its whole body.
 
 from __future__ import annotations
 
+import json
 import keyword
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -79,8 +80,8 @@ def literal(value: str | int | float | bool | None) -> Expr:
 
 def quoted(value: str) -> str:
     """A double-quoted Python string literal."""
-    body = repr("'" + value)[2:-1].replace('\\"', '"').replace('"', '\\"').replace("\\'", "'")
-    return f'"{body}"'
+    # JSON's escapes are Python's too, as long as characters stand for themselves.
+    return json.dumps(value, ensure_ascii=False)
 
 
 def float_text(value: float) -> str:
@@ -217,7 +218,8 @@ class Writer:
 
     def expr(self, doc: Expr | str) -> None:
         if isinstance(doc, str):
-            return self.put(doc)
+            self.put(doc)
+            return
         start = self.length
         for part in doc.parts:
             if isinstance(part, str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.ir import GlobalVar, IRModule, Op, PointerType, PrimType, Range, TupleType, VoidType
-from tilewright.script.doc import Comment, Expr, Line, Stmt, Suite, literal, quoted, text
+from tilewright.script.doc import Blank, Comment, Expr, Line, Stmt, Suite, literal, quoted, text
 from tilewright.script.printer import Printer, expr_hook, has_stmt_hook, register_prefix, stmt_hook
 
 register_prefix("ir_prefix", "ir")
@@ -20,6 +20,8 @@ def _module(p: Printer, mod: IRModule) -> list[Stmt]:
     for gvar, func in mod.functions.items():
         with p.scope():
             p.function_name = gvar.name_hint
+            if body:
+                body.append(Blank())
             # A function of a dialect without statements of its own stands there as a comment.
             body += p.stmts(func) if has_stmt_hook(type(func)) else [Comment(f"{gvar.name_hint}:\n{func!r}")]
     return [Suite([f"class {p.config.name or 'Module'}"], body, mod, [f"@{p.config.ir_prefix}.ir_module"])]

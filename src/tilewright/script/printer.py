@@ -236,6 +236,7 @@ class Printer:
         if isinstance(value, Node) and _find(_expr_hooks, type(value)) is not None:
             return self.expr(value)
         if isinstance(value, Node):
+            self.prefixes.add("ir_prefix")
             entries = self.metadata.setdefault(value.type_key, [])
             if all(e is not value for e in entries):
                 entries.append(value)
@@ -250,17 +251,23 @@ def print_doc(node: Any, config: PrinterConfig) -> Printed:
     with deep_recursion():
         docs = printer.stmts(node)
         if has_stmt_hook(type(node)):
-            docs = [*_header(printer), *printer.free, *docs]
+            docs = [*_header(printer), *docs]
         writer = Writer(config.indent_spaces)
         for doc in docs:
             writer.stmt(doc)
     return Printed("".join(writer.pieces).rstrip("\n"), writer.spans, writer.nodes)
 
 
-def print_expr(node: Any) -> str:
-    """The short form of a node, as `str(node)` gives it: no header, free names as they are."""
+def print_short(node: Any) -> str:
+    """The short form of an expression or statement, as `str(node)` gives it: no header, free names as they are."""
+    printer = Printer(PrinterConfig())
     with deep_recursion():
-        return str(Printer(PrinterConfig()).expr(node))
+        if not has_stmt_hook(type(node)):
+            return str(printer.expr(node))
+        writer = Writer()
+        for doc in printer.stmts(node):
+            writer.stmt(doc)
+    return "".join(writer.pieces).rstrip("\n")
 
 
 def _header(printer: Printer) -> list[Stmt]:
@@ -272,4 +279,5 @@ def _header(printer: Printer) -> list[Stmt]:
     if printer.metadata and printer.config.show_meta:
         printed = save_json(dict(printer.metadata))
         docs += [Blank(), Line(f"metadata = {printer.config.ir_prefix}.load_json({quoted(printed)})")]
-    return [*docs, Blank()] if docs else []
+    free = [*printer.free, Blank()] if printer.free else []
+    return [*docs, Blank(), *free] if docs else free

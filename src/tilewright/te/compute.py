@@ -24,7 +24,7 @@ def var(name: str = "tindex", dtype: str = "int32", span: Any = None) -> Var:
 
 def size_var(name: str = "size", dtype: str = "int32", span: Any = None) -> SizeVar:
     """A scalar variable that is never negative."""
-    return SizeVar(name, DataType(dtype), span)
+    return SizeVar(name, dtype, span)
 
 
 def _shape(shape: Any) -> tuple[PrimExpr, ...]:
@@ -49,7 +49,15 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Any = None
         dom, tag = None, dom
     if not tag:
         raise ValueError("thread_axis needs a tag, such as 'threadIdx.x', 'blockIdx.y' or 'vthread'")
-    rng = None if dom is None else dom if isinstance(dom, Range) else Range(*dom) if isinstance(dom, (tuple, list)) else Range(dom)
+    rng = (
+        None
+        if dom is None
+        else dom
+        if isinstance(dom, Range)
+        else Range(*dom)
+        if isinstance(dom, (tuple, list))
+        else Range(dom)
+    )
     dtype = "int32" if rng is None else rng.extent.dtype
     return IterVar(rng, Var(name or tag, dtype), IterVar.ThreadIndex, tag, span)
 
@@ -67,7 +75,8 @@ def _parameter_names(fcompute: Callable[..., Any], ndim: int, varargs_names: Seq
     if not variadic:
         if len(names) != ndim:
             raise ValueError(
-                f"compute: the function takes {len(names)} indices ({', '.join(names)}), but the shape has {ndim} dimensions"
+                f"compute: the function takes {len(names)} indices ({', '.join(names)}),"
+                f" but the shape has {ndim} dimensions"
             )
         return names
     if varargs_names is not None and len(names) + len(varargs_names) != ndim:
@@ -97,7 +106,12 @@ def compute(
     )
     body = fcompute(*[iv.var for iv in axis])
     several = isinstance(body, (tuple, list))
-    exprs = tuple([e if isinstance(e, PrimExpr) else as_prim_expr(e, f"the body of compute {name!r}") for e in (body if several else (body,))])
+    exprs = tuple(
+        [
+            e if isinstance(e, PrimExpr) else as_prim_expr(e, f"the body of compute {name!r}")
+            for e in (body if several else (body,))
+        ]
+    )
     op = ComputeOp(name, resolve_tag(tag), attrs or {}, axis, exprs)
     return op.output(0) if len(exprs) == 1 else list(op.outputs)
 
@@ -128,12 +142,16 @@ def extern(
         raise ValueError(f"extern {name!r}: {len(inputs)} inputs, but {len(ins)} in_buffers")
     outs = _buffers(out_buffers)
     if outs is None:
-        outs = [decl_buffer(s, d, name) for s, d in zip(shapes, _extern_dtypes(name, dtype, shapes, inputs), strict=True)]
+        outs = [
+            decl_buffer(s, d, name) for s, d in zip(shapes, _extern_dtypes(name, dtype, shapes, inputs), strict=True)
+        ]
     body = fcompute(list(ins), list(outs))
     if isinstance(body, PrimExpr):
         body = Evaluate(body)
     if not isinstance(body, Stmt):
-        raise ValueError(f"extern {name!r}: the function must return a statement or a call, but returned {type(body).__name__}")
+        raise ValueError(
+            f"extern {name!r}: the function must return a statement or a call, but returned {type(body).__name__}"
+        )
     op = ExternOp(name, resolve_tag(tag), attrs or {}, tuple(inputs), tuple(ins), tuple(outs), body)
     return op.output(0) if len(outs) == 1 else list(op.outputs)
 
@@ -149,7 +167,8 @@ def _extern_dtypes(name: str, dtype: Any, shapes: list[tuple[PrimExpr, ...]], in
         found = dict.fromkeys(t.dtype for t in inputs)
         if len(found) != 1:
             raise ValueError(
-                f"extern {name!r}: no dtype was given, and it cannot be taken from inputs of types {[str(d) for d in found]}"
+                f"extern {name!r}: no dtype was given, and it cannot be taken from inputs of types"
+                f" {[str(d) for d in found]}"
             )
         dtype = next(iter(found))
     dtypes = [dtype] * len(shapes) if isinstance(dtype, str) else list(dtype)
@@ -204,7 +223,10 @@ def scan(
     updates = (update,) if isinstance(update, Tensor) else tuple(update)
     states = (state_placeholder,) if isinstance(state_placeholder, Tensor) else tuple(state_placeholder)
     if not len(inits) == len(updates) == len(states):
-        raise ValueError(f"scan {name!r}: {len(inits)} init, {len(updates)} update and {len(states)} state tensors; their numbers must agree")
+        raise ValueError(
+            f"scan {name!r}: {len(inits)} init, {len(updates)} update and {len(states)} state tensors;"
+            " their numbers must agree"
+        )
     for i, (a, b, s) in enumerate(zip(inits, updates, states, strict=True)):
         if not a.dtype == b.dtype == s.dtype or not a.ndim == b.ndim == s.ndim:
             raise ValueError(

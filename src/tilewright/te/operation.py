@@ -166,6 +166,9 @@ class _InputFinder(Visitor):
 
 register_printer(Tensor, lambda t: f"Tensor(shape={list(t.shape)}, op.name={t.op.name})")
 register_printer(PlaceholderOp, lambda op: f"placeholder({op.name}, shape={list(op.shape)}, dtype={op.dtype})")
-register_printer(ComputeOp, lambda op: f"compute({op.name}, body={list(op.body)}, axis={list(op.axis)}, reduce_axis={list(op.reduce_axis)})")
+register_printer(
+    ComputeOp,
+    lambda op: f"compute({op.name}, body={list(op.body)}, axis={list(op.axis)}, reduce_axis={list(op.reduce_axis)})",
+)
 register_printer(ExternOp, lambda op: f"extern({op.name}, inputs={list(op.inputs)})")
 register_printer(ScanOp, lambda op: f"scan({op.name}, state={list(op.state_placeholder)})")

@@ -31,9 +31,7 @@ from tilewright.tir.stmt import (
 from tilewright.tir.stmt_functor import BufferMutator
 
 
-def create_prim_func(
-    ops: Tensor | Var | Sequence[Tensor | Var], index_dtype_override: str | None = None
-) -> PrimFunc:
+def create_prim_func(ops: Tensor | Var | Sequence[Tensor | Var], index_dtype_override: str | None = None) -> PrimFunc:
     """A PrimFunc whose parameters are `ops`: placeholders are inputs, computed tensors outputs, Vars scalars.
 
     Every operation that they need becomes a block with exact reads and writes in a nest of serial loops;
@@ -45,10 +43,23 @@ def create_prim_func(
     builder = _Builder()
     for i, arg in enumerate(args):
         builder.add_parameter(i, arg)
-    for op in post_order([t.op for t in args if isinstance(t, Tensor)]):
+    order = post_order([t.op for t in args if isinstance(t, Tensor)])
+    for op in order:
+        _check_has_blocks(op)
+    for op in order:
         builder.add_operation(op)
     func = builder.finish()
     return func if index_dtype_override is None else with_index_dtype(func, index_dtype_override)
+
+
+def _check_has_blocks(op: Operation) -> None:
+    if isinstance(op, ScanOp):
+        raise TypeError(
+            f"create_prim_func: scan {op.name!r} has no form as blocks, since its state is read before it is complete;"
+            " write the recurrence as an extern operation with a serial loop"
+        )
+    if not isinstance(op, (PlaceholderOp, ComputeOp, ExternOp)):
+        raise TypeError(f"create_prim_func: operation {op.name!r} of type {type(op).__name__} has no form as blocks")
 
 
 def post_order(roots: Sequence[Operation]) -> list[Operation]:
@@ -174,9 +185,13 @@ class _Builder:
             self.params.append(arg)
             return
         if not isinstance(arg, Tensor):
-            raise TypeError(f"create_prim_func: argument {position} must be a tensor or a variable, but is {type(arg).__name__}")
+            raise TypeError(
+                f"create_prim_func: argument {position} must be a tensor or a variable, but is {type(arg).__name__}"
+            )
         if arg in self.buffers:
-            raise ValueError(f"create_prim_func: tensor {arg.name} is given twice, the second time as argument {position}")
+            raise ValueError(
+                f"create_prim_func: tensor {arg.name} is given twice, the second time as argument {position}"
+            )
         buffer = self._declare(arg)
         handle = Var(f"var_{buffer.name}", "handle")
         self.params.append(handle)
@@ -206,13 +221,6 @@ class _Builder:
             self._add_compute(op)
         elif isinstance(op, ExternOp):
             self._add_extern(op)
-        elif isinstance(op, ScanOp):
-            raise TypeError(
-                f"create_prim_func: scan {op.name!r} has no form as blocks, since its state is read before it is complete;"
-                " write the recurrence as an extern operation with a serial loop"
-            )
-        else:
-            raise TypeError(f"create_prim_func: operation {op.name!r} of type {type(op).__name__} has no form as blocks")
 
     def _add_compute(self, op: ComputeOp) -> None:
         if isinstance(op.body[0], Reduce):
@@ -223,7 +231,9 @@ class _Builder:
             name = f"{op.name}_v{tensor.value_index}" if several else op.name
             self._add_block(op, [self._buffer_of(tensor)], (expr,), name)
 
-    def _add_block(self, op: ComputeOp, outputs: list[Buffer], body: tuple[PrimExpr, ...], name: str | None = None) -> None:
+    def _add_block(
+        self, op: ComputeOp, outputs: list[Buffer], body: tuple[PrimExpr, ...], name: str | None = None
+    ) -> None:
         """One block that stores to all `outputs` at its spatial variables, under its loops."""
         axes = [*op.axis, *op.reduce_axis]
         loops = [Var(a.var.name, a.var.dtype) for a in axes]
@@ -240,7 +250,9 @@ class _Builder:
         if not op.axis:
             # A block without spatial variables could not be scheduled; a scalar gets one of extent one.
             zero = IntImm("int32", 0)
-            iter_vars.insert(0, IterVar(Range.from_min_extent(zero, IntImm("int32", 1)), Var("v_u", "int32"), IterVar.DataPar))
+            iter_vars.insert(
+                0, IterVar(Range.from_min_extent(zero, IntImm("int32", 1)), Var("v_u", "int32"), IterVar.DataPar)
+            )
             values.insert(0, zero)
         indices = tuple([env[a.var] for a in op.axis])
         reads = ReadSet(analyzer)

@@ -36,7 +36,9 @@ class ReadSet:
     def _merge(self, buffer: Buffer, loads: list[tuple[PrimExpr, ...]]) -> BufferRegion:
         if len(loads) == 1:
             return point_region(buffer, loads[0])
-        return BufferRegion(buffer, tuple([self._span(buffer, d, [load[d] for load in loads]) for d in range(len(buffer.shape))]))
+        return BufferRegion(
+            buffer, tuple([self._span(buffer, d, [load[d] for load in loads]) for d in range(len(buffer.shape))])
+        )
 
     def _span(self, buffer: Buffer, dim: int, indices: list[PrimExpr]) -> Range:
         """The smallest range known to hold all indices; the whole dimension when their distances are not constant."""

@@ -24,7 +24,8 @@ class TagScope:
     def __enter__(self) -> Self:
         if TagScope._current is not None:
             raise ValueError(
-                f"tag scopes do not nest: {self.tag!r} was opened inside {TagScope._current.tag!r}; close that one first"
+                f"tag scopes do not nest: {self.tag!r} was opened inside {TagScope._current.tag!r};"
+                " close that one first"
             )
         TagScope._current = self
         return self

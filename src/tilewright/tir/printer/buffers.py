@@ -24,18 +24,16 @@ def buffer_doc(p: Printer, buffer: Buffer) -> Expr:
         lines += declaration(p, buffer, "Buffer", doc)
     else:
         doc = p.define_free(buffer, buffer.name)
-        p.free += declaration(p, buffer, "Buffer", doc, free=True)
+        p.free += declaration(p, buffer, "Buffer", doc)
     return doc
 
 
-def declaration(
-    p: Printer, buffer: Buffer, form: str, name: Expr, source: Expr | None = None, free: bool = False
-) -> list[Stmt]:
+def declaration(p: Printer, buffer: Buffer, form: str, name: Expr, source: Expr | None = None) -> list[Stmt]:
     """`name = T.<form>(...)`, after lines that make the variables of its dimensions."""
     lines: list[Stmt] = []
     make_variables(p, buffer, lines)
     value = p.prefix("tir_prefix", form)
-    args, kwargs = attributes(p, buffer, name, form == "Buffer", free)
+    args, kwargs = attributes(p, buffer, name, force_dtype=form == "Buffer", new_data=form != "decl_buffer")
     if source is not None:
         args = [source, *args]
     return [*lines, assign(name, value.call(*args, **kwargs), node=buffer)]
@@ -57,13 +55,19 @@ def make_variables(p: Printer, buffer: Buffer, lines: list[Stmt]) -> None:
             post_order_visit(e, make)
 
 
-def attributes(p: Printer, buffer: Buffer, name: Expr, force_dtype: bool, free: bool) -> tuple[list[Expr], dict[str, Expr]]:
-    """Positional and keyword arguments of a declaration. Unknown data, strides and offset become the buffer's own."""
+def attributes(
+    p: Printer, buffer: Buffer, name: Expr, force_dtype: bool, new_data: bool
+) -> tuple[list[Expr], dict[str, Expr]]:
+    """Positional and keyword arguments of a declaration.
+
+    Unknown strides and offsets become the buffer's own (`A.strides[0]`), and so does unknown data where the
+    declaration makes storage (`new_data`).
+    """
     args = [tuple_([p.expr(d) for d in buffer.shape])]
     if force_dtype or buffer.dtype != p.config.buffer_dtype:
         args.append(literal(str(buffer.dtype)))
     kwargs: dict[str, Expr] = {}
-    if p.is_defined(buffer.data) or not has_own_data(buffer):
+    if not new_data or p.is_defined(buffer.data) or not has_own_data(buffer):
         kwargs["data"] = p.expr(buffer.data)
         scope = "global"
     else:
@@ -100,7 +104,11 @@ def has_own_data(buffer: Buffer) -> bool:
     """Whether the data pointer has the type that a declaration gives to a new one."""
     expected = "int8" if buffer.dtype.is_bool else buffer.dtype
     kind = buffer.data.type_annotation
-    return isinstance(kind, PointerType) and isinstance(kind.element_type, PrimType) and kind.element_type.dtype == expected
+    return (
+        isinstance(kind, PointerType)
+        and isinstance(kind.element_type, PrimType)
+        and kind.element_type.dtype == expected
+    )
 
 
 def is_plain(buffer: Buffer) -> bool:

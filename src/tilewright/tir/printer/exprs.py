@@ -259,11 +259,10 @@ def _reduce(p: Printer, e: E.Reduce) -> Expr:
 
 
 # Calls. How the type of a result follows from the arguments; calls whose type differs say it explicitly.
-_SAME_AS_FIRST = frozenset(
-    """exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sigmoid tanh sinh cosh tan sin cos asin acos atan asinh acosh
+_SAME_AS_FIRST_NAMES = """exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sigmoid tanh sinh cosh tan sin cos asin acos atan asinh acosh
     atanh atan2 pow hypot copysign nextafter ldexp fmod erf floor ceil round trunc nearbyint popcount likely fma ret
-    shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not""".split()
-)
+    shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not"""
+_SAME_AS_FIRST = frozenset(_SAME_AS_FIRST_NAMES.split())
 _FIXED: dict[str, str] = {
     "isnan": "bool",
     "isinf": "bool",
@@ -279,7 +278,9 @@ _FIXED: dict[str, str] = {
     "tvm_storage_sync": "int32",
 }
 _RENAMED = {"fabs": "abs", "tvm_call_packed": "call_packed", "tvm_call_cpacked": "call_cpacked"}
-_DTYPE_FIRST = frozenset({"call_extern", "call_pure_extern", "call_llvm_intrin", "call_llvm_pure_intrin", "reinterpret"})
+_DTYPE_FIRST = frozenset(
+    {"call_extern", "call_pure_extern", "call_llvm_intrin", "call_llvm_pure_intrin", "reinterpret"}
+)
 
 
 def _implied_dtype(name: str, args: tuple[PrimExpr, ...]) -> str | None:
@@ -293,7 +294,11 @@ def _implied_dtype(name: str, args: tuple[PrimExpr, ...]) -> str | None:
     if args and (name in _SAME_AS_FIRST or name == "fabs"):
         return args[0].dtype
     fixed = _FIXED.get(name)
-    return fixed if fixed is None or not args or name not in ("isnan", "isinf", "isfinite", "clz") else DataType(fixed).with_lanes(args[0].dtype.lanes)
+    return (
+        fixed
+        if fixed is None or not args or name not in ("isnan", "isinf", "isfinite", "clz")
+        else DataType(fixed).with_lanes(args[0].dtype.lanes)
+    )
 
 
 @expr_hook(E.Call)
@@ -322,4 +327,3 @@ def _region(p: Printer, r: BufferRegion) -> Expr:
 @expr_hook(MatchBufferRegion)
 def _match_region(p: Printer, m: MatchBufferRegion) -> Expr:
     return Expr((buffer_doc(p, m.buffer), " = ", p.expr(m.source)), 0)
-

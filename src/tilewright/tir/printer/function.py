@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tilewright.ir import IntImm, TupleType, VoidType
-
 from tilewright.script.doc import Comment, Expr, Line, Stmt, Suite, dict_, literal
 from tilewright.script.printer import Printer, stmt_hook
 from tilewright.tir.expr import Var
@@ -29,7 +28,7 @@ def _function(p: Printer, func: PrimFunc) -> list[Stmt]:
             buffer = func.buffer_map.get(param)
             if buffer is not None and is_plain(buffer) and id(param) not in used and not p.is_defined(buffer):
                 doc = p.define(buffer, buffer.name)
-                args, _ = attributes(p, buffer, doc, True, False)
+                args, _ = attributes(p, buffer, doc, force_dtype=True, new_data=True)
                 params.append(Expr((doc, ": ", p.prefix("tir_prefix", "Buffer").call(*args)), 0).of(param))
                 after.append(p.open_slot(buffer.data))
             else:
@@ -116,4 +115,3 @@ def _has_block(stmt: TirStmt) -> bool:
 
     pre_order_visit(stmt, look)
     return bool(found)
-

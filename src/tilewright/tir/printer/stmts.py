@@ -16,7 +16,9 @@ from tilewright.tir.printer.buffers import attributes, buffer_doc, declaration
 from tilewright.tir.printer.exprs import index_docs, producer_name, t, type_doc
 
 
-def _scoped(p: Printer, target: Var | None, hint: str, value: Expr, body: S.Stmt, node: S.Stmt, annotation: bool = False) -> list[Stmt]:
+def _scoped(
+    p: Printer, target: Var | None, hint: str, value: Expr, body: S.Stmt, node: S.Stmt, annotation: bool = False
+) -> list[Stmt]:
     """`target = value` and the body below it, or `with value as target:` where something follows."""
     if p.concise:
         if target is None:
@@ -122,7 +124,7 @@ def _decl_buffer(p: Printer, s: S.DeclBuffer) -> list[Stmt]:
         return [*lines[:-1], _retarget(lines[-1], s), *p.body(s.body)]
     with p.scope():
         name = p.define(s.buffer, s.buffer.name)
-        args, kwargs = attributes(p, s.buffer, name, False, False)
+        args, kwargs = attributes(p, s.buffer, name, force_dtype=False, new_data=False)
         return [Suite(["with ", t(p, "decl_buffer").call(*args, **kwargs), " as ", name], p.body(s.body), s)]
 
 
@@ -273,7 +275,12 @@ def _block_suite(p: Printer, b: S.Block, realize: S.BlockRealize | None) -> list
     return [Suite(header, body, b if realize is None else realize)]
 
 
-_AXIS_KINDS = {IterVar.DataPar: "spatial", IterVar.CommReduce: "reduce", IterVar.Ordered: "scan", IterVar.Opaque: "opaque"}
+_AXIS_KINDS = {
+    IterVar.DataPar: "spatial",
+    IterVar.CommReduce: "reduce",
+    IterVar.Ordered: "scan",
+    IterVar.Opaque: "opaque",
+}
 
 
 def _axes(p: Printer, b: S.Block, realize: S.BlockRealize | None, values: list[Expr] | None) -> list[Stmt]:
@@ -336,4 +343,3 @@ def _same(a: PrimExpr, b: PrimExpr) -> bool:
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         return a.value == b.value and a.dtype == b.dtype
     return a is b
-

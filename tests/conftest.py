@@ -1,0 +1,29 @@
+"""Shared by all tests: goldens, kept beside the tests and rewritten by `pytest --update`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update", action="store_true", help="rewrite the golden files from what the tests produce")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden("name", text)` compares text with goldens/name.txt beside the test."""
+    folder = Path(request.path).parent / "goldens"
+
+    def check(name: str, text: str) -> None:
+        path = folder / f"{name}.txt"
+        if request.config.getoption("--update"):
+            folder.mkdir(exist_ok=True)
+            path.write_text(text.rstrip("\n") + "\n")
+            return
+        assert path.exists(), f"{path.name} is missing; run pytest with --update and look at what it wrote"
+        assert text.rstrip("\n") + "\n" == path.read_text()
+
+    return check
