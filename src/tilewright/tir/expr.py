@@ -59,6 +59,9 @@ def _prim_type(dtype: DataType) -> PrimType:
 class SizeVar(Var, key="tir.SizeVar"):
     """A variable that stands for a size: it is never negative."""
 
+    def __init__(self, name: str, dtype: str | Type = "int32", span: BaseSpan | None = None) -> None:
+        super().__init__(name, dtype, span)
+
 
 register_converter("Var", Var)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Callable
 from typing import Any
@@ -131,7 +132,7 @@ def call_llvm_pure_intrin(dtype: str, name: str, *args: Any, span: BaseSpan | No
 
 
 def _accepts_prim(args: tuple[Any, ...]) -> bool:
-    return all([isinstance(a, (PrimExpr, int, float, str, IterVar)) for a in args])
+    return builtins.all([isinstance(a, (PrimExpr, int, float, str, IterVar)) for a in args])
 
 
 register_global_call(_accepts_prim, lambda gvar, args: Call(DataType("void"), gvar, args))
