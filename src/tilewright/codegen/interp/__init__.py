@@ -1,0 +1,142 @@
+"""The oracle: runs any PrimFunc, at any stage of lowering, on NumPy arrays in place, in plain Python, with checks."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.codegen.interp.program import Program
+from tilewright.codegen.interp.values import InterpError, Pointer, Races, Storage, np_type
+from tilewright.ir import IRModule
+from tilewright.support.errors import TVMError
+from tilewright.tir import Buffer, PrimFunc
+
+__all__ = ["InterpError", "Interpreter", "run"]
+
+
+class _MatchArgs:
+    """Arguments to storage: `__call__` gives (pointer, shape, strides in elements); `check` compares shapes."""
+
+    def __call__(self, value: Any, buffer: Buffer | None, name: str) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
+        if isinstance(value, Pointer):
+            return value, (), ()
+        if value is None and buffer is None:
+            return None, (), ()
+        if not isinstance(value, np.ndarray):
+            raise InterpError(f"argument {name} must be a NumPy array, but is {type(value).__name__}")
+        if buffer is not None:
+            kind = np_type(buffer.dtype)
+            if value.dtype != kind:
+                raise InterpError(f"argument {name} must have dtype {buffer.dtype}, but has {value.dtype}")
+            if value.ndim != len(buffer.shape):
+                raise InterpError(f"argument {name} must have {len(buffer.shape)} dimensions, but has {value.ndim}")
+        if value.flags.c_contiguous:
+            flat = value.reshape(-1)
+        else:
+            span = 1 + sum((n - 1) * s for n, s in zip(value.shape, value.strides, strict=True)) // value.itemsize
+            if min(value.strides) < 0:
+                raise InterpError(f"argument {name} has negative strides; pass a contiguous array")
+            if buffer is not None and not buffer.strides:
+                raise InterpError(f"argument {name} must be contiguous; pass np.ascontiguousarray(...)")
+            flat = np.lib.stride_tricks.as_strided(value, (span,), (value.itemsize,))
+        strides = tuple(s // value.itemsize for s in value.strides)
+        return Pointer(Storage(name, flat, None)), value.shape, strides
+
+    @staticmethod
+    def check(value: Any, wanted: tuple[int, ...], name: str) -> None:
+        if isinstance(value, np.ndarray) and value.shape != tuple(wanted):
+            raise InterpError(f"argument {name} must have shape {tuple(wanted)}, but has {value.shape}")
+
+
+class Interpreter:
+    """Runs the functions of a module. Each is compiled to Python once, when it is first called.
+
+    `externs` maps names of C or packed functions to Python callables; pointers reach them as `Pointer`s.
+    `check_races` reports two iterations of a parallel loop that touch one element, one of them writing it.
+    """
+
+    def __init__(
+        self, mod: IRModule | PrimFunc, externs: Mapping[str, Callable[..., Any]] | None = None, check_races: bool = False
+    ) -> None:
+        self.mod = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
+        self.externs = dict(externs or {})
+        self.races = Races(check_races)
+        self._programs: dict[str, Program] = {}
+        self._match = _MatchArgs()
+
+    def program(self, name: str) -> Program:
+        """The compiled function of that name."""
+        found = self._programs.get(name)
+        if found is None:
+            func = self.mod[name]
+            if not isinstance(func, PrimFunc):
+                raise InterpError(f"function {name} is a {type(func).__name__}; the interpreter runs PrimFuncs")
+            found = self._programs[name] = Program(name, func)
+        return found
+
+    def entry_name(self) -> str:
+        """The function to run when none is named: "main", or the only one."""
+        names = [gvar.name_hint for gvar in self.mod.functions]
+        if len(names) == 1:
+            return names[0]
+        if "main" in names:
+            return "main"
+        raise InterpError(f"the module has several functions, name the one to run: {', '.join(names)}")
+
+    def __call__(self, *args: Any, entry: str | None = None) -> Any:
+        name = entry or self.entry_name()
+        self.races.iteration = -1
+        try:
+            with np.errstate(all="ignore"):
+                return self._call(name, list(args))
+        except InterpError as error:
+            raise InterpError(self._located(error, name)) from None
+
+    def _call(self, name: str, args: Sequence[Any]) -> Any:
+        program = self.program(name)
+        if len(args) != len(program.func.params):
+            raise InterpError(f"function {name} takes {len(program.func.params)} arguments, but was given {len(args)}")
+        return program.entry(args, self.races, self._call, self._extern, self._match)
+
+    def _extern(self, name: str, *args: Any) -> Any:
+        if name not in self.externs:
+            raise InterpError(f"the program calls the external function {name!r}; pass it in externs={{{name!r}: f}}")
+        return self.externs[name](*args)
+
+    def _located(self, error: InterpError, name: str) -> str:
+        """The error's text with the function and the values of the loops around it."""
+        found: list[str] = []
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            filename = frame.f_code.co_filename
+            if filename.startswith("<interp "):
+                name = filename[8:-1]
+                program = self._programs.get(name)
+                if program is not None:
+                    for key, value in frame.f_locals.items():
+                        if key in program.loops:
+                            text = f"{program.loops[key]}={value}"
+                            if text not in found:
+                                found.append(text)
+        where = f"in function {name}" + (f", at {', '.join(found)}" if found else "")
+        return f"{error}\n  {where}"
+
+
+def run(
+    mod_or_func: IRModule | PrimFunc,
+    args: Sequence[Any],
+    entry: str | None = None,
+    *,
+    externs: Mapping[str, Callable[..., Any]] | None = None,
+    check_races: bool = False,
+) -> Any:
+    """Executes a PrimFunc on NumPy arrays (in place) and scalars; returns what the function returns, mostly None.
+
+    Raises InterpError for an index out of bounds, an uninitialised read, a division by zero, a failed assertion, a
+    wrong argument, and with `check_races` for iterations of a parallel loop that conflict.
+    """
+    if not isinstance(mod_or_func, (IRModule, PrimFunc)):
+        raise TVMError(f"interp.run takes an IRModule or a PrimFunc, but was given {type(mod_or_func).__name__}")
+    return Interpreter(mod_or_func, externs, check_races)(*args, entry=entry)

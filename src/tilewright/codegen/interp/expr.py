@@ -1,0 +1,405 @@
+"""Expressions to Python source: exact types (integers wrap, floats round after every operation)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tilewright.codegen.interp.intrinsics import FLOAT, PREDICATES
+from tilewright.codegen.interp.values import InterpError, np_type
+from tilewright.ir import DataType, FloatImm, GlobalVar, IntImm, Op, PrimExpr
+from tilewright.tir import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Broadcast,
+    Buffer,
+    BufferLoad,
+    Call,
+    Cast,
+    Div,
+    FloorDiv,
+    FloorMod,
+    Let,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Or,
+    Ramp,
+    Select,
+    Shuffle,
+    SizeVar,
+    StringImm,
+    Sub,
+    Var,
+)
+
+_SYMBOL = {Add: "+", Sub: "-", Mul: "*", EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">="}
+_DIVIDE = {Div: "truncdiv", Mod: "truncmod", FloorDiv: "floordiv", FloorMod: "floormod"}
+
+
+class ExprSource:
+    """Writes expressions as Python source over the names of one generated function."""
+
+    env: dict[str, Any]
+    names: dict[Var, str]
+    ranges: dict[Var, tuple[int, int]]
+    defined: int = 0
+
+    _table: ClassVar[dict[type, Callable[..., str]]] = {}
+
+    def expr(self, e: PrimExpr) -> str:
+        method = self._table.get(type(e))
+        if method is None:
+            raise InterpError(f"the interpreter has no rule for the expression {type(e).__name__}: {e}")
+        return method(self, e)
+
+    def constant(self, value: Any, hint: str) -> str:
+        """A name for a value in the generated function's globals."""
+        key = f"{hint}_{len(self.env)}"
+        self.env[key] = value
+        return key
+
+    def kind(self, dtype: DataType) -> str:
+        """A name for the NumPy type of one lane."""
+        name = f"t_{dtype.element}"
+        if name not in self.env:
+            self.env[name] = np_type(dtype)
+            self.env[f"s_{dtype.element}"] = np_type(dtype).type
+        return name
+
+    def scalar_type(self, dtype: DataType) -> str:
+        self.kind(dtype)
+        return f"s_{dtype.element}"
+
+    # --- leaves
+
+    def _var(self, e: Var) -> str:
+        name = self.names.get(e)
+        if name is None:
+            raise InterpError(f"variable {e.name} is used but never defined")
+        return name
+
+    def _int(self, e: IntImm) -> str:
+        if e.dtype.is_bool:
+            return "True" if e.value else "False"
+        return f"({e.value})" if e.value < 0 else str(e.value)
+
+    def _float(self, e: FloatImm) -> str:
+        with np.errstate(all="ignore"):
+            return self.constant(np.asarray(e.value).astype(np_type(e.dtype))[()], "f")
+
+    def _string(self, e: StringImm) -> str:
+        return repr(e.value)
+
+    # --- arithmetic
+
+    def wrapped(self, text: str, dtype: DataType, e: PrimExpr | None = None) -> str:
+        """A Python integer brought back into `dtype`; left alone where its range is known to fit."""
+        if dtype.lanes > 1:
+            return f"({text})"
+        low, high = int_range(dtype)
+        if e is not None:
+            known = self.bounds(e)
+            if known is not None and low <= known[0] and known[1] <= high:
+                return f"({text})"
+        mask = (1 << dtype.bits) - 1
+        if low == 0:
+            return f"(({text}) & {mask})"
+        return f"(((({text}) + {-low}) & {mask}) - {-low})"
+
+    def _arith(self, e: Any) -> str:
+        text = f"{self.expr(e.a)} {_SYMBOL[type(e)]} {self.expr(e.b)}"
+        return f"({text})" if e.dtype.is_float else self.wrapped(text, e.dtype, e)
+
+    def _compare(self, e: Any) -> str:
+        text = f"({self.expr(e.a)} {_SYMBOL[type(e)]} {self.expr(e.b)})"
+        return f"bool{text}" if e.a.dtype.is_float and e.dtype.lanes == 1 else text
+
+    def _division(self, e: Any) -> str:
+        a, b, dtype = self.expr(e.a), self.expr(e.b), e.dtype
+        if dtype.is_float:
+            if type(e) is Div:
+                return f"({a} / {b})"
+            return f"np.fmod({a}, {b})" if type(e) is Mod else f"{_DIVIDE[type(e)]}({a}, {b})"
+        if type(e.b) is IntImm and e.b.value > 0 and dtype.lanes == 1 and type(e) in (FloorDiv, FloorMod):
+            return f"({a} {'//' if type(e) is FloorDiv else '%'} {b})"
+        text = f"{_DIVIDE[type(e)]}({a}, {b})"
+        return text if dtype.lanes > 1 else self.wrapped(text, dtype)
+
+    def _min_max(self, e: Any) -> str:
+        a, b = self.expr(e.a), self.expr(e.b)
+        if not e.dtype.is_float and e.dtype.lanes == 1:
+            return f"{'min' if type(e) is Min else 'max'}({a}, {b})"
+        if is_float_const(e.a):
+            a, b = b, a
+        return f"{'lesser' if type(e) is Min else 'greater'}({a}, {b})"
+
+    def _logical(self, e: Any) -> str:
+        word = "and" if type(e) is And else "or"
+        if e.dtype.lanes > 1:
+            word = "&" if word == "and" else "|"
+        return f"({self.expr(e.a)} {word} {self.expr(e.b)})"
+
+    def _not(self, e: Not) -> str:
+        return f"(not {self.expr(e.a)})" if e.dtype.lanes == 1 else f"(~{self.expr(e.a)})"
+
+    def _select(self, e: Select) -> str:
+        return f"select({self.expr(e.condition)}, {self.expr(e.true_value)}, {self.expr(e.false_value)})"
+
+    def _cast(self, e: Cast) -> str:
+        return self.convert(self.expr(e.value), e.value.dtype, e.dtype)
+
+    def convert(self, text: str, source: DataType, to: DataType) -> str:
+        """C's conversions; floats saturate into integers, NaN becomes 0."""
+        if source == to:
+            return text
+        lanes = to.lanes > 1
+        if to.is_bool:
+            return f"({text} != 0)" if lanes else f"bool({text} != 0)"
+        if to.is_float:
+            kind = self.kind(to)
+            if lanes:
+                return f"narrow({text}, {kind})"
+            if source.is_float:
+                return f"narrow({text}, {kind})"
+            return f"from_int({text}, {kind})"
+        if to.code == "handle" or source.code == "handle":
+            return text
+        low, high = int_range(to)
+        if source.is_float:
+            text = f"saturate({text}, {low}, {high})"
+            return f"{text}.astype({self.kind(to)})" if lanes else text
+        if lanes:
+            return f"{text}.astype({self.kind(to)})"
+        known = int_range(source)
+        if low <= known[0] and known[1] <= high:
+            return f"int({text})" if source.is_bool else text
+        return self.wrapped(f"int({text})" if source.is_bool else text, to)
+
+    # --- vectors
+
+    def _ramp(self, e: Ramp) -> str:
+        return f"ramp({self.expr(e.base)}, {self.expr(e.stride)}, {e.lanes}, {self.kind(e.dtype)})"
+
+    def _broadcast(self, e: Broadcast) -> str:
+        return f"broadcast({self.expr(e.value)}, {e.lanes}, {self.kind(e.dtype)})"
+
+    def _shuffle(self, e: Shuffle) -> str:
+        parts = ", ".join(f"np.atleast_1d(np.asarray({self.expr(v)}, {self.kind(v.dtype)}))" for v in e.vectors)
+        picks = ", ".join(self.expr(i) for i in e.indices)
+        text = f"np.concatenate([{parts}])[[{picks}]]"
+        return self.unboxed(f"{text}[0]", e.dtype) if e.dtype.lanes == 1 else text
+
+    def unboxed(self, text: str, dtype: DataType) -> str:
+        """A NumPy scalar as the interpreter holds scalars."""
+        if dtype.is_float:
+            return text
+        return f"bool({text})" if dtype.is_bool else f"int({text})"
+
+    def _let(self, e: Let) -> str:
+        name = self.define(e.var)
+        return f"({name} := {self.expr(e.value)}, {self.expr(e.body)})[1]"
+
+    def define(self, var: Var) -> str:
+        """A fresh Python name for a variable."""
+        safe = "".join(c if c.isalnum() and c.isascii() else "_" for c in var.name)
+        self.defined += 1
+        name = f"v_{safe}_{self.defined}"
+        self.names[var] = name
+        return name
+
+    # --- memory
+
+    def accessor(self, buffer: Buffer) -> str:
+        raise NotImplementedError
+
+    def _load(self, e: BufferLoad) -> str:
+        name = self.accessor(e.buffer)
+        index = ", ".join(self.expr(i) for i in e.indices)
+        if e.dtype.lanes == 1 and e.predicate is None:
+            return f"{name}.get({index})"
+        mask = "None" if e.predicate is None else f"np.atleast_1d({self.expr(e.predicate)})"
+        text = f"{name}.vget({mask}{', ' if index else ''}{index})"
+        return self.unboxed(f"{text}[0]", e.dtype) if e.dtype.lanes == 1 else text
+
+    # --- calls
+
+    def _call(self, e: Call) -> str:
+        if isinstance(e.op, GlobalVar):
+            return f"call_function({e.op.name_hint!r}, [{', '.join(map(self.expr, e.args))}])"
+        assert isinstance(e.op, Op)
+        name = e.op.name.removeprefix("tir.")
+        args = e.args
+        if name in FLOAT:
+            f = self.constant(FLOAT[name], f"i_{name}")
+            return f"{f}({self.kind(e.dtype)}, {', '.join(map(self.expr, args))})"
+        if name in PREDICATES:
+            return f"{self.constant(PREDICATES[name], name)}({self.expr(args[0])})"
+        method = getattr(self, f"_call_{name}", None)
+        if method is None:
+            raise InterpError(f"the interpreter has no rule for the intrinsic {e.op.name}: {e}")
+        text: str = method(e)
+        return text
+
+    def _call_if_then_else(self, e: Call) -> str:
+        c, a, b = map(self.expr, e.args)
+        return f"({a} if {c} else {b})"
+
+    def _call_likely(self, e: Call) -> str:
+        return self.expr(e.args[0])
+
+    def _call_fma(self, e: Call) -> str:
+        if e.dtype.is_float:
+            return f"fma({self.kind(e.dtype)}, {', '.join(map(self.expr, e.args))})"
+        a, b, c = map(self.expr, e.args)
+        return self.wrapped(f"{a} * {b} + {c}", e.dtype)
+
+    def _bitwise(self, e: Call, symbol: str) -> str:
+        return f"({self.expr(e.args[0])} {symbol} {self.expr(e.args[1])})"
+
+    def _call_bitwise_and(self, e: Call) -> str:
+        return self._bitwise(e, "&")
+
+    def _call_bitwise_or(self, e: Call) -> str:
+        return self._bitwise(e, "|")
+
+    def _call_bitwise_xor(self, e: Call) -> str:
+        return self._bitwise(e, "^")
+
+    def _call_bitwise_not(self, e: Call) -> str:
+        return self.wrapped(f"~{self.expr(e.args[0])}", e.dtype)
+
+    def _call_shift_left(self, e: Call) -> str:
+        return self.wrapped(f"shift_left({self.expr(e.args[0])}, {self.expr(e.args[1])}, {e.dtype.bits})", e.dtype)
+
+    def _call_shift_right(self, e: Call) -> str:
+        return f"shift_right({self.expr(e.args[0])}, {self.expr(e.args[1])}, {e.dtype.bits})"
+
+    def _call_popcount(self, e: Call) -> str:
+        return f"popcount({self.expr(e.args[0])}, {e.args[0].dtype.bits})"
+
+    def _call_clz(self, e: Call) -> str:
+        return f"clz({self.expr(e.args[0])}, {e.args[0].dtype.bits})"
+
+    def _call_q_multiply_shift(self, e: Call) -> str:
+        text = f"q_multiply_shift({', '.join(map(self.expr, e.args))})"
+        return self.wrapped(text, e.dtype)
+
+    def _call_reinterpret(self, e: Call) -> str:
+        value = e.args[0]
+        text = f"reinterpret({self.expr(value)}, {self.kind(value.dtype)}, {self.kind(e.dtype)})"
+        return text if e.dtype.lanes > 1 else self.unboxed(text, e.dtype)
+
+    def _call_large_uint_imm(self, e: Call) -> str:
+        return f"({self.expr(e.args[1])} << 32 | {self.expr(e.args[0])})"
+
+    def _call_address_of(self, e: Call) -> str:
+        load = e.args[0]
+        assert isinstance(load, BufferLoad)
+        return f"{self.accessor(load.buffer)}.pointer({', '.join(map(self.expr, load.indices))})"
+
+    def _call_tvm_access_ptr(self, e: Call) -> str:
+        size = e.args[0].dtype.bytes * e.args[0].dtype.lanes
+        return f"{self.expr(e.args[1])}.moved({self.expr(e.args[2])} * {size})"
+
+    def _call_handle_add_byte_offset(self, e: Call) -> str:
+        return f"{self.expr(e.args[0])}.moved({self.expr(e.args[1])})"
+
+    def _call_isnullptr(self, e: Call) -> str:
+        return f"({self.expr(e.args[0])} is None)"
+
+    def _call_call_extern(self, e: Call) -> str:
+        return f"call_extern({', '.join(map(self.expr, e.args))})"
+
+    _call_call_pure_extern = _call_tvm_call_packed = _call_tvm_call_cpacked = _call_call_extern
+
+    def _nothing(self, e: Call) -> str:
+        return "None"
+
+    _call_prefetch = _call_tvm_storage_sync = _call_assume = _nothing
+    _call_start_profile_intrinsic = _call_end_profile_intrinsic = _nothing
+
+    def _call_undef(self, e: Call) -> str:
+        return "None"
+
+    def _call_vectorlow(self, e: Call) -> str:
+        return f"{self.expr(e.args[-1])}[:{e.dtype.lanes}]"
+
+    def _call_vectorhigh(self, e: Call) -> str:
+        return f"{self.expr(e.args[-1])}[-{e.dtype.lanes}:]"
+
+    def _call_vectorcombine(self, e: Call) -> str:
+        return f"np.concatenate([{self.expr(e.args[0])}, {self.expr(e.args[1])}])"
+
+    # --- ranges, so that index arithmetic need not wrap
+
+    def bounds(self, e: PrimExpr) -> tuple[int, int] | None:
+        kind = type(e)
+        if kind is IntImm:
+            return (e.value, e.value)  # type: ignore[attr-defined]
+        if kind is Var or kind is SizeVar:
+            return self.ranges.get(e)  # type: ignore[call-overload]
+        if kind in (Add, Sub, Mul):
+            a, b = self.bounds(e.a), self.bounds(e.b)  # type: ignore[attr-defined]
+            if a is None or b is None:
+                return None
+            if kind is Add:
+                return (a[0] + b[0], a[1] + b[1])
+            if kind is Sub:
+                return (a[0] - b[1], a[1] - b[0])
+            corners = [x * y for x in a for y in b]
+            return (min(corners), max(corners))
+        if kind in (FloorDiv, FloorMod) and type(e.b) is IntImm and e.b.value > 0:  # type: ignore[attr-defined]
+            c = e.b.value  # type: ignore[attr-defined]
+            if kind is FloorMod:
+                return (0, c - 1)
+            a = self.bounds(e.a)  # type: ignore[attr-defined]
+            return None if a is None else (a[0] // c, a[1] // c)
+        return None
+
+
+def is_float_const(e: PrimExpr) -> bool:
+    """Whether an operand is a floating point literal, or one in every lane."""
+    return isinstance(e.value if isinstance(e, Broadcast) else e, FloatImm)
+
+
+def int_range(dtype: DataType) -> tuple[int, int]:
+    """The lowest and highest value of an integer type."""
+    if dtype.is_bool:
+        return (0, 1)
+    if dtype.is_int:
+        return (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1)
+    return (0, (1 << (dtype.bits or 64)) - 1)
+
+
+ExprSource._table = {
+    Var: ExprSource._var,
+    SizeVar: ExprSource._var,
+    IntImm: ExprSource._int,
+    FloatImm: ExprSource._float,
+    StringImm: ExprSource._string,
+    **dict.fromkeys((Add, Sub, Mul), ExprSource._arith),
+    **dict.fromkeys((EQ, NE, LT, LE, GT, GE), ExprSource._compare),
+    **dict.fromkeys(_DIVIDE, ExprSource._division),
+    **dict.fromkeys((Min, Max), ExprSource._min_max),
+    **dict.fromkeys((And, Or), ExprSource._logical),
+    Not: ExprSource._not,
+    Select: ExprSource._select,
+    Cast: ExprSource._cast,
+    Ramp: ExprSource._ramp,
+    Broadcast: ExprSource._broadcast,
+    Shuffle: ExprSource._shuffle,
+    Let: ExprSource._let,
+    BufferLoad: ExprSource._load,
+    Call: ExprSource._call,
+}

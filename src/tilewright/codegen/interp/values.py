@@ -1,0 +1,283 @@
+"""What interpreted programs work on: storage with its checks, pointers, accessors of buffers, arithmetic helpers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import DataType
+from tilewright.node.leaves import numpy_dtype
+from tilewright.support.errors import TVMError
+
+Array = np.ndarray[Any, Any]
+
+
+class InterpError(TVMError):
+    """An interpreted program broke a rule: an index out of bounds, an uninitialised read, a race, a failed assertion."""
+
+
+class Storage:
+    """A run of elements behind a data variable. `ready` marks what was written; None: all of it (arguments)."""
+
+    __slots__ = ("data", "name", "reader", "ready", "writer")
+
+    def __init__(self, name: str, data: Array, ready: Array | None) -> None:
+        self.name, self.data, self.ready = name, data, ready
+        self.writer: dict[int, int] | None = None
+        self.reader: dict[int, int] | None = None
+
+
+class Pointer:
+    """A handle: storage and a byte offset into it."""
+
+    __slots__ = ("offset", "storage")
+
+    def __init__(self, storage: Storage, offset: int = 0) -> None:
+        self.storage, self.offset = storage, offset
+
+    def moved(self, count: int) -> Pointer:
+        return Pointer(self.storage, self.offset + int(count))
+
+
+class Races:
+    """The parallel loop being run: who touched which element. Off unless asked for."""
+
+    __slots__ = ("epoch", "iteration", "loop", "on")
+
+    def __init__(self, on: bool) -> None:
+        self.on, self.epoch, self.iteration, self.loop = on, 0, -1, ""
+
+
+def np_type(dtype: DataType) -> Any:
+    """The NumPy type of one lane."""
+    return np.dtype(numpy_dtype(dtype.element))
+
+
+def allocate(name: str, dtype: DataType, count: int) -> Pointer:
+    """Fresh storage of which nothing may be read before it is written."""
+    data = np.zeros(max(int(count), 0) * dtype.lanes, np_type(dtype))
+    return Pointer(Storage(name, data, np.zeros(data.size, np.bool_)))
+
+
+class Accessor:
+    """Checked element access to one buffer: `get(*index)`, `set(value, *index)`; vget/vset when an index is a vector."""
+
+    __slots__ = ("data", "lanes", "name", "offset", "python", "races", "ready", "shape", "storage", "strides", "where")
+
+    def __init__(
+        self, name: str, dtype: DataType, pointer: Pointer, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, races: Races
+    ) -> None:
+        self.name, self.shape, self.races = name, shape, races
+        if not isinstance(pointer, Pointer):
+            raise InterpError(f"buffer {name}: its data is no pointer, but {pointer!r}")
+        storage = pointer.storage
+        kind = np_type(dtype)
+        data, ready = storage.data, storage.ready
+        if data.dtype != kind:
+            size = data.nbytes // kind.itemsize * kind.itemsize
+            ready = None if data.dtype.itemsize != kind.itemsize else ready
+            data = data.view(np.uint8)[:size].view(kind)
+        if pointer.offset % kind.itemsize:
+            raise InterpError(f"buffer {name}: its data begins at byte {pointer.offset}, which is no multiple of {kind.itemsize}")
+        self.storage, self.data, self.ready = storage, data, ready
+        self.lanes = dtype.lanes
+        if not strides:
+            step, compact = 1, []
+            for dim in reversed(shape):
+                compact.append(step)
+                step *= dim
+            strides = tuple(reversed(compact))
+        self.strides = strides
+        self.offset = offset * dtype.lanes + pointer.offset // kind.itemsize
+        self.python: Callable[[Any], Any] | None = bool if dtype.is_bool else (None if dtype.is_float else int)
+
+    def place(self, index: tuple[Any, ...], what: str) -> int:
+        """The flat element offset of a scalar index."""
+        at = self.offset
+        lanes = self.lanes
+        for i, dim, stride in zip(index, self.shape, self.strides, strict=True):
+            if not 0 <= i < dim:
+                self.fail(index, what)
+            at += i * stride * lanes
+        if not 0 <= at < self.data.size:
+            raise InterpError(
+                f"{what} outside the storage of buffer {self.name}{list(index)}: element {at} of {self.data.size}"
+            )
+        return at
+
+    def fail(self, index: tuple[Any, ...], what: str) -> None:
+        shown = ", ".join(str(i.tolist() if isinstance(i, np.ndarray) else i) for i in index)
+        raise InterpError(f"{what} out of bounds: buffer {self.name}[{shown}], shape ({', '.join(map(str, self.shape))})")
+
+    def get(self, *index: int) -> Any:
+        at = self.place(index, "read")
+        if self.ready is not None and not self.ready[at]:
+            raise InterpError(f"uninitialised read: buffer {self.name}{list(index)} was never written")
+        if self.races.on:
+            self.note(at, False, index)
+        value = self.data[at]
+        return value if self.python is None else self.python(value)
+
+    def set(self, value: Any, *index: int) -> None:
+        at = self.place(index, "write")
+        if self.races.on:
+            self.note(at, True, index)
+        self.data[at] = value
+        if self.ready is not None:
+            self.ready[at] = True
+
+    def places(self, index: tuple[Any, ...], what: str, mask: Array | None) -> Array:
+        """Flat element offsets of a vector access; lanes that the mask leaves out are not checked."""
+        at: Any = np.int64(self.offset)
+        for i, dim, stride in zip(index, self.shape, self.strides, strict=True):
+            wide = np.asarray(i, np.int64)
+            wrong = (wide < 0) | (wide >= dim)
+            if np.any(wrong if mask is None else wrong & mask):
+                self.fail(index, what)
+            at = at + wide * stride * self.lanes
+        at = np.atleast_1d(at)
+        if self.lanes > 1:
+            at = (at[:, None] + np.arange(self.lanes)).reshape(-1)
+        outside = (at < 0) | (at >= self.data.size)
+        if np.any(outside if mask is None else outside & mask):
+            raise InterpError(f"{what} outside the storage of buffer {self.name}: elements {at.tolist()} of {self.data.size}")
+        return np.asarray(at)
+
+    def vget(self, mask: Array | None, *index: Any) -> Array:
+        at = self.places(index, "read", mask)
+        live = at if mask is None else at[mask]
+        if self.ready is not None and not np.all(self.ready[live]):
+            raise InterpError(f"uninitialised read: buffer {self.name}, elements {live.tolist()} were not all written")
+        if self.races.on:
+            for k in live.tolist():
+                self.note(k, False, index)
+        if mask is None:
+            return self.data[at]
+        result = np.zeros(at.shape, self.data.dtype)
+        result[mask] = self.data[live]
+        return result
+
+    def vset(self, value: Any, mask: Array | None, *index: Any) -> None:
+        at = self.places(index, "write", mask)
+        live = at if mask is None else at[mask]
+        if self.races.on:
+            for k in live.tolist():
+                self.note(k, True, index)
+        self.data[live] = value if mask is None else np.broadcast_to(value, at.shape)[mask]
+        if self.ready is not None:
+            self.ready[live] = True
+
+    def note(self, at: int, write: bool, index: tuple[Any, ...]) -> None:
+        """Remembers who touched an element; two iterations of one parallel loop must not when one of them writes."""
+        races, storage = self.races, self.storage
+        if races.iteration < 0:
+            return
+        mark = races.epoch << 40 | races.iteration
+        if storage.writer is None or storage.reader is None:
+            storage.writer, storage.reader = {}, {}
+        for table in (storage.writer, storage.reader) if write else (storage.writer,):
+            other = table.get(at, -1)
+            if other >> 40 == races.epoch and other != mark:
+                raise InterpError(
+                    f"race: iterations {other & ((1 << 40) - 1)} and {races.iteration} of parallel loop {races.loop} both touch"
+                    f" buffer {self.name}{list(index)}, one of them writing it"
+                )
+        (storage.writer if write else storage.reader)[at] = mark
+
+    def pointer(self, *index: Any) -> Pointer:
+        """The address of an element."""
+        at = self.offset
+        for i, stride in zip(index, self.strides, strict=True):
+            at += int(np.asarray(i).flat[0]) * stride * self.lanes
+        return Pointer(self.storage, at * self.data.dtype.itemsize)
+
+
+# --- arithmetic of one dtype
+
+
+def truncdiv(a: Any, b: Any) -> Any:
+    """Integer division towards zero."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        a, b = np.broadcast_arrays(a, b)
+        _check_zero(b)
+        return np.where((a < 0) != (b < 0), -(np.abs(a) // np.abs(b)), np.abs(a) // np.abs(b)).astype(a.dtype)
+    if b == 0:
+        raise InterpError("division by zero")
+    q = abs(a) // abs(b)
+    return q if (a < 0) == (b < 0) else -q
+
+
+def truncmod(a: Any, b: Any) -> Any:
+    """The remainder of `truncdiv`."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        _check_zero(b)
+        return np.fmod(a, b)
+    if b == 0:
+        raise InterpError("division by zero")
+    r = abs(a) % abs(b)
+    return -r if a < 0 else r
+
+
+def floordiv(a: Any, b: Any) -> Any:
+    """Integer division rounded down."""
+    _check_zero(b)
+    return a // b
+
+
+def floormod(a: Any, b: Any) -> Any:
+    """The remainder of `floordiv`, with the sign of b."""
+    _check_zero(b)
+    return a % b
+
+
+def _check_zero(b: Any) -> None:
+    if np.any(np.asarray(b) == 0):
+        raise InterpError("division by zero")
+
+
+def lesser(a: Any, b: Any) -> Any:
+    """b when it is below a, else a: a NaN in a stays."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.where(b < a, b, a)
+    return b if b < a else a
+
+
+def greater(a: Any, b: Any) -> Any:
+    """b when it is above a, else a: a NaN in a stays."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.where(b > a, b, a)
+    return b if b > a else a
+
+
+def select(cond: Any, a: Any, b: Any) -> Any:
+    """One of two values that were both computed."""
+    if isinstance(cond, np.ndarray):
+        return np.where(cond, a, b)
+    return a if cond else b
+
+
+def saturate(value: Any, low: int, high: int) -> Any:
+    """A float as an integer: towards zero, clamped to the range, NaN to 0."""
+    wide = np.asarray(value, np.float64)
+    if wide.ndim == 0:
+        x = float(wide)
+        if x != x:
+            return 0
+        return low if x <= low else high if x >= high else int(x)
+    exact = [0 if x != x else low if x <= low else high if x >= high else int(x) for x in wide.tolist()]
+    return np.array(exact, np.int64 if low < 0 else np.uint64)
+
+
+def ramp(base: int, stride: int, lanes: int, kind: Any) -> Array:
+    """base, base + stride, ... wrapped around in `kind`."""
+    if isinstance(base, np.ndarray):
+        return (base[None, :] + np.arange(lanes, dtype=kind)[:, None] * stride).reshape(-1).astype(kind)
+    steps = np.arange(lanes, dtype=np.int64) * stride + base
+    return steps.astype(kind)
+
+
+def broadcast(value: Any, lanes: int, kind: Any) -> Array:
+    """A value (or a vector, as a whole) `lanes` times over."""
+    return np.tile(np.asarray(value, kind).reshape(-1), lanes)
