@@ -22,9 +22,9 @@ def schedule_rows(view: KernelView, target: Target) -> None:
     sch = view.sch
     row_axes = shared_axes(view.blocks())
     work = max([b.iterations for b in view.blocks()])
-    partial: dict[str, int] = {}
+    partial: list[tuple[BlockRV, int]] = []
     for block in [b for b in view.blocks() if b.reduction]:
-        partial |= spread_over_lanes(view, block, target)
+        partial += spread_over_lanes(view, block, target)
     blocks = view.blocks()
     row: LoopRV | None = None
     if row_axes:
@@ -36,10 +36,10 @@ def schedule_rows(view: KernelView, target: Target) -> None:
             except ScheduleError:
                 # What a row needs is not one row of that block: it stays a stage of its own.
                 continue
+    for rv, width in partial:
+        vectorize_partial(view, rv, target, width)
     for block in view.blocks():
-        if block.name in partial:
-            vectorize_partial(view, block.rv, target, partial[block.name])
-        elif block.is_injective and row is not None:
+        if block.is_injective and row is not None and "_init" not in block.name:
             vectorize_last(view, block.rv, target, row)
     if row is not None:
         parallelize(sch, [row], work, target)
@@ -63,17 +63,17 @@ def shared_axes(blocks: list[BlockView]) -> int:
     return count
 
 
-def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> dict[str, int]:
+def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> list[tuple[BlockRV, int]]:
     """Factors the last reduction axis over several vectors, those over one, and leaves that to be folded.
 
-    Answers the names of the blocks of partial results with the numbers of elements they keep; none when the axis is
-    too short or its elements are no whole number of vectors.
+    Answers the blocks of partial results with the numbers of elements they keep; none when the axis is too short or
+    its elements are no whole number of vectors.
     """
     sch = view.sch
     if len(block.block.writes) != 1 or block.is_opaque:
-        return {}
+        return []
     lanes = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
-    partial: dict[str, int] = {}
+    partial: list[tuple[BlockRV, int]] = []
     for width in (lanes * ACCUMULATORS, lanes, lanes // 2):
         reduced = view.loops(block)[-1]
         extent = extent_of(sch.get(reduced))
@@ -82,7 +82,7 @@ def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> dic
         _, inner = sch.split(reduced, [None, width])
         factored = sch.rfactor(inner, len(block.spatial))
         sch.set_scope(factored, 0, "local")
-        partial[sch.get(factored).name_hint] = width
+        partial.append((factored, width))
         if width <= lanes:
             break
     return partial
