@@ -13,6 +13,7 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
+from typing import NamedTuple
 
 MAGIC = b"TWC1"
 DIGEST_BYTES = 16
@@ -41,6 +42,14 @@ def key(*parts: str | bytes) -> str:
     return digest.hexdigest()
 
 
+class Entry(NamedTuple):
+    """One file of the cache: its size in bytes and the time of its last use."""
+
+    path: Path
+    size: int
+    used: float
+
+
 class Cache:
     """A directory of entries. `directory` None: the default one, looked up at each use; `limit` in bytes."""
 
@@ -51,7 +60,8 @@ class Cache:
         self._warned: set[str] = set()
 
     @property
-    def directory(self) -> Path:
+    def path(self) -> Path:
+        """The directory."""
         return self._directory if self._directory is not None else default_directory()
 
     @property
@@ -61,21 +71,21 @@ class Cache:
         text = os.environ.get("TILEWRIGHT_CACHE_BYTES", "")
         return int(text) if text.isdigit() else DEFAULT_LIMIT
 
-    def path(self, entry: str) -> Path:
+    def file(self, entry: str) -> Path:
         """The file of an entry; two letters of the key make a subdirectory."""
-        return self.directory / entry[:2] / entry[2:]
+        return self.path / entry[:2] / entry[2:]
 
     def get(self, entry: str) -> bytes | None:
         """The content of an entry; None when it is absent or damaged (then it is removed, with a warning)."""
         if self.limit == 0:
             return None
-        path = self.path(entry)
+        path = self.file(entry)
         try:
             raw = path.read_bytes()
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._warn("read", f"the compile cache {self.directory} cannot be read ({error}); kernels are compiled anew")
+            self._warn("read", f"the compile cache {self.path} cannot be read ({error}); kernels are compiled anew")
             return None
         head = len(MAGIC) + DIGEST_BYTES
         body = raw[head:]
@@ -94,7 +104,7 @@ class Cache:
         """Store an entry. A full disk or a directory that cannot be written is warned about once."""
         if self.limit == 0:
             return
-        path = self.path(entry)
+        path = self.file(entry)
         temporary = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +118,7 @@ class Cache:
                 _remove(Path(temporary))
             self._warn(
                 "write",
-                f"nothing can be kept in the compile cache {self.directory} ({error.strerror or error}); compiling goes on without it."
+                f"nothing can be kept in the compile cache {self.path} ({error.strerror or error}); compiling goes on without it."
                 " Free some space, or set TILEWRIGHT_CACHE_DIR to another directory",
             )
             return
@@ -116,18 +126,18 @@ class Cache:
         if self._writes % _TRIM_EVERY == 1:
             self.trim()
 
-    def entries(self) -> list[tuple[Path, int, float]]:
-        """(path, bytes, time of last use) of every entry."""
-        found = []
+    def entries(self) -> list[Entry]:
+        """Every entry, and what killed writers left."""
+        found: list[Entry] = []
         try:
-            folders = [d for d in self.directory.iterdir() if d.is_dir() and len(d.name) == 2]
+            folders = [d for d in self.path.iterdir() if d.is_dir() and len(d.name) == 2]
         except OSError:
             return []
         for folder in folders:
             try:
                 for item in os.scandir(folder):
                     info = item.stat()
-                    found.append((Path(item.path), info.st_size, info.st_mtime))
+                    found.append(Entry(Path(item.path), info.st_size, info.st_mtime))
             except OSError:
                 # Another process may have removed it meanwhile.
                 continue
@@ -135,7 +145,7 @@ class Cache:
 
     def trim(self) -> None:
         """Drop the least recently used entries until the cache is within its bound, and leftovers of killed writers."""
-        found = sorted(self.entries(), key=lambda e: e[2])
+        found = sorted(self.entries(), key=lambda e: e.used)
         total = sum(size for _, size, _ in found)
         now = time.time()
         for path, size, used in found:
@@ -145,12 +155,11 @@ class Cache:
                 total -= size
 
     def clear(self) -> int:
-        """Remove every entry; returns how many bytes that freed."""
-        freed = 0
-        for path, size, _ in self.entries():
-            _remove(path)
-            freed += size
-        return freed
+        """Remove every entry; returns how many there were."""
+        found = self.entries()
+        for entry in found:
+            _remove(entry.path)
+        return len(found)
 
     def size(self) -> int:
         """Bytes held."""
@@ -177,7 +186,7 @@ def _remove(path: Path) -> None:
 _default = Cache()
 
 
-def default() -> Cache:
+def default_cache() -> Cache:
     """The process's cache in the default directory."""
     return _default
 
