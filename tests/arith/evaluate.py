@@ -90,7 +90,23 @@ class Programs:
         rng = self.rng
         if depth == 0 or rng.random() < 0.1:
             return rng.choice(self.variables) if rng.random() < 0.75 else self.constant()
-        kind = rng.choice([tir.Add, tir.Add, tir.Sub, tir.Mul, tir.FloorDiv, tir.FloorMod, tir.FloorDiv, tir.FloorMod, tir.Min, tir.Max, tir.Select, tir.Div, tir.Mod])
+        kind = rng.choice(
+            [
+                tir.Add,
+                tir.Add,
+                tir.Sub,
+                tir.Mul,
+                tir.FloorDiv,
+                tir.FloorMod,
+                tir.FloorDiv,
+                tir.FloorMod,
+                tir.Min,
+                tir.Max,
+                tir.Select,
+                tir.Div,
+                tir.Mod,
+            ]
+        )
         a = self.integer(depth - 1)
         if kind is tir.Select:
             return tir.Select(self.boolean(depth - 1), a, self.integer(depth - 1))

@@ -1,4 +1,4 @@
-"""Random expressions: simplified forms have the same value, bounds and modular sets hold, a second pass changes nothing."""
+"""Random expressions: same value, sound bounds and modular sets, and a second pass changes nothing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,9 @@ def test_value_bounds_and_idempotence(seed: int) -> None:
             if bound is not None and modular is not None:
                 assert bound.min_value <= expected <= bound.max_value, f"{e}: {expected} not in {bound}"
                 step = modular.coeff
-                assert (expected - modular.base) % step == 0 if step else expected == modular.base, f"{e}: {expected}, {modular}"
+                assert (expected - modular.base) % step == 0 if step else expected == modular.base, (
+                    f"{e}: {expected}, {modular}"
+                )
         fixed = again.simplify(simple)
         if not isinstance(simple, IntImm):
             third = again.simplify(fixed)
@@ -64,7 +66,7 @@ def test_constraints(seed: int) -> None:
     for _ in range(CASES):
         variables = [tir.Var(n, "int32") for n in "xyz"]
         analyzer = arith.Analyzer()
-        ranges = {v: (-20, 41) for v in variables}
+        ranges = dict.fromkeys(variables, (-20, 41))
         programs = Programs(rng, variables)
         condition, e = programs.boolean(2), programs.boolean(2) if rng.random() < 0.5 else programs.integer(2)
         outside = analyzer.simplify(e)
@@ -79,7 +81,9 @@ def test_constraints(seed: int) -> None:
                 continue
             assert evaluate(outside, env) == expected
             if holds:
-                assert evaluate(inside, env) == expected, f"under {condition}\n{e}\n-> {inside}\nat {[(v.name, x) for v, x in env.items()]}"
+                assert evaluate(inside, env) == expected, (
+                    f"under {condition}\n{e}\n-> {inside}\nat {[(v.name, x) for v, x in env.items()]}"
+                )
 
 
 def test_symbolic_ranges() -> None:
@@ -94,9 +98,13 @@ def test_symbolic_ranges() -> None:
         analyzer.bind(j, Range(0, m))
         terms = [i * m + j, j * n + i, i + j, (i * m + j) // m, (i * m + j) % m, n - i, (j * n + i) // n * n, n * m]
         a, b = rng.choice(terms), rng.choice(terms)
-        e = rng.choice([lambda: a < b, lambda: a - b, lambda: tir.min(a, b), lambda: a <= b, lambda: a // m, lambda: a % n])()
+        e = rng.choice(
+            [lambda: a < b, lambda: a - b, lambda: tir.min(a, b), lambda: a <= b, lambda: a // m, lambda: a % n]
+        )()
         simple = analyzer.simplify(e)
         for _ in range(10):
             env = {n: rng.randint(1, 6), m: rng.randint(1, 6)}
             env |= {i: rng.randrange(env[n]), j: rng.randrange(env[m])}
-            assert evaluate(simple, env) == evaluate(e, env), f"{e} -> {simple} at {[(v.name, x) for v, x in env.items()]}"
+            assert evaluate(simple, env) == evaluate(e, env), (
+                f"{e} -> {simple} at {[(v.name, x) for v, x in env.items()]}"
+            )

@@ -15,17 +15,15 @@ from tilewright.arith.int_set import (
     union,
 )
 from tilewright.arith.iter_divide import inverse_affine_iter_map, subspace_divide
-from tilewright.arith.iter_map import (
+from tilewright.arith.iter_map import detect_iter_map, iter_map_simplify, normalize_to_iter_sum
+from tilewright.arith.iter_nodes import (
     IterMapExpr,
     IterMapLevel,
     IterMapResult,
     IterMark,
     IterSplitExpr,
     IterSumExpr,
-    detect_iter_map,
-    iter_map_simplify,
     normalize_iter_map_to_expr,
-    normalize_to_iter_sum,
 )
 
 __all__ = [

@@ -13,7 +13,7 @@ from tilewright.arith.linear import Lin, combine, constant
 from tilewright.arith.logic import TRUE
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.node import Node
-from tilewright.tir import Var
+from tilewright.tir.expr import Var
 
 
 class ConstIntBound(Node, key="arith.ConstIntBound"):
@@ -73,7 +73,9 @@ class Analyzer:
             if old is not None and not override:
                 found = max(old[0], found[0]), min(old[1], found[1])
                 if found[0] > found[1]:
-                    raise ValueError(f"bound of {var.name} is already {old}; it cannot also be {info} (override=True replaces it)")
+                    raise ValueError(
+                        f"bound of {var.name} is already {old}; it cannot also be {info} (override=True replaces it)"
+                    )
             engine.var_bound[t] = found
         elif isinstance(info, ModularSet):
             modular: Modular | None = (info.coeff, info.base)
@@ -81,14 +83,18 @@ class Analyzer:
             if known is not None and not override:
                 modular = crt(known, (info.coeff, info.base))
                 if modular is None:
-                    raise ValueError(f"modular set of {var.name} is already {known}; it cannot also be {info} (override=True replaces it)")
+                    raise ValueError(
+                        f"modular set of {var.name} is already {known}; it cannot also be {info} (override=True replaces it)"
+                    )
             assert modular is not None
             engine.var_mod[t] = modular
         elif hasattr(info, "min_value") and hasattr(info, "max_value"):
             low, high = engine.bound(engine.lin(info.min_value))[0], engine.bound(engine.lin(info.max_value))[1]
             self.update(var, ConstIntBound(_clip(low), _clip(high)), override)
         else:
-            raise TypeError(f"Analyzer.update takes a ConstIntBound, a ModularSet or an IntervalSet, but was given {info!r}")
+            raise TypeError(
+                f"Analyzer.update takes a ConstIntBound, a ModularSet or an IntervalSet, but was given {info!r}"
+            )
         engine.forget()
 
     @contextmanager
@@ -169,7 +175,7 @@ class Analyzer:
         return self.can_prove(lhs <= rhs)  # type: ignore[operator]
 
     def int_set(self, expr: PrimExpr, dom_map: Any = None) -> Any:
-        """The set of values of `expr` over the sets (IntSet or Range) in `dom_map`; by default over the bound ranges."""
+        """The values of `expr` over the sets (IntSet or Range) in `dom_map`; by default over the bound ranges."""
         from tilewright.arith.int_set import eval_set, interval_of_range
 
         if dom_map is None:
@@ -185,4 +191,3 @@ class Analyzer:
         if not (engine.is_index(a) and engine.is_index(b)):
             return None
         return engine.merge(combine(engine.lin(a), engine.lin(b), -1))
-

@@ -22,7 +22,7 @@ from tilewright.arith.linear import (
     Tables,
 )
 from tilewright.ir import DataType, IntImm, PrimExpr
-from tilewright.tir import Broadcast, Call, Cast, Div, Let, Mod, Ramp, Select, SizeVar, Var
+from tilewright.tir.expr import Broadcast, Call, Cast, Div, Let, Mod, Ramp, Select, SizeVar, Var
 
 Bound = tuple[Any, Any]
 Modular = tuple[int, int]
@@ -290,7 +290,7 @@ class Bounds(Tables):
             for x in args[1:]:
                 out = modular_product(out, self.modular(x))
             return out
-        if kind == MINIMUM or kind == MAXIMUM:
+        if kind in (MINIMUM, MAXIMUM):
             out = self.modular(args[0])
             for x in args[1:]:
                 out = modular_union(out, self.modular(x))

@@ -10,7 +10,7 @@ from tilewright.arith.int_set import Evaluator, IntervalSet, IntSet, _as_set
 from tilewright.arith.linear import LEAF, Atom, Lin, combine, constant, scale, shift
 from tilewright.ir import PrimExpr, as_prim_expr
 from tilewright.node import post_order_visit
-from tilewright.tir import And, Var
+from tilewright.tir.expr import And, Var
 
 
 def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
@@ -80,7 +80,7 @@ def _symbolic_coefficient(engine: Any, t: Atom, ids: Mapping[int, int]) -> tuple
 
 
 def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[PrimExpr | None]:
-    """[min1, max1, min2, max2, ...]: bounds of the variables that a conjunction of conditions implies, each of one variable.
+    """[min1, max1, min2, max2, ...]: bounds of variables that follow from a conjunction, each condition on one variable.
 
     None stands for no bound; [] when a condition is not of the form `variable against bound`.
     """
@@ -116,9 +116,7 @@ def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[PrimExpr 
     return out
 
 
-def deduce_bound(
-    var: Var, cond: PrimExpr, hint_map: Mapping[Any, Any], relax_map: Mapping[Any, Any]
-) -> IntSet:
+def deduce_bound(var: Var, cond: PrimExpr, hint_map: Mapping[Any, Any], relax_map: Mapping[Any, Any]) -> IntSet:
     """The values of `var` for which `cond` holds for every value of the variables in `relax_map`.
 
     `hint_map` gives ranges of other variables, which only help to simplify. Nothing is returned when the condition

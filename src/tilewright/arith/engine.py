@@ -14,7 +14,8 @@ from tilewright.arith.patterns import is_literal, rewriter
 from tilewright.arith.rules import RULES
 from tilewright.ir import DataType, FloatImm, IntImm, Op, PrimExpr, Range
 from tilewright.node import Node, structural_equal
-from tilewright.tir import (
+from tilewright.tir import arithmetic as A
+from tilewright.tir.expr import (
     EQ,
     GE,
     GT,
@@ -40,16 +41,26 @@ from tilewright.tir import (
     Ramp,
     Reduce,
     Select,
+    SizeVar,
     StringImm,
     Sub,
     Var,
 )
-from tilewright.tir import arithmetic as A
 
 assert RULES
 
 _BINARY = frozenset({Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, EQ, NE, LT, LE, GT, GE, And, Or})
-_IMPURE_PREFIXES = ("tir.call_", "tir.tvm_", "tir.atomic", "tir.ptx_", "tir.anylist", "tir.vscale", "tir.start_", "tir.end_", "tir.ret")
+_IMPURE_PREFIXES = (
+    "tir.call_",
+    "tir.tvm_",
+    "tir.atomic",
+    "tir.ptx_",
+    "tir.anylist",
+    "tir.vscale",
+    "tir.start_",
+    "tir.end_",
+    "tir.ret",
+)
 
 _FOLD: dict[type, Callable[..., PrimExpr]] = {
     Add: A.add,
@@ -117,7 +128,9 @@ class Engine(Logic):
         self.domains[id(var)] = var, domain
         if not extent.terms and extent.const == 1 and self.is_index(var):
             self._alive.append(var)
-            self.values[id(var)] = start if domain.min.dtype is var.dtype else self.lin(A.cast_to(domain.min, var.dtype))
+            self.values[id(var)] = (
+                start if domain.min.dtype is var.dtype else self.lin(A.cast_to(domain.min, var.dtype))
+            )
             return
         t = self.leaf(var)
         low, high = self.bound(start)[0], self.bound(combine(start, extent))[1] - 1
@@ -141,7 +154,7 @@ class Engine(Logic):
             return
         self.forget()
         for table in (self.var_bound, self.var_mod, self.refined, self.refined_mod):
-            table.pop(t, None)  # type: ignore[attr-defined]
+            table.pop(t, None)
         for fact in self.facts.pop(t, ()):
             for s in fact.terms:
                 if s in self.facts:
@@ -381,7 +394,13 @@ class Engine(Logic):
             inner = value.value
             if inner.dtype.is_int and inner.dtype.bits >= dtype.bits:
                 return self.simp(A.cast_to(inner, dtype))
-        if isinstance(value, Cast) and dtype.is_int and value.dtype.is_int and value.value.dtype is dtype and dtype.bits <= value.dtype.bits:
+        if (
+            isinstance(value, Cast)
+            and dtype.is_int
+            and value.dtype.is_int
+            and value.value.dtype is dtype
+            and dtype.bits <= value.dtype.bits
+        ):
             return value.value
         return self._finish(Cast, (Cast, id(value), dtype), lambda: node if value is node.value else Cast(dtype, value))
 
@@ -416,9 +435,11 @@ class Engine(Logic):
         return self._finish(
             Select,
             (Select, id(condition), id(a), id(b)),
-            lambda: node
-            if condition is node.condition and a is node.true_value and b is node.false_value
-            else Select(condition, a, b),
+            lambda: (
+                node
+                if condition is node.condition and a is node.true_value and b is node.false_value
+                else Select(condition, a, b)
+            ),
         )
 
     def _branches(self, condition: PrimExpr, a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
@@ -540,5 +561,4 @@ _HANDLERS: dict[type, Callable[[Engine, Any], PrimExpr]] = {
 }
 
 
-for _kind in [Var, *Var.__subclasses__()]:
-    _FORMS[_kind] = Engine._variable
+_FORMS[Var] = _FORMS[SizeVar] = Engine._variable

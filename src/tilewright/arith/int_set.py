@@ -28,7 +28,7 @@ from tilewright.arith.linear import (
 )
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.node import Node, post_order_visit
-from tilewright.tir import Call, IterVar, Select, Var
+from tilewright.tir.expr import Call, IterVar, Select, Var
 
 if TYPE_CHECKING:
     from tilewright.arith.analyzer import Analyzer
@@ -72,7 +72,7 @@ class IntSet(Node):
     @staticmethod
     def interval(min_value: PrimExpr | int, max_value: PrimExpr | int) -> IntervalSet:
         """The set [min_value, max_value], ends included."""
-        return IntervalSet(min_value, max_value)
+        return IntervalSet(as_prim_expr(min_value), as_prim_expr(max_value))
 
     @staticmethod
     def from_min_extent(min_value: PrimExpr | int, extent: PrimExpr | int) -> IntervalSet:
@@ -207,7 +207,7 @@ class Evaluator:
         if kind == PRODUCT:
             return self._product(args)
         low, high = self.form(args[0])
-        if kind == MINIMUM or kind == MAXIMUM:
+        if kind in (MINIMUM, MAXIMUM):
             pick = engine.minimum if kind == MINIMUM else engine.maximum
             for x in args[1:]:
                 first, second = self.form(x)
@@ -221,7 +221,9 @@ class Evaluator:
         if kind == SPLIT:
             return self._split(low, high, args[1], args[2])
         if kind == QUOTIENT and not any([self.touched(s) for s in args[1].terms]) and engine.bound(args[1])[0] > 0:
-            return None if low is None else engine.quotient(low, args[1]), None if high is None else engine.quotient(high, args[1])
+            return None if low is None else engine.quotient(low, args[1]), None if high is None else engine.quotient(
+                high, args[1]
+            )
         if kind == REMAINDER:
             top = self.form(args[1])[1]
             return ZERO if engine.bound(args[1])[0] > 0 else None, None if top is None else shift(top, -1)
@@ -236,7 +238,9 @@ class Evaluator:
                 if not q.terms and q.const == 0:
                     return engine.split(low, lower, upper), engine.split(high, lower, upper)
             return ZERO, constant((upper - 1) // lower)
-        return None if low is None else engine.floordiv(low, lower), None if high is None else engine.floordiv(high, lower)
+        return None if low is None else engine.floordiv(low, lower), None if high is None else engine.floordiv(
+            high, lower
+        )
 
     def _product(self, args: tuple[Lin, ...]) -> Interval:
         fixed = [x for x in args if not any([self.touched(s) for s in x.terms])]
@@ -255,7 +259,9 @@ class Evaluator:
             if bound[0] >= 0 or bound[1] <= 0:
                 if bound[0] < 0:
                     low, high = high, low
-                return None if low is None else engine.multiply(low, factor), None if high is None else engine.multiply(high, factor)
+                return None if low is None else engine.multiply(low, factor), None if high is None else engine.multiply(
+                    high, factor
+                )
         return None, None
 
     def _leaf(self, t: Atom) -> Interval:
@@ -301,7 +307,7 @@ def _as_set(found: Interval, dtype: str, engine: Any) -> IntervalSet:
 def eval_set(expr: PrimExpr | int, dom_map: Mapping[Any, Any], analyzer: Analyzer | None = None) -> IntervalSet:
     """The interval of `expr` while each variable (Var or IterVar) of `dom_map` runs over its Range or IntSet."""
     from tilewright.arith.analyzer import Analyzer
-    from tilewright.tir import Broadcast, Ramp
+    from tilewright.tir.expr import Broadcast, Ramp
 
     expr = as_prim_expr(expr)
     analyzer = analyzer or Analyzer()
@@ -316,7 +322,8 @@ def eval_set(expr: PrimExpr | int, dom_map: Mapping[Any, Any], analyzer: Analyze
         low, high = analyzer.bound(simple)
         if Evaluator(dom_map, analyzer)._node_touched(simple) and not isinstance(simple, Var):
             return IntervalSet(
-                _NEG_INF if low == -inf else IntImm(expr.dtype, low), _POS_INF if high == inf else IntImm(expr.dtype, high)
+                _NEG_INF if low == -inf else IntImm(expr.dtype, low),
+                _POS_INF if high == inf else IntImm(expr.dtype, high),
             )
         return IntervalSet(simple, simple)
     return _as_set(Evaluator(dom_map, analyzer).expr(expr), expr.dtype, analyzer.engine)
@@ -386,7 +393,10 @@ def _bounded_by_facts(a: Lin, facts: list[Lin], ends: Interval, evaluator: Evalu
 
 
 def estimate_region_upper_bound(
-    region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: PrimExpr | bool = True, analyzer: Analyzer | None = None
+    region: Sequence[Range],
+    var_dom: Mapping[Var, Range],
+    predicate: PrimExpr | bool = True,
+    analyzer: Analyzer | None = None,
 ) -> list[IntervalSet]:
     """Intervals, one for each dimension, that hold every index of the region while the variables run."""
     from tilewright.arith.analyzer import Analyzer
@@ -407,15 +417,21 @@ def estimate_region_upper_bound(
 
 
 def estimate_region_strict_bound(
-    region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: PrimExpr | bool = True, analyzer: Analyzer | None = None
+    region: Sequence[Range],
+    var_dom: Mapping[Var, Range],
+    predicate: PrimExpr | bool = True,
+    analyzer: Analyzer | None = None,
 ) -> list[IntervalSet] | None:
     """Intervals that hold exactly the indices of the region; None when they cannot be told."""
     from tilewright.arith.analyzer import Analyzer
-    from tilewright.arith.iter_map import IterMapLevel, detect_iter_map
+    from tilewright.arith.iter_map import detect_iter_map
+    from tilewright.arith.iter_nodes import IterMapLevel
 
     analyzer = analyzer or Analyzer()
     engine = analyzer.engine
-    found = detect_iter_map([r.min for r in region], var_dom, predicate, IterMapLevel.NoCheck, False, analyzer=analyzer)
+    found = detect_iter_map(
+        [r.min for r in region], var_dom, predicate, IterMapLevel.Surjective, False, analyzer=analyzer, strict=True
+    )
     if len(found.indices) != len(region):
         return None
     out = []
@@ -437,7 +453,10 @@ def estimate_region_strict_bound(
 
 
 def estimate_region_lower_bound(
-    region: Sequence[Range], var_dom: Mapping[Var, Range], predicate: PrimExpr | bool = True, analyzer: Analyzer | None = None
+    region: Sequence[Range],
+    var_dom: Mapping[Var, Range],
+    predicate: PrimExpr | bool = True,
+    analyzer: Analyzer | None = None,
 ) -> list[IntervalSet] | None:
     """Intervals all of whose indices are touched; None when they cannot be told."""
     return estimate_region_strict_bound(region, var_dom, predicate, analyzer)

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import gcd, inf
-from typing import Any
 
 from tilewright.arith.bounds import Bounds
 from tilewright.arith.linear import (
-    LEAF,
     MAXIMUM,
     MINIMUM,
     ONE,
@@ -49,10 +47,8 @@ class Integers(Bounds):
             kind = t.kind
             if kind == SPLIT:
                 splits += 1
-            elif kind == PRODUCT or kind == REMAINDER:
+            elif kind in (PRODUCT, REMAINDER):
                 products += 1
-            elif kind == LEAF:
-                continue
         if splits and len(a.terms) > 1:
             a = self._merge_splits(a)
         if products and len(a.terms) > 1:
@@ -133,7 +129,11 @@ class Integers(Bounds):
             return scale(a, b.const)
         ka, fa = self._factors(a)
         kb, fb = self._factors(b)
-        return Lin({self.atom(PRODUCT, *fa, *fb): 1}, 0) if ka * kb == 1 else Lin({self.atom(PRODUCT, *fa, *fb): ka * kb}, 0)
+        return (
+            Lin({self.atom(PRODUCT, *fa, *fb): 1}, 0)
+            if ka * kb == 1
+            else Lin({self.atom(PRODUCT, *fa, *fb): ka * kb}, 0)
+        )
 
     def _factors(self, a: Lin) -> tuple[int, tuple[Lin, ...]]:
         """The form as a constant times a product of interned forms."""
@@ -141,7 +141,7 @@ class Integers(Bounds):
         if g > 1:
             a = divide_exactly(a, g)
         if len(a.terms) == 1 and a.const == 0:
-            (t, k), = a.terms.items()
+            ((t, k),) = a.terms.items()
             if t.kind == PRODUCT:
                 return g * k, t.args
             if k == -1:
@@ -202,7 +202,7 @@ class Integers(Bounds):
             g, big, _ = reduced
             return self.floordiv(big, c // g)
         if len(a.terms) == 1:
-            (t, k), = a.terms.items()
+            ((t, k),) = a.terms.items()
             if k == 1 and t.kind == SPLIT:
                 source, lower, upper = t.args
                 if upper == 0:
@@ -247,7 +247,7 @@ class Integers(Bounds):
         terms = {t: k for t, k in a.terms.items() if k % c}
         r = a.const % c
         if len(terms) == 1:
-            (t, k), = terms.items()
+            ((t, k),) = terms.items()
             if t.kind == SPLIT:
                 source, lower, upper = t.args
                 if upper and upper % lower == 0 and k * (upper // lower) % c == 0:
@@ -269,7 +269,7 @@ class Integers(Bounds):
             g, big, small = reduced
             return self.merge(combine(scale(self.floormod(big, c // g), g), small))
         if len(a.terms) == 1:
-            (t, k), = a.terms.items()
+            ((t, k),) = a.terms.items()
             if k == 1 and t.kind == SPLIT and t.args[2] == 0:
                 source, lower, _ = t.args
                 return self.split(shift(source, a.const * lower), lower, lower * c)
@@ -390,7 +390,9 @@ class Integers(Bounds):
         if a.terms and b.terms and a.const and b.const and not both.const:
             both = Lin(common, min(a.const, b.const, key=abs))
         if both.terms or both.const:
-            return self.merge(combine(self._extreme(kind, dual, combine(a, both, -1), combine(b, both, -1), wins), both))
+            return self.merge(
+                combine(self._extreme(kind, dual, combine(a, both, -1), combine(b, both, -1), wins), both)
+            )
         g = gcd(content(a), content(b))
         if g > 1:
             return scale(self._extreme(kind, dual, divide_exactly(a, g), divide_exactly(b, g), wins), g)
@@ -409,7 +411,7 @@ class Integers(Bounds):
 
     def _operands(self, kind: int, a: Lin) -> tuple[Lin, ...]:
         if len(a.terms) == 1 and a.const == 0:
-            (t, k), = a.terms.items()
+            ((t, k),) = a.terms.items()
             if k == 1 and t.kind == kind:
                 return t.args
         return (self.intern(a),)

@@ -6,23 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.iter_map import (
-    Builder,
-    IterMapLevel,
-    IterMark,
-    IterSplitExpr,
-    IterSumExpr,
-    Mark,
-    NotAffine,
-    Split,
-    Sum,
-    build,
-    normalize_iter_map_to_expr,
-)
+from tilewright.arith.iter_builder import Builder, Mark, NotAffine, Split, Sum
+from tilewright.arith.iter_map import build, child_analyzer
+from tilewright.arith.iter_nodes import IterMapLevel, IterMark, IterSumExpr, normalize_iter_map_to_expr
 from tilewright.arith.linear import ONE, ZERO, Lin, OutOfRange
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
-from tilewright.tir import IterVar, Var
 from tilewright.tir import arithmetic as A
+from tilewright.tir.expr import IterVar, Var
 
 
 class Division:
@@ -77,7 +67,7 @@ class _Divider:
         return self._parts(source)
 
     def _parts(self, source: Sum) -> Division:
-        """The parts from the outermost in: first those outside of the subspace, then at most one mixed, then those inside."""
+        """From the outermost part in: those outside of the subspace, at most one mixed, those inside."""
         multiply = self.engine.multiply
         outer: list[Split] = []
         inner: list[Split] = []
@@ -107,18 +97,18 @@ def subspace_divide(
     One (outer, inner) pair of IterMarks for each binding; the extents of one more pair are the parts of the predicate
     outside and inside of the subspace. [] when the bindings do not divide.
     """
-    from tilewright.arith.iter_map import _child
-
     level = IterMapLevel.from_str(check_level) if isinstance(check_level, str) else IterMapLevel(check_level)
     exprs = [as_prim_expr(e) for e in bindings]
-    builder = Builder(input_iters, _child(analyzer), simplify_trivial_iterators)
+    builder = Builder(input_iters, child_analyzer(analyzer), simplify_trivial_iterators)
     divider = _Divider(builder, {id(v.var if isinstance(v, IterVar) else v) for v in sub_iters})
     try:
         sums = build(exprs, builder, as_prim_expr(predicate), level)
         out = []
         for total, e in zip(sums, exprs, strict=True):
             d = divider.divide(total)
-            out.append((_mark(builder, d.outer, d.outer_extent, e.dtype), _mark(builder, d.inner, d.inner_extent, e.dtype)))
+            out.append(
+                (_mark(builder, d.outer, d.outer_extent, e.dtype), _mark(builder, d.inner, d.inner_extent, e.dtype))
+            )
         dtype = exprs[0].dtype if exprs else "int32"
         empty = IterSumExpr((), IntImm(dtype, 0))
         outside, inside = _predicates(divider, dtype)
@@ -135,7 +125,8 @@ def _predicates(divider: _Divider, dtype: str) -> tuple[PrimExpr, PrimExpr]:
     outside: PrimExpr = IntImm("bool", 1)
     inside: PrimExpr = IntImm("bool", 1)
     builder = divider.builder
-    for shape, limit in builder.constraints:
+    for bounded in builder.constraints:
+        shape, limit = bounded.shape, bounded.mark.extent
         sides = {side for s in shape.args for side in divider.sides(s.mark)}
         if len(sides) != 1:
             raise NotAffine("a predicate bounds iterators inside and outside of the subspace together")
@@ -180,7 +171,9 @@ def inverse_affine_iter_map(iter_map: Sequence[IterSumExpr], outputs: Sequence[P
 
     for total in iter_map:
         if len(total.args) > 1:
-            raise ValueError("inverse_affine_iter_map takes a map each of whose indices is one split; fuse it with detect_iter_map")
+            raise ValueError(
+                "inverse_affine_iter_map takes a map each of whose indices is one split; fuse it with detect_iter_map"
+            )
         for s in total.args:
             visit(s.source)
     for total, out in zip(iter_map, outputs, strict=True):
@@ -205,6 +198,3 @@ def _variable(source: PrimExpr, analyzer: Analyzer) -> tuple[Var, PrimExpr]:
     if not isinstance(left, Var):
         raise ValueError(f"the source of an iterator must be a variable with an offset, but is {source!r}")
     return left, analyzer.simplify(A.subtract(source, left))
-
-
-__all__ = ["IterSplitExpr", "inverse_affine_iter_map", "subspace_divide"]

@@ -11,7 +11,7 @@ from math import gcd
 from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
-from tilewright.tir import Add, FloorDiv, FloorMod, Max, Min, Mul, Sub
+from tilewright.tir.expr import Add, FloorDiv, FloorMod, Max, Min, Mul, Sub
 
 LEAF, SPLIT, PRODUCT, QUOTIENT, REMAINDER, MINIMUM, MAXIMUM = range(7)
 
@@ -21,7 +21,11 @@ class OutOfRange(Exception):
 
 
 class Atom:
-    """One non-linear term. `args` by kind: LEAF (), SPLIT (form, lower, upper or 0), PRODUCT/MINIMUM/MAXIMUM forms, QUOTIENT/REMAINDER (form, form)."""
+    """One non-linear term.
+
+    `args` by kind: LEAF (), SPLIT (form, lower, upper or 0), PRODUCT, MINIMUM and MAXIMUM forms, QUOTIENT and
+    REMAINDER (form, form).
+    """
 
     __slots__ = ("args", "kind", "leaf", "nodes")
 
@@ -144,7 +148,7 @@ class Tables:
 
     def atom(self, kind: int, *args: Any) -> Atom:
         """The atom of a kind over interned forms; products, minima and maxima do not depend on the order of theirs."""
-        if kind == SPLIT or kind == QUOTIENT or kind == REMAINDER:
+        if kind in (SPLIT, QUOTIENT, REMAINDER):
             key: tuple[Any, ...] = (kind, id(args[0]), *[id(x) if isinstance(x, Lin) else x for x in args[1:]])
         else:
             key = (kind, *sorted([id(x) for x in args]))

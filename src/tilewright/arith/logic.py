@@ -15,7 +15,7 @@ from tilewright.arith.bounds import Modular, crt
 from tilewright.arith.integers import Integers
 from tilewright.arith.linear import PRODUCT, SPLIT, Atom, Lin, OutOfRange, combine, constant, scale, shift
 from tilewright.ir import IntImm, PrimExpr
-from tilewright.tir import EQ, LE, LT, NE, And, Not, Or
+from tilewright.tir.expr import EQ, LE, LT, NE, And, Not, Or
 
 TRUE = IntImm("bool", 1)
 FALSE = IntImm("bool", 0)
@@ -95,7 +95,7 @@ class Logic(Integers):
     def assume_nonpositive(self, d: Lin) -> None:
         """Takes d <= 0 for granted."""
         if len(d.terms) == 1:
-            (t, k), = d.terms.items()
+            ((t, k),) = d.terms.items()
             if k > 0:
                 self._narrow(t, -inf, -d.const // k)
             else:
@@ -159,7 +159,7 @@ class Logic(Integers):
                 if t.kind == SPLIT and abs(k) == 1 and len(d.terms) == 1 and t.args[1] == 1 and t.args[2]:
                     self._assume_remainder(t.args[0], t.args[2], -d.const * k)
         elif kind == NONZERO and len(d.terms) == 1:
-            (t, k), = d.terms.items()
+            ((t, k),) = d.terms.items()
             low, high = self.atom_bound(t)
             if -d.const % k == 0:
                 value = -d.const // k
@@ -170,7 +170,7 @@ class Logic(Integers):
 
     def _assume_remainder(self, source: Lin, modulus: int, value: int) -> None:
         if len(source.terms) == 1:
-            (s, c), = source.terms.items()
+            ((s, c),) = source.terms.items()
             g = gcd(c, modulus)
             if (value - source.const) % g == 0:
                 m = modulus // g

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tilewright.ir import FloatImm, IntImm, PrimExpr
-from tilewright.tir import (
+from tilewright.tir.expr import (
     EQ,
     GE,
     GT,
@@ -114,7 +114,20 @@ FIELDS: dict[Any, tuple[str, ...]] = {
     Cast: ("value",),
 }
 COMMUTATIVE = frozenset({Add, Mul, Min, Max, EQ, NE})
-_SIGNS = {Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">=", "and": "and"}
+_SIGNS = {
+    Add: "+",
+    Sub: "-",
+    Mul: "*",
+    FloorDiv: "//",
+    FloorMod: "%",
+    EQ: "==",
+    NE: "!=",
+    LT: "<",
+    LE: "<=",
+    GT: ">",
+    GE: ">=",
+    "and": "and",
+}
 
 
 def fields_of(op: Any) -> tuple[str, ...]:
@@ -130,7 +143,9 @@ class Rule:
         self.lhs, self.rhs, self.condition, self.domain, self.where, self.hits = lhs, rhs, condition, domain, where, 0
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.lhs} -> {self.rhs}" + (f" if {self.condition}" if self.condition is not None else "")
+        return f"{self.where}: {self.lhs} -> {self.rhs}" + (
+            f" if {self.condition}" if self.condition is not None else ""
+        )
 
 
 ALL: list[Rule] = []

@@ -9,7 +9,26 @@ from collections.abc import Iterator
 from typing import Any
 
 from tilewright.arith.patterns import ALL, Pattern, broadcast, eq, le, lt, max_, min_, not_, ramp, rules, select
-from tilewright.tir import EQ, GE, GT, LE, LT, NE, Add, Div, FloorDiv, FloorMod, Max, Min, Mod, Mul, Not, Ramp, Select, Sub
+from tilewright.tir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    Div,
+    FloorDiv,
+    FloorMod,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    Not,
+    Ramp,
+    Select,
+    Sub,
+)
 
 P = Pattern
 
