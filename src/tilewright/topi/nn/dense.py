@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from tilewright import te, tir
+from tilewright.ir import DataType
+from tilewright.target import Target
 from tilewright.topi.broadcast import broadcast_index, broadcast_shape
+from tilewright.topi.schedule.tiles import padded_rows
 from tilewright.topi.utils import as_int, shape_of
 
 
@@ -51,22 +55,40 @@ def dense(data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out
 
 
 def dense_pack(data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: str | None = None) -> te.Tensor:
-    """data (.., K) by packed weight (N // nr, K, nr): (.., N). Panels of nr columns lie contiguous, as the micro-kernel reads them."""
+    """data (.., K) by packed weight (N // nr, K, nr): (.., N). Panels of nr columns lie contiguous, as the micro-kernel reads them.
+
+    When the rows fill no register tile, more of them are computed (the last one again) and then cut off.
+    """
     dtype = out_dtype or data.dtype
     shape = shape_of(data)
     panels, inner, nr = shape_of(weight)
     k = te.reduce_axis((0, inner), name="k")
-    out = te.compute(
-        [*shape[:-1], as_int(panels * nr)],
-        lambda *i: te.sum(
-            _to(data(*i[:-1], k.var), dtype) * _to(weight(tir.floordiv(i[-1], nr), k.var, tir.floormod(i[-1], nr)), dtype), axis=[k]
-        ),
-        name="T_dense_pack",
-        tag="dense_pack",
-    )
+    rows = computed_rows(shape[:-1], nr, dtype)
+
+    def element(*i: Any) -> Any:
+        lead = i[:-1] if rows is None else (*i[:-2], tir.min(i[-2], shape[-2] - 1))
+        weight_at = weight(tir.floordiv(i[-1], nr), k.var, tir.floormod(i[-1], nr))
+        return te.sum(_to(data(*lead, k.var), dtype) * _to(weight_at, dtype), axis=[k])
+
+    columns = as_int(panels * nr)
+    lead_shape = shape[:-1] if rows is None else [*shape[:-2], rows]
+    out = te.compute([*lead_shape, columns], element, name="T_dense_pack", tag="dense_pack")
+    if rows is not None:
+        padded = out
+        out = te.compute([*shape[:-1], columns], lambda *i: padded(*i), name="T_rows", tag="injective")
     if bias is None:
         return out
     return te.compute(out.shape, lambda *i: out(*i) + _to(bias(i[-1]), dtype), name="T_add", tag="broadcast")
+
+
+def computed_rows(lead: list[Any], nr: Any, dtype: str) -> int | None:
+    """How many rows to compute instead of lead[-1], or None to compute just those."""
+    target = Target.current(True)
+    if target is None or not lead or not all([isinstance(d, int) for d in [*lead, nr]]) or prod(lead[:-1]) != 1:
+        return None
+    lanes = target.cpu.lanes(DataType(dtype).bits)
+    rows = padded_rows(lead[-1], max(nr // lanes, 1), target.cpu.vector_registers)
+    return rows if rows != lead[-1] else None
 
 
 def batch_matmul(

@@ -16,13 +16,14 @@ def divisors(n: int, most: int) -> tuple[int, ...]:
 def tile_cost(rows: int, columns: int, registers: int) -> float | None:
     """Cycles per multiply-add of a tile of rows x columns vectors; None when it does not fit the registers.
 
-    Each step of the reduction loads `columns` vectors and broadcasts `rows` scalars (two loads a cycle), and
-    issues rows * columns multiply-adds (two a cycle, four cycles until the next may use the same accumulator).
+    Each step of the reduction loads `columns` vectors and broadcasts `rows` scalars (two loads a cycle), the vectors
+    coming from the second cache level (one every two cycles), and issues rows * columns multiply-adds (two a cycle,
+    four cycles until the next may use the same accumulator).
     """
     if rows * columns + columns + 1 > registers:
         return None
     work = rows * columns
-    return max(0.5, (rows + columns) / 2 / work, 4 / work)
+    return max(0.5, (rows + columns) / 2 / work, 4 / work, 2 / rows)
 
 
 @lru_cache(maxsize=None)
@@ -47,3 +48,16 @@ def register_tile(rows: int, columns: int, registers: int) -> tuple[int, int]:
 def unroll_factor(extent: int, work: int, most: int = 128) -> int:
     """How often to unroll a reduction loop whose body holds `work` multiply-adds: a divisor that keeps the body small."""
     return max([d for d in divisors(extent, 16) if d * work <= max(most, work)])
+
+
+@lru_cache(maxsize=None)
+def padded_rows(rows: int, columns: int, registers: int) -> int:
+    """How many rows to compute so that tiles fill: `rows`, or the next multiple of a tile height that costs less in all."""
+    exact = tile_cost(*register_tile(rows, columns, registers), registers) or 2.0
+    best, choice = exact * rows * 0.95, rows
+    for height in range(6, 17):
+        total = -(-rows // height) * height
+        cost = tile_cost(*register_tile(total, columns, registers), registers) or 2.0
+        if cost * total < best:
+            best, choice = cost * total, total
+    return choice
