@@ -84,7 +84,7 @@ def test_refused_with_the_reason(case: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_maps(seed: int) -> None:
-    """Random divisions of random fusions: whatever is called bijective is so, and its inverse takes the indices back."""
+    """Random divisions of random fusions: what is called bijective is so, and its inverse takes the indices back."""
     rng = random.Random(seed)
     accepted = 0
     for _ in range(120):

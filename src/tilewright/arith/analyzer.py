@@ -74,7 +74,7 @@ class Analyzer:
                 found = max(old[0], found[0]), min(old[1], found[1])
                 if found[0] > found[1]:
                     raise ValueError(
-                        f"bound of {var.name} is already {old}; it cannot also be {info} (override=True replaces it)"
+                        f"bound of {var.name} is already {old}; it cannot also be {info}; override=True replaces it"
                     )
             engine.var_bound[t] = found
         elif isinstance(info, ModularSet):
@@ -84,7 +84,7 @@ class Analyzer:
                 modular = crt(known, (info.coeff, info.base))
                 if modular is None:
                     raise ValueError(
-                        f"modular set of {var.name} is already {known}; it cannot also be {info} (override=True replaces it)"
+                        f"modular set of {var.name} is already {known}, not {info}; override=True replaces it"
                     )
             assert modular is not None
             engine.var_mod[t] = modular

@@ -80,7 +80,7 @@ def _symbolic_coefficient(engine: Any, t: Atom, ids: Mapping[int, int]) -> tuple
 
 
 def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[PrimExpr | None]:
-    """[min1, max1, min2, max2, ...]: bounds of variables that follow from a conjunction, each condition on one variable.
+    """[min1, max1, min2, max2, ...]: bounds that a conjunction gives, each condition on one variable.
 
     None stands for no bound; [] when a condition is not of the form `variable against bound`.
     """

@@ -60,7 +60,7 @@ class Sum:
 
 
 class Bounded:
-    """A predicate `shape < mark.extent`; `iters` is the shape as a form, `value` the same by the mark's own variable."""
+    """A predicate `shape < mark.extent`; `iters` is the shape as a form, `value` the same by the mark's variable."""
 
     __slots__ = ("condition", "iters", "mark", "shape", "value")
 
