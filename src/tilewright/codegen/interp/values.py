@@ -202,7 +202,8 @@ def truncdiv(a: Any, b: Any) -> Any:
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         a, b = np.broadcast_arrays(a, b)
         _check_zero(b)
-        return np.where((a < 0) != (b < 0), -(np.abs(a) // np.abs(b)), np.abs(a) // np.abs(b)).astype(a.dtype)
+        q = a // b
+        return (q + ((q * b != a) & ((a < 0) != (b < 0)))).astype(a.dtype)
     if b == 0:
         raise InterpError("division by zero")
     q = abs(a) // abs(b)

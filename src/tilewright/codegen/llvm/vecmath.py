@@ -202,8 +202,7 @@ class VectorMath:
         near = self.fma(self.mul(p, z), x, x)
         e = self.exp(self.add(a, a))
         far = self.sub(self.c(1.0), self.div(self.c(2.0), self.add(e, self.c(1.0))))
-        far = self.binary("copysign", far, x)
-        return self.select(self.cmp("olt", a, self.c(0.625)), near, far)
+        return self.binary("copysign", self.select(self.cmp("olt", a, self.c(0.625)), near, far), x)
 
     def sigmoid(self, x: str) -> str:
         e = self.exp(self.neg(self.unary("fabs", x)))

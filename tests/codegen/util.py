@@ -1,0 +1,88 @@
+"""Builds small programs and runs them natively and in the interpreter."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.codegen import interp
+from tilewright.codegen.interp.values import np_type
+from tilewright.codegen.llvm import AOT, compile_object, emit_module, load_objects
+from tilewright.ir import DataType, IRModule
+from tilewright.target import Target
+from tilewright.tir import Buffer, BufferLoad, BufferStore, For, PrimFunc, Ramp, Stmt, Var, decl_buffer
+
+Array = np.ndarray[Any, Any]
+
+
+def native(
+    func: PrimFunc | IRModule, arrays: Sequence[Array], target: str = "llvm", opt_level: int = 1, entry: str = "main"
+) -> int:
+    """Runs a function (exported as a kernel) on arrays, in place; its return code."""
+    mod = func if isinstance(func, IRModule) else IRModule({entry: func.with_attr("calling_conv", AOT)})
+    text = emit_module(mod, Target(target))
+    loaded = load_objects([compile_object(text, target, opt_level)], [entry])
+    args = (ctypes.c_void_p * max(len(arrays), 1))(*[a.ctypes.data for a in arrays])
+    return int(loaded.function(entry, ctypes.c_void_p)(args))
+
+
+def aligned(values: Any, dtype: str) -> Array:
+    """A copy at a 64-byte boundary."""
+    source = np.ascontiguousarray(values, np_type(DataType(dtype)))
+    raw = np.zeros(source.nbytes + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    result = raw[start : start + source.nbytes].view(source.dtype).reshape(source.shape)
+    result[...] = source
+    return result
+
+
+def elementwise(
+    inputs: Sequence[str], output: str, count: int, lanes: int, compute: Callable[..., Any]
+) -> PrimFunc:
+    """out[i] = compute(in0[i], in1[i], ...) for `count` elements, `lanes` at a time."""
+    buffers = [decl_buffer((count,), dtype, f"in{k}") for k, dtype in enumerate(inputs)]
+    out = decl_buffer((count,), output, "out")
+    i = Var("i")
+    index: Any = i if lanes == 1 else Ramp(i * lanes, 1, lanes)
+    value = compute(*[BufferLoad(b, (index,)) for b in buffers])
+    body: Stmt = For(i, 0, count // lanes, 0, BufferStore(out, value, (index,)))
+    return PrimFunc([*buffers, out], body, attrs={"global_symbol": "main"})
+
+
+def both(func: PrimFunc, inputs: Sequence[Array], output: str, count: int, target: str = "llvm") -> tuple[Array, Array]:
+    """(native, interpreted) results of an elementwise function."""
+    results = []
+    for runner in (lambda args: native(func, args, target), lambda args: interp.run(func, args)):
+        out = aligned(np.zeros(count, np.uint8), "uint8") if output == "uint8" else aligned(np.zeros(count), output)
+        runner([*inputs, out])
+        results.append(out)
+    return results[0], results[1]
+
+
+def same(a: Array, b: Array) -> None:
+    """Bitwise equality, all NaNs being equal."""
+    if a.dtype.kind in "iub":
+        np.testing.assert_array_equal(a, b)
+    else:
+        np.testing.assert_array_equal(a.astype(np.float64), b.astype(np.float64))
+
+
+def ulps(got: Array, wide: Array) -> float:
+    """The largest error of float32 results in units of the last place; NaN and infinity must agree."""
+    with np.errstate(all="ignore"):
+        expected = wide.astype(np.float32)
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(wide))
+        live = np.isfinite(expected) & np.isfinite(got)
+        odd = ~live & ~np.isnan(wide)
+        # At the edge of the range one ulp decides between the largest number and infinity.
+        edge = np.abs(wide[odd]) > 3.4028e38
+        np.testing.assert_array_equal(got[odd][~edge], expected[odd][~edge])
+        unit = np.maximum(np.spacing(np.abs(expected[live])), np.float32(1.401298464324817e-45)).astype(np.float64)
+        return float(np.max(np.abs(got[live].astype(np.float64) - wide[live]) / unit, initial=0.0))
+
+
+def buffer1d(name: str, size: int, dtype: str = "float32", scope: str = "") -> Buffer:
+    return decl_buffer((size,), dtype, name, scope=scope)
