@@ -8,9 +8,9 @@ from typing import Any
 from tilewright.arith.linear import LEAF, SPLIT
 from tilewright.ir import IntImm
 from tilewright.node import Visitor, on
-from tilewright.tir import LT, And, Block, BlockRealize, Buffer, BufferLoad, BufferRegion, BufferStore, For, IterVar
+from tilewright.tir import GE, LT, And, Block, BlockRealize, Buffer, BufferLoad, BufferRegion, BufferStore, For, IterVar
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import Bounds, Forms, Lin, combine, constant, is_const, shift
+from tilewright.tir.schedule.forms import Bounds, Forms, Lin, combine, constant, is_const, same, shift
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, children
 
 DATA_PAR, REDUCE = IterVar.DataPar, IterVar.CommReduce
@@ -395,23 +395,77 @@ Region = list[Bounds | None]
 """Inclusive bounds per dimension; None where nothing is known."""
 
 
-def swept(state: ScheduleState, region: BufferRegion, realize: Any, loops: Iterable[Any]) -> Region:
-    """The region that a block touches while `loops` run, over the variables of the loops further out."""
+def swept(state: ScheduleState, region: BufferRegion, realize: Any, loops: Iterable[Any], exact: bool = False) -> Region:
+    """The region that a block touches while `loops` run, over the variables of the loops further out.
+
+    It may be too large where a predicate cuts it; with `exact`, such dimensions are None (unknown). What lies outside
+    the domain of the block counts as touched: there is nothing there.
+    """
     forms = state.forms
     env = {iv.var: forms.of(v) for iv, v in zip(realize.block.iter_vars, realize.iter_values, strict=True)}
     relaxed = loop_bounds(forms, loops)
+    cuts = _cuts(forms, realize, env)
+    if exact and any([relaxed.keys().isdisjoint(forms.leaves(cut)) for cut in cuts]):
+        return [None] * len(region.region)
     out: Region = []
     for r in region.region:
         low = forms.of(r.min, env)
-        low_bounds = forms.bounds(low, relaxed)
         extent = forms.of(r.extent, env)
-        if low_bounds is None:
-            out.append(None)
-            continue
-        high = combine(low, shift(extent, -1))
-        high_bounds = low_bounds if is_const(extent) and extent.const == 1 else forms.bounds(high, relaxed)
-        out.append(None if high_bounds is None else (low_bounds[0], high_bounds[1]))
+        high = low if is_const(extent) and extent.const == 1 else combine(low, shift(extent, -1))
+        low_bounds = forms.bounds(low, relaxed)
+        high_bounds = low_bounds if high is low else forms.bounds(high, relaxed)
+        bounds = None if low_bounds is None or high_bounds is None else (low_bounds[0], high_bounds[1])
+        if bounds is not None and cuts:
+            bounds = _cut_bounds(forms, cuts, low, high, bounds, relaxed, exact)
+        out.append(bounds)
     return out
+
+
+def _cuts(forms: Forms, realize: Any, env: Mapping[Any, Lin]) -> list[Lin]:
+    """Forms that the predicate keeps at or below 0, other than the bounds of the iteration variables."""
+    cuts: list[Lin] = []
+    for c in conjuncts(realize.predicate):
+        if isinstance(c, LT):
+            cut = shift(combine(forms.of(c.a), forms.of(c.b), -1), 1)
+        elif isinstance(c, GE):
+            cut = combine(forms.of(c.b), forms.of(c.a), -1)
+        else:
+            cuts.append(Lin({}, 1))
+            continue
+        high = forms.const_bounds(cut)[1]
+        if high is not None and high <= 0:
+            continue
+        for iv in realize.block.iter_vars:
+            value, first = env[iv.var], forms.of(iv.dom.min)
+            last = shift(combine(first, forms.of(iv.dom.extent)), -1)
+            if same(cut, combine(value, last, -1)) or same(cut, combine(first, value, -1)):
+                break
+        else:
+            cuts.append(cut)
+    return cuts
+
+
+def _cut_bounds(
+    forms: Forms, cuts: list[Lin], low: Lin, high: Lin, bounds: Bounds, relaxed: Mapping[Any, Bounds], exact: bool
+) -> Bounds | None:
+    """Bounds of an index under `cut <= 0`, where the cut is part of the index."""
+    inside = forms.leaves(low) | forms.leaves(high)
+    for cut in cuts:
+        shared = inside & forms.leaves(cut) & relaxed.keys()
+        if not shared:
+            continue
+        k = min([high.terms.get(t, 0) // c for t, c in cut.terms.items()], default=0)
+        rest = combine(high, cut, -k)
+        if k >= 1 and not forms.leaves(rest) & shared and all([high.terms.get(t) == k * c for t, c in cut.terms.items()]):
+            top = forms.bounds(rest, relaxed)
+            if top is not None:
+                least = forms.minimum(top[1], bounds[1])
+                if not exact or (forms.nonneg(combine(least, bounds[0], -1)) and (same(least, top[1]) or same(least, bounds[1]))):
+                    bounds = (bounds[0], least if same(least, top[1]) else bounds[1])
+                    continue
+        if exact:
+            return None
+    return bounds
 
 
 def loop_bounds(forms: Forms, loops: Iterable[Any]) -> dict[Any, Bounds]:

@@ -29,7 +29,9 @@ from tilewright.tir.schedule.analysis import (
 )
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Bounds, Forms, Lin, combine, constant, is_const, same, scale, shift
+from tilewright.tir.schedule.inline import inline_block, reverse_inline_block
 from tilewright.tir.schedule.rewrite import ReplaceStmts, body_list
+from tilewright.tir.schedule.sampling import COMPUTE_INLINE
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
 from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
 
@@ -46,7 +48,11 @@ def compute_at(s: Schedule, block: BlockRV | str, loop: LoopRV, preserve_unit_lo
     The block computes in each iteration just what its consumers below the loop need. index: the place among the
     statements of the loop; -1 is the last possible (right before the first consumer), -2 the first possible.
     """
-    move_producer(s.state, s.block(block), s.loop(loop), preserve_unit_loops, index)
+    mark = s.location_mark(loop)
+    if mark is None:
+        move_producer(s.state, s.block(block), s.loop(loop), preserve_unit_loops, index)
+    elif mark == COMPUTE_INLINE:
+        inline_block(s.state, s.block(block))
 
 
 @primitive
@@ -55,7 +61,11 @@ def reverse_compute_at(s: Schedule, block: BlockRV | str, loop: LoopRV, preserve
 
     The block computes in each iteration just what its producers below the loop have made ready.
     """
-    move_consumer(s.state, s.block(block), s.loop(loop), preserve_unit_loops, index)
+    mark = s.location_mark(loop)
+    if mark is None:
+        move_consumer(s.state, s.block(block), s.loop(loop), preserve_unit_loops, index)
+    elif mark == COMPUTE_INLINE:
+        reverse_inline_block(s.state, s.block(block))
 
 
 def _common(state: ScheduleState, ref: StmtSRef, loop: StmtSRef) -> StmtSRef:
@@ -158,7 +168,7 @@ def _need_inputs_ready(state: ScheduleState, moved: Leaf, sources: list[Leaf], o
             reads = [r for r in moved.block.reads if r.buffer is region.buffer]
             if not reads:
                 continue
-            provided = swept(state, region, source.realize, source.loops[shared:])
+            provided = swept(state, region, source.realize, source.loops[shared:], exact=True)
             for read in reads:
                 required = swept(state, read, moved.realize, moved.loops[shared:])
                 if not contains(state.forms, provided, required, region.buffer.shape):
@@ -199,7 +209,7 @@ def move_consumer(state: ScheduleState, ref: StmtSRef, loop_ref: StmtSRef, prese
     provided: dict[Any, Region] = {}
     for x in inner:
         for region in x.block.writes:
-            box = swept(state, region, x.realize, x.loops)
+            box = swept(state, region, x.realize, x.loops, exact=True)
             provided[region.buffer] = unite(state.forms, provided.get(region.buffer), box)
     domain: Domain = {}
     for region in block.reads:

@@ -18,7 +18,7 @@ def swept_by(state: ScheduleState, found: Iterable[Leaf], buffer: Buffer, writes
     for leaf in found:
         for region in leaf.block.writes if writes else leaf.block.reads:
             if region.buffer is buffer:
-                out = unite(state.forms, out, swept(state, region, leaf.realize, leaf.loops))
+                out = unite(state.forms, out, swept(state, region, leaf.realize, leaf.loops, exact=writes))
     return out
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from tilewright.arith.linear import LEAF, SPLIT
 from tilewright.ir import IntImm
 from tilewright.node import Mutator, on
-from tilewright.tir import LT, Block, BufferLoad, BufferStore, Var
+from tilewright.tir import Block, BufferLoad, BufferStore, Var
 from tilewright.tir.schedule.analysis import (
     DATA_PAR,
     access_regions,
@@ -22,8 +21,9 @@ from tilewright.tir.schedule.analysis import (
     scope_root,
 )
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import Lin, combine, same
+from tilewright.tir.schedule.forms import same, shift
 from tilewright.tir.schedule.rewrite import ReplaceStmts, touches
+from tilewright.tir.schedule.solve import solve
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, primitive
 from tilewright.tir.stmt_functor import substitute
@@ -90,8 +90,10 @@ def merged_reads(state: ScheduleState, old: Any, new: Any, gone: Any) -> tuple[A
 @primitive
 def compute_inline(s: Schedule, block: BlockRV | str) -> None:
     """for i: B[i] = f(A[i]);  for j: C[j] = g(B[j])   -->   for j: C[j] = g(f(A[j]))"""
-    state = s.state
-    ref = s.block(block)
+    inline_block(s.state, s.block(block))
+
+
+def inline_block(state: ScheduleState, ref: StmtSRef) -> None:
     old = ref.stmt
     store = _only_store(old)
     scope = scope_root(ref)
@@ -148,8 +150,10 @@ def _need_inputs_unchanged(ref: StmtSRef, block: Any, users: list[Any]) -> None:
 @primitive
 def reverse_compute_inline(s: Schedule, block: BlockRV | str) -> None:
     """for i: B[i] = f(A[i]);  for j: C[j] = g(B[j])   -->   for i: C[i] = g(f(A[i]))"""
-    state = s.state
-    ref = s.block(block)
+    reverse_inline_block(s.state, s.block(block))
+
+
+def reverse_inline_block(state: ScheduleState, ref: StmtSRef) -> None:
     old = ref.stmt
     store = _only_store(old)
     scope = scope_root(ref)
@@ -228,70 +232,22 @@ def invert_access(
         for a, b in zip(first, other.indices, strict=True):
             if not same(a, forms.of(b)):
                 refuse("all loads in {0} of what {1} stores must have the same indices", consumer, producer)
-    extents = {iv.var: iv.dom.extent.value for iv in consumer.iter_vars if isinstance(iv.dom.extent, IntImm)}
-    pieces: dict[Any, list[tuple[int, Lin]]] = {}
-    ends: dict[Any, list[tuple[int, int]]] = {}
-    guards: list[Any] = []
-    for index, at in zip(first, stored, strict=True):
-        target = combine(forms.of(at), Lin({}, index.const), -1)
-        terms = sorted(index.terms.items(), key=lambda t: t[1])
-        if not terms:
-            guards += _inside(forms, target, 1)
-            continue
-        radix = 1
-        for n, (atom, k) in enumerate(terms):
-            if atom.kind == LEAF and atom.leaf in extents:
-                v, lower, upper = atom.leaf, 1, extents[atom.leaf]
-            elif atom.kind == SPLIT and len(atom.args[0].terms) == 1 and not atom.args[0].const:
-                ((inner, inner_k),) = atom.args[0].terms.items()
-                if inner.kind != LEAF or inner_k != 1 or inner.leaf not in extents:
-                    refuse("the loads in {0} must be invertible", consumer)
-                v, lower = inner.leaf, atom.args[1]
-                upper = atom.args[2] or -(-extents[v] // lower) * lower
-            else:
-                refuse(f"{{0}} must read {{1}} at indices that can be solved for its variables, but one is {forms.emit(index)}", consumer, producer)
-            if k != radix:
-                refuse(f"{{0}} must read {{1}} without gaps, but an index is {forms.emit(index)}", consumer, producer)
-            extent = upper // lower
-            digit = forms.div(target, radix)
-            if n + 1 < len(terms):
-                digit = forms.mod(digit, extent)
-            else:
-                guards += _inside(forms, digit, extent)
-            pieces.setdefault(v, []).append((lower, digit))
-            ends.setdefault(v, []).append((lower, upper))
-            radix *= extent
-    env: dict[Any, Any] = {}
     for iv in consumer.iter_vars:
         if iv.iter_type != DATA_PAR:
             refuse("{0} must be data parallel", consumer)
-        v = iv.var
-        if v not in pieces:
-            if extents.get(v) == 1:
-                env[v] = iv.dom.min
-                continue
-            refuse(f"{{0}} must read {{1}} once for every point, but {v.name} does not occur in the indices", consumer, producer)
-        at = 1
-        for lower, upper in sorted(ends[v]):
-            if lower != at:
-                refuse(f"the digits of {v.name} in the indices of {{0}} must fit together", consumer)
-            at = upper
-        value = Lin({}, 0)
-        for lower, digit in pieces[v]:
-            value = combine(value, digit, lower)
-        value = forms.merge_digits(value)
-        if at != extents[v] or len(pieces[v]) > 1:
-            guards += _inside(forms, value, extents[v])
-        env[v] = forms.emit(value, v.dtype)
-    return env, guards
+    extents = {iv.var: iv.dom.extent.value for iv in consumer.iter_vars if isinstance(iv.dom.extent, IntImm)}
 
+    def no(why: str) -> NoReturn:
+        refuse(f"{{0}} must read {{1}} at indices that can be solved for its variables, but {why}", consumer, producer)
 
-def _inside(forms: Any, value: Lin, extent: int) -> list[Any]:
-    """Conditions that keep a value in [0, extent), as far as they are not known to hold."""
-    out: list[Any] = []
-    low, high = forms.const_bounds(value)
-    if low is None or low < 0:
-        out.append(LT(IntImm("int32", -1), forms.emit(value)))
-    if high is None or high >= extent:
-        out.append(LT(forms.emit(value), IntImm("int32", extent)))
-    return out
+    own = {iv.var: iv.dom.extent for iv in producer.iter_vars}
+    for index, at, dim in zip(first, stored, loads[0].buffer.shape, strict=True):
+        low, high = forms.const_bounds(index)
+        last = forms.const_bounds(shift(forms.of(dim), -1))[0]
+        if low is None or high is None or last is None or low < 0 or high > last:
+            no(f"{forms.emit(index)} leaves the buffer")
+        if not (isinstance(at, Var) and at in own and same(forms.of(own[at]), forms.of(dim))) and not (high == 0 and last == 0):
+            no(f"{producer.name_hint} does not write the whole buffer")
+
+    solved, guards = solve(forms, list(zip(first, [forms.of(at) for at in stored], strict=True)), extents, no)
+    return {v: forms.emit(form, v.dtype) for v, form in solved.items()}, guards

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.ir import GlobalVar, IntImm, IRModule, PrimExpr
 from tilewright.tir import Block, For, PrimFunc, Var
-from tilewright.tir.schedule import analysis, attach, cache, inline, kinds, layout, loops, reduction
+from tilewright.tir.schedule import analysis, attach, cache, inline, kinds, layout, loops, reduction, sampling
 from tilewright.tir.schedule.errors import Violation, refuse, render
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, ExprRV, InstructionKind, LoopRV, Trace, primitive, run
@@ -214,6 +214,17 @@ class Schedule:
         self._values[rv] = ref
         return rv
 
+    def mark_rv(self, mark: int) -> LoopRV:
+        """A loop handle that stands for no loop: -1 compute where it is, -2 inline."""
+        rv = LoopRV()
+        self._values[rv] = mark
+        return rv
+
+    def location_mark(self, rv: Any) -> int | None:
+        """The mark of a handle that stands for no loop."""
+        value = self._values.get(rv)
+        return value if isinstance(value, int) else None
+
     def expr_rv(self, value: int) -> ExprRV:
         rv = Var("v", "int32")
         self._values[rv] = value
@@ -280,6 +291,11 @@ class Schedule:
     reverse_compute_inline = inline.reverse_compute_inline
     compute_at = attach.compute_at
     reverse_compute_at = attach.reverse_compute_at
+
+    sample_categorical = sampling.sample_categorical
+    sample_perfect_tile = sampling.sample_perfect_tile
+    sample_partitioned_tile = sampling.sample_partitioned_tile
+    sample_compute_location = sampling.sample_compute_location
 
     cache_read = cache.cache_read
     cache_write = cache.cache_write

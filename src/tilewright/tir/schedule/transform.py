@@ -1,0 +1,266 @@
+"""Primitives that lay data or iterations out anew: transform_layout, transform_block_layout, reindex."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tilewright.ir import IntImm, Range, as_prim_expr
+from tilewright.tir import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, For, ForKind, IterVar, Var, decl_buffer
+from tilewright.tir.schedule.analysis import DATA_PAR, alloc_site, conjuncts, leaf_of, leaves, need_simple_iters, scope_root
+from tilewright.tir.schedule.cache import named_buffer, top_statement
+from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.index_map import IndexMap, as_index_map
+from tilewright.tir.schedule.layout import buffer_argument
+from tilewright.tir.schedule.rewrite import ReplaceStmts, RewriteAccesses, body_list
+from tilewright.tir.schedule.solve import solve
+from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
+from tilewright.tir.schedule.trace import BlockRV, primitive
+from tilewright.tir.stmt_functor import substitute
+
+if TYPE_CHECKING:
+    from tilewright.tir.schedule.schedule import Schedule
+
+
+def _buffer_of(block: Any, argument: Any) -> tuple[str, Any]:
+    kind, index = buffer_argument(block, argument)
+    return kind, named_buffer(block.writes if kind == "write" else block.reads, index, block, kind)
+
+
+def _checked_map(call: Any) -> Any:
+    try:
+        return call()
+    except ValueError as error:
+        refuse(str(error))
+
+
+@primitive
+def transform_layout(
+    s: Schedule, block: BlockRV | str, buffer: Any, index_map: Any, pad_value: Any = None, assume_injective_transform: bool = False
+) -> None:
+    """B[i] = f; C[j] = B[j]   -->   B[i // 4, i % 4] = f; C[j] = B[j // 4, j % 4]
+
+    buffer: ("read" or "write", number), or a name. index_map: an IndexMap or a function of the old indices. Where the
+    new layout has padding, its content is undefined, or `pad_value` when the block is the writer of the buffer.
+    """
+    state = s.state
+    ref = s.block(block)
+    kind, old = _buffer_of(ref.stmt, buffer)
+    mapping, separators = _checked_map(lambda: as_index_map(index_map, len(old.shape)))
+    forms = state.forms
+    new_shape = mapping.map_shape(old.shape)
+    new = decl_buffer(new_shape, old.dtype, old.name, scope=old.scope(), axis_separators=separators or None)
+    padding: Any = IntImm("bool", 0)
+    inverse: Any = None
+    if not assume_injective_transform:
+        inverse, padding = _checked_map(lambda: mapping.non_surjective_inverse(old.shape))
+    padded = not isinstance(padding, IntImm)
+    if pad_value is not None and padded and kind != "write":
+        refuse("pad_value needs the block that writes {0}, but {1} reads it", old, ref.stmt)
+
+    def at(indices: Any) -> tuple[Any, ...]:
+        env = {v: forms.of(i) for v, i in zip(mapping.initial_indices, indices, strict=True)}
+        return tuple([forms.emit(forms.of(e, env), str(n.dtype)) for e, n in zip(mapping.final_indices, new_shape, strict=True)])
+
+    def region(r: Any) -> Any:
+        if all([isinstance(x.extent, IntImm) and x.extent.value == 1 for x in r.region]):
+            return BufferRegion(new, tuple([Range.from_min_extent(i, IntImm(str(i.dtype), 1)) for i in at([x.min for x in r.region])]))
+        relaxed = {}
+        for v, x in zip(mapping.initial_indices, r.region, strict=True):
+            low = forms.of(x.min)
+            relaxed[v] = (low, forms.of(x.min + x.extent - 1))
+            bounds = forms.const_bounds(relaxed[v][0])[0], forms.const_bounds(relaxed[v][1])[1]
+            forms.ranges[v] = bounds  # type: ignore[assignment]
+        out = []
+        for e, n in zip(mapping.final_indices, new_shape, strict=True):
+            b = forms.bounds(forms.of(e), relaxed)
+            dtype = str(n.dtype)
+            if b is None:
+                out.append(Range.from_min_extent(IntImm(dtype, 0), n))
+            else:
+                low_e, high_e = forms.emit(b[0], dtype), forms.emit(b[1], dtype)
+                out.append(Range.from_min_extent(low_e, forms.simplify(high_e - low_e + 1)))
+        return BufferRegion(new, tuple(out))
+
+    rewriter = RewriteAccesses(
+        old,
+        lambda x: BufferLoad(new, at(x.indices)),
+        lambda x: BufferStore(new, x.value, at(x.indices)),
+        region,
+    )
+    site = alloc_site(ref, old)
+    site_ref = site if site is not None else state.roots[state.function_of(ref)]
+    body = rewriter.visit(site_ref.stmt.body)
+    if pad_value is not None and padded:
+        block_now = rewriter.reuse.get(ref.stmt, ref.stmt)
+        nest = _padding_nest(state, new, padding, inverse, pad_value)
+        statements = body_list(body)
+        place = next(i for i, st in enumerate(statements) if any([x.block is block_now for x in leaves(st)]))
+        body = seq_of([*statements[: place + 1], nest, *statements[place + 1 :]])
+    allocs = tuple([new if b is old else b for b in site_ref.stmt.alloc_buffers])
+    state.replace(site_ref, site_ref.stmt.replace(body=body, alloc_buffers=allocs), rewriter.reuse)
+    if site is None:
+        gvar = state.function_of(site_ref)
+        func = state.function(gvar)
+        state.set_function(gvar, func.replace(buffer_map={p: new if b is old else b for p, b in func.buffer_map.items()}))
+
+
+def _padding_nest(state: ScheduleState, buffer: Any, padding: Any, inverse: Any, pad_value: Any) -> Any:
+    """Loops that set the padding of a buffer."""
+    loop_vars = [Var(f"ax{i}", n.dtype) for i, n in enumerate(buffer.shape)]
+    iter_vars = [Var(f"v{i}", n.dtype) for i, n in enumerate(buffer.shape)]
+    value = pad_value(*iter_vars) if callable(pad_value) else pad_value
+    value = as_prim_expr(value, "pad_value", buffer.dtype)
+    one = tuple([Range.from_min_extent(v, IntImm(v.dtype, 1)) for v in iter_vars])
+    iters = tuple([IterVar(Range.from_min_extent(IntImm(v.dtype, 0), n), v, DATA_PAR) for v, n in zip(iter_vars, buffer.shape, strict=True)])
+    block = Block(iters, (), (BufferRegion(buffer, one),), f"{buffer.name}_pad", BufferStore(buffer, value, tuple(iter_vars)))
+    env = dict(zip(inverse.initial_indices, loop_vars, strict=True))
+    nest: Any = BlockRealize(tuple(loop_vars), substitute(padding, env), block)
+    for v, n in reversed(list(zip(loop_vars, buffer.shape, strict=True))):
+        nest = For(v, 0, n, ForKind.SERIAL, nest)
+    return nest
+
+
+def _keep_map(s: Any, values: list[Any], rank: int) -> None:
+    """Puts the IndexMap made of a Python function into the recorded arguments."""
+    for i, v in enumerate(values):
+        if callable(v) and not isinstance(v, IndexMap) and rank:
+            values[i] = _checked_map(lambda v=v: as_index_map(v, rank))[0] if i else v
+
+
+@primitive
+def transform_block_layout(s: Schedule, block: BlockRV | str, index_map: Any) -> None:
+    """for i in 16: block(vi = i)   -->   for a in 4: for b in 4: block(va = a, vb = b) with vi := va * 4 + vb"""
+    state = s.state
+    ref = s.block(block)
+    old = ref.stmt
+    need_simple_iters(old)
+    leaf = leaf_of(ref)
+    mapping, _ = _checked_map(lambda: as_index_map(index_map, len(old.iter_vars)))
+    loop_vars = [lp.loop_var for lp in leaf.loops]
+    for value in leaf.realize.iter_values:
+        if not (isinstance(value, IntImm) and value.value == 0) and value not in loop_vars:
+            refuse(f"each iteration variable of {{0}} must be bound to one loop, but one is bound to {value}", old)
+    if conjuncts(leaf.realize.predicate):
+        refuse("{0} must have no predicate", old)
+    own = [lp for lp in leaf.loops if any([lp.loop_var is v for v in leaf.realize.iter_values])]
+    if own:
+        top = own[0]
+        if len(leaves(top)) != 1 or own != list(leaf.loops[leaf.loops.index(top) :]):
+            refuse("the loops of {0} must hold nothing else", old)
+    extents: dict[Any, int] = {}
+    for v, iv in zip(mapping.initial_indices, old.iter_vars, strict=True):
+        if not isinstance(iv.dom.extent, IntImm):
+            refuse(f"{iv.var.name} of {{0}} must have a constant domain", old)
+        extents[v] = iv.dom.extent.value
+    forms = state.forms
+    for v, n in extents.items():
+        forms.ranges[v] = (0, n - 1)
+    kinds: list[int] = []
+    for e in mapping.final_indices:
+        found = {iv.iter_type for v, iv in zip(mapping.initial_indices, old.iter_vars, strict=True) if v in forms.leaves(forms.of(e))}
+        if len(found) > 1:
+            refuse(f"{e} must not mix spatial and reduction variables of {{0}}", old)
+        kinds.append(found.pop() if found else DATA_PAR)
+    new_vars = [Var(f"v{i}", "int32") for i in range(len(kinds))]
+    sizes = mapping.map_shape([IntImm("int32", n) for n in extents.values()])
+    for v, n in zip(new_vars, sizes, strict=True):
+        state.note_range(v, IntImm("int32", 0), n)
+
+    def no(why: str) -> NoReturn:
+        refuse(f"the index map must have an inverse, but {why}", old)
+
+    solved, guards = solve(forms, [(forms.of(e), forms.var(v)) for e, v in zip(mapping.final_indices, new_vars, strict=True)], extents, no)
+    if guards:
+        refuse(f"the index map must be one to one for {{0}}, but leaves gaps where not {guards[0]}", old)
+    env = {iv.var: forms.emit(solved[v], iv.var.dtype) for v, iv in zip(mapping.initial_indices, old.iter_vars, strict=True)}
+    iters = tuple([IterVar(Range.from_min_extent(IntImm("int32", 0), n), v, k) for v, n, k in zip(new_vars, sizes, kinds, strict=True)])
+    new = substitute(old, env).replace(iter_vars=iters)
+    loops = [Var(f"ax{i}", "int32") for i in range(len(kinds))]
+    nest: Any = BlockRealize(tuple(loops), IntImm("bool", 1), new)
+    for v, n in reversed(list(zip(loops, sizes, strict=True))):
+        state.note_range(v, IntImm("int32", 0), n)
+        nest = For(v, 0, n, ForKind.SERIAL, nest)
+    scope = scope_root(ref)
+    target = own[0] if own else leaf.realize
+    body = ReplaceStmts({id(target): nest}).run(scope.stmt.body)
+    state.replace(scope, scope.stmt.replace(body=body), {old: new})
+
+
+@primitive
+def reindex(s: Schedule, block: BlockRV | str, buffer: Any) -> BlockRV:
+    """C[i, j] += A[i + j, 0]   -->   A_reindex[i, j] = A[i + j, 0];  C[i, j] += A_reindex[i, j]
+
+    The new buffer is indexed by the block's iteration variables that occur in the access; written buffers are copied
+    back after the block. Returns the copying block.
+    """
+    ref = s.block(block)
+    kind, old = _buffer_of(ref.stmt, buffer)
+    return s.block_rv(reindex_buffer(s.state, ref, kind, old, f"{old.name}_reindex", None))
+
+
+def reindex_buffer(state: ScheduleState, ref: StmtSRef, kind: str, old: Any, name: str, chosen: Any, storage_scope: str | None = None) -> StmtSRef:
+    """Stages one access of a block in a buffer indexed by its iteration variables (or by `chosen`, indices over them)."""
+    block = ref.stmt
+    accesses: list[Any] = []
+    RewriteAccesses(old, lambda x: accesses.append(x.indices) or x, lambda x: accesses.append(x.indices) or x).visit(block)
+    forms = state.forms
+    first = [forms.of(i) for i in accesses[0]] if accesses else []
+    for indices in accesses:
+        if any([a.terms != forms.of(i).terms or a.const != forms.of(i).const for a, i in zip(first, indices, strict=True)]):
+            refuse("all accesses of {0} in {1} must have the same indices", old, block)
+    if not accesses:
+        refuse("{1} must access {0} in its own body", old, block)
+    used: set[Any] = set()
+    for f in first:
+        used |= forms.leaves(f)
+    own = [iv for iv in block.iter_vars if iv.var in used]
+    iter_vars = [Var(iv.var.name, iv.var.dtype) for iv in own]
+    env = dict(zip([iv.var for iv in own], iter_vars, strict=True))
+    if chosen is None:
+        at: list[Any] = [iv.var for iv in own]
+        shape: list[Any] = [iv.dom.extent for iv in own]
+    else:
+        mapping, _ = _checked_map(lambda: as_index_map(chosen, len(block.iter_vars)))
+        at = [substitute(e, dict(zip(mapping.initial_indices, [iv.var for iv in block.iter_vars], strict=True))) for e in mapping.final_indices]
+        shape = mapping.map_shape([iv.dom.extent for iv in block.iter_vars])
+        stray = set()
+        for e in at:
+            stray |= forms.leaves(forms.of(e))
+        if not {iv.var for iv in own if iv.dom.extent.value != 1} <= stray:
+            refuse("the index map must use all variables that index {0} in {1}", old, block)
+        own = [iv for iv in block.iter_vars if iv.var in stray | used]
+        iter_vars = [Var(iv.var.name, iv.var.dtype) for iv in own]
+        env = dict(zip([iv.var for iv in own], iter_vars, strict=True))
+    new = decl_buffer(shape, old.dtype, name, scope=storage_scope or old.scope())
+    rewriter = RewriteAccesses(old, lambda x: BufferLoad(new, tuple(at)), lambda x: BufferStore(new, x.value, tuple(at)), lambda r: _point(new, at))
+    scope = scope_root(ref)
+    new_block = rewriter.visit(block)
+    there = tuple([substitute(i, env) for i in accesses[0]])
+    here = tuple([substitute(i, env) for i in at])
+    iters = tuple([IterVar(iv.dom, v, DATA_PAR) for iv, v in zip(own, iter_vars, strict=True)])
+    if kind == "read":
+        copier = Block(iters, (_point(old, there),), (_point(new, here),), name, BufferStore(new, BufferLoad(old, there), here))
+    else:
+        copier = Block(iters, (_point(new, here),), (_point(old, there),), name, BufferStore(old, BufferLoad(new, here), there))
+    loops = [Var(f"ax{i}", v.dtype) for i, v in enumerate(iter_vars)]
+    nest: Any = BlockRealize(tuple(loops), IntImm("bool", 1), copier)
+    for v, iv in reversed(list(zip(loops, own, strict=True))):
+        state.note_range(v, iv.dom.min, iv.dom.extent)
+        nest = For(v, 0, iv.dom.extent, ForKind.SERIAL, nest)
+    leaf = leaf_of(ref)
+    body = ReplaceStmts({id(leaf.realize): leaf.realize.replace(block=new_block)}).run(scope.stmt.body)
+    statements = body_list(body)
+    place = top_statement(scope.stmt, block) + (kind == "write")
+    if kind == "write":
+        for st in statements[:place]:
+            for x in leaves(st):
+                if x.block is not new_block and any([r.buffer is old for r in (*x.block.reads, *x.block.writes)]):
+                    refuse("{0} must be the only block that uses {1} in its loops", block, old)
+    body = seq_of([*statements[:place], nest, *statements[place:]])
+    new_scope = scope.stmt.replace(body=body, alloc_buffers=(*scope.stmt.alloc_buffers, new))
+    state.replace(scope, new_scope, {block: new_block})
+    return state.ref(copier)
+
+
+def _point(buffer: Any, indices: Any) -> Any:
+    return BufferRegion(buffer, tuple([Range.from_min_extent(i, IntImm(str(i.dtype), 1)) for i in indices]))
