@@ -161,3 +161,13 @@ def test_deduced_bounds() -> None:
     assert_structural_equal(got.max_value, n // 4 - 1)
     assert not got.has_lower_bound()
     assert arith.deduce_bound(i, x < n, {}, {}).is_everything()
+
+
+def test_deep_expressions() -> None:
+    total: Any = x
+    least: Any = x
+    for d in range(3000):
+        total = tir.Add(total, y)
+        least = tir.Min(least, (x, y, z)[d % 3])
+    assert_structural_equal(arith.Analyzer().simplify(total), x + y * 3000)
+    assert_structural_equal(arith.Analyzer().simplify(least), tir.min(tir.min(x, y), z))

@@ -12,7 +12,7 @@ from tilewright.arith.engine import Engine, same
 from tilewright.arith.linear import Lin, combine, constant
 from tilewright.arith.logic import TRUE
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
-from tilewright.node import Node
+from tilewright.node import Node, deep_recursion
 from tilewright.tir.expr import Var
 
 
@@ -114,8 +114,8 @@ class Analyzer:
         """Constant bounds as a pair of Python numbers, with infinities."""
         expr = as_prim_expr(expr)
         if self.engine.is_index(expr):
-            return self.engine.bound(self.engine.lin(expr))
-        simple = self.engine.simp(expr)
+            return self.engine.bound(self._lin(expr))
+        simple = self._simp(expr)
         return self.engine.node_bound(simple)
 
     def const_int_bound_is_bound(self, var: Var) -> bool:
@@ -126,7 +126,7 @@ class Analyzer:
     def modular_set(self, expr: PrimExpr | int) -> ModularSet:
         """coeff and base with expr = coeff * k + base."""
         expr = as_prim_expr(expr)
-        coeff, base = self.engine.modular(self.engine.lin(expr)) if self.engine.is_index(expr) else (1, 0)
+        coeff, base = self.engine.modular(self._lin(expr)) if self.engine.is_index(expr) else (1, 0)
         return ModularSet(coeff, base)
 
     def simplify(self, expr: PrimExpr | int, steps: int = 2) -> PrimExpr:
@@ -135,7 +135,7 @@ class Analyzer:
         `steps` is accepted for compatibility: one pass reaches the normal form.
         """
         expr = as_prim_expr(expr)
-        out = self.engine.simp(expr)
+        out = self._simp(expr)
         return expr if same(out, expr) else out
 
     def rewrite_simplify(self, expr: PrimExpr | int) -> PrimExpr:
@@ -148,7 +148,7 @@ class Analyzer:
 
     def can_prove(self, expr: PrimExpr | bool, strength: int = 0) -> bool:
         """Whether the condition is certainly true."""
-        simple = self.engine.simp(as_prim_expr(expr))
+        simple = self._simp(as_prim_expr(expr))
         return isinstance(simple, IntImm) and simple.value != 0
 
     def can_prove_equal(self, lhs: PrimExpr | int, rhs: PrimExpr | int) -> bool:
@@ -158,17 +158,17 @@ class Analyzer:
         a, b = self._pair(lhs, rhs)
         d = self._difference(a, b)
         if d is None:
-            return same(self.engine.simp(a), self.engine.simp(b))
+            return same(self._simp(a), self._simp(b))
         engine = self.engine
         return engine.bound(d) == (0, 0) or engine.zero(d, a.dtype) is TRUE
 
     def can_prove_greater_equal(self, expr: PrimExpr, lower_bound: int) -> bool:
         """Whether expr >= lower_bound for certain."""
-        return self.engine.prove_nonpositive(combine(constant(int(lower_bound)), self.engine.lin(expr), -1))
+        return self.engine.prove_nonpositive(combine(constant(int(lower_bound)), self._lin(expr), -1))
 
     def can_prove_less(self, expr: PrimExpr, upper_bound: int) -> bool:
         """Whether expr < upper_bound for certain."""
-        return self.engine.prove_nonpositive(combine(self.engine.lin(expr), constant(1 - int(upper_bound))))
+        return self.engine.prove_nonpositive(combine(self._lin(expr), constant(1 - int(upper_bound))))
 
     def can_prove_less_equal_than_symbolic_shape_value(self, lhs: PrimExpr, rhs: PrimExpr) -> bool:
         """Whether lhs <= rhs for certain, where sizes are not negative."""
@@ -182,6 +182,20 @@ class Analyzer:
             dom_map = {var: interval_of_range(domain) for var, domain in self.engine.domains.values()}
         return eval_set(expr, dom_map, self)
 
+    def _simp(self, expr: PrimExpr) -> PrimExpr:
+        try:
+            return self.engine.simp(expr)
+        except RecursionError:
+            with deep_recursion():
+                return self.engine.simp(expr)
+
+    def _lin(self, expr: PrimExpr) -> Lin:
+        try:
+            return self.engine.lin(expr)
+        except RecursionError:
+            with deep_recursion():
+                return self.engine.lin(expr)
+
     def _pair(self, lhs: Any, rhs: Any) -> tuple[PrimExpr, PrimExpr]:
         a = as_prim_expr(lhs, "left side", getattr(rhs, "dtype", None))
         return a, as_prim_expr(rhs, "right side", a.dtype)
@@ -190,4 +204,4 @@ class Analyzer:
         engine = self.engine
         if not (engine.is_index(a) and engine.is_index(b)):
             return None
-        return engine.merge(combine(engine.lin(a), engine.lin(b), -1))
+        return engine.merge(combine(self._lin(a), self._lin(b), -1))

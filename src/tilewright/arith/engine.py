@@ -86,10 +86,16 @@ def same(a: Any, b: Any) -> bool:
     if a is b:
         return True
     kind = type(a)
+    while kind in _BINARY:
+        if kind is not type(b) or not same(a.b, b.b):
+            return False
+        # Long sums are nested to the left.
+        a, b = a.a, b.a
+        if a is b:
+            return True
+        kind = type(a)
     if kind is not type(b):
         return False
-    if kind in _BINARY:
-        return same(a.a, b.a) and same(a.b, b.b)
     if kind is IntImm:
         return bool(a.value == b.value and a.dtype is b.dtype)
     if kind is Var:
@@ -189,34 +195,35 @@ class Engine(Logic):
             self._alive.append(node)
         return found
 
-    def _sum(self, node: PrimExpr) -> Lin:
+    def _sum(self, node: Any) -> Lin:
+        """Nested sums and products by constants are gathered in one walk, in order, however deep they are."""
         terms: dict[Atom, int] = {}
-        const = self._gather(node, 1, terms)
-        if 0 in terms.values():
-            terms = {t: k for t, k in terms.items() if k}
-        return self.merge(Lin(terms, const))
-
-    def _gather(self, node: Any, k: int, terms: dict[Atom, int]) -> int:
         const = 0
-        while True:
+        stack: list[tuple[Any, int]] = [(node, 1)]
+        pop, push = stack.pop, stack.append
+        while stack:
+            node, k = pop()
             kind = type(node)
             if kind is Add:
-                const += self._gather(node.a, k, terms)
-                node = node.b
+                push((node.b, k))
+                push((node.a, k))
             elif kind is Sub:
-                const += self._gather(node.a, k, terms)
-                node, k = node.b, -k
+                push((node.b, -k))
+                push((node.a, k))
             elif kind is IntImm:
-                return const + k * int(node.value)
+                const += k * node.value
             elif kind is Mul and type(node.b) is IntImm:
-                node, k = node.a, k * node.b.value
+                push((node.a, k * node.b.value))
             elif kind is Mul and type(node.a) is IntImm:
-                node, k = node.b, k * node.a.value
+                push((node.b, k * node.a.value))
             else:
                 a = self.lin(node)
                 for t, c in a.terms.items():
                     terms[t] = terms.get(t, 0) + c * k
-                return const + a.const * k
+                const += a.const * k
+        if 0 in terms.values():
+            terms = {t: k for t, k in terms.items() if k}
+        return self.merge(Lin(terms, const))
 
     def _product_of(self, node: Any) -> Lin:
         return self.merge(self.multiply(self.lin(node.a), self.lin(node.b)))
