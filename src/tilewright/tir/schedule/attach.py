@@ -436,6 +436,7 @@ def ready_domain(forms: Forms, block: Any, region: Any, box: Region, loop: Any) 
     own = {iv.var: iv for iv in block.iter_vars}
     parts = _Parts(forms)
     name = region.buffer.name
+    everywhere = {v: (forms.of(iv.dom.min), shift(combine(forms.of(iv.dom.min), forms.of(iv.dom.extent)), -1)) for v, iv in own.items()}
 
     def no(index: Lin) -> None:
         refuse(
@@ -449,6 +450,11 @@ def ready_domain(forms: Forms, block: Any, region: Any, box: Region, loop: Any) 
         index, extent = forms.of(r.min), forms.of(r.extent)
         terms = _digits(index, own)
         if bounds is None or terms is None or not terms or not is_const(extent):
+            no(index)
+            continue
+        whole = forms.bounds(index, everywhere)
+        last = shift(forms.of(size), -extent.const)
+        if whole is None or not forms.nonneg(whole[0]) or not forms.nonneg(combine(last, whole[1], -1)):
             no(index)
             continue
         low, high = shift(bounds[0], -index.const), shift(bounds[1], -index.const)
