@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, TypeVar
 
@@ -9,7 +10,7 @@ from tilewright.node.base import DEF, SKIP, Field, Node
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_ATOMS = frozenset({"int", "str", "bool", "float", "DataType", "str | None", "int | None", "bool | None"})
+_ATOMS = frozenset({"int", "str", "bool", "float", "DataType", "None", "tuple"})
 _BOUND_NAMES = frozenset({"Var", "tuple[Var, ...]"})
 
 
@@ -60,10 +61,19 @@ class _Dispatcher:
         raise NotImplementedError  # overridden by Visitor and Mutator
 
 
+def _is_atomic(annotation: str) -> bool:
+    """Whether a field holds nothing but numbers, strings and tuples of them."""
+    return _ATOMS.issuperset(re.findall(r"\w+", annotation))
+
+
+def _is_tuple(annotation: str) -> bool:
+    return annotation.startswith("tuple[") and " | None" not in annotation
+
+
 def _walked(cls: type[Node]) -> Iterable[Field]:
     """Fields that functors enter: not names being bound (those are no uses), not atoms, not skipped ones."""
     for f in cls._fields:
-        if f.kind is SKIP or f.annotation in _ATOMS or (f.kind is DEF and f.annotation in _BOUND_NAMES):
+        if f.kind is SKIP or _is_atomic(f.annotation) or (f.kind is DEF and f.annotation in _BOUND_NAMES):
             continue
         yield f
 
@@ -101,7 +111,7 @@ def _children_walker(cls: type[Node]) -> Callable[..., None]:
     if walker is None:
         lines = ["def walk(self, x):", " v = self.visit"]
         for f in _walked(cls):
-            if f.annotation.startswith("tuple["):
+            if _is_tuple(f.annotation):
                 lines.append(f" for c in x.{f.name}: v(c)")
             else:
                 lines.append(f" v(x.{f.name})")
@@ -153,7 +163,7 @@ def _rebuilder(cls: type[Node]) -> Callable[..., Any]:
         tests = []
         for f in cls._fields:
             if f.name in walked:
-                if f.annotation.startswith("tuple["):
+                if _is_tuple(f.annotation):
                     lines.append(f" {f.name}_ = x.{f.name}; {f.name} = mutate_tuple(v, {f.name}_) if {f.name}_ else {f.name}_")
                 else:
                     lines.append(f" {f.name}_ = x.{f.name}; {f.name} = v({f.name}_)")

@@ -156,6 +156,7 @@ class _Hasher:
     def __init__(self, map_free_vars: bool) -> None:
         self.out = bytearray()
         self.seen: dict[int, int] = {}
+        self.free: dict[int, int] = {}
 
     def feed(self, v: Any, binding: bool) -> None:
         if isinstance(v, Node):
@@ -176,7 +177,8 @@ class _Hasher:
                 self.out += b"#%d;" % number
                 return
             if v._identity is VARIABLE and not binding:
-                self.out += b"free"
+                # Free variables of one name are told apart by the order of their first use.
+                self.out += b"free%d;" % self.free.setdefault(id(v), len(self.free))
                 for name in sorted(v._cosmetic):
                     self.feed(getattr(v, name), False)
                 return
@@ -192,10 +194,16 @@ class _Hasher:
 
     def feed_mapping(self, v: Mapping[Any, Any], binding: bool) -> None:
         self.out += b"<%d" % len(v)
-        plain = all([not isinstance(k, Node) for k in v])
-        for key in sorted(v, key=str) if plain else v:
+        for key in sorted(v, key=self.key_order):
             self.feed(key, binding)
             self.feed(v[key], binding)
+
+    def key_order(self, key: Any) -> tuple[int, int, bytes]:
+        """Mappings are equal in any order, so their hash takes one of its own."""
+        if not isinstance(key, Node):
+            return 0, 0, str(key).encode()
+        number = self.seen.get(id(key))
+        return (2, 0, structural_digest(key)) if number is None else (1, number, b"")
 
     def feed_plain(self, v: Any) -> None:
         if isinstance(v, str):

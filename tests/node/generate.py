@@ -1,0 +1,155 @@
+"""Random instances of any registered node type, made from nothing but its field declarations."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import DataType
+from tilewright.node import Node, node_types
+from tilewright.node.base import _BASES, SKIP
+from tilewright.support.errors import TVMError
+
+DTYPES = ("int32", "int32", "float32", "bool", "int64")
+# What a base type falls back to when the instance is deep enough.
+SHALLOW = {
+    "PrimExpr": ("IntImm", "FloatImm", "tir.Var"),
+    "BaseExpr": ("GlobalVar", "IntImm", "tir.Var"),
+    "RelayExpr": ("relay.Var", "relay.Constant", "GlobalVar"),
+    "Stmt": ("tir.Evaluate",),
+    "Type": ("PrimType", "VoidType"),
+    "BaseFunc": ("tir.PrimFunc",),
+    "Operation": ("te.PlaceholderOp",),
+    "Attrs": ("DictAttrs",),
+}
+REFUSALS = (TypeError, ValueError, TVMError, IndexError, AttributeError, AssertionError, ZeroDivisionError)
+
+
+class NoInstance(Exception):
+    """No random field values were accepted."""
+
+
+class Generator:
+    """Draws values by annotation; constructors that refuse a combination get another one."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.variables: list[Node] = []
+
+    def instance(self, cls: type[Node], depth: int = 2) -> Node:
+        for _ in range(400):
+            try:
+                return cls.restore(self.field_values(cls, depth))
+            except (*REFUSALS, NoInstance):
+                continue
+        raise NoInstance(f"no random fields made a {cls.type_key}")
+
+    def field_values(self, cls: type[Node], depth: int) -> list[Any]:
+        values = [None if f.kind == SKIP else self.value(f.annotation, depth - 1) for f in cls._fields]
+        if cls.type_key == "tir.PrimFunc":
+            # Only parameters are bound to buffers.
+            values[3] = dict(zip(values[0], values[3].values(), strict=False))
+        return values
+
+    def value(self, annotation: str, depth: int) -> Any:
+        rng = self.rng
+        if " | " in annotation:
+            return self.value(rng.choice(_split(annotation, " | ")), depth)
+        if annotation.startswith("tuple["):
+            items = _split(annotation[6:-1], ", ")
+            if items[-1] == "...":
+                return tuple([self.value(items[0], depth) for _ in range(rng.choice((0, 1, 1, 2, 2, 3)))])
+            return tuple([self.value(i, depth) for i in items])
+        if annotation.startswith("Mapping["):
+            key, item = _split(annotation[8:-1], ", ")
+            return {self.value(key, depth): self.value(item, depth) for _ in range(rng.choice((0, 1, 2)))}
+        atom = self.atom(annotation, depth)
+        return self.node(annotation, depth) if atom is _NODE else atom
+
+    def atom(self, annotation: str, depth: int) -> Any:
+        rng = self.rng
+        if annotation == "None":
+            return None
+        if annotation == "int":
+            return rng.randrange(0, 5)
+        if annotation == "bool":
+            return rng.random() < 0.5
+        if annotation == "float":
+            return rng.choice((0.0, -0.0, 1.5, float("inf"), float("nan"), rng.random()))
+        if annotation == "str":
+            return rng.choice(("a", "b", "global", 'q"uote\n', "é", ""))
+        if annotation == "DataType":
+            return DataType(rng.choice(DTYPES))
+        if annotation == "ConstArray":
+            return np.asarray(rng.choice((1.0, float("nan"), 3.0)), dtype=rng.choice(("float32", "float64")))
+        if annotation == "Any":
+            return self.value(
+                rng.choice(("int", "str", "float", "PrimExpr", "tuple[int, ...]", "Mapping[str, str]")), depth
+            )
+        return _NODE
+
+    def node(self, annotation: str, depth: int) -> Node:
+        base = _BASES.get(annotation) or _by_name().get(annotation)
+        if base is None:
+            raise NoInstance(f"the generator knows no values of {annotation}")
+        shared = [v for v in self.variables if isinstance(v, base)]
+        if shared and self.rng.random() < 0.4:
+            return self.rng.choice(shared)
+        concrete = [t for t in node_types().values() if issubclass(t, base)]
+        if base.__name__ == "RelayExpr":
+            concrete = [t for t in concrete if not t.type_key.startswith("tir.")]
+        if depth <= 0:
+            simple = [t for t in concrete if t.type_key in SHALLOW.get(base.__name__, ())]
+            concrete = simple or concrete
+        made = self.instance(self.rng.choice(concrete), depth)
+        if made._identity != "value":
+            self.variables.append(made)
+        return made
+
+
+_NODE = object()
+_names: dict[str, type] = {}
+
+
+def _by_name() -> dict[str, type]:
+    """Node classes and their bases by class name."""
+    if not _names:
+        for cls in node_types().values():
+            for base in cls.__mro__:
+                if issubclass(base, Node):
+                    _names.setdefault(base.__name__, base)
+    return _names
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Splits at separators that stand outside brackets."""
+    parts, depth, start, i = [], 0, 0, 0
+    while i < len(text):
+        depth += {"[": 1, "]": -1}.get(text[i], 0)
+        if depth == 0 and text.startswith(separator, i):
+            parts.append(text[start:i])
+            start = i = i + len(separator)
+        else:
+            i += 1
+    return [*parts, text[start:]]
+
+
+def clone(value: Any, memo: dict[int, Any] | None = None) -> Any:
+    """A copy that shares no node with the original but interned ones; what was shared inside stays shared."""
+    memo = {} if memo is None else memo
+    if isinstance(value, Node):
+        if id(value) not in memo:
+            fields = [
+                getattr(value, f.name) if f.kind == SKIP else clone(getattr(value, f.name), memo) for f in value._fields
+            ]
+            memo[id(value)] = type(value).restore(fields)
+        return memo[id(value)]
+    if isinstance(value, (tuple, list)):
+        return tuple([clone(v, memo) for v in value])
+    if isinstance(value, dict):
+        return {clone(k, memo): clone(v, memo) for k, v in value.items()}
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    return value
