@@ -95,6 +95,8 @@ class ComputeOp(BaseComputeOp, key="te.ComputeOp"):
         return [(shape, e.dtype) for e in self.body]
 
     def _find_inputs(self) -> tuple[Tensor, ...]:
+        if not self.body:
+            raise ValueError(f"compute {self.name!r} has no body: the function must return at least one expression")
         finder = _InputFinder(self.name)
         for expr in self.body:
             if isinstance(expr, Reduce):

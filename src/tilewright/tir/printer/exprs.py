@@ -259,9 +259,11 @@ def _reduce(p: Printer, e: E.Reduce) -> Expr:
 
 
 # Calls. How the type of a result follows from the arguments; calls whose type differs say it explicitly.
-_SAME_AS_FIRST_NAMES = """exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sigmoid tanh sinh cosh tan sin cos asin acos atan asinh acosh
-    atanh atan2 pow hypot copysign nextafter ldexp fmod erf floor ceil round trunc nearbyint popcount likely fma ret
-    shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not"""
+_SAME_AS_FIRST_NAMES = """
+    exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sigmoid tanh sinh cosh tan sin cos asin acos atan asinh
+    acosh atanh atan2 pow hypot copysign nextafter ldexp fmod erf floor ceil round trunc nearbyint popcount
+    likely fma ret shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not
+"""
 _SAME_AS_FIRST = frozenset(_SAME_AS_FIRST_NAMES.split())
 _FIXED: dict[str, str] = {
     "isnan": "bool",
