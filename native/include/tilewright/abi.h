@@ -1,0 +1,117 @@
+/* The packed-function ABI: memory layouts shared by every program that speaks tvm-ffi, DLPack included.
+ * Only layouts and constants stand here; both are fixed by those public specifications. */
+#ifndef TILEWRIGHT_ABI_H_
+#define TILEWRIGHT_ABI_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TW_EXPORT __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* DLPack 1.x */
+typedef struct { uint32_t major, minor; } DLPackVersion;
+typedef struct { int32_t device_type, device_id; } DLDevice;
+typedef struct { uint8_t code, bits; uint16_t lanes; } DLDataType;
+typedef struct {
+  void* data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t* shape;
+  int64_t* strides;
+  uint64_t byte_offset;
+} DLTensor;
+typedef struct DLManagedTensor {
+  DLTensor dl_tensor;
+  void* manager_ctx;
+  void (*deleter)(struct DLManagedTensor* self);
+} DLManagedTensor;
+typedef struct DLManagedTensorVersioned {
+  DLPackVersion version;
+  void* manager_ctx;
+  void (*deleter)(struct DLManagedTensorVersioned* self);
+  uint64_t flags;
+  DLTensor dl_tensor;
+} DLManagedTensorVersioned;
+typedef int (*DLPackManagedTensorAllocator)(DLTensor* prototype, DLManagedTensorVersioned** out, void* error_ctx,
+                                            void (*set_error)(void* error_ctx, const char* kind, const char* message));
+typedef struct DLPackExchangeAPI {
+  DLPackVersion version;
+  struct DLPackExchangeAPI* prev_api;
+  DLPackManagedTensorAllocator managed_tensor_allocator;
+  int (*managed_tensor_from_py_object_no_sync)(void* py_object, DLManagedTensorVersioned** out);
+  int (*managed_tensor_to_py_object_no_sync)(DLManagedTensorVersioned* tensor, void** out_py_object);
+  int (*dltensor_from_py_object_no_sync)(void* py_object, DLTensor* out);
+  int (*current_work_stream)(int32_t device_type, int32_t device_id, void** out_stream);
+} DLPackExchangeAPI;
+
+enum { kDLCPU = 1, kDLInt = 0, kDLUInt = 1, kDLFloat = 2, kDLOpaque = 3, kDLBfloat = 4, kDLComplex = 5, kDLBool = 6 };
+
+/* type indices of TVMFFIAny and TVMFFIObject */
+enum {
+  kTVMFFINone = 0, kTVMFFIInt = 1, kTVMFFIBool = 2, kTVMFFIFloat = 3, kTVMFFIOpaquePtr = 4, kTVMFFIDataType = 5,
+  kTVMFFIDevice = 6, kTVMFFIDLTensorPtr = 7, kTVMFFIRawStr = 8, kTVMFFIByteArrayPtr = 9, kTVMFFIObjectRValueRef = 10,
+  kTVMFFISmallStr = 11, kTVMFFISmallBytes = 12, kTVMFFIStaticObjectBegin = 64, kTVMFFIObject = 64, kTVMFFIStr = 65,
+  kTVMFFIBytes = 66, kTVMFFIError = 67, kTVMFFIFunction = 68, kTVMFFIShape = 69, kTVMFFITensor = 70, kTVMFFIArray = 71,
+  kTVMFFIMap = 72, kTVMFFIModule = 73, kTVMFFIOpaquePyObject = 74, kTVMFFIList = 75, kTVMFFIDict = 76,
+  kTVMFFIBigInt = 78, kTVMFFIDynObjectBegin = 128
+};
+
+typedef void* TVMFFIObjectHandle;
+
+enum { kTVMFFIDeleteStrong = 1, kTVMFFIDeleteWeak = 2, kTVMFFIDeleteBoth = 3 };
+
+typedef struct {
+  uint64_t combined_ref_count; /* strong in the low half, weak in the high half; all strong ones hold one weak */
+  int32_t type_index;
+  uint32_t padding;
+  void (*deleter)(void* self, int flags);
+} TVMFFIObject;
+
+typedef struct {
+  int32_t type_index;
+  union { uint32_t zero_padding; uint32_t small_str_len; };
+  union {
+    int64_t v_int64;
+    double v_float64;
+    void* v_ptr;
+    const char* v_c_str;
+    TVMFFIObject* v_obj;
+    DLDataType v_dtype;
+    DLDevice v_device;
+    char v_bytes[8];
+    uint64_t v_uint64;
+  };
+} TVMFFIAny;
+
+typedef struct { const char* data; size_t size; } TVMFFIByteArray;
+typedef struct { const int64_t* data; size_t size; } TVMFFIShapeCell;
+typedef struct { void* data; int64_t size, capacity; void (*data_deleter)(void*); } TVMFFISeqCell;
+typedef int (*TVMFFISafeCallType)(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result);
+typedef struct { TVMFFISafeCallType safe_call; void* cpp_call; } TVMFFIFunctionCell;
+typedef struct { void* handle; } TVMFFIOpaqueObjectCell;
+typedef struct {
+  TVMFFIByteArray kind, message, backtrace; /* backtrace: innermost call first */
+  void (*update_backtrace)(TVMFFIObjectHandle self, const TVMFFIByteArray* backtrace, int32_t mode); /* 0 replace 1 append */
+  TVMFFIObjectHandle cause_chain, extra_context;
+} TVMFFIErrorCell;
+
+/* What compiled code needs of a runtime. A library exports one object of this type, `__tilewright_context`, all null;
+ * the loader fills it. With null entries the library still runs: loops serially, errors only as return codes. */
+typedef int32_t (*TWParallelLambda)(int32_t task_id, int32_t num_task, void* cdata);
+typedef struct {
+  int32_t (*parallel_launch)(TWParallelLambda lambda, void* cdata, int32_t num_task);
+  void (*set_error)(const char* kind, const char* message);
+  void* (*alloc_workspace)(int64_t bytes, int32_t device_type, int32_t device_id);
+  void (*free_workspace)(void* data);
+  int32_t (*call_packed)(const char* name, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result);
+} TWContext;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

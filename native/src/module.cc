@@ -1,0 +1,254 @@
+// Libraries as modules: loading, symbol look-up, imports, and the context that compiled code reaches the runtime by.
+#include "module.h"
+
+#include <dlfcn.h>
+
+#include <mutex>
+
+#include "thread_pool.h"
+
+namespace tw {
+
+Ref<ModuleObject> make_module(std::unique_ptr<ModuleImpl> impl) {
+  return Ref<ModuleObject>::steal(make<ModuleObject>(std::move(impl)));
+}
+ModuleObject* as_module(const TVMFFIAny& value) {
+  if (value.type_index != kTVMFFIModule) fail("TypeError", "expected a module, got a value of type index %d", value.type_index);
+  return reinterpret_cast<ModuleObject*>(value.v_obj);
+}
+Ref<FunctionObject> ModuleObject::find(const std::string& name, bool query_imports) {
+  if (auto f = impl->get_function(name, this)) return f;
+  if (query_imports)
+    for (auto& other : imports)
+      if (auto f = other->find(name, true)) return f;
+  return {};
+}
+
+namespace {
+
+std::mutex context_lock;
+std::map<std::string, void*>& context_symbols() {
+  static auto* symbols = new std::map<std::string, void*>;
+  return *symbols;
+}
+std::map<std::string, void*>& system_symbols() {
+  static auto* symbols = new std::map<std::string, void*>;
+  return *symbols;
+}
+
+int32_t call_packed(const char* name, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+  return guarded([&] {
+    auto f = get_global(name);
+    if (!f) fail("ValueError", "compiled code calls the global function `%s`, which is not registered; use register_func", name);
+    *result = call(f.get(), args, count);
+  });
+}
+void* alloc_workspace(int64_t bytes, int32_t, int32_t) {
+  return aligned_alloc(64, (static_cast<size_t>(bytes) + 63) & ~size_t{63});
+}
+const TWContext kContext = {parallel_launch, [](const char* kind, const char* message) { set_raised(kind, message); },
+                            alloc_workspace, free, call_packed};
+
+class SharedLibrary : public Library {
+ public:
+  explicit SharedLibrary(const std::string& path) : path_(path) {
+    handle_ = open(path);
+    auto take = reinterpret_cast<void (*)(TVMFFIObjectHandle*)>(foreign_symbol("TVMFFIErrorMoveFromRaised"));
+    auto put = reinterpret_cast<void (*)(TVMFFIObjectHandle)>(foreign_symbol("TVMFFIErrorSetRaised"));
+    if (take && take != TVMFFIErrorMoveFromRaisedOwn()) add_foreign_errors(take, put);
+  }
+  // Never closed: objects that the library made may outlive the module, with deleters inside it.
+  void* symbol(const std::string& name) const override { return dlsym(handle_, name.c_str()); }
+  std::string label() const override { return path_; }
+
+ private:
+  static void (*TVMFFIErrorMoveFromRaisedOwn())(TVMFFIObjectHandle*);
+
+  void* foreign_symbol(const char* name) const {
+    void* found = dlsym(handle_, name);
+    return found ? found : dlsym(RTLD_DEFAULT, name);
+  }
+
+  static void* open(const std::string& path) {
+    if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+    std::string why = dlerror();
+    // A library made for tvm-ffi, where that runtime is not installed: ours stands in for it.
+    if (why.find("libtvm_ffi.so") != std::string::npos) {
+      if (dlopen((own_folder() + "/compat/libtvm_ffi.so").c_str(), RTLD_NOW | RTLD_LOCAL))
+        if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+      if (const char* text = dlerror()) why = text;
+    } else if (why.find("undefined symbol: TVMFFI") != std::string::npos) {
+      if (dlopen(own_path().c_str(), RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD))
+        if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+      if (const char* text = dlerror()) why = text;
+    }
+    const char* kind = why.find("No such file") != std::string::npos ? "FileNotFoundError" : "RuntimeError";
+    fail(kind, "cannot load library %s: %s", path.c_str(), why.c_str());
+  }
+  static std::string own_path() {
+    Dl_info info;
+    return dladdr(&kContext, &info) ? info.dli_fname : "";
+  }
+  static std::string own_folder() {
+    std::string path = own_path();
+    return path.substr(0, path.rfind('/'));
+  }
+
+  std::string path_;
+  void* handle_;
+};
+
+class SymbolLibrary : public Library {
+ public:
+  std::map<std::string, void*> symbols;
+  TVMFFIAny keep_alive = none();
+  ~SymbolLibrary() override { destroy(keep_alive); }
+  void* symbol(const std::string& name) const override {
+    auto it = symbols.find(name);
+    return it == symbols.end() ? nullptr : it->second;
+  }
+  std::string label() const override { return "the compiled module"; }
+};
+
+class SystemLibrary : public Library {
+ public:
+  void* symbol(const std::string& name) const override {
+    std::lock_guard<std::mutex> hold(context_lock);
+    auto it = system_symbols().find(name);
+    return it == system_symbols().end() ? nullptr : it->second;
+  }
+  std::string label() const override { return "the system library"; }
+};
+
+class LibraryModule : public ModuleImpl {
+ public:
+  LibraryModule(std::shared_ptr<Library> library, std::string metadata, Ref<TensorObject> constants)
+      : library_(std::move(library)), metadata_(std::move(metadata)), constants_(std::move(constants)) {
+    if (auto* context = static_cast<TWContext*>(library_->symbol("__tilewright_context"))) *context = kContext;
+    std::lock_guard<std::mutex> hold(context_lock);
+    for (auto& entry : context_symbols())
+      if (auto* slot = static_cast<void**>(library_->symbol(entry.first))) *slot = entry.second;
+    if (metadata_.empty())
+      if (auto* text = static_cast<const char*>(library_->symbol("__tilewright_metadata"))) metadata_ = text;
+  }
+  const char* kind() const override { return "library"; }
+
+  void bind_self(ModuleObject* self) {
+    if (auto** slot = static_cast<void**>(library_->symbol("__tvm_ffi__library_ctx"))) *slot = self;
+  }
+
+  Ref<FunctionObject> get_function(const std::string& name, ModuleObject* self) override {
+    std::string key = name == "__tvm_main__" ? "main" : name;
+    if (void* address = library_->symbol("__tvm_ffi_" + key)) {
+      incref(self);  // code lives as long as its functions
+      return make_raw_function(self, reinterpret_cast<TVMFFISafeCallType>(address), [](void* p) { decref(p); });
+    }
+    if (metadata_.empty()) return {};
+    auto module = Ref<ModuleObject>::share(self);
+    if (name == "default" || name == "main") {
+      return make_function([this, module](Args args) {
+        DLDevice device{kDLCPU, 0};
+        if (args.count > 0 && args[0].type_index == kTVMFFIDevice) device = args[0].v_device;
+        return from_ref(make_executor(module, library_, metadata_, constants_, device));
+      });
+    }
+    if (name == "get_metadata") {
+      return make_function([this, module](Args) { return from_string(metadata_); });
+    }
+    return {};
+  }
+
+ private:
+  std::shared_ptr<Library> library_;
+  std::string metadata_;
+  Ref<TensorObject> constants_;
+};
+
+Ref<ModuleObject> library_module(std::shared_ptr<Library> library, std::string metadata, Ref<TensorObject> constants) {
+  auto impl = std::make_unique<LibraryModule>(std::move(library), std::move(metadata), std::move(constants));
+  LibraryModule* raw = impl.get();
+  auto module = make_module(std::move(impl));
+  raw->bind_self(module.get());
+  return module;
+}
+
+void register_modules() {
+  register_global("runtime.ModuleLoadFromFile", [](Args args) {
+    return from_ref(library_module(std::make_shared<SharedLibrary>(as_string(args[0])), "", {}));
+  });
+  register_global("runtime.SystemLib", [](Args) { return from_ref(library_module(std::make_shared<SystemLibrary>(), "", {})); });
+  // (keep_alive, metadata JSON or "", constants or None, name 0, address 0, name 1, ...)
+  register_global("runtime.ModuleFromSymbols", [](Args args) {
+    auto library = std::make_shared<SymbolLibrary>();
+    library->keep_alive = own(args[0]);
+    Ref<TensorObject> constants;
+    if (args[2].type_index == kTVMFFITensor) constants = Ref<TensorObject>::share(args[2].v_obj);
+    for (int32_t i = 3; i + 1 < args.count; i += 2)
+      library->symbols[as_string(args[i])] = reinterpret_cast<void*>(as_int(args[i + 1], "a symbol's address"));
+    return from_ref(library_module(library, as_string(args[1]), constants));
+  });
+  register_global("runtime.ModuleGetFunction", [](Args args) {
+    return from_ref(as_module(args[0])->find(as_string(args[1]), as_int(args[2], "query_imports") != 0));
+  });
+  register_global("runtime.ModuleGetTypeKey", [](Args args) { return from_string(as_module(args[0])->impl->kind()); });
+  register_global("runtime.ModuleImport", [](Args args) {
+    auto* module = as_module(args[0]);
+    auto* other = as_module(args[1]);
+    std::function<bool(ModuleObject*)> reaches = [&](ModuleObject* m) {
+      if (m == module) return true;
+      for (auto& next : m->imports)
+        if (reaches(next.get())) return true;
+      return false;
+    };
+    if (reaches(other)) fail("ValueError", "importing this module would make a cycle of imports");
+    module->imports.push_back(Ref<ModuleObject>::share(other));
+    module->import_cache.clear();
+    return none();
+  });
+  register_global("runtime.ModuleClearImports", [](Args args) {
+    as_module(args[0])->imports.clear();
+    as_module(args[0])->import_cache.clear();
+    return none();
+  });
+  register_global("runtime.ModuleImports", [](Args args) {
+    std::vector<TVMFFIAny> items;
+    for (auto& other : as_module(args[0])->imports) items.push_back(from_ref(other));
+    return from_object(&make<ArrayObject>(std::move(items))->header);
+  });
+}
+const int modules_registered = (register_modules(), 0);
+
+}  // namespace
+}  // namespace tw
+
+using namespace tw;
+
+extern "C" void TVMFFIErrorMoveFromRaised(TVMFFIObjectHandle* result);
+void (*tw::SharedLibrary::TVMFFIErrorMoveFromRaisedOwn())(TVMFFIObjectHandle*) { return TVMFFIErrorMoveFromRaised; }
+
+extern "C" {
+// The function stays owned by the module, which caches it.
+TW_EXPORT int TVMFFIEnvModLookupFromImports(TVMFFIObjectHandle library, const char* name, TVMFFIObjectHandle* out) {
+  return guarded([&] {
+    auto* module = static_cast<ModuleObject*>(library);
+    std::lock_guard<std::mutex> hold(context_lock);
+    auto& slot = module->import_cache[name];
+    if (!slot)
+      for (auto& other : module->imports)
+        if ((slot = other->find(name, true))) break;
+    if (!slot) slot = get_global(name);
+    if (!slot) fail("ValueError", "function `%s` is neither in the imported modules nor registered globally", name);
+    *out = slot.get();
+  });
+}
+TW_EXPORT int TVMFFIEnvModRegisterContextSymbol(const char* name, void* symbol) {
+  std::lock_guard<std::mutex> hold(context_lock);
+  context_symbols()[name] = symbol;
+  return 0;
+}
+TW_EXPORT int TVMFFIEnvModRegisterSystemLibSymbol(const char* name, void* symbol) {
+  std::lock_guard<std::mutex> hold(context_lock);
+  system_symbols()[name] = symbol;
+  return 0;
+}
+}

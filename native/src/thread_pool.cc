@@ -1,0 +1,292 @@
+// Workers spin briefly after a region, then sleep. All state of a region is in one 64-bit ticket (epoch, number of
+// tasks, next task) that workers and the caller advance by compare-and-swap, so a worker that comes late can never
+// take a task of another region, and a caller never waits for a worker that has not begun.
+#include "thread_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace tw {
+namespace {
+
+constexpr int kSpin = 4000;            // pauses before a worker sleeps: about 100 us
+constexpr int32_t kMaxTasks = 0x7fff;  // what the ticket can count
+
+inline void pause_cpu() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+thread_local bool in_region = false;
+
+uint32_t ticket_epoch(uint64_t t) { return static_cast<uint32_t>(t >> 32); }
+int32_t ticket_tasks(uint64_t t) { return static_cast<int32_t>((t >> 16) & 0xffff); }
+int32_t ticket_next(uint64_t t) { return static_cast<int32_t>(t & 0xffff); }
+
+class Pool {
+ public:
+  explicit Pool(int threads) : threads_(threads) {
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  }
+  ~Pool() {
+    stop_.store(true);
+    { std::lock_guard<std::mutex> hold(sleep_lock_); }
+    wake_.notify_all();
+    for (auto& w : workers_) w.join();
+  }
+  int threads() const { return threads_; }
+
+  // One caller at a time; false when another thread holds the pool.
+  bool run(TWParallelLambda lambda, void* cdata, int32_t tasks, int32_t* code) {
+    if (busy_.exchange(true, std::memory_order_acquire)) return false;
+    lambda_.store(lambda, std::memory_order_relaxed);
+    cdata_.store(cdata, std::memory_order_relaxed);
+    code_.store(0, std::memory_order_relaxed);
+    left_.store(tasks, std::memory_order_relaxed);
+    uint64_t ticket = (uint64_t{++epoch_} << 32) | (static_cast<uint64_t>(tasks) << 16);
+    ticket_.store(ticket, std::memory_order_seq_cst);
+    if (sleepers_.load(std::memory_order_seq_cst) > 0) {
+      { std::lock_guard<std::mutex> hold(sleep_lock_); }
+      if (tasks > 2) wake_.notify_all(); else wake_.notify_one();
+    }
+    in_region = true;
+    take_tasks();
+    in_region = false;
+    for (int spins = 0; left_.load(std::memory_order_acquire) != 0; ++spins) {
+      if (spins < kSpin) pause_cpu(); else sched_yield();
+    }
+    *code = code_.load(std::memory_order_relaxed);
+    if (*code != 0) {
+      set_raised(std::move(error_));
+      error_ = Ref<ErrorObject>();
+    }
+    busy_.store(false, std::memory_order_release);
+    return true;
+  }
+
+ private:
+  void take_tasks() {
+    uint64_t t = ticket_.load(std::memory_order_acquire);
+    while (ticket_next(t) < ticket_tasks(t)) {
+      auto lambda = lambda_.load(std::memory_order_relaxed);
+      auto cdata = cdata_.load(std::memory_order_relaxed);
+      if (!ticket_.compare_exchange_weak(t, t + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+      int32_t code = lambda(ticket_next(t), ticket_tasks(t), cdata);
+      if (code != 0) {
+        int32_t expected = 0;
+        if (code_.compare_exchange_strong(expected, code, std::memory_order_relaxed)) error_ = take_raised();
+        else take_raised();
+      }
+      left_.fetch_sub(1, std::memory_order_release);
+      t = ticket_.load(std::memory_order_acquire);
+    }
+  }
+
+  void work() {
+    in_region = true;  // whatever a task starts in parallel runs in its worker
+    uint32_t seen = 0;
+    for (;;) {
+      int spins = 0;
+      uint64_t t;
+      while (ticket_epoch(t = ticket_.load(std::memory_order_acquire)) == seen) {
+        if (stop_.load(std::memory_order_relaxed)) return;
+        if (++spins < kSpin) {
+          pause_cpu();
+          continue;
+        }
+        std::unique_lock<std::mutex> hold(sleep_lock_);
+        sleepers_.fetch_add(1, std::memory_order_seq_cst);
+        wake_.wait(hold, [&] {
+          return stop_.load() || ticket_epoch(ticket_.load(std::memory_order_seq_cst)) != seen;
+        });
+        sleepers_.fetch_sub(1, std::memory_order_relaxed);
+        spins = 0;
+      }
+      seen = ticket_epoch(t);
+      take_tasks();
+    }
+  }
+
+  const int threads_;
+  alignas(64) std::atomic<uint64_t> ticket_{0};
+  alignas(64) std::atomic<int32_t> left_{0};
+  alignas(64) std::atomic<TWParallelLambda> lambda_{nullptr};
+  std::atomic<void*> cdata_{nullptr};
+  std::atomic<int32_t> code_{0};
+  Ref<ErrorObject> error_;
+  uint32_t epoch_ = 0;
+  alignas(64) std::atomic<bool> busy_{false};
+  std::atomic<bool> stop_{false};
+  std::atomic<int> sleepers_{0};
+  std::mutex sleep_lock_;
+  std::condition_variable wake_;
+  std::vector<std::thread> workers_;
+};
+
+// Threads do not survive a fork: the child forgets the parent's pool (its memory and locks are left as they are)
+// and builds its own on first use. Readers hold a reference, so a pool that is replaced ends after its last region.
+struct State {
+  std::mutex lock;
+  std::shared_ptr<Pool> pool;
+  int wanted = 0;
+};
+State* state = new State;
+
+void after_fork_in_child() {
+  int wanted = state->wanted;
+  state = new State;
+  state->wanted = wanted;
+  in_region = false;
+}
+const int fork_hook = pthread_atfork(nullptr, nullptr, after_fork_in_child);
+
+std::string read_file(const std::string& path) {
+  std::string text;
+  if (FILE* f = fopen(path.c_str(), "r")) {
+    char buffer[4096];
+    for (size_t n; (n = fread(buffer, 1, sizeof buffer, f)) > 0;) text.append(buffer, n);
+    fclose(f);
+  }
+  return text;
+}
+
+// Processors granted by the cgroups of the process, rounded up; a large number when there is no quota.
+int quota() {
+  double best = 1e9;
+  auto limit = [&](double allowed, double period) {
+    if (allowed > 0 && period > 0) best = std::min(best, allowed / period);
+  };
+  auto visit = [&](const std::string& root, std::string path, bool v2) {
+    for (;;) {
+      if (v2) {
+        double allowed, period;
+        std::string text = read_file(root + path + "/cpu.max");
+        if (sscanf(text.c_str(), "%lf %lf", &allowed, &period) == 2) limit(allowed, period);
+      } else {
+        limit(atof(read_file(root + path + "/cpu.cfs_quota_us").c_str()), atof(read_file(root + path + "/cpu.cfs_period_us").c_str()));
+      }
+      size_t slash = path.rfind('/');
+      if (path.empty() || slash == std::string::npos) break;
+      path.resize(slash);
+    }
+  };
+  std::string groups = read_file("/proc/self/cgroup");
+  for (size_t at = 0; at < groups.size();) {
+    size_t end = std::min(groups.find('\n', at), groups.size());
+    std::string line = groups.substr(at, end - at);
+    at = end + 1;
+    size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    std::string names = line.substr(first + 1, second - first - 1), path = line.substr(second + 1);
+    if (path == "/") path.clear();
+    if (names.empty()) visit("/sys/fs/cgroup", path, true);
+    else if (("," + names + ",").find(",cpu,") != std::string::npos) visit("/sys/fs/cgroup/cpu", path, false);
+  }
+  return best >= 1e9 ? 1 << 20 : std::max(1, static_cast<int>(best + 0.999));
+}
+
+int allowed_threads() {
+  int count = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) count = CPU_COUNT(&set);
+  static const int by_quota = quota();
+  return std::max(1, std::min({count, by_quota, 1024}));
+}
+
+std::shared_ptr<Pool> pool() {
+  State* s = state;
+  std::lock_guard<std::mutex> hold(s->lock);
+  if (!s->pool) s->pool = std::make_shared<Pool>(s->wanted > 0 ? s->wanted : available_threads());
+  return s->pool;
+}
+
+struct Shards {
+  TWParallelLambda lambda;
+  void* cdata;
+  int32_t tasks;
+};
+int32_t run_shard(int32_t shard, int32_t shards, void* cdata) {
+  auto* s = static_cast<Shards*>(cdata);
+  for (int32_t i = shard; i < s->tasks; i += shards)
+    if (int32_t code = s->lambda(i, s->tasks, s->cdata)) return code;
+  return 0;
+}
+
+int32_t serial(TWParallelLambda lambda, void* cdata, int32_t tasks) {
+  for (int32_t i = 0; i < tasks; ++i)
+    if (int32_t code = lambda(i, tasks, cdata)) return code;
+  return 0;
+}
+
+}  // namespace
+
+int available_threads() {
+  int count = allowed_threads();
+  for (const char* name : {"TVM_NUM_THREADS", "OMP_NUM_THREADS"}) {
+    const char* value = getenv(name);
+    int wanted = value ? atoi(value) : 0;
+    if (wanted > 0) return std::min(count, wanted);
+  }
+  return count;
+}
+
+int num_threads() {
+  State* s = state;
+  std::lock_guard<std::mutex> hold(s->lock);
+  return s->pool ? s->pool->threads() : s->wanted > 0 ? s->wanted : available_threads();
+}
+
+void set_num_threads(int count) {
+  State* s = state;
+  std::shared_ptr<Pool> old;  // joined outside the lock
+  std::lock_guard<std::mutex> hold(s->lock);
+  s->wanted = count > 0 ? std::min(count, allowed_threads()) : 0;
+  if (s->pool && s->pool->threads() != (s->wanted ? s->wanted : available_threads())) old = std::move(s->pool);
+}
+
+int32_t parallel_launch(TWParallelLambda lambda, void* cdata, int32_t tasks) {
+  if (in_region) return serial(lambda, cdata, tasks > 0 ? tasks : 1);
+  std::shared_ptr<Pool> p = pool();
+  if (tasks <= 0) tasks = p->threads();
+  if (tasks == 1 || p->threads() == 1) return serial(lambda, cdata, tasks);
+  int32_t code = 0;
+  if (tasks > kMaxTasks) {
+    Shards shards{lambda, cdata, tasks};
+    if (p->run(run_shard, &shards, p->threads() * 16, &code)) return code;
+  } else if (p->run(lambda, cdata, tasks, &code)) {
+    return code;
+  }
+  return serial(lambda, cdata, tasks);
+}
+
+static void register_threads() {
+  register_global("runtime.NumThreads", [](Args) { return from_int(num_threads()); });
+  register_global("runtime.config_threadpool", [](Args args) {
+    // classic signature: (mode, number of threads)
+    set_num_threads(static_cast<int>(as_int(args[args.count - 1], "the number of threads")));
+    return none();
+  });
+}
+static const int threads_registered = (register_threads(), 0);
+
+}  // namespace tw
+
+extern "C" {
+TW_EXPORT int32_t TWParallelLaunch(TWParallelLambda lambda, void* cdata, int32_t num_task) {
+  return tw::parallel_launch(lambda, cdata, num_task);
+}
+}

@@ -1,0 +1,73 @@
+// time_evaluator: repeats a call inside native code, so that the caller's language is not in the measurement.
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "core.h"
+
+namespace tw {
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+struct Plan {
+  int64_t number, repeat, min_repeat_ms, limit_zero_time_iterations, cooldown_ms, repeats_to_cooldown, flush_bytes;
+};
+
+// Returns seconds per call, one for each repeat.
+std::vector<double> measure(FunctionObject* f, const TVMFFIAny* args, int32_t count, Plan plan, FunctionObject* before) {
+  auto once = [&] {
+    TVMFFIAny result = call(f, args, count);
+    destroy(result);
+  };
+  std::vector<char> flush(static_cast<size_t>(plan.flush_bytes));
+  once();  // warm-up, as in classic TVM
+  std::vector<double> seconds;
+  int64_t number = plan.number;
+  for (int64_t r = 0; r < plan.repeat; ++r) {
+    if (before) {
+      TVMFFIAny result = call(before, args, count);
+      destroy(result);
+    }
+    for (size_t i = 0; i < flush.size(); i += 64) ++flush[i];
+    double spent = 0;
+    for (int64_t zero_runs = 0;;) {
+      double start = now();
+      for (int64_t i = 0; i < number; ++i) once();
+      spent = now() - start;
+      if (check_signals() != 0) throw Raised{};
+      if (spent <= 0 && ++zero_runs >= plan.limit_zero_time_iterations) break;
+      if (spent * 1e3 >= static_cast<double>(plan.min_repeat_ms)) break;
+      double scale = spent > 0 ? static_cast<double>(plan.min_repeat_ms) / (spent * 1e3) + 1 : 2;
+      double golden = static_cast<double>(number) * 1.618;
+      number = static_cast<int64_t>(std::max(scale * static_cast<double>(number), golden));
+    }
+    seconds.push_back(spent / static_cast<double>(number));
+    if (plan.cooldown_ms > 0 && plan.repeats_to_cooldown > 0 && (r + 1) % plan.repeats_to_cooldown == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(plan.cooldown_ms));
+  }
+  return seconds;
+}
+
+void register_timing() {
+  // (function, number, repeat, min_repeat_ms, limit_zero_time_iterations, cooldown_interval_ms, repeats_to_cooldown,
+  //  cache_flush_bytes, function to call before each repeat or None) -> function that answers with float64 bytes
+  register_global("runtime.TimeEvaluator", [](Args args) {
+    if (args[0].type_index != kTVMFFIFunction) fail("TypeError", "time_evaluator needs a function");
+    auto f = Ref<FunctionObject>::share(args[0].v_obj);
+    Plan plan{as_int(args[1], "number"), as_int(args[2], "repeat"), as_int(args[3], "min_repeat_ms"),
+              as_int(args[4], "limit_zero_time_iterations"), as_int(args[5], "cooldown_interval_ms"),
+              as_int(args[6], "repeats_to_cooldown"), as_int(args[7], "cache_flush_bytes")};
+    if (plan.number < 1 || plan.repeat < 1) fail("ValueError", "number and repeat must be at least 1, got %lld and %lld", static_cast<long long>(plan.number), static_cast<long long>(plan.repeat));
+    Ref<FunctionObject> before;
+    if (args[8].type_index == kTVMFFIFunction) before = Ref<FunctionObject>::share(args[8].v_obj);
+    return from_ref(make_function([f, plan, before](Args inner) {
+      auto seconds = measure(f.get(), inner.values, inner.count, plan, before.get());
+      return from_string(std::string(reinterpret_cast<char*>(seconds.data()), seconds.size() * sizeof(double)), true);
+    }));
+  });
+}
+const int timing_registered = (register_timing(), 0);
+
+}  // namespace
+}  // namespace tw

@@ -1,0 +1,56 @@
+"""Python face of the native runtime: arrays, devices, functions, modules, threads."""
+
+from __future__ import annotations
+
+from tilewright.runtime import _ffi
+from tilewright.runtime.dtype import dtype_name, parse_dtype, to_numpy_dtype
+from tilewright.runtime.errors import error_kind, make_error, register_error
+
+_ffi.set_hooks(make_error, error_kind, parse_dtype, dtype_name)
+
+from tilewright.runtime._ffi import Object  # noqa: E402
+from tilewright.runtime.benchmark import BenchmarkResult  # noqa: E402
+from tilewright.runtime.device import (  # noqa: E402
+    Device,
+    cl,
+    cpu,
+    cuda,
+    device,
+    ext_dev,
+    gpu,
+    hexagon,
+    metal,
+    opencl,
+    rocm,
+    vulkan,
+    webgpu,
+)
+from tilewright.runtime.module import (  # noqa: E402
+    Module,
+    ModuleSource,
+    config_threadpool,
+    enabled,
+    load_module,
+    num_threads,
+    set_num_threads,
+    system_lib,
+)
+from tilewright.runtime.ndarray import NDArray, array, empty, from_dlpack, numpyasarray  # noqa: E402
+from tilewright.runtime.packed_func import (  # noqa: E402
+    PackedFunc,
+    convert,
+    convert_to_packed_func,
+    get_global_func,
+    list_global_func_names,
+    register_func,
+    register_global_func,
+    remove_global_func,
+)
+
+__all__ = [
+    "BenchmarkResult", "Device", "Module", "ModuleSource", "NDArray", "Object", "PackedFunc", "array", "cl",
+    "config_threadpool", "convert", "convert_to_packed_func", "cpu", "cuda", "device", "dtype_name", "empty", "enabled",
+    "ext_dev", "from_dlpack", "get_global_func", "gpu", "hexagon", "list_global_func_names", "load_module", "metal",
+    "num_threads", "numpyasarray", "opencl", "parse_dtype", "register_error", "register_func", "register_global_func",
+    "remove_global_func", "rocm", "set_num_threads", "system_lib", "to_numpy_dtype", "vulkan", "webgpu",
+]  # fmt: skip

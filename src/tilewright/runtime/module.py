@@ -1,0 +1,277 @@
+"""Modules: compiled code by name; loading, importing, exporting and timing it."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright.runtime import _ffi
+from tilewright.runtime.benchmark import BenchmarkResult
+from tilewright.runtime.ndarray import NDArray
+from tilewright.runtime.packed_func import PackedFunc, global_func
+
+# What a module was made from, kept beside the native object: Python objects for one module are many and short-lived.
+_sources: dict[int, ModuleSource] = {}
+
+
+class ModuleSource:
+    """What export and get_source need of a compiled module; the code generator subclasses or fills it."""
+
+    type_key = "llvm"
+
+    def __init__(
+        self,
+        objects: Sequence[bytes] = (),
+        texts: Mapping[str, Callable[[], str | bytes]] | None = None,
+        triple: str | None = None,
+        constants: NDArray | None = None,
+    ) -> None:
+        self.objects = list(objects)
+        """Relocatable objects."""
+        self.texts = dict(texts or {})
+        """Makers of other forms by format: `ll`, `s`, `c`."""
+        self.triple = triple
+        """LLVM target triple; None for this machine."""
+        self.constants = constants
+        """Blob exported as `__tilewright_constants`."""
+
+
+class Module(_ffi.Object):
+    """Compiled code, or a library of it."""
+
+    entry_name = "__tvm_main__"
+
+    @property
+    def type_key(self) -> str:
+        """Which kind of module it is."""
+        source = self.source
+        if source is not None:
+            return source.type_key
+        key: str = global_func("runtime.ModuleGetTypeKey")(self)
+        return key
+
+    kind = type_key
+
+    @property
+    def source(self) -> ModuleSource | None:
+        """What it was compiled from, when that happened in this process."""
+        return _sources.get(self.handle_address)
+
+    @property
+    def imported_modules(self) -> list[Module]:
+        """Modules that look-ups may go on to."""
+        found: list[Module] = global_func("runtime.ModuleImports")(self)
+        return found
+
+    imports = imported_modules
+
+    def import_module(self, module: Module) -> None:
+        """Adds a module to those that look-ups may go on to."""
+        global_func("runtime.ModuleImport")(self, module)
+
+    def implements_function(self, name: str, query_imports: bool = False) -> bool:
+        """Whether it has a function of that name."""
+        return global_func("runtime.ModuleGetFunction")(self, name, query_imports) is not None
+
+    def get_function(self, name: str, query_imports: bool = False) -> PackedFunc:
+        """The function of a name; AttributeError when there is none."""
+        found: PackedFunc | None = global_func("runtime.ModuleGetFunction")(self, name, query_imports)
+        if found is None:
+            raise AttributeError(f"the module has no function `{name}`")
+        return found
+
+    def __getitem__(self, name: str) -> PackedFunc:
+        if not isinstance(name, str):
+            raise ValueError("a module is indexed by a function's name")
+        return self.get_function(name)
+
+    @property
+    def entry_func(self) -> PackedFunc:
+        """The main function."""
+        return self.get_function(self.entry_name)
+
+    def __call__(self, *args: Any) -> Any:
+        return self._entry()(*args)
+
+    def _entry(self) -> PackedFunc:
+        for name in (self.entry_name, "main", "default_function"):
+            found: PackedFunc | None = global_func("runtime.ModuleGetFunction")(self, name, False)
+            if found is not None:
+                return found
+        raise AttributeError("the module has no main function; call one by name: module[name](...)")
+
+    def __repr__(self) -> str:
+        return f"Module({self.type_key}, {self.handle_address:x})"
+
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: _ffi.Device,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: int = 0,
+        limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+        cache_flush_bytes: int = 0,
+        f_preproc: str | PackedFunc | Callable[..., Any] = "",
+    ) -> Callable[..., BenchmarkResult]:
+        """A function that measures a call natively: `number` runs make one result, `repeat` results are taken."""
+        before: Any = None
+        if isinstance(f_preproc, str):
+            before = global_func(f_preproc) if f_preproc else None
+        else:
+            before = f_preproc
+        function = self._entry() if func_name == self.entry_name else self.get_function(func_name)
+        timed = global_func("runtime.TimeEvaluator")(
+            function, number, repeat, min_repeat_ms, limit_zero_time_iterations,
+            cooldown_interval_ms, repeats_to_cooldown, cache_flush_bytes, before,
+        )  # fmt: skip
+
+        def evaluator(*args: Any) -> BenchmarkResult:
+            """Runs and measures."""
+            data: bytes = timed(*args)
+            return BenchmarkResult(struct.unpack(f"{len(data) // 8}d", data))
+
+        return evaluator
+
+    def get_source(self, fmt: str = "") -> str:
+        """The module's text: `ll` LLVM IR, `s` or `asm` assembly, `c` C; ValueError lists the formats there are."""
+        source = self.source
+        texts = source.texts if source else {}
+        key = {"": next(iter(texts), ""), "asm": "s"}.get(fmt, fmt)
+        if key not in texts:
+            raise ValueError(f"the module has no source in format `{fmt}`; available: {', '.join(texts) or 'none'}")
+        text = texts[key]()
+        return text if isinstance(text, str) else text.decode("utf-8", "replace")
+
+    inspect_source = get_source
+
+    def save(self, file_name: str | os.PathLike[str], fmt: str = "") -> None:
+        """Writes the module in one format: an object (`o`), or one of its texts."""
+        source = self._exportable()
+        fmt = fmt or Path(file_name).suffix.lstrip(".")
+        from tilewright.support.linker import write_atomically
+
+        if fmt in ("o", "obj"):
+            if len(source.objects) != 1:
+                raise ValueError(f"the module has {len(source.objects)} objects; export it as .tar or .so")
+            write_atomically(file_name, source.objects[0])
+        else:
+            write_atomically(file_name, self.get_source(fmt).encode())
+
+    def _exportable(self) -> ModuleSource:
+        source = self.source
+        if source is None:
+            raise ValueError(f"a module of kind `{self.type_key}` holds no objects to export; export the module that was built")
+        return source
+
+    def export_library(
+        self, file_name: str | os.PathLike[str], *, fcompile: Callable[..., Any] | None = None, addons: Sequence[str] | None = None,
+        workspace_dir: str | None = None, **kwargs: Any,
+    ) -> str:  # fmt: skip
+        """Writes a library: `.so` linked, `.o` one relocatable object, `.tar` the objects; text formats too.
+
+        Imported modules' objects come along. `fcompile(path, objects, **kwargs)` replaces the linker.
+        """
+        from tilewright.runtime.export import export_library
+
+        sources = [self._exportable(), *(m._exportable() for m in _all_imports(self))]
+        path = os.fspath(file_name)
+        if Path(path).suffix in (".ll", ".s", ".c"):
+            self.save(path)
+        else:
+            export_library(path, sources, fcompile, list(addons or ()), workspace_dir, kwargs)
+        return path
+
+    @staticmethod
+    def from_symbols(symbols: Mapping[str, int], keep_alive: Any = None, source: ModuleSource | None = None) -> Module:
+        """A module over addresses of code made in this process; `keep_alive` lives as long as any of its functions."""
+        return _from_symbols(symbols, keep_alive, "", None, source)
+
+    @staticmethod
+    def from_aot(
+        symbols: Mapping[str, int], metadata: str | bytes, constants: NDArray | None = None, keep_alive: Any = None,
+        source: ModuleSource | None = None,
+    ) -> Module:  # fmt: skip
+        """A compiled model over addresses of this process; `module["default"](device)` makes an executor."""
+        text = metadata.decode() if isinstance(metadata, bytes) else metadata
+        return _from_symbols(symbols, keep_alive, text, constants, source)
+
+
+_ffi.register_class(73, Module)
+
+
+class _Keeper:
+    """Keeps what compiled code needs; its end is the end of the module, so the record of sources goes with it."""
+
+    def __init__(self, held: Any) -> None:
+        self.held = held
+        self.address = 0
+
+    def __del__(self) -> None:
+        _sources.pop(self.address, None)
+
+
+def _from_symbols(
+    symbols: Mapping[str, int], keep_alive: Any, metadata: str, constants: NDArray | None, source: ModuleSource | None
+) -> Module:
+    keeper = _Keeper(keep_alive)
+    flat = [item for name, address in symbols.items() for item in (name, int(address))]
+    module: Module = global_func("runtime.ModuleFromSymbols")(keeper, metadata, constants, *flat)
+    if source is not None:
+        keeper.address = module.handle_address
+        _sources[keeper.address] = source
+    return module
+
+
+def _all_imports(module: Module) -> list[Module]:
+    found: list[Module] = []
+    for other in module.imported_modules:
+        found += [other, *_all_imports(other)]
+    return found
+
+
+def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
+    """Loads a library: `.so` (or `.dylib`), or `.o` and `.tar`, which are linked first."""
+    name = os.fspath(path)
+    if not os.path.isfile(name):
+        raise ValueError(f"cannot find the library file {name}")
+    if name.endswith((".o", ".tar")):
+        from tilewright.runtime.export import link_for_loading
+
+        name = link_for_loading(name)
+    elif os.path.getsize(name) < 64:
+        raise ValueError(f"{name} is no library: it has only {os.path.getsize(name)} bytes")
+    module: Module = global_func("runtime.ModuleLoadFromFile")(os.path.abspath(name))
+    return module
+
+
+def system_lib(symbol_prefix: str = "") -> Module:
+    """The module of functions that were linked into the program and registered themselves."""
+    module: Module = global_func("runtime.SystemLib")()
+    return module
+
+
+def enabled(target: str) -> bool:
+    """Whether code for a target can run in this process."""
+    return target.split()[0] in ("llvm", "cpu", "c", "stackvm") if target else False
+
+
+def num_threads() -> int:
+    """Threads that parallel loops use."""
+    count: int = global_func("runtime.NumThreads")()
+    return count
+
+
+def config_threadpool(mode: int = 1, nthreads: int = 0) -> None:
+    """Sets the number of threads (0: all that the process may use); never more than the process may use."""
+    global_func("runtime.config_threadpool")(mode, nthreads)
+
+
+def set_num_threads(count: int) -> None:
+    """Sets the number of threads of parallel loops; 0 means all that the process may use."""
+    config_threadpool(1, count)

@@ -1,0 +1,194 @@
+"""NDArray: tensors of the runtime, sharing memory with NumPy, PyTorch and others through DLPack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.runtime import _ffi
+from tilewright.runtime.device import Device, cpu
+from tilewright.runtime.dtype import item_bytes, parse_dtype, to_numpy_dtype
+
+
+class NDArray(_ffi.NDArrayBase):
+    """A tensor in row-major order, aligned to 64 bytes when the runtime allocated it."""
+
+    __slots__ = ()
+    __dlpack_c_exchange_api__ = _ffi.exchange_capsule
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def T(self) -> NDArray:
+        """A transposed copy."""
+        return array(self.numpy().T)
+
+    def _compact(self) -> bool:
+        step = 1
+        for extent, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if extent != 1 and stride != step:
+                return self.size == 0
+            step *= extent
+        return True
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A copy as a NumPy array; bfloat16 and float8 as ml_dtypes."""
+        if self.device.device_type != 1:
+            raise ValueError(f"cannot read memory of {self.device} from the CPU; copy it with .copyto(cpu(0)) first")
+        if not self._compact():
+            return np.array(self._view())
+        code, lanes = self.dtype_code, self.dtype_code[2]
+        shape = self.shape if lanes == 1 else (*self.shape, lanes)
+        result = np.empty(shape, dtype=self._numpy_dtype())
+        if result.size:
+            _ffi.copy_memory(result.ctypes.data, self.data_address, self.size * item_bytes(code))
+        return result
+
+    def _numpy_dtype(self) -> np.dtype[Any]:
+        name = self.dtype
+        return to_numpy_dtype(name.split("x")[0] if self.dtype_code[2] > 1 else name)
+
+    def _view(self) -> np.ndarray[Any, Any]:
+        """A NumPy array over the same memory."""
+        kind = self._numpy_dtype()
+        interface = {
+            "shape": self.shape,
+            "strides": tuple(s * kind.itemsize for s in self.strides),
+            "typestr": f"|u{kind.itemsize}" if kind.itemsize == 1 else f"<u{kind.itemsize}" if kind.itemsize <= 8 else kind.str,
+            "data": (self.data_address, False),
+            "version": 3,
+        }
+        holder = _Holder(self, interface)
+        return np.asarray(holder).view(kind)
+
+    asnumpy = numpy
+
+    def copyfrom(self, source: Any) -> NDArray:
+        """Copies an array of the same shape into this one; values are converted to this dtype."""
+        if isinstance(source, NDArray):
+            return source._copy_into(self)
+        values = np.asarray(source)
+        if values.shape != self.shape and not (self.dtype_code[2] > 1 and values.shape == (*self.shape, self.dtype_code[2])):
+            raise ValueError(f"cannot copy an array of shape {values.shape} into an NDArray of shape {self.shape}: shapes must be equal")
+        values = np.ascontiguousarray(values, dtype=self._numpy_dtype())
+        if not self._compact():
+            self._view()[...] = values
+        elif values.size:
+            _ffi.copy_memory(self.data_address, values.ctypes.data, values.nbytes)
+        return self
+
+    def _copy_into(self, target: NDArray) -> NDArray:
+        if self.shape != target.shape:
+            raise ValueError(f"cannot copy an NDArray of shape {self.shape} into one of shape {target.shape}: shapes must be equal")
+        if self.dtype != target.dtype:
+            raise ValueError(f"cannot copy an NDArray of dtype {self.dtype} into one of dtype {target.dtype}: dtypes must be equal")
+        if self._compact() and target._compact():
+            if self.size:
+                _ffi.copy_memory(target.data_address, self.data_address, self.size * item_bytes(self.dtype_code))
+        else:
+            target._view()[...] = self._view()
+        return target
+
+    def copyto(self, target: NDArray | Device, mem_scope: str | None = None) -> NDArray:
+        """Copies into an array, or into a new one on a device."""
+        if isinstance(target, NDArray):
+            return self._copy_into(target)
+        if isinstance(target, _ffi.Device):
+            return self._copy_into(empty(self.shape, self.dtype, target, mem_scope))
+        raise TypeError(f"copyto needs an NDArray or a Device, got {type(target).__name__}")
+
+    def to_dlpack(self) -> Any:
+        """A DLPack capsule over the same memory."""
+        return self.__dlpack__()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        values = self.numpy()
+        return values if dtype is None else values.astype(dtype)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.numpy()[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Writes into the array; only the whole array, `a[:] = values`, as in classic TVM."""
+        if index is not Ellipsis and not (isinstance(index, slice) and index == slice(None)):
+            raise ValueError("an NDArray can only be set as a whole: a[:] = values")
+        if isinstance(value, (int, float, np.number, bool)):
+            value = np.full(self.shape, value, dtype=self._numpy_dtype())
+        self.copyfrom(value)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a 0-dimensional NDArray has no length")
+        return int(self.shape[0])
+
+    def __repr__(self) -> str:
+        return f"<tilewright.nd.NDArray shape={self.shape}, {self.device}>\n{self.numpy()!r}"
+
+    def __str__(self) -> str:
+        return str(self.numpy())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (array, (self.numpy(),))
+
+
+class _Holder:
+    """Gives NumPy the memory and keeps its owner alive."""
+
+    def __init__(self, owner: NDArray, interface: dict[str, Any]) -> None:
+        self.owner = owner
+        self.__array_interface__ = interface
+
+
+_ffi.register_class(70, NDArray)
+
+
+def empty(shape: Sequence[int] | int, dtype: Any = "float32", device: _ffi.Device | None = None, mem_scope: str | None = None) -> NDArray:
+    """An uninitialised array, aligned to 64 bytes."""
+    dims = (shape,) if isinstance(shape, (int, np.integer)) else tuple(int(d) for d in shape)
+    result: NDArray = _ffi.tensor_empty(dims, parse_dtype(dtype), device or cpu(0))
+    return result
+
+
+def array(arr: Any, device: _ffi.Device | None = None, mem_scope: str | None = None) -> NDArray:
+    """A new array with a copy of the values of a NumPy array, an NDArray, a list or a number."""
+    if isinstance(arr, NDArray):
+        return arr.copyto(device or cpu(0))
+    values = np.asarray(arr.detach().cpu() if hasattr(arr, "detach") else arr)
+    return empty(values.shape, values.dtype, device, mem_scope).copyfrom(values)
+
+
+def numpyasarray(values: np.ndarray[Any, Any]) -> NDArray:
+    """An NDArray over the memory of a NumPy array, which it keeps alive."""
+    code = parse_dtype(values.dtype)
+    size = values.dtype.itemsize
+    strides = None if values.flags.c_contiguous else tuple(s // size for s in values.strides)
+    if strides is not None and any(s % size for s in values.strides):
+        raise ValueError(f"strides {values.strides} are no multiple of the element's {size} bytes; copy the array first")
+    result: NDArray = _ffi.tensor_from_address(values.ctypes.data, values.shape, strides, code, cpu(0), values)
+    return result
+
+
+def from_dlpack(dltensor: Any) -> NDArray:
+    """An NDArray over the memory of anything that speaks DLPack: a capsule, or an object with `__dlpack__`."""
+    if isinstance(dltensor, NDArray):
+        return dltensor
+    if isinstance(dltensor, np.ndarray):
+        return numpyasarray(dltensor)
+    if hasattr(dltensor, "__dlpack__"):
+        try:
+            capsule = dltensor.__dlpack__(max_version=(1, 1))
+        except TypeError:  # made before DLPack 1.0
+            capsule = dltensor.__dlpack__()
+    else:
+        capsule = dltensor
+    result: NDArray = _ffi.tensor_from_capsule(capsule)
+    return result
+
+
+_ffi.register_class("from_dlpack", from_dlpack)
+_ffi.register_class("device", Device)
