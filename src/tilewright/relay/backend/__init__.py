@@ -18,9 +18,9 @@ def create_executor(kind: str = "debug", mod: IRModule | None = None, device: An
     if kind == "debug":
         return DebugExecutor(mod, device, target)
     if kind in ("graph", "aot"):
-        from tilewright.relay.backend.build import CompiledExecutor
+        from tilewright.relay.backend.build import compiled_executor
 
-        return CompiledExecutor(mod, device, target)
+        return compiled_executor(mod, device, target)
     raise ValueError(f"unknown executor {kind!r}: the executors are debug, graph and aot")
 
 

@@ -1,17 +1,25 @@
-"""`relay.build`: relay passes, kernels, memory plan, entry, code."""
+"""`relay.build`: relay passes, kernels, memory plan, entry, machine code. The whole way, top to bottom."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tilewright.ir import IRModule
-from tilewright.ir.transform import Sequential
+from tilewright.codegen.llvm import ModuleEmitter, compile_object
+from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir.transform import PassContext, Sequential
+from tilewright.node import deep_recursion
 from tilewright.relay import transform
+from tilewright.relay.backend.entry import ENTRY, entry_module, metadata
+from tilewright.relay.backend.executor_factory import CONTEXT, CompiledExecutor, ExecutorFactoryModule
+from tilewright.relay.backend.kernels import Progress, compile_kernels
+from tilewright.relay.backend.plan import Plan, make_plan
+from tilewright.relay.backend.te_compiler import Kernel, TECompiler
 from tilewright.relay.expr import Function, bind
+from tilewright.target import Target
 
 
-def pipeline(target: Any = None) -> Sequential:
+def pipeline() -> Sequential:
     """The relay passes, in order."""
     return Sequential(
         [
@@ -20,8 +28,8 @@ def pipeline(target: Any = None) -> Sequential:
             transform.FoldConstant(),
             transform.CanonicalizeOps(),
             transform.SimplifyExpr(),
-            transform.FoldScaleAxis(),
             transform.FoldConstant(),
+            transform.FoldScaleAxis(),
             transform.SimplifyExpr(),
             transform.EliminateCommonSubexpr(),
             transform.AlterOpLayout(),
@@ -34,13 +42,81 @@ def pipeline(target: Any = None) -> Sequential:
     )
 
 
-def optimize(mod: IRModule, target: Any = None, params: Mapping[str, Any] | None = None) -> tuple[IRModule, dict[str, Any]]:
-    """The module after all relay passes, and the parameters left (none: they are constants now)."""
-    if params:
-        mod = mod.with_functions(
-            {g: bind(f, params) if g.name_hint == "main" and isinstance(f, Function) else f for g, f in mod.functions.items()}
-        )
-    return pipeline(target)(mod), {}
+def as_module(mod: IRModule | Function) -> IRModule:
+    """A module whose main is the given function."""
+    if isinstance(mod, IRModule):
+        return mod
+    if isinstance(mod, Function):
+        return IRModule.from_expr(mod)
+    raise TypeError(f"relay.build takes an IRModule or a relay.Function, but was given {type(mod).__name__}")
 
 
-build = build_module = optimize
+def bind_params(mod: IRModule, params: Mapping[str, Any] | None) -> IRModule:
+    """The module with main's parameters of these names replaced by constants."""
+    if not params:
+        return mod
+    return mod.with_functions(
+        {g: bind(f, params) if g.name_hint == "main" and isinstance(f, Function) else f for g, f in mod.functions.items()}
+    )
+
+
+def target_of(target: Any) -> Target:
+    """The target given, else the current one, else the host's CPU."""
+    if isinstance(target, Mapping):
+        target = next(iter(target.values()))
+    found = Target.canon_target(target) or Target.current(True)
+    return found if found is not None else Target("llvm")
+
+
+def optimize(mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None) -> tuple[IRModule, dict[str, Any]]:
+    """The module after all relay passes: main calls primitive functions. Parameters are constants in it."""
+    with target_of(target):
+        return pipeline()(bind_params(as_module(mod), params)), {}
+
+
+def build(
+    mod: IRModule | Function,
+    target: Any = None,
+    target_host: Any = None,
+    executor: Any = None,
+    runtime: Any = None,
+    workspace_memory_pools: Any = None,
+    constant_memory_pools: Any = None,
+    params: Mapping[str, Any] | None = None,
+    mod_name: str = "default",
+    progress: Callable[[int, int, str], None] | None = None,
+) -> ExecutorFactoryModule:
+    """Compile a model for a target. `params` are weights by parameter name; `progress(done, total, what)` counts kernels.
+
+    The result's `["default"](device)` makes an executor; `export_library` writes a shared library. Raises TVMError for
+    graphs with dimensions that are not known.
+    """
+    chosen = target_of(target)
+    with chosen:
+        optimized, _ = optimize(mod, chosen, params)
+        compiler = TECompiler(chosen)
+        with deep_recursion():
+            plan = make_plan(optimized, compiler)
+        objects, symbols = compile_plan(plan, list(compiler.kernels.values()), chosen, progress)
+        facts = metadata(plan, chosen, PassContext.current().opt_level)
+    return ExecutorFactoryModule(optimized, chosen, mod_name, plan, facts, objects, symbols)
+
+
+def compile_plan(plan: Plan, kernels: list[Kernel], target: Target, progress: Progress | None) -> tuple[list[bytes], list[str]]:
+    """The objects of the kernels and of the entry, and the symbols that they export."""
+    objects = compile_kernels(kernels, target, progress)
+    if plan.calls:
+        text = ModuleEmitter(entry_module(plan), target).emit([GlobalVar(ENTRY)])
+        if CONTEXT not in text:
+            # Kernels that use the context define it as well; the linker keeps one.
+            text += f"@{CONTEXT} = weak global [8 x ptr] zeroinitializer, align 16\n"
+        objects.append(compile_object(text, target))
+    return objects, [*[k.name for k in kernels], ENTRY]
+
+
+def compiled_executor(mod: IRModule, device: Any, target: Any) -> CompiledExecutor:
+    """The executor that create_executor("graph") answers."""
+    return CompiledExecutor(build, mod, device, target)
+
+
+build_module = build

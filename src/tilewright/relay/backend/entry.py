@@ -1,0 +1,91 @@
+"""The ahead-of-time entry: a PrimFunc that calls the kernels of a plan in order, and the metadata that describes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright import tir
+from tilewright.ir import GlobalVar, IRModule, TensorType
+from tilewright.relay.backend.plan import KernelCall, Place, Plan
+from tilewright.target import Target
+from tilewright.tir import PrimFunc
+
+ENTRY = "__tilewright_run"
+METADATA_FORMAT = 1
+
+
+def entry_function(plan: Plan) -> PrimFunc:
+    """`__tilewright_run(inputs..., outputs..., constants, workspace)`, all raw pointers; returns 0, or a kernel's error code."""
+    inputs = [tir.Var(f"in_{i}", "handle") for i in range(len(plan.inputs))]
+    outputs = [tir.Var(f"out_{i}", "handle") for i in range(len(plan.outputs))]
+    constants, workspace = tir.Var("constants", "handle"), tir.Var("workspace", "handle")
+
+    def pointer(place: Place) -> Any:
+        if place.kind == "input":
+            return inputs[place.index]
+        if place.kind == "output":
+            return outputs[place.index]
+        base = constants if place.kind == "constant" else workspace
+        offset = plan.offset(place)
+        return tir.handle_add_byte_offset(base, tir.IntImm("int64", offset)) if offset else base
+
+    calls: list[tir.Stmt] = []
+    for call in plan.calls:
+        args = tuple([pointer(p) for p in call.args])
+        calls.append(tir.Evaluate(tir.Call("int32", GlobalVar(call.kernel.name), args)))
+    body = calls[0] if len(calls) == 1 else tir.SeqStmt(tuple(calls))
+    attrs = {"global_symbol": ENTRY, "calling_conv": "aot", "tir.noalias": False}
+    return PrimFunc((*inputs, *outputs, constants, workspace), body, None, {}, attrs)
+
+
+def entry_module(plan: Plan) -> IRModule:
+    """The entry beside the kernels that it calls, which are declared by their parameters only."""
+    functions: dict[GlobalVar, Any] = {GlobalVar(c.kernel.name): declared(c) for c in plan.calls}
+    functions[GlobalVar(ENTRY)] = entry_function(plan)
+    return IRModule(functions)
+
+
+def declared(call: KernelCall) -> PrimFunc:
+    """A kernel's signature: what a caller in another object needs of it."""
+    return call.kernel.func.with_attr({"calling_conv": "aot", "global_symbol": call.kernel.name})
+
+
+def _tensor(t: TensorType) -> dict[str, Any]:
+    return {"shape": list(t.concrete_shape), "dtype": str(t.dtype)}
+
+
+def output_names(plan: Plan) -> list[str]:
+    """Names of the outputs: those the front end gave (function attribute output_tensor_names), else output_0, ..."""
+    given = list(plan.func.attrs.get("output_tensor_names", ()))
+    return [given[i] if i < len(given) else f"output_{i}" for i in range(len(plan.outputs))]
+
+
+def metadata(plan: Plan, target: Target, opt_level: int) -> dict[str, Any]:
+    """What a host needs to run the library: inputs, outputs, sizes, kernels, and the CPU it was made for."""
+
+    def argument(place: Place) -> list[Any]:
+        if place.kind in ("input", "output"):
+            return [place.kind, place.index]
+        return [place.kind, plan.offset(place)]
+
+    return {
+        "format": METADATA_FORMAT,
+        "inputs": [{"name": name, **_tensor(t)} for name, t in plan.inputs],
+        "outputs": [{"name": name, **_tensor(t)} for name, t in zip(output_names(plan), plan.outputs, strict=True)],
+        "workspace_bytes": plan.workspace_bytes,
+        "constants_bytes": plan.constants_bytes,
+        "entry": ENTRY,
+        "kernels": [
+            {
+                "name": c.kernel.name,
+                "symbol": c.kernel.name,
+                "args": [argument(p) for p in c.args],
+                "flops": c.kernel.flops,
+                "bytes": c.kernel.bytes,
+                "source": c.source,
+            }
+            for c in plan.calls
+        ],
+        "target": {"triple": target.triple, "cpu": target.mcpu, "features": sorted(target.features)},
+        "opt_level": opt_level,
+    }

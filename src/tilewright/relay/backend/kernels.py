@@ -1,0 +1,106 @@
+"""Kernels to machine code: schedule, lower, emit, compile; results kept in the on-disk cache, compiled on all cores."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+
+import tilewright
+from tilewright.codegen.llvm import AOT, compile_object, emit_module
+from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir.transform import PassContext
+from tilewright.node import deep_recursion, structural_digest
+from tilewright.relay.backend.te_compiler import Kernel
+from tilewright.support import cache as disk
+from tilewright.target import Target
+from tilewright.tir import PrimFunc
+from tilewright.topi.schedule import schedule_kernel
+
+Progress = Callable[[int, int, str], None]
+
+COMPILER_ROOMS = ("arith", "codegen", "driver", "ir", "node", "te", "tir", "topi", "target")
+"""What a kernel's machine code depends on, besides its PrimFunc and the target."""
+
+
+@cache
+def compiler_digest() -> str:
+    """A digest of the compiler itself, so that a changed compiler does not find what an older one made."""
+    digest = hashlib.blake2b(tilewright.__version__.encode(), digest_size=16)
+    root = Path(tilewright.__file__).parent
+    for room in COMPILER_ROOMS:
+        for path in sorted((root / room).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def scheduled(func: PrimFunc, target: Target) -> PrimFunc:
+    """The kernel's PrimFunc with the schedule rule of the target applied."""
+    with deep_recursion():
+        return schedule_kernel(func, target)
+
+
+def lowered(func: PrimFunc, target: Target) -> IRModule:
+    """A scheduled kernel as flat loops, ready for code generation."""
+    from tilewright.driver import lower
+
+    name = str(func.attrs["global_symbol"])
+    with deep_recursion():
+        mod = lower(IRModule({GlobalVar(name): func.with_attr("target", target)}))
+    return mod.with_functions({g: f.with_attr({"calling_conv": AOT, "global_symbol": name}) for g, f in mod.functions.items()})
+
+
+def kernel_text(kernel: Kernel, target: Target) -> str:
+    """LLVM IR of one kernel."""
+    with deep_recursion():
+        return emit_module(lowered(scheduled(kernel.func, target), target), target)
+
+
+def cache_key(kernel: Kernel, target: Target) -> str:
+    """The cache key of a kernel's object."""
+    options = sorted((k, str(v)) for k, v in PassContext.current().config.items())
+    return disk.key(
+        "kernel", compiler_digest(), str(target), target.feature_string, kernel.name, structural_digest(kernel.func), repr(options)
+    )
+
+
+def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progress | None = None) -> list[bytes]:
+    """The objects of the kernels, in order. `progress(done, total, what)` is called as they are finished."""
+    total, done = len(kernels), 0
+    objects: list[bytes | Future[bytes]] = []
+    keys = [cache_key(k, target) for k in kernels]
+    workers = max(1, len(os.sched_getaffinity(0)))
+
+    def report(what: str) -> None:
+        if progress is not None:
+            progress(done, total, what)
+
+    report("compiling kernels")
+    with ThreadPoolExecutor(workers) as pool:
+        for kernel, key in zip(kernels, keys, strict=True):
+            found = disk.get(key)
+            if found is not None:
+                objects.append(found)
+                done += 1
+                report("compiling kernels")
+                continue
+            text = kernel_text(kernel, target)
+            future = pool.submit(compile_object, text, target)
+            objects.append(future)
+            # LLVM works on other threads meanwhile; what it has finished is counted here.
+            done = sum([not isinstance(o, Future) or o.done() for o in objects])
+            report(kernel.name)
+        finished: list[bytes] = []
+        for kernel, key, item in zip(kernels, keys, objects, strict=True):
+            if isinstance(item, Future):
+                item = item.result()
+                disk.put(key, item)
+                done = min(total, done + 1)
+                report(kernel.name)
+            finished.append(item)
+    done = total
+    report("linking")
+    return finished

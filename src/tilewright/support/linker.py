@@ -1,0 +1,107 @@
+"""Objects into libraries: the system's linker where there is one, else the one that the ziglang package brings."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tilewright.support.errors import TVMError
+
+
+def host_linker() -> list[str] | None:
+    """The command of an ELF linker on this machine: ld, ld.lld, or ziglang's; None when there is none."""
+    for name in ("ld", "ld.lld"):
+        found = shutil.which(name)
+        if found:
+            return [found]
+    if importlib.util.find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "ld.lld"]
+    return None
+
+
+def cross_linker() -> list[str] | None:
+    """The command of a linker for any ELF target."""
+    found = shutil.which("ld.lld")
+    if found:
+        return [found]
+    if importlib.util.find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "ld.lld"]
+    return None
+
+
+def link_shared(objects: Sequence[Path], output: Path, cross: bool = False) -> None:
+    """Link objects into a shared library. Raises TVMError with the linker's words, or when there is no linker."""
+    command = cross_linker() if cross else host_linker()
+    if command is None:
+        raise TVMError(
+            f"writing {output} needs a linker, and this machine has none: install one (binutils), or `pip install"
+            " tilewright[cross]`; a .tar of objects can be written without"
+        )
+    temporary = output.with_name(f".{output.name}.{os.getpid()}")
+    arguments = [*command, "-shared", "--build-id=none", "-z", "noexecstack", "-o", str(temporary), *map(str, objects)]
+    try:
+        done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise TVMError(f"linking {output} failed: {' '.join(command)} says\n{done.stderr.strip() or done.stdout.strip()}")
+        # A reader never meets half a library, and an older one stays when linking fails.
+        os.replace(temporary, output)
+    except OSError as error:
+        raise TVMError(f"{output} cannot be written: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_library(objects: Mapping[str, bytes], output: Path, cross: bool = False) -> None:
+    """A .so (linked), .tar (of the objects) or .o (one object only), by the name of `output`."""
+    if not output.parent.is_dir():
+        raise TVMError(f"{output} cannot be written: there is no directory {output.parent}")
+    if output.suffix == ".tar":
+        _write_tar(objects, output)
+        return
+    if output.suffix not in (".so", ".o"):
+        raise TVMError(f"{output.name}: a library is written as .so, .o or .tar, not as {output.suffix or 'a name without suffix'}")
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            paths = []
+            for name, data in objects.items():
+                path = Path(folder) / name
+                path.write_bytes(data)
+                paths.append(path)
+            if output.suffix == ".so":
+                link_shared(paths, output, cross)
+            else:
+                _merge(paths, output, cross)
+    except OSError as error:
+        raise TVMError(f"{output} cannot be written: {error.strerror or error}") from error
+
+
+def _merge(objects: Sequence[Path], output: Path, cross: bool) -> None:
+    command = cross_linker() if cross else host_linker()
+    if command is None:
+        raise TVMError(f"writing {output} needs a linker, and this machine has none; a .tar of objects can be written without")
+    done = subprocess.run([*command, "-r", "-o", str(output), *map(str, objects)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise TVMError(f"linking {output} failed: {done.stderr.strip()}")
+
+
+def _write_tar(objects: Mapping[str, bytes], output: Path) -> None:
+    temporary = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        with tarfile.open(temporary, "w") as tar:
+            for name, data in objects.items():
+                info = tarfile.TarInfo(name)
+                info.size = len(data)
+                tar.addfile(info, io.BytesIO(data))
+        os.replace(temporary, output)
+    except OSError as error:
+        raise TVMError(f"{output} cannot be written: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
