@@ -27,17 +27,14 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
         outer, vector = sch.split(loops[-1], [None, inner])
         sch.vectorize(vector)
         loops = [*loops[:-1], outer]
-    elif len(loops) > 1 and last * extents[-2] <= 64 and not block.reduction:
-        # A short last axis: vectors across the last two.
-        fused = sch.fuse(*loops[-2:])
-        inner = vector_width(last * extents[-2], lanes)
-        if inner > 1:
-            outer, vector = sch.split(fused, [None, inner])
-            sch.vectorize(vector)
-            loops = [*loops[:-2], outer]
-        else:
-            loops = [*loops[:-2], fused]
     parallelize(sch, loops, total, target)
+
+
+def schedule_reduction(view: KernelView, block: BlockView, target: Target) -> None:
+    """for i: for k: S   -->   parallel i: for k: S"""
+    spatial = set(block.spatial)
+    loops = [loop for loop, axis in zip(view.loops(block), block.block.iter_vars, strict=True) if axis in spatial]
+    parallelize(view.sch, loops, block.iterations, target)
 
 
 def vector_width(extent: int, lanes: int) -> int:
@@ -54,7 +51,7 @@ def vector_width(extent: int, lanes: int) -> int:
 
 def parallelize(sch: Schedule, loops: list[LoopRV], work: int, target: Target) -> None:
     """Runs the outermost loops in parallel, fused as far as it takes to feed every thread evenly."""
-    if work < PARALLEL_WORK or target.cpu.cores < 2:
+    if work < PARALLEL_WORK or target.cpu.cores < 2 or not loops:
         return
     enough = 8 * target.cpu.cores
     count, take = 1, 0

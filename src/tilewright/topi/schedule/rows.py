@@ -20,7 +20,7 @@ ACCUMULATORS = 4
 def schedule_rows(view: KernelView, target: Target) -> None:
     """Spreads reductions over vector lanes, then brings all blocks under the row loop of the last one."""
     sch = view.sch
-    row_axes = shared_axes(view.blocks())
+    row_axes = shared_axes(view)
     work = max([b.iterations for b in view.blocks()])
     partial: list[tuple[BlockRV, int]] = []
     for block in [b for b in view.blocks() if b.reduction]:
@@ -45,9 +45,12 @@ def schedule_rows(view: KernelView, target: Target) -> None:
         parallelize(sch, [row], work, target)
 
 
-def shared_axes(blocks: list[BlockView]) -> int:
+def shared_axes(view: KernelView) -> int:
     """How many leading spatial axes all blocks have in common, reduced ones never counted."""
+    blocks = view.blocks()
     last = blocks[-1]
+    if len(view.loops(last)) != len(last.block.iter_vars):
+        return 0
     count = len(last.spatial)
     for block in blocks:
         if block.is_opaque:

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
+from tilewright.tir import ForKind
+from tilewright.tir.schedule import Schedule
 from tilewright.topi.schedule.contraction import is_contraction, schedule_contraction
-from tilewright.topi.schedule.injective import schedule_injective
+from tilewright.topi.schedule.injective import schedule_injective, schedule_reduction
 from tilewright.topi.schedule.kernel import BlockView, KernelView
 from tilewright.topi.schedule.rows import schedule_rows
-from tilewright.tir.schedule import Schedule
 
 
 def schedule_cpu(sch: Schedule, target: Target) -> None:
@@ -26,8 +27,12 @@ def schedule_cpu(sch: Schedule, target: Target) -> None:
     elif any([b.reduction for b in view.blocks()]):
         schedule_rows(view, target)
     for block in view.blocks():
-        if not is_scheduled(view, block) and not block.is_opaque:
+        if block.is_opaque or not has_own_loops(view, block):
+            continue
+        if block.is_injective:
             schedule_injective(view, block, target)
+        else:
+            schedule_reduction(view, block, target)
 
 
 def schedule_contraction_kernel(view: KernelView, target: Target) -> None:
@@ -37,9 +42,12 @@ def schedule_contraction_kernel(view: KernelView, target: Target) -> None:
         schedule_contraction(view, block, target)
 
 
-def is_scheduled(view: KernelView, block: BlockView) -> bool:
-    """Whether some loop around a block has been given a kind already."""
-    return any([view.sch.get(loop).kind != 0 for loop in view.loops(block)])
+def has_own_loops(view: KernelView, block: BlockView) -> bool:
+    """Whether no rule has touched the loops of a block: one serial loop for each of its axes, and no other block in them."""
+    loops = [view.sch.get(loop) for loop in view.loops(block)]
+    if any([loop.kind != ForKind.SERIAL for loop in loops]) or len(loops) != len(block.block.iter_vars):
+        return False
+    return not loops or len(view.sch.get_child_blocks(view.loops(block)[0])) == 1
 
 
 def inline_producers(view: KernelView) -> None:
