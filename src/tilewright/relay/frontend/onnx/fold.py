@@ -1,0 +1,232 @@
+"""Evaluation at import of what is known: chains of Shape, Gather, Concat, Reshape, ... that exporters leave, symbols included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.relay.frontend.onnx.value import OnnxNode, Value
+
+ALWAYS = {"Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "ConstantOfShape", "Constant", "Shape", "Size", "Range", "NonZero"}
+"""Folded at any size: they cost nothing, or nothing else can do them."""
+LIMIT = 1 << 16
+"""Most elements that other nodes may read and write to be folded here; FoldConstant does the rest after import."""
+
+Folder = Callable[..., Any]
+folders: dict[str, Folder] = {}
+
+
+def _folds(*names: str) -> Callable[[Folder], Folder]:
+    def register(f: Folder) -> Folder:
+        for name in names:
+            folders[name] = f
+        return f
+
+    return register
+
+
+def try_fold(node: OnnxNode, inputs: list[Value | None]) -> np.ndarray | None:
+    """The node's value, when it has one output, is foldable, and all inputs are known."""
+    folder = folders.get(node.op_type)
+    if folder is None or len([o for o in node.outputs if o]) != 1:
+        return None
+    if node.op_type in ("Shape", "Size"):
+        return folder(node, inputs[0])  # type: ignore[no-any-return]
+    arrays = [None if v is None else v.array for v in inputs]
+    if any(v is not None and a is None for v, a in zip(inputs, arrays, strict=True)):
+        return None
+    if node.op_type not in ALWAYS and sum(a.size for a in arrays if a is not None) > LIMIT:
+        return None
+    result = folder(node, *arrays)
+    return None if result is None else np.asarray(result)
+
+
+def _axes(node: OnnxNode, given: np.ndarray | None) -> list[int] | None:
+    if given is not None:
+        return [int(a) for a in given.reshape(-1)]
+    axes = node.get("axes")
+    return None if axes is None else [int(a) for a in axes]
+
+
+@_folds("Shape")
+def _shape(node: OnnxNode, x: Value | None) -> np.ndarray | None:
+    assert x is not None
+    shape = x.shape[node.get("start", 0) : node.get("end")]
+    if all(isinstance(d, int) for d in shape):
+        return np.array(shape, np.int64)
+    from tilewright.tir import Any as AnyDim
+
+    if any(isinstance(d, AnyDim) for d in shape):
+        return None
+    out = np.empty(len(shape), object)
+    out[:] = shape
+    return out
+
+
+@_folds("Size")
+def _size(node: OnnxNode, x: Value | None) -> np.ndarray | None:
+    assert x is not None
+    shape = x.shape
+    return np.array(int(np.prod(shape)), np.int64) if all(isinstance(d, int) for d in shape) else None
+
+
+@_folds("Constant")
+def _constant(node: OnnxNode) -> np.ndarray:
+    for key, dtype in (("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64), ("value_ints", np.int64)):
+        if key in node.attrs:
+            return np.array(node.attrs[key], dtype)
+    value = node.get("value")
+    if isinstance(value, np.ndarray):
+        return value
+    raise ValueError("the Constant node has no value, or one of a kind that is not supported (strings, sparse tensors)")
+
+
+@_folds("ConstantOfShape")
+def _constant_of_shape(node: OnnxNode, shape: np.ndarray) -> np.ndarray | None:
+    if shape.dtype == object:
+        return None
+    value = node.get("value", np.zeros(1, np.float32))
+    return np.full([int(d) for d in shape], value.reshape(-1)[0], value.dtype)
+
+
+@_folds("Identity")
+def _identity(node: OnnxNode, x: np.ndarray) -> np.ndarray:
+    return x
+
+
+@_folds("Gather")
+def _gather(node: OnnxNode, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    return np.asarray(np.take(x, indices.astype(np.int64), node.get("axis", 0)))
+
+
+@_folds("Concat")
+def _concat(node: OnnxNode, *parts: np.ndarray) -> np.ndarray:
+    return np.concatenate(parts, node.get("axis", 0))
+
+
+@_folds("Unsqueeze")
+def _unsqueeze(node: OnnxNode, x: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray:
+    given = _axes(node, axes) or []
+    return np.expand_dims(x, tuple(given))
+
+
+@_folds("Squeeze")
+def _squeeze(node: OnnxNode, x: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray:
+    given = _axes(node, axes)
+    return np.squeeze(x, None if given is None else tuple(given))
+
+
+@_folds("Reshape")
+def _reshape(node: OnnxNode, x: np.ndarray, shape: np.ndarray) -> np.ndarray | None:
+    if shape.dtype == object:
+        return None
+    new = [int(d) for d in shape]
+    if not node.get("allowzero", 0):
+        new = [x.shape[i] if d == 0 else d for i, d in enumerate(new)]
+    return x.reshape(new)
+
+
+@_folds("Flatten")
+def _flatten(node: OnnxNode, x: np.ndarray) -> np.ndarray:
+    axis = node.get("axis", 1)
+    axis += x.ndim if axis < 0 else 0
+    return x.reshape(int(np.prod(x.shape[:axis])), -1)
+
+
+@_folds("Transpose")
+def _transpose(node: OnnxNode, x: np.ndarray) -> np.ndarray:
+    return x.transpose(node.get("perm"))
+
+
+@_folds("Slice")
+def _slice(
+    node: OnnxNode, x: np.ndarray, starts: np.ndarray | None = None, ends: np.ndarray | None = None, axes: np.ndarray | None = None,
+    steps: np.ndarray | None = None,
+) -> np.ndarray | None:
+    begin = node.get("starts") if starts is None else starts.tolist()
+    end = node.get("ends") if ends is None else ends.tolist()
+    where = node.get("axes") if axes is None else axes.tolist()
+    by = [1] * len(begin) if steps is None else steps.tolist()
+    if not all(isinstance(v, int) for v in [*begin, *end]):
+        return None
+    index = [slice(None)] * x.ndim
+    for k, a in enumerate(where if where is not None else range(len(begin))):
+        low = begin[k]
+        index[a] = slice(low, None if by[k] < 0 and end[k] < -x.shape[a] else end[k], by[k])
+    return x[tuple(index)]
+
+
+@_folds("Cast")
+def _cast(node: OnnxNode, x: np.ndarray) -> np.ndarray | None:
+    from onnx import helper
+
+    dtype = helper.tensor_dtype_to_np_dtype(node.get("to"))
+    if x.dtype == object:
+        return x if dtype.kind == "i" else None
+    return x.astype(dtype)
+
+
+def _binary(f: Callable[[Any, Any], Any]) -> Folder:
+    def fold(node: OnnxNode, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+        result = np.asarray(f(a, b))
+        if result.dtype == object:
+            # Symbolic arithmetic can end in numbers.
+            from tilewright.topi.utils import as_int
+
+            flat = [as_int(v) for v in result.reshape(-1)]
+            if all(isinstance(v, (int, np.integer)) for v in flat):
+                return np.array(flat, np.int64).reshape(result.shape)
+            out = np.empty(result.shape, object)
+            out.reshape(-1)[:] = flat
+            return out
+        return result.astype(a.dtype if a.dtype != object else b.dtype, copy=False)
+
+    return fold
+
+
+def _divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if a.dtype == object or b.dtype == object:
+        return np.asarray(a // b)  # extents are not negative
+    return np.trunc(a / b).astype(a.dtype) if a.dtype.kind in "iu" else np.asarray(a / b)
+
+
+folders["Add"] = _binary(np.add)
+folders["Sub"] = _binary(np.subtract)
+folders["Mul"] = _binary(np.multiply)
+folders["Div"] = _binary(_divide)
+
+
+def _plain(f: Callable[..., Any]) -> Folder:
+    def fold(node: OnnxNode, *args: np.ndarray) -> np.ndarray | None:
+        return None if any(a.dtype == object for a in args) else np.asarray(f(*args))
+
+    return fold
+
+
+for _name, _f in {
+    "Equal": np.equal, "Less": np.less, "Greater": np.greater, "LessOrEqual": np.less_equal, "GreaterOrEqual": np.greater_equal,
+    "And": np.logical_and, "Or": np.logical_or, "Not": np.logical_not, "Where": np.where, "Neg": np.negative, "Abs": np.abs,
+    "Floor": np.floor, "Ceil": np.ceil, "Sqrt": np.sqrt,
+}.items():  # fmt: skip
+    folders[_name] = _plain(_f)
+
+
+@_folds("Range")
+def _range(node: OnnxNode, start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> np.ndarray | None:
+    if any(a.dtype == object for a in (start, limit, delta)):
+        return None
+    return np.arange(start.item(), limit.item(), delta.item(), start.dtype)
+
+
+@_folds("NonZero")
+def _nonzero(node: OnnxNode, x: np.ndarray) -> np.ndarray:
+    return np.array(np.nonzero(x), np.int64)
+
+
+@_folds("Expand")
+def _expand(node: OnnxNode, x: np.ndarray, shape: np.ndarray) -> np.ndarray | None:
+    if shape.dtype == object or int(np.prod(shape)) > LIMIT:
+        return None
+    return np.ascontiguousarray(np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(int(d) for d in shape))))

@@ -1,0 +1,244 @@
+"""Converters of convolutions, pooling, normalisation and softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
+from tilewright.support.errors import OpNotImplemented
+
+
+def explicit_pads(node: OnnxNode, x: Value, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> list[int]:
+    """Padding (befores, afters) from `pads` or `auto_pad`."""
+    auto = node.get("auto_pad", "NOTSET")
+    n = len(kernel)
+    if auto == "NOTSET":
+        return list(node.get("pads") or [0] * (2 * n))
+    if auto == "VALID":
+        return [0] * (2 * n)
+    if auto not in ("SAME_UPPER", "SAME_LOWER"):
+        raise node.refuse("auto_pad", auto, "NOTSET, VALID, SAME_UPPER, SAME_LOWER")
+    before, after = [], []
+    for extent, k, s, d in zip(node.static(x)[2:], kernel, strides, dilations, strict=True):
+        total = max(0, (-(-extent // s) - 1) * s + (k - 1) * d + 1 - extent)
+        small, large = total // 2, total - total // 2
+        before.append(small if auto == "SAME_UPPER" else large)
+        after.append(large if auto == "SAME_UPPER" else small)
+    return before + after
+
+
+def _spatial(node: OnnxNode, x: Value, kernel: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """(strides, dilations, padding) of a windowed operator."""
+    n = len(kernel)
+    strides = tuple(node.get("strides") or [1] * n)
+    dilations = tuple(node.get("dilations") or [1] * n)
+    return strides, dilations, tuple(explicit_pads(node, x, kernel, strides, dilations))
+
+
+@onnx_op("Conv")
+def _conv(node: OnnxNode, x: Value, w: Value, b: Value | None = None) -> Any:
+    kernel = [int(k) for k in w.shape[2:]]
+    if len(kernel) not in (1, 2):
+        raise OpNotImplemented(f"its kernel has {len(kernel)} spatial axes; 1 and 2 are supported")
+    strides, dilations, padding = _spatial(node, x, kernel)
+    out = node.call(
+        "nn.conv1d" if len(kernel) == 1 else "nn.conv2d", x, w, strides=strides, padding=padding, dilation=dilations,
+        groups=node.get("group", 1), channels=int(w.shape[0]), kernel_size=tuple(kernel),
+    )  # fmt: skip
+    return out if b is None else node.call("nn.bias_add", out, b)
+
+
+@onnx_op("ConvTranspose")
+def _conv_transpose(node: OnnxNode, x: Value, w: Value, b: Value | None = None) -> Any:
+    kernel = [int(k) for k in w.shape[2:]]
+    if len(kernel) != 2:
+        raise OpNotImplemented(f"its kernel has {len(kernel)} spatial axes; 2 are supported")
+    strides = list(node.get("strides") or [1, 1])
+    dilations = list(node.get("dilations") or [1, 1])
+    extra = list(node.get("output_padding") or [0, 0])
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    auto = node.get("auto_pad", "NOTSET")
+    wanted = node.get("output_shape")
+    if wanted or auto in ("SAME_UPPER", "SAME_LOWER"):
+        shape = node.static(x)[2:]
+        sizes = list(wanted)[-2:] if wanted else [d * s for d, s in zip(shape, strides, strict=True)]
+        before, after = [], []
+        for k, size in enumerate(sizes):
+            total = (shape[k] - 1) * strides[k] + extra[k] + reach[k] - size
+            if total < 0:
+                extra[k], total = extra[k] - total, 0
+            less, more = total // 2, total - total // 2
+            before.append(more if auto == "SAME_LOWER" else less)
+            after.append(less if auto == "SAME_LOWER" else more)
+        padding = before + after
+    else:
+        padding = list(node.get("pads") or [0, 0, 0, 0]) if auto == "NOTSET" else [0, 0, 0, 0]
+    groups = node.get("group", 1)
+    out = node.call(
+        "nn.conv2d_transpose", x, w, strides=tuple(strides), padding=tuple(padding), dilation=tuple(dilations), groups=groups,
+        channels=int(w.shape[1]) * groups, kernel_size=tuple(kernel), output_padding=tuple(extra),
+    )  # fmt: skip
+    return out if b is None else node.call("nn.bias_add", out, b)
+
+
+def _pool(kind: str) -> Callable[..., Any]:
+    def convert(node: OnnxNode, x: Value) -> Any:
+        if node.wants(1):
+            raise node.refuse("outputs", "Indices", "the pooled output only")
+        kernel = list(node.get("kernel_shape"))
+        if len(kernel) not in (1, 2, 3):
+            raise node.refuse("kernel_shape", kernel, "1, 2 or 3 spatial axes")
+        strides, dilations, padding = _spatial(node, x, kernel)
+        attrs: dict[str, Any] = {
+            "pool_size": tuple(kernel), "strides": strides, "dilation": dilations, "padding": padding, "ceil_mode": bool(node.get("ceil_mode", 0)),
+        }  # fmt: skip
+        if kind == "avg":
+            attrs["count_include_pad"] = bool(node.get("count_include_pad", 0))
+        return node.call(f"nn.{kind}_pool{len(kernel)}d", x, **attrs)
+
+    return convert
+
+
+onnx_op("MaxPool")(_pool("max"))
+onnx_op("AveragePool")(_pool("avg"))
+
+
+def _global_pool(key: str, reduction: str) -> Callable[..., Any]:
+    def convert(node: OnnxNode, x: Value) -> Any:
+        if x.ndim == 4:
+            return node.call(key, x)
+        return node.call(reduction, x, axis=tuple(range(2, x.ndim)), keepdims=True)
+
+    return convert
+
+
+onnx_op("GlobalAveragePool")(_global_pool("nn.global_avg_pool2d", "mean"))
+onnx_op("GlobalMaxPool")(_global_pool("nn.global_max_pool2d", "max"))
+
+
+@onnx_op("BatchNormalization")
+def _batch_norm(node: OnnxNode, x: Value, scale: Value, bias: Value, mean: Value, var: Value) -> Any:
+    if node.get("training_mode", 0) or node.wants(1):
+        raise node.refuse("training_mode", 1, "0 (inference): export the model in evaluation mode")
+    return node.call("nn.batch_norm", x, scale, bias, mean, var, axis=1, epsilon=node.get("epsilon", 1e-5))[0]
+
+
+@onnx_op("InstanceNormalization")
+def _instance_norm(node: OnnxNode, x: Value, scale: Value, bias: Value) -> Any:
+    return node.call("nn.instance_norm", x, scale, bias, axis=1, epsilon=node.get("epsilon", 1e-5))
+
+
+@onnx_op("GroupNormalization", since=18)
+def _group_norm(node: OnnxNode, x: Value, scale: Value, bias: Value) -> Any:
+    groups = node.get("num_groups")
+    channels = int(x.shape[1])
+    if node.opset < 21 and scale.shape[0] != channels:
+        # Until opset 21 scale and bias are per group.
+        scale, bias = (Value(node.call("repeat", v, repeats=channels // groups, axis=0)) for v in (scale, bias))
+    return node.call("nn.group_norm", x, scale, bias, num_groups=groups, axis=1, epsilon=node.get("epsilon", 1e-5))
+
+
+@onnx_op("LayerNormalization", since=17)
+def _layer_norm(node: OnnxNode, x: Value, scale: Value, bias: Value | None = None) -> Any:
+    if node.wants(1) or node.wants(2):
+        raise node.refuse("outputs", "Mean or InvStdDev", "the normalised output only")
+    axis, epsilon = node.get("axis", -1), node.get("epsilon", 1e-5)
+    at = axis + x.ndim if axis < 0 else axis
+    if at == x.ndim - 1 and scale.ndim == 1:
+        beta = bias if bias is not None else Value(array=np.zeros(scale.shape, scale.dtype))
+        return node.call("nn.layer_norm", x, scale, beta, axis=-1, epsilon=epsilon)
+    axes = tuple(range(at, x.ndim))
+    mean = node.call("mean", x, axis=axes, keepdims=True)
+    centred = node.call("subtract", x, mean)
+    spread = node.call("mean", node.call("multiply", centred, centred), axis=axes, keepdims=True)
+    out = node.call("divide", centred, node.call("sqrt", node.call("add", spread, node.scalar(epsilon, x))))
+    out = node.call("multiply", out, scale)
+    return node.call("add", out, bias) if bias is not None else out
+
+
+@onnx_op("RMSNormalization", since=23)
+def _rms_norm(node: OnnxNode, x: Value, scale: Value) -> Any:
+    axis = node.get("axis", -1)
+    axes = tuple(range(axis + x.ndim if axis < 0 else axis, x.ndim))
+    power = node.call("mean", node.call("multiply", x, x), axis=axes, keepdims=True)
+    root = node.call("sqrt", node.call("add", power, node.scalar(node.get("epsilon", 1e-5), x)))
+    return node.call("multiply", node.call("divide", x, root), scale)
+
+
+@onnx_op("LpNormalization")
+def _lp_norm(node: OnnxNode, x: Value) -> Any:
+    axis, p = node.get("axis", -1), node.get("p", 2)
+    if p == 1:
+        total = node.call("sum", node.call("abs", x), axis=(axis,), keepdims=True)
+    elif p == 2:
+        total = node.call("sqrt", node.call("sum", node.call("multiply", x, x), axis=(axis,), keepdims=True))
+    else:
+        raise node.refuse("p", p, "1, 2")
+    return node.call("divide", x, total)
+
+
+@onnx_op("LRN")
+def _lrn(node: OnnxNode, x: Value) -> Any:
+    return node.call(
+        "nn.lrn", x, size=node.get("size"), axis=1, bias=node.get("bias", 1.0), alpha=node.get("alpha", 1e-4), beta=node.get("beta", 0.75)
+    )
+
+
+def _flat_softmax(key: str) -> Callable[..., Any]:
+    def convert(node: OnnxNode, x: Value) -> Any:
+        # Before opset 13 everything from `axis` on is one axis.
+        at = node.get("axis", 1)
+        at += x.ndim if at < 0 else 0
+        shape = x.shape
+        if all(isinstance(d, int) and d == 1 for d in shape[at + 1 :]):
+            return node.call(key, x, axis=at)
+        shape = node.static(x)
+        flat = node.call("reshape", x, newshape=(int(np.prod(shape[:at])), -1))
+        return node.call("reshape", node.call(key, flat, axis=-1), newshape=tuple(shape))
+
+    return convert
+
+
+def _softmax(key: str) -> Callable[..., Any]:
+    def convert(node: OnnxNode, x: Value) -> Any:
+        return node.call(key, x, axis=node.get("axis", -1))
+
+    return convert
+
+
+for _onnx, _key in {"Softmax": "nn.softmax", "LogSoftmax": "nn.log_softmax"}.items():
+    onnx_op(_onnx)(_flat_softmax(_key))
+    onnx_op(_onnx, since=13)(_softmax(_key))
+
+
+def _pad_with(node: OnnxNode, x: Value, pads: Sequence[int], value: Any, axes: Sequence[int] | None = None) -> Any:
+    rank = x.ndim
+    places = list(range(rank)) if axes is None else [a + rank if a < 0 else a for a in axes]
+    width = [(0, 0)] * rank
+    for k, a in enumerate(places):
+        width[a] = (int(pads[k]), int(pads[k + len(places)]))
+    mode = node.get("mode", "constant")
+    if mode not in ("constant", "edge", "reflect"):
+        raise node.refuse("mode", mode, "constant, edge, reflect")
+    if not any(b or a for b, a in width):
+        return x
+    fill = value if value is not None else node.scalar(0, x)
+    return node.call("nn.pad", x, fill, pad_width=tuple(width), pad_mode=mode)
+
+
+@onnx_op("Pad")
+def _pad_attributes(node: OnnxNode, x: Value) -> Any:
+    return _pad_with(node, x, node.get("pads"), node.scalar(node.get("value", 0.0), x))
+
+
+@onnx_op("Pad", since=11)
+def _pad(node: OnnxNode, x: Value, pads: Value, value: Value | None = None, axes: Value | None = None) -> Any:
+    fill: Any = value
+    if value is not None and value.array is not None:
+        fill = node.scalar(value.array.reshape(-1)[0], x)
+    elif value is not None and value.ndim:
+        fill = node.call("squeeze", value)
+    return _pad_with(node, x, node.ints(pads, "pads"), fill, None if axes is None else node.ints(axes, "axes"))

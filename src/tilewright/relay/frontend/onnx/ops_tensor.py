@@ -1,0 +1,260 @@
+"""Converters of operators that move, pick and join elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.relay.frontend.onnx.ops_math import axes_of
+from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
+from tilewright.relay.op.relations import known_equal
+from tilewright.support.errors import OpNotImplemented
+
+
+@onnx_op("Reshape")
+def _reshape(node: OnnxNode, x: Value, shape: Value) -> Any:
+    new = node.ints(shape, "shape")
+    keep_zero = bool(node.get("allowzero", 0)) and 0 in new
+    if all(isinstance(d, int) for d in new):
+        return node.call("reshape", x, newshape=tuple(new), allowzero=keep_zero)
+    # Symbols of the input's own shape: a 0 keeps the extent in place, one -1 takes the rest.
+    old = x.shape
+    codes: list[int] = []
+    for k, d in enumerate(new):
+        if isinstance(d, int):
+            codes.append(d)
+        elif k < len(old) and known_equal(d, old[k]):
+            codes.append(0)
+        elif -1 not in codes and -1 not in new:
+            codes.append(-1)
+        else:
+            raise OpNotImplemented("its shape has more unknown extents than can be told apart. Pin the input shapes: shape={name: [...]}")
+    return node.call("reshape", x, newshape=tuple(codes))
+
+
+@onnx_op("Flatten")
+def _flatten(node: OnnxNode, x: Value) -> Any:
+    at = node.get("axis", 1)
+    at += x.ndim if at < 0 else 0
+    if at == 1:
+        return node.call("nn.batch_flatten", x)
+    shape = node.static(x)
+    return node.call("reshape", x, newshape=(int(np.prod(shape[:at])), -1))
+
+
+@onnx_op("Transpose")
+def _transpose(node: OnnxNode, x: Value) -> Any:
+    perm = node.get("perm")
+    return node.call("transpose", x, axes=None if perm is None else tuple(perm))
+
+
+@onnx_op("Squeeze")
+def _squeeze(node: OnnxNode, x: Value, axes: Value | None = None) -> Any:
+    given = axes_of(node, axes)
+    return node.call("squeeze", x, axis=None if given is None else tuple(given))
+
+
+@onnx_op("Unsqueeze")
+def _unsqueeze(node: OnnxNode, x: Value, axes: Value | None = None) -> Any:
+    given = axes_of(node, axes) or []
+    rank = x.ndim + len(given)
+    out: Any = x
+    for a in sorted(a + rank if a < 0 else a for a in given):
+        out = node.call("expand_dims", out, axis=a)
+    return out
+
+
+@onnx_op("Concat")
+def _concat(node: OnnxNode, *parts: Value) -> Any:
+    # Parts without elements only carry their shape.
+    full = [p for p in parts if not (p.array is not None and p.array.size == 0)] or list(parts[:1])
+    if len(full) == 1:
+        return full[0]
+    return node.call("concatenate", full, axis=node.get("axis", 1))
+
+
+@onnx_op("Split")
+def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
+    axis = node.get("axis", 0)
+    sizes = node.ints(split, "split") if split is not None else node.get("split")
+    count = len(node.outputs)
+    if sizes is None:
+        extent = x.shape[axis]
+        if not isinstance(extent, int):
+            return node.call("split", x, indices_or_sections=count, axis=axis) if count > 1 else x
+        number = node.get("num_outputs", count)
+        chunk = -(-extent // number)
+        sizes = [min(chunk, extent - k * chunk) for k in range(number)]
+    if len(sizes) == 1:
+        return x
+    if len(set(sizes)) == 1:
+        return node.call("split", x, indices_or_sections=len(sizes), axis=axis)
+    return node.call("split", x, indices_or_sections=tuple(int(c) for c in np.cumsum(sizes)[:-1]), axis=axis)
+
+
+def _slice_with(node: OnnxNode, x: Value, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None, steps: Sequence[int]) -> Any:
+    if not all(isinstance(v, int) for v in [*starts, *ends, *steps]):
+        raise OpNotImplemented("its bounds depend on a dimension that is not known. Pin the input shapes: shape={name: [...]}")
+    places = list(axes) if axes is not None else list(range(len(starts)))
+    low, high = -(2**31) + 1, 2**31 - 1
+    shape = x.shape
+    # A slice that takes everything is no slice.
+    keep = [
+        k
+        for k, a in enumerate(places)
+        if not (steps[k] == 1 and starts[k] == 0 and (ends[k] >= high or (isinstance(shape[a], int) and ends[k] >= shape[a])))
+    ]
+    if not keep:
+        return x
+    return node.call(
+        "strided_slice",
+        x,
+        begin=tuple(int(np.clip(starts[k], low, high)) for k in keep),
+        end=tuple(int(np.clip(ends[k], low, high)) for k in keep),
+        strides=tuple(int(steps[k]) for k in keep),
+        axes=tuple(int(places[k]) for k in keep),
+    )
+
+
+@onnx_op("Slice")
+def _slice_attributes(node: OnnxNode, x: Value) -> Any:
+    starts = list(node.get("starts"))
+    return _slice_with(node, x, starts, list(node.get("ends")), node.get("axes"), [1] * len(starts))
+
+
+@onnx_op("Slice", since=10)
+def _slice(node: OnnxNode, x: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None) -> Any:
+    begin = node.ints(starts, "starts")
+    by = node.ints(steps, "steps") if steps is not None else [1] * len(begin)
+    return _slice_with(node, x, begin, node.ints(ends, "ends"), None if axes is None else node.ints(axes, "axes"), by)
+
+
+@onnx_op("Gather")
+def _gather(node: OnnxNode, x: Value, indices: Value) -> Any:
+    axis = node.get("axis", 0)
+    known = indices.array
+    if known is not None and known.dtype != object:
+        extent = x.shape[axis]
+        if known.ndim == 0 and isinstance(extent, int):
+            # One known place is a slice, which later steps read in place.
+            at = int(known) + (extent if known < 0 else 0)
+            part = node.call("strided_slice", x, begin=(at,), end=(at + 1,), strides=(1,), axes=(axis,))
+            return node.call("squeeze", part, axis=(axis,))
+        if isinstance(extent, int) and known.size and known.min() < 0:
+            indices = Value(array=np.where(known < 0, known + extent, known))
+        return node.call("take", x, indices, axis=axis)
+    # Negative indices count from the end; an index outside wraps around rather than read foreign memory.
+    return node.call("take", x, indices, axis=axis, mode="wrap")
+
+
+@onnx_op("GatherElements")
+def _gather_elements(node: OnnxNode, x: Value, indices: Value) -> Any:
+    return node.call("gather", x, indices, axis=node.get("axis", 0))
+
+
+def _coordinates_first(node: OnnxNode, indices: Value) -> Any:
+    if indices.array is not None:
+        return Value(array=np.ascontiguousarray(np.moveaxis(indices.array, -1, 0)))
+    rank = indices.ndim
+    return node.call("transpose", indices, axes=(rank - 1, *range(rank - 1)))
+
+
+@onnx_op("GatherND")
+def _gather_nd(node: OnnxNode, x: Value, indices: Value) -> Any:
+    return node.call("gather_nd", x, _coordinates_first(node, indices), batch_dims=node.get("batch_dims", 0))
+
+
+@onnx_op("Scatter", "ScatterElements")
+def _scatter_elements(node: OnnxNode, x: Value, indices: Value, updates: Value) -> Any:
+    reduction = node.get("reduction", "none")
+    return node.call("scatter_elements", x, indices, updates, axis=node.get("axis", 0), reduction="update" if reduction == "none" else reduction)
+
+
+@onnx_op("ScatterND")
+def _scatter_nd(node: OnnxNode, x: Value, indices: Value, updates: Value) -> Any:
+    reduction = node.get("reduction", "none")
+    return node.call("scatter_nd", x, _coordinates_first(node, indices), updates, mode="update" if reduction == "none" else reduction)
+
+
+@onnx_op("Expand")
+def _expand(node: OnnxNode, x: Value, shape: Value) -> Any:
+    new = node.ints(shape, "shape")
+    old = x.shape
+    rank = max(len(old), len(new))
+    old, new = [1] * (rank - len(old)) + old, [1] * (rank - len(new)) + new
+    target = [o if isinstance(n, int) and n == 1 else n for o, n in zip(old, new, strict=True)]
+    if all(known_equal(o, t) for o, t in zip(old, target, strict=True)) and rank == x.ndim:
+        return x
+    if not all(isinstance(t, int) for t in target):
+        raise OpNotImplemented("its shape depends on a dimension that is not known. Pin the input shapes: shape={name: [...]}")
+    return node.call("broadcast_to", x, shape=tuple(target))
+
+
+@onnx_op("Tile")
+def _tile(node: OnnxNode, x: Value, repeats: Value) -> Any:
+    return node.call("tile", x, reps=tuple(node.ints(repeats, "repeats")))
+
+
+@onnx_op("DepthToSpace")
+def _depth_to_space(node: OnnxNode, x: Value) -> Any:
+    return node.call("nn.depth_to_space", x, block_size=node.get("blocksize"), mode=node.get("mode", "DCR"))
+
+
+@onnx_op("SpaceToDepth")
+def _space_to_depth(node: OnnxNode, x: Value) -> Any:
+    return node.call("nn.space_to_depth", x, block_size=node.get("blocksize"))
+
+
+@onnx_op("OneHot")
+def _one_hot(node: OnnxNode, indices: Value, depth: Value, values: Value) -> Any:
+    number = int(node.known(depth, "depth").reshape(-1)[0])
+    off, on = node.known(values, "values").reshape(-1)
+    picks: Any = indices
+    if "int" not in indices.dtype:
+        picks = node.call("cast", indices, dtype="int64")
+    like = "int64" if "int" not in indices.dtype else indices.dtype
+    # Negative indices count from the end; those outside [-depth, depth) give no hit at all.
+    wrapped = node.call("where", node.call("less", picks, node.scalar(0, like)), node.call("add", picks, node.scalar(number, like)), picks)
+    return node.call(
+        "one_hot", wrapped, node.scalar(on, values), node.scalar(off, values), depth=number, axis=node.get("axis", -1), dtype=values.dtype
+    )
+
+
+@onnx_op("TopK")
+def _topk(node: OnnxNode, x: Value, k: Value | None = None) -> Any:
+    number = node.get("k") if k is None else int(node.known(k, "k").reshape(-1)[0])
+    return node.call("topk", x, k=number, axis=node.get("axis", -1), ret_type="both", is_ascend=not node.get("largest", 1), dtype="int64")
+
+
+@onnx_op("Trilu")
+def _trilu(node: OnnxNode, x: Value, k: Value | None = None) -> Any:
+    shift = 0 if k is None else int(node.known(k, "k").reshape(-1)[0])
+    rows, columns = node.static(x)[-2:]
+    whole = np.ones((rows, columns), bool)
+    kept = np.triu(whole, shift) if node.get("upper", 1) else np.tril(whole, shift)
+    return node.call("where", Value(array=kept), x, node.scalar(0, x))
+
+
+@onnx_op("EyeLike")
+def _eye_like(node: OnnxNode, x: Value) -> Any:
+    from onnx import helper
+
+    rows, columns = node.static(x)
+    dtype = helper.tensor_dtype_to_np_dtype(node.get("dtype")).name if node.get("dtype") else x.dtype
+    return np.eye(rows, columns, node.get("k", 0), dtype)
+
+
+@onnx_op("Size")
+def _size(node: OnnxNode, x: Value) -> Any:
+    return node.call("ndarray_size", x, dtype="int64")
+
+
+@onnx_op("Shape")
+def _shape(node: OnnxNode, x: Value) -> Any:
+    whole = node.call("shape_of", x, dtype="int64")
+    start, end = node.get("start", 0), node.get("end")
+    if start == 0 and end is None:
+        return whole
+    return node.call("strided_slice", whole, begin=(start,), end=(2**31 - 1 if end is None else end,), strides=(1,), axes=(0,))

@@ -1,0 +1,118 @@
+"""Opening of ONNX models: files, bytes or ModelProto, their external data, and clear words when something is missing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.support.errors import OpNotImplemented, TVMError
+
+OLDEST_OPSET, NEWEST_OPSET = 7, 28
+
+
+class ModelError(TVMError):
+    """The model file, or what was said about it, is wrong."""
+
+
+def read_model(source: Any) -> tuple[Any, str, Path]:
+    """(ModelProto, name for messages, folder of external data) of a path, bytes or ModelProto. Raises ModelError."""
+    import onnx
+
+    if isinstance(source, onnx.ModelProto):
+        return source, f"model {source.graph.name!r}" if source.graph.name else "the model", Path()
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        if not path.is_file():
+            raise ModelError(f"{path}: there is no such file. Give the path of an .onnx file")
+        data, name, folder = path.read_bytes(), str(path), path.parent
+    elif isinstance(source, (bytes, bytearray, memoryview)):
+        data, name, folder = bytes(source), "the given bytes", Path()
+    else:
+        raise TypeError(f"from_onnx takes an onnx.ModelProto, a path or bytes, but was given {type(source).__name__}")
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except Exception as error:
+        raise ModelError(
+            f"{name}: this is no ONNX model, or a truncated one: its {len(data)} bytes do not parse ({error})."
+            " Compare its size with the original's, and copy or export it again"
+        ) from None
+    if not model.opset_import and not model.graph.node:
+        raise ModelError(
+            f"{name}: this is no ONNX model: its {len(data)} bytes hold neither an operator set nor a graph."
+            " Give a file that onnx.checker.check_model accepts"
+        )
+    return model, name, folder
+
+
+def check_opset(model: Any, name: str) -> int:
+    """The default domain's opset. Raises ModelError or OpNotImplemented outside the supported range."""
+    versions = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
+    if not versions:
+        raise ModelError(
+            f"{name}: the model does not say which ONNX operator set it uses (opset_import has no default domain)."
+            " Export it again, or add onnx.helper.make_opsetid('', 17)"
+        )
+    version = int(versions[0])
+    if not OLDEST_OPSET <= version <= NEWEST_OPSET:
+        raise OpNotImplemented(
+            f"{name}: the model uses opset {version}; opsets {OLDEST_OPSET} to {NEWEST_OPSET} are supported."
+            " Convert it: onnx.version_converter.convert_version(model, 17)"
+        )
+    return version
+
+
+def tensor_array(t: Any, folder: Path, name: str) -> np.ndarray:
+    """The values of a TensorProto; raw and external data are mapped, not copied. Raises ModelError."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    shape = tuple(t.dims)
+    if t.data_location == TensorProto.EXTERNAL:
+        return _external(t, shape, folder, name)
+    packed = (TensorProto.STRING, TensorProto.UINT4, TensorProto.INT4, getattr(TensorProto, "FLOAT4E2M1", -1))
+    if t.HasField("raw_data") and t.data_type not in packed:
+        dtype = helper.tensor_dtype_to_np_dtype(t.data_type)
+        raw = t.raw_data
+        count = int(np.prod(shape, dtype=np.int64))
+        if len(raw) != count * dtype.itemsize:
+            raise ModelError(
+                f"{name}: the tensor {t.name!r} of shape {shape} and dtype {dtype} needs {count * dtype.itemsize} bytes,"
+                f" but holds {len(raw)}. The file is damaged; copy or export it again"
+            )
+        return np.frombuffer(raw, dtype).reshape(shape)
+    try:
+        return numpy_helper.to_array(t)
+    except Exception as error:
+        raise ModelError(f"{name}: the tensor {t.name!r} of shape {shape} cannot be read ({error}). Export the model again") from None
+
+
+def _external(t: Any, shape: tuple[int, ...], folder: Path, name: str) -> np.ndarray:
+    from onnx import helper
+
+    entries = {e.key: e.value for e in t.external_data}
+    location = entries.get("location", "")
+    path = (folder / location).resolve()
+    if not location or not path.is_relative_to(folder.resolve()):
+        raise ModelError(
+            f"{name}: the tensor {t.name!r} points to the file {location!r} outside the model's folder, which is not read."
+            " Save the model with its data beside it"
+        )
+    if not path.is_file():
+        raise ModelError(
+            f"{name}: the values of {t.name!r} lie in {location!r}, which is not in {folder.resolve()}."
+            " Copy that file beside the model, or pass the model's path rather than its ModelProto"
+        )
+    dtype = helper.tensor_dtype_to_np_dtype(t.data_type)
+    offset = int(entries.get("offset", 0))
+    needed = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    if path.stat().st_size < offset + needed:
+        raise ModelError(
+            f"{name}: the values of {t.name!r} need bytes {offset} to {offset + needed} of {location!r}, which has"
+            f" {path.stat().st_size}. The file is truncated; copy it again"
+        )
+    if needed == 0:
+        return np.zeros(shape, dtype)
+    return np.memmap(path, dtype, "r", offset, shape) if shape else np.fromfile(path, dtype, 1, offset=offset).reshape(())
