@@ -220,3 +220,14 @@ def test_eval_set() -> None:
     assert arith.IntSet.single_point(3).is_single_point()
     lanes = arith.IntSet.vector(tir.Ramp(x, 2, 4))
     assert str(lanes.min_value) == "x" and str(lanes.max_value) == "x + 6"
+
+
+def test_domain_touched() -> None:
+    a = tir.decl_buffer((32, 8), "float32", name="A")
+    body = tir.BufferStore(a, a[i * 4 + j + 1, 0] + 1.0, [i * 4 + j, x])
+    loop = tir.For(i, 0, 4, tir.ForKind.SERIAL, tir.For(j, 0, 4, tir.ForKind.SERIAL, body))
+    stored = arith.domain_touched(loop, a, False, True)
+    assert [str(r.min) for r in stored] == ["0", "x"] and [int(r.extent) for r in stored] == [16, 1]
+    both = arith.domain_touched(loop, a, True, True)
+    assert int(both[0].extent) == 17
+    assert arith.domain_touched(loop, tir.decl_buffer((4,), "float32", name="B"), True, True) == []

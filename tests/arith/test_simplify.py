@@ -171,3 +171,13 @@ def test_deep_expressions() -> None:
         least = tir.Min(least, (x, y, z)[d % 3])
     assert_structural_equal(arith.Analyzer().simplify(total), x + y * 3000)
     assert_structural_equal(arith.Analyzer().simplify(least), tir.min(tir.min(x, y), z))
+
+
+def test_select_evaluates_both_branches() -> None:
+    """What holds only under the condition must not reach a load: the other branch runs it as well."""
+    a = tir.decl_buffer((6,), "float32", name="A")
+    load = a[tir.min(x, 5)]
+    e = tir.Select(x < 6, load, tir.const(0.0, "float32"))
+    assert arith.Analyzer().simplify(e) is e
+    lazy = arith.Analyzer().simplify(tir.if_then_else(x < 6, load, tir.const(0.0, "float32")))
+    assert_structural_equal(lazy, tir.if_then_else(x < 6, a[x], tir.const(0.0, "float32")))

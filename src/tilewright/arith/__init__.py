@@ -2,6 +2,7 @@
 
 from tilewright.arith.analyzer import Analyzer, ConstIntBound, ModularSet
 from tilewright.arith.detect import conjuncts, deduce_bound, detect_clip_bound, detect_linear_equation
+from tilewright.arith.domain import domain_touched
 from tilewright.arith.int_set import (
     IntervalSet,
     IntSet,
@@ -43,6 +44,7 @@ __all__ = [
     "detect_clip_bound",
     "detect_iter_map",
     "detect_linear_equation",
+    "domain_touched",
     "estimate_region_lower_bound",
     "estimate_region_strict_bound",
     "estimate_region_upper_bound",

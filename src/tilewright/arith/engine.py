@@ -13,7 +13,7 @@ from tilewright.arith.logic import FALSE, TRUE, Logic, boolean
 from tilewright.arith.patterns import is_literal, rewriter
 from tilewright.arith.rules import RULES
 from tilewright.ir import DataType, FloatImm, IntImm, Op, PrimExpr, Range
-from tilewright.node import Node, structural_equal
+from tilewright.node import Node, post_order_visit, structural_equal
 from tilewright.tir import arithmetic as A
 from tilewright.tir.expr import (
     EQ,
@@ -25,6 +25,7 @@ from tilewright.tir.expr import (
     Add,
     And,
     Broadcast,
+    BufferLoad,
     Call,
     Cast,
     Div,
@@ -38,6 +39,7 @@ from tilewright.tir.expr import (
     Mul,
     Not,
     Or,
+    ProducerLoad,
     Ramp,
     Reduce,
     Select,
@@ -434,7 +436,11 @@ class Engine(Logic):
         condition = self.simp(node.condition)
         if isinstance(condition, IntImm):
             return self.simp(node.true_value if condition.value else node.false_value)
-        a, b = self._branches(condition, node.true_value, node.false_value)
+        if may_trap(node.true_value) or may_trap(node.false_value):
+            # Both are evaluated: one that only holds under the condition could read out of bounds beside it.
+            a, b = self.simp(node.true_value), self.simp(node.false_value)
+        else:
+            a, b = self._branches(condition, node.true_value, node.false_value)
         if a is b:
             return a
         if isinstance(condition, (Not, NE)) and condition.dtype.lanes == 1:
@@ -533,6 +539,23 @@ class Engine(Logic):
         low, high = self.bound(self.floormod(self.lin(base), divisor))
         last = stride * (lanes - 1)
         return bool(low + min(0, last) >= 0 and high + max(0, last) < divisor)
+
+
+def may_trap(node: PrimExpr) -> bool:
+    """Whether evaluating the expression can fail for some values of its variables: loads, calls, divisions by symbols."""
+    if isinstance(node, (IntImm, FloatImm, Var)):
+        return False
+    found: list[int] = []
+
+    def look(x: Any) -> None:
+        kind = type(x)
+        if kind in (BufferLoad, ProducerLoad, Call):
+            found.append(1)
+        elif kind in (Div, Mod, FloorDiv, FloorMod) and not isinstance(x.b, (IntImm, FloatImm)):
+            found.append(1)
+
+    post_order_visit(node, look)
+    return bool(found)
 
 
 def is_pure(node: Call) -> bool:

@@ -110,7 +110,7 @@ class Integers(Bounds):
         # x // D * D + x % D -> x for a divisor D that is no constant
         for t, k in a.terms.items():
             if t.kind == REMAINDER:
-                whole = self.multiply(self.quotient(t.args[0], t.args[1]), t.args[1])
+                whole = self.multiply(self._symbolic(QUOTIENT, t.args[0], t.args[1]), t.args[1])
                 if whole.terms and all([a.terms.get(s, 0) == c * k for s, c in whole.terms.items()]):
                     rest = combine(combine(a, whole, -k), Lin({t: k}, 0), -1)
                     return self.merge(combine(rest, t.args[0], k))
