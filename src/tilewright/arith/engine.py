@@ -542,16 +542,16 @@ class Engine(Logic):
 
 
 def may_trap(node: PrimExpr) -> bool:
-    """Whether evaluating the expression can fail for some values of its variables: loads, calls, divisions by symbols."""
+    """Whether evaluating the expression can fail for some values: loads, calls, divisions by symbols."""
     if isinstance(node, (IntImm, FloatImm, Var)):
         return False
     found: list[int] = []
 
     def look(x: Any) -> None:
         kind = type(x)
-        if kind in (BufferLoad, ProducerLoad, Call):
-            found.append(1)
-        elif kind in (Div, Mod, FloorDiv, FloorMod) and not isinstance(x.b, (IntImm, FloatImm)):
+        if kind in (BufferLoad, ProducerLoad, Call) or (
+            kind in (Div, Mod, FloorDiv, FloorMod) and not isinstance(x.b, (IntImm, FloatImm))
+        ):
             found.append(1)
 
     post_order_visit(node, look)
