@@ -27,7 +27,7 @@ from tilewright.node import (
 from tilewright.node.base import DEF, SKIP
 
 sys.path.insert(0, str(Path(__file__).parent))
-from generate import REFUSALS, Generator, NoInstance, clone  # noqa: E402
+from generate import REFUSALS, Generator, NoInstance, clone
 
 ROUNDS = 6
 KEYS = sorted(node_types())

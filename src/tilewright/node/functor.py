@@ -164,7 +164,8 @@ def _rebuilder(cls: type[Node]) -> Callable[..., Any]:
         for f in cls._fields:
             if f.name in walked:
                 if _is_tuple(f.annotation):
-                    lines.append(f" {f.name}_ = x.{f.name}; {f.name} = mutate_tuple(v, {f.name}_) if {f.name}_ else {f.name}_")
+                    lines.append(f" {f.name}_ = x.{f.name}")
+                    lines.append(f" {f.name} = mutate_tuple(v, {f.name}_) if {f.name}_ else {f.name}_")
                 else:
                     lines.append(f" {f.name}_ = x.{f.name}; {f.name} = v({f.name}_)")
                 tests.append(f"{f.name} is {f.name}_")

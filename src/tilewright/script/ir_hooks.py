@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.ir import GlobalVar, IRModule, Op, PointerType, PrimType, Range, TupleType, VoidType
+from tilewright.ir import GlobalVar, IRModule, Op, PointerType, PrimType, TupleType, VoidType
 from tilewright.script.doc import Blank, Comment, Expr, Line, Stmt, Suite, literal, quoted, text
 from tilewright.script.printer import Printer, expr_hook, has_stmt_hook, register_prefix, stmt_hook
 
@@ -35,12 +35,6 @@ def _global_var(p: Printer, gvar: GlobalVar) -> Expr:
 @expr_hook(Op)
 def _op(p: Printer, op: Op) -> Expr:
     return p.prefix("ir_prefix", "Op").call(quoted(op.name))
-
-
-@expr_hook(Range)
-def _range(p: Printer, rng: Range) -> Expr:
-    stop = rng.min + rng.extent  # type: ignore[operator]
-    return p.prefix("ir_prefix", "Range").call(p.expr(rng.min), p.expr(stop))
 
 
 @expr_hook(PrimType)

@@ -2,7 +2,7 @@
 
 from tilewright.ir import FloatImm, IntImm, PrimExpr, Range
 from tilewright.ir.types import PointerType, PrimType
-from tilewright.tir import stmt_functor
+from tilewright.tir import ir_builder, stmt_functor
 from tilewright.tir.arithmetic import (
     add,
     bitwise_and,
