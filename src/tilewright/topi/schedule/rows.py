@@ -37,7 +37,7 @@ def schedule_rows(view: KernelView, target: Target) -> None:
                 # What a row needs is not one row of that block: it stays a stage of its own.
                 continue
     for rv, width in partial:
-        vectorize_partial(view, rv, target, width)
+        vectorize_partial(view, rv, target, width, row)
     for block in view.blocks():
         if block.is_injective and row is not None and "_init" not in block.name:
             vectorize_last(view, block.rv, target, row)
@@ -91,21 +91,22 @@ def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> lis
     return partial
 
 
-def vectorize_partial(view: KernelView, block: BlockRV, target: Target, width: int) -> None:
+def vectorize_partial(view: KernelView, block: BlockRV, target: Target, width: int, row: LoopRV | None) -> None:
     """The loop over lanes goes innermost and becomes vectors; the start values get loops of their own."""
     sch = view.sch
     now = BlockView(sch, block)
     lanes = target.cpu.lanes(now.block.writes[0].buffer.dtype.bits)
     loops = view.loops(block)
-    lane_loop = next(loop for loop in reversed(loops) if extent_of(sch.get(loop)) == width)
-    steps = [loop for loop in loops[loops.index(lane_loop) + 1 :]]
-    before = loops[: loops.index(lane_loop)]
-    if steps:
-        sch.reorder(*steps, lane_loop)
-        first = steps[0]
+    here = [sch.get(loop) for loop in loops]
+    if row is not None and sch.get(row) in here:
+        # compute_at makes loops for the block's axes in order, and rfactor put that of the lanes first.
+        before = loops[: here.index(sch.get(row)) + 1]
+        lane_loop, *steps = loops[len(before) :]
     else:
-        first = before[-1]
-    init = sch.decompose_reduction(block, first)
+        *before, lane_loop = loops
+        steps = before[len(before) - len(now.reduction) :]
+    sch.reorder(*steps, lane_loop)
+    init = sch.decompose_reduction(block, steps[0])
     for one in (block, init):
         spread(view, one, lanes, width)
 

@@ -1,0 +1,128 @@
+"""Schedule rules keep the meaning of kernels: interpreted before and after, on shapes that divide and shapes that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright import te, topi
+from tilewright.codegen import interp
+from tilewright.target import Target
+from tilewright.topi import nn
+from tilewright.topi.schedule import schedule_kernel
+from tilewright.topi.schedule.tiles import padded_rows, register_tile, tile_cost
+
+TARGETS = {
+    "avx512": "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512 -num-cores=2",
+    "avx2": "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell -num-cores=2",
+    "neon": "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=cortex-a72 -num-cores=2",
+}
+
+
+def ph(*shape: int, name: str = "x") -> te.Tensor:
+    return te.placeholder(shape, name=name)
+
+
+def conv(i: int, o: int, size: int, kernel: int, stride: int = 1) -> list[te.Tensor]:
+    d, w, b = ph(1, i // 16, size, size, 16), ph(o // 16, i // 16, kernel, kernel, 16, 16, name="w"), ph(1, o // 16, 1, 1, 16, name="b")
+    return [d, w, b, nn.relu(topi.add(nn.conv2d_NCHWc(d, w, stride, kernel // 2, 1), b))]
+
+
+def dense(rows: int, panels: int, inner: int, width: int) -> list[te.Tensor]:
+    d, w, b = ph(1, rows, inner), ph(panels, inner, width, name="w"), ph(panels * width, name="b")
+    return [d, w, b, nn.relu(topi.add(nn.dense_pack(d, w), b))]
+
+
+def matmul(transpose_b: bool) -> list[te.Tensor]:
+    a, b = ph(2, 8, 16), ph(2, 32, 16, name="b") if transpose_b else ph(2, 16, 32, name="b")
+    return [a, b, nn.batch_matmul(a, b, transpose_b=transpose_b)]
+
+
+def unary(f: Callable[[te.Tensor], te.Tensor], *shape: int) -> Callable[[], list[te.Tensor]]:
+    def make() -> list[te.Tensor]:
+        x = ph(*shape)
+        return [x, f(x)]
+
+    return make
+
+
+def layer_norm() -> list[te.Tensor]:
+    x, g, b = ph(2, 3, 96), ph(96, name="g"), ph(96, name="b")
+    return [x, g, b, nn.layer_norm(x, g, b, [-1])]
+
+
+def depthwise() -> list[te.Tensor]:
+    d, w = ph(1, 2, 9, 9, 16), ph(2, 1, 3, 3, 1, 16, name="w")
+    return [d, w, nn.relu(nn.depthwise_conv2d_NCHWc(d, w, 2, 1, 1))]
+
+
+def plain_conv() -> list[te.Tensor]:
+    d, w = ph(1, 6, 9, 9), ph(8, 6, 3, 3, name="w")
+    return [d, w, nn.relu(nn.conv2d_nchw(d, w, 1, 1, 1))]
+
+
+CASES: dict[str, Callable[[], list[te.Tensor]]] = {
+    "conv3x3": lambda: conv(16, 32, 7, 3),
+    "conv3x3 strided": lambda: conv(16, 32, 8, 3, 2),
+    "conv1x1": lambda: conv(32, 32, 4, 1),
+    "dense": lambda: dense(16, 2, 8, 64),
+    "dense with a prime number of rows": lambda: dense(13, 2, 8, 64),
+    "dense with one row": lambda: dense(1, 2, 24, 32),
+    "batch_matmul": lambda: matmul(False),
+    "batch_matmul transposed": lambda: matmul(True),
+    "softmax": unary(nn.softmax, 2, 3, 64),
+    "softmax of a length that fills no vector": unary(nn.softmax, 2, 3, 50),
+    "mean of rows": unary(lambda x: topi.mean(x, axis=-1), 2, 3, 128),
+    "sum of everything": unary(topi.sum, 30, 50),
+    "sum of everything in vectors": unary(topi.sum, 6, 128),
+    "mean over two axes": unary(lambda x: topi.mean(x, axis=(2, 3)), 2, 3, 8, 64),
+    "sum of columns": unary(lambda x: topi.sum(x, axis=0), 6, 50),
+    "argmax": unary(lambda x: topi.argmax(x, axis=-1), 2, 3, 128),
+    "global average pool": unary(lambda x: topi.mean(x, axis=(2, 3), keepdims=True), 1, 2, 5, 5, 16),
+    "max pool": unary(lambda x: nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "max", layout="NCHW16c"), 1, 2, 8, 8, 16),
+    "max pool, plain": unary(lambda x: nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "max"), 1, 3, 8, 8),
+    "transpose": unary(lambda x: topi.transpose(x, (0, 2, 3, 1)), 1, 3, 8, 8),
+    "exp of odd shape": unary(topi.exp, 7, 5),
+    "exp of a scalar": unary(topi.exp),
+    "layer norm": layer_norm,
+    "depthwise": depthwise,
+    "plain convolution": plain_conv,
+}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", CASES)
+def test_rule_keeps_values(case: str, target: str) -> None:
+    with Target(TARGETS[target]) as chosen:
+        func = te.create_prim_func(CASES[case]())
+        scheduled = schedule_kernel(func, chosen)
+    rng = np.random.default_rng(0)
+    buffers = [func.buffer_map[p] for p in func.params]
+    args = [rng.standard_normal([int(d) for d in b.shape]).astype(b.dtype) for b in buffers]
+    before, after = [a.copy() for a in args], [a.copy() for a in args]
+    interp.run(func, before)
+    interp.run(scheduled, after)
+    np.testing.assert_allclose(after[-1], before[-1], rtol=1e-5, atol=1e-5)
+
+
+def test_contractions_accumulate_in_registers() -> None:
+    """The convolution's accumulators are a local buffer, its innermost loops unrolled and vectorised."""
+    scheduled: Any = schedule_kernel(te.create_prim_func(conv(64, 64, 56, 3)), Target(TARGETS["avx512"]))
+    text = scheduled.script()
+    assert 'scope="local"' in text and "T.parallel" in text and "T.vectorized(16)" in text and "T.unroll(14)" in text
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(56, 4), (49, 4), (128, 4), (1, 4), (7, 1)])
+def test_tiles_fit_the_registers(rows: int, columns: int) -> None:
+    for registers in (16, 32):
+        r, c = register_tile(rows, columns, registers)
+        assert rows % r == 0 and columns % c == 0
+        assert tile_cost(r, c, registers) is not None
+
+
+def test_prime_numbers_of_rows_are_padded() -> None:
+    assert padded_rows(197, 4, 32) == 198
+    assert padded_rows(128, 4, 32) == 128
