@@ -1,0 +1,167 @@
+"""Where buffers are accessed: the innermost loop or block that holds all accesses of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.node import Visitor, on
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BufferLoad, IterVar, Var
+from tilewright.tir.function import PrimFunc
+from tilewright.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, MatchBufferRegion, Stmt
+
+
+class Place:
+    """A loop or block on the way from the root; `node` is None at the function itself."""
+
+    __slots__ = ("depth", "node", "parent")
+
+    def __init__(self, node: Any, parent: Place | None) -> None:
+        self.node, self.parent = node, parent
+        self.depth: int = 0 if parent is None else parent.depth + 1
+
+
+def common(a: Place, b: Place) -> Place:
+    """The innermost place above both."""
+    while a is not b:
+        if a.depth >= b.depth:
+            assert a.parent is not None
+            a = a.parent
+        else:
+            assert b.parent is not None
+            b = b.parent
+    return a
+
+
+class _Accesses(Visitor):
+    def __init__(self) -> None:
+        self.here = Place(None, None)
+        self.found: dict[Buffer, Place] = {}
+        self.declared: dict[Buffer, Place] = {}
+        self.by_data: dict[Var, list[Buffer]] = {}
+        self.loops: dict[Var, Place] = {}
+        self.env: dict[Var, set[Var]] = {}
+        self.limit: Place | None = None
+        self.carried: dict[Buffer, Place] = {}
+
+    def _loop_vars(self, value: Any) -> set[Var]:
+        """Loop variables that a value depends on, through the block variables above it."""
+        found: set[Var] = set()
+
+        class Uses(Visitor):
+            @on(Var)
+            def _var(inner, v: Var) -> None:  # noqa: N805
+                found.update(self.env.get(v, (v,)))
+
+        Uses().visit(value)
+        return found
+
+    def touch(self, buffer: Buffer) -> None:
+        at = self.here
+        carried = self.carried.get(buffer)
+        if carried is not None:
+            at = carried
+        old = self.found.get(buffer)
+        self.found[buffer] = at if old is None else common(old, at)
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> None:
+        self.touch(e.buffer)
+        for i in e.indices:
+            self.visit(i)
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> None:
+        self.touch(s.buffer)
+        self.visit(s.value)
+        for i in s.indices:
+            self.visit(i)
+
+    @on(MatchBufferRegion)
+    def _match(self, m: MatchBufferRegion) -> None:
+        self.touch(m.source.buffer)
+
+    @on(Var)
+    def _var(self, v: Var) -> None:
+        for buffer in self.by_data.get(v, ()):
+            self.touch(buffer)
+
+    @on(For)
+    def _for(self, s: For) -> None:
+        self.visit(s.min)
+        self.visit(s.extent)
+        outer = self.here
+        self.here = Place(s, outer)
+        self.loops[s.loop_var] = self.here
+        self.visit(s.body)
+        self.here = outer
+
+    @on(BlockRealize)
+    def _realize(self, s: BlockRealize) -> None:
+        self.visit(s.predicate)
+        for value in s.iter_values:
+            self.visit(value)
+        block = s.block
+        ordered: Place | None = None
+        for axis, value in zip(block.iter_vars, s.iter_values, strict=True):
+            uses = self._loop_vars(value)
+            self.env[axis.var] = uses
+            if axis.iter_type != IterVar.DataPar:
+                for v in uses:
+                    loop = self.loops.get(v)
+                    if loop is not None and loop.parent is not None:
+                        ordered = loop.parent if ordered is None or loop.parent.depth < ordered.depth else ordered
+        saved = self.carried
+        if ordered is not None:
+            # What such a block writes carries values from step to step: it lives outside of those loops.
+            self.carried = dict(saved)
+            for region in block.writes:
+                old = saved.get(region.buffer)
+                self.carried[region.buffer] = ordered if old is None or ordered.depth < old.depth else old
+        self.visit(block)
+        self.carried = saved
+
+    @on(Block)
+    def _block(self, block: Block) -> None:
+        outer = self.here
+        self.here = Place(block, outer)
+        for buffer in block.alloc_buffers:
+            self.declared[buffer] = self.here
+            self.by_data.setdefault(buffer.data, []).append(buffer)
+        for m in block.match_buffers:
+            self.visit(m)
+        if block.init is not None:
+            self.visit(block.init)
+        self.visit(block.body)
+        self.here = outer
+
+
+def find_places(func: PrimFunc) -> dict[Buffer, Place]:
+    """For each buffer that a block allocates and that is used: the place where its allocation belongs."""
+    walk = _Accesses()
+    walk.visit(func.body)
+    out: dict[Buffer, Place] = {}
+    for buffer, declared in walk.declared.items():
+        place = walk.found.get(buffer)
+        if place is None:
+            continue
+        if place.depth < declared.depth:
+            place = declared
+        # Lanes of a vector loop would share what is allocated inside of it.
+        at: Place | None = place
+        while at is not None and at is not declared:
+            if isinstance(at.node, For) and at.node.kind == ForKind.VECTORIZED:
+                assert at.parent is not None
+                place = at.parent
+            at = at.parent
+        if place.node is None:
+            continue
+        out[buffer] = place
+    return out
+
+
+def detect_buffer_access_lca(func: PrimFunc) -> dict[Buffer, Stmt | None]:
+    """Each accessed buffer -> the innermost For or Block that holds all accesses; None: only the function does."""
+    walk = _Accesses()
+    walk.visit(func.body)
+    return {buffer: place.node for buffer, place in walk.found.items()}

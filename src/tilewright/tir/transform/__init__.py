@@ -1,0 +1,52 @@
+"""The passes of tir, as values: each is called on an IRModule by itself, or put into a Sequential."""
+
+from tilewright.tir.transform.base import prim_func_pass
+from tilewright.tir.transform.blocks import ConvertBlocksToOpaque, LowerInitBlock, PlanAndUpdateBufferAllocationLocation
+from tilewright.tir.transform.compact import CompactBufferAllocation
+from tilewright.tir.transform.flatten import FlattenBuffer
+from tilewright.tir.transform.loops import MarkUnrollLoop, UnrollLoop
+from tilewright.tir.transform.misc import (
+    AnnotateEntryFunc,
+    Apply,
+    BindTarget,
+    Filter,
+    InstrumentBoundCheckers,
+    LowerIntrin,
+    NarrowDataType,
+)
+from tilewright.tir.transform.opaque import LowerMatchBuffer, LowerOpaqueBlock
+from tilewright.tir.transform.packed import MakePackedAPI, MakeUnpackedAPI
+from tilewright.tir.transform.partition import LoopPartition
+from tilewright.tir.transform.simplify import HoistIfThenElse, RemoveNoOp, Simplify
+from tilewright.tir.transform.ssa import ConvertSSA
+from tilewright.tir.transform.storage import StorageRewrite
+from tilewright.tir.transform.vectorize import VectorizeLoop
+
+__all__ = [
+    "AnnotateEntryFunc",
+    "Apply",
+    "BindTarget",
+    "CompactBufferAllocation",
+    "ConvertBlocksToOpaque",
+    "ConvertSSA",
+    "Filter",
+    "FlattenBuffer",
+    "HoistIfThenElse",
+    "InstrumentBoundCheckers",
+    "LoopPartition",
+    "LowerInitBlock",
+    "LowerIntrin",
+    "LowerMatchBuffer",
+    "LowerOpaqueBlock",
+    "MakePackedAPI",
+    "MakeUnpackedAPI",
+    "MarkUnrollLoop",
+    "NarrowDataType",
+    "PlanAndUpdateBufferAllocationLocation",
+    "RemoveNoOp",
+    "Simplify",
+    "StorageRewrite",
+    "UnrollLoop",
+    "VectorizeLoop",
+    "prim_func_pass",
+]

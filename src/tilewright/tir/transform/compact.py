@@ -1,0 +1,297 @@
+"""CompactBufferAllocation: buffers shrink to the region that is live inside the loops around their allocation."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from tilewright.arith import Analyzer
+from tilewright.arith.int_set import IntervalSet, eval_set
+from tilewright.ir import IntImm, PrimExpr, Range
+from tilewright.ir.transform import Pass
+from tilewright.node import Mutator, Visitor, mutate_tuple, on
+from tilewright.tir.arithmetic import subtract
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BufferLoad, Let, Var
+from tilewright.tir.function import PrimFunc
+from tilewright.tir.stmt import (
+    Block,
+    BufferRegion,
+    BufferStore,
+    DeclBuffer,
+    For,
+    LetStmt,
+    MatchBufferRegion,
+    Stmt,
+)
+from tilewright.tir.transform.base import body_pass
+
+Ends = tuple[PrimExpr | None, PrimExpr | None]
+
+
+class _Live:
+    """What is seen of one allocated buffer: the loops above it, and for each access its indices and loops below."""
+
+    __slots__ = ("accesses", "depth", "opaque")
+
+    def __init__(self, depth: int) -> None:
+        self.depth, self.opaque = depth, False
+        self.accesses: list[tuple[tuple[Any, ...], int]] = []
+
+
+class _Collect(Visitor):
+    """Accesses of allocated buffers. Chains of loops are kept as linked tuples (var, range, outer)."""
+
+    def __init__(self) -> None:
+        self.live: dict[Buffer, _Live] = {}
+        self.by_data: dict[Var, Buffer] = {}
+        self.loops: list[tuple[Var, Range]] = []
+        self.chains: list[tuple[tuple[Var, Range], ...]] = []
+        self.above: dict[Buffer, tuple[tuple[Var, Range], ...]] = {}
+        self._chain: int = -1
+
+    def _note(self, buffer: Buffer, indices: tuple[Any, ...]) -> None:
+        live = self.live.get(buffer)
+        if live is None:
+            return
+        if self._chain < 0:
+            self.chains.append(tuple(self.loops))
+            self._chain = len(self.chains) - 1
+        live.accesses.append((indices, self._chain))
+
+    @on(For)
+    def _for(self, s: For) -> None:
+        self.visit(s.min)
+        self.visit(s.extent)
+        self.loops.append((s.loop_var, Range.from_min_extent(s.min, s.extent)))
+        self._chain = -1
+        self.visit(s.body)
+        self.loops.pop()
+        self._chain = -1
+
+    @on(LetStmt, Let)
+    def _let(self, s: Any) -> None:
+        self.visit(s.value)
+        # A value that is computed inside says nothing of its range.
+        self.loops.append((s.var, None))  # type: ignore[arg-type]
+        self._chain = -1
+        self.visit(s.body)
+        self.loops.pop()
+        self._chain = -1
+
+    @on(Block)
+    def _block(self, block: Block) -> None:
+        pinned = {i for i in ("buffer_dim_align", "preserved_shape") if i in block.annotations}
+        for buffer in block.alloc_buffers:
+            live = self.live[buffer] = _Live(len(self.loops))
+            live.opaque = bool(buffer.strides) or bool(pinned) or buffer.axis_separators != ()
+            self.above[buffer] = tuple(self.loops)
+            self.by_data[buffer.data] = buffer
+        for m in block.match_buffers:
+            self._note(m.source.buffer, tuple(m.source.region))
+        self.visit(block.body)
+
+    @on(DeclBuffer)
+    def _decl(self, s: DeclBuffer) -> None:
+        self._var(s.buffer.data)
+        self.visit(s.body)
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> None:
+        self._note(e.buffer, e.indices)
+        for i in e.indices:
+            self.visit(i)
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> None:
+        self._note(s.buffer, s.indices)
+        self.visit(s.value)
+        for i in s.indices:
+            self.visit(i)
+
+    @on(Var)
+    def _var(self, v: Var) -> None:
+        buffer = self.by_data.get(v)
+        if buffer is not None:
+            self.live[buffer].opaque = True
+
+
+def _union(sets: list[IntervalSet], analyzer: Analyzer) -> Ends:
+    from tilewright.arith.int_set import union
+
+    whole = sets[0] if len(sets) == 1 else union(sets, analyzer)
+    return (whole.min_value if whole.has_lower_bound() else None, whole.max_value if whole.has_upper_bound() else None)
+
+
+def _uses_any(e: PrimExpr, names: set[int]) -> bool:
+    found: list[bool] = []
+
+    class Uses(Visitor):
+        @on(Var)
+        def _var(self, v: Var) -> None:
+            if id(v) in names:
+                found.append(True)
+
+    Uses().visit(e)
+    return bool(found)
+
+
+def _extent(low: PrimExpr, high: PrimExpr, analyzer: Analyzer, above: set[int]) -> PrimExpr | None:
+    """high - low + 1 as an expression that is defined where the buffer is; a constant bound if there is one."""
+    extent: Any = analyzer.simplify(high - low + 1)  # type: ignore[operator]
+    if isinstance(extent, IntImm):
+        return extent
+    limit = analyzer.bound(extent)[1]
+    if limit != inf and limit < 2**31:
+        return IntImm(extent.dtype, int(limit))
+    # Sizes that vary from one step of an outer loop to the next are not worth an allocation of that size.
+    return None if _uses_any(extent, above) else extent
+
+
+def _shrink(buffer: Buffer, live: _Live, collect: _Collect) -> tuple[tuple[PrimExpr, ...], tuple[PrimExpr, ...]] | None:
+    """(offsets, shape) of the smaller buffer."""
+    if live.opaque or not live.accesses or not buffer.shape:
+        return None
+    analyzer = Analyzer()
+    above: set[int] = set()
+    for var, dom in collect.above[buffer]:
+        above.add(id(var))
+        if dom is not None:
+            analyzer.bind(var, dom)
+    groups: dict[int, list[tuple[Any, ...]]] = {}
+    for indices, chain in live.accesses:
+        groups.setdefault(chain, []).append(indices)
+    domains: dict[int, dict[Var, Any]] = {}
+    for chain in groups:
+        inner = collect.chains[chain][live.depth :]
+        domains[chain] = {}
+        for var, dom in inner:
+            if dom is None:
+                domains[chain][var] = IntervalSet_everything()
+            else:
+                domains[chain][var] = dom
+        for var, dom in inner:
+            if dom is not None:
+                analyzer.bind(var, dom, allow_override=True)
+    offsets: list[PrimExpr] = []
+    shape: list[PrimExpr] = []
+    changed = False
+    for axis, dim in enumerate(buffer.shape):
+        zero = IntImm(dim.dtype, 0)
+        ends: Ends | None = None
+        sets: list[IntervalSet] = []
+        seen: set[tuple[int, int]] = set()
+        for chain, accesses in groups.items():
+            for indices in accesses:
+                index = indices[axis]
+                if (id(index), chain) in seen:
+                    continue
+                seen.add((id(index), chain))
+                if isinstance(index, Range):
+                    sets.append(eval_set(index.min, domains[chain], analyzer))
+                    sets.append(eval_set(index.min + index.extent - 1, domains[chain], analyzer))  # type: ignore[operator]
+                else:
+                    sets.append(eval_set(index, domains[chain], analyzer))
+        ends = _union(sets, analyzer)
+        low, high = ends
+        whole: tuple[PrimExpr, PrimExpr] = (zero, dim)
+        if low is None or high is None:
+            offsets.append(zero)
+            shape.append(dim)
+            continue
+        if isinstance(low, IntImm) and low.value < 0:
+            low = zero
+        extent = _extent(low, high, analyzer, above)
+        inner_vars = {id(v) for chain in groups for v in domains[chain]}
+        if extent is None or _uses_any(low, inner_vars) or _uses_any(extent, inner_vars):
+            offset, size = whole
+        elif isinstance(extent, IntImm) and isinstance(dim, IntImm) and extent.value >= dim.value:
+            offset, size = whole
+        elif not isinstance(extent, IntImm) and (isinstance(dim, IntImm) or not analyzer.can_prove(extent < dim)):  # type: ignore[operator]
+            offset, size = whole
+        else:
+            offset, size = low, extent
+            changed = True
+        if offset.dtype is not dim.dtype and isinstance(offset, IntImm):
+            offset = IntImm(dim.dtype, offset.value)
+        offsets.append(offset)
+        shape.append(size)
+    return (tuple(offsets), tuple(shape)) if changed else None
+
+
+def IntervalSet_everything() -> IntervalSet:  # noqa: N802
+    """The set of a variable of which nothing is known."""
+    from tilewright.arith.int_set import IntSet
+
+    return IntSet.everything()
+
+
+class _Rewrite(Mutator):
+    """Accesses of shrunk buffers, moved by the offsets of the regions that are left."""
+
+    def __init__(self, smaller: dict[Buffer, tuple[Buffer, tuple[PrimExpr, ...]]]) -> None:
+        self.smaller = smaller
+        self.analyzer = Analyzer()
+
+    def _moved(self, indices: tuple[PrimExpr, ...], offsets: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        simplify = self.analyzer.simplify
+        out = []
+        for i, o in zip(indices, offsets, strict=True):
+            if isinstance(o, IntImm) and o.value == 0:
+                out.append(i)
+            else:
+                out.append(simplify(subtract(i, o)))
+        return tuple(out)
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> Any:
+        found = self.smaller.get(e.buffer)
+        indices = mutate_tuple(self.visit, e.indices)
+        if found is None:
+            return e if indices is e.indices else BufferLoad(e.buffer, indices, e.predicate, e.span)
+        return BufferLoad(found[0], self._moved(indices, found[1]), e.predicate, e.span)
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> Any:
+        found = self.smaller.get(s.buffer)
+        if found is None:
+            return self.rebuild(s)
+        indices = mutate_tuple(self.visit, s.indices)
+        return BufferStore(found[0], self.visit(s.value), self._moved(indices, found[1]), s.predicate, s.span)
+
+    @on(BufferRegion)
+    def _region(self, r: BufferRegion) -> Any:
+        found = self.smaller.get(r.buffer)
+        if found is None:
+            return self.rebuild(r)
+        mins = self._moved(tuple([x.min for x in r.region]), found[1])
+        ranges = tuple([Range.from_min_extent(m, x.extent) for m, x in zip(mins, r.region, strict=True)])
+        return BufferRegion(found[0], ranges)
+
+    @on(Block)
+    def _block(self, block: Block) -> Any:
+        new = self.rebuild(block)
+        alloc = tuple([self.smaller[b][0] if b in self.smaller else b for b in block.alloc_buffers])
+        matches = tuple([MatchBufferRegion(m.buffer, self.visit(m.source)) for m in block.match_buffers])
+        return new.replace(alloc_buffers=alloc, match_buffers=matches) if alloc != block.alloc_buffers else new
+
+
+def _compact(func: PrimFunc) -> Stmt:
+    collect = _Collect()
+    collect.visit(func.body)
+    smaller: dict[Buffer, tuple[Buffer, tuple[PrimExpr, ...]]] = {}
+    for buffer, live in collect.live.items():
+        found = _shrink(buffer, live, collect)
+        if found is not None:
+            smaller[buffer] = (buffer.replace(shape=found[1]), found[0])
+    if not smaller:
+        return func.body
+    out: Stmt = _Rewrite(smaller).visit(func.body)
+    return out
+
+
+def CompactBufferAllocation(is_strict: bool = True) -> Pass:  # noqa: N802
+    """Allocated buffers -> buffers of the region that is accessed at one place of the loops around the allocation."""
+    return body_pass("CompactBufferAllocation", _compact, needs=("opaque_blocks",), gives=("compact_buffers",))
+
+

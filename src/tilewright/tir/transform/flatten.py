@@ -1,0 +1,165 @@
+"""FlattenBuffer: accesses of many dimensions become one-dimensional ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import DataType, IntImm, PrimExpr
+from tilewright.ir.transform import Pass
+from tilewright.node import Mutator, mutate_tuple, on
+from tilewright.tir.arithmetic import add, cast_to, multiply
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import Broadcast, BufferLoad, Ramp
+from tilewright.tir.function import PrimFunc
+from tilewright.tir.stmt import Allocate, AllocateConst, BufferStore, DeclBuffer, Stmt
+from tilewright.tir.transform.base import body_pass
+
+INT64 = DataType("int64")
+LIMIT = 1 << 31
+
+
+class _Flat:
+    """The flat form of one buffer: the new buffer, the stride of every dimension, the offset and the index type."""
+
+    __slots__ = ("buffer", "dtype", "offset", "strides")
+
+    def __init__(self, old: Buffer) -> None:
+        sizes = [d.value if isinstance(d, IntImm) else None for d in old.shape]
+        known = 1
+        for n in sizes:
+            known = known * n if n is not None else LIMIT
+        if old.strides:
+            steps = [s.value if isinstance(s, IntImm) else None for s in old.strides]
+            span = 1
+            for n, step in zip(sizes, steps, strict=True):
+                span = span + (n - 1) * step if n is not None and step is not None else LIMIT
+            known = max(known, span)
+        wide = known >= LIMIT or any([d.dtype.bits > 32 for d in old.shape])
+        # A size that is not known may be large: its offsets are computed in 64 bits.
+        if len(old.shape) == 1 and not old.strides and not wide:
+            wide = old.shape[0].dtype.bits > 32
+        if len(old.shape) <= 1 and sizes and sizes[0] is None and not old.strides:
+            wide = old.shape[0].dtype.bits > 32
+        self.dtype = INT64 if wide else DataType("int32")
+        self.strides: list[PrimExpr] = []
+        step: Any = IntImm(self.dtype, 1)
+        for k in reversed(range(len(old.shape))):
+            if old.strides:
+                self.strides.append(cast_to(old.strides[k], self.dtype))
+            else:
+                self.strides.append(step)
+                step = multiply(step, cast_to(old.shape[k], self.dtype))
+        self.strides.reverse()
+        self.offset: PrimExpr = cast_to(old.elem_offset, self.dtype)
+        if old.strides and old.shape:
+            total: Any = multiply(self.strides[0], cast_to(old.shape[0], self.dtype))
+        else:
+            total = step if old.shape else IntImm(self.dtype, 1)
+        if isinstance(total, IntImm) and total.value < LIMIT and not wide:
+            total = IntImm("int32", total.value)
+        zero = IntImm(self.dtype, 0)
+        if len(old.shape) == 1 and not old.strides and isinstance(old.elem_offset, IntImm) and old.elem_offset.value == 0:
+            self.buffer = old
+        else:
+            self.buffer = old.replace(shape=(total,), strides=(), elem_offset=zero, axis_separators=())
+
+    def index(self, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+        out: PrimExpr = self.offset
+        lanes = indices[-1].dtype.lanes if indices else 1
+        for i, stride in zip(indices, self.strides, strict=True):
+            here = multiply(_cast(i, self.dtype), stride) if i.dtype.lanes == 1 else _scaled(i, stride, self.dtype)
+            out = add(out, here) if out.dtype.lanes == here.dtype.lanes else _shifted(out, here)
+        del lanes
+        return out
+
+
+def _cast(e: PrimExpr, dtype: DataType) -> PrimExpr:
+    return e if e.dtype is dtype else cast_to(e, dtype)
+
+
+def _scaled(e: PrimExpr, stride: PrimExpr, dtype: DataType) -> PrimExpr:
+    if isinstance(e, Ramp):
+        return Ramp(multiply(_cast(e.base, dtype), stride), multiply(_cast(e.stride, dtype), stride), e.lanes)
+    if isinstance(e, Broadcast):
+        return Broadcast(multiply(_cast(e.value, dtype), stride), e.lanes)
+    vector = cast_to(e, dtype.with_lanes(e.dtype.lanes))
+    return multiply(vector, Broadcast(stride, e.dtype.lanes))
+
+
+def _shifted(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """a + b of which one is a scalar."""
+    if a.dtype.lanes != 1:
+        a, b = b, a
+    if isinstance(b, Ramp):
+        return Ramp(add(a, b.base), b.stride, b.lanes)
+    if isinstance(b, Broadcast):
+        return Broadcast(add(a, b.value), b.lanes)
+    return add(Broadcast(a, b.dtype.lanes), b)
+
+
+class _Flatten(Mutator):
+    def __init__(self) -> None:
+        self.flat: dict[Buffer, _Flat] = {}
+
+    def form(self, buffer: Buffer) -> _Flat:
+        found = self.flat.get(buffer)
+        if found is None:
+            found = self.flat[buffer] = _Flat(buffer)
+        return found
+
+    def _access(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[Buffer, tuple[PrimExpr, ...]]:
+        form = self.form(buffer)
+        indices = mutate_tuple(self.visit, indices)
+        if form.buffer is buffer:
+            return buffer, indices
+        return form.buffer, (form.index(indices),)
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> Any:
+        buffer, indices = self._access(e.buffer, e.indices)
+        if buffer is e.buffer and indices is e.indices:
+            return e
+        return BufferLoad(buffer, indices, None if e.predicate is None else self.visit(e.predicate), e.span)
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> Any:
+        buffer, indices = self._access(s.buffer, s.indices)
+        value = self.visit(s.value)
+        if buffer is s.buffer and indices is s.indices and value is s.value:
+            return s
+        return BufferStore(buffer, value, indices, None if s.predicate is None else self.visit(s.predicate), s.span)
+
+    @on(Allocate)
+    def _allocate(self, s: Allocate) -> Any:
+        return s.replace(extents=_one_extent(s.extents), body=self.visit(s.body))
+
+    @on(AllocateConst)
+    def _allocate_const(self, s: AllocateConst) -> Any:
+        return s.replace(extents=_one_extent(s.extents), body=self.visit(s.body))
+
+    @on(DeclBuffer)
+    def _decl(self, s: DeclBuffer) -> Any:
+        return s.replace(buffer=self.form(s.buffer).buffer, body=self.visit(s.body))
+
+
+def _one_extent(extents: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+    if len(extents) <= 1:
+        return extents
+    known = 1
+    for e in extents:
+        known = known * e.value if isinstance(e, IntImm) else LIMIT
+    dtype = INT64 if known >= LIMIT else DataType("int32")
+    total: Any = IntImm(dtype, 1)
+    for e in extents:
+        total = multiply(total, cast_to(e, dtype))
+    return (total,)
+
+
+def _flatten(func: PrimFunc) -> Stmt:
+    out: Stmt = _Flatten().visit(func.body)
+    return out
+
+
+def FlattenBuffer() -> Pass:  # noqa: N802
+    """Multi-dimensional buffers -> one-dimensional ones, indices in 64 bits where 32 may not hold the offset."""
+    return body_pass("FlattenBuffer", _flatten, needs=("no_blocks",), gives=("flat_buffers",))

@@ -1,0 +1,291 @@
+"""MakePackedAPI and MakeUnpackedAPI: the calling conventions of compiled functions.
+
+A packed function is `int32_t __tvm_ffi_<name>(void* self, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* ret)`.
+A TVMFFIAny is 16 bytes: int32 type index, padding, 8-byte value. Its checks are assertions on plain loads, so that
+every back end and the interpreter take them; the work itself stands in a "compute_scope".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.ir import DataType, IntImm, PrimExpr
+from tilewright.ir.transform import Pass
+from tilewright.ir.types import PointerType, PrimType
+from tilewright.node import Mutator, Visitor, on
+from tilewright.support.errors import TVMError
+from tilewright.tir.arithmetic import cast_to, eq, floordiv, logical_not, logical_or, multiply
+from tilewright.tir.buffer import Buffer, decl_buffer
+from tilewright.tir.expr import BufferLoad, Call, Select, StringImm, Var
+from tilewright.tir.function import PrimFunc
+from tilewright.tir.op import if_then_else, isnullptr, reinterpret
+from tilewright.tir.stmt import AssertStmt, AttrStmt, BufferStore, Evaluate, IfThenElse, LetStmt, Stmt, stmt_seq
+from tilewright.tir.transform.base import call_name, prim_func_pass
+
+I32, I64, F64, HANDLE = DataType("int32"), DataType("int64"), DataType("float64"), DataType("handle")
+NONE, INT, BOOL, FLOAT, POINTER, DLTENSOR, TENSOR = 0, 1, 2, 3, 4, 7, 70
+OBJECT_HEADER = 24
+"""Bytes before the DLTensor in a tensor object."""
+DLPACK_CODES = {
+    "int": 0, "uint": 1, "float": 2, "handle": 3, "bfloat": 4, "bool": 6,
+    "float8_e4m3fn": 10, "e4m3_float": 10, "float8_e5m2": 12, "e5m2_float": 12, "e2m1_float": 17,
+}  # fmt: skip
+CPU = 1
+PREFIX = "__tvm_ffi_"
+
+
+def dlpack_word(dtype: DataType) -> int:
+    """A DLDataType (code, bits, lanes) as the little-endian word that it is in memory."""
+    bits = 8 if dtype.is_bool else dtype.bits
+    return DLPACK_CODES[dtype.code] | bits << 8 | dtype.lanes << 16
+
+
+Wrap = Callable[[Stmt], Stmt]
+
+
+class _Packed:
+    """Builds one packed function from the outside in: `wraps` are applied around the body, last one innermost."""
+
+    def __init__(self, func: PrimFunc, name: str) -> None:
+        self.func, self.name = func, name
+        self.self_handle = Var("self", "handle")
+        self.args = Var("args", PointerType(PrimType(I64)))
+        self.num_args = Var("num_args", "int32")
+        self.ret = Var("result", PointerType(PrimType(I64)))
+        self.wraps: list[Wrap] = []
+        self.checks: list[Wrap] = []
+        self.bound: set[Var] = set()
+        count = max(1, len(func.params))
+        self.words = decl_buffer((count * 2,), "int64", "args_i64", data=self.args)
+        self.floats = decl_buffer((count * 2,), "float64", "args_f64", data=self.args)
+        self.halves = decl_buffer((count * 4,), "int32", "args_i32", data=self.args)
+
+    # --- pieces
+
+    def require(self, condition: PrimExpr, kind: str, text: str, got: Any = None, late: bool = False) -> None:
+        if isinstance(condition, IntImm) and condition.value:
+            return
+        message: PrimExpr = StringImm(text if got is None else text + ", but is ")
+        if got is not None:
+            message = Call(HANDLE, "tvm_tuple", (StringImm(kind), message, cast_to(got, I64)))
+        else:
+            message = Call(HANDLE, "tvm_tuple", (StringImm(kind), message))
+        (self.checks if late else self.wraps).append(lambda body: AssertStmt(condition, message, body))
+
+    def let(self, var: Var, value: PrimExpr) -> Var:
+        self.wraps.append(lambda body: LetStmt(var, value, body))
+        return var
+
+    def bind(self, param: PrimExpr, value: PrimExpr, what: str) -> None:
+        """The first use of a variable defines it; any other must agree."""
+        if isinstance(param, Var) and param not in self.bound:
+            self.bound.add(param)
+            self.let(param, cast_to(value, param.dtype))
+            if param.dtype.bits < 64:
+                wide = cast_to(param, I64)
+                self.require(eq(wide, cast_to(value, I64)), "ValueError", f"{self.name}: {what} is too large for {param.dtype}", value)
+            return
+        expected = f"{param.value}" if isinstance(param, IntImm) else f"equal to {param}"
+        self.require(
+            eq(cast_to(param, I64), cast_to(value, I64)), "ValueError", f"{self.name}: {what} must be {expected}", value, late=not isinstance(param, IntImm)
+        )
+
+    def load(self, pointer: Var, dtype: DataType, index: int, name: str) -> PrimExpr:
+        buffer = decl_buffer((index + 1,), dtype, name, data=pointer)
+        return BufferLoad(buffer, (IntImm("int32", index),))
+
+    # --- arguments
+
+    def scalar(self, k: int, param: Var) -> None:
+        type_index = BufferLoad(self.halves, (IntImm("int32", 4 * k),))
+        word = BufferLoad(self.words, (IntImm("int32", 2 * k + 1),))
+        what = f"{self.name}: argument {k} ({param.name})"
+        if param.dtype.is_float:
+            ok = logical_or(logical_or(eq(type_index, FLOAT), eq(type_index, INT)), eq(type_index, BOOL))
+            self.require(ok, "TypeError", f"{what} must be a number: its type index", type_index)
+            real = BufferLoad(self.floats, (IntImm("int32", 2 * k + 1),))
+            value = Select(eq(type_index, FLOAT), real, cast_to(word, F64))
+            self.bound.add(param)
+            self.let(param, cast_to(value, param.dtype))
+        else:
+            ok = logical_or(eq(type_index, INT), eq(type_index, BOOL))
+            self.require(ok, "TypeError", f"{what} must be an int: its type index", type_index)
+            self.bind(param, word, f"argument {k} ({param.name})")
+
+    def handle(self, k: int, param: Var) -> None:
+        type_index = BufferLoad(self.halves, (IntImm("int32", 4 * k),))
+        ok = logical_or(logical_or(eq(type_index, POINTER), eq(type_index, NONE)), eq(type_index, DLTENSOR))
+        self.require(ok, "TypeError", f"{self.name}: argument {k} ({param.name}) must be a pointer: its type index", type_index)
+        self.bound.add(param)
+        self.let(param, reinterpret("handle", BufferLoad(self.words, (IntImm("int32", 2 * k + 1),))))
+
+    def tensor(self, k: int, param: Var, buffer: Buffer) -> None:
+        where = f"argument {k} ({buffer.name})"
+        what = f"{self.name}: {where}"
+        type_index = BufferLoad(self.halves, (IntImm("int32", 4 * k),))
+        ok = logical_or(eq(type_index, TENSOR), eq(type_index, DLTENSOR))
+        self.require(ok, "TypeError", f"{what} must be a tensor: its type index must be {DLTENSOR} or {TENSOR}", type_index)
+        word = BufferLoad(self.words, (IntImm("int32", 2 * k + 1),))
+        header = Select(eq(type_index, TENSOR), IntImm("int64", OBJECT_HEADER), IntImm("int64", 0))
+        base = self.let(Var(f"{buffer.name}_tensor", PointerType(PrimType(I64))), reinterpret("handle", word + header))  # type: ignore[operator]
+        ndim = self.load(base, I32, 4, f"{buffer.name}_i32")
+        self.require(eq(ndim, len(buffer.shape)), "ValueError", f"{what}: its number of dimensions must be {len(buffer.shape)}", ndim)
+        dtype = self.load(base, I32, 5, f"{buffer.name}_i32")
+        same = eq(dtype, IntImm("int32", dlpack_word(buffer.dtype)))
+        if buffer.dtype.is_bool:
+            same = logical_or(same, eq(dtype, IntImm("int32", 1 | 1 << 8 | buffer.dtype.lanes << 16)))
+        code = DLPACK_CODES[buffer.dtype.code]
+        self.require(
+            same,
+            "TypeError",
+            f"{what}: its dtype must be {buffer.dtype} (DLPack code {code}, {buffer.dtype.bits} bits: {dlpack_word(buffer.dtype)})",
+            dtype,
+        )
+        device = self.load(base, I32, 2, f"{buffer.name}_i32")
+        self.require(eq(device, CPU), "ValueError", f"{what}: its device type must be {CPU} (cpu)", device)
+        shape = Var(f"{buffer.name}_shape", PointerType(PrimType(I64)))
+        if buffer.shape:
+            self.let(shape, reinterpret("handle", self.load(base, I64, 3, f"{buffer.name}_i64")))
+        for axis, dim in enumerate(buffer.shape):
+            self.bind(dim, self.load(shape, I64, axis, f"{buffer.name}_shape"), f"{where}: dimension {axis}")
+        if buffer.shape:
+            self.strides(base, shape, buffer, where)
+        offset = self.load(base, I64, 5, f"{buffer.name}_i64")
+        start = self.load(base, I64, 0, f"{buffer.name}_i64")
+        if isinstance(buffer.elem_offset, Var):
+            self.bind(buffer.elem_offset, floordiv(offset, IntImm("int64", buffer.dtype.bytes)), f"{where}: element offset")
+        else:
+            start = start + offset  # type: ignore[operator]
+        self.bound.add(buffer.data)
+        self.let(buffer.data, reinterpret("handle", start))
+        self.bound.add(param)
+
+    def strides(self, base: Var, shape: Var, buffer: Buffer, where: str) -> None:
+        strides = Var(f"{buffer.name}_strides", PointerType(PrimType(I64)))
+        self.let(strides, reinterpret("handle", self.load(base, I64, 4, f"{buffer.name}_i64")))
+        none = isnullptr(strides)
+        name = f"{buffer.name}_strides"
+        sizes = [self.load(shape, I64, k, f"{buffer.name}_shape") for k in range(len(buffer.shape))]
+        compact: list[PrimExpr] = []
+        step: PrimExpr = IntImm("int64", 1)
+        for size in reversed(sizes):
+            compact.insert(0, step)
+            step = multiply(step, size)
+        if buffer.strides:
+            for axis, stride in enumerate(buffer.strides):
+                given = if_then_else(none, compact[axis], self.load(strides, I64, axis, name))
+                self.bind(stride, given, f"{where}: stride {axis}")
+            return
+        inner: Stmt = Evaluate(IntImm("int32", 0))
+        for axis in range(len(buffer.shape)):
+            given = self.load(strides, I64, axis, name)
+            text = f"{self.name}: {where} must be compact and row-major: stride {axis} of it"
+            message = Call(HANDLE, "tvm_tuple", (StringImm("ValueError"), StringImm(f"{text} is "), given))
+            ok = logical_or(eq(given, compact[axis]), eq(sizes[axis], IntImm("int64", 1)))
+            inner = AssertStmt(ok, message, inner)
+        checks = inner
+        self.wraps.append(lambda body: stmt_seq(IfThenElse(logical_not(none), checks), body))
+
+    def build(self) -> PrimFunc:
+        func = self.func
+        expected = len(func.params)
+        self.require(eq(self.num_args, expected), "TypeError", f"{self.name}: the number of arguments must be {expected}", self.num_args)
+        for k, param in enumerate(func.params):
+            buffer = func.buffer_map.get(param)
+            if buffer is not None:
+                self.tensor(k, param, buffer)
+            elif param.dtype.code == "handle":
+                self.handle(k, param)
+            else:
+                self.scalar(k, param)
+        free = _free_vars(func) - self.bound
+        if free:
+            raise TVMError(
+                f"{self.name}: {', '.join(sorted([v.name for v in free]))} cannot be found from the arguments;"
+                " make it a parameter, or a dimension of one by itself"
+            )
+        body: Stmt = _Returns(self.ret).visit(func.body)
+        body = AttrStmt(IntImm("int32", 0), "compute_scope", StringImm(f"{self.name}_compute_"), body)
+        for wrap in reversed([*self.wraps, *self.checks]):
+            body = wrap(body)
+        attrs = {k: v for k, v in func.attrs.items() if k != "tir.noalias"}
+        attrs["tir.noalias"] = func.attrs.get("tir.noalias", True)
+        attrs["calling_conv"] = 1
+        attrs["tilewright.packed_name"] = self.name
+        attrs["global_symbol"] = PREFIX + self.name
+        return PrimFunc((self.self_handle, self.args, self.num_args, self.ret), body, None, {}, attrs, func.span)
+
+
+class _Returns(Mutator):
+    """ret(value) -> the value in the result, and 0 as the return code."""
+
+    def __init__(self, ret: Var) -> None:
+        self.word = decl_buffer((2,), "int64", "result_i64", data=ret)
+        self.real = decl_buffer((2,), "float64", "result_f64", data=ret)
+        self.half = decl_buffer((4,), "int32", "result_i32", data=ret)
+
+    @on(Evaluate)
+    def _evaluate(self, s: Evaluate) -> Any:
+        if call_name(s.value) != "ret":
+            return s
+        value: PrimExpr = s.value.args[0]  # type: ignore[attr-defined]
+        one, zero = IntImm("int32", 1), IntImm("int32", 0)
+        if value.dtype.is_float:
+            kind, store = FLOAT, BufferStore(self.real, cast_to(value, F64), (one,))
+        else:
+            kind, store = (BOOL if value.dtype.is_bool else INT), BufferStore(self.word, cast_to(value, I64), (one,))
+        code = Evaluate(Call(s.value.dtype, "ret", (zero,)))
+        return stmt_seq(BufferStore(self.half, IntImm("int32", kind), (zero,)), store, code)
+
+
+def _free_vars(func: PrimFunc) -> set[Var]:
+    from tilewright.tir.analysis import undefined_vars
+
+    return set(undefined_vars(func.body))
+
+
+def MakePackedAPI() -> Pass:  # noqa: N802
+    """Functions with a global symbol -> packed functions that check their arguments."""
+
+    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        name = func.attrs.get("global_symbol")
+        if name is None or "calling_conv" in func.attrs:
+            return func
+        return _Packed(func, str(name)).build()
+
+    made: Pass = prim_func_pass(run, name="tir.MakePackedAPI", needs=("no_blocks",), gives=("packed_api",))
+    return made
+
+
+def MakeUnpackedAPI() -> Pass:  # noqa: N802
+    """Functions with a global symbol -> functions of data pointers, exported as `int32_t name(void** args)`."""
+
+    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        if func.attrs.get("global_symbol") is None or "calling_conv" in func.attrs:
+            return func
+        for param, buffer in func.buffer_map.items():
+            for dim in (*buffer.shape, *buffer.strides):
+                for v in _vars_of(dim):
+                    if v not in func.params:
+                        raise TVMError(
+                            f"{func.attrs['global_symbol']}: buffer {buffer.name} (parameter {param.name}) depends on {v.name},"
+                            " which raw pointers do not carry; make it a parameter or fix the shape"
+                        )
+        return func.with_attr("calling_conv", "aot")
+
+    made: Pass = prim_func_pass(run, name="tir.MakeUnpackedAPI", needs=("no_blocks",), gives=("unpacked_api",))
+    return made
+
+
+def _vars_of(e: PrimExpr) -> list[Var]:
+    found: list[Var] = []
+
+    class Uses(Visitor):
+        @on(Var)
+        def _var(self, v: Var) -> None:
+            found.append(v)
+
+    Uses().visit(e)
+    return found
+

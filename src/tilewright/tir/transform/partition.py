@@ -1,0 +1,246 @@
+"""LoopPartition: loops split where their conditions become certain, so that the main part runs without them.
+
+A condition marked likely (the predicate of a split that does not divide) is looked at from the outermost loop inwards:
+- if it bounds the loop variable, the loop becomes up to three: before, where the condition holds for all inner
+  iterations, and after; the condition is gone from the middle one;
+- else, if the loop's variable is in it (through a division, say), the body becomes two versions under a test of
+  what all inner iterations need.
+What is left over is treated again by the inner loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.arith import Analyzer
+from tilewright.arith.int_set import Evaluator
+from tilewright.arith.linear import Lin, combine, scale, shift
+from tilewright.ir import IntImm, PrimExpr, Range
+from tilewright.ir.transform import Pass, PassContext
+from tilewright.node import Mutator, Visitor, on
+from tilewright.tir.arithmetic import logical_and, maximum, minimum
+from tilewright.tir.expr import Call, Var
+from tilewright.tir.function import PrimFunc
+from tilewright.tir.stmt import For, ForKind, IfThenElse, LetStmt, Stmt, stmt_seq
+from tilewright.tir.transform.base import call_name, conjuncts, prim_func_pass
+from tilewright.tir.transform.ssa import convert_ssa
+
+MAX_COPIES = 32
+"""How many copies of loop bodies one function may gain."""
+
+
+class _Conditions(Visitor):
+    """Likely-conditions of a statement, with the loops between it and them."""
+
+    def __init__(self) -> None:
+        self.loops: list[For] = []
+        self.bound: list[Var] = []
+        self.found: list[tuple[Call, tuple[For, ...], bool]] = []
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> None:
+        pass
+
+    @on(For)
+    def _for(self, s: For) -> None:
+        self.loops.append(s)
+        self.visit(s.body)
+        self.loops.pop()
+
+    @on(LetStmt)
+    def _let(self, s: LetStmt) -> None:
+        self.bound.append(s.var)
+        self.visit(s.body)
+        self.bound.pop()
+
+    @on(IfThenElse)
+    def _if(self, s: IfThenElse) -> None:
+        for c in conjuncts(s.condition):
+            if call_name(c) == "likely":
+                self.found.append((c, tuple(self.loops), bool(self.bound)))  # type: ignore[arg-type]
+        self.visit(s.then_case)
+        if s.else_case is not None:
+            self.visit(s.else_case)
+
+
+class _Drop(Mutator):
+    """Removes conditions that are certain."""
+
+    def __init__(self, certain: set[int]) -> None:
+        self.certain = certain
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> PrimExpr:
+        return e
+
+    @on(IfThenElse)
+    def _if(self, s: IfThenElse) -> Any:
+        parts = list(conjuncts(s.condition))
+        kept = [c for c in parts if id(c) not in self.certain]
+        then = self.visit(s.then_case)
+        if not kept:
+            return then
+        other = None if s.else_case is None else self.visit(s.else_case)
+        if len(kept) == len(parts):
+            return s if then is s.then_case and other is s.else_case else IfThenElse(s.condition, then, other)
+        condition: Any = kept[0]
+        for c in kept[1:]:
+            condition = logical_and(condition, c)
+        return IfThenElse(condition, then, other)
+
+
+def _atoms_mention(form: Lin, var: Var) -> bool:
+    from tilewright.arith.detect import mentions
+
+    return any([mentions(t, {id(var)}) for t in form.terms])
+
+
+class _Partition(Mutator):
+    def __init__(self, const_loops: bool) -> None:
+        self.analyzer = Analyzer()
+        self.copies = 0
+        self.const_loops = const_loops
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> PrimExpr:
+        return e
+
+    @on(For)
+    def _for(self, s: For) -> Any:
+        self.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, s.extent), allow_override=True)
+        chosen = self.const_loops or not isinstance(s.extent, IntImm)
+        if s.kind in (ForKind.SERIAL, ForKind.PARALLEL, ForKind.UNROLLED) and chosen and self.copies < MAX_COPIES:
+            done = self._try(s)
+            if done is not None:
+                return done
+        body = self.visit(s.body)
+        return s if body is s.body else s.replace(body=body)
+
+    def _forms(self, condition: PrimExpr) -> list[Lin] | None:
+        """Forms that must all be <= 0 for the condition to hold; None when it is no conjunction of bounds."""
+        engine = self.analyzer.engine
+        out: list[Lin] = []
+        for c in conjuncts(engine.simp(condition)):
+            if isinstance(c, IntImm) and c.value:
+                continue
+            found = list(engine.orderings_of(c))
+            if not found:
+                return None
+            out += found
+        return out
+
+    def _try(self, s: For) -> Stmt | None:
+        look = _Conditions()
+        look.visit(s.body)
+        if not look.found:
+            return None
+        # Inner variables may still be bound to the range of a piece made earlier.
+        for loop in {id(f): f for _, loops, _ in look.found for f in loops}.values():
+            self.analyzer.bind(loop.loop_var, Range.from_min_extent(loop.min, loop.extent), allow_override=True)
+        engine = self.analyzer.engine
+        var = s.loop_var
+        atom = engine.leaf(var)
+        low: Lin | None = None
+        high: Lin | None = None
+        certain: set[int] = set()
+        refused: set[int] = set()
+        guards: list[PrimExpr] = []
+        guarded: set[int] = set()
+        for call, loops, inside_let in look.found:
+            if inside_let:
+                refused.add(id(call))
+                continue
+            forms = self._forms(call.args[0])
+            if forms is None or not any([_atoms_mention(f, var) for f in forms]):
+                refused.add(id(call))
+                continue
+            domains: Mapping[Any, Any] = {f.loop_var: Range.from_min_extent(f.min, f.extent) for f in loops}
+            relaxed = Evaluator(domains, self.analyzer)
+            lows: list[Lin] = []
+            highs: list[Lin] = []
+            worst: list[Lin] = []
+            ok, linear = True, True
+            for form in forms:
+                k = form.terms.get(atom, 0)
+                rest = Lin({t: c for t, c in form.terms.items() if t is not atom}, form.const)
+                top = relaxed.form(rest)[1]
+                if top is None:
+                    ok = False
+                    break
+                worst.append(combine(top, Lin({atom: 1}, 0), k) if k else top)
+                if _atoms_mention(rest, var) or k == 0:
+                    linear = linear and k == 0 and not _atoms_mention(rest, var) and engine.prove_nonpositive(top)
+                    continue
+                limit = engine.floordiv(scale(top, -1), abs(k))
+                (highs if k > 0 else lows).append(limit if k > 0 else scale(limit, -1))
+            if not ok:
+                refused.add(id(call))
+            elif linear and (lows or highs) and s.kind != ForKind.PARALLEL:
+                for x in lows:
+                    low = x if low is None else engine.maximum(low, x)
+                for x in highs:
+                    high = x if high is None else engine.minimum(high, x)
+                certain.add(id(call))
+            else:
+                for w in worst:
+                    guards.append(engine.emit(w, var.dtype) <= 0)  # type: ignore[operator]
+                guarded.add(id(call))
+        certain -= refused | guarded
+        guarded -= refused
+        if certain and s.kind != ForKind.UNROLLED:
+            return self._split(s, low, high, certain)
+        if certain and isinstance(s.extent, IntImm):
+            first = None if low is None else engine.emit(low, var.dtype)
+            last = None if high is None else engine.emit(high, var.dtype)
+            if all([x is None or isinstance(x, IntImm) for x in (first, last)]):
+                return self._split(s, low, high, certain)
+        if guarded:
+            return self._version(s, guards, guarded)
+        return None
+
+    def _split(self, s: For, low: Lin | None, high: Lin | None, certain: set[int]) -> Stmt | None:
+        engine, simplify = self.analyzer.engine, self.analyzer.simplify
+        dtype = s.loop_var.dtype
+        begin: Any = s.min
+        end: Any = simplify(s.min + s.extent)  # type: ignore[operator]
+        # Bounds are clipped into the loop, in order: begin <= first <= last <= end.
+        first = begin if low is None else simplify(minimum(maximum(engine.emit(low, dtype), begin), end))
+        last = end if high is None else simplify(maximum(minimum(engine.emit(shift(high, 1), dtype), end), first))
+        if self.analyzer.can_prove(last <= first):
+            return None
+        pieces: list[Stmt] = []
+        middle = _Drop(certain).visit(s.body)
+        for start, stop, body in ((begin, first, s.body), (first, last, middle), (last, end, s.body)):
+            extent = simplify(stop - start)
+            if self.analyzer.can_prove(extent <= 0):
+                continue
+            if len(pieces):
+                self.copies += 1
+            self.analyzer.bind(s.loop_var, Range.from_min_extent(start, extent), allow_override=True)
+            piece = s.replace(min=start, extent=extent, body=self.visit(body))
+            pieces.append(piece)
+        return stmt_seq(*pieces)
+
+    def _version(self, s: For, guards: list[PrimExpr], certain: set[int]) -> Stmt:
+        self.copies += 1
+        guard: Any = None
+        for g in guards:
+            guard = g if guard is None else logical_and(guard, g)
+        fast = self.visit(_Drop(certain).visit(s.body))
+        slow = self.visit(s.body)
+        return s.replace(body=IfThenElse(guard, fast, slow))
+
+
+def _run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+    options = ctx.config.get("tir.LoopPartition") or {}
+    body = _Partition(bool(options.get("partition_const_loop", True))).visit(func.body)
+    return func if body is func.body else convert_ssa(func.replace(body=body))
+
+
+def LoopPartition() -> Pass:  # noqa: N802
+    """Loops over likely-conditions -> a main part without them and what is before and after."""
+    made: Pass = prim_func_pass(_run, name="tir.LoopPartition", needs=("flat_buffers",), gives=("partitioned",))
+    return made
+
+

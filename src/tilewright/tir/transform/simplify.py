@@ -1,0 +1,273 @@
+"""Simplify, RemoveNoOp and HoistIfThenElse: what the ranges of loops and the conditions around a statement tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.arith import Analyzer
+from tilewright.ir import IntImm, PrimExpr, Range
+from tilewright.ir.transform import Pass
+from tilewright.node import Mutator, Visitor, mutate_tuple, on
+from tilewright.tir.arithmetic import logical_not
+from tilewright.tir.expr import BufferLoad, Var
+from tilewright.tir.op import is_pure
+from tilewright.tir.stmt import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    While,
+    stmt_seq,
+)
+from tilewright.tir.transform.base import body_pass, call_name, conjuncts, is_no_op, is_true
+
+NOTHING = Evaluate(IntImm("int32", 0))
+
+
+class Simplifier(Mutator):
+    """Simplifies every expression under what holds where it stands; drops branches and loops that do not run."""
+
+    def __init__(self) -> None:
+        self.analyzer = Analyzer()
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> PrimExpr:
+        return self.analyzer.simplify(e)
+
+    @on(IntImm, Var)
+    def _leaf(self, e: PrimExpr) -> PrimExpr:
+        return e if type(e) is IntImm else self.analyzer.simplify(e)
+
+    @on(For)
+    def _for(self, s: For) -> Any:
+        low, extent = self.visit(s.min), self.visit(s.extent)
+        if isinstance(extent, IntImm) and extent.value <= 0:
+            return NOTHING
+        self.analyzer.bind(s.loop_var, Range.from_min_extent(low, extent), allow_override=True)
+        with self.analyzer.constraint_scope(extent > 0) if not isinstance(extent, IntImm) else _Nothing():  # type: ignore[operator]
+            body = self.visit(s.body)
+        if is_no_op(body):
+            return NOTHING
+        if isinstance(extent, IntImm) and extent.value == 1 and s.kind != ForKind.THREAD_BINDING and not s.annotations:
+            if low.dtype is s.loop_var.dtype and not _mentions(body, s.loop_var):
+                return body
+            if low.dtype is s.loop_var.dtype:
+                return LetStmt(s.loop_var, low, body)
+        if low is s.min and extent is s.extent and body is s.body:
+            return s
+        return For(s.loop_var, low, extent, s.kind, body, s.thread_binding, s.annotations, s.span)
+
+    @on(IfThenElse)
+    def _if(self, s: IfThenElse) -> Any:
+        parts = []
+        for c in conjuncts(s.condition):
+            hinted = call_name(c) == "likely"
+            plain = self.visit(c.args[0]) if hinted else self.visit(c)  # type: ignore[attr-defined]
+            if isinstance(plain, IntImm):
+                if plain.value:
+                    continue
+                return NOTHING if s.else_case is None else self.visit(s.else_case)
+            same = hinted and plain is c.args[0]  # type: ignore[attr-defined]
+            parts.append((c if same else _likely(plain) if hinted else plain, plain))
+        if not parts:
+            return self.visit(s.then_case)
+        condition: Any = parts[0][0]
+        known: Any = parts[0][1]
+        for whole, plain in parts[1:]:
+            condition, known = condition & whole, known & plain
+        if len(parts) == 1 and condition is s.condition:
+            condition = s.condition
+        with self.analyzer.constraint_scope(known):
+            then = self.visit(s.then_case)
+        other = s.else_case
+        if other is not None:
+            with self.analyzer.constraint_scope(logical_not(known)):
+                other = self.visit(other)
+            if is_no_op(other):
+                other = None
+        if is_no_op(then):
+            return NOTHING if other is None else IfThenElse(logical_not(condition), other)
+        if then is s.then_case and other is s.else_case and [c for c in conjuncts(s.condition)] == [p[0] for p in parts]:
+            return s
+        return IfThenElse(condition, then, other, s.span)
+
+    @on(LetStmt)
+    def _let(self, s: LetStmt) -> Any:
+        value = self.visit(s.value)
+        if isinstance(value, (IntImm, Var)) and value.dtype is s.var.dtype and not value.dtype.code == "handle" and value.dtype.is_int:
+            self.analyzer.bind(s.var, value, allow_override=True)
+            body = self.visit(s.body)
+            if not _mentions(body, s.var):
+                return body
+        else:
+            if value.dtype.lanes == 1 and value.dtype.is_int:
+                low, high = self.analyzer.bound(value)
+                if abs(low) < 2**62 and abs(high) < 2**62:
+                    self.analyzer.bind(s.var, Range(IntImm("int64", low), IntImm("int64", high + 1)), allow_override=True)
+            body = self.visit(s.body)
+        return s if value is s.value and body is s.body else LetStmt(s.var, value, body, s.span)
+
+    @on(AssertStmt)
+    def _assert(self, s: AssertStmt) -> Any:
+        condition = self.visit(s.condition)
+        with self.analyzer.constraint_scope(condition) if condition.dtype.lanes == 1 else _Nothing():
+            body = self.visit(s.body)
+        if is_true(condition):
+            return body
+        return s if condition is s.condition and body is s.body else AssertStmt(condition, s.message, body, s.span)
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> Any:
+        value, indices = self.visit(s.value), mutate_tuple(self.visit, s.indices)
+        predicate = None if s.predicate is None else self.visit(s.predicate)
+        if isinstance(value, BufferLoad) and value.buffer is s.buffer and value.predicate is None:
+            if all([a is b for a, b in zip(value.indices, indices, strict=True)]):
+                return NOTHING
+        if value is s.value and indices is s.indices and predicate is s.predicate:
+            return s
+        return BufferStore(s.buffer, value, indices, predicate, s.span)
+
+    @on(SeqStmt)
+    def _seq(self, s: SeqStmt) -> Any:
+        new = mutate_tuple(self.visit, s.seq)
+        return s if new is s.seq and not any([is_no_op(x) for x in new]) else stmt_seq(*new)
+
+    @on(Allocate, AllocateConst, DeclBuffer)
+    def _scope(self, s: Any) -> Any:
+        new = self.rebuild(s)
+        return NOTHING if is_no_op(new.body) else new
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> Any:
+        if s.attr_key == "thread_extent" and s.node is not None:
+            self.analyzer.bind(s.node.var, Range.from_min_extent(IntImm(s.value.dtype, 0), s.value), allow_override=True)
+        body = self.visit(s.body)
+        if is_no_op(body):
+            return NOTHING
+        return s if body is s.body else s.replace(body=body)
+
+    @on(While)
+    def _while(self, s: While) -> Any:
+        return self.rebuild(s)
+
+
+def _likely(e: PrimExpr) -> PrimExpr:
+    from tilewright.tir.op import likely
+
+    return likely(e)
+
+
+class _Nothing:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *args: object) -> None:
+        pass
+
+
+def _mentions(node: Any, var: Var) -> bool:
+    found: list[bool] = []
+
+    class Uses(Visitor):
+        @on(Var)
+        def _var(self, v: Var) -> None:
+            if v is var:
+                found.append(True)
+
+    Uses().visit(node)
+    return bool(found)
+
+
+def Simplify() -> Pass:  # noqa: N802
+    """Expressions -> simpler ones of the same value; statements that never run are dropped."""
+    return body_pass("Simplify", lambda f: Simplifier().visit(f.body))
+
+
+class _RemoveNoOp(Mutator):
+    @on(SeqStmt)
+    def _seq(self, s: SeqStmt) -> Any:
+        new = mutate_tuple(self.visit, s.seq)
+        return s if new is s.seq and not any([is_no_op(x) or type(x) is SeqStmt for x in new]) else stmt_seq(*new)
+
+    @on(Evaluate)
+    def _evaluate(self, s: Evaluate) -> Any:
+        return NOTHING if is_pure(s.value) else s
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> Any:
+        return s
+
+    @on(For, Allocate, AllocateConst, DeclBuffer)
+    def _scope(self, s: Any) -> Any:
+        body = self.visit(s.body)
+        if is_no_op(body) or (type(s) is For and isinstance(s.extent, IntImm) and s.extent.value <= 0):
+            return NOTHING
+        return s if body is s.body else s.replace(body=body)
+
+    @on(LetStmt, AttrStmt)
+    def _valued(self, s: Any) -> Any:
+        body = self.visit(s.body)
+        if is_no_op(body):
+            return NOTHING if is_pure(s.value) else Evaluate(s.value)
+        return s if body is s.body else s.replace(body=body)
+
+    @on(IfThenElse)
+    def _if(self, s: IfThenElse) -> Any:
+        then = self.visit(s.then_case)
+        other = None if s.else_case is None else self.visit(s.else_case)
+        if is_no_op(other):
+            other = None
+        if is_no_op(then):
+            if other is None:
+                return NOTHING if is_pure(s.condition) else Evaluate(s.condition)
+            return IfThenElse(logical_not(s.condition), other, None, s.span)
+        return s if then is s.then_case and other is s.else_case else IfThenElse(s.condition, then, other, s.span)
+
+
+def RemoveNoOp() -> Pass:  # noqa: N802
+    """Statements without effect -> nothing."""
+    return body_pass("RemoveNoOp", lambda f: _RemoveNoOp().visit(f.body))
+
+
+class _Hoist(Mutator):
+    """for i: if c: S  ->  if c: for i: S, where c does not depend on i and loads nothing."""
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> PrimExpr:
+        return e
+
+    @on(For)
+    def _for(self, s: For) -> Any:
+        body = self.visit(s.body)
+        if type(body) is IfThenElse and s.kind in (ForKind.SERIAL, ForKind.UNROLLED, ForKind.VECTORIZED):
+            if not _mentions(body.condition, s.loop_var) and not _loads(body.condition):
+                then = s.replace(body=body.then_case)
+                other = None if body.else_case is None else s.replace(body=body.else_case)
+                return IfThenElse(body.condition, then, other, body.span)
+        return s if body is s.body else s.replace(body=body)
+
+
+def _loads(e: PrimExpr) -> bool:
+    found: list[bool] = []
+
+    class Loads(Visitor):
+        @on(BufferLoad)
+        def _load(self, x: BufferLoad) -> None:
+            found.append(True)
+
+    Loads().visit(e)
+    return bool(found) or not is_pure(e)
+
+
+def HoistIfThenElse(variant: str | None = None) -> Pass:  # noqa: N802
+    """Conditions that do not depend on the loop right around them -> outside of that loop."""
+    return body_pass("HoistIfThenElse", lambda f: _Hoist().visit(f.body))

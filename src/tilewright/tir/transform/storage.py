@@ -1,0 +1,121 @@
+"""StorageRewrite: allocations whose lives do not overlap share storage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import IntImm, PrimExpr
+from tilewright.ir.transform import Pass
+from tilewright.node import Mutator, Visitor, on
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BufferLoad, Var
+from tilewright.tir.function import PrimFunc
+from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, SeqStmt, Stmt
+from tilewright.tir.stmt_functor import substitute
+from tilewright.tir.transform.base import body_pass
+
+MIN_BYTES = 1024
+"""Smaller allocations stay on their own: code generation keeps them in registers or on the stack."""
+
+
+class _Used(Visitor):
+    """Data variables that a statement uses."""
+
+    def __init__(self) -> None:
+        self.found: set[Var] = set()
+
+    @on(Var)
+    def _var(self, v: Var) -> None:
+        if v.dtype.code == "handle":
+            self.found.add(v)
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> None:
+        self.found.add(e.buffer.data)
+        self.visit_children(e)
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> None:
+        self.found.add(s.buffer.data)
+        self.visit_children(s)
+
+    @on(Buffer)
+    def _buffer(self, b: Buffer) -> None:
+        self.found.add(b.data)
+
+
+def _bytes(s: Allocate) -> int | None:
+    size = s.dtype.bytes * s.dtype.lanes
+    for e in s.extents:
+        if not isinstance(e, IntImm):
+            return None
+        size *= e.value
+    return size
+
+
+class _Rewrite(Mutator):
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> PrimExpr:
+        return e
+
+    @on(Allocate)
+    def _allocate(self, s: Allocate) -> Any:
+        chain: list[Stmt] = []
+        body: Any = s
+        while type(body) in (Allocate, DeclBuffer, AttrStmt):
+            chain.append(body)
+            body = body.body
+        if type(body) is SeqStmt:
+            moved = self._share([c for c in chain if type(c) is Allocate], body)
+            if moved:
+                kept = [c for c in chain if not (type(c) is Allocate and c.buffer_var in moved)]
+                inner: Stmt = substitute(body, moved)
+                for c in reversed(kept):
+                    inner = substitute(c, moved).replace(body=inner) if type(c) is DeclBuffer else c.replace(body=inner)  # type: ignore[call-arg]
+                return self.visit(inner) if kept and type(kept[0]) is not Allocate else self._below(inner)
+        return self._below(s)
+
+    def _below(self, s: Stmt) -> Stmt:
+        if type(s) is Allocate:
+            body = self._below(s.body)
+            return s if body is s.body else s.replace(body=body)
+        out: Stmt = self.visit(s)
+        return out
+
+    @staticmethod
+    def _share(allocations: list[Any], body: SeqStmt) -> dict[Var, Var]:
+        """Data variable -> the one whose storage it takes over, first fit in order of first use."""
+        large = [a for a in allocations if (_bytes(a) or 0) >= MIN_BYTES]
+        if len(large) < 2:
+            return {}
+        lives: dict[Var, list[int]] = {a.buffer_var: [] for a in large}
+        for k, part in enumerate(body.seq):
+            look = _Used()
+            look.visit(part)
+            for v in look.found:
+                if v in lives:
+                    lives[v].append(k)
+        moved: dict[Var, Var] = {}
+        free: list[tuple[int, Any]] = []
+        for a in sorted([a for a in large if lives[a.buffer_var]], key=lambda a: lives[a.buffer_var][0]):
+            first, last = lives[a.buffer_var][0], lives[a.buffer_var][-1]
+            scope = getattr(a.buffer_var.type_annotation, "storage_scope", "")
+            for n, (until, host) in enumerate(free):
+                same = getattr(host.buffer_var.type_annotation, "storage_scope", "") == scope and host.dtype is a.dtype
+                if until < first and same and _bytes(host) >= _bytes(a):  # type: ignore[operator]
+                    moved[a.buffer_var] = host.buffer_var
+                    free[n] = (last, host)
+                    break
+            else:
+                free.append((last, a))
+        return moved
+
+
+def _run(func: PrimFunc) -> Stmt:
+    out: Stmt = _Rewrite().visit(func.body)
+    return out
+
+
+def StorageRewrite() -> Pass:  # noqa: N802
+    """Large allocations side by side whose lives do not overlap -> one allocation."""
+    return body_pass("StorageRewrite", _run, needs=("flat_buffers",))
