@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.codegen.llvm.affine import AffineForms
 from tilewright.codegen.llvm.builder import FunctionBuilder
-from tilewright.codegen.llvm.calls import CallEmitter
+from tilewright.codegen.llvm.packed import PackedEmitter
 from tilewright.codegen.llvm.promote import BufferUse
-from tilewright.codegen.llvm.types import int_literal, is_literal, llvm_type
+from tilewright.codegen.llvm.types import is_literal, llvm_type
 from tilewright.ir import DataType, GlobalVar
-from tilewright.tir import AttrStmt, Buffer, Call, For, PrimFunc, Stmt, Var
+from tilewright.tir import AttrStmt, Call, For, PrimFunc, Stmt, Var
 
 if TYPE_CHECKING:
     from tilewright.codegen.llvm.module import ModuleEmitter
@@ -19,7 +19,7 @@ LAUNCH, SET_ERROR, ALLOC, FREE, CALL_PACKED = range(5)
 """Fields of the context that the runtime fills."""
 
 
-class FunctionEmitter(CallEmitter):
+class FunctionEmitter(PackedEmitter):
     """Emits the body of a PrimFunc, or of a part of one that became a function of its own (`parent` given)."""
 
     def __init__(self, module: ModuleEmitter, name: str, parent: FunctionEmitter | None = None) -> None:
@@ -305,18 +305,12 @@ class FunctionEmitter(CallEmitter):
     def module_constant(self, data: Any, dtype: DataType) -> str:
         return self.module.constant(data, dtype)
 
+    def module_string(self, text: str) -> str:
+        return self.module.string(text)
+
+    def packed_entry(self) -> str:
+        return self.context(CALL_PACKED)
+
     def _string(self, e: Any) -> str:
         return self.module.string(e.value)
 
-
-def constant_text(value: int, dtype: DataType) -> str:
-    """An integer argument with its type."""
-    return f"{llvm_type(dtype)} {int_literal(value, dtype)}"
-
-
-def buffer_of(func: PrimFunc, var: Var) -> Buffer | None:
-    """The buffer whose data `var` is, among the function's parameters."""
-    for buffer in func.buffer_map.values():
-        if buffer.data is var:
-            return buffer
-    return None

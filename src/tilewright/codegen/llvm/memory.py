@@ -158,7 +158,7 @@ class MemoryEmitter(ExprEmitter):
     def _load_at(self, var: Var, pointer: str, const: int, align: int, dtype: DataType) -> str:
         key = f"{pointer}+{const}:{dtype}"
         scopes = self.b.scopes
-        for scope in (scopes[-1],) if var in self.written else reversed(scopes):
+        for scope in (scopes[-1],) if var in self.written or not self.noalias else reversed(scopes):
             found = scope.loads.get(var)
             if found is not None and key in found:
                 return found[key]
@@ -334,7 +334,8 @@ class MemoryEmitter(ExprEmitter):
             if var is not None and self.noalias:
                 scope.loads.pop(var, None)
             else:
-                scope.loads = {v: known for v, known in scope.loads.items() if v not in self.written}
+                kept = {v: known for v, known in scope.loads.items() if v not in self.written}
+                scope.loads = kept if self.noalias else {}
 
 
 def _common(align: int, step: int) -> int:
@@ -347,7 +348,3 @@ def _bounded(align: int, dtype: DataType) -> int:
     """An alignment no larger than the whole access, but at least a byte."""
     return max(1, min(align, 64, 1 << (dtype.bytes * dtype.lanes - 1).bit_length()))
 
-
-def is_unit_ramp(index: PrimExpr) -> bool:
-    """Whether an index is base, base + 1, ..."""
-    return type(index) is Ramp and type(index.stride) is IntImm and index.stride.value == 1  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from tilewright.ir import DataType, GlobalVar, IRModule
 from tilewright.node import post_order_visit
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
-from tilewright.tir import Buffer, BufferLoad, BufferStore, PrimFunc, StringImm, Var
+from tilewright.tir import BufferLoad, BufferStore, PrimFunc, StringImm, Var
 
 AOT = "aot"
 """Value of the attribute "calling_conv" of kernels that are exported as `int32_t name(void** args)`."""
@@ -199,7 +199,3 @@ def emit_units(mod: IRModule, target: Target | str) -> list[tuple[str, str]]:
     target = Target(target)
     return [(gvar.name_hint, ModuleEmitter(mod, target).emit([gvar])) for gvar in mod.functions]
 
-
-def unused_buffer(buffer: Buffer) -> str:
-    """A buffer's name, for messages."""
-    return buffer.name

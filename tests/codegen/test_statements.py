@@ -1,0 +1,338 @@
+"""Statements natively against the interpreter: loops, registers, conditionals, masks, calls, parallel loops, checks."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from codegen.util import Array, aligned, buffer1d, native
+from tilewright.codegen import interp
+from tilewright.codegen.llvm import AOT, compile_object, emit_module, load_objects
+from tilewright.ir import DataType, GlobalVar, IRModule
+from tilewright.support.errors import TVMError
+from tilewright.tir import (
+    Allocate,
+    AllocateConst,
+    AssertStmt,
+    Block,
+    BlockRealize,
+    Broadcast,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    IterVar,
+    Let,
+    LetStmt,
+    PrimFunc,
+    Ramp,
+    Shuffle,
+    Stmt,
+    StringImm,
+    Var,
+    While,
+    const,
+    decl_buffer,
+    if_then_else,
+    stmt_seq,
+)
+from tilewright.tir import op as T
+
+
+def load(buffer: Buffer, index: Any) -> Any:
+    return BufferLoad(buffer, (index,))
+
+
+def store(buffer: Buffer, value: Any, index: Any) -> Stmt:
+    return BufferStore(buffer, value, (index,))
+
+
+def loop(extent: Any, body: Any, kind: int = ForKind.SERIAL, name: str = "i") -> Stmt:
+    var = Var(name)
+    return For(var, 0, extent, kind, body(var))
+
+
+def local(size: int, body: Any, dtype: str = "float32", scope: str = "local") -> Stmt:
+    buffer = decl_buffer((size,), dtype, "tmp", scope=scope)
+    return Allocate(buffer.data, DataType(dtype), (size,), const(True), body(buffer))
+
+
+def f32(value: float) -> Any:
+    return const(value, "float32")
+
+
+def compare(func: PrimFunc, arrays: Sequence[Array], opt_level: int = 1, rtol: float = 1e-6) -> list[Array]:
+    """Runs both ways on copies; the native arrays, which must agree."""
+    func = func.with_attr("global_symbol", "main")
+    got = [aligned(a, str(a.dtype)) for a in arrays]
+    expected = [a.copy() for a in arrays]
+    interp.run(func, expected)
+    assert native(func, got, opt_level=opt_level) == 0
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), rtol=rtol, atol=1e-6)
+    return got
+
+
+def floats(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+A, B, C = buffer1d("A", 256), buffer1d("B", 256), buffer1d("C", 256)
+
+
+@pytest.mark.parametrize("kind", [ForKind.SERIAL, ForKind.UNROLLED])
+def test_registers_through_loops_and_conditionals(kind: int) -> None:
+    def body(acc: Buffer) -> Stmt:
+        return stmt_seq(
+            loop(4, lambda i: store(acc, f32(0.0), i), ForKind.UNROLLED),
+            loop(64, lambda k: loop(4, lambda i: IfThenElse(
+                T.all(k > 3, i < 3), store(acc, load(acc, i) + load(A, k * 4 + i) * load(B, k), i),
+                store(acc, load(acc, i) - f32(1.0), i)), ForKind.UNROLLED), kind),
+            loop(4, lambda i: store(C, load(acc, i), i), ForKind.UNROLLED),
+        )  # fmt: skip
+
+    func = PrimFunc([A, B, C], local(4, body))
+    text = emit_module(func.with_attr("global_symbol", "main"), "llvm")
+    assert "alloca" not in text
+    compare(func, [floats(256), floats(256, seed=1), np.zeros(256, np.float32)], rtol=1e-5)
+
+
+def test_dynamic_extent_keeps_registers() -> None:
+    n = Var("n")
+
+    def body(acc: Buffer) -> Stmt:
+        return stmt_seq(store(acc, f32(5.0), 0), loop(n, lambda i: store(acc, load(acc, 0) + load(A, i), 0)), store(C, load(acc, 0), 0))
+
+    func = PrimFunc([n, A, C], local(1, body), attrs={"global_symbol": "main"})
+    for count in (0, 1, 9):
+        a, c = aligned(floats(256), "float32"), aligned(np.zeros(256), "float32")
+        size = np.array([count], np.int32)
+        assert native(func, [size, a, c]) == 0
+        expected = np.zeros(256, np.float32)
+        interp.run(func, [count, a, expected])
+        np.testing.assert_allclose(c, expected, rtol=1e-5)
+
+
+def test_while_and_memory_local() -> None:
+    def body(t: Buffer) -> Stmt:
+        step = stmt_seq(store(t, load(t, 0) + 3, 0), store(C, load(A, load(t, 0)), load(t, 0)))
+        return stmt_seq(store(t, const(0), 0), While(load(t, 0) < 90, step))
+
+    compare(PrimFunc([A, C], local(1, body, "int32")), [floats(256), np.zeros(256, np.float32)])
+
+
+def test_indirect_local_stays_in_memory() -> None:
+    def body(t: Buffer) -> Stmt:
+        return stmt_seq(
+            loop(16, lambda i: store(t, load(A, i), (i * 5) % 16)), loop(16, lambda i: store(C, load(t, i) * f32(2.0), i))
+        )
+
+    func = PrimFunc([A, C], local(16, body))
+    assert "alloca" in emit_module(func.with_attr("global_symbol", "main"), "llvm")
+    for level in (1, 2, 3):
+        compare(func, [floats(256), np.zeros(256, np.float32)], opt_level=level)
+
+
+def test_vector_access_patterns() -> None:
+    index = buffer1d("index", 256, "int32")
+    unit = Ramp(const(3), const(1), 8)
+    body = stmt_seq(
+        store(C, load(A, Ramp(const(5), const(3), 8)), unit),
+        store(C, load(A, unit), Ramp(const(32), const(2), 8)),
+        store(C, load(A, load(index, Ramp(const(0), const(1), 8))), Ramp(const(64), const(1), 8)),
+        store(C, load(A, Broadcast(const(7), 8)), Ramp(const(80), const(1), 8)),
+        store(C, load(A, unit), load(index, Ramp(const(8), const(1), 8)) + Broadcast(const(100), 8)),
+        store(C, load(A, Ramp(const(20), const(-1), 8)), Ramp(const(140), const(1), 8)),
+        store(C, Shuffle([load(A, unit)], [const(7 - k) for k in range(8)]), Ramp(const(150), const(1), 8)),
+    )
+    picks = np.concatenate([np.random.default_rng(2).permutation(8), np.random.default_rng(3).permutation(8), np.zeros(240)])
+    compare(PrimFunc([A, index, C], body), [floats(256), picks.astype(np.int32), np.zeros(256, np.float32)])
+
+
+def test_masks() -> None:
+    lanes = Ramp(const(0), const(1), 8)
+    mask = lanes < Broadcast(const(5), 8)
+    for stride in (1, 2):
+        index = Ramp(const(250 if stride == 1 else 4), const(stride), 8)
+        body = stmt_seq(
+            BufferStore(C, BufferLoad(A, (index,), mask), (Ramp(const(0), const(1), 8),)),
+            BufferStore(C, BufferLoad(A, (Ramp(const(9), const(1), 8),)), (index,), mask),
+        )
+        compare(PrimFunc([A, C], body), [floats(256), np.zeros(256, np.float32)])
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_padded_loads_read_nothing_outside(lanes: int) -> None:
+    x = buffer1d("x", 40)
+
+    def at(i: Any) -> Any:
+        return i if lanes == 1 else Ramp(i, const(1), lanes)
+
+    def body(i: Any) -> Stmt:
+        zero = f32(0.0) if lanes == 1 else Broadcast(f32(0.0), lanes)
+        inside = T.all(i >= 1, i < 5)
+        return store(C, if_then_else(inside, load(x, at((i - 1) * 8)), zero), at(i * 8))
+
+    text = emit_module(PrimFunc([x, C], loop(6, body), attrs={"global_symbol": "main"}), "llvm")
+    assert text.count("phi") == 1, "a padded load must not branch"
+    compare(PrimFunc([x, C], loop(6, body)), [floats(40), np.zeros(256, np.float32)])
+
+
+def test_lazy_values() -> None:
+    body = loop(20, lambda i: store(C, if_then_else(i < 10, load(A, i) * load(A, i + 1), load(B, i - 10) + f32(1.0)), i))
+    compare(PrimFunc([A, B, C], body), [floats(256), floats(256, seed=1), np.zeros(256, np.float32)])
+    body = loop(20, lambda i: IfThenElse(T.any(i > 15, load(A, i) > f32(0.0)), store(C, f32(1.0), i)))
+    compare(PrimFunc([A, C], body), [floats(256), np.zeros(256, np.float32)])
+
+
+def test_lets_and_constants() -> None:
+    x, y = Var("x", "float32"), Var("y", "float32")
+    table = Var("table", "handle")
+    t = Buffer(table, DataType("float32"), (const(4),), (), const(0), "t")
+
+    def body(i: Any) -> Stmt:
+        value = Let(y, load(A, i), y * y + load(t, i % 4))
+        return LetStmt(x, value, store(C, x + x, i))
+
+    data = np.arange(4, dtype=np.float32)
+    compare(PrimFunc([A, C], AllocateConst(table, DataType("float32"), (const(4),), data, loop(32, body))),
+            [floats(256), np.zeros(256, np.float32)])  # fmt: skip
+
+
+def test_strided_multidimensional_buffers_and_bools() -> None:
+    x = decl_buffer((4, 6), "float32", "x", strides=(const(8), const(1)), elem_offset=const(3))
+    x = x.replace(data=A.data)
+    flags = decl_buffer((4, 6), "bool", "flags")
+    body = loop(4, lambda i: loop(6, lambda j: stmt_seq(
+        BufferStore(flags, BufferLoad(x, (i, j)) > f32(0.0), (i, j)),
+        BufferStore(C, T.Select(BufferLoad(flags, (i, j)), f32(1.0), f32(2.0)), (i * 6 + j,)))))  # fmt: skip
+    compare(PrimFunc([A, flags, C], body), [floats(256), np.zeros((4, 6), bool), np.zeros(256, np.float32)])
+
+
+def kernel_module() -> IRModule:
+    x, y = buffer1d("x", 16), buffer1d("y", 16)
+    double = PrimFunc([x, y], loop(16, lambda i: store(y, load(x, i) * f32(2.0), i)), attrs={"calling_conv": AOT})
+    p, q = Var("p", "handle"), Var("q", "handle")
+    shifted = T.handle_add_byte_offset(p, const(64))
+    body = stmt_seq(
+        Evaluate(Call(DataType("void"), GlobalVar("double"), (p, q))),
+        Evaluate(Call(DataType("void"), GlobalVar("double"), (q, shifted))),
+    )
+    return IRModule({"double": double, "entry": PrimFunc([p, q], body, attrs={"calling_conv": AOT})})
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_calls_between_functions(split: bool) -> None:
+    from tilewright.codegen.llvm import emit_units
+
+    mod = kernel_module()
+    texts = [text for _, text in emit_units(mod, "llvm")] if split else [emit_module(mod, "llvm")]
+    loaded = load_objects([compile_object(text, "llvm") for text in texts], ["entry", "double"])
+    p, q = aligned(np.arange(32), "float32"), aligned(np.zeros(16), "float32")
+    args = (ctypes.c_void_p * 2)(p.ctypes.data, q.ctypes.data)
+    assert loaded.function("entry", ctypes.c_void_p)(args) == 0
+    np.testing.assert_array_equal(q, np.arange(16) * 2)
+    np.testing.assert_array_equal(p[16:], np.arange(16) * 4)
+    expected = np.arange(32, dtype=np.float32)
+    interp.run(mod, [expected, np.zeros(16, np.float32)], entry="entry")
+    np.testing.assert_array_equal(p, expected)
+
+
+def parallel_func(extent: int = 37) -> PrimFunc:
+    scale = Var("scale", "float32")
+    body = loop(extent, lambda i: loop(4, lambda j: store(C, load(A, i * 4 + j) * scale, i * 4 + j)), ForKind.PARALLEL, "p")
+    return PrimFunc([A, B, C], LetStmt(scale, load(B, 3), body), attrs={"global_symbol": "main", "calling_conv": AOT})
+
+
+TASK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int32, ctypes.c_int32, ctypes.c_void_p)
+LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int32, TASK, ctypes.c_void_p, ctypes.c_int32)
+
+
+@pytest.mark.parametrize("tasks", [0, 1, 3, 64])
+def test_parallel_loops(tasks: int) -> None:
+    """Serial when the context is empty (0), else shared among `tasks`."""
+    text = emit_module(parallel_func(), "llvm")
+    assert "noalias" in text.split("define internal i32 @main.parallel0(")[1].split("{")[0]
+    loaded = load_objects([compile_object(text, "llvm")], ["main", "__tilewright_context"])
+    seen = []
+
+    def launch(task: Any, data: int, count: int) -> int:
+        seen.append(count)
+        return max(task(k, tasks, data) for k in range(tasks))
+
+    callback = LAUNCH(launch)
+    if tasks:
+        context = (ctypes.c_void_p * 8).from_address(loaded.symbols["__tilewright_context"])
+        context[0] = ctypes.cast(callback, ctypes.c_void_p).value
+    arrays = [aligned(floats(256), "float32"), aligned(floats(256, seed=1), "float32"), aligned(np.zeros(256), "float32")]
+    args = (ctypes.c_void_p * 3)(*[a.ctypes.data for a in arrays])
+    assert loaded.function("main", ctypes.c_void_p)(args) == 0
+    assert seen == ([0] if tasks else [])
+    expected = arrays[0] * arrays[1][3]
+    expected[37 * 4 :] = 0
+    np.testing.assert_array_equal(arrays[2], expected)
+
+
+def test_assertions_return_an_error_and_tell_why() -> None:
+    body = AssertStmt(load(A, 0) > f32(0.0), StringImm("A[0] must be positive"), store(C, f32(1.0), 0))
+    func = PrimFunc([A, C], body, attrs={"global_symbol": "main", "calling_conv": AOT})
+    loaded = load_objects([compile_object(emit_module(func, "llvm"), "llvm")], ["main", "__tilewright_context"])
+    told: list[tuple[bytes, bytes]] = []
+    report = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p)(lambda kind, text: told.append((kind, text)))
+    a, c = aligned(-np.ones(256), "float32"), aligned(np.zeros(256), "float32")
+    args = (ctypes.c_void_p * 2)(a.ctypes.data, c.ctypes.data)
+    run = loaded.function("main", ctypes.c_void_p)
+    assert run(args) == -1
+    context = (ctypes.c_void_p * 8).from_address(loaded.symbols["__tilewright_context"])
+    context[1] = ctypes.cast(report, ctypes.c_void_p).value
+    assert run(args) == -1
+    assert told == [(b"AssertionError", b"A[0] must be positive")]
+    a[0] = 1
+    assert run(args) == 0
+    with pytest.raises(interp.InterpError, match="A\\[0\\] must be positive"):
+        interp.run(func, [-a, c])
+
+
+def test_large_temporaries_come_from_the_heap() -> None:
+    n = 200_000
+
+    def body(t: Buffer) -> Stmt:
+        return stmt_seq(
+            loop(n, lambda i: store(t, T.cast_to(i, "float32"), i)), loop(256, lambda i: store(C, load(t, n - 1 - i), i))
+        )
+
+    func = PrimFunc([C], local(n, body, scope="global"), attrs={"global_symbol": "main"})
+    c = aligned(np.zeros(256), "float32")
+    assert native(func, [c]) == 0
+    np.testing.assert_array_equal(c, n - 1 - np.arange(256))
+
+
+def test_unsupported_constructs_name_node_and_function() -> None:
+    i, vi = Var("i"), Var("vi")
+    block = Block([IterVar((0, 8), vi, 0)], [], [], "B", store(C, f32(0.0), vi))
+    func = PrimFunc([C], For(i, 0, 8, 0, BlockRealize([i], const(True), block)), attrs={"global_symbol": "scale"})
+    with pytest.raises(TVMError, match="function 'scale': BlockRealize must be lowered before code generation"):
+        emit_module(func, "llvm")
+    bound = For(i, 0, 8, ForKind.THREAD_BINDING, store(C, f32(0.0), i), IterVar(None, Var("t"), 1, "threadIdx.x"))
+    with pytest.raises(TVMError, match="a CPU has no GPU threads"):
+        emit_module(PrimFunc([C], bound, attrs={"global_symbol": "g"}), "llvm")
+    body = Evaluate(T.call_intrin("int32", "tir.ptx_wait_group", const(0)))
+    with pytest.raises(TVMError, match=r"no rule for the intrinsic tir\.ptx_wait_group"):
+        emit_module(PrimFunc([C], body, attrs={"global_symbol": "g"}), "llvm")
+
+
+def test_noalias_false_reloads() -> None:
+    x, y = buffer1d("x", 4), buffer1d("y", 4)
+    body = stmt_seq(store(y, load(x, 0) + f32(1.0), 0), store(y, load(x, 0) + f32(1.0), 1))
+    func = PrimFunc([x, y], body, attrs={"global_symbol": "main", "tir.noalias": False})
+    same = aligned(np.zeros(4), "float32")
+    assert native(func, [same, same]) == 0
+    np.testing.assert_array_equal(same[:2], [1, 2])
