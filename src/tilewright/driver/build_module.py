@@ -1,0 +1,85 @@
+"""lower() and build(): what a user calls to go from a program to a lowered module, and to native code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.driver import config as _config  # noqa: F401
+from tilewright.driver.pipeline import host_pipeline, lower_module
+from tilewright.ir import IRModule
+from tilewright.target import Target
+from tilewright.te import create_prim_func
+from tilewright.tir import Buffer, PrimFunc, Var
+from tilewright.tir.schedule import Schedule
+
+
+def _as_module(inp: Any, args: Any, name: str) -> IRModule:
+    if isinstance(inp, Schedule):
+        inp = inp.mod
+    if isinstance(inp, IRModule):
+        if args is not None:
+            raise ValueError("lower: args go with a te.Schedule; the functions of an IRModule have their own parameters")
+        named = {}
+        for gvar, func in inp.functions.items():
+            bare = isinstance(func, PrimFunc) and "global_symbol" not in func.attrs and len(inp.functions) == 1
+            named[gvar] = func.with_attr("global_symbol", gvar.name_hint) if bare else func
+        return inp.with_functions(named)
+    if isinstance(inp, PrimFunc):
+        if args is not None:
+            raise ValueError("lower: args go with a te.Schedule; a PrimFunc has its own parameters")
+        symbol = str(inp.attrs.get("global_symbol") or name)
+        return IRModule({symbol: inp.with_attr("global_symbol", symbol)})
+    if hasattr(inp, "stages") and hasattr(inp, "outputs"):
+        if not args:
+            raise ValueError("lower: a te.Schedule needs args, the tensors and variables that become the function's parameters")
+        for arg in args:
+            if not isinstance(arg, (Var, Buffer)) and not hasattr(arg, "op"):
+                raise ValueError(f"lower: args holds tensors, buffers and variables, but was given {type(arg).__name__}: {arg!r}")
+        to_func = getattr(inp, "to_prim_func", None)
+        func = to_func(list(args)) if to_func is not None else create_prim_func(list(args))
+        return IRModule({name: func.with_attr("global_symbol", name)})
+    raise ValueError(f"lower takes a PrimFunc, an IRModule, a tir.Schedule or a te.Schedule, but was given {type(inp).__name__}")
+
+
+def lower(
+    inp: Any, args: Any = None, name: str = "main", binds: Mapping[Any, Buffer] | None = None, simple_mode: bool = False
+) -> IRModule:
+    """The module with blocks, buffers and loop marks lowered to flat loops and vectors.
+
+    inp: PrimFunc, IRModule, tir.Schedule, or te.Schedule with `args` (its parameters). simple_mode: without loop
+    partitioning, for reading. Options come from the current PassContext ("tir.add_lower_pass", ...).
+    """
+    if binds:
+        raise ValueError("lower: binds is not supported; give the buffers as parameters of a PrimFunc")
+    return lower_module(_as_module(inp, args, name), simple_mode)
+
+
+def build(
+    inputs: Any, args: Any = None, target: Any = None, target_host: Any = None, name: str = "default_function", binds: Any = None
+) -> Any:
+    """A runtime.Module whose functions take tensors (NDArray or DLPack) and numbers.
+
+    inputs: what `lower` takes, or a mapping from targets to modules. target: a Target or its text, by default the
+    current one, else "llvm". Raises ValueError on inputs of another kind, TVMError where a target cannot do a thing.
+    """
+    if isinstance(inputs, Mapping):
+        if len(inputs) != 1:
+            raise ValueError(f"build: a mapping holds one target and its module, but has {len(inputs)} entries")
+        ((target, inputs),) = inputs.items()
+    chosen = Target(target) if target is not None else Target.current(allow_none=True) or Target("llvm")
+    if target_host is not None:
+        chosen = Target(chosen, target_host)
+    mod = lower(inputs, args, name)
+    return build_lowered(mod, chosen)
+
+
+def build_lowered(mod: IRModule, target: Any) -> Any:
+    """Packed functions of lowered ones, compiled for the target."""
+    kind = str(getattr(target.kind, "name", target.kind))
+    if kind != "llvm":
+        raise ValueError(f'build: no code generator for target kind {kind!r} here; use "llvm"')
+    from tilewright.codegen import llvm
+
+    packed = host_pipeline(target)(mod)
+    return llvm.build(packed, target)  # type: ignore[attr-defined]

@@ -1,0 +1,19 @@
+"""The options that lowering takes from `PassContext(config={...})`."""
+
+from __future__ import annotations
+
+from tilewright.ir.transform import register_config_option
+
+register_config_option("tir.add_lower_pass", (list, tuple))
+register_config_option("tir.disable_vectorize", bool)
+register_config_option("tir.instrument_bound_checkers", bool)
+register_config_option("tir.UnrollLoop", dict)
+register_config_option("tir.LoopPartition", dict)
+register_config_option("tir.disable_storage_rewrite", bool)
+register_config_option("tir.disable_assert", bool)
+register_config_option("tir.noalias", bool)
+register_config_option("tir.debug_keep_trivial_loop", bool)
+register_config_option("tir.use_async_copy", bool)
+register_config_option("tir.disable_cse_tir", bool)
+register_config_option("tir.enable_equiv_terms_in_cse_tir", bool)
+register_config_option("tir.is_entry_func", bool)
