@@ -66,7 +66,7 @@ def evaluate(attrs: OpCard, arrays: list[Any], types: list[TensorType]) -> list[
     def leaf(x: np.ndarray) -> te.Tensor:
         t = te.placeholder(x.shape, x.dtype.name, name=f"p{len(leaves)}")
         leaves.append(t)
-        values.append(np.ascontiguousarray(x))
+        values.append(np.array(x, order="C"))  # ascontiguousarray would make a scalar 1-D
         return t
 
     args = [[leaf(a) for a in x] if isinstance(x, tuple) else leaf(x) for x in arrays]
