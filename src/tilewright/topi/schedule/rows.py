@@ -83,7 +83,7 @@ def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> lis
         if width < 4 or extent < 2 * width or extent % width:
             continue
         _, inner = sch.split(reduced, [None, width])
-        factored = sch.rfactor(inner, len(block.spatial))
+        factored = sch.rfactor(inner, len(block.block.writes[0].region))
         sch.set_scope(factored, 0, "local")
         partial.append((factored, width))
         if width <= lanes:
