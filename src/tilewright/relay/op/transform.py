@@ -189,7 +189,8 @@ class squeeze(OpCard, key="squeeze"):
         t = tensor(data, 0)
         shape = dims(t)
         if self.axis is None:
-            return TensorType(tuple([d for d in shape if d != 1 or not isinstance(d, int)]), t.dtype)
+            need(all([isinstance(d, int) for d in shape]), "axis must be given unless all dimensions are known", f"the data is {t}", 0)
+            return TensorType(tuple([d for d in shape if d != 1]), t.dtype)
         gone = [normal_axis(a, len(shape)) for a in self.axis]
         for a in gone:
             need(may_equal(shape[a], 1), "squeezed axes must have extent 1", f"axis {a} has {shape[a]}", 0)
