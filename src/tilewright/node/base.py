@@ -149,7 +149,7 @@ def _make_init(cls_name: str, fields: tuple[Field, ...], derives: bool) -> Calla
 _registry: dict[str, type[Node]] = {}
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(derived,))
+@dataclass_transform(field_specifiers=(derived,))
 class NodeMeta(type):
     """Turns annotations into slots and `__init__`; registers the class under its key."""
 
