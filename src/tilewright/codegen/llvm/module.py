@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.codegen.llvm.calls import CallEmitter
 from tilewright.codegen.llvm.function import FunctionEmitter
+from tilewright.codegen.llvm.half import half_helpers
 from tilewright.codegen.llvm.machine import data_layout
 from tilewright.codegen.llvm.types import llvm_type, memory_type, splat
 from tilewright.ir import DataType, GlobalVar, IRModule
@@ -128,6 +129,8 @@ class ModuleEmitter:
         parts += self.globals
         parts += [text for symbol, text in self.declare.items() if symbol not in self._defined]
         parts += self.functions
+        if any(["half" in text for text in self.functions]):
+            parts.append(half_helpers(self.target))
         return "\n".join(parts) + "\n"
 
     def _function(self, gvar: GlobalVar, func: PrimFunc) -> None:

@@ -1,0 +1,66 @@
+"""Objects for other targets, and code for CPUs without the host's features."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from codegen.util import aligned, elementwise, native
+from tilewright.codegen.llvm import compile_assembly, compile_object, emit_module, load_objects
+from tilewright.support.errors import TVMError
+from tilewright.tir import op as T
+
+MACHINES = {
+    "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=cortex-a72": (b"\x7fELF", 183),
+    "llvm -mtriple=armv7-unknown-linux-gnueabihf -mcpu=cortex-a9 -mattr=+neon": (b"\x7fELF", 40),
+    "llvm -mtriple=thumbv7em-unknown-none-eabihf -mcpu=cortex-m7": (b"\x7fELF", 40),
+    "llvm -mtriple=riscv64-unknown-linux-gnu -mattr=+m,+a,+f,+d,+c": (b"\x7fELF", 243),
+    "llvm -mtriple=wasm32-unknown-unknown -mattr=+simd128": (b"\0asm", None),
+    "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64": (b"\x7fELF", 62),
+}
+
+
+@pytest.mark.parametrize("target", MACHINES)
+def test_objects_of_other_targets(target: str) -> None:
+    func = elementwise(["float32", "float32"], "float32", 64, 4, lambda a, b: T.exp(a) * b + T.tanh(a))
+    text = emit_module(func, target)
+    data = compile_object(text, target)
+    magic, machine = MACHINES[target]
+    assert data.startswith(magic)
+    if machine is not None:
+        assert int.from_bytes(data[18:20], "little") == machine
+    assert "main" in compile_assembly(text, target)
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=x86-64", "llvm -mcpu=x86-64-v2", "llvm -mcpu=haswell"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_older_cpus_compute_the_same(target: str, dtype: str) -> None:
+    func = elementwise([dtype, dtype], dtype, 64, 8, lambda a, b: T.max(a + b, b) * a)
+    rng = np.random.default_rng(0)
+    x, y = (aligned(rng.standard_normal(64), dtype) for _ in range(2))
+    results = []
+    for each in ("llvm", target):
+        out = aligned(np.zeros(64), dtype)
+        assert native(func, [x, y, out], each) == 0
+        results.append(out.astype(np.float64))
+    np.testing.assert_array_equal(*results)
+
+
+def test_unknown_triple() -> None:
+    func = elementwise(["float32"], "float32", 8, 1, lambda a: a)
+    with pytest.raises(TVMError, match="LLVM has no target for -mtriple=toaster-unknown-none"):
+        emit_module(func, "llvm -mtriple=toaster-unknown-none")
+
+
+def test_symbols_and_strings() -> None:
+    func = elementwise(["float32"], "float32", 16, 1, lambda a: T.call_extern("float32", "sinf", a))
+    loaded = load_objects([compile_object(emit_module(func, "llvm"), "llvm")], ["main"])
+    x, out = aligned(np.linspace(0, 1, 16), "float32"), aligned(np.zeros(16), "float32")
+    run = loaded.function("main", ctypes.c_void_p, ctypes.c_void_p)
+    assert run(x.ctypes.data, out.ctypes.data) == 0
+    np.testing.assert_allclose(out, np.sin(x), rtol=1e-6)
+    with pytest.raises(TVMError, match="could not be linked into this process"):
+        bad = elementwise(["float32"], "float32", 16, 1, lambda a: T.call_extern("float32", "no_such_function", a))
+        load_objects([compile_object(emit_module(bad, "llvm"), "llvm")], ["main"])
