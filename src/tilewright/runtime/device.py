@@ -12,15 +12,17 @@ class Device(_ffi.Device):
     """A device type and an index."""
 
     kDLCPU, kDLCUDA, kDLCUDAHost, kDLOpenCL, kDLVulkan, kDLMetal = 1, 2, 3, 4, 7, 8
-    kDLVPI, kDLROCM, kDLROCMHost, kDLExtDev, kDLCUDAManaged, kDLOneAPI, kDLWebGPU, kDLHexagon = 9, 10, 11, 12, 13, 14, 15, 16
+    kDLVPI, kDLROCM, kDLROCMHost, kDLExtDev = 9, 10, 11, 12
+    kDLCUDAManaged, kDLOneAPI, kDLWebGPU, kDLHexagon = 13, 14, 15, 16
 
     DEVICE_TYPE_TO_NAME: ClassVar[dict[int, str]] = {
         1: "cpu", 2: "cuda", 3: "cuda_host", 4: "opencl", 7: "vulkan", 8: "metal", 9: "vpi", 10: "rocm",
         11: "rocm_host", 12: "ext_dev", 13: "cuda_managed", 14: "oneapi", 15: "webgpu", 16: "hexagon",
     }  # fmt: skip
     DEVICE_NAME_TO_TYPE: ClassVar[dict[str, int]] = {
-        "llvm": 1, "stackvm": 1, "cpu": 1, "c": 1, "test": 1, "hybrid": 1, "composite": 1, "cuda": 2, "nvptx": 2, "cl": 4,
-        "opencl": 4, "sdaccel": 4, "vulkan": 7, "metal": 8, "vpi": 9, "rocm": 10, "ext_dev": 12, "webgpu": 15, "hexagon": 16,
+        "llvm": 1, "stackvm": 1, "cpu": 1, "c": 1, "test": 1, "hybrid": 1, "composite": 1, "cuda": 2, "nvptx": 2,
+        "cl": 4, "opencl": 4, "sdaccel": 4, "vulkan": 7, "metal": 8, "vpi": 9, "rocm": 10, "ext_dev": 12,
+        "webgpu": 15, "hexagon": 16,
     }  # fmt: skip
 
     @property
@@ -60,7 +62,8 @@ def device(dev_type: int | str, dev_id: int = 0) -> Device:
             name, _, index = name.partition(":")
             dev_id = int(index)
         if name not in Device.DEVICE_NAME_TO_TYPE:
-            raise ValueError(f"unknown device type `{name}`; known are: {', '.join(sorted(Device.DEVICE_NAME_TO_TYPE))}")
+            known = ", ".join(sorted(Device.DEVICE_NAME_TO_TYPE))
+            raise ValueError(f"unknown device type `{name}`; known are: {known}")
         dev_type = Device.DEVICE_NAME_TO_TYPE[name]
     return Device(dev_type, dev_id)
 

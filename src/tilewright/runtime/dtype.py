@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Any
 
@@ -36,10 +37,8 @@ def parse_dtype(dtype: Any) -> DTypeCode:
         pass
     text = dtype if isinstance(dtype, str) else _numpy_name(dtype)
     code = _parse_name(_ALIASES.get(text, text))
-    try:
+    with contextlib.suppress(TypeError):  # not hashable
         _codes[dtype] = code
-    except TypeError:
-        pass
     return code
 
 
@@ -89,9 +88,11 @@ def dtype_name(code: int, bits: int, lanes: int) -> str:
 def to_numpy_dtype(name: str) -> np.dtype[Any]:
     """The NumPy type of a scalar data type, ml_dtypes' for those that NumPy lacks."""
     if name in ("bfloat16", *_SMALL_FLOATS) or name in ("int4", "uint4", "int2", "uint2"):
-        return np.dtype(getattr(ml_dtypes, name))
+        small: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return small
     try:
-        return np.dtype(name)
+        result: np.dtype[Any] = np.dtype(name)
+        return result
     except TypeError:
         raise TypeError(f"data type `{name}` has no NumPy form") from None
 

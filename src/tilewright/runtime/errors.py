@@ -20,7 +20,9 @@ _kinds: dict[str, type[BaseException]] = {
 _kinds["InternalError"] = _errors.TVMError
 
 
-def register_error(name: str | ErrorType | None = None, cls: ErrorType | None = None) -> ErrorType | Callable[[ErrorType], ErrorType]:
+def register_error(
+    name: str | ErrorType | None = None, cls: ErrorType | None = None
+) -> ErrorType | Callable[[ErrorType], ErrorType]:
     """Makes an exception class known by its name, so that native code and remote sessions can raise it."""
     if isinstance(name, type):
         return register_error(name.__name__, name)

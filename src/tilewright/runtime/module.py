@@ -126,17 +126,17 @@ class Module(_ffi.Object):
         else:
             before = f_preproc
         function = self._entry() if func_name == self.entry_name else self.get_function(func_name)
-        timed = global_func("runtime.TimeEvaluator")(
-            function, number, repeat, min_repeat_ms, limit_zero_time_iterations,
-            cooldown_interval_ms, repeats_to_cooldown, cache_flush_bytes, before,
-        )  # fmt: skip
-
-        def evaluator(*args: Any) -> BenchmarkResult:
-            """Runs and measures."""
-            data: bytes = timed(*args)
-            return BenchmarkResult(struct.unpack(f"{len(data) // 8}d", data))
-
-        return evaluator
+        return _evaluator(
+            function,
+            number,
+            repeat,
+            min_repeat_ms,
+            limit_zero_time_iterations,
+            cooldown_interval_ms,
+            repeats_to_cooldown,
+            cache_flush_bytes,
+            before,
+        )
 
     def get_source(self, fmt: str = "") -> str:
         """The module's text: `ll` LLVM IR, `s` or `asm` assembly, `c` C; ValueError lists the formats there are."""
@@ -154,7 +154,7 @@ class Module(_ffi.Object):
         """Writes the module in one format: an object (`o`), or one of its texts."""
         source = self._exportable()
         fmt = fmt or Path(file_name).suffix.lstrip(".")
-        from tilewright.support.linker import write_atomically
+        from tilewright.runtime.export import write_atomically
 
         if fmt in ("o", "obj"):
             if len(source.objects) != 1:
@@ -166,13 +166,20 @@ class Module(_ffi.Object):
     def _exportable(self) -> ModuleSource:
         source = self.source
         if source is None:
-            raise ValueError(f"a module of kind `{self.type_key}` holds no objects to export; export the module that was built")
+            raise ValueError(
+                f"a module of kind `{self.type_key}` holds no objects to export; export the module that was built"
+            )
         return source
 
     def export_library(
-        self, file_name: str | os.PathLike[str], *, fcompile: Callable[..., Any] | None = None, addons: Sequence[str] | None = None,
-        workspace_dir: str | None = None, **kwargs: Any,
-    ) -> str:  # fmt: skip
+        self,
+        file_name: str | os.PathLike[str],
+        *,
+        fcompile: Callable[..., Any] | None = None,
+        addons: Sequence[str] | None = None,
+        workspace_dir: str | None = None,
+        **kwargs: Any,
+    ) -> str:
         """Writes a library: `.so` linked, `.o` one relocatable object, `.tar` the objects; text formats too.
 
         Imported modules' objects come along. `fcompile(path, objects, **kwargs)` replaces the linker.
@@ -194,15 +201,52 @@ class Module(_ffi.Object):
 
     @staticmethod
     def from_aot(
-        symbols: Mapping[str, int], metadata: str | bytes, constants: NDArray | None = None, keep_alive: Any = None,
+        symbols: Mapping[str, int],
+        metadata: str | bytes,
+        constants: NDArray | None = None,
+        keep_alive: Any = None,
         source: ModuleSource | None = None,
-    ) -> Module:  # fmt: skip
+    ) -> Module:
         """A compiled model over addresses of this process; `module["default"](device)` makes an executor."""
         text = metadata.decode() if isinstance(metadata, bytes) else metadata
         return _from_symbols(symbols, keep_alive, text, constants, source)
 
 
 _ffi.register_class(73, Module)
+
+
+def _evaluator(*plan: Any) -> Callable[..., BenchmarkResult]:
+    timed = global_func("runtime.TimeEvaluator")(*plan)
+
+    def evaluator(*args: Any) -> BenchmarkResult:
+        """Runs and measures."""
+        data: bytes = timed(*args)
+        return BenchmarkResult(struct.unpack(f"{len(data) // 8}d", data))
+
+    return evaluator
+
+
+def time_function(
+    function: Callable[..., Any],
+    number: int = 10,
+    repeat: int = 1,
+    min_repeat_ms: int = 0,
+    limit_zero_time_iterations: int = 100,
+    cooldown_interval_ms: int = 0,
+    repeats_to_cooldown: int = 1,
+) -> BenchmarkResult:
+    """Times a callable as time_evaluator does a module's function."""
+    return _evaluator(
+        function,
+        number,
+        repeat,
+        min_repeat_ms,
+        limit_zero_time_iterations,
+        cooldown_interval_ms,
+        repeats_to_cooldown,
+        0,
+        None,
+    )()
 
 
 class _Keeper:

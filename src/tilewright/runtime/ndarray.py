@@ -56,10 +56,11 @@ class NDArray(_ffi.NDArrayBase):
     def _view(self) -> np.ndarray[Any, Any]:
         """A NumPy array over the same memory."""
         kind = self._numpy_dtype()
+        integer = "|u1" if kind.itemsize == 1 else f"<u{kind.itemsize}"
         interface = {
             "shape": self.shape,
             "strides": tuple(s * kind.itemsize for s in self.strides),
-            "typestr": f"|u{kind.itemsize}" if kind.itemsize == 1 else f"<u{kind.itemsize}" if kind.itemsize <= 8 else kind.str,
+            "typestr": integer if kind.itemsize <= 8 else kind.str,
             "data": (self.data_address, False),
             "version": 3,
         }
@@ -73,8 +74,12 @@ class NDArray(_ffi.NDArrayBase):
         if isinstance(source, NDArray):
             return source._copy_into(self)
         values = np.asarray(source)
-        if values.shape != self.shape and not (self.dtype_code[2] > 1 and values.shape == (*self.shape, self.dtype_code[2])):
-            raise ValueError(f"cannot copy an array of shape {values.shape} into an NDArray of shape {self.shape}: shapes must be equal")
+        lanes = self.dtype_code[2]
+        expected = self.shape if lanes == 1 else (*self.shape, lanes)
+        if values.shape != expected:
+            raise ValueError(
+                f"cannot copy an array of shape {values.shape} into an NDArray of {expected}: shapes must be equal"
+            )
         values = np.ascontiguousarray(values, dtype=self._numpy_dtype())
         if not self._compact():
             self._view()[...] = values
@@ -84,9 +89,13 @@ class NDArray(_ffi.NDArrayBase):
 
     def _copy_into(self, target: NDArray) -> NDArray:
         if self.shape != target.shape:
-            raise ValueError(f"cannot copy an NDArray of shape {self.shape} into one of shape {target.shape}: shapes must be equal")
+            raise ValueError(
+                f"cannot copy an NDArray of shape {self.shape} into one of shape {target.shape}: shapes must be equal"
+            )
         if self.dtype != target.dtype:
-            raise ValueError(f"cannot copy an NDArray of dtype {self.dtype} into one of dtype {target.dtype}: dtypes must be equal")
+            raise ValueError(
+                f"cannot copy an NDArray of dtype {self.dtype} into one of dtype {target.dtype}: dtypes must be equal"
+            )
         if self._compact() and target._compact():
             if self.size:
                 _ffi.copy_memory(target.data_address, self.data_address, self.size * item_bytes(self.dtype_code))
@@ -94,13 +103,18 @@ class NDArray(_ffi.NDArrayBase):
             target._view()[...] = self._view()
         return target
 
-    def copyto(self, target: NDArray | Device, mem_scope: str | None = None) -> NDArray:
+    def copyto(self, target: NDArray | _ffi.Device, mem_scope: str | None = None) -> NDArray:
         """Copies into an array, or into a new one on a device."""
         if isinstance(target, NDArray):
             return self._copy_into(target)
         if isinstance(target, _ffi.Device):
             return self._copy_into(empty(self.shape, self.dtype, target, mem_scope))
         raise TypeError(f"copyto needs an NDArray or a Device, got {type(target).__name__}")
+
+    @staticmethod
+    def from_dlpack(dltensor: Any) -> NDArray:
+        """An NDArray over the memory of anything that speaks DLPack."""
+        return from_dlpack(dltensor)
 
     def to_dlpack(self) -> Any:
         """A DLPack capsule over the same memory."""
@@ -147,7 +161,9 @@ class _Holder:
 _ffi.register_class(70, NDArray)
 
 
-def empty(shape: Sequence[int] | int, dtype: Any = "float32", device: _ffi.Device | None = None, mem_scope: str | None = None) -> NDArray:
+def empty(
+    shape: Sequence[int] | int, dtype: Any = "float32", device: _ffi.Device | None = None, mem_scope: str | None = None
+) -> NDArray:
     """An uninitialised array, aligned to 64 bytes."""
     dims = (shape,) if isinstance(shape, (int, np.integer)) else tuple(int(d) for d in shape)
     result: NDArray = _ffi.tensor_empty(dims, parse_dtype(dtype), device or cpu(0))
@@ -168,7 +184,9 @@ def numpyasarray(values: np.ndarray[Any, Any]) -> NDArray:
     size = values.dtype.itemsize
     strides = None if values.flags.c_contiguous else tuple(s // size for s in values.strides)
     if strides is not None and any(s % size for s in values.strides):
-        raise ValueError(f"strides {values.strides} are no multiple of the element's {size} bytes; copy the array first")
+        raise ValueError(
+            f"strides {values.strides} are no multiple of the element's {size} bytes; copy the array first"
+        )
     result: NDArray = _ffi.tensor_from_address(values.ctypes.data, values.shape, strides, code, cpu(0), values)
     return result
 

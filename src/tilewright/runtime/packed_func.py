@@ -25,7 +25,9 @@ class PackedFunc(_ffi.PackedFuncBase):
 _ffi.register_class(68, PackedFunc)
 
 
-def register_func(func_name: str | Callable[..., Any], f: Callable[..., Any] | None = None, override: bool = False) -> Any:
+def register_func(
+    func_name: str | Callable[..., Any], f: Callable[..., Any] | None = None, override: bool = False
+) -> Any:
     """Registers a function under a name for native code and Python; also a decorator, with or without a name."""
     if callable(func_name):
         return register_func(func_name.__name__, func_name, override)

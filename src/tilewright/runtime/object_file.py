@@ -1,0 +1,67 @@
+"""A relocatable ELF object that holds one blob under a symbol, written without a compiler."""
+
+from __future__ import annotations
+
+import struct
+
+_MACHINES = {
+    "x86_64": (62, 64, 0), "aarch64": (183, 64, 0), "riscv64": (243, 64, 5), "armv7": (40, 32, 0x05000400),
+    "arm": (40, 32, 0x05000400), "thumbv7em": (40, 32, 0x05000400), "riscv32": (243, 32, 1), "i686": (3, 32, 0),
+}  # fmt: skip
+_ALIGN = 64
+
+
+def data_object(symbol: str, data: bytes | memoryview, arch: str) -> bytes:
+    """ELF object with `data` in .rodata, aligned to 64 bytes, exported as `symbol`; `arch` as in an LLVM triple."""
+    if arch not in _MACHINES:
+        known = ", ".join(_MACHINES)
+        raise ValueError(f"constants cannot be written for the architecture `{arch}`; known are: {known}")
+    machine, width, flags = _MACHINES[arch]
+    wide = width == 64
+    names = b"\0.rodata\0.symtab\0.strtab\0.note.GNU-stack\0"
+    strings = b"\0" + symbol.encode() + b"\0"
+    size = len(data)
+    if wide:
+        symtab = bytes(24) + struct.pack("<IBBHQQ", 1, (1 << 4) | 1, 0, 1, 0, size)
+    else:
+        symtab = bytes(16) + struct.pack("<IIIBBH", 1, 0, size, (1 << 4) | 1, 0, 1)
+    header_size, entry = (64, 64) if wide else (52, 40)
+    data_at = _ALIGN
+    symtab_at = (data_at + size + 7) & ~7
+    strings_at = symtab_at + len(symtab)
+    names_at = strings_at + len(strings)
+    sections_at = (names_at + len(names) + 7) & ~7
+    head = b"\x7fELF" + bytes([2 if wide else 1, 1, 1]) + bytes(9)
+    pattern = "<HHIQQQIHHHHHH" if wide else "<HHIIIIIHHHHHH"
+    head += struct.pack(pattern, 1, machine, 1, 0, 0, sections_at, flags, header_size, 0, 0, entry, 6, 5)
+
+    layout = "<IIQQQQIIQQ" if wide else "<IIIIIIIIII"
+
+    def section(
+        name: bytes,
+        kind: int,
+        flag: int,
+        at: int,
+        length: int,
+        link: int = 0,
+        info: int = 0,
+        align: int = 1,
+        item: int = 0,
+    ) -> bytes:
+        return struct.pack(layout, names.index(name + b"\0"), kind, flag, 0, at, length, link, info, align, item)
+
+    sections = bytes(entry) + b"".join([
+        section(b".rodata", 1, 2, data_at, size, align=_ALIGN),
+        section(b".symtab", 2, 0, symtab_at, len(symtab), link=3, info=1, align=8, item=len(symtab) // 2),
+        section(b".strtab", 3, 0, strings_at, len(strings)),
+        section(b".note.GNU-stack", 1, 0, strings_at, 0),
+        section(b".strtab", 3, 0, names_at, len(names)),
+    ])  # fmt: skip
+    out = bytearray(sections_at + len(sections))
+    out[: len(head)] = head
+    out[data_at : data_at + size] = data
+    out[symtab_at : symtab_at + len(symtab)] = symtab
+    out[strings_at : strings_at + len(strings)] = strings
+    out[names_at : names_at + len(names)] = names
+    out[sections_at:] = sections
+    return bytes(out)
