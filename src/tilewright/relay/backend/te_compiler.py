@@ -238,11 +238,13 @@ class TECompiler:
             name = self._name(cards)
             prim = te.create_prim_func([*graph.inputs, *graph.outputs])
             anchor = max(cards, key=lambda c: c.fuse, default=None)
-            prim = prim.with_attr({"global_symbol": name, "tir.noalias": True})
+            in_place = in_place_inputs(graph, ops, cards)
+            # An output that takes an input's storage is an alias of it.
+            prim = prim.with_attr({"global_symbol": name, "tir.noalias": not in_place})
             size = sum([static_bytes(t) for p in func.params for t in tensor_types(p.checked_type)])
             size += sum([static_bytes(t) for t in tensor_types(func.body.checked_type)])
             anchored = anchor if anchor is not None and anchor.fuse > BROADCAST else None
-            return Kernel(name, prim, anchored, flops_of(ops), size, in_place_inputs(graph, ops, cards), source_of(func))
+            return Kernel(name, prim, anchored, flops_of(ops), size, in_place, source_of(func))
 
     def _name(self, cards: Sequence[OpCard]) -> str:
         base = "_".join([type(c).type_key.replace(".", "_") for c in cards]) or "copy"
