@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -272,3 +274,8 @@ def test_show_prints_the_script(capsys: pytest.CaptureFixture[str]) -> None:
     f = func([a], BufferStore(a, const(0.0), [0]))
     f.show()
     assert capsys.readouterr().out == f.script() + "\n"
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parent / "goldens").glob("*.txt")), ids=lambda p: p.stem)
+def test_scripts_are_python(path: Path) -> None:
+    ast.parse(path.read_text())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.ir import GlobalVar, IRModule, Op, PointerType, PrimType, TupleType, VoidType
-from tilewright.script.doc import Blank, Comment, Expr, Line, Stmt, Suite, literal, quoted, text
+from tilewright.script.doc import Blank, Comment, Expr, Line, Stmt, Suite, identifier, literal, quoted, text
 from tilewright.script.printer import Printer, expr_hook, has_stmt_hook, register_prefix, stmt_hook
 
 register_prefix("ir_prefix", "ir")
@@ -29,6 +29,8 @@ def _module(p: Printer, mod: IRModule) -> list[Stmt]:
 
 @expr_hook(GlobalVar)
 def _global_var(p: Printer, gvar: GlobalVar) -> Expr:
+    if identifier(gvar.name_hint) != gvar.name_hint:
+        return p.prefix("ir_prefix", "GlobalVar").call(quoted(gvar.name_hint))
     return text(f"{p.config.module_alias}.{gvar.name_hint}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.ir import IntImm, PrimExpr, PrimType
 from tilewright.ir.types import PointerType
 from tilewright.node import post_order_visit, structural_equal
-from tilewright.script.doc import Expr, Stmt, assign, list_, literal, slice_, tuple_
+from tilewright.script.doc import SUM, Expr, Stmt, assign, binary, list_, literal, slice_, tuple_
 from tilewright.script.printer import Printer, expr_hook
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import SizeVar, Sub, Var
@@ -131,17 +131,19 @@ def is_plain(buffer: Buffer) -> bool:
 def region_indices(p: Printer, region: BufferRegion) -> list[Expr]:
     """A point where the extent is one, else `begin:end`."""
     return [
-        p.expr(r.min) if _is_one(r.extent) else slice_(p.expr(r.min), p.expr(stop_of(r.min, r.extent)))
+        p.expr(r.min) if _is_one(r.extent) else slice_(p.expr(r.min), stop_doc(p, r.min, r.extent))
         for r in region.region
     ]
 
 
-def stop_of(begin: PrimExpr, extent: PrimExpr) -> PrimExpr:
+def stop_doc(p: Printer, begin: PrimExpr, extent: PrimExpr) -> Expr:
     """The end of a range, written so that `end - begin` is the extent again where that is possible."""
     if isinstance(extent, Sub) and structural_equal(extent.b, begin):
-        return extent.a
-    end: PrimExpr = begin + extent  # type: ignore[operator]
-    return end
+        return p.expr(extent.a)
+    if begin.dtype is extent.dtype and begin.dtype.is_int:
+        return p.expr(begin + extent)  # type: ignore[operator]
+    # Not a range that any program can have, but an error message must be able to show it.
+    return binary("+", SUM, p.expr(begin), p.expr(extent))
 
 
 def _is_one(e: PrimExpr) -> bool:

@@ -29,7 +29,7 @@ from tilewright.script.doc import (
 from tilewright.script.printer import Printer, expr_hook
 from tilewright.tir import arithmetic as A
 from tilewright.tir import expr as E
-from tilewright.tir.printer.buffers import buffer_doc, region_indices, stop_of
+from tilewright.tir.printer.buffers import buffer_doc, region_indices, stop_doc
 from tilewright.tir.stmt import BufferRegion, MatchBufferRegion
 
 
@@ -226,12 +226,12 @@ ITER_TYPE_NAMES = (
 
 
 def range_doc(p: Printer, rng: Range) -> Expr:
-    return t(p, "Range").call(p.expr(rng.min), p.expr(stop_of(rng.min, rng.extent)))
+    return t(p, "Range").call(p.expr(rng.min), stop_doc(p, rng.min, rng.extent))
 
 
 @expr_hook(Range)
 def _range(p: Printer, rng: Range) -> Expr:
-    return p.prefix("ir_prefix", "Range").call(p.expr(rng.min), p.expr(stop_of(rng.min, rng.extent)))
+    return p.prefix("ir_prefix", "Range").call(p.expr(rng.min), stop_doc(p, rng.min, rng.extent))
 
 
 @expr_hook(E.CommReducer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.ir import IntImm, TupleType, VoidType
-from tilewright.script.doc import Comment, Expr, Line, Stmt, Suite, dict_, literal
+from tilewright.script.doc import Comment, Expr, Line, Stmt, Suite, dict_, identifier, literal
 from tilewright.script.printer import Printer, stmt_hook
 from tilewright.tir.expr import Var
 from tilewright.tir.function import PrimFunc
@@ -18,7 +18,7 @@ from tilewright.tir.stmt_functor import pre_order_visit
 def _function(p: Printer, func: PrimFunc) -> list[Stmt]:
     symbol = func.attrs.get("global_symbol")
     gvar_name, p.function_name = p.function_name, None
-    name = gvar_name or symbol or p.config.name or "main"
+    name = identifier(gvar_name or symbol or p.config.name or "main")
     with p.scope():
         params: list[Expr] = []
         matches: list[Stmt] = []

@@ -12,7 +12,7 @@ from tilewright.script.doc import Expr, Line, Stmt, Suite, assign, bare_tuple, l
 from tilewright.script.printer import Printer, stmt_hook
 from tilewright.tir import stmt as S
 from tilewright.tir.expr import Call, IterVar, Var
-from tilewright.tir.printer.buffers import attributes, buffer_doc, declaration, stop_of
+from tilewright.tir.printer.buffers import attributes, buffer_doc, declaration, stop_doc
 from tilewright.tir.printer.exprs import index_docs, producer_name, t, type_doc
 
 
@@ -151,7 +151,7 @@ def _attr(p: Printer, s: S.AttrStmt) -> list[Stmt]:
 
 @stmt_hook(S.BufferRealize)
 def _realize_buffer(p: Printer, s: S.BufferRealize) -> list[Stmt]:
-    bounds = [slice_(p.expr(r.min), p.expr(stop_of(r.min, r.extent))) for r in s.bounds]
+    bounds = [slice_(p.expr(r.min), stop_doc(p, r.min, r.extent)) for r in s.bounds]
     buffer = buffer_doc(p, s.buffer).index(bounds)
     kwargs = {} if isinstance(s.condition, IntImm) and s.condition.value else {"condition": p.expr(s.condition)}
     return _scoped(p, None, "", t(p, "realize").call(buffer, literal(s.buffer.scope()), **kwargs), s.body, s)
@@ -165,7 +165,7 @@ def _producer_store(p: Printer, s: S.ProducerStore) -> list[Stmt]:
 
 @stmt_hook(S.ProducerRealize)
 def _producer_realize(p: Printer, s: S.ProducerRealize) -> list[Stmt]:
-    bounds = [slice_(p.expr(r.min), p.expr(stop_of(r.min, r.extent))) for r in s.bounds]
+    bounds = [slice_(p.expr(r.min), stop_doc(p, r.min, r.extent)) for r in s.bounds]
     value = t(p, "ProducerRealize").call(
         producer_name(p, s.producer).index(bounds), p.expr(s.condition), literal(s.storage_scope)
     )
@@ -225,7 +225,7 @@ def _loop_domain(p: Printer, loop: S.For) -> Expr:
     kind = _KINDS[loop.kind]
     args = [p.expr(loop.extent)]
     if not _is_zero(loop.min):
-        args = [p.expr(loop.min), p.expr(stop_of(loop.min, loop.extent))]
+        args = [p.expr(loop.min), stop_doc(p, loop.min, loop.extent)]
     if kind == "serial" and not loop.annotations:
         return Expr(("range",)).call(*args)
     kwargs: dict[str, Expr] = {}
@@ -324,8 +324,7 @@ def _axis_domain(p: Printer, dom: Range | None) -> Expr:
         return Expr(("None",))
     if _is_zero(dom.min):
         return p.expr(dom.extent)
-    stop = stop_of(dom.min, dom.extent)
-    return Expr(("(", p.expr(dom.min), ", ", p.expr(stop), ")"))
+    return Expr(("(", p.expr(dom.min), ", ", stop_doc(p, dom.min, dom.extent), ")"))
 
 
 def _renames(p: Printer, axis: IterVar, value: PrimExpr) -> bool:
