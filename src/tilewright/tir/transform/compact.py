@@ -136,13 +136,17 @@ def _uses_any(e: PrimExpr, names: set[int]) -> bool:
     return bool(found)
 
 
-def _extent(low: PrimExpr, high: PrimExpr, analyzer: Analyzer, above: set[int]) -> PrimExpr | None:
+LARGE = 1 << 24
+"""Bounds from here on come from the range of a type, not from the program."""
+
+
+def _extent(low: PrimExpr, high: PrimExpr, dim: PrimExpr, analyzer: Analyzer, above: set[int]) -> PrimExpr | None:
     """high - low + 1 as an expression that is defined where the buffer is; a constant bound if there is one."""
     extent: Any = analyzer.simplify(high - low + 1)  # type: ignore[operator]
     if isinstance(extent, IntImm):
         return extent
     limit = analyzer.bound(extent)[1]
-    if limit != inf and limit < 2**31:
+    if limit != inf and limit <= (dim.value if isinstance(dim, IntImm) else LARGE):
         return IntImm(extent.dtype, int(limit))
     # Sizes that vary from one step of an outer loop to the next are not worth an allocation of that size.
     return None if _uses_any(extent, above) else extent
@@ -201,7 +205,7 @@ def _shrink(buffer: Buffer, live: _Live, collect: _Collect) -> tuple[tuple[PrimE
             continue
         if isinstance(low, IntImm) and low.value < 0:
             low = zero
-        extent = _extent(low, high, analyzer, above)
+        extent = _extent(low, high, dim, analyzer, above)
         inner_vars = {id(v) for chain in groups for v in domains[chain]}
         if extent is None or _uses_any(low, inner_vars) or _uses_any(extent, inner_vars):
             offset, size = whole

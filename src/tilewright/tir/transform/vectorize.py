@@ -180,7 +180,7 @@ class _Vectorize(Mutator):
 
     @on(BufferLoad)
     def _load(self, e: BufferLoad) -> PrimExpr:
-        if e.predicate is not None or e.buffer.dtype.lanes != 1:
+        if e.predicate is not None or e.dtype.lanes != 1:
             if any([self.visit(i) is not i for i in e.indices]):
                 raise NotVectorizable
             return e
@@ -255,7 +255,9 @@ class _Vectorize(Mutator):
 
     @on(Ramp, Broadcast, Shuffle, Reduce)
     def _vector(self, e: Any) -> PrimExpr:
-        if self.rebuild(e) is not e:
+        # A vector loop inside has made vectors already: they may not depend on this loop.
+        parts = (e.base, e.stride) if type(e) is Ramp else (e.value,) if type(e) is Broadcast else getattr(e, "vectors", ())
+        if type(e) is Reduce or any([self.visit(p) is not p for p in parts]):
             raise NotVectorizable
         return e  # type: ignore[no-any-return]
 
@@ -263,7 +265,7 @@ class _Vectorize(Mutator):
 
     @on(BufferStore)
     def _store(self, s: BufferStore) -> Any:
-        if s.predicate is not None or s.buffer.dtype.lanes != 1:
+        if s.predicate is not None or s.value.dtype.lanes != 1:
             raise NotVectorizable
         indices = tuple([self.visit(i) for i in s.indices])
         value = self.visit(s.value)

@@ -1,0 +1,1 @@
+"""Random programs that several rooms test with."""
