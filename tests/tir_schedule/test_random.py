@@ -73,7 +73,7 @@ def step(s: Schedule, rng: random.Random) -> str:
         regions = s.get(block).reads if way == "read" else s.get(block).writes
         if regions:
             chosen = rng.choice([lambda *i: (*i[1:], i[0]), lambda *i: (*i[:-1], i[-1] // 2, i[-1] % 2)])
-            if regions[0].buffer in s.mod["main"].buffer_map.values():
+            if int(regions[0].buffer.shape[-1]) % 2 or regions[0].buffer in s.mod["main"].buffer_map.values():
                 return text
             s.transform_layout(block, (way, 0), chosen)
     elif kind == "transform_block_layout":
@@ -101,6 +101,8 @@ KINDS = (
     ["split", "fuse", "reorder", "compute_at", "reverse_compute_at"] * 3
     + ["compute_inline", "reverse_compute_inline", "parallel", "vectorize", "unroll", "bind"]
     + ["cache_write", "cache_read", "decompose_reduction", "rfactor", "set_scope", "add_unit_loop"]
+    + ["reindex", "blockize", "transform_layout", "transform_block_layout", "loop_partition", "merge"]
+    + ["reindex_cache_read", "reindex_cache_write"]
 )  # fmt: skip
 
 

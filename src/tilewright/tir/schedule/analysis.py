@@ -408,17 +408,71 @@ def swept(state: ScheduleState, region: BufferRegion, realize: Any, loops: Itera
     if exact and any([relaxed.keys().isdisjoint(forms.leaves(cut)) for cut in cuts]):
         return [None] * len(region.region)
     out: Region = []
+    lows: list[tuple[Lin, Lin]] = []
     for r in region.region:
         low = forms.of(r.min, env)
         extent = forms.of(r.extent, env)
         high = low if is_const(extent) and extent.const == 1 else combine(low, shift(extent, -1))
+        lows.append((low, extent))
         low_bounds = forms.bounds(low, relaxed)
         high_bounds = low_bounds if high is low else forms.bounds(high, relaxed)
         bounds = None if low_bounds is None or high_bounds is None else (low_bounds[0], high_bounds[1])
         if bounds is not None and cuts:
             bounds = _cut_bounds(forms, cuts, low, high, bounds, relaxed, exact)
         out.append(bounds)
+    if exact and not _is_box(forms, lows, out, relaxed, bool(cuts)):
+        return [b if b is not None and not relaxed.keys() & forms.leaves(x[0]) else None for b, x in zip(out, lows, strict=True)]
     return out
+
+
+def _is_box(forms: Forms, indices: list[tuple[Lin, Lin]], box: Region, relaxed: Mapping[Any, Bounds], cut: bool) -> bool:
+    """Whether the relaxed loops reach every element of the box, not only its corners."""
+    seen: set[Any] = set()
+    digits: dict[Any, list[tuple[int, int]]] = {}
+    plain = True
+    for low, extent in indices:
+        span = extent.const if is_const(extent) else 0
+        mine: set[Any] = set()
+        for t, k in sorted(low.terms.items(), key=lambda x: abs(x[1])):
+            here = relaxed.keys() & forms.leaves(Lin({t: 1}, 0))
+            if not here:
+                continue
+            mine |= here
+            if t.kind != LEAF:
+                plain = False
+                if t.kind != SPLIT:
+                    return False
+                digits.setdefault(id(t.args[0]), []).append((t.args[1], t.args[2] or 1 << 62))
+                continue
+            digits.setdefault(t.leaf, []).append((1, 1 << 62))
+            size = forms.const_bounds(combine(relaxed[t.leaf][1], relaxed[t.leaf][0], -1))[1]
+            if abs(k) > span or size is None:
+                if size == 0:
+                    continue
+                return plain and size is None and abs(k) == 1 and span == 1
+            span += size * abs(k)
+        plain = plain and not (mine & seen)
+        seen |= mine
+    if plain:
+        return True
+    if cut or any([not is_const(extent) or extent.const != 1 for _, extent in indices]):
+        return False
+    for parts in digits.values():
+        parts.sort()
+        if any([a[1] > b[0] for a, b in zip(parts, parts[1:], strict=False)]):
+            return False
+    volume, points = 1, 1
+    for b in box:
+        size = None if b is None else forms.merge_digits(combine(b[1], b[0], -1))
+        if size is None or not is_const(size):
+            return False
+        volume *= size.const + 1
+    for v in seen:
+        size = combine(relaxed[v][1], relaxed[v][0], -1)
+        if not is_const(size):
+            return False
+        points *= size.const + 1
+    return volume == points
 
 
 def _cuts(forms: Forms, realize: Any, env: Mapping[Any, Lin]) -> list[Lin]:

@@ -6,32 +6,62 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm, Range
 from tilewright.tir import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, For, ForKind, IterVar, Var, decl_buffer
-from tilewright.tir.schedule.analysis import DATA_PAR, alloc_site, leaves, scope_root
+from tilewright.tir.schedule.analysis import DATA_PAR, leaves, scope_root, swept, unite
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.rewrite import ReplaceBuffers, body_list
-from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
+from tilewright.tir.schedule.state import ScheduleState, seq_of
 from tilewright.tir.schedule.trace import BlockRV, primitive
 
 if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
 
 
-def copy_block(state: ScheduleState, source: Any, target: Any, name: str) -> tuple[Any, Any]:
-    """A loop nest that copies one buffer into another of the same shape: (nest, block)."""
+def copy_block(state: ScheduleState, source: Any, target: Any, name: str, box: Any = None) -> tuple[Any, Any]:
+    """A loop nest that copies one buffer into another of the same shape: (nest, block).
+
+    box: (first, count) per dimension where only a part is to be copied; None for a whole dimension.
+    """
     loop_vars = [Var(f"ax{i}", n.dtype) for i, n in enumerate(source.shape)]
     iter_vars = [Var(f"v{i}", n.dtype) for i, n in enumerate(source.shape)]
-    one = [Range.from_min_extent(v, IntImm(v.dtype, 1)) for v in iter_vars]
+    doms, values, extents = [], [], []
+    for i, (v, n) in enumerate(zip(loop_vars, source.shape, strict=True)):
+        part = box[i] if box is not None else None
+        first, count = part if part is not None else (0, n)
+        extents.append(count)
+        doms.append(Range.from_min_extent(IntImm(v.dtype, first), IntImm(v.dtype, count) if isinstance(count, int) else count))
+        values.append(v + first if first else v)  # type: ignore[operator]
+        state.note_range(v, IntImm(v.dtype, 0), doms[-1].extent)
+    one = tuple([Range.from_min_extent(v, IntImm(v.dtype, 1)) for v in iter_vars])
     block = Block(
-        tuple([IterVar(Range.from_min_extent(IntImm(v.dtype, 0), n), v, DATA_PAR) for v, n in zip(iter_vars, source.shape, strict=True)]),
-        (BufferRegion(source, tuple(one)),),
-        (BufferRegion(target, tuple(one)),),
+        tuple([IterVar(dom, v, DATA_PAR) for v, dom in zip(iter_vars, doms, strict=True)]),
+        (BufferRegion(source, one),),
+        (BufferRegion(target, one),),
         name,
         BufferStore(target, BufferLoad(source, tuple(iter_vars)), tuple(iter_vars)),
     )
-    nest: Any = BlockRealize(tuple(loop_vars), IntImm("bool", 1), block)
-    for v, n in reversed(list(zip(loop_vars, source.shape, strict=True))):
+    nest: Any = BlockRealize(tuple(values), IntImm("bool", 1), block)
+    for v, n in reversed(list(zip(loop_vars, extents, strict=True))):
         nest = For(v, 0, n, ForKind.SERIAL, nest)
     return nest, block
+
+
+def touched_box(state: ScheduleState, found: list[Any], buffer: Any, writes: bool) -> list[Any]:
+    """The part of a buffer that blocks touch: (first, count) per dimension, None for a whole one."""
+    region: Any = None
+    for leaf in found:
+        for r in leaf.block.writes if writes else leaf.block.reads:
+            if r.buffer is buffer:
+                region = unite(state.forms, region, swept(state, r, leaf.realize, leaf.loops))
+    out: list[Any] = []
+    for b, n in zip(region, buffer.shape, strict=True):
+        low = None if b is None else state.forms.const_bounds(b[0])[0]
+        high = None if b is None else state.forms.const_bounds(b[1])[1]
+        if low is None or high is None or not isinstance(n, IntImm):
+            out.append(None)
+            continue
+        low, high = max(low, 0), min(high, n.value - 1)
+        out.append(None if low == 0 and high == n.value - 1 or high < low else (low, high - low + 1))
+    return out
 
 
 def named_buffer(regions: Any, index: Any, block: Any, what: str) -> Any:
@@ -74,8 +104,10 @@ def cache_read(
     scope = scope_root(ref)
     chosen = {id(s.block(b).stmt) for b in consumer_blocks or ()}
     copy = decl_buffer(buffer.shape, buffer.dtype, f"{buffer.name}_{storage_scope}", scope=storage_scope)
-    nest, copier = copy_block(state, buffer, copy, f"{buffer.name}_{storage_scope}")
     statements = body_list(scope.stmt.body)
+    readers = [x for st in statements for x in leaves(st) if not chosen or id(x.block) in chosen]
+    box = touched_box(state, readers, buffer, writes=False)
+    nest, copier = copy_block(state, buffer, copy, f"{buffer.name}_{storage_scope}", box)
     writers = [i for i, st in enumerate(statements) if any([r.buffer is buffer for x in leaves(st) for r in x.block.writes])]
     first_reader = top_statement(scope.stmt, old)
     place = max([w + 1 for w in writers if w <= first_reader], default=0)
@@ -84,15 +116,11 @@ def cache_read(
     if any([w >= place for w in writers]):
         refuse("{0} must be written before {1} only, but is written later too", buffer, old)
     rewriter = ReplaceBuffers({buffer: copy}, (lambda b: id(b) in chosen) if chosen else None)
-    after = [_readers_only(rewriter, st, buffer) for st in statements[place:]]
+    after = [rewriter.visit(st) for st in statements[place:]]
     body = seq_of([*statements[:place], nest, *after])
     new_scope = scope.stmt.replace(body=body, alloc_buffers=(*scope.stmt.alloc_buffers, copy))
     state.replace(scope, new_scope, rewriter.reuse)
     return s.block_rv(state.ref(copier))
-
-
-def _readers_only(rewriter: ReplaceBuffers, statement: Any, buffer: Any) -> Any:
-    return rewriter.visit(statement)
 
 
 @primitive
@@ -111,7 +139,6 @@ def cache_write(
     scope = scope_root(ref)
     chosen = {id(s.block(b).stmt) for b in consumer_blocks or ()}
     copy = decl_buffer(buffer.shape, buffer.dtype, f"{buffer.name}_{storage_scope}", scope=storage_scope)
-    nest, copier = copy_block(state, copy, buffer, f"{buffer.name}_{storage_scope}")
     statements = body_list(scope.stmt.body)
     at = top_statement(scope.stmt, old)
     writers = [leaf for st in statements for leaf in leaves(st) if any([r.buffer is buffer for r in leaf.block.writes])]
@@ -119,6 +146,8 @@ def cache_write(
     for w in writers:
         if id(w.block) not in inside:
             refuse("{0} must be written in one loop nest, but {1} writes it too", buffer, w.block)
+    box = touched_box(state, leaves(statements[at]), buffer, writes=True)
+    nest, copier = copy_block(state, copy, buffer, f"{buffer.name}_{storage_scope}", box)
     rewriter = ReplaceBuffers({buffer: copy})
     replaced = rewriter.visit(statements[at])
     rest = statements[at + 1 :]
@@ -130,5 +159,3 @@ def cache_write(
     state.replace(scope, new_scope, rewriter.reuse)
     return s.block_rv(state.ref(copier))
 
-
-__all__ = ["StmtSRef", "alloc_site", "cache_read", "cache_write", "copy_block", "named_buffer", "top_statement"]

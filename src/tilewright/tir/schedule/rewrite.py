@@ -163,7 +163,7 @@ class RewriteAccesses(Mutator):
 
     @on(MatchBufferRegion)
     def _match(self, x: MatchBufferRegion) -> Any:
-        if x.source.buffer is self.buffer and self.region is None:
+        if x.source.buffer is self.buffer:
             refuse("{0} is viewed through a match_buffer, which this primitive cannot rewrite", self.buffer)
         return self.rebuild(x)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.ir import GlobalVar, IntImm, IRModule, PrimExpr
 from tilewright.tir import Block, For, PrimFunc, Var
-from tilewright.tir.schedule import analysis, attach, cache, inline, kinds, layout, loops, reduction, sampling
+from tilewright.tir.schedule import analysis, attach, blocks, cache, cache_special, inline, kinds, layout, loops, reduction, sampling, transform
 from tilewright.tir.schedule.errors import Violation, refuse, render
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, ExprRV, InstructionKind, LoopRV, Trace, primitive, run
@@ -299,6 +299,11 @@ class Schedule:
 
     cache_read = cache.cache_read
     cache_write = cache.cache_write
+    reindex_cache_read = cache_special.reindex_cache_read
+    reindex_cache_write = cache_special.reindex_cache_write
+    cache_inplace = cache_special.cache_inplace
+    cache_index = cache_special.cache_index
+    reindex = transform.reindex
 
     decompose_reduction = reduction.decompose_reduction
     rfactor = reduction.rfactor
@@ -307,6 +312,10 @@ class Schedule:
     storage_align = layout.storage_align
     unsafe_set_dtype = layout.unsafe_set_dtype
     set_axis_separator = layout.set_axis_separator
+    transform_layout = transform.transform_layout
+    transform_block_layout = transform.transform_block_layout
+    blockize = blocks.blockize
+    tensorize = blocks.tensorize
 
 
 

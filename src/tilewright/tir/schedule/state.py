@@ -265,7 +265,8 @@ class ScheduleState:
             return
         if parent is None and type(new) is not Block:
             raise InternalError("the root block can only be replaced by a block")
-        carried = {id(b): self.ref(a) for a, b in reuse.items()} if reuse else {}
+        # Blocks inside an initialisation have no references.
+        carried = {id(b): self._refs[id(a)] for a, b in reuse.items() if id(a) in self._refs} if reuse else {}
         if type(old) is Block and type(new) is Block:
             carried.setdefault(id(new), ref)
         kept: set[int] = set()

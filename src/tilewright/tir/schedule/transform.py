@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tilewright.ir import IntImm, Range, as_prim_expr
 from tilewright.tir import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, For, ForKind, IterVar, Var, decl_buffer
-from tilewright.tir.schedule.analysis import DATA_PAR, alloc_site, conjuncts, leaf_of, leaves, need_simple_iters, scope_root
+from tilewright.tir.schedule.analysis import DATA_PAR, alloc_site, binding_of, conjuncts, leaf_of, leaves, need_simple_iters, scope_root
 from tilewright.tir.schedule.cache import named_buffer, top_statement
 from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.forms import combine, shift
 from tilewright.tir.schedule.index_map import IndexMap, as_index_map
 from tilewright.tir.schedule.layout import buffer_argument
 from tilewright.tir.schedule.rewrite import ReplaceStmts, RewriteAccesses, body_list
@@ -213,6 +214,15 @@ def reindex_buffer(state: ScheduleState, ref: StmtSRef, kind: str, old: Any, nam
     used: set[Any] = set()
     for f in first:
         used |= forms.leaves(f)
+    if not used <= {iv.var for iv in block.iter_vars}:
+        refuse("{1} must access {0} at indices of its own iteration variables", old, block)
+    for index, dim in zip(first, old.shape, strict=True):
+        low, _ = forms.const_bounds(index)
+        room, _ = forms.const_bounds(combine(shift(forms.of(dim), -1), index, -1))
+        if low is None or room is None or low < 0 or room < 0:
+            refuse(f"{{1}} must access {{0}} inside its bounds for all of its points, but one index is {forms.emit(index)}", old, block)
+    if kind == "write" and any([iv.var in used and iv.iter_type != DATA_PAR for iv in block.iter_vars]):
+        refuse("{1} must write {0} at indices of spatial variables", old, block)
     own = [iv for iv in block.iter_vars if iv.var in used]
     iter_vars = [Var(iv.var.name, iv.var.dtype) for iv in own]
     env = dict(zip([iv.var for iv in own], iter_vars, strict=True))
@@ -228,7 +238,10 @@ def reindex_buffer(state: ScheduleState, ref: StmtSRef, kind: str, old: Any, nam
             stray |= forms.leaves(forms.of(e))
         if not {iv.var for iv in own if iv.dom.extent.value != 1} <= stray:
             refuse("the index map must use all variables that index {0} in {1}", old, block)
-        own = [iv for iv in block.iter_vars if iv.var in stray | used]
+        own = [iv for iv in block.iter_vars if iv.var in used]
+        if not {v for v in stray if forms.ranges.get(v) != (0, 0)} <= used:
+            refuse("the index map must use only variables that index {0} in {1}", old, block)
+        at = [substitute(e, {iv.var: iv.dom.min for iv in block.iter_vars if iv.var not in used}) for e in at]
         iter_vars = [Var(iv.var.name, iv.var.dtype) for iv in own]
         env = dict(zip([iv.var for iv in own], iter_vars, strict=True))
     new = decl_buffer(shape, old.dtype, name, scope=storage_scope or old.scope())
@@ -251,7 +264,13 @@ def reindex_buffer(state: ScheduleState, ref: StmtSRef, kind: str, old: Any, nam
     body = ReplaceStmts({id(leaf.realize): leaf.realize.replace(block=new_block)}).run(scope.stmt.body)
     statements = body_list(body)
     place = top_statement(scope.stmt, block) + (kind == "write")
+    if kind == "read":
+        for st in statements[place:]:
+            for x in leaves(st):
+                if any([r.buffer is old for r in x.block.writes]):
+                    refuse("{0} must be complete before the loops of {1}, but {2} writes it there", old, block, x.block)
     if kind == "write":
+        need_whole(state, ref, old)
         for st in statements[:place]:
             for x in leaves(st):
                 if x.block is not new_block and any([r.buffer is old for r in (*x.block.reads, *x.block.writes)]):
@@ -260,6 +279,13 @@ def reindex_buffer(state: ScheduleState, ref: StmtSRef, kind: str, old: Any, nam
     new_scope = scope.stmt.replace(body=body, alloc_buffers=(*scope.stmt.alloc_buffers, new))
     state.replace(scope, new_scope, {block: new_block})
     return state.ref(copier)
+
+
+def need_whole(state: ScheduleState, ref: StmtSRef, buffer: Any) -> None:
+    """The block visits all of its points, once each, so that a copy of its output is complete."""
+    binding = binding_of(state, leaf_of(ref))
+    if not binding.covers:
+        refuse(f"{{0}} must compute all of its points, but {binding.reason}", ref.stmt)
 
 
 def _point(buffer: Any, indices: Any) -> Any:

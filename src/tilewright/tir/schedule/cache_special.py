@@ -1,0 +1,163 @@
+"""Further ways to stage data: in place, of index computations, and in the order of a block's iterations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import IntImm, Range
+from tilewright.node import Mutator, Visitor, on, structural_equal
+from tilewright.tir import (
+    Block,
+    BlockRealize,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    FloorDiv,
+    FloorMod,
+    For,
+    ForKind,
+    IterVar,
+    PrimExpr,
+    Var,
+    decl_buffer,
+)
+from tilewright.tir.schedule.analysis import DATA_PAR, access_regions, leaf_of, leaves, scope_root
+from tilewright.tir.schedule.cache import copy_block, named_buffer, top_statement
+from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.rewrite import ReplaceBuffers, ReplaceStmts, body_list, vars_in
+from tilewright.tir.schedule.state import seq_of
+from tilewright.tir.schedule.trace import BlockRV, primitive
+from tilewright.tir.schedule.transform import reindex_buffer
+from tilewright.tir.stmt_functor import substitute
+
+if TYPE_CHECKING:
+    from tilewright.tir.schedule.schedule import Schedule
+
+
+@primitive
+def reindex_cache_read(s: Schedule, block: BlockRV | str, read_buffer_index: int, storage_scope: str, index_map: Any) -> BlockRV:
+    """C[i, j] += A[j, i]   -->   A_local[f(i, j)] = A[j, i];  C[i, j] += A_local[f(i, j)]
+
+    index_map: from the block's iteration variables to indices of the staged buffer. Returns the copying block.
+    """
+    ref = s.block(block)
+    buffer = named_buffer(ref.stmt.reads, read_buffer_index, ref.stmt, "read")
+    return s.block_rv(reindex_buffer(s.state, ref, "read", buffer, f"{buffer.name}_{storage_scope}", index_map, storage_scope))
+
+
+@primitive
+def reindex_cache_write(s: Schedule, block: BlockRV | str, write_buffer_index: int, storage_scope: str, index_map: Any) -> BlockRV:
+    """C[j, i] = f   -->   C_local[g(i, j)] = f;  C[j, i] = C_local[g(i, j)]"""
+    ref = s.block(block)
+    buffer = named_buffer(ref.stmt.writes, write_buffer_index, ref.stmt, "write")
+    return s.block_rv(reindex_buffer(s.state, ref, "write", buffer, f"{buffer.name}_{storage_scope}", index_map, storage_scope))
+
+
+@primitive
+def cache_inplace(s: Schedule, block: BlockRV | str, read_buffer_index: int | str, storage_scope: str) -> list[BlockRV]:
+    """A[i] += f   -->   A_local[i] = A[i];  A_local[i] += f;  A[i] = A_local[i]
+
+    For a block that both reads and writes the buffer. Returns the two copying blocks.
+    """
+    state = s.state
+    ref = s.block(block)
+    old = ref.stmt
+    buffer = named_buffer(old.reads, read_buffer_index, old, "read")
+    if all([w.buffer is not buffer for w in old.writes]):
+        refuse("{0} must read and write {1} in place, but only reads it", old, buffer)
+    scope = scope_root(ref)
+    copy = decl_buffer(buffer.shape, buffer.dtype, f"{buffer.name}_{storage_scope}", scope=storage_scope)
+    load_nest, loader = copy_block(state, buffer, copy, f"{buffer.name}_{storage_scope}")
+    store_nest, storer = copy_block(state, copy, buffer, f"{copy.name}_{buffer.scope()}")
+    statements = body_list(scope.stmt.body)
+    at = top_statement(scope.stmt, old)
+    rewriter = ReplaceBuffers({buffer: copy})
+    replaced = rewriter.visit(statements[at])
+    body = seq_of([*statements[:at], load_nest, replaced, store_nest, *statements[at + 1 :]])
+    new_scope = scope.stmt.replace(body=body, alloc_buffers=(*scope.stmt.alloc_buffers, copy))
+    state.replace(scope, new_scope, rewriter.reuse)
+    return [s.block_rv(state.ref(loader)), s.block_rv(state.ref(storer))]
+
+
+class _IndexWork(Visitor):
+    """Index expressions with a division, outermost ones, in the order in which they are met."""
+
+    def __init__(self) -> None:
+        self.found: list[Any] = []
+
+    @on(BufferLoad, BufferStore)
+    def _access(self, x: Any) -> None:
+        for i in x.indices:
+            if _has_division(i) and not any([structural_equal(i, e) for e in self.found]):
+                self.found.append(i)
+        self.visit_children(x)
+
+
+def _has_division(e: Any) -> bool:
+    if isinstance(e, (FloorDiv, FloorMod)):
+        return True
+    return any([_has_division(c) for c in (getattr(e, "a", None), getattr(e, "b", None)) if isinstance(c, PrimExpr)])
+
+
+class _UseCache(Mutator):
+    def __init__(self, pairs: list[tuple[Any, Any]]) -> None:
+        self.pairs = pairs
+
+    @on(FloorDiv, FloorMod, PrimExpr)
+    def _expr(self, x: Any) -> Any:
+        for e, load in self.pairs:
+            if type(e) is type(x) and structural_equal(e, x):
+                return load
+        return x if x._leaf else self.rebuild(x)
+
+
+@primitive
+def cache_index(s: Schedule, block: BlockRV | str, storage_scope: str, cse_thresh: int = 0) -> list[BlockRV]:
+    """C[i] = A[i % 7 // 2]   -->   index_0[i] = i % 7 // 2;  C[i] = A[index_0[i]]
+
+    Computes the index expressions that divide once, in a nest before the block. cse_thresh: how often an expression
+    must occur is not asked for when 0. Returns the computing blocks.
+    """
+    state = s.state
+    ref = s.block(block)
+    old = ref.stmt
+    work = _IndexWork()
+    work.visit(old.body)
+    scope = scope_root(ref)
+    pairs: list[tuple[Any, Any]] = []
+    nests: list[Any] = []
+    made: list[Any] = []
+    allocs: list[Any] = []
+    for n, e in enumerate(work.found):
+        used = vars_in(e)
+        own = [iv for iv in old.iter_vars if iv.var in used]
+        if len(own) != len(used) or any([isinstance(x, BufferLoad) for x in (e,)]):
+            continue
+        buffer = decl_buffer([iv.dom.extent for iv in own], e.dtype, f"index_{n}", scope=storage_scope)
+        copies = [Var(iv.var.name, iv.var.dtype) for iv in own]
+        value = substitute(e, dict(zip([iv.var for iv in own], copies, strict=True)))
+        region = BufferRegion(buffer, tuple([Range.from_min_extent(v, IntImm(v.dtype, 1)) for v in copies]))
+        maker = Block(
+            tuple([IterVar(iv.dom, v, DATA_PAR) for iv, v in zip(own, copies, strict=True)]), (), (region,), f"index_{n}",
+            BufferStore(buffer, value, tuple(copies)),
+        )  # fmt: skip
+        loops = [Var(f"ax{i}", v.dtype) for i, v in enumerate(copies)]
+        nest: Any = BlockRealize(tuple(loops), IntImm("bool", 1), maker)
+        for v, iv in reversed(list(zip(loops, own, strict=True))):
+            nest = For(v, 0, iv.dom.extent, ForKind.SERIAL, nest)
+        nests.append(nest)
+        made.append(maker)
+        allocs.append(buffer)
+        pairs.append((e, BufferLoad(buffer, tuple([iv.var for iv in own]))))
+    if not pairs:
+        refuse("{0} must have an index that divides, but has none", old)
+    body = _UseCache(pairs).visit(old.body)
+    extra, _ = access_regions(state, body)
+    index_reads = tuple([r for r in extra if r.buffer in allocs])
+    new = old.replace(body=body, reads=(*old.reads, *index_reads))
+    leaf = leaf_of(ref)
+    statements = body_list(ReplaceStmts({id(leaf.realize): leaf.realize.replace(block=new)}).run(scope.stmt.body))
+    at = next(i for i, st in enumerate(statements) if any([x.block is new for x in leaves(st)]))
+    out = seq_of([*statements[:at], *nests, *statements[at:]])
+    state.replace(scope, scope.stmt.replace(body=out, alloc_buffers=(*scope.stmt.alloc_buffers, *allocs)), {old: new})
+    return [s.block_rv(state.ref(b)) for b in made]

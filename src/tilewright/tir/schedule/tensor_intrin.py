@@ -1,0 +1,170 @@
+"""Tensor intrinsics: a computation in plain loops, and the instruction that does it."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from tilewright.ir import IntImm, PrimExpr, Range
+from tilewright.node import Node
+from tilewright.tir import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, For, MatchBufferRegion, PrimFunc, SeqStmt, Var
+from tilewright.tir.schedule.copies import copy_statement
+from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.forms import Forms, Lin, combine, same
+from tilewright.tir.schedule.state import ScheduleState
+from tilewright.tir.stmt_functor import substitute
+
+
+class TensorIntrin(Node, key="tir.TensorIntrin"):
+    """desc: what is computed. impl: how, on buffers of the same shapes."""
+
+    desc: PrimFunc
+    impl: PrimFunc
+
+    _known: ClassVar[dict[str, Any]] = {}
+
+    @staticmethod
+    def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> TensorIntrin:
+        """Makes an intrinsic known under a name. ValueError if the name is taken and `override` is not set."""
+        if name in TensorIntrin._known and not override:
+            raise ValueError(f"the tensor intrinsic {name!r} is registered already; pass override=True to replace it")
+        if len(desc.params) != len(impl.params):
+            raise ValueError(f"desc and impl of {name!r} must take the same buffers, but take {len(desc.params)} and {len(impl.params)}")
+        found = TensorIntrin._known[name] = TensorIntrin(desc, impl)
+        return found
+
+    @staticmethod
+    def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
+        """The intrinsic of that name; None, or a ScheduleError, if there is none."""
+        found: TensorIntrin | None = TensorIntrin._known.get(name)
+        if found is None and not allow_missing:
+            refuse(f"there is no tensor intrinsic {name!r}; registered are {sorted(TensorIntrin._known)}")
+        return found
+
+
+class _Match:
+    """Compares the description with a block; finds for each buffer where its tile begins."""
+
+    def __init__(self, forms: Forms, block: Any) -> None:
+        self.forms, self.block = forms, block
+        self.env: dict[Any, Lin] = {}
+        self.want_env: dict[Any, Lin] = {}
+        self.loops: set[Any] = set()
+        self.buffers: dict[Any, tuple[Any, list[Lin]]] = {}
+
+    def no(self, why: str) -> Any:
+        refuse(f"{{0}} must be the computation that the intrinsic describes, but {why}", self.block)
+
+    def index(self, e: Any, env: dict[Any, Lin]) -> Lin:
+        return self.forms.of(e, env)
+
+    def stmt(self, want: Any, have: Any) -> None:
+        if type(want) is not type(have):
+            self.no(f"has {type(have).__name__} where that has {type(want).__name__}")
+        if isinstance(want, For):
+            if not same(self.index(want.extent, self.want_env), self.index(have.extent, self.env)):
+                self.no(f"loop {have.loop_var.name} runs to {have.extent}, not {want.extent}")
+            self.want_env[want.loop_var] = self.forms.var(have.loop_var)
+            self.loops.add(have.loop_var)
+            self.stmt(want.body, have.body)
+        elif isinstance(want, SeqStmt):
+            if len(want.seq) != len(have.seq):
+                self.no(f"has {len(have.seq)} statements where that has {len(want.seq)}")
+            for a, b in zip(want.seq, have.seq, strict=True):
+                self.stmt(a, b)
+        elif isinstance(want, BlockRealize):
+            a, b = want.block, have.block
+            for realize, env in ((want, self.want_env), (have, self.env)):
+                for iv, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+                    env[iv.var] = self.index(value, env)
+            if (a.init is None) != (b.init is None):
+                self.no("one has an initialisation and the other has none")
+            self.expr(want.predicate, have.predicate)
+            if a.init is not None:
+                self.stmt(a.init, b.init)
+            self.stmt(a.body, b.body)
+        elif isinstance(want, BufferStore):
+            self.access(want, have)
+            self.expr(want.value, have.value)
+        else:
+            for f in want._fields:
+                a, b = getattr(want, f.name), getattr(have, f.name)
+                if isinstance(a, PrimExpr):
+                    self.expr(a, b)
+
+    def access(self, want: Any, have: Any) -> None:
+        lead = len(have.indices) - len(want.indices)
+        if lead < 0 or want.buffer.dtype != have.buffer.dtype:
+            self.no(f"{have.buffer.name} is no tile of the kind of {want.buffer.name}")
+        base: list[Lin] = []
+        for i, e in enumerate(have.indices):
+            form = self.index(e, self.env)
+            if i >= lead:
+                form = combine(form, self.index(want.indices[i - lead], self.want_env), -1)
+            form = self.forms.merge_digits(form)
+            if self.forms.leaves(form) & self.loops:
+                self.no(f"{have.buffer.name} is accessed at {list(have.indices)} where that accesses {list(want.indices)}")
+            base.append(form)
+        known = self.buffers.setdefault(want.buffer, (have.buffer, base))
+        if known[0] is not have.buffer or not all([same(a, b) for a, b in zip(known[1], base, strict=True)]):
+            self.no(f"{have.buffer.name} stands where the same tile of {known[0].name} should")
+
+    def expr(self, want: Any, have: Any) -> None:
+        if isinstance(want, BufferLoad) and isinstance(have, BufferLoad):
+            self.access(want, have)
+            return
+        if isinstance(want, PrimExpr) and isinstance(have, PrimExpr) and want.dtype.is_int and have.dtype.is_int:
+            a, b = self.index(want, self.want_env), self.index(have, self.env)
+            if same(a, b):
+                return
+        if type(want) is not type(have) or getattr(want, "dtype", None) != getattr(have, "dtype", None):
+            self.no(f"computes {have} where that computes {want}")
+        if isinstance(want, Var):
+            self.no(f"uses {have} where that uses {want}")
+        for f in want._fields:
+            if f.kind == "skip":
+                continue
+            a, b = getattr(want, f.name), getattr(have, f.name)
+            if isinstance(a, PrimExpr):
+                self.expr(a, b)
+            elif isinstance(a, tuple):
+                if len(a) != len(b):
+                    self.no(f"computes {have} where that computes {want}")
+                for x, y in zip(a, b, strict=True):
+                    self.expr(x, y)
+            elif a != b:
+                self.no(f"computes {have} where that computes {want}")
+
+
+def match_intrinsic(state: ScheduleState, block: Any, intrin: TensorIntrin) -> tuple[Any, tuple[Any, ...]]:
+    """The body of the intrinsic for a block that computes its description, and the views of the block's buffers."""
+    desc: Any = intrin.desc
+    impl: Any = intrin.impl
+    match = _Match(state.forms, block)
+    root = desc.body.block
+    match.stmt(root.body, block.body)
+    if root.init is not None and block.init is not None:
+        match.stmt(root.init, block.init)
+    views = []
+    renamed: dict[Any, Any] = {}
+    for p, q in zip(desc.params, impl.params, strict=True):
+        want, buffer = desc.buffer_map[p], impl.buffer_map[q]
+        if want not in match.buffers:
+            refuse(f"{{0}} does not use the tile {want.name} of the intrinsic", block)
+        have, base = match.buffers[want]
+        lead = len(base) - len(want.shape)
+        ranges = []
+        for i, form in enumerate(base):
+            dtype = str(have.shape[i].dtype)
+            extent = IntImm(dtype, 1) if i < lead else want.shape[i - lead]
+            ranges.append(Range.from_min_extent(state.forms.emit(form, dtype), extent))
+        for v in (buffer.data, buffer.elem_offset, *buffer.strides):
+            if isinstance(v, Var):
+                renamed[v] = Var(v.name, v.type_annotation if v is buffer.data else v.dtype)
+        views.append(MatchBufferRegion(buffer, BufferRegion(have, tuple(ranges))))
+    impl_root = impl.body.block
+    carrier = Block((), (), (), "", copy_statement(impl_root.body), None, impl_root.alloc_buffers, tuple(views))
+    carrier = substitute(carrier, renamed)
+    body = carrier.body
+    if carrier.alloc_buffers:
+        body = BlockRealize((), True, Block((), block.reads, block.writes, "", body, None, carrier.alloc_buffers))
+    return body, carrier.match_buffers
