@@ -147,11 +147,17 @@ def peak_text(target: Target) -> str:
     """A function of independent FMA chains in registers."""
     chains = range(PEAK_CHAINS)
     lines = [f"declare <{LANES} x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)"]
-    lines += ["define i32 @peak(ptr %args) {", "entry:", "  %p = load ptr, ptr %args", "  %x = load <16 x float>, ptr %p"]
+    lines += [
+        "define i32 @peak(ptr %args) {",
+        "entry:",
+        "  %p = load ptr, ptr %args",
+        "  %x = load <16 x float>, ptr %p",
+    ]
     lines += ["  br label %loop", "loop:", "  %k = phi i64 [ 0, %entry ], [ %k1, %loop ]"]
     lines += [f"  %a{c} = phi <16 x float> [ splat (float {float(c)}), %entry ], [ %b{c}, %loop ]" for c in chains]
     lines += [
-        f"  %b{c} = call <16 x float> @llvm.fma.v16f32(<16 x float> %a{c}, <16 x float> %x, <16 x float> %x)" for c in chains
+        f"  %b{c} = call <16 x float> @llvm.fma.v16f32(<16 x float> %a{c}, <16 x float> %x, <16 x float> %x)"
+        for c in chains
     ]
     lines += ["  %k1 = add i64 %k, 1", f"  %c = icmp ult i64 %k1, {PEAK_STEPS}", "  br i1 %c, label %loop, label %done"]
     lines += ["done:"]
@@ -175,7 +181,9 @@ def aligned(size: int) -> np.ndarray[Any, Any]:
 class Kernel:
     """A compiled kernel on arrays of its own."""
 
-    def __init__(self, name: str, func: PrimFunc | None, flops: float, sizes: list[int], target: Target, text: str = "") -> None:
+    def __init__(
+        self, name: str, func: PrimFunc | None, flops: float, sizes: list[int], target: Target, text: str = ""
+    ) -> None:
         self.name, self.flops = name, flops
         start = time.perf_counter()
         if func is not None:
@@ -239,7 +247,9 @@ def main() -> None:
     for h, w, channels, filters, tw in ((14, 14, 256, 256, 14), (28, 28, 128, 128, 14), (56, 56, 64, 64, 14)):
         func = conv(h, w, channels, filters, tw)
         sizes = [channels * (h + 2) * (w + 2), channels * filters * 9, filters, filters * h * w]
-        kernel = Kernel(f"conv3x3 {h}x{w} {channels}->{filters}", func, 2.0 * h * w * channels * filters * 9, sizes, target)
+        kernel = Kernel(
+            f"conv3x3 {h}x{w} {channels}->{filters}", func, 2.0 * h * w * channels * filters * 9, sizes, target
+        )
         check_conv(kernel, h, w, channels, filters)
         kernels.append(kernel)
     for _ in range(15):

@@ -91,7 +91,7 @@ def test_division_by_constants(dtype: str, divisor: int) -> None:
         return
     for node in (Div, Mod, FloorDiv, FloorMod):
         for lanes in (1, 16):
-            check([dtype], dtype, lanes, lambda a: node(a, T.const(divisor, a.dtype)))  # noqa: B023
+            check([dtype], dtype, lanes, lambda a: node(a, T.const(divisor, a.dtype)))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
@@ -144,7 +144,7 @@ def test_exact_functions(name: str, dtype: str) -> None:
 def test_classification(name: str, dtype: str) -> None:
     for lanes in (1, 16):
         kind = DataType("bool").with_lanes(lanes)
-        check([dtype], "bool", lanes, lambda a: T.call_intrin(kind, f"tir.{name}", a))  # noqa: B023
+        check([dtype], "bool", lanes, lambda a: T.call_intrin(kind, f"tir.{name}", a))
 
 
 def test_copysign_and_reinterpret() -> None:
@@ -161,4 +161,4 @@ def test_popcount_and_clz() -> None:
 def test_q_multiply_shift() -> None:
     for shift in (-2, 0, 5):
         check(["int32"], "int32", 1, lambda a: T.q_multiply_shift(
-            a, T.const(1395864371, "int32"), T.const(31, "int32"), T.const(shift, "int32")))  # fmt: skip  # noqa: B023
+            a, T.const(1395864371, "int32"), T.const(31, "int32"), T.const(shift, "int32")))  # fmt: skip

@@ -1,4 +1,4 @@
-"""Random programs: loops of every kind, conditionals, locals, vectors, integer and float arithmetic; two ways to run."""
+"""Random programs, run natively and interpreted: loops, conditionals, locals, vectors, integers and floats."""
 
 from __future__ import annotations
 
@@ -140,7 +140,9 @@ class Generator:
         buffer = decl_buffer((4,), "float32", "tmp", scope="local")
         init = [BufferStore(buffer, const(float(k), "float32"), (const(k),)) for k in range(4)]
         self.locals.append(buffer)
-        body = stmt_seq(*init, self.statement(depth - 1), BufferStore(self.out, BufferLoad(buffer, (const(1),)), (self.index(),)))
+        body = stmt_seq(
+            *init, self.statement(depth - 1), BufferStore(self.out, BufferLoad(buffer, (const(1),)), (self.index(),))
+        )
         self.locals.pop()
         return Allocate(buffer.data, DataType("float32"), (4,), const(True), body)
 

@@ -109,7 +109,11 @@ def test_dynamic_extent_keeps_registers() -> None:
     n = Var("n")
 
     def body(acc: Buffer) -> Stmt:
-        return stmt_seq(store(acc, f32(5.0), 0), loop(n, lambda i: store(acc, load(acc, 0) + load(A, i), 0)), store(C, load(acc, 0), 0))
+        return stmt_seq(
+            store(acc, f32(5.0), 0),
+            loop(n, lambda i: store(acc, load(acc, 0) + load(A, i), 0)),
+            store(C, load(acc, 0), 0),
+        )
 
     func = PrimFunc([n, A, C], local(1, body), attrs={"global_symbol": "main"})
     for count in (0, 1, 9):
@@ -132,7 +136,8 @@ def test_while_and_memory_local() -> None:
 def test_indirect_local_stays_in_memory() -> None:
     def body(t: Buffer) -> Stmt:
         return stmt_seq(
-            loop(16, lambda i: store(t, load(A, i), (i * 5) % 16)), loop(16, lambda i: store(C, load(t, i) * f32(2.0), i))
+            loop(16, lambda i: store(t, load(A, i), (i * 5) % 16)),
+            loop(16, lambda i: store(C, load(t, i) * f32(2.0), i)),
         )
 
     func = PrimFunc([A, C], local(16, body))
@@ -153,7 +158,9 @@ def test_vector_access_patterns() -> None:
         store(C, load(A, Ramp(const(20), const(-1), 8)), Ramp(const(140), const(1), 8)),
         store(C, Shuffle([load(A, unit)], [const(7 - k) for k in range(8)]), Ramp(const(150), const(1), 8)),
     )
-    picks = np.concatenate([np.random.default_rng(2).permutation(8), np.random.default_rng(3).permutation(8), np.zeros(240)])
+    picks = np.concatenate(
+        [np.random.default_rng(2).permutation(8), np.random.default_rng(3).permutation(8), np.zeros(240)]
+    )
     compare(PrimFunc([A, index, C], body), [floats(256), picks.astype(np.int32), np.zeros(256, np.float32)])
 
 
@@ -187,7 +194,9 @@ def test_padded_loads_read_nothing_outside(lanes: int) -> None:
 
 
 def test_lazy_values() -> None:
-    body = loop(20, lambda i: store(C, if_then_else(i < 10, load(A, i) * load(A, i + 1), load(B, i - 10) + f32(1.0)), i))
+    body = loop(
+        20, lambda i: store(C, if_then_else(i < 10, load(A, i) * load(A, i + 1), load(B, i - 10) + f32(1.0)), i)
+    )
     compare(PrimFunc([A, B, C], body), [floats(256), floats(256, seed=1), np.zeros(256, np.float32)])
     body = loop(20, lambda i: IfThenElse(T.any(i > 15, load(A, i) > f32(0.0)), store(C, f32(1.0), i)))
     compare(PrimFunc([A, C], body), [floats(256), np.zeros(256, np.float32)])
@@ -248,7 +257,9 @@ def test_calls_between_functions(split: bool) -> None:
 
 def parallel_func(extent: int = 37) -> PrimFunc:
     scale = Var("scale", "float32")
-    body = loop(extent, lambda i: loop(4, lambda j: store(C, load(A, i * 4 + j) * scale, i * 4 + j)), ForKind.PARALLEL, "p")
+    body = loop(
+        extent, lambda i: loop(4, lambda j: store(C, load(A, i * 4 + j) * scale, i * 4 + j)), ForKind.PARALLEL, "p"
+    )
     return PrimFunc([A, B, C], LetStmt(scale, load(B, 3), body), attrs={"global_symbol": "main", "calling_conv": AOT})
 
 
@@ -272,7 +283,11 @@ def test_parallel_loops(tasks: int) -> None:
     if tasks:
         context = (ctypes.c_void_p * 8).from_address(loaded.symbols["__tilewright_context"])
         context[0] = ctypes.cast(callback, ctypes.c_void_p).value
-    arrays = [aligned(floats(256), "float32"), aligned(floats(256, seed=1), "float32"), aligned(np.zeros(256), "float32")]
+    arrays = [
+        aligned(floats(256), "float32"),
+        aligned(floats(256, seed=1), "float32"),
+        aligned(np.zeros(256), "float32"),
+    ]
     args = (ctypes.c_void_p * 3)(*[a.ctypes.data for a in arrays])
     assert loaded.function("main", ctypes.c_void_p)(args) == 0
     assert seen == ([0] if tasks else [])
@@ -306,7 +321,8 @@ def test_large_temporaries_come_from_the_heap() -> None:
 
     def body(t: Buffer) -> Stmt:
         return stmt_seq(
-            loop(n, lambda i: store(t, T.cast_to(i, "float32"), i)), loop(256, lambda i: store(C, load(t, n - 1 - i), i))
+            loop(n, lambda i: store(t, T.cast_to(i, "float32"), i)),
+            loop(256, lambda i: store(C, load(t, n - 1 - i), i)),
         )
 
     func = PrimFunc([C], local(n, body, scope="global"), attrs={"global_symbol": "main"})

@@ -18,7 +18,21 @@ LANES = 16
 def special() -> Any:
     tiny = np.float32(1e-45)
     return np.array(
-        [0.0, -0.0, np.inf, -np.inf, np.nan, tiny, -tiny, 1.1754944e-38, -1.1754944e-38, 3.4028235e38, -3.4028235e38, 1, -1],
+        [
+            0.0,
+            -0.0,
+            np.inf,
+            -np.inf,
+            np.nan,
+            tiny,
+            -tiny,
+            1.1754944e-38,
+            -1.1754944e-38,
+            3.4028235e38,
+            -3.4028235e38,
+            1,
+            -1,
+        ],
         np.float32,
     )
 
@@ -39,7 +53,9 @@ def near(low: float, high: float, count: int) -> Any:
 
 def run(name: str, *inputs: Any, lanes: int = LANES, target: str = "llvm") -> Any:
     count = inputs[0].size // lanes * lanes
-    func = elementwise(["float32"] * len(inputs), "float32", count, lanes, lambda *a: T.call_intrin(a[0].dtype, f"tir.{name}", *a))
+    func = elementwise(
+        ["float32"] * len(inputs), "float32", count, lanes, lambda *a: T.call_intrin(a[0].dtype, f"tir.{name}", *a)
+    )
     out = aligned(np.zeros(count), "float32")
     native(func, [*(aligned(x[:count], "float32") for x in inputs), out], target)
     return out

@@ -39,9 +39,7 @@ def aligned(values: Any, dtype: str) -> Array:
     return result
 
 
-def elementwise(
-    inputs: Sequence[str], output: str, count: int, lanes: int, compute: Callable[..., Any]
-) -> PrimFunc:
+def elementwise(inputs: Sequence[str], output: str, count: int, lanes: int, compute: Callable[..., Any]) -> PrimFunc:
     """out[i] = compute(in0[i], in1[i], ...) for `count` elements, `lanes` at a time."""
     buffers = [decl_buffer((count,), dtype, f"in{k}") for k, dtype in enumerate(inputs)]
     out = decl_buffer((count,), output, "out")

@@ -1,4 +1,4 @@
-"""Descriptions of hardware: target kinds, their options, CPU features and the facts schedules need. No code generation."""
+"""Descriptions of hardware: target kinds, their options, CPU features and the facts that schedules need."""
 
 from __future__ import annotations
 

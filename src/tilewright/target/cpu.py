@@ -191,7 +191,9 @@ class CpuFacts:
         self.fma = {
             "x86": has("fma") or has("avx512f"),
             "aarch64": True,
-            "arm": any(map(has, ("vfp4", "vfp4d16", "vfp4d16sp", "vfp4sp", "fp-armv8", "fp-armv8d16", "fp-armv8d16sp"))),
+            "arm": any(
+                map(has, ("vfp4", "vfp4d16", "vfp4d16sp", "vfp4sp", "fp-armv8", "fp-armv8d16", "fp-armv8d16sp"))
+            ),
             "riscv": has("f") or has("d"),
         }.get(arch, False)
         self.vector_bits = self._vector_bits(has("avx"))

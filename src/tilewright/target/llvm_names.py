@@ -1,9 +1,11 @@
-"""CPU and feature names that LLVM 22 knows, per architecture (printed by its own `-mcpu=help`); used to check targets."""
+"""CPU and feature names that LLVM 22 knows (printed by its own `-mcpu=help`), to check targets with."""
 
+# ruff: noqa: SIM905
 from __future__ import annotations
 
 CPUS: dict[str, frozenset[str]] = {
-    "x86": frozenset("""
+    "x86": frozenset(
+        """
         alderlake amdfam10 arrowlake arrowlake-s arrowlake_s athlon athlon-4 athlon-fx athlon-mp athlon-tbird
         athlon-xp athlon64 athlon64-sse3 atom atom_sse4_2 atom_sse4_2_movbe barcelona bdver1 bdver2 bdver3 bdver4
         bonnell broadwell btver1 btver2 c3 c3-2 cannonlake cascadelake clearwaterforest cooperlake core-avx-i
@@ -18,8 +20,10 @@ CPUS: dict[str, frozenset[str]] = {
         sandybridge sapphirerapids sierraforest silvermont skx skylake skylake-avx512 skylake_avx512 slm tigerlake
         tremont westmere wildcatlake winchip-c6 winchip2 x86-64 x86-64-v2 x86-64-v3 x86-64-v4 yonah znver1 znver2
         znver3 znver4 znver5
-    """.split()),
-    "aarch64": frozenset("""
+    """.split()
+    ),
+    "aarch64": frozenset(
+        """
         a64fx ampere1 ampere1a ampere1b ampere1c apple-a10 apple-a11 apple-a12 apple-a13 apple-a14 apple-a15
         apple-a16 apple-a17 apple-a18 apple-a19 apple-a7 apple-a8 apple-a9 apple-m1 apple-m2 apple-m3 apple-m4
         apple-m5 apple-s10 apple-s4 apple-s5 apple-s6 apple-s7 apple-s8 apple-s9 c1-nano c1-premium c1-pro c1-ultra
@@ -30,8 +34,10 @@ CPUS: dict[str, frozenset[str]] = {
         exynos-m4 exynos-m5 falkor fujitsu-monaka gb10 generic grace kryo neoverse-512tvb neoverse-e1 neoverse-n1
         neoverse-n2 neoverse-n3 neoverse-v1 neoverse-v2 neoverse-v3 neoverse-v3ae olympus oryon-1 saphira thunderx
         thunderx2t99 thunderx3t110 thunderxt81 thunderxt83 thunderxt88 tsv110
-    """.split()),
-    "arm": frozenset("""
+    """.split()
+    ),
+    "arm": frozenset(
+        """
         arm1020e arm1020t arm1022e arm10e arm10tdmi arm1136j-s arm1136jf-s arm1156t2-s arm1156t2f-s arm1176jz-s
         arm1176jzf-s arm710t arm720t arm7tdmi arm7tdmi-s arm8 arm810 arm9 arm920 arm920t arm922t arm926ej-s arm940t
         arm946e-s arm966e-s arm968e-s arm9e arm9tdmi cortex-a12 cortex-a15 cortex-a17 cortex-a32 cortex-a35
@@ -42,8 +48,10 @@ CPUS: dict[str, frozenset[str]] = {
         cortex-x1 cortex-x1c cyclone ep9312 exynos-m3 exynos-m4 exynos-m5 generic iwmmxt krait kryo mpcore
         mpcorenovfp neoverse-n1 neoverse-n2 neoverse-v1 sc000 sc300 star-mc1 star-mc3 strongarm strongarm110
         strongarm1100 strongarm1110 swift xscale
-    """.split()),
-    "riscv": frozenset("""
+    """.split()
+    ),
+    "riscv": frozenset(
+        """
         andes-45-series andes-a25 andes-a45 andes-ax25 andes-ax45 andes-ax45mpv andes-n45 andes-nx45 generic
         generic-ooo generic-rv32 generic-rv64 mips-p8700 rocket rocket-rv32 rocket-rv64 rp2350-hazard3
         sifive-7-series sifive-e20 sifive-e21 sifive-e24 sifive-e31 sifive-e34 sifive-e76 sifive-p450 sifive-p470
@@ -51,14 +59,18 @@ CPUS: dict[str, frozenset[str]] = {
         sifive-x280 sifive-x390 spacemit-x60 syntacore-scr1-base syntacore-scr1-max syntacore-scr3-rv32
         syntacore-scr3-rv64 syntacore-scr4-rv32 syntacore-scr4-rv64 syntacore-scr5-rv32 syntacore-scr5-rv64
         syntacore-scr7 tt-ascalon-d8 veyron-v1 xiangshan-kunminghu xiangshan-nanhu
-    """.split()),
-    "wasm": frozenset("""
+    """.split()
+    ),
+    "wasm": frozenset(
+        """
         bleeding-edge generic lime1 mvp
-    """.split()),
+    """.split()
+    ),
 }
 
 FEATURES: dict[str, frozenset[str]] = {
-    "x86": frozenset("""
+    "x86": frozenset(
+        """
         16bit-mode 32bit-mode 64bit 64bit-mode adx aes allow-light-256-bit amx-avx512 amx-bf16 amx-complex amx-fp16
         amx-fp8 amx-int8 amx-movrs amx-tf32 amx-tile avx avx10.1 avx10.1-512 avx10.2 avx10.2-512 avx2 avx512bf16
         avx512bitalg avx512bw avx512cd avx512dq avx512f avx512fp16 avx512ifma avx512vbmi avx512vbmi2 avx512vl
@@ -80,8 +92,10 @@ FEATURES: dict[str, frozenset[str]] = {
         sm3 sm4 soft-float sse sse-unaligned-mem sse2 sse3 sse4.1 sse4.2 sse4a ssse3 tagged-globals tbm tsxldtrk
         tuning-fast-imm-vector-shift uintr use-glm-div-sqrt-costs use-slm-arith-costs usermsr vaes vpclmulqdq
         vzeroupper waitpkg wbnoinvd widekl x32 x87 xop xsave xsavec xsaveopt xsaves zu
-    """.split()),
-    "aarch64": frozenset("""
+    """.split()
+    ),
+    "aarch64": frozenset(
+        """
         CONTEXTIDREL2 a320 a35 a510 a520 a520ae a53 a55 a57 a64fx a65 a710 a715 a72 a720 a720ae a73 a75 a76 a77 a78
         a78ae a78c addr-lsl-slow-14 aes aggressive-fma aggressive-interleaving all
         alternate-sextload-cvt-f32-pattern altnzcv alu-lsl-fast am ampere1 ampere1a ampere1b ampere1c amvs apple-a10
@@ -116,8 +130,10 @@ FEATURES: dict[str, frozenset[str]] = {
         v8.1a v8.2a v8.3a v8.4a v8.5a v8.6a v8.7a v8.8a v8.9a v8a v8r v9.1a v9.2a v9.3a v9.4a v9.5a v9.6a v9.7a v9a
         vh wfxt xs zcm-fpr128 zcm-fpr32 zcm-fpr64 zcm-gpr32 zcm-gpr64 zcz-fp-workaround zcz-fpr128 zcz-gpr32
         zcz-gpr64
-    """.split()),
-    "arm": frozenset("""
+    """.split()
+    ),
+    "arm": frozenset(
+        """
         32bit 8msecext a12 a15 a17 a32 a35 a5 a53 a55 a57 a7 a72 a73 a75 a76 a77 a78c a8 a9 aapcs-frame-chain aclass
         acquire-release aes armv4 armv4t armv5t armv5te armv5tej armv6 armv6-m armv6j armv6k armv6kz armv6s-m
         armv6t2 armv7-a armv7-m armv7-r armv7e-m armv7k armv7s armv7ve armv8-a armv8-m.base armv8-m.main armv8-r
@@ -138,8 +154,10 @@ FEATURES: dict[str, frozenset[str]] = {
         v7clrex v8 v8.1a v8.1m.main v8.2a v8.3a v8.4a v8.5a v8.6a v8.7a v8.8a v8.9a v8m v8m.main v9.1a v9.2a v9.3a
         v9.4a v9.5a v9.6a v9.7a v9a vfp2 vfp2sp vfp3 vfp3d16 vfp3d16sp vfp3sp vfp4 vfp4d16 vfp4d16sp vfp4sp
         virtualization vldn-align vmlx-forwarding vmlx-hazards wide-stride-vfp xscale zcz
-    """.split()),
-    "riscv": frozenset("""
+    """.split()
+    ),
+    "riscv": frozenset(
+        """
         32bit 64bit a add-load-fusion addi-load-fusion andes45 auipc-addi-fusion auipc-load-fusion b bfext-fusion c
         conditional-cmv-fusion d disable-latency-sched-heuristic disable-misched-load-clustering
         disable-misched-store-clustering disable-postmisched-load-clustering disable-postmisched-store-clustering
@@ -178,10 +196,13 @@ FEATURES: dict[str, frozenset[str]] = {
         zvbc zve32f zve32x zve64d zve64f zve64x zvfbfmin zvfbfwma zvfh zvfhmin zvkb zvkg zvkn zvknc zvkned zvkng
         zvknha zvknhb zvks zvksc zvksed zvksg zvksh zvkt zvl1024b zvl128b zvl16384b zvl2048b zvl256b zvl32768b
         zvl32b zvl4096b zvl512b zvl64b zvl65536b zvl8192b
-    """.split()),
-    "wasm": frozenset("""
+    """.split()
+    ),
+    "wasm": frozenset(
+        """
         atomics bulk-memory bulk-memory-opt call-indirect-overlong exception-handling extended-const fp16 gc
         multimemory multivalue mutable-globals nontrapping-fptoint reference-types relaxed-simd sign-ext simd128
         tail-call wide-arithmetic
-    """.split()),
+    """.split()
+    ),
 }

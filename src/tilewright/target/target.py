@@ -79,6 +79,8 @@ class Target:
     keys: tuple[str, ...]
     host: Target | None
     tag: str
+    _features: frozenset[str] | None
+    _facts: CpuFacts | None
 
     _stack: ClassVar[threading.local] = threading.local()
 
@@ -95,8 +97,8 @@ class Target:
             self._parse(target)
         if host is not None:
             self.host = Target(host)
-        self._features: frozenset[str] | None = None
-        self._facts: CpuFacts | None = None
+        self._features = None
+        self._facts = None
         return self
 
     def _parse(self, target: str | Mapping[str, Any]) -> None:
@@ -112,7 +114,9 @@ class Target:
         elif isinstance(target, Mapping):
             options = dict(target)
         else:
-            raise TypeError(f"Target takes a str, a dict or a Target, but was given {type(target).__name__}: {target!r}")
+            raise TypeError(
+                f"Target takes a str, a dict or a Target, but was given {type(target).__name__}: {target!r}"
+            )
         name = options.pop("kind", None)
         if not isinstance(name, str):
             raise TVMError(f"a target needs a kind, such as llvm or cuda, but {target!r} names none")
@@ -184,8 +188,10 @@ class Target:
     def features(self) -> frozenset[str]:
         """Names of the CPU features that code for this target may use."""
         if self._features is None:
-            if self.attrs.get("mcpu", "native") == "native" and "mtriple" not in self.attrs and (
-                self.is_host or "mcpu" in self.attrs
+            if (
+                self.attrs.get("mcpu", "native") == "native"
+                and "mtriple" not in self.attrs
+                and (self.is_host or "mcpu" in self.attrs)
             ):
                 base = host_cpu().features
             else:

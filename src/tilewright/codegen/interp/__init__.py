@@ -59,7 +59,10 @@ class Interpreter:
     """
 
     def __init__(
-        self, mod: IRModule | PrimFunc, externs: Mapping[str, Callable[..., Any]] | None = None, check_races: bool = False
+        self,
+        mod: IRModule | PrimFunc,
+        externs: Mapping[str, Callable[..., Any]] | None = None,
+        check_races: bool = False,
     ) -> None:
         self.mod = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
         self.externs = dict(externs or {})

@@ -348,7 +348,7 @@ class ExprSource:
         if kind is IntImm:
             return (e.value, e.value)  # type: ignore[attr-defined]
         if kind is Var or kind is SizeVar:
-            return self.ranges.get(e)  # type: ignore[call-overload]
+            return self.ranges.get(e)  # type: ignore[call-overload, no-any-return]
         if kind in (Add, Sub, Mul):
             a, b = self.bounds(e.a), self.bounds(e.b)  # type: ignore[attr-defined]
             if a is None or b is None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.codegen.interp import intrinsics, values
 from tilewright.codegen.interp.expr import ExprSource
-from tilewright.codegen.interp.values import Accessor, InterpError, Pointer, Storage, allocate, np_type
+from tilewright.codegen.interp.values import Accessor, InterpError, Pointer, Storage, np_type
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.node import Visitor, on
 from tilewright.tir import (
@@ -45,10 +45,22 @@ _NESTING = 15
 
 _HELPERS = {
     name: getattr(values, name)
-    for name in "truncdiv truncmod floordiv floormod lesser greater select saturate ramp broadcast allocate".split()
+    for name in [
+        "truncdiv",
+        "truncmod",
+        "floordiv",
+        "floormod",
+        "lesser",
+        "greater",
+        "select",
+        "saturate",
+        "ramp",
+        "broadcast",
+        "allocate",
+    ]
 } | {
     name: getattr(intrinsics, name)
-    for name in "fma shift_left shift_right popcount clz q_multiply_shift reinterpret".split()
+    for name in ["fma", "shift_left", "shift_right", "popcount", "clz", "q_multiply_shift", "reinterpret"]
 }
 
 
@@ -144,7 +156,9 @@ class Program(ExprSource):
     def stmt(self, s: Stmt) -> None:
         method = self._stmts.get(type(s))
         if method is None:
-            raise InterpError(f"the interpreter has no rule for the statement {type(s).__name__} in function {self.name}")
+            raise InterpError(
+                f"the interpreter has no rule for the statement {type(s).__name__} in function {self.name}"
+            )
         method(self, s)
 
     # --- buffers
@@ -271,7 +285,7 @@ class Program(ExprSource):
             other = s.else_case
             self.nested("else:", lambda: self.stmt(other))
 
-    def _let(self, s: LetStmt) -> None:
+    def _let_stmt(self, s: LetStmt) -> None:
         value = self.expr(s.value)
         self.line(f"{self.define(s.var)} = {value}")
         if s.var.dtype.code == "handle":
@@ -354,7 +368,13 @@ class Program(ExprSource):
             if axis.dom is not None:
                 low, extent = self.expr(axis.dom.min), self.expr(axis.dom.extent)
                 known, a, b = self.bounds(value), self.bounds(axis.dom.min), self.bounds(axis.dom.extent)
-                fits = known is not None and a is not None and b is not None and a[1] <= known[0] and known[1] < a[0] + b[0]
+                fits = (
+                    known is not None
+                    and a is not None
+                    and b is not None
+                    and a[1] <= known[0]
+                    and known[1] < a[0] + b[0]
+                )
                 if not fits:
                     self.line(
                         f"if not {low} <= {name} < {low} + {extent}: raise InterpError("
@@ -416,11 +436,14 @@ def _bind_match(
     for begin, extent, dim in zip(begins, extents, source.shape, strict=True):
         if begin < 0 or begin + extent > dim:
             raise InterpError(
-                f"match_buffer {name}: region {begins} with extents {extents} leaves buffer {source.name} of shape {source.shape}"
+                f"match_buffer {name}: region {begins} with extents {extents} leaves buffer {source.name}"
+                f" of shape {source.shape}"
             )
     dropped = len(begins) - ndim
     if any(extent != 1 for extent in extents[:dropped]):
-        raise InterpError(f"match_buffer {name} drops axes of extents {extents[:dropped]}; only axes of extent 1 can be dropped")
+        raise InterpError(
+            f"match_buffer {name} drops axes of extents {extents[:dropped]}; only axes of extent 1 can be dropped"
+        )
     base = source.offset // source.lanes + sum(b * s for b, s in zip(begins, source.strides, strict=True))
     return base, tuple(source.strides[dropped:])
 
@@ -432,7 +455,7 @@ Program._stmts = {
     For: Program._for,
     While: Program._while,
     IfThenElse: Program._if,
-    LetStmt: Program._let,
+    LetStmt: Program._let_stmt,
     AssertStmt: Program._assert,
     AttrStmt: Program._attr,
     Allocate: Program._allocate,

@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 class InterpError(TVMError):
-    """An interpreted program broke a rule: an index out of bounds, an uninitialised read, a race, a failed assertion."""
+    """An interpreted program broke a rule: an index out of bounds, an uninitialised read, a race, an assertion."""
 
 
 class Storage:
@@ -62,12 +62,19 @@ def allocate(name: str, dtype: DataType, count: int) -> Pointer:
 
 
 class Accessor:
-    """Checked element access to one buffer: `get(*index)`, `set(value, *index)`; vget/vset when an index is a vector."""
+    """Checked element access to one buffer: get(*index), set(value, *index); vget/vset when an index is a vector."""
 
     __slots__ = ("data", "lanes", "name", "offset", "python", "races", "ready", "shape", "storage", "strides", "where")
 
     def __init__(
-        self, name: str, dtype: DataType, pointer: Pointer, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, races: Races
+        self,
+        name: str,
+        dtype: DataType,
+        pointer: Pointer,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        offset: int,
+        races: Races,
     ) -> None:
         self.name, self.shape, self.races = name, shape, races
         if not isinstance(pointer, Pointer):
@@ -80,7 +87,9 @@ class Accessor:
             ready = None if data.dtype.itemsize != kind.itemsize else ready
             data = data.view(np.uint8)[:size].view(kind)
         if pointer.offset % kind.itemsize:
-            raise InterpError(f"buffer {name}: its data begins at byte {pointer.offset}, which is no multiple of {kind.itemsize}")
+            raise InterpError(
+                f"buffer {name}: its data begins at byte {pointer.offset}, which is no multiple of {kind.itemsize}"
+            )
         self.storage, self.data, self.ready = storage, data, ready
         self.lanes = dtype.lanes
         if not strides:
@@ -95,7 +104,7 @@ class Accessor:
 
     def place(self, index: tuple[Any, ...], what: str) -> int:
         """The flat element offset of a scalar index."""
-        at = self.offset
+        at: int = self.offset
         lanes = self.lanes
         for i, dim, stride in zip(index, self.shape, self.strides, strict=True):
             if not 0 <= i < dim:
@@ -109,7 +118,9 @@ class Accessor:
 
     def fail(self, index: tuple[Any, ...], what: str) -> None:
         shown = ", ".join(str(i.tolist() if isinstance(i, np.ndarray) else i) for i in index)
-        raise InterpError(f"{what} out of bounds: buffer {self.name}[{shown}], shape ({', '.join(map(str, self.shape))})")
+        raise InterpError(
+            f"{what} out of bounds: buffer {self.name}[{shown}], shape ({', '.join(map(str, self.shape))})"
+        )
 
     def get(self, *index: int) -> Any:
         at = self.place(index, "read")
@@ -142,7 +153,9 @@ class Accessor:
             at = (at[:, None] + np.arange(self.lanes)).reshape(-1)
         outside = (at < 0) | (at >= self.data.size)
         if np.any(outside if mask is None else outside & mask):
-            raise InterpError(f"{what} outside the storage of buffer {self.name}: elements {at.tolist()} of {self.data.size}")
+            raise InterpError(
+                f"{what} outside the storage of buffer {self.name}: elements {at.tolist()} of {self.data.size}"
+            )
         return np.asarray(at)
 
     def vget(self, mask: Array | None, *index: Any) -> Array:
@@ -181,8 +194,8 @@ class Accessor:
             other = table.get(at, -1)
             if other >> 40 == races.epoch and other != mark:
                 raise InterpError(
-                    f"race: iterations {other & ((1 << 40) - 1)} and {races.iteration} of parallel loop {races.loop} both touch"
-                    f" buffer {self.name}{list(index)}, one of them writing it"
+                    f"race: iterations {other & ((1 << 40) - 1)} and {races.iteration} of parallel loop {races.loop}"
+                    f" both touch buffer {self.name}{list(index)}, one of them writing it"
                 )
         (storage.writer if write else storage.reader)[at] = mark
 

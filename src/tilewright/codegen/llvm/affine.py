@@ -1,4 +1,4 @@
-"""Index expressions as sums: constant + coefficient * leaf. An unrolled tile becomes one pointer and constant offsets."""
+"""Index expressions as sums, so that an unrolled tile becomes one pointer and constant offsets."""
 
 from __future__ import annotations
 

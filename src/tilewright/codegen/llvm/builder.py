@@ -123,4 +123,3 @@ class FunctionBuilder:
         """The lines of the body; every scope but the entry must be closed."""
         assert len(self.scopes) == 1
         return ["entry:", *self.allocas, *self.scopes[0].lines]
-

@@ -180,8 +180,12 @@ class CallEmitter(StmtEmitter):
         q_wide, s_wide = self.convert(self.expr(q), q.dtype, i64), self.convert(self.expr(shift), shift.dtype, i64)
         zero = splat(i64, "0")
         negated = p(f"sub {t64} {zero}, {s_wide}", s_wide)
-        left = self.b.call(f"{t64}({t64}, {t64})", f"llvm.smax.{self._suffix(i64)}", f"{t64} {negated}, {t64} {zero}", negated)
-        right = self.b.call(f"{t64}({t64}, {t64})", f"llvm.smax.{self._suffix(i64)}", f"{t64} {s_wide}, {t64} {zero}", s_wide)
+        left = self.b.call(
+            f"{t64}({t64}, {t64})", f"llvm.smax.{self._suffix(i64)}", f"{t64} {negated}, {t64} {zero}", negated
+        )
+        right = self.b.call(
+            f"{t64}({t64}, {t64})", f"llvm.smax.{self._suffix(i64)}", f"{t64} {s_wide}, {t64} {zero}", s_wide
+        )
         product = p(f"mul {t64} {wide_x}, {wide_y}", wide_x, wide_y)
         product = p(f"shl {t64} {product}, {left}", product, left)
         total = p(f"add {t64} {q_wide}, {right}", q_wide, right)
@@ -230,7 +234,9 @@ class CallEmitter(StmtEmitter):
         at = self.place(pointer, const)
         first, second = (fallback, at) if swapped else (at, fallback)
         chosen = self.b.here(f"select i1 {cond}, ptr {first}, ptr {second}")
-        return self.b.here(f"load {memory_type(load.dtype)}, ptr {chosen}, align {max(1, min(align, size * lanes & -(size * lanes), 64))}")
+        total = size * lanes
+        align = max(1, min(align, total & -total, 64))
+        return self.b.here(f"load {memory_type(load.dtype)}, ptr {chosen}, align {align}")
 
     def _address_of(self, e: Call) -> str:
         load = e.args[0]
@@ -259,7 +265,11 @@ class CallEmitter(StmtEmitter):
         else:
             value = self._resize(value, llvm_type(offset.dtype), self.iptr, True)
         pointer = self.expr(base)
-        return pointer if value == "0" else self.b.pure(f"getelementptr i8, ptr {pointer}, {self.iptr} {value}", pointer, value)
+        return (
+            pointer
+            if value == "0"
+            else self.b.pure(f"getelementptr i8, ptr {pointer}, {self.iptr} {value}", pointer, value)
+        )
 
     def _isnull(self, e: Call) -> str:
         a = self.expr(e.args[0])
@@ -293,7 +303,11 @@ class CallEmitter(StmtEmitter):
 
     def _prefetch(self, e: Call) -> str:
         pointer = self.expr(e.args[0])
-        rw, locality, cache = [str(a.value) if isinstance(a, IntImm) else "1" for a in (*e.args[1:4],)] or ["0", "2", "1"]
+        rw, locality, cache = [str(a.value) if isinstance(a, IntImm) else "1" for a in (*e.args[1:4],)] or [
+            "0",
+            "2",
+            "1",
+        ]
         self.b.declare.setdefault("llvm.prefetch.p0", "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         self.b.effect(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 {rw}, i32 {locality}, i32 {cache})")
         return "0"
@@ -357,7 +371,9 @@ CallEmitter._calls = {
     **dict.fromkeys(("call_extern", "call_pure_extern"), CallEmitter._extern),
     **dict.fromkeys(("call_llvm_intrin", "call_llvm_pure_intrin"), CallEmitter._llvm),
     "prefetch": CallEmitter._prefetch,
-    **dict.fromkeys(("tvm_storage_sync", "assume", "start_profile_intrinsic", "end_profile_intrinsic"), CallEmitter._nothing),
+    **dict.fromkeys(
+        ("tvm_storage_sync", "assume", "start_profile_intrinsic", "end_profile_intrinsic"), CallEmitter._nothing
+    ),
     "ret": CallEmitter._ret,
     "undef": CallEmitter._undef,
     **dict.fromkeys(("vectorlow", "vectorhigh"), CallEmitter._vector_half),

@@ -241,7 +241,7 @@ class ExprEmitter:
         if is_literal(a) and is_literal(b) and dtype.lanes == 1 and wrap(int(b), dtype):
             return int_literal(_DIVIDE[kind](wrap(int(a), dtype), wrap(int(b), dtype)), dtype)
         t = llvm_type(dtype)
-        divisor = e.b.value if type(e.b) is Broadcast else e.b
+        divisor: Any = e.b.value if type(e.b) is Broadcast else e.b
         known = type(divisor) is IntImm and divisor.value not in (0, -1)
         emit: Callable[..., str] = self.b.pure if known else lambda text, *_: self.b.here(text)
         remainder = kind in (Mod, FloorMod)
@@ -329,7 +329,9 @@ class ExprEmitter:
             if a == ("1" if is_and else "0"):
                 return self.expr(e.b)
             if not self.speculates(e.b):
-                return self.lazy(a, lambda: self.expr(e.b) if is_and else "1", lambda: "0" if is_and else self.expr(e.b), e.dtype)
+                return self.lazy(
+                    a, lambda: self.expr(e.b) if is_and else "1", lambda: "0" if is_and else self.expr(e.b), e.dtype
+                )
         b = self.expr(e.b)
         if e.dtype.lanes == 1 and is_literal(b):
             return a if b == ("1" if is_and else "0") else b
@@ -364,7 +366,7 @@ class ExprEmitter:
         return b.define_here(name)
 
     def speculates(self, e: PrimExpr) -> bool:
-        """Whether `e` may be computed although it is not wanted: no loads, no calls with effects, no division by unknowns."""
+        """Whether `e` may be computed although it is not wanted: no loads, no calls, no division by unknowns."""
         kind = type(e)
         if kind in (Var, SizeVar, IntImm, FloatImm, StringImm):
             return True

@@ -199,11 +199,15 @@ class FunctionEmitter(PackedEmitter):
         child = FunctionEmitter(self.module, name, self)
         child.inside_parallel = True
         child.b.level_of.update({"%begin": 0, "%end": 0})
-        child.counted(s.loop_var, "%begin", "%end", False, self.use.stored.get(id(s), set()), lambda: child.stmt(s.body))
+        child.counted(
+            s.loop_var, "%begin", "%end", False, self.use.stored.get(id(s), set()), lambda: child.stmt(s.body)
+        )
         child.params += [f"{iptr} %begin", f"{iptr} %end"]
         self.module.functions.append(child.text(f"define internal i32 @{name}"))
         task, data = self._task(child, begin, end)
-        inner = ", ".join([f"{kind} {outer}" for kind, outer, _ in child.captures] + [f"{iptr} {begin}", f"{iptr} {end}"])
+        inner = ", ".join(
+            [f"{kind} {outer}" for kind, outer, _ in child.captures] + [f"{iptr} {begin}", f"{iptr} {end}"]
+        )
         self.forget(None)
         launch = self.context(LAUNCH)
         none = b.here(f"icmp eq ptr {launch}, null")
@@ -283,7 +287,9 @@ class FunctionEmitter(PackedEmitter):
             return b.here(f"call ptr @aligned_alloc({self.iptr} 64, {self.iptr} {rounded})")
 
         pointer = self.lazy(some, from_runtime, from_libc, DataType("handle"))
-        self.require(b.here(f"icmp ne ptr {pointer}, null"), "MemoryError", f"{self.name}: no memory for a temporary buffer")
+        self.require(
+            b.here(f"icmp ne ptr {pointer}, null"), "MemoryError", f"{self.name}: no memory for a temporary buffer"
+        )
         return pointer
 
     def free_workspace(self, pointer: str) -> None:
@@ -313,4 +319,3 @@ class FunctionEmitter(PackedEmitter):
 
     def _string(self, e: Any) -> str:
         return self.module.string(e.value)
-

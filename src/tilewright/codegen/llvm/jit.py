@@ -26,9 +26,11 @@ def _compiler() -> Any:
 
 
 class LoadedObjects:
-    """Objects linked into the process. `symbols` maps each requested name to its address; code lives as long as this."""
+    """Objects linked into the process. `symbols` maps names to addresses; the code lives as long as this."""
 
-    def __init__(self, objects: Iterable[bytes], exports: Iterable[str], imports: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, objects: Iterable[bytes], exports: Iterable[str], imports: Mapping[str, int] | None = None
+    ) -> None:
         builder = binding.JITLibraryBuilder()
         for data in objects:
             builder.add_object_img(data)
@@ -46,8 +48,8 @@ class LoadedObjects:
 
     def function(self, name: str, *argtypes: Any, restype: Any = ctypes.c_int32) -> Any:
         """A ctypes function for an exported symbol."""
-        function = ctypes.CFUNCTYPE(restype, *argtypes)(self.symbols[name])
-        function._keep = self
+        function: Any = ctypes.CFUNCTYPE(restype, *argtypes)(self.symbols[name])
+        function._keep = self  # the code lives as long as the function
         return function
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tilewright.codegen.llvm.affine import Affine, AffineForms
 from tilewright.codegen.llvm.expr import ExprEmitter
 from tilewright.codegen.llvm.types import is_literal, llvm_type, memory_type, splat
 from tilewright.ir import DataType, IntImm, PrimExpr
-from tilewright.tir import Broadcast, Buffer, BufferLoad, BufferStore, Ramp, Var
+from tilewright.tir import Broadcast, Buffer, BufferLoad, BufferStore, Var
 
 
 class Registers:
@@ -64,18 +65,18 @@ class MemoryEmitter(ExprEmitter):
         if all([type(s) is IntImm for s in strides]):
             return forms.combine(indices, tuple([s.value for s in strides]), start)  # type: ignore[attr-defined]
         key = (id(buffer), *map(id, indices))
-        total = self._flat.get(key)
-        if total is None:
-            total = buffer.elem_offset
-            for index, stride in zip(indices, strides, strict=True):
+        found = self._flat.get(key)
+        if found is None:
+            total: Any = buffer.elem_offset
+            for index, stride in zip(indices, strides, strict=True):  # type: Any, Any
                 if index.dtype.lanes > 1 and stride.dtype.lanes == 1:
                     stride = Broadcast(stride, index.dtype.lanes)
                     if total.dtype.lanes == 1:
                         total = Broadcast(total.astype(index.dtype.element), index.dtype.lanes)
                 total = total + index.astype("int64") * stride.astype("int64")  # type: ignore[attr-defined]
-            self._flat[key] = total
+            found = self._flat[key] = total
             self._keep_indices.append(indices)
-        return forms.scalar(total)
+        return forms.scalar(found)
 
     _flat: dict[tuple[int, ...], Any]
     _keep_indices: list[Any]
@@ -170,7 +171,9 @@ class MemoryEmitter(ExprEmitter):
         return value
 
     def _to_bool(self, value: str, dtype: DataType) -> str:
-        return self.b.pure(f"icmp ne {memory_type(dtype)} {value}, {splat(DataType('int8').with_lanes(dtype.lanes), '0')}", value)
+        return self.b.pure(
+            f"icmp ne {memory_type(dtype)} {value}, {splat(DataType('int8').with_lanes(dtype.lanes), '0')}", value
+        )
 
     def _from_bool(self, value: str, dtype: DataType) -> str:
         return self.b.pure(f"zext {llvm_type(dtype)} {value} to {memory_type(dtype)}", value)
@@ -234,12 +237,11 @@ class MemoryEmitter(ExprEmitter):
         if form is None or form.stride != 1 or dtype.lanes == 1:
             pointers = self._pointers_of(e.buffer, e.indices, form, dtype)
             scalars = []
+            zero = "zeroinitializer" if dtype.element.lanes > 1 else self._zero(dtype.element)
             for k, pointer in enumerate(pointers):
                 bit = mask if dtype.lanes == 1 else self.lane(mask, e.predicate.dtype, k)
-                zero = "zeroinitializer" if dtype.element.lanes > 1 else self._zero(dtype.element)
-                scalars.append(
-                    self.lazy(bit, lambda p=pointer: self._fresh_load(p, dtype.element), lambda z=zero: z, dtype.element)  # type: ignore[misc]
-                )
+                fetch = partial(self._fresh_load, pointer, dtype.element)
+                scalars.append(self.lazy(bit, fetch, lambda: zero, dtype.element))
             return scalars[0] if dtype.lanes == 1 else self.gather_lanes(scalars, dtype)
         pointer, const, align = self.address(var, form, e.buffer.dtype.bytes)
         t, n = memory_type(dtype), dtype.lanes
@@ -347,4 +349,3 @@ def _common(align: int, step: int) -> int:
 def _bounded(align: int, dtype: DataType) -> int:
     """An alignment no larger than the whole access, but at least a byte."""
     return max(1, min(align, 64, 1 << (dtype.bytes * dtype.lanes - 1).bit_length()))
-

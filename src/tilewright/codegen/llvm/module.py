@@ -56,7 +56,7 @@ class ModuleEmitter:
         if found is None:
             found = self._strings[text] = f"@.str{len(self._strings)}"
             data = text.encode() + b"\0"
-            self.globals.append(f"{found} = private unnamed_addr constant [{len(data)} x i8] c\"{_escape(data)}\"")
+            self.globals.append(f'{found} = private unnamed_addr constant [{len(data)} x i8] c"{_escape(data)}"')
         return found
 
     def constant(self, data: Any, dtype: DataType) -> str:
@@ -64,7 +64,7 @@ class ModuleEmitter:
         array = np.ascontiguousarray(data.numpy() if hasattr(data, "numpy") else data)
         raw = array.tobytes()
         name = f"@.const{len(self.globals)}"
-        self.globals.append(f"{name} = private unnamed_addr constant [{len(raw)} x i8] c\"{_escape(raw)}\", align 64")
+        self.globals.append(f'{name} = private unnamed_addr constant [{len(raw)} x i8] c"{_escape(raw)}", align 64')
         return name
 
     def splat_constant(self, dtype: DataType, literal: str) -> str:
@@ -201,4 +201,3 @@ def emit_units(mod: IRModule, target: Target | str) -> list[tuple[str, str]]:
     """(name, text) of modules that can be compiled apart: one per function; calls between them stay external."""
     target = Target(target)
     return [(gvar.name_hint, ModuleEmitter(mod, target).emit([gvar])) for gvar in mod.functions]
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.codegen.llvm.calls import CallEmitter
 from tilewright.codegen.llvm.types import is_literal, llvm_type
 from tilewright.ir import DataType, IntImm, Op, PrimExpr
-from tilewright.tir import Call, StringImm
+from tilewright.tir import Call, StringImm, Var
 
 DATA, SHAPE, STRIDES, NDIM, TYPE_CODE, TYPE_BITS, TYPE_LANES, BYTE_OFFSET, DEVICE_ID, DEVICE_TYPE = range(1, 11)
 VALUE, TYPE_INDEX, PADDING = 12, 13, 14
@@ -82,8 +82,6 @@ class PackedEmitter(CallEmitter):
 
     def pointer_operand(self, e: PrimExpr) -> str:
         """A handle, data variables of buffers included."""
-        from tilewright.tir import Var
-
         return self.pointer(e)[0] if isinstance(e, Var) else self.expr(e)
 
     def _stack_alloca(self, e: Call) -> str:
@@ -106,7 +104,9 @@ class PackedEmitter(CallEmitter):
         tensor = self.b.alloca(f"alloca [{size} x i8], align 16")
         bytes_each = dtype.bytes * dtype.lanes
         start = self.convert(self.expr(offset), offset.dtype, _I64)
-        start = str(int(start) * bytes_each) if is_literal(start) else self.b.pure(f"mul i64 {start}, {bytes_each}", start)
+        start = (
+            str(int(start) * bytes_each) if is_literal(start) else self.b.pure(f"mul i64 {start}, {bytes_each}", start)
+        )
         steps = "null" if isinstance(strides, IntImm) else self.expr(strides)
         for field, text in (
             (DATA, f"ptr {self.pointer_operand(data)}"),
@@ -145,7 +145,9 @@ class PackedEmitter(CallEmitter):
         function = self.packed_entry()
         known = self.b.here(f"icmp ne ptr {function}, null")
         self.require(known, "RuntimeError", f"{self.name}: no runtime is there to call the packed function {name!r}")
-        code = self.b.here(f"call i32 {function}(ptr {self.module_string(name)}, ptr {array}, i32 {count}, ptr {result})")
+        code = self.b.here(
+            f"call i32 {function}(ptr {self.module_string(name)}, ptr {array}, i32 {count}, ptr {result})"
+        )
         self.check(code)
         if e.dtype.code == "void":
             return "0"
@@ -202,4 +204,4 @@ CallEmitter._calls |= {
     **dict.fromkeys(("tvm_call_packed", "tvm_call_cpacked", "call_packed"), PackedEmitter._call_packed),
     **dict.fromkeys(("tvm_call_packed_lowered", "tvm_call_cpacked_lowered"), PackedEmitter._call_lowered),
     "tvm_throw_last_error": PackedEmitter._throw,
-}  # type: ignore[dict-item]
+}

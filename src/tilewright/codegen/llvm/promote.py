@@ -50,9 +50,7 @@ class BufferUse(Visitor):
     @on(For)
     def _for(self, s: For) -> None:
         fixed = (
-            type(s.extent) is IntImm
-            and type(s.min) is IntImm
-            and (s.kind == ForKind.UNROLLED or s.extent.value == 1)
+            type(s.extent) is IntImm and type(s.min) is IntImm and (s.kind == ForKind.UNROLLED or s.extent.value == 1)
         )
         if fixed:
             self._fixed.add(s.loop_var)

@@ -45,7 +45,9 @@ class StmtEmitter(MemoryEmitter):
     def stmt(self, s: Stmt) -> None:
         method = self._stmts.get(type(s))
         if method is None:
-            raise self.error(f"{type(s).__name__} must be lowered before code generation (run the lowering pipeline)", s)
+            raise self.error(
+                f"{type(s).__name__} must be lowered before code generation (run the lowering pipeline)", s
+            )
         method(self, s)
 
     def _seq(self, s: SeqStmt) -> None:
@@ -103,13 +105,24 @@ class StmtEmitter(MemoryEmitter):
 
     def wide(self, operand: str, e: PrimExpr) -> str:
         """An integer operand in pointer width."""
-        return operand if is_literal(operand) else self._resize(operand, llvm_type(e.dtype), self.iptr, not e.dtype.is_uint)
+        return (
+            operand
+            if is_literal(operand)
+            else self._resize(operand, llvm_type(e.dtype), self.iptr, not e.dtype.is_uint)
+        )
 
     def _loop(self, s: For, low: str, extent: str) -> None:
         begin = self.wide(low, s.min)
         count = self.wide(extent, s.extent)
         self.note_range(s)
-        self.counted(s.loop_var, begin, self.sum(begin, count), is_literal(extent), self.use.stored.get(id(s), set()), lambda: self.stmt(s.body))
+        self.counted(
+            s.loop_var,
+            begin,
+            self.sum(begin, count),
+            is_literal(extent),
+            self.use.stored.get(id(s), set()),
+            lambda: self.stmt(s.body),
+        )
 
     def note_range(self, s: For) -> None:
         """Remembers what values the loop variable takes."""
@@ -179,7 +192,9 @@ class StmtEmitter(MemoryEmitter):
 
     def _phis(self, lines: list[str], carried: list[tuple[Registers, int, str, str]], before: str, latch: str) -> None:
         for kept, slot, value, name in carried:
-            lines.append(f"  {name} = phi {llvm_type(kept.dtype)} [ {value}, %{before} ], [ {kept.slots[slot]}, %{latch} ]")
+            lines.append(
+                f"  {name} = phi {llvm_type(kept.dtype)} [ {value}, %{before} ], [ {kept.slots[slot]}, %{latch} ]"
+            )
 
     def _leave(self, carried: list[tuple[Registers, int, str, str]], skipped: str | None, latch: str) -> None:
         """After a loop its registers hold the last values; when it may not have run, a phi tells which."""
@@ -198,7 +213,7 @@ class StmtEmitter(MemoryEmitter):
         head, done = b.label("while"), b.label("done")
         before = parent.label
         b.push(head)
-        carried = self._carry({var for var in self.registers})
+        carried = self._carry(set(self.registers))
         self.forget(None)
         cond = self.expr(s.condition)
         test = b.scopes[-1]

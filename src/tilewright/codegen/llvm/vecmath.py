@@ -1,4 +1,4 @@
-"""Vector math: elementary functions as straight-line vector code for any number of lanes, float32 unless said otherwise.
+"""Vector math: elementary functions as straight-line vector code for any number of lanes, in float32.
 
 Infinities, denormals and NaN come out as in C. Polynomials: Cephes (Moshier, single precision) for exp, log, sin, cos
 and tanh near zero; erf after the published minimax fit of N. Juffa (max 1 ulp). `pow` works in float64 inside.
@@ -59,9 +59,7 @@ class VectorMath:
         if not self.has_fma:
             return self.add(self.mul(a, b), c)
         t = self.type
-        return self.b.call(
-            f"{t}({t}, {t}, {t})", f"llvm.fma.{self.suffix}", f"{t} {a}, {t} {b}, {t} {c}", a, b, c
-        )
+        return self.b.call(f"{t}({t}, {t}, {t})", f"llvm.fma.{self.suffix}", f"{t} {a}, {t} {b}, {t} {c}", a, b, c)
 
     def unary(self, name: str, a: str) -> str:
         """An LLVM intrinsic of one argument, such as fabs or floor."""
@@ -196,9 +194,7 @@ class VectorMath:
     def tanh(self, x: str) -> str:
         a = self.unary("fabs", x)
         z = self.mul(x, x)
-        p = self.poly(
-            z, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1
-        )
+        p = self.poly(z, -5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
         near = self.fma(self.mul(p, z), x, x)
         e = self.exp(self.add(a, a))
         far = self.sub(self.c(1.0), self.div(self.c(2.0), self.add(e, self.c(1.0))))
@@ -212,9 +208,7 @@ class VectorMath:
     def erf(self, x: str) -> str:
         t = self.unary("fabs", x)
         s = self.mul(x, x)
-        near = self.poly(
-            s, -5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1
-        )
+        near = self.poly(s, -5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1)
         near = self.fma(near, x, x)
         t = self.select(self.cmp("olt", self.c(6.0), t), self.c(6.0), t)
         s = self.mul(t, t)
@@ -308,7 +302,9 @@ class VectorMath:
         negative = self.b.pure(f"icmp slt {self.itype} {self.bits(x)}, {self.ci(0)}", self.bits(x))
         r = self.select(self.both("and", odd, negative), self.neg(r), r)
         bad = self.both("and", self.cmp("olt", x, zero), self.cmp("one", x, self.c(-math.inf)))
-        bad = self.both("and", bad, self.both("and", self.cmp("one", self.unary("trunc", y), y), self.cmp("one", ay, inf)))
+        bad = self.both(
+            "and", bad, self.both("and", self.cmp("one", self.unary("trunc", y), y), self.cmp("one", ay, inf))
+        )
         r = self.select(bad, self.c(math.nan), r)
         certain = self.both("or", self.cmp("oeq", y, zero), self.cmp("oeq", x, one))
         minus_one = self.both("and", self.cmp("oeq", x, self.c(-1.0)), self.cmp("oeq", ay, inf))
@@ -333,8 +329,30 @@ INTRINSICS = {
 }
 """Functions of one argument that LLVM expands without a library call on every target we tune for."""
 
-LIBM = {
-    name: 1
-    for name in "exp exp2 exp10 log log2 log10 log1p expm1 tan sin cos sinh cosh tanh asin acos atan asinh acosh atanh erf".split()
-} | {name: 2 for name in ("atan2", "hypot", "nextafter", "pow", "fmod")}
+LIBM = dict.fromkeys(
+    [
+        "exp",
+        "exp2",
+        "exp10",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "expm1",
+        "tan",
+        "sin",
+        "cos",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asin",
+        "acos",
+        "atan",
+        "asinh",
+        "acosh",
+        "atanh",
+        "erf",
+    ],
+    1,
+) | dict.fromkeys(("atan2", "hypot", "nextafter", "pow", "fmod"), 2)
 """Functions that fall back to the C library, one lane at a time, and how many arguments they take."""
