@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-import tempfile
+import os
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
-from tilewright.codegen.llvm import compile_object, load_objects
+from tilewright import runtime
+from tilewright.codegen.llvm import load_objects
 from tilewright.ir import IRModule
 from tilewright.relay.backend.kernels import kernel_text, lowered, scheduled
 from tilewright.relay.backend.plan import Plan
+from tilewright.runtime.export import export_library
+from tilewright.runtime.object_file import data_object
 from tilewright.support.errors import TVMError
-from tilewright.support.linker import write_library
 from tilewright.target import Target
 
 CONTEXT = "__tilewright_context"
@@ -32,7 +33,7 @@ class ExecutorFactoryModule:
     ) -> None:
         self.ir_mod, self.target, self.libmod_name, self.plan, self.metadata = ir_mod, target, libmod_name, plan, metadata
         self.objects, self.symbols = list(objects), list(symbols)
-        self._module: Any = None
+        self._module: runtime.Module | None = None
         self._constants: Any = None
 
     @property
@@ -54,21 +55,24 @@ class ExecutorFactoryModule:
         return self.lib
 
     def constants(self) -> Any:
-        """All constants as one array of bytes."""
-        if self._constants is None:
-            self._constants = self.plan.constants_blob()
+        """All constants as one NDArray of bytes; None when there are none."""
+        if self._constants is None and self.plan.constants_bytes:
+            self._constants = runtime.from_dlpack(self.plan.constants_blob())
         return self._constants
 
+    def source(self) -> runtime.ModuleSource:
+        """What export needs: objects, metadata and constants."""
+        described = data_object("__tilewright_metadata", self.graph_json.encode() + b"\0", self.target.triple.split("-")[0])
+        texts = {"ll": lambda: self.get_source("ll"), "tir": lambda: self.get_source("tir")}
+        return runtime.ModuleSource([*self.objects, described], texts, self.target.triple, self.constants())
+
     @property
-    def lib(self) -> Any:
+    def lib(self) -> runtime.Module:
         """The library loaded into this process."""
         if self._module is None:
             self._check_host()
-            from tilewright import runtime
-
             loaded = load_objects(self.objects, [*self.symbols, CONTEXT])
-            blob = runtime.NDArray.from_dlpack(self.constants()) if self.plan.constants_bytes else None
-            self._module = runtime.Module.from_aot(loaded.symbols, self.graph_json, blob, keep_alive=loaded)
+            self._module = runtime.Module.from_aot(loaded.symbols, self.graph_json, self.constants(), loaded, self.source())
         return self._module
 
     def _check_host(self) -> None:
@@ -80,7 +84,7 @@ class ExecutorFactoryModule:
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """`["default"]` makes executors from a device; other names are functions of the library."""
-        return self.lib[name]  # type: ignore[no-any-return]
+        return self.lib[name]
 
     @property
     def module(self) -> ExecutorFactoryModule:
@@ -89,24 +93,18 @@ class ExecutorFactoryModule:
     def __iter__(self) -> Iterator[Any]:
         return iter((self.graph_json, self, self.get_params()))
 
-    def export_library(self, file_name: str | Path, fcompile: Any = None, addons: Any = None, workspace_dir: Any = None, **kwargs: Any) -> str:
+    def export_library(
+        self,
+        file_name: str | os.PathLike[str],
+        fcompile: Callable[..., Any] | None = None,
+        addons: Sequence[str] | None = None,
+        workspace_dir: str | None = None,
+        **kwargs: Any,
+    ) -> str:
         """Write a library: .so (shared library; constants and metadata inside), .tar (its objects) or .o. Returns the path."""
-        output = Path(file_name)
-        objects = {f"kernel{i}.o": data for i, data in enumerate(self.objects)}
-        objects["metadata.o"] = compile_object(self._metadata_text(), self.target)
-        if self.plan.constants_bytes:
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "constants.bin"
-                self.constants().tofile(path)
-                objects["constants.o"] = compile_object(data_object_text(self.target, "__tilewright_constants", path), self.target)
-        write_library(objects, output, cross=not self.target.is_host)
-        return str(output)
-
-    def _metadata_text(self) -> str:
-        raw = self.graph_json.encode() + b"\0"
-        text = "".join([chr(b) if 32 <= b < 127 and b not in (34, 92) else f"\\{b:02X}" for b in raw])
-        head = f'target triple = "{self.target.triple}"\n'
-        return f'{head}@__tilewright_metadata = constant [{len(raw)} x i8] c"{text}", align 16\n'
+        path = os.fspath(file_name)
+        export_library(path, [self.source()], fcompile, list(addons or ()), workspace_dir, kwargs)
+        return path
 
     def get_source(self, kind: str = "ll") -> str:
         """LLVM IR ("ll") or scheduled TIR ("tir") of all kernels."""
@@ -128,19 +126,6 @@ class ExecutorFactoryModule:
             return kernel_text(kernel, self.target)
 
 
-def data_object_text(target: Target, symbol: str, path: Path) -> str:
-    """LLVM IR of an object that holds a file's bytes under a symbol, 64-byte aligned; the bytes never become text."""
-    lines = [
-        '.section .rodata.tilewright,"a",@progbits' if "arm" not in target.arch else '.section .rodata.tilewright,"a",%progbits',
-        f".globl {symbol}",
-        ".p2align 6",
-        f"{symbol}:",
-        f'.incbin "{path}"',
-    ]
-    body = "\n".join(['module asm "' + line.replace('"', "\\22") + '"' for line in lines])
-    return f'target triple = "{target.triple}"\n{body}\n'
-
-
 class CompiledExecutor:
     """`relay.create_executor("graph", mod)`: compiles main; `evaluate()` answers a function from arrays to arrays."""
 
@@ -150,8 +135,6 @@ class CompiledExecutor:
 
     def evaluate(self, expr: Any = None, binds: Any = None) -> Callable[..., Any]:
         """A function of main's arguments."""
-        from tilewright import runtime
-
         device = self.device if self.device is not None else runtime.cpu(0)
         executor = self.factory["default"](device)
         names = [i["name"] for i in self.factory.metadata["inputs"]]
