@@ -9,7 +9,7 @@ from tilewright import te, tir
 from tilewright.ir import DataType
 from tilewright.target import Target
 from tilewright.topi.broadcast import broadcast_index, broadcast_shape
-from tilewright.topi.schedule.tiles import padded_rows
+from tilewright.topi.schedule.tiles import MATERIALIZE, padded_rows
 from tilewright.topi.utils import as_int, shape_of
 
 
@@ -107,13 +107,55 @@ def batch_matmul(
     n = b[-2] if transpose_b else b[-1]
     k = te.reduce_axis((0, inner), name="k")
 
-    def element(*i: Any) -> Any:
-        row, column = i[-2], i[-1]
-        ia = broadcast_index(a[:-2], lead, i[:-2])
-        ib = broadcast_index(b[:-2], lead, i[:-2])
-        left = tensor_a(*ia, k.var, row) if transpose_a else tensor_a(*ia, row, k.var)
-        right = tensor_b(*ib, column, k.var) if transpose_b else tensor_b(*ib, k.var, column)
-        return te.sum(_to(left, dtype) * _to(right, dtype), axis=[k])
+    def left(i: Any, row: Any) -> Any:
+        ia = broadcast_index(a[:-2], lead, i)
+        return _to(tensor_a(*ia, k.var, row) if transpose_a else tensor_a(*ia, row, k.var), dtype)
+
+    def right(i: Any, inner_index: Any, column: Any) -> Any:
+        ib = broadcast_index(b[:-2], lead, i)
+        return _to(tensor_b(*ib, column, inner_index) if transpose_b else tensor_b(*ib, inner_index, column), dtype)
 
     name = "T_batch_matmul_" + ("T" if transpose_a else "N") + ("T" if transpose_b else "N")
-    return te.compute([*lead, m, n], element, name=name, tag="batch_matmul")
+    tiles = product_tiles(m, n, inner, dtype, transpose_b)
+    if tiles is None:
+        return te.compute(
+            [*lead, m, n], lambda *i: te.sum(left(i[:-2], i[-2]) * right(i[:-2], k.var, i[-1]), axis=[k]), name=name, tag="batch_matmul"
+        )
+
+    rows, width = tiles
+    panels = -(-n // width)
+    packed = te.compute(
+        [*lead, panels, inner, width],
+        lambda *i: _within(i[-3] * width + i[-1], n, panels * width, lambda column: right(i[:-3], i[-2], column), dtype),
+        name="T_panels",
+        tag="injective",
+        attrs={MATERIALIZE: 1},
+    )
+
+    def element(*i: Any) -> Any:
+        row = i[-2] if rows == m else tir.min(i[-2], m - 1)
+        panel = packed(*i[:-2], tir.floordiv(i[-1], width), k.var, tir.floormod(i[-1], width))
+        return te.sum(left(i[:-2], row) * panel, axis=[k])
+
+    out = te.compute([*lead, rows, panels * width], element, name=name, tag="batch_matmul")
+    if (rows, panels * width) == (m, n):
+        return out
+    return te.compute([*lead, m, n], lambda *i: out(*i), name="T_valid", tag="injective")
+
+
+def _within(index: Any, size: int, padded: int, load: Any, dtype: str) -> Any:
+    """load(index), or zero beyond the size."""
+    return load(index) if size == padded else tir.if_then_else(index < size, load(index), tir.const(0, dtype))
+
+
+def product_tiles(m: Any, n: Any, inner: Any, dtype: str, transpose_b: bool) -> tuple[int, int] | None:
+    """(rows to compute, width of panels to pack B into) for a product of matrices that are both computed; None to read B as
+    it lies: its rows are whole vectors, or there are too few rows of A to pay for packing."""
+    target = Target.current(True)
+    if target is None or not all([isinstance(d, int) for d in (m, n, inner)]) or not DataType(dtype).is_float:
+        return None
+    lanes = target.cpu.lanes(DataType(dtype).bits)
+    if m < 4 or (n % lanes == 0 and not transpose_b and padded_rows(m, n // lanes, target.cpu.vector_registers) == m):
+        return None
+    vectors = min(range(1, 5), key=lambda v: (-(-n // (v * lanes)) * v, -v))
+    return padded_rows(m, vectors, target.cpu.vector_registers), vectors * lanes

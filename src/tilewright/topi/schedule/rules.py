@@ -16,6 +16,7 @@ from tilewright.topi.schedule.contraction import is_contraction, schedule_contra
 from tilewright.topi.schedule.injective import schedule_injective, schedule_reduction
 from tilewright.topi.schedule.kernel import BlockView, KernelView
 from tilewright.topi.schedule.rows import schedule_rows
+from tilewright.topi.schedule.tiles import MATERIALIZE
 
 
 def schedule_cpu(sch: Schedule, target: Target) -> None:
@@ -54,7 +55,7 @@ def inline_producers(view: KernelView) -> None:
     """Inlines element-wise blocks into their consumers where that repeats no costly work."""
     outputs = view.outputs()
     for block in view.blocks():
-        if block.name in outputs or not block.is_injective:
+        if block.name in outputs or not block.is_injective or MATERIALIZE in block.block.annotations:
             continue
         consumers = view.consumers(block)
         repeated = any([c.reduction or c.is_opaque for c in consumers])

@@ -6,6 +6,9 @@ from functools import lru_cache
 
 MAX_ROWS = 30
 
+MATERIALIZE = "tilewright.materialize"
+"""Block annotation: a stage that is to be computed once into memory (a packed operand), not inlined into its readers."""
+
 
 @lru_cache(maxsize=None)
 def divisors(n: int, most: int) -> tuple[int, ...]:
