@@ -21,6 +21,7 @@ from tilewright.arith.linear import (
     ZERO,
     Atom,
     Lin,
+    OutOfRange,
     combine,
     constant,
     scale,
@@ -298,10 +299,14 @@ class Evaluator:
 
 
 def _as_set(found: Interval, dtype: str, engine: Any) -> IntervalSet:
-    low, high = found
-    return IntervalSet(
-        _NEG_INF if low is None else engine.emit(low, dtype), _POS_INF if high is None else engine.emit(high, dtype)
-    )
+    def end(form: Lin | None, otherwise: Var) -> PrimExpr:
+        """An end that its type cannot hold is none."""
+        try:
+            return otherwise if form is None else engine.emit(form, dtype)  # type: ignore[no-any-return]
+        except OutOfRange:
+            return otherwise
+
+    return IntervalSet(end(found[0], _NEG_INF), end(found[1], _POS_INF))
 
 
 def eval_set(expr: PrimExpr | int, dom_map: Mapping[Any, Any], analyzer: Analyzer | None = None) -> IntervalSet:

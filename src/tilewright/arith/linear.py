@@ -77,7 +77,7 @@ def scale(a: Lin, k: int) -> Lin:
 
 def combine(a: Lin, b: Lin, k: int = 1) -> Lin:
     """a + k * b, like terms merged."""
-    if not b.terms:
+    if not b.terms or k == 0:
         return shift(a, b.const * k)
     if not a.terms:
         return shift(scale(b, k), a.const)
