@@ -116,13 +116,16 @@ class Binding:
     """How the loops reach the points of a block.
 
     covers: every point of the iteration domain is visited exactly once while all `loops` run.
+    injective: different loop iterations reach different points, as far as loops are used at all.
+    repeats: a loop or part of one is not used, so that points are visited again.
     uses: for each loop variable, the kinds of iteration variables that depend on it.
     """
 
-    __slots__ = ("covers", "injective", "reason", "uses", "values")
+    __slots__ = ("covers", "injective", "reason", "repeats", "uses", "values")
 
     def __init__(self) -> None:
         self.covers = self.injective = True
+        self.repeats = False
         self.reason = ""
         self.uses: dict[Any, set[int]] = {}
         self.values: list[Lin] = []
@@ -233,13 +236,16 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
                 if lower < at:
                     out.fail("two iteration variables use the same part of a loop")
                 elif lower > at:
-                    out.fail("part of a loop is not used", True)
+                    out.repeats = True
                 at = upper
             if at < total:
-                out.fail("part of a loop is not used", True)
+                out.repeats = True
         for v, extent in extents.items():
             if extent != 1 and v not in used:
-                out.fail(f"loop {v.name} is not used by the block", True)
+                out.repeats = True
+                out.reason = out.reason or f"loop {v.name} is not used by the block"
+        if out.repeats:
+            out.fail("part of a loop is not used", True)
     if len(conditions) > bound_conditions:
         known = [c for c in conditions if _limit_key(forms, c) is not None]
         if len(known) < len(conditions) or not _predicates_are_bounds(forms, leaf, out, conditions):
@@ -509,7 +515,7 @@ def _cut_bounds(
         if not shared:
             continue
         k = min([high.terms.get(t, 0) // c for t, c in cut.terms.items()], default=0)
-        rest = combine(high, cut, -k)
+        rest = combine(high, cut, -k) if k >= 1 else high
         if k >= 1 and not forms.leaves(rest) & shared and all([high.terms.get(t) == k * c for t, c in cut.terms.items()]):
             top = forms.bounds(rest, relaxed)
             if top is not None:

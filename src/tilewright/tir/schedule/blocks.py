@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm, Range
-from tilewright.tir import Block, BlockRealize, BufferRegion, For, ForKind, IterVar, Var
+from tilewright.tir import LT, Block, BlockRealize, BufferRegion, For, ForKind, IterVar, Var
 from tilewright.tir.schedule.analysis import DATA_PAR, conjunction, conjuncts, leaf_of, leaves, loops_above, swept, unite
 from tilewright.tir.schedule.copies import copy_iters
 from tilewright.tir.schedule.errors import refuse
@@ -44,6 +44,7 @@ def blockize_loop(state: ScheduleState, loop_ref: StmtSRef, preserve_unit_iters:
     outer_iters: list[Any] = []
     outer_values: list[Any] = []
     inner_values: list[Any] = []
+    bounds: list[Any] = []
     for iv, value in zip(old.iter_vars, leaf.realize.iter_values, strict=True):
         dtype = iv.var.dtype
         form = forms.of(value)
@@ -67,8 +68,10 @@ def blockize_loop(state: ScheduleState, loop_ref: StmtSRef, preserve_unit_iters:
         state.note_range(var, IntImm(dtype, 0), IntImm(dtype, extent))
         outer_iters.append(IterVar(Range.from_min_extent(IntImm(dtype, 0), IntImm(dtype, extent)), var, iv.iter_type))
         outer_values.append(forms.emit(base, dtype))
+        if not forms.nonneg(combine(constant(extent - 1), base, -1)):
+            bounds.append(LT(outer_values[-1], IntImm(dtype, extent)))
         inner_values.append(forms.emit(combine(inner, forms.var(var), size), dtype))
-    outer_conditions, inner_conditions = [], []
+    outer_conditions, inner_conditions = bounds, []
     for c in conjuncts(leaf.realize.predicate):
         if inside.isdisjoint(vars_in(c)):
             outer_conditions.append(c)
@@ -156,6 +159,3 @@ def tensorize(s: Schedule, block_or_loop: BlockRV | LoopRV, tensor_intrin: str, 
     from tilewright.tir.schedule.analysis import realize_of
 
     replace_realize(state, ref, realize_of(ref).replace(block=new))
-
-
-__all__ = ["blockize", "blockize_loop", "constant", "tensorize"]

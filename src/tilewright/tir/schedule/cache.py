@@ -8,6 +8,7 @@ from tilewright.ir import IntImm, Range
 from tilewright.tir import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, For, ForKind, IterVar, Var, decl_buffer
 from tilewright.tir.schedule.analysis import DATA_PAR, leaves, scope_root, swept, unite
 from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.forms import combine, is_const, shift
 from tilewright.tir.schedule.rewrite import ReplaceBuffers, body_list
 from tilewright.tir.schedule.state import ScheduleState, seq_of
 from tilewright.tir.schedule.trace import BlockRV, primitive
@@ -28,9 +29,10 @@ def copy_block(state: ScheduleState, source: Any, target: Any, name: str, box: A
         part = box[i] if box is not None else None
         first, count = part if part is not None else (0, n)
         extents.append(count)
-        doms.append(Range.from_min_extent(IntImm(v.dtype, first), IntImm(v.dtype, count) if isinstance(count, int) else count))
-        values.append(v + first if first else v)  # type: ignore[operator]
-        state.note_range(v, IntImm(v.dtype, 0), doms[-1].extent)
+        size = IntImm(v.dtype, count) if isinstance(count, int) else count
+        doms.append(Range.from_min_extent(IntImm(v.dtype, first), size) if isinstance(first, int) else Range.from_min_extent(IntImm(v.dtype, 0), n))
+        values.append(v if isinstance(first, int) and first == 0 else v + first)  # type: ignore[operator]
+        state.note_range(v, IntImm(v.dtype, 0), size)
     one = tuple([Range.from_min_extent(v, IntImm(v.dtype, 1)) for v in iter_vars])
     block = Block(
         tuple([IterVar(dom, v, DATA_PAR) for v, dom in zip(iter_vars, doms, strict=True)]),
@@ -54,6 +56,13 @@ def touched_box(state: ScheduleState, found: list[Any], buffer: Any, writes: boo
                 region = unite(state.forms, region, swept(state, r, leaf.realize, leaf.loops))
     out: list[Any] = []
     for b, n in zip(region, buffer.shape, strict=True):
+        if b is not None and state.forms.leaves(b[0]):
+            # Inside another block: the part depends on that block's variables.
+            size = state.forms.merge_digits(shift(combine(b[1], b[0], -1), 1))
+            rest = combine(shift(state.forms.of(n), -1), b[1], -1)
+            if is_const(size) and state.forms.nonneg(b[0]) and state.forms.nonneg(rest):
+                out.append((state.forms.emit(b[0], str(n.dtype)), size.const))
+                continue
         low = None if b is None else state.forms.const_bounds(b[0])[0]
         high = None if b is None else state.forms.const_bounds(b[1])[1]
         if low is None or high is None or not isinstance(n, IntImm):
@@ -86,6 +95,12 @@ def top_statement(scope: Any, block: Any) -> int:
         if any([leaf.block is block for leaf in leaves(st)]):
             return i
     raise AssertionError
+
+
+def need_no_outer_init(scope: Any, buffer: Any) -> None:
+    """The buffer is not initialised by the block around, which would go on initialising the original."""
+    if scope.init is not None and any([r.buffer is buffer for r in scope.writes]):
+        refuse("{0} must not be initialised by {1}, the block around", buffer, scope)
 
 
 @primitive
@@ -146,6 +161,7 @@ def cache_write(
     for w in writers:
         if id(w.block) not in inside:
             refuse("{0} must be written in one loop nest, but {1} writes it too", buffer, w.block)
+    need_no_outer_init(scope.stmt, buffer)
     box = touched_box(state, leaves(statements[at]), buffer, writes=True)
     nest, copier = copy_block(state, copy, buffer, f"{buffer.name}_{storage_scope}", box)
     rewriter = ReplaceBuffers({buffer: copy})

@@ -9,11 +9,11 @@ from tilewright.tir import Block, BlockRealize, BufferLoad, BufferStore, For, Fo
 from tilewright.tir.schedule.analysis import (
     DATA_PAR,
     REDUCE,
+    Leaf,
     access_regions,
     binding_of,
     conjunction,
     conjuncts,
-    int_extent,
     leaf_of,
     leaves,
     loops_above,
@@ -22,8 +22,9 @@ from tilewright.tir.schedule.analysis import (
 )
 from tilewright.tir.schedule.copies import copy_iters
 from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.forms import shift
 from tilewright.tir.schedule.rewrite import ReplaceStmts, body_list, vars_in
-from tilewright.tir.schedule.state import seq_of
+from tilewright.tir.schedule.state import ScheduleState, seq_of
 from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
 from tilewright.tir.stmt_functor import substitute
 
@@ -54,6 +55,7 @@ def decompose_reduction(s: Schedule, block: BlockRV | str, loop: LoopRV) -> Bloc
     spatial = [iv for iv in old.iter_vars if iv.iter_type == DATA_PAR]
     iters, env = copy_iters(spatial, "_init")
     inside = [r.stmt for r in above[at:]]
+    _need_single_visits(state, leaf, at)
     copied: list[Any] = []
     loop_env: dict[Any, Any] = {}
     for lp in inside:
@@ -88,6 +90,18 @@ def decompose_reduction(s: Schedule, block: BlockRV | str, loop: LoopRV) -> Bloc
     changed = ReplaceStmts({id(loop_ref.stmt): seq_of([nest, new_loop])}).run(parent.stmt.body)
     state.replace(parent, parent.stmt.replace(body=changed), {old: update})
     return s.block_rv(state.ref(init_block))
+
+
+def _need_single_visits(state: ScheduleState, leaf: Leaf, at: int) -> None:
+    """The loops from number `at` inwards reach each point once, so that one initialisation before them is right."""
+    fixed = {lp.loop_var: IntImm(lp.loop_var.dtype, 0) for lp in leaf.loops[:at]}
+    values: list[Any] = []
+    for v in leaf.realize.iter_values:
+        form = state.forms.of(substitute(v, fixed) if fixed else v)
+        values.append(state.forms.emit(shift(form, -form.const), v.dtype))
+    inner = binding_of(state, Leaf(leaf.realize.replace(iter_values=tuple(values)), leaf.loops[at:]))
+    if inner.repeats or not inner.injective:
+        refuse(f"the loops of {{0}} from {{1}} inwards must reach each of its points once, but {inner.reason}", leaf.block, leaf.loops[at])
 
 
 def _init_annotations(annotations: Any) -> dict[str, Any]:
@@ -253,6 +267,3 @@ def _loads(e: Any, buffer: Any) -> bool:
 
     post_order_visit(e, lambda x: found.append(x) if isinstance(x, BufferLoad) and x.buffer is buffer else None)  # type: ignore[func-returns-value]
     return bool(found)
-
-
-__all__ = ["Combiner", "decompose_reduction", "int_extent", "reducer_of", "rfactor"]

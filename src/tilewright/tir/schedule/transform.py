@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tilewright.ir import IntImm, Range, as_prim_expr
 from tilewright.tir import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, For, ForKind, IterVar, Var, decl_buffer
 from tilewright.tir.schedule.analysis import DATA_PAR, alloc_site, binding_of, conjuncts, leaf_of, leaves, need_simple_iters, scope_root
-from tilewright.tir.schedule.cache import named_buffer, top_statement
+from tilewright.tir.schedule.cache import named_buffer, need_no_outer_init, top_statement
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import combine, shift
 from tilewright.tir.schedule.index_map import IndexMap, as_index_map
@@ -271,6 +271,9 @@ def reindex_buffer(state: ScheduleState, ref: StmtSRef, kind: str, old: Any, nam
                     refuse("{0} must be complete before the loops of {1}, but {2} writes it there", old, block, x.block)
     if kind == "write":
         need_whole(state, ref, old)
+        if block.init is None and any([r.buffer is old for r in block.reads]):
+            refuse("{0} must not go on with what {1} holds", block, old)
+        need_no_outer_init(scope.stmt, old)
         for st in statements[:place]:
             for x in leaves(st):
                 if x.block is not new_block and any([r.buffer is old for r in (*x.block.reads, *x.block.writes)]):
