@@ -1,3 +1,93 @@
-"""Tilewright: the classic TVM stack as one Python compiler that emits native code."""
+"""Tilewright: the classic TVM stack as one Python compiler that emits native code.
 
-__version__ = "0.1.0"
+`import tilewright as tvm` gives the names of the classic package. Rooms are imported when they are first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from tilewright.support import lazy
+from tilewright.support.errors import TVMError
+from tilewright.support.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from tilewright import (
+        arith,
+        contrib,
+        driver,
+        error,
+        ir,
+        node,
+        relay,
+        runtime,
+        script,
+        support,
+        target,
+        te,
+        testing,
+        tir,
+        topi,
+    )
+    from tilewright.driver import build, lower
+    from tilewright.ir import DataType, IRModule, instrument, transform
+    from tilewright.runtime import (
+        Device,
+        NDArray,
+        Object,
+        cl,
+        cpu,
+        cuda,
+        device,
+        ext_dev,
+        get_global_func,
+        gpu,
+        hexagon,
+        metal,
+        opencl,
+        register_func,
+        rocm,
+        vulkan,
+        webgpu,
+    )
+    from tilewright.runtime import ndarray as nd
+
+_ROOMS = (
+    "arith", "cli", "codegen", "contrib", "driver", "error", "ir", "node", "relay", "runtime", "script", "support", "target",
+    "te", "testing", "tir", "topi",
+)  # fmt: skip
+_RUNTIME = (
+    "Device", "NDArray", "Object", "cl", "cpu", "cuda", "device", "ext_dev", "get_global_func", "gpu", "hexagon", "metal",
+    "opencl", "register_func", "rocm", "vulkan", "webgpu",
+)  # fmt: skip
+
+lazy.declare(
+    "tilewright",
+    {name: f"tilewright.{name}" for name in _ROOMS}
+    | {name: f"tilewright.runtime:{name}" for name in _RUNTIME}
+    | {
+        "DataType": "tilewright.ir:DataType",
+        "IRModule": "tilewright.ir:IRModule",
+        "build": "tilewright.driver:build",
+        "instrument": "tilewright.ir.instrument",
+        "lower": "tilewright.driver:lower",
+        "nd": "tilewright.runtime.ndarray",
+        "transform": "tilewright.ir.transform",
+    },
+)
+lazy.declare("tilewright.ir", {name: f"tilewright.ir.{name}" for name in ("instrument", "transform")})
+# Schedules, passes and analyses are layers above the nodes of tir, but part of `tvm.tir` to those who use it.
+lazy.declare(
+    "tilewright.tir",
+    {name: f"tilewright.tir.{name}" for name in ("analysis", "schedule", "transform")}
+    | {
+        name: f"tilewright.tir.schedule:{name}"
+        for name in ("BlockRV", "ExprRV", "LoopRV", "Schedule", "ScheduleError", "ScheduleState", "StmtSRef", "Trace")
+    },
+)
+
+__getattr__ = lazy.resolver("tilewright")
+
+__all__ = ["TVMError", "__version__", *lazy.names("tilewright")]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

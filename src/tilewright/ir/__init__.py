@@ -32,6 +32,10 @@ from tilewright.ir.types import (
     TypeVar,
     VoidType,
 )
+from tilewright.node import Node, assert_structural_equal, load_json, save_json, structural_equal, structural_hash
+from tilewright.support import lazy
+
+__getattr__ = lazy.resolver(__name__)
 
 __all__ = [
     "Attrs",
@@ -46,6 +50,7 @@ __all__ = [
     "IRModule",
     "IncompleteType",
     "IntImm",
+    "Node",
     "Op",
     "PointerType",
     "PrimExpr",
@@ -65,4 +70,9 @@ __all__ = [
     "TypeVar",
     "VoidType",
     "as_prim_expr",
+    "assert_structural_equal",
+    "load_json",
+    "save_json",
+    "structural_equal",
+    "structural_hash",
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any as _Object
 
 from tilewright.ir import (
@@ -45,6 +44,7 @@ from tilewright.relay.expr import (
 from tilewright.relay.functor import ExprMutator, ExprVisitor
 from tilewright.relay.op import dyn, image, nn, qnn, random, vision
 from tilewright.relay.printer import astext
+from tilewright.support import lazy
 from tilewright.tir import Any
 
 __all__ = [
@@ -97,9 +97,15 @@ __all__ = [
     "vision",
 ]
 
+# The importers: the formats that they read are not needed by who builds graphs.
+lazy.declare("tilewright.relay", {"frontend": "tilewright.relay.frontend"})
+_late = lazy.resolver("tilewright.relay")
 
-def __getattr__(name: str) -> Callable[..., _Object]:
+
+def __getattr__(name: str) -> _Object:
     """Every operator's constructor by its name: relay.add, relay.reshape, ..."""
     if name.startswith("__"):
         raise AttributeError(name)
+    if name == "frontend":
+        return _late(name)
     return op.lookup(name)

@@ -2,6 +2,7 @@
 
 from tilewright.ir import FloatImm, IntImm, PrimExpr, Range
 from tilewright.ir.types import PointerType, PrimType
+from tilewright.support import lazy
 from tilewright.tir import ir_builder, stmt_functor
 from tilewright.tir.arithmetic import (
     add,
@@ -164,8 +165,12 @@ from tilewright.tir.stmt import (
     stmt_list,
     stmt_seq,
 )
+
 from tilewright.tir import printer  # isort: skip  # registers the printing of everything above
 
 Any = Any_
 
-__all__ = [name for name in dir() if not name.startswith("_")]
+__all__ = [name for name in dir() if not name.startswith("_") and name != "lazy"]
+
+# Schedule, transform and analysis stand in layers above, which the top of the package declares.
+__getattr__ = lazy.resolver(__name__)

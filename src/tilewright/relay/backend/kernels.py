@@ -9,13 +9,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
-import tilewright
 from tilewright.codegen.llvm import AOT, compile_object, emit_module
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import PassContext
 from tilewright.node import deep_recursion, structural_digest
 from tilewright.relay.backend.te_compiler import Kernel
 from tilewright.support import cache as disk
+from tilewright.support.version import VERSION
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
 from tilewright.topi.schedule import schedule_kernel
@@ -29,8 +29,8 @@ COMPILER_ROOMS = ("arith", "codegen", "driver", "ir", "node", "te", "tir", "topi
 @cache
 def compiler_digest() -> str:
     """A digest of the compiler itself, so that a changed compiler does not find what an older one made."""
-    digest = hashlib.blake2b(tilewright.__version__.encode(), digest_size=16)
-    root = Path(tilewright.__file__).parent
+    digest = hashlib.blake2b(VERSION.encode(), digest_size=16)
+    root = Path(disk.__file__).parent.parent
     for room in COMPILER_ROOMS:
         for path in sorted((root / room).rglob("*.py")):
             digest.update(path.read_bytes())

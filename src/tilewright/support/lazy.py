@@ -1,0 +1,37 @@
+"""Attributes of packages that are imported when they are first asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+_declared: dict[str, dict[str, str]] = {}
+
+
+def declare(package: str, table: Mapping[str, str]) -> None:
+    """Say where attributes of a package come from: "module" or "module:attribute" by name."""
+    _declared.setdefault(package, {}).update(table)
+
+
+def names(package: str) -> list[str]:
+    """The names declared for a package."""
+    return list(_declared.get(package, ()))
+
+
+def resolver(package: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a package whose attributes are declared, by itself or by a layer above it."""
+
+    def __getattr__(name: str) -> Any:
+        place = _declared.get(package, {}).get(name)
+        if place is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
+        module, _, attribute = place.partition(":")
+        value = import_module(module)
+        if attribute:
+            value = getattr(value, attribute)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return __getattr__

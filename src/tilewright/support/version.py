@@ -1,0 +1,3 @@
+"""The version of the package, for those below its top."""
+
+VERSION = "0.1.0"
