@@ -55,7 +55,7 @@ class Binary(OpCard):
 
 
 def _truncated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    if a.dtype.kind == "f":
+    if a.dtype.kind not in "iu":
         return np.asarray(a / b)
     quotient = np.abs(a) // np.abs(b)
     return np.asarray(np.where((a < 0) != (b < 0), -quotient, quotient))

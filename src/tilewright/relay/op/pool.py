@@ -81,7 +81,7 @@ class Pool(OpCard):
             counted = np.pad(counted, [(0, w[1] - i[1]) for w, i in zip(widths, inner, strict=True)])
         else:
             counted = np.pad(counted, widths)
-        lowest = -np.inf if data.dtype.kind == "f" else np.iinfo(data.dtype).min
+        lowest = np.iinfo(data.dtype).min if data.dtype.kind in "iu" else -np.inf
         padded = np.pad(data, widths, constant_values=lowest if self.kind == "max" else 0)
         result: Any = None
         number: Any = None
@@ -98,7 +98,7 @@ class Pool(OpCard):
             else:
                 result, number = result + part, number + ones
         if self.kind == "avg":
-            result = result / np.maximum(number, 1) if data.dtype.kind == "f" else result // np.maximum(number, 1)
+            result = result // np.maximum(number, 1) if data.dtype.kind in "iu" else result / np.maximum(number, 1)
         return np.asarray(result, data.dtype)
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:

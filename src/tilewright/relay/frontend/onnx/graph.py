@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule, TensorType
-from tilewright.relay.expr import Expr, Function, Tuple, TupleWrapper, Var
+from tilewright.relay.backend.interpreter import run_function
+from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, TupleWrapper, Var
 from tilewright.relay.frontend.onnx import ops_control, ops_math, ops_nn, ops_resize, ops_tensor  # noqa: F401 (register converters)
-from tilewright.relay.frontend.onnx.fold import folders, try_fold
+from tilewright.relay.frontend.onnx.fold import LIMIT, folders, try_fold
 from tilewright.relay.frontend.onnx.reader import ModelError, check_opset, read_model, tensor_array
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, converters, find_converter
 from tilewright.relay.op.relations import shape_text
@@ -47,11 +48,17 @@ def from_onnx(
     """
     proto, name, folder = read_model(model)
     version = opset if opset is not None else check_opset(proto, name)
-    if proto.functions:
-        from onnx.inliner import inline_local_functions
+    try:
+        if proto.functions:
+            from onnx.inliner import inline_local_functions
 
-        proto = inline_local_functions(proto)
-    return Importer(name, folder, version, freeze_params).run(proto.graph, dict(shape or {}), dtype)
+            proto = inline_local_functions(proto)
+        return Importer(name, folder, version, freeze_params).run(proto.graph, dict(shape or {}), dtype)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+        raise ModelError(
+            f"{name}: the model is malformed ({type(error).__name__}: {error}); onnx.checker.check_model says where."
+            " Copy or export it again"
+        ) from error
 
 
 def supported_operators(opset: int) -> list[str]:
@@ -258,7 +265,9 @@ class Importer:
         converter = find_converter(node.op_type, self.opset)
         if converter is None:
             raise OpNotImplemented("its inputs must be known at import. Pin the model's input shapes: shape={name: [...]}")
-        return as_values(converter(node, *inputs))
+        values = as_values(converter(node, *inputs))
+        small = node.op_type not in ("If", "Loop") and inputs and all([v is None or (v.array is not None and v.array.size <= LIMIT) for v in inputs])
+        return [evaluate(v) for v in values] if small else values
 
     def attributes(self, proto: Any) -> dict[str, Any]:
         """Attributes as Python values; tensors as arrays, graphs as they are."""
@@ -285,6 +294,16 @@ class Importer:
         if any(v is None for v in found):
             raise OpNotImplemented("a node inside its subgraph is not supported (listed above)")
         return [v for v in found if v is not None]
+
+
+def evaluate(value: Value) -> Value:
+    """A small value that depends on nothing unknown, computed by the operators' NumPy references."""
+    if value.array is None and isinstance(value.expr, (Call, TupleGetItem)):
+        try:
+            return Value(array=np.asarray(run_function(Function((), value.expr), [])))
+        except OpError:
+            return value
+    return value
 
 
 def as_values(result: Any) -> list[Value]:

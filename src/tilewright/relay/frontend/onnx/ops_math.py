@@ -32,11 +32,17 @@ for _onnx, _relay in SAME.items():
     onnx_op(_onnx)(_same(_relay))
 
 
-@onnx_op("Identity", "Dropout")
-def _identity(node: OnnxNode, x: Value, *rest: Value) -> Any:
-    if node.op_type == "Dropout" and node.wants(1):
-        raise node.refuse("outputs", "mask", "the data output only")
+@onnx_op("Identity")
+def _identity(node: OnnxNode, x: Value) -> Any:
     return Value(x._expr, x.array, x.name)
+
+
+@onnx_op("Dropout")
+def _dropout(node: OnnxNode, x: Value, ratio: Value | None = None, training: Value | None = None) -> Any:
+    if training is not None and (training.array is None or bool(training.array.reshape(-1)[0])):
+        raise node.refuse("training_mode", True, "False: export the model in evaluation mode")
+    result = Value(x._expr, x.array, x.name)
+    return [result, Value(array=np.ones(node.static(x), bool))] if node.wants(1) else result
 
 
 @onnx_op("Reciprocal")
@@ -281,9 +287,18 @@ def _log_sum_exp(node: OnnxNode, x: Value, how: dict[str, Any]) -> Any:
     return node.call("add", node.call("log", total), node.call("max", x, **how))
 
 
+def _mean_of(node: OnnxNode, x: Any, how: dict[str, Any]) -> Any:
+    axes = how["axis"]
+    if isinstance(x, Value) and x.ndim == 4 and axes is not None and sorted(a % 4 for a in axes) == [2, 3]:
+        # As a pooling it stays on channel blocks.
+        pooled = node.call("nn.global_avg_pool2d", x)
+        return pooled if how["keepdims"] else node.call("squeeze", pooled, axis=(2, 3))
+    return node.call("mean", x, **how)
+
+
 for _onnx, _f in {
     "ReduceSum": lambda n, x, how: n.call("sum", x, **how),
-    "ReduceMean": lambda n, x, how: n.call("mean", x, **how),
+    "ReduceMean": _mean_of,
     "ReduceMax": lambda n, x, how: n.call("max", x, **how),
     "ReduceMin": lambda n, x, how: n.call("min", x, **how),
     "ReduceProd": lambda n, x, how: n.call("prod", x, **how),

@@ -69,7 +69,8 @@ def _conv_transpose(node: OnnxNode, x: Value, w: Value, b: Value | None = None) 
         for k, size in enumerate(sizes):
             total = (shape[k] - 1) * strides[k] + extra[k] + reach[k] - size
             if total < 0:
-                extra[k], total = extra[k] - total, 0
+                # An explicit shape may be larger than what the kernel reaches; SAME then keeps the reach.
+                extra[k], total = extra[k] - total if wanted else extra[k], 0
             less, more = total // 2, total - total // 2
             before.append(more if auto == "SAME_LOWER" else less)
             after.append(less if auto == "SAME_LOWER" else more)
@@ -143,20 +144,19 @@ def _group_norm(node: OnnxNode, x: Value, scale: Value, bias: Value) -> Any:
 
 @onnx_op("LayerNormalization", since=17)
 def _layer_norm(node: OnnxNode, x: Value, scale: Value, bias: Value | None = None) -> Any:
-    if node.wants(1) or node.wants(2):
-        raise node.refuse("outputs", "Mean or InvStdDev", "the normalised output only")
     axis, epsilon = node.get("axis", -1), node.get("epsilon", 1e-5)
     at = axis + x.ndim if axis < 0 else axis
-    if at == x.ndim - 1 and scale.ndim == 1:
+    if at == x.ndim - 1 and scale.ndim == 1 and not node.wants(1) and not node.wants(2):
         beta = bias if bias is not None else Value(array=np.zeros(scale.shape, scale.dtype))
         return node.call("nn.layer_norm", x, scale, beta, axis=-1, epsilon=epsilon)
     axes = tuple(range(at, x.ndim))
     mean = node.call("mean", x, axis=axes, keepdims=True)
     centred = node.call("subtract", x, mean)
     spread = node.call("mean", node.call("multiply", centred, centred), axis=axes, keepdims=True)
-    out = node.call("divide", centred, node.call("sqrt", node.call("add", spread, node.scalar(epsilon, x))))
-    out = node.call("multiply", out, scale)
-    return node.call("add", out, bias) if bias is not None else out
+    deviation = node.call("sqrt", node.call("add", spread, node.scalar(epsilon, x)))
+    out = node.call("multiply", node.call("divide", centred, deviation), scale)
+    out = node.call("add", out, bias) if bias is not None else out
+    return [out, mean, node.call("divide", node.scalar(1, x), deviation)]
 
 
 @onnx_op("RMSNormalization", since=23)
@@ -177,6 +177,8 @@ def _lp_norm(node: OnnxNode, x: Value) -> Any:
         total = node.call("sqrt", node.call("sum", node.call("multiply", x, x), axis=(axis,), keepdims=True))
     else:
         raise node.refuse("p", p, "1, 2")
+    # A vector of zeros stays one.
+    total = node.call("where", node.call("equal", total, node.scalar(0, x)), node.scalar(1, x), total)
     return node.call("divide", x, total)
 
 

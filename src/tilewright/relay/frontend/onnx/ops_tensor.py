@@ -204,7 +204,13 @@ def _depth_to_space(node: OnnxNode, x: Value) -> Any:
 
 @onnx_op("SpaceToDepth")
 def _space_to_depth(node: OnnxNode, x: Value) -> Any:
-    return node.call("nn.space_to_depth", x, block_size=node.get("blocksize"))
+    block = node.get("blocksize")
+    if node.get("mode", "DCR") == "CRD":
+        n, c, h, w = node.static(x)
+        split = node.call("reshape", x, newshape=(n, c, h // block, block, w // block, block))
+        moved = node.call("transpose", split, axes=(0, 1, 3, 5, 2, 4))
+        return node.call("reshape", moved, newshape=(n, c * block * block, h // block, w // block))
+    return node.call("nn.space_to_depth", x, block_size=block)
 
 
 @onnx_op("OneHot")

@@ -1,0 +1,178 @@
+"""What is said of models that cannot be imported: the whole text, for every kind of fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+from tilewright.relay.frontend.onnx import from_onnx  # noqa: E402
+from tilewright.relay.frontend.onnx.reader import ModelError  # noqa: E402
+from tilewright.support.errors import DiagnosticError, OpNotImplemented  # noqa: E402
+
+
+def model(nodes: list[Any], inputs: dict[str, list[Any]], outputs: list[str], weights: dict[str, np.ndarray] | None = None, opset: int = 17) -> Any:
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(k, TensorProto.FLOAT, v) for k, v in inputs.items()],
+        [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in outputs],
+        [numpy_helper.from_array(v, k) for k, v in (weights or {}).items()],
+    )
+    domains = sorted({n.domain for n in nodes} - {""})
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), *[helper.make_opsetid(d, 1) for d in domains]])
+
+
+def relu(**kw: Any) -> Any:
+    return model([helper.make_node("Relu", ["x"], ["y"], name="act")], {"x": ["batch", 3]}, ["y"], **kw)
+
+
+def message(error: type[Exception], *args: Any, **kw: Any) -> str:
+    with pytest.raises(error) as info:
+        from_onnx(*args, **kw)
+    return str(info.value)
+
+
+def test_all_unsupported_operators_at_once() -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("NonMaxSuppression", ["a", "a"], ["b"], name="nms"),
+        helper.make_node("FusedMatMul", ["b", "b"], ["c"], name="mm", domain="com.microsoft"),
+        helper.make_node("Det", ["c"], ["d"], name="det1"),
+        helper.make_node("Det", ["c"], ["y"], name="det2"),
+    ]
+    assert message(OpNotImplemented, model(nodes, {"x": [1, 3]}, ["y"])).splitlines() == [
+        "model 'g' (opset 17): 3 things are not supported",
+        "  Det (2 nodes: 'det1', 'det2')",
+        "  NonMaxSuppression (1 node: 'nms')",
+        "  com.microsoft::FusedMatMul (1 node: 'mm'); nearest supported: MatMul, Mul;"
+        " ONNX Runtime's own operators appear after its optimizer: give the model as it was before that",
+    ]
+
+
+def test_unsupported_attributes_are_collected() -> None:
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["a", "i"], name="p1", kernel_shape=[2, 2]),
+        helper.make_node("Pad", ["x", "pads"], ["b"], name="p2", mode="wrap"),
+        helper.make_node("Add", ["a", "b"], ["y"], name="after"),
+    ]
+    found = message(OpNotImplemented, model(nodes, {"x": [1, 3, 8, 8]}, ["y", "i"], {"pads": np.ones(8, np.int64)}))
+    assert found.splitlines() == [
+        "model 'g' (opset 17): 2 things are not supported",
+        "  MaxPool 'p1': its attribute outputs is 'Indices'; supported: the pooled output only",
+        "  Pad 'p2': its attribute mode is 'wrap'; supported: constant, edge, reflect",
+    ]
+
+
+def test_run_time_shape() -> None:
+    nodes = [helper.make_node("Reshape", ["x", "s"], ["y"], name="r")]
+    graph = model(nodes, {"x": [1, 4]}, ["y"])
+    graph.graph.input.append(helper.make_tensor_value_info("s", TensorProto.INT64, [2]))
+    assert message(OpNotImplemented, graph).splitlines()[1] == (
+        "  Reshape 'r': its shape must be known at import. Fold the model (onnxsim), or pin the input shapes: shape={name: [...]}"
+    )
+
+
+def test_newer_operator_in_an_older_model() -> None:
+    nodes = [helper.make_node("LayerNormalization", ["x", "s"], ["y"], name="ln")]
+    found = message(OpNotImplemented, model(nodes, {"x": [1, 4]}, ["y"], {"s": np.ones(4, np.float32)}, opset=13))
+    assert found.splitlines()[1] == "  LayerNormalization (1 node: 'ln'); supported from opset 17, the model uses 13"
+
+
+def test_opsets_outside_the_range() -> None:
+    assert message(OpNotImplemented, relu(opset=6)) == (
+        "model 'g': the model uses opset 6; opsets 7 to 28 are supported. Convert it: onnx.version_converter.convert_version(model, 17)"
+    )
+
+
+def test_files_that_are_no_models(tmp_path: Path) -> None:
+    good = model([helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": [1, 64]}, ["y"], {"w": np.ones((64, 64), np.float32)})
+    data = good.SerializeToString()
+    path = tmp_path / "m.onnx"
+    assert message(ModelError, str(path)) == f"{path}: there is no such file. Give the path of an .onnx file"
+    for part in (data[: len(data) // 2], data[:-100], b"\x00" * 50, bytes(range(255, 0, -1)), b"", b"hello"):
+        path.write_bytes(part)
+        found = message(ModelError, path)
+        assert found.startswith(f"{path}: this is no ONNX model")
+        assert str(len(part)) in found
+    with pytest.raises(TypeError, match="from_onnx takes an onnx.ModelProto, a path or bytes, but was given int"):
+        from_onnx(3)
+
+
+def test_random_corruption_never_escapes() -> None:
+    """Any byte may be wrong: a clear error or an import, never anything else."""
+    data = bytearray(relu(weights={"w": np.ones((4, 4), np.float32)}).SerializeToString())
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        broken = bytearray(data)
+        for at in rng.integers(0, len(data), 3):
+            broken[at] = int(rng.integers(0, 256))
+        try:
+            from_onnx(bytes(broken))
+        except (ModelError, OpNotImplemented, DiagnosticError) as error:
+            assert str(error)
+
+
+def test_wrong_shape_names_and_extents() -> None:
+    images = model([helper.make_node("Relu", ["images"], ["y"])], {"images": ["batch", 3]}, ["y"])
+    assert message(ModelError, images, shape={"image": [1, 3]}) == (
+        "model 'g': shape names 'image', but the model's inputs are 'images' (batch, 3). Did you mean 'images'?"
+    )
+    assert message(ModelError, relu(), shape={"x": [1, 4]}) == (
+        "model 'g': axis 1 of the input 'x' is declared 3, but shape gives it 4. The declared shape is (batch, 3)"
+    )
+    assert message(ModelError, relu(), shape={"x": [1, 3, 3]}) == (
+        "model 'g': the input 'x' has 2 axes (batch, 3), but shape gives it 3: (1, 3, 3)"
+    )
+    assert "cannot have the extent -3" in message(ModelError, relu(), shape={"x": [-3, 3]})
+
+
+def test_unknown_tensor() -> None:
+    nodes = [helper.make_node("Add", ["x", "nowhere"], ["y"], name="sum")]
+    assert message(ModelError, model(nodes, {"x": [1]}, ["y"])) == (
+        "model 'g': Add 'sum' reads the tensor 'nowhere', which no earlier node makes."
+        " The graph is incomplete or out of order; onnx.checker.check_model shows where"
+    )
+
+
+def test_type_error_names_the_node() -> None:
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"], name="mm"), helper.make_node("Relu", ["a"], ["y"])]
+    found = message(DiagnosticError, model(nodes, {"x": [1, 5]}, ["y"], {"w": np.ones((4, 4), np.float32)}))
+    assert "mm" in found
+    assert "the inner dimensions must be equal, but they are 5 and 4" in found
+
+
+def test_external_data(tmp_path: Path) -> None:
+    weights = np.arange(4096, dtype=np.float32).reshape(64, 64)
+    whole = model([helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": [1, 64]}, ["y"], {"w": weights})
+    path = tmp_path / "m.onnx"
+    onnx.save(whole, str(path), save_as_external_data=True, location="m.bin", size_threshold=16)
+    body = from_onnx(path)[0]["main"].body
+    constant = body.args[1].value
+    np.testing.assert_array_equal(constant, weights)
+    (tmp_path / "m.bin").write_bytes(b"\x00" * 100)
+    assert message(ModelError, path) == (
+        f"{path}: the values of 'w' need bytes 0 to 16384 of 'm.bin', which has 100. The file is truncated; copy it again"
+    )
+    (tmp_path / "m.bin").unlink()
+    assert message(ModelError, path) == (
+        f"{path}: the values of 'w' lie in 'm.bin', which is not in {tmp_path.resolve()}."
+        " Copy that file beside the model, or pass the model's path rather than its ModelProto"
+    )
+
+
+def test_external_data_stays_in_the_folder(tmp_path: Path) -> None:
+    whole = relu(weights={"w": np.ones(4, np.float32)})
+    t = whole.graph.initializer[0]
+    t.ClearField("raw_data")
+    t.data_location = TensorProto.EXTERNAL
+    t.external_data.add(key="location", value="../../secret")
+    path = tmp_path / "m.onnx"
+    path.write_bytes(whole.SerializeToString())
+    assert "points to the file '../../secret' outside the model's folder, which is not read" in message(ModelError, path)
