@@ -297,8 +297,13 @@ class ExprSource:
 
     def _call_reinterpret(self, e: Call) -> str:
         value = e.args[0]
+        if e.dtype.code == "handle":
+            return f"address({self.expr(value)})"
         text = f"reinterpret({self.expr(value)}, {self.kind(value.dtype)}, {self.kind(e.dtype)})"
         return text if e.dtype.lanes > 1 else self.unboxed(text, e.dtype)
+
+    def _call_tvm_tuple(self, e: Call) -> str:
+        return f"({', '.join(map(self.expr, e.args))},)"
 
     def _call_large_uint_imm(self, e: Call) -> str:
         return f"({self.expr(e.args[1])} << 32 | {self.expr(e.args[0])})"

@@ -46,6 +46,8 @@ _NESTING = 15
 _HELPERS = {
     name: getattr(values, name)
     for name in [
+        "address",
+        "failure",
         "truncdiv",
         "truncmod",
         "floordiv",
@@ -294,7 +296,7 @@ class Program(ExprSource):
 
     def _assert(self, s: AssertStmt) -> None:
         message = self.expr(s.message)
-        self.line(f"if not {self.expr(s.condition)}: raise InterpError('assertion failed: ' + str({message}))")
+        self.line(f"if not {self.expr(s.condition)}: raise InterpError(failure({message}))")
         self.stmt(s.body)
 
     def _attr(self, s: AttrStmt) -> None:

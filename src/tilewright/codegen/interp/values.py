@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +52,36 @@ class Races:
         self.on, self.epoch, self.iteration, self.loop = on, 0, -1, ""
 
 
+class RawPointer(Pointer):
+    """An address in this process, of which it is not known how much may be read."""
+
+    __slots__ = ("address",)
+
+    def __init__(self, address: int) -> None:
+        super().__init__(Storage(hex(address), np.zeros(0, np.uint8), None))
+        self.address = address
+
+    def sized(self, count: int) -> Pointer:
+        """A pointer to `count` bytes from here on."""
+        memory = (ctypes.c_uint8 * max(count, 1)).from_address(self.address)
+        return Pointer(Storage(self.storage.name, np.ctypeslib.as_array(memory), None))
+
+    def moved(self, count: int) -> Pointer:
+        return RawPointer(self.address + int(count))
+
+
+def address(value: int) -> Pointer | None:
+    """An integer as a pointer; 0 is null."""
+    return RawPointer(int(value)) if value else None
+
+
+def failure(message: Any) -> str:
+    """The text of a failed assertion: a string, or (kind of the error, text, number behind it)."""
+    if isinstance(message, tuple):
+        return f"{message[0]}: {''.join(map(str, message[1:]))}"
+    return f"assertion failed: {message}"
+
+
 def np_type(dtype: DataType) -> Any:
     """The NumPy type of one lane."""
     return np.dtype(numpy_dtype(dtype.element))
@@ -70,17 +102,22 @@ class Accessor:
         self,
         name: str,
         dtype: DataType,
-        pointer: Pointer,
+        pointer: Pointer | None,
         shape: tuple[int, ...],
         strides: tuple[int, ...],
         offset: int,
         races: Races,
     ) -> None:
         self.name, self.shape, self.races = name, shape, races
+        if pointer is None:  # null: legal as long as nothing is accessed
+            pointer = Pointer(Storage("null", np.zeros(0, np.uint8), None))
         if not isinstance(pointer, Pointer):
             raise InterpError(f"buffer {name}: its data is no pointer, but {pointer!r}")
-        storage = pointer.storage
         kind = np_type(dtype)
+        if isinstance(pointer, RawPointer):
+            last = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) if strides else math.prod(shape) - 1
+            pointer = pointer.sized((offset + last + 1) * kind.itemsize * dtype.lanes)
+        storage = pointer.storage
         data, ready = storage.data, storage.ready
         if data.dtype != kind:
             size = data.nbytes // kind.itemsize * kind.itemsize

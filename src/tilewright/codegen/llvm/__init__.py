@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.codegen.llvm.build import build
 from tilewright.codegen.llvm.jit import LoadedObjects, load_objects
 from tilewright.codegen.llvm.machine import compile_assembly, compile_object
 from tilewright.codegen.llvm.module import AOT, ModuleEmitter, emit_module, emit_units
@@ -10,6 +11,7 @@ __all__ = [
     "AOT",
     "LoadedObjects",
     "ModuleEmitter",
+    "build",
     "compile_assembly",
     "compile_object",
     "emit_module",

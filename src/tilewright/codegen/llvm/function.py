@@ -133,7 +133,8 @@ class FunctionEmitter(PackedEmitter):
         place = f"getelementptr ([8 x ptr], ptr @__tilewright_context, i32 0, i32 {field})"
         return b.here(f"load ptr, ptr {place}")
 
-    def require(self, cond: str, kind: str, message: str) -> None:
+    def require(self, cond: str, kind: str, message: str, value: str | None = None) -> None:
+        """Fails with `message` (and the number `value` behind it) unless the condition holds."""
         b = self.b
         ok, fail = b.label("ok"), b.label("fail")
         scope = b.scopes[-1]
@@ -142,13 +143,18 @@ class FunctionEmitter(PackedEmitter):
         self.module.uses_context = True
         kind_text, text = self.module.string(kind), self.module.string(message)
         n = b.label("e")
+        if value is None:
+            tell = f"  call void %{n}.f(ptr {kind_text}, ptr {text})"
+        else:
+            self.module.uses_numbers = True
+            tell = f"  call void @.tell_number(ptr %{n}.f, ptr {kind_text}, ptr {text}, i64 {value})"
         self.tail += [
             f"{fail}:",
             f"  %{n}.f = load ptr, ptr getelementptr ([8 x ptr], ptr @__tilewright_context, i32 0, i32 {SET_ERROR})",
             f"  %{n}.c = icmp eq ptr %{n}.f, null",
             f"  br i1 %{n}.c, label %{n}.r, label %{n}.s",
             f"{n}.s:",
-            f"  call void %{n}.f(ptr {kind_text}, ptr {text})",
+            tell,
             f"  br label %{n}.r",
             f"{n}.r:",
             "  ret i32 -1",

@@ -11,6 +11,7 @@ from tilewright.codegen.llvm.calls import CallEmitter
 from tilewright.codegen.llvm.function import FunctionEmitter
 from tilewright.codegen.llvm.half import half_helpers
 from tilewright.codegen.llvm.machine import data_layout
+from tilewright.codegen.llvm.tell import TELL_NUMBER
 from tilewright.codegen.llvm.types import llvm_type, memory_type, splat
 from tilewright.ir import DataType, GlobalVar, IRModule
 from tilewright.node import post_order_visit
@@ -34,6 +35,7 @@ class ModuleEmitter:
         self.functions: list[str] = []
         self.globals: list[str] = []
         self.uses_context = False
+        self.uses_numbers = False
         self.hosted = not any(part in target.triple for part in ("none", "unknown-unknown", "wasm"))
         self._strings: dict[str, str] = {}
         self._constants: dict[str, str] = {}
@@ -129,6 +131,8 @@ class ModuleEmitter:
         parts += self.globals
         parts += [text for symbol, text in self.declare.items() if symbol not in self._defined]
         parts += self.functions
+        if self.uses_numbers:
+            parts.append(TELL_NUMBER)
         if any(["half" in text for text in self.functions]):
             parts.append(half_helpers(self.target))
         return "\n".join(parts) + "\n"

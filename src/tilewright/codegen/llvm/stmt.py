@@ -9,7 +9,7 @@ from tilewright.codegen.llvm.builder import Scope
 from tilewright.codegen.llvm.memory import MemoryEmitter, Registers
 from tilewright.codegen.llvm.promote import BufferUse
 from tilewright.codegen.llvm.types import is_literal, llvm_type, memory_type
-from tilewright.ir import IntImm, PrimExpr
+from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.tir import (
     Allocate,
     AllocateConst,
@@ -19,6 +19,7 @@ from tilewright.tir import (
     BlockRealize,
     BufferRealize,
     BufferStore,
+    Call,
     DeclBuffer,
     Evaluate,
     For,
@@ -292,8 +293,16 @@ class StmtEmitter(MemoryEmitter):
         if cond == "1":
             self.stmt(s.body)
             return
-        message = s.message.value if isinstance(s.message, StringImm) else str(s.message)
-        self.require(cond, "AssertionError", message)
+        kind, message, value = "AssertionError", s.message, None
+        if isinstance(message, Call) and getattr(message.op, "name", "") == "tir.tvm_tuple":
+            # (kind of the error, text) or (kind, text, number that follows it)
+            if isinstance(message.args[0], StringImm):
+                kind = message.args[0].value
+            if len(message.args) > 2:
+                number = message.args[2]
+                value = self.convert(self.expr(number), number.dtype, DataType("int64"))
+            message = message.args[1]
+        self.require(cond, kind, message.value if isinstance(message, StringImm) else str(message), value)
         self.stmt(s.body)
 
     # --- storage
@@ -338,7 +347,7 @@ class StmtEmitter(MemoryEmitter):
     def parallel(self, s: For, low: str, extent: str) -> None:
         raise self.error("parallel loops are emitted by the function", s)
 
-    def require(self, cond: str, kind: str, message: str) -> None:
+    def require(self, cond: str, kind: str, message: str, value: str | None = None) -> None:
         raise self.error("checks are emitted by the function", None)
 
     def workspace(self, size: str) -> str:

@@ -1,0 +1,52 @@
+"""`build`: lowered functions to a runtime.Module, linked into this process when they are for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.codegen.llvm.jit import load_objects
+from tilewright.codegen.llvm.machine import compile_assembly, compile_object
+from tilewright.codegen.llvm.module import emit_module, symbol_of
+from tilewright.ir import IRModule
+from tilewright.target import Target, host_cpu
+from tilewright.target.cpu import architecture
+from tilewright.tir import PrimFunc
+
+CONTEXT = "__tilewright_context"
+
+
+def exported_symbols(mod: IRModule, text: str) -> list[str]:
+    """The symbols that a module's text defines for others: its functions, and the runtime context where it has one."""
+    names = [symbol_of(gvar, func) for gvar, func in mod.functions.items() if isinstance(func, PrimFunc)]
+    return [*names, CONTEXT] if f"@{CONTEXT} =" in text else names
+
+
+def is_native(target: Target) -> bool:
+    """Whether code for the target can be linked into this process; its CPU features are the user's word."""
+    host = host_cpu()
+    if target.is_host:
+        return True
+    system = [part for part in ("linux", "darwin", "windows") if part in host.triple]
+    return architecture(target.triple) == host.arch and all([part in target.triple for part in system])
+
+
+def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
+    """A runtime.Module of the module's functions (packed functions, as MakePackedAPI makes them).
+
+    The whole of LLVM's optimisation runs (-opt-level of the target lowers it), since the loops may come unscheduled.
+    get_source() gives "ll", "s" and "obj"; code for another machine can be exported, but not called.
+    """
+    from tilewright.runtime.module import Module, ModuleSource
+
+    target = Target(target)
+    if isinstance(mod, PrimFunc):
+        mod = IRModule.from_expr(mod)
+    text = emit_module(mod, target)
+    level = int(target.attrs.get("opt-level", 3))
+    data = compile_object(text, target, level)
+    assembly = lambda: compile_assembly(text, target, level)  # noqa: E731
+    texts: dict[str, Any] = {"ll": lambda: text, "s": assembly, "asm": assembly, "obj": lambda: data, "": lambda: text}
+    native = is_native(target)
+    source = ModuleSource([data], texts, None if target.is_host else target.triple)
+    loaded = load_objects([data], exported_symbols(mod, text)) if native else None
+    return Module.from_symbols(loaded.symbols if loaded else {}, loaded, source)

@@ -1,0 +1,60 @@
+"""The text of the function that reports an error whose message ends with a number, without a C library."""
+
+from __future__ import annotations
+
+TELL_NUMBER = """
+define internal void @.tell_number(ptr %set, ptr %kind, ptr %text, i64 %value) nounwind noinline {
+entry:
+  %buffer = alloca [1024 x i8]
+  %negative = icmp slt i64 %value, 0
+  %opposite = sub i64 0, %value
+  %size = select i1 %negative, i64 %opposite, i64 %value
+  br label %copy
+copy:
+  %i = phi i64 [ 0, %entry ], [ %i1, %more ]
+  %from = getelementptr i8, ptr %text, i64 %i
+  %c = load i8, ptr %from
+  %to = getelementptr i8, ptr %buffer, i64 %i
+  %end = icmp eq i8 %c, 0
+  %full = icmp uge i64 %i, 990
+  %stop = or i1 %end, %full
+  br i1 %stop, label %sign, label %more
+more:
+  store i8 %c, ptr %to
+  %i1 = add i64 %i, 1
+  br label %copy
+sign:
+  store i8 45, ptr %to
+  %extra = zext i1 %negative to i64
+  %start = add i64 %i, %extra
+  br label %count
+count:
+  %t = phi i64 [ %size, %sign ], [ %t1, %count ]
+  %n = phi i64 [ 0, %sign ], [ %n1, %count ]
+  %t1 = udiv i64 %t, 10
+  %n1 = add i64 %n, 1
+  %last = icmp eq i64 %t1, 0
+  br i1 %last, label %write, label %count
+write:
+  %stopat = add i64 %start, %n1
+  %nul = getelementptr i8, ptr %buffer, i64 %stopat
+  store i8 0, ptr %nul
+  br label %digit
+digit:
+  %q = phi i64 [ %size, %write ], [ %q1, %digit ]
+  %p = phi i64 [ %stopat, %write ], [ %p1, %digit ]
+  %p1 = sub i64 %p, 1
+  %q1 = udiv i64 %q, 10
+  %tens = mul i64 %q1, 10
+  %d = sub i64 %q, %tens
+  %d8 = trunc i64 %d to i8
+  %char = add i8 %d8, 48
+  %at = getelementptr i8, ptr %buffer, i64 %p1
+  store i8 %char, ptr %at
+  %done = icmp eq i64 %p1, %start
+  br i1 %done, label %tell, label %digit
+tell:
+  call void %set(ptr %kind, ptr %buffer)
+  ret void
+}
+"""
