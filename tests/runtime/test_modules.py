@@ -1,0 +1,336 @@
+"""Modules: code of this process and of files, theirs in ours and ours in theirs, export, imports, the pool."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import tvm_ffi
+from tests.runtime import native
+
+from tilewright import runtime
+from tilewright.contrib import graph_executor
+from tilewright.contrib.debugger import debug_executor
+from tilewright.support.errors import TVMError
+
+
+@pytest.fixture(scope="module")
+def jit():
+    return native.Jit(native.MODEL, native.MODEL_SYMBOLS)
+
+
+@pytest.fixture
+def model(jit):
+    constants = runtime.array(np.array([1, 2, 3, 4], "float32"))
+    return runtime.Module.from_aot(jit.symbols, json.dumps(native.METADATA), constants, keep_alive=jit)
+
+
+@pytest.fixture(scope="module")
+def model_file(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    text = native.bytes_variable("__tilewright_metadata", json.dumps(native.METADATA).encode() + b"\0")
+    constants = runtime.ModuleSource(constants=runtime.array(np.array([1, 2, 3, 4], "float32")))
+    from tilewright.runtime.export import constants_object
+
+    blob = constants_object(constants.constants, None)
+    return native.link(folder, "model", native.compile_object(native.MODEL + text), blob)
+
+
+def check_model(executor):
+    graph = graph_executor.GraphModule(executor)
+    graph.set_input("x", np.array([1, 1, 2, 2], "float32"))
+    graph.run()
+    np.testing.assert_array_equal(graph.get_output(0).numpy(), [2, 3, 7, 9])
+    graph.run(x=torch.tensor([0.0, 1, 0, 1]))
+    np.testing.assert_array_equal(graph.get_output("y").numpy(), [1, 3, 1, 5])
+    return graph
+
+
+def test_executor_in_process(model):
+    graph = check_model(model["default"](runtime.cpu(0)))
+    assert graph.module.type_key == "AotExecutor"
+    assert (graph.get_num_inputs(), graph.get_num_outputs(), graph.get_input_index("x")) == (1, 1, 0)
+    assert graph.get_input_index("none") == -1
+    assert graph.get_input_info() == ({"x": (4,)}, {"x": "float32"})
+    out = runtime.empty((4,))
+    graph.get_output(0, out)
+    np.testing.assert_array_equal(out.numpy(), [1, 3, 1, 5])
+    mine = runtime.array(np.full(4, 2, "float32"))
+    graph.set_input_zero_copy("x", mine)
+    graph.run()
+    np.testing.assert_array_equal(graph.get_output(0).numpy(), [3, 5, 7, 9])
+    mine[:] = 0
+    graph.run()
+    np.testing.assert_array_equal(graph.get_output(0).numpy(), [1, 1, 1, 1])
+    assert len(graph.benchmark(runtime.cpu(0), repeat=3, number=2).results) == 3
+    assert len(graph.benchmark(runtime.cpu(0), repeat=3, end_to_end=True, x=np.ones(4, "float32")).results) == 3
+
+
+def test_executor_of_a_file(model_file):
+    check_model(runtime.load_module(model_file)["default"](runtime.cpu(0)))
+
+
+def test_debug_executor(model):
+    debug = debug_executor.GraphModuleDebug(model["default"](runtime.cpu(0)))
+    debug.set_input("x", np.ones(4, "float32"))
+    times = debug.run_individual(number=2, repeat=3)
+    assert debug.kernel_names == ["scale", "increment"] and [len(t) for t in times] == [3, 3]
+    np.testing.assert_array_equal(debug.get_output(0).numpy(), [2, 3, 4, 5])
+
+
+def test_executor_input_errors(model):
+    set_input = model["default"](runtime.cpu(0))["set_input"]
+    with pytest.raises(ValueError, match="the model has no input named `y`; its inputs are: `x`"):
+        set_input("y", np.ones(4, "float32"))
+    with pytest.raises(IndexError, match=r"input index 3 is out of range: the model has 1 \(`x`\)"):
+        set_input(3, np.ones(4, "float32"))
+    with pytest.raises(ValueError, match=r"input `x` must have shape \(4,\), got \(2, 2\)"):
+        set_input("x", np.ones((2, 2), "float32"))
+    with pytest.raises(TypeError, match=r"input `x` must have dtype float32, got float64; convert it first"):
+        set_input("x", np.ones(4))
+    with pytest.raises(ValueError, match=r"input `x` of shape \(4,\) is not contiguous; copy it first"):
+        set_input("x", np.ones(8, "float32")[::2])
+    with pytest.raises(TypeError, match="input `x` must be a tensor"):
+        set_input("x", 3)
+    with pytest.raises(ValueError, match="must be aligned to 64 bytes"):
+        off = np.from_dlpack(runtime.empty((8,)))[1:5]
+        model["default"](runtime.cpu(0))["set_input_zero_copy"]("x", off)
+    with pytest.raises(ValueError, match=r"was compiled for the CPU; create it with cpu\(0\)"):
+        model["default"](runtime.cuda(0))
+
+
+def with_metadata(jit, **changes):
+    constants = runtime.array(np.zeros(4, "float32"))
+    metadata = json.dumps({**native.METADATA, **changes})
+    return runtime.Module.from_aot(jit.symbols, metadata, constants, keep_alive=jit)["default"](runtime.cpu(0))
+
+
+def test_library_for_another_cpu(jit):
+    from llvmlite.binding import get_host_cpu_features
+
+    missing = next(f for f in ("fma4", "sse4a", "avxifma", "amx-fp16") if not get_host_cpu_features().get(f))
+    target = {"cpu": "other", "features": ["+sse4.2", f"+{missing}"]}
+    with pytest.raises(
+        RuntimeError, match=f"compiled for CPU `other`, but this machine lacks the features: {missing};"
+    ):
+        with_metadata(jit, target=target)
+    with pytest.raises(RuntimeError, match="was compiled for sparc-unknown-linux, but this process runs on"):
+        with_metadata(jit, target={"triple": "sparc-unknown-linux", "cpu": "v9", "features": []})
+
+
+def test_cpu_features_agree_with_llvm():
+    from llvmlite.binding import get_host_cpu_features
+
+    host = get_host_cpu_features()
+    missing = runtime.get_global_func("runtime.MissingCPUFeatures")(*host)
+    assert [f for f in missing if host[f]] == []
+
+
+def test_damaged_metadata(jit):
+    constants = runtime.array(np.zeros(4, "float32"))
+    text = json.dumps(native.METADATA)
+    for cut in range(1, len(text), 5):
+        module = runtime.Module.from_aot(jit.symbols, text[:cut], constants, keep_alive=jit)
+        with pytest.raises(ValueError, match="metadata is damaged"):
+            module["default"](runtime.cpu(0))
+    with pytest.raises(ValueError, match="the constants hold 16 bytes, but the model needs 99"):
+        with_metadata(jit, constants_bytes=99)
+
+
+def test_executors_in_threads(model):
+    failures = []
+
+    def work(seed):
+        values = np.full(4, seed, "float32")
+        graph = graph_executor.GraphModule(model["default"](runtime.cpu(0)))
+        for _ in range(200):
+            graph.run(x=values)
+            if not np.array_equal(graph.get_output(0).numpy(), values * [1, 2, 3, 4] + 1):
+                failures.append(seed)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+
+
+# ---- the pool
+
+
+def test_parallel_regions(model):
+    parallel = model["parallel"]
+    for tasks in (1, 2, 3, 100, 100000):
+        assert parallel(tasks) == tasks * (tasks + 1) // 2
+    with pytest.raises(ValueError, match="task failed"):
+        model["parallel_failing"]()
+    assert parallel(4) == 10
+
+
+def test_pool_is_shared_by_callers(model):
+    # `sum` is one variable of the library, so each caller checks only that its call returns.
+    threads = [threading.Thread(target=lambda: [model["parallel"](8) for _ in range(500)]) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert not any(t.is_alive() for t in threads)
+
+
+def test_pool_after_fork(model):
+    assert model["parallel"](4) == 10
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if model["parallel"](6) == 21 and model["parallel"](3) == 6 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert model["parallel"](4) == 10
+
+
+def threads_with(**environment):
+    code = "import tilewright.runtime as r; print(r.num_threads()); r.set_num_threads(10**6); print(r.num_threads())"
+    env = {k: v for k, v in os.environ.items() if k not in ("TVM_NUM_THREADS", "OMP_NUM_THREADS")} | environment
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    return [int(line) for line in done.stdout.split()]
+
+
+def test_number_of_threads():
+    allowed = len(os.sched_getaffinity(0))
+    default, most = threads_with()
+    assert 1 <= default <= allowed and most <= allowed
+    assert threads_with(TVM_NUM_THREADS="1")[0] == 1
+    assert threads_with(OMP_NUM_THREADS="1000")[0] <= allowed
+    before = runtime.num_threads()
+    try:
+        runtime.set_num_threads(1)
+        assert runtime.num_threads() == 1
+    finally:
+        runtime.set_num_threads(0)
+    assert runtime.num_threads() == before
+
+
+# ---- libraries
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("libraries")
+    data = native.compile_object(native.ADD_ONE)
+    theirs = next(Path(tvm_ffi.__file__).parent.glob("lib/libtvm_ffi.so"))
+    return native.link(folder, "unlinked", data), native.link(folder, "linked", data, libraries=(theirs,))
+
+
+CROSS = """
+import sys
+order, path = sys.argv[1:]
+if order == "first":
+    import tvm_ffi
+import numpy as np
+from tilewright import runtime
+module = runtime.load_module(path)
+x, y = runtime.array(np.arange(4, dtype="float32")), runtime.empty((4,))
+module["add_one"](x, y)
+assert y.numpy().tolist() == [1, 2, 3, 4]
+try:
+    module["add_one"](1, 2)
+except ValueError as error:
+    assert str(error) == "Expects a Tensor input"
+else:
+    raise SystemExit("no error")
+import torch
+t = torch.zeros(4)
+module["add_one"](t, t)
+assert t.tolist() == [1] * 4
+if order != "never":
+    import tvm_ffi
+    theirs = tvm_ffi.load_module(path)
+    theirs.add_one(t, t)
+    assert t.tolist() == [2] * 4
+    theirs.add_one(y, y)
+    assert y.numpy().tolist() == [2, 3, 4, 5]
+print("fine")
+"""
+
+
+@pytest.mark.parametrize("linked", [0, 1])
+@pytest.mark.parametrize("order", ["first", "after"])
+def test_library_made_for_tvm_ffi(libraries, order, linked):
+    done = subprocess.run([sys.executable, "-c", CROSS, order, libraries[linked]], capture_output=True, text=True)
+    assert done.stdout == "fine\n", done.stderr
+
+
+def test_library_made_for_tvm_ffi_where_it_is_not_installed(libraries):
+    # The linked one has no path to libtvm_ffi.so, so it is ours that stands in.
+    done = subprocess.run([sys.executable, "-c", CROSS, "never", libraries[1]], capture_output=True, text=True)
+    assert done.stdout == "fine\n", done.stderr
+
+
+def test_export_and_load_in_tvm_ffi(tmp_path):
+    text = native.ADD_ONE.replace(
+        "declare void @TVMFFIErrorSetRaisedFromCStr", "declare extern_weak void @TVMFFIErrorSetRaisedFromCStr"
+    )
+    jit = native.Jit(
+        native.ADD_ONE.replace("call void @TVMFFIErrorSetRaisedFromCStr(ptr @kind, ptr @text)", ""),
+        ["__tvm_ffi_add_one"],
+    )
+    source = runtime.ModuleSource([native.compile_object(text)], {"ll": lambda: native.ADD_ONE})
+    module = runtime.Module.from_symbols(jit.symbols, jit, source)
+    assert module.type_key == "llvm" and "define i32" in module.get_source("ll")
+    for name in ("lib.so", "lib.tar", "lib.o"):
+        module.export_library(tmp_path / name)
+        loaded = runtime.load_module(tmp_path / name)
+        out = runtime.empty((2,))
+        loaded["add_one"](runtime.array(np.zeros(2, "float32")), out)
+        np.testing.assert_array_equal(out.numpy(), [1, 1])
+    t = torch.zeros(5)
+    tvm_ffi.load_module(str(tmp_path / "lib.so")).add_one(t, t)
+    assert t.tolist() == [1] * 5
+    with pytest.raises(ValueError, match="no source in format `cuda`; available: ll"):
+        module.get_source("cuda")
+    with pytest.raises(ValueError, match="holds no objects to export"):
+        loaded.export_library(tmp_path / "again.so")
+    with pytest.raises(TVMError, match="there is no directory"):
+        module.export_library(tmp_path / "none" / "lib.so")
+
+
+def test_bad_library_files(tmp_path):
+    with pytest.raises(ValueError, match="cannot find the library file"):
+        runtime.load_module(tmp_path / "missing.so")
+    for name, data in (("empty.so", b""), ("text.so", b"no library" * 20), ("cut.so", b"\x7fELF" + bytes(200))):
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises((ValueError, RuntimeError), match=name):
+            runtime.load_module(tmp_path / name)
+
+
+def test_imports_and_lookup(model, libraries):
+    other = runtime.load_module(libraries[1])
+    with pytest.raises(AttributeError, match="the module has no function `add_one`"):
+        model["add_one"]
+    model.import_module(other)
+    assert model.imported_modules[0].same_as(other)
+    assert model.get_function("add_one", query_imports=True) is not None
+    assert model.implements_function("add_one", True) and not model.implements_function("add_one")
+    with pytest.raises(ValueError, match="cycle of imports"):
+        other.import_module(model)
+
+
+def test_code_lives_as_long_as_its_functions(jit):
+    held = native.Jit(native.MODEL, native.MODEL_SYMBOLS)
+    function = runtime.Module.from_symbols(held.symbols, held)["parallel"]
+    del held
+    assert function(3) == 6
+
+
+def test_library_is_small():
+    from importlib.util import find_spec
+
+    spec = find_spec("tilewright.runtime._ffi")
+    library = Path(spec.origin).parent / "libtilewright_runtime.so"
+    assert library.stat().st_size <= 600_000
