@@ -444,7 +444,10 @@ class Engine(Logic):
         if a is b:
             return a
         if isinstance(condition, (Not, NE)) and condition.dtype.lanes == 1:
-            condition, a, b = self.negate(condition), b, a
+            opposite = self.negate(condition)
+            # A comparison of floats has no opposite but its negation, which would be turned back for ever.
+            if not isinstance(opposite, (Not, NE)):
+                condition, a, b = opposite, b, a
         return self._finish(
             Select,
             (Select, id(condition), id(a), id(b)),
