@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codegen.util import aligned, both, elementwise, same
+from tests.codegen.util import aligned, both, elementwise, same
 from tilewright.codegen.interp.values import np_type
 from tilewright.ir import DataType
 from tilewright.tir import (

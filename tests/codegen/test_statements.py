@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codegen.util import Array, aligned, buffer1d, native
+from tests.codegen.util import Array, aligned, buffer1d, native
 from tilewright.codegen import interp
 from tilewright.codegen.llvm import AOT, compile_object, emit_module, load_objects
 from tilewright.ir import DataType, GlobalVar, IRModule
@@ -352,3 +352,26 @@ def test_noalias_false_reloads() -> None:
     same = aligned(np.zeros(4), "float32")
     assert native(func, [same, same]) == 0
     np.testing.assert_array_equal(same[:2], [1, 2])
+
+
+def test_objects_share_one_context() -> None:
+    """Kernels compiled apart each refer to the context; linked together they share it."""
+    from tilewright.codegen.llvm import emit_units
+
+    mod = IRModule(
+        {
+            "one": parallel_func().with_attr("global_symbol", "one"),
+            "two": parallel_func(5).with_attr("global_symbol", "two"),
+        }
+    )
+    objects = [compile_object(text, "llvm") for _, text in emit_units(mod, "llvm")]
+    loaded = load_objects(objects, ["one", "two", "__tilewright_context"])
+    seen = []
+    callback = LAUNCH(lambda task, data, count: seen.append(count) or task(0, 1, data))
+    context = (ctypes.c_void_p * 8).from_address(loaded.symbols["__tilewright_context"])
+    context[0] = ctypes.cast(callback, ctypes.c_void_p).value
+    arrays = [aligned(floats(256), "float32") for _ in range(3)]
+    args = (ctypes.c_void_p * 3)(*[a.ctypes.data for a in arrays])
+    assert loaded.function("one", ctypes.c_void_p)(args) == 0
+    assert loaded.function("two", ctypes.c_void_p)(args) == 0
+    assert seen == [0, 0]

@@ -7,7 +7,7 @@ import ctypes
 import numpy as np
 import pytest
 
-from codegen.util import aligned, elementwise, native
+from tests.codegen.util import aligned, elementwise, native
 from tilewright.codegen.llvm import compile_assembly, compile_object, emit_module, load_objects
 from tilewright.support.errors import TVMError
 from tilewright.tir import op as T

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codegen.util import aligned, elementwise, native, ulps
+from tests.codegen.util import aligned, elementwise, native, ulps
 from tilewright.tir import op as T
 
 LANES = 16

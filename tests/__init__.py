@@ -1,0 +1,1 @@
+"""The test suite; each folder is the room that it tests."""
