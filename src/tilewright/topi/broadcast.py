@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright import te, tir
+from tilewright import te
 from tilewright.topi import tag
+from tilewright.topi.lang import compute, tir
 from tilewright.topi.utils import Dim, as_int, equal, shape_of
 
 
@@ -60,7 +61,7 @@ def apply(f: Callable[..., Any], args: Sequence[Any], name: str) -> te.Tensor:
         ]
         return f(*values)
 
-    return te.compute(out, element, name=name, tag=tag.ELEMWISE if same else tag.BROADCAST)
+    return compute(out, element, name=name, tag=tag.ELEMWISE if same else tag.BROADCAST)
 
 
 def _binary(name: str, f: Callable[[Any, Any], Any], doc: str) -> Callable[[Any, Any], te.Tensor]:
@@ -143,4 +144,4 @@ def broadcast_to(data: te.Tensor, shape: Sequence[Dim]) -> te.Tensor:
     """data repeated to `shape`."""
     out = [as_int(d) for d in shape]
     own = shape_of(data)
-    return te.compute(out, lambda *i: data(*broadcast_index(own, out, i)), name="T_broadcast_to", tag=tag.BROADCAST)
+    return compute(out, lambda *i: data(*broadcast_index(own, out, i)), name="T_broadcast_to", tag=tag.BROADCAST)

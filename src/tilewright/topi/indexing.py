@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright import te, tir
+from tilewright import te
 from tilewright.topi import tag
+from tilewright.topi.lang import compute, tir
 from tilewright.topi.utils import Dim, get_const_int, normalize_axis, shape_of, to
 
 
@@ -37,14 +38,14 @@ def take(a: te.Tensor, indices: te.Tensor, axis: int | None = None, batch_dims: 
         k = indices(*i[:batch], *i[at : at + inner])
         return a(*i[:at], _wrap(k, shape[at], mode), *i[at + inner :])
 
-    return te.compute(shape[:at] + where[batch:] + shape[at + 1 :], element, name="T_take", tag=tag.INJECTIVE)
+    return compute(shape[:at] + where[batch:] + shape[at + 1 :], element, name="T_take", tag=tag.INJECTIVE)
 
 
 def gather(data: te.Tensor, axis: int, indices: te.Tensor) -> te.Tensor:
     """data[i0, .., indices[i0, .., in], .., in] along `axis`; negative indices count from the end."""
     shape = shape_of(data)
     at = normalize_axis(axis, len(shape))
-    return te.compute(
+    return compute(
         indices.shape,
         lambda *i: data(*i[:at], _wrap(indices(*i), shape[at], "fast"), *i[at + 1 :]),
         name="T_gather",
@@ -63,7 +64,7 @@ def gather_nd(data: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Te
         picked = [_wrap(indices(k, *at), shape[batch_dims + k], "fast") for k in range(m)]
         return data(*i[:batch_dims], *picked, *i[len(rest) :])
 
-    return te.compute(rest + shape[batch_dims + m :], element, name="T_gather_nd", tag=tag.INJECTIVE)
+    return compute(rest + shape[batch_dims + m :], element, name="T_gather_nd", tag=tag.INJECTIVE)
 
 
 def _combine(mode: str, old: Any, new: Any) -> Any:
@@ -82,13 +83,13 @@ def _scatter(data: te.Tensor, mode: str, number: Dim, hit: Callable[..., Any], v
     """Element by element of the result: what of `number` updates falls on it. `update` keeps the last."""
     k = te.reduce_axis((0, number), name="k")
     if mode == "update":
-        last = te.compute(
+        last = compute(
             shape,
             lambda *i: te.max(tir.Select(hit(k.var, *i), k.var, tir.const(-1, "int32")), axis=[k]),
             name="T_scatter_last",
             tag=tag.COMM_REDUCE,
         )
-        return te.compute(
+        return compute(
             shape,
             lambda *i: tir.if_then_else(last(*i) >= 0, value(tir.max(last(*i), 0), *i), data(*i)),
             name="T_scatter",
@@ -103,13 +104,13 @@ def _scatter(data: te.Tensor, mode: str, number: Dim, hit: Callable[..., Any], v
     if mode not in reducers:
         _combine(mode, None, None)
     reducer, neutral = reducers[mode]
-    part = te.compute(
+    part = compute(
         shape,
         lambda *i: reducer(tir.if_then_else(hit(k.var, *i), value(k.var, *i), neutral), axis=[k]),
         name="T_scatter_part",
         tag=tag.COMM_REDUCE,
     )
-    return te.compute(shape, lambda *i: _combine(mode, data(*i), part(*i)), name="T_scatter", tag=tag.ELEMWISE)
+    return compute(shape, lambda *i: _combine(mode, data(*i), part(*i)), name="T_scatter", tag=tag.ELEMWISE)
 
 
 def scatter_elements(data: te.Tensor, indices: te.Tensor, updates: te.Tensor, axis: int = 0, reduction: str = "update") -> te.Tensor:
@@ -167,7 +168,7 @@ def one_hot(indices: te.Tensor, on_value: Any, off_value: Any, depth: int, axis:
     def value(v: Any) -> Any:
         return tir.const(v, dtype) if isinstance(v, (int, float)) else v
 
-    return te.compute(
+    return compute(
         [*where[:at], depth, *where[at:]],
         lambda *i: tir.Select(
             tir.EQ(indices(*i[:at], *i[at + 1 :]), to(i[at], indices.dtype)), value(on_value), value(off_value)
@@ -188,7 +189,7 @@ def _rank(data: te.Tensor, axis: int, is_ascend: bool) -> te.Tensor:
         first = tir.Or(ahead, tir.And(tir.EQ(other, mine), k.var < i[axis]))
         return te.sum(tir.Select(first, tir.const(1, "int32"), tir.const(0, "int32")), axis=[k])
 
-    return te.compute(shape, element, name="T_rank", tag=tag.COMM_REDUCE)
+    return compute(shape, element, name="T_rank", tag=tag.COMM_REDUCE)
 
 
 def _by_rank(rank: te.Tensor, axis: int, number: Dim, value: Callable[..., Any]) -> te.Tensor:
@@ -200,7 +201,7 @@ def _by_rank(rank: te.Tensor, axis: int, number: Dim, value: Callable[..., Any])
         picked = value(k.var, i)
         return te.sum(tir.Select(tir.EQ(rank(*i[:axis], k.var, *i[axis + 1 :]), i[axis]), picked, tir.const(0, picked.dtype)), axis=[k])
 
-    return te.compute([*shape[:axis], number, *shape[axis + 1 :]], element, name="T_by_rank", tag=tag.COMM_REDUCE)
+    return compute([*shape[:axis], number, *shape[axis + 1 :]], element, name="T_by_rank", tag=tag.COMM_REDUCE)
 
 
 def argsort(data: te.Tensor, axis: int = -1, is_ascend: bool = True, dtype: str = "int32") -> te.Tensor:
@@ -245,7 +246,7 @@ def _running(data: te.Tensor, axis: int | None, exclusive: bool, reducer: Any, n
         seen = k.var < i[at] if exclusive else k.var <= i[at]
         return reducer(tir.Select(seen, data(*i[:at], k.var, *i[at + 1 :]), tir.const(neutral, data.dtype)), axis=[k])
 
-    return te.compute(shape, element, name=name, tag=tag.COMM_REDUCE)
+    return compute(shape, element, name=name, tag=tag.COMM_REDUCE)
 
 
 def cumsum(data: te.Tensor, axis: int | None = None, dtype: str | None = None, exclusive: bool = False) -> te.Tensor:

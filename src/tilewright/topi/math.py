@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright import te, tir
+from tilewright import te
 from tilewright.topi import tag
+from tilewright.topi.lang import compute, tir
 
 
 def elementwise(x: te.Tensor, f: Callable[[Any], Any], name: str) -> te.Tensor:
     """f applied to every element of x."""
-    return te.compute(x.shape, lambda *i: f(x(*i)), name=name, tag=tag.ELEMWISE)
+    return compute(x.shape, lambda *i: f(x(*i)), name=name, tag=tag.ELEMWISE)
 
 
 def _unary(name: str, f: Callable[[Any], Any], doc: str) -> Callable[[te.Tensor], te.Tensor]:
@@ -107,7 +108,7 @@ def fast_exp(x: te.Tensor) -> te.Tensor:
 
 def full(shape: Any, dtype: str, fill_value: Any) -> te.Tensor:
     """A tensor of one number."""
-    return te.compute(shape, lambda *i: tir.const(fill_value, dtype), name="T_full", tag=tag.ELEMWISE)
+    return compute(shape, lambda *i: tir.const(fill_value, dtype), name="T_full", tag=tag.ELEMWISE)
 
 
 def full_like(x: te.Tensor, fill_value: Any) -> te.Tensor:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright import te, tir
+from tilewright import te
 from tilewright.topi import broadcast, math, tag
+from tilewright.topi.lang import compute, tir
 from tilewright.topi.utils import normalize_axes, prod, shape_of, to
 
 Axis = int | Sequence[int] | None
@@ -37,7 +38,7 @@ def reduce(
                 index.append(next(rest))
         return reducer(f(x(*index), index), axis=ks)
 
-    return te.compute(reduced_shape(shape, axes, keepdims), element, name=name, tag=tag.COMM_REDUCE)
+    return compute(reduced_shape(shape, axes, keepdims), element, name=name, tag=tag.COMM_REDUCE)
 
 
 def _reduction(name: str, reducer: Callable[..., Any], doc: str) -> Callable[..., te.Tensor]:

@@ -6,13 +6,14 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright import te, tir
+from tilewright import te
 from tilewright.topi import tag
+from tilewright.topi.lang import compute, tir
 from tilewright.topi.utils import Dim, as_int, ceil_div, equal, normalize_axis, prod, shape_of, to
 
 
 def _injective(shape: Sequence[Dim], f: Any, name: str) -> te.Tensor:
-    return te.compute(list(shape), f, name=name, tag=tag.INJECTIVE)
+    return compute(list(shape), f, name=name, tag=tag.INJECTIVE)
 
 
 def reshape_groups(old: Sequence[Dim], new: Sequence[Dim]) -> list[tuple[int, int, int, int]] | None:
@@ -256,7 +257,7 @@ def arange(start: float, stop: float, step: float, dtype: str) -> te.Tensor:
     number = max(0, int(-((start - stop) // step)))
     whole = "int" in dtype
     first, by = (int(start), int(step)) if whole else (start, step)
-    return te.compute(
+    return compute(
         (number,), lambda i: to(i, dtype) * tir.const(by, dtype) + tir.const(first, dtype), name="T_arange", tag=tag.INJECTIVE
     )
 
@@ -350,9 +351,9 @@ def shape_vector(data: te.Tensor, dtype: str = "int32") -> te.Tensor:
             value = tir.Select(i == k, to(shape[k], dtype), value)
         return value
 
-    return te.compute((len(shape),), element, name="T_shape", tag=tag.INJECTIVE)
+    return compute((len(shape),), element, name="T_shape", tag=tag.INJECTIVE)
 
 
 def ndarray_size(data: te.Tensor, dtype: str = "int32") -> te.Tensor:
     """Number of elements, as a scalar tensor."""
-    return te.compute((), lambda: to(prod(shape_of(data)), dtype), name="T_size", tag=tag.INJECTIVE)
+    return compute((), lambda: to(prod(shape_of(data)), dtype), name="T_size", tag=tag.INJECTIVE)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tilewright import te, tir
+from tilewright import te
+from tilewright.topi.lang import tir
 
 Dim = Any
 """An extent or index: an int where it is known, else an integer PrimExpr."""

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import BROADCAST, OpCard, Sample, need
-from tilewright.relay.op.relations import Dim, broadcast, broadcast_shapes, dims, same_dtype, tensor
+from tilewright.relay.op.relations import Dim, broadcast, broadcast_shapes, dims, same_dtype, tensor, tensor_type
 
 FLOATS: tuple[Sample, ...] = ((((2, 3), (2, 3)), {}), (((4, 1, 3), (2, 1)), {}), (((3,), ()), {}))
 INTS: tuple[Sample, ...] = (((((2, 3), "int32"), ((3,), "int32")), {}),)
@@ -113,7 +113,7 @@ class where(OpCard, key="where"):
     def infer(self, condition: TensorType, x: TensorType, y: TensorType) -> Type:
         c, a, b = tensor(condition, 0), tensor(x, 1), tensor(y, 2)
         dtype = same_dtype(a, b)
-        return TensorType(tuple(broadcast_shapes(broadcast_shapes(c.shape, a.shape), b.shape)), dtype)
+        return tensor_type(tuple(broadcast_shapes(broadcast_shapes(c.shape, a.shape), b.shape)), dtype)
 
     def compute(self, condition: te.Tensor, x: te.Tensor, y: te.Tensor) -> te.Tensor:
         return topi.where(condition, x, y)
@@ -133,7 +133,7 @@ class broadcast_to(OpCard, key="broadcast_to"):
         t = tensor(data, 0)
         found = broadcast_shapes(t.shape, self.shape)
         need(_same(found, self.shape), "data must broadcast to exactly `shape`", f"{dims(t)} with {self.shape} gives {found}", 0)
-        return TensorType(self.shape, t.dtype)
+        return tensor_type(self.shape, t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.broadcast_to(data, self.shape)

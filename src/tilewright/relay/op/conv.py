@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import OUT_ELEMWISE, LayoutChoice, OpCard, need
-from tilewright.relay.op.relations import dims, is_any, is_static, may_equal, product, same_dtype, tensor
+from tilewright.relay.op.relations import dims, is_any, is_static, may_equal, product, same_dtype, tensor, tensor_type
 from tilewright.target import Target
 from tilewright.tir import Any as AnyDim
 from tilewright.topi.transform import layout_axes, layout_shape
@@ -124,7 +124,7 @@ class Conv2D(OpCard):
         before, after = pads(self.padding)
         need(isinstance(kh, int) and isinstance(kw, int), "the kernel's extents must be known", f"they are {kh} and {kw}", 1)
         plain = [n, o, window(h, kh, before[0], after[0], sh, dh), window(wd, kw, before[1], after[1], sw, dw)]
-        return TensorType(tuple(layout_shape(plain, "NCHW", self.out_layout or self.data_layout)), self.out_dtype or dtype)
+        return tensor_type(tuple(layout_shape(plain, "NCHW", self.out_layout or self.data_layout)), self.out_dtype or dtype)
 
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
         x, w = relayout(data, self.data_layout, "NCHW"), relayout(weight, self.kernel_layout, "OIHW")
@@ -270,7 +270,7 @@ class conv1d(OpCard, key="nn.conv1d"):
         need(not isinstance(c, int) or c == i * self.groups, "the weights' input channels times groups must be the data's channels", f"{i} times {self.groups} is not {c}", 1)  # type: ignore[operator]
         assert isinstance(k, int)
         before, after = pads(self.padding, 1)
-        return TensorType((n, o, window(x, k, before[0], after[0], self.strides[0], self.dilation[0])), self.out_dtype or dtype)
+        return tensor_type((n, o, window(x, k, before[0], after[0], self.strides[0], self.dilation[0])), self.out_dtype or dtype)
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         return topi.nn.conv1d(data, weight, self.strides, self.padding, self.dilation, self.groups, self.out_dtype or None)
@@ -315,7 +315,7 @@ class conv2d_transpose(OpCard, key="nn.conv2d_transpose"):
         def extent(v: Any, s: int, k: Any, dil: int, b: int, a: int, p: int) -> Any:
             return AnyDim() if is_any(v) else (v - 1) * s + ((k - 1) * dil + 1 - b - a + p)
 
-        return TensorType(
+        return tensor_type(
             (
                 n,
                 product([o, self.groups]),

@@ -10,7 +10,7 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.expr import Constant, Expr, const
 from tilewright.relay.op.card import ELEMWISE, INJECTIVE, OPAQUE, OpCard, need
-from tilewright.relay.op.relations import tensor
+from tilewright.relay.op.relations import tensor, tensor_type
 
 
 class full(OpCard, key="full"):
@@ -23,7 +23,7 @@ class full(OpCard, key="full"):
 
     def infer(self, fill_value: TensorType) -> Type:
         t = tensor(fill_value, 0, 0)
-        return TensorType(self.shape, self.dtype or t.dtype)
+        return tensor_type(self.shape, self.dtype or t.dtype)
 
     def compute(self, fill_value: te.Tensor) -> te.Tensor:
         return topi.broadcast_to(topi.cast(fill_value, self.dtype or fill_value.dtype), self.shape)
@@ -41,7 +41,7 @@ class Filled(OpCard):
     samples = [((), {"shape": (2, 3), "dtype": "int32"})]
 
     def infer(self) -> Type:
-        return TensorType(self.shape, self.dtype)
+        return tensor_type(self.shape, self.dtype)
 
 
 class zeros(Filled, key="zeros"):
@@ -133,7 +133,7 @@ class arange(OpCard, key="arange"):
 
     def infer(self) -> Type:
         need(self.step != 0, "step must not be 0", "it is")
-        return TensorType((max(0, int(-((self.start - self.stop) // self.step))),), self.dtype)
+        return tensor_type((max(0, int(-((self.start - self.stop) // self.step))),), self.dtype)
 
     def compute(self) -> te.Tensor:
         return topi.arange(self.start, self.stop, self.step, self.dtype)
@@ -150,7 +150,7 @@ class shape_of(OpCard, key="shape_of"):
     samples = [(((2, 3),), {"dtype": "int64"})]
 
     def infer(self, data: TensorType) -> Type:
-        return TensorType((len(tensor(data, 0).shape),), self.dtype)
+        return tensor_type((len(tensor(data, 0).shape),), self.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.shape(data, self.dtype)
@@ -175,7 +175,7 @@ class ndarray_size(OpCard, key="ndarray_size"):
 
     def infer(self, data: TensorType) -> Type:
         tensor(data, 0)
-        return TensorType((), self.dtype)
+        return tensor_type((), self.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.ndarray_size(data, self.dtype)

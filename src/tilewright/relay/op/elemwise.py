@@ -9,9 +9,8 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import BROADCAST, ELEMWISE, Sample, need
-from tilewright.relay.op.card import OpCard
-from tilewright.relay.op.relations import dims, may_equal, normal_axis, tensor
+from tilewright.relay.op.card import BROADCAST, ELEMWISE, OpCard, Sample, need
+from tilewright.relay.op.relations import dims, may_equal, normal_axis, tensor, tensor_type
 
 NEAR: Sample = (((2, 3, 4),), {})
 POSITIVE: Sample = ((lambda rng: rng.uniform(0.1, 2.0, (2, 5)).astype(np.float32),), {})
@@ -30,7 +29,7 @@ class Unary(OpCard):
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
-        return t if self.result_dtype is None else TensorType(t.shape, self.result_dtype)
+        return t if self.result_dtype is None else tensor_type(t.shape, self.result_dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return type(self).te_form(data)
@@ -123,7 +122,7 @@ class cast(OpCard, key="cast"):
     samples = [(((2, 3),), {"dtype": "int32"}), ((((4,), "int32"),), {"dtype": "float32"}), (((4,),), {"dtype": "bool"})]
 
     def infer(self, data: TensorType) -> Type:
-        return TensorType(tensor(data, 0).shape, self.dtype)
+        return tensor_type(tensor(data, 0).shape, self.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.cast(data, self.dtype)

@@ -10,7 +10,7 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.card import COMM_REDUCE, INJECTIVE, OPAQUE, OpCard, need
-from tilewright.relay.op.relations import Dim, dims, normal_axis, product, tensor
+from tilewright.relay.op.relations import Dim, dims, normal_axis, product, tensor, tensor_type
 
 
 def _picks(high: int, *shape: int) -> Any:
@@ -41,11 +41,11 @@ class take(OpCard, key="take"):
         d, i = tensor(data, 0), _integers(tensor(indices, 1), 1)
         need(self.mode in ("clip", "wrap", "fast"), 'mode must be "clip", "wrap" or "fast"', f"it is {self.mode!r}")
         if self.axis is None:
-            return TensorType(i.shape, d.dtype)
+            return tensor_type(i.shape, d.dtype)
         at = normal_axis(self.axis, len(d.shape))
         batch = self.batch_dims % (len(i.shape) + 1) if self.batch_dims < 0 else self.batch_dims
         need(batch <= at and batch <= len(i.shape), "batch_dims must not go past axis", f"it is {self.batch_dims} with axis {self.axis}")
-        return TensorType((*d.shape[:at], *i.shape[batch:], *d.shape[at + 1 :]), d.dtype)
+        return tensor_type((*d.shape[:at], *i.shape[batch:], *d.shape[at + 1 :]), d.dtype)
 
     def compute(self, data: te.Tensor, indices: te.Tensor) -> te.Tensor:
         return topi.take(data, indices, self.axis, self.batch_dims, self.mode)
@@ -81,7 +81,7 @@ class gather(OpCard, key="gather"):
         d, i = tensor(data, 0), _integers(tensor(indices, 1), 1)
         normal_axis(self.axis, len(d.shape))
         need(len(d.shape) == len(i.shape), "indices must have as many axes as data", f"they have {len(i.shape)} and {len(d.shape)}", 1)
-        return TensorType(i.shape, d.dtype)
+        return tensor_type(i.shape, d.dtype)
 
     def compute(self, data: te.Tensor, indices: te.Tensor) -> te.Tensor:
         return topi.gather(data, self.axis, indices)
@@ -110,7 +110,7 @@ class gather_nd(OpCard, key="gather_nd"):
         need(isinstance(m, int), "the number of coordinates (first axis of indices) must be known", f"it is {m}", 1)
         assert isinstance(m, int)
         need(m + self.batch_dims <= len(d.shape), "there must not be more coordinates than axes", f"{m} for {len(d.shape)} axes", 1)
-        return TensorType((*i.shape[1:], *d.shape[self.batch_dims + m :]), d.dtype)
+        return tensor_type((*i.shape[1:], *d.shape[self.batch_dims + m :]), d.dtype)
 
     def compute(self, data: te.Tensor, indices: te.Tensor) -> te.Tensor:
         return topi.gather_nd(data, indices, self.batch_dims)
@@ -203,7 +203,7 @@ class one_hot(OpCard, key="one_hot"):
         tensor(on_value, 1, 0)
         tensor(off_value, 2, 0)
         at = normal_axis(self.axis, len(t.shape) + 1)
-        return TensorType((*t.shape[:at], self.depth, *t.shape[at:]), self.dtype)
+        return tensor_type((*t.shape[:at], self.depth, *t.shape[at:]), self.dtype)
 
     def compute(self, indices: te.Tensor, on_value: te.Tensor, off_value: te.Tensor) -> te.Tensor:
         return topi.one_hot(indices, on_value(), off_value(), self.depth, self.axis, self.dtype)
@@ -227,7 +227,7 @@ class argsort(OpCard, key="argsort"):
 
     def infer(self, data: TensorType) -> Type:
         normal_axis(self.axis, len(tensor(data, 0).shape))
-        return TensorType(data.shape, self.dtype)
+        return tensor_type(data.shape, self.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.argsort(data, self.axis, self.is_ascend, self.dtype)
@@ -286,7 +286,7 @@ class topk(OpCard, key="topk"):
         need(not isinstance(shape[at], int) or self.k <= shape[at], "k must not exceed the axis", f"it is {self.k} of {shape[at]}", 0)  # type: ignore[operator]
         number: Dim = self.k if self.k >= 1 else shape[at]
         out = (*shape[:at], number, *shape[at + 1 :])
-        values, indices = TensorType(out, t.dtype), TensorType(out, self.dtype)
+        values, indices = tensor_type(out, t.dtype), tensor_type(out, self.dtype)
         return TupleType((values, indices)) if self.ret_type == "both" else values if self.ret_type == "values" else indices
 
     def compute(self, data: te.Tensor) -> Any:
@@ -314,9 +314,9 @@ class Running(OpCard):
         t = tensor(data, 0)
         dtype = self.dtype or t.dtype
         if self.axis is None:
-            return TensorType((product(dims(t)),), dtype)
+            return tensor_type((product(dims(t)),), dtype)
         normal_axis(self.axis, len(t.shape))
-        return TensorType(t.shape, dtype)
+        return tensor_type(t.shape, dtype)
 
     def _ref(self, data: np.ndarray, f: Any, neutral: int) -> np.ndarray:
         if self.axis is None:

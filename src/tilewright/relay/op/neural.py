@@ -20,6 +20,7 @@ from tilewright.relay.op.relations import (
     product,
     same_dtype,
     tensor,
+    tensor_type,
 )
 from tilewright.tir import Any as AnyDim
 
@@ -285,7 +286,7 @@ class batch_flatten(OpCard, key="nn.batch_flatten"):
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
-        return TensorType((t.shape[0], product(t.shape[1:])), t.dtype)
+        return tensor_type((t.shape[0], product(t.shape[1:])), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         shape = topi.utils.shape_of(data)
@@ -331,7 +332,7 @@ def _matmul_type(a: TensorType, b: TensorType, transpose_a: bool, transpose_b: b
     inner_b, columns = (right[1], right[0]) if transpose_b else (right[0], right[1])
     need(may_equal(inner_a, inner_b), "the inner dimensions must be equal", f"they are {inner_a} and {inner_b}", 1)
     rows = left[-1:] if transpose_a else left[-2:-1]
-    return TensorType((*left[:-2], *rows, columns), out_dtype or dtype)
+    return tensor_type((*left[:-2], *rows, columns), out_dtype or dtype)
 
 
 class dense(OpCard, key="nn.dense"):
@@ -370,7 +371,7 @@ class dense_pack(OpCard, key="nn.contrib_dense_pack"):
         panels, inner, nr = dims(w)
         need(may_equal(inner, dims(d)[-1]), "the inner dimensions must be equal", f"they are {dims(d)[-1]} and {inner}", 1)
         need(self.weight_layout == f"NK{nr}n", "weight_layout must name the panel width", f"it is {self.weight_layout} and the panels have {nr}", 1)
-        return TensorType((*d.shape[:-1], product([panels, nr])), self.out_dtype or dtype)
+        return tensor_type((*d.shape[:-1], product([panels, nr])), self.out_dtype or dtype)
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         return topi.nn.dense_pack(data, weight, None, self.out_dtype or None)
@@ -401,7 +402,7 @@ class batch_matmul(OpCard, key="nn.batch_matmul"):
         m, inner_a = (left[-1], left[-2]) if self.transpose_a else (left[-2], left[-1])
         n, inner_b = (right[-2], right[-1]) if self.transpose_b else (right[-1], right[-2])
         need(may_equal(inner_a, inner_b), "the inner dimensions must be equal", f"they are {inner_a} and {inner_b}", 1)
-        return TensorType((*broadcast_shapes(left[:-2], right[:-2]), m, n), self.out_dtype or dtype)
+        return tensor_type((*broadcast_shapes(left[:-2], right[:-2]), m, n), self.out_dtype or dtype)
 
     def compute(self, tensor_a: te.Tensor, tensor_b: te.Tensor) -> te.Tensor:
         return topi.nn.batch_matmul(tensor_a, tensor_b, None, self.out_dtype or None, self.transpose_a, self.transpose_b)
@@ -439,7 +440,7 @@ class pad(OpCard, key="nn.pad"):
         tensor(pad_value, 1, 0)
         need(self.pad_mode in ("constant", "edge", "reflect"), 'pad_mode must be "constant", "edge" or "reflect"', f"it is {self.pad_mode!r}")
         need(len(self.pad_width) == len(t.shape), "pad_width must have (before, after) for each axis", f"it has {len(self.pad_width)} for {len(t.shape)} axes", 0)
-        return TensorType(tuple([_grown(d, b + a) for d, (b, a) in zip(dims(t), self.pad_width, strict=True)]), t.dtype)
+        return tensor_type(tuple([_grown(d, b + a) for d, (b, a) in zip(dims(t), self.pad_width, strict=True)]), t.dtype)
 
     def compute(self, data: te.Tensor, pad_value: te.Tensor) -> te.Tensor:
         before, after = [w[0] for w in self.pad_width], [w[1] for w in self.pad_width]
@@ -484,7 +485,7 @@ class mirror_pad(OpCard, key="nn.mirror_pad"):
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
         need(len(self.pad_width) == len(t.shape), "pad_width must have (before, after) for each axis", f"it has {len(self.pad_width)} for {len(t.shape)} axes", 0)
-        return TensorType(tuple([_grown(d, b + a) for d, (b, a) in zip(dims(t), self.pad_width, strict=True)]), t.dtype)
+        return tensor_type(tuple([_grown(d, b + a) for d, (b, a) in zip(dims(t), self.pad_width, strict=True)]), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.nn.mirror_pad(data, [w[0] for w in self.pad_width], [w[1] for w in self.pad_width], self.mode)

@@ -11,7 +11,7 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import OUT_ELEMWISE, LayoutChoice, OpCard
 from tilewright.relay.op.conv import pads, window
-from tilewright.relay.op.relations import dims, tensor
+from tilewright.relay.op.relations import dims, tensor, tensor_type
 from tilewright.topi.nn.pooling import spatial_axes
 from tilewright.topi.transform import layout_axes
 
@@ -56,7 +56,7 @@ class Pool(OpCard):
         ks, ss, ds, (before, after) = self._windows()
         for j, a in enumerate(self._axes()):
             shape[a] = window(shape[a], ks[j], before[j], after[j], ss[j], ds[j], self.ceil_mode)
-        return TensorType(tuple(shape), t.dtype)
+        return tensor_type(tuple(shape), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         ks, ss, ds, (before, after) = self._windows()
@@ -197,7 +197,7 @@ class GlobalPool(OpCard):
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0, len(layout_axes(self.layout)))
         axes = spatial_axes(self.layout)
-        return TensorType(tuple([1 if k in axes else d for k, d in enumerate(dims(t))]), t.dtype)
+        return tensor_type(tuple([1 if k in axes else d for k, d in enumerate(dims(t))]), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.nn.global_pool(data, self.kind, self.layout)
@@ -242,7 +242,7 @@ class AdaptivePool(OpCard):
         shape: list[Any] = list(dims(t))
         for a, s in zip(spatial_axes(self.layout), self._sizes(shape), strict=True):
             shape[a] = s
-        return TensorType(tuple(shape), t.dtype)
+        return tensor_type(tuple(shape), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.nn.adaptive_pool(data, self._sizes(topi.utils.shape_of(data)), self.kind, self.layout)

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import COMM_REDUCE, OpCard, Sample
-from tilewright.relay.op.relations import dims, normal_axis, tensor
+from tilewright.relay.op.relations import dims, normal_axis, tensor, tensor_type
 
 CASES: tuple[Sample, ...] = (
     (((2, 3, 4),), {"axis": 1}),
@@ -45,7 +45,7 @@ class Reduction(OpCard):
         t = tensor(data, 0)
         axes = self.axes(len(t.shape))
         shape = [1 if i in axes else d for i, d in enumerate(dims(t)) if self.keepdims or i not in axes]
-        return TensorType(tuple(shape), self.result_dtype or t.dtype)
+        return tensor_type(tuple(shape), self.result_dtype or t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return type(self).te_form(data, self.axes(len(data.shape)), self.keepdims)
@@ -115,7 +115,7 @@ class ArgReduction(OpCard):
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
         axes = Reduction.axes(self, len(t.shape))  # type: ignore[arg-type]
-        return TensorType(tuple([1 if i in axes else d for i, d in enumerate(dims(t)) if self.keepdims or i not in axes]), "int32")
+        return tensor_type(tuple([1 if i in axes else d for i, d in enumerate(dims(t)) if self.keepdims or i not in axes]), "int32")
 
     def _ref(self, data: np.ndarray, best: Callable[..., Any]) -> np.ndarray:
         axes = Reduction.axes(self, data.ndim)  # type: ignore[arg-type]

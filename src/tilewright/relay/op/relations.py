@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from tilewright.ir import IntImm, PrimExpr, TensorType, TupleType, Type
+from tilewright.ir import DataType, IntImm, PrimExpr, TensorType, TupleType, Type
 from tilewright.node import structural_equal
 from tilewright.relay.op.card import TypeRuleError, need
 from tilewright.tir import Any as AnyDim
@@ -66,6 +66,11 @@ def tensor(t: Type, arg: int | None = None, ndim: int | None = None) -> TensorTy
         raise TypeRuleError("the argument must be a tensor", f"it is {t}", arg)
     need(ndim is None or len(t.shape) == ndim, f"the argument must have {ndim} dimensions", f"it has {len(t.shape)}: {t}", arg)
     return t
+
+
+def tensor_type(shape: Iterable[Any], dtype: str) -> TensorType:
+    """The tensor type of these dimensions (ints or symbols)."""
+    return TensorType(tuple(shape), DataType(dtype))
 
 
 def same_dtype(*types: TensorType) -> str:

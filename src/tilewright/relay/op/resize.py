@@ -11,7 +11,7 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import INJECTIVE, LayoutChoice, OpCard, need
 from tilewright.relay.op.pool import keep_blocks
-from tilewright.relay.op.relations import dims, is_any, tensor
+from tilewright.relay.op.relations import dims, is_any, tensor, tensor_type
 from tilewright.tir import Any as AnyDim
 from tilewright.topi.nn.pooling import spatial_axes
 from tilewright.topi.transform import layout_axes
@@ -97,7 +97,7 @@ class resize2d(OpCard, key="image.resize2d"):
         for a, s in zip(spatial_axes(self.layout), self.size, strict=True):
             need(isinstance(shape[a], int), "the extents of H and W must be known", f"axis {a} is {shape[a]}", 0)
             shape[a] = s
-        return TensorType(tuple(shape), self.out_dtype or t.dtype)
+        return tensor_type(tuple(shape), self.out_dtype or t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.image.resize2d(
@@ -133,7 +133,7 @@ class depth_to_space(OpCard, key="nn.depth_to_space"):
         n, c, h, w = dims(t)
         b = self.block_size
         need(not isinstance(c, int) or c % (b * b) == 0, "block_size squared must divide the channels", f"{b} and {c}", 0)
-        return TensorType((n, AnyDim() if is_any(c) else c // (b * b), _times(h, b), _times(w, b)), t.dtype)
+        return tensor_type((n, AnyDim() if is_any(c) else c // (b * b), _times(h, b), _times(w, b)), t.dtype)
 
     def _steps(self, shape: Sequence[Any]) -> tuple[list[Any], list[int], list[Any]]:
         n, c, h, w = shape
@@ -172,7 +172,7 @@ class space_to_depth(OpCard, key="nn.space_to_depth"):
         for d in (h, w):
             need(not isinstance(d, int) or d % b == 0, "block_size must divide H and W", f"{b} and {d}", 0)
         parts = [AnyDim() if is_any(d) else d // b for d in (h, w)]
-        return TensorType((n, _times(c, b * b), *parts), t.dtype)
+        return tensor_type((n, _times(c, b * b), *parts), t.dtype)
 
     def _steps(self, shape: Sequence[Any]) -> tuple[list[Any], list[int], list[Any]]:
         n, c, h, w = shape

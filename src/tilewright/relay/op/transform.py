@@ -11,7 +11,19 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.card import INJECTIVE, LayoutChoice, OpCard, TypeRuleError, need
-from tilewright.relay.op.relations import Dim, dims, is_any, known_equal, may_equal, merge_dim, normal_axis, product, same_dtype, tensor
+from tilewright.relay.op.relations import (
+    Dim,
+    dims,
+    is_any,
+    known_equal,
+    may_equal,
+    merge_dim,
+    normal_axis,
+    product,
+    same_dtype,
+    tensor,
+    tensor_type,
+)
 from tilewright.tir import Any as AnyDim
 from tilewright.topi.transform import layout_axes, layout_shape, slice_bounds
 
@@ -122,7 +134,7 @@ class reshape(OpCard, key="reshape"):
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
-        return TensorType(tuple(reshaped(dims(t), self.newshape, self.allowzero)), t.dtype)
+        return tensor_type(tuple(reshaped(dims(t), self.newshape, self.allowzero)), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.reshape(data, reshaped(topi.utils.shape_of(data), self.newshape, self.allowzero))
@@ -148,7 +160,7 @@ class transpose(OpCard, key="transpose"):
         t = tensor(data, 0)
         order = self.order(len(t.shape))
         need(sorted(order) == list(range(len(t.shape))), "axes must name every axis once", f"it is {self.axes} for {len(t.shape)} axes", 0)
-        return TensorType(tuple([t.shape[a] for a in order]), t.dtype)
+        return tensor_type(tuple([t.shape[a] for a in order]), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.transpose(data, self.order(len(data.shape)))
@@ -168,7 +180,7 @@ class expand_dims(OpCard, key="expand_dims"):
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
         at = normal_axis(self.axis, len(t.shape) + 1)
-        return TensorType((*t.shape[:at], *[1] * self.num_newaxis, *t.shape[at:]), t.dtype)
+        return tensor_type((*t.shape[:at], *[1] * self.num_newaxis, *t.shape[at:]), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.expand_dims(data, self.axis, self.num_newaxis)
@@ -190,11 +202,11 @@ class squeeze(OpCard, key="squeeze"):
         shape = dims(t)
         if self.axis is None:
             need(all([isinstance(d, int) for d in shape]), "axis must be given unless all dimensions are known", f"the data is {t}", 0)
-            return TensorType(tuple([d for d in shape if d != 1]), t.dtype)
+            return tensor_type(tuple([d for d in shape if d != 1]), t.dtype)
         gone = [normal_axis(a, len(shape)) for a in self.axis]
         for a in gone:
             need(may_equal(shape[a], 1), "squeezed axes must have extent 1", f"axis {a} has {shape[a]}", 0)
-        return TensorType(tuple([d for k, d in enumerate(shape) if k not in gone]), t.dtype)
+        return tensor_type(tuple([d for k, d in enumerate(shape) if k not in gone]), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.squeeze(data, self.axis)
@@ -225,7 +237,7 @@ class concatenate(OpCard, key="concatenate"):
                     both = merge_dim(x, y)
                     need(both is not None, f"joined tensors may differ along axis {at} only", f"axis {a} has {x} and, in tensor {k}, {y}", 0)
                     out[a] = both  # type: ignore[assignment]
-        return TensorType(tuple(out), dtype)
+        return tensor_type(tuple(out), dtype)
 
     def compute(self, data: Sequence[te.Tensor]) -> te.Tensor:
         return topi.concatenate(data, self.axis)
@@ -265,7 +277,7 @@ class stack(OpCard, key="stack"):
                 f"the first has {shape} and tensor {k} {dims(f)}",
                 0,
             )
-        return TensorType((*shape[:at], len(fields), *shape[at:]), dtype)
+        return tensor_type((*shape[:at], len(fields), *shape[at:]), dtype)
 
     def compute(self, data: Sequence[te.Tensor]) -> te.Tensor:
         return topi.stack(data, self.axis)
@@ -312,7 +324,7 @@ class split(OpCard, key="split"):
             need(cuts == sorted(cuts) and (not isinstance(extent, int) or cuts[-1] <= extent), "positions must rise within the axis", f"they are {given} on {extent}", 0)
             sizes = [b - a for a, b in zip(cuts, cuts[1:], strict=False)]
             sizes.append(AnyDim() if is_any(extent) else extent - cuts[-1])
-        return TupleType(tuple([TensorType((*shape[:at], s, *shape[at + 1 :]), t.dtype) for s in sizes]))
+        return TupleType(tuple([tensor_type((*shape[:at], s, *shape[at + 1 :]), t.dtype) for s in sizes]))
 
     def compute(self, data: te.Tensor) -> list[te.Tensor]:
         return topi.split(data, self.indices_or_sections, self.axis)
@@ -362,7 +374,7 @@ class strided_slice(OpCard, key="strided_slice"):
                 out[a] = slice_bounds(extent, b, e, s)[1]
             elif (b, s) != (0, 1) or e < 2**31 - 1:
                 out[a] = extent - b if s == 1 and b >= 0 and e >= 2**31 - 1 and not is_any(extent) else AnyDim()
-        return TensorType(tuple(out), t.dtype)
+        return tensor_type(tuple(out), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         parts = self.parts(len(data.shape))
@@ -393,7 +405,7 @@ class tile(OpCard, key="tile"):
         shape: list[Any] = dims(t)
         times = [1] * (len(shape) - len(self.reps)) + list(self.reps)
         shape = [1] * (len(times) - len(shape)) + shape
-        return TensorType(tuple([d if r == 1 else AnyDim() if is_any(d) else d * r for d, r in zip(shape, times, strict=True)]), t.dtype)
+        return tensor_type(tuple([d if r == 1 else AnyDim() if is_any(d) else d * r for d, r in zip(shape, times, strict=True)]), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.tile(data, self.reps)
@@ -415,7 +427,7 @@ class repeat(OpCard, key="repeat"):
         shape: list[Any] = dims(t)
         at = normal_axis(self.axis, len(shape))
         shape[at] = AnyDim() if is_any(shape[at]) else shape[at] * self.repeats
-        return TensorType(tuple(shape), t.dtype)
+        return tensor_type(tuple(shape), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.repeat(data, self.repeats, self.axis)
@@ -468,7 +480,7 @@ class layout_transform(OpCard, key="layout_transform"):
             "both layouts must have the same axes",
             f"they are {self.src_layout} and {self.dst_layout}",
         )
-        return TensorType(tuple(layout_shape(dims(t), self.src_layout, self.dst_layout)), t.dtype)
+        return tensor_type(tuple(layout_shape(dims(t), self.src_layout, self.dst_layout)), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.layout_transform(data, self.src_layout, self.dst_layout)

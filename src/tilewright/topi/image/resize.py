@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright import te, tir
+from tilewright import te
 from tilewright.topi import tag
+from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pooling import spatial_axes
 from tilewright.topi.utils import Dim, get_const_int, shape_of, to
 
@@ -113,7 +114,7 @@ def resize2d(
             v = data(*index)
             return v if v.dtype == dtype else to(v, dtype)
 
-        return te.compute(out, pick, name="resize", tag=tag.INJECTIVE)
+        return compute(out, pick, name="resize", tag=tag.INJECTIVE)
     if method not in ("linear", "cubic"):
         raise ValueError(f'method must be "nearest_neighbor", "linear" or "cubic", but is {method!r}')
 
@@ -133,4 +134,4 @@ def resize2d(
             total = row * wy if total is None else total + row * wy
         return total if dtype == "float32" else to(total, dtype)
 
-    return te.compute(out, blend, name="resize", tag=tag.INJECTIVE)
+    return compute(out, blend, name="resize", tag=tag.INJECTIVE)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tilewright.topi.nn.conv2d import (
     conv1d,
     conv2d,
-    conv2d_NCHWc,
     conv2d_nchw,
+    conv2d_NCHWc,
     conv2d_nhwc,
     conv2d_transpose_nchw,
     depthwise_conv2d_nchw,

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright import te, tir
+from tilewright import te
+from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import dilate, pad
 from tilewright.topi.utils import Dim, as_int, get_const_int, get_pad_tuple, pair, shape_of, window_extent
 
@@ -75,7 +76,7 @@ def group_conv2d_nchw(
         value = padded(nn, channel, _at(yy, sh, ry.var, dh), _at(xx, sw, rx.var, dw))
         return te.sum(_to(value, dtype) * _to(kernel(ff, rc.var, ry.var, rx.var), dtype), axis=[rc, ry, rx])
 
-    return te.compute([n, o, oh, ow], element, name="conv2d_nchw", tag="conv2d_nchw" if groups == 1 else "group_conv2d_nchw")
+    return compute([n, o, oh, ow], element, name="conv2d_nchw", tag="conv2d_nchw" if groups == 1 else "group_conv2d_nchw")
 
 
 def depthwise_conv2d_nchw(
@@ -98,7 +99,7 @@ def depthwise_conv2d_nchw(
         weight = kernel(ff, 0, ry.var, rx.var) if second == 1 else kernel(channel, tir.floormod(ff, times), ry.var, rx.var)
         return te.sum(_to(value, dtype) * _to(weight, dtype), axis=[ry, rx])
 
-    return te.compute([n, o, oh, ow], element, name="DepthwiseConv2d", tag="depthwise_nchw")
+    return compute([n, o, oh, ow], element, name="DepthwiseConv2d", tag="depthwise_nchw")
 
 
 def conv2d_nhwc(
@@ -119,7 +120,7 @@ def conv2d_nhwc(
         value = padded(nn, _at(yy, sh, ry.var, dh), _at(xx, sw, rx.var, dw), channel)
         return te.sum(_to(value, dtype) * _to(kernel(ry.var, rx.var, rc.var, ff), dtype), axis=[ry, rx, rc])
 
-    return te.compute([n, oh, ow, o], element, name="conv2d_nhwc", tag="conv2d_nhwc")
+    return compute([n, oh, ow, o], element, name="conv2d_nhwc", tag="conv2d_nhwc")
 
 
 def conv2d_NCHWc(
@@ -148,7 +149,7 @@ def conv2d_NCHWc(
         value = padded(nn, chunk, _at(yy, sh, ry.var, dh), _at(xx, sw, rx.var, dw), ib.var)
         return te.sum(_to(value, dtype) * _to(kernel(oc, ic.var, ry.var, rx.var, ib.var, ob), dtype), axis=[ic, ry, rx, ib])
 
-    return te.compute([n, o_outer, oh, ow, block_out], element, name="conv2d_NCHWc", tag="conv2d_NCHWc")
+    return compute([n, o_outer, oh, ow, block_out], element, name="conv2d_NCHWc", tag="conv2d_NCHWc")
 
 
 def depthwise_conv2d_NCHWc(
@@ -168,7 +169,7 @@ def depthwise_conv2d_NCHWc(
         value = padded(nn, co, _at(yy, sh, ry.var, dh), _at(xx, sw, rx.var, dw), cb)
         return te.sum(_to(value, dtype) * _to(kernel(co, 0, ry.var, rx.var, 0, cb), dtype), axis=[ry, rx])
 
-    return te.compute([n, outer, oh, ow, block], element, name="depthwise_conv2d_NCHWc", tag="depthwise_conv2d_NCHWc")
+    return compute([n, outer, oh, ow, block], element, name="depthwise_conv2d_NCHWc", tag="depthwise_conv2d_NCHWc")
 
 
 def conv1d(
@@ -188,7 +189,7 @@ def conv1d(
         channel = rc.var if groups == 1 else tir.floordiv(ff, o // groups) * per_group + rc.var
         return te.sum(_to(padded(nn, channel, _at(xx, s, rx.var, d)), dtype) * _to(kernel(ff, rc.var, rx.var), dtype), axis=[rc, rx])
 
-    return te.compute([n, o, window_extent(w, kw, before[0], after[0], s, d)], element, name="conv1d_ncw", tag="conv1d_ncw")
+    return compute([n, o, window_extent(w, kw, before[0], after[0], s, d)], element, name="conv1d_ncw", tag="conv1d_ncw")
 
 
 def conv2d_transpose_nchw(
@@ -225,7 +226,7 @@ def conv2d_transpose_nchw(
             weight = kernel(channel(ff), out_channel(ff), tir.floormod(yy, sh), tir.floormod(xx, sw))
             return te.sum(_to(value, dtype) * _to(weight, dtype), axis=[rc])
 
-        return te.compute([n, o, oh, ow], direct, name="conv2d_transpose_nchw", tag="conv2d_transpose_nchw")
+        return compute([n, o, oh, ow], direct, name="conv2d_transpose_nchw", tag="conv2d_transpose_nchw")
 
     spread = dilate(data, [1, 1, sh, sw], name="data_dilate")
     lead = [reach[0] - 1 - before[0], reach[1] - 1 - before[1]]
@@ -239,4 +240,4 @@ def conv2d_transpose_nchw(
         weight = kernel(channel(ff), out_channel(ff), kh - 1 - ry.var, kw - 1 - rx.var)
         return te.sum(_to(value, dtype) * _to(weight, dtype), axis=[rc, ry, rx])
 
-    return te.compute([n, o, oh, ow], element, name="conv2d_transpose_nchw", tag="conv2d_transpose_nchw")
+    return compute([n, o, oh, ow], element, name="conv2d_transpose_nchw", tag="conv2d_transpose_nchw")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tilewright import te, tir
+from tilewright import te
 from tilewright.ir import DataType
 from tilewright.target import Target
 from tilewright.topi.broadcast import broadcast_index, broadcast_shape
+from tilewright.topi.lang import compute, tir
 from tilewright.topi.schedule.tiles import MATERIALIZE, padded_rows
 from tilewright.topi.utils import as_int, shape_of
 
@@ -43,10 +44,10 @@ def matmul(
         return te.sum(_to(left, dtype) * _to(right, dtype), axis=[k])
 
     name = "T_matmul_" + ("T" if transpose_a else "N") + ("T" if transpose_b else "N")
-    out = te.compute([*a[: max(len(a) - 2, 0)], *rows, columns], element, name=name, tag="matmul")
+    out = compute([*a[: max(len(a) - 2, 0)], *rows, columns], element, name=name, tag="matmul")
     if bias is None:
         return out
-    return te.compute(out.shape, lambda *i: out(*i) + _to(bias(i[-1]), dtype), name="T_add", tag="broadcast")
+    return compute(out.shape, lambda *i: out(*i) + _to(bias(i[-1]), dtype), name="T_add", tag="broadcast")
 
 
 def dense(data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: str | None = None) -> te.Tensor:
@@ -72,13 +73,13 @@ def dense_pack(data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None
 
     columns = as_int(panels * nr)
     lead_shape = shape[:-1] if rows is None else [*shape[:-2], rows]
-    out = te.compute([*lead_shape, columns], element, name="T_dense_pack", tag="dense_pack")
+    out = compute([*lead_shape, columns], element, name="T_dense_pack", tag="dense_pack")
     if rows is not None:
         padded = out
-        out = te.compute([*shape[:-1], columns], lambda *i: padded(*i), name="T_rows", tag="injective")
+        out = compute([*shape[:-1], columns], lambda *i: padded(*i), name="T_rows", tag="injective")
     if bias is None:
         return out
-    return te.compute(out.shape, lambda *i: out(*i) + _to(bias(i[-1]), dtype), name="T_add", tag="broadcast")
+    return compute(out.shape, lambda *i: out(*i) + _to(bias(i[-1]), dtype), name="T_add", tag="broadcast")
 
 
 def computed_rows(lead: list[Any], nr: Any, dtype: str) -> int | None:
@@ -118,13 +119,13 @@ def batch_matmul(
     name = "T_batch_matmul_" + ("T" if transpose_a else "N") + ("T" if transpose_b else "N")
     tiles = product_tiles(m, n, inner, dtype, transpose_b)
     if tiles is None:
-        return te.compute(
+        return compute(
             [*lead, m, n], lambda *i: te.sum(left(i[:-2], i[-2]) * right(i[:-2], k.var, i[-1]), axis=[k]), name=name, tag="batch_matmul"
         )
 
     rows, width = tiles
     panels = -(-n // width)
-    packed = te.compute(
+    packed = compute(
         [*lead, panels, inner, width],
         lambda *i: _within(i[-3] * width + i[-1], n, panels * width, lambda column: right(i[:-3], i[-2], column), dtype),
         name="T_panels",
@@ -137,10 +138,10 @@ def batch_matmul(
         panel = packed(*i[:-2], tir.floordiv(i[-1], width), k.var, tir.floormod(i[-1], width))
         return te.sum(left(i[:-2], row) * panel, axis=[k])
 
-    out = te.compute([*lead, rows, panels * width], element, name=name, tag="batch_matmul")
+    out = compute([*lead, rows, panels * width], element, name=name, tag="batch_matmul")
     if (rows, panels * width) == (m, n):
         return out
-    return te.compute([*lead, m, n], lambda *i: out(*i), name="T_valid", tag="injective")
+    return compute([*lead, m, n], lambda *i: out(*i), name="T_valid", tag="injective")
 
 
 def _within(index: Any, size: int, padded: int, load: Any, dtype: str) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tilewright import te, tir
+from tilewright import te
 from tilewright.topi import tag
+from tilewright.topi.lang import compute, tir
 from tilewright.topi.math import elementwise
 from tilewright.topi.utils import normalize_axis
 
@@ -21,7 +22,7 @@ def leaky_relu(x: te.Tensor, alpha: float) -> te.Tensor:
 def prelu(x: te.Tensor, slope: te.Tensor, axis: int = 1) -> te.Tensor:
     """x where positive, else slope[i] * x with i the position along `axis`."""
     at = normalize_axis(axis, len(x.shape))
-    return te.compute(
+    return compute(
         x.shape,
         lambda *i: tir.Select(x(*i) > tir.const(0, x.dtype), x(*i), x(*i) * slope(i[at])),
         name="T_prelu",
@@ -32,4 +33,4 @@ def prelu(x: te.Tensor, slope: te.Tensor, axis: int = 1) -> te.Tensor:
 def bias_add(data: te.Tensor, bias: te.Tensor, axis: int = 1) -> te.Tensor:
     """data + bias[i] with i the position along `axis`."""
     at = normalize_axis(axis, len(data.shape))
-    return te.compute(data.shape, lambda *i: data(*i) + bias(i[at]), name="T_bias_add", tag=tag.BROADCAST)
+    return compute(data.shape, lambda *i: data(*i) + bias(i[at]), name="T_bias_add", tag=tag.BROADCAST)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright import te, tir
+from tilewright import te
 from tilewright.topi import tag
+from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.reduction import reduce
 from tilewright.topi.utils import get_const_int, normalize_axes, normalize_axis, prod, shape_of, to
@@ -25,7 +26,7 @@ def batch_norm(
         v = v * gamma(c) if scale else v
         return v + beta(c) if center else v
 
-    return [te.compute(data.shape, element, name="T_batch_norm", tag=tag.BROADCAST), moving_mean, moving_var]
+    return [compute(data.shape, element, name="T_batch_norm", tag=tag.BROADCAST), moving_mean, moving_var]
 
 
 def _over(extents: Sequence[Any], dtype: str) -> Any:
@@ -55,7 +56,7 @@ def _normalise(
         deviation = tir.sqrt(spread(*at) / number + tir.const(epsilon, data.dtype))
         return affine((data(*i) - total(*at) / number) / deviation, i)
 
-    return te.compute(shape, element, name=f"T_{name}", tag=tag.BROADCAST)
+    return compute(shape, element, name=f"T_{name}", tag=tag.BROADCAST)
 
 
 def layer_norm(
@@ -119,13 +120,13 @@ def lrn(data: te.Tensor, size: int, axis: int = 1, alpha: float = 0.0001, beta: 
         v = padded(*i[:at], i[at] + k.var, *i[at + 1 :])
         return te.sum(v * v, axis=[k])
 
-    squares = te.compute(data.shape, near, name="sqr_sum", tag=tag.COMM_REDUCE)
+    squares = compute(data.shape, near, name="sqr_sum", tag=tag.COMM_REDUCE)
 
     def element(*i: Any) -> Any:
         base = tir.const(bias, data.dtype) + squares(*i) * tir.const(alpha / size, data.dtype)
         return data(*i) / _power(base, beta)
 
-    return te.compute(data.shape, element, name="T_lrn", tag=tag.BROADCAST)
+    return compute(data.shape, element, name="T_lrn", tag=tag.BROADCAST)
 
 
 def _power(base: Any, exponent: float) -> Any:
@@ -147,4 +148,4 @@ def l2_normalize(data: te.Tensor, eps: float, axis: Sequence[int] | int | None =
         rest = [p for k, p in enumerate(i) if k not in axes]
         return data(*i) / tir.sqrt(tir.max(total(*rest), tir.const(eps, data.dtype)))
 
-    return te.compute(data.shape, element, name="T_l2_normalize", tag=tag.BROADCAST)
+    return compute(data.shape, element, name="T_l2_normalize", tag=tag.BROADCAST)

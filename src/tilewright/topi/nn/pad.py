@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright import te, tir
+from tilewright import te
+from tilewright.topi.lang import compute, tir
 from tilewright.topi.utils import as_int, get_const_int, shape_of
 
 
@@ -31,7 +32,7 @@ def pad(
                 inside.append(p < d + b)
         return tir.if_then_else(tir.all(*inside), data(*index), value) if inside else data(*index)
 
-    return te.compute(out, element, name=name, tag="injective,pad")
+    return compute(out, element, name=name, tag="injective,pad")
 
 
 def mirror_pad(data: te.Tensor, pad_before: Sequence[int], pad_after: Sequence[int], mode: str = "SYMMETRIC", name: str = "MirrorPad") -> te.Tensor:
@@ -52,7 +53,7 @@ def mirror_pad(data: te.Tensor, pad_before: Sequence[int], pad_after: Sequence[i
             index.append(q)
         return data(*index)
 
-    return te.compute(out, element, name=name, tag="injective,pad")
+    return compute(out, element, name=name, tag="injective,pad")
 
 
 def edge_pad(data: te.Tensor, pad_before: Sequence[int], pad_after: Sequence[int], name: str = "EdgePad") -> te.Tensor:
@@ -68,7 +69,7 @@ def edge_pad(data: te.Tensor, pad_before: Sequence[int], pad_after: Sequence[int
             index.append(tir.min(q, d - 1) if a else q)
         return data(*index)
 
-    return te.compute(out, element, name=name, tag="injective,pad")
+    return compute(out, element, name=name, tag="injective,pad")
 
 
 def dilate(data: te.Tensor, strides: Sequence[int], dilation_value: float = 0.0, name: str = "DilatedInput") -> te.Tensor:
@@ -87,4 +88,4 @@ def dilate(data: te.Tensor, strides: Sequence[int], dilation_value: float = 0.0,
                 on.append(tir.EQ(tir.floormod(p, s), 0))
         return tir.if_then_else(tir.all(*on), data(*index), tir.const(dilation_value, data.dtype)) if on else data(*index)
 
-    return te.compute(out, element, name=name, tag="injective,dilate")
+    return compute(out, element, name=name, tag="injective,dilate")

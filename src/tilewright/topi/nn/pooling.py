@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright import te, tir
+from tilewright import te
+from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.reduction import reduce, scale_by_count
 from tilewright.topi.transform import layout_axes
-from tilewright.topi.utils import Dim, as_int, get_const_int, get_pad_tuple, prod, shape_of, window_extent, to
+from tilewright.topi.utils import Dim, as_int, get_const_int, get_pad_tuple, prod, shape_of, to, window_extent
 
 
 def spatial_axes(layout: str, letters: str = "HW") -> list[int]:
@@ -58,11 +59,11 @@ def pool(
     if pool_type == "max":
         lowest = tir.min_value(data.dtype)
         padded = pad(data, pads_before, pads_after, lowest, name="pad_temp")
-        return te.compute(out, lambda *i: te.max(padded(*position(i)), axis=ways), name="pool_max", tag="pool_max")
+        return compute(out, lambda *i: te.max(padded(*position(i)), axis=ways), name="pool_max", tag="pool_max")
     if pool_type != "avg":
         raise ValueError(f'pool_type must be "max" or "avg", but is {pool_type!r}')
     padded = pad(data, pads_before, pads_after, 0, name="pad_temp")
-    total = te.compute(out, lambda *i: te.sum(padded(*position(i)), axis=ways), name="pool_sum", tag="pool_sum")
+    total = compute(out, lambda *i: te.sum(padded(*position(i)), axis=ways), name="pool_sum", tag="pool_sum")
     whole = count_include_pad and not any(extra) or not (any(before) or any(after) or any(extra))
 
     def mean(*i: Any) -> Any:
@@ -75,7 +76,7 @@ def pool(
         number = to(number, total.dtype)
         return total(*i) / number if "float" in total.dtype else tir.floordiv(total(*i), number)
 
-    return te.compute(out, mean, name="pool_avg", tag="pool_avg")
+    return compute(out, mean, name="pool_avg", tag="pool_avg")
 
 
 def _taps(o: Any, extent: Dim, k: int, stride: int, dilation: int, before: int, after: int, with_padding: bool) -> Any:
@@ -155,10 +156,10 @@ def adaptive_pool(data: te.Tensor, output_size: Sequence[int], pool_type: str, l
         return tir.Select(tir.all(*inside), data(*index), outside)
 
     if pool_type == "max":
-        return te.compute(
+        return compute(
             out, lambda *i: te.max(value(i, tir.min_value(data.dtype)), axis=ways), name="adaptive_pool_max", tag="adaptive_pool_max"
         )
-    total = te.compute(
+    total = compute(
         out, lambda *i: te.sum(value(i, tir.const(0, data.dtype)), axis=ways), name="adaptive_pool_sum", tag="adaptive_pool_sum"
     )
 
@@ -168,4 +169,4 @@ def adaptive_pool(data: te.Tensor, output_size: Sequence[int], pool_type: str, l
             number = number * (end(j, i[a]) - start(j, i[a]))
         return total(*i) / to(number, total.dtype)
 
-    return te.compute(out, mean, name="adaptive_pool_avg", tag="adaptive_pool_avg")
+    return compute(out, mean, name="adaptive_pool_avg", tag="adaptive_pool_avg")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright import te, tir
+from tilewright import te
 from tilewright.topi import tag
+from tilewright.topi.lang import compute, tir
 from tilewright.topi.reduction import reduce
 from tilewright.topi.utils import normalize_axis, shape_of
 
@@ -18,11 +19,11 @@ def _parts(x: te.Tensor, axis: int) -> tuple[int, te.Tensor]:
 def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     """exp(x - max) / sum(exp(x - max)) along `axis`: row maximum, exponentials, row sum, division."""
     at, top = _parts(x, axis)
-    e = te.compute(
+    e = compute(
         x.shape, lambda *i: tir.exp(x(*i) - top(*i[:at], *i[at + 1 :])), name="T_softmax_exp", tag=tag.BROADCAST
     )
     total = reduce(e, [at], False, te.sum, lambda v, _: v, "T_softmax_expsum")
-    return te.compute(
+    return compute(
         x.shape,
         lambda *i: e(*i) / total(*i[:at], *i[at + 1 :]),
         name="T_softmax_norm",
@@ -40,10 +41,10 @@ def log_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     def row(*i: Any) -> Any:
         return te.sum(tir.exp(x(*i[:at], k.var, *i[at:]) - top(*i)), axis=[k])
 
-    total = te.compute(shape[:at] + shape[at + 1 :], row, name="T_softmax_expsum", tag=tag.COMM_REDUCE)
+    total = compute(shape[:at] + shape[at + 1 :], row, name="T_softmax_expsum", tag=tag.COMM_REDUCE)
 
     def element(*i: Any) -> Any:
         rest = (*i[:at], *i[at + 1 :])
         return x(*i) - top(*rest) - tir.log(total(*rest))
 
-    return te.compute(shape, element, name="T_log_softmax", tag="log_softmax_output", attrs={"axis": at})
+    return compute(shape, element, name="T_log_softmax", tag="log_softmax_output", attrs={"axis": at})

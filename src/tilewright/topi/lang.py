@@ -1,0 +1,20 @@
+"""The expression language as computes use it. Operators of expressions are found at run time, so it is dynamic for the type checker;
+what `compute` makes is a Tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilewright import te
+from tilewright import tir as _tir
+
+tir: Any = _tir
+
+
+def compute(
+    shape: Sequence[Any], f: Callable[..., Any], name: str = "compute", tag: str = "", attrs: Mapping[str, Any] | None = None
+) -> te.Tensor:
+    """One tensor of `shape` whose element at (i, ...) is f(i, ...)."""
+    result: te.Tensor = te.compute(tuple(shape), f, name=name, tag=tag, attrs=dict(attrs or {}))
+    return result
