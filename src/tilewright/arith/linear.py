@@ -11,6 +11,7 @@ from math import gcd
 from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
+from tilewright.tir.arithmetic import cast_to
 from tilewright.tir.expr import Add, FloorDiv, FloorMod, Max, Min, Mul, Sub
 
 LEAF, SPLIT, PRODUCT, QUOTIENT, REMAINDER, MINIMUM, MAXIMUM = range(7)
@@ -214,7 +215,7 @@ class Tables:
         kind, args = t.kind, t.args
         if kind == LEAF:
             assert t.leaf is not None
-            return t.leaf
+            return cast_to(t.leaf, dtype)
         out = self.emit(args[0], dtype)
         if kind == SPLIT:
             if args[2]:
