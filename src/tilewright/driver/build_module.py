@@ -14,6 +14,10 @@ from tilewright.tir import Buffer, PrimFunc, Var
 from tilewright.tir.schedule import Schedule
 
 
+DEFAULT_NAMES = ("main", "default_function")
+"""A function that has a global symbol keeps it unless another name than these is asked for."""
+
+
 def _as_module(inp: Any, args: Any, name: str) -> IRModule:
     if isinstance(inp, Schedule):
         inp = inp.mod
@@ -28,7 +32,7 @@ def _as_module(inp: Any, args: Any, name: str) -> IRModule:
     if isinstance(inp, PrimFunc):
         if args is not None:
             raise ValueError("lower: args go with a te.Schedule; a PrimFunc has its own parameters")
-        symbol = str(inp.attrs.get("global_symbol") or name)
+        symbol = name if name not in DEFAULT_NAMES else str(inp.attrs.get("global_symbol") or name)
         return IRModule({symbol: inp.with_attr("global_symbol", symbol)})
     if hasattr(inp, "stages") and hasattr(inp, "outputs"):
         if not args:

@@ -1,7 +1,28 @@
 """Analyses of tir programs."""
 
+from tilewright.tir.analysis.cost import (
+    calculate_allocated_bytes,
+    calculate_workspace_bytes,
+    estimate_tir_flops,
+    expr_deep_equal,
+    verify_memory,
+)
 from tilewright.tir.analysis.lca import detect_buffer_access_lca
+from tilewright.tir.analysis.regions import get_block_access_region, get_block_read_write_region
 from tilewright.tir.analysis.stages import verify_stage
 from tilewright.tir.analysis.variables import undefined_vars, verify_ssa, verify_well_formed
 
-__all__ = ["detect_buffer_access_lca", "undefined_vars", "verify_ssa", "verify_stage", "verify_well_formed"]
+__all__ = [
+    "calculate_allocated_bytes",
+    "calculate_workspace_bytes",
+    "detect_buffer_access_lca",
+    "estimate_tir_flops",
+    "expr_deep_equal",
+    "get_block_access_region",
+    "get_block_read_write_region",
+    "undefined_vars",
+    "verify_memory",
+    "verify_ssa",
+    "verify_stage",
+    "verify_well_formed",
+]

@@ -35,12 +35,6 @@ CPU = 1
 PREFIX = "__tvm_ffi_"
 
 
-def dlpack_word(dtype: DataType) -> int:
-    """A DLDataType (code, bits, lanes) as the little-endian word that it is in memory."""
-    bits = 8 if dtype.is_bool else dtype.bits
-    return DLPACK_CODES[dtype.code] | bits << 8 | dtype.lanes << 16
-
-
 Wrap = Callable[[Stmt], Stmt]
 
 
@@ -131,17 +125,7 @@ class _Packed:
         base = self.let(Var(f"{buffer.name}_tensor", PointerType(PrimType(I64))), reinterpret("handle", word + header))  # type: ignore[operator]
         ndim = self.load(base, I32, 4, f"{buffer.name}_i32")
         self.require(eq(ndim, len(buffer.shape)), "ValueError", f"{what}: its number of dimensions must be {len(buffer.shape)}", ndim)
-        dtype = self.load(base, I32, 5, f"{buffer.name}_i32")
-        same = eq(dtype, IntImm("int32", dlpack_word(buffer.dtype)))
-        if buffer.dtype.is_bool:
-            same = logical_or(same, eq(dtype, IntImm("int32", 1 | 1 << 8 | buffer.dtype.lanes << 16)))
-        code = DLPACK_CODES[buffer.dtype.code]
-        self.require(
-            same,
-            "TypeError",
-            f"{what}: its dtype must be {buffer.dtype} (DLPack code {code}, {buffer.dtype.bits} bits: {dlpack_word(buffer.dtype)})",
-            dtype,
-        )
+        self.dtype(base, buffer, what)
         device = self.load(base, I32, 2, f"{buffer.name}_i32")
         self.require(eq(device, CPU), "ValueError", f"{what}: its device type must be {CPU} (cpu)", device)
         shape = Var(f"{buffer.name}_shape", PointerType(PrimType(I64)))
@@ -160,6 +144,21 @@ class _Packed:
         self.bound.add(buffer.data)
         self.let(buffer.data, reinterpret("handle", start))
         self.bound.add(param)
+
+    def dtype(self, base: Var, buffer: Buffer, what: str) -> None:
+        """A DLDataType is a byte of kind, a byte of bits and two bytes of lanes."""
+        want = buffer.dtype
+        code, bits = DLPACK_CODES[want.code], 8 if want.is_bool else want.bits
+        name = f"{buffer.name}_dtype"
+        text = f"{what}: its dtype must be {want}"
+        found = self.load(base, DataType("uint8"), 20, name), self.load(base, DataType("uint8"), 21, name)
+        same_code, same_bits = eq(found[0], code), eq(found[1], bits)
+        if want.is_bool:
+            same_code, same_bits = logical_or(same_code, eq(found[0], 1)), logical_or(same_bits, eq(found[1], 1))
+        self.require(same_code, "TypeError", f"{text}: its type code (DLPack: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool) must be {code}", found[0])
+        self.require(same_bits, "TypeError", f"{text}: its bits must be {bits}", found[1])
+        lanes = self.load(base, DataType("uint16"), 11, name)
+        self.require(eq(lanes, want.lanes), "TypeError", f"{text}: its lanes must be {want.lanes}", lanes)
 
     def strides(self, base: Var, shape: Var, buffer: Buffer, where: str) -> None:
         strides = Var(f"{buffer.name}_strides", PointerType(PrimType(I64)))

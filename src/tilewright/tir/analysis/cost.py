@@ -1,0 +1,187 @@
+"""How much a program computes and how much memory it allocates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import IntImm, IRModule, PrimExpr
+from tilewright.node import Node, Visitor, on, structural_equal
+from tilewright.support.errors import TVMError
+from tilewright.tir.expr import Add, BufferLoad, Call, Div, FloorDiv, FloorMod, Max, Min, Mod, Mul, Select, Sub
+from tilewright.tir.function import PrimFunc
+from tilewright.tir.op import PURE, call_effect
+from tilewright.tir.stmt import Allocate, Block, BlockRealize, BufferStore, For, IfThenElse, While
+
+LANE_FREE_CALLS = frozenset({"tir.likely", "tir.if_then_else", "tir.address_of", "tir.reinterpret", "tir.type_annotation"})
+"""Calls that compute nothing."""
+
+
+class _Flops(Visitor):
+    """Arithmetic operations on values, each times the loops around it; index arithmetic does not count."""
+
+    def __init__(self) -> None:
+        self.times = 1.0
+        self.total = 0.0
+
+    @on(For)
+    def _for(self, s: For) -> None:
+        if not isinstance(s.extent, IntImm):
+            raise TVMError(f"estimate_tir_flops: loop {s.loop_var.name} has the extent {s.extent}, which is no constant")
+        outer = self.times
+        self.times *= s.extent.value
+        self.visit(s.body)
+        self.times = outer
+
+    @on(While)
+    def _while(self, s: While) -> None:
+        raise TVMError("estimate_tir_flops: how often a while loop runs is not known")
+
+    @on(IfThenElse)
+    def _if(self, s: IfThenElse) -> None:
+        before = self.total
+        self.visit(s.then_case)
+        then = self.total - before
+        self.total = before
+        if s.else_case is not None:
+            self.visit(s.else_case)
+        other = self.total - before
+        self.total = before + max(then, other)
+
+    @on(BlockRealize)
+    def _realize(self, s: BlockRealize) -> None:
+        self.visit(s.block)
+
+    @on(Block)
+    def _block(self, block: Block) -> None:
+        # The init of a reduction is an assignment: it counts for nothing.
+        self.visit(block.body)
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> None:
+        self.visit(s.value)
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> None:
+        pass
+
+    @on(Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max)
+    def _binary(self, e: Any) -> None:
+        self.total += self.times * e.dtype.lanes
+        self.visit(e.a)
+        self.visit(e.b)
+
+    @on(Select)
+    def _select(self, e: Select) -> None:
+        self.visit(e.true_value)
+        self.visit(e.false_value)
+
+    @on(Call)
+    def _call(self, e: Call) -> None:
+        if call_effect(e) == PURE and getattr(e.op, "name", "") not in LANE_FREE_CALLS:
+            self.total += self.times * e.dtype.lanes
+        self.visit_children(e)
+
+
+def estimate_tir_flops(stmt_or_mod: Node) -> float:
+    """Arithmetic operations that a statement, function or module does. Raises TVMError where a loop has no constant extent."""
+    walk = _Flops()
+    if isinstance(stmt_or_mod, IRModule):
+        for func in stmt_or_mod.functions.values():
+            if isinstance(func, PrimFunc):
+                walk.visit(func.body)
+    else:
+        walk.visit(stmt_or_mod.body if isinstance(stmt_or_mod, PrimFunc) else stmt_or_mod)
+    return walk.total
+
+
+class _Allocated(Visitor):
+    def __init__(self, align: int) -> None:
+        self.align = align
+        self.now = 0
+        self.peak = 0
+        self.by_scope: dict[str, int] = {}
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> None:
+        pass
+
+    def _enter(self, size: int, scope: str) -> int:
+        size = -(-size // self.align) * self.align
+        self.now += size
+        self.peak = max(self.peak, self.now)
+        self.by_scope[scope] = self.by_scope.get(scope, 0) + size
+        return size
+
+    @on(Allocate)
+    def _allocate(self, s: Allocate) -> None:
+        scope = str(getattr(s.buffer_var.type_annotation, "storage_scope", "") or "global")
+        size = self._enter(_constant_bytes(s.extents, s.dtype), scope)
+        self.visit(s.body)
+        self.now -= size
+
+    @on(Block)
+    def _block(self, block: Block) -> None:
+        size = 0
+        for buffer in block.alloc_buffers:
+            size += self._enter(_constant_bytes(buffer.shape, buffer.dtype), buffer.scope())
+        if block.init is not None:
+            self.visit(block.init)
+        self.visit(block.body)
+        self.now -= size
+
+
+def _constant_bytes(extents: Any, dtype: Any) -> int:
+    size: int = dtype.bytes * dtype.lanes
+    for e in extents:
+        # What is not known when compiling is not counted.
+        size *= e.value if isinstance(e, IntImm) else 0
+    return size
+
+
+def calculate_workspace_bytes(func: PrimFunc, workspace_byte_alignment: int = 64) -> int:
+    """The most bytes that are allocated at one time, each allocation rounded up to the alignment."""
+    walk = _Allocated(workspace_byte_alignment)
+    walk.visit(func.body)
+    return walk.peak
+
+
+def calculate_allocated_bytes(func_or_mod: PrimFunc | IRModule) -> dict[str, dict[str, int]]:
+    """Bytes allocated by function and storage scope."""
+    funcs = {"main": func_or_mod} if isinstance(func_or_mod, PrimFunc) else {g.name_hint: f for g, f in func_or_mod.functions.items()}
+    out = {}
+    for name, func in funcs.items():
+        if isinstance(func, PrimFunc):
+            walk = _Allocated(1)
+            walk.visit(func.body)
+            out[name] = walk.by_scope
+    return out
+
+
+def expr_deep_equal(lhs: PrimExpr, rhs: PrimExpr) -> bool:
+    """Whether two expressions are the same, their variables being the same objects."""
+    return bool(structural_equal(lhs, rhs))
+
+
+def verify_memory(func: PrimFunc) -> bool:
+    """Whether host code stays off device memory: a function for a GPU must have all its accesses inside thread loops."""
+    target = func.attrs.get("target")
+    kind = str(getattr(getattr(target, "kind", target), "name", "") or "")
+    if kind in ("", "llvm", "c", "hexagon", "ext_dev", "hybrid", "stackvm"):
+        return True
+    from tilewright.tir.stmt import AttrStmt
+
+    class Host(Visitor):
+        ok = True
+
+        @on(AttrStmt)
+        def _attr(self, s: AttrStmt) -> None:
+            if s.attr_key not in ("thread_extent", "device_scope"):
+                self.visit(s.body)
+
+        @on(BufferLoad, BufferStore)
+        def _access(self, a: Any) -> None:
+            self.ok = False
+
+    walk = Host()
+    walk.visit(func.body)
+    return walk.ok
