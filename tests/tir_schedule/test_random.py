@@ -102,7 +102,7 @@ KINDS = (
     + ["compute_inline", "reverse_compute_inline", "parallel", "vectorize", "unroll", "bind"]
     + ["cache_write", "cache_read", "decompose_reduction", "rfactor", "set_scope", "add_unit_loop"]
     + ["reindex", "blockize", "transform_layout", "transform_block_layout", "loop_partition", "merge"]
-    + ["reindex_cache_read", "reindex_cache_write"]
+    + ["reindex_cache_read", "reindex_cache_write", "decompose_padding", "rolling_buffer"]
 )  # fmt: skip
 
 

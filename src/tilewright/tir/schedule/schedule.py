@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.ir import GlobalVar, IntImm, IRModule, PrimExpr
 from tilewright.tir import Block, For, PrimFunc, Var
-from tilewright.tir.schedule import analysis, attach, blocks, cache, cache_special, inline, kinds, layout, loops, reduction, sampling, transform
+from tilewright.tir.schedule import analysis, attach, blocks, cache, cache_special, inline, kinds, layout, loops, padding, reduction, rolling, sampling, transform
 from tilewright.tir.schedule.errors import Violation, refuse, render
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, ExprRV, InstructionKind, LoopRV, Trace, primitive, run
@@ -316,6 +316,9 @@ class Schedule:
     transform_block_layout = transform.transform_block_layout
     blockize = blocks.blockize
     tensorize = blocks.tensorize
+    decompose_padding = padding.decompose_padding
+    pad_einsum = padding.pad_einsum
+    rolling_buffer = rolling.rolling_buffer
 
 
 

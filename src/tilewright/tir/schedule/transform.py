@@ -265,6 +265,8 @@ def reindex_buffer(state: ScheduleState, ref: StmtSRef, kind: str, old: Any, nam
     statements = body_list(body)
     place = top_statement(scope.stmt, block) + (kind == "write")
     if kind == "read":
+        if any([r.buffer is old for r in block.writes]):
+            refuse("{0} must only read {1}, but writes it too", block, old)
         for st in statements[place:]:
             for x in leaves(st):
                 if any([r.buffer is old for r in x.block.writes]):

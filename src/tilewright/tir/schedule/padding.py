@@ -1,0 +1,259 @@
+"""Primitives about padding: decompose_padding and pad_einsum."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import FloatImm, IntImm, Op, Range
+from tilewright.tir import (
+    GE,
+    GT,
+    LE,
+    LT,
+    And,
+    Block,
+    BlockRealize,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Call,
+    For,
+    ForKind,
+    IterVar,
+    Var,
+    decl_buffer,
+)
+from tilewright.tir.schedule.analysis import (
+    DATA_PAR,
+    access_regions,
+    conjunction,
+    conjuncts,
+    leaf_of,
+    leaves,
+    loops_above,
+    need_complete,
+    need_complete_or_reduction,
+    scope_root,
+)
+from tilewright.tir.schedule.copies import copy_iters
+from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.forms import combine, shift
+from tilewright.tir.schedule.rewrite import ReplaceBuffers, ReplaceStmts, body_list, vars_in
+from tilewright.tir.schedule.state import ScheduleState, seq_of
+from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
+from tilewright.tir.stmt_functor import substitute
+
+if TYPE_CHECKING:
+    from tilewright.tir.schedule.schedule import Schedule
+
+
+def _padding_parts(block: Any) -> tuple[Any, Any, Any]:
+    """(condition, value inside, constant outside) of `B[i] = if_then_else(condition, inside, constant)`."""
+    store = block.body
+    value = store.value if isinstance(store, BufferStore) else None
+    if isinstance(value, Call) and value.op is Op.get("tir.if_then_else") and isinstance(value.args[2], (IntImm, FloatImm)):
+        return value.args[0], value.args[1], value.args[2]
+    refuse("{0} must store if_then_else(condition, value, constant)", block)
+
+
+@primitive
+def decompose_padding(s: Schedule, block: BlockRV | str, loop: LoopRV) -> BlockRV:
+    """for i in 10: B[i] = A[i - 1] if 1 <= i < 9 else 0   -->   for i in 10: B[i] = 0;  for i in 8: B[i + 1] = A[i]
+
+    The filling block stands right before `loop`, and is returned; the old block keeps what lies inside.
+    """
+    state = s.state
+    ref, loop_ref = s.block(block), s.loop(loop)
+    old = ref.stmt
+    need_complete(state, ref)
+    condition, inside, outside = _padding_parts(old)
+    above = loops_above(ref)
+    if loop_ref not in above:
+        refuse("{0} must be around {1}", loop_ref.stmt, old)
+    leaf = leaf_of(ref)
+    below = [r.stmt for r in above[above.index(loop_ref) :]]
+    if len(leaves(loop_ref.stmt)) != 1:
+        refuse("{0} must hold only {1}", loop_ref.stmt, old)
+    for lp in below:
+        if lp.kind != ForKind.SERIAL:
+            refuse("{0} must be a serial loop", lp)
+    fill_iters, env = copy_iters(old.iter_vars)
+    loop_env = {lp.loop_var: Var(lp.loop_var.name + "_fill", lp.loop_var.dtype) for lp in below}
+    fill_body = BufferStore(old.body.buffer, outside, tuple([substitute(i, env) for i in old.body.indices]))
+    fill = Block(fill_iters, (), tuple([substitute(w, env) for w in old.writes]), f"{old.name_hint}_pad_const", fill_body)
+    nest: Any = BlockRealize(
+        tuple([substitute(v, loop_env) for v in leaf.realize.iter_values]), substitute(leaf.realize.predicate, loop_env), fill
+    )
+    for lp in reversed(below):
+        state.note_range(loop_env[lp.loop_var], lp.min, lp.extent)
+        nest = For(loop_env[lp.loop_var], lp.min, lp.extent, ForKind.SERIAL, nest)
+    body = BufferStore(old.body.buffer, inside, old.body.indices)
+    reads, _ = access_regions(state, body)
+    kept = old.replace(body=body, reads=reads)
+    ranges, rest = _bounds(state, conjuncts(condition), old)
+    inner, values = _shrunk(state, leaf, below, ranges)
+    bindings = {iv.var: v for iv, v in zip(old.iter_vars, values, strict=True)}
+    predicate = [*conjuncts(leaf.realize.predicate), *[substitute(c, bindings) for c in rest]]
+    realize = BlockRealize(tuple(values), conjunction(predicate), kept)
+    for lp in reversed(inner):
+        realize = lp.replace(body=realize)
+    parent = loop_ref.parent
+    assert parent is not None
+    new_body = ReplaceStmts({id(loop_ref.stmt): seq_of([nest, realize])}).run(parent.stmt.body)
+    state.replace(parent, parent.stmt.replace(body=new_body), {old: kept})
+    return s.block_rv(state.ref(fill))
+
+
+def _bounds(state: ScheduleState, conditions: list[Any], block: Any) -> tuple[dict[Any, list[int]], list[Any]]:
+    """Constant ranges [low, high] of single variables, and the conditions that say something else."""
+    forms = state.forms
+    own = {iv.var for iv in block.iter_vars}
+    ranges: dict[Any, list[int]] = {}
+    rest: list[Any] = []
+    for c in conditions:
+        pairs = {LT: (c, 1, 1), LE: (c, 1, 0), GT: (c, -1, 1), GE: (c, -1, 0)}.get(type(c))
+        d = None
+        if pairs is not None:
+            d = combine(forms.of(c.a), forms.of(c.b), -1)
+            d = shift(d if pairs[1] == 1 else combine(forms.of(c.b), forms.of(c.a), -1), pairs[2])
+        # d <= 0
+        if d is None or len(d.terms) != 1 or not forms.leaves(d) <= own or abs(next(iter(d.terms.values()))) != 1:
+            rest.append(c)
+            continue
+        ((atom, k),) = d.terms.items()
+        if atom.leaf is None:
+            rest.append(c)
+            continue
+        low, high = forms.ranges[atom.leaf]  # type: ignore[index]
+        entry = ranges.setdefault(atom.leaf, [low, high])
+        if k == 1:
+            entry[1] = min(entry[1], -d.const)
+        else:
+            entry[0] = max(entry[0], d.const)
+    return ranges, rest
+
+
+def _shrunk(state: ScheduleState, leaf: Any, below: list[Any], ranges: dict[Any, list[int]]) -> tuple[list[Any], list[Any]]:
+    """The loops that run only inside the ranges, and the bindings to them."""
+    new_loops = {lp.loop_var: lp for lp in below}
+    values: list[Any] = []
+    uses: dict[Any, int] = {}
+    for v in leaf.realize.iter_values:
+        for x in vars_in(v):
+            uses[x] = uses.get(x, 0) + 1
+    for iv, value in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True):
+        found = ranges.get(iv.var)
+        if found is None:
+            values.append(value)
+            continue
+        low, high = found
+        if not (isinstance(value, Var) and value in new_loops and uses[value] == 1) or not leaf.realize.predicate.same_as(IntImm("bool", 1)):
+            refuse(f"{iv.var.name} of {{0}} must be bound to a loop of its own below, but is bound to {value}", leaf.block)
+        if high < low:
+            refuse(f"the condition of {{0}} never holds for {iv.var.name}", leaf.block)
+        lp = new_loops[value]
+        var = Var(lp.loop_var.name, lp.loop_var.dtype)
+        state.note_range(var, IntImm(var.dtype, 0), IntImm(var.dtype, high - low + 1))
+        new_loops[value] = For(var, 0, high - low + 1, lp.kind, lp.body, None, lp.annotations)
+        values.append(var + low if low else var)  # type: ignore[operator]
+    return [new_loops[lp.loop_var] for lp in below], values
+
+
+@primitive
+def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
+    """C[i, j] += A[i, k] * B[k, j] for i in 7, ...   -->   the same on A_pad, B_pad, C_pad for i in 8, ...
+
+    padding: one number per iteration variable; its extent is rounded up to a multiple. Inputs are padded with zeros by
+    blocks before, the output is cut by a block after.
+    """
+    state = s.state
+    ref = s.block(block)
+    old = ref.stmt
+    need_complete_or_reduction(state, ref)
+    scope = scope_root(ref)
+    if len(padding) != len(old.iter_vars):
+        refuse(f"padding must have one number per iteration variable of {{0}}, which has {len(old.iter_vars)}", old)
+    leaf = leaf_of(ref)
+    loop_of = {lp.loop_var: lp for lp in leaf.loops}
+    if list(leaf.realize.iter_values) != [lp.loop_var for lp in leaf.loops] and any(
+        [v not in loop_of for v in leaf.realize.iter_values]
+    ):
+        refuse("each iteration variable of {0} must be bound to a loop of its own", old)
+    statements = body_list(scope.stmt.body)
+    at = next(i for i, st in enumerate(statements) if any([x.block is old for x in leaves(st)]))
+    if len(leaves(statements[at])) != 1:
+        refuse("the loops of {0} must hold nothing else", old)
+    sizes: dict[Any, int] = {}
+    for iv, n in zip(old.iter_vars, padding, strict=True):
+        if not isinstance(iv.dom.extent, IntImm) or n <= 0:
+            refuse(f"{iv.var.name} of {{0}} must have a constant extent and a positive padding, but has {iv.dom.extent} and {n}", old)
+        sizes[iv.var] = -(-iv.dom.extent.value // n) * n
+    target = old.writes[0].buffer
+    buffers: dict[Any, Any] = {}
+    before: list[Any] = []
+    after: list[Any] = []
+    _need_product(old, target)
+    for region in (*[r for r in old.reads if r.buffer is not target], *old.writes):
+        shape = []
+        for r in region.region:
+            if not isinstance(r.min, Var) or r.min not in sizes:
+                refuse(f"{{0}} must access {region.buffer.name} at plain iteration variables, but one index is {r.min}", old)
+            shape.append(sizes[r.min])
+        if shape == [int(n) for n in region.buffer.shape]:
+            continue
+        new = buffers[region.buffer] = decl_buffer(shape, region.buffer.dtype, f"{region.buffer.name}_pad", scope=region.buffer.scope())
+        if region.buffer is target:
+            after.append(_copy_padded(state, new, target, target.shape, None))
+        else:
+            before.append(_copy_padded(state, region.buffer, new, new.shape, region.buffer.shape))
+    if not buffers:
+        return
+    iters = tuple([IterVar(Range.from_min_extent(iv.dom.min, IntImm(iv.var.dtype, sizes[iv.var])), iv.var, iv.iter_type) for iv in old.iter_vars])
+    new_block = ReplaceBuffers(buffers).visit(old).replace(iter_vars=iters)
+    nest: Any = leaf.realize.replace(block=new_block)
+    extent_of = {v: sizes[iv.var] for iv, v in zip(old.iter_vars, leaf.realize.iter_values, strict=True)}
+    for lp in reversed(leaf.loops):
+        n = extent_of.get(lp.loop_var)
+        nest = lp.replace(body=nest) if n is None else lp.replace(body=nest, extent=IntImm(lp.loop_var.dtype, n))
+    for iv in iters:
+        state.note_range(iv.var, iv.dom.min, iv.dom.extent)
+    body = seq_of([*statements[:at], *before, nest, *after, *statements[at + 1 :]])
+    allocs = (*scope.stmt.alloc_buffers, *buffers.values())
+    state.replace(scope, scope.stmt.replace(body=body, alloc_buffers=allocs), {old: new_block})
+
+
+def _need_product(block: Any, target: Any) -> None:
+    """Zeros in the padding add nothing only to a sum of products."""
+    from tilewright.tir import Mul
+    from tilewright.tir.schedule.reduction import reducer_of
+
+    if block.init is None:
+        return
+    combiner = reducer_of(block)
+    value = combiner.incoming
+    zero = isinstance(combiner.identity, (IntImm, FloatImm)) and float(combiner.identity.value) == 0.0
+    if not zero or not isinstance(value, (Mul, BufferLoad)):
+        refuse("{0} must be a sum of products into {1}, so that zeros change nothing", block, target)
+
+
+def _copy_padded(state: ScheduleState, source: Any, new: Any, domain: Any, limit: Any) -> Any:
+    """new[i] = source[i] over `domain`; 0 where an index reaches `limit`."""
+    iter_vars = [Var(f"v{i}", n.dtype) for i, n in enumerate(domain)]
+    loops = [Var(f"ax{i}", n.dtype) for i, n in enumerate(domain)]
+    value: Any = BufferLoad(source, tuple(iter_vars))
+    read = tuple([Range.from_min_extent(v, IntImm(v.dtype, 1)) for v in iter_vars])
+    if limit is not None:
+        inside: Any = None
+        for v, n, whole in zip(iter_vars, limit, domain, strict=True):
+            if int(n) != int(whole):
+                c = LT(v, n)
+                inside = c if inside is None else And(inside, c)
+        zero = FloatImm(source.dtype, 0.0) if source.dtype.is_float else IntImm(source.dtype, 0)
+        if inside is not None:
+            value = Call(source.dtype, Op.get("tir.if_then_else"), (inside, value, zero))
+    iters = tuple([IterVar(Range.from_min_extent(IntImm(v.dtype, 0), n), v, DATA_PAR) for v, n in zip(iter_vars, domain, strict=True)])
+    block = Block(iters, (BufferRegion(source, read),), (BufferRegion(new, read),), new.name if limit is not None else f"{source.name}_crop", BufferStore(new, value, tuple(iter_vars)))
+    nest: Any = BlockRealize(tuple(loops), IntImm("bool", 1), block)
+    for v, n in reversed(list(zip(loops, domain, strict=True))):
+        nest = For(v, 0, n, ForKind.SERIAL, nest)
+    return nest
