@@ -199,11 +199,13 @@ class Kernel:
         self.run = loaded.function(symbol, ctypes.c_void_p)
         self.arrays = [aligned(size) for size in sizes]
         self.args = (ctypes.c_void_p * len(sizes))(*[a.ctypes.data for a in self.arrays])
-        self.run(self.args)
-        began = time.perf_counter()
-        self.run(self.args)
-        self.repeat = max(1, int(2e-3 / max(time.perf_counter() - began, 1e-7)))
+        self.repeat = 1
         self.samples: list[float] = []
+        for _ in range(5):
+            self.sample()
+        # The fastest call sets the count, so that a preempted one does not leave samples of a few microseconds.
+        self.repeat = max(1, int(2e-3 * max(self.samples) / flops))
+        self.samples = []
 
     def sample(self) -> None:
         began = time.perf_counter()
