@@ -257,12 +257,13 @@ def main() -> None:
     for _ in range(15):
         for kernel in (peak, *kernels):
             kernel.sample()
-    print(f"{'kernel':32} {'GFLOP/s':>8} {'% of peak':>9} {'emit ms':>8} {'LLVM ms':>8} {'bytes':>7}")
+    # On a shared machine a median may measure the neighbours; the best sample tells what the code can do.
+    print(f"{'kernel':32} {'GFLOP/s':>8} {'% median':>9} {'% best':>7} {'emit ms':>8} {'LLVM ms':>8} {'bytes':>7}")
     for kernel in (peak, *kernels):
-        percent = 100 * kernel.rate / peak.rate
+        median, best = 100 * kernel.rate / peak.rate, 100 * max(kernel.samples) / max(peak.samples)
         print(
-            f"{kernel.name:32} {kernel.rate / 1e9:8.1f} {percent:9.1f} {kernel.emit_ms:8.2f} {kernel.llvm_ms:8.2f}"
-            f" {len(kernel.object):7d}"
+            f"{kernel.name:32} {kernel.rate / 1e9:8.1f} {median:9.1f} {best:7.1f} {kernel.emit_ms:8.2f}"
+            f" {kernel.llvm_ms:8.2f} {len(kernel.object):7d}"
         )
 
 
