@@ -373,9 +373,13 @@ TW_EXPORT int TVMFFIErrorCreateWithCauseAndExtraContext(const TVMFFIByteArray* k
     *out = e;
   });
 }
+// Inside the library the TW names are used: a TVMFFI name may resolve to another runtime of the process.
+TW_ALIAS(TWErrorCreate, TVMFFIErrorCreateWithCauseAndExtraContext)
+int TWErrorCreate(const TVMFFIByteArray*, const TVMFFIByteArray*, const TVMFFIByteArray*, TVMFFIObjectHandle,
+                  TVMFFIObjectHandle, TVMFFIObjectHandle*);
 TW_EXPORT int TVMFFIErrorCreate(const TVMFFIByteArray* kind, const TVMFFIByteArray* message,
                                 const TVMFFIByteArray* backtrace, TVMFFIObjectHandle* out) {
-  return TVMFFIErrorCreateWithCauseAndExtraContext(kind, message, backtrace, nullptr, nullptr, out);
+  return TWErrorCreate(kind, message, backtrace, nullptr, nullptr, out);
 }
 
 TW_EXPORT int TVMFFIStringFromByteArray(const TVMFFIByteArray* in, TVMFFIAny* out) {
@@ -426,9 +430,6 @@ TW_ALIAS(TWFunctionGetGlobal, TVMFFIFunctionGetGlobal)
 int TWFunctionGetGlobal(const TVMFFIByteArray*, TVMFFIObjectHandle*);
 TW_ALIAS(TWFunctionSetGlobal, TVMFFIFunctionSetGlobal)
 int TWFunctionSetGlobal(const TVMFFIByteArray*, TVMFFIObjectHandle, int);
-TW_ALIAS(TWErrorCreate, TVMFFIErrorCreateWithCauseAndExtraContext)
-int TWErrorCreate(const TVMFFIByteArray*, const TVMFFIByteArray*, const TVMFFIByteArray*, TVMFFIObjectHandle,
-                  TVMFFIObjectHandle, TVMFFIObjectHandle*);
 TW_ALIAS(TWOpaqueCreate, TVMFFIObjectCreateOpaque)
 int TWOpaqueCreate(void*, int32_t, void (*)(void*), TVMFFIObjectHandle*);
 TW_ALIAS(TWStringCreate, TVMFFIStringFromByteArray) int TWStringCreate(const TVMFFIByteArray*, TVMFFIAny*);

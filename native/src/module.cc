@@ -11,6 +11,8 @@
 
 #include "thread_pool.h"
 
+extern "C" void TWErrorTake(TVMFFIObjectHandle* result);  // our own TVMFFIErrorMoveFromRaised
+
 namespace tw {
 
 Ref<ModuleObject> make_module(std::unique_ptr<ModuleImpl> impl) {
@@ -59,15 +61,13 @@ class SharedLibrary : public Library {
     handle_ = open(path);
     auto take = reinterpret_cast<void (*)(TVMFFIObjectHandle*)>(foreign_symbol("TVMFFIErrorMoveFromRaised"));
     auto put = reinterpret_cast<void (*)(TVMFFIObjectHandle)>(foreign_symbol("TVMFFIErrorSetRaised"));
-    if (take && take != TVMFFIErrorMoveFromRaisedOwn()) add_foreign_errors(take, put);
+    if (take && take != TWErrorTake) add_foreign_errors(take, put);
   }
   // Never closed: objects that the library made may outlive the module, with deleters inside it.
   void* symbol(const std::string& name) const override { return dlsym(handle_, name.c_str()); }
   std::string label() const override { return path_; }
 
  private:
-  static void (*TVMFFIErrorMoveFromRaisedOwn())(TVMFFIObjectHandle*);
-
   void* foreign_symbol(const char* name) const {
     void* found = dlsym(handle_, name);
     return found ? found : dlsym(RTLD_DEFAULT, name);
@@ -290,9 +290,6 @@ const int modules_registered = (register_modules(), 0);
 }  // namespace tw
 
 using namespace tw;
-
-extern "C" void TVMFFIErrorMoveFromRaised(TVMFFIObjectHandle* result);
-void (*tw::SharedLibrary::TVMFFIErrorMoveFromRaisedOwn())(TVMFFIObjectHandle*) { return TVMFFIErrorMoveFromRaised; }
 
 extern "C" {
 // The function stays owned by the module, which caches it.

@@ -251,6 +251,7 @@ int num_threads() {
 }
 
 void set_num_threads(int count) {
+  if (in_region) fail("RuntimeError", "the number of threads cannot be changed inside a parallel region");
   State* s = state;
   std::shared_ptr<Pool> old;  // joined outside the lock
   std::lock_guard<std::mutex> hold(s->lock);

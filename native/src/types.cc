@@ -158,9 +158,9 @@ struct MethodInfo {
   int64_t flags;
   TVMFFIAny method;
 };
-int TVMFFIFunctionSetGlobal(const TVMFFIByteArray* name, TVMFFIObjectHandle f, int override_);
+int TWFunctionSetGlobal(const TVMFFIByteArray* name, TVMFFIObjectHandle f, int override_);
 TW_EXPORT int TVMFFIFunctionSetGlobalFromMethodInfo(const MethodInfo* info, int override_) {
-  return TVMFFIFunctionSetGlobal(&info->name, info->method.v_obj, override_);
+  return TWFunctionSetGlobal(&info->name, info->method.v_obj, override_);
 }
 // Where an error was thrown: the caller's own position is enough for the merged traceback.
 TW_EXPORT const TVMFFIByteArray* TVMFFIBacktrace(const char* file, int line, const char* function, int) {
