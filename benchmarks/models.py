@@ -24,7 +24,17 @@ import numpy as np
 
 CACHE = Path(__file__).resolve().parent.parent / "build" / "models"
 OPSET = 18
-LIGHT = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50", "shufflenet", "squeezenet", "vgg19", "zfnet512")
+LIGHT = (
+    "bvlc_alexnet",
+    "densenet121",
+    "inception_v1",
+    "inception_v2",
+    "resnet50",
+    "shufflenet",
+    "squeezenet",
+    "vgg19",
+    "zfnet512",
+)
 PPOCR = {
     "ppocr_det": ("ch_PP-OCRv4_det_infer.onnx", (1, 3, 640, 480)),
     "ppocr_cls": ("ch_ppocr_mobile_v2.0_cls_infer.onnx", (1, 3, 48, 192)),
@@ -32,7 +42,9 @@ PPOCR = {
 }
 
 
-def _vision(config: str, model: str, image: int, **options: Any) -> Callable[[], tuple[Any, tuple[Any, ...], list[str]]]:
+def _vision(
+    config: str, model: str, image: int, **options: Any
+) -> Callable[[], tuple[Any, tuple[Any, ...], list[str]]]:
     def build() -> tuple[Any, tuple[Any, ...], list[str]]:
         import torch
         import transformers
@@ -43,7 +55,9 @@ def _vision(config: str, model: str, image: int, **options: Any) -> Callable[[],
     return build
 
 
-def _language(config: str, model: str, tokens: int, **options: Any) -> Callable[[], tuple[Any, tuple[Any, ...], list[str]]]:
+def _language(
+    config: str, model: str, tokens: int, **options: Any
+) -> Callable[[], tuple[Any, tuple[Any, ...], list[str]]]:
     def build() -> tuple[Any, tuple[Any, ...], list[str]]:
         import torch
         import transformers
@@ -63,22 +77,54 @@ _MAKERS: dict[str, Callable[[], tuple[Any, tuple[Any, ...], list[str]]]] = {
     "bert_base": _language("BertConfig", "BertModel", 128),
     "gpt2": _language("GPT2Config", "GPT2LMHeadModel", 128, **_GPT),
     "resnet_small": _vision(
-        "ResNetConfig", "ResNetForImageClassification", 32,
-        embedding_size=16, hidden_sizes=[32, 64], depths=[1, 2], num_labels=10,
+        "ResNetConfig",
+        "ResNetForImageClassification",
+        32,
+        embedding_size=16,
+        hidden_sizes=[32, 64],
+        depths=[1, 2],
+        num_labels=10,
     ),
     "mobilenet_small": _vision(
-        "MobileNetV2Config", "MobileNetV2ForImageClassification", 32, depth_multiplier=0.25, num_labels=10,
+        "MobileNetV2Config",
+        "MobileNetV2ForImageClassification",
+        32,
+        depth_multiplier=0.25,
+        num_labels=10,
     ),
     "vit_small": _vision(
-        "ViTConfig", "ViTForImageClassification", 32,
-        image_size=32, patch_size=8, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, num_labels=10,
+        "ViTConfig",
+        "ViTForImageClassification",
+        32,
+        image_size=32,
+        patch_size=8,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        num_labels=10,
     ),
     "bert_small": _language(
-        "BertConfig", "BertModel", 16,
-        vocab_size=97, hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, max_position_embeddings=32,
+        "BertConfig",
+        "BertModel",
+        16,
+        vocab_size=97,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=64,
+        max_position_embeddings=32,
     ),
     "gpt2_small": _language(
-        "GPT2Config", "GPT2LMHeadModel", 16, vocab_size=97, n_embd=32, n_layer=2, n_head=2, n_positions=32, **_GPT,
+        "GPT2Config",
+        "GPT2LMHeadModel",
+        16,
+        vocab_size=97,
+        n_embd=32,
+        n_layer=2,
+        n_head=2,
+        n_positions=32,
+        **_GPT,
     ),
 }
 
@@ -119,7 +165,9 @@ def _by_keyword(net: Any, names: list[str]) -> Any:
             self.net = net
 
         def forward(self, *args: Any) -> tuple[Any, ...]:
-            return tuple(v for v in self.net(**dict(zip(names, args, strict=True))).values() if isinstance(v, torch.Tensor))
+            return tuple(
+                v for v in self.net(**dict(zip(names, args, strict=True))).values() if isinstance(v, torch.Tensor)
+            )
 
     return Wrapped().eval()
 
@@ -136,7 +184,14 @@ def _export(name: str, path: Path) -> None:
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            net, args, str(path), input_names=names, opset_version=OPSET, dynamo=True, external_data=False, verbose=False
+            net,
+            args,
+            str(path),
+            input_names=names,
+            opset_version=OPSET,
+            dynamo=True,
+            external_data=False,
+            verbose=False,
         )
 
 

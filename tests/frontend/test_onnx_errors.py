@@ -17,7 +17,13 @@ from tilewright.relay.frontend.onnx.reader import ModelError  # noqa: E402
 from tilewright.support.errors import DiagnosticError, OpNotImplemented  # noqa: E402
 
 
-def model(nodes: list[Any], inputs: dict[str, list[Any]], outputs: list[str], weights: dict[str, np.ndarray] | None = None, opset: int = 17) -> Any:
+def model(
+    nodes: list[Any],
+    inputs: dict[str, list[Any]],
+    outputs: list[str],
+    weights: dict[str, np.ndarray] | None = None,
+    opset: int = 17,
+) -> Any:
     graph = helper.make_graph(
         nodes,
         "g",
@@ -26,7 +32,9 @@ def model(nodes: list[Any], inputs: dict[str, list[Any]], outputs: list[str], we
         [numpy_helper.from_array(v, k) for k, v in (weights or {}).items()],
     )
     domains = sorted({n.domain for n in nodes} - {""})
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), *[helper.make_opsetid(d, 1) for d in domains]])
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", opset), *[helper.make_opsetid(d, 1) for d in domains]]
+    )
 
 
 def relu(**kw: Any) -> Any:
@@ -92,7 +100,9 @@ def test_opsets_outside_the_range() -> None:
 
 
 def test_files_that_are_no_models(tmp_path: Path) -> None:
-    good = model([helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": [1, 64]}, ["y"], {"w": np.ones((64, 64), np.float32)})
+    good = model(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": [1, 64]}, ["y"], {"w": np.ones((64, 64), np.float32)}
+    )
     data = good.SerializeToString()
     path = tmp_path / "m.onnx"
     assert message(ModelError, str(path)) == f"{path}: there is no such file. Give the path of an .onnx file"
@@ -175,4 +185,6 @@ def test_external_data_stays_in_the_folder(tmp_path: Path) -> None:
     t.external_data.add(key="location", value="../../secret")
     path = tmp_path / "m.onnx"
     path.write_bytes(whole.SerializeToString())
-    assert "points to the file '../../secret' outside the model's folder, which is not read" in message(ModelError, path)
+    assert "points to the file '../../secret' outside the model's folder, which is not read" in message(
+        ModelError, path
+    )

@@ -48,7 +48,10 @@ def test_types_are_those_of_onnx(name: str) -> None:
     path = path_of(name)
     mod, params = from_onnx(path, shape=models.shapes(name))
     assert params == {}
-    declared = [[d.dim_value for d in o.type.tensor_type.shape.dim] for o in onnx.load(path, load_external_data=False).graph.output]
+    declared = [
+        [d.dim_value for d in o.type.tensor_type.shape.dim]
+        for o in onnx.load(path, load_external_data=False).graph.output
+    ]
     for found, wanted in zip(types_of(mod["main"].ret_type), declared, strict=True):
         for a, b in zip(found.concrete_shape, wanted, strict=True):
             assert b <= 0 or a == b
@@ -93,7 +96,10 @@ def test_small_models_are_shaped_as_the_intermediate_values_say() -> None:
 def test_spans_carry_node_names() -> None:
     node = helper.make_node("Relu", ["x"], ["y"], name="/layer1/act")
     graph = helper.make_graph(
-        [node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])]
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
     )
     main = from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))[0]["main"]
     assert main.body.span.source_name.name == "/layer1/act"
@@ -145,10 +151,16 @@ def test_weights_are_not_copied() -> None:
 
 def test_known_if_and_loop() -> None:
     def branch(op: str) -> Any:
-        return helper.make_graph([helper.make_node(op, ["x"], [op])], op, [], [helper.make_tensor_value_info(op, TensorProto.FLOAT, [2])])
+        return helper.make_graph(
+            [helper.make_node(op, ["x"], [op])], op, [], [helper.make_tensor_value_info(op, TensorProto.FLOAT, [2])]
+        )
 
     body = helper.make_graph(
-        [helper.make_node("Identity", ["go"], ["go_on"]), helper.make_node("Add", ["v", "x"], ["w"]), helper.make_node("Identity", ["w"], ["row"])],
+        [
+            helper.make_node("Identity", ["go"], ["go_on"]),
+            helper.make_node("Add", ["v", "x"], ["w"]),
+            helper.make_node("Identity", ["w"], ["row"]),
+        ],
         "body",
         [
             helper.make_tensor_value_info("i", TensorProto.INT64, []),
@@ -169,7 +181,10 @@ def test_known_if_and_loop() -> None:
         nodes,
         "g",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
-        [helper.make_tensor_value_info("b", TensorProto.FLOAT, [2]), helper.make_tensor_value_info("rows", TensorProto.FLOAT, [3, 2])],
+        [
+            helper.make_tensor_value_info("b", TensorProto.FLOAT, [2]),
+            helper.make_tensor_value_info("rows", TensorProto.FLOAT, [3, 2]),
+        ],
         [numpy_helper.from_array(np.array(True), "yes"), numpy_helper.from_array(np.array(3, np.int64), "three")],
     )
     main = from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))[0]["main"]

@@ -16,13 +16,26 @@ from tilewright.relay.backend.interpreter import run_function  # noqa: E402
 from tilewright.relay.frontend.onnx import from_onnx  # noqa: E402
 
 
-def one_node(op: str, inputs: dict[str, np.ndarray], constants: dict[str, np.ndarray], opset: int = 18, empty: int = 0, **attrs: Any) -> Any:
+def one_node(
+    op: str,
+    inputs: dict[str, np.ndarray],
+    constants: dict[str, np.ndarray],
+    opset: int = 18,
+    empty: int = 0,
+    **attrs: Any,
+) -> Any:
     """A model of one node; `empty` inputs are left out after the first."""
     names = list(inputs) + [""] * empty + list(constants)
     node = helper.make_node(op, names, ["y"], name=f"the_{op}", **attrs)
-    values = [helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for k, v in inputs.items()]
+    values = [
+        helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for k, v in inputs.items()
+    ]
     graph = helper.make_graph(
-        [node], "one", values, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(v, k) for k, v in constants.items()]
+        [node],
+        "one",
+        values,
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(v, k) for k, v in constants.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
 
@@ -45,13 +58,19 @@ def test_conv(seed: int) -> None:
     kernel = rng.integers(1, 4, 2)
     x = rng.standard_normal((1, 4, *rng.integers(7, 12, 2)), dtype=np.float32)
     w = rng.standard_normal((groups * int(rng.integers(1, 3)), 4 // groups, *kernel), dtype=np.float32)
-    attrs: dict[str, Any] = {"group": groups, "strides": rng.integers(1, 4, 2).tolist(), "dilations": rng.integers(1, 3, 2).tolist()}
+    attrs: dict[str, Any] = {
+        "group": groups,
+        "strides": rng.integers(1, 4, 2).tolist(),
+        "dilations": rng.integers(1, 3, 2).tolist(),
+    }
     auto = rng.choice(["NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"])
     if auto == "NOTSET":
         attrs["pads"] = rng.integers(0, 3, 4).tolist()
     else:
         attrs |= {"auto_pad": str(auto), "dilations": [1, 1]}
-    check(one_node("Conv", {"x": x}, {"w": w, "b": rng.standard_normal(w.shape[0], dtype=np.float32)}, **attrs), {"x": x})
+    check(
+        one_node("Conv", {"x": x}, {"w": w, "b": rng.standard_normal(w.shape[0], dtype=np.float32)}, **attrs), {"x": x}
+    )
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -61,7 +80,12 @@ def test_conv_transpose(seed: int) -> None:
     x = rng.standard_normal((1, 4, *rng.integers(3, 6, 2)), dtype=np.float32)
     w = rng.standard_normal((4, 2, *rng.integers(1, 4, 2)), dtype=np.float32)
     strides = rng.integers(1, 4, 2).tolist()
-    attrs = {"group": groups, "strides": strides, "pads": rng.integers(0, 2, 4).tolist(), "dilations": rng.integers(1, 3, 2).tolist()}
+    attrs = {
+        "group": groups,
+        "strides": strides,
+        "pads": rng.integers(0, 2, 4).tolist(),
+        "dilations": rng.integers(1, 3, 2).tolist(),
+    }
     attrs["output_padding"] = [int(rng.integers(0, s)) for s in strides]
     if seed % 4 == 3:
         attrs = {"strides": strides, "auto_pad": "SAME_UPPER", "group": groups}
@@ -73,7 +97,11 @@ def test_conv_transpose(seed: int) -> None:
 def test_pool(op: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     kernel = rng.integers(2, 5, 2).tolist()
-    attrs: dict[str, Any] = {"kernel_shape": kernel, "strides": rng.integers(1, 4, 2).tolist(), "ceil_mode": int(rng.integers(0, 2))}
+    attrs: dict[str, Any] = {
+        "kernel_shape": kernel,
+        "strides": rng.integers(1, 4, 2).tolist(),
+        "ceil_mode": int(rng.integers(0, 2)),
+    }
     if seed % 3:
         attrs["pads"] = [int(rng.integers(0, k)) for k in kernel * 2]
     if op == "AveragePool":
@@ -94,14 +122,26 @@ def test_resize(mode: str, how: str, sizes: tuple[int, int]) -> None:
     check(one_node("Resize", {"x": x}, {"sizes": np.array([1, 2, *sizes], np.int64)}, empty=2, **attrs), {"x": x})
 
 
-@pytest.mark.parametrize("a, b", [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((4,), (4, 5)), ((2, 3, 4), (4,)), ((2, 1, 3, 4), (3, 4, 2))])
+@pytest.mark.parametrize(
+    "a, b",
+    [
+        ((3, 4), (4, 5)),
+        ((2, 3, 4), (4, 5)),
+        ((2, 3, 4), (2, 4, 5)),
+        ((4,), (4, 5)),
+        ((2, 3, 4), (4,)),
+        ((2, 1, 3, 4), (3, 4, 2)),
+    ],
+)
 def test_matmul(a: tuple[int, ...], b: tuple[int, ...]) -> None:
     rng = np.random.default_rng(3)
     x = {"a": rng.standard_normal(a, dtype=np.float32), "b": rng.standard_normal(b, dtype=np.float32)}
     check(one_node("MatMul", x, {}), x)
 
 
-@pytest.mark.parametrize("attrs", [{}, {"transA": 1, "alpha": 0.5}, {"transB": 1, "beta": 2.0}, {"transA": 1, "transB": 1}])
+@pytest.mark.parametrize(
+    "attrs", [{}, {"transA": 1, "alpha": 0.5}, {"transB": 1, "beta": 2.0}, {"transA": 1, "transB": 1}]
+)
 def test_gemm(attrs: dict[str, Any]) -> None:
     rng = np.random.default_rng(3)
     a, b = (rng.standard_normal((4, 4), dtype=np.float32) for _ in range(2))

@@ -26,7 +26,9 @@ def broadcast_shape(*shapes: Sequence[Dim]) -> list[Dim]:
                 best = d
             elif isinstance(d, int) and isinstance(best, int):
                 if d != best:
-                    raise ValueError(f"shapes {list(map(list, shapes))} do not broadcast: {best} against {d} at axis {axis}")
+                    raise ValueError(
+                        f"shapes {list(map(list, shapes))} do not broadcast: {best} against {d} at axis {axis}"
+                    )
             elif isinstance(d, int):
                 best = d  # a known extent above 1 decides a symbolic one
         result.append(best)
@@ -121,7 +123,9 @@ greater = _binary("greater", lambda a, b: tir.GT(a, b), "lhs > rhs (bool).")
 greater_equal = _binary("greater_equal", lambda a, b: tir.GE(a, b), "lhs >= rhs (bool).")
 logical_and = _binary("logical_and", lambda a, b: tir.And(a, b), "lhs and rhs (bool).")
 logical_or = _binary("logical_or", lambda a, b: tir.Or(a, b), "lhs or rhs (bool).")
-logical_xor = _binary("logical_xor", lambda a, b: tir.NE(tir.Cast("int8", a), tir.Cast("int8", b)), "One of lhs, rhs, not both (bool).")
+logical_xor = _binary(
+    "logical_xor", lambda a, b: tir.NE(tir.Cast("int8", a), tir.Cast("int8", b)), "One of lhs, rhs, not both (bool)."
+)
 bitwise_and = _binary("bitwise_and", lambda a, b: a & b, "Bits in both.")
 bitwise_or = _binary("bitwise_or", lambda a, b: a | b, "Bits in either.")
 bitwise_xor = _binary("bitwise_xor", lambda a, b: a ^ b, "Bits in one only.")

@@ -22,7 +22,9 @@ def _wrap(i: Any, extent: Dim, mode: str) -> Any:
     return tir.Select(i < zero, i + top, i)
 
 
-def take(a: te.Tensor, indices: te.Tensor, axis: int | None = None, batch_dims: int = 0, mode: str = "clip") -> te.Tensor:
+def take(
+    a: te.Tensor, indices: te.Tensor, axis: int | None = None, batch_dims: int = 0, mode: str = "clip"
+) -> te.Tensor:
     """a[..., indices, ...] along `axis` (of flattened a when None). Modes: clip, wrap, fast (negatives count from the end)."""
     shape, where = shape_of(a), shape_of(indices)
     if axis is None:
@@ -79,7 +81,9 @@ def _combine(mode: str, old: Any, new: Any) -> Any:
     raise ValueError(f'scatter mode must be "update", "add", "mul", "min" or "max", but is {mode!r}')
 
 
-def _scatter(data: te.Tensor, mode: str, number: Dim, hit: Callable[..., Any], value: Callable[..., Any], shape: Any) -> te.Tensor:
+def _scatter(
+    data: te.Tensor, mode: str, number: Dim, hit: Callable[..., Any], value: Callable[..., Any], shape: Any
+) -> te.Tensor:
     """Element by element of the result: what of `number` updates falls on it. `update` keeps the last."""
     k = te.reduce_axis((0, number), name="k")
     if mode == "update":
@@ -113,7 +117,9 @@ def _scatter(data: te.Tensor, mode: str, number: Dim, hit: Callable[..., Any], v
     return compute(shape, lambda *i: _combine(mode, data(*i), part(*i)), name="T_scatter", tag=tag.ELEMWISE)
 
 
-def scatter_elements(data: te.Tensor, indices: te.Tensor, updates: te.Tensor, axis: int = 0, reduction: str = "update") -> te.Tensor:
+def scatter_elements(
+    data: te.Tensor, indices: te.Tensor, updates: te.Tensor, axis: int = 0, reduction: str = "update"
+) -> te.Tensor:
     """data with updates[i] put (or added, ...) at position indices[i] along `axis`; of several updates the last wins."""
     shape, where = shape_of(data), shape_of(indices)
     at = normalize_axis(axis, len(shape))
@@ -199,7 +205,10 @@ def _by_rank(rank: te.Tensor, axis: int, number: Dim, value: Callable[..., Any])
 
     def element(*i: Any) -> Any:
         picked = value(k.var, i)
-        return te.sum(tir.Select(tir.EQ(rank(*i[:axis], k.var, *i[axis + 1 :]), i[axis]), picked, tir.const(0, picked.dtype)), axis=[k])
+        return te.sum(
+            tir.Select(tir.EQ(rank(*i[:axis], k.var, *i[axis + 1 :]), i[axis]), picked, tir.const(0, picked.dtype)),
+            axis=[k],
+        )
 
     return compute([*shape[:axis], number, *shape[axis + 1 :]], element, name="T_by_rank", tag=tag.COMM_REDUCE)
 
@@ -229,7 +238,9 @@ def topk(
     return [values] if ret_type == "values" else [values, places]
 
 
-def _running(data: te.Tensor, axis: int | None, exclusive: bool, reducer: Any, neutral: int, dtype: str | None, name: str) -> te.Tensor:
+def _running(
+    data: te.Tensor, axis: int | None, exclusive: bool, reducer: Any, neutral: int, dtype: str | None, name: str
+) -> te.Tensor:
     from tilewright.topi.math import cast
     from tilewright.topi.transform import reshape
     from tilewright.topi.utils import prod

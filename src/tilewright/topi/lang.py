@@ -13,7 +13,11 @@ tir: Any = _tir
 
 
 def compute(
-    shape: Sequence[Any], f: Callable[..., Any], name: str = "compute", tag: str = "", attrs: Mapping[str, Any] | None = None
+    shape: Sequence[Any],
+    f: Callable[..., Any],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
 ) -> te.Tensor:
     """One tensor of `shape` whose element at (i, ...) is f(i, ...)."""
     result: te.Tensor = te.compute(tuple(shape), f, name=name, tag=tag, attrs=dict(attrs or {}))

@@ -24,7 +24,7 @@ def reduce(
     """`reducer` over f(element, reduction variables) along `axes`."""
     shape = shape_of(x)
     ks = [te.reduce_axis((0, shape[a]), name=f"k{a}") for a in axes]
-    at = {a: k for a, k in zip(axes, ks, strict=True)}
+    at = dict(zip(axes, ks, strict=True))
 
     def element(*out: Any) -> Any:
         rest = iter(out)
@@ -85,7 +85,12 @@ def mean(data: te.Tensor, axis: Axis = None, keepdims: bool = False, exclude: bo
 
 
 def variance(
-    data: te.Tensor, mean_: te.Tensor, axis: Axis = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False
+    data: te.Tensor,
+    mean_: te.Tensor,
+    axis: Axis = None,
+    keepdims: bool = False,
+    exclude: bool = False,
+    unbiased: bool = False,
 ) -> te.Tensor:
     """Mean squared distance from `mean_` (which keeps its axes) along `axis`."""
     axes = normalize_axes(axis, len(data.shape), exclude)
@@ -100,7 +105,9 @@ def variance(
     return scale_by_count(total, count(data, axes) - (1 if unbiased else 0))
 
 
-def _arg(data: te.Tensor, axis: Axis, keepdims: bool, last: bool, best: Callable[..., te.Tensor], exclude: bool, dtype: str) -> te.Tensor:
+def _arg(
+    data: te.Tensor, axis: Axis, keepdims: bool, last: bool, best: Callable[..., te.Tensor], exclude: bool, dtype: str
+) -> te.Tensor:
     """Position of the best value: of all places that equal it (or are NaN) the first, or the last.
 
     Two plain reductions, which vectorise, in place of one over pairs.
@@ -124,14 +131,24 @@ def _arg(data: te.Tensor, axis: Axis, keepdims: bool, last: bool, best: Callable
 
 
 def argmax(
-    data: te.Tensor, axis: Axis = None, keepdims: bool = False, select_last_index: bool = False, exclude: bool = False, dtype: str = "int32"
+    data: te.Tensor,
+    axis: Axis = None,
+    keepdims: bool = False,
+    select_last_index: bool = False,
+    exclude: bool = False,
+    dtype: str = "int32",
 ) -> te.Tensor:
     """Position of the largest along `axis` (of the flattened axes, when several); the first of equals, or the last."""
     return _arg(data, axis, keepdims, select_last_index, max, exclude, dtype)
 
 
 def argmin(
-    data: te.Tensor, axis: Axis = None, keepdims: bool = False, select_last_index: bool = False, exclude: bool = False, dtype: str = "int32"
+    data: te.Tensor,
+    axis: Axis = None,
+    keepdims: bool = False,
+    select_last_index: bool = False,
+    exclude: bool = False,
+    dtype: str = "int32",
 ) -> te.Tensor:
     """Position of the smallest along `axis`; the first of equals, or the last."""
     return _arg(data, axis, keepdims, select_last_index, min, exclude, dtype)

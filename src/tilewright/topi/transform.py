@@ -189,7 +189,11 @@ def slice_bounds(extent: int, begin: int, end: int, stride: int) -> tuple[int, i
 
 
 def strided_slice(
-    data: te.Tensor, begin: Sequence[int], end: Sequence[int], strides: Sequence[int] | None = None, axes: Sequence[int] | None = None
+    data: te.Tensor,
+    begin: Sequence[int],
+    end: Sequence[int],
+    strides: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
 ) -> te.Tensor:
     """data[begin:end:strides] along `axes` (the leading ones when None); bounds are clamped as in NumPy."""
     shape = shape_of(data)
@@ -258,18 +262,25 @@ def arange(start: float, stop: float, step: float, dtype: str) -> te.Tensor:
     whole = "int" in dtype
     first, by = (int(start), int(step)) if whole else (start, step)
     return compute(
-        (number,), lambda i: to(i, dtype) * tir.const(by, dtype) + tir.const(first, dtype), name="T_arange", tag=tag.INJECTIVE
+        (number,),
+        lambda i: to(i, dtype) * tir.const(by, dtype) + tir.const(first, dtype),
+        name="T_arange",
+        tag=tag.INJECTIVE,
     )
 
 
 def layout_axes(layout: str) -> list[tuple[str, int]]:
-    """"NCHW16c" -> [("N", 0), ("C", 0), ("H", 0), ("W", 0), ("c", 16)]: axis letters, lower case for blocks of that size."""
+    """ "NCHW16c" -> [("N", 0), ("C", 0), ("H", 0), ("W", 0), ("c", 16)]: axis letters, lower case for blocks of that size."""
     axes = re.findall(r"(\d*)([A-Za-z])", layout)
     if "".join(a + b for a, b in axes) != layout:
-        raise ValueError(f"{layout!r} is no layout: it must be axis letters, with a size before every lower-case one, as in NCHW16c")
+        raise ValueError(
+            f"{layout!r} is no layout: it must be axis letters, with a size before every lower-case one, as in NCHW16c"
+        )
     for size, letter in axes:
         if letter.islower() != bool(size):
-            raise ValueError(f"{layout!r} is no layout: a block axis is a lower-case letter after its size, as in 16c; found {size + letter}")
+            raise ValueError(
+                f"{layout!r} is no layout: a block axis is a lower-case letter after its size, as in 16c; found {size + letter}"
+            )
     return [(letter, int(size) if size else 0) for size, letter in axes]
 
 
@@ -284,7 +295,8 @@ def layout_shape(shape: Sequence[Dim], src: str, dst: str) -> list[Dim]:
         if letter.islower():
             blocks[letter.upper()] = blocks.get(letter.upper(), 1) * size
     return [
-        size if letter.islower() else as_int(ceil_div(total[letter], blocks.get(letter, 1))) for letter, size in layout_axes(dst)
+        size if letter.islower() else as_int(ceil_div(total[letter], blocks.get(letter, 1)))
+        for letter, size in layout_axes(dst)
     ]
 
 

@@ -84,7 +84,9 @@ def pair(value: int | Sequence[int]) -> tuple[int, int]:
     return a, b
 
 
-def get_pad_tuple(padding: int | str | Sequence[int], kernel: Sequence[int], ndim: int = 2) -> tuple[list[int], list[int]]:
+def get_pad_tuple(
+    padding: int | str | Sequence[int], kernel: Sequence[int], ndim: int = 2
+) -> tuple[list[int], list[int]]:
     """(before, after) of `ndim` spatial axes from classic padding: one number, one per axis, before+after, "SAME" or "VALID"."""
     if isinstance(padding, str):
         if padding == "VALID":
@@ -104,7 +106,9 @@ def get_pad_tuple(padding: int | str | Sequence[int], kernel: Sequence[int], ndi
     return numbers[:ndim], numbers[ndim:]
 
 
-def window_extent(extent: Dim, kernel: int, before: int, after: int, stride: int, dilation: int, ceil_mode: bool = False) -> Dim:
+def window_extent(
+    extent: Dim, kernel: int, before: int, after: int, stride: int, dilation: int, ceil_mode: bool = False
+) -> Dim:
     """Number of windows along an axis. With `ceil_mode` the last may be partial, but must begin inside the data or its leading pad."""
     room = extent + (before + after - ((kernel - 1) * dilation + 1))
     if not ceil_mode:

@@ -18,7 +18,7 @@ BOOLS: tuple[Sample, ...] = (((((2, 3), "bool"), ((3,), "bool")), {}),)
 
 
 def _divisor(rng: np.random.Generator) -> np.ndarray:
-    return (rng.integers(1, 5, (3,)) * rng.choice([-1, 1], (3,))).astype(np.int32)
+    return np.asarray(rng.integers(1, 5, (3,)) * rng.choice([-1, 1], (3,)), np.int32)
 
 
 def _integers(rng: np.random.Generator) -> np.ndarray:
@@ -48,7 +48,8 @@ class Binary(OpCard):
         return broadcast(lhs, rhs, self.result_dtype)
 
     def compute(self, lhs: te.Tensor, rhs: te.Tensor) -> te.Tensor:
-        return type(self).te_form(lhs, rhs)
+        result: te.Tensor = type(self).te_form(lhs, rhs)
+        return result
 
     def ref(self, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
         return np.asarray(type(self).np_form(lhs, rhs)).astype(self.result_dtype or lhs.dtype, copy=False)
@@ -62,7 +63,11 @@ def _truncated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _binary(
-    key: str, te_form: Callable[[Any, Any], Any], np_form: Callable[[Any, Any], Any], doc: str, cases: tuple[Sample, ...] = FLOATS,
+    key: str,
+    te_form: Callable[[Any, Any], Any],
+    np_form: Callable[[Any, Any], Any],
+    doc: str,
+    cases: tuple[Sample, ...] = FLOATS,
     dtype: str | None = None,
 ) -> type[Binary]:
     class card(Binary, key=key):
@@ -85,7 +90,11 @@ floor_mod = _binary("floor_mod", topi.floor_mod, np.mod, "Remainder with the sig
 maximum = _binary("maximum", topi.maximum, np.maximum, "The larger.", FLOATS + INTS)
 minimum = _binary("minimum", topi.minimum, np.minimum, "The smaller.", FLOATS + INTS)
 power = _binary(
-    "power", topi.power, np.power, "lhs to the rhs.", (((_positive, (3,)), {}), ((_positive, np.array(2.0, np.float32)), {}))
+    "power",
+    topi.power,
+    np.power,
+    "lhs to the rhs.",
+    (((_positive, (3,)), {}), ((_positive, np.array(2.0, np.float32)), {})),
 )
 equal = _binary("equal", topi.equal, np.equal, "lhs == rhs (bool).", INTS, "bool")
 not_equal = _binary("not_equal", topi.not_equal, np.not_equal, "lhs != rhs (bool).", INTS, "bool")
@@ -95,7 +104,9 @@ greater = _binary("greater", topi.greater, np.greater, "lhs > rhs (bool).", FLOA
 greater_equal = _binary("greater_equal", topi.greater_equal, np.greater_equal, "lhs >= rhs (bool).", INTS, "bool")
 logical_and = _binary("logical_and", topi.logical_and, np.logical_and, "lhs and rhs (bool).", BOOLS, "bool")
 logical_or = _binary("logical_or", topi.logical_or, np.logical_or, "lhs or rhs (bool).", BOOLS, "bool")
-logical_xor = _binary("logical_xor", topi.logical_xor, np.logical_xor, "One of lhs, rhs, not both (bool).", BOOLS, "bool")
+logical_xor = _binary(
+    "logical_xor", topi.logical_xor, np.logical_xor, "One of lhs, rhs, not both (bool).", BOOLS, "bool"
+)
 bitwise_and = _binary("bitwise_and", topi.bitwise_and, np.bitwise_and, "Bits in both.", INTS)
 bitwise_or = _binary("bitwise_or", topi.bitwise_or, np.bitwise_or, "Bits in either.", INTS)
 bitwise_xor = _binary("bitwise_xor", topi.bitwise_xor, np.bitwise_xor, "Bits in one only.", INTS)
@@ -132,7 +143,12 @@ class broadcast_to(OpCard, key="broadcast_to"):
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
         found = broadcast_shapes(t.shape, self.shape)
-        need(_same(found, self.shape), "data must broadcast to exactly `shape`", f"{dims(t)} with {self.shape} gives {found}", 0)
+        need(
+            _same(found, self.shape),
+            "data must broadcast to exactly `shape`",
+            f"{dims(t)} with {self.shape} gives {found}",
+            0,
+        )
         return tensor_type(self.shape, t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:

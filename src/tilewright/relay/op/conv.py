@@ -62,20 +62,32 @@ def pads(padding: Sequence[int], ndim: int = 2) -> tuple[list[int], list[int]]:
 
 
 def np_conv(
-    data: np.ndarray, weight: np.ndarray, strides: Sequence[int], padding: tuple[Sequence[int], Sequence[int]], dilation: Sequence[int], groups: int
+    data: np.ndarray,
+    weight: np.ndarray,
+    strides: Sequence[int],
+    padding: tuple[Sequence[int], Sequence[int]],
+    dilation: Sequence[int],
+    groups: int,
 ) -> np.ndarray:
     """Convolution over any number of spatial axes: data (N, I, ...), weight (O, I / groups, ...). One product per kernel place."""
     before, after = padding
     n = data.ndim - 2
     padded = np.pad(data, [(0, 0), (0, 0), *zip(before, after, strict=True)])
-    out_shape = [(padded.shape[2 + a] - (weight.shape[2 + a] - 1) * dilation[a] - 1) // strides[a] + 1 for a in range(n)]
+    out_shape = [
+        (padded.shape[2 + a] - (weight.shape[2 + a] - 1) * dilation[a] - 1) // strides[a] + 1 for a in range(n)
+    ]
     o, per_in = weight.shape[:2]
     per_out = o // groups
     batch = data.shape[0]
     size = int(np.prod(out_shape))
     out = np.zeros((batch, groups, per_out, size), np.result_type(data, weight))
     for place in np.ndindex(*weight.shape[2:]):
-        index = tuple([slice(k * d, k * d + (m - 1) * s + 1, s) for k, d, m, s in zip(place, dilation, out_shape, strides, strict=True)])
+        index = tuple(
+            [
+                slice(k * d, k * d + (m - 1) * s + 1, s)
+                for k, d, m, s in zip(place, dilation, out_shape, strides, strict=True)
+            ]
+        )
         part = padded[(slice(None), slice(None), *index)].reshape(batch, groups, per_in, size)
         w = weight[(slice(None), slice(None), *place)].reshape(1, groups, per_out, per_in)
         out += w * part if per_in == 1 and per_out == 1 else np.matmul(w, part)
@@ -99,15 +111,30 @@ class Conv2D(OpCard):
     schedule = "conv2d"
 
     def infer(self, data: TensorType, weight: TensorType) -> Type:
-        d, w = tensor(data, 0, len(layout_axes(self.data_layout))), tensor(weight, 1, len(layout_axes(self.kernel_layout)))
+        d, w = (
+            tensor(data, 0, len(layout_axes(self.data_layout))),
+            tensor(weight, 1, len(layout_axes(self.kernel_layout))),
+        )
         dtype = same_dtype(d, w)
         n, c, h, wd = layout_shape(dims(d), self.data_layout, "NCHW")
         o, i, kh, kw = layout_shape(dims(w), self.kernel_layout, "OIHW")
         for name, given, found in (("channels", self.channels, o), ("kernel_size", self.kernel_size, (kh, kw))):
             if given is not None:
                 same = given == found if isinstance(given, int) else tuple(given) == tuple(found)
-                need(same, f"the attribute {name} must agree with the weights", f"it is {given} and the weights have {found}", 1)
-        multiple = self.groups > 1 and isinstance(o, int) and isinstance(i, int) and o == self.groups and i > 1 and c == self.groups
+                need(
+                    same,
+                    f"the attribute {name} must agree with the weights",
+                    f"it is {given} and the weights have {found}",
+                    1,
+                )
+        multiple = (
+            self.groups > 1
+            and isinstance(o, int)
+            and isinstance(i, int)
+            and o == self.groups
+            and i > 1
+            and c == self.groups
+        )
         if multiple:
             # Depthwise weights may come as (channels, multiplier, kh, kw).
             o = o * i
@@ -119,12 +146,24 @@ class Conv2D(OpCard):
                 f"{i} times {self.groups} is not {c}",
                 1,
             )
-            need(not isinstance(o, int) or o % self.groups == 0, "groups must divide the output channels", f"{self.groups} and {o}", 1)
+            need(
+                not isinstance(o, int) or o % self.groups == 0,
+                "groups must divide the output channels",
+                f"{self.groups} and {o}",
+                1,
+            )
         (sh, sw), (dh, dw) = two(self.strides), two(self.dilation)
         before, after = pads(self.padding)
-        need(isinstance(kh, int) and isinstance(kw, int), "the kernel's extents must be known", f"they are {kh} and {kw}", 1)
+        need(
+            isinstance(kh, int) and isinstance(kw, int),
+            "the kernel's extents must be known",
+            f"they are {kh} and {kw}",
+            1,
+        )
         plain = [n, o, window(h, kh, before[0], after[0], sh, dh), window(wd, kw, before[1], after[1], sw, dw)]
-        return tensor_type(tuple(layout_shape(plain, "NCHW", self.out_layout or self.data_layout)), self.out_dtype or dtype)
+        return tensor_type(
+            tuple(layout_shape(plain, "NCHW", self.out_layout or self.data_layout)), self.out_dtype or dtype
+        )
 
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
         x, w = relayout(data, self.data_layout, "NCHW"), relayout(weight, self.kernel_layout, "OIHW")
@@ -140,7 +179,7 @@ def relayout(x: np.ndarray, src: str, dst: str) -> np.ndarray:
     """x brought from one layout to another."""
     from tilewright.relay.op.transform import layout_transform
 
-    return x if src == dst else layout_transform(src, dst).ref(x)
+    return x if src == dst else layout_transform.from_fields(src, dst).ref(x)
 
 
 class conv2d(Conv2D, key="nn.conv2d"):
@@ -156,12 +195,25 @@ class conv2d(Conv2D, key="nn.conv2d"):
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         return topi.nn.conv2d(
-            data, weight, self.strides, self.padding, self.dilation, self.data_layout, self.kernel_layout, self.out_dtype or None, self.groups
+            data,
+            weight,
+            self.strides,
+            self.padding,
+            self.dilation,
+            self.data_layout,
+            self.kernel_layout,
+            self.out_dtype or None,
+            self.groups,
         )
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
         """Channel blocks as wide as a vector, and weights blocked to match."""
-        if self.data_layout != "NCHW" or self.kernel_layout != "OIHW" or self.out_layout not in ("", "NCHW") or not is_static(types[1]):
+        if (
+            self.data_layout != "NCHW"
+            or self.kernel_layout != "OIHW"
+            or self.out_layout not in ("", "NCHW")
+            or not is_static(types[1])
+        ):
             return None
         channels = dims(types[0])[1]  # type: ignore[arg-type]
         o, i, _, _ = dims(types[1])  # type: ignore[arg-type]
@@ -173,8 +225,8 @@ class conv2d(Conv2D, key="nn.conv2d"):
                 return None
             block = block_of(args[0]) or channel_block(channels, lanes)
             layout = f"NCHW{block}c"
-            card = depthwise_conv2d_NCHWc(**self._blocked(o, types[1], layout, f"OIHW1i{block}o", layout))
-            return LayoutChoice(card, [layout, f"OIHW1i{block}o"], layout)
+            depthwise = depthwise_conv2d_NCHWc(**self._blocked(o, types[1], layout, f"OIHW1i{block}o", layout))
+            return LayoutChoice(depthwise, [layout, f"OIHW1i{block}o"], layout)
         block_in = block_of(args[0]) or channel_block(channels, lanes)
         if self.groups > 1 and (i % block_in or (o // self.groups) % channel_block(o // self.groups, lanes)):
             block_in = channel_block(i, lanes)
@@ -186,7 +238,9 @@ class conv2d(Conv2D, key="nn.conv2d"):
         card = conv2d_NCHWc(**self._blocked(o, types[1], source, weights, result))
         return LayoutChoice(card, [source, weights], result)
 
-    def _blocked(self, channels: int, weight: Type, data_layout: str, kernel_layout: str, out_layout: str) -> dict[str, Any]:
+    def _blocked(
+        self, channels: int, weight: Type, data_layout: str, kernel_layout: str, out_layout: str
+    ) -> dict[str, Any]:
         return {
             "strides": self.strides,
             "padding": self.padding,
@@ -218,13 +272,27 @@ class conv2d_NCHWc(Conv2D, key="nn.contrib_conv2d_NCHWc"):
         ),
         (
             ((1, 4, 6, 6, 2), (2, 2, 3, 3, 2, 4)),
-            {"strides": (2, 2), "groups": 2, "data_layout": "NCHW2c", "kernel_layout": "OIHW2i4o", "out_layout": "NCHW4c"},
+            {
+                "strides": (2, 2),
+                "groups": 2,
+                "data_layout": "NCHW2c",
+                "kernel_layout": "OIHW2i4o",
+                "out_layout": "NCHW4c",
+            },
         ),
     ]
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         return topi.nn.conv2d_NCHWc(
-            data, weight, self.strides, self.padding, self.dilation, self.data_layout, self.out_layout, self.out_dtype or None, self.groups
+            data,
+            weight,
+            self.strides,
+            self.padding,
+            self.dilation,
+            self.data_layout,
+            self.out_layout,
+            self.out_dtype or None,
+            self.groups,
         )
 
 
@@ -234,13 +302,26 @@ class depthwise_conv2d_NCHWc(Conv2D, key="nn.contrib_depthwise_conv2d_NCHWc"):
     samples = [
         (
             ((1, 2, 6, 6, 4), (2, 1, 3, 3, 1, 4)),
-            {"padding": (1, 1), "groups": 8, "data_layout": "NCHW4c", "kernel_layout": "OIHW1i4o", "out_layout": "NCHW4c"},
+            {
+                "padding": (1, 1),
+                "groups": 8,
+                "data_layout": "NCHW4c",
+                "kernel_layout": "OIHW1i4o",
+                "out_layout": "NCHW4c",
+            },
         ),
     ]
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         return topi.nn.depthwise_conv2d_NCHWc(
-            data, weight, self.strides, self.padding, self.dilation, self.data_layout, self.out_layout, self.out_dtype or None
+            data,
+            weight,
+            self.strides,
+            self.padding,
+            self.dilation,
+            self.data_layout,
+            self.out_layout,
+            self.out_dtype or None,
         )
 
 
@@ -259,21 +340,37 @@ class conv1d(OpCard, key="nn.conv1d"):
     out_dtype: str = ""
     fuse = OUT_ELEMWISE
     schedule = "conv1d"
-    samples = [(((1, 4, 9), (6, 2, 3)), {"groups": 2, "strides": 2, "padding": (1, 0)}), (((1, 3, 9), (2, 3, 3)), {"dilation": 2})]
+    samples = [
+        (((1, 4, 9), (6, 2, 3)), {"groups": 2, "strides": 2, "padding": (1, 0)}),
+        (((1, 3, 9), (2, 3, 3)), {"dilation": 2}),
+    ]
 
     def infer(self, data: TensorType, weight: TensorType) -> Type:
         d, w = tensor(data, 0, 3), tensor(weight, 1, 3)
-        need((self.data_layout, self.kernel_layout) == ("NCW", "OIW"), "conv1d takes data in NCW and weights in OIW", f"they are {self.data_layout} and {self.kernel_layout}")
+        need(
+            (self.data_layout, self.kernel_layout) == ("NCW", "OIW"),
+            "conv1d takes data in NCW and weights in OIW",
+            f"they are {self.data_layout} and {self.kernel_layout}",
+        )
         dtype = same_dtype(d, w)
         n, c, x = dims(d)
         o, i, k = dims(w)
-        need(not isinstance(c, int) or c == i * self.groups, "the weights' input channels times groups must be the data's channels", f"{i} times {self.groups} is not {c}", 1)  # type: ignore[operator]
+        need(
+            not isinstance(c, int) or c == i * self.groups,
+            "the weights' input channels times groups must be the data's channels",
+            f"{i} times {self.groups} is not {c}",
+            1,
+        )  # type: ignore[operator]
         assert isinstance(k, int)
         before, after = pads(self.padding, 1)
-        return tensor_type((n, o, window(x, k, before[0], after[0], self.strides[0], self.dilation[0])), self.out_dtype or dtype)
+        return tensor_type(
+            (n, o, window(x, k, before[0], after[0], self.strides[0], self.dilation[0])), self.out_dtype or dtype
+        )
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
-        return topi.nn.conv1d(data, weight, self.strides, self.padding, self.dilation, self.groups, self.out_dtype or None)
+        return topi.nn.conv1d(
+            data, weight, self.strides, self.padding, self.dilation, self.groups, self.out_dtype or None
+        )
 
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
         return np_conv(data, weight, self.strides, pads(self.padding, 1), self.dilation, self.groups)
@@ -304,7 +401,12 @@ class conv2d_transpose(OpCard, key="nn.conv2d_transpose"):
     def infer(self, data: TensorType, weight: TensorType) -> Type:
         d, w = tensor(data, 0, 4), tensor(weight, 1, 4)
         need(self.data_layout == "NCHW", "conv2d_transpose takes data in NCHW", f"it is {self.data_layout}", 0)
-        need(self.kernel_layout == "IOHW", "conv2d_transpose takes weights in IOHW (input channels first)", f"they are {self.kernel_layout}", 1)
+        need(
+            self.kernel_layout == "IOHW",
+            "conv2d_transpose takes weights in IOHW (input channels first)",
+            f"they are {self.kernel_layout}",
+            1,
+        )
         dtype = same_dtype(d, w)
         n, c, h, x = dims(d)
         i, o, kh, kw = dims(w)
@@ -327,7 +429,14 @@ class conv2d_transpose(OpCard, key="nn.conv2d_transpose"):
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         return topi.nn.conv2d_transpose_nchw(
-            data, weight, self.strides, self.padding, self.out_dtype or None, self.output_padding, self.groups, self.dilation
+            data,
+            weight,
+            self.strides,
+            self.padding,
+            self.out_dtype or None,
+            self.output_padding,
+            self.groups,
+            self.dilation,
         )
 
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -336,11 +445,15 @@ class conv2d_transpose(OpCard, key="nn.conv2d_transpose"):
         n, c, h, x = data.shape
         per_out, kh, kw = weight.shape[1:]
         g = self.groups
-        full = np.zeros((n, g, per_out, (h - 1) * sh + (kh - 1) * dh + 1 + ph, (x - 1) * sw + (kw - 1) * dw + 1 + pw), data.dtype)
+        full = np.zeros(
+            (n, g, per_out, (h - 1) * sh + (kh - 1) * dh + 1 + ph, (x - 1) * sw + (kw - 1) * dw + 1 + pw), data.dtype
+        )
         values = data.reshape(n, g, c // g, h * x)
         for y, z in np.ndindex(kh, kw):
             w = weight[:, :, y, z].reshape(1, g, c // g, per_out).swapaxes(2, 3)
             part = np.matmul(w, values).reshape(n, g, per_out, h, x)
             full[:, :, :, y * dh : y * dh + (h - 1) * sh + 1 : sh, z * dw : z * dw + (x - 1) * sw + 1 : sw] += part
         full = full.reshape(n, g * per_out, *full.shape[3:])
-        return np.ascontiguousarray(full[:, :, before[0] : full.shape[2] - after[0], before[1] : full.shape[3] - after[1]])
+        return np.ascontiguousarray(
+            full[:, :, before[0] : full.shape[2] - after[0], before[1] : full.shape[3] - after[1]]
+        )

@@ -122,7 +122,10 @@ class arange(OpCard, key="arange"):
     step: float = 1
     dtype: str = "float32"
     fuse = INJECTIVE
-    samples = [((), {"start": 1.0, "stop": 5.0, "step": 1.5}), ((), {"start": 7, "stop": 1, "step": -2, "dtype": "int32"})]
+    samples = [
+        ((), {"start": 1.0, "stop": 5.0, "step": 1.5}),
+        ((), {"start": 7, "stop": 1, "step": -2, "dtype": "int32"}),
+    ]
 
     @classmethod
     def make(cls, start: Any, stop: Any = None, step: Any = 1, dtype: str = "float32", span: Any = None) -> Any:
@@ -161,7 +164,7 @@ class shape_of(OpCard, key="shape_of"):
     def simplify(self, data: Expr) -> Expr | None:
         """A known shape is a constant."""
         try:
-            return const(np.array(data.checked_type.concrete_shape, self.dtype))
+            return const(np.array(tensor(data.checked_type).concrete_shape, self.dtype))
         except TypeError:
             return None
 

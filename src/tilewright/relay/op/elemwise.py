@@ -32,7 +32,8 @@ class Unary(OpCard):
         return t if self.result_dtype is None else tensor_type(t.shape, self.result_dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
-        return type(self).te_form(data)
+        result: te.Tensor = type(self).te_form(data)
+        return result
 
     def ref(self, data: np.ndarray) -> np.ndarray:
         result = np.asarray(type(self).np_form(data))
@@ -52,17 +53,22 @@ def np_erf(x: np.ndarray) -> np.ndarray:
     for n in range(60, 0, -1):
         f = (n / 2) / (large + f)
     tail = np.exp(-large * large) / ((large + f) * np.sqrt(np.pi))
-    return np.sign(x) * np.where(a < 2.0, total * 2 / np.sqrt(np.pi), 1.0 - tail)
+    return np.asarray(np.sign(x) * np.where(a < 2.0, total * 2 / np.sqrt(np.pi), 1.0 - tail))
 
 
 def np_sigmoid(x: np.ndarray) -> np.ndarray:
     """1 / (1 + exp(-x)) without overflow."""
     e = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1 / (1 + e), e / (1 + e))
+    return np.asarray(np.where(x >= 0, 1 / (1 + e), e / (1 + e)))
 
 
 def _unary(
-    key: str, te_form: Callable[[Any], Any], np_form: Callable[[Any], Any], doc: str, sample: Sample = NEAR, dtype: str | None = None,
+    key: str,
+    te_form: Callable[[Any], Any],
+    np_form: Callable[[Any], Any],
+    doc: str,
+    sample: Sample = NEAR,
+    dtype: str | None = None,
     slack: float = 1e-5,
 ) -> type[Unary]:
     class card(Unary, key=key):
@@ -109,7 +115,9 @@ isfinite = _unary("isfinite", topi.isfinite, np.isfinite, "Whether data is a fin
 logical_not = _unary(
     "logical_not", topi.logical_not, np.logical_not, "Not data (bool).", ((((2, 3), "bool"),), {}), "bool"
 )
-bitwise_not = _unary("bitwise_not", topi.bitwise_not, np.invert, "All bits of data inverted.", ((((2, 3), "int32"),), {}))
+bitwise_not = _unary(
+    "bitwise_not", topi.bitwise_not, np.invert, "All bits of data inverted.", ((((2, 3), "int32"),), {})
+)
 copy = _unary("copy", topi.identity, lambda x: x, "data itself.")
 relu = _unary("nn.relu", topi.nn.relu, lambda x: np.maximum(x, 0), "max(data, 0).")
 
@@ -119,7 +127,11 @@ class cast(OpCard, key="cast"):
 
     dtype: str
     fuse = ELEMWISE
-    samples = [(((2, 3),), {"dtype": "int32"}), ((((4,), "int32"),), {"dtype": "float32"}), (((4,),), {"dtype": "bool"})]
+    samples = [
+        (((2, 3),), {"dtype": "int32"}),
+        ((((4,), "int32"),), {"dtype": "float32"}),
+        (((4,),), {"dtype": "bool"}),
+    ]
 
     def infer(self, data: TensorType) -> Type:
         return tensor_type(tensor(data, 0).shape, self.dtype)
@@ -128,7 +140,7 @@ class cast(OpCard, key="cast"):
         return topi.cast(data, self.dtype)
 
     def ref(self, data: np.ndarray) -> np.ndarray:
-        return data != 0 if self.dtype == "bool" else data.astype(self.dtype)
+        return np.asarray(data != 0 if self.dtype == "bool" else data.astype(self.dtype))
 
 
 class clip(OpCard, key="clip"):
@@ -148,8 +160,8 @@ class clip(OpCard, key="clip"):
     def ref(self, a: np.ndarray) -> np.ndarray:
         if a.dtype.kind in "iu":
             info = np.iinfo(a.dtype)
-            return np.clip(a, int(max(self.a_min, info.min)), int(min(self.a_max, info.max)))
-        return np.clip(a, a.dtype.type(self.a_min), a.dtype.type(self.a_max))
+            return np.asarray(np.clip(a, int(max(self.a_min, info.min)), int(min(self.a_max, info.max))))
+        return np.asarray(np.clip(a, a.dtype.type(self.a_min), a.dtype.type(self.a_max)))
 
 
 class leaky_relu(OpCard, key="nn.leaky_relu"):
@@ -166,7 +178,7 @@ class leaky_relu(OpCard, key="nn.leaky_relu"):
         return topi.nn.leaky_relu(data, self.alpha)
 
     def ref(self, data: np.ndarray) -> np.ndarray:
-        return np.where(data > 0, data, data * data.dtype.type(self.alpha))
+        return np.asarray(np.where(data > 0, data, data * data.dtype.type(self.alpha)))
 
 
 class AlongAxis(OpCard):
@@ -203,7 +215,7 @@ class bias_add(AlongAxis, key="nn.bias_add"):
         return topi.nn.bias_add(data, bias, self.axis)
 
     def ref(self, data: np.ndarray, bias: np.ndarray) -> np.ndarray:
-        return data + self._along(data, bias)
+        return np.asarray(data + self._along(data, bias))
 
 
 class prelu(AlongAxis, key="nn.prelu"):

@@ -18,7 +18,12 @@ def _picks(high: int, *shape: int) -> Any:
 
 
 def _integers(t: TensorType, arg: int) -> TensorType:
-    need(t.dtype in ("int32", "int64", "int8", "int16", "uint8", "uint32", "uint64", "uint16"), "indices must be integers", f"they are {t.dtype}", arg)
+    need(
+        t.dtype in ("int32", "int64", "int8", "int16", "uint8", "uint32", "uint64", "uint16"),
+        "indices must be integers",
+        f"they are {t.dtype}",
+        arg,
+    )
     return t
 
 
@@ -44,7 +49,11 @@ class take(OpCard, key="take"):
             return tensor_type(i.shape, d.dtype)
         at = normal_axis(self.axis, len(d.shape))
         batch = self.batch_dims % (len(i.shape) + 1) if self.batch_dims < 0 else self.batch_dims
-        need(batch <= at and batch <= len(i.shape), "batch_dims must not go past axis", f"it is {self.batch_dims} with axis {self.axis}")
+        need(
+            batch <= at and batch <= len(i.shape),
+            "batch_dims must not go past axis",
+            f"it is {self.batch_dims} with axis {self.axis}",
+        )
         return tensor_type((*d.shape[:at], *i.shape[batch:], *d.shape[at + 1 :]), d.dtype)
 
     def compute(self, data: te.Tensor, indices: te.Tensor) -> te.Tensor:
@@ -80,7 +89,12 @@ class gather(OpCard, key="gather"):
     def infer(self, data: TensorType, indices: TensorType) -> Type:
         d, i = tensor(data, 0), _integers(tensor(indices, 1), 1)
         normal_axis(self.axis, len(d.shape))
-        need(len(d.shape) == len(i.shape), "indices must have as many axes as data", f"they have {len(i.shape)} and {len(d.shape)}", 1)
+        need(
+            len(d.shape) == len(i.shape),
+            "indices must have as many axes as data",
+            f"they have {len(i.shape)} and {len(d.shape)}",
+            1,
+        )
         return tensor_type(i.shape, d.dtype)
 
     def compute(self, data: te.Tensor, indices: te.Tensor) -> te.Tensor:
@@ -109,7 +123,12 @@ class gather_nd(OpCard, key="gather_nd"):
         m = dims(i)[0]
         need(isinstance(m, int), "the number of coordinates (first axis of indices) must be known", f"it is {m}", 1)
         assert isinstance(m, int)
-        need(m + self.batch_dims <= len(d.shape), "there must not be more coordinates than axes", f"{m} for {len(d.shape)} axes", 1)
+        need(
+            m + self.batch_dims <= len(d.shape),
+            "there must not be more coordinates than axes",
+            f"{m} for {len(d.shape)} axes",
+            1,
+        )
         return tensor_type((*i.shape[1:], *d.shape[self.batch_dims + m :]), d.dtype)
 
     def compute(self, data: te.Tensor, indices: te.Tensor) -> te.Tensor:
@@ -120,7 +139,7 @@ class gather_nd(OpCard, key="gather_nd"):
         rest = indices.shape[1:]
         lead = [np.arange(rest[k]).reshape([-1 if j == k else 1 for j in range(len(rest))]) for k in range(b)]
         picks = [c.astype(np.int64) % data.shape[b + k] for k, c in enumerate(indices)]
-        return data[tuple([*lead, *picks])]
+        return np.asarray(data[(*lead, *picks)])
 
 
 class scatter_elements(OpCard, key="scatter_elements"):
@@ -137,7 +156,12 @@ class scatter_elements(OpCard, key="scatter_elements"):
     def infer(self, data: TensorType, indices: TensorType, updates: TensorType) -> Type:
         d, i, u = tensor(data, 0), _integers(tensor(indices, 1), 1), tensor(updates, 2)
         normal_axis(self.axis, len(d.shape))
-        need(len(i.shape) == len(u.shape) == len(d.shape), "data, indices and updates must have as many axes", f"{len(d.shape)}, {len(i.shape)}, {len(u.shape)}", 1)
+        need(
+            len(i.shape) == len(u.shape) == len(d.shape),
+            "data, indices and updates must have as many axes",
+            f"{len(d.shape)}, {len(i.shape)}, {len(u.shape)}",
+            1,
+        )
         need(u.dtype == d.dtype, "updates must have data's dtype", f"they are {u.dtype} and {d.dtype}", 2)
         return d
 
@@ -173,8 +197,18 @@ class scatter_nd(OpCard, key="scatter_nd"):
     def infer(self, data: TensorType, indices: TensorType, updates: TensorType) -> Type:
         d = tensor(data, 0)
         _integers(tensor(indices, 1), 1)
-        need(tensor(updates, 2).dtype == d.dtype, "updates must have data's dtype", f"they are {updates.dtype} and {d.dtype}", 2)
-        need(isinstance(dims(indices)[0], int), "the number of coordinates (first axis of indices) must be known", f"it is {indices.shape[0]}", 1)
+        need(
+            tensor(updates, 2).dtype == d.dtype,
+            "updates must have data's dtype",
+            f"they are {updates.dtype} and {d.dtype}",
+            2,
+        )
+        need(
+            isinstance(dims(indices)[0], int),
+            "the number of coordinates (first axis of indices) must be known",
+            f"it is {indices.shape[0]}",
+            1,
+        )
         return d
 
     def compute(self, data: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:
@@ -280,14 +314,29 @@ class topk(OpCard, key="topk"):
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
-        need(self.ret_type in ("both", "values", "indices"), 'ret_type must be "both", "values" or "indices"', f"it is {self.ret_type!r}")
+        need(
+            self.ret_type in ("both", "values", "indices"),
+            'ret_type must be "both", "values" or "indices"',
+            f"it is {self.ret_type!r}",
+        )
         shape = dims(t)
         at = normal_axis(self.axis, len(shape))
-        need(not isinstance(shape[at], int) or self.k <= shape[at], "k must not exceed the axis", f"it is {self.k} of {shape[at]}", 0)  # type: ignore[operator]
+        need(
+            not isinstance(shape[at], int) or self.k <= shape[at],
+            "k must not exceed the axis",
+            f"it is {self.k} of {shape[at]}",
+            0,
+        )  # type: ignore[operator]
         number: Dim = self.k if self.k >= 1 else shape[at]
         out = (*shape[:at], number, *shape[at + 1 :])
         values, indices = tensor_type(out, t.dtype), tensor_type(out, self.dtype)
-        return TupleType((values, indices)) if self.ret_type == "both" else values if self.ret_type == "values" else indices
+        return (
+            TupleType((values, indices))
+            if self.ret_type == "both"
+            else values
+            if self.ret_type == "values"
+            else indices
+        )
 
     def compute(self, data: te.Tensor) -> Any:
         found = topi.topk(data, self.k, self.axis, self.ret_type, self.is_ascend, self.dtype)
@@ -308,7 +357,12 @@ class Running(OpCard):
     dtype: str | None = None
     exclusive: bool = False
     fuse = COMM_REDUCE
-    samples = [(((3, 4),), {"axis": 1}), (((3, 4),), {}), (((3, 4),), {"axis": 0, "exclusive": True}), ((((5,), "int32"),), {"axis": 0, "dtype": "int64"})]
+    samples = [
+        (((3, 4),), {"axis": 1}),
+        (((3, 4),), {}),
+        (((3, 4),), {"axis": 0, "exclusive": True}),
+        ((((5,), "int32"),), {"axis": 0, "dtype": "int64"}),
+    ]
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)

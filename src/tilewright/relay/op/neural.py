@@ -93,14 +93,18 @@ class batch_norm(OpCard, key="nn.batch_norm"):
         (((2, 4, 3), (3,), (3,), (3,), _positive(3)), {"axis": -1, "scale": False}),
     ]
 
-    def infer(self, data: TensorType, gamma: TensorType, beta: TensorType, moving_mean: TensorType, moving_var: TensorType) -> Type:
+    def infer(
+        self, data: TensorType, gamma: TensorType, beta: TensorType, moving_mean: TensorType, moving_var: TensorType
+    ) -> Type:
         t = _vectors(data, self.axis, gamma, beta, moving_mean, moving_var)
         return TupleType((t, moving_mean, moving_var))
 
     def compute(
         self, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor, moving_mean: te.Tensor, moving_var: te.Tensor
     ) -> list[te.Tensor]:
-        return topi.nn.batch_norm(data, gamma, beta, moving_mean, moving_var, self.axis, self.epsilon, self.center, self.scale)
+        return topi.nn.batch_norm(
+            data, gamma, beta, moving_mean, moving_var, self.axis, self.epsilon, self.center, self.scale
+        )
 
     def ref(
         self, data: np.ndarray, gamma: np.ndarray, beta: np.ndarray, moving_mean: np.ndarray, moving_var: np.ndarray
@@ -113,9 +117,9 @@ class batch_norm(OpCard, key="nn.batch_norm"):
     def expand(self, data: Expr, gamma: Expr, beta: Expr, moving_mean: Expr, moving_var: Expr) -> Expr:
         """One multiplication and one addition by vectors that constant folding computes."""
         add, multiply = constructor("add"), constructor("multiply")
-        ndim = len(data.checked_type.shape)
+        ndim = len(tensor(data.checked_type).shape)
         at = normal_axis(self.axis, ndim)
-        eps = const(np.array(self.epsilon, str(moving_var.checked_type.dtype)))
+        eps = const(np.array(self.epsilon, str(tensor(moving_var.checked_type).dtype)))
         factor = constructor("divide")(const(np.array(1, eps.value.dtype)), constructor("sqrt")(add(moving_var, eps)))
         factor = multiply(factor, gamma) if self.scale else factor
         shift = multiply(constructor("negative")(moving_mean), factor)
@@ -142,7 +146,9 @@ class layer_norm(OpCard, key="nn.layer_norm"):
         return _vectors(data, self.axis, gamma, beta)
 
     def compute(self, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor) -> te.Tensor:
-        return topi.nn.layer_norm(data, gamma if self.scale else None, beta if self.center else None, self.axis, self.epsilon)
+        return topi.nn.layer_norm(
+            data, gamma if self.scale else None, beta if self.center else None, self.axis, self.epsilon
+        )
 
     def ref(self, data: np.ndarray, gamma: np.ndarray, beta: np.ndarray) -> np.ndarray:
         d = data - data.mean(self.axis, keepdims=True)
@@ -191,7 +197,12 @@ class group_norm(OpCard, key="nn.group_norm"):
     def infer(self, data: TensorType, gamma: TensorType, beta: TensorType) -> Type:
         t = _vectors(data, self.axis, gamma, beta)
         channels = dims(t)[normal_axis(self.axis, len(t.shape))]
-        need(not isinstance(channels, int) or channels % self.num_groups == 0, "num_groups must divide the channels", f"{self.num_groups} and {channels}", 0)
+        need(
+            not isinstance(channels, int) or channels % self.num_groups == 0,
+            "num_groups must divide the channels",
+            f"{self.num_groups} and {channels}",
+            0,
+        )
         return t
 
     def compute(self, data: te.Tensor, gamma: te.Tensor, beta: te.Tensor) -> te.Tensor:
@@ -249,7 +260,9 @@ class l2_normalize(OpCard, key="nn.l2_normalize"):
         return topi.nn.l2_normalize(data, self.eps, self.axis)
 
     def ref(self, data: np.ndarray) -> np.ndarray:
-        return np.asarray(data / np.sqrt(np.maximum((data * data).sum(self.axis, keepdims=True), data.dtype.type(self.eps))))
+        return np.asarray(
+            data / np.sqrt(np.maximum((data * data).sum(self.axis, keepdims=True), data.dtype.type(self.eps)))
+        )
 
 
 class dropout(OpCard, key="nn.dropout"):
@@ -319,13 +332,18 @@ class matmul(OpCard, key="nn.matmul"):
 
     def ref(self, tensor_a: np.ndarray, tensor_b: np.ndarray) -> np.ndarray:
         a, b = (t.astype(self.out_dtype) if self.out_dtype else t for t in (tensor_a, tensor_b))
-        return np.matmul(a.swapaxes(-1, -2) if self.transpose_a else a, b.T if self.transpose_b else b)
+        return np.asarray(np.matmul(a.swapaxes(-1, -2) if self.transpose_a else a, b.T if self.transpose_b else b))
 
 
 def _matmul_type(a: TensorType, b: TensorType, transpose_a: bool, transpose_b: bool, out_dtype: str) -> TensorType:
     tensor(a, 0)
     tensor(b, 1, 2)
-    need(len(a.shape) >= (2 if transpose_a else 1), "the first matrix must have axes to multiply", f"it has {len(a.shape)}", 0)
+    need(
+        len(a.shape) >= (2 if transpose_a else 1),
+        "the first matrix must have axes to multiply",
+        f"it has {len(a.shape)}",
+        0,
+    )
     dtype = same_dtype(a, b)
     left, right = dims(a), dims(b)
     inner_a = left[-2] if transpose_a else left[-1]
@@ -352,7 +370,7 @@ class dense(OpCard, key="nn.dense"):
 
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
         a, b = (t.astype(self.out_dtype) if self.out_dtype else t for t in (data, weight))
-        return np.matmul(a, b.T)
+        return np.asarray(np.matmul(a, b.T))
 
 
 class dense_pack(OpCard, key="nn.contrib_dense_pack"):
@@ -369,15 +387,26 @@ class dense_pack(OpCard, key="nn.contrib_dense_pack"):
         d, w = tensor(data, 0), tensor(weight, 1, 3)
         dtype = same_dtype(d, w)
         panels, inner, nr = dims(w)
-        need(may_equal(inner, dims(d)[-1]), "the inner dimensions must be equal", f"they are {dims(d)[-1]} and {inner}", 1)
-        need(self.weight_layout == f"NK{nr}n", "weight_layout must name the panel width", f"it is {self.weight_layout} and the panels have {nr}", 1)
+        need(
+            may_equal(inner, dims(d)[-1]),
+            "the inner dimensions must be equal",
+            f"they are {dims(d)[-1]} and {inner}",
+            1,
+        )
+        need(
+            self.weight_layout == f"NK{nr}n",
+            "weight_layout must name the panel width",
+            f"it is {self.weight_layout} and the panels have {nr}",
+            1,
+        )
         return tensor_type((*d.shape[:-1], product([panels, nr])), self.out_dtype or dtype)
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
         return topi.nn.dense_pack(data, weight, None, self.out_dtype or None)
 
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        return np.matmul(data, weight.transpose(1, 0, 2).reshape(weight.shape[1], -1)).astype(self.out_dtype or data.dtype)
+        plain = weight.transpose(1, 0, 2).reshape(weight.shape[1], -1)
+        return np.asarray(np.matmul(data, plain), self.out_dtype or data.dtype)
 
 
 class batch_matmul(OpCard, key="nn.batch_matmul"):
@@ -396,7 +425,12 @@ class batch_matmul(OpCard, key="nn.batch_matmul"):
 
     def infer(self, tensor_a: TensorType, tensor_b: TensorType) -> Type:
         a, b = tensor(tensor_a, 0), tensor(tensor_b, 1)
-        need(len(a.shape) >= 2 and len(b.shape) >= 2, "both must hold matrices", f"they have {len(a.shape)} and {len(b.shape)} axes", 0)
+        need(
+            len(a.shape) >= 2 and len(b.shape) >= 2,
+            "both must hold matrices",
+            f"they have {len(a.shape)} and {len(b.shape)} axes",
+            0,
+        )
         dtype = same_dtype(a, b)
         left, right = dims(a), dims(b)
         m, inner_a = (left[-1], left[-2]) if self.transpose_a else (left[-2], left[-1])
@@ -405,12 +439,14 @@ class batch_matmul(OpCard, key="nn.batch_matmul"):
         return tensor_type((*broadcast_shapes(left[:-2], right[:-2]), m, n), self.out_dtype or dtype)
 
     def compute(self, tensor_a: te.Tensor, tensor_b: te.Tensor) -> te.Tensor:
-        return topi.nn.batch_matmul(tensor_a, tensor_b, None, self.out_dtype or None, self.transpose_a, self.transpose_b)
+        return topi.nn.batch_matmul(
+            tensor_a, tensor_b, None, self.out_dtype or None, self.transpose_a, self.transpose_b
+        )
 
     def ref(self, tensor_a: np.ndarray, tensor_b: np.ndarray) -> np.ndarray:
         a, b = (t.astype(self.out_dtype) if self.out_dtype else t for t in (tensor_a, tensor_b))
         a = a.swapaxes(-1, -2) if self.transpose_a else a
-        return np.matmul(a, b.swapaxes(-1, -2) if self.transpose_b else b)
+        return np.asarray(np.matmul(a, b.swapaxes(-1, -2) if self.transpose_b else b))
 
 
 class pad(OpCard, key="nn.pad"):
@@ -427,7 +463,14 @@ class pad(OpCard, key="nn.pad"):
     ]
 
     @classmethod
-    def make(cls, data: Expr, pad_width: Sequence[Sequence[int]], pad_value: Any = 0, pad_mode: str = "constant", span: Any = None) -> Any:
+    def make(
+        cls,
+        data: Expr,
+        pad_width: Sequence[Sequence[int]],
+        pad_value: Any = 0,
+        pad_mode: str = "constant",
+        span: Any = None,
+    ) -> Any:
         width = tuple([tuple([int(p) for p in w]) for w in pad_width])
         if isinstance(pad_value, (int, float)):
             from tilewright.relay.transform.infer_type import infer_types
@@ -438,9 +481,20 @@ class pad(OpCard, key="nn.pad"):
     def infer(self, data: TensorType, pad_value: TensorType) -> Type:
         t = tensor(data, 0)
         tensor(pad_value, 1, 0)
-        need(self.pad_mode in ("constant", "edge", "reflect"), 'pad_mode must be "constant", "edge" or "reflect"', f"it is {self.pad_mode!r}")
-        need(len(self.pad_width) == len(t.shape), "pad_width must have (before, after) for each axis", f"it has {len(self.pad_width)} for {len(t.shape)} axes", 0)
-        return tensor_type(tuple([_grown(d, b + a) for d, (b, a) in zip(dims(t), self.pad_width, strict=True)]), t.dtype)
+        need(
+            self.pad_mode in ("constant", "edge", "reflect"),
+            'pad_mode must be "constant", "edge" or "reflect"',
+            f"it is {self.pad_mode!r}",
+        )
+        need(
+            len(self.pad_width) == len(t.shape),
+            "pad_width must have (before, after) for each axis",
+            f"it has {len(self.pad_width)} for {len(t.shape)} axes",
+            0,
+        )
+        return tensor_type(
+            tuple([_grown(d, b + a) for d, (b, a) in zip(dims(t), self.pad_width, strict=True)]), t.dtype
+        )
 
     def compute(self, data: te.Tensor, pad_value: te.Tensor) -> te.Tensor:
         before, after = [w[0] for w in self.pad_width], [w[1] for w in self.pad_width]
@@ -453,7 +507,9 @@ class pad(OpCard, key="nn.pad"):
         return topi.nn.pad(data, before, after, pad_value())
 
     def ref(self, data: np.ndarray, pad_value: np.ndarray) -> np.ndarray:
-        cut = data[tuple([slice(max(-b, 0), d - max(-a, 0)) for d, (b, a) in zip(data.shape, self.pad_width, strict=True)])]
+        cut = data[
+            tuple([slice(max(-b, 0), d - max(-a, 0)) for d, (b, a) in zip(data.shape, self.pad_width, strict=True)])
+        ]
         width = [(max(b, 0), max(a, 0)) for b, a in self.pad_width]
         if self.pad_mode == "constant":
             return np.pad(cut, width, constant_values=pad_value.item())
@@ -476,16 +532,28 @@ class mirror_pad(OpCard, key="nn.mirror_pad"):
     mode: str = "SYMMETRIC"
     pad_width: tuple[tuple[int, ...], ...] = ()
     fuse = INJECTIVE
-    samples = [(((3, 4),), {"pad_width": ((1, 2), (3, 0))}), (((3, 4),), {"pad_width": ((1, 2), (3, 0)), "mode": "REFLECT"})]
+    samples = [
+        (((3, 4),), {"pad_width": ((1, 2), (3, 0))}),
+        (((3, 4),), {"pad_width": ((1, 2), (3, 0)), "mode": "REFLECT"}),
+    ]
 
     @classmethod
     def make(cls, data: Expr, pad_width: Sequence[Sequence[int]], mode: str = "SYMMETRIC", span: Any = None) -> Any:
-        return cls.call([data], {"pad_width": tuple([tuple([int(p) for p in w]) for w in pad_width]), "mode": mode}, span)
+        return cls.call(
+            [data], {"pad_width": tuple([tuple([int(p) for p in w]) for w in pad_width]), "mode": mode}, span
+        )
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
-        need(len(self.pad_width) == len(t.shape), "pad_width must have (before, after) for each axis", f"it has {len(self.pad_width)} for {len(t.shape)} axes", 0)
-        return tensor_type(tuple([_grown(d, b + a) for d, (b, a) in zip(dims(t), self.pad_width, strict=True)]), t.dtype)
+        need(
+            len(self.pad_width) == len(t.shape),
+            "pad_width must have (before, after) for each axis",
+            f"it has {len(self.pad_width)} for {len(t.shape)} axes",
+            0,
+        )
+        return tensor_type(
+            tuple([_grown(d, b + a) for d, (b, a) in zip(dims(t), self.pad_width, strict=True)]), t.dtype
+        )
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.nn.mirror_pad(data, [w[0] for w in self.pad_width], [w[1] for w in self.pad_width], self.mode)

@@ -125,7 +125,10 @@ class avg_pool2d(Pool, key="nn.avg_pool2d"):
     samples = [
         (((1, 2, 7, 8),), {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1)}),
         (((1, 2, 7, 8),), {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1), "count_include_pad": True}),
-        (((1, 2, 7, 8),), {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 0), "ceil_mode": True, "count_include_pad": True}),
+        (
+            ((1, 2, 7, 8),),
+            {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 0), "ceil_mode": True, "count_include_pad": True},
+        ),
         (((1, 2, 7, 8),), {"pool_size": (2, 3), "strides": (3, 2), "ceil_mode": True}),
         (((1, 2, 9, 8),), {"pool_size": (3, 2), "dilation": (2, 3), "padding": (1, 2)}),
         (((1, 2, 8, 8, 4),), {"pool_size": (2, 2), "strides": (2, 2), "layout": "NCHW4c"}),
@@ -204,7 +207,9 @@ class GlobalPool(OpCard):
 
     def ref(self, data: np.ndarray) -> np.ndarray:
         axes = tuple(spatial_axes(self.layout))
-        return np.asarray(data.max(axes, keepdims=True) if self.kind == "max" else data.mean(axes, keepdims=True, dtype=data.dtype))
+        return np.asarray(
+            data.max(axes, keepdims=True) if self.kind == "max" else data.mean(axes, keepdims=True, dtype=data.dtype)
+        )
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
         """Blocks as single channels."""
@@ -230,7 +235,11 @@ class AdaptivePool(OpCard):
     kind: ClassVar[str] = "max"
     fuse = OUT_ELEMWISE
     schedule = "pool"
-    samples = [(((1, 2, 7, 8),), {"output_size": (3, 4)}), (((1, 2, 6, 8),), {"output_size": (1, 1)}), (((1, 2, 6, 8),), {"output_size": (2,)})]
+    samples = [
+        (((1, 2, 7, 8),), {"output_size": (3, 4)}),
+        (((1, 2, 6, 8),), {"output_size": (1, 1)}),
+        (((1, 2, 6, 8),), {"output_size": (2,)}),
+    ]
 
     def _sizes(self, shape: Sequence[Any]) -> list[int]:
         if self.output_size is None:

@@ -48,7 +48,8 @@ class Reduction(OpCard):
         return tensor_type(tuple(shape), self.result_dtype or t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
-        return type(self).te_form(data, self.axes(len(data.shape)), self.keepdims)
+        result: te.Tensor = type(self).te_form(data, self.axes(len(data.shape)), self.keepdims)
+        return result
 
     def ref(self, data: np.ndarray) -> np.ndarray:
         result = type(self).np_form(data, axis=tuple(self.axes(data.ndim)), keepdims=self.keepdims)
@@ -56,7 +57,12 @@ class Reduction(OpCard):
 
 
 def _reduction(
-    key: str, te_form: Callable[..., Any], np_form: Callable[..., Any], doc: str, cases: tuple[Sample, ...] = CASES, dtype: str | None = None
+    key: str,
+    te_form: Callable[..., Any],
+    np_form: Callable[..., Any],
+    doc: str,
+    cases: tuple[Sample, ...] = CASES,
+    dtype: str | None = None,
 ) -> type[Reduction]:
     class card(Reduction, key=key):
         samples = cases
@@ -81,7 +87,7 @@ class variance(Reduction, key="variance"):
     """Mean squared distance of data from `mean` (computed with keepdims) along `axis`; over n - 1 when `unbiased`."""
 
     unbiased: bool = False
-    samples = [(((2, 3, 4), (2, 1, 4)), {"axis": 1}), (((2, 5), (1, 1)), {"keepdims": True, "unbiased": True})]
+    samples = ((((2, 3, 4), (2, 1, 4)), {"axis": 1}), (((2, 5), (1, 1)), {"keepdims": True, "unbiased": True}))
 
     def infer(self, data: TensorType, mean: TensorType) -> Type:  # type: ignore[override]
         tensor(mean, 1)
@@ -115,7 +121,9 @@ class ArgReduction(OpCard):
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
         axes = Reduction.axes(self, len(t.shape))  # type: ignore[arg-type]
-        return tensor_type(tuple([1 if i in axes else d for i, d in enumerate(dims(t)) if self.keepdims or i not in axes]), "int32")
+        return tensor_type(
+            tuple([1 if i in axes else d for i, d in enumerate(dims(t)) if self.keepdims or i not in axes]), "int32"
+        )
 
     def _ref(self, data: np.ndarray, best: Callable[..., Any]) -> np.ndarray:
         axes = Reduction.axes(self, data.ndim)  # type: ignore[arg-type]

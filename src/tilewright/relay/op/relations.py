@@ -117,7 +117,7 @@ def broadcast(lhs: Type, rhs: Type, dtype: str | None = None) -> TensorType:
     """Type of a broadcasting operator; `dtype` replaces the operands' common one ("bool" for comparisons)."""
     a, b = tensor(lhs, 0), tensor(rhs, 1)
     common = same_dtype(a, b)
-    return TensorType(tuple(broadcast_shapes(a.shape, b.shape)), dtype or common)
+    return tensor_type(broadcast_shapes(a.shape, b.shape), dtype or common)
 
 
 def product(shape: Sequence[Dim]) -> Dim:

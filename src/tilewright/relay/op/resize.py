@@ -31,7 +31,9 @@ def np_source(extent: int, target: int, mode: str) -> np.ndarray:
     return (x + half) * scale - (half if mode in ("half_pixel", "pytorch_half_pixel") else np.float32(0))
 
 
-def np_resize_axis(data: np.ndarray, axis: int, target: int, method: str, mode: str, rounding: str, alpha: float, exclude: bool) -> np.ndarray:
+def np_resize_axis(
+    data: np.ndarray, axis: int, target: int, method: str, mode: str, rounding: str, alpha: float, exclude: bool
+) -> np.ndarray:
     """One axis of resize."""
     extent = data.shape[axis]
     x = np_source(extent, target, mode)
@@ -55,14 +57,21 @@ def np_resize_axis(data: np.ndarray, axis: int, target: int, method: str, mode: 
     if method == "linear":
         taps = [(first, 1 - t), (first + 1, t)]
     else:
-        near = lambda d: ((alpha + 2) * d - (alpha + 3)) * d * d + 1  # noqa: E731
-        far = lambda d: ((alpha * d - 5 * alpha) * d + 8 * alpha) * d - 4 * alpha  # noqa: E731
+
+        def near(d: np.ndarray) -> np.ndarray:
+            return np.asarray(((alpha + 2) * d - (alpha + 3)) * d * d + 1)
+
+        def far(d: np.ndarray) -> np.ndarray:
+            return np.asarray(((alpha * d - 5 * alpha) * d + 8 * alpha) * d - 4 * alpha)
+
         taps = [(first - 1, far(t + 1)), (first, near(t)), (first + 1, near(1 - t)), (first + 2, far(2 - t))]
         if exclude:
             taps = [(i, np.where((i >= 0) & (i < extent), w, 0)) for i, w in taps]
             total = sum(w for _, w in taps)
             taps = [(i, w / total) for i, w in taps]
-    return np.asarray(sum(np.take(data, np.clip(i, 0, extent - 1), axis) * w.reshape(shape).astype(np.float32) for i, w in taps))
+    return np.asarray(
+        sum(np.take(data, np.clip(i, 0, extent - 1), axis) * w.reshape(shape).astype(np.float32) for i, w in taps)
+    )
 
 
 class resize2d(OpCard, key="image.resize2d"):
@@ -81,19 +90,29 @@ class resize2d(OpCard, key="image.resize2d"):
     fuse = INJECTIVE
     tolerance = 1e-4
     samples = [
-        (((1, 2, 3, 4),), {"size": (6, 8), "method": "nearest_neighbor", "coordinate_transformation_mode": "asymmetric"}),
+        (
+            ((1, 2, 3, 4),),
+            {"size": (6, 8), "method": "nearest_neighbor", "coordinate_transformation_mode": "asymmetric"},
+        ),
         (((1, 2, 5, 4),), {"size": (3, 7), "method": "nearest_neighbor", "rounding_method": "round_prefer_floor"}),
         (((1, 2, 3, 4),), {"size": (5, 9)}),
         (((1, 2, 3, 4),), {"size": (5, 2), "coordinate_transformation_mode": "align_corners"}),
         (((1, 2, 3, 4),), {"size": (5, 7), "method": "cubic", "cubic_alpha": -0.75, "cubic_exclude": 1}),
-        (((1, 2, 3, 4, 4),), {"size": (6, 8), "layout": "NCHW4c", "coordinate_transformation_mode": "pytorch_half_pixel"}),
+        (
+            ((1, 2, 3, 4, 4),),
+            {"size": (6, 8), "layout": "NCHW4c", "coordinate_transformation_mode": "pytorch_half_pixel"},
+        ),
     ]
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0, len(layout_axes(self.layout)))
         shape: list[Any] = list(dims(t))
         need(len(self.size) == 2 and min(self.size) > 0, "size must be (height, width)", f"it is {self.size}")
-        need(self.method in ("nearest_neighbor", "linear", "cubic"), 'method must be "nearest_neighbor", "linear" or "cubic"', f"it is {self.method!r}")
+        need(
+            self.method in ("nearest_neighbor", "linear", "cubic"),
+            'method must be "nearest_neighbor", "linear" or "cubic"',
+            f"it is {self.method!r}",
+        )
         for a, s in zip(spatial_axes(self.layout), self.size, strict=True):
             need(isinstance(shape[a], int), "the extents of H and W must be known", f"axis {a} is {shape[a]}", 0)
             shape[a] = s
@@ -109,7 +128,14 @@ class resize2d(OpCard, key="image.resize2d"):
         out = data
         for a, s in zip(spatial_axes(self.layout), self.size, strict=True):
             out = np_resize_axis(
-                out, a, s, self.method, self.coordinate_transformation_mode, self.rounding_method, self.cubic_alpha, bool(self.cubic_exclude)
+                out,
+                a,
+                s,
+                self.method,
+                self.coordinate_transformation_mode,
+                self.rounding_method,
+                self.cubic_alpha,
+                bool(self.cubic_exclude),
             )
         return out.astype(self.out_dtype or data.dtype)
 
@@ -132,7 +158,9 @@ class depth_to_space(OpCard, key="nn.depth_to_space"):
         need(self.layout == "NCHW", "depth_to_space takes NCHW", f"it is {self.layout}")
         n, c, h, w = dims(t)
         b = self.block_size
-        need(not isinstance(c, int) or c % (b * b) == 0, "block_size squared must divide the channels", f"{b} and {c}", 0)
+        need(
+            not isinstance(c, int) or c % (b * b) == 0, "block_size squared must divide the channels", f"{b} and {c}", 0
+        )
         return tensor_type((n, AnyDim() if is_any(c) else c // (b * b), _times(h, b), _times(w, b)), t.dtype)
 
     def _steps(self, shape: Sequence[Any]) -> tuple[list[Any], list[int], list[Any]]:

@@ -53,7 +53,12 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[int], allowzero: bool) -> 
             out.append(code)
             src += 1
         elif code == 0:
-            need(src < len(shape), "0 in newshape copies the input's extent at that place", f"the input has only {len(shape)} axes", 0)
+            need(
+                src < len(shape),
+                "0 in newshape copies the input's extent at that place",
+                f"the input has only {len(shape)} axes",
+                0,
+            )
             out.append(shape[src])
             src += 1
         elif code == -1:
@@ -65,14 +70,22 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[int], allowzero: bool) -> 
             out += shape[src:]
             src = len(shape)
         elif code == -3:
-            need(src + 1 < len(shape), "-3 in newshape merges two axes of the input", f"none are left at place {src} of {list(shape)}", 0)
+            need(
+                src + 1 < len(shape),
+                "-3 in newshape merges two axes of the input",
+                f"none are left at place {src} of {list(shape)}",
+                0,
+            )
             out.append(product(shape[src : src + 2]))
             src += 2
         elif code == -4:
             need(i + 2 < len(codes), "-4 in newshape is followed by two extents", f"newshape is {tuple(newshape)}", 0)
-            a, b = codes[i + 1], codes[i + 2]
+            a: Any = codes[i + 1]
+            b: Any = codes[i + 2]
             whole = shape[src]
-            need(not (a == -1 and b == -1), "only one of -4's two extents may be -1", f"newshape is {tuple(newshape)}", 0)
+            need(
+                not (a == -1 and b == -1), "only one of -4's two extents may be -1", f"newshape is {tuple(newshape)}", 0
+            )
             if a == -1 or b == -1:
                 known = b if a == -1 else a
                 other = whole // known if isinstance(whole, int) else AnyDim() if is_any(whole) else whole // known
@@ -101,7 +114,12 @@ def _infer_rest(shape: Sequence[Dim], out: list[Dim], unknown: int | None, newsh
     assert isinstance(total, int) and isinstance(used, int)
     static = not symbols and all([isinstance(d, int) for d in right])
     if unknown is None:
-        need(not static or total == used, "reshape must keep the number of elements", f"{list(shape)} has {total} and {tuple(newshape)} has {used}", 0)
+        need(
+            not static or total == used,
+            "reshape must keep the number of elements",
+            f"{list(shape)} has {total} and {tuple(newshape)} has {used}",
+            0,
+        )
         return out
     if static:
         need(
@@ -111,11 +129,21 @@ def _infer_rest(shape: Sequence[Dim], out: list[Dim], unknown: int | None, newsh
             0,
         )
         out[unknown] = total // used if used else 0
-    elif all([isinstance(d, int) for d in right]) and not any([is_any(d) for d in symbols]) and used and total % used == 0:
+    elif (
+        all([isinstance(d, int) for d in right])
+        and not any([is_any(d) for d in symbols])
+        and used
+        and total % used == 0
+    ):
         out[unknown] = product([*symbols, total // used] if total != used else symbols)
     else:
         out[unknown] = AnyDim()
     return out
+
+
+def static(shape: Sequence[Dim]) -> list[int]:
+    """Dimensions that are all known."""
+    return [int(d) for d in shape if isinstance(d, int)]
 
 
 class reshape(OpCard, key="reshape"):
@@ -140,7 +168,7 @@ class reshape(OpCard, key="reshape"):
         return topi.reshape(data, reshaped(topi.utils.shape_of(data), self.newshape, self.allowzero))
 
     def ref(self, data: np.ndarray) -> np.ndarray:
-        return data.reshape([int(d) for d in reshaped(data.shape, self.newshape, self.allowzero)])  # type: ignore[arg-type]
+        return data.reshape(static(reshaped(data.shape, self.newshape, self.allowzero)))
 
 
 class transpose(OpCard, key="transpose"):
@@ -159,7 +187,12 @@ class transpose(OpCard, key="transpose"):
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
         order = self.order(len(t.shape))
-        need(sorted(order) == list(range(len(t.shape))), "axes must name every axis once", f"it is {self.axes} for {len(t.shape)} axes", 0)
+        need(
+            sorted(order) == list(range(len(t.shape))),
+            "axes must name every axis once",
+            f"it is {self.axes} for {len(t.shape)} axes",
+            0,
+        )
         return tensor_type(tuple([t.shape[a] for a in order]), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
@@ -201,7 +234,12 @@ class squeeze(OpCard, key="squeeze"):
         t = tensor(data, 0)
         shape = dims(t)
         if self.axis is None:
-            need(all([isinstance(d, int) for d in shape]), "axis must be given unless all dimensions are known", f"the data is {t}", 0)
+            need(
+                all([isinstance(d, int) for d in shape]),
+                "axis must be given unless all dimensions are known",
+                f"the data is {t}",
+                0,
+            )
             return tensor_type(tuple([d for d in shape if d != 1]), t.dtype)
         gone = [normal_axis(a, len(shape)) for a in self.axis]
         for a in gone:
@@ -229,13 +267,23 @@ class concatenate(OpCard, key="concatenate"):
         at = normal_axis(self.axis, len(out))
         for k, f in enumerate(fields[1:], 1):
             shape = dims(f)
-            need(len(shape) == len(out), "joined tensors must have the same number of axes", f"tensor {k} has {len(shape)}, the first {len(out)}", 0)
+            need(
+                len(shape) == len(out),
+                "joined tensors must have the same number of axes",
+                f"tensor {k} has {len(shape)}, the first {len(out)}",
+                0,
+            )
             for a, (x, y) in enumerate(zip(out, shape, strict=True)):
                 if a == at:
                     out[a] = plus(x, y)
                 else:
                     both = merge_dim(x, y)
-                    need(both is not None, f"joined tensors may differ along axis {at} only", f"axis {a} has {x} and, in tensor {k}, {y}", 0)
+                    need(
+                        both is not None,
+                        f"joined tensors may differ along axis {at} only",
+                        f"axis {a} has {x} and, in tensor {k}, {y}",
+                        0,
+                    )
                     out[a] = both  # type: ignore[assignment]
         return tensor_type(tuple(out), dtype)
 
@@ -253,8 +301,11 @@ class concatenate(OpCard, key="concatenate"):
         layout = blocked.pop()
         sizes = [size for letter, size in layout_axes(layout) if letter == "c"]
         fields = types[0].fields if isinstance(types[0], TupleType) else types
-        if not sizes or any([len(f.shape) != 4 or not isinstance(dims(f)[1], int) or dims(f)[1] % sizes[0] for f in fields]):  # type: ignore[arg-type,operator,union-attr]
-            return None
+        for f in fields:
+            shape = dims(tensor(f))
+            channels = shape[1] if len(shape) == 4 else None
+            if not sizes or not isinstance(channels, int) or channels % sizes[0]:
+                return None
         return LayoutChoice(self, [layout] * len(args), layout)
 
 
@@ -302,12 +353,16 @@ class split(OpCard, key="split"):
 
     @classmethod
     def make(cls, data: Expr, indices_or_sections: int | Sequence[int], axis: int = 0, span: Any = None) -> Any:
-        given = indices_or_sections if isinstance(indices_or_sections, int) else tuple([int(i) for i in indices_or_sections])
+        given = (
+            indices_or_sections
+            if isinstance(indices_or_sections, int)
+            else tuple([int(i) for i in indices_or_sections])
+        )
         attrs = {"indices_or_sections": given, "axis": axis}
         from tilewright.relay.expr import TupleWrapper
 
         result = cls.call([data], attrs, span)
-        return TupleWrapper(result, cls(given, axis).outputs) if isinstance(result, Expr) else result
+        return TupleWrapper(result, 1) if isinstance(result, Expr) else result
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
@@ -317,11 +372,21 @@ class split(OpCard, key="split"):
         given = self.indices_or_sections
         if isinstance(given, int):
             need(given > 0, "the number of pieces must be positive", f"it is {given}", 0)
-            need(not isinstance(extent, int) or extent % given == 0, "the pieces must be equal", f"{extent} does not divide by {given}", 0)
+            need(
+                not isinstance(extent, int) or extent % given == 0,
+                "the pieces must be equal",
+                f"{extent} does not divide by {given}",
+                0,
+            )
             sizes = [AnyDim() if is_any(extent) else extent // given] * given
         else:
             cuts = [0, *given]
-            need(cuts == sorted(cuts) and (not isinstance(extent, int) or cuts[-1] <= extent), "positions must rise within the axis", f"they are {given} on {extent}", 0)
+            need(
+                cuts == sorted(cuts) and (not isinstance(extent, int) or cuts[-1] <= extent),
+                "positions must rise within the axis",
+                f"they are {given} on {extent}",
+                0,
+            )
             sizes = [b - a for a, b in zip(cuts, cuts[1:], strict=False)]
             sizes.append(AnyDim() if is_any(extent) else extent - cuts[-1])
         return TupleType(tuple([tensor_type((*shape[:at], s, *shape[at + 1 :]), t.dtype) for s in sizes]))
@@ -331,7 +396,12 @@ class split(OpCard, key="split"):
 
     def ref(self, data: np.ndarray) -> tuple[np.ndarray, ...]:
         given = self.indices_or_sections
-        return tuple([np.ascontiguousarray(p) for p in np.split(data, given if isinstance(given, int) else list(given), self.axis)])
+        return tuple(
+            [
+                np.ascontiguousarray(p)
+                for p in np.split(data, given if isinstance(given, int) else list(given), self.axis)
+            ]
+        )
 
 
 class strided_slice(OpCard, key="strided_slice"):
@@ -354,8 +424,15 @@ class strided_slice(OpCard, key="strided_slice"):
 
     def parts(self, ndim: int) -> list[tuple[int, int, int, int]]:
         """(axis, begin, end, stride) of each sliced axis."""
-        axes = [normal_axis(a, ndim, "axes") for a in self.axes] if self.axes is not None else list(range(len(self.begin)))
-        need(len(axes) == len(self.begin) == len(self.end), "begin, end and axes must be equally long", f"they are {self.begin}, {self.end}, {self.axes}", 0)
+        axes = (
+            [normal_axis(a, ndim, "axes") for a in self.axes] if self.axes is not None else list(range(len(self.begin)))
+        )
+        need(
+            len(axes) == len(self.begin) == len(self.end),
+            "begin, end and axes must be equally long",
+            f"they are {self.begin}, {self.end}, {self.axes}",
+            0,
+        )
         steps = list(self.strides or ()) + [1] * (len(axes) - len(self.strides or ()))
         result = []
         for a, b, e, s in zip(axes, self.begin, self.end, steps, strict=False):
@@ -378,7 +455,8 @@ class strided_slice(OpCard, key="strided_slice"):
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         parts = self.parts(len(data.shape))
-        return topi.strided_slice(data, *[[p[k] for p in parts] for k in (1, 2, 3)], axes=[p[0] for p in parts])
+        axes, begin, end, strides = ([p[k] for p in parts] for k in range(4))
+        return topi.strided_slice(data, begin, end, strides, axes)
 
     def ref(self, data: np.ndarray) -> np.ndarray:
         index = [slice(None)] * data.ndim
@@ -405,7 +483,10 @@ class tile(OpCard, key="tile"):
         shape: list[Any] = dims(t)
         times = [1] * (len(shape) - len(self.reps)) + list(self.reps)
         shape = [1] * (len(times) - len(shape)) + shape
-        return tensor_type(tuple([d if r == 1 else AnyDim() if is_any(d) else d * r for d, r in zip(shape, times, strict=True)]), t.dtype)
+        return tensor_type(
+            tuple([d if r == 1 else AnyDim() if is_any(d) else d * r for d, r in zip(shape, times, strict=True)]),
+            t.dtype,
+        )
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.tile(data, self.reps)
@@ -474,7 +555,12 @@ class layout_transform(OpCard, key="layout_transform"):
             src, dst = layout_axes(self.src_layout), layout_axes(self.dst_layout)
         except ValueError as error:
             raise TypeRuleError("src_layout and dst_layout must be layouts", str(error)) from None
-        need(len(src) == len(t.shape), f"data in {self.src_layout} must have {len(src)} axes", f"it has {len(t.shape)}", 0)
+        need(
+            len(src) == len(t.shape),
+            f"data in {self.src_layout} must have {len(src)} axes",
+            f"it has {len(t.shape)}",
+            0,
+        )
         need(
             {a.upper() for a, _ in src} == {a.upper() for a, _ in dst},
             "both layouts must have the same axes",
@@ -490,7 +576,9 @@ class layout_transform(OpCard, key="layout_transform"):
         letters = [a for a, _ in src if a.isupper()]
         # To the plain layout ...
         order = [k for letter in letters for k, (a, _) in enumerate(src) if a.upper() == letter]
-        sizes = [int(np.prod([data.shape[k] for k, (a, _) in enumerate(src) if a.upper() == letter])) for letter in letters]
+        sizes = [
+            int(np.prod([data.shape[k] for k, (a, _) in enumerate(src) if a.upper() == letter])) for letter in letters
+        ]
         plain = data.transpose(order).reshape(sizes)
         # ... padded to whole blocks and cut into them ...
         parts: list[int] = []

@@ -11,7 +11,14 @@ from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pooling import spatial_axes
 from tilewright.topi.utils import Dim, get_const_int, shape_of, to
 
-COORDINATES = ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn", "tf_crop_and_resize")
+COORDINATES = (
+    "half_pixel",
+    "align_corners",
+    "asymmetric",
+    "pytorch_half_pixel",
+    "tf_half_pixel_for_nn",
+    "tf_crop_and_resize",
+)
 
 
 def _source(o: Any, extent: int, target: int, mode: str) -> Any:
@@ -61,7 +68,9 @@ def _nearest(o: Any, extent: int, target: int, mode: str, rounding: str) -> Any:
 
 def _cubic(t: Any, a: float) -> list[Any]:
     """Weights of the four neighbours at distance 1 + t, t, 1 - t, 2 - t."""
-    c = lambda v: tir.const(v, "float32")  # noqa: E731
+
+    def c(v: float) -> Any:
+        return tir.const(v, "float32")
 
     def near(d: Any) -> Any:
         return ((c(a + 2) * d - c(a + 3)) * d) * d + c(1)
@@ -72,7 +81,9 @@ def _cubic(t: Any, a: float) -> list[Any]:
     return [far(t + c(1)), near(t), near(c(1) - t), far(c(2) - t)]
 
 
-def _taps(o: Any, extent: int, target: int, mode: str, method: str, alpha: float, exclude: bool) -> list[tuple[Any, Any]]:
+def _taps(
+    o: Any, extent: int, target: int, mode: str, method: str, alpha: float, exclude: bool
+) -> list[tuple[Any, Any]]:
     """(index, weight) of the input places that output place o reads; no weight for the only one."""
     x = _source(o, extent, target, mode)
     base = tir.floor(x)
@@ -83,16 +94,27 @@ def _taps(o: Any, extent: int, target: int, mode: str, method: str, alpha: float
     weights = _cubic(t, alpha)
     if exclude:
         zero = tir.const(0.0, "float32")
-        weights = [tir.Select(tir.all(first + k - 1 >= 0, first + k - 1 < extent), w, zero) for k, w in enumerate(weights)]
+        weights = [
+            tir.Select(tir.all(first + k - 1 >= 0, first + k - 1 < extent), w, zero) for k, w in enumerate(weights)
+        ]
         total = weights[0] + weights[1] + weights[2] + weights[3]
         weights = [w / total for w in weights]
     return [(_bound(first + k - 1, extent), w) for k, w in enumerate(weights)]
 
 
 def resize2d(
-    data: te.Tensor, roi: Sequence[float] | None, size: Sequence[int], layout: str = "NCHW", method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel", rounding_method: str = "", bicubic_alpha: float = -0.5,
-    bicubic_exclude: int = 0, extrapolation_value: float = 0.0, out_dtype: str | None = None, output_shape: Any = None,
+    data: te.Tensor,
+    roi: Sequence[float] | None,
+    size: Sequence[int],
+    layout: str = "NCHW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    bicubic_alpha: float = -0.5,
+    bicubic_exclude: int = 0,
+    extrapolation_value: float = 0.0,
+    out_dtype: str | None = None,
+    output_shape: Any = None,
 ) -> te.Tensor:
     """data resized to `size` (height, width): nearest_neighbor, linear or cubic. Input extents must be known."""
     axes = spatial_axes(layout)
@@ -120,7 +142,8 @@ def resize2d(
 
     def blend(*i: Any) -> Any:
         ways = [
-            _taps(i[a], extents[j], target[j], mode, method, bicubic_alpha, bool(bicubic_exclude)) for j, a in enumerate(axes)
+            _taps(i[a], extents[j], target[j], mode, method, bicubic_alpha, bool(bicubic_exclude))
+            for j, a in enumerate(axes)
         ]
         total: Any = None
         for y, wy in ways[0]:

@@ -38,26 +38,46 @@ def _at(o: Any, stride: int, k: Any, dilation: int) -> Any:
 
 
 def conv2d(
-    data: te.Tensor, kernel: te.Tensor, strides: Two = 1, padding: Any = 0, dilation: Two = 1, data_layout: str = "NCHW",
-    kernel_layout: str = "", out_dtype: str | None = None, groups: int = 1,
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Two = 1,
+    padding: Any = 0,
+    dilation: Two = 1,
+    data_layout: str = "NCHW",
+    kernel_layout: str = "",
+    out_dtype: str | None = None,
+    groups: int = 1,
 ) -> te.Tensor:
     """Convolution (cross-correlation) in NCHW with OIHW weights, or NHWC with HWIO; grouped where groups > 1."""
     if data_layout == "NCHW" and kernel_layout in ("", "OIHW"):
         return group_conv2d_nchw(data, kernel, strides, padding, dilation, groups, out_dtype)
     if data_layout == "NHWC" and kernel_layout in ("", "HWIO"):
         return conv2d_nhwc(data, kernel, strides, padding, dilation, groups, out_dtype)
-    raise ValueError(f"conv2d has no compute for data in {data_layout} with weights in {kernel_layout}: use NCHW with OIHW, or NHWC with HWIO")
+    raise ValueError(
+        f"conv2d has no compute for data in {data_layout} with weights in {kernel_layout}: use NCHW with OIHW, or NHWC with HWIO"
+    )
 
 
 def conv2d_nchw(
-    data: te.Tensor, kernel: te.Tensor, strides: Two = 1, padding: Any = 0, dilation: Two = 1, out_dtype: str | None = None
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Two = 1,
+    padding: Any = 0,
+    dilation: Two = 1,
+    out_dtype: str | None = None,
 ) -> te.Tensor:
     """data (N, I, H, W), weights (O, I, KH, KW): (N, O, OH, OW)."""
     return group_conv2d_nchw(data, kernel, strides, padding, dilation, 1, out_dtype)
 
 
 def group_conv2d_nchw(
-    data: te.Tensor, kernel: te.Tensor, strides: Two, padding: Any, dilation: Two, groups: int, out_dtype: str | None = None
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Two,
+    padding: Any,
+    dilation: Two,
+    groups: int,
+    out_dtype: str | None = None,
 ) -> te.Tensor:
     """As conv2d_nchw; output channel o reads the input channels of group o // (O / groups) only; weights (O, I / groups, KH, KW)."""
     dtype = out_dtype or data.dtype
@@ -76,7 +96,9 @@ def group_conv2d_nchw(
         value = padded(nn, channel, _at(yy, sh, ry.var, dh), _at(xx, sw, rx.var, dw))
         return te.sum(_to(value, dtype) * _to(kernel(ff, rc.var, ry.var, rx.var), dtype), axis=[rc, ry, rx])
 
-    return compute([n, o, oh, ow], element, name="conv2d_nchw", tag="conv2d_nchw" if groups == 1 else "group_conv2d_nchw")
+    return compute(
+        [n, o, oh, ow], element, name="conv2d_nchw", tag="conv2d_nchw" if groups == 1 else "group_conv2d_nchw"
+    )
 
 
 def depthwise_conv2d_nchw(
@@ -96,14 +118,22 @@ def depthwise_conv2d_nchw(
     def element(nn: Any, ff: Any, yy: Any, xx: Any) -> Any:
         channel = ff if times == 1 else tir.floordiv(ff, times)
         value = padded(nn, channel, _at(yy, sh, ry.var, dh), _at(xx, sw, rx.var, dw))
-        weight = kernel(ff, 0, ry.var, rx.var) if second == 1 else kernel(channel, tir.floormod(ff, times), ry.var, rx.var)
+        weight = (
+            kernel(ff, 0, ry.var, rx.var) if second == 1 else kernel(channel, tir.floormod(ff, times), ry.var, rx.var)
+        )
         return te.sum(_to(value, dtype) * _to(weight, dtype), axis=[ry, rx])
 
     return compute([n, o, oh, ow], element, name="DepthwiseConv2d", tag="depthwise_nchw")
 
 
 def conv2d_nhwc(
-    data: te.Tensor, kernel: te.Tensor, strides: Two, padding: Any, dilation: Two, groups: int = 1, out_dtype: str | None = None
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Two,
+    padding: Any,
+    dilation: Two,
+    groups: int = 1,
+    out_dtype: str | None = None,
 ) -> te.Tensor:
     """data (N, H, W, I), weights (KH, KW, I / groups, O): (N, OH, OW, O)."""
     dtype = out_dtype or data.dtype
@@ -124,8 +154,15 @@ def conv2d_nhwc(
 
 
 def conv2d_NCHWc(
-    data: te.Tensor, kernel: te.Tensor, strides: Two, padding: Any, dilation: Two, layout: str = "", out_layout: str = "",
-    out_dtype: str | None = None, groups: int = 1,
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Two,
+    padding: Any,
+    dilation: Two,
+    layout: str = "",
+    out_layout: str = "",
+    out_dtype: str | None = None,
+    groups: int = 1,
 ) -> te.Tensor:
     """data (N, I/bi, H, W, bi), weights (O/bo, I/groups/bi, KH, KW, bi, bo): (N, O/bo, OH, OW, bo).
 
@@ -147,13 +184,21 @@ def conv2d_NCHWc(
     def element(nn: Any, oc: Any, yy: Any, xx: Any, ob: Any) -> Any:
         chunk = ic.var if groups == 1 else tir.floordiv(oc, per_group) * i_outer + ic.var
         value = padded(nn, chunk, _at(yy, sh, ry.var, dh), _at(xx, sw, rx.var, dw), ib.var)
-        return te.sum(_to(value, dtype) * _to(kernel(oc, ic.var, ry.var, rx.var, ib.var, ob), dtype), axis=[ic, ry, rx, ib])
+        return te.sum(
+            _to(value, dtype) * _to(kernel(oc, ic.var, ry.var, rx.var, ib.var, ob), dtype), axis=[ic, ry, rx, ib]
+        )
 
     return compute([n, o_outer, oh, ow, block_out], element, name="conv2d_NCHWc", tag="conv2d_NCHWc")
 
 
 def depthwise_conv2d_NCHWc(
-    data: te.Tensor, kernel: te.Tensor, strides: Two, padding: Any, dilation: Two, layout: str = "", out_layout: str = "",
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Two,
+    padding: Any,
+    dilation: Two,
+    layout: str = "",
+    out_layout: str = "",
     out_dtype: str | None = None,
 ) -> te.Tensor:
     """data (N, C/b, H, W, b), weights (C/b, 1, KH, KW, 1, b): (N, C/b, OH, OW, b)."""
@@ -173,7 +218,13 @@ def depthwise_conv2d_NCHWc(
 
 
 def conv1d(
-    data: te.Tensor, kernel: te.Tensor, strides: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, out_dtype: str | None = None
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+    out_dtype: str | None = None,
 ) -> te.Tensor:
     """data (N, I, W), weights (O, I / groups, K): (N, O, OW)."""
     dtype = out_dtype or data.dtype
@@ -187,14 +238,25 @@ def conv1d(
 
     def element(nn: Any, ff: Any, xx: Any) -> Any:
         channel = rc.var if groups == 1 else tir.floordiv(ff, o // groups) * per_group + rc.var
-        return te.sum(_to(padded(nn, channel, _at(xx, s, rx.var, d)), dtype) * _to(kernel(ff, rc.var, rx.var), dtype), axis=[rc, rx])
+        return te.sum(
+            _to(padded(nn, channel, _at(xx, s, rx.var, d)), dtype) * _to(kernel(ff, rc.var, rx.var), dtype),
+            axis=[rc, rx],
+        )
 
-    return compute([n, o, window_extent(w, kw, before[0], after[0], s, d)], element, name="conv1d_ncw", tag="conv1d_ncw")
+    return compute(
+        [n, o, window_extent(w, kw, before[0], after[0], s, d)], element, name="conv1d_ncw", tag="conv1d_ncw"
+    )
 
 
 def conv2d_transpose_nchw(
-    data: te.Tensor, kernel: te.Tensor, strides: Two, padding: Any, out_dtype: str | None = None, output_padding: Two = 0,
-    groups: int = 1, dilation: Two = 1,
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Two,
+    padding: Any,
+    out_dtype: str | None = None,
+    output_padding: Two = 0,
+    groups: int = 1,
+    dilation: Two = 1,
 ) -> te.Tensor:
     """Adjoint of conv2d: data (N, I, H, W), weights (I, O / groups, KH, KW): (N, O, (H-1)*s - pads + reach + output_padding, ..).
 

@@ -55,7 +55,9 @@ def dense(data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out
     return matmul(data, weight, bias, out_dtype, transpose_b=True)
 
 
-def dense_pack(data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: str | None = None) -> te.Tensor:
+def dense_pack(
+    data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: str | None = None
+) -> te.Tensor:
     """data (.., K) by packed weight (N // nr, K, nr): (.., N). Panels of nr columns lie contiguous, as the micro-kernel reads them.
 
     When the rows fill no register tile, more of them are computed (the last one again) and then cut off.
@@ -120,14 +122,19 @@ def batch_matmul(
     tiles = product_tiles(m, n, inner, dtype, transpose_b)
     if tiles is None:
         return compute(
-            [*lead, m, n], lambda *i: te.sum(left(i[:-2], i[-2]) * right(i[:-2], k.var, i[-1]), axis=[k]), name=name, tag="batch_matmul"
+            [*lead, m, n],
+            lambda *i: te.sum(left(i[:-2], i[-2]) * right(i[:-2], k.var, i[-1]), axis=[k]),
+            name=name,
+            tag="batch_matmul",
         )
 
     rows, width = tiles
     panels = -(-n // width)
     packed = compute(
         [*lead, panels, inner, width],
-        lambda *i: _within(i[-3] * width + i[-1], n, panels * width, lambda column: right(i[:-3], i[-2], column), dtype),
+        lambda *i: _within(
+            i[-3] * width + i[-1], n, panels * width, lambda column: right(i[:-3], i[-2], column), dtype
+        ),
         name="T_panels",
         tag="injective",
         attrs={MATERIALIZE: 1},

@@ -16,7 +16,9 @@ def relu(x: te.Tensor) -> te.Tensor:
 
 def leaky_relu(x: te.Tensor, alpha: float) -> te.Tensor:
     """x where positive, else alpha * x."""
-    return elementwise(x, lambda v: tir.Select(v > tir.const(0, v.dtype), v, v * tir.const(alpha, v.dtype)), "T_leaky_relu")
+    return elementwise(
+        x, lambda v: tir.Select(v > tir.const(0, v.dtype), v, v * tir.const(alpha, v.dtype)), "T_leaky_relu"
+    )
 
 
 def prelu(x: te.Tensor, slope: te.Tensor, axis: int = 1) -> te.Tensor:

@@ -14,8 +14,15 @@ from tilewright.topi.utils import get_const_int, normalize_axes, normalize_axis,
 
 
 def batch_norm(
-    data: te.Tensor, gamma: te.Tensor, beta: te.Tensor, moving_mean: te.Tensor, moving_var: te.Tensor, axis: int = 1,
-    epsilon: float = 1e-5, center: bool = True, scale: bool = True,
+    data: te.Tensor,
+    gamma: te.Tensor,
+    beta: te.Tensor,
+    moving_mean: te.Tensor,
+    moving_var: te.Tensor,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
 ) -> list[te.Tensor]:
     """(data - mean) / sqrt(var + epsilon) * gamma + beta along `axis`, with given statistics; [result, mean, var]."""
     at = normalize_axis(axis, len(data.shape))
@@ -34,9 +41,7 @@ def _over(extents: Sequence[Any], dtype: str) -> Any:
     return tir.const(number, dtype) if isinstance(number, int) else to(number, dtype)
 
 
-def _normalise(
-    data: te.Tensor, axes: list[int], epsilon: float, name: str, affine: Any
-) -> te.Tensor:
+def _normalise(data: te.Tensor, axes: list[int], epsilon: float, name: str, affine: Any) -> te.Tensor:
     """Two passes over the data for the statistics (sum; sum of squared distances: no cancellation), then one for the result."""
     shape = shape_of(data)
     number = _over([shape[a] for a in axes], data.dtype)
@@ -74,7 +79,13 @@ def layer_norm(
 
 
 def instance_norm(
-    data: te.Tensor, gamma: te.Tensor, beta: te.Tensor, axis: int = 1, epsilon: float = 1e-5, center: bool = True, scale: bool = True
+    data: te.Tensor,
+    gamma: te.Tensor,
+    beta: te.Tensor,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
 ) -> te.Tensor:
     """Zero mean and unit variance over all axes but the batch (0) and `axis`; gamma and beta along `axis`."""
     at = normalize_axis(axis, len(data.shape))
@@ -88,8 +99,14 @@ def instance_norm(
 
 
 def group_norm(
-    data: te.Tensor, gamma: te.Tensor, beta: te.Tensor, num_groups: int, axis: int = 1, epsilon: float = 1e-5,
-    center: bool = True, scale: bool = True,
+    data: te.Tensor,
+    gamma: te.Tensor,
+    beta: te.Tensor,
+    num_groups: int,
+    axis: int = 1,
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
 ) -> te.Tensor:
     """As instance_norm, over groups of neighbouring channels."""
     from tilewright.topi.transform import reshape
@@ -108,7 +125,9 @@ def group_norm(
     return reshape(_normalise(split, axes, epsilon, "group_norm", affine), shape)
 
 
-def lrn(data: te.Tensor, size: int, axis: int = 1, alpha: float = 0.0001, beta: float = 0.75, bias: float = 2.0) -> te.Tensor:
+def lrn(
+    data: te.Tensor, size: int, axis: int = 1, alpha: float = 0.0001, beta: float = 0.75, bias: float = 2.0
+) -> te.Tensor:
     """data / (bias + alpha / size * sum of squares of the `size` neighbours along `axis`) ** beta."""
     at = normalize_axis(axis, len(data.shape))
     before, after = [0] * len(data.shape), [0] * len(data.shape)

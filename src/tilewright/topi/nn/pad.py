@@ -11,7 +11,11 @@ from tilewright.topi.utils import as_int, get_const_int, shape_of
 
 
 def pad(
-    data: te.Tensor, pad_before: Sequence[int], pad_after: Sequence[int] | None = None, pad_value: Any = 0.0, name: str = "PadInput"
+    data: te.Tensor,
+    pad_before: Sequence[int],
+    pad_after: Sequence[int] | None = None,
+    pad_value: Any = 0.0,
+    name: str = "PadInput",
 ) -> te.Tensor:
     """data with `pad_value` around it; a stage of its own, which schedules inline or pack. Negative amounts crop."""
     before = [get_const_int(p) for p in pad_before]
@@ -35,7 +39,13 @@ def pad(
     return compute(out, element, name=name, tag="injective,pad")
 
 
-def mirror_pad(data: te.Tensor, pad_before: Sequence[int], pad_after: Sequence[int], mode: str = "SYMMETRIC", name: str = "MirrorPad") -> te.Tensor:
+def mirror_pad(
+    data: te.Tensor,
+    pad_before: Sequence[int],
+    pad_after: Sequence[int],
+    mode: str = "SYMMETRIC",
+    name: str = "MirrorPad",
+) -> te.Tensor:
     """data mirrored at its borders, which are repeated (SYMMETRIC) or not (REFLECT)."""
     edge = 0 if mode == "SYMMETRIC" else 1
     shape = shape_of(data)
@@ -72,7 +82,9 @@ def edge_pad(data: te.Tensor, pad_before: Sequence[int], pad_after: Sequence[int
     return compute(out, element, name=name, tag="injective,pad")
 
 
-def dilate(data: te.Tensor, strides: Sequence[int], dilation_value: float = 0.0, name: str = "DilatedInput") -> te.Tensor:
+def dilate(
+    data: te.Tensor, strides: Sequence[int], dilation_value: float = 0.0, name: str = "DilatedInput"
+) -> te.Tensor:
     """data with strides[a] - 1 places of `dilation_value` between neighbours along each axis."""
     shape = shape_of(data)
     steps = [get_const_int(s) for s in strides]
@@ -86,6 +98,8 @@ def dilate(data: te.Tensor, strides: Sequence[int], dilation_value: float = 0.0,
             else:
                 index.append(tir.floordiv(p, s))
                 on.append(tir.EQ(tir.floormod(p, s), 0))
-        return tir.if_then_else(tir.all(*on), data(*index), tir.const(dilation_value, data.dtype)) if on else data(*index)
+        return (
+            tir.if_then_else(tir.all(*on), data(*index), tir.const(dilation_value, data.dtype)) if on else data(*index)
+        )
 
     return compute(out, element, name=name, tag="injective,dilate")

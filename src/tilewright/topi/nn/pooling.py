@@ -23,8 +23,15 @@ def spatial_axes(layout: str, letters: str = "HW") -> list[int]:
 
 
 def pool(
-    data: te.Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], padding: Any, pool_type: str,
-    axes: Sequence[int], ceil_mode: bool = False, count_include_pad: bool = True,
+    data: te.Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    padding: Any,
+    pool_type: str,
+    axes: Sequence[int],
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
 ) -> te.Tensor:
     """Largest ("max") or mean ("avg") element of every window along `axes`. A mean counts padding only with `count_include_pad`,
     and never what `ceil_mode` adds past the padding."""
@@ -72,7 +79,11 @@ def pool(
             for j, a in enumerate(axes):
                 number = number * _taps(i[a], shape[a], ks[j], ss[j], ds[j], before[j], after[j], count_include_pad)
         if isinstance(number, int):
-            return total(*i) / tir.const(number, total.dtype) if "float" in total.dtype else tir.floordiv(total(*i), number)
+            return (
+                total(*i) / tir.const(number, total.dtype)
+                if "float" in total.dtype
+                else tir.floordiv(total(*i), number)
+            )
         number = to(number, total.dtype)
         return total(*i) / number if "float" in total.dtype else tir.floordiv(total(*i), number)
 
@@ -91,27 +102,52 @@ def _taps(o: Any, extent: Dim, k: int, stride: int, dilation: int, before: int, 
 
 
 def pool2d(
-    data: te.Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], padding: Any, pool_type: str,
-    ceil_mode: bool = False, layout: str = "NCHW", count_include_pad: bool = True,
+    data: te.Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool = False,
+    layout: str = "NCHW",
+    count_include_pad: bool = True,
 ) -> te.Tensor:
     """Pooling over H and W. Padding is (top, left, bottom, right), (vertical, horizontal) or one number."""
     return pool(data, kernel, stride, dilation, padding, pool_type, spatial_axes(layout), ceil_mode, count_include_pad)
 
 
 def pool1d(
-    data: te.Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], padding: Any, pool_type: str,
-    ceil_mode: bool = False, layout: str = "NCW", count_include_pad: bool = True,
+    data: te.Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool = False,
+    layout: str = "NCW",
+    count_include_pad: bool = True,
 ) -> te.Tensor:
     """Pooling over W."""
-    return pool(data, kernel, stride, dilation, padding, pool_type, spatial_axes(layout, "W"), ceil_mode, count_include_pad)
+    return pool(
+        data, kernel, stride, dilation, padding, pool_type, spatial_axes(layout, "W"), ceil_mode, count_include_pad
+    )
 
 
 def pool3d(
-    data: te.Tensor, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int], padding: Any, pool_type: str,
-    ceil_mode: bool = False, layout: str = "NCDHW", count_include_pad: bool = True,
+    data: te.Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool = False,
+    layout: str = "NCDHW",
+    count_include_pad: bool = True,
 ) -> te.Tensor:
     """Pooling over D, H and W."""
-    return pool(data, kernel, stride, dilation, padding, pool_type, spatial_axes(layout, "DHW"), ceil_mode, count_include_pad)
+    return pool(
+        data, kernel, stride, dilation, padding, pool_type, spatial_axes(layout, "DHW"), ceil_mode, count_include_pad
+    )
 
 
 def global_pool(data: te.Tensor, pool_type: str, layout: str = "NCHW") -> te.Tensor:
@@ -157,10 +193,16 @@ def adaptive_pool(data: te.Tensor, output_size: Sequence[int], pool_type: str, l
 
     if pool_type == "max":
         return compute(
-            out, lambda *i: te.max(value(i, tir.min_value(data.dtype)), axis=ways), name="adaptive_pool_max", tag="adaptive_pool_max"
+            out,
+            lambda *i: te.max(value(i, tir.min_value(data.dtype)), axis=ways),
+            name="adaptive_pool_max",
+            tag="adaptive_pool_max",
         )
     total = compute(
-        out, lambda *i: te.sum(value(i, tir.const(0, data.dtype)), axis=ways), name="adaptive_pool_sum", tag="adaptive_pool_sum"
+        out,
+        lambda *i: te.sum(value(i, tir.const(0, data.dtype)), axis=ways),
+        name="adaptive_pool_sum",
+        tag="adaptive_pool_sum",
     )
 
     def mean(*i: Any) -> Any:

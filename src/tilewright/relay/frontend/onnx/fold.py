@@ -9,7 +9,19 @@ import numpy as np
 
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
 
-ALWAYS = {"Identity", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "ConstantOfShape", "Constant", "Shape", "Size", "Range", "NonZero"}
+ALWAYS = {
+    "Identity",
+    "Reshape",
+    "Unsqueeze",
+    "Squeeze",
+    "Flatten",
+    "ConstantOfShape",
+    "Constant",
+    "Shape",
+    "Size",
+    "Range",
+    "NonZero",
+}
 """Folded at any size: they cost nothing, or nothing else can do them."""
 LIMIT = 1 << 16
 """Most elements that other nodes may read and write to be folded here; FoldConstant does the rest after import."""
@@ -74,7 +86,12 @@ def _size(node: OnnxNode, x: Value | None) -> np.ndarray | None:
 
 @_folds("Constant")
 def _constant(node: OnnxNode) -> np.ndarray:
-    for key, dtype in (("value_float", np.float32), ("value_floats", np.float32), ("value_int", np.int64), ("value_ints", np.int64)):
+    for key, dtype in (
+        ("value_float", np.float32),
+        ("value_floats", np.float32),
+        ("value_int", np.int64),
+        ("value_ints", np.int64),
+    ):
         if key in node.attrs:
             return np.array(node.attrs[key], dtype)
     value = node.get("value")
@@ -142,7 +159,11 @@ def _transpose(node: OnnxNode, x: np.ndarray) -> np.ndarray:
 
 @_folds("Slice")
 def _slice(
-    node: OnnxNode, x: np.ndarray, starts: np.ndarray | None = None, ends: np.ndarray | None = None, axes: np.ndarray | None = None,
+    node: OnnxNode,
+    x: np.ndarray,
+    starts: np.ndarray | None = None,
+    ends: np.ndarray | None = None,
+    axes: np.ndarray | None = None,
     steps: np.ndarray | None = None,
 ) -> np.ndarray | None:
     begin = node.get("starts") if starts is None else starts.tolist()
@@ -205,11 +226,12 @@ def _plain(f: Callable[..., Any]) -> Folder:
     return fold
 
 
-for _name, _f in {
+NUMPY: dict[str, Callable[..., Any]] = {
     "Equal": np.equal, "Less": np.less, "Greater": np.greater, "LessOrEqual": np.less_equal, "GreaterOrEqual": np.greater_equal,
     "And": np.logical_and, "Or": np.logical_or, "Not": np.logical_not, "Where": np.where, "Neg": np.negative, "Abs": np.abs,
     "Floor": np.floor, "Ceil": np.ceil, "Sqrt": np.sqrt,
-}.items():  # fmt: skip
+}  # fmt: skip
+for _name, _f in NUMPY.items():
     folders[_name] = _plain(_f)
 
 
@@ -217,7 +239,8 @@ for _name, _f in {
 def _range(node: OnnxNode, start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> np.ndarray | None:
     if any(a.dtype == object for a in (start, limit, delta)):
         return None
-    return np.arange(start.item(), limit.item(), delta.item(), start.dtype)
+    values: list[Any] = [start.item(), limit.item(), delta.item()]
+    return np.asarray(np.arange(*values), start.dtype)
 
 
 @_folds("NonZero")

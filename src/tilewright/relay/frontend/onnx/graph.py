@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import IRModule, TensorType
+from tilewright.ir import IRModule
 from tilewright.relay.backend.interpreter import run_function
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, TupleWrapper, Var
 from tilewright.relay.frontend.onnx import ops_control, ops_math, ops_nn, ops_resize, ops_tensor  # noqa: F401 (register converters)
 from tilewright.relay.frontend.onnx.fold import LIMIT, folders, try_fold
 from tilewright.relay.frontend.onnx.reader import ModelError, check_opset, read_model, tensor_array
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, converters, find_converter
-from tilewright.relay.op.relations import shape_text
+from tilewright.relay.op.relations import shape_text, tensor_type
 from tilewright.relay.transform.infer_type import infer_module
 from tilewright.support.errors import DiagnosticError, OpError, OpNotImplemented
 from tilewright.tir import Any as AnyDim
@@ -77,7 +77,9 @@ class Importer:
         self.weights: list[Var] = []
         self.symbols: dict[str, SizeVar] = {}
 
-    def run(self, graph: Any, shapes: dict[str, Sequence[Any]], dtype: str | Mapping[str, str]) -> tuple[IRModule, dict[str, Any]]:
+    def run(
+        self, graph: Any, shapes: dict[str, Sequence[Any]], dtype: str | Mapping[str, str]
+    ) -> tuple[IRModule, dict[str, Any]]:
         """Import the main graph."""
         self.check_supported(graph)
         scope: dict[str, Value | None] = {}
@@ -92,7 +94,9 @@ class Importer:
         if not fields:
             raise ModelError(f"{self.name}: the graph has no outputs")
         body = fields[0] if len(fields) == 1 else Tuple(tuple(fields))
-        main = Function([*inputs, *self.weights], body, attrs={"output_tensor_names": tuple([o.name for o in graph.output])})
+        main = Function(
+            [*inputs, *self.weights], body, attrs={"output_tensor_names": tuple([o.name for o in graph.output])}
+        )
         try:
             return infer_module(IRModule.from_expr(main)), dict(self.params)
         except DiagnosticError as error:
@@ -103,7 +107,9 @@ class Importer:
         missing: dict[tuple[str, str], list[str]] = {}
         for node in _all_nodes(graph):
             known = node.domain in ("", "ai.onnx") and (
-                node.op_type in ("If", "Loop") or node.op_type in folders or find_converter(node.op_type, self.opset) is not None
+                node.op_type in ("If", "Loop")
+                or node.op_type in folders
+                or find_converter(node.op_type, self.opset) is not None
             )
             if not known:
                 missing.setdefault((node.domain, node.op_type), []).append(node_name(node))
@@ -119,7 +125,9 @@ class Importer:
         if not domain and op_type in converters:
             first = min(since for since, _ in converters[op_type])
             return f"{text}; supported from opset {first}, the model uses {self.opset}"
-        near = difflib.get_close_matches(op_type.removeprefix("Fused"), supported_operators(self.opset), n=2, cutoff=0.5)
+        near = difflib.get_close_matches(
+            op_type.removeprefix("Fused"), supported_operators(self.opset), n=2, cutoff=0.5
+        )
         text += f"; nearest supported: {', '.join(near)}" if near else ""
         return text + (f"; {ADVICE[domain]}" if domain in ADVICE else "")
 
@@ -127,7 +135,9 @@ class Importer:
         """Raise what was found so far."""
         if self.problems:
             count = len(self.problems)
-            head = f"{self.name} (opset {self.opset}): {count} {'thing is' if count == 1 else 'things are'} not supported"
+            head = (
+                f"{self.name} (opset {self.opset}): {count} {'thing is' if count == 1 else 'things are'} not supported"
+            )
             raise OpNotImplemented("\n  ".join([head, *self.problems]))
 
     def initializers(self, graph: Any) -> None:
@@ -139,7 +149,7 @@ class Importer:
             array = tensor_array(t, self.folder, self.name)
             value = Value(array=array, name=t.name)
             if not self.freeze and len(self.scopes) == 1 and array.dtype.kind in "fV":
-                var = Var(t.name, TensorType(array.shape, array.dtype.name))
+                var = Var(t.name, tensor_type(array.shape, array.dtype.name))
                 self.weights.append(var)
                 self.params[t.name] = array
                 value = Value(var, None, t.name)
@@ -163,11 +173,13 @@ class Importer:
 
             tensor = i.type.tensor_type
             if not i.type.HasField("tensor_type"):
-                raise OpNotImplemented(f"{self.name}: the input {i.name!r} is no tensor; sequences, maps and optionals are not supported")
+                raise OpNotImplemented(
+                    f"{self.name}: the input {i.name!r} is no tensor; sequences, maps and optionals are not supported"
+                )
             element = helper.tensor_dtype_to_np_dtype(tensor.elem_type).name if tensor.elem_type else ""
             if not element:
                 element = dtype if isinstance(dtype, str) else dtype.get(i.name, "float32")
-            var = Var(i.name, TensorType(tuple(self.pinned(i, shapes.get(i.name))), element))
+            var = Var(i.name, tensor_type(self.pinned(i, shapes.get(i.name)), element))
             self.scopes[0][i.name] = Value(var, None, i.name)
             result.append(var)
         return result
@@ -200,7 +212,10 @@ class Importer:
             elif isinstance(d, PrimExpr) and not isinstance(d, AnyDim):
                 result.append(d)
             elif isinstance(d, (int, np.integer)) and d < -1:
-                raise ModelError(f"{self.name}: axis {k} of the input {info.name!r} cannot have the extent {d}; give a positive number, or -1 to keep it symbolic")
+                raise ModelError(
+                    f"{self.name}: axis {k} of the input {info.name!r} cannot have the extent {d};"
+                    " give a positive number, or -1 to keep it symbolic"
+                )
             else:
                 result.append(known if isinstance(known, int) else self.symbol(known or "", info.name, k))
         return result
@@ -240,7 +255,7 @@ class Importer:
             node = OnnxNode(proto.op_type, title, self.attributes(proto), self.opset, list(proto.output), used, self)
             results = self.convert(node, inputs)
         except (OpError, DiagnosticError) as error:
-            if isinstance(error, OpNotImplemented) or isinstance(error, NotImplementedError):
+            if isinstance(error, NotImplementedError):
                 self.problems.append(f"{proto.op_type} {title!r}: {error}")
                 scope.update(dict.fromkeys(proto.output, None))
                 return
@@ -264,9 +279,15 @@ class Importer:
             return [Value(array=folded)]
         converter = find_converter(node.op_type, self.opset)
         if converter is None:
-            raise OpNotImplemented("its inputs must be known at import. Pin the model's input shapes: shape={name: [...]}")
+            raise OpNotImplemented(
+                "its inputs must be known at import. Pin the model's input shapes: shape={name: [...]}"
+            )
         values = as_values(converter(node, *inputs))
-        small = node.op_type not in ("If", "Loop") and inputs and all([v is None or (v.array is not None and v.array.size <= LIMIT) for v in inputs])
+        small = (
+            node.op_type not in ("If", "Loop")
+            and inputs
+            and all([v is None or (v.array is not None and v.array.size <= LIMIT) for v in inputs])
+        )
         return [evaluate(v) for v in values] if small else values
 
     def attributes(self, proto: Any) -> dict[str, Any]:
@@ -321,7 +342,7 @@ def as_values(result: Any) -> list[Value]:
 
 def node_name(proto: Any) -> str:
     """The node's name, or that of its first output."""
-    return proto.name or next((o for o in proto.output if o), proto.op_type)
+    return str(proto.name or next((o for o in proto.output if o), proto.op_type))
 
 
 def _declared(info: Any) -> list[Any]:

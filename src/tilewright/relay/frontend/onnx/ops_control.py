@@ -39,9 +39,13 @@ def _loop(node: OnnxNode, trips: Value | None = None, condition: Value | None = 
         if not going:
             break
         now = Value(array=np.array(True))
-        results = node.importer.subgraph(body, dict(zip(names, [Value(array=np.array(k, np.int64)), now, *state], strict=False)))
+        results = node.importer.subgraph(
+            body, dict(zip(names, [Value(array=np.array(k, np.int64)), now, *state], strict=False))
+        )
         if results[0].array is None:
-            raise OpNotImplemented("whether it goes on is computed at run time; a condition that is known at import is supported")
+            raise OpNotImplemented(
+                "whether it goes on is computed at run time; a condition that is known at import is supported"
+            )
         going = bool(results[0].array.reshape(-1)[0])
         state = results[1 : 1 + len(state)]
         for rows, row in zip(scanned, results[1 + len(state) :], strict=True):

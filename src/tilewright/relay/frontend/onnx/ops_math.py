@@ -244,7 +244,9 @@ def _hard_swish(node: OnnxNode, x: Value) -> Any:
 
 @onnx_op("Swish")
 def _swish(node: OnnxNode, x: Value) -> Any:
-    return node.call("multiply", x, node.call("sigmoid", node.call("multiply", x, node.scalar(node.get("alpha", 1.0), x))))
+    return node.call(
+        "multiply", x, node.call("sigmoid", node.call("multiply", x, node.scalar(node.get("alpha", 1.0), x)))
+    )
 
 
 @onnx_op("Gelu")
@@ -276,7 +278,9 @@ def _reduction(build: Callable[[OnnxNode, Any, dict[str, Any]], Any]) -> Callabl
             given = None  # type: ignore[assignment]
         if given == []:
             return build(node, x, {"axis": (), "keepdims": True})
-        return build(node, x, {"axis": None if given is None else tuple(given), "keepdims": bool(node.get("keepdims", 1))})
+        return build(
+            node, x, {"axis": None if given is None else tuple(given), "keepdims": bool(node.get("keepdims", 1))}
+        )
 
     return convert
 
@@ -314,7 +318,11 @@ for _onnx, _f in {
 def _arg(key: str) -> Callable[..., Any]:
     def convert(node: OnnxNode, x: Value) -> Any:
         found = node.call(
-            key, x, axis=node.get("axis", 0), keepdims=bool(node.get("keepdims", 1)), select_last_index=bool(node.get("select_last_index", 0))
+            key,
+            x,
+            axis=node.get("axis", 0),
+            keepdims=bool(node.get("keepdims", 1)),
+            select_last_index=bool(node.get("select_last_index", 0)),
         )
         return node.call("cast", found, dtype="int64")
 

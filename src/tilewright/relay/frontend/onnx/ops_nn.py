@@ -11,7 +11,9 @@ from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.support.errors import OpNotImplemented
 
 
-def explicit_pads(node: OnnxNode, x: Value, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> list[int]:
+def explicit_pads(
+    node: OnnxNode, x: Value, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> list[int]:
     """Padding (befores, afters) from `pads` or `auto_pad`."""
     auto = node.get("auto_pad", "NOTSET")
     n = len(kernel)
@@ -30,7 +32,9 @@ def explicit_pads(node: OnnxNode, x: Value, kernel: Sequence[int], strides: Sequ
     return before + after
 
 
-def _spatial(node: OnnxNode, x: Value, kernel: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+def _spatial(
+    node: OnnxNode, x: Value, kernel: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """(strides, dilations, padding) of a windowed operator."""
     n = len(kernel)
     strides = tuple(node.get("strides") or [1] * n)
@@ -94,7 +98,8 @@ def _pool(kind: str) -> Callable[..., Any]:
             raise node.refuse("kernel_shape", kernel, "1, 2 or 3 spatial axes")
         strides, dilations, padding = _spatial(node, x, kernel)
         attrs: dict[str, Any] = {
-            "pool_size": tuple(kernel), "strides": strides, "dilation": dilations, "padding": padding, "ceil_mode": bool(node.get("ceil_mode", 0)),
+            "pool_size": tuple(kernel), "strides": strides, "dilation": dilations, "padding": padding,
+            "ceil_mode": bool(node.get("ceil_mode", 0)),
         }  # fmt: skip
         if kind == "avg":
             attrs["count_include_pad"] = bool(node.get("count_include_pad", 0))
@@ -185,7 +190,13 @@ def _lp_norm(node: OnnxNode, x: Value) -> Any:
 @onnx_op("LRN")
 def _lrn(node: OnnxNode, x: Value) -> Any:
     return node.call(
-        "nn.lrn", x, size=node.get("size"), axis=1, bias=node.get("bias", 1.0), alpha=node.get("alpha", 1e-4), beta=node.get("beta", 0.75)
+        "nn.lrn",
+        x,
+        size=node.get("size"),
+        axis=1,
+        bias=node.get("bias", 1.0),
+        alpha=node.get("alpha", 1e-4),
+        beta=node.get("beta", 0.75),
     )
 
 

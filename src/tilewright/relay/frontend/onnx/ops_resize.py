@@ -8,7 +8,14 @@ import numpy as np
 
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 
-MODES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric", "tf_half_pixel_for_nn")
+MODES = (
+    "half_pixel",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "half_pixel_symmetric",
+    "tf_half_pixel_for_nn",
+)
 METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 
 
@@ -38,7 +45,7 @@ def _nearest(x: np.ndarray, extent: int, rounding: str) -> np.ndarray:
         i = np.floor(x + 0.5)
     else:
         i = np.ceil(x - 0.5)
-    return np.clip(i, 0, extent - 1).astype(np.int32)
+    return np.asarray(np.clip(i, 0, extent - 1), np.int32)
 
 
 def _weights(x: np.ndarray, extent: int, method: str, alpha: float, exclude: bool) -> np.ndarray:
@@ -71,7 +78,9 @@ def _along(node: OnnxNode, x: Any, axis: int, rank: int, extent: int, target: in
     mode = node.get("coordinate_transformation_mode", "half_pixel")
     places = _positions(extent, target, scale, mode)
     if method == "nearest":
-        return node.call("take", x, Value(array=_nearest(places, extent, node.get("nearest_mode", "round_prefer_floor"))), axis=axis)
+        return node.call(
+            "take", x, Value(array=_nearest(places, extent, node.get("nearest_mode", "round_prefer_floor"))), axis=axis
+        )
     matrix = _weights(places, extent, method, node.get("cubic_coeff_a", -0.75), bool(node.get("exclude_outside", 0)))
     order = [k for k in range(rank) if k != axis] + [axis]
     moved = node.call("transpose", x, axes=tuple(order)) if axis != rank - 1 else x
@@ -143,7 +152,9 @@ def _upsample(node: OnnxNode, x: Value, scales: list[float]) -> Any:
 
 
 @onnx_op("Resize", since=11)
-def _resize11(node: OnnxNode, x: Value, roi: Value | None = None, scales: Value | None = None, sizes: Value | None = None) -> Any:
+def _resize11(
+    node: OnnxNode, x: Value, roi: Value | None = None, scales: Value | None = None, sizes: Value | None = None
+) -> Any:
     if sizes is not None:
         return resize(node, x, None, [int(s) for s in node.ints(sizes, "sizes")])
     if scales is None:

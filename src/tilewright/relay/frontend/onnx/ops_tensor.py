@@ -30,7 +30,9 @@ def _reshape(node: OnnxNode, x: Value, shape: Value) -> Any:
         elif -1 not in codes and -1 not in new:
             codes.append(-1)
         else:
-            raise OpNotImplemented("its shape has more unknown extents than can be told apart. Pin the input shapes: shape={name: [...]}")
+            raise OpNotImplemented(
+                "its shape has more unknown extents than can be told apart. Pin the input shapes: shape={name: [...]}"
+            )
     return node.call("reshape", x, newshape=tuple(codes))
 
 
@@ -94,9 +96,18 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
     return node.call("split", x, indices_or_sections=tuple(int(c) for c in np.cumsum(sizes)[:-1]), axis=axis)
 
 
-def _slice_with(node: OnnxNode, x: Value, starts: Sequence[int], ends: Sequence[int], axes: Sequence[int] | None, steps: Sequence[int]) -> Any:
+def _slice_with(
+    node: OnnxNode,
+    x: Value,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    axes: Sequence[int] | None,
+    steps: Sequence[int],
+) -> Any:
     if not all(isinstance(v, int) for v in [*starts, *ends, *steps]):
-        raise OpNotImplemented("its bounds depend on a dimension that is not known. Pin the input shapes: shape={name: [...]}")
+        raise OpNotImplemented(
+            "its bounds depend on a dimension that is not known. Pin the input shapes: shape={name: [...]}"
+        )
     places = list(axes) if axes is not None else list(range(len(starts)))
     low, high = -(2**31) + 1, 2**31 - 1
     shape = x.shape
@@ -104,7 +115,11 @@ def _slice_with(node: OnnxNode, x: Value, starts: Sequence[int], ends: Sequence[
     keep = [
         k
         for k, a in enumerate(places)
-        if not (steps[k] == 1 and starts[k] == 0 and (ends[k] >= high or (isinstance(shape[a], int) and ends[k] >= shape[a])))
+        if not (
+            steps[k] == 1
+            and starts[k] == 0
+            and (ends[k] >= high or (isinstance(shape[a], int) and ends[k] >= shape[a]))
+        )
     ]
     if not keep:
         return x
@@ -125,7 +140,9 @@ def _slice_attributes(node: OnnxNode, x: Value) -> Any:
 
 
 @onnx_op("Slice", since=10)
-def _slice(node: OnnxNode, x: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None) -> Any:
+def _slice(
+    node: OnnxNode, x: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
+) -> Any:
     begin = node.ints(starts, "starts")
     by = node.ints(steps, "steps") if steps is not None else [1] * len(begin)
     return _slice_with(node, x, begin, node.ints(ends, "ends"), None if axes is None else node.ints(axes, "axes"), by)
@@ -169,13 +186,22 @@ def _gather_nd(node: OnnxNode, x: Value, indices: Value) -> Any:
 @onnx_op("Scatter", "ScatterElements")
 def _scatter_elements(node: OnnxNode, x: Value, indices: Value, updates: Value) -> Any:
     reduction = node.get("reduction", "none")
-    return node.call("scatter_elements", x, indices, updates, axis=node.get("axis", 0), reduction="update" if reduction == "none" else reduction)
+    return node.call(
+        "scatter_elements",
+        x,
+        indices,
+        updates,
+        axis=node.get("axis", 0),
+        reduction="update" if reduction == "none" else reduction,
+    )
 
 
 @onnx_op("ScatterND")
 def _scatter_nd(node: OnnxNode, x: Value, indices: Value, updates: Value) -> Any:
     reduction = node.get("reduction", "none")
-    return node.call("scatter_nd", x, _coordinates_first(node, indices), updates, mode="update" if reduction == "none" else reduction)
+    return node.call(
+        "scatter_nd", x, _coordinates_first(node, indices), updates, mode="update" if reduction == "none" else reduction
+    )
 
 
 @onnx_op("Expand")
@@ -188,7 +214,9 @@ def _expand(node: OnnxNode, x: Value, shape: Value) -> Any:
     if all(known_equal(o, t) for o, t in zip(old, target, strict=True)) and rank == x.ndim:
         return x
     if not all(isinstance(t, int) for t in target):
-        raise OpNotImplemented("its shape depends on a dimension that is not known. Pin the input shapes: shape={name: [...]}")
+        raise OpNotImplemented(
+            "its shape depends on a dimension that is not known. Pin the input shapes: shape={name: [...]}"
+        )
     return node.call("broadcast_to", x, shape=tuple(target))
 
 
@@ -222,16 +250,35 @@ def _one_hot(node: OnnxNode, indices: Value, depth: Value, values: Value) -> Any
         picks = node.call("cast", indices, dtype="int64")
     like = "int64" if "int" not in indices.dtype else indices.dtype
     # Negative indices count from the end; those outside [-depth, depth) give no hit at all.
-    wrapped = node.call("where", node.call("less", picks, node.scalar(0, like)), node.call("add", picks, node.scalar(number, like)), picks)
+    wrapped = node.call(
+        "where",
+        node.call("less", picks, node.scalar(0, like)),
+        node.call("add", picks, node.scalar(number, like)),
+        picks,
+    )
     return node.call(
-        "one_hot", wrapped, node.scalar(on, values), node.scalar(off, values), depth=number, axis=node.get("axis", -1), dtype=values.dtype
+        "one_hot",
+        wrapped,
+        node.scalar(on, values),
+        node.scalar(off, values),
+        depth=number,
+        axis=node.get("axis", -1),
+        dtype=values.dtype,
     )
 
 
 @onnx_op("TopK")
 def _topk(node: OnnxNode, x: Value, k: Value | None = None) -> Any:
     number = node.get("k") if k is None else int(node.known(k, "k").reshape(-1)[0])
-    return node.call("topk", x, k=number, axis=node.get("axis", -1), ret_type="both", is_ascend=not node.get("largest", 1), dtype="int64")
+    return node.call(
+        "topk",
+        x,
+        k=number,
+        axis=node.get("axis", -1),
+        ret_type="both",
+        is_ascend=not node.get("largest", 1),
+        dtype="int64",
+    )
 
 
 @onnx_op("Trilu")
@@ -263,4 +310,6 @@ def _shape(node: OnnxNode, x: Value) -> Any:
     start, end = node.get("start", 0), node.get("end")
     if start == 0 and end is None:
         return whole
-    return node.call("strided_slice", whole, begin=(start,), end=(2**31 - 1 if end is None else end,), strides=(1,), axes=(0,))
+    return node.call(
+        "strided_slice", whole, begin=(start,), end=(2**31 - 1 if end is None else end,), strides=(1,), axes=(0,)
+    )

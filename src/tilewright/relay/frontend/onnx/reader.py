@@ -84,9 +84,11 @@ def tensor_array(t: Any, folder: Path, name: str) -> np.ndarray:
             )
         return np.frombuffer(raw, dtype).reshape(shape)
     try:
-        return numpy_helper.to_array(t)
+        return np.asarray(numpy_helper.to_array(t))
     except Exception as error:
-        raise ModelError(f"{name}: the tensor {t.name!r} of shape {shape} cannot be read ({error}). Export the model again") from None
+        raise ModelError(
+            f"{name}: the tensor {t.name!r} of shape {shape} cannot be read ({error}). Export the model again"
+        ) from None
 
 
 def _external(t: Any, shape: tuple[int, ...], folder: Path, name: str) -> np.ndarray:
@@ -115,4 +117,6 @@ def _external(t: Any, shape: tuple[int, ...], folder: Path, name: str) -> np.nda
         )
     if needed == 0:
         return np.zeros(shape, dtype)
-    return np.memmap(path, dtype, "r", offset, shape) if shape else np.fromfile(path, dtype, 1, offset=offset).reshape(())
+    return (
+        np.memmap(path, dtype, "r", offset, shape) if shape else np.fromfile(path, dtype, 1, offset=offset).reshape(())
+    )

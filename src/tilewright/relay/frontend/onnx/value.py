@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import SourceName, Span, TensorType
-from tilewright.relay.expr import Constant, Expr, TupleWrapper
+from tilewright.relay.expr import Constant, Expr, TupleWrapper, const_array
 from tilewright.relay.op.card import find_card
 from tilewright.relay.op.relations import dims, shape_text
 from tilewright.relay.transform.infer_type import infer_types
@@ -34,7 +34,7 @@ class Value:
                 )
             if self.array.dtype.kind in "USO":
                 raise OpNotImplemented(f"{self.name!r} holds strings; tensors of numbers are supported")
-            self._expr = Constant(self.array)
+            self._expr = Constant(const_array(self.array))
         return self._expr
 
     @property
@@ -50,7 +50,13 @@ class Value:
     @property
     def dtype(self) -> str:
         """Element type."""
-        return "int64" if self.array is not None and self.array.dtype == object else str(self.type.dtype) if self.array is None else self.array.dtype.name
+        return (
+            "int64"
+            if self.array is not None and self.array.dtype == object
+            else str(self.type.dtype)
+            if self.array is None
+            else self.array.dtype.name
+        )
 
     @property
     def ndim(self) -> int:
@@ -85,7 +91,16 @@ class OnnxNode:
 
     __slots__ = ("attrs", "importer", "name", "op_type", "opset", "outputs", "span", "used")
 
-    def __init__(self, op_type: str, name: str, attrs: dict[str, Any], opset: int, outputs: Sequence[str], used: set[str], importer: Any) -> None:
+    def __init__(
+        self,
+        op_type: str,
+        name: str,
+        attrs: dict[str, Any],
+        opset: int,
+        outputs: Sequence[str],
+        used: set[str],
+        importer: Any,
+    ) -> None:
         self.op_type, self.name, self.attrs, self.opset = op_type, name, attrs, opset
         self.outputs, self.used, self.importer = outputs, used, importer
         self.span = Span(SourceName(name))
@@ -101,12 +116,14 @@ class OnnxNode:
 
     def scalar(self, value: float, like: Any) -> Expr:
         """A constant of another value's dtype."""
-        return Constant(np.array(value, like if isinstance(like, str) else like.dtype))
+        return Constant(const_array(np.array(value, like if isinstance(like, str) else like.dtype)))
 
     def known(self, value: Value | None, what: str) -> np.ndarray:
         """The elements of an input that must be known. Raises OpNotImplemented."""
         if value is None or value.array is None:
-            raise OpNotImplemented(f"its {what} must be known at import. Fold the model (onnxsim), or pin the input shapes: shape={{name: [...]}}")
+            raise OpNotImplemented(
+                f"its {what} must be known at import. Fold the model (onnxsim), or pin the input shapes: shape={{name: [...]}}"
+            )
         return value.array
 
     def ints(self, value: Value | None, what: str) -> list[int]:
@@ -118,7 +135,9 @@ class OnnxNode:
         """A shape without symbols. Raises OpNotImplemented."""
         shape = value.shape
         if not all(isinstance(d, int) for d in shape):
-            raise OpNotImplemented(f"{what} must be known, but is {shape_text(shape)}. Pin it: shape={{input name: [...]}}")
+            raise OpNotImplemented(
+                f"{what} must be known, but is {shape_text(shape)}. Pin it: shape={{input name: [...]}}"
+            )
         return shape
 
     def wants(self, index: int) -> bool:
