@@ -30,7 +30,8 @@ void TensorObject::set_dims(int32_t ndim, const int64_t* shape, const int64_t* s
 int64_t tensor_bytes(const DLTensor& t) {
   int64_t count = 1;
   for (int32_t i = 0; i < t.ndim; ++i) count *= t.shape[i];
-  return (count * t.dtype.bits * t.dtype.lanes + 7) / 8;
+  // Elements below a byte (bool as one bit) take a whole one, as in compiled code.
+  return count * ((t.dtype.bits * t.dtype.lanes + 7) / 8);
 }
 
 bool is_compact(const DLTensor& t) {

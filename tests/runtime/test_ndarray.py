@@ -17,7 +17,7 @@ SMALL = ["bfloat16", "float8_e4m3fn", "float8_e5m2"]
 
 
 @pytest.mark.parametrize("dtype", DTYPES + SMALL)
-@pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 0, 3), (2, 3, 4), (1,) * 9])
+@pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 0, 3), (2, 3, 4), (1,) * 9, (100, 100)])
 def test_contents(dtype, shape):
     kind = np.dtype(getattr(ml_dtypes, dtype)) if dtype in SMALL else np.dtype(dtype)
     values = np.asarray(np.arange(int(np.prod(shape))).reshape(shape) % 2, dtype=kind)
