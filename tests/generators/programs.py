@@ -125,7 +125,17 @@ def random_step(s: Schedule, rng: random.Random) -> str:
     loop = rng.choice(loops) if loops else None
     kind = rng.choice(
         ["split"] * 4
-        + ["fuse", "reorder", "reorder", "compute_at", "reverse_compute_at", "vectorize", "vectorize", "unroll", "parallel"]
+        + [
+            "fuse",
+            "reorder",
+            "reorder",
+            "compute_at",
+            "reverse_compute_at",
+            "vectorize",
+            "vectorize",
+            "unroll",
+            "parallel",
+        ]
         + ["cache_write", "cache_read", "decompose_reduction", "set_scope", "compute_inline", "rfactor", "annotate"]
     )
     if kind == "split" and loop is not None:

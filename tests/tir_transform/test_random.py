@@ -45,7 +45,9 @@ def check_seed(seed: int) -> None:
                 if isinstance(a, np.ndarray):
                     np.testing.assert_array_equal(a.astype("float64"), b.astype("float64"))
         except Exception as error:
-            raise AssertionError(f"seed {seed}: {p.name} broke the program: {error}\n--- before\n{mod}\n--- after\n{new}") from error
+            raise AssertionError(
+                f"seed {seed}: {p.name} broke the program: {error}\n--- before\n{mod}\n--- after\n{new}"
+            ) from error
         mod = new
 
 

@@ -7,12 +7,11 @@ from typing import Any
 
 from tilewright.driver import config as _config  # noqa: F401
 from tilewright.driver.pipeline import host_pipeline, lower_module
-from tilewright.ir import IRModule
+from tilewright.ir import GlobalVar, IRModule
 from tilewright.target import Target
 from tilewright.te import create_prim_func
 from tilewright.tir import Buffer, PrimFunc, Var
 from tilewright.tir.schedule import Schedule
-
 
 DEFAULT_NAMES = ("main", "default_function")
 """A function that has a global symbol keeps it unless another name than these is asked for."""
@@ -23,7 +22,9 @@ def _as_module(inp: Any, args: Any, name: str) -> IRModule:
         inp = inp.mod
     if isinstance(inp, IRModule):
         if args is not None:
-            raise ValueError("lower: args go with a te.Schedule; the functions of an IRModule have their own parameters")
+            raise ValueError(
+                "lower: args go with a te.Schedule; the functions of an IRModule have their own parameters"
+            )
         named = {}
         for gvar, func in inp.functions.items():
             bare = isinstance(func, PrimFunc) and "global_symbol" not in func.attrs and len(inp.functions) == 1
@@ -33,17 +34,23 @@ def _as_module(inp: Any, args: Any, name: str) -> IRModule:
         if args is not None:
             raise ValueError("lower: args go with a te.Schedule; a PrimFunc has its own parameters")
         symbol = name if name not in DEFAULT_NAMES else str(inp.attrs.get("global_symbol") or name)
-        return IRModule({symbol: inp.with_attr("global_symbol", symbol)})
+        return IRModule({GlobalVar(symbol): inp.with_attr("global_symbol", symbol)})
     if hasattr(inp, "stages") and hasattr(inp, "outputs"):
         if not args:
-            raise ValueError("lower: a te.Schedule needs args, the tensors and variables that become the function's parameters")
+            raise ValueError(
+                "lower: a te.Schedule needs args, the tensors and variables that become the function's parameters"
+            )
         for arg in args:
             if not isinstance(arg, (Var, Buffer)) and not hasattr(arg, "op"):
-                raise ValueError(f"lower: args holds tensors, buffers and variables, but was given {type(arg).__name__}: {arg!r}")
+                raise ValueError(
+                    f"lower: args holds tensors, buffers and variables, but was given {type(arg).__name__}: {arg!r}"
+                )
         to_func = getattr(inp, "to_prim_func", None)
         func = to_func(list(args)) if to_func is not None else create_prim_func(list(args))
-        return IRModule({name: func.with_attr("global_symbol", name)})
-    raise ValueError(f"lower takes a PrimFunc, an IRModule, a tir.Schedule or a te.Schedule, but was given {type(inp).__name__}")
+        return IRModule({GlobalVar(name): func.with_attr("global_symbol", name)})
+    raise ValueError(
+        f"lower takes a PrimFunc, an IRModule, a tir.Schedule or a te.Schedule, but was given {type(inp).__name__}"
+    )
 
 
 def lower(
@@ -60,7 +67,12 @@ def lower(
 
 
 def build(
-    inputs: Any, args: Any = None, target: Any = None, target_host: Any = None, name: str = "default_function", binds: Any = None
+    inputs: Any,
+    args: Any = None,
+    target: Any = None,
+    target_host: Any = None,
+    name: str = "default_function",
+    binds: Any = None,
 ) -> Any:
     """A runtime.Module whose functions take tensors (NDArray or DLPack) and numbers.
 

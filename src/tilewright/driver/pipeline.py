@@ -86,7 +86,9 @@ def _added_passes(added: Sequence[Any]) -> list[tuple[int, Pass]]:
         number, custom = item
         if not isinstance(custom, Pass):
             if not callable(custom):
-                raise TVMError(f'"tir.add_lower_pass" takes passes or functions on PrimFuncs, but phase {number} has {custom!r}')
+                raise TVMError(
+                    f'"tir.add_lower_pass" takes passes or functions on PrimFuncs, but phase {number} has {custom!r}'
+                )
             custom = prim_func_pass(custom, name=getattr(custom, "__name__", "custom"))
         out.append((number, custom))
     return out

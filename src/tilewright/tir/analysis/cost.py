@@ -12,7 +12,9 @@ from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import PURE, call_effect
 from tilewright.tir.stmt import Allocate, Block, BlockRealize, BufferStore, For, IfThenElse, While
 
-LANE_FREE_CALLS = frozenset({"tir.likely", "tir.if_then_else", "tir.address_of", "tir.reinterpret", "tir.type_annotation"})
+LANE_FREE_CALLS = frozenset(
+    {"tir.likely", "tir.if_then_else", "tir.address_of", "tir.reinterpret", "tir.type_annotation"}
+)
 """Calls that compute nothing."""
 
 
@@ -26,7 +28,9 @@ class _Flops(Visitor):
     @on(For)
     def _for(self, s: For) -> None:
         if not isinstance(s.extent, IntImm):
-            raise TVMError(f"estimate_tir_flops: loop {s.loop_var.name} has the extent {s.extent}, which is no constant")
+            raise TVMError(
+                f"estimate_tir_flops: loop {s.loop_var.name} has the extent {s.extent}, which is no constant"
+            )
         outer = self.times
         self.times *= s.extent.value
         self.visit(s.body)
@@ -147,7 +151,11 @@ def calculate_workspace_bytes(func: PrimFunc, workspace_byte_alignment: int = 64
 
 def calculate_allocated_bytes(func_or_mod: PrimFunc | IRModule) -> dict[str, dict[str, int]]:
     """Bytes allocated by function and storage scope."""
-    funcs = {"main": func_or_mod} if isinstance(func_or_mod, PrimFunc) else {g.name_hint: f for g, f in func_or_mod.functions.items()}
+    funcs = (
+        {"main": func_or_mod}
+        if isinstance(func_or_mod, PrimFunc)
+        else {g.name_hint: f for g, f in func_or_mod.functions.items()}
+    )
     out = {}
     for name, func in funcs.items():
         if isinstance(func, PrimFunc):

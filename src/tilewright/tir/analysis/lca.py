@@ -50,7 +50,7 @@ class _Accesses(Visitor):
 
         class Uses(Visitor):
             @on(Var)
-            def _var(inner, v: Var) -> None:  # noqa: N805
+            def _var(inner, v: Var) -> None:
                 found.update(self.env.get(v, (v,)))
 
         Uses().visit(value)

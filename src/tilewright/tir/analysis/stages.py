@@ -27,7 +27,9 @@ class _Stage(Visitor):
         self.have, self.where = have, where
 
     def refuse(self, rule: str, node: Any) -> None:
-        raise TVMError(f"{self.where}: after the passes so far ({rule}) there must be no {type(node).__name__}, but there is {node}")
+        raise TVMError(
+            f"{self.where}: after the passes so far ({rule}) there must be no {type(node).__name__}, but there is {node}"
+        )
 
     @on(ProducerLoad, ProducerStore, ProducerRealize, BufferRealize, Reduce)
     def _tensors(self, node: Any) -> None:

@@ -9,7 +9,17 @@ from tilewright.node import Node, Visitor, on
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, CommReducer, Let, Reduce, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.stmt import Allocate, AllocateConst, AttrStmt, Block, BlockRealize, BufferStore, DeclBuffer, For, LetStmt
+from tilewright.tir.stmt import (
+    Allocate,
+    AllocateConst,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    BufferStore,
+    DeclBuffer,
+    For,
+    LetStmt,
+)
 
 
 class _Scopes(Visitor):
@@ -109,7 +119,9 @@ class _Scopes(Visitor):
         names = [b.data for b in block.alloc_buffers]
         for m in block.match_buffers:
             b = m.buffer
-            names += [e for e in (b.data, *b.shape, *b.strides, b.elem_offset) if isinstance(e, Var) and e not in self.defined]
+            names += [
+                e for e in (b.data, *b.shape, *b.strides, b.elem_offset) if isinstance(e, Var) and e not in self.defined
+            ]
         for region in (*block.reads, *block.writes):
             if not any([region.buffer is b for b in block.alloc_buffers]):
                 for r in region.region:
@@ -169,7 +181,7 @@ def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bo
                 return False
             name = func.attrs.get("global_symbol", "the function")
             names = ", ".join([v.name for v in missing])
-            raise ValueError(f"{name} is not well-formed: {names} is used where it is not defined; define it around all of its uses")
+            raise ValueError(
+                f"{name} is not well-formed: {names} is used where it is not defined; define it around all of its uses"
+            )
     return True
-
-

@@ -14,7 +14,9 @@ from tilewright.tir.stmt import Evaluate, SeqStmt, Stmt
 prim_func_pass = function_pass_of(PrimFunc)
 
 
-def body_pass(name: str, rewrite: Callable[[PrimFunc], Stmt], needs: tuple[str, ...] = (), gives: tuple[str, ...] = ()) -> Pass:
+def body_pass(
+    name: str, rewrite: Callable[[PrimFunc], Stmt], needs: tuple[str, ...] = (), gives: tuple[str, ...] = ()
+) -> Pass:
     """A pass that gives each function a new body."""
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:

@@ -34,7 +34,7 @@ class _LowerInit(Mutator):
         return block.replace(init=None, body=stmt_seq(init, block.body))
 
 
-def LowerInitBlock() -> Pass:  # noqa: N802
+def LowerInitBlock() -> Pass:
     """Blocks with `init` -> blocks whose body begins with it, where all reduction axes are at their start."""
     return body_pass("LowerInitBlock", lambda f: _LowerInit().visit(f.body), gives=("no_init",))
 
@@ -62,7 +62,7 @@ class _Allocate(Mutator):
         new = self.rebuild(block)
         here = self.at.get(id(block), [])
         kept = [b for b in block.alloc_buffers if b not in self.moved]
-        buffers = tuple([*kept, *here])
+        buffers = (*kept, *here)
         if len(buffers) == len(block.alloc_buffers) and set(buffers) == set(block.alloc_buffers):
             return new
         return new.replace(alloc_buffers=buffers)
@@ -74,7 +74,7 @@ def _plan(func: PrimFunc) -> Stmt:
     return out
 
 
-def PlanAndUpdateBufferAllocationLocation() -> Pass:  # noqa: N802
+def PlanAndUpdateBufferAllocationLocation() -> Pass:
     """Buffers of blocks -> allocated at the innermost loop or block that holds all their accesses."""
     return body_pass("PlanAndUpdateBufferAllocationLocation", _plan, gives=("allocations_placed",))
 
@@ -106,6 +106,8 @@ class _Opaque(BufferMutator):
         return BlockRealize((), predicate, new.replace(alloc_buffers=alloc), s.span)
 
 
-def ConvertBlocksToOpaque() -> Pass:  # noqa: N802
+def ConvertBlocksToOpaque() -> Pass:
     """Block variables -> their values; what is left are blocks that only carry buffers and predicates."""
-    return body_pass("ConvertBlocksToOpaque", lambda f: _Opaque().visit(f.body), needs=("no_init",), gives=("opaque_blocks",))
+    return body_pass(
+        "ConvertBlocksToOpaque", lambda f: _Opaque().visit(f.body), needs=("no_init",), gives=("opaque_blocks",)
+    )

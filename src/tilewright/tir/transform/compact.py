@@ -6,7 +6,7 @@ from math import inf
 from typing import Any
 
 from tilewright.arith import Analyzer
-from tilewright.arith.int_set import IntervalSet, eval_set
+from tilewright.arith.int_set import IntervalSet, IntSet, eval_set, union
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass
 from tilewright.node import Mutator, Visitor, mutate_tuple, on
@@ -117,8 +117,6 @@ class _Collect(Visitor):
 
 
 def _union(sets: list[IntervalSet], analyzer: Analyzer) -> Ends:
-    from tilewright.arith.int_set import union
-
     whole = sets[0] if len(sets) == 1 else union(sets, analyzer)
     return (whole.min_value if whole.has_lower_bound() else None, whole.max_value if whole.has_upper_bound() else None)
 
@@ -171,12 +169,13 @@ def _shrink(buffer: Buffer, live: _Live, collect: _Collect) -> tuple[tuple[PrimE
         domains[chain] = {}
         for var, dom in inner:
             if dom is None:
-                domains[chain][var] = IntervalSet_everything()
+                domains[chain][var] = IntSet.everything()
             else:
                 domains[chain][var] = dom
         for var, dom in inner:
             if dom is not None:
                 analyzer.bind(var, dom, allow_override=True)
+    inner_vars = {id(v) for chain in groups for v in domains[chain]}
     offsets: list[PrimExpr] = []
     shape: list[PrimExpr] = []
     changed = False
@@ -198,7 +197,6 @@ def _shrink(buffer: Buffer, live: _Live, collect: _Collect) -> tuple[tuple[PrimE
                     sets.append(eval_set(index, domains[chain], analyzer))
         ends = _union(sets, analyzer)
         low, high = ends
-        whole: tuple[PrimExpr, PrimExpr] = (zero, dim)
         if low is None or high is None:
             offsets.append(zero)
             shape.append(dim)
@@ -206,28 +204,22 @@ def _shrink(buffer: Buffer, live: _Live, collect: _Collect) -> tuple[tuple[PrimE
         if isinstance(low, IntImm) and low.value < 0:
             low = zero
         extent = _extent(low, high, dim, analyzer, above)
-        inner_vars = {id(v) for chain in groups for v in domains[chain]}
         if extent is None or _uses_any(low, inner_vars) or _uses_any(extent, inner_vars):
-            offset, size = whole
-        elif isinstance(extent, IntImm) and isinstance(dim, IntImm) and extent.value >= dim.value:
-            offset, size = whole
-        elif not isinstance(extent, IntImm) and (isinstance(dim, IntImm) or not analyzer.can_prove(extent < dim)):  # type: ignore[operator]
-            offset, size = whole
+            smaller = False
+        elif isinstance(extent, IntImm):
+            smaller = not isinstance(dim, IntImm) or extent.value < dim.value
         else:
+            smaller = not isinstance(dim, IntImm) and analyzer.can_prove(extent < dim)  # type: ignore[operator]
+        if extent is not None and smaller:
             offset, size = low, extent
             changed = True
+        else:
+            offset, size = zero, dim
         if offset.dtype is not dim.dtype and isinstance(offset, IntImm):
             offset = IntImm(dim.dtype, offset.value)
         offsets.append(offset)
         shape.append(size)
     return (tuple(offsets), tuple(shape)) if changed else None
-
-
-def IntervalSet_everything() -> IntervalSet:  # noqa: N802
-    """The set of a variable of which nothing is known."""
-    from tilewright.arith.int_set import IntSet
-
-    return IntSet.everything()
 
 
 class _Rewrite(Mutator):
@@ -294,8 +286,6 @@ def _compact(func: PrimFunc) -> Stmt:
     return out
 
 
-def CompactBufferAllocation(is_strict: bool = True) -> Pass:  # noqa: N802
+def CompactBufferAllocation(is_strict: bool = True) -> Pass:
     """Allocated buffers -> buffers of the region that is accessed at one place of the loops around the allocation."""
     return body_pass("CompactBufferAllocation", _compact, needs=("opaque_blocks",), gives=("compact_buffers",))
-
-

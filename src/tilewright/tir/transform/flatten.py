@@ -31,8 +31,8 @@ class _Flat:
         if old.strides:
             steps = [s.value if isinstance(s, IntImm) else None for s in old.strides]
             span = 1
-            for n, step in zip(sizes, steps, strict=True):
-                span = span + (n - 1) * step if n is not None and step is not None else LIMIT
+            for n, jump in zip(sizes, steps, strict=True):
+                span = span + (n - 1) * jump if n is not None and jump is not None else LIMIT
             known = max(known, span)
         wide = known >= LIMIT or any([d.dtype.bits > 32 for d in old.shape])
         # A size that is not known may be large: its offsets are computed in 64 bits.
@@ -58,18 +58,21 @@ class _Flat:
         if isinstance(total, IntImm) and total.value < LIMIT and not wide:
             total = IntImm("int32", total.value)
         zero = IntImm(self.dtype, 0)
-        if len(old.shape) == 1 and not old.strides and isinstance(old.elem_offset, IntImm) and old.elem_offset.value == 0:
+        if (
+            len(old.shape) == 1
+            and not old.strides
+            and isinstance(old.elem_offset, IntImm)
+            and old.elem_offset.value == 0
+        ):
             self.buffer = old
         else:
             self.buffer = old.replace(shape=(total,), strides=(), elem_offset=zero, axis_separators=())
 
     def index(self, indices: tuple[PrimExpr, ...]) -> PrimExpr:
         out: PrimExpr = self.offset
-        lanes = indices[-1].dtype.lanes if indices else 1
         for i, stride in zip(indices, self.strides, strict=True):
             here = multiply(_cast(i, self.dtype), stride) if i.dtype.lanes == 1 else _scaled(i, stride, self.dtype)
             out = add(out, here) if out.dtype.lanes == here.dtype.lanes else _shifted(out, here)
-        del lanes
         return out
 
 
@@ -160,6 +163,6 @@ def _flatten(func: PrimFunc) -> Stmt:
     return out
 
 
-def FlattenBuffer() -> Pass:  # noqa: N802
+def FlattenBuffer() -> Pass:
     """Multi-dimensional buffers -> one-dimensional ones, indices in 64 bits where 32 may not hold the offset."""
     return body_pass("FlattenBuffer", _flatten, needs=("no_blocks",), gives=("flat_buffers",))

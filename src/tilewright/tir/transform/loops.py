@@ -64,12 +64,18 @@ class _Unroll(Mutator):
         if s.kind == ForKind.UNROLLED and count >= 0 and self.written_out:
             return self._write_out(new, count)
         if auto:
-            return self._write_out(new, count) if self.explicit and self.written_out else new.replace(kind=ForKind.UNROLLED)
+            return (
+                self._write_out(new, count)
+                if self.explicit and self.written_out
+                else new.replace(kind=ForKind.UNROLLED)
+            )
         return new
 
     def _write_out(self, s: For, count: int) -> Stmt:
         self.expanded = True
-        return stmt_seq(*[substitute(s.body, {s.loop_var: add(s.min, IntImm(s.loop_var.dtype, k))}) for k in range(count)])
+        return stmt_seq(
+            *[substitute(s.body, {s.loop_var: add(s.min, IntImm(s.loop_var.dtype, k))}) for k in range(count)]
+        )
 
     @on(BufferStore, Evaluate)
     def _step(self, s: Stmt) -> Any:
@@ -101,11 +107,11 @@ def _unroll_pass(name: str, written_out: bool) -> Pass:
     return made
 
 
-def UnrollLoop() -> Pass:  # noqa: N802
+def UnrollLoop() -> Pass:
     """Loops marked unrolled, and those that `auto_unroll` pragmas or the configuration allow -> written out."""
     return _unroll_pass("tir.UnrollLoop", True)
 
 
-def MarkUnrollLoop() -> Pass:  # noqa: N802
+def MarkUnrollLoop() -> Pass:
     """Loops that `auto_unroll` pragmas or the configuration allow -> marked unrolled; code generation writes them out."""
     return _unroll_pass("tir.MarkUnrollLoop", False)

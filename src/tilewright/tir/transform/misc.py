@@ -15,13 +15,13 @@ from tilewright.tir.stmt import AssertStmt, BufferStore, Evaluate, For, Stmt
 from tilewright.tir.transform.base import body_pass, call_name, prim_func_pass
 
 
-def Apply(ftransform: Callable[[PrimFunc], PrimFunc]) -> Pass:  # noqa: N802
+def Apply(ftransform: Callable[[PrimFunc], PrimFunc]) -> Pass:
     """A pass of a plain function on PrimFuncs."""
     made: Pass = prim_func_pass(lambda func, mod, ctx: ftransform(func), name="tir.Apply")
     return made
 
 
-def Filter(fcond: Callable[[PrimFunc], bool]) -> Pass:  # noqa: N802
+def Filter(fcond: Callable[[PrimFunc], bool]) -> Pass:
     """Keeps the functions for which the condition holds."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
@@ -31,7 +31,7 @@ def Filter(fcond: Callable[[PrimFunc], bool]) -> Pass:  # noqa: N802
     return made
 
 
-def BindTarget(target: Any) -> Pass:  # noqa: N802
+def BindTarget(target: Any) -> Pass:
     """Functions without a target get this one."""
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
@@ -41,7 +41,7 @@ def BindTarget(target: Any) -> Pass:  # noqa: N802
     return made
 
 
-def AnnotateEntryFunc() -> Pass:  # noqa: N802
+def AnnotateEntryFunc() -> Pass:
     """The only function of a module, or the only one with a global symbol, is the entry."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
@@ -75,16 +75,28 @@ class _Narrow(Mutator):
     def _for(self, s: For) -> Any:
         low, extent = self.visit(s.min), self.visit(s.extent)
         if str(s.loop_var.dtype) == "int64" and isinstance(low, IntImm) and isinstance(extent, IntImm):
-            if -(2**31) <= low.value and low.value + extent.value < 2**31:
+            if low.value >= -(2**31) and low.value + extent.value < 2**31:
                 var = Var(s.loop_var.name, "int32")
                 self.env[s.loop_var] = var
                 body = self.visit(s.body)
-                return For(var, IntImm("int32", low.value), IntImm("int32", extent.value), s.kind, body, s.thread_binding, s.annotations)
+                return For(
+                    var,
+                    IntImm("int32", low.value),
+                    IntImm("int32", extent.value),
+                    s.kind,
+                    body,
+                    s.thread_binding,
+                    s.annotations,
+                )
         body = self.visit(s.body)
-        return s if low is s.min and extent is s.extent and body is s.body else s.replace(min=low, extent=extent, body=body)
+        return (
+            s
+            if low is s.min and extent is s.extent and body is s.body
+            else s.replace(min=low, extent=extent, body=body)
+        )
 
 
-def NarrowDataType(target_bits: int = 32) -> Pass:  # noqa: N802
+def NarrowDataType(target_bits: int = 32) -> Pass:
     """Loops of 64-bit variables with small constant bounds -> 32-bit loops; indices are widened where they are used."""
     if target_bits != 32:
         raise ValueError(f"NarrowDataType narrows to 32 bits, but was given {target_bits}")
@@ -111,13 +123,13 @@ class _Checks(Mutator):
             depth = 0
 
             @on(BufferLoad)
-            def _load(inner, e: BufferLoad) -> None:  # noqa: N805
+            def _load(inner, e: BufferLoad) -> None:
                 if not inner.depth:
                     self._of(e.buffer, e.indices, checks)
                 inner.visit_children(e)
 
             @on(Call)
-            def _call(inner, e: Call) -> None:  # noqa: N805
+            def _call(inner, e: Call) -> None:
                 # What a choice does not take is not evaluated.
                 lazy = call_name(e) in ("if_then_else", "address_of")
                 inner.depth += lazy
@@ -139,10 +151,12 @@ class _Checks(Mutator):
             inside = logical_and(i >= 0, i < dim)  # type: ignore[operator]
             if isinstance(inside, IntImm) and inside.value:
                 continue
-            checks.append((inside, f"index out of bounds: dimension {k} of buffer {buffer.name} has {dim} elements, index {i}"))
+            checks.append(
+                (inside, f"index out of bounds: dimension {k} of buffer {buffer.name} has {dim} elements, index {i}")
+            )
 
 
-def InstrumentBoundCheckers() -> Pass:  # noqa: N802
+def InstrumentBoundCheckers() -> Pass:
     """Accesses -> preceded by assertions that their indices lie within the buffer."""
     return body_pass("InstrumentBoundCheckers", lambda f: _Checks().visit(f.body))
 
@@ -163,7 +177,6 @@ class _Intrinsics(Mutator):
         return new
 
 
-def LowerIntrin() -> Pass:  # noqa: N802
+def LowerIntrin() -> Pass:
     """Intrinsics with a lowering rule (Op attribute "FLowerIntrin", Call -> expression) -> that; hints are dropped."""
     return body_pass("LowerIntrin", lambda f: _Intrinsics().visit(f.body))
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import IntImm, PrimExpr
+from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass
 from tilewright.node import mutate_tuple, on
 from tilewright.support.errors import TVMError
@@ -47,41 +47,38 @@ class _Match(BufferMutator):
         if isinstance(param, Var):
             self.env.setdefault(param, value)
         elif isinstance(param, IntImm) and isinstance(value, IntImm) and param.value != value.value:
-            raise TVMError(f"match_buffer: {what} must be {param.value}, but the region gives {value.value}; match a region that fits")
+            raise TVMError(
+                f"match_buffer: {what} must be {param.value}, but the region gives {value.value}; match a region that fits"
+            )
 
     @on(Block)
     def _block(self, block: Block) -> Any:
         for m in block.match_buffers:
             self._declare(m)
-        new = self.rebuild(block.replace(match_buffers=(), reads=(), writes=()))
-        return new
+        return self.rebuild(block.replace(match_buffers=(), reads=(), writes=()))
 
     def _declare(self, m: MatchBufferRegion) -> None:
-        view, source = m.buffer, m.source
-        region = source.region
-        base = source.buffer
+        view, region = m.buffer, m.source.region
+        base = m.source.buffer
         mins: tuple[PrimExpr, ...] = tuple([self.visit(r.min) for r in region])
+        extents: tuple[PrimExpr, ...] = tuple([self.visit(r.extent) for r in region])
         if base in self.views:
             outer = self.views[base]
             mins = self._indices(outer, mins)
             base = outer.buffer
+            extents = (*[r.extent for r in self.views[m.source.buffer].region[: len(mins) - len(extents)]], *extents)
         root = self.visit(base)
-        self.views[view] = BufferRegion(root, tuple([type(r)(lo, add(lo, self.visit(r.extent))) for lo, r in zip(_tail(mins, region), region, strict=True)]))
-        full = mins
-        self._starts[view] = full
+        self.views[view] = BufferRegion(
+            root, tuple([Range.from_min_extent(a, n) for a, n in zip(mins, extents, strict=True)])
+        )
         self.env[view.data] = root.data
-        self._bind(view.elem_offset, root.offset_of(full)[0], f"elem_offset of {view.name}")
+        self._bind(view.elem_offset, root.offset_of(mins)[0], f"elem_offset of {view.name}")
         if view.strides:
             strides = _strides(root)
             for k, stride in enumerate(view.strides):
                 self._bind(stride, strides[len(strides) - len(view.strides) + k], f"stride {k} of {view.name}")
         for k, dim in enumerate(view.shape):
             self._bind(dim, region[len(region) - len(view.shape) + k].extent, f"dimension {k} of {view.name}")
-
-    @property
-    def _starts(self) -> dict[Buffer, tuple[PrimExpr, ...]]:
-        found: dict[Buffer, tuple[PrimExpr, ...]] = self.__dict__.setdefault("starts", {})
-        return found
 
     def _indices(self, region: BufferRegion, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
         starts = tuple([r.min for r in region.region])
@@ -107,10 +104,6 @@ class _Match(BufferMutator):
         return BufferStore(view.buffer, self.visit(s.value), self._indices(view, indices), s.predicate, s.span)
 
 
-def _tail(mins: tuple[PrimExpr, ...], region: Any) -> tuple[PrimExpr, ...]:
-    return mins[len(mins) - len(region) :]
-
-
 def _strides(buffer: Buffer) -> tuple[Any, ...]:
     if buffer.strides:
         return buffer.strides
@@ -122,7 +115,7 @@ def _strides(buffer: Buffer) -> tuple[Any, ...]:
     return tuple(reversed(out))
 
 
-def LowerMatchBuffer() -> Pass:  # noqa: N802
+def LowerMatchBuffer() -> Pass:
     """Buffers that match a region of another -> that other buffer, their shape, stride and offset variables bound."""
     return body_pass("LowerMatchBuffer", lambda f: _Match().visit(f.body), gives=("no_match_buffers",))
 
@@ -199,6 +192,6 @@ def _lower(func: PrimFunc) -> Stmt:
     return out
 
 
-def LowerOpaqueBlock() -> Pass:  # noqa: N802
+def LowerOpaqueBlock() -> Pass:
     """Blocks -> allocations; predicates -> conditions marked likely; thread loops and pragmas -> attributes."""
     return body_pass("LowerOpaqueBlock", _lower, needs=("opaque_blocks", "no_match_buffers"), gives=("no_blocks",))

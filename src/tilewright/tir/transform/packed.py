@@ -17,13 +17,13 @@ from tilewright.node import Mutator, Visitor, on
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import cast_to, eq, floordiv, logical_not, logical_or, multiply
 from tilewright.tir.buffer import Buffer, decl_buffer
-from tilewright.tir.expr import BufferLoad, Call, Select, StringImm, Var
+from tilewright.tir.expr import BufferLoad, Select, StringImm, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.op import if_then_else, isnullptr, reinterpret
+from tilewright.tir.op import call_intrin, if_then_else, isnullptr, reinterpret, ret
 from tilewright.tir.stmt import AssertStmt, AttrStmt, BufferStore, Evaluate, IfThenElse, LetStmt, Stmt, stmt_seq
 from tilewright.tir.transform.base import call_name, prim_func_pass
 
-I32, I64, F64, HANDLE = DataType("int32"), DataType("int64"), DataType("float64"), DataType("handle")
+I32, I64, F64 = DataType("int32"), DataType("int64"), DataType("float64")
 NONE, INT, BOOL, FLOAT, POINTER, DLTENSOR, TENSOR = 0, 1, 2, 3, 4, 7, 70
 OBJECT_HEADER = 24
 """Bytes before the DLTensor in a tensor object."""
@@ -62,9 +62,9 @@ class _Packed:
             return
         message: PrimExpr = StringImm(text if got is None else text + ", but is ")
         if got is not None:
-            message = Call(HANDLE, "tvm_tuple", (StringImm(kind), message, cast_to(got, I64)))
+            message = _tuple(StringImm(kind), message, cast_to(got, I64))
         else:
-            message = Call(HANDLE, "tvm_tuple", (StringImm(kind), message))
+            message = _tuple(StringImm(kind), message)
         (self.checks if late else self.wraps).append(lambda body: AssertStmt(condition, message, body))
 
     def let(self, var: Var, value: PrimExpr) -> Var:
@@ -78,11 +78,20 @@ class _Packed:
             self.let(param, cast_to(value, param.dtype))
             if param.dtype.bits < 64:
                 wide = cast_to(param, I64)
-                self.require(eq(wide, cast_to(value, I64)), "ValueError", f"{self.name}: {what} is too large for {param.dtype}", value)
+                self.require(
+                    eq(wide, cast_to(value, I64)),
+                    "ValueError",
+                    f"{self.name}: {what} is too large for {param.dtype}",
+                    value,
+                )
             return
         expected = f"{param.value}" if isinstance(param, IntImm) else f"equal to {param}"
         self.require(
-            eq(cast_to(param, I64), cast_to(value, I64)), "ValueError", f"{self.name}: {what} must be {expected}", value, late=not isinstance(param, IntImm)
+            eq(cast_to(param, I64), cast_to(value, I64)),
+            "ValueError",
+            f"{self.name}: {what} must be {expected}",
+            value,
+            late=not isinstance(param, IntImm),
         )
 
     def load(self, pointer: Var, dtype: DataType, index: int, name: str) -> PrimExpr:
@@ -110,7 +119,9 @@ class _Packed:
     def handle(self, k: int, param: Var) -> None:
         type_index = BufferLoad(self.halves, (IntImm("int32", 4 * k),))
         ok = logical_or(logical_or(eq(type_index, POINTER), eq(type_index, NONE)), eq(type_index, DLTENSOR))
-        self.require(ok, "TypeError", f"{self.name}: argument {k} ({param.name}) must be a pointer: its type index", type_index)
+        self.require(
+            ok, "TypeError", f"{self.name}: argument {k} ({param.name}) must be a pointer: its type index", type_index
+        )
         self.bound.add(param)
         self.let(param, reinterpret("handle", BufferLoad(self.words, (IntImm("int32", 2 * k + 1),))))
 
@@ -119,12 +130,19 @@ class _Packed:
         what = f"{self.name}: {where}"
         type_index = BufferLoad(self.halves, (IntImm("int32", 4 * k),))
         ok = logical_or(eq(type_index, TENSOR), eq(type_index, DLTENSOR))
-        self.require(ok, "TypeError", f"{what} must be a tensor: its type index must be {DLTENSOR} or {TENSOR}", type_index)
+        self.require(
+            ok, "TypeError", f"{what} must be a tensor: its type index must be {DLTENSOR} or {TENSOR}", type_index
+        )
         word = BufferLoad(self.words, (IntImm("int32", 2 * k + 1),))
         header = Select(eq(type_index, TENSOR), IntImm("int64", OBJECT_HEADER), IntImm("int64", 0))
         base = self.let(Var(f"{buffer.name}_tensor", PointerType(PrimType(I64))), reinterpret("handle", word + header))  # type: ignore[operator]
         ndim = self.load(base, I32, 4, f"{buffer.name}_i32")
-        self.require(eq(ndim, len(buffer.shape)), "ValueError", f"{what}: its number of dimensions must be {len(buffer.shape)}", ndim)
+        self.require(
+            eq(ndim, len(buffer.shape)),
+            "ValueError",
+            f"{what}: its number of dimensions must be {len(buffer.shape)}",
+            ndim,
+        )
         self.dtype(base, buffer, what)
         device = self.load(base, I32, 2, f"{buffer.name}_i32")
         self.require(eq(device, CPU), "ValueError", f"{what}: its device type must be {CPU} (cpu)", device)
@@ -138,7 +156,9 @@ class _Packed:
         offset = self.load(base, I64, 5, f"{buffer.name}_i64")
         start = self.load(base, I64, 0, f"{buffer.name}_i64")
         if isinstance(buffer.elem_offset, Var):
-            self.bind(buffer.elem_offset, floordiv(offset, IntImm("int64", buffer.dtype.bytes)), f"{where}: element offset")
+            self.bind(
+                buffer.elem_offset, floordiv(offset, IntImm("int64", buffer.dtype.bytes)), f"{where}: element offset"
+            )
         else:
             start = start + offset  # type: ignore[operator]
         self.bound.add(buffer.data)
@@ -155,7 +175,12 @@ class _Packed:
         same_code, same_bits = eq(found[0], code), eq(found[1], bits)
         if want.is_bool:
             same_code, same_bits = logical_or(same_code, eq(found[0], 1)), logical_or(same_bits, eq(found[1], 1))
-        self.require(same_code, "TypeError", f"{text}: its type code (DLPack: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool) must be {code}", found[0])
+        self.require(
+            same_code,
+            "TypeError",
+            f"{text}: its type code (DLPack: 0 int, 1 uint, 2 float, 4 bfloat, 6 bool) must be {code}",
+            found[0],
+        )
         self.require(same_bits, "TypeError", f"{text}: its bits must be {bits}", found[1])
         lanes = self.load(base, DataType("uint16"), 11, name)
         self.require(eq(lanes, want.lanes), "TypeError", f"{text}: its lanes must be {want.lanes}", lanes)
@@ -180,7 +205,7 @@ class _Packed:
         for axis in range(len(buffer.shape)):
             given = self.load(strides, I64, axis, name)
             text = f"{self.name}: {where} must be compact and row-major: stride {axis} of it"
-            message = Call(HANDLE, "tvm_tuple", (StringImm("ValueError"), StringImm(f"{text} is "), given))
+            message = _tuple(StringImm("ValueError"), StringImm(f"{text} is "), given)
             ok = logical_or(eq(given, compact[axis]), eq(sizes[axis], IntImm("int64", 1)))
             inner = AssertStmt(ok, message, inner)
         checks = inner
@@ -189,7 +214,12 @@ class _Packed:
     def build(self) -> PrimFunc:
         func = self.func
         expected = len(func.params)
-        self.require(eq(self.num_args, expected), "TypeError", f"{self.name}: the number of arguments must be {expected}", self.num_args)
+        self.require(
+            eq(self.num_args, expected),
+            "TypeError",
+            f"{self.name}: the number of arguments must be {expected}",
+            self.num_args,
+        )
         for k, param in enumerate(func.params):
             buffer = func.buffer_map.get(param)
             if buffer is not None:
@@ -216,6 +246,11 @@ class _Packed:
         return PrimFunc((self.self_handle, self.args, self.num_args, self.ret), body, None, {}, attrs, func.span)
 
 
+def _tuple(*items: PrimExpr) -> PrimExpr:
+    """The message of an assertion: kind of the error, text, and a number that is put behind the text."""
+    return call_intrin("handle", "tir.tvm_tuple", *items)
+
+
 class _Returns(Mutator):
     """ret(value) -> the value in the result, and 0 as the return code."""
 
@@ -234,7 +269,7 @@ class _Returns(Mutator):
             kind, store = FLOAT, BufferStore(self.real, cast_to(value, F64), (one,))
         else:
             kind, store = (BOOL if value.dtype.is_bool else INT), BufferStore(self.word, cast_to(value, I64), (one,))
-        code = Evaluate(Call(s.value.dtype, "ret", (zero,)))
+        code = Evaluate(ret(zero))
         return stmt_seq(BufferStore(self.half, IntImm("int32", kind), (zero,)), store, code)
 
 
@@ -244,7 +279,7 @@ def _free_vars(func: PrimFunc) -> set[Var]:
     return set(undefined_vars(func.body))
 
 
-def MakePackedAPI() -> Pass:  # noqa: N802
+def MakePackedAPI() -> Pass:
     """Functions with a global symbol -> packed functions that check their arguments."""
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
@@ -257,7 +292,7 @@ def MakePackedAPI() -> Pass:  # noqa: N802
     return made
 
 
-def MakeUnpackedAPI() -> Pass:  # noqa: N802
+def MakeUnpackedAPI() -> Pass:
     """Functions with a global symbol -> functions of data pointers, exported as `int32_t name(void** args)`."""
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
@@ -287,4 +322,3 @@ def _vars_of(e: PrimExpr) -> list[Var]:
 
     Uses().visit(e)
     return found
-

@@ -238,9 +238,7 @@ def _run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
     return func if body is func.body else convert_ssa(func.replace(body=body))
 
 
-def LoopPartition() -> Pass:  # noqa: N802
+def LoopPartition() -> Pass:
     """Loops over likely-conditions -> a main part without them and what is before and after."""
     made: Pass = prim_func_pass(_run, name="tir.LoopPartition", needs=("flat_buffers",), gives=("partitioned",))
     return made
-
-

@@ -24,7 +24,6 @@ from tilewright.tir.stmt import (
     IfThenElse,
     LetStmt,
     SeqStmt,
-    Stmt,
     While,
     stmt_seq,
 )
@@ -96,14 +95,14 @@ class Simplifier(Mutator):
                 other = None
         if is_no_op(then):
             return NOTHING if other is None else IfThenElse(logical_not(condition), other)
-        if then is s.then_case and other is s.else_case and [c for c in conjuncts(s.condition)] == [p[0] for p in parts]:
+        if then is s.then_case and other is s.else_case and list(conjuncts(s.condition)) == [p[0] for p in parts]:
             return s
         return IfThenElse(condition, then, other, s.span)
 
     @on(LetStmt)
     def _let(self, s: LetStmt) -> Any:
         value = self.visit(s.value)
-        if isinstance(value, (IntImm, Var)) and value.dtype is s.var.dtype and not value.dtype.code == "handle" and value.dtype.is_int:
+        if isinstance(value, (IntImm, Var)) and value.dtype is s.var.dtype and value.dtype.is_int:
             self.analyzer.bind(s.var, value, allow_override=True)
             body = self.visit(s.body)
             if not _mentions(body, s.var):
@@ -112,7 +111,9 @@ class Simplifier(Mutator):
             if value.dtype.lanes == 1 and value.dtype.is_int:
                 low, high = self.analyzer.bound(value)
                 if abs(low) < 2**62 and abs(high) < 2**62:
-                    self.analyzer.bind(s.var, Range(IntImm("int64", low), IntImm("int64", high + 1)), allow_override=True)
+                    self.analyzer.bind(
+                        s.var, Range(IntImm("int64", low), IntImm("int64", high + 1)), allow_override=True
+                    )
             body = self.visit(s.body)
         return s if value is s.value and body is s.body else LetStmt(s.var, value, body, s.span)
 
@@ -149,7 +150,9 @@ class Simplifier(Mutator):
     @on(AttrStmt)
     def _attr(self, s: AttrStmt) -> Any:
         if s.attr_key == "thread_extent" and s.node is not None:
-            self.analyzer.bind(s.node.var, Range.from_min_extent(IntImm(s.value.dtype, 0), s.value), allow_override=True)
+            self.analyzer.bind(
+                s.node.var, Range.from_min_extent(IntImm(s.value.dtype, 0), s.value), allow_override=True
+            )
         body = self.visit(s.body)
         if is_no_op(body):
             return NOTHING
@@ -187,7 +190,7 @@ def _mentions(node: Any, var: Var) -> bool:
     return bool(found)
 
 
-def Simplify() -> Pass:  # noqa: N802
+def Simplify() -> Pass:
     """Expressions -> simpler ones of the same value; statements that never run are dropped."""
     return body_pass("Simplify", lambda f: Simplifier().visit(f.body))
 
@@ -233,7 +236,7 @@ class _RemoveNoOp(Mutator):
         return s if then is s.then_case and other is s.else_case else IfThenElse(s.condition, then, other, s.span)
 
 
-def RemoveNoOp() -> Pass:  # noqa: N802
+def RemoveNoOp() -> Pass:
     """Statements without effect -> nothing."""
     return body_pass("RemoveNoOp", lambda f: _RemoveNoOp().visit(f.body))
 
@@ -268,6 +271,6 @@ def _loads(e: PrimExpr) -> bool:
     return bool(found) or not is_pure(e)
 
 
-def HoistIfThenElse(variant: str | None = None) -> Pass:  # noqa: N802
+def HoistIfThenElse(variant: str | None = None) -> Pass:
     """Conditions that do not depend on the loop right around them -> outside of that loop."""
     return body_pass("HoistIfThenElse", lambda f: _Hoist().visit(f.body))

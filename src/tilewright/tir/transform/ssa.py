@@ -97,7 +97,7 @@ def convert_ssa(func: PrimFunc) -> PrimFunc:
     return func.replace(body=_Rename(set(func.params)).visit(func.body))
 
 
-def ConvertSSA() -> Pass:  # noqa: N802
+def ConvertSSA() -> Pass:
     """Variables bound more than once -> one variable for each binding."""
     made: Pass = prim_func_pass(lambda func, mod, ctx: convert_ssa(func), name="tir.ConvertSSA")
     return made

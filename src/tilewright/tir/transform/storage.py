@@ -116,6 +116,6 @@ def _run(func: PrimFunc) -> Stmt:
     return out
 
 
-def StorageRewrite() -> Pass:  # noqa: N802
+def StorageRewrite() -> Pass:
     """Large allocations side by side whose lives do not overlap -> one allocation."""
     return body_pass("StorageRewrite", _run, needs=("flat_buffers",))

@@ -8,7 +8,7 @@ from tilewright.arith import Analyzer
 from tilewright.ir import FloatImm, IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, on
-from tilewright.tir.arithmetic import add, logical_and, logical_not, logical_or, multiply, subtract
+from tilewright.tir.arithmetic import add, cast_to, logical_and, logical_not, logical_or, multiply, subtract
 from tilewright.tir.expr import (
     GE,
     GT,
@@ -59,6 +59,13 @@ from tilewright.tir.transform.base import call_name, conjuncts, prim_func_pass
 from tilewright.tir.transform.ssa import convert_ssa
 
 MAX_LANES = 256
+SCALAR_CALLS = frozenset(
+    {
+        "address_of", "handle_add_byte_offset", "call_pure_extern", "call_llvm_pure_intrin", "vectorlow", "vectorhigh",
+        "vectorcombine",
+    }
+)  # fmt: skip
+"""Pure calls that do not work lane by lane."""
 
 
 class NotVectorizable(Exception):
@@ -159,7 +166,7 @@ class _Vectorize(Mutator):
             return e
         lanes = value.dtype.lanes
         if type(value) is Ramp and e.dtype.is_int and e.dtype.bits >= value.dtype.bits >= 32:
-            return Ramp(Cast(e.dtype, value.base), Cast(e.dtype, value.stride) if not isinstance(value.stride, IntImm) else IntImm(e.dtype, value.stride.value), lanes)
+            return Ramp(cast_to(value.base, e.dtype), cast_to(value.stride, e.dtype), lanes)
         return Cast(e.dtype.with_lanes(lanes), value)
 
     @on(Select)
@@ -215,13 +222,11 @@ class _Vectorize(Mutator):
             if call_effect(e) != PURE:
                 raise NotVectorizable
             return e
-        if e.dtype.lanes != 1 or call_effect(e) != PURE or name in ("address_of", "handle_add_byte_offset", "call_pure_extern", "call_llvm_pure_intrin", "vectorlow", "vectorhigh", "vectorcombine"):
+        if e.dtype.lanes != 1 or call_effect(e) != PURE or name in SCALAR_CALLS:
             raise NotVectorizable
         if lanes == 1:
             return Call(e.dtype, e.op, args, e.span)
-        keep = 3 if name == "q_multiply_shift" else len(args)
-        spreaded = tuple([spread(a, lanes) for a in args]) if keep else args
-        return Call(e.dtype.with_lanes(lanes), e.op, spreaded, e.span)
+        return Call(e.dtype.with_lanes(lanes), e.op, tuple([spread(a, lanes) for a in args]), e.span)
 
     def _choice(self, e: Call) -> PrimExpr:
         condition = self.visit(e.args[0])
@@ -256,7 +261,9 @@ class _Vectorize(Mutator):
     @on(Ramp, Broadcast, Shuffle, Reduce)
     def _vector(self, e: Any) -> PrimExpr:
         # A vector loop inside has made vectors already: they may not depend on this loop.
-        parts = (e.base, e.stride) if type(e) is Ramp else (e.value,) if type(e) is Broadcast else getattr(e, "vectors", ())
+        parts = (
+            (e.base, e.stride) if type(e) is Ramp else (e.value,) if type(e) is Broadcast else getattr(e, "vectors", ())
+        )
         if type(e) is Reduce or any([self.visit(p) is not p for p in parts]):
             raise NotVectorizable
         return e  # type: ignore[no-any-return]
@@ -276,7 +283,9 @@ class _Vectorize(Mutator):
         if isinstance(indices[-1], Broadcast):
             raise NotVectorizable
         mask = self._mask()
-        return BufferStore(s.buffer, spread(value, lanes), indices, None if mask is None else spread(mask, lanes), s.span)
+        return BufferStore(
+            s.buffer, spread(value, lanes), indices, None if mask is None else spread(mask, lanes), s.span
+        )
 
     @on(Evaluate)
     def _evaluate(self, s: Evaluate) -> Any:
@@ -313,7 +322,7 @@ class _Vectorize(Mutator):
 
     def _some_lane(self, condition: PrimExpr, others: PrimExpr | None) -> PrimExpr:
         """Whether a bound of an affine index holds in some lane: it does in the first or in the last."""
-        plain = condition.args[0] if call_name(condition) == "likely" else condition  # type: ignore[attr-defined]
+        plain: Any = condition.args[0] if call_name(condition) == "likely" else condition  # type: ignore[attr-defined]
         if type(plain) not in (LT, LE, GT, GE) or plain.a.dtype.is_float:
             raise NotVectorizable
         difference = self.visit(plain.a - plain.b)
@@ -424,7 +433,7 @@ def _run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
     return convert_ssa(new) if walk.copied else new
 
 
-def VectorizeLoop(enable_vectorize: bool = True) -> Pass:  # noqa: N802
+def VectorizeLoop(enable_vectorize: bool = True) -> Pass:
     """Loops marked vectorized -> ramps and broadcasts, masks for conditions that differ by lane; else serial loops."""
 
     def run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
