@@ -31,18 +31,40 @@ def test_wheel_without_a_compiler(tmp_path: Path) -> None:
     venv.create(folder, with_pip=True)
     path = tmp_path / "bin"  # the usual commands without anything that compiles or links
     path.mkdir()
-    for name in ("sh", "env", "uname", "rm", "mkdir", "cp", "mv", "cat", "ln", "ls", "touch", "chmod", "dirname", "basename", "git"):
+    for name in (
+        "sh",
+        "env",
+        "uname",
+        "rm",
+        "mkdir",
+        "cp",
+        "mv",
+        "cat",
+        "ln",
+        "ls",
+        "touch",
+        "chmod",
+        "dirname",
+        "basename",
+        "git",
+    ):
         found = shutil.which(name)
         if found:
             (path / name).symlink_to(found)
-    env = {k: v for k, v in os.environ.items() if k not in ("CC", "CXX", "PYTHONPATH", "VIRTUAL_ENV", "CMAKE_GENERATOR")}
+    env = {
+        k: v for k, v in os.environ.items() if k not in ("CC", "CXX", "PYTHONPATH", "VIRTUAL_ENV", "CMAKE_GENERATOR")
+    }
     env["PATH"] = f"{folder / 'bin'}:{path}"
     assert all(shutil.which(tool, path=env["PATH"]) is None for tool in TOOLS)
     python = str(folder / "bin" / "python")
     source = tmp_path / "source"
-    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".venv", "build", ".git", "*.so", ".*_cache", "__pycache__"))
+    shutil.copytree(
+        ROOT, source, ignore=shutil.ignore_patterns(".venv", "build", ".git", "*.so", ".*_cache", "__pycache__")
+    )
     subprocess.run([python, "-m", "pip", "install", "--quiet", "numpy", "ml_dtypes"], env=env, check=True)
-    subprocess.run([python, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path), str(source)], env=env, check=True)
+    subprocess.run(
+        [python, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(tmp_path), str(source)], env=env, check=True
+    )
     (wheel,) = tmp_path.glob("tilewright-*.whl")
     subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", str(wheel)], env=env, check=True)
     done = subprocess.run([python, "-c", SCRIPT], env=env, cwd=tmp_path, capture_output=True, text=True)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 import tvm_ffi
-from tests.runtime import native
 
+from tests.runtime import native
 from tilewright import runtime
 from tilewright.contrib import graph_executor
 from tilewright.contrib.debugger import debug_executor
