@@ -33,7 +33,9 @@ def weight(name: str, *shape: int) -> onnx.TensorProto:
     return numpy_helper.from_array((0.3 * rng.standard_normal(shape)).astype("float32"), name)
 
 
-def model(nodes: list[onnx.NodeProto], shape: list[int], out: list[int], weights: list[onnx.TensorProto]) -> onnx.ModelProto:
+def model(
+    nodes: list[onnx.NodeProto], shape: list[int], out: list[int], weights: list[onnx.TensorProto]
+) -> onnx.ModelProto:
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
     outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, out)]
     graph = helper.make_graph(nodes, "g", inputs, outputs, weights)
@@ -69,7 +71,12 @@ def mlp() -> onnx.ModelProto:
         node("MatMul", ["t0", "w1"], ["m1"], name="fc1"),
         node("LayerNormalization", ["m1", "g", "b"], ["y"], name="norm"),
     ]
-    return model(nodes, [5, 20], [5, 48], [weight("w0", 20, 64), weight("b0", 64), weight("w1", 64, 48), weight("g", 48), weight("b", 48)])
+    return model(
+        nodes,
+        [5, 20],
+        [5, 48],
+        [weight("w0", 20, 64), weight("b0", 64), weight("w1", 64, 48), weight("g", 48), weight("b", 48)],
+    )
 
 
 def run(library: ExecutorFactoryModule | runtime.Module, x: np.ndarray) -> np.ndarray:
@@ -160,7 +167,9 @@ def test_second_build_comes_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> N
     library = relay.build(mod, "llvm", params=params, progress=lambda *a: seen.append(a))
     assert seen[-1][0] == seen[-1][1] == len({c.kernel.name for c in library.plan.calls})
     x = sample((5, 20))
-    np.testing.assert_allclose(run(library, x), relay.create_executor("debug", mod, params=params).evaluate()(x), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        run(library, x), relay.create_executor("debug", mod, params=params).evaluate()(x), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_damaged_cache_entry_is_compiled_anew() -> None:

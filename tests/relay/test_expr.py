@@ -17,7 +17,9 @@ def test_text_of_a_function() -> None:
     x = relay.var("x", shape=(1, 3, 8, 8))
     w = relay.var("w", shape=(4, 3, 3, 3))
     y = relay.nn.relu(relay.nn.conv2d(x, w, padding=(1, 1), channels=4, kernel_size=(3, 3)))
-    mod = relay.transform.InferType()(IRModule.from_expr(relay.Function([x, w], relay.Tuple([y, y + relay.const(2.0)]))))
+    mod = relay.transform.InferType()(
+        IRModule.from_expr(relay.Function([x, w], relay.Tuple([y, y + relay.const(2.0)])))
+    )
     assert relay.astext(mod) == (
         "def @main(%x: Tensor[(1, 3, 8, 8), float32], %w: Tensor[(4, 3, 3, 3), float32])"
         " -> (Tensor[(1, 4, 8, 8), float32], Tensor[(1, 4, 8, 8), float32]) {\n"
@@ -54,7 +56,9 @@ def test_constants_are_not_copied_and_are_read_only() -> None:
         c.data[0, 0] = 1
 
 
-@pytest.mark.parametrize(("value", "dtype"), [(1.0, "float32"), (1, "int32"), (True, "bool"), ([1.0, 2.0], "float32"), ([1], "int32")])
+@pytest.mark.parametrize(
+    ("value", "dtype"), [(1.0, "float32"), (1, "int32"), (True, "bool"), ([1.0, 2.0], "float32"), ([1], "int32")]
+)
 def test_dtypes_of_constants(value: object, dtype: str) -> None:
     assert relay.const(value).data.dtype.name == dtype
     assert relay.const(value, "int64").data.dtype.name == "int64"
@@ -101,7 +105,9 @@ def test_deep_chains_are_walked_without_recursion() -> None:
 
 def test_python_numbers_need_a_dtype() -> None:
     x = relay.var("x", shape=(1,))
-    with pytest.raises(TypeError, match=r"add: a Python number has no dtype; write relay.const\(1, dtype\) instead of 1"):
+    with pytest.raises(
+        TypeError, match=r"add: a Python number has no dtype; write relay.const\(1, dtype\) instead of 1"
+    ):
         _ = x + 1
 
 
@@ -151,7 +157,9 @@ def test_missing_types() -> None:
 
 def test_dtype_mismatch_says_what_to_insert() -> None:
     text = error(relay.var("a", shape=(2,)) + relay.var("b", shape=(2,), dtype="int32"))
-    assert "all arguments must have one dtype, but the first is float32 and this one is int32\n  Insert relay.cast" in text
+    assert (
+        "all arguments must have one dtype, but the first is float32 and this one is int32\n  Insert relay.cast" in text
+    )
 
 
 def test_symbolic_dimensions_broadcast() -> None:

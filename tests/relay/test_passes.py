@@ -102,7 +102,9 @@ def test_constants_join() -> None:
 def test_pad_moves_into_convolution() -> None:
     w = values(4, 4, 3, 3)
     x = image()
-    got = run("SimplifyExpr", relay.nn.conv2d(relay.nn.pad(x, ((0, 0), (0, 0), (1, 2), (0, 1)), 0.0), w, padding=(1, 1)))
+    got = run(
+        "SimplifyExpr", relay.nn.conv2d(relay.nn.pad(x, ((0, 0), (0, 0), (1, 2), (0, 1)), 0.0), w, padding=(1, 1))
+    )
     assert_structural_equal(got, relay.nn.conv2d(x, w, padding=(2, 1, 3, 2)))
 
 

@@ -45,7 +45,9 @@ def by_reference(mod: IRModule, inputs: list[np.ndarray]) -> list[np.ndarray]:
 def test_outputs_that_are_inputs_constants_or_given_twice() -> None:
     x = relay.var("x", shape=(2, 4))
     y = relay.tanh(x)
-    outputs = relay.Tuple([y, x, y, relay.reshape(y, (8,)), relay.const(np.ones(3, "float32")), relay.reshape(x, (4, 2))])
+    outputs = relay.Tuple(
+        [y, x, y, relay.reshape(y, (8,)), relay.const(np.ones(3, "float32")), relay.reshape(x, (4, 2))]
+    )
     mod = IRModule.from_expr(relay.Function([x], outputs))
     data = [np.random.default_rng(0).standard_normal((2, 4)).astype("float32")]
     assert_same(by_reference(mod, data), evaluate(mod, data))
@@ -84,7 +86,9 @@ def test_work_of_a_kernel() -> None:
 
 def test_unknown_dimension_is_refused_with_a_remedy() -> None:
     x = relay.var("x", shape=(Any(), 4))
-    with pytest.raises(TVMError, match=r"Tensor\[\(\?, 4\), float32\] has a dimension that is not known.*--shape input=1,3,224,224"):
+    with pytest.raises(
+        TVMError, match=r"Tensor\[\(\?, 4\), float32\] has a dimension that is not known.*--shape input=1,3,224,224"
+    ):
         planned(IRModule.from_expr(relay.tanh(x)))
 
 

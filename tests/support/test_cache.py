@@ -53,7 +53,9 @@ def test_unwritable_directory_warns_once_and_goes_on(tmp_path: Path) -> None:
     blocker = tmp_path / "file"
     blocker.write_text("")
     cache = Cache(blocker / "cache")
-    with pytest.warns(UserWarning, match=r"nothing can be kept in the compile cache .*set TILEWRIGHT_CACHE_DIR to another directory"):
+    with pytest.warns(
+        UserWarning, match=r"nothing can be kept in the compile cache .*set TILEWRIGHT_CACHE_DIR to another directory"
+    ):
         cache.put(key("a"), b"1")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

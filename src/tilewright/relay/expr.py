@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from tilewright.ir import Attrs, BaseFunc, FuncType, GlobalVar, IRModule, RelayExpr, TensorType, Type
+from tilewright.ir import Attrs, BaseFunc, DataType, FuncType, GlobalVar, IRModule, RelayExpr, TensorType, Type
 from tilewright.ir.expr import register_global_call
 from tilewright.ir.module import register_expr_wrapper
 from tilewright.ir.span import BaseSpan
@@ -54,7 +54,9 @@ def _equal_const(a: ConstArray, b: ConstArray) -> bool:
     return a.digest() == b.digest() if a._digest and b._digest else equal_arrays(a, b)
 
 
-register_leaf(ConstArray, "const", encode_array, lambda v: const_array(decode_array(v)), ConstArray.digest, _equal_const)
+register_leaf(
+    ConstArray, "const", encode_array, lambda v: const_array(decode_array(v)), ConstArray.digest, _equal_const
+)
 register_converter("ConstArray", ConstArray, lambda value, where: const_array(value))
 
 
@@ -120,7 +122,9 @@ def _make(key: str, *args: Any) -> Any:
 def _binary(key: str, lhs: Any, rhs: Any) -> Expr:
     for side in (lhs, rhs):
         if isinstance(side, (bool, int, float)):
-            raise TypeError(f"{key}: a Python number has no dtype; write relay.const({side!r}, dtype) instead of {side!r}")
+            raise TypeError(
+                f"{key}: a Python number has no dtype; write relay.const({side!r}, dtype) instead of {side!r}"
+            )
         if not isinstance(side, (RelayExpr, TupleWrapper)):
             raise TypeError(f"{key}: relay expressions are expected on both sides, but {type(side).__name__} was given")
     return _make(key, lhs, rhs)  # type: ignore[no-any-return]
@@ -234,7 +238,7 @@ class Function(BaseFunc, key="relay.Function"):
             "attrs": dict(attrs or {}),
             "span": span,
         }
-        self._build(*[given[f.name] for f in self._fields])
+        self._build(*[given[f.name] for f in self._fields])  # type: ignore[attr-defined]
 
     def __call__(self, *args: Any) -> Call:
         return Call(self, args)
@@ -311,9 +315,9 @@ def var(
     if type_annotation is not None and shape is not None:
         raise ValueError("relay.var takes either type_annotation or shape, but both were given")
     if shape is not None:
-        type_annotation = TensorType(tuple(shape), dtype)
+        type_annotation = TensorType(tuple(shape), DataType(dtype))
     elif isinstance(type_annotation, str):
-        type_annotation = TensorType((), type_annotation)
+        type_annotation = TensorType((), DataType(type_annotation))
     return Var(name_hint, type_annotation, span)
 
 
@@ -329,7 +333,7 @@ def const(value: Any, dtype: str | None = None, span: BaseSpan | None = None) ->
     if not isinstance(value, np.ndarray) and hasattr(value, "numpy"):
         value = value.numpy()
     array = np.asarray(value) if dtype is None else np.asarray(value, numpy_dtype(str(dtype)))
-    return Constant(array, span)
+    return Constant(const_array(array), span)
 
 
 def bind(function: Function, values: Mapping[Var, Expr] | Mapping[str, Any]) -> Function:
@@ -345,7 +349,9 @@ def bind(function: Function, values: Mapping[Var, Expr] | Mapping[str, Any]) -> 
     if not table:
         return function
     params = [p for p in function.params if p not in table]
-    return Function(params, substitute(function.body, table), function.ret_type, function.type_params, function.attrs, function.span)
+    return Function(
+        params, substitute(function.body, table), function.ret_type, function.type_params, function.attrs, function.span
+    )
 
 
 __all__ = [

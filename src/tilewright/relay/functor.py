@@ -195,7 +195,7 @@ class ExprMutator(_Functor):
             if var is node.var and value is node.value and result is node.body:
                 result = node
             else:
-                result = Let(var, value, result, node.span)
+                result = Let(var, value, result, node.span)  # type: ignore[arg-type]
         return result  # type: ignore[no-any-return]
 
     def visit_if(self, ite: If) -> Expr:
@@ -213,7 +213,7 @@ class ExprMutator(_Functor):
 class _Substitute(ExprMutator):
     def __init__(self, table: Mapping[Var, Expr]) -> None:
         super().__init__()
-        self.memo_map.update(table)
+        self.memo_map.update(dict(table.items()))
 
 
 def substitute(expr: Expr, table: Mapping[Var, Expr]) -> Expr:

@@ -100,7 +100,10 @@ class Printer:
     def function(self, f: Function, head: str) -> None:
         """A function over several lines, starting with `head` ("def @main" or "fn")."""
         params = ", ".join(
-            [self.var_name(p) + (f": {type_text(p.type_annotation)}" if p.type_annotation is not None else "") for p in f.params]
+            [
+                self.var_name(p) + (f": {type_text(p.type_annotation)}" if p.type_annotation is not None else "")
+                for p in f.params
+            ]
         )
         attrs = "".join([f", {k}={attr_text(v)}" for k, v in f.attrs.items()])
         ret = f" -> {type_text(f.ret_type)}" if f.ret_type is not None else ""

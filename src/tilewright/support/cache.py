@@ -7,6 +7,7 @@ wrong here stops a compilation: it is warned about once, and the work is done ag
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import tempfile
@@ -90,14 +91,14 @@ class Cache:
         head = len(MAGIC) + DIGEST_BYTES
         body = raw[head:]
         if raw[:head] != MAGIC + _checksum(body):
-            warnings.warn(f"the entry {path} of the compile cache is damaged; it is removed and compiled anew", stacklevel=2)
+            warnings.warn(
+                f"the entry {path} of the compile cache is damaged; it is removed and compiled anew", stacklevel=2
+            )
             _remove(path)
             return None
-        try:
+        # Recency only orders what is dropped first; a read-only cache still serves.
+        with contextlib.suppress(OSError):
             os.utime(path)
-        except OSError:
-            # Recency only orders what is dropped first; a read-only cache still serves.
-            pass
         return body
 
     def put(self, entry: str, content: bytes) -> None:
@@ -176,11 +177,9 @@ def _checksum(content: bytes) -> bytes:
 
 
 def _remove(path: Path) -> None:
-    try:
+    # Gone already, or not ours to remove; either way the next writer replaces it.
+    with contextlib.suppress(OSError):
         path.unlink()
-    except OSError:
-        # Gone already, or not ours to remove; either way the next writer replaces it.
-        pass
 
 
 _default = Cache()

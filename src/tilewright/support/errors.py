@@ -11,7 +11,9 @@ class InternalError(TVMError):
     """A rule inside the compiler was broken; never the user's fault."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(f"{message}\nThis is a defect of the compiler, not of your program: please report it with the program above.")
+        super().__init__(
+            f"{message}\nThis is a defect of the compiler, not of your program: please report it with the program above."
+        )
 
 
 class DiagnosticError(TVMError):

@@ -50,7 +50,9 @@ def link_shared(objects: Sequence[Path], output: Path, cross: bool = False) -> N
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise TVMError(f"linking {output} failed: {' '.join(command)} says\n{done.stderr.strip() or done.stdout.strip()}")
+            raise TVMError(
+                f"linking {output} failed: {' '.join(command)} says\n{done.stderr.strip() or done.stdout.strip()}"
+            )
         # A reader never meets half a library, and an older one stays when linking fails.
         os.replace(temporary, output)
     except OSError as error:
@@ -67,7 +69,9 @@ def write_library(objects: Mapping[str, bytes], output: Path, cross: bool = Fals
         _write_tar(objects, output)
         return
     if output.suffix not in (".so", ".o"):
-        raise TVMError(f"{output.name}: a library is written as .so, .o or .tar, not as {output.suffix or 'a name without suffix'}")
+        raise TVMError(
+            f"{output.name}: a library is written as .so, .o or .tar, not as {output.suffix or 'a name without suffix'}"
+        )
     try:
         with tempfile.TemporaryDirectory() as folder:
             paths = []
@@ -86,8 +90,12 @@ def write_library(objects: Mapping[str, bytes], output: Path, cross: bool = Fals
 def _merge(objects: Sequence[Path], output: Path, cross: bool) -> None:
     command = cross_linker() if cross else host_linker()
     if command is None:
-        raise TVMError(f"writing {output} needs a linker, and this machine has none; a .tar of objects can be written without")
-    done = subprocess.run([*command, "-r", "-o", str(output), *map(str, objects)], capture_output=True, text=True, check=False)
+        raise TVMError(
+            f"writing {output} needs a linker, and this machine has none; a .tar of objects can be written without"
+        )
+    done = subprocess.run(
+        [*command, "-r", "-o", str(output), *map(str, objects)], capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise TVMError(f"linking {output} failed: {done.stderr.strip()}")
 

@@ -8,7 +8,9 @@ from tilewright.ir import IRModule
 from tilewright.relay.backend.interpreter import DebugExecutor, Interpreter
 
 
-def create_executor(kind: str = "debug", mod: IRModule | None = None, device: Any = None, target: Any = "llvm", params: Any = None) -> Any:
+def create_executor(
+    kind: str = "debug", mod: IRModule | None = None, device: Any = None, target: Any = "llvm", params: Any = None
+) -> Any:
     """An executor of a module: "debug" runs the operators' NumPy references, "graph" and "aot" compile it."""
     from tilewright.relay.expr import bind
 

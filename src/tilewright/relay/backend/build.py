@@ -23,7 +23,7 @@ def pipeline() -> Sequential:
     """The relay passes, in order."""
     return Sequential(
         [
-            transform.InferType(),
+            transform.InferType(),  # type: ignore[list-item]
             transform.SimplifyInference(),
             transform.FoldConstant(),
             transform.CanonicalizeOps(),
@@ -56,7 +56,10 @@ def bind_params(mod: IRModule, params: Mapping[str, Any] | None) -> IRModule:
     if not params:
         return mod
     return mod.with_functions(
-        {g: bind(f, params) if g.name_hint == "main" and isinstance(f, Function) else f for g, f in mod.functions.items()}
+        {
+            g: bind(f, params) if g.name_hint == "main" and isinstance(f, Function) else f
+            for g, f in mod.functions.items()
+        }
     )
 
 
@@ -68,7 +71,9 @@ def target_of(target: Any) -> Target:
     return found if found is not None else Target("llvm")
 
 
-def optimize(mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None) -> tuple[IRModule, dict[str, Any]]:
+def optimize(
+    mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None
+) -> tuple[IRModule, dict[str, Any]]:
     """The module after all relay passes: main calls primitive functions. Parameters are constants in it."""
     with target_of(target):
         return pipeline()(bind_params(as_module(mod), params)), {}
@@ -102,7 +107,9 @@ def build(
     return ExecutorFactoryModule(optimized, chosen, mod_name, plan, facts, objects, symbols)
 
 
-def compile_plan(plan: Plan, kernels: list[Kernel], target: Target, progress: Progress | None) -> tuple[list[bytes], list[str]]:
+def compile_plan(
+    plan: Plan, kernels: list[Kernel], target: Target, progress: Progress | None
+) -> tuple[list[bytes], list[str]]:
     """The objects of the kernels and of the entry, and the symbols that they export."""
     objects = compile_kernels(kernels, target, progress)
     if plan.calls:

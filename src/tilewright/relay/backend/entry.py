@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import tir
-from tilewright.ir import GlobalVar, IRModule, TensorType
+from tilewright.ir import DataType, GlobalVar, IRModule, TensorType
 from tilewright.relay.backend.plan import KernelCall, Place, Plan
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
@@ -32,7 +32,7 @@ def entry_function(plan: Plan) -> PrimFunc:
     calls: list[tir.Stmt] = []
     for call in plan.calls:
         args = tuple([pointer(p) for p in call.args])
-        calls.append(tir.Evaluate(tir.Call("int32", GlobalVar(call.kernel.name), args)))
+        calls.append(tir.Evaluate(tir.Call(DataType("int32"), GlobalVar(call.kernel.name), args)))
     body = calls[0] if len(calls) == 1 else tir.SeqStmt(tuple(calls))
     attrs = {"global_symbol": ENTRY, "calling_conv": "aot", "tir.noalias": False}
     return PrimFunc((*inputs, *outputs, constants, workspace), body, None, {}, attrs)

@@ -29,9 +29,22 @@ class ExecutorFactoryModule:
     """
 
     def __init__(
-        self, ir_mod: IRModule, target: Target, libmod_name: str, plan: Plan, metadata: dict[str, Any], objects: Sequence[bytes], symbols: Sequence[str]
+        self,
+        ir_mod: IRModule,
+        target: Target,
+        libmod_name: str,
+        plan: Plan,
+        metadata: dict[str, Any],
+        objects: Sequence[bytes],
+        symbols: Sequence[str],
     ) -> None:
-        self.ir_mod, self.target, self.libmod_name, self.plan, self.metadata = ir_mod, target, libmod_name, plan, metadata
+        self.ir_mod, self.target, self.libmod_name, self.plan, self.metadata = (
+            ir_mod,
+            target,
+            libmod_name,
+            plan,
+            metadata,
+        )
         self.objects, self.symbols = list(objects), list(symbols)
         self._module: runtime.Module | None = None
         self._constants: Any = None
@@ -62,7 +75,9 @@ class ExecutorFactoryModule:
 
     def source(self) -> runtime.ModuleSource:
         """What export needs: objects, metadata and constants."""
-        described = data_object("__tilewright_metadata", self.graph_json.encode() + b"\0", self.target.triple.split("-")[0])
+        described = data_object(
+            "__tilewright_metadata", self.graph_json.encode() + b"\0", self.target.triple.split("-")[0]
+        )
         texts = {"ll": lambda: self.get_source("ll"), "tir": lambda: self.get_source("tir")}
         return runtime.ModuleSource([*self.objects, described], texts, self.target.triple, self.constants())
 
@@ -72,7 +87,9 @@ class ExecutorFactoryModule:
         if self._module is None:
             self._check_host()
             loaded = load_objects(self.objects, [*self.symbols, CONTEXT])
-            self._module = runtime.Module.from_aot(loaded.symbols, self.graph_json, self.constants(), loaded, self.source())
+            self._module = runtime.Module.from_aot(
+                loaded.symbols, self.graph_json, self.constants(), loaded, self.source()
+            )
         return self._module
 
     def _check_host(self) -> None:
@@ -109,13 +126,17 @@ class ExecutorFactoryModule:
     def get_source(self, kind: str = "ll") -> str:
         """LLVM IR ("ll") or scheduled TIR ("tir") of all kernels."""
         with self.target:
-            return "\n".join([self.kernel_source(k, kind) for k in dict.fromkeys([c.kernel.name for c in self.plan.calls])])
+            return "\n".join(
+                [self.kernel_source(k, kind) for k in dict.fromkeys([c.kernel.name for c in self.plan.calls])]
+            )
 
     def kernel_source(self, name: str, kind: str = "ll") -> str:
         """One kernel as unscheduled ("te"), scheduled ("tir") or lowered ("lowered") TIR, or as LLVM IR ("ll")."""
         kernel = next((c.kernel for c in self.plan.calls if c.kernel.name == name), None)
         if kernel is None:
-            raise TVMError(f"the model has no kernel {name!r}; it has {', '.join(dict.fromkeys([c.kernel.name for c in self.plan.calls]))}")
+            raise TVMError(
+                f"the model has no kernel {name!r}; it has {', '.join(dict.fromkeys([c.kernel.name for c in self.plan.calls]))}"
+            )
         with self.target:
             if kind == "te":
                 return str(kernel.func)

@@ -130,4 +130,6 @@ def _array(value: Any) -> Value:
 
 def run_function(func: Function, args: Sequence[Any], mod: IRModule | None = None) -> Value:
     """The value of a function on arrays."""
-    return DebugExecutor(mod if mod is not None else IRModule.from_expr(func)).evaluate(func if mod is not None else None)(*args)
+    return DebugExecutor(mod if mod is not None else IRModule.from_expr(func)).evaluate(
+        func if mod is not None else None
+    )(*args)

@@ -50,7 +50,9 @@ def lowered(func: PrimFunc, target: Target) -> IRModule:
     name = str(func.attrs["global_symbol"])
     with deep_recursion():
         mod = lower(IRModule({GlobalVar(name): func.with_attr("target", target)}))
-    return mod.with_functions({g: f.with_attr({"calling_conv": AOT, "global_symbol": name}) for g, f in mod.functions.items()})
+    return mod.with_functions(
+        {g: f.with_attr({"calling_conv": AOT, "global_symbol": name}) for g, f in mod.functions.items()}
+    )
 
 
 def kernel_text(kernel: Kernel, target: Target) -> str:
@@ -63,7 +65,13 @@ def cache_key(kernel: Kernel, target: Target) -> str:
     """The cache key of a kernel's object."""
     options = sorted((k, str(v)) for k, v in PassContext.current().config.items())
     return disk.key(
-        "kernel", compiler_digest(), str(target), target.feature_string, kernel.name, structural_digest(kernel.func), repr(options)
+        "kernel",
+        compiler_digest(),
+        str(target),
+        target.feature_string,
+        kernel.name,
+        structural_digest(kernel.func),
+        repr(options),
     )
 
 

@@ -35,7 +35,9 @@ def plan(storages: Sequence[Storage]) -> int:
     placed: list[Storage] = []
     total = 0
     for s in order:
-        neighbours = sorted([p for p in placed if p.begin <= s.end and s.begin <= p.end and p.size], key=lambda p: p.offset)
+        neighbours = sorted(
+            [p for p in placed if p.begin <= s.end and s.begin <= p.end and p.size], key=lambda p: p.offset
+        )
         s.offset = best_gap(neighbours, s.size)
         total = max(total, s.offset + s.size)
         placed.append(s)

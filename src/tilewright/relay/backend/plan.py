@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule, TensorType
-from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.backend.memory_plan import Storage, align, plan
 from tilewright.relay.backend.te_compiler import Kernel, TECompiler, is_view, static_bytes, tensor_types
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
@@ -85,7 +84,7 @@ class _Planner:
         self.storages: list[Storage] = []
         self.last_use: dict[Expr, int] = {}
         self.steps: dict[Expr, int] = {}
-        self.order = [e for e in post_order(func.body, skip=lambda e: type(e) is Function)]
+        self.order = list(post_order(func.body, skip=lambda e: type(e) is Function))
         self.views: dict[Expr, Expr] = {}
 
     def run(self) -> Plan:
@@ -173,7 +172,7 @@ class _Planner:
         elif isinstance(node, TupleGetItem):
             self.places[node] = self.places[node.tuple_value][node.index]
         elif node in self.views:
-            self.places[node] = self.places[self.views[node]].retyped(node.checked_type)  # type: ignore[attr-defined]
+            self.places[node] = self.places[self.views[node]].retyped(node.checked_type)
         elif isinstance(node, Call) and isinstance(node.op, Function) and node.op.is_primitive:
             self.call(node, node.op)
         else:
@@ -212,7 +211,9 @@ class _Planner:
                 storage = Storage(size, step, end)
                 self.storages.append(storage)
             outputs.append(Place("workspace", t, 0, storage))
-        self.places[node] = outputs[0] if isinstance(node.checked_type, TensorType) else _nest(node.checked_type, outputs)
+        self.places[node] = (
+            outputs[0] if isinstance(node.checked_type, TensorType) else _nest(node.checked_type, outputs)
+        )
         self.plan.calls.append(KernelCall(kernel, [*inputs, *outputs], kernel.source))
 
     def reusable(self, node: Call, kernel: Kernel, inputs: list[Place], size: int, step: int) -> Storage | None:

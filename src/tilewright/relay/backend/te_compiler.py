@@ -29,7 +29,16 @@ class Kernel:
 
     __slots__ = ("anchor", "bytes", "flops", "func", "in_place", "name", "source")
 
-    def __init__(self, name: str, func: tir.PrimFunc, anchor: OpCard | None, flops: int, size: int, in_place: tuple[int, ...], source: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        func: tir.PrimFunc,
+        anchor: OpCard | None,
+        flops: int,
+        size: int,
+        in_place: tuple[int, ...],
+        source: str,
+    ) -> None:
         self.name, self.func, self.anchor = name, func, anchor
         self.flops, self.bytes, self.in_place, self.source = flops, size, in_place, source
 
@@ -63,7 +72,7 @@ def _placeholder(t: TensorType, name: str) -> te.Tensor:
 
 def _scalar(c: Constant) -> te.Tensor:
     value = c.value.reshape(-1)[0].item()
-    return te.compute((), lambda: tir.const(value, c.data.dtype.name), name="constant", tag="injective")
+    return te.compute((), lambda: tir.const(value, c.data.dtype.name), name="constant", tag="injective")  # type: ignore[no-any-return]
 
 
 class TensorGraph:
@@ -167,7 +176,7 @@ def flops_of(ops: Sequence[te.ComputeOp]) -> int:
             counter.visit(e)
         elements = 1
         for axis in [*op.axis, *op.reduce_axis]:
-            elements *= int(axis.dom.extent)
+            elements *= int(axis.dom.extent)  # type: ignore[union-attr, arg-type]
         total += elements * counter.count
     return total
 
@@ -191,7 +200,7 @@ def in_place_inputs(graph: TensorGraph, ops: Sequence[te.ComputeOp], cards: Sequ
             finder.visit(e)
         for load in finder.loads:
             if not _same(load.indices, op.axis):
-                wrong.add(load.producer)  # type: ignore[arg-type]
+                wrong.add(load.producer)
     produced = {t for op in ops for t in op.outputs}
     if any([t in produced for t in wrong]):
         return ()

@@ -33,7 +33,15 @@ same, but an input may be broadcast. INJECTIVE: each output element reads one el
 transpose, slice, concatenate). COMM_REDUCE: a reduction along axes. OUT_ELEMWISE: heavy, with an epilogue fused
 onto its output (conv2d, dense). TUPLE: only packs values. OPAQUE: never fused."""
 
-FUSE_NAMES = {0: "ELEMWISE", 1: "BROADCAST", 2: "INJECTIVE", 3: "COMM_REDUCE", 4: "OUT_ELEMWISE", 7: "TUPLE", 8: "OPAQUE"}
+FUSE_NAMES = {
+    0: "ELEMWISE",
+    1: "BROADCAST",
+    2: "INJECTIVE",
+    3: "COMM_REDUCE",
+    4: "OUT_ELEMWISE",
+    7: "TUPLE",
+    8: "OPAQUE",
+}
 
 Sample = tuple[Sequence[Any], Mapping[str, Any]]
 """(inputs, attributes). An input is a shape (float32, normal), `(shape, dtype)`, an ndarray, a function of a NumPy
@@ -57,11 +65,13 @@ def need(holds: object, rule: str, finding: str, arg: int | None = None, remedy:
 class CardMeta(NodeMeta):
     """Puts every keyed card on the register."""
 
-    def __init__(cls, name: str, bases: tuple[type, ...], ns: dict[str, Any], key: str | None = None, **kw: Any) -> None:
+    def __init__(
+        cls, name: str, bases: tuple[type, ...], ns: dict[str, Any], key: str | None = None, **kw: Any
+    ) -> None:
         super().__init__(name, bases, ns, key, **kw)
         if key is not None:
             _cards[key] = cls  # type: ignore[assignment]
-            cls.op = Op(key)  # type: ignore[attr-defined]
+            cls.op = Op(key)
 
 
 _cards: dict[str, type[OpCard]] = {}
@@ -91,18 +101,26 @@ class OpCard(Attrs, metaclass=CardMeta):
     def infer(self, *args: Any, **kwargs: Any) -> Type:
         """Result type from the arguments' types: TensorType, or TupleType for a tuple argument. Parameter names are the
         operator's argument names; one with a default is optional. Raises TypeRuleError (see `need`)."""
-        raise OpNotImplemented(f"{self.type_key} has no type rule: its card {type(self).__name__} does not define infer()")
+        raise OpNotImplemented(
+            f"{self.type_key} has no type rule: its card {type(self).__name__} does not define infer()"
+        )
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:
         """te.Tensor result, or a list for several, from te.Tensor arguments (a list for a tuple argument)."""
         raise OpNotImplemented(
             f"{self.type_key} has no compute. "
-            + (f"Run relay.transform.{self.expand_in}() before compiling" if self.expands() else f"Its card {type(self).__name__} must define compute() or expand()")
+            + (
+                f"Run relay.transform.{self.expand_in}() before compiling"
+                if self.expands()
+                else f"Its card {type(self).__name__} must define compute() or expand()"
+            )
         )
 
     def ref(self, *args: Any, **kwargs: Any) -> Any:
         """The same on NumPy arrays (a tuple of arrays for a tuple argument or several results). Must not write its arguments."""
-        raise OpNotImplemented(f"{self.type_key} has no NumPy reference: its card {type(self).__name__} does not define ref()")
+        raise OpNotImplemented(
+            f"{self.type_key} has no NumPy reference: its card {type(self).__name__} does not define ref()"
+        )
 
     def expand(self, *args: Any, **kwargs: Any) -> Expr:
         """The same in other operators, from the argument expressions (their `checked_type` is known)."""
@@ -114,7 +132,9 @@ class OpCard(Attrs, metaclass=CardMeta):
 
     def grad(self, *args: Any, **kwargs: Any) -> Sequence[Expr]:
         """Adjoints of the arguments, from (arguments..., result, adjoint of the result)."""
-        raise OpNotImplemented(f"{self.type_key} has no gradient: its card {type(self).__name__} does not define grad()")
+        raise OpNotImplemented(
+            f"{self.type_key} has no gradient: its card {type(self).__name__} does not define grad()"
+        )
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
         """How to run on blocked data: `args` are the layouts the arguments come in ("NCHW16c"; None: plain).
@@ -140,7 +160,9 @@ class OpCard(Attrs, metaclass=CardMeta):
                     break
                 inputs.append(kwargs.pop(name))
         if len(inputs) < required_arguments(cls) and not variadic:
-            raise TypeError(f"{cls.type_key} takes the arguments ({', '.join(names)}), but {names[len(inputs)]} was not given")
+            raise TypeError(
+                f"{cls.type_key} takes the arguments ({', '.join(names)}), but {names[len(inputs)]} was not given"
+            )
         fields = [f for f in cls._fields if f.name != "span"]
         rest = args[count:]
         if len(rest) > len(fields):
@@ -175,7 +197,7 @@ class OpCard(Attrs, metaclass=CardMeta):
     @classmethod
     def expands(cls) -> bool:
         """Whether the card defines `expand`."""
-        return cls.expand.__func__ is not OpCard.expand.__func__ if hasattr(cls.expand, "__func__") else cls.expand is not OpCard.expand
+        return cls.expand is not OpCard.expand
 
 
 class LayoutChoice:
@@ -208,7 +230,7 @@ def argument_names(cls: type[OpCard]) -> tuple[tuple[str, ...], bool]:
     """Names of the operator's arguments, and whether it takes any number of them."""
     cached = _arguments.get(cls)
     if cached is None:
-        parameters = [p for p in inspect.signature(cls.infer).parameters.values()][1:]
+        parameters = list(inspect.signature(cls.infer).parameters.values())[1:]
         variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
         names = tuple(p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD)
         least = sum(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters)
@@ -268,7 +290,9 @@ def _clean(op: str, name: str, annotation: str, value: Any) -> Any:
                     return (_scalar(element, value),)
                 return tuple([_scalar(element, v) for v in value])
     except TypeError:
-        raise OpAttributeInvalid(f"{op}: the attribute {name} is declared {annotation}, but {value!r} was given") from None
+        raise OpAttributeInvalid(
+            f"{op}: the attribute {name} is declared {annotation}, but {value!r} was given"
+        ) from None
     return value
 
 
@@ -295,7 +319,7 @@ def signature(card: type[OpCard]) -> inspect.Signature:
         return own
     names, variadic = argument_names(card)
     least = required_arguments(card)
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [
         inspect.Parameter(n, kind, default=inspect.Parameter.empty if i < least else None) for i, n in enumerate(names)
     ]
@@ -305,7 +329,12 @@ def signature(card: type[OpCard]) -> inspect.Signature:
     seen_default = any(p.default is not inspect.Parameter.empty for p in parameters)
     for f in card._fields:
         if f.name != "span":
-            default = (None if seen_default and kind is not inspect.Parameter.KEYWORD_ONLY else inspect.Parameter.empty) if f.required else f.default
+            default = f.default
+            if f.required:
+                # Python wants a default after the first one; a missing value is refused by name all the same.
+                default = (
+                    None if seen_default and kind is not inspect.Parameter.KEYWORD_ONLY else inspect.Parameter.empty
+                )
             seen_default = seen_default or default is not inspect.Parameter.empty
             parameters.append(inspect.Parameter(f.name, kind, default=default))
     return inspect.Signature(parameters)

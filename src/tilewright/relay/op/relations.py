@@ -56,7 +56,12 @@ def merge_dim(a: Dim, b: Dim) -> Dim | None:
 
 def normal_axis(axis: int, ndim: int, name: str = "axis", arg: int | None = 0) -> int:
     """A non-negative axis. Raises TypeRuleError when out of range."""
-    need(-ndim <= axis < ndim, f"{name} must lie in [{-ndim}, {ndim}) for a tensor of {ndim} dimensions", f"it is {axis}", arg)
+    need(
+        -ndim <= axis < ndim,
+        f"{name} must lie in [{-ndim}, {ndim}) for a tensor of {ndim} dimensions",
+        f"it is {axis}",
+        arg,
+    )
     return axis % ndim
 
 
@@ -64,7 +69,12 @@ def tensor(t: Type, arg: int | None = None, ndim: int | None = None) -> TensorTy
     """`t` as a tensor type (of `ndim` dimensions). Raises TypeRuleError otherwise."""
     if not isinstance(t, TensorType):
         raise TypeRuleError("the argument must be a tensor", f"it is {t}", arg)
-    need(ndim is None or len(t.shape) == ndim, f"the argument must have {ndim} dimensions", f"it has {len(t.shape)}: {t}", arg)
+    need(
+        ndim is None or len(t.shape) == ndim,
+        f"the argument must have {ndim} dimensions",
+        f"it has {len(t.shape)}: {t}",
+        arg,
+    )
     return t
 
 
@@ -76,7 +86,8 @@ def tensor_type(shape: Iterable[Any], dtype: str) -> TensorType:
 def same_dtype(*types: TensorType) -> str:
     """The common dtype. Raises TypeRuleError naming the first argument that differs."""
     for i, t in enumerate(types):
-        need(t.dtype == types[0].dtype, "all arguments must have one dtype", f"the first is {types[0].dtype} and this one is {t.dtype}", i, "Insert relay.cast")
+        finding = f"the first is {types[0].dtype} and this one is {t.dtype}"
+        need(t.dtype == types[0].dtype, "all arguments must have one dtype", finding, i, "Insert relay.cast")
     return types[0].dtype
 
 

@@ -14,10 +14,19 @@ import numpy as np
 
 from tilewright.ir import IRModule, Op, TensorType
 from tilewright.ir.transform import Pass
-from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem
+from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem, const
 from tilewright.relay.functor import ExprMutator
 from tilewright.relay.op.card import BROADCAST, LayoutChoice, OpCard, constructor
-from tilewright.relay.transform.rewriting import card_of, constant_of, function_pass, is_op, rewrite_calls, static_shape, typed
+from tilewright.relay.transform.rewriting import (
+    card_of,
+    constant_of,
+    function_pass,
+    is_op,
+    rewrite_calls,
+    static_shape,
+    tensor_of,
+    typed,
+)
 from tilewright.target import Target
 
 PLAIN = "NCHW"
@@ -160,7 +169,7 @@ class _AlterLayout(ExprMutator):
         return let
 
 
-def AlterOpLayout() -> Pass:  # noqa: N802
+def AlterOpLayout() -> Pass:
     """Run convolutions, and what lies between them, on channel blocks as wide as the current target's vectors."""
 
     def run(func: Function, mod: IRModule) -> Expr:
@@ -185,7 +194,7 @@ def pack_dense(call: Call) -> Expr | None:
         return None
     card: Any = card_of(call)
     weight = constant_of(call.args[1])
-    if weight is None or weight.ndim != 2 or getattr(card, "transpose_a", False) or not typed(call).checked_type.dtype == "float32":  # type: ignore[attr-defined]
+    if weight is None or weight.ndim != 2 or getattr(card, "transpose_a", False) or tensor_of(call).dtype != "float32":
         return None
     transposed = is_op(call, "nn.dense") or bool(card.transpose_b)
     if len(call.args) != 2 or weight.dtype.name != "float32":
@@ -195,21 +204,24 @@ def pack_dense(call: Call) -> Expr | None:
     target = Target.current(True)
     nr = panel_width(columns, target.cpu.lanes(32) if target is not None else 16)
     panels = -(-columns // nr)
-    packed = np.zeros((panels, inner, nr), weight.dtype) if panels * nr != columns else np.empty((panels, inner, nr), weight.dtype)
+    packed = (
+        np.zeros((panels, inner, nr), weight.dtype)
+        if panels * nr != columns
+        else np.empty((panels, inner, nr), weight.dtype)
+    )
     whole = columns // nr
     packed[:whole] = by_columns[:, : whole * nr].reshape(inner, whole, nr).transpose(1, 0, 2)
     if whole != panels:
         packed[whole, :, : columns - whole * nr] = by_columns[:, whole * nr :]
     make = constructor("nn.contrib_dense_pack")
-    result = make(call.args[0], Constant(packed), weight_layout=f"NK{nr}n", out_dtype=card.out_dtype, span=call.span)
+    result = make(call.args[0], const(packed), weight_layout=f"NK{nr}n", out_dtype=card.out_dtype, span=call.span)
     if panels * nr == columns:
         return result  # type: ignore[no-any-return]
-    shape = (typed(call).checked_type).shape  # type: ignore[attr-defined]
-    ndim = len(shape)
+    ndim = len(tensor_of(call).shape)
     return constructor("strided_slice")(typed(result), [0], [columns], [1], axes=[ndim - 1])  # type: ignore[no-any-return]
 
 
-def PackDense() -> Pass:  # noqa: N802
+def PackDense() -> Pass:
     """Dense layers by constant weights read them in packed panels."""
     return function_pass("PackDense", 2, lambda f, mod: rewrite_calls(f, pack_dense), (), ("packed_weights",))
 

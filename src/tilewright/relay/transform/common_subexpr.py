@@ -54,6 +54,6 @@ class _Merge(ExprMutator):
         return self.once((const.data.dtype.name, const.data.shape, const.data.tobytes()), const)
 
 
-def EliminateCommonSubexpr(fskip: Callable[[Expr], bool] | None = None) -> Any:  # noqa: N802
+def EliminateCommonSubexpr(fskip: Callable[[Expr], bool] | None = None) -> Any:
     """Merge equal pure calls; `fskip(call)` true leaves a call alone."""
     return function_pass("EliminateCommonSubexpr", 2, lambda f, mod: _Merge(fskip).visit(f))

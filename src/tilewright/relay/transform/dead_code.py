@@ -15,10 +15,8 @@ from tilewright.relay.transform.rewriting import card_of, function_pass
 
 def is_pure(e: Expr) -> bool:
     """Whether evaluating `e` has no effect but its value. Calls of functions count as impure."""
-    for node in post_order(e):
-        if type(node) is Call and (type(node.op) is not Op or not card_of(node).pure):
-            return False
-    return True
+    calls = [node for node in post_order(e) if type(node) is Call]
+    return all([type(c.op) is Op and card_of(c).pure for c in calls])
 
 
 class _DropLets(ExprMutator):
@@ -65,7 +63,7 @@ def _operands(node: Expr) -> Sequence[Expr]:
     return (node.body,) if type(node) is Function else children(node)
 
 
-def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> Any:  # noqa: N802
+def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> Any:
     """Drop let-bindings that nothing uses and elements of tuples that are taken apart at once."""
     return function_pass("DeadCodeElimination", 1, lambda f, mod: _DropLets(_uses(f), inline_once).visit(f))
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.ir import IRModule, TensorType
 from tilewright.relay.backend.interpreter import run_card
-from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple
+from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, const
 from tilewright.relay.op.card import OpCard
 from tilewright.relay.transform.rewriting import card_of, function_pass, rewrite_calls, static_shape
 
@@ -34,7 +34,7 @@ def _bytes(value: Any) -> int:
 def _as_expr(value: Any) -> Expr:
     if isinstance(value, tuple):
         return Tuple(tuple([_as_expr(v) for v in value]))
-    return Constant(np.asarray(value))
+    return const(np.asarray(value))
 
 
 def fold_call(call: Call) -> Expr | None:
@@ -67,7 +67,7 @@ def fold_constant_expr(expr: Expr, mod: IRModule | None = None) -> Expr:
     return rewrite_calls(expr, fold_call)  # type: ignore[no-any-return]
 
 
-def FoldConstant(fold_qnn: bool = False) -> Any:  # noqa: N802
+def FoldConstant(fold_qnn: bool = False) -> Any:
     """Evaluate constant subgraphs at compile time."""
 
     def run(func: Function, mod: IRModule) -> Expr:

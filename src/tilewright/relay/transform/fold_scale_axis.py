@@ -1,8 +1,8 @@
 """FoldScaleAxis: a scale per channel after (or before) a convolution or dense layer moves into its constant weight.
 
-    conv2d(x, w) * s      -> conv2d(x, w * s)            s constant along the output channels
-    (conv2d(x, w) + b) * s -> conv2d(x, w * s) + b * s
-    conv2d(x * s, w)      -> conv2d(x, w * s)            s constant along the input channels, groups = 1
+conv2d(x, w) * s      -> conv2d(x, w * s)            s constant along the output channels
+(conv2d(x, w) + b) * s -> conv2d(x, w * s) + b * s
+conv2d(x * s, w)      -> conv2d(x, w * s)            s constant along the input channels, groups = 1
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
-from tilewright.relay.expr import Call, Constant, Expr, Function
+from tilewright.relay.expr import Call, Expr, Function, const
 from tilewright.relay.op.card import constructor
 from tilewright.relay.transform.rewriting import (
     card_of,
@@ -34,7 +34,11 @@ def channel_axis(call: Call) -> int | None:
     card: Any = card_of(call)
     if call.op.name == "nn.dense":  # type: ignore[attr-defined]
         return len(tensor_of(call).shape) - 1
-    if getattr(card, "kernel_layout", "")[:2] == "OI" and getattr(card, "data_layout", "")[:2] == "NC" and not card.out_layout:
+    if (
+        getattr(card, "kernel_layout", "")[:2] == "OI"
+        and getattr(card, "data_layout", "")[:2] == "NC"
+        and not card.out_layout
+    ):
         return 1
     return None
 
@@ -89,16 +93,21 @@ class _Folder:
         if factors is None:
             return None
         new = weight * along(factors.astype(weight.dtype, copy=False), weight.ndim, 0)
-        return Call(conv.op, (conv.args[0], Constant(new)), conv.attrs, (), conv.span)
+        return Call(conv.op, (conv.args[0], const(new)), conv.attrs, (), conv.span)
 
     def through_add(self, x: Call, scale: Array) -> Expr | None:
         for j in (0, 1):
             bias, conv = constant_of(x.args[j]), x.args[1 - j]
-            if bias is None or not is_op(conv, *ANCHORS) or not self.single(conv) or static_shape(conv) != static_shape(x):
+            if (
+                bias is None
+                or not is_op(conv, *ANCHORS)
+                or not self.single(conv)
+                or static_shape(conv) != static_shape(x)
+            ):
                 continue
             folded = self.scaled(conv, scale)  # type: ignore[arg-type]
             if folded is not None:
-                return constructor("add")(folded, Constant((bias * scale).astype(bias.dtype, copy=False)))  # type: ignore[no-any-return]
+                return constructor("add")(folded, const((bias * scale).astype(bias.dtype, copy=False)))  # type: ignore[no-any-return]
         return None
 
     def through_bias(self, x: Call, scale: Array) -> Expr | None:
@@ -111,7 +120,7 @@ class _Folder:
         folded = None if factors is None else self.scaled(conv, scale)  # type: ignore[arg-type]
         if folded is None or factors is None:
             return None
-        return Call(x.op, (folded, Constant((bias * factors).astype(bias.dtype, copy=False))), x.attrs, (), x.span)
+        return Call(x.op, (folded, const((bias * factors).astype(bias.dtype, copy=False))), x.attrs, (), x.span)
 
     def before(self, conv: Call) -> Expr | None:
         x, weight = conv.args[0], constant_of(conv.args[1])
@@ -120,18 +129,23 @@ class _Folder:
             return None
         for i in (0, 1):
             scale, data = constant_of(x.args[i]), x.args[1 - i]  # type: ignore[attr-defined]
-            if scale is None or static_shape(data) is None or static_shape(data) != static_shape(x) or not self.single(x):
+            if (
+                scale is None
+                or static_shape(data) is None
+                or static_shape(data) != static_shape(x)
+                or not self.single(x)
+            ):
                 continue
             ndim = len(tensor_of(x).shape)
             axis = ndim - 1 if is_op(conv, "nn.dense") else 1
             factors = per_channel(scale, ndim, axis, weight.shape[1])
             if factors is not None and tensor_of(conv).dtype.is_float:
                 new = weight * along(factors.astype(weight.dtype, copy=False), weight.ndim, 1)
-                return Call(conv.op, (data, Constant(new)), conv.attrs, (), conv.span)
+                return Call(conv.op, (data, const(new)), conv.attrs, (), conv.span)
         return None
 
 
-def FoldScaleAxis() -> Any:  # noqa: N802
+def FoldScaleAxis() -> Any:
     """Fold scales per channel into constant weights (both ways, classic Backward- and ForwardFoldScaleAxis)."""
 
     def run(func: Function, mod: IRModule) -> Expr:

@@ -25,7 +25,22 @@ register_config_option("relay.FuseOps.max_depth", int)
 
 DEFAULT_MAX_DEPTH = 256
 EXPENSIVE = frozenset(
-    ("exp", "tanh", "sigmoid", "erf", "log", "power", "sqrt", "rsqrt", "sin", "cos", "tan", "divide", "nn.gelu", "nn.silu")
+    (
+        "exp",
+        "tanh",
+        "sigmoid",
+        "erf",
+        "log",
+        "power",
+        "sqrt",
+        "rsqrt",
+        "sin",
+        "cos",
+        "tan",
+        "divide",
+        "nn.gelu",
+        "nn.silu",
+    )
 )
 """Not worth computing again for every element that a broadcast makes of one."""
 
@@ -145,12 +160,21 @@ class _Partition:
         """Merge the call's group with what post-dominates it, as far as the kinds allow."""
         sink = self.graph.dominator[call]
         group = self.groups[call].root()
-        if sink is None or self.groups[sink].root() is group or (group.kind >= OUT_ELEMWISE) is not anchored or group.kind == OPAQUE:
+        if (
+            sink is None
+            or self.groups[sink].root() is group
+            or (group.kind >= OUT_ELEMWISE) is not anchored
+            or group.kind == OPAQUE
+        ):
             return
         path = self.graph.between(call, sink)
         if anchored or group.kind == COMM_REDUCE:
             allowed = all([self.groups[p].root() is group or self.groups[p].root().kind <= BROADCAST for p in path])
-            allowed = allowed and static_shape(call) is not None and all([static_shape(p) == static_shape(call) for p in path])
+            allowed = (
+                allowed
+                and static_shape(call) is not None
+                and all([static_shape(p) == static_shape(call) for p in path])
+            )
         else:
             allowed = self.injective_path(call, group, path, sink)
         if not allowed:
@@ -202,7 +226,7 @@ class _Extract(ExprMutator):
                 stack += pending
                 continue
             stack.pop()
-            memo[node] = self.kernel(node) if node in self.partition.groups else self._bound[type(node)](node)  # type: ignore[index, arg-type]
+            memo[node] = self.kernel(node) if node in self.partition.groups else self._bound[type(node)](node)
         return memo[expr]
 
     def inputs(self, node: Expr) -> list[Expr]:
@@ -232,11 +256,11 @@ class _Extract(ExprMutator):
         body = _Body(self.members[self.partition.groups[node].root()])  # type: ignore[index]
         with deep_recursion():
             result = body.visit(node)
-        func = Function(body.params.values(), result, node.checked_type, (), {"Primitive": 1})  # type: ignore[attr-defined, arg-type]
+        func = Function(tuple(body.params.values()), result, node.checked_type, (), {"Primitive": 1})
         typed(func)
         args = tuple([self.memo_map[a] for a in body.params])
         call = Call(func, args, None, (), getattr(node, "span", None))
-        set_type(call, node.checked_type)  # type: ignore[attr-defined]
+        set_type(call, node.checked_type)
         return call
 
 
@@ -261,7 +285,7 @@ class _Body(ExprMutator):
         elif embedded(expr):
             result = expr
         else:
-            result = self.params[expr] = Var(f"p{len(self.params)}", typed(expr).checked_type)  # type: ignore[attr-defined]
+            result = self.params[expr] = Var(f"p{len(self.params)}", typed(expr).checked_type)
         self.memo_map[expr] = result
         return typed(result)
 
@@ -272,7 +296,7 @@ def fuse_function(func: Function, max_depth: int, fuse: bool = True) -> Function
     return func.replace(body=_Extract(partition).run(func.body))
 
 
-def FuseOps(fuse_opt_level: int = -1) -> Pass:  # noqa: N802
+def FuseOps(fuse_opt_level: int = -1) -> Pass:
     """Group calls into primitive functions. `fuse_opt_level` 0 makes every call one of its own."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.ir import (
+    DataType,
     FuncType,
     GlobalVar,
     IncompleteType,
@@ -49,7 +50,7 @@ class _Inference:
         self.failed: set[Expr] = set()
         self.active: set[GlobalVar] = set()
         self.signatures: dict[GlobalVar, FuncType] = {}
-        self.rules = {
+        self.rules: dict[type, Any] = {
             Var: self.var,
             Constant: self.constant,
             Call: self.call,
@@ -70,7 +71,11 @@ class _Inference:
             if type_of(node) is not None or node in self.failed:
                 stack.pop()
                 continue
-            pending = [c for c in flow_children(node) if type_of(c) is None and c not in self.failed and type(c) is not GlobalVar]
+            pending = [
+                c
+                for c in flow_children(node)
+                if type_of(c) is None and c not in self.failed and type(c) is not GlobalVar
+            ]
             if pending:
                 pending.reverse()
                 stack += pending
@@ -98,19 +103,21 @@ class _Inference:
 
     def var(self, v: Var) -> Type | None:
         if v.type_annotation is None or isinstance(v.type_annotation, IncompleteType):
-            self.report(v, f"the type of %{v.name_hint} is not known. Give relay.var a shape and dtype, or a type annotation")
+            self.report(
+                v, f"the type of %{v.name_hint} is not known. Give relay.var a shape and dtype, or a type annotation"
+            )
             return None
         return v.type_annotation
 
     def constant(self, c: Constant) -> Type:
-        return TensorType(c.data.shape, c.data.dtype.name)
+        return TensorType(c.data.shape, DataType(c.data.dtype.name))
 
     def operator(self, op: Op) -> Type:
         return FuncType((), TupleType(()))
 
     def tuple(self, t: Tuple) -> Type | None:
-        fields = [type_of(f) for f in t.fields]
-        return None if None in [f and 1 for f in fields] else TupleType(tuple(fields))
+        fields = [found for f in t.fields if (found := type_of(f)) is not None]
+        return TupleType(tuple(fields)) if len(fields) == len(t.fields) else None
 
     def item(self, e: TupleGetItem) -> Type | None:
         t = type_of(e.tuple_value)
@@ -133,7 +140,9 @@ class _Inference:
                 return None
             annotation = body.var.type_annotation
             if annotation is not None and unify(annotation, t, {}) is None:
-                self.report(body, f"%{body.var.name_hint} is declared {type_text(annotation)}, but its value is {type_text(t)}")
+                self.report(
+                    body, f"%{body.var.name_hint} is declared {type_text(annotation)}, but its value is {type_text(t)}"
+                )
                 return None
             set_type(body.var, annotation if annotation is not None else t)
             chain.append(body)
@@ -159,10 +168,16 @@ class _Inference:
         body = self.visit(f.body)
         if body is None:
             return None
-        if f.ret_type is not None and not isinstance(f.ret_type, IncompleteType) and unify(f.ret_type, body, {}) is None:
-            self.report(f, f"the function is declared to return {type_text(f.ret_type)}, but its body is {type_text(body)}")
+        if (
+            f.ret_type is not None
+            and not isinstance(f.ret_type, IncompleteType)
+            and unify(f.ret_type, body, {}) is None
+        ):
+            self.report(
+                f, f"the function is declared to return {type_text(f.ret_type)}, but its body is {type_text(body)}"
+            )
             return None
-        return FuncType(tuple([p.checked_type for p in f.params]), body, f.type_params)
+        return FuncType(tuple([p.checked_type for p in f.params]), body, f.type_params)  # type: ignore[arg-type]
 
     def global_var(self, g: GlobalVar) -> Type | None:
         found = self.signatures.get(g)
@@ -178,7 +193,8 @@ class _Inference:
             if f.ret_type is None:
                 self.report(f, f"@{g.name_hint} calls itself and needs a declared result type (ret_type)")
                 return None
-            return FuncType(tuple([p.type_annotation for p in f.params]), f.ret_type, f.type_params)
+            declared: list[Any] = [p.type_annotation for p in f.params]
+            return FuncType(tuple(declared), f.ret_type, f.type_params)  # type: ignore[arg-type]
         self.active.add(g)
         t = self.visit(f)
         self.active.discard(g)
@@ -207,15 +223,20 @@ class _Inference:
         bound: dict[TypeVar, Type] = {}
         for i, (want, got) in enumerate(zip(callee.arg_types, types, strict=True)):
             if unify(want, got, bound) is None:
-                self.report(e, f"argument {i} of the called function must be {type_text(want)}, but is {type_text(got)}")
+                self.report(
+                    e, f"argument {i} of the called function must be {type_text(want)}, but is {type_text(got)}"
+                )
                 return None
         return substitute_types(callee.ret_type, bound)
 
     def apply_card(self, e: Call, types: Sequence[Any]) -> Type | None:
-        card = e.attrs if isinstance(e.attrs, OpCard) else find_card(e.op.name)()
+        op: Any = e.op
+        card = e.attrs if isinstance(e.attrs, OpCard) else find_card(op.name)()
         names, variadic = argument_names(type(card))
         if not variadic and len(types) > len(names):
-            self.report(e, f"{e.op.name} takes {len(names)} arguments ({', '.join(names)}), but is called with {len(types)}")
+            self.report(
+                e, f"{op.name} takes {len(names)} arguments ({', '.join(names)}), but is called with {len(types)}"
+            )
             return None
         try:
             return card.infer(*types)
@@ -223,7 +244,9 @@ class _Inference:
             self.report(e, rule_text(e, names, types, error))
         except (TypeError, ValueError, IndexError, AttributeError) as error:
             # A rule that does not guard itself: still say where.
-            self.report(e, f"{e.op.name}: its type rule failed with {type(error).__name__}: {error}\n{call_text(e, names, types)}")
+            self.report(
+                e, f"{op.name}: its type rule failed with {type(error).__name__}: {error}\n{call_text(e, names, types)}"
+            )
         return None
 
 
@@ -264,15 +287,22 @@ def unify(want: Type, got: Type, bound: dict[TypeVar, Type]) -> Type | None:
         pairs = list(zip(dims(want), dims(got), strict=True))
         if not all([may_equal(a, b) for a, b in pairs]):
             return None
-        return TensorType(tuple([merge_dim(a, b) for a, b in pairs]), want.dtype)
+        merged: list[Any] = [merge_dim(a, b) for a, b in pairs]
+        return TensorType(tuple(merged), want.dtype)
     if isinstance(want, TupleType) and isinstance(got, TupleType) and len(want.fields) == len(got.fields):
-        fields = [unify(a, b, bound) for a, b in zip(want.fields, got.fields, strict=True)]
-        return None if any([f is None for f in fields]) else TupleType(tuple(fields))
+        fields = unify_all(want.fields, got.fields, bound)
+        return None if fields is None else TupleType(fields)
     if isinstance(want, FuncType) and isinstance(got, FuncType) and len(want.arg_types) == len(got.arg_types):
-        args = [unify(a, b, bound) for a, b in zip(want.arg_types, got.arg_types, strict=True)]
+        args = unify_all(want.arg_types, got.arg_types, bound)
         ret = unify(want.ret_type, got.ret_type, bound)
-        return None if ret is None or any([a is None for a in args]) else FuncType(tuple(args), ret)
+        return None if ret is None or args is None else FuncType(args, ret)
     return got if want == got else None
+
+
+def unify_all(want: Sequence[Type], got: Sequence[Type], bound: dict[TypeVar, Type]) -> tuple[Type, ...] | None:
+    """`unify` of each pair; None when one pair excludes each other."""
+    found = [both for a, b in zip(want, got, strict=True) if (both := unify(a, b, bound)) is not None]
+    return tuple(found) if len(found) == len(want) else None
 
 
 def substitute_types(t: Type, bound: dict[TypeVar, Type]) -> Type:

@@ -15,10 +15,12 @@ from tilewright.relay.op.card import OpCard, find_card
 from tilewright.relay.transform.infer_type import infer_module, infer_types, type_of
 
 Rule = Callable[[Call], Expr | None]
-FunctionRewrite = Callable[[Function, IRModule], Expr]
+FunctionRewrite = Callable[[Function, IRModule], Any]
 
 
-def function_pass(name: str, opt_level: int, run: FunctionRewrite, needs: Sequence[str] = (), gives: Sequence[str] = ()) -> Pass:
+def function_pass(
+    name: str, opt_level: int, run: FunctionRewrite, needs: Sequence[str] = (), gives: Sequence[str] = ()
+) -> Pass:
     """A pass that rewrites each relay function (not the primitive ones) of a module whose types are known."""
 
     def run_module(mod: IRModule, ctx: PassContext) -> IRModule:
@@ -139,5 +141,4 @@ def same_type(a: Type, b: Type) -> bool:
 
 def use_counts(func: Function) -> dict[Expr, int]:
     """How often each expression of a function is used; its result counts once more."""
-    counts = {e: len(by) for e, by in users([func]).items()}
-    return counts
+    return {e: len(by) for e, by in users([func]).items()}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import DataType, TensorType
-from tilewright.relay.expr import Call, Constant, Expr
+from tilewright.relay.expr import Call, Expr, const
 from tilewright.relay.op.card import constructor
 from tilewright.relay.transform.rewriting import (
     card_of,
@@ -57,7 +57,7 @@ def reshape_chain(call: Call) -> Expr | None:
     while is_op(inner, *RESHAPES) and static_shape(inner.args[0]) is not None:
         inner = inner.args[0]
     if static_shape(inner) == out:
-        return inner
+        return inner  # type: ignore[no-any-return]
     if inner is x and is_op(call, "reshape"):
         return None if tuple(call.attrs["newshape"]) == out else _reshape(x, out)  # type: ignore[index]
     return None if static_shape(inner) is None else _reshape(inner, out)
@@ -65,7 +65,7 @@ def reshape_chain(call: Call) -> Expr | None:
 
 def _reshape(x: Expr, shape: tuple[int, ...]) -> Expr | None:
     # 0 copies a dimension in relay's reshape, so empty tensors keep their own form.
-    return constructor("reshape")(x, shape) if 0 not in shape else None  # type: ignore[no-any-return]
+    return constructor("reshape")(x, shape) if 0 not in shape else None
 
 
 def permutation(call: Call) -> tuple[int, ...]:
@@ -174,14 +174,14 @@ def constants_together(call: Call) -> Expr | None:
                 continue
             joined = c1 + c2 if key == "add" else c1 * c2
             if joined.size <= max(c1.size, c2.size):
-                return constructor(key)(operand(call, 1 - i).args[1 - j], Constant(joined.astype(c2.dtype, copy=False)))  # type: ignore[no-any-return]
+                return constructor(key)(operand(call, 1 - i).args[1 - j], const(joined.astype(c2.dtype, copy=False)))  # type: ignore[no-any-return]
     return None
 
 
 @rule("concatenate")
 def single_concatenate(call: Call) -> Expr | None:
     fields = getattr(call.args[0], "fields", ())
-    return fields[0] if len(fields) == 1 else None
+    return fields[0] if len(fields) == 1 else None  # type: ignore[misc]
 
 
 @rule("layout_transform")
@@ -245,10 +245,10 @@ def pad_into_conv(call: Call) -> Expr | None:
 def four_sides(padding: tuple[int, ...]) -> tuple[int, int, int, int]:
     """(top, left, bottom, right) from one, two or four numbers, as classic conv2d reads them."""
     if len(padding) == 1:
-        return (padding[0],) * 4
+        return (padding[0], padding[0], padding[0], padding[0])
     if len(padding) == 2:
         return (padding[0], padding[1], padding[0], padding[1])
-    top, left, bottom, right = padding
+    top, left, bottom, right = list(padding)
     return top, left, bottom, right
 
 
@@ -261,7 +261,7 @@ def simplify_call(call: Call) -> Expr | None:
     return card_of(call).simplify(*call.args)
 
 
-def SimplifyExpr() -> Any:  # noqa: N802
+def SimplifyExpr() -> Any:
     """Apply the simplification rules until none holds."""
     return function_pass("SimplifyExpr", 0, lambda f, mod: rewrite_calls(f, simplify_call))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, const
 from tilewright.relay.op.card import constructor
@@ -15,7 +14,7 @@ def expand_call(call: Call, pass_name: str) -> Expr | None:
     if card.expand_in != pass_name or not card.expands():
         return None
     result = card.expand(*call.args)
-    return getattr(result, "tuple_value", result)  # type: ignore[no-any-return]
+    return getattr(result, "tuple_value", result)
 
 
 def along_axis(call: Call) -> Expr:
@@ -40,13 +39,13 @@ def canonical(call: Call) -> Expr | None:
     return expand_call(call, "CanonicalizeOps")
 
 
-def SimplifyInference() -> Pass:  # noqa: N802
+def SimplifyInference() -> Pass:
     """Operators as they are at inference: batch_norm becomes scale and shift, dropout nothing."""
-    return function_pass("SimplifyInference", 0, lambda f, mod: rewrite_calls(f, lambda c: expand_call(c, "SimplifyInference")))
+    return function_pass(
+        "SimplifyInference", 0, lambda f, mod: rewrite_calls(f, lambda c: expand_call(c, "SimplifyInference"))
+    )
 
 
-def CanonicalizeOps() -> Pass:  # noqa: N802
+def CanonicalizeOps() -> Pass:
     """Convenience operators (bias_add) become basic ones, so that later passes know fewer."""
     return function_pass("CanonicalizeOps", 2, lambda f, mod: rewrite_calls(f, canonical))
-
-
