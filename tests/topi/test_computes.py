@@ -1,0 +1,127 @@
+"""The form of computes: which stages they have, which indices they read, and that symbolic extents work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright import te, tir, topi
+from tilewright.codegen import interp
+
+
+def run(
+    result: te.Tensor | list[te.Tensor], tensors: list[te.Tensor], arrays: list[np.ndarray], shape: tuple[int, ...]
+) -> np.ndarray:
+    out = np.zeros(shape, str(result.dtype))  # type: ignore[union-attr]
+    interp.run(te.create_prim_func([*tensors, result]), [*arrays, out])
+    return out
+
+
+def text(t: te.Tensor) -> str:
+    return str(t.op.body[0])
+
+
+def stages(t: te.Tensor) -> list[str]:
+    """Names of the stages behind a tensor."""
+    names: list[str] = []
+
+    def visit(x: te.Tensor) -> None:
+        for i in x.op.input_tensors:
+            visit(i)
+        if x.op.name not in names and not isinstance(x.op, te.PlaceholderOp):
+            names.append(x.op.name)
+
+    visit(t)
+    return names
+
+
+@pytest.mark.parametrize(
+    "old, new, divides",
+    [
+        ((1, 128, 768), (1, 128, 12, 64), False),
+        ((1, 128, 12, 64), (1, 128, 768), True),
+        ((2, 3), (2, 1, 3, 1), False),
+        ((4, 1, 6), (24,), True),
+        ((24,), (4, 6), False),
+    ],
+)
+def test_reshape_divides_only_where_axes_merge(old: tuple[int, ...], new: tuple[int, ...], divides: bool) -> None:
+    x = te.placeholder(old, name="x")
+    y = topi.reshape(x, new)
+    assert ("//" in text(y)) == divides
+    a = np.random.default_rng(0).standard_normal(old).astype(np.float32)
+    np.testing.assert_array_equal(run(y, [x], [a], new), a.reshape(new))
+
+
+def test_reshape_keeps_a_symbol_apart() -> None:
+    n = te.size_var("n")
+    x = te.placeholder((n, 4, 6), name="x")
+    y = topi.reshape(x, (n, 24))
+    a = np.random.default_rng(0).standard_normal((3, 4, 6)).astype(np.float32)
+    np.testing.assert_array_equal(run(y, [x], [a], (3, 24)), a.reshape(3, 24))
+    assert "n" not in text(y)
+
+
+def test_padding_is_a_stage_of_its_own() -> None:
+    x, w = te.placeholder((1, 4, 8, 8), name="x"), te.placeholder((8, 4, 3, 3), name="w")
+    assert stages(topi.nn.conv2d(x, w, 1, 1)) == ["pad_temp", "conv2d_nchw"]
+    assert stages(topi.nn.conv2d(x, w, 1, 0)) == ["conv2d_nchw"]
+    assert stages(topi.nn.pool2d(x, (2, 2), (2, 2), (1, 1), 0, "max")) == ["pool_max"]
+
+
+def test_softmax_and_layer_norm_have_few_stages() -> None:
+    x, g = te.placeholder((4, 16), name="x"), te.placeholder((16,), name="g")
+    assert len(stages(topi.nn.softmax(x))) == 4
+    assert len(stages(topi.nn.layer_norm(x, g, g, -1))) == 3
+
+
+def test_symbolic_extents() -> None:
+    n = te.size_var("n")
+    rng = np.random.default_rng(1)
+    x, w = te.placeholder((n, 6), name="x"), te.placeholder((4, 6), name="w")
+    a, b = rng.standard_normal((5, 6)).astype(np.float32), rng.standard_normal((4, 6)).astype(np.float32)
+    np.testing.assert_allclose(run(topi.nn.dense(x, w), [x, w], [a, b], (5, 4)), a @ b.T, rtol=1e-5)
+    e = np.exp(a - a.max(1, keepdims=True))
+    np.testing.assert_allclose(run(topi.nn.softmax(x), [x], [a], (5, 6)), e / e.sum(1, keepdims=True), rtol=1e-5)
+    np.testing.assert_allclose(run(topi.mean(x, 0), [x], [a], (6,)), a.mean(0), rtol=1e-5)
+    both = topi.concatenate([x, w], 0)
+    np.testing.assert_array_equal(run(both, [x, w], [a, b], (9, 6)), np.concatenate([a, b]))
+
+
+def test_symbolic_extent_that_is_one_broadcasts() -> None:
+    n = te.size_var("n")
+    x, y = te.placeholder((n, 3), name="x"), te.placeholder((4, 3), name="y")
+    rng = np.random.default_rng(2)
+    b = rng.standard_normal((4, 3)).astype(np.float32)
+    for rows in (1, 4):
+        a = rng.standard_normal((rows, 3)).astype(np.float32)
+        np.testing.assert_allclose(run(topi.add(x, y), [x, y], [a, b], (4, 3)), a + b, rtol=1e-6)
+
+
+def test_nearest_by_whole_factors_is_integer_arithmetic() -> None:
+    x = te.placeholder((1, 1, 3, 4), name="x")
+    y = topi.image.resize2d(x, None, (6, 8), method="nearest_neighbor", coordinate_transformation_mode="asymmetric")
+    assert "float" not in text(y)
+
+
+@pytest.mark.parametrize(
+    "call, message",
+    [
+        (lambda x: topi.layout_transform(x, "NCHW", "NCHWc"), "'NCHWc' is no layout: a block axis is a lower-case letter after its size, as in 16c; found c"),
+        (lambda x: topi.nn.pool2d(x, (2, 2), (1, 1), (1, 1), 0, "sum"), 'pool_type must be "max" or "avg", but is \'sum\''),
+        (lambda x: topi.nn.softmax(x, 7), "axis must lie in [-4, 4), but is 7"),
+        (lambda x: topi.nn.global_pool(x, "max", "NCHW4h"), "pooling needs H, W as whole axes of the layout, but it is NCHW4h"),
+        (lambda x: topi.utils.get_const_int(tir.Var("n", "int32")), "a constant integer is needed here, but the expression n is symbolic"),
+    ],
+)  # fmt: skip
+def test_errors(call: Any, message: str) -> None:
+    with pytest.raises(ValueError) as info:
+        call(te.placeholder((1, 4, 8, 8), name="x"))
+    assert str(info.value) == message
+
+
+def test_broadcast_error() -> None:
+    with pytest.raises(ValueError, match=r"shapes \[\[2, 3\], \[2, 4\]\] do not broadcast: 3 against 4 at axis 1"):
+        topi.add(te.placeholder((2, 3)), te.placeholder((2, 4)))
