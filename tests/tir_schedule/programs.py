@@ -40,7 +40,9 @@ def random_inputs(func: PrimFunc, names: list[str], seed: int = 0) -> dict[str, 
     """Small whole numbers, so that sums are exact in any order."""
     rng = np.random.default_rng(seed)
     buffers = {func.buffer_map[p].name: func.buffer_map[p] for p in func.params}
-    return {n: rng.integers(-3, 4, tuple([int(x) for x in buffers[n].shape])).astype(str(buffers[n].dtype)) for n in names}
+    return {
+        n: rng.integers(-3, 4, tuple([int(x) for x in buffers[n].shape])).astype(str(buffers[n].dtype)) for n in names
+    }
 
 
 def random_program(rng: random.Random) -> tuple[PrimFunc, list[str]]:
@@ -72,7 +74,9 @@ def random_program(rng: random.Random) -> tuple[PrimFunc, list[str]]:
         elif kind == "sum":
             k = te.reduce_axis((0, shape[-1]), name="k")
             y = placeholder((shape[-1], 3))
-            x = te.compute((*shape[:-1], 3), lambda *i, x=x, y=y, k=k: te.sum(x(*i[:-1], k) * y(k, i[-1]), axis=k), name=name)
+            x = te.compute(
+                (*shape[:-1], 3), lambda *i, x=x, y=y, k=k: te.sum(x(*i[:-1], k) * y(k, i[-1]), axis=k), name=name
+            )
         elif kind == "stencil" and shape[-1] > 2:
             x = te.compute((*shape[:-1], shape[-1] - 2), lambda *i, x=x: x(*i) + x(*i[:-1], i[-1] + 2), name=name)
         elif kind == "pad":
@@ -80,7 +84,9 @@ def random_program(rng: random.Random) -> tuple[PrimFunc, list[str]]:
             zero = tir.const(0.0, "float32")
             x = te.compute(
                 (*shape[:-1], m + 2),
-                lambda *i, x=x, m=m, zero=zero: tir.if_then_else(tir.all(i[-1] >= 1, i[-1] < m + 1), x(*i[:-1], i[-1] - 1), zero),
+                lambda *i, x=x, m=m, zero=zero: tir.if_then_else(
+                    tir.all(i[-1] >= 1, i[-1] < m + 1), x(*i[:-1], i[-1] - 1), zero
+                ),
                 name=name,
             )
         elif kind == "pack" and shape[-1] % 2 == 0:
@@ -112,6 +118,6 @@ def random_program(rng: random.Random) -> tuple[PrimFunc, list[str]]:
         if x is not inputs[0]:
             made.append(x)
     x = te.compute(shape_of(x), lambda *i, x=x: x(*i) + tir.const(1.0, "float32"), name="out")
-    used = [t for t in inputs]
+    used = list(inputs)
     func = te.create_prim_func([*used, x])
     return func, [func.buffer_map[p].name for p in func.params][:-1]

@@ -64,14 +64,18 @@ def conv(ci: int = 1, h: int = 6, co: int = 4, k: int = 3, stride: int = 1) -> P
     bias = te.placeholder((co, v), name="bias")
     p = te.compute(
         (1, ci, h + 2, h + 2, v),
-        lambda n, c, i, j, u: tir.if_then_else(tir.all(i >= 1, i < h + 1, j >= 1, j < h + 1), x[n, c, i - 1, j - 1, u], zero()),
+        lambda n, c, i, j, u: tir.if_then_else(
+            tir.all(i >= 1, i < h + 1, j >= 1, j < h + 1), x[n, c, i - 1, j - 1, u], zero()
+        ),
         name="pad",
     )
     rc, ru = te.reduce_axis((0, ci), name="rc"), te.reduce_axis((0, v), name="ru")
     kh, kw = te.reduce_axis((0, k), name="kh"), te.reduce_axis((0, k), name="kw")
     c = te.compute(
         (1, co, out, out, v),
-        lambda n, o, i, j, u: te.sum(p[n, rc, i * stride + kh, j * stride + kw, ru] * w[o, rc, kh, kw, ru, u], axis=[rc, kh, kw, ru]),
+        lambda n, o, i, j, u: te.sum(
+            p[n, rc, i * stride + kh, j * stride + kw, ru] * w[o, rc, kh, kw, ru, u], axis=[rc, kh, kw, ru]
+        ),
         name="conv",
     )
     d = te.compute((1, co, out, out, v), lambda n, o, i, j, u: c[n, o, i, j, u] + bias[o, u], name="biased")
@@ -145,7 +149,9 @@ def test_depthwise() -> None:
     x = te.placeholder((2, 8, 8, 4), name="X")
     w = te.placeholder((2, 3, 3, 4), name="W")
     kh, kw = te.reduce_axis((0, 3), name="kh"), te.reduce_axis((0, 3), name="kw")
-    c = te.compute((2, 6, 6, 4), lambda o, i, j, u: te.sum(x[o, i + kh, j + kw, u] * w[o, kh, kw, u], axis=[kh, kw]), name="conv")
+    c = te.compute(
+        (2, 6, 6, 4), lambda o, i, j, u: te.sum(x[o, i + kh, j + kw, u] * w[o, kh, kw, u], axis=[kh, kw]), name="conv"
+    )
     e = te.compute((2, 6, 6, 4), lambda o, i, j, u: te.max(c[o, i, j, u], zero()), name="relu")
     f = te.create_prim_func([x, w, e])
     s = Schedule(f)
@@ -208,7 +214,11 @@ def test_layer_norm() -> None:
     total = te.compute((m,), lambda i: te.sum(x[i, k1], axis=k1), name="total")
     mean = te.compute((m,), lambda i: total[i] / tir.const(float(n), F32), name="mean")
     square = te.compute((m,), lambda i: te.sum((x[i, k2] - mean[i]) * (x[i, k2] - mean[i]), axis=k2), name="square")
-    y = te.compute((m, n), lambda i, j: (x[i, j] - mean[i]) * te.rsqrt(square[i] / tir.const(float(n), F32) + tir.const(1e-5, F32)) * g[j], name="Y")
+    y = te.compute(
+        (m, n),
+        lambda i, j: (x[i, j] - mean[i]) * te.rsqrt(square[i] / tir.const(float(n), F32) + tir.const(1e-5, F32)) * g[j],
+        name="Y",
+    )
     f = te.create_prim_func([x, g, y])
     s = Schedule(f)
     i, j = s.get_loops("Y")

@@ -85,7 +85,9 @@ def test_thread_and_annotation() -> None:
     s.bind(j, "threadIdx.x")
     s.annotate(k, "pragma_auto_unroll_max_step", 16)
     stmt = s.get(i)
-    assert isinstance(stmt, For) and stmt.kind == ForKind.THREAD_BINDING and stmt.thread_binding.thread_tag == "blockIdx.x"
+    assert (
+        isinstance(stmt, For) and stmt.kind == ForKind.THREAD_BINDING and stmt.thread_binding.thread_tag == "blockIdx.x"
+    )
     assert int(s.get(k).annotations["pragma_auto_unroll_max_step"]) == 16
     s.unannotate(k, "pragma_auto_unroll_max_step")
     assert not s.get(k).annotations
@@ -174,7 +176,9 @@ def test_tensorize() -> None:
     desc = Schedule(desc_f)
     desc.decompose_reduction("C", desc.get_loops("C")[0])
     wanted = desc.mod["main"]
-    update_only = wanted.replace(body=wanted.body.replace(block=wanted.body.block.replace(body=wanted.body.block.body.seq[1])))
+    update_only = wanted.replace(
+        body=wanted.body.replace(block=wanted.body.block.replace(body=wanted.body.block.body.seq[1]))
+    )
     TensorIntrin.register("test.mm4", update_only, update_only, override=True)
     s = Schedule(matmul())
     i, j, k = s.get_loops("C")

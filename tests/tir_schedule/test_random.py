@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from .programs import random_inputs, random_program, run_program
 from tilewright.support.errors import ScheduleError
 from tilewright.tir.schedule import Schedule
 from tilewright.tir.schedule.schedule import all_blocks
+
+from .programs import random_inputs, random_program, run_program
 
 Action = Any
 
@@ -77,7 +78,9 @@ def step(s: Schedule, rng: random.Random) -> str:
                 return text
             s.transform_layout(block, (way, 0), chosen)
     elif kind == "transform_block_layout":
-        s.transform_block_layout(block, rng.choice([lambda *i: (*i[1:], i[0]), lambda *i: (*i[:-1], i[-1] // 2, i[-1] % 2)]))
+        s.transform_block_layout(
+            block, rng.choice([lambda *i: (*i[1:], i[0]), lambda *i: (*i[:-1], i[-1] // 2, i[-1] % 2)])
+        )
     elif kind == "loop_partition" and loop is not None:
         s.loop_partition(loop, [1, None])
     elif kind == "merge":
@@ -129,7 +132,9 @@ def check_seed(seed: int, steps: int = 12) -> int:
             for a, b in zip(expected, got, strict=True):
                 np.testing.assert_array_equal(a.reshape(-1), b.reshape(-1))
         except Exception as error:
-            raise AssertionError(f"seed {seed}: {log[-1]} broke the program: {error}\n--- before\n{before}\n--- after\n{s.mod}") from error
+            raise AssertionError(
+                f"seed {seed}: {log[-1]} broke the program: {error}\n--- before\n{before}\n--- after\n{s.mod}"
+            ) from error
     replay = Schedule(func, seed=seed)
     assert s.trace is not None
     s.trace.apply_to_schedule(replay)

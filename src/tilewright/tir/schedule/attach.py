@@ -11,12 +11,10 @@ from tilewright.tir import GE, LT, For, ForKind, Var
 from tilewright.tir.schedule.analysis import (
     REDUCE,
     Leaf,
-    Region,
     binding_of,
     conflict,
     conjunction,
     consumers,
-    contains,
     leaf_of,
     leaves,
     loops_above,
@@ -24,12 +22,11 @@ from tilewright.tir.schedule.analysis import (
     producers,
     scope_leaves,
     scope_root,
-    swept,
-    unite,
 )
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Bounds, Forms, Lin, combine, constant, is_const, same, scale, shift
 from tilewright.tir.schedule.inline import inline_block, reverse_inline_block
+from tilewright.tir.schedule.regions import Region, contains, swept, unite
 from tilewright.tir.schedule.rewrite import ReplaceStmts, body_list
 from tilewright.tir.schedule.sampling import COMPUTE_INLINE
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
@@ -42,7 +39,9 @@ Domain = dict[Any, Bounds]
 
 
 @primitive
-def compute_at(s: Schedule, block: BlockRV | str, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1) -> None:
+def compute_at(
+    s: Schedule, block: BlockRV | str, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
+) -> None:
     """for i: B[i];  for i: for j: C[i, j] uses B[i]   -->   for i: {B[i];  for j: C[i, j] uses B[i]}
 
     The block computes in each iteration just what its consumers below the loop need. index: the place among the
@@ -56,7 +55,9 @@ def compute_at(s: Schedule, block: BlockRV | str, loop: LoopRV, preserve_unit_lo
 
 
 @primitive
-def reverse_compute_at(s: Schedule, block: BlockRV | str, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1) -> None:
+def reverse_compute_at(
+    s: Schedule, block: BlockRV | str, loop: LoopRV, preserve_unit_loops: bool = False, index: int = -1
+) -> None:
     """for i: for j: B[i, j];  for i: C[i] uses B[i]   -->   for i: {for j: B[i, j];  C[i] uses B[i]}
 
     The block computes in each iteration just what its producers below the loop have made ready.
@@ -94,7 +95,9 @@ def _without_block(loop: Any, ref: StmtSRef) -> Any:
     return loop.replace(body=body)
 
 
-def move_producer(state: ScheduleState, ref: StmtSRef, loop_ref: StmtSRef, preserve_unit_loops: bool, index: int) -> None:
+def move_producer(
+    state: ScheduleState, ref: StmtSRef, loop_ref: StmtSRef, preserve_unit_loops: bool, index: int
+) -> None:
     block = ref.stmt
     scope = _common(state, ref, loop_ref)
     own = {r.buffer for r in block.writes}
@@ -152,7 +155,12 @@ def _need_inputs_stay(ref: StmtSRef) -> None:
         elif seen:
             for r in leaf.block.writes:
                 if r.buffer in inputs:
-                    refuse("the inputs of {0} must stay as they are while it moves, but {1} writes {2}", ref.stmt, leaf.block, r.buffer)
+                    refuse(
+                        "the inputs of {0} must stay as they are while it moves, but {1} writes {2}",
+                        ref.stmt,
+                        leaf.block,
+                        r.buffer,
+                    )
 
 
 def _need_inputs_ready(state: ScheduleState, moved: Leaf, sources: list[Leaf], outer: tuple[Any, ...]) -> None:
@@ -183,10 +191,17 @@ def _need_final(state: ScheduleState, source: Leaf, shared: tuple[Any, ...], rea
     uses = binding_of(state, source).uses
     for loop in shared:
         if REDUCE in uses.get(loop.loop_var, ()):
-            refuse("{0} is a reduction loop of {1}, whose output is not complete inside it for {2}", loop, source.block, reader)
+            refuse(
+                "{0} is a reduction loop of {1}, whose output is not complete inside it for {2}",
+                loop,
+                source.block,
+                reader,
+            )
 
 
-def move_consumer(state: ScheduleState, ref: StmtSRef, loop_ref: StmtSRef, preserve_unit_loops: bool, index: int) -> None:
+def move_consumer(
+    state: ScheduleState, ref: StmtSRef, loop_ref: StmtSRef, preserve_unit_loops: bool, index: int
+) -> None:
     block = ref.stmt
     scope = _common(state, ref, loop_ref)
     loop = _without_block(loop_ref.stmt, ref)
@@ -226,7 +241,11 @@ def move_consumer(state: ScheduleState, ref: StmtSRef, loop_ref: StmtSRef, prese
     if reduced & domain.keys():
         binding = binding_of(state, moved)
         if not binding.covers:
-            refuse(f"{{0}} would reduce over a part of its domain in each iteration of {{1}}, and {binding.reason}", block, loop)
+            refuse(
+                f"{{0}} would reduce over a part of its domain in each iteration of {{1}}, and {binding.reason}",
+                block,
+                loop,
+            )
     _insert(state, ref, scope, loop_ref, loop, statements, place, nest)
 
 
@@ -251,7 +270,12 @@ def _need_order(ref: StmtSRef, loop: Any, under: set[int]) -> None:
 
 def _place(index: int, first: int, last: int, block: Any, loop: Any) -> int:
     if first > last:
-        refuse(f"in {{1}}, {{0}} must come after its producers and before its consumers, but statement {first - 1} is a producer and {last} a consumer", block, loop)
+        refuse(
+            f"in {{1}}, {{0}} must come after its producers and before its consumers,"
+            f" but statement {first - 1} is a producer and {last} a consumer",
+            block,
+            loop,
+        )
     if index == -1:
         return last
     if index == -2:
@@ -262,7 +286,14 @@ def _place(index: int, first: int, last: int, block: Any, loop: Any) -> int:
 
 
 def _insert(
-    state: ScheduleState, ref: StmtSRef, scope: StmtSRef, loop_ref: StmtSRef, loop: Any, statements: list[Any], place: int, nest: Any
+    state: ScheduleState,
+    ref: StmtSRef,
+    scope: StmtSRef,
+    loop_ref: StmtSRef,
+    loop: Any,
+    statements: list[Any],
+    place: int,
+    nest: Any,
 ) -> None:
     new_loop = loop.replace(body=seq_of([*statements[:place], nest, *statements[place:]]))
     changes: dict[int, Any] = {id(loop_ref.stmt): new_loop}
@@ -272,7 +303,9 @@ def _insert(
     state.replace(scope, scope.stmt.replace(body=body))
 
 
-def build_nest(state: ScheduleState, block: Any, domain: Domain, preserve_unit_loops: bool) -> tuple[Any, Any, tuple[Any, ...]]:
+def build_nest(
+    state: ScheduleState, block: Any, domain: Domain, preserve_unit_loops: bool
+) -> tuple[Any, Any, tuple[Any, ...]]:
     """Loops that run a block over part of its domain: (outermost statement, the BlockRealize, the loops).
 
     A bound that may leave the domain of its variable is clipped by a predicate.
@@ -411,7 +444,12 @@ def needed_domain(forms: Forms, block: Any, region: Any, box: Region) -> Domain:
 
 
 def _mixed(
-    forms: Forms, own: dict[Any, Any], terms: list[tuple[int, Any, Any]], low: Lin, high: Lin, add: Callable[[Any, Any, Bounds], None]
+    forms: Forms,
+    own: dict[Any, Any],
+    terms: list[tuple[int, Any, Any]],
+    low: Lin,
+    high: Lin,
+    add: Callable[[Any, Any, Bounds], None],
 ) -> bool:
     """Bounds of the digits of a mixed-radix number that lies in [low, high]; False if it is no such number."""
     radix = 1
@@ -436,7 +474,10 @@ def ready_domain(forms: Forms, block: Any, region: Any, box: Region, loop: Any) 
     own = {iv.var: iv for iv in block.iter_vars}
     parts = _Parts(forms)
     name = region.buffer.name
-    everywhere = {v: (forms.of(iv.dom.min), shift(combine(forms.of(iv.dom.min), forms.of(iv.dom.extent)), -1)) for v, iv in own.items()}
+    everywhere = {
+        v: (forms.of(iv.dom.min), shift(combine(forms.of(iv.dom.min), forms.of(iv.dom.extent)), -1))
+        for v, iv in own.items()
+    }
 
     def no(index: Lin) -> None:
         refuse(
@@ -470,9 +511,17 @@ def ready_domain(forms: Forms, block: Any, region: Any, box: Region, loop: Any) 
         aligned = same(scale(step_low, k), low) and same(scale(step_high, k), shift(high, 1))
         if spread[0] == 0 and spread[1] is not None and spread[1] + extent.const == k and aligned:
             parts.add(v, None, (step_low, shift(step_high, -1)))
-        elif extent.const != 1 or not _mixed(forms, own, terms, low, high, parts.add) or not same(step_low, forms.div(high, k)):
+        elif (
+            extent.const != 1
+            or not _mixed(forms, own, terms, low, high, parts.add)
+            or not same(step_low, forms.div(high, k))
+        ):
             no(index)
     domain, loose = parts.domain()
     if loose:
-        refuse(f"{{0}} must read of {name} whole numbers in {{1}}, but the digits of {sorted([v.name for v in loose])} do not join", block, loop)
+        refuse(
+            f"{{0}} must read of {name} whole numbers in {{1}}, but the digits of {sorted([v.name for v in loose])} do not join",
+            block,
+            loop,
+        )
     return domain

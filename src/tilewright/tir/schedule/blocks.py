@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm, Range
 from tilewright.tir import LT, Block, BlockRealize, BufferRegion, For, ForKind, IterVar, Var
-from tilewright.tir.schedule.analysis import DATA_PAR, conjunction, conjuncts, leaf_of, leaves, loops_above, swept, unite
+from tilewright.tir.schedule.analysis import DATA_PAR, conjunction, conjuncts, leaf_of, leaves, loops_above
 from tilewright.tir.schedule.copies import copy_iters
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Lin, combine, constant, shift
 from tilewright.tir.schedule.loops import replace_realize
+from tilewright.tir.schedule.regions import swept, unite
 from tilewright.tir.schedule.rewrite import ReplaceStmts, vars_in
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.tensor_intrin import TensorIntrin, match_intrinsic
@@ -51,14 +52,23 @@ def blockize_loop(state: ScheduleState, loop_ref: StmtSRef, preserve_unit_iters:
         inner = Lin({t: k for t, k in form.terms.items() if forms.leaves(Lin({t: 1}, 0)) & inside}, 0)
         outer = combine(form, inner, -1)
         if forms.leaves(inner) & outside:
-            refuse(f"{iv.var.name} of {{0}} must be bound to an outer part plus an inner part, but is bound to {value}", old)
+            refuse(
+                f"{iv.var.name} of {{0}} must be bound to an outer part plus an inner part, but is bound to {value}",
+                old,
+            )
         high = forms.const_bounds(inner)[1]
         low = forms.const_bounds(inner)[0]
         if low != 0 or high is None or not isinstance(iv.dom.extent, IntImm):
-            refuse(f"the inner part of {iv.var.name} of {{0}} must run from 0 to a constant, but is {forms.emit(inner)}", old)
+            refuse(
+                f"the inner part of {iv.var.name} of {{0}} must run from 0 to a constant, but is {forms.emit(inner)}",
+                old,
+            )
         size = high + 1
         if any([k % size for k in outer.terms.values()]) or outer.const % size:
-            refuse(f"the outer part of {iv.var.name} of {{0}} must be a multiple of {size}, but is {forms.emit(outer)}", old)
+            refuse(
+                f"the outer part of {iv.var.name} of {{0}} must be a multiple of {size}, but is {forms.emit(outer)}",
+                old,
+            )
         base = forms.div(outer, size)
         extent = -(-iv.dom.extent.value // size)
         if not preserve_unit_iters and extent == 1 and not base.terms:
@@ -76,7 +86,7 @@ def blockize_loop(state: ScheduleState, loop_ref: StmtSRef, preserve_unit_iters:
         if inside.isdisjoint(vars_in(c)):
             outer_conditions.append(c)
             continue
-        for iv, value, inner_value in zip(old.iter_vars, leaf.realize.iter_values, inner_values, strict=True):
+        for value, inner_value in zip(leaf.realize.iter_values, inner_values, strict=True):
             d = combine(forms.of(c.a), forms.of(value), -1) if hasattr(c, "a") else None
             if d is not None and not d.terms and not d.const and isinstance(c.b, IntImm):
                 inner_conditions.append(type(c)(inner_value, c.b))
@@ -87,7 +97,10 @@ def blockize_loop(state: ScheduleState, loop_ref: StmtSRef, preserve_unit_iters:
     inner_block = old
     if old.init is not None:
         init = _inner_init(state, old, inner_values, inner_loops, inner_conditions)
-        inner_block = old.replace(init=None, reads=(*[w for w in old.writes if all([w.buffer is not r.buffer for r in old.reads])], *old.reads))
+        inner_block = old.replace(
+            init=None,
+            reads=(*[w for w in old.writes if all([w.buffer is not r.buffer for r in old.reads])], *old.reads),
+        )
     inner_realize = BlockRealize(tuple(inner_values), conjunction(inner_conditions), inner_block)
     body = ReplaceStmts({id(leaf.realize): inner_realize}).run(loop)
     reads = _outer_regions(state, old.reads, inner_realize, inner_loops)
@@ -101,7 +114,9 @@ def blockize_loop(state: ScheduleState, loop_ref: StmtSRef, preserve_unit_iters:
     return state.ref(outer_block)
 
 
-def _inner_init(state: ScheduleState, old: Any, values: list[Any], inner_loops: list[Any], conditions: list[Any]) -> Any:
+def _inner_init(
+    state: ScheduleState, old: Any, values: list[Any], inner_loops: list[Any], conditions: list[Any]
+) -> Any:
     """The initialisation of a whole tile: the spatial inner loops around the old init."""
     spatial = [iv for iv in old.iter_vars if iv.iter_type == DATA_PAR]
     iters, env = copy_iters(spatial, "_init")
@@ -136,13 +151,17 @@ def _outer_regions(state: ScheduleState, regions: Any, realize: Any, loops: list
                 ranges.append(Range.from_min_extent(IntImm(dtype, 0), n))
             else:
                 extent = shift(combine(b[1], b[0], -1), 1)
-                ranges.append(Range.from_min_extent(forms.emit(b[0], dtype), forms.emit(forms.merge_digits(extent), dtype)))
+                ranges.append(
+                    Range.from_min_extent(forms.emit(b[0], dtype), forms.emit(forms.merge_digits(extent), dtype))
+                )
         out.append(BufferRegion(buffer, tuple(ranges)))
     return tuple(out)
 
 
 @primitive
-def tensorize(s: Schedule, block_or_loop: BlockRV | LoopRV, tensor_intrin: str, preserve_unit_iters: bool = True) -> None:
+def tensorize(
+    s: Schedule, block_or_loop: BlockRV | LoopRV, tensor_intrin: str, preserve_unit_iters: bool = True
+) -> None:
     """for i in 4: for j in 4: C[...] += ...   -->   block: intrinsic(C, A, B)
 
     tensor_intrin: the name of a registered TensorIntrin whose description is the computation of the block or loop.

@@ -5,10 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm, Range
-from tilewright.tir import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, For, ForKind, IterVar, Var, decl_buffer
-from tilewright.tir.schedule.analysis import DATA_PAR, leaves, scope_root, swept, unite
+from tilewright.tir import (
+    Block,
+    BlockRealize,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    ForKind,
+    IterVar,
+    Var,
+    decl_buffer,
+)
+from tilewright.tir.schedule.analysis import DATA_PAR, leaves, scope_root
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import combine, is_const, shift
+from tilewright.tir.schedule.regions import swept, unite
 from tilewright.tir.schedule.rewrite import ReplaceBuffers, body_list
 from tilewright.tir.schedule.state import ScheduleState, seq_of
 from tilewright.tir.schedule.trace import BlockRV, primitive
@@ -30,8 +42,12 @@ def copy_block(state: ScheduleState, source: Any, target: Any, name: str, box: A
         first, count = part if part is not None else (0, n)
         extents.append(count)
         size = IntImm(v.dtype, count) if isinstance(count, int) else count
-        doms.append(Range.from_min_extent(IntImm(v.dtype, first), size) if isinstance(first, int) else Range.from_min_extent(IntImm(v.dtype, 0), n))
-        values.append(v if isinstance(first, int) and first == 0 else v + first)  # type: ignore[operator]
+        doms.append(
+            Range.from_min_extent(IntImm(v.dtype, first), size)
+            if isinstance(first, int)
+            else Range.from_min_extent(IntImm(v.dtype, 0), n)
+        )
+        values.append(v if isinstance(first, int) and first == 0 else v + first)
         state.note_range(v, IntImm(v.dtype, 0), size)
     one = tuple([Range.from_min_extent(v, IntImm(v.dtype, 1)) for v in iter_vars])
     block = Block(
@@ -105,7 +121,11 @@ def need_no_outer_init(scope: Any, buffer: Any) -> None:
 
 @primitive
 def cache_read(
-    s: Schedule, block: BlockRV | str, read_buffer_index: int | str, storage_scope: str, consumer_blocks: list[BlockRV | str] | None = None
+    s: Schedule,
+    block: BlockRV | str,
+    read_buffer_index: int | str,
+    storage_scope: str,
+    consumer_blocks: list[BlockRV | str] | None = None,
 ) -> BlockRV:
     """for i: C[i] = f(A[i])   -->   for i: A_local[i] = A[i];  for i: C[i] = f(A_local[i])
 
@@ -123,7 +143,9 @@ def cache_read(
     readers = [x for st in statements for x in leaves(st) if not chosen or id(x.block) in chosen]
     box = touched_box(state, readers, buffer, writes=False)
     nest, copier = copy_block(state, buffer, copy, f"{buffer.name}_{storage_scope}", box)
-    writers = [i for i, st in enumerate(statements) if any([r.buffer is buffer for x in leaves(st) for r in x.block.writes])]
+    writers = [
+        i for i, st in enumerate(statements) if any([r.buffer is buffer for x in leaves(st) for r in x.block.writes])
+    ]
     first_reader = top_statement(scope.stmt, old)
     place = max([w + 1 for w in writers if w <= first_reader], default=0)
     if place > first_reader:
@@ -140,7 +162,11 @@ def cache_read(
 
 @primitive
 def cache_write(
-    s: Schedule, block: BlockRV | str, write_buffer_index: int | str, storage_scope: str, consumer_blocks: list[BlockRV | str] | None = None
+    s: Schedule,
+    block: BlockRV | str,
+    write_buffer_index: int | str,
+    storage_scope: str,
+    consumer_blocks: list[BlockRV | str] | None = None,
 ) -> BlockRV:
     """for i: C[i] = f(A[i])   -->   for i: C_local[i] = f(A[i]);  for i: C[i] = C_local[i]
 
@@ -174,4 +200,3 @@ def cache_write(
     new_scope = scope.stmt.replace(body=body, alloc_buffers=(*scope.stmt.alloc_buffers, copy))
     state.replace(scope, new_scope, rewriter.reuse)
     return s.block_rv(state.ref(copier))
-

@@ -21,9 +21,10 @@ from tilewright.tir import (
     Var,
     decl_buffer,
 )
-from tilewright.tir.schedule.analysis import DATA_PAR, access_regions, leaf_of, leaves, scope_root
+from tilewright.tir.schedule.analysis import DATA_PAR, leaf_of, leaves, scope_root
 from tilewright.tir.schedule.cache import copy_block, named_buffer, top_statement
 from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.regions import access_regions
 from tilewright.tir.schedule.rewrite import ReplaceBuffers, ReplaceStmts, body_list, vars_in
 from tilewright.tir.schedule.state import seq_of
 from tilewright.tir.schedule.trace import BlockRV, primitive
@@ -35,22 +36,30 @@ if TYPE_CHECKING:
 
 
 @primitive
-def reindex_cache_read(s: Schedule, block: BlockRV | str, read_buffer_index: int, storage_scope: str, index_map: Any) -> BlockRV:
+def reindex_cache_read(
+    s: Schedule, block: BlockRV | str, read_buffer_index: int, storage_scope: str, index_map: Any
+) -> BlockRV:
     """C[i, j] += A[j, i]   -->   A_local[f(i, j)] = A[j, i];  C[i, j] += A_local[f(i, j)]
 
     index_map: from the block's iteration variables to indices of the staged buffer. Returns the copying block.
     """
     ref = s.block(block)
     buffer = named_buffer(ref.stmt.reads, read_buffer_index, ref.stmt, "read")
-    return s.block_rv(reindex_buffer(s.state, ref, "read", buffer, f"{buffer.name}_{storage_scope}", index_map, storage_scope))
+    return s.block_rv(
+        reindex_buffer(s.state, ref, "read", buffer, f"{buffer.name}_{storage_scope}", index_map, storage_scope)
+    )
 
 
 @primitive
-def reindex_cache_write(s: Schedule, block: BlockRV | str, write_buffer_index: int, storage_scope: str, index_map: Any) -> BlockRV:
+def reindex_cache_write(
+    s: Schedule, block: BlockRV | str, write_buffer_index: int, storage_scope: str, index_map: Any
+) -> BlockRV:
     """C[j, i] = f   -->   C_local[g(i, j)] = f;  C[j, i] = C_local[g(i, j)]"""
     ref = s.block(block)
     buffer = named_buffer(ref.stmt.writes, write_buffer_index, ref.stmt, "write")
-    return s.block_rv(reindex_buffer(s.state, ref, "write", buffer, f"{buffer.name}_{storage_scope}", index_map, storage_scope))
+    return s.block_rv(
+        reindex_buffer(s.state, ref, "write", buffer, f"{buffer.name}_{storage_scope}", index_map, storage_scope)
+    )
 
 
 @primitive

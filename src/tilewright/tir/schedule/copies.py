@@ -20,7 +20,9 @@ class _Copy(Mutator):
     @on(For)
     def _for(self, x: For) -> Any:
         var = self.env[x.loop_var] = Var(x.loop_var.name, x.loop_var.dtype)
-        return For(var, self.visit(x.min), self.visit(x.extent), x.kind, self.visit(x.body), x.thread_binding, x.annotations)
+        return For(
+            var, self.visit(x.min), self.visit(x.extent), x.kind, self.visit(x.body), x.thread_binding, x.annotations
+        )
 
     @on(Block)
     def _block(self, x: Block) -> Any:

@@ -55,7 +55,8 @@ class Forms:
         """The form of an integer expression, variables of `env` replaced by their forms."""
         convert = _CONVERT.get(type(e))
         if convert is not None:
-            return convert(self, e, env or {})
+            form: Lin = convert(self, e, env or {})
+            return form
         return self._leaf(e, env or {})
 
     def var(self, v: Var) -> Lin:
@@ -181,7 +182,9 @@ class Forms:
 
     def _atom_range(self, t: Atom) -> tuple[int | None, int | None]:
         if t.kind == LEAF:
-            return self.ranges.get(t.leaf, (None, None))  # type: ignore[arg-type]
+            leaf: Any = t.leaf
+            found = self.ranges.get(leaf)
+            return (None, None) if found is None else found
         if t.kind == SPLIT:
             f, lower, upper = t.args
             low, high = self.const_bounds(f)
@@ -346,11 +349,25 @@ def _max(f: Forms, e: Any, env: Env) -> Lin:
 
 
 def _cast(f: Forms, e: Any, env: Env) -> Lin:
-    if e.dtype.is_int and e.value.dtype.is_int and e.dtype.bits >= e.value.dtype.bits >= 32 and isinstance(e.value, IntImm):
+    if (
+        e.dtype.is_int
+        and e.value.dtype.is_int
+        and e.dtype.bits >= e.value.dtype.bits >= 32
+        and isinstance(e.value, IntImm)
+    ):
         return constant(e.value.value)
     return f._leaf(e, env)
 
 
 _CONVERT: dict[type, Any] = {
-    IntImm: _imm, Var: _var, Add: _add, Sub: _sub, Mul: _mul, FloorDiv: _div, FloorMod: _mod, Min: _min, Max: _max, Cast: _cast,
+    IntImm: _imm,
+    Var: _var,
+    Add: _add,
+    Sub: _sub,
+    Mul: _mul,
+    FloorDiv: _div,
+    FloorMod: _mod,
+    Min: _min,
+    Max: _max,
+    Cast: _cast,
 }

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from tilewright.tir import Buffer
-from tilewright.tir.schedule.analysis import Leaf, Region, contains, swept, unite
+from tilewright.tir.schedule.analysis import Leaf
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import combine
+from tilewright.tir.schedule.regions import Region, contains, swept, unite
 from tilewright.tir.schedule.state import ScheduleState
 
 
@@ -34,7 +35,11 @@ def need_same_iteration(state: ScheduleState, found: list[Leaf], outer: tuple[An
         for region in leaf.block.writes:
             written.setdefault(region.buffer, []).append(leaf)
     for buffer, writers in written.items():
-        readers = [x for x in found if any([r.buffer is buffer for r in x.block.reads]) and len(writers) + (x not in writers) > 1]
+        readers = [
+            x
+            for x in found
+            if any([r.buffer is buffer for r in x.block.reads]) and len(writers) + (x not in writers) > 1
+        ]
         if not readers:
             continue
         for reader in readers:

@@ -27,16 +27,28 @@ class IndexMap(Node, key="tir.IndexMap"):
     AXIS_SEPARATOR: ClassVar[str] = "axis_separator"
 
     @staticmethod
-    def from_func(mapping_function: Callable[..., Any], ndim: int | None = None, inverse_index_map: Any = None, *, index_dtype: str = "int32") -> IndexMap:
+    def from_func(
+        mapping_function: Callable[..., Any],
+        ndim: int | None = None,
+        inverse_index_map: Any = None,
+        *,
+        index_dtype: str = "int32",
+    ) -> IndexMap:
         """From a Python function of the indices; `*args` takes the rest when `ndim` is given."""
-        found, separators = IndexMap.from_func_with_separators(mapping_function, ndim, inverse_index_map, index_dtype=index_dtype)
+        found, separators = IndexMap.from_func_with_separators(
+            mapping_function, ndim, inverse_index_map, index_dtype=index_dtype
+        )
         if separators:
             raise ValueError("IndexMap.from_func: the function has axis separators; use from_func_with_separators")
         return found
 
     @staticmethod
     def from_func_with_separators(
-        mapping_function: Callable[..., Any], ndim: int | None = None, inverse_index_map: Any = None, *, index_dtype: str = "int32"
+        mapping_function: Callable[..., Any],
+        ndim: int | None = None,
+        inverse_index_map: Any = None,
+        *,
+        index_dtype: str = "int32",
     ) -> tuple[IndexMap, list[int]]:
         """The map, and the positions in its result where the function put `IndexMap.AXIS_SEPARATOR`."""
         args: list[Var] = []
@@ -65,7 +77,8 @@ class IndexMap(Node, key="tir.IndexMap"):
 
     def is_equivalent_to(self, other_map: IndexMap) -> bool:
         return len(self.initial_indices) == len(other_map.initial_indices) and structural_equal(
-            IndexMap(self.initial_indices, self.final_indices), IndexMap(other_map.initial_indices, other_map.final_indices)
+            IndexMap(self.initial_indices, self.final_indices),
+            IndexMap(other_map.initial_indices, other_map.final_indices),
         )
 
     def map_indices(self, indices: Sequence[Any]) -> list[PrimExpr]:
@@ -115,8 +128,10 @@ class IndexMap(Node, key="tir.IndexMap"):
         def no(why: str) -> NoReturn:
             raise ValueError(f"the index map has no inverse: {why}")
 
-        extents = {v: int(n) for v, n in zip(self.initial_indices, sizes, strict=True)}
-        env, guards = solve(forms, [(forms.of(i), forms.var(v)) for i, v in zip(self.final_indices, new, strict=True)], extents, no)
+        extents = {v: int(as_prim_expr(n).value) for v, n in zip(self.initial_indices, sizes, strict=True)}  # type: ignore[attr-defined]
+        env, guards = solve(
+            forms, [(forms.of(i), forms.var(v)) for i, v in zip(self.final_indices, new, strict=True)], extents, no
+        )
         padding: PrimExpr = Not(conjunction(guards)) if guards else IntImm("bool", 0)
         if self.inverse_index_map is not None:
             return self.inverse_index_map, padding
@@ -126,9 +141,9 @@ class IndexMap(Node, key="tir.IndexMap"):
     def map_ndarray(self, arr_src: Any) -> Any:
         """The array in the new layout; padding is zero."""
         source = np.asarray(arr_src)
-        out = np.zeros([int(n) for n in self.map_shape(source.shape)], source.dtype)
+        out = np.zeros([n.value for n in self.map_shape(source.shape)], source.dtype)  # type: ignore[attr-defined]
         for index in np.ndindex(*source.shape):
-            out[tuple([int(i) for i in self.map_indices(list(index))])] = source[index]  # type: ignore[call-overload]
+            out[tuple([i.value for i in self.map_indices(list(index))])] = source[index]  # type: ignore[attr-defined]
         return out
 
     def as_python(self) -> str:

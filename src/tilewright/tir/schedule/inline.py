@@ -9,7 +9,6 @@ from tilewright.node import Mutator, on
 from tilewright.tir import Block, BufferLoad, BufferStore, Var
 from tilewright.tir.schedule.analysis import (
     DATA_PAR,
-    access_regions,
     binding_of,
     conjunction,
     conjuncts,
@@ -22,6 +21,7 @@ from tilewright.tir.schedule.analysis import (
 )
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import same, shift
+from tilewright.tir.schedule.regions import access_regions
 from tilewright.tir.schedule.rewrite import ReplaceStmts, touches
 from tilewright.tir.schedule.solve import solve
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
@@ -66,7 +66,9 @@ class _Inline(Mutator):
             refuse("{0} views {1} through a match_buffer, so it cannot be inlined there", x, self.buffer)
         body, init = self.visit(x.body), None if x.init is None else self.visit(x.init)
         allocs = tuple([b for b in x.alloc_buffers if b is not self.buffer])
-        new = x.replace(body=body, init=init, alloc_buffers=allocs if len(allocs) != len(x.alloc_buffers) else x.alloc_buffers)
+        new = x.replace(
+            body=body, init=init, alloc_buffers=allocs if len(allocs) != len(x.alloc_buffers) else x.alloc_buffers
+        )
         if any([r.buffer is self.buffer for r in x.reads]):
             new = new.replace(reads=merged_reads(self.state, x, new, self.buffer))
         if new is not x:
@@ -84,7 +86,7 @@ def merged_reads(state: ScheduleState, old: Any, new: Any, gone: Any) -> tuple[A
     known = {r.buffer: r for r in old.reads if r.buffer is not gone}
     fresh = {r.buffer: r for r in reads if r.buffer not in own}
     out = [r for b, r in known.items() if b not in fresh]
-    return tuple([*out, *fresh.values()]) if out else tuple(fresh.values())
+    return (*out, *fresh.values())
 
 
 @primitive
@@ -111,7 +113,9 @@ def inline_block(state: ScheduleState, ref: StmtSRef) -> None:
             refuse(f"the indices of the store in {{0}} must be distinct iteration variables, but one is {i}", old)
     for iv in old.iter_vars:
         if iv.var not in variables and not (isinstance(iv.dom.extent, IntImm) and iv.dom.extent.value == 1):
-            refuse(f"the store in {{0}} must be indexed by all its iteration variables, but {iv.var.name} is missing", old)
+            refuse(
+                f"the store in {{0}} must be indexed by all its iteration variables, but {iv.var.name} is missing", old
+            )
     value = substitute(store.value, {iv.var: iv.dom.min for iv in old.iter_vars if iv.var not in variables})
     leaf = leaf_of(ref)
     _need_full(state, leaf)
@@ -121,7 +125,9 @@ def inline_block(state: ScheduleState, ref: StmtSRef) -> None:
     _need_inputs_unchanged(ref, old, users)
     rewriter = _Inline(state, buffer, variables, value)
     body = ReplaceStmts({id(leaf.realize): None}).run(scope.stmt.body)
-    new_scope = scope.stmt.replace(body=rewriter.visit(body), alloc_buffers=tuple([b for b in scope.stmt.alloc_buffers if b is not buffer]))
+    new_scope = scope.stmt.replace(
+        body=rewriter.visit(body), alloc_buffers=tuple([b for b in scope.stmt.alloc_buffers if b is not buffer])
+    )
     state.replace(scope, new_scope, rewriter.reuse)
 
 
@@ -142,7 +148,12 @@ def _need_inputs_unchanged(ref: StmtSRef, block: Any, users: list[Any]) -> None:
         elif seen:
             for r in leaf.block.writes:
                 if r.buffer in inputs:
-                    refuse("the inputs of {0} must not change before its last use, but {1} writes {2}", block, leaf.block, r.buffer)
+                    refuse(
+                        "the inputs of {0} must not change before its last use, but {1} writes {2}",
+                        block,
+                        leaf.block,
+                        r.buffer,
+                    )
             if leaf.block is last:
                 return
 
@@ -186,8 +197,12 @@ def reverse_inline_block(state: ScheduleState, ref: StmtSRef) -> None:
     realize = source.realize
     if guards:
         bindings = {iv.var: v for iv, v in zip(source.block.iter_vars, realize.iter_values, strict=True)}
-        realize = realize.replace(predicate=conjunction([*conjuncts(realize.predicate), *[substitute(g, bindings) for g in guards]]))
-    body = ReplaceStmts({id(leaf_of(ref).realize): None, id(source.realize): realize.replace(block=new)}).run(scope.stmt.body)
+        realize = realize.replace(
+            predicate=conjunction([*conjuncts(realize.predicate), *[substitute(g, bindings) for g in guards]])
+        )
+    body = ReplaceStmts({id(leaf_of(ref).realize): None, id(source.realize): realize.replace(block=new)}).run(
+        scope.stmt.body
+    )
     left = tuple([b for b in scope.stmt.alloc_buffers if b is not buffer])
     state.replace(scope, scope.stmt.replace(body=body, alloc_buffers=left), {source.block: new})
 
@@ -246,7 +261,9 @@ def invert_access(
         last = forms.const_bounds(shift(forms.of(dim), -1))[0]
         if low is None or high is None or last is None or low < 0 or high > last:
             no(f"{forms.emit(index)} leaves the buffer")
-        if not (isinstance(at, Var) and at in own and same(forms.of(own[at]), forms.of(dim))) and not (high == 0 and last == 0):
+        if not (isinstance(at, Var) and at in own and same(forms.of(own[at]), forms.of(dim))) and not (
+            high == 0 and last == 0
+        ):
             no(f"{producer.name_hint} does not write the whole buffer")
 
     solved, guards = solve(forms, list(zip(first, [forms.of(at) for at in stored], strict=True)), extents, no)

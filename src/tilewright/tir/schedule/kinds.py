@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import FloatImm, IntImm
+from tilewright.ir import DataType, FloatImm, IntImm
 from tilewright.tir import For, ForKind, IterVar, Var
-from tilewright.tir.schedule.analysis import REDUCE, Leaf, binding_of, int_extent, leaves, loops_above, need_simple_iters
+from tilewright.tir.schedule.analysis import (
+    REDUCE,
+    Leaf,
+    binding_of,
+    int_extent,
+    leaves,
+    loops_above,
+    need_simple_iters,
+)
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.hazards import need_same_iteration
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
@@ -33,14 +41,26 @@ def need_independent(state: ScheduleState, ref: StmtSRef, what: str, private: bo
         kinds = binding.uses.get(loop.loop_var, set())
         need_simple_iters(leaf.block)
         if REDUCE in kinds and not reduction:
-            refuse(f"{{0}} must not be {what}: it is a reduction loop of {{1}}, so its iterations update the same elements", loop, leaf.block)
+            refuse(
+                f"{{0}} must not be {what}: it is a reduction loop of {{1}}, so its iterations update the same elements",
+                loop,
+                leaf.block,
+            )
         if all([r.buffer in own for r in leaf.block.writes]):
             continue
         checked.append(leaf)
         if not binding.injective:
-            refuse(f"{{0}} must not be {what}: the bindings of {{1}} must be one to one, but {binding.reason}", loop, leaf.block)
+            refuse(
+                f"{{0}} must not be {what}: the bindings of {{1}} must be one to one, but {binding.reason}",
+                loop,
+                leaf.block,
+            )
         if loop.loop_var not in binding.uses and int_extent(loop) != 1:
-            refuse(f"{{0}} must not be {what}: {{1}} does not depend on it, so its iterations write the same elements", loop, leaf.block)
+            refuse(
+                f"{{0}} must not be {what}: {{1}} does not depend on it, so its iterations write the same elements",
+                loop,
+                leaf.block,
+            )
         need_injective_writes(state, leaf, loop)
     if len(found) > 1:
         need_same_iteration(state, found, outer, [loop])
@@ -56,7 +76,11 @@ def need_injective_writes(state: ScheduleState, leaf: Leaf, loop: Any) -> None:
             seen |= forms.leaves(forms.of(r.min))
         if not spatial <= seen:
             missing = sorted([v.name for v in spatial - seen])
-            refuse(f"iterations of {{0}} must write different elements, but {region.buffer.name} in {{1}} is not indexed by {missing}", loop, leaf.block)
+            refuse(
+                f"iterations of {{0}} must write different elements, but {region.buffer.name} in {{1}} is not indexed by {missing}",
+                loop,
+                leaf.block,
+            )
 
 
 def int_extent_of(dom: Any) -> int | None:
@@ -119,7 +143,9 @@ def bind(s: Schedule, loop: LoopRV, thread_axis: str) -> None:
         axis = up.stmt.thread_binding
         if axis is not None and axis.thread_tag == thread_axis and not thread_axis.startswith("vthread"):
             refuse(f"{{0}} must not be bound to {thread_axis}, to which {{1}} around it is bound", stmt, up.stmt)
-    need_independent(s.state, ref, f"bound to {thread_axis}", private=True, reduction=thread_axis.startswith("threadIdx."))
+    need_independent(
+        s.state, ref, f"bound to {thread_axis}", private=True, reduction=thread_axis.startswith("threadIdx.")
+    )
     axis = IterVar(None, Var(thread_axis, stmt.loop_var.dtype), IterVar.ThreadIndex, thread_axis)
     set_kind(s, ref, ForKind.THREAD_BINDING, axis)
 
@@ -129,7 +155,10 @@ def annotate(s: Schedule, block_or_loop: BlockRV | LoopRV, ann_key: str, ann_val
     """for i: S   -->   for i (annotated key = value): S"""
     ref = s.get_sref(block_or_loop)
     if ann_key in ref.stmt.annotations:
-        refuse(f"{{0}} must not have the annotation {ann_key!r} yet, but has it with the value {ref.stmt.annotations[ann_key]!r}", ref.stmt)
+        refuse(
+            f"{{0}} must not have the annotation {ann_key!r} yet, but has it with the value {ref.stmt.annotations[ann_key]!r}",
+            ref.stmt,
+        )
     s.state.replace(ref, ref.stmt.replace(annotations={**ref.stmt.annotations, ann_key: annotation_value(s, ann_val)}))
 
 
@@ -144,7 +173,7 @@ def annotation_value(s: Schedule, value: Any) -> Any:
         return IntImm("bool", int(value))
     if isinstance(value, int):
         return IntImm("int32", value)
-    return FloatImm("float32", value) if isinstance(value, float) else value
+    return FloatImm(DataType("float32"), value) if isinstance(value, float) else value
 
 
 @primitive

@@ -64,8 +64,10 @@ def storage_align(s: Schedule, block: BlockRV | str, buffer_index: int, axis: in
     if alloc_site(ref, buffer) is None:
         refuse("{0} must be an intermediate buffer, but is a parameter of the function", buffer)
     entry = tuple([IntImm("int32", v) for v in (buffer_index, axis % rank, factor, offset)])
-    kept = [e for e in old.annotations.get("buffer_dim_align", ()) if (int(e[0]), int(e[1])) != (buffer_index, axis % rank)]
-    s.state.replace(ref, old.replace(annotations={**old.annotations, "buffer_dim_align": tuple([*kept, entry])}))
+    kept = [
+        e for e in old.annotations.get("buffer_dim_align", ()) if (int(e[0]), int(e[1])) != (buffer_index, axis % rank)
+    ]
+    s.state.replace(ref, old.replace(annotations={**old.annotations, "buffer_dim_align": (*kept, entry)}))
 
 
 @primitive
@@ -94,10 +96,11 @@ def buffer_argument(block: Any, buffer: Any) -> tuple[str, Any]:
             if any([r.buffer.name == buffer for r in regions]):
                 return kind, buffer
         refuse(f"{{0}} must read or write a buffer named {buffer!r}", block)
-    for kind, regions in (("read", block.reads), ("write", block.writes)):
-        if any([r.buffer is buffer for r in regions]):
-            return kind, buffer
-    refuse(f"{{0}} must read or write the buffer {buffer!r}", block)
+    if any([r.buffer is buffer for r in block.reads]):
+        return "read", buffer
+    if all([r.buffer is not buffer for r in block.writes]):
+        refuse(f"{{0}} must read or write the buffer {buffer!r}", block)
+    return "write", buffer
 
 
 def replace_parameter(state: ScheduleState, ref: StmtSRef, old: Any, new: Any) -> None:

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm
 from tilewright.tir import LT, Block, For, ForKind, Var
-from tilewright.tir.schedule.analysis import REDUCE, Leaf, binding_of, int_extent, leaves, loops_above, need_simple_iters, realize_of
+from tilewright.tir.schedule.analysis import (
+    REDUCE,
+    Leaf,
+    binding_of,
+    int_extent,
+    leaves,
+    loops_above,
+    need_simple_iters,
+    realize_of,
+)
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.rewrite import ReplaceStmts, substitute_loops, vars_in
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
@@ -42,7 +51,11 @@ def split(
 
 
 def split_loop(
-    state: ScheduleState, ref: StmtSRef, factors: list[Any], preserve_unit_iters: bool = True, disable_predication: bool = False
+    state: ScheduleState,
+    ref: StmtSRef,
+    factors: list[Any],
+    preserve_unit_iters: bool = True,
+    disable_predication: bool = False,
 ) -> list[StmtSRef]:
     stmt = ref.stmt
     need_plain_loop(stmt)
@@ -74,7 +87,10 @@ def split_loop(
     if isinstance(extent, IntImm) and isinstance(total, int):
         exact = total == extent.value
         if total < extent.value:
-            refuse(f"the product of the factors must reach the extent {extent.value} of {{0}}, but {factors} gives {total}", stmt)
+            refuse(
+                f"the product of the factors must reach the extent {extent.value} of {{0}}, but {factors} gives {total}",
+                stmt,
+            )
     new_vars = [Var(f"{stmt.loop_var.name}_{i}", dtype) for i in range(len(sizes))]
     index: Any = None
     for var, n in zip(new_vars, sizes, strict=True):
@@ -95,7 +111,9 @@ def split_loop(
 
 
 @primitive
-def loop_partition(s: Schedule, loop: LoopRV, factors: list[int | ExprRV | None], preserve_unit_iters: bool = True) -> list[LoopRV]:
+def loop_partition(
+    s: Schedule, loop: LoopRV, factors: list[int | ExprRV | None], preserve_unit_iters: bool = True
+) -> list[LoopRV]:
     """for i in n: S   -->   for i in [0, f): S; for i in [f, f + g): S; ...
 
     The last factor may be None: the rest of the loop. Each part is a loop from 0; blocks of later parts are copies.
@@ -245,7 +263,9 @@ def reorder_loops(state: ScheduleState, refs: list[StmtSRef]) -> None:
     state.replace(chain[0], body)
 
 
-def need_reorderable(state: ScheduleState, above: list[StmtSRef], body: Any, chain: list[StmtSRef], new_chain: list[StmtSRef]) -> None:
+def need_reorderable(
+    state: ScheduleState, above: list[StmtSRef], body: Any, chain: list[StmtSRef], new_chain: list[StmtSRef]
+) -> None:
     """Blocks below may be visited in any order only if their iterations are independent, or one reduction."""
     outer = tuple([r.stmt for r in above])
     found = leaves(body)
@@ -259,7 +279,11 @@ def need_reorderable(state: ScheduleState, above: list[StmtSRef], body: Any, cha
         if len(found) > 1:
             for r in moved:
                 if REDUCE in binding.uses.get(r.stmt.loop_var, ()):
-                    refuse("{0} is a reduction loop of {1} and holds other blocks too, so it cannot move", r.stmt, leaf.block)
+                    refuse(
+                        "{0} is a reduction loop of {1} and holds other blocks too, so it cannot move",
+                        r.stmt,
+                        leaf.block,
+                    )
     if len(found) > 1:
         from tilewright.tir.schedule.hazards import need_same_iteration
 
@@ -280,7 +304,9 @@ def reorder_block_iter_var(s: Schedule, block: BlockRV, new_order: list[int]) ->
         refuse(f"new_order must be a permutation of 0..{len(old.iter_vars) - 1}, but is {new_order}", old)
     realize = realize_of(ref)
     new = old.replace(iter_vars=tuple([old.iter_vars[i] for i in new_order]))
-    replace_realize(s.state, ref, realize.replace(iter_values=tuple([realize.iter_values[i] for i in new_order]), block=new))
+    replace_realize(
+        s.state, ref, realize.replace(iter_values=tuple([realize.iter_values[i] for i in new_order]), block=new)
+    )
 
 
 def replace_realize(state: ScheduleState, ref: StmtSRef, new: Any) -> None:

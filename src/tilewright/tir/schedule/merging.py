@@ -7,6 +7,7 @@ from typing import Any
 from tilewright.tir import For, Var
 from tilewright.tir.schedule.analysis import leaves, loops_above
 from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.forms import same
 from tilewright.tir.schedule.hazards import need_same_iteration
 from tilewright.tir.schedule.loops import need_plain_loop
 from tilewright.tir.schedule.rewrite import ReplaceStmts, body_list, substitute_loops
@@ -29,7 +30,7 @@ def merge_loops(state: ScheduleState, refs: list[StmtSRef]) -> StmtSRef:
     for level in zip(*own, strict=True):
         for r in level:
             need_plain_loop(r.stmt)
-            if state.forms.of(r.stmt.extent).terms != state.forms.of(level[0].stmt.extent).terms or str(r.stmt.extent) != str(level[0].stmt.extent):
+            if not same(state.forms.of(r.stmt.extent), state.forms.of(level[0].stmt.extent)):
                 refuse("{0} and {1} must have the same extent", level[0].stmt, r.stmt)
     for chain in own:
         for outer, inner in zip(chain, chain[1:], strict=False):
@@ -54,8 +55,8 @@ def merge_loops(state: ScheduleState, refs: list[StmtSRef]) -> StmtSRef:
         nest = For(v, 0, r.stmt.extent, r.stmt.kind, nest)
         made.append(nest)
     made.reverse()
-    outer = tuple([r.stmt for r in loops_above(own[0][0])]) + tuple(made)
-    need_same_iteration(state, leaves(made[-1].body), outer, made)
+    around = tuple([r.stmt for r in loops_above(own[0][0])]) + tuple(made)
+    need_same_iteration(state, leaves(made[-1].body), around, made)
     changes: dict[int, Any] = {id(c[0].stmt): None for c in own[1:]}
     changes[id(own[0][0].stmt)] = nest
     state.replace(parent, parent.stmt.replace(body=ReplaceStmts(changes).run(parent.stmt.body)))

@@ -25,7 +25,6 @@ from tilewright.tir import (
 )
 from tilewright.tir.schedule.analysis import (
     DATA_PAR,
-    access_regions,
     conjunction,
     conjuncts,
     leaf_of,
@@ -38,6 +37,7 @@ from tilewright.tir.schedule.analysis import (
 from tilewright.tir.schedule.copies import copy_iters
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import combine, shift
+from tilewright.tir.schedule.regions import access_regions
 from tilewright.tir.schedule.rewrite import ReplaceBuffers, ReplaceStmts, body_list, vars_in
 from tilewright.tir.schedule.state import ScheduleState, seq_of
 from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
@@ -50,10 +50,11 @@ if TYPE_CHECKING:
 def _padding_parts(block: Any) -> tuple[Any, Any, Any]:
     """(condition, value inside, constant outside) of `B[i] = if_then_else(condition, inside, constant)`."""
     store = block.body
-    value = store.value if isinstance(store, BufferStore) else None
-    if isinstance(value, Call) and value.op is Op.get("tir.if_then_else") and isinstance(value.args[2], (IntImm, FloatImm)):
-        return value.args[0], value.args[1], value.args[2]
-    refuse("{0} must store if_then_else(condition, value, constant)", block)
+    value: Any = store.value if isinstance(store, BufferStore) else None
+    chosen = isinstance(value, Call) and value.op is Op.get("tir.if_then_else")
+    if not chosen or not isinstance(value.args[2], (IntImm, FloatImm)):
+        refuse("{0} must store if_then_else(condition, value, constant)", block)
+    return value.args[0], value.args[1], value.args[2]
 
 
 @primitive
@@ -80,9 +81,13 @@ def decompose_padding(s: Schedule, block: BlockRV | str, loop: LoopRV) -> BlockR
     fill_iters, env = copy_iters(old.iter_vars)
     loop_env = {lp.loop_var: Var(lp.loop_var.name + "_fill", lp.loop_var.dtype) for lp in below}
     fill_body = BufferStore(old.body.buffer, outside, tuple([substitute(i, env) for i in old.body.indices]))
-    fill = Block(fill_iters, (), tuple([substitute(w, env) for w in old.writes]), f"{old.name_hint}_pad_const", fill_body)
+    fill = Block(
+        fill_iters, (), tuple([substitute(w, env) for w in old.writes]), f"{old.name_hint}_pad_const", fill_body
+    )
     nest: Any = BlockRealize(
-        tuple([substitute(v, loop_env) for v in leaf.realize.iter_values]), substitute(leaf.realize.predicate, loop_env), fill
+        tuple([substitute(v, loop_env) for v in leaf.realize.iter_values]),
+        substitute(leaf.realize.predicate, loop_env),
+        fill,
     )
     for lp in reversed(below):
         state.note_range(loop_env[lp.loop_var], lp.min, lp.extent)
@@ -133,7 +138,9 @@ def _bounds(state: ScheduleState, conditions: list[Any], block: Any) -> tuple[di
     return ranges, rest
 
 
-def _shrunk(state: ScheduleState, leaf: Any, below: list[Any], ranges: dict[Any, list[int]]) -> tuple[list[Any], list[Any]]:
+def _shrunk(
+    state: ScheduleState, leaf: Any, below: list[Any], ranges: dict[Any, list[int]]
+) -> tuple[list[Any], list[Any]]:
     """The loops that run only inside the ranges, and the bindings to them."""
     new_loops = {lp.loop_var: lp for lp in below}
     values: list[Any] = []
@@ -147,15 +154,19 @@ def _shrunk(state: ScheduleState, leaf: Any, below: list[Any], ranges: dict[Any,
             values.append(value)
             continue
         low, high = found
-        if not (isinstance(value, Var) and value in new_loops and uses[value] == 1) or not leaf.realize.predicate.same_as(IntImm("bool", 1)):
-            refuse(f"{iv.var.name} of {{0}} must be bound to a loop of its own below, but is bound to {value}", leaf.block)
+        if not (
+            isinstance(value, Var) and value in new_loops and uses[value] == 1
+        ) or not leaf.realize.predicate.same_as(IntImm("bool", 1)):
+            refuse(
+                f"{iv.var.name} of {{0}} must be bound to a loop of its own below, but is bound to {value}", leaf.block
+            )
         if high < low:
             refuse(f"the condition of {{0}} never holds for {iv.var.name}", leaf.block)
         lp = new_loops[value]
         var = Var(lp.loop_var.name, lp.loop_var.dtype)
         state.note_range(var, IntImm(var.dtype, 0), IntImm(var.dtype, high - low + 1))
         new_loops[value] = For(var, 0, high - low + 1, lp.kind, lp.body, None, lp.annotations)
-        values.append(var + low if low else var)  # type: ignore[operator]
+        values.append(var + low if low else var)
     return [new_loops[lp.loop_var] for lp in below], values
 
 
@@ -186,7 +197,10 @@ def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
     sizes: dict[Any, int] = {}
     for iv, n in zip(old.iter_vars, padding, strict=True):
         if not isinstance(iv.dom.extent, IntImm) or n <= 0:
-            refuse(f"{iv.var.name} of {{0}} must have a constant extent and a positive padding, but has {iv.dom.extent} and {n}", old)
+            refuse(
+                f"{iv.var.name} of {{0}} must have a constant extent and a positive padding, but has {iv.dom.extent} and {n}",
+                old,
+            )
         sizes[iv.var] = -(-iv.dom.extent.value // n) * n
     target = old.writes[0].buffer
     buffers: dict[Any, Any] = {}
@@ -197,24 +211,34 @@ def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
         shape = []
         for r in region.region:
             if not isinstance(r.min, Var) or r.min not in sizes:
-                refuse(f"{{0}} must access {region.buffer.name} at plain iteration variables, but one index is {r.min}", old)
+                refuse(
+                    f"{{0}} must access {region.buffer.name} at plain iteration variables, but one index is {r.min}",
+                    old,
+                )
             shape.append(sizes[r.min])
         if shape == [int(n) for n in region.buffer.shape]:
             continue
-        new = buffers[region.buffer] = decl_buffer(shape, region.buffer.dtype, f"{region.buffer.name}_pad", scope=region.buffer.scope())
+        new = buffers[region.buffer] = decl_buffer(
+            shape, region.buffer.dtype, f"{region.buffer.name}_pad", scope=region.buffer.scope()
+        )
         if region.buffer is target:
             after.append(_copy_padded(state, new, target, target.shape, None))
         else:
             before.append(_copy_padded(state, region.buffer, new, new.shape, region.buffer.shape))
     if not buffers:
         return
-    iters = tuple([IterVar(Range.from_min_extent(iv.dom.min, IntImm(iv.var.dtype, sizes[iv.var])), iv.var, iv.iter_type) for iv in old.iter_vars])
+    iters: Any = tuple(
+        [
+            IterVar(Range.from_min_extent(iv.dom.min, IntImm(iv.var.dtype, sizes[iv.var])), iv.var, iv.iter_type)
+            for iv in old.iter_vars
+        ]
+    )
     new_block = ReplaceBuffers(buffers).visit(old).replace(iter_vars=iters)
     nest: Any = leaf.realize.replace(block=new_block)
     extent_of = {v: sizes[iv.var] for iv, v in zip(old.iter_vars, leaf.realize.iter_values, strict=True)}
     for lp in reversed(leaf.loops):
-        n = extent_of.get(lp.loop_var)
-        nest = lp.replace(body=nest) if n is None else lp.replace(body=nest, extent=IntImm(lp.loop_var.dtype, n))
+        size = extent_of.get(lp.loop_var)
+        nest = lp.replace(body=nest) if size is None else lp.replace(body=nest, extent=IntImm(lp.loop_var.dtype, size))
     for iv in iters:
         state.note_range(iv.var, iv.dom.min, iv.dom.extent)
     body = seq_of([*statements[:at], *before, nest, *after, *statements[at + 1 :]])
@@ -251,8 +275,19 @@ def _copy_padded(state: ScheduleState, source: Any, new: Any, domain: Any, limit
         zero = FloatImm(source.dtype, 0.0) if source.dtype.is_float else IntImm(source.dtype, 0)
         if inside is not None:
             value = Call(source.dtype, Op.get("tir.if_then_else"), (inside, value, zero))
-    iters = tuple([IterVar(Range.from_min_extent(IntImm(v.dtype, 0), n), v, DATA_PAR) for v, n in zip(iter_vars, domain, strict=True)])
-    block = Block(iters, (BufferRegion(source, read),), (BufferRegion(new, read),), new.name if limit is not None else f"{source.name}_crop", BufferStore(new, value, tuple(iter_vars)))
+    iters = tuple(
+        [
+            IterVar(Range.from_min_extent(IntImm(v.dtype, 0), n), v, DATA_PAR)
+            for v, n in zip(iter_vars, domain, strict=True)
+        ]
+    )
+    block = Block(
+        iters,
+        (BufferRegion(source, read),),
+        (BufferRegion(new, read),),
+        new.name if limit is not None else f"{source.name}_crop",
+        BufferStore(new, value, tuple(iter_vars)),
+    )
     nest: Any = BlockRealize(tuple(loops), IntImm("bool", 1), block)
     for v, n in reversed(list(zip(loops, domain, strict=True))):
         nest = For(v, 0, n, ForKind.SERIAL, nest)

@@ -10,7 +10,6 @@ from tilewright.tir.schedule.analysis import (
     DATA_PAR,
     REDUCE,
     Leaf,
-    access_regions,
     binding_of,
     conjunction,
     conjuncts,
@@ -23,6 +22,7 @@ from tilewright.tir.schedule.analysis import (
 from tilewright.tir.schedule.copies import copy_iters
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import shift
+from tilewright.tir.schedule.regions import access_regions
 from tilewright.tir.schedule.rewrite import ReplaceStmts, body_list, vars_in
 from tilewright.tir.schedule.state import ScheduleState, seq_of
 from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
@@ -51,7 +51,9 @@ def decompose_reduction(s: Schedule, block: BlockRV | str, loop: LoopRV) -> Bloc
     at = above.index(loop_ref)
     for r in above[:at]:
         if REDUCE in binding.uses.get(r.stmt.loop_var, ()):
-            refuse("{0} must be outside all reduction loops of {1}, but {2} around it is one", loop_ref.stmt, old, r.stmt)
+            refuse(
+                "{0} must be outside all reduction loops of {1}, but {2} around it is one", loop_ref.stmt, old, r.stmt
+            )
     spatial = [iv for iv in old.iter_vars if iv.iter_type == DATA_PAR]
     iters, env = copy_iters(spatial, "_init")
     inside = [r.stmt for r in above[at:]]
@@ -67,13 +69,21 @@ def decompose_reduction(s: Schedule, block: BlockRV | str, loop: LoopRV) -> Bloc
         loop_env[lp.loop_var] = Var(lp.loop_var.name + "_init", lp.loop_var.dtype)
         copied.append(lp)
     dropped = {lp.loop_var for lp in inside} - loop_env.keys()
-    values = tuple([substitute(v, loop_env) for iv, v in zip(old.iter_vars, leaf.realize.iter_values, strict=True) if iv.iter_type == DATA_PAR])
+    values = tuple(
+        [
+            substitute(v, loop_env)
+            for iv, v in zip(old.iter_vars, leaf.realize.iter_values, strict=True)
+            if iv.iter_type == DATA_PAR
+        ]
+    )
     kept = [c for c in conjuncts(leaf.realize.predicate) if dropped.isdisjoint(vars_in(c))]
     for var, lp in [(loop_env[lp.loop_var], lp) for lp in copied]:
         state.note_range(var, lp.min, lp.extent)
     body = substitute(old.init, env)
     _, writes = access_regions(state, body)
-    init_block = Block(iters, (), writes, old.name_hint + "_init", body, None, (), (), _init_annotations(old.annotations))
+    init_block = Block(
+        iters, (), writes, old.name_hint + "_init", body, None, (), (), _init_annotations(old.annotations)
+    )
     nest: Any = BlockRealize(values, conjunction([substitute(c, loop_env) for c in kept]), init_block)
     for lp in reversed(copied):
         threaded = lp.kind == ForKind.THREAD_BINDING
@@ -101,7 +111,11 @@ def _need_single_visits(state: ScheduleState, leaf: Leaf, at: int) -> None:
         values.append(state.forms.emit(shift(form, -form.const), v.dtype))
     inner = binding_of(state, Leaf(leaf.realize.replace(iter_values=tuple(values)), leaf.loops[at:]))
     if inner.repeats or not inner.injective:
-        refuse(f"the loops of {{0}} from {{1}} inwards must reach each of its points once, but {inner.reason}", leaf.block, leaf.loops[at])
+        refuse(
+            f"the loops of {{0}} from {{1}} inwards must reach each of its points once, but {inner.reason}",
+            leaf.block,
+            leaf.loops[at],
+        )
 
 
 def _init_annotations(annotations: Any) -> dict[str, Any]:
@@ -150,7 +164,10 @@ def rfactor(s: Schedule, loop: LoopRV, factor_axis: int) -> BlockRV:
     if not 0 <= axis <= rank:
         refuse(f"factor_axis must be from {-rank - 1} to {rank} for {{0}}, but is {factor_axis}", target)
     partial = decl_buffer(
-        [*target.shape[:axis], loop_ref.stmt.extent, *target.shape[axis:]], target.dtype, f"{target.name}_rf", scope=target.scope()
+        [*target.shape[:axis], loop_ref.stmt.extent, *target.shape[axis:]],
+        target.dtype,
+        f"{target.name}_rf",
+        scope=target.scope(),
     )
     # The partial block: the loops as they are, one new spatial variable for the loop, and the reduction loops left.
     iters: list[Any] = []
@@ -224,7 +241,14 @@ def rfactor(s: Schedule, loop: LoopRV, factor_axis: int) -> BlockRV:
     nest: Any = BlockRealize(tuple(final_values), IntImm("bool", 1), final_block)
     for lp in reversed(final_loops):
         keep = lp.kind == ForKind.THREAD_BINDING
-        nest = For(loop_copy[lp.loop_var], lp.min, lp.extent, lp.kind if keep else ForKind.SERIAL, nest, lp.thread_binding if keep else None)
+        nest = For(
+            loop_copy[lp.loop_var],
+            lp.min,
+            lp.extent,
+            lp.kind if keep else ForKind.SERIAL,
+            nest,
+            lp.thread_binding if keep else None,
+        )
     parent = top_ref.parent
     assert parent is not None and parent is scope
     body_new = ReplaceStmts({id(top): seq_of([rf_nest, nest])}).run(scope.stmt.body)
@@ -251,19 +275,22 @@ def reducer_of(block: Any) -> Combiner:
     store, init = block.body, block.init
     if len(body_list(store)) != 1 or not isinstance(store, BufferStore) or not isinstance(init, BufferStore):
         refuse("{0} must update one buffer by one store", block)
-    value = store.value
+    value: Any = store.value
     own = BufferLoad(store.buffer, store.indices)
+    found: list[Combiner] = []
     for node in (Add, Mul, Min, Max):
         if type(value) is node:
             for mine, other in ((value.a, value.b), (value.b, value.a)):
                 if structural_equal(mine, own) and not _loads(other, store.buffer):
-                    return Combiner(node, init.value, other)
-    refuse("{0} must be a sum, product, minimum or maximum into the element that it loads", block)
+                    found.append(Combiner(node, init.value, other))
+    if not found:
+        refuse("{0} must be a sum, product, minimum or maximum into the element that it loads", block)
+    return found[0]
 
 
 def _loads(e: Any, buffer: Any) -> bool:
     found: list[Any] = []
     from tilewright.node import post_order_visit
 
-    post_order_visit(e, lambda x: found.append(x) if isinstance(x, BufferLoad) and x.buffer is buffer else None)  # type: ignore[func-returns-value]
+    post_order_visit(e, lambda x: found.append(x) if isinstance(x, BufferLoad) and x.buffer is buffer else None)
     return bool(found)

@@ -130,7 +130,9 @@ def touches(block: Any, buffers: Mapping[Any, Any] | set[Any]) -> bool:
         for r in regions:
             if r.buffer in buffers:
                 return True
-    return any([b in buffers for b in block.alloc_buffers]) or any([m.source.buffer in buffers for m in block.match_buffers])
+    return any([b in buffers for b in block.alloc_buffers]) or any(
+        [m.source.buffer in buffers for m in block.match_buffers]
+    )
 
 
 class RewriteAccesses(Mutator):

@@ -68,7 +68,10 @@ def rolling_buffer(s: Schedule, block: BlockRV | str, write_buffer_index: int) -
         if found:
             break
     if found is None:
-        refuse("{0} must overlap its next iteration in one dimension: loop * step + inner with an inner extent above the step", old)
+        refuse(
+            "{0} must overlap its next iteration in one dimension: loop * step + inner with an inner extent above the step",
+            old,
+        )
     axis, loop, step, inner, window = found
     if loop.kind != ForKind.SERIAL:
         refuse("{0} must be serial, for each iteration builds on the one before", loop)
@@ -89,7 +92,9 @@ def rolling_buffer(s: Schedule, block: BlockRV | str, write_buffer_index: int) -
         ranges = list(r.region)
         one = isinstance(ranges[axis].extent, IntImm) and ranges[axis].extent.value == 1
         whole = Range.from_min_extent(IntImm(dtype, 0), IntImm(dtype, window))
-        ranges[axis] = Range.from_min_extent(forms.simplify(ranges[axis].min % window), ranges[axis].extent) if one else whole
+        ranges[axis] = (
+            Range.from_min_extent(forms.simplify(ranges[axis].min % window), ranges[axis].extent) if one else whole
+        )
         return BufferRegion(ring, tuple(ranges))
 
     first = LT(loop.loop_var, IntImm(loop.loop_var.dtype, 1))
@@ -98,7 +103,10 @@ def rolling_buffer(s: Schedule, block: BlockRV | str, write_buffer_index: int) -
     replace_realize(state, ref, realize)
     scope = scope_root(ref)
     rewriter = RewriteAccesses(
-        buffer, lambda x: BufferLoad(ring, wrap(x.indices)), lambda x: BufferStore(ring, x.value, wrap(x.indices)), region
+        buffer,
+        lambda x: BufferLoad(ring, wrap(x.indices)),
+        lambda x: BufferStore(ring, x.value, wrap(x.indices)),
+        region,
     )
     body = rewriter.visit(scope.stmt.body)
     allocs = tuple([ring if b is buffer else b for b in scope.stmt.alloc_buffers])

@@ -32,7 +32,9 @@ def divisors(n: int) -> list[int]:
 
 
 @sampling
-def sample_perfect_tile(s: Schedule, loop: LoopRV, n: int, max_innermost_factor: int = 16, decision: list[int] | None = None) -> list[ExprRV]:
+def sample_perfect_tile(
+    s: Schedule, loop: LoopRV, n: int, max_innermost_factor: int = 16, decision: list[int] | None = None
+) -> list[ExprRV]:
     """n factors whose product is the extent of the loop, the last one at most `max_innermost_factor`."""
     stmt = s.loop(loop).stmt
     extent = int_extent(stmt)
@@ -64,7 +66,12 @@ def sample_perfect_tile(s: Schedule, loop: LoopRV, n: int, max_innermost_factor:
 
 @sampling
 def sample_partitioned_tile(
-    s: Schedule, loop: LoopRV, n: int, partition_pos: int = 0, innerpart_factor: int = 1, decision: list[int] | None = None
+    s: Schedule,
+    loop: LoopRV,
+    n: int,
+    partition_pos: int = 0,
+    innerpart_factor: int = 1,
+    decision: list[int] | None = None,
 ) -> list[ExprRV]:
     """As sample_perfect_tile, but the product of the factors from `partition_pos` on is a multiple of `innerpart_factor`."""
     stmt = s.loop(loop).stmt
@@ -124,4 +131,3 @@ def _possible(s: Schedule, block: Any, loop: Any) -> bool:
     except Violation:
         return False
     return True
-

@@ -7,7 +7,22 @@ from typing import Any
 
 from tilewright.ir import GlobalVar, IntImm, IRModule, PrimExpr
 from tilewright.tir import Block, For, PrimFunc, Var
-from tilewright.tir.schedule import analysis, attach, blocks, cache, cache_special, inline, kinds, layout, loops, padding, reduction, rolling, sampling, transform
+from tilewright.tir.schedule import (
+    analysis,
+    attach,
+    blocks,
+    cache,
+    cache_special,
+    inline,
+    kinds,
+    layout,
+    loops,
+    padding,
+    reduction,
+    rolling,
+    sampling,
+    transform,
+)
 from tilewright.tir.schedule.errors import Violation, refuse, render
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, ExprRV, InstructionKind, LoopRV, Trace, primitive, run
@@ -165,7 +180,9 @@ class Schedule:
                 return value
             from tilewright.tir.stmt_functor import substitute
 
-            e = substitute(rand_var_or_sref, {v: IntImm("int32", x) for v, x in self._values.items() if isinstance(v, Var)})
+            e = substitute(
+                rand_var_or_sref, {v: IntImm("int32", x) for v, x in self._values.items() if isinstance(v, Var)}
+            )
             return self.state.forms.simplify(e)
         return self.get_sref(rand_var_or_sref).stmt
 
@@ -251,11 +268,13 @@ class Schedule:
             main = [g for g in known if g.name_hint == "main"]
             if main:
                 return main[0]
-            refuse(f"the module has the functions {[g.name_hint for g in known]}: say which one by func_name or work_on")
-        for gvar in known:
-            if gvar.name_hint == str(name):
-                return gvar
-        refuse(f"there is no function {name!r} to schedule; the module has {[g.name_hint for g in known]}")
+            refuse(
+                f"the module has the functions {[g.name_hint for g in known]}: say which one by func_name or work_on"
+            )
+        found = [g for g in known if g.name_hint == str(name)]
+        if not found:
+            refuse(f"there is no function {name!r} to schedule; the module has {[g.name_hint for g in known]}")
+        return found[0]
 
     def _blocks(self, gvar: GlobalVar) -> list[StmtSRef]:
         root = self._state.roots[gvar]
@@ -319,8 +338,6 @@ class Schedule:
     decompose_padding = padding.decompose_padding
     pad_einsum = padding.pad_einsum
     rolling_buffer = rolling.rolling_buffer
-
-
 
 
 def all_blocks(stmt: Any) -> list[Any]:

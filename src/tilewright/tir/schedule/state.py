@@ -221,7 +221,11 @@ class ScheduleState:
                     continue
                 known = reuse.get(id(s)) if reuse else None
                 if known is None:
-                    known = self._keys.get(id(s.loop_var) if kind is For else id(s.iter_vars)) if kind is For or s.iter_vars else None
+                    known = (
+                        self._keys.get(id(s.loop_var) if kind is For else id(s.iter_vars))
+                        if kind is For or s.iter_vars
+                        else None
+                    )
                     if known is not None:
                         old = known.stmt
                         same_key = old is not None and (

@@ -6,7 +6,18 @@ from typing import Any, ClassVar
 
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Node
-from tilewright.tir import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, For, MatchBufferRegion, PrimFunc, SeqStmt, Var
+from tilewright.tir import (
+    Block,
+    BlockRealize,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    MatchBufferRegion,
+    PrimFunc,
+    SeqStmt,
+    Var,
+)
 from tilewright.tir.schedule.copies import copy_statement
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Forms, Lin, combine, same
@@ -28,7 +39,9 @@ class TensorIntrin(Node, key="tir.TensorIntrin"):
         if name in TensorIntrin._known and not override:
             raise ValueError(f"the tensor intrinsic {name!r} is registered already; pass override=True to replace it")
         if len(desc.params) != len(impl.params):
-            raise ValueError(f"desc and impl of {name!r} must take the same buffers, but take {len(desc.params)} and {len(impl.params)}")
+            raise ValueError(
+                f"desc and impl of {name!r} must take the same buffers, but take {len(desc.params)} and {len(impl.params)}"
+            )
         found = TensorIntrin._known[name] = TensorIntrin(desc, impl)
         return found
 
@@ -102,7 +115,9 @@ class _Match:
                 form = combine(form, self.index(want.indices[i - lead], self.want_env), -1)
             form = self.forms.merge_digits(form)
             if self.forms.leaves(form) & self.loops:
-                self.no(f"{have.buffer.name} is accessed at {list(have.indices)} where that accesses {list(want.indices)}")
+                self.no(
+                    f"{have.buffer.name} is accessed at {list(have.indices)} where that accesses {list(want.indices)}"
+                )
             base.append(form)
         known = self.buffers.setdefault(want.buffer, (have.buffer, base))
         if known[0] is not have.buffer or not all([same(a, b) for a, b in zip(known[1], base, strict=True)]):
@@ -166,5 +181,7 @@ def match_intrinsic(state: ScheduleState, block: Any, intrin: TensorIntrin) -> t
     carrier = substitute(carrier, renamed)
     body = carrier.body
     if carrier.alloc_buffers:
-        body = BlockRealize((), True, Block((), block.reads, block.writes, "", body, None, carrier.alloc_buffers))
+        body = BlockRealize(
+            (), IntImm("bool", 1), Block((), block.reads, block.writes, "", body, None, carrier.alloc_buffers)
+        )
     return body, carrier.match_buffers

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from tilewright.ir import IntImm
 from tilewright.node import Node, load_json, save_json
@@ -57,7 +57,10 @@ class InstructionKind:
         self.variadic = next((i for i, p in enumerate(params) if p.kind is p.VAR_POSITIONAL), None)
         texts = [str(p.annotation) for p in params]
         self.is_input = [("BlockRV" in t or "LoopRV" in t or "ExprRV" in t) for t in texts]
-        self.is_list = [t.startswith(("list[", "Sequence[")) or p.kind is p.VAR_POSITIONAL for t, p in zip(texts, params, strict=True)]
+        self.is_list = [
+            t.startswith(("list[", "Sequence[")) or p.kind is p.VAR_POSITIONAL
+            for t, p in zip(texts, params, strict=True)
+        ]
         self.takes_block_name = ["BlockRV" in t and "str" in t for t in texts]
         InstructionKind.registry[self.name] = self
 
@@ -247,7 +250,7 @@ class Trace:
     def apply_json_to_schedule(json_obj: Any, sch: Schedule) -> None:
         """Replays what `as_json` gave on a schedule of the same program."""
         rows, decisions = json_obj
-        decided = {i: d for i, d in decisions}
+        decided = dict(decisions)
         env: dict[str, Any] = {}
         for i, (name, inputs, attrs, outputs) in enumerate(rows):
             kind = InstructionKind.get(name)
@@ -315,7 +318,9 @@ def _unflatten(kind: InstructionKind, inputs: list[Any], attrs: list[Any]) -> li
     return values
 
 
-def primitive(function: Callable[Concatenate[Any, P], R], is_sampling: bool = False) -> Callable[Concatenate[Any, P], R]:
+def primitive(
+    function: Callable[Concatenate[Any, P], R], is_sampling: bool = False
+) -> Callable[Concatenate[Any, P], R]:
     """A method of Schedule from a function: errors get their name and the program, and the call is recorded."""
     kind = InstructionKind(function, is_sampling)
 
@@ -328,7 +333,7 @@ def primitive(function: Callable[Concatenate[Any, P], R], is_sampling: bool = Fa
         return outputs[0] if outputs else None
 
     method.kind = kind  # type: ignore[attr-defined]
-    return method
+    return cast("Callable[Concatenate[Any, P], R]", method)
 
 
 def sampling(function: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:

@@ -5,8 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tilewright.ir import IntImm, Range, as_prim_expr
-from tilewright.tir import Block, BlockRealize, BufferLoad, BufferRegion, BufferStore, For, ForKind, IterVar, Var, decl_buffer
-from tilewright.tir.schedule.analysis import DATA_PAR, alloc_site, binding_of, conjuncts, leaf_of, leaves, need_simple_iters, scope_root
+from tilewright.tir import (
+    Block,
+    BlockRealize,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    For,
+    ForKind,
+    IterVar,
+    Var,
+    decl_buffer,
+)
+from tilewright.tir.schedule.analysis import (
+    DATA_PAR,
+    alloc_site,
+    binding_of,
+    conjuncts,
+    leaf_of,
+    leaves,
+    need_simple_iters,
+    scope_root,
+)
 from tilewright.tir.schedule.cache import named_buffer, need_no_outer_init, top_statement
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import combine, shift
@@ -36,7 +56,12 @@ def _checked_map(call: Any) -> Any:
 
 @primitive
 def transform_layout(
-    s: Schedule, block: BlockRV | str, buffer: Any, index_map: Any, pad_value: Any = None, assume_injective_transform: bool = False
+    s: Schedule,
+    block: BlockRV | str,
+    buffer: Any,
+    index_map: Any,
+    pad_value: Any = None,
+    assume_injective_transform: bool = False,
 ) -> None:
     """B[i] = f; C[j] = B[j]   -->   B[i // 4, i % 4] = f; C[j] = B[j // 4, j % 4]
 
@@ -60,11 +85,15 @@ def transform_layout(
 
     def at(indices: Any) -> tuple[Any, ...]:
         env = {v: forms.of(i) for v, i in zip(mapping.initial_indices, indices, strict=True)}
-        return tuple([forms.emit(forms.of(e, env), str(n.dtype)) for e, n in zip(mapping.final_indices, new_shape, strict=True)])
+        return tuple(
+            [forms.emit(forms.of(e, env), str(n.dtype)) for e, n in zip(mapping.final_indices, new_shape, strict=True)]
+        )
 
     def region(r: Any) -> Any:
         if all([isinstance(x.extent, IntImm) and x.extent.value == 1 for x in r.region]):
-            return BufferRegion(new, tuple([Range.from_min_extent(i, IntImm(str(i.dtype), 1)) for i in at([x.min for x in r.region])]))
+            return BufferRegion(
+                new, tuple([Range.from_min_extent(i, IntImm(str(i.dtype), 1)) for i in at([x.min for x in r.region])])
+            )
         relaxed = {}
         for v, x in zip(mapping.initial_indices, r.region, strict=True):
             low = forms.of(x.min)
@@ -102,7 +131,9 @@ def transform_layout(
     if site is None:
         gvar = state.function_of(site_ref)
         func = state.function(gvar)
-        state.set_function(gvar, func.replace(buffer_map={p: new if b is old else b for p, b in func.buffer_map.items()}))
+        state.set_function(
+            gvar, func.replace(buffer_map={p: new if b is old else b for p, b in func.buffer_map.items()})
+        )
 
 
 def _padding_nest(state: ScheduleState, buffer: Any, padding: Any, inverse: Any, pad_value: Any) -> Any:
@@ -112,8 +143,15 @@ def _padding_nest(state: ScheduleState, buffer: Any, padding: Any, inverse: Any,
     value = pad_value(*iter_vars) if callable(pad_value) else pad_value
     value = as_prim_expr(value, "pad_value", buffer.dtype)
     one = tuple([Range.from_min_extent(v, IntImm(v.dtype, 1)) for v in iter_vars])
-    iters = tuple([IterVar(Range.from_min_extent(IntImm(v.dtype, 0), n), v, DATA_PAR) for v, n in zip(iter_vars, buffer.shape, strict=True)])
-    block = Block(iters, (), (BufferRegion(buffer, one),), f"{buffer.name}_pad", BufferStore(buffer, value, tuple(iter_vars)))
+    iters = tuple(
+        [
+            IterVar(Range.from_min_extent(IntImm(v.dtype, 0), n), v, DATA_PAR)
+            for v, n in zip(iter_vars, buffer.shape, strict=True)
+        ]
+    )
+    block = Block(
+        iters, (), (BufferRegion(buffer, one),), f"{buffer.name}_pad", BufferStore(buffer, value, tuple(iter_vars))
+    )
     env = dict(zip(inverse.initial_indices, loop_vars, strict=True))
     nest: Any = BlockRealize(tuple(loop_vars), substitute(padding, env), block)
     for v, n in reversed(list(zip(loop_vars, buffer.shape, strict=True))):
@@ -158,7 +196,11 @@ def transform_block_layout(s: Schedule, block: BlockRV | str, index_map: Any) ->
         forms.ranges[v] = (0, n - 1)
     kinds: list[int] = []
     for e in mapping.final_indices:
-        found = {iv.iter_type for v, iv in zip(mapping.initial_indices, old.iter_vars, strict=True) if v in forms.leaves(forms.of(e))}
+        found = {
+            iv.iter_type
+            for v, iv in zip(mapping.initial_indices, old.iter_vars, strict=True)
+            if v in forms.leaves(forms.of(e))
+        }
         if len(found) > 1:
             refuse(f"{e} must not mix spatial and reduction variables of {{0}}", old)
         kinds.append(found.pop() if found else DATA_PAR)
@@ -170,11 +212,21 @@ def transform_block_layout(s: Schedule, block: BlockRV | str, index_map: Any) ->
     def no(why: str) -> NoReturn:
         refuse(f"the index map must have an inverse, but {why}", old)
 
-    solved, guards = solve(forms, [(forms.of(e), forms.var(v)) for e, v in zip(mapping.final_indices, new_vars, strict=True)], extents, no)
+    solved, guards = solve(
+        forms, [(forms.of(e), forms.var(v)) for e, v in zip(mapping.final_indices, new_vars, strict=True)], extents, no
+    )
     if guards:
         refuse(f"the index map must be one to one for {{0}}, but leaves gaps where not {guards[0]}", old)
-    env = {iv.var: forms.emit(solved[v], iv.var.dtype) for v, iv in zip(mapping.initial_indices, old.iter_vars, strict=True)}
-    iters = tuple([IterVar(Range.from_min_extent(IntImm("int32", 0), n), v, k) for v, n, k in zip(new_vars, sizes, kinds, strict=True)])
+    env = {
+        iv.var: forms.emit(solved[v], iv.var.dtype)
+        for v, iv in zip(mapping.initial_indices, old.iter_vars, strict=True)
+    }
+    iters = tuple(
+        [
+            IterVar(Range.from_min_extent(IntImm("int32", 0), n), v, k)
+            for v, n, k in zip(new_vars, sizes, kinds, strict=True)
+        ]
+    )
     new = substitute(old, env).replace(iter_vars=iters)
     loops = [Var(f"ax{i}", "int32") for i in range(len(kinds))]
     nest: Any = BlockRealize(tuple(loops), IntImm("bool", 1), new)
@@ -199,15 +251,24 @@ def reindex(s: Schedule, block: BlockRV | str, buffer: Any) -> BlockRV:
     return s.block_rv(reindex_buffer(s.state, ref, kind, old, f"{old.name}_reindex", None))
 
 
-def reindex_buffer(state: ScheduleState, ref: StmtSRef, kind: str, old: Any, name: str, chosen: Any, storage_scope: str | None = None) -> StmtSRef:
+def reindex_buffer(
+    state: ScheduleState, ref: StmtSRef, kind: str, old: Any, name: str, chosen: Any, storage_scope: str | None = None
+) -> StmtSRef:
     """Stages one access of a block in a buffer indexed by its iteration variables (or by `chosen`, indices over them)."""
     block = ref.stmt
     accesses: list[Any] = []
-    RewriteAccesses(old, lambda x: accesses.append(x.indices) or x, lambda x: accesses.append(x.indices) or x).visit(block)
+
+    def note(x: Any) -> Any:
+        accesses.append(x.indices)
+        return x
+
+    RewriteAccesses(old, note, note).visit(block)
     forms = state.forms
     first = [forms.of(i) for i in accesses[0]] if accesses else []
     for indices in accesses:
-        if any([a.terms != forms.of(i).terms or a.const != forms.of(i).const for a, i in zip(first, indices, strict=True)]):
+        if any(
+            [a.terms != forms.of(i).terms or a.const != forms.of(i).const for a, i in zip(first, indices, strict=True)]
+        ):
             refuse("all accesses of {0} in {1} must have the same indices", old, block)
     if not accesses:
         refuse("{1} must access {0} in its own body", old, block)
@@ -220,7 +281,11 @@ def reindex_buffer(state: ScheduleState, ref: StmtSRef, kind: str, old: Any, nam
         low, _ = forms.const_bounds(index)
         room, _ = forms.const_bounds(combine(shift(forms.of(dim), -1), index, -1))
         if low is None or room is None or low < 0 or room < 0:
-            refuse(f"{{1}} must access {{0}} inside its bounds for all of its points, but one index is {forms.emit(index)}", old, block)
+            refuse(
+                f"{{1}} must access {{0}} inside its bounds for all of its points, but one index is {forms.emit(index)}",
+                old,
+                block,
+            )
     if kind == "write" and any([iv.var in used and iv.iter_type != DATA_PAR for iv in block.iter_vars]):
         refuse("{1} must write {0} at indices of spatial variables", old, block)
     own = [iv for iv in block.iter_vars if iv.var in used]
@@ -231,7 +296,10 @@ def reindex_buffer(state: ScheduleState, ref: StmtSRef, kind: str, old: Any, nam
         shape: list[Any] = [iv.dom.extent for iv in own]
     else:
         mapping, _ = _checked_map(lambda: as_index_map(chosen, len(block.iter_vars)))
-        at = [substitute(e, dict(zip(mapping.initial_indices, [iv.var for iv in block.iter_vars], strict=True))) for e in mapping.final_indices]
+        at = [
+            substitute(e, dict(zip(mapping.initial_indices, [iv.var for iv in block.iter_vars], strict=True)))
+            for e in mapping.final_indices
+        ]
         shape = mapping.map_shape([iv.dom.extent for iv in block.iter_vars])
         stray = set()
         for e in at:
@@ -245,16 +313,25 @@ def reindex_buffer(state: ScheduleState, ref: StmtSRef, kind: str, old: Any, nam
         iter_vars = [Var(iv.var.name, iv.var.dtype) for iv in own]
         env = dict(zip([iv.var for iv in own], iter_vars, strict=True))
     new = decl_buffer(shape, old.dtype, name, scope=storage_scope or old.scope())
-    rewriter = RewriteAccesses(old, lambda x: BufferLoad(new, tuple(at)), lambda x: BufferStore(new, x.value, tuple(at)), lambda r: _point(new, at))
+    rewriter = RewriteAccesses(
+        old,
+        lambda x: BufferLoad(new, tuple(at)),
+        lambda x: BufferStore(new, x.value, tuple(at)),
+        lambda r: _point(new, at),
+    )
     scope = scope_root(ref)
     new_block = rewriter.visit(block)
     there = tuple([substitute(i, env) for i in accesses[0]])
     here = tuple([substitute(i, env) for i in at])
     iters = tuple([IterVar(iv.dom, v, DATA_PAR) for iv, v in zip(own, iter_vars, strict=True)])
     if kind == "read":
-        copier = Block(iters, (_point(old, there),), (_point(new, here),), name, BufferStore(new, BufferLoad(old, there), here))
+        copier = Block(
+            iters, (_point(old, there),), (_point(new, here),), name, BufferStore(new, BufferLoad(old, there), here)
+        )
     else:
-        copier = Block(iters, (_point(new, here),), (_point(old, there),), name, BufferStore(old, BufferLoad(new, here), there))
+        copier = Block(
+            iters, (_point(new, here),), (_point(old, there),), name, BufferStore(old, BufferLoad(new, here), there)
+        )
     loops = [Var(f"ax{i}", v.dtype) for i, v in enumerate(iter_vars)]
     nest: Any = BlockRealize(tuple(loops), IntImm("bool", 1), copier)
     for v, iv in reversed(list(zip(loops, own, strict=True))):

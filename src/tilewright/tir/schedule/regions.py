@@ -1,0 +1,275 @@
+"""Which part of a buffer blocks touch while some of their loops run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tilewright.arith.linear import LEAF, SPLIT
+from tilewright.ir import IntImm
+from tilewright.node import Visitor, on
+from tilewright.tir import GE, LT, BlockRealize, Buffer, BufferLoad, BufferRegion, BufferStore, For
+from tilewright.tir.schedule.analysis import conjuncts
+from tilewright.tir.schedule.forms import Bounds, Forms, Lin, combine, constant, is_const, same, shift
+from tilewright.tir.schedule.state import ScheduleState
+
+Region = list[Bounds | None]
+"""Inclusive bounds per dimension; None where nothing is known."""
+
+
+def swept(
+    state: ScheduleState, region: BufferRegion, realize: Any, loops: Iterable[Any], exact: bool = False
+) -> Region:
+    """The region that a block touches while `loops` run, over the variables of the loops further out.
+
+    It may be too large where a predicate cuts it; with `exact`, such dimensions are None (unknown). What lies outside
+    the domain of the block counts as touched: there is nothing there.
+    """
+    forms = state.forms
+    env = {iv.var: forms.of(v) for iv, v in zip(realize.block.iter_vars, realize.iter_values, strict=True)}
+    relaxed = loop_bounds(forms, loops)
+    cuts = _cuts(forms, realize, env)
+    if exact and any([relaxed.keys().isdisjoint(forms.leaves(cut)) for cut in cuts]):
+        return [None] * len(region.region)
+    out: Region = []
+    lows: list[tuple[Lin, Lin]] = []
+    for r in region.region:
+        low = forms.of(r.min, env)
+        extent = forms.of(r.extent, env)
+        high = low if is_const(extent) and extent.const == 1 else combine(low, shift(extent, -1))
+        lows.append((low, extent))
+        low_bounds = forms.bounds(low, relaxed)
+        high_bounds = low_bounds if high is low else forms.bounds(high, relaxed)
+        bounds = None if low_bounds is None or high_bounds is None else (low_bounds[0], high_bounds[1])
+        if bounds is not None and cuts:
+            bounds = _cut_bounds(forms, cuts, low, high, bounds, relaxed, exact)
+        out.append(bounds)
+    if exact and not _is_box(forms, lows, out, relaxed, bool(cuts)):
+        return [
+            b if b is not None and not relaxed.keys() & forms.leaves(x[0]) else None
+            for b, x in zip(out, lows, strict=True)
+        ]
+    return out
+
+
+def _is_box(
+    forms: Forms, indices: list[tuple[Lin, Lin]], box: Region, relaxed: Mapping[Any, Bounds], cut: bool
+) -> bool:
+    """Whether the relaxed loops reach every element of the box, not only its corners."""
+    seen: set[Any] = set()
+    digits: dict[Any, list[tuple[int, int]]] = {}
+    plain = True
+    for low, extent in indices:
+        span: int = extent.const if is_const(extent) else 0
+        mine: set[Any] = set()
+        for t, k in sorted(low.terms.items(), key=lambda x: abs(x[1])):
+            here = relaxed.keys() & forms.leaves(Lin({t: 1}, 0))
+            if not here:
+                continue
+            mine |= here
+            if t.kind != LEAF:
+                plain = False
+                if t.kind != SPLIT:
+                    return False
+                digits.setdefault(id(t.args[0]), []).append((t.args[1], t.args[2] or 1 << 62))
+                continue
+            digits.setdefault(t.leaf, []).append((1, 1 << 62))
+            size = forms.const_bounds(combine(relaxed[t.leaf][1], relaxed[t.leaf][0], -1))[1]
+            if abs(k) > span or size is None:
+                if size == 0:
+                    continue
+                return plain and size is None and abs(k) == 1 and span == 1
+            span += size * abs(k)
+        plain = plain and not (mine & seen)
+        seen |= mine
+    if plain:
+        return True
+    if cut or any([not is_const(extent) or extent.const != 1 for _, extent in indices]):
+        return False
+    for parts in digits.values():
+        parts.sort()
+        if any([a[1] > b[0] for a, b in zip(parts, parts[1:], strict=False)]):
+            return False
+    volume, points = 1, 1
+    for b in box:
+        height = None if b is None else forms.merge_digits(combine(b[1], b[0], -1))
+        if height is None or not is_const(height):
+            return False
+        volume *= height.const + 1
+    for v in seen:
+        width = combine(relaxed[v][1], relaxed[v][0], -1)
+        if not is_const(width):
+            return False
+        points *= width.const + 1
+    return volume == points
+
+
+def _cuts(forms: Forms, realize: Any, env: Mapping[Any, Lin]) -> list[Lin]:
+    """Forms that the predicate keeps at or below 0, other than the bounds of the iteration variables."""
+    cuts: list[Lin] = []
+    for c in conjuncts(realize.predicate):
+        if isinstance(c, LT):
+            cut = shift(combine(forms.of(c.a), forms.of(c.b), -1), 1)
+        elif isinstance(c, GE):
+            cut = combine(forms.of(c.b), forms.of(c.a), -1)
+        else:
+            cuts.append(Lin({}, 1))
+            continue
+        high = forms.const_bounds(cut)[1]
+        if high is not None and high <= 0:
+            continue
+        for iv in realize.block.iter_vars:
+            value, first = env[iv.var], forms.of(iv.dom.min)
+            last = shift(combine(first, forms.of(iv.dom.extent)), -1)
+            if same(cut, combine(value, last, -1)) or same(cut, combine(first, value, -1)):
+                break
+        else:
+            cuts.append(cut)
+    return cuts
+
+
+def _cut_bounds(
+    forms: Forms, cuts: list[Lin], low: Lin, high: Lin, bounds: Bounds, relaxed: Mapping[Any, Bounds], exact: bool
+) -> Bounds | None:
+    """Bounds of an index under `cut <= 0`, where the cut is part of the index."""
+    inside = forms.leaves(low) | forms.leaves(high)
+    for cut in cuts:
+        shared = inside & forms.leaves(cut) & relaxed.keys()
+        if not shared:
+            continue
+        k = min([high.terms.get(t, 0) // c for t, c in cut.terms.items()], default=0)
+        rest = combine(high, cut, -k) if k >= 1 else high
+        if (
+            k >= 1
+            and not forms.leaves(rest) & shared
+            and all([high.terms.get(t) == k * c for t, c in cut.terms.items()])
+        ):
+            top = forms.bounds(rest, relaxed)
+            if top is not None:
+                least = forms.minimum(top[1], bounds[1])
+                if not exact or (
+                    forms.nonneg(combine(least, bounds[0], -1)) and (same(least, top[1]) or same(least, bounds[1]))
+                ):
+                    bounds = (bounds[0], least if same(least, top[1]) else bounds[1])
+                    continue
+        if exact:
+            return None
+    return bounds
+
+
+def loop_bounds(forms: Forms, loops: Iterable[Any]) -> dict[Any, Bounds]:
+    """For each loop variable the bounds over variables further out."""
+    out: dict[Any, Bounds] = {}
+    for loop in loops:
+        low = forms.of(loop.min)
+        out[loop.loop_var] = (low, shift(combine(low, forms.of(loop.extent)), -1))
+    return out
+
+
+def unite(forms: Forms, a: Region | None, b: Region) -> Region:
+    """The smallest box around both."""
+    if a is None:
+        return b
+    out: Region = []
+    for x, y in zip(a, b, strict=True):
+        out.append(None if x is None or y is None else (forms.minimum(x[0], y[0]), forms.maximum(x[1], y[1])))
+    return out
+
+
+def contains(forms: Forms, outer: Region, inner: Region, shape: Iterable[Any]) -> bool:
+    """Whether `outer` provably holds all of `inner` that lies inside the buffer."""
+    for a, b, n in zip(outer, inner, shape, strict=True):
+        if a is None:
+            return False
+        size = forms.of(n)
+        full = forms.nonneg(combine(constant(0), a[0], -1)) and forms.nonneg(combine(shift(a[1], 1), size, -1))
+        if full:
+            continue
+        if b is None or not forms.nonneg(combine(b[0], a[0], -1)):
+            return False
+        if not forms.nonneg(combine(a[1], b[1], -1)) and not forms.nonneg(combine(shift(a[1], 1), size, -1)):
+            return False
+    return True
+
+
+class _Accesses(Visitor):
+    """Collects the loads and stores of a block body, with the loops inside it."""
+
+    def __init__(self) -> None:
+        self.loads: list[tuple[Buffer, Any, tuple[Any, ...]]] = []
+        self.stores: list[tuple[Buffer, Any, tuple[Any, ...]]] = []
+        self.loops: tuple[Any, ...] = ()
+
+    @on(BufferLoad)
+    def _load(self, x: BufferLoad) -> None:
+        self.loads.append((x.buffer, x.indices, self.loops))
+        for i in x.indices:
+            self.visit(i)
+
+    @on(BufferStore)
+    def _store(self, x: BufferStore) -> None:
+        self.stores.append((x.buffer, x.indices, self.loops))
+        self.visit(x.value)
+        for i in x.indices:
+            self.visit(i)
+
+    @on(For)
+    def _for(self, x: For) -> None:
+        outer, self.loops = self.loops, (*self.loops, x)
+        self.visit(x.body)
+        self.loops = outer
+
+    @on(BlockRealize)
+    def _realize(self, x: BlockRealize) -> None:
+        # An inner block answers for itself by its declared regions.
+        from tilewright.tir.stmt_functor import substitute
+
+        env = {iv.var: v for iv, v in zip(x.block.iter_vars, x.iter_values, strict=True)}
+        for regions, out in ((x.block.reads, self.loads), (x.block.writes, self.stores)):
+            for region in regions:
+                if region.buffer not in x.block.alloc_buffers:
+                    out.append((region.buffer, substitute(region, env).region, self.loops))
+
+
+def access_regions(
+    state: ScheduleState, body: Any, init: Any = None
+) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
+    """The reads and writes of a block body as boxes, one per buffer, in the order of first use."""
+    collected = _Accesses()
+    collected.visit(body)
+    init_only = _Accesses()
+    if init is not None:
+        init_only.visit(init)
+    reads = _boxes(state, collected.loads)
+    writes = _boxes(state, [*collected.stores, *init_only.stores])
+    return reads, writes
+
+
+def _boxes(state: ScheduleState, accesses: list[tuple[Buffer, Any, tuple[Any, ...]]]) -> tuple[BufferRegion, ...]:
+    from tilewright.ir import Range
+
+    forms = state.forms
+    boxes: dict[Buffer, Region] = {}
+    for buffer, indices, loops in accesses:
+        relaxed = loop_bounds(forms, loops)
+        region: Region = []
+        for i in indices:
+            if isinstance(i, Range):
+                low, high = forms.bounds(forms.of(i.min), relaxed), forms.of(i.min)
+                top = forms.bounds(combine(high, shift(forms.of(i.extent), -1)), relaxed)
+                region.append(None if low is None or top is None else (low[0], top[1]))
+            else:
+                region.append(forms.bounds(forms.of(i), relaxed))
+        boxes[buffer] = unite(forms, boxes.get(buffer), region)
+    out = []
+    for buffer, region in boxes.items():
+        ranges = []
+        for b, n in zip(region, buffer.shape, strict=True):
+            dtype = str(n.dtype)
+            if b is None:
+                ranges.append(Range.from_min_extent(IntImm(dtype, 0), n))
+            else:
+                extent = forms.merge_digits(shift(combine(b[1], b[0], -1), 1))
+                ranges.append(Range.from_min_extent(forms.emit(b[0], dtype), forms.emit(extent, dtype)))
+        out.append(BufferRegion(buffer, tuple(ranges)))
+    return tuple(out)
