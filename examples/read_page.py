@@ -42,7 +42,7 @@ class CompiledSession:
             self.executors[data.shape] = self.compile(data.shape)
             self.inputs[data.shape] = data
         executor = self.executors[data.shape]
-        executor.set_input(self.input_name, data)
+        executor.set_input(self.input_name, np.ascontiguousarray(data))
         executor.run()
         return [executor.get_output(i).numpy() for i in range(executor.get_num_outputs())]
 
