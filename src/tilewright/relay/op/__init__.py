@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.relay.op import (  # noqa: F401
+from tilewright.relay.op import (
     binary,
     conv,
     create,
