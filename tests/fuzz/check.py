@@ -77,12 +77,21 @@ def scheduled(program: Program, seed: int, steps: list[int]) -> tuple[Schedule, 
 def check(seed: int, steps: list[int]) -> list[str]:
     """Runs one program; returns the schedule steps that applied. Raises Mismatch at the first step that goes wrong."""
     program = random_program(random.Random(seed))
+    try:
+        s, done = scheduled(program, seed, steps)
+    except Exception as error:
+        raise Mismatch("the schedule", f"{type(error).__name__}: {error}", program.func) from error
+    check_from(program, seed, s)
+    return done
+
+
+def check_from(program: Program, seed: int, s: Schedule) -> None:
+    """Runs a program as it was written, as it is scheduled, after each pass and natively."""
     text: Any = program.func
     step = "the program itself"
     try:
         expected = run_interpreter(program.func, program, seed)
         step = "the schedule"
-        s, done = scheduled(program, seed, steps)
         mod: IRModule = IRModule({"main": s.mod["main"].with_attr("global_symbol", "main")})
         text = mod
         compare(expected, run_interpreter(mod, program, seed))
@@ -95,7 +104,6 @@ def check(seed: int, steps: list[int]) -> list[str]:
         compare(expected, run_native(mod, program, seed))
     except Exception as error:
         raise Mismatch(step, f"{type(error).__name__}: {error}", text) from error
-    return done
 
 
 def steps_of(seed: int) -> list[int]:

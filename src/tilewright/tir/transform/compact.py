@@ -142,7 +142,8 @@ def _extent(low: PrimExpr, high: PrimExpr, dim: PrimExpr, analyzer: Analyzer, ab
     """high - low + 1 as an expression that is defined where the buffer is; a constant bound if there is one."""
     extent: Any = analyzer.simplify(high - low + 1)  # type: ignore[operator]
     if isinstance(extent, IntImm):
-        return extent
+        most = dim.value if isinstance(dim, IntImm) else LARGE
+        return extent if 0 < extent.value <= most else None
     limit = analyzer.bound(extent)[1]
     if limit != inf and limit <= (dim.value if isinstance(dim, IntImm) else LARGE):
         return IntImm(extent.dtype, int(limit))
