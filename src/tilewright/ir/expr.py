@@ -191,10 +191,27 @@ def _as_range(value: Any, where: str) -> Range:
 register_converter("Range", Range, _as_range)
 
 
+_text_makers: list[Any] = []
+
+
+def install_astext(make: Any) -> None:
+    """Makes `make(node, show_meta_data)` the text that `astext` answers for expressions and modules."""
+    _text_makers[:] = [make]
+
+
+def text_of(node: Any, show_meta_data: bool) -> str:
+    """The text of an expression or a module, by the dialect that installed one, else its repr."""
+    return str(_text_makers[0](node, show_meta_data)) if _text_makers else repr(node)
+
+
 class RelayExpr(BaseExpr):
     """An expression of the graph dialects."""
 
     __slots__ = ("_checked_type",)
+
+    def astext(self, show_meta_data: bool = True) -> str:
+        """The expression as text; `show_meta_data` appends the values of constants."""
+        return text_of(self, show_meta_data)
 
     @property
     def checked_type(self) -> Type:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tilewright.ir.expr import BaseFunc, GlobalVar
+from tilewright.ir.expr import BaseFunc, GlobalVar, text_of
 from tilewright.ir.types import GlobalTypeVar
 from tilewright.node import Node, structural_equal
 
@@ -76,6 +76,10 @@ class IRModule(Node, key="IRModule"):
         items: Iterable[tuple[Any, BaseFunc]] = other.functions.items() if isinstance(other, IRModule) else other.items()
         for key, func in items:
             self[key] = func
+
+    def astext(self, show_meta_data: bool = True) -> str:
+        """The module as text; `show_meta_data` appends the values of constants."""
+        return text_of(self, show_meta_data)
 
     def shallow_copy(self) -> IRModule:
         return IRModule(self.functions, self.type_definitions, self.attrs, self.global_infos)

@@ -18,6 +18,7 @@ from tilewright.ir import (
     Type,
     TypeVar,
 )
+from tilewright.ir.expr import install_astext
 from tilewright.ir.span import BaseSpan, SequentialSpan, Span
 from tilewright.node import register_printer
 from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
@@ -242,3 +243,4 @@ register_printer(
 )
 for _type in (TensorType, TupleType, FuncType, IncompleteType):
     register_printer(_type, type_text)
+install_astext(astext)
