@@ -4,7 +4,9 @@ Every maker returns the path of an .onnx file. Names:
 
     resnet50 mobilenetv2 bert_base gpt2 vit_b16                     full size, from the transformers configurations
     resnet_small mobilenet_small bert_small gpt2_small vit_small    the same graphs with few layers and small widths
-    light_alexnet ... light_zfnet512                                the nine networks inside the onnx package
+    light_alexnet ... light_zfnet512                                the nine networks inside the onnx package; all weights of
+                                                                    a tensor are one number, so their outputs are all alike
+    light_alexnet_random ...                                        the same with random weights, whose outputs say something
     ppocr_det ppocr_cls ppocr_rec                                   trained; inside the rapidocr_onnxruntime package
 
 `make(name)` gives the path, `inputs(name)` a dictionary of deterministic input arrays, `shapes(name)` the shapes to pin.
@@ -131,6 +133,7 @@ _MAKERS: dict[str, Callable[[], tuple[Any, tuple[Any, ...], list[str]]]] = {
 FULL = ("resnet50", "mobilenetv2", "bert_base", "gpt2", "vit_b16")
 SMALL = ("resnet_small", "mobilenet_small", "bert_small", "gpt2_small", "vit_small")
 LIGHT_NAMES = tuple("light_" + name.removeprefix("bvlc_") for name in LIGHT)
+RANDOM_NAMES = tuple(name + "_random" for name in LIGHT_NAMES)
 ALL = FULL + SMALL + LIGHT_NAMES + tuple(PPOCR)
 
 
@@ -195,6 +198,55 @@ def _export(name: str, path: Path) -> None:
         )
 
 
+def _randomize(source: Path, target: Path) -> None:
+    """Replace the generated weights of a light model: products keep the size of activations, scales and variances lie around 1."""
+    import onnx
+
+    model = onnx.load(source)
+    graph = model.graph
+    rng = np.random.default_rng(0)
+    made = {n.output[0]: n for n in graph.node if n.op_type == "ConstantOfShape"}
+    shapes_ = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
+    around_one: set[str] = set()
+    # Sums of branches grow from block to block; smaller scales keep the last softmax from saturating.
+    below_one: set[str] = set()
+    residual = any(n.op_type == "Sum" for n in graph.node)
+    spread = {n.input[0]: n.output[0] for n in graph.node if n.op_type == "Unsqueeze"}
+    for n in graph.node:
+        if n.op_type == "BatchNormalization":
+            around_one.add(n.input[4])
+            (below_one if residual else around_one).add(n.input[1])
+        if n.op_type == "Mul":
+            around_one |= {*n.input}
+    kept = []
+    for name, node in made.items():
+        if node.input[0] not in shapes_:
+            kept.append(node)
+            continue
+        shape = [int(d) for d in shapes_[node.input[0]]]
+        last = name
+        while last in spread:
+            last = spread[last]
+        if len(shape) > 1:
+            value = rng.standard_normal(shape, dtype=np.float32) * np.float32(np.sqrt(2 / np.prod(shape[1:])))
+        elif name in below_one:
+            value = rng.uniform(0.2, 0.4, shape).astype(np.float32)
+        elif name in around_one or last in around_one:
+            value = rng.uniform(0.8, 1.2, shape).astype(np.float32)
+        else:
+            value = rng.uniform(-0.1, 0.1, shape).astype(np.float32)
+        graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    others = [n for n in graph.node if n.op_type != "ConstantOfShape"]
+    used = {i for n in [*kept, *others] for i in n.input}
+    initializers = [t for t in graph.initializer if t.name in used]
+    inputs_ = [i for i in graph.input if i.name not in shapes_]
+    for field, values in (("node", [*kept, *others]), ("initializer", initializers), ("input", inputs_)):
+        graph.ClearField(field)
+        getattr(graph, field).extend(values)
+    model.ir_version = 8
+    onnx.save(model, str(target))
+
+
 def make(name: str) -> Path:
     """Path of the model's .onnx file; exports it on first use (torch and transformers are needed only then)."""
     if name in PPOCR:
@@ -202,13 +254,16 @@ def make(name: str) -> Path:
     if name in LIGHT_NAMES:
         file = LIGHT[LIGHT_NAMES.index(name)]
         return _package_dir("onnx") / "backend" / "test" / "data" / "light" / f"light_{file}.onnx"
-    if name not in _MAKERS:
+    if name not in _MAKERS and name not in RANDOM_NAMES:
         raise KeyError(f"unknown model {name!r}; known: {', '.join(ALL)}")
     path = CACHE / f"{name}.onnx"
     if not path.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-            _export(name, Path(folder) / path.name)
+            if name in RANDOM_NAMES:
+                _randomize(make(name.removesuffix("_random")), Path(folder) / path.name)
+            else:
+                _export(name, Path(folder) / path.name)
             os.replace(Path(folder) / path.name, path)
     return path
 
@@ -228,6 +283,7 @@ def shapes(name: str) -> dict[str, list[int]]:
 def inputs(name: str, seed: int = 0) -> dict[str, np.ndarray]:
     """Input arrays by name: normal float32 images, or int64 token numbers with a full attention mask."""
     rng = np.random.default_rng(seed)
+    name = name.removesuffix("_random")
     if name in PPOCR:
         return {"x": rng.standard_normal(PPOCR[name][1], dtype=np.float32)}
     if name in LIGHT_NAMES:

@@ -57,7 +57,7 @@ def test_types_are_those_of_onnx(name: str) -> None:
             assert b <= 0 or a == b
 
 
-@pytest.mark.parametrize("name", [*models.SMALL, "ppocr_cls", "light_densenet121"])
+@pytest.mark.parametrize("name", [*models.SMALL, "ppocr_cls", "light_squeezenet_random", "light_shufflenet_random"])
 def test_results_are_those_of_onnxruntime(name: str) -> None:
     path = path_of(name)
     inputs = models.inputs(name)
