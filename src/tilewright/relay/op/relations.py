@@ -69,12 +69,9 @@ def tensor(t: Type, arg: int | None = None, ndim: int | None = None) -> TensorTy
     """`t` as a tensor type (of `ndim` dimensions). Raises TypeRuleError otherwise."""
     if not isinstance(t, TensorType):
         raise TypeRuleError("the argument must be a tensor", f"it is {t}", arg)
-    need(
-        ndim is None or len(t.shape) == ndim,
-        f"the argument must have {ndim} dimensions",
-        f"it has {len(t.shape)}: {t}",
-        arg,
-    )
+    if ndim is not None and len(t.shape) != ndim:
+        # The text of a type is costly, and this runs for every argument of every call.
+        raise TypeRuleError(f"the argument must have {ndim} dimensions", f"it has {len(t.shape)}: {t}", arg)
     return t
 
 
@@ -86,8 +83,9 @@ def tensor_type(shape: Iterable[Any], dtype: str) -> TensorType:
 def same_dtype(*types: TensorType) -> str:
     """The common dtype. Raises TypeRuleError naming the first argument that differs."""
     for i, t in enumerate(types):
-        finding = f"the first is {types[0].dtype} and this one is {t.dtype}"
-        need(t.dtype == types[0].dtype, "all arguments must have one dtype", finding, i, "Insert relay.cast")
+        if t.dtype != types[0].dtype:
+            finding = f"the first is {types[0].dtype} and this one is {t.dtype}"
+            raise TypeRuleError("all arguments must have one dtype", finding, i, "Insert relay.cast")
     return types[0].dtype
 
 
