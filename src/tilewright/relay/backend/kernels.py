@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from tilewright.codegen.llvm import AOT, compile_object, emit_module
+from tilewright.driver import lower
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import PassContext
 from tilewright.node import deep_recursion, structural_digest
@@ -45,8 +46,6 @@ def scheduled(func: PrimFunc, target: Target) -> PrimFunc:
 
 def lowered(func: PrimFunc, target: Target) -> IRModule:
     """A scheduled kernel as flat loops, ready for code generation."""
-    from tilewright.driver import lower
-
     name = str(func.attrs["global_symbol"])
     with deep_recursion():
         mod = lower(IRModule({GlobalVar(name): func.with_attr("target", target)}))
