@@ -234,6 +234,8 @@ def move_consumer(
                     old = domain[v]
                     bounds = (state.forms.maximum(old[0], bounds[0]), state.forms.minimum(old[1], bounds[1]))
                 domain[v] = bounds
+    if domain:
+        _need_all_written(state, leaf_of(ref), inner, outer, provided, loop)
     nest, realize, new_loops = build_nest(state, block, domain, preserve_unit_loops)
     moved = Leaf(realize, outer + new_loops)
     _need_inputs_ready(state, moved, [x for x in sources if id(x.block) not in under], outer)
@@ -247,6 +249,27 @@ def move_consumer(
                 loop,
             )
     _insert(state, ref, scope, loop_ref, loop, statements, place, nest)
+
+
+def _need_all_written(
+    state: ScheduleState, moved: Leaf, inner: list[Leaf], outer: tuple[Any, ...], provided: dict[Any, Region], loop: Any
+) -> None:
+    """All iterations together make ready what the block reads; otherwise some of its points would never run."""
+    for region in moved.block.reads:
+        if region.buffer not in provided:
+            continue
+        written: Region | None = None
+        for x in inner:
+            for w in x.block.writes:
+                if w.buffer is region.buffer:
+                    written = unite(state.forms, written, swept(state, w, x.realize, (*outer, *x.loops), exact=True))
+        required = swept(state, region, moved.realize, moved.loops)
+        if written is None or not contains(state.forms, written, required, region.buffer.shape):
+            refuse(
+                f"all that {{0}} reads of {region.buffer.name} must be written below {{1}}, but it is not",
+                moved.block,
+                loop,
+            )
 
 
 def _need_order(ref: StmtSRef, loop: Any, under: set[int]) -> None:

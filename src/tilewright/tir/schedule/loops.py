@@ -276,6 +276,14 @@ def need_reorderable(
         binding = binding_of(state, full)
         if not binding.injective and not _moved_are_free(state, full, moved):
             refuse(f"{{0}} must be bound one to one to its loops, but {binding.reason}", leaf.block)
+        if leaf.block.init is not None:
+            for r in moved:
+                if len(binding.uses.get(r.stmt.loop_var, ())) > 1:
+                    refuse(
+                        "{0} drives spatial and reduction variables of {1}, so another order would initialise it late",
+                        r.stmt,
+                        leaf.block,
+                    )
         if len(found) > 1:
             for r in moved:
                 if REDUCE in binding.uses.get(r.stmt.loop_var, ()):
