@@ -20,14 +20,18 @@ def test_text_of_a_function() -> None:
     mod = relay.transform.InferType()(
         IRModule.from_expr(relay.Function([x, w], relay.Tuple([y, y + relay.const(2.0)])))
     )
-    assert relay.astext(mod) == mod.astext(show_meta_data=False) == (
-        "def @main(%x: Tensor[(1, 3, 8, 8), float32], %w: Tensor[(4, 3, 3, 3), float32])"
-        " -> (Tensor[(1, 4, 8, 8), float32], Tensor[(1, 4, 8, 8), float32]) {\n"
-        "  %0 = nn.conv2d(%x, %w, padding=[1, 1], channels=4, kernel_size=[3, 3]) /* ty=Tensor[(1, 4, 8, 8), float32] */;\n"
-        "  %1 = nn.relu(%0) /* ty=Tensor[(1, 4, 8, 8), float32] */;\n"
-        "  %2 = add(%1, 2f) /* ty=Tensor[(1, 4, 8, 8), float32] */;\n"
-        "  (%1, %2)\n"
-        "}"
+    assert (
+        relay.astext(mod)
+        == mod.astext(show_meta_data=False)
+        == (
+            "def @main(%x: Tensor[(1, 3, 8, 8), float32], %w: Tensor[(4, 3, 3, 3), float32])"
+            " -> (Tensor[(1, 4, 8, 8), float32], Tensor[(1, 4, 8, 8), float32]) {\n"
+            "  %0 = nn.conv2d(%x, %w, padding=[1, 1], channels=4, kernel_size=[3, 3]) /* ty=Tensor[(1, 4, 8, 8), float32] */;\n"
+            "  %1 = nn.relu(%0) /* ty=Tensor[(1, 4, 8, 8), float32] */;\n"
+            "  %2 = add(%1, 2f) /* ty=Tensor[(1, 4, 8, 8), float32] */;\n"
+            "  (%1, %2)\n"
+            "}"
+        )
     )
 
 
