@@ -13,6 +13,7 @@ from tilewright.relay.op.card import INJECTIVE, LayoutChoice, OpCard, need
 from tilewright.relay.op.pool import keep_blocks
 from tilewright.relay.op.relations import dims, is_any, tensor, tensor_type
 from tilewright.tir import Any as AnyDim
+from tilewright.topi.image.resize import nearest_ratio
 from tilewright.topi.nn.pooling import spatial_axes
 from tilewright.topi.transform import layout_axes
 
@@ -41,16 +42,9 @@ def np_resize_axis(
     shape[axis] = -1
     if method == "nearest_neighbor":
         rounding = rounding or ("round" if mode == "align_corners" else "floor")
-        half = np.float32(0.5)
-        if rounding == "floor":
-            x = np.floor(x)
-        elif rounding == "ceil":
-            x = np.ceil(x)
-        elif rounding == "round_prefer_ceil":
-            x = np.floor(x + half)
-        else:
-            x = np.ceil(x - half)
-        return np.take(data, np.clip(x.astype(np.int64), 0, extent - 1), axis)
+        m, b, d, up = nearest_ratio(extent, target, mode, rounding)
+        index = (np.arange(target) * m + (b + d - 1 if up else b)) // d
+        return np.take(data, np.clip(index, 0, extent - 1), axis)
     base = np.floor(x)
     t = x - base
     first = base.astype(np.int64)

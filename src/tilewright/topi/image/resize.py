@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,28 +43,53 @@ def _bound(index: Any, extent: int) -> Any:
     return tir.max(tir.min(index, extent - 1), 0)
 
 
-def _nearest(o: Any, extent: int, target: int, mode: str, rounding: str) -> Any:
-    # Whole factors need no floating point at all: integer indices vectorise and cannot round wrongly.
-    if target % extent == 0 and mode == "asymmetric" and rounding == "floor":
-        factor = target // extent
-        return o if factor == 1 else tir.floordiv(o, factor)
-    if extent == target and mode != "tf_half_pixel_for_nn":
-        return o
-    x = _source(o, extent, target, mode)
-    half = tir.const(0.5, "float32")
+def nearest_ratio(extent: int, target: int, mode: str, rounding: str) -> tuple[int, int, int, bool]:
+    """(m, b, d, up): the nearest input place of output place o is (o * m + b) / d, rounded down or up.
+
+    Whole numbers only: ties fall as the rounding says, whatever the processor does with fractions.
+    """
+    if mode == "align_corners":
+        m, b, d = (2 * (extent - 1), 0, 2 * (target - 1)) if target > 1 else (0, 0, 2)
+    elif mode == "asymmetric":
+        m, b, d = 2 * extent, 0, 2 * target
+    elif mode == "pytorch_half_pixel" and target == 1:
+        m, b, d = 0, 0, 2
+    elif mode == "tf_half_pixel_for_nn":
+        m, b, d = 2 * extent, extent, 2 * target
+    elif mode in ("half_pixel", "pytorch_half_pixel"):
+        m, b, d = 2 * extent, extent - target, 2 * target
+    else:
+        raise ValueError(
+            f"coordinate_transformation_mode must be one of {', '.join(COORDINATES[:-1])}, but is {mode!r}"
+        )
+    half = d // 2
     if rounding == "floor":
-        x = tir.floor(x)
+        shift, up = 0, False
     elif rounding == "ceil":
-        x = tir.ceil(x)
+        shift, up = 0, True
     elif rounding == "round_prefer_ceil":
-        x = tir.floor(x + half)
+        shift, up = half, False
     elif rounding in ("round", "round_prefer_floor"):
-        x = tir.ceil(x - half)
+        shift, up = -half, True
     else:
         raise ValueError(
             f"rounding_method must be floor, ceil, round, round_prefer_floor or round_prefer_ceil, but is {rounding!r}"
         )
-    return _bound(to(x, "int32"), extent)
+    b += shift
+    common = math.gcd(m, b, d)
+    return m // common, b // common, d // common, up
+
+
+def _nearest(o: Any, extent: int, target: int, mode: str, rounding: str) -> Any:
+    m, b, d, up = nearest_ratio(extent, target, mode, rounding)
+    # Rounding up is rounding down of what is d - 1 more.
+    number = o * m + (b + d - 1 if up else b)
+    index = number if d == 1 else tir.floordiv(number, d)
+
+    def place(i: int) -> int:
+        return (i * m + (b + d - 1 if up else b)) // d
+
+    return index if place(0) >= 0 and place(target - 1) < extent else _bound(index, extent)
 
 
 def _cubic(t: Any, a: float) -> list[Any]:
