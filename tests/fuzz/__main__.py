@@ -36,7 +36,11 @@ def main(argv: list[str] | None = None) -> int:
             shown, rate = now, done / (now - start)
             left = (options.count - done) / rate
             text = f"{done} of {options.count} programs, {failures} failures, {rate:.1f} a second, {left:.0f} s left"
-            print(f"\r\033[K{text}" if sys.stderr.isatty() else text, end="" if sys.stderr.isatty() else "\n", file=sys.stderr)
+            print(
+                f"\r\033[K{text}" if sys.stderr.isatty() else text,
+                end="" if sys.stderr.isatty() else "\n",
+                file=sys.stderr,
+            )
             sys.stderr.flush()
         if failures >= options.most:
             break

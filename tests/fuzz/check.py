@@ -43,7 +43,9 @@ def compare(expected: list[Any], got: list[Any]) -> None:
             continue
         left, right = a.astype(np.float64), b.astype(np.float64)
         scale = np.abs(left[np.isfinite(left)]).max(initial=1.0)
-        np.testing.assert_allclose(right, left, rtol=0, atol=ROUNDING.get(a.dtype.name, 0.0) * scale, err_msg=f"parameter {index}")
+        np.testing.assert_allclose(
+            right, left, rtol=0, atol=ROUNDING.get(a.dtype.name, 0.0) * scale, err_msg=f"parameter {index}"
+        )
 
 
 def run_interpreter(mod: Any, program: Program, seed: int) -> list[Any]:
@@ -111,7 +113,9 @@ def steps_of(seed: int) -> list[int]:
     return list(range(random.Random(f"{seed}/count").choice([0, 4, 8, 14])))
 
 
-def smallest(run: Callable[[int, list[int]], Any], seed: int, steps: list[int], failure: Mismatch) -> tuple[list[int], Mismatch]:
+def smallest(
+    run: Callable[[int, list[int]], Any], seed: int, steps: list[int], failure: Mismatch
+) -> tuple[list[int], Mismatch]:
     """The failure with as few schedule steps as dropping them one at a time leaves."""
     kept = list(steps)
     shrinking = True

@@ -37,6 +37,19 @@ def main() -> None:
     except (TVMError, OSError) as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(1)
+    except Exception as error:
+        click.echo(f"error: {type(error).__name__}: {error}\n{report_defect()}", err=True)
+        sys.exit(70)
+
+
+def report_defect() -> str:
+    """Keeps the traceback of an error that no user should meet in a file; says so."""
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile("w", prefix="tilewright-", suffix=".txt", delete=False) as file:
+        file.write(f"{' '.join(sys.argv)}\n\n{traceback.format_exc()}")
+    return f"This is a defect of the compiler, not of your model: please report it with {file.name}, which says where it happened."
 
 
 __all__ = ["cli", "main"]

@@ -41,8 +41,19 @@ def model_options(command: F) -> F:
                 multiple=True,
                 help="Pin an input's shape: name=1,3,48,320. Once for each input that has open dimensions.",
             ),
-            click.option("--target", default="llvm", show_default="the host's CPU", help="What to compile for, such as 'llvm -mcpu=skylake-avx512'."),
-            click.option("--opt-level", type=click.IntRange(0, 4), default=3, show_default=True, help="Passes up to this level run."),
+            click.option(
+                "--target",
+                default="llvm",
+                show_default="the host's CPU",
+                help="What to compile for, such as 'llvm -mcpu=skylake-avx512'.",
+            ),
+            click.option(
+                "--opt-level",
+                type=click.IntRange(0, 4),
+                default=3,
+                show_default=True,
+                help="Passes up to this level run.",
+            ),
         )
     ):
         command = decorator(command)
@@ -50,6 +61,9 @@ def model_options(command: F) -> F:
 
 
 thread_option = click.option(
-    "--threads", type=click.IntRange(1, 1024), default=None, help="Threads that kernels may use. [default: all that this process may run on]"
+    "--threads",
+    type=click.IntRange(1, 1024),
+    default=None,
+    help="Threads that kernels may use. [default: all that this process may run on]",
 )
 seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random inputs.")

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from rich.table import Table
+
+from tilewright.codegen.llvm.peak import Peak
+
+LEAST_PASSES = 6
 
 
 class KernelTime:
@@ -18,39 +24,50 @@ class KernelTime:
         self.name, self.source, self.microseconds, self.flops, self.bytes = name, source, microseconds, flops, size
 
 
-def profile_kernels(executor: Any, seconds: float) -> list[KernelTime]:
-    """Medians of each kernel over whole passes in order, so that caches are as warm as in a real run."""
-    kernels = executor.get_kernels()
+def profile_kernels(
+    executor: Any, seconds: float, threads: int, report: Callable[[int, int, str], None] | None = None
+) -> tuple[list[KernelTime], float]:
+    """Medians of each kernel over whole passes in order, so that caches are as warm as in a real run; and the peak.
+
+    The peak, in GFLOP/s, is measured between the passes: the machine is not the same from one second to the next.
+    """
+    kernels = json.loads(executor.module["get_metadata"]())["kernels"]
+    run_kernel, clock = executor.module["run_kernel"], time.perf_counter
     times: list[list[float]] = [[] for _ in kernels]
-    stop = time.perf_counter() + seconds
+    peak = Peak(threads)
+    start = clock()
     passes = 0
-    while passes < 5 or time.perf_counter() < stop:
+    while passes < LEAST_PASSES or clock() - start < seconds:
         for i, record in enumerate(times):
-            start = time.perf_counter()
-            executor.run_kernel(i)
-            record.append((time.perf_counter() - start) * 1e6)
+            begin = clock()
+            run_kernel(i)
+            record.append((clock() - begin) * 1e6)
+        peak.sample()
         passes += 1
-    return [
+        if report is not None:
+            share = max(passes / LEAST_PASSES, 1e-9) if passes < LEAST_PASSES else (clock() - start) / seconds
+            report(min(100, int(100 * share)), 100, "measuring")
+    rows = [
         KernelTime(k["name"], k.get("source", ""), float(np.median(t[1:])), int(k["flops"]), int(k["bytes"]))
         for k, t in zip(kernels, times, strict=True)
     ]
+    return rows, peak.rate / 1e9
 
 
-def peak_gflops() -> float:
-    """What the kernels' threads can multiply and add in a second, measured now on registers alone, in GFLOP/s."""
-    from tilewright.codegen.llvm.peak import measure_peak
-
-    return measure_peak()
+def operators(source: str) -> str:
+    """The operators that a kernel was fused from, shortened where they are many."""
+    return source if len(source) <= 60 else source[:57] + "..."
 
 
-def render_profile(kernels: list[KernelTime], top: int, title: str) -> Table:
+def render_profile(kernels: list[KernelTime], peak: float, top: int, title: str) -> Table:
     """A table of the costliest kernels, equal ones added up."""
     groups: dict[str, list[KernelTime]] = {}
     for k in kernels:
         groups.setdefault(k.name, []).append(k)
     total = sum([k.microseconds for k in kernels])
-    peak = peak_gflops()
-    table = Table(title=f"{title}: {total / 1e3:.2f} ms in {len(kernels)} kernel calls; peak {peak:.0f} GFLOP/s, measured now")
+    table = Table(
+        title=f"{title}: {total / 1e3:.2f} ms in {len(kernels)} kernel calls; peak {peak:.0f} GFLOP/s, measured now"
+    )
     table.add_column("kernel", overflow="fold")
     for column in ("calls", "us", "share", "GFLOP/s", "GB/s", "% of peak"):
         table.add_column(column, justify="right")

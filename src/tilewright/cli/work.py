@@ -3,70 +3,123 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from tilewright.node.leaves import numpy_dtype
 from tilewright.support.errors import TVMError
 
 console = Console(stderr=True)
+Array = np.ndarray[Any, Any]
+Report = Callable[[int, int, str], None]
+Shapes = Sequence[tuple[str, tuple[int, ...]]]
+LIBRARIES = (".so", ".dylib", ".tar", ".o")
+QUIET_SECONDS = 5.0
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[int, int, str], None]]:
-    """Yields `report(done, total, what)`; shows a bar with an ETA while there is a terminal to show it on."""
-    with Progress(
-        SpinnerColumn(),
+def progress(title: str) -> Iterator[Report]:
+    """Yields `report(done, total, what)`: a bar with the time left on a terminal, else a line every few seconds."""
+    if not console.is_terminal:
+        yield line_report(title)
+        return
+    columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    ) as bar:
-        task = bar.add_task("importing", total=None)
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=None)
 
         def report(done: int, total: int, what: str) -> None:
-            bar.update(task, completed=done, total=total, description=what)
+            bar.update(task, completed=done, total=total, description=what if len(what) <= 40 else what[:37] + "...")
 
         yield report
 
 
-def compile_model(
-    model: Path, shapes: Sequence[tuple[str, tuple[int, ...]]], target: str, opt_level: int
-) -> tuple[Any, dict[str, float]]:
+def line_report(title: str) -> Report:
+    """Progress for logs."""
+    start = shown = time.monotonic()
+
+    def report(done: int, total: int, what: str) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if now - shown >= QUIET_SECONDS and done:
+            shown = now
+            left = (now - start) / done * (total - done)
+            console.print(f"{title}: {done} of {total}, about {left:.0f} s left", highlight=False)
+
+    return report
+
+
+def compile_model(model: Path, shapes: Shapes, target: str, opt_level: int) -> tuple[Any, dict[str, float]]:
     """The library of a model file, and the seconds that importing and compiling took."""
     import tilewright as tvm
     from tilewright import relay
 
+    chosen = checked_target(target)
     start = time.perf_counter()
-    with progress() as report:
+    with progress("compiling kernels") as report, shown_warnings():
+        report(0, 0, "importing")
         mod, params = relay.frontend.from_onnx(model, shape=dict(shapes) or None)
         imported = time.perf_counter()
         with tvm.transform.PassContext(opt_level=opt_level):
-            library = relay.build(mod, target=target, params=params, progress=report)
+            library = relay.build(mod, target=chosen, params=params, progress=report)
     return library, {"import": imported - start, "compile": time.perf_counter() - imported}
 
 
-def load_or_compile(
-    path: Path, shapes: Sequence[tuple[str, tuple[int, ...]]], target: str, opt_level: int
-) -> tuple[Any, dict[str, float]]:
-    """The executor factory of a library file, or of a model file compiled now."""
-    from tilewright import runtime
+def checked_target(text: str) -> Any:
+    """The target; its mistakes are the user's."""
+    from tilewright.target import Target
 
-    if path.suffix in (".so", ".tar"):
+    try:
+        return Target(text)
+    except (ValueError, TypeError) as error:
+        raise TVMError(f"--target {text!r}: {error}") from error
+
+
+@contextmanager
+def shown_warnings() -> Iterator[None]:
+    """Warnings as lines of their own, without the source line that raised them."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *rest, **options: console.print(
+            f"warning: {message}", highlight=False, soft_wrap=True
+        )
+        warnings.simplefilter("always")
+        yield
+
+
+def load_or_compile(path: Path, shapes: Shapes, target: str, opt_level: int) -> tuple[Any, dict[str, float]]:
+    """The executor factory of a library file, or of a model file compiled now."""
+    if path.suffix in LIBRARIES:
         if shapes:
             raise TVMError(f"{path} is compiled already, so its shapes are fixed; --shape goes with a model file")
         start = time.perf_counter()
-        return runtime.load_module(str(path)), {"load": time.perf_counter() - start}
+        return load_library(path), {"load": time.perf_counter() - start}
     return compile_model(path, shapes, target, opt_level)
+
+
+def load_library(path: Path) -> Any:
+    """A compiled model from a file."""
+    from tilewright import runtime
+
+    if path.suffix not in LIBRARIES:
+        raise TVMError(
+            f"{path} is no compiled library ({', '.join(LIBRARIES)}); make one with: tilewright compile {path} -o model.so"
+        )
+    try:
+        return runtime.load_module(str(path))
+    except (ValueError, RuntimeError) as error:
+        raise TVMError(str(error)) from error
 
 
 def executor_of(library: Any) -> Any:
@@ -74,10 +127,59 @@ def executor_of(library: Any) -> Any:
     import tilewright as tvm
     from tilewright.contrib import graph_executor
 
-    return graph_executor.GraphModule(library["default"](tvm.cpu()))
+    try:
+        make = library["default"]
+    except AttributeError:
+        raise TVMError(
+            "the library holds functions, but no model; run and profile take what `tilewright compile` wrote"
+        ) from None
+    try:
+        return graph_executor.GraphModule(make(tvm.cpu()))
+    except (ValueError, RuntimeError) as error:
+        raise TVMError(str(error)) from error
 
 
-def random_input(shape: Sequence[int], dtype: str, rng: np.random.Generator) -> np.ndarray[Any, Any]:
+def input_table(executor: Any) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shape and dtype by input name."""
+    shapes, dtypes = executor.get_input_info()
+    return {name: (tuple([int(d) for d in shape]), str(dtypes[name])) for name, shape in shapes.items()}
+
+
+def describe_inputs(table: Mapping[str, tuple[tuple[int, ...], str]]) -> str:
+    """`x float32 1x3x48x192, ...`, for messages."""
+    return ", ".join(
+        [f"{name} {dtype} {'x'.join(map(str, shape)) or 'scalar'}" for name, (shape, dtype) in table.items()]
+    )
+
+
+def fill_inputs(executor: Any, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
+    """Sets every input, from `given` or at random; names, shapes and dtypes must be the model's."""
+    table = input_table(executor)
+    for name, value in given.items():
+        if name not in table:
+            raise TVMError(f"the model has no input {name!r}; its inputs are: {describe_inputs(table)}")
+        shape, dtype = table[name]
+        if value.shape != shape or value.dtype != numpy_dtype(dtype):
+            found = describe_inputs({name: (value.shape, value.dtype.name)})
+            raise TVMError(
+                f"input {found} does not fit the model, which takes {describe_inputs({name: (shape, dtype)})}"
+            )
+    rng = np.random.default_rng(seed)
+    values = {
+        name: given[name] if name in given else random_input(shape, dtype, rng)
+        for name, (shape, dtype) in table.items()
+    }
+    for name, value in values.items():
+        executor.set_input(name, value)
+    return values
+
+
+def output_names(executor: Any) -> list[str]:
+    """Names of the outputs in order."""
+    return [str(executor.module["get_output_name"](i)) for i in range(executor.get_num_outputs())]
+
+
+def random_input(shape: Sequence[int], dtype: str, rng: np.random.Generator) -> Array:
     """Values a model can take: normal for floats, small indices for integers, ones for masks."""
     kind = numpy_dtype(dtype)
     if np.issubdtype(kind, np.integer):
@@ -87,23 +189,41 @@ def random_input(shape: Sequence[int], dtype: str, rng: np.random.Generator) -> 
     return rng.standard_normal(shape).astype(kind)
 
 
-def read_inputs(paths: Sequence[Path]) -> dict[str, np.ndarray[Any, Any]]:
+def read_inputs(paths: Sequence[Path]) -> dict[str, Array]:
     """Arrays by input name from .npz archives, and from .npy files by the file's stem."""
-    inputs: dict[str, np.ndarray[Any, Any]] = {}
+    inputs: dict[str, Array] = {}
     for path in paths:
         try:
             loaded = np.load(path, allow_pickle=False)
-        except (ValueError, OSError, EOFError) as error:
+            if isinstance(loaded, np.ndarray):
+                inputs[path.stem] = loaded
+            else:
+                with loaded:
+                    inputs.update({name: loaded[name] for name in loaded.files})
+        except Exception as error:  # zipfile, pickle and NumPy raise many kinds
             raise TVMError(f"{path} is no .npz or .npy file that can be read: {error}") from error
-        if isinstance(loaded, np.ndarray):
-            inputs[path.stem] = loaded
-        else:
-            with loaded:
-                inputs.update({name: loaded[name] for name in loaded.files})
     return inputs
 
 
-def timed(run: Callable[[], Any], seconds: float, least: int = 5) -> np.ndarray[Any, Any]:
+def write_outputs(path: Path, results: Mapping[str, Array]) -> None:
+    """An .npz of the results, whole or not at all."""
+    import os
+    import tempfile
+
+    if not path.parent.is_dir():
+        raise TVMError(f"cannot write {path}: the folder {path.parent} does not exist")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **results)  # type: ignore[arg-type]
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except OSError as error:
+        os.unlink(temporary)
+        raise TVMError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def timed(run: Callable[[], Any], seconds: float, least: int = 5) -> Array:
     """Milliseconds of calls made for about that many seconds, after two calls that do not count."""
     run()
     run()
