@@ -225,7 +225,7 @@ class Forms:
             inner = self.bounds(f, relaxed)
             if inner is None:
                 return None if not upper else (ZERO, constant((upper - 1) // lower))
-            if inner[0] is inner[1] or same(inner[0], inner[1]):
+            if same(inner[0], f) and same(inner[1], f):
                 single = Lin({t: 1}, 0)
                 return single, single
             if upper:
@@ -241,7 +241,7 @@ class Forms:
             return pick(x[0], y[0]), pick(x[1], y[1])
         for arg in t.args:
             b = self.bounds(arg, relaxed)
-            if b is None or not same(b[0], b[1]):
+            if b is None or not same(b[0], arg) or not same(b[1], arg):
                 return None
         single = Lin({t: 1}, 0)
         return single, single
