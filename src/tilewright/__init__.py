@@ -80,7 +80,10 @@ lazy.declare(
     {name: f"tilewright.tir.{name}" for name in ("analysis", "schedule", "transform")}
     | {
         name: f"tilewright.tir.schedule:{name}"
-        for name in ("BlockRV", "ExprRV", "LoopRV", "Schedule", "ScheduleError", "ScheduleState", "StmtSRef", "Trace")
+        for name in (
+            "BlockRV", "ExprRV", "IndexMap", "LoopRV", "Schedule", "ScheduleError", "ScheduleState", "StmtSRef",
+            "TensorIntrin", "Trace",
+        )  # fmt: skip
     },
 )
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from tilewright.tir.schedule.errors import ScheduleError as ScheduleError
+from tilewright.tir.schedule.index_map import IndexMap as IndexMap
 from tilewright.tir.schedule.schedule import Schedule as Schedule
 from tilewright.tir.schedule.state import ScheduleState as ScheduleState
 from tilewright.tir.schedule.state import StmtSRef as StmtSRef
+from tilewright.tir.schedule.tensor_intrin import TensorIntrin as TensorIntrin
 from tilewright.tir.schedule.trace import BlockRV as BlockRV
 from tilewright.tir.schedule.trace import ExprRV as ExprRV
 from tilewright.tir.schedule.trace import Instruction as Instruction
