@@ -172,7 +172,7 @@ class Analyzer:
 
     def can_prove_less_equal_than_symbolic_shape_value(self, lhs: PrimExpr, rhs: PrimExpr) -> bool:
         """Whether lhs <= rhs for certain, where sizes are not negative."""
-        return self.can_prove(lhs <= rhs)  # type: ignore[operator]
+        return self.can_prove(lhs <= rhs)
 
     def int_set(self, expr: PrimExpr, dom_map: Any = None) -> Any:
         """The values of `expr` over the sets (IntSet or Range) in `dom_map`; by default over the bound ranges."""

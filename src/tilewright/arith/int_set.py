@@ -126,12 +126,12 @@ class IntervalSet(IntSet, key="arith.IntervalSet"):
         """The set as a range; `default` when it has an open end."""
         if not (self.has_lower_bound() and self.has_upper_bound()):
             return default
-        return Range.from_min_extent(self.min_value, self.max_value - self.min_value + 1)  # type: ignore[operator]
+        return Range.from_min_extent(self.min_value, self.max_value - self.min_value + 1)
 
 
 def interval_of_range(domain: Range) -> IntervalSet:
     """[min, min + extent - 1]."""
-    return IntervalSet(domain.min, domain.min + domain.extent - 1)  # type: ignore[operator]
+    return IntervalSet(domain.min, domain.min + domain.extent - 1)
 
 
 Interval = tuple["Lin | None", "Lin | None"]
@@ -302,7 +302,7 @@ def _as_set(found: Interval, dtype: str, engine: Any) -> IntervalSet:
     def end(form: Lin | None, otherwise: Var) -> PrimExpr:
         """An end that its type cannot hold is none."""
         try:
-            return otherwise if form is None else engine.emit(form, dtype)  # type: ignore[no-any-return]
+            return otherwise if form is None else engine.emit(form, dtype)
         except OutOfRange:
             return otherwise
 
@@ -320,7 +320,7 @@ def eval_set(expr: PrimExpr | int, dom_map: Mapping[Any, Any], analyzer: Analyze
         return eval_set(expr.value, dom_map, analyzer)
     if isinstance(expr, Ramp):
         first = eval_set(expr.base, dom_map, analyzer)
-        last = eval_set(expr.base + expr.stride * (expr.lanes - 1), dom_map, analyzer)  # type: ignore[operator]
+        last = eval_set(expr.base + expr.stride * (expr.lanes - 1), dom_map, analyzer)
         return union([first, last], analyzer)
     if not analyzer.engine.is_index(expr):
         simple = analyzer.simplify(expr)

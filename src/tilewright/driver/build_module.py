@@ -98,4 +98,4 @@ def build_lowered(mod: IRModule, target: Any) -> Any:
     from tilewright.codegen import llvm
 
     packed = host_pipeline(target)(mod)
-    return llvm.build(packed, target)  # type: ignore[attr-defined]
+    return llvm.build(packed, target)

@@ -68,16 +68,17 @@ def as_prim_expr(value: Any, where: str = "expression", dtype: str | None = None
         return IntImm(dtype or "bool", int(value))
     if isinstance(value, (int, np.integer)):
         if dtype is not None and DataType(dtype).is_float:
-            return FloatImm(dtype, float(value))
+            return FloatImm(DataType(dtype), float(value))
         return IntImm(dtype or ("int32" if -(2**31) <= value < 2**31 else "int64"), int(value))
     if isinstance(value, (float, np.floating)):
-        return FloatImm(dtype or "float32", float(value))
+        return FloatImm(DataType(dtype or "float32"), float(value))
     converted = getattr(value, "asobject", None)
     if converted is not None:
         return as_prim_expr(converted(), where)
     for cls, convert in _foreign:
         if isinstance(value, cls):
-            return convert(value)
+            found: PrimExpr = convert(value)
+            return found
     raise TypeError(f"{where} must be an expression or a number, but was given {type(value).__name__}: {value!r}")
 
 
@@ -174,7 +175,7 @@ class Range(Node, key="Range"):
             begin = IntImm(extent.dtype, 0)
         else:
             begin, end = as_prim_expr(begin, "Range.begin"), as_prim_expr(end, "Range.end")
-            extent = end if isinstance(begin, IntImm) and begin.value == 0 else end - begin  # type: ignore[operator]
+            extent = end if isinstance(begin, IntImm) and begin.value == 0 else end - begin
         self._build(begin, extent, span)
 
     @staticmethod

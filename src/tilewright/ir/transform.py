@@ -295,7 +295,7 @@ def _decorate(
     return decorate(pass_func) if pass_func is not None else decorate
 
 
-def PrintIR(header: str = "", show_meta_data: bool = False) -> Pass:  # noqa: N802
+def PrintIR(header: str = "", show_meta_data: bool = False) -> Pass:
     """A pass that prints the module and leaves it as it is."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar, dataclass_transform
 
 from tilewright.support.errors import InternalError
 
@@ -225,6 +225,10 @@ class Node(metaclass=NodeMeta):
     _leaf: ClassVar[bool] = False
     _written_init: ClassVar[bool] = False
     type_key: ClassVar[str] = ""
+
+    if TYPE_CHECKING:
+        # Generated for each node type by the metaclass: assigns all fields in field order, converted.
+        def _build(self, *values: Any) -> None: ...
 
     @classmethod
     def from_fields(cls, *values: Any) -> Self:

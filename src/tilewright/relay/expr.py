@@ -238,7 +238,7 @@ class Function(BaseFunc, key="relay.Function"):
             "attrs": dict(attrs or {}),
             "span": span,
         }
-        self._build(*[given[f.name] for f in self._fields])  # type: ignore[attr-defined]
+        self._build(*[given[f.name] for f in self._fields])
 
     def __call__(self, *args: Any) -> Call:
         return Call(self, args)

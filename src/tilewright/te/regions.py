@@ -48,9 +48,9 @@ class ReadSet:
         analyzer = self._analyzer
         low = high = 0
         for index in indices[1:]:
-            distance = analyzer.simplify(index - first)  # type: ignore[operator]
+            distance = analyzer.simplify(index - first)
             if not isinstance(distance, IntImm):
                 return Range.from_min_extent(IntImm(first.dtype, 0), buffer.shape[dim])
             low, high = min(low, distance.value), max(high, distance.value)
-        begin = analyzer.simplify(first + low) if low else first  # type: ignore[operator]
+        begin = analyzer.simplify(first + low) if low else first
         return Range.from_min_extent(begin, IntImm(first.dtype, high - low + 1))

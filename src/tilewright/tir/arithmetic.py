@@ -165,33 +165,33 @@ def _one(e: PrimExpr) -> bool:
 
 def add(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     """a + b."""
-    a, b = _operands(a, b, "+")
-    if _zero(a):
-        return b
-    if _zero(b):
-        return a
-    pair = _pair(a, b)
-    return _folded(pair, lambda x, y: x + y, a.dtype) if pair else E.Add(a, b, span)
+    p, q = _operands(a, b, "+")
+    if _zero(p):
+        return q
+    if _zero(q):
+        return p
+    pair = _pair(p, q)
+    return _folded(pair, lambda x, y: x + y, p.dtype) if pair else E.Add(p, q, span)
 
 
 def subtract(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     """a - b."""
-    a, b = _operands(a, b, "-")
-    if _zero(b):
-        return a
-    pair = _pair(a, b)
-    return _folded(pair, lambda x, y: x - y, a.dtype) if pair else E.Sub(a, b, span)
+    p, q = _operands(a, b, "-")
+    if _zero(q):
+        return p
+    pair = _pair(p, q)
+    return _folded(pair, lambda x, y: x - y, p.dtype) if pair else E.Sub(p, q, span)
 
 
 def multiply(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     """a * b."""
-    a, b = _operands(a, b, "*")
-    if _one(a) or _zero(b):
-        return b
-    if _one(b) or _zero(a):
-        return a
-    pair = _pair(a, b)
-    return _folded(pair, lambda x, y: x * y, a.dtype) if pair else E.Mul(a, b, span)
+    p, q = _operands(a, b, "*")
+    if _one(p) or _zero(q):
+        return q
+    if _one(q) or _zero(p):
+        return p
+    pair = _pair(p, q)
+    return _folded(pair, lambda x, y: x * y, p.dtype) if pair else E.Mul(p, q, span)
 
 
 def _trunc_div(x: int, y: int) -> int:
@@ -209,14 +209,14 @@ def _float_div(x: float, y: float) -> float:
 
 def div(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     """a / b; integers round towards zero, as in C."""
-    a, b = _operands(a, b, "division")
-    _check_divisor(b, "division")
-    if _one(b):
-        return a
-    pair = _pair(a, b)
+    p, q = _operands(a, b, "division")
+    _check_divisor(q, "division")
+    if _one(q):
+        return p
+    pair = _pair(p, q)
     if pair:
-        return _folded(pair, _float_div if a.dtype.is_float else _trunc_div, a.dtype)
-    return E.Div(a, b, span)
+        return _folded(pair, _float_div if p.dtype.is_float else _trunc_div, p.dtype)
+    return E.Div(p, q, span)
 
 
 def truncdiv(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
@@ -227,59 +227,59 @@ def truncdiv(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
 
 def truncmod(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     """The remainder of truncdiv; it has the sign of a."""
-    a, b = _int_operands(a, b, "truncmod")
-    _check_divisor(b, "truncmod")
-    pair = _pair(a, b)
-    return _folded(pair, lambda x, y: x - y * _trunc_div(x, y), a.dtype) if pair else E.Mod(a, b, span)
+    p, q = _int_operands(a, b, "truncmod")
+    _check_divisor(q, "truncmod")
+    pair = _pair(p, q)
+    return _folded(pair, lambda x, y: x - y * _trunc_div(x, y), p.dtype) if pair else E.Mod(p, q, span)
 
 
 def _int_operands(a: Any, b: Any, what: str) -> tuple[PrimExpr, PrimExpr]:
-    a, b = _operands(a, b, what)
-    if a.dtype.is_float:
-        raise TypeError(f"{what} takes integers, but was given {a.dtype}: {a!r}, {b!r}")
-    return a, b
+    p, q = _operands(a, b, what)
+    if p.dtype.is_float:
+        raise TypeError(f"{what} takes integers, but was given {p.dtype}: {p!r}, {q!r}")
+    return p, q
 
 
 def floordiv(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     """a / b rounded down."""
-    a, b = _operands(a, b, "floordiv")
-    _check_divisor(b, "floordiv")
-    if _one(b) and not a.dtype.is_float:
-        return a
-    if _zero(a):
-        return a
-    pair = _pair(a, b)
-    return _folded(pair, lambda x, y: x // y, a.dtype) if pair and not a.dtype.is_float else E.FloorDiv(a, b, span)
+    p, q = _operands(a, b, "floordiv")
+    _check_divisor(q, "floordiv")
+    if _one(q) and not p.dtype.is_float:
+        return p
+    if _zero(p):
+        return p
+    pair = _pair(p, q)
+    return _folded(pair, lambda x, y: x // y, p.dtype) if pair and not p.dtype.is_float else E.FloorDiv(p, q, span)
 
 
 def floormod(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     """The remainder of floordiv; it has the sign of b."""
-    a, b = _operands(a, b, "floormod")
-    _check_divisor(b, "floormod")
-    if _zero(a):
-        return a
-    if isinstance(b, IntImm) and b.value == 1:
-        return const(0, a.dtype)
-    pair = _pair(a, b)
-    return _folded(pair, lambda x, y: x % y, a.dtype) if pair and not a.dtype.is_float else E.FloorMod(a, b, span)
+    p, q = _operands(a, b, "floormod")
+    _check_divisor(q, "floormod")
+    if _zero(p):
+        return p
+    if isinstance(q, IntImm) and q.value == 1:
+        return const(0, p.dtype)
+    pair = _pair(p, q)
+    return _folded(pair, lambda x, y: x % y, p.dtype) if pair and not p.dtype.is_float else E.FloorMod(p, q, span)
 
 
 def minimum(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     """The smaller of two values."""
-    a, b = _operands(a, b, "min")
-    if a is b:
-        return a
-    pair = _pair(a, b)
-    return _folded(pair, min, a.dtype) if pair and isinstance(a, IntImm) else E.Min(a, b, span)
+    p, q = _operands(a, b, "min")
+    if p is q:
+        return p
+    pair = _pair(p, q)
+    return _folded(pair, min, p.dtype) if pair and isinstance(p, IntImm) else E.Min(p, q, span)
 
 
 def maximum(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     """The larger of two values."""
-    a, b = _operands(a, b, "max")
-    if a is b:
-        return a
-    pair = _pair(a, b)
-    return _folded(pair, max, a.dtype) if pair and isinstance(a, IntImm) else E.Max(a, b, span)
+    p, q = _operands(a, b, "max")
+    if p is q:
+        return p
+    pair = _pair(p, q)
+    return _folded(pair, max, p.dtype) if pair and isinstance(p, IntImm) else E.Max(p, q, span)
 
 
 def _compare(cls: Any, what: str, fold: Fold) -> Callable[..., PrimExpr]:
@@ -305,22 +305,22 @@ greater_equal = _compare(E.GE, ">=", lambda x, y: x >= y)
 
 def logical_and(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     """a and b."""
-    a, b = _operands(a, b, "and")
-    if isinstance(a, IntImm):
-        return b if a.value else a
-    if isinstance(b, IntImm):
-        return a if b.value else b
-    return E.And(a, b, span)
+    p, q = _operands(a, b, "and")
+    if isinstance(p, IntImm):
+        return q if p.value else p
+    if isinstance(q, IntImm):
+        return p if q.value else q
+    return E.And(p, q, span)
 
 
 def logical_or(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     """a or b."""
-    a, b = _operands(a, b, "or")
-    if isinstance(a, IntImm):
-        return a if a.value else b
-    if isinstance(b, IntImm):
-        return b if b.value else a
-    return E.Or(a, b, span)
+    p, q = _operands(a, b, "or")
+    if isinstance(p, IntImm):
+        return p if p.value else q
+    if isinstance(q, IntImm):
+        return q if q.value else p
+    return E.Or(p, q, span)
 
 
 def logical_not(a: Any, span: BaseSpan | None = None) -> PrimExpr:
@@ -378,7 +378,7 @@ bitwise_or = _bitwise("bitwise_or", logical_or, lambda x, y: x | y)
 
 def bitwise_not(x: Any) -> PrimExpr:
     """All bits of an integer inverted; the logical not of a bool."""
-    return ~as_prim_expr(x)  # type: ignore[no-any-return, operator]
+    return ~as_prim_expr(x)  # type: ignore[no-any-return]
 
 
 bitwise_xor = _bitwise("bitwise_xor", None, lambda x, y: x ^ y)
@@ -431,9 +431,9 @@ def install_operators() -> None:
     }
     for name, f in members.items():
         setattr(PrimExpr, name, (lambda g: lambda self, *a: g(self, *a))(f))
-    for cls in (IntImm, FloatImm):
-        setattr(cls, "__eq__", lambda self, other: eq(self, other) if _is_operand(other) else False)  # noqa: B010
-        setattr(cls, "__ne__", lambda self, other: ne(self, other) if _is_operand(other) else True)  # noqa: B010
+    for constant in (IntImm, FloatImm):
+        setattr(constant, "__eq__", lambda self, other: eq(self, other) if _is_operand(other) else False)  # noqa: B010
+        setattr(constant, "__ne__", lambda self, other: ne(self, other) if _is_operand(other) else True)  # noqa: B010
     setattr(IntImm, "__hash__", lambda self: self.value)  # noqa: B010
     setattr(FloatImm, "__hash__", lambda self: hash(self.value))  # noqa: B010
     setattr(FloatImm, "__bool__", lambda self: self.value != 0.0)  # noqa: B010

@@ -70,7 +70,7 @@ class Buffer(Node, key="tir.Buffer"):
             if isinstance(i, slice):
                 start = as_prim_expr(0 if i.start is None else i.start)
                 stop = as_prim_expr(self.shape[axis] if i.stop is None else i.stop)
-                region.append(Range.from_min_extent(start, stop - start))  # type: ignore[operator]
+                region.append(Range.from_min_extent(start, stop - start))
             else:
                 at = as_prim_expr(i)
                 region.append(Range.from_min_extent(at, IntImm(at.dtype, 1)))
@@ -90,12 +90,12 @@ class Buffer(Node, key="tir.Buffer"):
     def _vector_indices(self, begin: Any, dtype: str | None) -> tuple[Any, ...]:
         from tilewright.tir.expr import Ramp
 
-        begin = tuple(begin) if isinstance(begin, (tuple, list)) else (begin,)
+        first: tuple[Any, ...] = tuple(begin) if isinstance(begin, (tuple, list)) else (begin,)
         lanes = DataType(dtype).lanes // self.dtype.lanes if dtype else 1
         if lanes <= 1:
-            return begin
-        last = as_prim_expr(begin[-1])
-        return (*begin[:-1], Ramp(last, IntImm(last.dtype, 1), lanes))
+            return first
+        last = as_prim_expr(first[-1])
+        return (*first[:-1], Ramp(last, IntImm(last.dtype, 1), lanes))
 
     def access_ptr(
         self, access_mask: int | str, ptr_type: str = "handle", content_lanes: int = 1, offset: Any = 0, extent: Any = None
@@ -110,7 +110,7 @@ class Buffer(Node, key="tir.Buffer"):
         size: Any = 1
         for dim in self.shape:
             size = size * dim
-        begin = as_prim_expr(self.elem_offset) + offset  # type: ignore[operator]
+        begin = as_prim_expr(self.elem_offset) + offset
         count = (size - offset) if extent is None else extent
         dtype = self.dtype.with_lanes(content_lanes) if content_lanes > 1 else self.dtype
         if content_lanes > 1:
@@ -122,7 +122,7 @@ class Buffer(Node, key="tir.Buffer"):
         offset: Any = self.elem_offset
         if self.strides:
             for i, stride in zip(indices, self.strides, strict=True):
-                offset = offset + as_prim_expr(i) * stride  # type: ignore[operator]
+                offset = offset + as_prim_expr(i) * stride
             return (offset,)
         flat: Any = None
         for i, dim in zip(indices, self.shape, strict=True):
@@ -133,7 +133,7 @@ class Buffer(Node, key="tir.Buffer"):
         """The one-dimensional view of the same storage."""
         size: Any = IntImm("int32", 1)
         if self.strides:
-            size = self.strides[0] * self.shape[0]  # type: ignore[operator]
+            size = self.strides[0] * self.shape[0]
         else:
             for dim in self.shape:
                 size = size * dim

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from tilewright.ir import BaseExpr, DataType, GlobalVar, IntImm, Op, PrimExpr, Range
 from tilewright.ir.expr import register_foreign_expr
 from tilewright.ir.span import BaseSpan
-from tilewright.ir.types import PointerType, PrimType, Type
-from tilewright.node import VARIABLE, Def, Node, Skip, derived, register_converter
+from tilewright.ir.types import PrimType, Type
+from tilewright.node import VARIABLE, Def, Node, Skip, register_converter
 
 if TYPE_CHECKING:
     from tilewright.tir.buffer import Buffer
@@ -331,6 +331,10 @@ class Call(PrimExpr, key="tir.Call"):
     op: BaseExpr
     args: tuple[PrimExpr, ...]
     span: Skip[BaseSpan | None] = None
+
+    if TYPE_CHECKING:
+        # The fields' converters take the name of a type, the name of an intrinsic and plain numbers.
+        def __init__(self, dtype: str, op: BaseExpr | str, args: Any, span: BaseSpan | None = None) -> None: ...
 
     def _derive(self) -> None:
         if isinstance(self.op, str):

@@ -84,27 +84,27 @@ def is_pure(expr: PrimExpr) -> bool:
 
 def call_intrin(dtype: str, func_name: str | Op, *args: Any, span: BaseSpan | None = None) -> Call:
     """A call to an intrinsic by its name, such as "tir.exp"."""
-    return Call(DataType(dtype), func_name, args, span)  # type: ignore[arg-type]
+    return Call(DataType(dtype), func_name, args, span)
 
 
 def call_extern(dtype: str, func_name: str, *args: Any, span: BaseSpan | None = None) -> Call:
     """A call to a C function of that name."""
-    return Call(DataType(dtype), "call_extern", (StringImm(func_name), *args), span)  # type: ignore[arg-type]
+    return Call(DataType(dtype), "call_extern", (StringImm(func_name), *args), span)
 
 
 def call_pure_extern(dtype: str, func_name: str, *args: Any, span: BaseSpan | None = None) -> Call:
     """A call to a C function that has no effects."""
-    return Call(DataType(dtype), "call_pure_extern", (StringImm(func_name), *args), span)  # type: ignore[arg-type]
+    return Call(DataType(dtype), "call_pure_extern", (StringImm(func_name), *args), span)
 
 
 def call_packed(*args: Any, span: BaseSpan | None = None) -> Call:
     """A call to a packed function: its global name, then its arguments (buffers are passed as tensors)."""
-    return Call(DataType("int32"), "tvm_call_packed", _packed_args(args), span)  # type: ignore[arg-type]
+    return Call(DataType("int32"), "tvm_call_packed", _packed_args(args), span)
 
 
 def call_cpacked(*args: Any, span: BaseSpan | None = None) -> Call:
     """A call to a packed function linked under its C name."""
-    return Call(DataType("int32"), "tvm_call_cpacked", _packed_args(args), span)  # type: ignore[arg-type]
+    return Call(DataType("int32"), "tvm_call_cpacked", _packed_args(args), span)
 
 
 def _packed_args(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -115,20 +115,20 @@ def _packed_args(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _pack_buffer(buffer: Any) -> Call:
     handle = DataType("handle")
-    shape = Call(handle, "tvm_stack_make_shape", buffer.shape)  # type: ignore[arg-type]
-    strides = Call(handle, "tvm_stack_make_shape", buffer.strides) if buffer.strides else const(0, "int64")  # type: ignore[arg-type]
+    shape = Call(handle, "tvm_stack_make_shape", buffer.shape)
+    strides = Call(handle, "tvm_stack_make_shape", buffer.strides) if buffer.strides else const(0, "int64")
     args = (buffer.data, shape, strides, len(buffer.shape), const(0, buffer.dtype), buffer.elem_offset)
-    return Call(handle, "tvm_stack_make_array", args)  # type: ignore[arg-type]
+    return Call(handle, "tvm_stack_make_array", args)
 
 
 def call_llvm_intrin(dtype: str, name: str, *args: Any, span: BaseSpan | None = None) -> Call:
     """A call to an LLVM intrinsic by its full name, overload suffixes included."""
-    return Call(DataType(dtype), "call_llvm_intrin", (StringImm(name), *args), span)  # type: ignore[arg-type]
+    return Call(DataType(dtype), "call_llvm_intrin", (StringImm(name), *args), span)
 
 
 def call_llvm_pure_intrin(dtype: str, name: str, *args: Any, span: BaseSpan | None = None) -> Call:
     """A call to an LLVM intrinsic that has no effects."""
-    return Call(DataType(dtype), "call_llvm_pure_intrin", (StringImm(name), *args), span)  # type: ignore[arg-type]
+    return Call(DataType(dtype), "call_llvm_pure_intrin", (StringImm(name), *args), span)
 
 
 def _accepts_prim(args: tuple[Any, ...]) -> bool:
@@ -140,18 +140,18 @@ register_global_call(_accepts_prim, lambda gvar, args: Call(DataType("void"), gv
 
 def type_annotation(dtype: str) -> Call:
     """A type as an argument of a call."""
-    return Call(DataType(dtype), "type_annotation", ())  # type: ignore[arg-type]
+    return Call(DataType(dtype), "type_annotation", ())
 
 
 def ret(value: Any, span: BaseSpan | None = None) -> Call:
     """Returns a value from the function."""
     value = as_prim_expr(value)
-    return Call(value.dtype, "ret", (value,), span)  # type: ignore[arg-type]
+    return Call(value.dtype, "ret", (value,), span)
 
 
 def reinterpret(dtype: str, value: Any, span: BaseSpan | None = None) -> Call:
     """The same bits read as another type."""
-    return Call(DataType(dtype), "reinterpret", (as_prim_expr(value),), span)  # type: ignore[arg-type]
+    return Call(DataType(dtype), "reinterpret", (as_prim_expr(value),), span)
 
 
 def address_of(load: Any, span: BaseSpan | None = None) -> Call:
@@ -161,23 +161,23 @@ def address_of(load: Any, span: BaseSpan | None = None) -> Call:
 
     if isinstance(load, Buffer):
         load = BufferLoad(load, tuple([IntImm("int32", 0)] * len(load.shape)))
-    return Call(DataType("handle"), "address_of", (load,), span)  # type: ignore[arg-type]
+    return Call(DataType("handle"), "address_of", (load,), span)
 
 
 def handle_add_byte_offset(handle: Any, offset: Any) -> Call:
     """A pointer that many bytes further."""
-    return Call(DataType("handle"), "handle_add_byte_offset", (handle, offset))  # type: ignore[arg-type]
+    return Call(DataType("handle"), "handle_add_byte_offset", (handle, offset))
 
 
 def isnullptr(value: Any, span: BaseSpan | None = None) -> Call:
     """Whether a handle is null."""
-    return Call(DataType("bool"), "isnullptr", (value,), span)  # type: ignore[arg-type]
+    return Call(DataType("bool"), "isnullptr", (value,), span)
 
 
 def likely(cond: Any, span: BaseSpan | None = None) -> PrimExpr:
     """A condition that nearly always holds."""
     cond = as_prim_expr(cond)
-    return cond if isinstance(cond, IntImm) else Call(cond.dtype, "likely", (cond,), span)  # type: ignore[arg-type]
+    return cond if isinstance(cond, IntImm) else Call(cond.dtype, "likely", (cond,), span)
 
 
 def if_then_else(cond: Any, t: Any, f: Any, span: BaseSpan | None = None) -> PrimExpr:
@@ -185,22 +185,22 @@ def if_then_else(cond: Any, t: Any, f: Any, span: BaseSpan | None = None) -> Pri
     cond = as_prim_expr(cond, "condition of if_then_else")
     if not cond.dtype.is_bool or cond.dtype.lanes != 1:
         raise TypeError(f"if_then_else takes a scalar bool condition, but was given {cond.dtype}: {cond!r}")
-    t, f = _operands(t, f, "if_then_else")
+    yes, no = _operands(t, f, "if_then_else")
     if isinstance(cond, IntImm):
-        return t if cond.value else f
-    return Call(t.dtype, "if_then_else", (cond, t, f), span)  # type: ignore[arg-type]
+        return yes if cond.value else no
+    return Call(yes.dtype, "if_then_else", (cond, yes, no), span)
 
 
 def _unary(name: str, folds: Callable[[float], float] | None, keeps_int: bool = False) -> Callable[..., PrimExpr]:
     def build(x: Any, span: BaseSpan | None = None) -> PrimExpr:
-        x = as_prim_expr(x, f"argument of {name}")
-        if not x.dtype.is_float:
+        value = as_prim_expr(x, f"argument of {name}")
+        if not value.dtype.is_float:
             if keeps_int:
-                return x
-            x = cast_to(x, DataType("float32").with_lanes(x.dtype.lanes))
-        if folds is not None and isinstance(x, FloatImm):
-            return const(folds(x.value), x.dtype)
-        return Call(x.dtype, name, (x,), span)  # type: ignore[arg-type]
+                return value
+            value = cast_to(value, DataType("float32").with_lanes(value.dtype.lanes))
+        if folds is not None and isinstance(value, FloatImm):
+            return const(folds(value.value), value.dtype)
+        return Call(value.dtype, name, (value,), span)
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"{name}(x), element by element; integers are converted to float32 first."
@@ -231,7 +231,7 @@ def _predicate(name: str, folds: Callable[[float], bool], of_int: bool) -> Calla
             return const(int(of_int), DataType("bool").with_lanes(x.dtype.lanes))
         if isinstance(x, FloatImm):
             return const(int(folds(x.value)), "bool")
-        return Call(DataType("bool").with_lanes(x.dtype.lanes), name, (x,), span)  # type: ignore[arg-type]
+        return Call(DataType("bool").with_lanes(x.dtype.lanes), name, (x,), span)
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"{name}(x), as a bool, element by element."
@@ -246,7 +246,7 @@ isfinite = _predicate("isfinite", math.isfinite, True)
 def _binary(name: str) -> Callable[..., PrimExpr]:
     def build(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
         a, b = _operands(a, b, name)
-        return Call(a.dtype, name, (a, b), span)  # type: ignore[arg-type]
+        return Call(a.dtype, name, (a, b), span)
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = f"{name}(a, b), element by element."
@@ -261,46 +261,44 @@ pow = power
 def ldexp(x: Any, exponent: Any, span: BaseSpan | None = None) -> PrimExpr:
     """x * 2 ** exponent; the exponent is an int32."""
     x = as_prim_expr(x)
-    return Call(x.dtype, "ldexp", (x, as_prim_expr(exponent)), span)  # type: ignore[arg-type]
+    return Call(x.dtype, "ldexp", (x, as_prim_expr(exponent)), span)
 
 
 def abs(x: Any, span: BaseSpan | None = None) -> PrimExpr:
     """The absolute value."""
-    x = as_prim_expr(x, "argument of abs")
-    if isinstance(x, (IntImm, FloatImm)):
-        return const(math.fabs(x.value) if isinstance(x, FloatImm) else max_int_abs(x.value), x.dtype)
-    if x.dtype.is_float:
-        return Call(x.dtype, "fabs", (x,), span)  # type: ignore[arg-type]
-    if x.dtype.is_uint:
-        return x
-    return Select(x >= const(0, x.dtype), x, -x)  # type: ignore[operator]
-
-
-def max_int_abs(value: int) -> int:
-    return -value if value < 0 else value
+    value = as_prim_expr(x, "argument of abs")
+    if isinstance(value, FloatImm):
+        return const(math.fabs(value.value), value.dtype)
+    if isinstance(value, IntImm):
+        return const(-value.value if value.value < 0 else value.value, value.dtype)
+    if value.dtype.is_float:
+        return Call(value.dtype, "fabs", (value,), span)
+    if value.dtype.is_uint:
+        return value
+    return Select(value >= const(0, value.dtype), value, -value)
 
 
 def popcount(x: Any, span: BaseSpan | None = None) -> PrimExpr:
     """The number of one bits."""
     x = as_prim_expr(x)
-    return Call(x.dtype, "popcount", (x,), span)  # type: ignore[arg-type]
+    return Call(x.dtype, "popcount", (x,), span)
 
 
 def clz(x: Any) -> PrimExpr:
     """The number of leading zero bits, as int32."""
     x = as_prim_expr(x)
-    return Call(DataType("int32").with_lanes(x.dtype.lanes), "clz", (x,))  # type: ignore[arg-type]
+    return Call(DataType("int32").with_lanes(x.dtype.lanes), "clz", (x,))
 
 
 def q_multiply_shift(x: Any, y: Any, q: Any, s: Any) -> Call:
     """round(x * y * 2 ** -s) in fixed point: y is a fraction of q bits, ties away from zero."""
-    return Call(DataType("int32"), "q_multiply_shift", (x, y, q, s))  # type: ignore[arg-type]
+    return Call(DataType("int32"), "q_multiply_shift", (x, y, q, s))
 
 
 def fma(a: Any, b: Any, c: Any) -> PrimExpr:
     """a * b + c with one rounding."""
     a = as_prim_expr(a)
-    return Call(a.dtype, "fma", (a, b, c))  # type: ignore[arg-type]
+    return Call(a.dtype, "fma", (a, b, c))
 
 
 def all(*args: Any, span: BaseSpan | None = None) -> PrimExpr:
@@ -343,7 +341,7 @@ def _finfo_max(dtype: DataType) -> float:
 
     from tilewright.node.leaves import numpy_dtype
 
-    return float(ml_dtypes.finfo(numpy_dtype(dtype.element)).max)
+    return float(ml_dtypes.finfo(numpy_dtype(dtype.element)).max)  # type: ignore[no-untyped-call]
 
 
 def infinity(dtype: str, span: BaseSpan | None = None) -> PrimExpr:

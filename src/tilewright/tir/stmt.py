@@ -9,7 +9,7 @@ from tilewright.ir import DataType, IntImm, PrimExpr, Range
 from tilewright.ir.span import BaseSpan
 from tilewright.node import Def, Node, Skip, register_converter
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BOOL, IterVar, Var, element_dtype
+from tilewright.tir.expr import IterVar, Var, element_dtype
 
 
 class Stmt(Node):
@@ -282,8 +282,6 @@ class BlockRealize(Stmt, key="tir.BlockRealize"):
                 f"block {self.block.name_hint} has {len(self.block.iter_vars)} iteration variables,"
                 f" but is realized with {len(self.iter_values)} values"
             )
-        if type(self.predicate) is bool:
-            self.predicate = IntImm(BOOL, int(self.predicate))
 
 
 def stmt_seq(*items: Any) -> Stmt:

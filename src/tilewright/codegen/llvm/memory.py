@@ -204,7 +204,7 @@ class MemoryEmitter(ExprEmitter):
         for index, stride in zip(indices, self._strides(buffer), strict=True):
             wide = index if index.dtype.lanes == lanes else Broadcast(index, lanes)
             step = Broadcast(stride.astype(index.dtype.element), lanes)  # type: ignore[attr-defined]
-            term = wide if type(stride) is IntImm and stride.value == 1 else wide * step  # type: ignore[operator]
+            term = wide if type(stride) is IntImm and stride.value == 1 else wide * step
             total = term if total is None else total + term
         offset = buffer.elem_offset
         if not (type(offset) is IntImm and offset.value == 0):

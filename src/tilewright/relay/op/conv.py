@@ -360,7 +360,7 @@ class conv1d(OpCard, key="nn.conv1d"):
             "the weights' input channels times groups must be the data's channels",
             f"{i} times {self.groups} is not {c}",
             1,
-        )  # type: ignore[operator]
+        )
         assert isinstance(k, int)
         before, after = pads(self.padding, 1)
         return tensor_type(

@@ -326,7 +326,7 @@ class topk(OpCard, key="topk"):
             "k must not exceed the axis",
             f"it is {self.k} of {shape[at]}",
             0,
-        )  # type: ignore[operator]
+        )
         number: Dim = self.k if self.k >= 1 else shape[at]
         out = (*shape[:at], number, *shape[at + 1 :])
         values, indices = tensor_type(out, t.dtype), tensor_type(out, self.dtype)

@@ -126,7 +126,7 @@ class batch_norm(OpCard, key="nn.batch_norm"):
         shift = add(shift, beta) if self.center else shift
 
         def spread(v: Expr) -> Expr:
-            return constructor("expand_dims")(v, 1, ndim - 1 - at) if at < ndim - 1 else v  # type: ignore[no-any-return]
+            return constructor("expand_dims")(v, 1, ndim - 1 - at) if at < ndim - 1 else v
 
         return Tuple((add(multiply(data, spread(factor)), spread(shift)), moving_mean, moving_var))
 

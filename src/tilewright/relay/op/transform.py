@@ -30,7 +30,7 @@ from tilewright.topi.transform import layout_axes, layout_shape, slice_bounds
 
 def plus(a: Dim, b: Dim) -> Any:
     """a + b where Any stays Any."""
-    return AnyDim() if is_any(a) or is_any(b) else a + b  # type: ignore[operator]
+    return AnyDim() if is_any(a) or is_any(b) else a + b
 
 
 def tuple_fields(data: Type) -> list[TensorType]:

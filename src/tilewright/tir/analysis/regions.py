@@ -32,7 +32,7 @@ class _Regions(Visitor):
         for i in indices:
             if isinstance(i, Range):
                 low = eval_set(i.min, self.domains, self.analyzer)
-                high = eval_set(i.min + i.extent - 1, self.domains, self.analyzer)  # type: ignore[operator]
+                high = eval_set(i.min + i.extent - 1, self.domains, self.analyzer)
                 out.append(union([low, high], self.analyzer))
             else:
                 out.append(eval_set(i, self.domains, self.analyzer))
@@ -99,7 +99,7 @@ def _merge(found: dict[Buffer, list[list[IntervalSet]]], analyzer: Analyzer) -> 
             extent: Any = dim
             if whole.has_lower_bound() and whole.has_upper_bound():
                 low = whole.min_value
-                extent = analyzer.simplify(add(whole.max_value - low, IntImm(low.dtype, 1)))  # type: ignore[operator]
+                extent = analyzer.simplify(add(whole.max_value - low, IntImm(low.dtype, 1)))
             region.append(Range.from_min_extent(low, extent))
         out.append(BufferRegion(buffer, tuple(region)))
     return tuple(out)

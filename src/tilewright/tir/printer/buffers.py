@@ -141,7 +141,7 @@ def stop_doc(p: Printer, begin: PrimExpr, extent: PrimExpr) -> Expr:
     if isinstance(extent, Sub) and structural_equal(extent.b, begin):
         return p.expr(extent.a)
     if begin.dtype is extent.dtype and begin.dtype.is_int:
-        return p.expr(begin + extent)  # type: ignore[operator]
+        return p.expr(begin + extent)
     # Not a range that any program can have, but an error message must be able to show it.
     return binary("+", SUM, p.expr(begin), p.expr(extent))
 

@@ -156,7 +156,7 @@ def _ramp_slice(p: Printer, ramp: E.Ramp) -> Expr:
     one = isinstance(ramp.stride, IntImm) and ramp.stride.value == 1
     if not isinstance(ramp.stride, IntImm) or ramp.stride.value <= 0:
         return p.expr(ramp)
-    stop = ramp.base + ramp.stride * ramp.lanes  # type: ignore[operator]
+    stop = ramp.base + ramp.stride * ramp.lanes
     return slice_(p.expr(ramp.base), p.expr(stop), None if one else p.expr(ramp.stride)).of(ramp)
 
 

@@ -140,7 +140,7 @@ LARGE = 1 << 24
 
 def _extent(low: PrimExpr, high: PrimExpr, dim: PrimExpr, analyzer: Analyzer, above: set[int]) -> PrimExpr | None:
     """high - low + 1 as an expression that is defined where the buffer is; a constant bound if there is one."""
-    extent: Any = analyzer.simplify(high - low + 1)  # type: ignore[operator]
+    extent: Any = analyzer.simplify(high - low + 1)
     if isinstance(extent, IntImm):
         most = dim.value if isinstance(dim, IntImm) else LARGE
         return extent if 0 < extent.value <= most else None
@@ -193,7 +193,7 @@ def _shrink(buffer: Buffer, live: _Live, collect: _Collect) -> tuple[tuple[PrimE
                 seen.add((id(index), chain))
                 if isinstance(index, Range):
                     sets.append(eval_set(index.min, domains[chain], analyzer))
-                    sets.append(eval_set(index.min + index.extent - 1, domains[chain], analyzer))  # type: ignore[operator]
+                    sets.append(eval_set(index.min + index.extent - 1, domains[chain], analyzer))
                 else:
                     sets.append(eval_set(index, domains[chain], analyzer))
         ends = _union(sets, analyzer)
@@ -210,7 +210,7 @@ def _shrink(buffer: Buffer, live: _Live, collect: _Collect) -> tuple[tuple[PrimE
         elif isinstance(extent, IntImm):
             smaller = not isinstance(dim, IntImm) or extent.value < dim.value
         else:
-            smaller = not isinstance(dim, IntImm) and analyzer.can_prove(extent < dim)  # type: ignore[operator]
+            smaller = not isinstance(dim, IntImm) and analyzer.can_prove(extent < dim)
         if extent is not None and smaller:
             offset, size = low, extent
             changed = True

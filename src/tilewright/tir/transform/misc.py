@@ -148,7 +148,7 @@ class _Checks(Mutator):
         for k, (i, dim) in enumerate(zip(indices, buffer.shape, strict=True)):
             if i.dtype.lanes != 1:
                 continue
-            inside = logical_and(i >= 0, i < dim)  # type: ignore[operator]
+            inside = logical_and(i >= 0, i < dim)
             if isinstance(inside, IntImm) and inside.value:
                 continue
             checks.append(

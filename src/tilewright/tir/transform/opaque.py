@@ -183,7 +183,7 @@ def allocate(buffer: Buffer, body: Stmt) -> Allocate:
 
     extents: tuple[PrimExpr, ...] = buffer.shape or (IntImm("int32", 1),)
     if buffer.strides:
-        extents = (buffer.strides[0] * buffer.shape[0],)  # type: ignore[operator]
+        extents = (buffer.strides[0] * buffer.shape[0],)
     return Allocate(buffer.data, buffer.dtype, extents, const_true(), body)
 
 

@@ -135,7 +135,7 @@ class _Packed:
         )
         word = BufferLoad(self.words, (IntImm("int32", 2 * k + 1),))
         header = Select(eq(type_index, TENSOR), IntImm("int64", OBJECT_HEADER), IntImm("int64", 0))
-        base = self.let(Var(f"{buffer.name}_tensor", PointerType(PrimType(I64))), reinterpret("handle", word + header))  # type: ignore[operator]
+        base = self.let(Var(f"{buffer.name}_tensor", PointerType(PrimType(I64))), reinterpret("handle", word + header))
         ndim = self.load(base, I32, 4, f"{buffer.name}_i32")
         self.require(
             eq(ndim, len(buffer.shape)),
@@ -160,7 +160,7 @@ class _Packed:
                 buffer.elem_offset, floordiv(offset, IntImm("int64", buffer.dtype.bytes)), f"{where}: element offset"
             )
         else:
-            start = start + offset  # type: ignore[operator]
+            start = start + offset
         self.bound.add(buffer.data)
         self.let(buffer.data, reinterpret("handle", start))
         self.bound.add(param)

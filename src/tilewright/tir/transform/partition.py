@@ -184,7 +184,7 @@ class _Partition(Mutator):
                 certain.add(id(call))
             else:
                 for w in worst:
-                    guards.append(engine.emit(w, var.dtype) <= 0)  # type: ignore[operator]
+                    guards.append(engine.emit(w, var.dtype) <= 0)
                 guarded.add(id(call))
         certain -= refused | guarded
         guarded -= refused
@@ -203,7 +203,7 @@ class _Partition(Mutator):
         engine, simplify = self.analyzer.engine, self.analyzer.simplify
         dtype = s.loop_var.dtype
         begin: Any = s.min
-        end: Any = simplify(s.min + s.extent)  # type: ignore[operator]
+        end: Any = simplify(s.min + s.extent)
         # Bounds are clipped into the loop, in order: begin <= first <= last <= end.
         first = begin if low is None else simplify(minimum(maximum(engine.emit(low, dtype), begin), end))
         last = end if high is None else simplify(maximum(minimum(engine.emit(shift(high, 1), dtype), end), first))

@@ -52,7 +52,7 @@ class Simplifier(Mutator):
         if isinstance(extent, IntImm) and extent.value <= 0:
             return NOTHING
         self.analyzer.bind(s.loop_var, Range.from_min_extent(low, extent), allow_override=True)
-        with self.analyzer.constraint_scope(extent > 0) if not isinstance(extent, IntImm) else _Nothing():  # type: ignore[operator]
+        with self.analyzer.constraint_scope(extent > 0) if not isinstance(extent, IntImm) else _Nothing():
             body = self.visit(s.body)
         if is_no_op(body):
             return NOTHING

@@ -71,7 +71,7 @@ class _Rewrite(Mutator):
                 kept = [c for c in chain if not (type(c) is Allocate and c.buffer_var in moved)]
                 inner: Stmt = substitute(body, moved)
                 for c in reversed(kept):
-                    inner = substitute(c, moved).replace(body=inner) if type(c) is DeclBuffer else c.replace(body=inner)  # type: ignore[call-arg]
+                    inner = substitute(c, moved).replace(body=inner) if type(c) is DeclBuffer else c.replace(body=inner)
                 return self.visit(inner) if kept and type(kept[0]) is not Allocate else self._below(inner)
         return self._below(s)
 

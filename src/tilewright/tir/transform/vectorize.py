@@ -213,7 +213,7 @@ class _Vectorize(Mutator):
         name = call_name(e)
         if name == "likely":
             value = self.visit(e.args[0])
-            return e if value is e.args[0] else value  # type: ignore[no-any-return]
+            return e if value is e.args[0] else value
         if name == "if_then_else":
             return self._choice(e)
         args = tuple([self.visit(a) for a in e.args])

@@ -32,26 +32,30 @@ def is_contraction(block: BlockView, target: Target) -> bool:
 
 
 class _Axes:
-    """The loops of a contraction by role. A row occurs only in the first read, a column only in the second."""
+    """The loops of a contraction by role.
+
+    One operand holds the vector axis. A column occurs, as it does, only in that operand; a row only in another one,
+    whose elements are broadcast; the rest (batch, group) occur in both.
+    """
 
     def __init__(self, view: KernelView, block: BlockView) -> None:
         loops = view.loops(block)
         by_axis = dict(zip(block.block.iter_vars, loops, strict=True))
         self.reduction = [by_axis[v] for v in block.reduction]
-        spatial = block.spatial
-        self.vector = by_axis[spatial[-1]]
-        self.vector_is_column = len(block.block.reads) > 1 and block.role_of(spatial[-1]) == frozenset({1})
+        *others, vector = block.spatial
+        self.vector = by_axis[vector]
+        self.vector_role = block.role_of(vector)
+        self.vector_is_column = len(block.block.reads) > 1 and len(self.vector_role) == 1
         self.shared: list[LoopRV] = []
         self.rows: list[LoopRV] = []
         self.columns: list[LoopRV] = []
-        for axis in spatial[:-1]:
-            self._group(block, axis).append(by_axis[axis])
+        for axis in others:
+            self._group(block.role_of(axis)).append(by_axis[axis])
 
-    def _group(self, block: BlockView, axis: IterVar) -> list[LoopRV]:
-        role = block.role_of(axis)
-        if role == frozenset({1}):
+    def _group(self, role: frozenset[int]) -> list[LoopRV]:
+        if self.vector_is_column and role == self.vector_role:
             return self.columns
-        return self.rows if role == frozenset({0}) else self.shared
+        return self.rows if len(role) == 1 else self.shared
 
 
 def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> None:
@@ -61,7 +65,6 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     work = block.iterations
     extent = block.panel_of(block.spatial[-1]) or block.extents[len(block.spatial) - 1]
     lanes = vector_width(extent, cpu.lanes(block.block.writes[0].buffer.dtype.bits))
-    epilogue = local_result(view, block)
     axes = _Axes(view, block)
 
     # A vector axis wider than a vector is a column axis too (matrix products); tiles stay within packed panels.
@@ -99,8 +102,7 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     last_outer, last_inner = sch.split(last, [None, factor])
     sch.reorder(*outer, *reduce_outer, last_outer, last_inner, *inner)
     tile = sch.fuse(*outer) if len(outer) > 1 else outer[0]
-    if epilogue is not None:
-        sch.reverse_compute_at(epilogue, tile)
+    epilogue = attach_epilogue(view, block, tile)
     first = reduce_outer[0] if reduce_outer else last_outer
     init = sch.decompose_reduction(block.rv, first)
 
@@ -109,29 +111,29 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
         sch.unroll(loop)
     sch.vectorize(vector)
     vectorize_tile(sch, init, tile, lanes)
-    if epilogue is not None:
-        vectorize_tile(sch, epilogue, tile, lanes)
+    vectorize_tile(sch, epilogue, tile, lanes)
     parallelize(sch, [tile], work, target)
 
 
-def local_result(view: KernelView, block: BlockView) -> BlockRV | None:
-    """Puts the accumulators into local storage; answers the block that takes them from there."""
+def attach_epilogue(view: KernelView, block: BlockView, tile: LoopRV) -> BlockRV:
+    """Brings what reads the result under the tile loop and keeps the accumulators in local storage.
+
+    Without such a reader, a copy from the accumulators to the result takes its place.
+    """
     sch = view.sch
     consumers = view.consumers(block)
-    if len(consumers) == 1 and block.name not in view.outputs() and _same_points(block, consumers[0]):
-        sch.set_scope(block.rv, 0, "local")
-        return consumers[0].rv
-    return sch.cache_write(block.rv, 0, "local")
-
-
-def _same_points(producer: BlockView, consumer: BlockView) -> bool:
-    """Whether the consumer reads, at each of its points, the one element of the producer at the same point."""
-    if not consumer.is_injective:
-        return False
-    buffer = producer.block.writes[0].buffer
-    own = [v.var for v in consumer.spatial]
-    reads = [r for r in consumer.block.reads if r.buffer is buffer]
-    return len(reads) == 1 and [r.min for r in reads[0].region] == own and len(own) == len(producer.spatial)
+    if len(consumers) == 1 and consumers[0].is_injective and block.name not in view.outputs():
+        try:
+            sch.reverse_compute_at(consumers[0].rv, tile)
+        except ScheduleError:
+            # It reads other elements than those of one tile (a transposition, a window).
+            pass
+        else:
+            sch.set_scope(block.rv, 0, "local")
+            return consumers[0].rv
+    copy = sch.cache_write(block.rv, 0, "local")
+    sch.reverse_compute_at(copy, tile)
+    return copy
 
 
 def vectorize_tile(sch: Schedule, block: BlockRV, tile: LoopRV, lanes: int) -> None:

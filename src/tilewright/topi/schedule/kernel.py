@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import Visitor, on
-from tilewright.tir import Block, BufferLoad, Call, FloorMod, For, IterVar, Var
+from tilewright.tir import Add, Block, BufferLoad, Call, FloorMod, For, IterVar, Sub, Var
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 
 HEAVY = frozenset(
@@ -134,9 +134,21 @@ def _innermost(region: Iterable[Any], var: Var) -> bool:
     if occurring[-1] != len(indices) - 1:
         return False
     last = indices[-1]
-    if last is var:
-        return len(occurring) == 1
-    return isinstance(last, FloorMod) and last.a is var
+    if isinstance(last, FloorMod) and last.a is var:
+        return True
+    return len(occurring) == 1 and _steps_by_one(last, var)
+
+
+def _steps_by_one(e: PrimExpr, var: Var) -> bool:
+    """Whether an index grows by one with the variable: it is the variable plus what does not depend on it."""
+    while isinstance(e, (Add, Sub)):
+        if var in uses(e.b).vars:
+            if isinstance(e, Sub) or var in uses(e.a).vars:
+                return False
+            e = e.b
+        else:
+            e = e.a
+    return e is var
 
 
 class KernelView:

@@ -275,7 +275,7 @@ def _reduction(build: Callable[[OnnxNode, Any, dict[str, Any]], Any]) -> Callabl
         if not given and node.get("noop_with_empty_axes", 0):
             given = []
         elif not given:
-            given = None  # type: ignore[assignment]
+            given = None
         if given == []:
             return build(node, x, {"axis": (), "keepdims": True})
         return build(
