@@ -1,4 +1,4 @@
-"""Shared by all tests: goldens, kept beside the tests and rewritten by `pytest --update`."""
+"""Shared by all tests: nodes that refuse assignment, and goldens, which `pytest --update` rewrites beside the tests."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tilewright.node import install_immutability_guard
+
+# Before anything declares a node type: constructors are generated for the guard.
+install_immutability_guard()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -123,7 +123,11 @@ def _as_node_tuple(value: Any, base: type, convert: Converter, where: str) -> tu
     return tuple([item if isinstance(item, base) else convert(item, where) for item in _as_tuple(value, where)])
 
 
-def _make_init(cls_name: str, fields: tuple[Field, ...], derives: bool) -> Callable[..., None]:
+_guarded: list[bool] = []
+
+
+def _make_init(cls: type, fields: tuple[Field, ...]) -> Callable[..., None]:
+    cls_name = cls.__name__
     params, body = [], []
     defaults: dict[str, Any] = {}
     for f in fields:
@@ -135,11 +139,17 @@ def _make_init(cls_name: str, fields: tuple[Field, ...], derives: bool) -> Calla
         convert = _conversion(cls_name, f)
         if convert:
             body.append(convert)
-    body += [f"self.{f.name} = {f.name}" for f in fields]
-    if derives:
+    setters: dict[str, Any] = {}
+    if _guarded:
+        # Past `__setattr__`, which refuses: the slots' own descriptors.
+        setters = {f"_s_{f.name}": getattr(cls, f.name).__set__ for f in fields}
+        body += [f"_s_{f.name}(self, {f.name})" for f in fields]
+    else:
+        body += [f"self.{f.name} = {f.name}" for f in fields]
+    if hasattr(cls, "_derive"):
         body.append("self._derive()")
     source = f"def __init__(self{''.join(', ' + p for p in params)}):\n " + "\n ".join(body or ["pass"])
-    env = {"_B": _BASES, "_C": _converters, "_T": _as_node_tuple, "_tuple": _as_tuple, **defaults}
+    env = {"_B": _BASES, "_C": _converters, "_T": _as_node_tuple, "_tuple": _as_tuple, **defaults, **setters}
     exec(source, env)
     init: Callable[..., None] = env["__init__"]
     init.__qualname__ = f"{cls_name}.__init__"
@@ -190,14 +200,16 @@ class NodeMeta(type):
             cls._written_init = True  # type: ignore[attr-defined]
         elif own or not cls._written_init:  # type: ignore[attr-defined]
             # A subclass without fields of its own keeps the hand-written signature of its base.
-            cls.__init__ = _make_init(name, tuple(init_fields), hasattr(cls, "_derive"))  # type: ignore[misc]
-        cls._build = _make_init(name, cls._fields_all_required(), hasattr(cls, "_derive"))  # type: ignore[attr-defined]
+            cls.__init__ = _make_init(cls, tuple(init_fields))  # type: ignore[misc]
+        cls._build = _make_init(cls, cls._fields_all_required())  # type: ignore[attr-defined]
         if key is not None:
             cls.type_key = key  # type: ignore[attr-defined]
             _registry[key] = cls  # type: ignore[assignment]
         return cls
 
-    def __init__(cls, name: str, bases: tuple[type, ...], ns: dict[str, Any], key: str | None = None, **kw: Any) -> None:
+    def __init__(
+        cls, name: str, bases: tuple[type, ...], ns: dict[str, Any], key: str | None = None, **kw: Any
+    ) -> None:
         super().__init__(name, bases, ns)
 
     def _fields_all_required(cls) -> tuple[Field, ...]:
@@ -310,11 +322,16 @@ def node_types() -> Mapping[str, type[Node]]:
 
 
 def install_immutability_guard() -> None:
-    """Makes assignment to a field of a finished node an error. For tests: it costs at every construction."""
+    """Makes assignment to a field of a finished node an error. For tests; before any node type is declared."""
+    if _registry:
+        raise InternalError(f"the immutability guard comes too late: {len(_registry)} node types are declared already")
+    _guarded.append(True)
 
     def guard(self: Node, name: str, value: Any) -> None:
-        building = sys._getframe(1).f_code.co_name in ("__init__", "_derive")
-        if not building and any([f.name == name for f in self._fields]):
+        # Generated code writes slots directly, so only what is written by hand passes here.
+        if sys._getframe(1).f_code.co_name not in ("__init__", "_derive") and any(
+            [f.name == name for f in self._fields]
+        ):
             raise InternalError(f"{type(self).__name__}.{name} was assigned after construction; nodes are immutable")
         object.__setattr__(self, name, value)
 

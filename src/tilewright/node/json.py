@@ -98,4 +98,9 @@ def _read_node(entry: dict[str, Any], nodes: list[Node]) -> Node:
     if cls is None:
         raise TVMError(f"node JSON names the unknown type {entry['type_key']!r}")
     fields = entry.get("fields", {})
-    return cls.restore([_decode(fields[f.name], nodes) if f.kind is not SKIP else (None if f.required else f.default) for f in cls._fields])
+    return cls.restore(
+        [
+            _decode(fields[f.name], nodes) if f.kind is not SKIP else (None if f.required else f.default)
+            for f in cls._fields
+        ]
+    )

@@ -78,7 +78,11 @@ def digest_array(a: np.ndarray[Any, Any]) -> bytes:
 
 def equal_arrays(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
     """Bit equality: NaN equals itself, 0.0 differs from -0.0."""
-    return a.dtype == b.dtype and a.shape == b.shape and (a is b or np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes())
+    return (
+        a.dtype == b.dtype
+        and a.shape == b.shape
+        and (a is b or np.ascontiguousarray(a).tobytes() == np.ascontiguousarray(b).tobytes())
+    )
 
 
 def equal_floats(a: float, b: float) -> bool:
