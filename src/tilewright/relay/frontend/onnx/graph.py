@@ -17,6 +17,7 @@ from tilewright.relay.frontend.onnx import ops_control, ops_math, ops_nn, ops_re
 from tilewright.relay.frontend.onnx.fold import LIMIT, folders, try_fold
 from tilewright.relay.frontend.onnx.reader import ModelError, check_opset, read_model, tensor_array
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, converters, find_converter
+from tilewright.relay.frontend.onnx.weights import Weights
 from tilewright.relay.op.relations import shape_text, tensor_type
 from tilewright.relay.transform.infer_type import infer_module
 from tilewright.support.errors import DiagnosticError, OpError, OpNotImplemented
@@ -46,14 +47,14 @@ def from_onnx(
 
     Raises ModelError (unreadable model, wrong shape names) and OpNotImplemented, which lists all that is not supported.
     """
-    proto, name, folder = read_model(model)
+    proto, name, folder, weights = read_model(model)
     version = opset if opset is not None else check_opset(proto, name)
     try:
         if proto.functions:
             from onnx.inliner import inline_local_functions
 
             proto = inline_local_functions(proto)
-        return Importer(name, folder, version, freeze_params).run(proto.graph, dict(shape or {}), dtype)
+        return Importer(name, folder, version, freeze_params, weights).run(proto.graph, dict(shape or {}), dtype)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
         raise ModelError(
             f"{name}: the model is malformed ({type(error).__name__}: {error}); onnx.checker.check_model says where."
@@ -69,8 +70,8 @@ def supported_operators(opset: int) -> list[str]:
 class Importer:
     """One import. `scopes` are the tensors by name of the graph and of the subgraphs being walked."""
 
-    def __init__(self, name: str, folder: Path, opset: int, freeze: bool) -> None:
-        self.name, self.folder, self.opset, self.freeze = name, folder, opset, freeze
+    def __init__(self, name: str, folder: Path, opset: int, freeze: bool, values: Weights) -> None:
+        self.name, self.folder, self.opset, self.freeze, self.values = name, folder, opset, freeze, values
         self.scopes: list[dict[str, Value | None]] = []
         self.problems: list[str] = []
         self.params: dict[str, np.ndarray] = {}
@@ -146,7 +147,8 @@ class Importer:
             self.problems.append("sparse initializers: store the weights dense")
             self.finish()
         for t in graph.initializer:
-            array = tensor_array(t, self.folder, self.name)
+            values = self.values.get(t.name) if len(self.scopes) == 1 else None
+            array = tensor_array(t, self.folder, self.name, values)
             value = Value(array=array, name=t.name)
             if not self.freeze and len(self.scopes) == 1 and array.dtype.kind in "fV":
                 var = Var(t.name, tensor_type(array.shape, array.dtype.name))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.onnx.weights import Weights, split_model
 from tilewright.support.errors import OpNotImplemented, TVMError
 
 OLDEST_OPSET, NEWEST_OPSET = 7, 28
@@ -17,19 +19,23 @@ class ModelError(TVMError):
     """The model file, or what was said about it, is wrong."""
 
 
-def read_model(source: Any) -> tuple[Any, str, Path]:
-    """(ModelProto, name for messages, folder of external data) of a path, bytes or ModelProto. Raises ModelError."""
+def read_model(source: Any) -> tuple[Any, str, Path, Weights]:
+    """(ModelProto, name for messages, folder of external data, values that the ModelProto lacks by initializer's name) of
+    a path, bytes or ModelProto. Raises ModelError."""
     import onnx
 
     if isinstance(source, onnx.ModelProto):
-        return source, f"model {source.graph.name!r}" if source.graph.name else "the model", Path()
+        return source, f"model {source.graph.name!r}" if source.graph.name else "the model", Path(), {}
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         if not path.is_file():
             raise ModelError(f"{path}: there is no such file. Give the path of an .onnx file")
-        data, name, folder = path.read_bytes(), str(path), path.parent
+        name, folder, size = str(path), path.parent, path.stat().st_size
+        with path.open("rb") as file:
+            data, weights = split_model(file, size)
     elif isinstance(source, (bytes, bytearray, memoryview)):
-        data, name, folder = bytes(source), "the given bytes", Path()
+        name, folder, size = "the given bytes", Path(), memoryview(source).nbytes
+        data, weights = split_model(io.BytesIO(source), size)
     else:
         raise TypeError(f"from_onnx takes an onnx.ModelProto, a path or bytes, but was given {type(source).__name__}")
     model = onnx.ModelProto()
@@ -37,15 +43,15 @@ def read_model(source: Any) -> tuple[Any, str, Path]:
         model.ParseFromString(data)
     except Exception as error:
         raise ModelError(
-            f"{name}: this is no ONNX model, or a truncated one: its {len(data)} bytes do not parse ({error})."
+            f"{name}: this is no ONNX model, or a truncated one: its {size} bytes do not parse ({error})."
             " Compare its size with the original's, and copy or export it again"
         ) from None
     if not model.opset_import and not model.graph.node:
         raise ModelError(
-            f"{name}: this is no ONNX model: its {len(data)} bytes hold neither an operator set nor a graph."
+            f"{name}: this is no ONNX model: its {size} bytes hold neither an operator set nor a graph."
             " Give a file that onnx.checker.check_model accepts"
         )
-    return model, name, folder
+    return model, name, folder, weights
 
 
 def check_opset(model: Any, name: str) -> int:
@@ -65,17 +71,20 @@ def check_opset(model: Any, name: str) -> int:
     return version
 
 
-def tensor_array(t: Any, folder: Path, name: str) -> np.ndarray:
-    """The values of a TensorProto; raw and external data are mapped, not copied. Raises ModelError."""
+def tensor_array(t: Any, folder: Path, name: str, values: np.ndarray | None = None) -> np.ndarray:
+    """The values of a TensorProto; raw and external data are mapped, not copied. `values`: its raw data, where it was read
+    apart. Raises ModelError."""
     from onnx import TensorProto, helper, numpy_helper
 
     shape = tuple(t.dims)
     if t.data_location == TensorProto.EXTERNAL:
         return _external(t, shape, folder, name)
     packed = (TensorProto.STRING, TensorProto.UINT4, TensorProto.INT4, getattr(TensorProto, "FLOAT4E2M1", -1))
-    if t.HasField("raw_data") and t.data_type not in packed:
+    if values is not None and t.data_type in packed:
+        t.raw_data, values = values.tobytes(), None
+    if values is not None or (t.HasField("raw_data") and t.data_type not in packed):
         dtype = helper.tensor_dtype_to_np_dtype(t.data_type)
-        raw = t.raw_data
+        raw = values if values is not None else t.raw_data
         count = int(np.prod(shape, dtype=np.int64))
         if len(raw) != count * dtype.itemsize:
             raise ModelError(
