@@ -24,7 +24,7 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point of the console script: user errors are printed without a traceback, with exit code 1."""
-    from tilewright.cli import commands  # noqa: F401  (declares the commands)
+    from tilewright.cli import commands
 
     try:
         cli(standalone_mode=False)

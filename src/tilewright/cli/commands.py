@@ -39,15 +39,14 @@ def out() -> Console:
 )
 def compile_command(model: Path, shapes: Shapes, target: str, opt_level: int, output: Path) -> None:
     """Compile MODEL (.onnx) to a native library."""
-    from tilewright.cli.work import compile_model
+    from tilewright.cli.work import check_writable, compile_model
 
     # Said before minutes of compiling, not after.
     if output.suffix not in (".so", ".tar", ".o"):
         raise TVMError(
             f"--output {output}: the name ends in {output.suffix or 'nothing'}, but must end in .so, .tar or .o"
         )
-    if not output.parent.is_dir():
-        raise TVMError(f"--output {output}: the folder {output.parent} does not exist; create it first")
+    check_writable(output, "--output")
     library, seconds = compile_model(model, shapes, target, opt_level)
     start = time.perf_counter()
     library.export_library(str(output))
@@ -73,8 +72,18 @@ def run_command(library: Path, inputs: Sequence[Path], output: Path | None, thre
     import numpy as np
     from rich.table import Table
 
-    from tilewright.cli.work import executor_of, fill_inputs, load_library, output_names, read_inputs, write_outputs
+    from tilewright.cli.work import (
+        check_writable,
+        executor_of,
+        fill_inputs,
+        load_library,
+        output_names,
+        read_inputs,
+        write_outputs,
+    )
 
+    if output is not None:
+        check_writable(output, "--output")
     use_threads(threads)
     executor = executor_of(load_library(library))
     fill_inputs(executor, read_inputs(inputs), seed)
@@ -128,7 +137,7 @@ def bench_command(
     for name, parts in times.items():
         t = np.concatenate(parts)
         numbers = [np.median(t), t.mean(), np.percentile(t, 5), np.percentile(t, 95), t.min(), t.max()]
-        table.add_row(name, *[f"{n:.3f}" for n in numbers], str(len(t)))
+        table.add_row(name, *[f"{n:.4g}" for n in numbers], str(len(t)))
     console = out()
     console.print(table)
     if len(times) > 1:

@@ -11,7 +11,7 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class ShapeType(click.ParamType):
+class ShapeType(click.ParamType[tuple[str, tuple[int, ...]]]):
     """`name=1,3,224,224`."""
 
     name = "name=d0,d1,..."

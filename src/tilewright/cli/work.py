@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +16,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from tilewright.ir import IntImm
 from tilewright.node.leaves import numpy_dtype
 from tilewright.support.errors import TVMError
 
@@ -72,9 +76,29 @@ def compile_model(model: Path, shapes: Shapes, target: str, opt_level: int) -> t
         report(0, 0, "importing")
         mod, params = relay.frontend.from_onnx(model, shape=dict(shapes) or None)
         imported = time.perf_counter()
+        check_shapes(model, mod["main"])
         with tvm.transform.PassContext(opt_level=opt_level):
             library = relay.build(mod, target=chosen, params=params, progress=report)
     return library, {"import": imported - start, "compile": time.perf_counter() - imported}
+
+
+def check_shapes(model: Path, main: Any) -> None:
+    """TVMError with the options to give where inputs have open dimensions."""
+    open_inputs = {}
+    for param in main.params:
+        dims = param.type_annotation.shape
+        if not all([isinstance(d, IntImm) for d in dims]):
+            open_inputs[param.name_hint] = dims
+    if not open_inputs:
+        return
+    found = ", ".join([f"{name} ({', '.join(map(str, dims))})" for name, dims in open_inputs.items()])
+    pins = [
+        f"{n}={','.join([str(d) if isinstance(d, IntImm) else '1' for d in dims])}" for n, dims in open_inputs.items()
+    ]
+    remedy = " ".join([f"--shape {pin}" for pin in pins])
+    raise TVMError(
+        f"{model}: compiled code has fixed sizes, but the model leaves some open: {found}; pin them, such as {remedy}"
+    )
 
 
 def checked_target(text: str) -> Any:
@@ -170,7 +194,7 @@ def fill_inputs(executor: Any, given: Mapping[str, Array], seed: int) -> dict[st
         for name, (shape, dtype) in table.items()
     }
     for name, value in values.items():
-        executor.set_input(name, value)
+        executor.set_input(name, np.ascontiguousarray(value))
     return values
 
 
@@ -205,22 +229,35 @@ def read_inputs(paths: Sequence[Path]) -> dict[str, Array]:
     return inputs
 
 
-def write_outputs(path: Path, results: Mapping[str, Array]) -> None:
-    """An .npz of the results, whole or not at all."""
-    import os
-    import tempfile
-
+def check_writable(path: Path, option: str) -> None:
+    """TVMError where a file could not be written: said before minutes of work, not after."""
+    if path.is_dir():
+        raise TVMError(f"{option} {path}: that is a folder; give the name of a file in it")
     if not path.parent.is_dir():
-        raise TVMError(f"cannot write {path}: the folder {path.parent} does not exist")
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        raise TVMError(f"{option} {path}: the folder {path.parent} does not exist; create it first")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise TVMError(f"{option} {path}: {path.parent} cannot be written by this user; give another place")
+
+
+def write_outputs(path: Path, results: Mapping[str, Array]) -> None:
+    """An .npz of the results, whole or not at all: a file that was there stays until the new one is complete."""
+    data = io.BytesIO()
+    np.savez(data, **results)  # type: ignore[arg-type]
     try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **results)  # type: ignore[arg-type]
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        if path.exists() and not path.is_file():
+            path.write_bytes(data.getvalue())
+            return
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data.getvalue())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except OSError:
+            os.unlink(temporary)
+            raise
     except OSError as error:
-        os.unlink(temporary)
-        raise TVMError(f"cannot write {path}: {error.strerror or error}") from error
+        raise TVMError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from error
 
 
 def timed(run: Callable[[], Any], seconds: float, least: int = 5) -> Array:

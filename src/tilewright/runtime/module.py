@@ -288,8 +288,9 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
         from tilewright.runtime.export import link_for_loading
 
         name = link_for_loading(name)
-    elif os.path.getsize(name) < 64:
-        raise ValueError(f"{name} is no library: it has only {os.path.getsize(name)} bytes")
+    from tilewright.runtime.object_file import check_library
+
+    check_library(name)
     module: Module = global_func("runtime.ModuleLoadFromFile")(os.path.abspath(name))
     return module
 

@@ -1,7 +1,9 @@
-"""A relocatable ELF object that holds one blob under a symbol, written without a compiler."""
+"""ELF files without tools: an object that holds one blob, and a look at a library before the system loads it."""
 
 from __future__ import annotations
 
+import os
+import platform
 import struct
 
 _MACHINES = {
@@ -65,3 +67,45 @@ def data_object(symbol: str, data: bytes | memoryview, arch: str) -> bytes:
     out[names_at : names_at + len(names)] = names
     out[sections_at:] = sections
     return bytes(out)
+
+
+def check_library(path: str) -> None:
+    """ValueError when a file is no ELF library, is cut off, or is for another machine; other systems' files pass.
+
+    The loader of the system maps a file that was cut off, and the process dies when it touches what is missing.
+    """
+    if platform.system() != "Linux":
+        return
+    size = os.path.getsize(path)
+    with open(path, "rb") as file:
+        head = file.read(64)
+        if len(head) < 52 or head[:4] != b"\x7fELF" or head[4] not in (1, 2):
+            raise ValueError(f"{path} is no library: its {size} bytes do not begin with an ELF header")
+        wide, order = head[4] == 2, "<" if head[5] == 1 else ">"
+        machine = struct.unpack_from(order + "H", head, 18)[0]
+        own = _MACHINES.get(_ARCHITECTURES.get(platform.machine(), platform.machine()))
+        if own is not None and (machine, 64 if wide else 32) != own[:2]:
+            made_for = next((n for n, (code, bits, _) in _MACHINES.items() if (code, bits) == (machine, 64 if wide else 32)), None)
+            raise ValueError(
+                f"{path} was made for {made_for or f'machine {machine}'}, but this machine is {platform.machine()};"
+                " compile it again for this machine"
+            )
+        at, entry, count = _program_headers(head, wide, order)
+        file.seek(at)
+        table = file.read(entry * count)
+    need = at + entry * count
+    for k in range(count if len(table) == entry * count else 0):
+        offset, length = struct.unpack_from(order + ("8xQ16xQ" if wide else "4xI8xI"), table, k * entry)
+        need = max(need, offset + length)
+    if size < need:
+        raise ValueError(f"{path} is cut off: it has {size} bytes of at least {need}; copy or compile it again")
+
+
+_ARCHITECTURES = {"AMD64": "x86_64", "arm64": "aarch64", "armv7l": "armv7"}
+
+
+def _program_headers(head: bytes, wide: bool, order: str) -> tuple[int, int, int]:
+    """(offset, bytes of one, number) of the program headers."""
+    at = struct.unpack_from(order + ("Q" if wide else "I"), head, 32 if wide else 28)[0]
+    entry, count = struct.unpack_from(order + "HH", head, 54 if wide else 42)
+    return at, entry, count

@@ -30,7 +30,7 @@ def peak_text(target: Target, lanes: int, chains: int) -> str:
     ]
     lines += [f"  %a{c} = phi {vector} [ splat (float {float(c)}), %entry ], [ %b{c}, %loop ]" for c in every]
     lines += [f"  %b{c} = call {multiply_add}({vector} %a{c}, {vector} %x, {vector} %x)" for c in every]
-    lines += [f"  %k1 = add i64 %k, 1\n  %c = icmp ult i64 %k1, %steps\n  br i1 %c, label %loop, label %done", "done:"]
+    lines += ["  %k1 = add i64 %k, 1\n  %c = icmp ult i64 %k1, %steps\n  br i1 %c, label %loop, label %done", "done:"]
     lines += [f"  %s{c} = fadd {vector} {f'%s{c - 1}' if c > 1 else '%b0'}, %b{c}" for c in every[1:]]
     lines += [f"  store {vector} %s{chains - 1}, ptr %args, align 64", "  ret i32 0", "}"]
     return f'target triple = "{target.triple}"\n' + "\n".join(lines) + "\n"

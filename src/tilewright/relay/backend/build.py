@@ -16,6 +16,7 @@ from tilewright.relay.backend.kernels import Progress, compile_kernels
 from tilewright.relay.backend.plan import Plan, make_plan
 from tilewright.relay.backend.te_compiler import Kernel, TECompiler
 from tilewright.relay.expr import Function, bind
+from tilewright.support.errors import TVMError
 from tilewright.target import Target
 
 
@@ -97,6 +98,8 @@ def build(
     graphs with dimensions that are not known.
     """
     chosen = target_of(target)
+    if chosen.kind.name != "llvm":
+        raise TVMError(f'relay.build: there is no code generator for target kind {chosen.kind.name!r}; use "llvm"')
     with chosen:
         optimized, _ = optimize(mod, chosen, params)
         compiler = TECompiler(chosen)

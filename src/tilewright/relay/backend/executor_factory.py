@@ -9,6 +9,7 @@ from typing import Any
 
 from tilewright import runtime
 from tilewright.codegen.llvm import load_objects
+from tilewright.codegen.llvm.build import is_native
 from tilewright.ir import IRModule
 from tilewright.relay.backend.kernels import kernel_text, lowered, scheduled
 from tilewright.relay.backend.plan import Plan
@@ -93,7 +94,7 @@ class ExecutorFactoryModule:
         return self._module
 
     def _check_host(self) -> None:
-        if not self.target.is_host:
+        if not is_native(self.target):
             raise TVMError(
                 f"this model was compiled for {self.target}, which is not this machine, so it cannot run here;"
                 ' write it with export_library("model.so") and run it there'
