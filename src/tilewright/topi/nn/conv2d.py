@@ -11,6 +11,7 @@ from typing import Any
 
 from tilewright import te
 from tilewright.topi.lang import compute, tir
+from tilewright.topi.nn.columns import computed_columns, first_columns, window_columns
 from tilewright.topi.nn.pad import dilate, pad
 from tilewright.topi.utils import Dim, as_int, get_const_int, get_pad_tuple, pair, shape_of, window_extent
 
@@ -86,18 +87,35 @@ def group_conv2d_nchw(
     if groups == channels and per_group == 1:
         return depthwise_conv2d_nchw(data, kernel, strides, padding, dilation, out_dtype)
     (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
-    padded = pad(data, [0, 0, *before], [0, 0, *after], name="pad_temp")
+    columns = computed_columns(ow, dtype)
+    read = window_columns(data, [0, 0, *before], [0, 0, *after], columns, kw, sw, dw)
     rc = te.reduce_axis((0, per_group), name="rc")
     ry = te.reduce_axis((0, kh), name="ry")
     rx = te.reduce_axis((0, kw), name="rx")
+    axes = [rc, ry, rx]
 
-    def element(nn: Any, ff: Any, yy: Any, xx: Any) -> Any:
-        channel = rc.var if groups == 1 else tir.floordiv(ff, o // groups) * per_group + rc.var
-        value = padded(nn, channel, _at(yy, sh, ry.var, dh), _at(xx, sw, rx.var, dw))
-        return te.sum(_to(value, dtype) * _to(kernel(ff, rc.var, ry.var, rx.var), dtype), axis=[rc, ry, rx])
+    if groups == 1:
 
+        def element(nn: Any, ff: Any, yy: Any, xx: Any) -> Any:
+            value = read((nn, rc.var, _at(yy, sh, ry.var, dh)), xx, rx.var)
+            return te.sum(_to(value, dtype) * _to(kernel(ff, rc.var, ry.var, rx.var), dtype), axis=axes)
+
+        out = compute([n, o, oh, columns], element, name="conv2d_nchw", tag="conv2d_nchw")
+        return first_columns(out, ow)
+
+    # The group is an axis of its own, so that its filters share what they read.
+    filters = o // groups
+
+    def grouped(nn: Any, gg: Any, ff: Any, yy: Any, xx: Any) -> Any:
+        value = read((nn, gg * per_group + rc.var, _at(yy, sh, ry.var, dh)), xx, rx.var)
+        return te.sum(_to(value, dtype) * _to(kernel(gg * filters + ff, rc.var, ry.var, rx.var), dtype), axis=axes)
+
+    by_group = compute([n, groups, filters, oh, columns], grouped, name="group_conv2d_nchw", tag="group_conv2d_nchw")
     return compute(
-        [n, o, oh, ow], element, name="conv2d_nchw", tag="conv2d_nchw" if groups == 1 else "group_conv2d_nchw"
+        [n, o, oh, ow],
+        lambda nn, ff, yy, xx: by_group(nn, tir.floordiv(ff, filters), tir.floormod(ff, filters), yy, xx),
+        name="T_groups",
+        tag="injective",
     )
 
 
@@ -111,19 +129,21 @@ def depthwise_conv2d_nchw(
     o = first * second
     times = o // get_const_int(channels)
     (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
-    padded = pad(data, [0, 0, *before], [0, 0, *after], name="PaddedInput")
+    columns = computed_columns(ow, dtype)
+    read = window_columns(data, [0, 0, *before], [0, 0, *after], columns, kw, sw, dw)
     ry = te.reduce_axis((0, kh), name="ry")
     rx = te.reduce_axis((0, kw), name="rx")
 
     def element(nn: Any, ff: Any, yy: Any, xx: Any) -> Any:
         channel = ff if times == 1 else tir.floordiv(ff, times)
-        value = padded(nn, channel, _at(yy, sh, ry.var, dh), _at(xx, sw, rx.var, dw))
+        value = read((nn, channel, _at(yy, sh, ry.var, dh)), xx, rx.var)
         weight = (
             kernel(ff, 0, ry.var, rx.var) if second == 1 else kernel(channel, tir.floormod(ff, times), ry.var, rx.var)
         )
         return te.sum(_to(value, dtype) * _to(weight, dtype), axis=[ry, rx])
 
-    return compute([n, o, oh, ow], element, name="DepthwiseConv2d", tag="depthwise_nchw")
+    out = compute([n, o, oh, columns], element, name="DepthwiseConv2d", tag="depthwise_nchw")
+    return first_columns(out, ow)
 
 
 def conv2d_nhwc(
@@ -283,12 +303,20 @@ def conv2d_transpose_nchw(
 
     if (kh, kw) == (sh, sw) and not any(before) and not any(after) and (dh, dw, ph, pw) == (1, 1, 0, 0):
 
-        def direct(nn: Any, ff: Any, yy: Any, xx: Any) -> Any:
-            value = data(nn, channel(ff), tir.floordiv(yy, sh), tir.floordiv(xx, sw))
-            weight = kernel(channel(ff), out_channel(ff), tir.floormod(yy, sh), tir.floormod(xx, sw))
-            return te.sum(_to(value, dtype) * _to(weight, dtype), axis=[rc])
+        # One product for each tap, side by side in the input's own grid, then interleaved.
+        columns = computed_columns(w, dtype)
+        read = window_columns(data, [0] * 4, [0] * 4, columns, 1, 1, 1)
 
-        return compute([n, o, oh, ow], direct, name="conv2d_transpose_nchw", tag="conv2d_transpose_nchw")
+        def tap(nn: Any, ff: Any, ky: Any, kx: Any, yy: Any, xx: Any) -> Any:
+            weight = kernel(channel(ff), out_channel(ff), ky, kx)
+            return te.sum(_to(read((nn, channel(ff), yy), xx, 0), dtype) * _to(weight, dtype), axis=[rc])
+
+        taps = compute([n, o, kh, kw, h, columns], tap, name="conv2d_transpose_nchw", tag="conv2d_transpose_nchw")
+
+        def interleaved(nn: Any, ff: Any, yy: Any, xx: Any) -> Any:
+            return taps(nn, ff, tir.floormod(yy, sh), tir.floormod(xx, sw), tir.floordiv(yy, sh), tir.floordiv(xx, sw))
+
+        return compute([n, o, oh, ow], interleaved, name="T_interleave", tag="injective")
 
     spread = dilate(data, [1, 1, sh, sw], name="data_dilate")
     lead = [reach[0] - 1 - before[0], reach[1] - 1 - before[1]]

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright import te
 from tilewright.topi.lang import compute, tir
+from tilewright.topi.nn.columns import computed_columns, first_columns, window_columns
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.reduction import reduce, scale_by_count
 from tilewright.topi.transform import layout_axes
@@ -56,21 +57,36 @@ def pool(
         pads_before[a], pads_after[a] = before[j], after[j] + extra[j]
     ways = [te.reduce_axis((0, k), name=f"rv{j}") for j, k in enumerate(ks)]
 
-    def position(i: Sequence[Any]) -> list[Any]:
-        index = list(i)
-        for j, a in enumerate(axes):
-            base = i[a] if ss[j] == 1 else i[a] * ss[j]
-            index[a] = base + (ways[j].var if ds[j] == 1 else ways[j].var * ds[j])
-        return index
+    def position(i: Sequence[Any], j: int) -> Any:
+        base = i[axes[j]] if ss[j] == 1 else i[axes[j]] * ss[j]
+        return base + (ways[j].var if ds[j] == 1 else ways[j].var * ds[j])
+
+    def windows(value: Any) -> tuple[Any, Any]:
+        """What an output element's taps read, and the shape to compute: with more columns when windows run along the last axis."""
+        plain = axes[-1] == len(shape) - 1 and isinstance(shape[-1], int)
+        if not plain:
+            padded = pad(data, pads_before, pads_after, value, name="pad_temp")
+            places = {a: j for j, a in enumerate(axes)}
+            return lambda i: padded(*[position(i, places[a]) if a in places else v for a, v in enumerate(i)]), out
+        columns = computed_columns(out[-1], data.dtype)
+        read = window_columns(data, pads_before, pads_after, columns, ks[-1], ss[-1], ds[-1], value)
+        places = {a: j for j, a in enumerate(axes[:-1])}
+
+        def taps(i: Sequence[Any]) -> Any:
+            lead = [position(i, places[a]) if a in places else v for a, v in enumerate(i[:-1])]
+            return read(lead, i[-1], ways[-1].var)
+
+        return taps, [*out[:-1], columns]
 
     if pool_type == "max":
-        lowest = tir.min_value(data.dtype)
-        padded = pad(data, pads_before, pads_after, lowest, name="pad_temp")
-        return compute(out, lambda *i: te.max(padded(*position(i)), axis=ways), name="pool_max", tag="pool_max")
+        taps, computed = windows(tir.min_value(data.dtype))
+        largest = compute(computed, lambda *i: te.max(taps(i), axis=ways), name="pool_max", tag="pool_max")
+        return first_columns(largest, out[-1])
     if pool_type != "avg":
         raise ValueError(f'pool_type must be "max" or "avg", but is {pool_type!r}')
-    padded = pad(data, pads_before, pads_after, 0, name="pad_temp")
-    total = compute(out, lambda *i: te.sum(padded(*position(i)), axis=ways), name="pool_sum", tag="pool_sum")
+    taps, computed = windows(0)
+    total = compute(computed, lambda *i: te.sum(taps(i), axis=ways), name="pool_sum", tag="pool_sum")
+    total = first_columns(total, out[-1])
     whole = count_include_pad and not any(extra) or not (any(before) or any(after) or any(extra))
 
     def mean(*i: Any) -> Any:

@@ -1,0 +1,79 @@
+"""Windows along a plain last axis, laid out so that vectors run along it.
+
+A window of stride 1 reads neighbours already. For other strides the padded data is cut into phases,
+`phases[.., x % stride, x // stride]`, in which the elements that a window's tap reads for neighbouring outputs are neighbours.
+And when the outputs of a row fill no whole number of vectors, a few more are computed and cut off again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright import te
+from tilewright.ir import DataType
+from tilewright.target import Target
+from tilewright.topi.lang import compute, tir
+from tilewright.topi.nn.pad import pad
+from tilewright.topi.schedule.tiles import MATERIALIZE
+from tilewright.topi.utils import shape_of
+
+Read = Callable[..., Any]
+"""read(i, x, k): the element that tap k of output column x reads, `i` being the leading indices."""
+
+
+def computed_columns(count: Any, dtype: str) -> Any:
+    """How many output columns to compute: a whole number of vectors where a target is known and they are many enough."""
+    target = Target.current(True)
+    if target is None or not isinstance(count, int) or count < 3:
+        return count
+    lanes = target.cpu.lanes(DataType(dtype).bits)
+    width = lanes
+    while width > 4 and width >= 2 * count:
+        width //= 2
+    return -(-count // width) * width
+
+
+def window_columns(
+    data: te.Tensor,
+    pad_before: Sequence[int],
+    pad_after: Sequence[int],
+    columns: Any,
+    kernel: int,
+    stride: int,
+    dilation: int,
+    pad_value: Any = 0.0,
+) -> Read:
+    """How the taps of windows along the last axis read padded data (padded once, into memory)."""
+    *before, left = pad_before
+    *after, right = pad_after
+    width = shape_of(data)[-1]
+    known = isinstance(width, int) and isinstance(columns, int)
+    reach = (columns - 1) * stride + (kernel - 1) * dilation + 1 if known else 0
+    right = max(right, reach - left - width) if known else right
+    if stride == 1 or not known:
+        padded = pad(data, [*before, left], [*after, right], pad_value, name="pad_temp")
+        return lambda i, x, k: padded(*i, (x if stride == 1 else x * stride) + (k if dilation == 1 else k * dilation))
+    tall = pad(data, [*before, 0], [*after, 0], pad_value, name="pad_rows")
+    value = tir.const(pad_value, data.dtype) if isinstance(pad_value, (int, float)) else pad_value
+
+    def element(*i: Any) -> Any:
+        x = i[-1] * stride + i[-2] - left
+        return tir.if_then_else(tir.all(x >= 0, x < width), tall(*i[:-2], x), value)
+
+    shape = [*shape_of(tall)[:-1], stride, -(-reach // stride)]
+    phases = compute(shape, element, name="pad_temp", tag="injective,pad", attrs={MATERIALIZE: 1})
+
+    def read(i: Sequence[Any], x: Any, k: Any) -> Any:
+        at = k if dilation == 1 else k * dilation
+        return phases(*i, tir.floormod(at, stride), x + tir.floordiv(at, stride))
+
+    return read
+
+
+def first_columns(tensor: te.Tensor, columns: Any) -> te.Tensor:
+    """The first columns of a tensor; the tensor itself when those are all."""
+    *lead, last = shape_of(tensor)
+    if last is columns or (isinstance(last, int) and last == columns):
+        return tensor
+    return compute([*lead, columns], lambda *i: tensor(*i), name="T_columns", tag="injective")
