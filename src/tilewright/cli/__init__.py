@@ -27,7 +27,7 @@ def main() -> None:
     from tilewright.cli import commands
 
     try:
-        cli(standalone_mode=False)
+        cli(prog_name="tilewright", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
