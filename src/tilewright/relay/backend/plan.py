@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from tilewright.ir import IRModule, TensorType
+from tilewright.node.leaves import equal_arrays
 from tilewright.relay.backend.memory_plan import Storage, align, plan
 from tilewright.relay.backend.te_compiler import Kernel, TECompiler, is_view, static_bytes, tensor_types
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
@@ -16,6 +18,10 @@ from tilewright.relay.op.card import constructor
 from tilewright.relay.printer import type_text
 from tilewright.relay.transform.infer_type import infer_types
 from tilewright.support.errors import TVMError
+
+
+PARALLEL_BYTES = 1 << 24
+"""Constants from this size on are laid out by two threads."""
 
 
 class Place:
@@ -61,11 +67,21 @@ class Plan:
         return place.storage.offset
 
     def constants_blob(self) -> np.ndarray[Any, Any]:
-        """All constants in one array of bytes, each at its 64-byte aligned offset."""
+        """All constants in one array of bytes, each at its 64-byte aligned offset. Transposed views are laid out here, so
+        that packed weights are moved once."""
         blob = aligned_bytes(self.constants_bytes)
-        for array, offset in zip(self.arrays, self.constant_offsets, strict=True):
+
+        def copy(array: np.ndarray[Any, Any], offset: int) -> None:
             raw = blob[offset : offset + array.nbytes]
             raw.view(array.dtype).reshape(array.shape)[...] = array
+
+        if self.constants_bytes < PARALLEL_BYTES:
+            for array, offset in zip(self.arrays, self.constant_offsets, strict=True):
+                copy(array, offset)
+        else:
+            # Copies release the interpreter's lock, and most of the time goes to the first touch of new pages.
+            with ThreadPoolExecutor(2) as pool:
+                list(pool.map(copy, self.arrays, self.constant_offsets))
         return blob
 
 
@@ -80,7 +96,7 @@ class _Planner:
     def __init__(self, func: Function, compiler: TECompiler) -> None:
         self.plan, self.compiler = Plan(func), compiler
         self.places: dict[Expr, Any] = {}
-        self.known: dict[Any, int] = {}
+        self.known: dict[Any, list[int]] = {}
         self.storages: list[Storage] = []
         self.last_use: dict[Expr, int] = {}
         self.steps: dict[Expr, int] = {}
@@ -182,12 +198,11 @@ class _Planner:
 
     def constant(self, value: np.ndarray[Any, Any]) -> Place:
         t = TensorType(value.shape, value.dtype.name)
-        from tilewright.relay.expr import const_array
-
-        key = const_array(value).digest()
-        index = self.known.get(key)
-        if index is None:
-            index = self.known[key] = len(self.plan.arrays)
+        alike = self.known.setdefault(_sample(value), [])
+        index = next((i for i in alike if _same_bits(self.plan.arrays[i], value)), -1)
+        if index < 0:
+            index = len(self.plan.arrays)
+            alike.append(index)
             self.plan.arrays.append(value)
             self.plan.constant_offsets.append(self.plan.constants_bytes)
             self.plan.constants_bytes += align(value.nbytes)
@@ -244,6 +259,22 @@ class _Planner:
         func = Function([p], constructor("copy")(p), t, (), {"Primitive": 1})
         infer_types(func)
         self.plan.calls.append(KernelCall(self.compiler.kernel(func), [place, Place("output", t, index)], ""))
+
+
+def _sample(value: np.ndarray[Any, Any]) -> Any:
+    """What equal constants have in common and others hardly: dtype, shape, and a few values."""
+    if not value.size:
+        return value.dtype, value.shape
+    chosen = np.linspace(0, value.size - 1, min(value.size, 64)).astype(np.int64)
+    return value.dtype, value.shape, value.flat[chosen].tobytes()
+
+
+def _same_bits(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    """Whether two arrays of one dtype and shape hold the same bits."""
+    if a.ctypes.data == b.ctypes.data and a.strides == b.strides:
+        return True
+    bits = f"u{a.dtype.itemsize}"
+    return equal_arrays(a, b) if bits not in ("u1", "u2", "u4", "u8") else bool((a.view(bits) == b.view(bits)).all())
 
 
 def _item(e: Expr, index: int) -> Expr:

@@ -591,5 +591,5 @@ class layout_transform(OpCard, key="layout_transform"):
                 plain = np.pad(plain, [(0, outer * block - d if i == k else 0) for i, d in enumerate(plain.shape)])
             parts += [outer if a.isupper() else s for a, s in own]
             names += own
-        # ... and ordered as the result is.
-        return np.ascontiguousarray(plain.reshape(parts).transpose([names.index(axis) for axis in dst]))
+        # ... and ordered as the result is: a view, for whoever lays the result out to copy once.
+        return plain.reshape(parts).transpose([names.index(axis) for axis in dst])

@@ -204,14 +204,14 @@ def pack_dense(call: Call) -> Expr | None:
     target = Target.current(True)
     nr = panel_width(columns, target.cpu.lanes(32) if target is not None else 16)
     panels = -(-columns // nr)
-    packed = (
-        np.zeros((panels, inner, nr), weight.dtype)
-        if panels * nr != columns
-        else np.empty((panels, inner, nr), weight.dtype)
-    )
-    whole = columns // nr
-    packed[:whole] = by_columns[:, : whole * nr].reshape(inner, whole, nr).transpose(1, 0, 2)
-    if whole != panels:
+    if panels * nr == columns:
+        # A view: the values are moved once, when the constants are laid out.
+        packed = by_columns.reshape(inner, panels, nr) if not transposed else weight.reshape(panels, nr, inner)
+        packed = packed.transpose(1, 0, 2) if not transposed else packed.transpose(0, 2, 1)
+    else:
+        packed = np.zeros((panels, inner, nr), weight.dtype)
+        whole = columns // nr
+        packed[:whole] = by_columns[:, : whole * nr].reshape(inner, whole, nr).transpose(1, 0, 2)
         packed[whole, :, : columns - whole * nr] = by_columns[:, whole * nr :]
     make = constructor("nn.contrib_dense_pack")
     result = make(call.args[0], const(packed), weight_layout=f"NK{nr}n", out_dtype=card.out_dtype, span=call.span)
