@@ -51,7 +51,7 @@ def window_columns(
     known = isinstance(width, int) and isinstance(columns, int)
     reach = (columns - 1) * stride + (kernel - 1) * dilation + 1 if known else 0
     right = max(right, reach - left - width) if known else right
-    if stride == 1 or not known:
+    if stride == 1 or not known or Target.current(True) is None:
         padded = pad(data, [*before, left], [*after, right], pad_value, name="pad_temp")
         return lambda i, x, k: padded(*i, (x if stride == 1 else x * stride) + (k if dilation == 1 else k * dilation))
     tall = pad(data, [*before, 0], [*after, 0], pad_value, name="pad_rows")
