@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tilewright.codegen.llvm import ModuleEmitter, compile_object
+from tilewright.codegen.llvm import ModuleEmitter
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import PassContext, Sequential
 from tilewright.node import deep_recursion
 from tilewright.relay import transform
 from tilewright.relay.backend.entry import ENTRY, entry_module, metadata
 from tilewright.relay.backend.executor_factory import CONTEXT, CompiledExecutor, ExecutorFactoryModule
-from tilewright.relay.backend.kernels import Progress, compile_kernels
+from tilewright.relay.backend.kernels import Progress, cached_object, compile_kernels
 from tilewright.relay.backend.plan import Plan, make_plan
 from tilewright.relay.backend.te_compiler import Kernel, TECompiler
 from tilewright.relay.expr import Function, bind
@@ -105,9 +106,12 @@ def build(
         compiler = TECompiler(chosen)
         with deep_recursion():
             plan = make_plan(optimized, compiler)
-        objects, symbols = compile_plan(plan, list(compiler.kernels.values()), chosen, progress)
+        # Laying the constants out waits for memory most of the time; the compiler works meanwhile.
+        with ThreadPoolExecutor(1) as background:
+            constants = background.submit(plan.constants_blob)
+            objects, symbols = compile_plan(plan, list(compiler.kernels.values()), chosen, progress)
         facts = metadata(plan, chosen, PassContext.current().opt_level)
-    return ExecutorFactoryModule(optimized, chosen, mod_name, plan, facts, objects, symbols)
+    return ExecutorFactoryModule(optimized, chosen, mod_name, plan, facts, objects, symbols, constants.result())
 
 
 def compile_plan(
@@ -120,7 +124,7 @@ def compile_plan(
         if CONTEXT not in text:
             # Kernels that use the context define it as well; the linker keeps one.
             text += f"@{CONTEXT} = weak global [8 x ptr] zeroinitializer, align 16\n"
-        objects.append(compile_object(text, target))
+        objects.append(cached_object(text, target))
     return objects, [*[k.name for k in kernels], ENTRY]
 
 

@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from tilewright import runtime
 from tilewright.codegen.llvm import load_objects
 from tilewright.codegen.llvm.build import is_native
@@ -38,6 +40,7 @@ class ExecutorFactoryModule:
         metadata: dict[str, Any],
         objects: Sequence[bytes],
         symbols: Sequence[str],
+        constants: np.ndarray[Any, Any],
     ) -> None:
         self.ir_mod, self.target, self.libmod_name, self.plan, self.metadata = (
             ir_mod,
@@ -48,7 +51,7 @@ class ExecutorFactoryModule:
         )
         self.objects, self.symbols = list(objects), list(symbols)
         self._module: runtime.Module | None = None
-        self._constants: Any = None
+        self._constants = runtime.from_dlpack(constants) if constants.size else None
 
     @property
     def graph_json(self) -> str:
@@ -70,8 +73,6 @@ class ExecutorFactoryModule:
 
     def constants(self) -> Any:
         """All constants as one NDArray of bytes; None when there are none."""
-        if self._constants is None and self.plan.constants_bytes:
-            self._constants = runtime.from_dlpack(self.plan.constants_blob())
         return self._constants
 
     def source(self) -> runtime.ModuleSource:

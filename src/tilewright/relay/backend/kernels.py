@@ -23,19 +23,39 @@ from tilewright.topi.schedule import schedule_kernel
 
 Progress = Callable[[int, int, str], None]
 
-COMPILER_ROOMS = ("arith", "codegen", "driver", "ir", "node", "te", "tir", "topi", "target")
-"""What a kernel's machine code depends on, besides its PrimFunc and the target."""
+COMPILER_ROOMS = ("arith", "codegen", "driver", "ir", "node", "relay/backend", "te", "tir", "topi", "target")
+"""What a kernel's machine code depends on, besides its PrimFunc, the target and LLVM."""
 
 
 @cache
 def compiler_digest() -> str:
     """A digest of the compiler itself, so that a changed compiler does not find what an older one made."""
-    digest = hashlib.blake2b(VERSION.encode(), digest_size=16)
+    import llvmlite
+    from llvmlite import binding
+
+    versions = f"{VERSION} {llvmlite.__version__} {binding.llvm_version_info}"
+    digest = hashlib.blake2b(versions.encode(), digest_size=16)
     root = Path(disk.__file__).parent.parent
     for room in COMPILER_ROOMS:
         for path in sorted((root / room).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def target_key(target: Target) -> str:
+    """All that code generation knows of the target: for the host, that is more than its name says."""
+    cpu = target.cpu
+    facts = [
+        target,
+        target.triple,
+        target.mcpu,
+        target.feature_string,
+        cpu.cores,
+        cpu.l1_bytes,
+        cpu.l2_bytes,
+        cpu.l3_bytes,
+    ]
+    return " ".join(map(str, facts))
 
 
 def scheduled(func: PrimFunc, target: Target) -> PrimFunc:
@@ -66,12 +86,21 @@ def cache_key(kernel: Kernel, target: Target) -> str:
     return disk.key(
         "kernel",
         compiler_digest(),
-        str(target),
-        target.feature_string,
+        target_key(target),
         kernel.name,
         structural_digest(kernel.func),
         repr(options),
     )
+
+
+def cached_object(text: str, target: Target) -> bytes:
+    """The object of LLVM IR text, from the cache where it is there."""
+    key = disk.key("text", compiler_digest(), target_key(target), text)
+    found = disk.get(key)
+    if found is None:
+        found = compile_object(text, target)
+        disk.put(key, found)
+    return found
 
 
 def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progress | None = None) -> list[bytes]:

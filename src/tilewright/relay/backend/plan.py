@@ -19,7 +19,6 @@ from tilewright.relay.printer import type_text
 from tilewright.relay.transform.infer_type import infer_types
 from tilewright.support.errors import TVMError
 
-
 PARALLEL_BYTES = 1 << 24
 """Constants from this size on are laid out by two threads."""
 
