@@ -42,7 +42,11 @@ def command(*args: str | Path) -> Done:
 
 
 def write_model(
-    path: Path, nodes: list[Any], shapes: dict[str, list[int | str]], outputs: list[str], weights: dict[str, Any] | None = None
+    path: Path,
+    nodes: list[Any],
+    shapes: dict[str, list[int | str]],
+    outputs: list[str],
+    weights: dict[str, Any] | None = None,
 ) -> Path:
     """An ONNX model of float32 tensors."""
     graph = helper.make_graph(

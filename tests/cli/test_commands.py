@@ -101,7 +101,9 @@ def test_help(name: str) -> None:
 
 def test_help_is_quick_and_the_version_is_shown() -> None:
     start = time.perf_counter()
-    done = subprocess.run([sys.executable, "-c", "import tilewright.cli as c; c.main()", "--version"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", "import tilewright.cli as c; c.main()", "--version"], capture_output=True, text=True
+    )
     assert done.stdout.endswith("version 0.1.0\n")
     # Slack for a busy machine; it takes 0.1 s.
     assert time.perf_counter() - start < 5
