@@ -37,6 +37,11 @@ def channel_block(channels: int, widest: int) -> int:
     return max(d for d in range(1, widest + 1) if channels % d == 0)
 
 
+def too_narrow(block: int, lanes: int) -> bool:
+    """Whether blocks are no vectors, or fill so little of one that plain rows of pixels fill more."""
+    return 2 * block < lanes or block & (block - 1) != 0
+
+
 def window(d: Any, kernel: int, before: int, after: int, stride: int, dilation: int, ceil_mode: bool = False) -> Any:
     """Number of windows along an axis; Any of Any. Raises TypeRuleError when none fits."""
     if is_any(d):
@@ -224,6 +229,8 @@ class conv2d(Conv2D, key="nn.conv2d"):
             if o != channels:
                 return None
             block = block_of(args[0]) or channel_block(channels, lanes)
+            if too_narrow(block, lanes):
+                return None
             layout = f"NCHW{block}c"
             depthwise = depthwise_conv2d_NCHWc(**self._blocked(o, types[1], layout, f"OIHW1i{block}o", layout))
             return LayoutChoice(depthwise, [layout, f"OIHW1i{block}o"], layout)
@@ -231,7 +238,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
         if self.groups > 1 and (i % block_in or (o // self.groups) % channel_block(o // self.groups, lanes)):
             block_in = channel_block(i, lanes)
         block_out = channel_block(o // self.groups, lanes)
-        if self.groups > 1 and block_out < 4:
+        if too_narrow(block_out, lanes) or (self.groups > 1 and block_out < 4):
             return None
         source, result = f"NCHW{block_in}c", f"NCHW{block_out}c"
         weights = f"OIHW{block_in}i{block_out}o"
