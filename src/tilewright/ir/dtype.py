@@ -43,10 +43,10 @@ class DataType(str):
             if not isinstance(name, str):
                 raise TypeError(f"a data type is a string such as 'float32' or 'int8x16', but was given {text!r}")
             return cls(name)
-        base, _, lanes = text.partition("x")
-        if base in ("bool", "handle", "void", ""):
+        base, x, lanes = text.partition("x")
+        if not text or (base in ("bool", "handle", "void") and (not x or lanes.isdigit())):
             code, bits = (base or "void"), {"bool": 1, "handle": 64}.get(base, 0)
-            count = int(lanes) if lanes.isdigit() else 1
+            count = int(lanes or 1)
             canonical = text or "void"
         else:
             match = _PATTERN.fullmatch(text)

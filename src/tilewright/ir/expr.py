@@ -97,7 +97,9 @@ def _check_int(value: int, dtype: DataType) -> int:
     if dtype.is_bool:
         return int(bool(value))
     if dtype.code == "int" and not -(1 << (dtype.bits - 1)) <= value < 1 << (dtype.bits - 1):
-        raise ValueError(f"{value} does not fit in {dtype}: the range is {-(1 << (dtype.bits - 1))}..{(1 << (dtype.bits - 1)) - 1}")
+        raise ValueError(
+            f"{value} does not fit in {dtype}: the range is {-(1 << (dtype.bits - 1))}..{(1 << (dtype.bits - 1)) - 1}"
+        )
     if dtype.code == "uint" and not 0 <= value < 1 << dtype.bits:
         raise ValueError(f"{value} does not fit in {dtype}: the range is 0..{(1 << dtype.bits) - 1}")
     return value
@@ -219,7 +221,9 @@ class RelayExpr(BaseExpr):
         """The type that type inference found. Raises ValueError before it ran."""
         found: Type | None = getattr(self, "_checked_type", None)
         if found is None:
-            raise ValueError("the type checker has not populated the checked_type of this expression; run InferType first")
+            raise ValueError(
+                "the type checker has not populated the checked_type of this expression; run InferType first"
+            )
         return found
 
 

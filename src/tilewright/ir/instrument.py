@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
 from typing import Any
 
 from tilewright.ir.module import IRModule
@@ -30,6 +31,9 @@ class PassInstrument:
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
         """Called after each pass, with the new module."""
 
+    def pass_failed(self, mod: IRModule, info: PassInfo) -> None:
+        """Called instead of run_after_pass when the pass raised; `mod` is what it was given."""
+
 
 def pass_instrument(pi_cls: type | None = None) -> Any:
     """Class decorator: the class's methods serve as an instrument."""
@@ -50,6 +54,9 @@ class PassTimingInstrument(PassInstrument):
         self._open.append((len(self.records), time.perf_counter()))
         self.records.append((len(self._open) - 1, info.name, 0.0))
 
+    def pass_failed(self, mod: IRModule, info: PassInfo) -> None:
+        self.run_after_pass(mod, info)
+
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
         index, start = self._open.pop()
         depth, name, _ = self.records[index]
@@ -57,9 +64,7 @@ class PassTimingInstrument(PassInstrument):
 
     def render(self) -> str:
         total = sum(t for depth, _, t in self.records if depth == 0) or 1e-12
-        return "\n".join(
-            f"{'  ' * depth}{name}: {t * 1e3:.3f} ms ({t / total:.1%})" for depth, name, t in self.records
-        )
+        return "\n".join(f"{'  ' * depth}{name}: {t * 1e3:.3f} ms ({t / total:.1%})" for depth, name, t in self.records)
 
 
 class PrintBeforeAll(PassInstrument):
@@ -74,6 +79,39 @@ class PrintAfterAll(PassInstrument):
 
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
         print(f"# after {info.name}\n{mod}")
+
+
+class PassPrintingInstrument(PassInstrument):
+    """Prints the module before and after the passes of these names."""
+
+    def __init__(self, print_before_pass_names: Sequence[str] = (), print_after_pass_names: Sequence[str] = ()) -> None:
+        self.before, self.after = frozenset(print_before_pass_names), frozenset(print_after_pass_names)
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        if info.name in self.before:
+            print(f"# before {info.name}\n{mod}")
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        if info.name in self.after:
+            print(f"# after {info.name}\n{mod}")
+
+
+class DumpIR(PassInstrument):
+    """Writes the module after each pass to `dump_dir`/NNN_<pass>.ir; `refresh` removes such files there first."""
+
+    def __init__(self, dump_dir: str | Path, refresh: bool = False) -> None:
+        self.dump_dir, self.refresh, self.counter = Path(dump_dir), refresh, 0
+
+    def enter_pass_ctx(self) -> None:
+        self.counter = 0
+        self.dump_dir.mkdir(parents=True, exist_ok=True)
+        for old in self.dump_dir.glob("[0-9][0-9][0-9]_*.ir") if self.refresh else ():
+            old.unlink()
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        name = "".join([c if c.isalnum() else "_" for c in info.name])
+        (self.dump_dir / f"{self.counter:03d}_{name}.ir").write_text(f"{mod}\n")
+        self.counter += 1
 
 
 def print_changed(

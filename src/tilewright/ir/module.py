@@ -39,9 +39,7 @@ class IRModule(Node, key="IRModule"):
 
     def with_functions(self, functions: Mapping[GlobalVar, BaseFunc]) -> IRModule:
         """A module with these functions and everything else the same; this one if nothing changed."""
-        if len(functions) == len(self.functions) and all(
-            [self.functions.get(k) is f for k, f in functions.items()]
-        ):
+        if len(functions) == len(self.functions) and all([self.functions.get(k) is f for k, f in functions.items()]):
             return self
         return IRModule(functions, self.type_definitions, self.attrs, self.global_infos)
 
@@ -73,7 +71,9 @@ class IRModule(Node, key="IRModule"):
         self[var] = func
 
     def update(self, other: IRModule | Mapping[Any, BaseFunc]) -> None:
-        items: Iterable[tuple[Any, BaseFunc]] = other.functions.items() if isinstance(other, IRModule) else other.items()
+        items: Iterable[tuple[Any, BaseFunc]] = (
+            other.functions.items() if isinstance(other, IRModule) else other.items()
+        )
         for key, func in items:
             self[key] = func
 

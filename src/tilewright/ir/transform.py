@@ -23,8 +23,17 @@ def register_config_option(name: str, kind: type | tuple[type, ...]) -> None:
     _config_options[name] = kind
 
 
+_factories: dict[str, Callable[[], Any]] = {}
+
+
+def register_pass(name: str, factory: Callable[[], Any]) -> None:
+    """Says what makes the pass of that name, for passes that name it as required."""
+    _factories[name] = factory
+
+
 class PassInfo:
-    """What is known of a pass: its level (it runs when the context's is as high), name and required passes."""
+    """What is known of a pass: its level (it runs when the context's is as high), its name, and the names of
+    the passes that a Sequential runs right before it."""
 
     __slots__ = ("gives", "name", "needs", "opt_level", "required", "traceable")
 
@@ -47,8 +56,8 @@ class PassContext:
     """The settings under which passes run; `with PassContext(opt_level=3):` makes it current in this thread.
 
     instruments: objects with any of enter_pass_ctx, exit_pass_ctx, should_run(mod, info),
-    run_before_pass(mod, info), run_after_pass(mod, info); or generator functions of (info, mod)
-    that yield once and are sent the new module.
+    run_before_pass(mod, info), run_after_pass(mod, info), pass_failed(mod, info); or generator functions of
+    (info, mod) that yield once and are sent the new module, or closed when the pass fails.
     """
 
     _local = threading.local()
@@ -102,7 +111,11 @@ class PassContext:
     def __enter__(self) -> Self:
         stack = self._local.__dict__.setdefault("stack", [])
         stack.append(self)
-        self._notify("enter_pass_ctx")
+        try:
+            self._notify("enter_pass_ctx")
+        except BaseException:
+            stack.pop()
+            raise
         return self
 
     def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
@@ -137,7 +150,15 @@ class PassContext:
             elif hasattr(instrument, "run_before_pass"):
                 instrument.run_before_pass(mod, info)
         result: list[IRModule] = []
-        yield result.append
+        try:
+            yield result.append
+        except BaseException:
+            for instrument in self.instruments:
+                if hasattr(instrument, "pass_failed"):
+                    instrument.pass_failed(mod, info)
+            for generator in started:
+                generator.close()
+            raise
         for instrument in self.instruments:
             if hasattr(instrument, "run_after_pass"):
                 instrument.run_after_pass(result[0], info)
@@ -149,6 +170,9 @@ class PassContext:
             raise TVMError(f"instrument {generator.__name__} must yield exactly once")
 
     def wants(self, info: PassInfo, mod: IRModule) -> bool:
+        """Whether no instrument objects to the pass; required passes run all the same."""
+        if info.name in self.required_pass:
+            return True
         return all([i.should_run(mod, info) for i in self.instruments if hasattr(i, "should_run")])
 
 
@@ -214,13 +238,19 @@ class Sequential(Pass):
             for need in p.info.needs:
                 if need in given_somewhere and need not in have:
                     giver = next(q.name for q in self.passes if need in q.info.gives)
-                    raise TVMError(f"{name}: {p.name} needs {need!r}, which {giver} gives only later; put {giver} first")
+                    raise TVMError(
+                        f"{name}: {p.name} needs {need!r}, which {giver} gives only later; put {giver} first"
+                    )
             have.update(p.info.gives)
         super().__init__(PassInfo(opt_level, name, required), self._run_all)
 
     def _run_all(self, mod: IRModule, ctx: PassContext) -> IRModule:
         for p in self.passes:
             if ctx.pass_enabled(p.info):
+                for name in p.info.required:
+                    if name not in _factories:
+                        raise TVMError(f"{p.name} requires the pass {name!r}, but no pass has that name")
+                    mod = _factories[name]().run(mod, ctx)
                 mod = p.run(mod, ctx)
         return mod
 
@@ -289,7 +319,8 @@ def _decorate(
             def __getattr__(self, attr: str) -> Any:
                 return getattr(self.inner, attr)
 
-        ClassPass.__name__, ClassPass.__qualname__, ClassPass.__doc__ = target.__name__, target.__qualname__, target.__doc__
+        for attr in ("__name__", "__qualname__", "__doc__", "__module__"):
+            setattr(ClassPass, attr, getattr(target, attr))
         return ClassPass
 
     return decorate(pass_func) if pass_func is not None else decorate

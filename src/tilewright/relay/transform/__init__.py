@@ -1,6 +1,7 @@
 """Relay passes, with the classic names; each is made by a call and run on an IRModule."""
 
 from tilewright.ir.transform import Pass, PassContext, PassInfo, PrintIR, Sequential, function_pass_of, module_pass
+from tilewright.ir.transform import register_pass as _register_pass
 from tilewright.relay.expr import Function as _Function
 from tilewright.relay.transform.alter_layout import AlterOpLayout, PackDense
 from tilewright.relay.transform.common_subexpr import EliminateCommonSubexpr
@@ -42,3 +43,8 @@ __all__ = [
     "function_pass",
     "module_pass",
 ]
+
+for _name in __all__:
+    _made = globals()[_name]
+    if _made.__module__.startswith(__name__) and _made.__name__[0].isupper():
+        _register_pass(_name, _made)

@@ -1,5 +1,6 @@
 """The passes of tir, as values: each is called on an IRModule by itself, or put into a Sequential."""
 
+from tilewright.ir.transform import register_pass as _register_pass
 from tilewright.tir.transform.base import prim_func_pass
 from tilewright.tir.transform.blocks import ConvertBlocksToOpaque, LowerInitBlock, PlanAndUpdateBufferAllocationLocation
 from tilewright.tir.transform.compact import CompactBufferAllocation
@@ -50,3 +51,7 @@ __all__ = [
     "VectorizeLoop",
     "prim_func_pass",
 ]
+
+for _name in __all__:
+    if _name[0].isupper():
+        _register_pass(f"tir.{_name}", globals()[_name])

@@ -1,0 +1,196 @@
+"""Instruments: what they are told and when, and that a failing pass leaves them in order."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilewright as tvm
+from tilewright import tir
+from tilewright.ir import IRModule
+from tilewright.ir.instrument import (
+    DumpIR,
+    PassInstrument,
+    PassPrintingInstrument,
+    PassTimingInstrument,
+    PrintAfterAll,
+    PrintBeforeAll,
+    pass_instrument,
+    print_changed,
+)
+from tilewright.ir.transform import Pass, PassContext, PassInfo, Sequential, module_pass
+from tilewright.support.errors import TVMError
+
+MOD = IRModule({"main": tir.PrimFunc([], tir.Evaluate(0))})
+
+
+@module_pass(opt_level=0, name="rename")
+def rename(mod: IRModule, ctx: PassContext) -> IRModule:
+    return IRModule({"other": mod["main"]})
+
+
+@module_pass(opt_level=0, name="keep")
+def keep(mod: IRModule, ctx: PassContext) -> IRModule:
+    return mod
+
+
+@module_pass(opt_level=0, name="fails")
+def fails(mod: IRModule, ctx: PassContext) -> IRModule:
+    raise KeyError("on purpose")
+
+
+def test_classic_decorator() -> None:
+    log: list[str] = []
+
+    @pass_instrument
+    class Watch:
+        def enter_pass_ctx(self) -> None:
+            log.append("enter")
+
+        def exit_pass_ctx(self) -> None:
+            log.append("exit")
+
+        def should_run(self, mod: IRModule, info: PassInfo) -> bool:
+            return info.name != "keep"
+
+        def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+            log.append(f"before {info.name}")
+
+        def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+            log.append(f"after {info.name} {'other' in mod}")
+
+    with PassContext(instruments=[Watch()]):
+        keep(MOD)
+        rename(MOD)
+    assert log == ["enter", "before rename", "after rename True", "exit"]
+
+
+def test_required_passes_run_against_objections() -> None:
+    class Objects(PassInstrument):
+        def should_run(self, mod: IRModule, info: PassInfo) -> bool:
+            return False
+
+    with PassContext(instruments=[Objects()]):
+        assert rename(MOD) is MOD
+    with PassContext(instruments=[Objects()], required_pass=["rename"]):
+        assert "other" in rename(MOD)
+
+
+def test_timing_is_a_tree() -> None:
+    timing = PassTimingInstrument()
+    with PassContext(instruments=[timing]):
+        Sequential([keep, Sequential([rename], name="inner")], name="outer")(MOD)
+        rename(MOD)
+        lines = timing.render().split("\n")
+    assert [line.partition(":")[0] for line in lines] == ["outer", "  keep", "  inner", "    rename", "rename"]
+    assert all(" ms (" in line for line in lines)
+
+
+def test_a_failing_pass_leaves_the_timing_in_order() -> None:
+    timing = PassTimingInstrument()
+    with PassContext(instruments=[timing]):
+        with pytest.raises(KeyError):
+            Sequential([fails], name="outer")(MOD)
+        keep(MOD)
+        assert [line.partition(":")[0] for line in timing.render().split("\n")] == ["outer", "  fails", "keep"]
+
+
+def test_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    with PassContext(instruments=[PrintBeforeAll(), PrintAfterAll()]):
+        rename(MOD)
+    out = capsys.readouterr().out
+    assert out.index("# before rename") < out.index("def main") < out.index("# after rename") < out.index("def other")
+    with PassContext(instruments=[PassPrintingInstrument(["keep"], ["rename"])]):
+        rename(keep(MOD))
+    assert [line for line in capsys.readouterr().out.split("\n") if line.startswith("# ") and "import" not in line][
+        :1
+    ] == ["# before keep"]
+
+
+def test_dump(tmp_path: Path) -> None:
+    (tmp_path / "007_old.ir").write_text("")
+    with PassContext(instruments=[DumpIR(tmp_path, refresh=True)]):
+        rename(keep(MOD))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["000_keep.ir", "001_rename.ir"]
+    assert "def other" in (tmp_path / "001_rename.ir").read_text()
+
+
+def test_generators_see_both_sides() -> None:
+    log: list[Any] = []
+
+    def watch(info: PassInfo, mod: IRModule) -> Generator[None, IRModule, None]:
+        new = yield
+        log.append((info.name, new is mod))
+
+    with PassContext(instruments=[watch]):
+        rename(keep(MOD))
+    assert log == [("keep", True), ("rename", False)]
+
+
+def test_a_failing_pass_closes_generators() -> None:
+    closed: list[bool] = []
+
+    def watch(info: PassInfo, mod: IRModule) -> Generator[None, IRModule, None]:
+        try:
+            yield
+        finally:
+            closed.append(True)
+
+    with pytest.raises(KeyError), PassContext(instruments=[watch]):
+        fails(MOD)
+    assert closed == [True]
+
+
+def test_a_generator_yields_once() -> None:
+    def twice(info: PassInfo, mod: IRModule) -> Generator[None, IRModule, None]:
+        yield
+        yield
+
+    with pytest.raises(TVMError, match="instrument twice must yield exactly once"), PassContext(instruments=[twice]):
+        keep(MOD)
+
+
+def test_print_changed_shows_a_diff() -> None:
+    out: list[str] = []
+    with PassContext(instruments=[print_changed(out.append)]):
+        rename(keep(MOD))
+    (diff,) = out
+    assert diff.startswith("--- before rename\n+++ after rename\n")
+    assert "-    def main" in diff
+    assert "+    def other" in diff
+    only: list[str] = []
+    with PassContext(instruments=[print_changed(only.append, only="keep")]):
+        rename(MOD)
+    assert only == []
+
+
+def test_a_context_that_cannot_be_entered_is_not_current() -> None:
+    class Refuses(PassInstrument):
+        def enter_pass_ctx(self) -> None:
+            raise KeyError("no")
+
+    before = PassContext.current().opt_level
+    with pytest.raises(KeyError), PassContext(opt_level=4, instruments=[Refuses()]):
+        pass
+    assert PassContext.current().opt_level == before
+
+
+def test_instruments_can_be_exchanged() -> None:
+    first, second = PassTimingInstrument(), PassTimingInstrument()
+    with PassContext(instruments=[first]) as ctx:
+        keep(MOD)
+        ctx.override_instruments([second])
+        rename(MOD)
+        assert second.render().startswith("rename")
+    assert first.render().startswith("keep")
+
+
+def test_pipelines_of_the_driver_are_seen() -> None:
+    timing = PassTimingInstrument()
+    with PassContext(instruments=[timing]):
+        tvm.lower(MOD["main"])
+        assert "tir.Simplify" in timing.render()
+    assert isinstance(rename, Pass)
