@@ -73,7 +73,9 @@ def test_kinds() -> None:
     }
 
 
-@pytest.mark.parametrize("text", ["floaty32", "int32x", "x4", "32", "bfloat", "int8x-2", "float32 ", "boolxx", "handlex-1"])
+@pytest.mark.parametrize(
+    "text", ["floaty32", "int32x", "x4", "32", "bfloat", "int8x-2", "float32 ", "boolxx", "handlex-1"]
+)
 def test_unknown(text: str) -> None:
     with pytest.raises(TypeError, match=r"unknown data type .*expected one like 'float32', 'int8'"):
         DataType(text)

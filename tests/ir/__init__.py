@@ -1,0 +1,1 @@
+"""Tests of the core: types, constants, modules, passes, instruments."""

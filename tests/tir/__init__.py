@@ -1,0 +1,1 @@
+"""Tests of the nodes of tir."""
