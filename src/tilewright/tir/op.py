@@ -406,8 +406,22 @@ def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], na
 
 sum = comm_reducer(lambda x, y: x + y, lambda t: const(0, t), name="sum")
 prod = comm_reducer(lambda x, y: x * y, lambda t: const(1, t), name="prod")
-_min_over = comm_reducer(minimum, max_value, name="min")
-_max_over = comm_reducer(maximum, min_value, name="max")
+
+
+def lowest(dtype: str) -> PrimExpr:
+    """What any value of a type is at least: minus infinity where the type has it."""
+    kind = DataType(dtype)
+    return const(-math.inf, kind) if kind.is_float and kind.bits >= 16 else min_value(dtype)
+
+
+def highest(dtype: str) -> PrimExpr:
+    """What any value of a type is at most: infinity where the type has it."""
+    kind = DataType(dtype)
+    return const(math.inf, kind) if kind.is_float and kind.bits >= 16 else max_value(dtype)
+
+
+_min_over = comm_reducer(minimum, highest, name="min")
+_max_over = comm_reducer(maximum, lowest, name="max")
 
 
 def let(var: Var, value: Any, body: Any) -> PrimExpr:

@@ -79,7 +79,7 @@ def pool(
         return taps, [*out[:-1], columns]
 
     if pool_type == "max":
-        taps, computed = windows(tir.min_value(data.dtype))
+        taps, computed = windows(tir.lowest(data.dtype))
         largest = compute(computed, lambda *i: te.max(taps(i), axis=ways), name="pool_max", tag="pool_max")
         return first_columns(largest, out[-1])
     if pool_type != "avg":
@@ -210,7 +210,7 @@ def adaptive_pool(data: te.Tensor, output_size: Sequence[int], pool_type: str, l
     if pool_type == "max":
         return compute(
             out,
-            lambda *i: te.max(value(i, tir.min_value(data.dtype)), axis=ways),
+            lambda *i: te.max(value(i, tir.lowest(data.dtype)), axis=ways),
             name="adaptive_pool_max",
             tag="adaptive_pool_max",
         )
