@@ -85,7 +85,13 @@ def _floor_divide(a: Any, b: Any) -> Any:
 
 
 def _floor_mod(a: Any, b: Any) -> Any:
-    return a - tir.floor(a / b) * b if "float" in a.dtype else tir.floormod(a, b)
+    if "float" not in a.dtype:
+        return tir.floormod(a, b)
+    # Exact also where a / b is not, and for an infinite b.
+    rest = tir.fmod(a, b)
+    zero = tir.const(0, a.dtype)
+    turned = tir.all(tir.NE(rest, zero), tir.NE(rest < zero, b < zero))
+    return tir.Select(turned, rest + b, rest)
 
 
 def _mod(a: Any, b: Any) -> Any:

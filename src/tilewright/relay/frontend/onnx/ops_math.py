@@ -93,7 +93,18 @@ def _mod(node: OnnxNode, x: Value, y: Value) -> Any:
 
 @onnx_op("BitShift")
 def _shift(node: OnnxNode, x: Value, y: Value) -> Any:
-    return node.call("left_shift" if node.get("direction") == "LEFT" else "right_shift", x, y)
+    left = node.get("direction") == "LEFT"
+    key, width = "left_shift" if left else "right_shift", np.iinfo(x.dtype).bits
+    if y.array is not None and ((y.array >= 0) & (y.array < width)).all():
+        return node.call(key, x, y)
+    # A shift by as many bits as there are, or more, leaves nothing but the sign; negative shifts count as such.
+    fits = node.call("less", y, node.scalar(width, y))
+    if y.dtype.startswith("int"):
+        fits = node.call("logical_and", fits, node.call("greater_equal", y, node.scalar(0, y)))
+    if not left and x.dtype.startswith("int"):
+        return node.call(key, x, node.call("where", fits, y, node.scalar(width - 1, y)))
+    shifted = node.call(key, x, node.call("where", fits, y, node.scalar(0, y)))
+    return node.call("where", fits, shifted, node.scalar(0, x))
 
 
 def _chain(key: str) -> Callable[..., Any]:
