@@ -259,7 +259,8 @@ class TECompiler:
         base = "_".join([type(c).type_key.replace(".", "_") for c in cards]) or "copy"
         if len(base) > NAME_LIMIT:
             base = f"{base[:NAME_LIMIT]}_{structural_hash(tuple(cards)) & 0xFFFF:04x}"
-        base = f"fused_{base}" if len(cards) > 1 else base
+        # Never the bare name of an operator: kernels are C symbols, and `tanh` and `exp` are taken.
+        base = f"fused_{base}"
         count = self.names.get(base, 0)
         self.names[base] = count + 1
         return f"{base}_{count}" if count else base
