@@ -199,7 +199,7 @@ class transpose(OpCard, key="transpose"):
         return topi.transpose(data, self.order(len(data.shape)))
 
     def ref(self, data: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(data.transpose(self.order(data.ndim)))
+        return data.transpose(self.order(data.ndim))
 
 
 class expand_dims(OpCard, key="expand_dims"):
@@ -462,7 +462,7 @@ class strided_slice(OpCard, key="strided_slice"):
         index = [slice(None)] * data.ndim
         for a, b, e, s in self.parts(data.ndim):
             index[a] = slice(*_python_slice(data.shape[a], b, e, s))
-        return np.ascontiguousarray(data[tuple(index)])
+        return data[tuple(index)]
 
 
 def _python_slice(extent: int, begin: int, end: int, stride: int) -> tuple[int, int | None, int]:
