@@ -8,11 +8,14 @@ from typing import Any, ClassVar
 from tilewright.codegen.llvm.expr import ExprEmitter
 from tilewright.codegen.llvm.stmt import StmtEmitter
 from tilewright.codegen.llvm.types import float_const, int_literal, is_literal, llvm_type, memory_type, splat
+from tilewright.codegen.llvm.types import symbol as quoted
 from tilewright.codegen.llvm.vecmath import INTRINSICS, LIBM, VECTOR_FUNCTIONS
 from tilewright.ir import DataType, FloatImm, GlobalVar, IntImm, Op, PrimExpr
 from tilewright.tir import Broadcast, BufferLoad, Call, StringImm, Var
 
 _F32, _F64 = DataType("float32"), DataType("float64")
+C_FUNCTION = " nounwind willreturn memory(none)"
+"""How declarations of C library functions end."""
 _BITS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "shift_left": "shl"}
 
 
@@ -89,7 +92,7 @@ class CallEmitter(StmtEmitter):
         symbol = name + ("f" if dtype.bits == 32 else "")
         t = llvm_type(dtype.element)
         params = ", ".join([t] * len(args))
-        self.b.declare.setdefault(symbol, f"declare {t} @{symbol}({params}) nounwind willreturn memory(none)")
+        self.b.declare.setdefault(symbol, f"declare {t} @{symbol}({params}){C_FUNCTION}")
         if dtype.lanes == 1:
             return self.b.pure(f"call {t} @{symbol}({', '.join(f'{t} {a}' for a in args)})", *args)
         lanes = []
@@ -286,8 +289,8 @@ class CallEmitter(StmtEmitter):
         operands = [self.expr(arg) for arg in args]
         types = [llvm_type(arg.dtype) for arg in args]
         t = llvm_type(dtype)
-        self.b.declare.setdefault(symbol, f"declare {t} @{symbol}({', '.join(types)})")
-        text = f"call {t} @{symbol}({', '.join(f'{ty} {op}' for ty, op in zip(types, operands, strict=True))})"
+        self.b.declare.setdefault(symbol, f"declare {t} @{quoted(symbol)}({', '.join(types)})")
+        text = f"call {t} @{quoted(symbol)}({', '.join(f'{ty} {op}' for ty, op in zip(types, operands, strict=True))})"
         if not pure:
             self.forget(None)
         if t == "void":

@@ -9,6 +9,7 @@ from tilewright.codegen.llvm.builder import FunctionBuilder
 from tilewright.codegen.llvm.packed import PackedEmitter
 from tilewright.codegen.llvm.promote import BufferUse
 from tilewright.codegen.llvm.types import is_literal, llvm_type
+from tilewright.codegen.llvm.types import symbol as quoted
 from tilewright.ir import DataType, GlobalVar
 from tilewright.tir import AttrStmt, Call, For, PrimFunc, Stmt, Var
 
@@ -189,7 +190,7 @@ class FunctionEmitter(PackedEmitter):
             operand = self.pointer(arg)[0] if isinstance(arg, Var) and arg.dtype.code == "handle" else self.expr(arg)
             operands.append(f"{kind} {operand}")
         self.forget(None)
-        value = self.b.here(f"call {result} @{symbol}({', '.join(operands)})")
+        value = self.b.here(f"call {result} @{quoted(symbol)}({', '.join(operands)})")
         if e.dtype.code == "void" or str(e.dtype) == "int32":
             self.check(value)
         return value

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from tilewright.codegen.llvm.calls import CallEmitter
+from tilewright.codegen.llvm.calls import C_FUNCTION, CallEmitter
 from tilewright.codegen.llvm.function import FunctionEmitter
 from tilewright.codegen.llvm.half import half_helpers
 from tilewright.codegen.llvm.machine import data_layout
 from tilewright.codegen.llvm.tell import TELL_NUMBER
 from tilewright.codegen.llvm.types import llvm_type, memory_type, splat
+from tilewright.codegen.llvm.types import symbol as quoted
 from tilewright.ir import DataType, GlobalVar, IRModule
 from tilewright.node import post_order_visit
 from tilewright.support.errors import TVMError
@@ -45,7 +47,8 @@ class ModuleEmitter:
     # --- what functions ask for
 
     def fresh(self, name: str) -> str:
-        """A symbol that nothing in this module has."""
+        """A symbol that nothing in this module has, of plain characters."""
+        name = re.sub(r"[^-a-zA-Z0-9$._]", "_", name)
         k = 0
         while f"{name}{k}" in self._taken:
             k += 1
@@ -104,7 +107,7 @@ class ModuleEmitter:
         types = ["ptr" if p in func.buffer_map else llvm_type(p.dtype) for p in func.params]
         result = result_type(func)
         if symbol not in self._defined:
-            self.declare.setdefault(symbol, f"declare {result} @{symbol}({', '.join(types)})")
+            self.declare.setdefault(symbol, f"declare {result} @{quoted(symbol)}({', '.join(types)})")
         return symbol, types, result
 
     # --- functions
@@ -129,6 +132,7 @@ class ModuleEmitter:
         if self.uses_context:
             parts.append("@__tilewright_context = weak global [8 x ptr] zeroinitializer, align 16")
         parts += self.globals
+        self._check_names(chosen)
         parts += [text for symbol, text in self.declare.items() if symbol not in self._defined]
         parts += self.functions
         if self.uses_numbers:
@@ -136,6 +140,16 @@ class ModuleEmitter:
         if any(["half" in text for text in self.functions]):
             parts.append(half_helpers(self.target))
         return "\n".join(parts) + "\n"
+
+    def _check_names(self, chosen: Iterable[GlobalVar]) -> None:
+        """No function may have the name of a C library function that the code calls: it would be called in its place."""
+        for gvar in chosen:
+            name = symbol_of(gvar, self.mod.functions[gvar])  # type: ignore[arg-type]
+            if self.declare.get(name, "").endswith(C_FUNCTION):
+                raise TVMError(
+                    f"LLVM code generation of {gvar.name_hint!r}: the symbol {name!r} is also the C library function"
+                    " that this code calls. Give the PrimFunc another name (its attribute global_symbol)"
+                )
 
     def _function(self, gvar: GlobalVar, func: PrimFunc) -> None:
         name = symbol_of(gvar, func)
@@ -145,13 +159,13 @@ class ModuleEmitter:
         emitter.body(func.body)
         symbol = body_symbol(gvar, func)
         linkage = "hidden " if symbol != name else ""
-        self.functions.append(emitter.text(f"define {linkage}{emitter.result} @{symbol}"))
+        self.functions.append(emitter.text(f"define {linkage}{emitter.result} @{quoted(symbol)}"))
         if func.attrs.get("calling_conv") == AOT:
             self._wrapper(name, symbol, func)
 
     def _wrapper(self, name: str, symbol: str, func: PrimFunc) -> None:
         """`int32_t name(void** args)`: args[i] is the data pointer of parameter i, or points at a scalar."""
-        lines = [f"define i32 @{name}(ptr %args) nounwind {{"]
+        lines = [f"define i32 @{quoted(name)}(ptr %args) nounwind {{"]
         args = []
         for k, param in enumerate(func.params):
             lines.append(f"  %s{k} = getelementptr ptr, ptr %args, i32 {k}")
@@ -164,7 +178,7 @@ class ModuleEmitter:
                 if param.dtype.is_bool:
                     lines.append(f"  %b{k} = trunc i8 %v{k} to i1")
                 args.append(f"{t} %{'b' if param.dtype.is_bool else 'v'}{k}")
-        lines += [f"  %code = call i32 @{symbol}({', '.join(args)})", "  ret i32 %code", "}"]
+        lines += [f"  %code = call i32 @{quoted(symbol)}({', '.join(args)})", "  ret i32 %code", "}"]
         self.functions.append("\n".join(lines))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 
 import ml_dtypes
@@ -11,9 +12,22 @@ import numpy as np
 from tilewright.ir import DataType
 from tilewright.support.errors import TVMError
 
+_PLAIN = re.compile(r"[-a-zA-Z$._][-a-zA-Z$._0-9]*")
 _FLOATS = {16: "half", 32: "float", 64: "double"}
 _types: dict[str, str] = {}
 _memory: dict[str, str] = {}
+
+
+def symbol(name: str) -> str:
+    """A global name as LLVM IR text writes it after the @: in quotes, when it is no plain one."""
+    if _PLAIN.fullmatch(name):
+        return name
+    if not name or "\0" in name or "@" in name:
+        raise TVMError(
+            f"the function name {name!r} cannot be a symbol: symbols are not empty, and hold neither NUL nor @ (which"
+            " object files separate versions by). Give the function another name"
+        )
+    return '"' + "".join([chr(c) if 32 <= c < 127 and c not in (34, 92) else f"\\{c:02X}" for c in name.encode()]) + '"'
 
 
 def llvm_type(dtype: DataType) -> str:
