@@ -25,7 +25,7 @@ def _positions(extent: int, target: int, scale: float, mode: str) -> np.ndarray:
     In float32, as the operator says: a scale of 0.6 is to divide 1.5 to 2.5, which its nearest double does not.
     """
     x = np.arange(target, dtype=np.float32)
-    scale = np.float32(scale)
+    scale = float(np.float32(scale))
     if mode == "align_corners":
         return x * (extent - 1) / (target - 1) if target > 1 else x * 0
     if mode == "asymmetric":
