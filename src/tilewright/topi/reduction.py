@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import te
+from tilewright.ir import DataType
+from tilewright.target import Target
 from tilewright.topi import broadcast, math, tag
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.utils import normalize_axes, prod, shape_of, to
@@ -21,9 +23,16 @@ def reduced_shape(shape: Sequence[Any], axes: Sequence[int], keepdims: bool) -> 
 def reduce(
     x: te.Tensor, axes: Sequence[int], keepdims: bool, reducer: Callable[..., Any], f: Callable[..., Any], name: str
 ) -> te.Tensor:
-    """`reducer` over f(element, reduction variables) along `axes`."""
+    """`reducer` over f(element, reduction variables) along `axes`.
+
+    Along a last axis that fills no whole number of vectors the reduction runs on, over neutral elements.
+    """
     shape = shape_of(x)
-    ks = [te.reduce_axis((0, shape[a]), name=f"k{a}") for a in axes]
+    extents = {a: shape[a] for a in axes}
+    last = len(shape) - 1
+    if last in extents and reducer in _NEUTRAL:
+        extents[last] = whole_vectors(shape[last], x.dtype)
+    ks = [te.reduce_axis((0, extents[a]), name=f"k{a}") for a in axes]
     at = dict(zip(axes, ks, strict=True))
 
     def element(*out: Any) -> Any:
@@ -36,9 +45,30 @@ def reduce(
                 index.append(at[i].var)
             else:
                 index.append(next(rest))
-        return reducer(f(x(*index), index), axis=ks)
+        value = f(x(*index), index)
+        if last in extents and extents[last] is not shape[last]:
+            value = tir.if_then_else(index[last] < shape[last], value, _NEUTRAL[reducer](value.dtype))
+        return reducer(value, axis=ks)
 
     return compute(reduced_shape(shape, axes, keepdims), element, name=name, tag=tag.COMM_REDUCE)
+
+
+_NEUTRAL: dict[Any, Callable[[str], Any]] = {
+    te.sum: lambda dtype: tir.const(0, dtype),
+    te.max: tir.lowest,
+    te.min: tir.highest,
+}
+
+
+def whole_vectors(extent: Any, dtype: str) -> Any:
+    """The extent, or the next multiple of the target's vector lanes when it is longer than two vectors and no multiple."""
+    target = Target.current(True)
+    if target is None or not isinstance(extent, int):
+        return extent
+    lanes = target.cpu.lanes(DataType(dtype).bits)
+    if extent < 2 * lanes or extent % lanes == 0:
+        return extent
+    return -(-extent // lanes) * lanes
 
 
 def _reduction(name: str, reducer: Callable[..., Any], doc: str) -> Callable[..., te.Tensor]:

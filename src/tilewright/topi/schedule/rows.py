@@ -13,6 +13,9 @@ from tilewright.tir.schedule import BlockRV, LoopRV
 from tilewright.topi.schedule.injective import parallelize, schedule_injective
 from tilewright.topi.schedule.kernel import BlockView, KernelView, extent_of
 
+FOLD = 16
+"""Lanes that are folded without a loop at the end of a reduction."""
+
 ACCUMULATORS = 4
 """Vectors that a long reduction is spread over, so that additions need not wait for each other."""
 
@@ -36,6 +39,10 @@ def schedule_rows(view: KernelView, target: Target) -> None:
             except ScheduleError:
                 # What a row needs is not one row of that block: it stays a stage of its own.
                 continue
+    spread_out = {sch.get(rv).name_hint for rv, _ in partial}
+    for block in blocks if partial else []:
+        if block.reduction and block.name not in spread_out:
+            unroll_fold(view, block)
     for rv, width in partial:
         vectorize_partial(view, rv, target, width, row)
     for block in view.blocks():
@@ -107,8 +114,19 @@ def vectorize_partial(view: KernelView, block: BlockRV, target: Target, width: i
         steps = before[len(before) - len(now.reduction) :]
     sch.reorder(*steps, lane_loop)
     init = sch.decompose_reduction(block, steps[0])
+    if len(steps) == 1 and extent_of(sch.get(steps[0])) <= ACCUMULATORS:
+        sch.unroll(steps[0])
     for one in (block, init):
         spread(view, one, lanes, width)
+
+
+def unroll_fold(view: KernelView, block: BlockView) -> None:
+    """What is left of a reduction, a few lanes of a vector, is folded without a loop, in a register."""
+    sch = view.sch
+    loops = view.loops(block)
+    if loops and len(block.reduction) == 1 and extent_of(sch.get(loops[-1])) == block.extents[-1] <= FOLD:
+        sch.decompose_reduction(block.rv, loops[-1])
+        sch.unroll(loops[-1])
 
 
 def spread(view: KernelView, block: BlockRV, lanes: int, width: int) -> None:
