@@ -154,15 +154,26 @@ def main(argv: list[str] | None = None) -> int:
         counts[outcome.status] += 1
         name = options.only or sorted(generators)[seed % len(generators)]
         if outcome.status == "failed":
-            print(f"\r\033[K" if sys.stderr.isatty() else "", end="")
-            print(f"seed {seed} ({name}): {outcome.text}\n  " + repeat(seed, options.only, way, threads), end="\n\n", flush=True)
+            print("\r\033[K" if sys.stderr.isatty() else "", end="")
+            print(
+                f"seed {seed} ({name}): {outcome.text}\n  " + repeat(seed, options.only, way, threads),
+                end="\n\n",
+                flush=True,
+            )
         elif outcome.status != "passed":
             other[(outcome.status, name, outcome.text.splitlines()[-1].strip()[:160])] += 1
         now = time.monotonic()
         if now - shown > 0.5 and sys.stderr.isatty() or now - shown > 20:
             shown, rate = now, done / (now - start)
-            text = f"{done} of {options.count} models, {counts['failed']} failures, {rate:.1f} a second, {(options.count - done) / rate:.0f} s left"
-            print(f"\r\033[K{text}" if sys.stderr.isatty() else text, end="" if sys.stderr.isatty() else "\n", file=sys.stderr)
+            left = (options.count - done) / rate
+            text = (
+                f"{done} of {options.count} models, {counts['failed']} failures, {rate:.1f} a second, {left:.0f} s left"
+            )
+            print(
+                f"\r\033[K{text}" if sys.stderr.isatty() else text,
+                end="" if sys.stderr.isatty() else "\n",
+                file=sys.stderr,
+            )
             sys.stderr.flush()
         if counts["failed"] >= options.most:
             break
@@ -173,7 +184,10 @@ def main(argv: list[str] | None = None) -> int:
             print(f"{number:4} {status} {name}: {text}")
     seconds = time.monotonic() - start
     summary = ", ".join(f"{counts[k]} {k}" for k in ("passed", "failed", "refused", "invalid"))
-    print(f"{sum(counts.values())} models from seed {options.seed}: {summary}; {sum(counts.values()) / seconds:.1f} a second", file=sys.stderr)
+    print(
+        f"{sum(counts.values())} models from seed {options.seed}: {summary}; {sum(counts.values()) / seconds:.1f} a second",
+        file=sys.stderr,
+    )
     return int(counts["failed"] > 0)
 
 

@@ -33,7 +33,7 @@ def view(d: Draw, x: str, shape: list[int]) -> tuple[str, list[int]]:
         if len(shape) == len(new) and shape[0] == new[0] and codes[0] != -1 and d.maybe():
             codes[0] = 0
         return d.node("Reshape", [x, d.ints(codes)]), new
-    if kind == "Transpose":
+    if kind == "Transpose" and shape:
         perm = [int(p) for p in d.rng.permutation(len(shape))]
         if d.maybe(0.1):
             return d.node("Transpose", [x]), shape[::-1]
@@ -141,7 +141,9 @@ def scatter(d: Draw) -> None:
     shape = d.shape(d.int(1, 3), 500)
     dtype = d.pick(["float32", "float32", "int64"])
     d.opset = d.pick([13, 16, 18])
-    reduction = d.pick([None, "none", "add", "mul", *(["max", "min"] if d.opset >= 18 else [])]) if d.opset >= 16 else None
+    reduction = (
+        d.pick([None, "none", "add", "mul", *(["max", "min"] if d.opset >= 18 else [])]) if d.opset >= 16 else None
+    )
     x, known = d.data(shape, dtype), d.maybe()
     if d.maybe():
         at = axis(d, len(shape))
@@ -151,10 +153,19 @@ def scatter(d: Draw) -> None:
             where = where - np.asarray(d.rng.integers(0, 2, shape)) * shape[at]
         else:
             where = d.rng.integers(-shape[at], shape[at], shape)
-        d.node("ScatterElements", [x, d.feed(where.astype("int64"), known), d.data(shape, dtype)], axis=at, reduction=reduction)
+        d.node(
+            "ScatterElements",
+            [x, d.feed(where.astype("int64"), known), d.data(shape, dtype)],
+            axis=at,
+            reduction=reduction,
+        )
         return
     rows = d.rng.permutation(shape[0])[: d.int(1, shape[0])].reshape(-1, 1)
-    d.node("ScatterND", [x, d.feed(rows.astype("int64"), known), d.data([len(rows), *shape[1:]], dtype)], reduction=reduction)
+    d.node(
+        "ScatterND",
+        [x, d.feed(rows.astype("int64"), known), d.data([len(rows), *shape[1:]], dtype)],
+        reduction=reduction,
+    )
 
 
 @ops
@@ -190,15 +201,20 @@ def topk(d: Draw) -> None:
 @ops
 def one_hot(d: Draw) -> None:
     depth = d.int(1, 9)
-    shape = d.shape(d.int(0, 3), 300)
+    shape = d.shape(d.int(1, 3), 300)
     indices = d.feed(np.asarray(d.rng.integers(-depth - 1, depth + 2, shape), d.pick(["int64", "int32"])), False)
     kind = d.pick(["float32", "int64", "int32"])
     count = d.feed(np.array(depth if d.maybe() else [depth], "int64"), True)
-    d.node("OneHot", [indices, count, d.feed(np.array([d.int(-2, 0), d.int(1, 5)], kind), True)], axis=axis(d, len(shape) + 1))
+    d.node(
+        "OneHot",
+        [indices, count, d.feed(np.array([d.int(-2, 0), d.int(1, 5)], kind), True)],
+        axis=axis(d, len(shape) + 1),
+    )
 
 
 @ops
 def trilu(d: Draw) -> None:
+    d.opset = max(d.opset, 14)
     shape = d.shape(d.int(2, 4))
     inputs = [d.data(shape, d.pick(["float32", "int64", "float64"]))]
     if d.maybe(0.7):
@@ -228,7 +244,11 @@ def resize(d: Draw) -> None:
 def upsample(d: Draw) -> None:
     d.opset = d.pick([9, 10])
     scales = d.feed(np.array([1, 1, d.int(1, 3), d.int(1, 3)], "float32"), True)
-    d.node("Upsample" if d.opset == 9 else "Resize", [d.data([1, d.channels(), d.int(1, 7), d.int(2, 7)]), scales], mode=d.pick(["nearest", "linear"]))
+    d.node(
+        "Upsample" if d.opset == 9 else "Resize",
+        [d.data([1, d.channels(), d.int(1, 7), d.int(2, 7)]), scales],
+        mode=d.pick(["nearest", "linear"]),
+    )
 
 
 @ops
@@ -239,7 +259,9 @@ def known_at_import(d: Draw) -> None:
     x = d.data(shape)
     if kind == "Range":
         dtype = d.pick(["int64", "float32"])
-        made = d.node("Range", [d.feed(np.array(v, dtype), True) for v in (d.int(-3, 3), shape[1] * 2 + 3, d.pick([1, 2]))])
+        made = d.node(
+            "Range", [d.feed(np.array(v, dtype), True) for v in (d.int(-3, 3), shape[1] * 2 + 3, d.pick([1, 2]))]
+        )
         d.node("Cast", [made], to=CODE["float32"])
     elif kind == "ConstantOfShape":
         made = d.node("ConstantOfShape", [d.node("Shape", [x])])
@@ -259,7 +281,9 @@ def zero_sized(d: Draw) -> None:
     at = d.int(0, len(shape) - 1)
     empty = list(shape)
     empty[at] = 0
-    kind = d.pick(["Relu", "Add", "Concat", "Reshape", "ReduceSum", "MatMul", "Transpose", "Slice", "Cast", "Softmax", "Gather"])
+    kind = d.pick(
+        ["Relu", "Add", "Concat", "Reshape", "ReduceSum", "MatMul", "Transpose", "Slice", "Cast", "Softmax", "Gather"]
+    )
     if kind == "Concat":
         d.node(kind, [d.data(shape), d.data(empty)], axis=at)
     elif kind == "Add":

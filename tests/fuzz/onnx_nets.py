@@ -36,18 +36,44 @@ class Net:
         d = self.d
         x, shape = self.maps[-1] if d.maybe(0.8) else d.pick(self.maps)
         n, c, h, w = shape
-        kind = d.pick(["conv", "conv", "conv", "norm", "act", "act", "pool", "add", "add", "concat", "gate", "upsample", "scale", "split", "shuffle", "mean"])
+        kind = d.pick(
+            [
+                "conv",
+                "conv",
+                "conv",
+                "norm",
+                "act",
+                "act",
+                "pool",
+                "add",
+                "add",
+                "concat",
+                "gate",
+                "upsample",
+                "scale",
+                "split",
+                "shuffle",
+                "mean",
+            ]
+        )
         out = shape
         if kind == "conv":
             x, out = self.conv(x, shape)
         elif kind == "norm":
-            x = d.node("BatchNormalization", [x, d.weight([c]), d.weight([c]), d.weight([c]), d.feed(d.array([c], low=0.5, high=2), True)])
+            x = d.node(
+                "BatchNormalization",
+                [x, d.weight([c]), d.weight([c]), d.weight([c]), d.feed(d.array([c], low=0.5, high=2), True)],
+            )
         elif kind == "act":
             x = self.activation(x, c)
         elif kind == "pool" and min(h, w) >= 3:
             stride = d.int(1, 2)
             attrs = {"kernel_shape": [3, 3], "strides": [stride] * 2, "pads": d.pick([[1] * 4, [0, 1, 1, 0]])}
-            x = d.node("MaxPool", [x], **attrs) if d.maybe() else d.node("AveragePool", [x], count_include_pad=d.int(0, 1), **attrs)
+            x = (
+                d.node("MaxPool", [x], **attrs)
+                if d.maybe()
+                else d.node("AveragePool", [x], count_include_pad=d.int(0, 1), **attrs)
+            )
             high, wide = sum(attrs["pads"][::2]), sum(attrs["pads"][1::2])
             out = [n, c, (h + high - 3) // stride + 1, (w + wide - 3) // stride + 1]
         elif kind == "add":
@@ -61,9 +87,14 @@ class Net:
                 return
         elif kind == "gate":
             squeezed = d.node("GlobalAveragePool", [x])
-            x = d.node("Mul", [x, d.node(d.pick(["Sigmoid", "HardSigmoid"]), [d.node("Conv", [squeezed, fan_in(d, [c, c, 1, 1])])])])
+            x = d.node(
+                "Mul",
+                [x, d.node(d.pick(["Sigmoid", "HardSigmoid"]), [d.node("Conv", [squeezed, fan_in(d, [c, c, 1, 1])])])],
+            )
         elif kind == "upsample" and h * w < 300:
-            x = d.node("Resize", [x, "", d.feed(np.array([1, 1, 2, 2], "float32"), True)], mode=d.pick(["nearest", "linear"]))
+            x = d.node(
+                "Resize", [x, "", d.feed(np.array([1, 1, 2, 2], "float32"), True)], mode=d.pick(["nearest", "linear"])
+            )
             out = [n, c, 2 * h, 2 * w]
         elif kind == "scale":
             x = d.node(d.pick(["Add", "Mul"]), [x, d.weight(d.pick([[1, c, 1, 1], [c, 1, 1], [1], [], [1, 1, h, w]]))])
@@ -113,7 +144,16 @@ def residual(d: Draw) -> None:
         wide = d.channels() if d.maybe() else c
         y = d.node("Conv", [x, fan_in(d, [wide, c, 1, 1])])
         if d.maybe(0.7):
-            y = d.node("BatchNormalization", [y, d.weight([wide]), d.weight([wide]), d.weight([wide]), d.feed(d.array([wide], low=0.5, high=2), True)])
+            y = d.node(
+                "BatchNormalization",
+                [
+                    y,
+                    d.weight([wide]),
+                    d.weight([wide]),
+                    d.weight([wide]),
+                    d.feed(d.array([wide], low=0.5, high=2), True),
+                ],
+            )
         y = net.activation(y, wide)
         y = d.node("Conv", [y, fan_in(d, [wide, 1, 3, 3])], pads=[1] * 4, group=wide)
         y = d.node("Conv", [net.activation(y, wide), fan_in(d, [c, wide, 1, 1]), d.weight([c])])
@@ -157,7 +197,13 @@ def transformer(d: Draw) -> None:
         h = linear(d, x, e, wide)
         if d.maybe():
             erf = d.node("Erf", [d.node("Div", [h, d.feed(np.array(np.sqrt(2), "float32"), True)])])
-            h = d.node("Mul", [d.node("Mul", [h, d.node("Add", [erf, d.feed(np.array(1, "float32"), True)])]), d.feed(np.array(0.5, "float32"), True)])
+            h = d.node(
+                "Mul",
+                [
+                    d.node("Mul", [h, d.node("Add", [erf, d.feed(np.array(1, "float32"), True)])]),
+                    d.feed(np.array(0.5, "float32"), True),
+                ],
+            )
         else:
             h = d.node(d.pick(["Relu", "Tanh", "Sigmoid"]), [h])
         x = d.node("Add", [linear(d, h, wide, e), x])
@@ -200,7 +246,24 @@ def mixture(d: Draw) -> None:
     made[1] = d.node("Add", [made[0], made[1]])
     for _ in range(d.int(3, 12)):
         x, y = d.pick(made), d.pick(made)
-        kind = d.pick(["Add", "Mul", "Sub", "Max", "Where", "Relu", "Tanh", "Reduce", "Concat", "Transpose", "Slice", "Cast", "Softmax", "Scalar"])
+        kind = d.pick(
+            [
+                "Add",
+                "Mul",
+                "Sub",
+                "Max",
+                "Where",
+                "Relu",
+                "Tanh",
+                "Reduce",
+                "Concat",
+                "Transpose",
+                "Slice",
+                "Cast",
+                "Softmax",
+                "Scalar",
+            ]
+        )
         if kind in ("Add", "Mul", "Sub", "Max"):
             x = d.node(kind, [x, y])
         elif kind == "Where":

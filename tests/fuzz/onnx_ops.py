@@ -48,7 +48,14 @@ def unary(d: Draw) -> None:
     plain = ["Abs", "Neg", "Ceil", "Floor", "Round", "Sign", "Relu", "Sigmoid", "Tanh", "Exp", "Erf", "Softplus", "Softsign", "Sin", "Cos",
              "Tan", "Atan", "Sinh", "Cosh", "Asinh", "Identity", "Reciprocal", "HardSwish", "Mish", "Elu", "Selu", "Celu", "LeakyRelu",
              "ThresholdedRelu", "HardSigmoid", "Shrink", "Gelu", "IsNaN", "Not"]  # fmt: skip
-    ranges = {"Log": (0.01, 5), "Sqrt": (0, 5), "Acos": (-1, 1), "Asin": (-1, 1), "Acosh": (1, 9), "Atanh": (-0.95, 0.95)}
+    ranges = {
+        "Log": (0.01, 5),
+        "Sqrt": (0, 5),
+        "Acos": (-1, 1),
+        "Asin": (-1, 1),
+        "Acosh": (1, 9),
+        "Atanh": (-0.95, 0.95),
+    }
     op = d.pick([*plain, *ranges])
     integers = {"Abs", "Neg", "Sign", "Identity", *(["Relu"] if d.opset >= 14 else [])}
     dtype = d.pick(["float32"] * 4 + (["int32", "int64", "int8"] if op in integers else ["float16", "float64"]))
@@ -85,7 +92,25 @@ def special_values(d: Draw) -> None:
     for value in (np.nan, np.inf, -np.inf, 0.0, -0.0):
         flat[d.int(0, len(flat) - 1)] = value
     name = d.feed(x, False)
-    op = d.pick(["IsNaN", "IsInf", "Where", "Relu", "Sigmoid", "Tanh", "Exp", "Max", "Min", "Clip", "Abs", "Sqrt", "Log", "Erf", "Floor"])
+    op = d.pick(
+        [
+            "IsNaN",
+            "IsInf",
+            "Where",
+            "Relu",
+            "Sigmoid",
+            "Tanh",
+            "Exp",
+            "Max",
+            "Min",
+            "Clip",
+            "Abs",
+            "Sqrt",
+            "Log",
+            "Erf",
+            "Floor",
+        ]
+    )
     if op == "IsInf":
         d.node(op, [name], detect_negative=d.int(0, 1), detect_positive=d.int(0, 1))
     elif op == "Where":
@@ -126,7 +151,11 @@ def binary(d: Draw) -> None:
 @ops
 def compare(d: Draw) -> None:
     op = d.pick(["Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or", "Xor"])
-    dtype = "bool" if op in ("And", "Or", "Xor") else d.pick(["float32", "int64", "int32", *(["bool"] if op == "Equal" else [])])
+    dtype = (
+        "bool"
+        if op in ("And", "Or", "Xor")
+        else d.pick(["float32", "int64", "int32", *(["bool"] if op == "Equal" else [])])
+    )
     a, b = broadcast(d)
     d.node(op, [d.data(a, dtype, -3, 3), d.feed(d.array(b, dtype, -3, 3))])
 
@@ -157,7 +186,9 @@ def where(d: Draw) -> None:
 def clip(d: Draw) -> None:
     dtype = d.pick(["float32", "float32", "int32", "int64", "float64", "float16"])
     x = d.data(d.shape(d.int(0, 3)), dtype, -9, 9)
-    bounds = [d.feed(np.array(v, dtype), d.maybe(0.6)) if d.maybe(0.75) else "" for v in (d.pick([-3, 0]), d.pick([2, 6]))]
+    bounds = [
+        d.feed(np.array(v, dtype), d.maybe(0.6)) if d.maybe(0.75) else "" for v in (d.pick([-3, 0]), d.pick([2, 6]))
+    ]
     while bounds and not bounds[-1]:
         bounds.pop()
     d.node("Clip", [x, *bounds])
@@ -259,12 +290,23 @@ def pool(d: Draw) -> None:
 @ops
 def global_pool(d: Draw) -> None:
     rank = d.pick([3, 4, 4, 4, 5])
-    d.node(d.pick(["GlobalAveragePool", "GlobalMaxPool"]), [d.data([d.int(1, 2), d.channels(), *d.shape(rank - 2, 400)])])
+    d.node(
+        d.pick(["GlobalAveragePool", "GlobalMaxPool"]), [d.data([d.int(1, 2), d.channels(), *d.shape(rank - 2, 400)])]
+    )
 
 
 @ops
 def norm(d: Draw) -> None:
-    op = d.pick(["BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization", "LpNormalization", "LRN"])
+    op = d.pick(
+        [
+            "BatchNormalization",
+            "InstanceNormalization",
+            "LayerNormalization",
+            "GroupNormalization",
+            "LpNormalization",
+            "LRN",
+        ]
+    )
     shape = [d.int(1, 3), d.channels(), *d.shape(d.int(1 if op == "InstanceNormalization" else 0, 2), 300)]
     epsilon = d.pick([1e-5, 1e-3])
     if op == "BatchNormalization":
@@ -290,7 +332,14 @@ def norm(d: Draw) -> None:
     elif op == "LpNormalization":
         d.node(op, [d.data(shape, low=0.1, high=2)], axis=axis(d, len(shape)), p=d.int(1, 2))
     else:
-        d.node(op, [d.data([d.int(1, 2), d.channels(), *d.shape(2, 200)])], size=d.pick([1, 3, 5]), alpha=0.01, beta=0.6, bias=1.5)
+        d.node(
+            op,
+            [d.data([d.int(1, 2), d.channels(), *d.shape(2, 200)])],
+            size=d.pick([1, 3, 5]),
+            alpha=0.01,
+            beta=0.6,
+            bias=1.5,
+        )
 
 
 @ops
@@ -300,7 +349,9 @@ def softmax(d: Draw) -> None:
     low = 0 if d.opset >= 13 else 0
     at = d.int(low, len(shape) - 1) if d.opset < 11 else axis(d, len(shape))
     d.node(
-        d.pick(["Softmax", "LogSoftmax"]), [d.data(shape, d.pick(["float32"] * 3 + ["float64"]), -8, 8)], axis=None if d.maybe(0.2) and len(shape) > 1 else at
+        d.pick(["Softmax", "LogSoftmax"]),
+        [d.data(shape, d.pick(["float32"] * 3 + ["float64"]), -8, 8)],
+        axis=None if d.maybe(0.2) and len(shape) > 1 else at,
     )
 
 
@@ -333,7 +384,10 @@ def reduction(d: Draw) -> None:
     shape = d.shape(d.int(1, 4), 3000)
     some = [int(a) for a in d.rng.permutation(len(shape))[: d.int(1, len(shape))]]
     some = [a - len(shape) if d.maybe() else a for a in some]
-    dtype = d.pick(FLOATS + (["int32", "int64"] if op in ("ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceMean") else []))
+    dtype = d.pick(
+        FLOATS
+        + (["int32", "int64"] if op in ("ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceMean") else [])
+    )
     low, high = (0.5, 1.5) if op in ("ReduceProd", "ReduceLogSum") else (-2, 2)
     x = d.data(shape, dtype, low, high)
     keep = d.pick([None, 0, 1])
@@ -361,7 +415,12 @@ def arg(d: Draw) -> None:
 def cumsum(d: Draw) -> None:
     shape = d.shape(d.int(1, 3))
     at = d.feed(np.array(axis(d, len(shape)), d.pick(["int64", "int32"])), True)
-    d.node("CumSum", [d.data(shape, d.pick(["float32", "int64", "int32", "float64"])), at], exclusive=d.int(0, 1), reverse=d.int(0, 1))
+    d.node(
+        "CumSum",
+        [d.data(shape, d.pick(["float32", "int64", "int32", "float64"])), at],
+        exclusive=d.int(0, 1),
+        reverse=d.int(0, 1),
+    )
 
 
 @ops
