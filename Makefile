@@ -18,10 +18,11 @@ $(VENV)/.base: pyproject.toml $(NATIVE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-# One stamp an extra, so that a target installs only what it uses.
+# One stamp an extra, so that a target installs only what it uses; the package itself is built once.
 $(VENV)/.extra-%: $(VENV)/.base
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]'
-	@touch $@
+	@$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['$*'], sep='\n')" > $@.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement $@.txt
+	@mv $@.txt $@
 
 demo: $(VENV)/.extra-demo  ## read a printed page with compiled text detection and recognition
 	$(BIN)/python examples/read_page.py
