@@ -22,6 +22,9 @@ from tilewright.topi.schedule.tiles import MATERIALIZE
 def schedule_cpu(sch: Schedule, target: Target) -> None:
     """Schedules every block of a kernel."""
     view = KernelView(sch)
+    if any([0 in block.extents for block in view.blocks()]):
+        # Tensors without elements: there is nothing to run faster.
+        return
     inline_producers(view)
     if any([is_contraction(b, target) for b in view.blocks()]):
         schedule_contraction_kernel(view, target)
