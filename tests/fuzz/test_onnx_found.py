@@ -13,8 +13,8 @@ import pytest
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from tests.fuzz.onnx_case import Draw, compare, compile_and_run, reference, way_of  # noqa: E402
-from tests.fuzz.onnx_graphs import attempt, draw, generators  # noqa: E402
+from tests.fuzz.onnx_case import Draw, compare, compile_and_run, reference, way_of
+from tests.fuzz.onnx_graphs import attempt, draw, generators
 
 found: dict[str, Callable[[Draw], object]] = {}
 
