@@ -16,7 +16,7 @@ from tilewright.tir import IterVar
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 from tilewright.topi.schedule.injective import parallelize, vector_width
 from tilewright.topi.schedule.kernel import BlockView, KernelView, extent_of
-from tilewright.topi.schedule.tiles import register_tile, unroll_factor
+from tilewright.topi.schedule.tiles import LONG_BODY, SHORT_BODY, register_tile, unroll_factor
 
 
 def is_contraction(block: BlockView, target: Target) -> bool:
@@ -98,7 +98,7 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
         outer += [*axes.rows[:-1], row_outer]
         inner = [row_inner, *inner]
     *reduce_outer, last = axes.reduction
-    factor = unroll_factor(extent_of(sch.get(last)), rows * columns)
+    factor = unroll_factor(extent_of(sch.get(last)), rows * columns, SHORT_BODY if reduce_outer else LONG_BODY)
     last_outer, last_inner = sch.split(last, [None, factor])
     sch.reorder(*outer, *reduce_outer, last_outer, last_inner, *inner)
     tile = sch.fuse(*outer) if len(outer) > 1 else outer[0]
