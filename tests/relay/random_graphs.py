@@ -111,7 +111,7 @@ class Generator:
 def evaluate(mod: relay.IRModule, inputs: list[np.ndarray]) -> list[np.ndarray]:
     """Results by the debug executor."""
     result = relay.create_executor("debug", mod).evaluate()(*inputs)
-    return list(result) if isinstance(result, tuple) else [result]
+    return [r.numpy() for r in (result if isinstance(result, list) else [result])]
 
 
 def assert_same(got: list[np.ndarray], want: list[np.ndarray]) -> None:

@@ -10,9 +10,11 @@ from tilewright.ir.transform import Pass, PassContext, Sequential
 from tilewright.support.errors import TVMError
 from tilewright.tir import PrimFunc
 from tilewright.tir.transform import (
+    AnnotateEntryFunc,
     BindTarget,
     CompactBufferAllocation,
     ConvertBlocksToOpaque,
+    ExposeEntryFunc,
     FlattenBuffer,
     HoistIfThenElse,
     InstrumentBoundCheckers,
@@ -73,8 +75,8 @@ def lower_pipeline(ctx: PassContext | None = None, simple_mode: bool = False) ->
 
 def host_pipeline(target: Any, unpacked: bool = False) -> Sequential:
     """From lowered functions to what code generation takes: targets, calling convention, intrinsics."""
-    convention = MakeUnpackedAPI() if unpacked else MakePackedAPI()
-    return Sequential([BindTarget(target), convention, LowerIntrin()], name="tir.host")
+    convention = [MakeUnpackedAPI()] if unpacked else [AnnotateEntryFunc(), MakePackedAPI(), ExposeEntryFunc()]
+    return Sequential([BindTarget(target), *convention, LowerIntrin()], name="tir.host")
 
 
 def _added_passes(added: Sequence[Any]) -> list[tuple[int, Pass]]:

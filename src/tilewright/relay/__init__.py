@@ -23,7 +23,7 @@ from tilewright.ir import (
 )
 from tilewright.relay import analysis, op, transform
 from tilewright.relay.backend import create_executor
-from tilewright.relay.backend.build import build, build_module, optimize
+from tilewright.relay.backend.build import build, optimize
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -44,6 +44,7 @@ from tilewright.relay.expr import (
 from tilewright.relay.functor import ExprMutator, ExprVisitor
 from tilewright.relay.op import dyn, image, nn, qnn, random, vision
 from tilewright.relay.printer import astext
+from tilewright.runtime import load_param_dict, save_param_dict
 from tilewright.support import lazy
 from tilewright.tir import Any
 
@@ -87,18 +88,20 @@ __all__ = [
     "create_executor",
     "dyn",
     "image",
+    "load_param_dict",
     "nn",
     "op",
     "optimize",
     "qnn",
     "random",
+    "save_param_dict",
     "transform",
     "var",
     "vision",
 ]
 
 # The importers: the formats that they read are not needed by who builds graphs.
-lazy.declare("tilewright.relay", {"frontend": "tilewright.relay.frontend"})
+lazy.declare("tilewright.relay", {name: f"tilewright.relay.{name}" for name in ("build_module", "frontend")})
 _late = lazy.resolver("tilewright.relay")
 
 
@@ -106,6 +109,6 @@ def __getattr__(name: str) -> _Object:
     """Every operator's constructor by its name: relay.add, relay.reshape, ..."""
     if name.startswith("__"):
         raise AttributeError(name)
-    if name == "frontend":
+    if name in ("build_module", "frontend"):
         return _late(name)
     return op.lookup(name)

@@ -131,6 +131,3 @@ def compile_plan(
 def compiled_executor(mod: IRModule, device: Any, target: Any) -> CompiledExecutor:
     """The executor that create_executor("graph") answers."""
     return CompiledExecutor(build, mod, device, target)
-
-
-build_module = build

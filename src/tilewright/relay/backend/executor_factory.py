@@ -168,7 +168,7 @@ class CompiledExecutor:
             for name, value in given.items():
                 executor["set_input"](name, value)
             executor["run"]()
-            results = [executor["get_output"](i) for i in range(count)]
+            results = [executor["get_output"](i).copyto(runtime.cpu(0)) for i in range(count)]
             return results[0] if count == 1 else results
 
         return run

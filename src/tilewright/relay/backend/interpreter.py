@@ -13,6 +13,7 @@ from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple
 from tilewright.relay.functor import flow_children
 from tilewright.relay.op.card import OpCard, find_card
 from tilewright.relay.transform.infer_type import infer_module, type_of
+from tilewright.runtime import array
 from tilewright.support.errors import TVMError
 
 Value = Any
@@ -98,7 +99,7 @@ def run_card(e: Call, args: Sequence[Value]) -> Value:
 
 
 class DebugExecutor:
-    """`relay.create_executor("debug", mod)`: `evaluate()` answers a function from arrays to arrays."""
+    """`relay.create_executor("debug", mod)`: `evaluate()` answers a function from arrays to NDArrays."""
 
     def __init__(self, mod: IRModule, device: Any = None, target: Any = None) -> None:
         self.mod = infer_module(mod)
@@ -108,18 +109,26 @@ class DebugExecutor:
         if expr is None:
             expr = self.mod["main"]
         if not isinstance(expr, Function):
-            return Interpreter(self.mod, binds or {}).evaluate(expr)
+            bound = {v: _array(value) for v, value in (binds or {}).items()}
+            infer_module(IRModule.from_expr(Function(tuple(bound), expr)))
+            return _ndarray(Interpreter(self.mod, bound).evaluate(expr))
         func: Function = expr
 
-        def run(*args: Any, **kwargs: Any) -> Value:
-            values = [_array(a) for a in args]
+        def run(*args: Any, **kwargs: Any) -> Any:
+            values = [*args]
             for p in func.params[len(values) :]:
                 if p.name_hint not in kwargs:
                     raise TypeError(f"the argument {p.name_hint} was not given")
-                values.append(_array(kwargs[p.name_hint]))
-            return Interpreter(self.mod, dict(zip(func.params, values, strict=True))).evaluate(func.body)
+                values.append(kwargs[p.name_hint])
+            return _ndarray(run_function(func, values, self.mod))
 
         return run
+
+
+def _ndarray(value: Value) -> Any:
+    if isinstance(value, tuple):
+        return [_ndarray(v) for v in value]
+    return array(value) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def _array(value: Any) -> Value:
@@ -130,6 +139,7 @@ def _array(value: Any) -> Value:
 
 def run_function(func: Function, args: Sequence[Any], mod: IRModule | None = None) -> Value:
     """The value of a function on arrays."""
-    return DebugExecutor(mod if mod is not None else IRModule.from_expr(func)).evaluate(
-        func if mod is not None else None
-    )(*args)
+    if mod is None:
+        mod = infer_module(IRModule.from_expr(func))
+        func = mod["main"]  # type: ignore[assignment]
+    return Interpreter(mod, dict(zip(func.params, map(_array, args), strict=True))).evaluate(func.body)

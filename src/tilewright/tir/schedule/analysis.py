@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tilewright.arith import Analyzer
 from tilewright.arith.linear import LEAF, SPLIT
 from tilewright.ir import IntImm
 from tilewright.tir import LT, And, Block, BlockRealize, Buffer, For, IterVar
@@ -193,11 +194,15 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
             if v in extents:
                 out.uses.setdefault(v, set()).add(iv.iter_type)
         if not isinstance(iv.dom.extent, IntImm):
-            # A symbolic domain: covered when the value is exactly the loop of that extent.
-            if not any([value is lp.loop_var and lp.extent is iv.dom.extent for lp in leaf.loops]):
-                out.fail(f"{iv.var.name} has a symbolic domain and is not bound to a loop of that extent")
-            else:
+            if any([value is lp.loop_var and lp.extent is iv.dom.extent for lp in leaf.loops]):
                 used.setdefault(value, []).append((1, extents[value]))
+                continue
+            symbolic = _symbolic_digits(forms, leaf, iv, form, extents, limits)
+            if symbolic is None:
+                out.fail(f"{iv.var.name} has a symbolic domain, which {value} does not cover digit by digit")
+                continue
+            for source, lower, upper in symbolic:
+                used.setdefault(source, []).append((lower, upper))
             continue
         low = forms.of(iv.dom.min)
         form = combine(form, low, -1)
@@ -249,6 +254,31 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
         if len(known) < len(conditions) or not _predicates_are_bounds(forms, leaf, out, conditions):
             out.fail("its predicate is more than the bounds of its iteration variables", True)
     return out
+
+
+def _symbolic_digits(
+    forms: Forms, leaf: Leaf, iv: Any, value: Lin, extents: Mapping[Any, int], limits: set[Any]
+) -> list[Digit] | None:
+    """The digits of a value that takes each number of a symbolic domain once; None where that is not known.
+
+    So it is when its outermost digit is a loop of symbolic extent, all of the domain is reached, and
+    nothing outside is: by the extents themselves, or by a predicate.
+    """
+    form = combine(value, forms.of(iv.dom.min), -1)
+    radix = mixed_radix(forms, form, extents)
+    if radix is None or form.const or radix[2] or not form.terms:
+        return None
+    atom, stride = max(form.terms.items(), key=lambda t: t[1])
+    outer = [lp for lp in leaf.loops if lp.loop_var is atom.leaf]
+    if not outer:
+        return None
+    analyzer, total = Analyzer(), outer[0].extent * stride
+    if not analyzer.can_prove(total >= iv.dom.extent):
+        return None
+    beyond = combine(form, forms.of(iv.dom.extent), -1)
+    if (frozenset(beyond.terms.items()), beyond.const) in limits or analyzer.can_prove(total <= iv.dom.extent):
+        return radix[0]
+    return None
 
 
 def _symbolic_extent(loop: Any) -> int:

@@ -16,7 +16,7 @@ from tilewright.tir.transform.misc import (
     NarrowDataType,
 )
 from tilewright.tir.transform.opaque import LowerMatchBuffer, LowerOpaqueBlock
-from tilewright.tir.transform.packed import MakePackedAPI, MakeUnpackedAPI
+from tilewright.tir.transform.packed import ExposeEntryFunc, MakePackedAPI, MakeUnpackedAPI
 from tilewright.tir.transform.partition import LoopPartition
 from tilewright.tir.transform.simplify import HoistIfThenElse, RemoveNoOp, Simplify
 from tilewright.tir.transform.ssa import ConvertSSA
@@ -30,6 +30,7 @@ __all__ = [
     "CompactBufferAllocation",
     "ConvertBlocksToOpaque",
     "ConvertSSA",
+    "ExposeEntryFunc",
     "Filter",
     "FlattenBuffer",
     "HoistIfThenElse",

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.ir import DataType, IntImm, PrimExpr
-from tilewright.ir.transform import Pass
+from tilewright.ir import DataType, GlobalVar, IntImm, IRModule, PrimExpr
+from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.ir.types import PointerType, PrimType
 from tilewright.node import Mutator, Visitor, on
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import cast_to, eq, floordiv, logical_not, logical_or, multiply
 from tilewright.tir.buffer import Buffer, decl_buffer
-from tilewright.tir.expr import BufferLoad, Select, StringImm, Var
+from tilewright.tir.expr import BufferLoad, Call, Select, StringImm, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import call_intrin, if_then_else, isnullptr, reinterpret, ret
 from tilewright.tir.stmt import AssertStmt, AttrStmt, BufferStore, Evaluate, IfThenElse, LetStmt, Stmt, stmt_seq
@@ -290,6 +290,25 @@ def MakePackedAPI() -> Pass:
 
     made: Pass = prim_func_pass(run, name="tir.MakePackedAPI", needs=("no_blocks",), gives=("packed_api",))
     return made
+
+
+def ExposeEntryFunc() -> Pass:
+    """The packed function that is the module's entry can also be called as "main"."""
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        packed = {f.attrs["global_symbol"]: g for g, f in mod.functions.items() if f.attrs.get("calling_conv") == 1}  # type: ignore[attr-defined]
+        entries = [name for name, g in packed.items() if mod[g].attrs.get("tir.is_entry_func")]  # type: ignore[attr-defined]
+        if len(entries) != 1 or PREFIX + "main" in packed:
+            return mod
+        gvar = packed[entries[0]]
+        func: Any = mod[gvar]
+        params = [Var(p.name, p.type_annotation) for p in func.params]
+        attrs = {k: v for k, v in func.attrs.items() if k not in ("tir.is_entry_func", "tilewright.packed_name")}
+        body = Evaluate(ret(Call("int32", gvar, params)))
+        forward = PrimFunc(params, body, None, {}, {**attrs, "global_symbol": PREFIX + "main"})
+        return mod.with_functions({**mod.functions, GlobalVar(PREFIX + "main"): forward})
+
+    return Pass(PassInfo(0, "tir.ExposeEntryFunc", needs=("packed_api",)), run)
 
 
 def MakeUnpackedAPI() -> Pass:
