@@ -106,7 +106,11 @@ def measure(model: str, threads: int, peers: list[str], seconds: float) -> dict[
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks latency", description=__doc__.splitlines()[0])
-    parser.add_argument("--models", default="resnet50,bert_base,mobilenetv2", help=f"comma-separated, or 'all': {', '.join(DEFAULT_MODELS)}")
+    parser.add_argument(
+        "--models",
+        default="resnet50,bert_base,mobilenetv2",
+        help=f"comma-separated, or 'all': {', '.join(DEFAULT_MODELS)}",
+    )
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--peers", default="tilewright,onnxruntime")
     parser.add_argument("--seconds", type=float, default=4.0, help="measuring time per contestant")
@@ -117,9 +121,7 @@ def main(argv: list[str]) -> int:
     if options.worker:
         print(json.dumps(measure(names[0], int(options.threads), options.peers.split(","), options.seconds)))
         return 0
-    results = [
-        run_worker(name, int(threads), options) for name in names for threads in options.threads.split(",")
-    ]
+    results = [run_worker(name, int(threads), options) for name in names for threads in options.threads.split(",")]
     show(results)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))

@@ -81,8 +81,16 @@ lazy.declare(
     | {
         name: f"tilewright.tir.schedule:{name}"
         for name in (
-            "BlockRV", "ExprRV", "IndexMap", "LoopRV", "Schedule", "ScheduleError", "ScheduleState", "StmtSRef",
-            "TensorIntrin", "Trace",
+            "BlockRV",
+            "ExprRV",
+            "IndexMap",
+            "LoopRV",
+            "Schedule",
+            "ScheduleError",
+            "ScheduleState",
+            "StmtSRef",
+            "TensorIntrin",
+            "Trace",
         )  # fmt: skip
     },
 )

@@ -27,7 +27,11 @@ def ph(*shape: int, name: str = "x") -> te.Tensor:
 
 
 def conv(i: int, o: int, size: int, kernel: int, stride: int = 1) -> list[te.Tensor]:
-    d, w, b = ph(1, i // 16, size, size, 16), ph(o // 16, i // 16, kernel, kernel, 16, 16, name="w"), ph(1, o // 16, 1, 1, 16, name="b")
+    d, w, b = (
+        ph(1, i // 16, size, size, 16),
+        ph(o // 16, i // 16, kernel, kernel, 16, 16, name="w"),
+        ph(1, o // 16, 1, 1, 16, name="b"),
+    )
     return [d, w, b, nn.relu(topi.add(nn.conv2d_NCHWc(d, w, stride, kernel // 2, 1), b))]
 
 
@@ -82,7 +86,9 @@ CASES: dict[str, Callable[[], list[te.Tensor]]] = {
     "sum of columns": unary(lambda x: topi.sum(x, axis=0), 6, 50),
     "argmax": unary(lambda x: topi.argmax(x, axis=-1), 2, 3, 128),
     "global average pool": unary(lambda x: topi.mean(x, axis=(2, 3), keepdims=True), 1, 2, 5, 5, 16),
-    "max pool": unary(lambda x: nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "max", layout="NCHW16c"), 1, 2, 8, 8, 16),
+    "max pool": unary(
+        lambda x: nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "max", layout="NCHW16c"), 1, 2, 8, 8, 16
+    ),
     "max pool, plain": unary(lambda x: nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "max"), 1, 3, 8, 8),
     "transpose": unary(lambda x: topi.transpose(x, (0, 2, 3, 1)), 1, 3, 8, 8),
     "exp of odd shape": unary(topi.exp, 7, 5),

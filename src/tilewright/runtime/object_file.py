@@ -85,7 +85,9 @@ def check_library(path: str) -> None:
         machine = struct.unpack_from(order + "H", head, 18)[0]
         own = _MACHINES.get(_ARCHITECTURES.get(platform.machine(), platform.machine()))
         if own is not None and (machine, 64 if wide else 32) != own[:2]:
-            made_for = next((n for n, (code, bits, _) in _MACHINES.items() if (code, bits) == (machine, 64 if wide else 32)), None)
+            made_for = next(
+                (n for n, (code, bits, _) in _MACHINES.items() if (code, bits) == (machine, 64 if wide else 32)), None
+            )
             raise ValueError(
                 f"{path} was made for {made_for or f'machine {machine}'}, but this machine is {platform.machine()};"
                 " compile it again for this machine"

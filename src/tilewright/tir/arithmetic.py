@@ -127,7 +127,11 @@ def _operands(a: Any, b: Any, what: str) -> tuple[PrimExpr, PrimExpr]:
 def _literal_dtype(literal: Any, other: Any) -> str | None:
     """A Python number takes the type of the other operand, unless it is a float beside an integer."""
     dtype = getattr(other, "dtype", None)
-    if not isinstance(dtype, str) or isinstance(literal, (bool, np.bool_)) or not isinstance(literal, (int, float, np.number)):
+    if (
+        not isinstance(dtype, str)
+        or isinstance(literal, (bool, np.bool_))
+        or not isinstance(literal, (int, float, np.number))
+    ):
         return None
     kind = DataType(dtype).element
     if kind.code in ("handle", "bool", "void"):
@@ -425,7 +429,9 @@ def install_operators() -> None:
         "__eq__": E.EqualOp,
         "__ne__": E.NotEqualOp,
         "__bool__": _no_truth,
-        "__invert__": lambda self: logical_not(self) if self.dtype.is_bool else E.Call(self.dtype, "bitwise_not", (self,)),
+        "__invert__": lambda self: (
+            logical_not(self) if self.dtype.is_bool else E.Call(self.dtype, "bitwise_not", (self,))
+        ),
         "astype": cast_to,
         "equal": eq,
     }

@@ -59,7 +59,9 @@ class Buffer(Node, key="tir.Buffer"):
                 if isinstance(i, slice):
                     start = as_prim_expr(i.start or 0)
                     step = 1 if i.step is None else i.step
-                    lanes = as_prim_expr(i.stop - start) // step if isinstance(step, int) else as_prim_expr(i.stop - start)
+                    lanes = (
+                        as_prim_expr(i.stop - start) // step if isinstance(step, int) else as_prim_expr(i.stop - start)
+                    )
                     count = int(_constant(lanes))
                     loads.append(start if count == 1 else Ramp(start, as_prim_expr(step), count))
                 else:
@@ -98,7 +100,12 @@ class Buffer(Node, key="tir.Buffer"):
         return (*first[:-1], Ramp(last, IntImm(last.dtype, 1), lanes))
 
     def access_ptr(
-        self, access_mask: int | str, ptr_type: str = "handle", content_lanes: int = 1, offset: Any = 0, extent: Any = None
+        self,
+        access_mask: int | str,
+        ptr_type: str = "handle",
+        content_lanes: int = 1,
+        offset: Any = 0,
+        extent: Any = None,
     ) -> PrimExpr:
         """A pointer to the buffer's elements from `offset` on. access_mask: "r", "w", "rw", or bits 1 and 2."""
         from tilewright.tir.expr import Call

@@ -77,9 +77,7 @@ class IterVar(Node, key="tir.IterVar"):
     thread_tag: str = ""
     span: Skip[BaseSpan | None] = None
 
-    def __init__(
-        self, dom: Any, var: Any, iter_type: int, thread_tag: str = "", span: BaseSpan | None = None
-    ) -> None:
+    def __init__(self, dom: Any, var: Any, iter_type: int, thread_tag: str = "", span: BaseSpan | None = None) -> None:
         if isinstance(dom, (tuple, list)):
             dom = Range(dom[0], dom[1])
         if isinstance(var, str):
@@ -297,7 +295,9 @@ class Ramp(PrimExpr, key="tir.Ramp"):
     def _derive(self) -> None:
         self.lanes = int(self.lanes)
         if self.base.dtype is not self.stride.dtype:
-            raise TypeError(f"Ramp takes base and stride of one type, but was given {self.base.dtype}, {self.stride.dtype}")
+            raise TypeError(
+                f"Ramp takes base and stride of one type, but was given {self.base.dtype}, {self.stride.dtype}"
+            )
         self.dtype = self.base.dtype.with_lanes(self.base.dtype.lanes * self.lanes)
 
 

@@ -221,7 +221,11 @@ sinh, cosh, asin, acos = _unary("sinh", None), _unary("cosh", None), _unary("asi
 atan, asinh, acosh, atanh = _unary("atan", None), _unary("asinh", None), _unary("acosh", None), _unary("atanh", None)
 erf = _unary("erf", None)
 floor, ceil = _unary("floor", math.floor, True), _unary("ceil", math.ceil, True)
-trunc, round, nearbyint = _unary("trunc", math.trunc, True), _unary("round", _round_even, True), _unary("nearbyint", _round_even, True)
+trunc, round, nearbyint = (
+    _unary("trunc", math.trunc, True),
+    _unary("round", _round_even, True),
+    _unary("nearbyint", _round_even, True),
+)
 
 
 def _predicate(name: str, folds: Callable[[float], bool], of_int: bool) -> Callable[..., PrimExpr]:
@@ -253,7 +257,13 @@ def _binary(name: str) -> Callable[..., PrimExpr]:
     return build
 
 
-atan2, hypot, copysign, nextafter, fmod = _binary("atan2"), _binary("hypot"), _binary("copysign"), _binary("nextafter"), _binary("fmod")
+atan2, hypot, copysign, nextafter, fmod = (
+    _binary("atan2"),
+    _binary("hypot"),
+    _binary("copysign"),
+    _binary("nextafter"),
+    _binary("fmod"),
+)
 power = _binary("pow")
 pow = power
 
@@ -351,12 +361,16 @@ def infinity(dtype: str, span: BaseSpan | None = None) -> PrimExpr:
 
 def min(a: Any, b: Any = None, axis: Any = None, **kwargs: Any) -> PrimExpr:
     """The smaller of two values; with `axis`, the minimum over reduction axes."""
-    return minimum(a, b) if axis is None and not _is_axis(b) else _min_over(a, axis if axis is not None else b, **kwargs)
+    return (
+        minimum(a, b) if axis is None and not _is_axis(b) else _min_over(a, axis if axis is not None else b, **kwargs)
+    )
 
 
 def max(a: Any, b: Any = None, axis: Any = None, **kwargs: Any) -> PrimExpr:
     """The larger of two values; with `axis`, the maximum over reduction axes."""
-    return maximum(a, b) if axis is None and not _is_axis(b) else _max_over(a, axis if axis is not None else b, **kwargs)
+    return (
+        maximum(a, b) if axis is None and not _is_axis(b) else _max_over(a, axis if axis is not None else b, **kwargs)
+    )
 
 
 def _is_axis(value: Any) -> bool:
@@ -365,7 +379,9 @@ def _is_axis(value: Any) -> bool:
     return isinstance(value, IterVar) and value.iter_type == IterVar.CommReduce
 
 
-def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce") -> Callable[..., Any]:
+def comm_reducer(
+    fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce"
+) -> Callable[..., Any]:
     """A reduction from a combiner of two values (or tuples of them) and the identity for given dtypes.
 
     The result is called as `f(expr, axis, where=None, init=None)`; tuples of expressions give a tuple.
@@ -375,7 +391,9 @@ def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], na
         axes = tuple(axis) if isinstance(axis, (tuple, list)) else (axis,)
         for a in axes:
             if not isinstance(a, IterVar):
-                raise TypeError(f"{name}: a reduction axis comes from te.reduce_axis, but was given {type(a).__name__}: {a!r}")
+                raise TypeError(
+                    f"{name}: a reduction axis comes from te.reduce_axis, but was given {type(a).__name__}: {a!r}"
+                )
         several = isinstance(expr, (tuple, list))
         sources = tuple([as_prim_expr(e) for e in (expr if several else (expr,))])
         lhs = tuple([Var(f"x{i}" if several else "x", s.dtype) for i, s in enumerate(sources)])
@@ -391,11 +409,17 @@ def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], na
         return outputs if several else outputs[0]
 
     def reducer(expr: Any, axis: Any, where: Any = None, init: Any = None, *args: Any) -> Any:
-        if isinstance(axis, (PrimExpr, int, float)) or (isinstance(axis, (tuple, list)) and axis and not isinstance(axis[0], IterVar)):
+        if isinstance(axis, (PrimExpr, int, float)) or (
+            isinstance(axis, (tuple, list)) and axis and not isinstance(axis[0], IterVar)
+        ):
             # Two operands instead of an operand and an axis: combine them at once.
             result: Any = expr
             for other in (axis, *([where] if where is not None else []), *([init] if init is not None else []), *args):
-                result = fcombine(*_operands(result, other, name)) if not isinstance(result, tuple) else fcombine(result, other)
+                result = (
+                    fcombine(*_operands(result, other, name))
+                    if not isinstance(result, tuple)
+                    else fcombine(result, other)
+                )
             return result
         return reduce(expr, axis, where, init)
 
@@ -448,4 +472,3 @@ def indexmod(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     from tilewright.tir.arithmetic import floormod
 
     return floormod(a, b)
-

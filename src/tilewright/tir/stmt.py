@@ -261,7 +261,16 @@ class Block(Stmt, key="tir.Block"):
         span: BaseSpan | None = None,
     ) -> None:
         self._build(
-            iter_vars, reads, writes, name_hint, body, init, alloc_buffers or (), match_buffers or (), annotations or {}, span
+            iter_vars,
+            reads,
+            writes,
+            name_hint,
+            body,
+            init,
+            alloc_buffers or (),
+            match_buffers or (),
+            annotations or {},
+            span,
         )
 
 

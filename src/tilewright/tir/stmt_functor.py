@@ -152,12 +152,16 @@ def specialize(func: PrimFunc, param_map: Mapping[Var, PrimExpr | Buffer]) -> Pr
         if isinstance(value, Buffer):
             old = func.buffer_map[param]
             if len(old.shape) != len(value.shape):
-                raise TVMError(f"specialize: buffer {old.name} has {len(old.shape)} dimensions, the new one {len(value.shape)}")
+                raise TVMError(
+                    f"specialize: buffer {old.name} has {len(old.shape)} dimensions, the new one {len(value.shape)}"
+                )
             for before, after in zip((*old.shape, *old.strides), (*value.shape, *value.strides), strict=False):
                 if isinstance(before, Var):
                     env[before] = after
                 elif isinstance(before, IntImm) and isinstance(after, IntImm) and before.value != after.value:
-                    raise TVMError(f"specialize: buffer {old.name} has a dimension of {before.value}, not {after.value}")
+                    raise TVMError(
+                        f"specialize: buffer {old.name} has a dimension of {before.value}, not {after.value}"
+                    )
         else:
             env[param] = as_prim_expr(value)
     rewriter = _Substitute(env)

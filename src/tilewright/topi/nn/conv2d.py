@@ -302,7 +302,6 @@ def conv2d_transpose_nchw(
         return ff if groups == 1 else tir.floormod(ff, per_out)
 
     if (kh, kw) == (sh, sw) and not any(before) and not any(after) and (dh, dw, ph, pw) == (1, 1, 0, 0):
-
         # One product for each tap, side by side in the input's own grid, then interleaved.
         columns = computed_columns(w, dtype)
         read = window_columns(data, [0] * 4, [0] * 4, columns, 1, 1, 1)

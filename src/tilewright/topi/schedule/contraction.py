@@ -1,18 +1,17 @@
 """Convolutions, matrix products and pooling: a register tile with the whole reduction around it.
 
-    for n, o, h, w, ov: for r: C[..] += A[..] * B[..]
-    -->
-    parallel tile:
-      init rows x vectors
-      for r: unrolled rows: unrolled columns: vectorized lanes: C += A * B
-      epilogue over the tile
+for n, o, h, w, ov: for r: C[..] += A[..] * B[..]
+-->
+parallel tile:
+  init rows x vectors
+  for r: unrolled rows: unrolled columns: vectorized lanes: C += A * B
+  epilogue over the tile
 """
 
 from __future__ import annotations
 
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
-from tilewright.tir import IterVar
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 from tilewright.topi.schedule.injective import parallelize, vector_width
 from tilewright.topi.schedule.kernel import BlockView, KernelView, extent_of

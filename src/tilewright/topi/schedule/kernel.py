@@ -12,9 +12,11 @@ from tilewright.tir import Add, Block, BufferLoad, Call, FloorMod, For, IterVar,
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 
 HEAVY = frozenset(
-    f"tir.{name}"
-    for name in "exp exp2 exp10 log log2 log10 log1p tanh sigmoid erf pow sin cos tan sinh cosh asin acos atan atan2 asinh acosh atanh sqrt rsqrt".split()
-)
+    f"tir.{name}" for name in (
+        "exp", "exp2", "exp10", "log", "log2", "log10", "log1p", "tanh", "sigmoid", "erf", "pow", "sin", "cos",
+        "tan", "sinh", "cosh", "asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh", "sqrt", "rsqrt",
+    )
+)  # fmt: skip
 
 
 class _Uses(Visitor):
@@ -100,9 +102,7 @@ class BlockView:
     def role_of(self, axis: IterVar) -> frozenset[int]:
         """Which of the reads (by position) an axis occurs in."""
         return frozenset(
-            i
-            for i, region in enumerate(self.block.reads)
-            if any([axis.var in uses(r.min).vars for r in region.region])
+            i for i, region in enumerate(self.block.reads) if any([axis.var in uses(r.min).vars for r in region.region])
         )
 
     def panel_of(self, axis: IterVar) -> int | None:

@@ -1,8 +1,8 @@
 """Reductions along trailing axes (softmax, layer norm, mean): one row at a time, vectors across it.
 
-    for i: for k: M[i] = max(..);  for i: for k: S[i] += exp(A[i, k] - M[i]);  for i, j: O[i, j] = ..
-    -->
-    parallel i: (for k: lanes: ..), fold lanes; ...; for j: vectorize lanes: O
+for i: for k: M[i] = max(..);  for i: for k: S[i] += exp(A[i, k] - M[i]);  for i, j: O[i, j] = ..
+-->
+parallel i: (for k: lanes: ..), fold lanes; ...; for j: vectorize lanes: O
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The rules for CPUs, and which one serves which block.
 
-    contraction   reductions whose last spatial axis is contiguous (convolution, matrix product, pooling):
-                  a register tile of rows x vectors, the reduction around it, the epilogue behind it
-    rows          reductions along the last axis (softmax, layer norm): one row at a time, vectors across it
-    injective     everything else: vectors on the last axis, threads on the outer ones
+contraction   reductions whose last spatial axis is contiguous (convolution, matrix product, pooling):
+              a register tile of rows x vectors, the reduction around it, the epilogue behind it
+rows          reductions along the last axis (softmax, layer norm): one row at a time, vectors across it
+injective     everything else: vectors on the last axis, threads on the outer ones
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 
 MAX_ROWS = 30
 
@@ -10,7 +10,7 @@ MATERIALIZE = "tilewright.materialize"
 """Block annotation: a stage that is to be computed once into memory (a packed operand), not inlined into its readers."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def divisors(n: int, most: int) -> tuple[int, ...]:
     """Divisors of n up to `most`."""
     return tuple([d for d in range(1, min(n, most) + 1) if n % d == 0])
@@ -29,7 +29,7 @@ def tile_cost(rows: int, columns: int, registers: int) -> float | None:
     return max(0.5, (rows + columns) / 2 / work, 4 / work, 2 / rows)
 
 
-@lru_cache(maxsize=None)
+@cache
 def register_tile(rows: int, columns: int, registers: int) -> tuple[int, int]:
     """The tile (rows, vectors of columns), divisors of the extents, of the least cost; among equals, of the least traffic.
 
@@ -58,7 +58,7 @@ def unroll_factor(extent: int, work: int, most: int = LONG_BODY) -> int:
     return max([d for d in divisors(extent, 16) if d * work <= max(most, work)])
 
 
-@lru_cache(maxsize=None)
+@cache
 def padded_rows(rows: int, columns: int, registers: int) -> int:
     """How many rows to compute so that tiles fill: `rows`, or the next multiple of a tile height that costs less in all."""
     exact = tile_cost(*register_tile(rows, columns, registers), registers) or 2.0
