@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.codegen.llvm.calls import C_FUNCTION, CallEmitter
-from tilewright.codegen.llvm.function import FunctionEmitter
+from tilewright.codegen.llvm.function import COLD, FunctionEmitter
 from tilewright.codegen.llvm.half import half_helpers
 from tilewright.codegen.llvm.machine import data_layout
 from tilewright.codegen.llvm.tell import TELL_NUMBER
@@ -19,7 +19,7 @@ from tilewright.ir import DataType, GlobalVar, IRModule
 from tilewright.node import post_order_visit
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
-from tilewright.tir import BufferLoad, BufferStore, PrimFunc, StringImm, Var
+from tilewright.tir import BufferLoad, BufferStore, For, ForKind, PrimFunc, StringImm, Var
 
 AOT = "aot"
 """Value of the attribute "calling_conv" of kernels that are exported as `int32_t name(void** args)`."""
@@ -159,13 +159,15 @@ class ModuleEmitter:
         emitter.body(func.body)
         symbol = body_symbol(gvar, func)
         linkage = "hidden " if symbol != name else ""
-        self.functions.append(emitter.text(f"define {linkage}{emitter.result} @{quoted(symbol)}"))
+        launcher = type(func.body) is For and func.body.kind == ForKind.PARALLEL
+        header = f"define {linkage}{emitter.result} @{quoted(symbol)}"
+        self.functions.append(emitter.text(header, COLD if launcher else "nounwind"))
         if func.attrs.get("calling_conv") == AOT:
             self._wrapper(name, symbol, func)
 
     def _wrapper(self, name: str, symbol: str, func: PrimFunc) -> None:
         """`int32_t name(void** args)`: args[i] is the data pointer of parameter i, or points at a scalar."""
-        lines = [f"define i32 @{quoted(name)}(ptr %args) nounwind {{"]
+        lines = [f"define i32 @{quoted(name)}(ptr %args) {COLD} {{"]
         args = []
         for k, param in enumerate(func.params):
             lines.append(f"  %s{k} = getelementptr ptr, ptr %args, i32 {k}")
