@@ -60,7 +60,22 @@ def onnxruntime_runner(path: Path, inputs: dict[str, np.ndarray], threads: int) 
     return (lambda: session.run(None, inputs)), {"compile_s": seconds}
 
 
-PEERS = {"tilewright": tilewright_runner, "onnxruntime": onnxruntime_runner}
+def openvino_runner(path: Path, inputs: dict[str, np.ndarray], threads: int) -> tuple[Runner, dict[str, float]]:
+    import openvino
+
+    core = openvino.Core()
+    start = time.perf_counter()
+    model = core.read_model(path)
+    model.reshape({name: value.shape for name, value in inputs.items()})
+    options = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+    request = core.compile_model(model, "CPU", options).create_infer_request()
+    seconds = time.perf_counter() - start
+    return (lambda: list(request.infer(inputs).values())), {"compile_s": seconds}
+
+
+PEERS = {"tilewright": tilewright_runner, "onnxruntime": onnxruntime_runner, "openvino": openvino_runner}
+BURST = 3
+"""Runs in a row of one contestant; the first is not counted: another's threads may still be spinning, and its data is in the caches."""
 
 
 def relative_error(mine: list[np.ndarray], theirs: list[np.ndarray]) -> float:
@@ -72,7 +87,7 @@ def relative_error(mine: list[np.ndarray], theirs: list[np.ndarray]) -> float:
 
 
 def measure(model: str, threads: int, peers: list[str], seconds: float) -> dict[str, Any]:
-    """Medians and spread of each contestant in milliseconds, runs taken in turn."""
+    """Medians and spread of each contestant in milliseconds, bursts of runs taken in turn."""
     path = models.make(model)
     inputs = models.inputs(model)
     runners: dict[str, Runner] = {}
@@ -86,9 +101,11 @@ def measure(model: str, threads: int, peers: list[str], seconds: float) -> dict[
     stop = time.perf_counter() + seconds * len(peers)
     while time.perf_counter() < stop or len(times[peers[0]]) < 7:
         for peer, run in runners.items():
-            start = time.perf_counter()
             run()
-            times[peer].append((time.perf_counter() - start) * 1e3)
+            for _ in range(BURST - 1):
+                start = time.perf_counter()
+                run()
+                times[peer].append((time.perf_counter() - start) * 1e3)
     for peer in peers:
         t = np.array(times[peer][1:])
         result["peers"][peer] |= {
@@ -121,8 +138,21 @@ def main(argv: list[str]) -> int:
     if options.worker:
         print(json.dumps(measure(names[0], int(options.threads), options.peers.split(","), options.seconds)))
         return 0
-    results = [run_worker(name, int(threads), options) for name in names for threads in options.threads.split(",")]
-    show(results)
+    for kind, given, known in (
+        ("model", names, models.ALL + models.RANDOM_NAMES),
+        ("peer", options.peers.split(","), PEERS),
+    ):
+        unknown = [n for n in given if n not in known]
+        if unknown:
+            parser.error(f"there is no {kind} {unknown[0]!r}; there are {', '.join(known)}")
+    pairs = [(name, int(threads)) for name in names for threads in options.threads.split(",")]
+    results = []
+    start = time.monotonic()
+    for done, (name, threads) in enumerate(pairs):
+        left = f", about {(time.monotonic() - start) / done * (len(pairs) - done):.0f} s left" if done else ""
+        print(f"{done + 1} of {len(pairs)}: {name}, {threads} threads{left}", file=sys.stderr, flush=True)
+        results.append(run_worker(name, threads, options))
+    show(results, options.peers.split(","))
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
     return int(any("error" in r for r in results))
@@ -140,20 +170,19 @@ def run_worker(name: str, threads: int, options: argparse.Namespace) -> dict[str
     return result
 
 
-def show(results: list[dict[str, Any]]) -> None:
+def show(results: list[dict[str, Any]], peers: list[str]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(title="median latency in ms, contestants interleaved")
-    for column in ("model", "threads", "Tilewright", "ONNX Runtime", "ratio", "largest difference", "compile s"):
+    table = Table(title="median latency in ms, contestants interleaved; ratio and difference: the first to the second")
+    for column in ("model", "threads", *peers, "ratio", "largest difference", "compile s", "peak MB"):
         table.add_column(column, justify="left" if column == "model" else "right")
     for r in results:
         if "error" in r:
             table.add_row(r["model"], str(r["threads"]), f"[red]{r['error'][:80]}")
             continue
-        cells = [r["model"], str(r["threads"])]
-        cells += [f"{r['peers'][p]['median_ms']:.2f}" if p in r["peers"] else "" for p in ("tilewright", "onnxruntime")]
+        first = r["peers"][peers[0]]
+        cells = [r["model"], str(r["threads"]), *[f"{r['peers'][p]['median_ms']:.2f}" for p in peers]]
         cells += [f"{r['ratio']:.2f}" if "ratio" in r else "", f"{r['relative_error']:.1e}" if "ratio" in r else ""]
-        cells.append(f"{r['peers'].get('tilewright', {}).get('compile_s', 0):.1f}")
-        table.add_row(*cells)
-    Console(width=140).print(table)
+        table.add_row(*cells, f"{first['compile_s']:.1f}", f"{first['peak_mb_after_compile']:.0f}")
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
