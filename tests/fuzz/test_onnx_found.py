@@ -73,6 +73,12 @@ def empty_products(d: Draw) -> None:
     d.node("Softmax", [d.data([8, 0, 1])])
 
 
+@case
+def spatial_loop_inside_of_the_lanes(d: Draw) -> None:
+    """The loop that was folded was taken for the reduction's."""
+    d.node("ArgMax", [d.data([7, 24, 1, 9], "float64")], axis=-3, keepdims=0)
+
+
 @pytest.mark.parametrize("name", sorted(found))
 @pytest.mark.parametrize("seed", range(2))
 def test_found(name: str, seed: int) -> None:

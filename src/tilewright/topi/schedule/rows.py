@@ -124,7 +124,11 @@ def unroll_fold(view: KernelView, block: BlockView) -> None:
     """What is left of a reduction, a few lanes of a vector, is folded without a loop, in a register."""
     sch = view.sch
     loops = view.loops(block)
-    if loops and len(block.reduction) == 1 and extent_of(sch.get(loops[-1])) == block.extents[-1] <= FOLD:
+    if not loops or len(block.reduction) != 1:
+        return
+    last, axes = sch.get(loops[-1]), block.block.iter_vars
+    # Factoring puts the axis of the lanes first: the innermost loop may be a spatial one.
+    if last.body.iter_values[axes.index(block.reduction[0])] is last.loop_var and extent_of(last) <= FOLD:
         sch.decompose_reduction(block.rv, loops[-1])
         sch.unroll(loops[-1])
 
