@@ -333,6 +333,9 @@ class Target:
     def __hash__(self) -> int:
         return hash(str(self))
 
+    def same_as(self, other: object) -> bool:
+        return self is other
+
     def __reduce__(self) -> tuple[Any, ...]:
         return (Target, (self.export(),))
 
