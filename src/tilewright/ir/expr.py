@@ -22,8 +22,8 @@ class PrimExpr(BaseExpr):
 
     dtype: DataType = derived()
 
-    def __hash__(self) -> int:
-        return id(self) >> 4
+    # By identity, as object's, which takes a tenth of the time of a method in Python.
+    __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> Any:
         return self is other

@@ -181,17 +181,20 @@ def _rebuilder(cls: type[Node]) -> Callable[..., Any]:
     return rebuild
 
 
+class _PostOrder(Visitor):
+    def __init__(self, call: Callable[[Node], None]) -> None:
+        self.call = call
+        self.seen: set[int] = set()
+
+    @on(Node)
+    def _node(self, x: Node) -> None:
+        if id(x) not in self.seen:
+            self.seen.add(id(x))
+            if not x._leaf:
+                self.visit_children(x)
+            self.call(x)
+
+
 def post_order_visit(node: Any, visit: Callable[[Node], None]) -> None:
     """Calls `visit` once for every node below and including `node`, children first, shared nodes once."""
-    seen: set[int] = set()
-
-    class PostOrder(Visitor):
-        @on(Node)
-        def _node(self, x: Node) -> None:
-            if id(x) not in seen:
-                seen.add(id(x))
-                if not x._leaf:
-                    self.visit_children(x)
-                visit(x)
-
-    PostOrder().visit(node)
+    _PostOrder(visit).visit(node)

@@ -82,6 +82,22 @@ class _Substitute(BufferMutator):
         return self.rebuild(s)
 
 
+class _UsedVars(Visitor):
+    def __init__(self) -> None:
+        self.found: dict[Var, None] = {}
+
+    @on(Var)
+    def _var(self, v: Var) -> None:
+        self.found[v] = None
+
+
+def used_vars(node: Any) -> dict[Var, None]:
+    """The variables that an expression or statement reads, as keys, in order of their first use."""
+    walk = _UsedVars()
+    walk.visit(node)
+    return walk.found
+
+
 def substitute(node: Any, vmap: Mapping[Var, Any]) -> Any:
     """The program with variables replaced by expressions, in buffers' shapes and data too."""
     if not vmap:
@@ -115,16 +131,20 @@ def ir_transform(
     return result
 
 
+class _PreOrder(Visitor):
+    def __init__(self, call: Callable[[Node], bool]) -> None:
+        self.call = call
+
+    @on(Node)
+    def _node(self, x: Node) -> None:
+        if self.call(x) and not x._leaf:
+            self.visit_children(x)
+
+
 def pre_order_visit(node: Any, visit: Callable[[Node], bool]) -> None:
     """Calls `visit` on each node before its children, which are entered only if it returns true."""
 
-    class PreOrder(Visitor):
-        @on(Node)
-        def _node(self, x: Node) -> None:
-            if visit(x) and not x._leaf:
-                self.visit_children(x)
-
-    PreOrder().visit(node)
+    _PreOrder(visit).visit(node)
 
 
 def child_stmts(stmt: Stmt) -> tuple[Stmt, ...]:

@@ -9,6 +9,7 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, IterVar, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, MatchBufferRegion, Stmt
+from tilewright.tir.stmt_functor import used_vars
 
 
 class Place:
@@ -47,13 +48,8 @@ class _Accesses(Visitor):
     def _loop_vars(self, value: Any) -> set[Var]:
         """Loop variables that a value depends on, through the block variables above it."""
         found: set[Var] = set()
-
-        class Uses(Visitor):
-            @on(Var)
-            def _var(inner, v: Var) -> None:
-                found.update(self.env.get(v, (v,)))
-
-        Uses().visit(value)
+        for v in used_vars(value):
+            found.update(self.env.get(v, (v,)))
         return found
 
     def touch(self, buffer: Buffer) -> None:

@@ -24,6 +24,7 @@ from tilewright.tir.stmt import (
     MatchBufferRegion,
     Stmt,
 )
+from tilewright.tir.stmt_functor import used_vars
 from tilewright.tir.transform.base import body_pass
 
 Ends = tuple[PrimExpr | None, PrimExpr | None]
@@ -122,16 +123,7 @@ def _union(sets: list[IntervalSet], analyzer: Analyzer) -> Ends:
 
 
 def _uses_any(e: PrimExpr, names: set[int]) -> bool:
-    found: list[bool] = []
-
-    class Uses(Visitor):
-        @on(Var)
-        def _var(self, v: Var) -> None:
-            if id(v) in names:
-                found.append(True)
-
-    Uses().visit(e)
-    return bool(found)
+    return any([id(v) in names for v in used_vars(e)])
 
 
 LARGE = 1 << 24

@@ -27,6 +27,7 @@ from tilewright.tir.stmt import (
     While,
     stmt_seq,
 )
+from tilewright.tir.stmt_functor import used_vars
 from tilewright.tir.transform.base import body_pass, call_name, conjuncts, is_no_op, is_true
 
 NOTHING = Evaluate(IntImm("int32", 0))
@@ -178,16 +179,7 @@ class _Nothing:
 
 
 def _mentions(node: Any, var: Var) -> bool:
-    found: list[bool] = []
-
-    class Uses(Visitor):
-        @on(Var)
-        def _var(self, v: Var) -> None:
-            if v is var:
-                found.append(True)
-
-    Uses().visit(node)
-    return bool(found)
+    return var in used_vars(node)
 
 
 def Simplify() -> Pass:
