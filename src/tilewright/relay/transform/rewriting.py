@@ -12,7 +12,7 @@ from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
 from tilewright.relay.functor import ExprMutator, users
 from tilewright.relay.op.card import OpCard, find_card
-from tilewright.relay.transform.infer_type import infer_module, infer_types, type_of
+from tilewright.relay.transform.infer_type import infer_module, infer_types, set_type, type_of
 
 Rule = Callable[[Call], Expr | None]
 FunctionRewrite = Callable[[Function, IRModule], Any]
@@ -52,6 +52,8 @@ class CallRewriter(ExprMutator):
     def settle(self, call: Call) -> Expr:
         """The call with rewritten operands, as `rule` wants it."""
         new: Any = super().visit_call(call)
+        if new is not call:
+            keep_type(new, call)
         for _ in range(64):
             if type(new) is not Call or type(new.op) is not Op:
                 return typed(new)
@@ -85,6 +87,18 @@ def typed(e: Expr) -> Expr:
     if type_of(e) is None:
         infer_types(e)
     return e
+
+
+def keep_type(new: Call, old: Call) -> None:
+    """Gives a call that only has other operands the old one's type, where theirs are the same: inference would find it again."""
+    known = type_of(old)
+    if known is None or new.op is not old.op or type(new.op) is not Op:
+        return
+    for a, b in zip(new.args, old.args, strict=True):
+        t, before = type_of(a), type_of(b)
+        if t is None or before is None or not same_type(t, before):
+            return
+    set_type(new, known)
 
 
 def with_span(new: Expr, old: Expr) -> Expr:
