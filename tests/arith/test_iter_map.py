@@ -7,8 +7,8 @@ import random
 from typing import Any
 
 import pytest
-from evaluate import evaluate
 
+from tests.arith.evaluate import evaluate
 from tilewright import arith, tir
 from tilewright.ir import Range
 from tilewright.tir import Var

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from evaluate import Programs, evaluate
 
+from tests.arith.evaluate import Programs, evaluate
 from tilewright import arith, tir
 from tilewright.ir import IntImm, Range
 from tilewright.node import structural_equal

@@ -6,8 +6,8 @@ import random
 from typing import Any
 
 import pytest
-from evaluate import evaluate
 
+from tests.arith.evaluate import evaluate
 from tilewright import tir
 from tilewright.arith.engine import Engine
 from tilewright.arith.patterns import Pattern, Rule, _compile, fields_of, is_constant_name

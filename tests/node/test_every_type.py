@@ -29,7 +29,7 @@ from tilewright.node.base import DEF, SKIP
 from tilewright.tir import PrimExpr, PrimFunc, Stmt
 
 sys.path.insert(0, str(Path(__file__).parent))
-from generate import REFUSALS, Generator, NoInstance, clone
+from tests.node.generate import REFUSALS, Generator, NoInstance, clone
 
 ROUNDS = 6
 KEYS = sorted(node_types())

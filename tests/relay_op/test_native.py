@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_cards import prepare, results, samples
+from tests.relay_op.test_cards import prepare, results, samples
 
 import tilewright as tvm
 from tilewright import relay
