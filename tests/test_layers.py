@@ -33,6 +33,7 @@ LAYERS = [
     "vta",
     "contrib",
     "cli",
+    "testing",
 ]
 
 
