@@ -11,7 +11,7 @@ SEED ?= 0
 help:  ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-NATIVE := $(shell find native build_backend -type f 2>/dev/null)
+NATIVE := CMakeLists.txt $(shell find native build_backend -type f) $(wildcard src/tilewright/runtime/*.p[xy][xd])
 
 $(VENV)/.base: pyproject.toml $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

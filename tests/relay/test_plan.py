@@ -56,7 +56,7 @@ def test_outputs_that_are_inputs_constants_or_given_twice() -> None:
 def test_reshape_is_no_kernel() -> None:
     x = relay.var("x", shape=(2, 4))
     y = relay.nn.softmax(relay.reshape(relay.nn.softmax(x), (4, 2)))
-    assert [c.kernel.name for c in planned(IRModule.from_expr(y)).calls] == ["nn_softmax", "nn_softmax_1"]
+    assert [c.kernel.name for c in planned(IRModule.from_expr(y)).calls] == ["fused_nn_softmax", "fused_nn_softmax_1"]
 
 
 def test_equal_kernels_are_compiled_once() -> None:
