@@ -185,10 +185,6 @@ class Pass:
         self.info, self._run = info, run
 
     @property
-    def pass_info(self) -> PassInfo:
-        return self.info
-
-    @property
     def name(self) -> str:
         return self.info.name
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tilewright.ir.dtype import DataType
 from tilewright.ir.span import BaseSpan
@@ -147,7 +147,3 @@ class TensorType(Type, key="relay.TensorType"):
     @property
     def ndim(self) -> int:
         return len(self.shape)
-
-
-def is_type(value: Any) -> bool:
-    return isinstance(value, Type)

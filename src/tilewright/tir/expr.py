@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import BaseExpr, DataType, GlobalVar, IntImm, Op, PrimExpr, Range
+from tilewright.ir import BaseExpr, DataType, GlobalVar, Op, PrimExpr, Range
 from tilewright.ir.expr import register_foreign_expr
 from tilewright.ir.span import BaseSpan
 from tilewright.ir.types import PrimType, Type
@@ -443,11 +443,6 @@ class NotEqualOp(EqualOp):
         from tilewright.tir.arithmetic import ne
 
         return ne(self.a, self.b)
-
-
-def is_const_int(expr: Any, value: int | None = None) -> bool:
-    """Whether an expression is an integer constant (equal to `value`, when one is given)."""
-    return isinstance(expr, IntImm) and (value is None or expr.value == value)
 
 
 __all__ = [name for name, obj in globals().items() if isinstance(obj, type) and issubclass(obj, (Node, EqualOp))]

@@ -53,13 +53,6 @@ for _name in ("tvm_struct_get", "tvm_access_ptr", "lookup_param", "tvm_context_i
     Op(f"tir.{_name}").set_attr("TCallEffectKind", READS)
 
 
-def register_intrin(name: str, effect: str = UPDATES) -> Op:
-    """Declares an intrinsic of the name "tir.x"; what it does is up to lowering rules or code generation."""
-    op = Op(name if name.startswith("tir.") else f"tir.{name}")
-    op.set_attr("TCallEffectKind", effect)
-    return op
-
-
 def call_effect(call: Call) -> str:
     """What a call may do."""
     if isinstance(call.op, GlobalVar):

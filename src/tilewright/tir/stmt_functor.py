@@ -28,14 +28,6 @@ from tilewright.tir.stmt import (
 )
 
 
-class StmtVisitor(Visitor):
-    """Walks statements, expressions and regions; buffers are entered only through `visit_buffer`."""
-
-
-class StmtMutator(Mutator):
-    """Rewrites statements and expressions; buffers stay as they are."""
-
-
 class BufferMutator(Mutator):
     """A mutator that rewrites buffers as well: every use of a buffer becomes the same new buffer.
 

@@ -77,10 +77,6 @@ class ExprSource:
             self.env[f"s_{dtype.element}"] = np_type(dtype).type
         return name
 
-    def scalar_type(self, dtype: DataType) -> str:
-        self.kind(dtype)
-        return f"s_{dtype.element}"
-
     # --- leaves
 
     def _var(self, e: Var) -> str:

@@ -186,9 +186,6 @@ class MemoryEmitter(ExprEmitter):
             offset += coefficient * value
         return kept.slots[offset], offset
 
-    def _lane_form(self, form: Affine, k: int) -> Affine:
-        return Affine(form.const + k * form.stride, form.terms)
-
     def _strided(self, var: Var, form: Affine, size: int, dtype: DataType) -> str:
         pointer, const, align = self.address(var, form, size)
         step = form.stride * size

@@ -272,9 +272,3 @@ def is_view(func: Function) -> bool:
     while isinstance(node, Call) and type(node.op) is Op and node.op.name in ("reshape", "squeeze", "expand_dims"):
         node = node.args[0]
     return isinstance(node, Var) and node is not func.body
-
-
-def params_of(expr: Expr) -> tuple[Var, ...]:
-    """Parameters of a function expression."""
-    assert isinstance(expr, Function)
-    return expr.params

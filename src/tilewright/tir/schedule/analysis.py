@@ -413,11 +413,6 @@ def conflict(a: Any, b: Any) -> bool:
     return bool(wa & wb) or any([r.buffer in wa for r in b.reads]) or any([r.buffer in wb for r in a.reads])
 
 
-def is_intermediate(state: ScheduleState, scope: StmtSRef, buffer: Buffer) -> bool:
-    """Whether the buffer is allocated by the scope block or inside it, so that nobody outside sees it."""
-    return buffer in scope.stmt.alloc_buffers
-
-
 def alloc_site(ref: StmtSRef, buffer: Buffer) -> StmtSRef | None:
     """The block around `ref` that allocates the buffer; None for a parameter of the function."""
     for up in (ref, *ref.ancestors()):

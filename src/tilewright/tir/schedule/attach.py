@@ -77,10 +77,6 @@ def _common(state: ScheduleState, ref: StmtSRef, loop: StmtSRef) -> StmtSRef:
     return scope
 
 
-def _same_leaf(a: Any, b: Any) -> bool:
-    return a.block is b.block
-
-
 def _under(stmt: Any) -> set[int]:
     return {id(leaf.block) for leaf in leaves(stmt)}
 

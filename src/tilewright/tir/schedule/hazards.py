@@ -8,7 +8,6 @@ from typing import Any
 from tilewright.tir import Buffer
 from tilewright.tir.schedule.analysis import Leaf
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import combine
 from tilewright.tir.schedule.regions import Region, contains, swept, unite
 from tilewright.tir.schedule.state import ScheduleState
 
@@ -52,18 +51,3 @@ def need_same_iteration(state: ScheduleState, found: list[Leaf], outer: tuple[An
                     " but {1} may read what {2} writes in another iteration",
                     outer[first] if outer else reader.block, reader.block, earlier[0].block if earlier else reader.block,
                 )  # fmt: skip
-
-
-def disjoint(state: ScheduleState, a: Region, b: Region) -> bool:
-    """Whether two boxes provably have no element in common."""
-    for x, y in zip(a, b, strict=True):
-        if x is None or y is None:
-            continue
-        forms = state.forms
-        low, _ = forms.const_bounds(combine(x[0], y[1], -1))
-        if low is not None and low > 0:
-            return True
-        low, _ = forms.const_bounds(combine(y[0], x[1], -1))
-        if low is not None and low > 0:
-            return True
-    return False

@@ -30,7 +30,7 @@ from tilewright.tir.schedule.analysis import (
 from tilewright.tir.schedule.cache import named_buffer, need_no_outer_init, top_statement
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import combine, shift
-from tilewright.tir.schedule.index_map import IndexMap, as_index_map
+from tilewright.tir.schedule.index_map import as_index_map
 from tilewright.tir.schedule.layout import buffer_argument
 from tilewright.tir.schedule.rewrite import ReplaceStmts, RewriteAccesses, body_list
 from tilewright.tir.schedule.solve import solve
@@ -157,13 +157,6 @@ def _padding_nest(state: ScheduleState, buffer: Any, padding: Any, inverse: Any,
     for v, n in reversed(list(zip(loop_vars, buffer.shape, strict=True))):
         nest = For(v, 0, n, ForKind.SERIAL, nest)
     return nest
-
-
-def _keep_map(s: Any, values: list[Any], rank: int) -> None:
-    """Puts the IndexMap made of a Python function into the recorded arguments."""
-    for i, v in enumerate(values):
-        if callable(v) and not isinstance(v, IndexMap) and rank:
-            values[i] = _checked_map(lambda v=v: as_index_map(v, rank))[0] if i else v
 
 
 @primitive
