@@ -55,13 +55,31 @@ class IRModule(Node, key="IRModule"):
     def functions_items(self) -> list[tuple[GlobalVar, BaseFunc]]:
         return list(self.functions.items())
 
-    def __getitem__(self, key: str | GlobalVar) -> BaseFunc:
+    def get_global_type_var(self, name: str) -> GlobalTypeVar:
+        """The name of a type that the module defines. Raises ValueError when there is none."""
+        for header in self.type_definitions:
+            if header.name_hint == name:
+                return header
+        known = [h.name_hint for h in self.type_definitions]
+        raise ValueError(f"the module defines no type {name!r}; it defines {known}")
+
+    def get_type(self, name: str) -> tuple[Any, ...]:
+        """The name of a type, then its constructors."""
+        header = self.get_global_type_var(name)
+        return header, *self.type_definitions[header].constructors
+
+    def __getitem__(self, key: str | GlobalVar | GlobalTypeVar) -> Any:
+        if isinstance(key, GlobalTypeVar):
+            return self.type_definitions[key]
         return self.functions[self.get_global_var(key) if isinstance(key, str) else key]
 
     def __contains__(self, key: str | GlobalVar) -> bool:
         return (GlobalVar(key) if isinstance(key, str) else key) in self.functions
 
-    def __setitem__(self, key: str | GlobalVar, func: BaseFunc) -> None:
+    def __setitem__(self, key: str | GlobalVar | GlobalTypeVar, func: Any) -> None:
+        if isinstance(key, GlobalTypeVar):
+            self.type_definitions[key] = func  # type: ignore[index]
+            return
         gvar = GlobalVar(key) if isinstance(key, str) else key
         if not isinstance(func, BaseFunc):
             func = _wrap_expr(func)
@@ -76,6 +94,8 @@ class IRModule(Node, key="IRModule"):
         )
         for key, func in items:
             self[key] = func
+        if isinstance(other, IRModule):
+            self.type_definitions.update(other.type_definitions)  # type: ignore[attr-defined]
 
     def astext(self, show_meta_data: bool = True) -> str:
         """The module as text; `show_meta_data` appends the values of constants."""

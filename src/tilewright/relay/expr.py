@@ -133,7 +133,6 @@ def _binary(key: str, lhs: Any, rhs: Any) -> Expr:
 class Constant(ExprWithOp, key="relay.Constant"):
     """A tensor known at compile time. `data` is not copied from the array given, which must not change afterwards."""
 
-    _identity: ClassVar[str] = GRAPH
     data: ConstArray
     span: Skip[BaseSpan | None] = None
 
@@ -184,7 +183,6 @@ class Call(ExprWithOp, key="relay.Call"):
 class TupleGetItem(ExprWithOp, key="relay.TupleGetItem"):
     """Element `index` of a tuple value."""
 
-    _identity: ClassVar[str] = GRAPH
     tuple_value: RelayExpr
     index: int
     span: Skip[BaseSpan | None] = None
@@ -210,6 +208,31 @@ class If(ExprWithOp, key="relay.If"):
     span: Skip[BaseSpan | None] = None
 
 
+class RefCreate(ExprWithOp, key="relay.RefCreate"):
+    """A new mutable reference that holds `value`."""
+
+    _identity: ClassVar[str] = GRAPH
+    value: RelayExpr
+    span: Skip[BaseSpan | None] = None
+
+
+class RefRead(ExprWithOp, key="relay.RefRead"):
+    """What the reference `ref` holds when this is evaluated; order reads and writes by `let`."""
+
+    _identity: ClassVar[str] = GRAPH
+    ref: RelayExpr
+    span: Skip[BaseSpan | None] = None
+
+
+class RefWrite(ExprWithOp, key="relay.RefWrite"):
+    """Puts `value` into the reference `ref`; its own value is the empty tuple."""
+
+    _identity: ClassVar[str] = GRAPH
+    ref: RelayExpr
+    value: RelayExpr
+    span: Skip[BaseSpan | None] = None
+
+
 class Function(BaseFunc, key="relay.Function"):
     """A function of relay values; also a value itself."""
 
@@ -217,7 +240,7 @@ class Function(BaseFunc, key="relay.Function"):
     params: Def[tuple[RelayVar, ...]]
     body: RelayExpr
     ret_type: Type | None = None
-    type_params: tuple[Type, ...] = ()
+    type_params: Def[tuple[Type, ...]] = ()
     attrs: Mapping[str, Any] = {}
     span: Skip[BaseSpan | None] = None
 
@@ -367,6 +390,9 @@ __all__ = [
     "IRModule",
     "If",
     "Let",
+    "RefCreate",
+    "RefRead",
+    "RefWrite",
     "RelayExpr",
     "Tuple",
     "TupleGetItem",

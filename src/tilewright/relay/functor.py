@@ -6,7 +6,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from tilewright.ir import GlobalVar, Op, RelayExpr
-from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
+from tilewright.relay.adt import Constructor, Match, Pattern, PatternVar, pattern_vars
+from tilewright.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    If,
+    Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
 
 _NONE: tuple[Expr, ...] = ()
 
@@ -15,13 +29,20 @@ _children: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
     Constant: lambda e: _NONE,
     GlobalVar: lambda e: _NONE,
     Op: lambda e: _NONE,
-    Call: lambda e: e.args if type(e.op) is Op else (e.op, *e.args),
+    Constructor: lambda e: _NONE,
+    Call: lambda e: e.args if type(e.op) is Op or type(e.op) is Constructor else (e.op, *e.args),
     Tuple: lambda e: e.fields,
     TupleGetItem: lambda e: (e.tuple_value,),
     Let: lambda e: (e.var, e.value, e.body),
     If: lambda e: (e.cond, e.true_branch, e.false_branch),
     Function: lambda e: (*e.params, e.body),
+    Match: lambda e: (e.data, *[x for c in e.clauses for x in (*pattern_vars(c.lhs), c.rhs)]),
+    RefCreate: lambda e: (e.value,),
+    RefRead: lambda e: (e.ref,),
+    RefWrite: lambda e: (e.ref, e.value),
 }
+
+_SCOPES = frozenset({Function, Let, If, Match})
 
 
 def children(e: Expr) -> tuple[Expr, ...]:
@@ -30,9 +51,9 @@ def children(e: Expr) -> tuple[Expr, ...]:
 
 
 def flow_children(e: Expr) -> tuple[Expr, ...]:
-    """The operands of `e` in the same scope; nothing for a function, let or if, which open scopes of their own."""
+    """The operands of `e` in the same scope; nothing for a function, let, if or match, which open scopes of their own."""
     kind = type(e)
-    return _NONE if kind is Function or kind is Let or kind is If else _children[kind](e)
+    return _NONE if kind in _SCOPES else _children[kind](e)
 
 
 def post_order(root: Expr, skip: Callable[[Expr], bool] | None = None) -> Iterator[Expr]:
@@ -77,6 +98,11 @@ class _Functor:
         Let: "visit_let",
         If: "visit_if",
         Function: "visit_function",
+        Match: "visit_match",
+        Constructor: "visit_constructor",
+        RefCreate: "visit_ref_create",
+        RefRead: "visit_ref_read",
+        RefWrite: "visit_ref_write",
     }
 
     def __init__(self) -> None:
@@ -148,6 +174,30 @@ class ExprVisitor(_Functor):
             self.visit(p)
         self.visit(fn.body)
 
+    def visit_match(self, m: Match) -> Any:
+        self.visit(m.data)
+        for c in m.clauses:
+            self.visit_pattern(c.lhs)
+            self.visit(c.rhs)
+
+    def visit_pattern(self, pattern: Pattern) -> None:
+        """Visits the variables that the pattern binds."""
+        for v in pattern_vars(pattern):
+            self.visit(v)
+
+    def visit_constructor(self, con: Constructor) -> Any:
+        return None
+
+    def visit_ref_create(self, r: RefCreate) -> Any:
+        self.visit(r.value)
+
+    def visit_ref_read(self, r: RefRead) -> Any:
+        self.visit(r.ref)
+
+    def visit_ref_write(self, r: RefWrite) -> Any:
+        self.visit(r.ref)
+        self.visit(r.value)
+
 
 class ExprMutator(_Functor):
     """Rewrites expressions; an unchanged expression comes back as the same object, a shared one is rewritten once."""
@@ -166,7 +216,7 @@ class ExprMutator(_Functor):
 
     def visit_call(self, call: Call) -> Expr:
         args = self.visit_all(call.args)
-        op = call.op if type(call.op) is Op else self.visit(call.op)
+        op = call.op if type(call.op) is Op or type(call.op) is Constructor else self.visit(call.op)
         if args is call.args and op is call.op:
             return call
         return Call(op, args, call.attrs, call.type_args, call.span)
@@ -208,6 +258,32 @@ class ExprMutator(_Functor):
     def visit_function(self, fn: Function) -> Expr:
         params = self.visit_all(fn.params)
         return fn.replace(params=params, body=self.visit(fn.body))
+
+    def visit_match(self, m: Match) -> Expr:
+        data = self.visit(m.data)
+        clauses = tuple([c.replace(lhs=self.visit_pattern(c.lhs), rhs=self.visit(c.rhs)) for c in m.clauses])
+        same = all([a is b for a, b in zip(clauses, m.clauses, strict=True)])
+        return m if same and data is m.data else Match(data, clauses, m.complete, m.span)
+
+    def visit_pattern(self, pattern: Pattern) -> Pattern:
+        """The pattern with the variables that it binds rewritten."""
+        if isinstance(pattern, PatternVar):
+            return pattern.replace(var=self.visit(pattern.var))
+        inner = getattr(pattern, "patterns", ())
+        new = tuple([self.visit_pattern(p) for p in inner])
+        return pattern.replace(patterns=new) if any([a is not b for a, b in zip(new, inner, strict=True)]) else pattern
+
+    def visit_constructor(self, con: Constructor) -> Expr:
+        return con
+
+    def visit_ref_create(self, r: RefCreate) -> Expr:
+        return r.replace(value=self.visit(r.value))
+
+    def visit_ref_read(self, r: RefRead) -> Expr:
+        return r.replace(ref=self.visit(r.ref))
+
+    def visit_ref_write(self, r: RefWrite) -> Expr:
+        return r.replace(ref=self.visit(r.ref), value=self.visit(r.value))
 
 
 class _Substitute(ExprMutator):
@@ -252,17 +328,21 @@ def free_vars(expr: Expr) -> list[Var]:
             bound.update(node.params)
         elif type(node) is Var:
             used[node] = None
+        elif type(node) is Match:
+            bound.update([v for c in node.clauses for v in pattern_vars(c.lhs)])
     return [v for v in used if v not in bound]
 
 
 def bound_vars(expr: Expr) -> list[Var]:
-    """Variables that a function or let in `expr` binds."""
+    """Variables that a function, let or match in `expr` binds."""
     found: dict[Var, None] = {}
     for node in post_order(expr):
         if type(node) is Let:
             found[node.var] = None
         elif type(node) is Function:
             found.update(dict.fromkeys(node.params))
+        elif type(node) is Match:
+            found.update(dict.fromkeys([v for c in node.clauses for v in pattern_vars(c.lhs)]))
     return list(found)
 
 
