@@ -1,7 +1,7 @@
 """Integer analysis: bounds, modular sets, simplification, integer sets and iterator maps."""
 
 from tilewright.arith.analyzer import Analyzer, ConstIntBound, ModularSet
-from tilewright.arith.detect import conjuncts, deduce_bound, detect_clip_bound, detect_linear_equation
+from tilewright.arith.detect import deduce_bound, detect_clip_bound, detect_linear_equation
 from tilewright.arith.domain import domain_touched
 from tilewright.arith.int_set import (
     IntervalSet,
@@ -39,7 +39,6 @@ __all__ = [
     "IterSplitExpr",
     "IterSumExpr",
     "ModularSet",
-    "conjuncts",
     "deduce_bound",
     "detect_clip_bound",
     "detect_iter_map",

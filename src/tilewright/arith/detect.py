@@ -10,14 +10,8 @@ from tilewright.arith.int_set import Evaluator, IntervalSet, IntSet, _as_set
 from tilewright.arith.linear import LEAF, Atom, Lin, combine, constant, scale, shift
 from tilewright.ir import PrimExpr, as_prim_expr
 from tilewright.node import post_order_visit
-from tilewright.tir.expr import And, Var
-
-
-def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-    """The conditions whose conjunction this one is."""
-    if isinstance(condition, And):
-        return [*conjuncts(condition.a), *conjuncts(condition.b)]
-    return [condition]
+from tilewright.tir.arithmetic import conjuncts
+from tilewright.tir.expr import Var
 
 
 def mentions(t: Atom, variables: set[int]) -> bool:

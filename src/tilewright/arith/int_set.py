@@ -405,7 +405,7 @@ def estimate_region_upper_bound(
 ) -> list[IntervalSet]:
     """Intervals, one for each dimension, that hold every index of the region while the variables run."""
     from tilewright.arith.analyzer import Analyzer
-    from tilewright.arith.detect import conjuncts
+    from tilewright.tir.arithmetic import conjuncts
 
     analyzer = analyzer or Analyzer()
     engine = analyzer.engine

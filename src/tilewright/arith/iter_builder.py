@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.detect import conjuncts, mentions
+from tilewright.arith.detect import mentions
 from tilewright.arith.iter_nodes import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr, normalize_iter_map_to_expr
 from tilewright.arith.linear import (
     LEAF,
@@ -25,6 +25,7 @@ from tilewright.arith.linear import (
 )
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Mutator, on
+from tilewright.tir.arithmetic import conjuncts
 from tilewright.tir.expr import IterVar, Var
 
 

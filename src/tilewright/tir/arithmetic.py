@@ -327,6 +327,13 @@ def logical_or(a: Any, b: Any, span: BaseSpan | None = None) -> PrimExpr:
     return E.Or(p, q, span)
 
 
+def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
+    """The conditions whose conjunction this one is."""
+    if isinstance(condition, E.And):
+        return [*conjuncts(condition.a), *conjuncts(condition.b)]
+    return [condition]
+
+
 def logical_not(a: Any, span: BaseSpan | None = None) -> PrimExpr:
     """not a."""
     a = as_prim_expr(a, "operand of not")

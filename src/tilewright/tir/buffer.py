@@ -136,6 +136,17 @@ class Buffer(Node, key="tir.Buffer"):
             flat = as_prim_expr(i) if flat is None else flat * dim + i
         return (offset if flat is None else flat + offset,)
 
+    def element_strides(self) -> tuple[PrimExpr, ...]:
+        """The strides, worked out from the shape when the buffer is compact."""
+        if self.strides:
+            return self.strides
+        out: list[PrimExpr] = []
+        step: Any = IntImm("int32", 1)
+        for dim in reversed(self.shape):
+            out.append(step)
+            step = step * dim
+        return tuple(reversed(out))
+
     def get_flattened_buffer(self) -> Buffer:
         """The one-dimensional view of the same storage."""
         size: Any = IntImm("int32", 1)

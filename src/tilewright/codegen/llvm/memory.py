@@ -41,16 +41,6 @@ class MemoryEmitter(ExprEmitter):
 
     # --- addresses
 
-    def _strides(self, buffer: Buffer) -> tuple[PrimExpr, ...]:
-        if buffer.strides:
-            return buffer.strides
-        strides: list[PrimExpr] = []
-        step: Any = IntImm("int32", 1)
-        for dim in reversed(buffer.shape):
-            strides.append(step)
-            step = step * dim
-        return tuple(reversed(strides))
-
     def offset_form(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> Affine | None:
         """The element offset of an access as a sum; None when its lanes are no arithmetic sequence."""
         forms = self.affine
@@ -61,7 +51,7 @@ class MemoryEmitter(ExprEmitter):
             return forms.scalar(indices[0])
         if not indices:
             return start
-        strides = self._strides(buffer)
+        strides = buffer.element_strides()
         if all([type(s) is IntImm for s in strides]):
             return forms.combine(indices, tuple([s.value for s in strides]), start)  # type: ignore[attr-defined]
         key = (id(buffer), *map(id, indices))
@@ -198,7 +188,7 @@ class MemoryEmitter(ExprEmitter):
         """Element offsets, one per lane, as an integer vector."""
         total: Any = None
         lanes = max([index.dtype.lanes for index in indices])
-        for index, stride in zip(indices, self._strides(buffer), strict=True):
+        for index, stride in zip(indices, buffer.element_strides(), strict=True):
             wide = index if index.dtype.lanes == lanes else Broadcast(index, lanes)
             step = Broadcast(stride.astype(index.dtype.element), lanes)  # type: ignore[attr-defined]
             term = wide if type(stride) is IntImm and stride.value == 1 else wide * step

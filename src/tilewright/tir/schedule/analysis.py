@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.arith.linear import LEAF, SPLIT
 from tilewright.ir import IntImm
-from tilewright.tir import LT, And, Block, BlockRealize, Buffer, For, IterVar
+from tilewright.tir import LT, And, Block, BlockRealize, Buffer, For, IterVar, arithmetic
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Forms, Lin, combine
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, children
@@ -90,11 +90,7 @@ def leaf_of(ref: StmtSRef) -> Leaf:
 
 def conjuncts(predicate: Any) -> list[Any]:
     """The conditions that a predicate joins by `and`; none for True."""
-    if isinstance(predicate, And):
-        return conjuncts(predicate.a) + conjuncts(predicate.b)
-    if isinstance(predicate, IntImm) and predicate.value:
-        return []
-    return [predicate]
+    return [c for c in arithmetic.conjuncts(predicate) if not (isinstance(c, IntImm) and c.value)]
 
 
 def conjunction(conditions: Iterable[Any]) -> Any:

@@ -69,7 +69,7 @@ def need_independent(state: ScheduleState, ref: StmtSRef, what: str, private: bo
 def need_injective_writes(state: ScheduleState, leaf: Leaf, loop: Any) -> None:
     """Different data parallel points of the block write different elements."""
     forms = state.forms
-    spatial = {iv.var for iv in leaf.block.iter_vars if iv.iter_type != REDUCE and int_extent_of(iv.dom) != 1}
+    spatial = {iv.var for iv in leaf.block.iter_vars if iv.iter_type != REDUCE and int_extent(iv.dom) != 1}
     for region in leaf.block.writes:
         seen: set[Any] = set()
         for r in region.region:
@@ -81,10 +81,6 @@ def need_injective_writes(state: ScheduleState, leaf: Leaf, loop: Any) -> None:
                 loop,
                 leaf.block,
             )
-
-
-def int_extent_of(dom: Any) -> int | None:
-    return dom.extent.value if isinstance(dom.extent, IntImm) else None
 
 
 def _private_buffers(ref: StmtSRef, found: list[Leaf]) -> set[Any]:

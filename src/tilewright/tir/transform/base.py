@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.ir.transform import Pass, function_pass_of
-from tilewright.tir.expr import And, Call
+from tilewright.tir.expr import Call
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import Evaluate, SeqStmt, Stmt
 
@@ -33,15 +33,6 @@ def is_no_op(s: Stmt | None) -> bool:
     if type(s) is Evaluate:
         return isinstance(s.value, IntImm)
     return type(s) is SeqStmt and all([is_no_op(x) for x in s.seq])
-
-
-def conjuncts(condition: PrimExpr) -> Iterator[PrimExpr]:
-    """The conditions of a conjunction, one by one."""
-    if type(condition) is And:
-        yield from conjuncts(condition.a)
-        yield from conjuncts(condition.b)
-    else:
-        yield condition
 
 
 def call_name(e: PrimExpr) -> str:

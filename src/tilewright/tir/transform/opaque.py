@@ -8,7 +8,7 @@ from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass
 from tilewright.node import mutate_tuple, on
 from tilewright.support.errors import TVMError
-from tilewright.tir.arithmetic import add, logical_and
+from tilewright.tir.arithmetic import add, conjuncts, logical_and
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, StringImm, Var
 from tilewright.tir.function import PrimFunc
@@ -28,7 +28,7 @@ from tilewright.tir.stmt import (
     stmt_seq,
 )
 from tilewright.tir.stmt_functor import BufferMutator
-from tilewright.tir.transform.base import body_pass, conjuncts, is_true
+from tilewright.tir.transform.base import body_pass, is_true
 
 
 class _Match(BufferMutator):
@@ -74,7 +74,7 @@ class _Match(BufferMutator):
         self.env[view.data] = root.data
         self._bind(view.elem_offset, root.offset_of(mins)[0], f"elem_offset of {view.name}")
         if view.strides:
-            strides = _strides(root)
+            strides = root.element_strides()
             for k, stride in enumerate(view.strides):
                 self._bind(stride, strides[len(strides) - len(view.strides) + k], f"stride {k} of {view.name}")
         for k, dim in enumerate(view.shape):
@@ -102,17 +102,6 @@ class _Match(BufferMutator):
             return self.rebuild(s)
         indices = mutate_tuple(self.visit, s.indices)
         return BufferStore(view.buffer, self.visit(s.value), self._indices(view, indices), s.predicate, s.span)
-
-
-def _strides(buffer: Buffer) -> tuple[Any, ...]:
-    if buffer.strides:
-        return buffer.strides
-    out: list[Any] = []
-    step: Any = IntImm("int32", 1)
-    for dim in reversed(buffer.shape):
-        out.append(step)
-        step = step * dim
-    return tuple(reversed(out))
 
 
 def LowerMatchBuffer() -> Pass:

@@ -19,11 +19,11 @@ from tilewright.arith.linear import Lin, combine, scale, shift
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, on
-from tilewright.tir.arithmetic import logical_and, maximum, minimum
+from tilewright.tir.arithmetic import conjuncts, logical_and, maximum, minimum
 from tilewright.tir.expr import Call, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import For, ForKind, IfThenElse, LetStmt, Stmt, stmt_seq
-from tilewright.tir.transform.base import call_name, conjuncts, prim_func_pass
+from tilewright.tir.transform.base import call_name, prim_func_pass
 from tilewright.tir.transform.ssa import convert_ssa
 
 MAX_COPIES = 32

@@ -8,7 +8,7 @@ from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass
 from tilewright.node import Mutator, Visitor, mutate_tuple, on
-from tilewright.tir.arithmetic import logical_not
+from tilewright.tir.arithmetic import conjuncts, logical_not
 from tilewright.tir.expr import BufferLoad, Var
 from tilewright.tir.op import is_pure
 from tilewright.tir.stmt import (
@@ -28,7 +28,7 @@ from tilewright.tir.stmt import (
     stmt_seq,
 )
 from tilewright.tir.stmt_functor import used_vars
-from tilewright.tir.transform.base import body_pass, call_name, conjuncts, is_no_op, is_true
+from tilewright.tir.transform.base import body_pass, call_name, is_no_op, is_true
 
 NOTHING = Evaluate(IntImm("int32", 0))
 

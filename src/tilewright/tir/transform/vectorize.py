@@ -8,7 +8,7 @@ from tilewright.arith import Analyzer
 from tilewright.ir import FloatImm, IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, on
-from tilewright.tir.arithmetic import add, cast_to, logical_and, logical_not, logical_or, multiply, subtract
+from tilewright.tir.arithmetic import add, cast_to, conjuncts, logical_and, logical_not, logical_or, multiply, subtract
 from tilewright.tir.expr import (
     GE,
     GT,
@@ -55,7 +55,7 @@ from tilewright.tir.stmt import (
     While,
     stmt_seq,
 )
-from tilewright.tir.transform.base import call_name, conjuncts, prim_func_pass
+from tilewright.tir.transform.base import call_name, prim_func_pass
 from tilewright.tir.transform.ssa import convert_ssa
 
 MAX_LANES = 256
