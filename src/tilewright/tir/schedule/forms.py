@@ -28,8 +28,8 @@ from tilewright.arith.linear import (
     shift,
 )
 from tilewright.ir import IntImm, PrimExpr
-from tilewright.node import Visitor, on
 from tilewright.tir import Add, Cast, FloorDiv, FloorMod, Max, Min, Mul, Sub, Var
+from tilewright.tir.stmt_functor import used_vars
 
 __all__ = ["ONE", "ZERO", "Bounds", "Forms", "Lin", "combine", "constant", "is_const", "scale", "shift"]
 
@@ -284,20 +284,9 @@ def same(a: Lin, b: Lin) -> bool:
     return a is b or (a.const == b.const and a.terms == b.terms)
 
 
-class _Hits(Visitor):
-    def __init__(self, variables: Mapping[Var, Any]) -> None:
-        self.variables, self.hit = variables, False
-
-    @on(Var)
-    def _var(self, v: Var) -> None:
-        self.hit = self.hit or v in self.variables
-
-
 def uses(e: Any, variables: Mapping[Var, Any]) -> bool:
     """Whether a variable of `variables` occurs in the expression."""
-    walk = _Hits(variables)
-    walk.visit(e)
-    return walk.hit
+    return not used_vars(e).keys().isdisjoint(variables)
 
 
 def _imm(f: Forms, e: Any, env: Env) -> Lin:

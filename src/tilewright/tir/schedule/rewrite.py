@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tilewright.ir import IntImm
-from tilewright.node import Mutator, Visitor, mutate_tuple, on
+from tilewright.node import Mutator, mutate_tuple, on
 from tilewright.tir import (
     Block,
     BlockRealize,
@@ -24,39 +24,26 @@ from tilewright.tir.schedule.analysis import conjunction, conjuncts
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Forms
 from tilewright.tir.schedule.state import children, seq_of
+from tilewright.tir.stmt_functor import used_vars
+
+_vars_of_blocks: dict[int, tuple[Any, set[Any]]] = {}
 
 
-class _Used(Visitor):
-    """The variables that occur in an expression or statement, the block's own included."""
-
-    def __init__(self) -> None:
-        self.vars: set[Any] = set()
-
-    @on(Var)
-    def _var(self, v: Var) -> None:
-        self.vars.add(v)
-
-
-_used_vars: dict[int, tuple[Any, set[Any]]] = {}
-
-
-def used_vars(block: Any) -> set[Any]:
+def vars_of_block(block: Any) -> set[Any]:
     """All variables in a block. Kept per block: loop primitives never change blocks, so each is walked once."""
-    found = _used_vars.get(id(block))
+    found = _vars_of_blocks.get(id(block))
     if found is not None and found[0] is block:
         return found[1]
-    walk = _Used()
-    walk.visit(block)
-    if len(_used_vars) > 4096:
-        _used_vars.clear()
-    _used_vars[id(block)] = (block, walk.vars)
-    return walk.vars
+    if len(_vars_of_blocks) > 4096:
+        _vars_of_blocks.clear()
+    used = vars_in(block)
+    _vars_of_blocks[id(block)] = (block, used)
+    return used
 
 
 def vars_in(e: Any) -> set[Any]:
-    walk = _Used()
-    walk.visit(e)
-    return walk.vars
+    """The variables in an expression or statement."""
+    return set(used_vars(e))
 
 
 class SubstituteLoops(Mutator):
@@ -83,7 +70,7 @@ class SubstituteLoops(Mutator):
             form = forms.of(value, self.form_env)
             values.append(value if form.terms == forms.of(value).terms else forms.emit(form, value.dtype))
         block: Any = x.block
-        if not self.env.keys().isdisjoint(used_vars(block)):
+        if not self.env.keys().isdisjoint(vars_of_block(block)):
             block = self.visit(block)
         conditions = [self.visit(c) for c in conjuncts(x.predicate)]
         if self.conditions:
@@ -229,5 +216,5 @@ def fresh_buffer(buffer: Buffer, name: str | None = None, scope: str | None = No
 TRUE = IntImm("bool", 1)
 __all__ = [
     "TRUE", "ReplaceBuffers", "ReplaceStmts", "RewriteAccesses", "SubstituteLoops", "body_list", "fresh_buffer", "mutate_tuple",
-    "only_child", "substitute_loops", "touches", "used_vars", "vars_in",
+    "only_child", "substitute_loops", "touches", "vars_in", "vars_of_block",
 ]  # fmt: skip

@@ -7,7 +7,8 @@ from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.ir.transform import Pass, function_pass_of
-from tilewright.tir.expr import Call
+from tilewright.node import Visitor, on
+from tilewright.tir.expr import BufferLoad, Call
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import Evaluate, SeqStmt, Stmt
 
@@ -41,6 +42,22 @@ def call_name(e: PrimExpr) -> str:
         return ""
     name: str = getattr(e.op, "name", "")
     return name.removeprefix("tir.")
+
+
+class _Loads(Visitor):
+    def __init__(self) -> None:
+        self.found = False
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> None:
+        self.found = True
+
+
+def has_load(e: PrimExpr) -> bool:
+    """Whether an expression reads a buffer."""
+    walk = _Loads()
+    walk.visit(e)
+    return walk.found
 
 
 def is_true(e: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 from tilewright.ir import DataType, GlobalVar, IntImm, IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.ir.types import PointerType, PrimType
-from tilewright.node import Mutator, Visitor, on
+from tilewright.node import Mutator, on
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import cast_to, eq, floordiv, logical_not, logical_or, multiply
 from tilewright.tir.buffer import Buffer, decl_buffer
@@ -21,6 +21,7 @@ from tilewright.tir.expr import BufferLoad, Call, Select, StringImm, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import call_intrin, if_then_else, isnullptr, reinterpret, ret
 from tilewright.tir.stmt import AssertStmt, AttrStmt, BufferStore, Evaluate, IfThenElse, LetStmt, Stmt, stmt_seq
+from tilewright.tir.stmt_functor import used_vars
 from tilewright.tir.transform.base import call_name, prim_func_pass
 
 I32, I64, F64 = DataType("int32"), DataType("int64"), DataType("float64")
@@ -319,7 +320,7 @@ def MakeUnpackedAPI() -> Pass:
             return func
         for param, buffer in func.buffer_map.items():
             for dim in (*buffer.shape, *buffer.strides):
-                for v in _vars_of(dim):
+                for v in used_vars(dim):
                     if v not in func.params:
                         raise TVMError(
                             f"{func.attrs['global_symbol']}: buffer {buffer.name} (parameter {param.name}) depends on {v.name},"
@@ -329,15 +330,3 @@ def MakeUnpackedAPI() -> Pass:
 
     made: Pass = prim_func_pass(run, name="tir.MakeUnpackedAPI", needs=("no_blocks",), gives=("unpacked_api",))
     return made
-
-
-def _vars_of(e: PrimExpr) -> list[Var]:
-    found: list[Var] = []
-
-    class Uses(Visitor):
-        @on(Var)
-        def _var(self, v: Var) -> None:
-            found.append(v)
-
-    Uses().visit(e)
-    return found

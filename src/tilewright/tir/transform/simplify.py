@@ -7,7 +7,7 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass
-from tilewright.node import Mutator, Visitor, mutate_tuple, on
+from tilewright.node import Mutator, mutate_tuple, on
 from tilewright.tir.arithmetic import conjuncts, logical_not
 from tilewright.tir.expr import BufferLoad, Var
 from tilewright.tir.op import is_pure
@@ -28,7 +28,7 @@ from tilewright.tir.stmt import (
     stmt_seq,
 )
 from tilewright.tir.stmt_functor import used_vars
-from tilewright.tir.transform.base import body_pass, call_name, is_no_op, is_true
+from tilewright.tir.transform.base import body_pass, call_name, has_load, is_no_op, is_true
 
 NOTHING = Evaluate(IntImm("int32", 0))
 
@@ -252,15 +252,7 @@ class _Hoist(Mutator):
 
 
 def _loads(e: PrimExpr) -> bool:
-    found: list[bool] = []
-
-    class Loads(Visitor):
-        @on(BufferLoad)
-        def _load(self, x: BufferLoad) -> None:
-            found.append(True)
-
-    Loads().visit(e)
-    return bool(found) or not is_pure(e)
+    return has_load(e) or not is_pure(e)
 
 
 def HoistIfThenElse(variant: str | None = None) -> Pass:

@@ -55,7 +55,7 @@ from tilewright.tir.stmt import (
     While,
     stmt_seq,
 )
-from tilewright.tir.transform.base import call_name, prim_func_pass
+from tilewright.tir.transform.base import call_name, has_load, prim_func_pass
 from tilewright.tir.transform.ssa import convert_ssa
 
 MAX_LANES = 256
@@ -337,7 +337,7 @@ class _Vectorize(Mutator):
     def _two_armed(self, s: IfThenElse) -> Any:
         condition = self.visit(s.condition)
         # The condition must not be changed by what it guards.
-        if _has_load(condition):
+        if has_load(condition):
             raise NotVectorizable
         outer, self.needs_lane = self.needs_lane, False
         self.masks.append(condition)
@@ -374,20 +374,6 @@ class _Vectorize(Mutator):
     @on(AttrStmt)
     def _attr(self, s: AttrStmt) -> Any:
         return s.replace(body=self.visit(s.body))
-
-
-def _has_load(e: PrimExpr) -> bool:
-    from tilewright.node import Visitor
-
-    found: list[bool] = []
-
-    class Loads(Visitor):
-        @on(BufferLoad)
-        def _load(self, x: BufferLoad) -> None:
-            found.append(True)
-
-    Loads().visit(e)
-    return bool(found)
 
 
 class _Loops(Mutator):
