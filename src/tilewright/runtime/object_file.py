@@ -95,7 +95,10 @@ def check_library(path: str) -> None:
         at, entry, count = _program_headers(head, wide, order)
         file.seek(at)
         table = file.read(entry * count)
-    need = at + entry * count
+    # The table of sections is the last thing in most files.
+    sections_at = struct.unpack_from(order + ("Q" if wide else "I"), head, 40 if wide else 32)[0]
+    section, sections = struct.unpack_from(order + "HH", head, 58 if wide else 46)
+    need = max(at + entry * count, sections_at + section * sections)
     for k in range(count if len(table) == entry * count else 0):
         offset, length = struct.unpack_from(order + ("8xQ16xQ" if wide else "4xI8xI"), table, k * entry)
         need = max(need, offset + length)
