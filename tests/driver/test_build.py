@@ -151,3 +151,23 @@ def test_dimension_that_no_argument_gives() -> None:
     f = te.create_prim_func([a, b])
     with pytest.raises(TVMError, match="n cannot be found from the arguments; make it a parameter"):
         tvm.build(f, target="llvm")
+
+
+def test_assertions_can_be_left_out() -> None:
+    out, n = tir.decl_buffer((4,), "int32", "out"), tir.Var("n")
+    store = tir.BufferStore(out, n, [0])
+    func = tir.PrimFunc([out, n], tir.AssertStmt(n > 0, tir.StringImm("n must be positive"), store))
+    assert "n must be positive" in tvm.lower(func).script()
+    with PassContext(config={"tir.disable_assert": True}):
+        assert "n must be positive" not in tvm.lower(func).script()
+
+
+def test_the_only_function_is_the_entry() -> None:
+    out = tir.decl_buffer((4,), "int32", "out")
+    fill = [tir.PrimFunc([out], tir.BufferStore(out, value, [0])) for value in (3, 4)]
+    array = tvm.nd.array(np.zeros(4, "int32"))
+    tvm.build(tvm.IRModule({"fill": fill[0].with_attr("global_symbol", "fill")}))(array)
+    assert array.numpy()[0] == 3
+    both = tvm.IRModule({name: f.with_attr("global_symbol", name) for name, f in zip(("a", "b"), fill, strict=True)})
+    with pytest.raises(AttributeError, match="the module has no main function; call one by name"):
+        tvm.build(both)(array)

@@ -29,6 +29,7 @@ from tilewright.tir.transform import (
     PlanAndUpdateBufferAllocationLocation,
     RemoveNoOp,
     Simplify,
+    SkipAssert,
     StorageRewrite,
     VectorizeLoop,
     prim_func_pass,
@@ -57,6 +58,7 @@ def lower_phases(ctx: PassContext, simple_mode: bool = False) -> list[list[Pass]
         MarkUnrollLoop(),
     ]
     finish: list[Pass] = [
+        *([SkipAssert()] if config.get("tir.disable_assert", False) else []),
         RemoveNoOp(),
         HoistIfThenElse(),
         *([InstrumentBoundCheckers()] if config.get("tir.instrument_bound_checkers", False) else []),

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,16 +32,6 @@ ELEMWISE, BROADCAST, INJECTIVE, COMM_REDUCE, OUT_ELEMWISE, TUPLE, OPAQUE = 0, 1,
 same, but an input may be broadcast. INJECTIVE: each output element reads one element of each input (reshape,
 transpose, slice, concatenate). COMM_REDUCE: a reduction along axes. OUT_ELEMWISE: heavy, with an epilogue fused
 onto its output (conv2d, dense). TUPLE: only packs values. OPAQUE: never fused."""
-
-FUSE_NAMES = {
-    0: "ELEMWISE",
-    1: "BROADCAST",
-    2: "INJECTIVE",
-    3: "COMM_REDUCE",
-    4: "OUT_ELEMWISE",
-    7: "TUPLE",
-    8: "OPAQUE",
-}
 
 Sample = tuple[Sequence[Any], Mapping[str, Any]]
 """(inputs, attributes). An input is a shape (float32, normal), `(shape, dtype)`, an ndarray, a function of a NumPy
@@ -210,9 +200,6 @@ class LayoutChoice:
         self.card, self.args, self.result = card, tuple(args), result
 
 
-C = TypeVar("C", bound=type[OpCard])
-
-
 def cards() -> Mapping[str, type[OpCard]]:
     """Every card by its operator name."""
     return _cards
@@ -276,7 +263,6 @@ def _scalar(annotation: str, value: Any) -> Any:
 
 def _clean(op: str, name: str, annotation: str, value: Any) -> Any:
     """An attribute's value in its declared form: NumPy and IR integers become ints, one int a tuple where one is declared."""
-    base = annotation
     if value is None and "None" in annotation:
         return None
     base = annotation.removesuffix(" | None")

@@ -14,6 +14,7 @@ from tilewright.tir.transform.misc import (
     InstrumentBoundCheckers,
     LowerIntrin,
     NarrowDataType,
+    SkipAssert,
 )
 from tilewright.tir.transform.opaque import LowerMatchBuffer, LowerOpaqueBlock
 from tilewright.tir.transform.packed import ExposeEntryFunc, MakePackedAPI, MakeUnpackedAPI
@@ -47,6 +48,7 @@ __all__ = [
     "PlanAndUpdateBufferAllocationLocation",
     "RemoveNoOp",
     "Simplify",
+    "SkipAssert",
     "StorageRewrite",
     "UnrollLoop",
     "VectorizeLoop",

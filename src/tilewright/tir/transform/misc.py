@@ -55,6 +55,17 @@ def AnnotateEntryFunc() -> Pass:
     return Pass(PassInfo(0, "tir.AnnotateEntryFunc"), run)
 
 
+class _SkipAsserts(Mutator):
+    @on(AssertStmt)
+    def _assert(self, s: AssertStmt) -> Any:
+        return self.visit(s.body)
+
+
+def SkipAssert() -> Pass:
+    """Assertions are dropped, with what they would have checked."""
+    return body_pass("SkipAssert", lambda f: _SkipAsserts().visit(f.body))
+
+
 class _Narrow(Mutator):
     """Loop variables and index arithmetic of 64 bits in 32, where no value can be out of range."""
 

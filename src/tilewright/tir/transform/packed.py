@@ -287,7 +287,8 @@ def MakePackedAPI() -> Pass:
         name = func.attrs.get("global_symbol")
         if name is None or "calling_conv" in func.attrs:
             return func
-        return _Packed(func, str(name)).build()
+        packed = _Packed(func, str(name)).build()
+        return packed if ctx.config.get("tir.noalias", True) else packed.with_attr("tir.noalias", False)
 
     made: Pass = prim_func_pass(run, name="tir.MakePackedAPI", needs=("no_blocks",), gives=("packed_api",))
     return made
