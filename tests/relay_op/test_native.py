@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.relay_op.test_cards import prepare, results, samples
 
 import tilewright as tvm
+from tests.relay_op.test_cards import prepare, results, samples
 from tilewright import relay
 from tilewright.contrib import graph_executor
 from tilewright.relay.op.card import OpCard
