@@ -14,8 +14,10 @@ from tilewright.te.compute import (
 from tilewright.te.elementwise import elementwise
 from tilewright.te.operation import BaseComputeOp, ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
 from tilewright.te.primfunc import create_prim_func
+from tilewright.te.schedule import Schedule, Stage, create_schedule
 from tilewright.te.tag import TagScope, tag_scope
 from tilewright.te.tensor import Tensor, TensorSlice, install_elementwise
+from tilewright.te.tensor_intrin import TensorIntrin, decl_tensor_intrin
 from tilewright.tir.arithmetic import const, div, floordiv, floormod, truncdiv, truncmod
 from tilewright.tir.op import (
     abs,

@@ -40,7 +40,7 @@ def create_prim_func(ops: Tensor | Var | Sequence[Tensor | Var], index_dtype_ove
     Raises ValueError when an input that is needed is no parameter, TypeError for operations that have no blocks.
     """
     args = [ops] if isinstance(ops, (Tensor, Var)) else list(ops)
-    builder = _Builder()
+    builder = FunctionBuilder()
     for i, arg in enumerate(args):
         builder.add_parameter(i, arg)
     order = post_order([t.op for t in args if isinstance(t, Tensor)])
@@ -168,7 +168,7 @@ class _Rename(BufferMutator):
         return self.data.get(v, v)
 
 
-class _Builder:
+class FunctionBuilder:
     """The function as it grows: parameters, buffers of tensors, and loop nests in order."""
 
     def __init__(self) -> None:
@@ -261,7 +261,7 @@ class _Builder:
         if isinstance(body[0], Reduce):
             init, stmt = self._reduction(body[0], outputs, indices, convert)
         else:
-            stmt = BufferStore(outputs[0], convert.visit(body[0]), indices)
+            stmt = stmt_seq([BufferStore(b, convert.visit(e), indices) for b, e in zip(outputs, body, strict=True)])
         annotations = {k: v for k, v in op.attrs.items() if k != "layout_free_placeholders"}
         self._note_layout_free(op)
         block = Block(

@@ -1,0 +1,262 @@
+"""A TE schedule applied to a tir.Schedule: consumers first, each stage attached, then split; marks at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import PrimExpr
+from tilewright.node import Mutator, on
+from tilewright.support.errors import ScheduleError
+from tilewright.te.operation import ComputeOp
+from tilewright.te.schedule import Schedule
+from tilewright.te.schedule_build import ScheduleBuilder
+from tilewright.te.schedule_stage import INLINE, SCOPE, Fuse, IterVarAttr, Split, Stage, find, names
+from tilewright.te.tensor import Tensor
+from tilewright.tir import schedule as tir_schedule
+from tilewright.tir.arithmetic import logical_and
+from tilewright.tir.expr import IterVar, Reduce, Var
+from tilewright.tir.function import PrimFunc
+from tilewright.tir.schedule import BlockRV, LoopRV
+from tilewright.tir.stmt import BlockRealize, For
+from tilewright.tir.stmt_functor import substitute
+
+
+def apply_schedule(schedule: Schedule, args: list[Any]) -> PrimFunc:
+    """The function of `args` with every stage of the schedule applied."""
+    builder = ScheduleBuilder()
+    current = [schedule.current(a) if isinstance(a, Tensor) else a for a in args]
+    func = builder.build(current)
+    if not builder.blocks:
+        return func
+    return _Application(schedule, builder, func).run()
+
+
+class _Loops:
+    """The loops of one stage: by axis, and those of the initialisation that was split off."""
+
+    def __init__(self, stage: Stage, block: BlockRV) -> None:
+        self.stage, self.block = stage, block
+        self.of: dict[Var, LoopRV] = {}
+        self.init: dict[Var, LoopRV] = {}
+        self.init_block: BlockRV | None = None
+        self.names: dict[Var, str] = {}
+
+    def leaves(self) -> list[tuple[IterVar, LoopRV]]:
+        return [(a, self.of[a.var]) for a in self.stage.leaf_iter_vars]
+
+    def mark(self, axis: IterVar) -> IterVarAttr:
+        return self.stage.iter_var_attrs.get(axis.var) or IterVarAttr()
+
+
+class _Application:
+    def __init__(self, schedule: Schedule, builder: ScheduleBuilder, func: PrimFunc) -> None:
+        self.schedule, self.builder = schedule, builder
+        self.sch = tir_schedule.Schedule(func)
+        self.sch._trace = None
+        self.loops: dict[int, _Loops] = {}
+
+    def run(self) -> PrimFunc:
+        stages = [st for st in self.schedule.stages if st.op in self.builder.blocks]
+        for stage in stages:
+            self._guard(stage, self._place)
+        for stage in reversed(stages):
+            if stage.attach_type != INLINE:
+                self._guard(stage, self._shape)
+        for name in ("_initialise", "_tensorize", "_mark"):
+            for stage in stages:
+                if id(stage) in self.loops:
+                    self._guard(stage, getattr(self, name))
+        (func,) = self.sch.mod.functions.values()
+        assert isinstance(func, PrimFunc)
+        return func.replace(body=_Finish(self.sch, list(self.loops.values())).visit(func.body))
+
+    def _guard(self, stage: Stage, step: Any) -> None:
+        try:
+            step(stage)
+        except ScheduleError as error:
+            text = str(error)
+            if text.startswith("stage "):
+                raise
+            raise ScheduleError(f"stage {stage.name}: {text}") from None
+
+    def _block(self, stage: Stage) -> BlockRV:
+        return self.sch.get_block(self.builder.blocks[stage.op])
+
+    def _place(self, stage: Stage) -> None:
+        """What concerns the whole block: scope, alignment, inlining."""
+        sch, block = self.sch, self._block(stage)
+        if stage.attach_type == INLINE:
+            sch.compute_inline(block)
+            return
+        if stage.scope and stage.scope != "global":
+            for i in range(stage.op.num_outputs):
+                sch.set_scope(block, i, stage.scope)
+        assert isinstance(stage.op, ComputeOp)
+        for i, axis in enumerate(stage.op.axis):
+            if axis.var in stage.alignment:
+                factor, offset = stage.alignment[axis.var]
+                sch.storage_align(block, 0, i, factor, offset)
+        if stage.double_buffered:
+            sch.annotate(block, "double_buffer_scope", 0)
+
+    def _target(self, stage: Stage) -> LoopRV | None:
+        """The loop that the stage is attached to."""
+        place = stage.group if stage.group is not None and stage.attach_type != SCOPE else stage
+        if place.attach_type != SCOPE:
+            return None
+        parent, axis = place.attach_stage, place.attach_ivar
+        assert parent is not None and axis is not None
+        if parent.attach_type == INLINE:
+            raise ScheduleError(
+                f"stage {stage.name}: compute_at: it is attached to stage {parent.name}, which is inlined and has no"
+                " loops; attach it to a consumer of that"
+            )
+        if find(parent.leaf_iter_vars, axis) is None:
+            raise ScheduleError(
+                f"stage {stage.name}: compute_at: it is attached at {axis.var.name} of stage {parent.name}, which is no"
+                f" leaf any more; the leaves are {names(parent.leaf_iter_vars)}"
+            )
+        found = self.loops.get(id(parent))
+        if found is None:
+            raise ScheduleError(
+                f"stage {stage.name}: compute_at: it is attached to stage {parent.name}, which does not read it"
+            )
+        return found.of[axis.var]
+
+    def _shape(self, stage: Stage) -> None:
+        """Attaches the stage and makes its own loops."""
+        sch, block = self.sch, self._block(stage)
+        target = self._target(stage)
+        if target is None:
+            own = sch.get_loops(block)
+        else:
+            sch.compute_at(block, target, preserve_unit_loops=True)
+            around = sch.get_loops(block)
+            depth = [sch.get(lp) for lp in around].index(sch.get(target))
+            own = around[depth + 1 :]
+        made = self.loops[id(stage)] = _Loops(stage, block)
+        for axis, loop in zip(stage.root_iter_vars, own, strict=True):
+            made.of[axis.var] = loop
+        for action in stage.actions:
+            self._act(made, action)
+
+    def _act(self, made: _Loops, action: Any) -> None:
+        sch, of = self.sch, made.of
+        if isinstance(action, Split):
+            factors = [None, action.factor] if action.nparts is None else [action.nparts, None]
+            of[action.outer.var], of[action.inner.var] = sch.split(of[action.parent.var], factors)
+        elif isinstance(action, Fuse):
+            of[action.fused.var] = sch.fuse(of[action.outer.var], of[action.inner.var])
+        elif hasattr(action, "leaves"):
+            sch.reorder(*[of[a.var] for a in action.leaves if a.var in of])
+        else:
+            loops = [of[a.var] for a in made.stage.root_iter_vars]
+            of[action.iter.var] = sch.add_unit_loop(loops[0] if loops else made.block)
+
+    def _initialise(self, stage: Stage) -> None:
+        """The initialisation of a reduction goes before its outermost reduction loop."""
+        op = stage.op
+        made = self.loops[id(stage)]
+        if not isinstance(op, ComputeOp) or not isinstance(op.body[0], Reduce):
+            return
+        leaves = made.leaves()
+        reducing = [i for i, (a, _) in enumerate(leaves) if a.iter_type == IterVar.CommReduce]
+        threads = [made.mark(a).bind_thread for a, _ in leaves if a.iter_type == IterVar.CommReduce]
+        tensorized = [i for i, (a, _) in enumerate(leaves) if made.mark(a).tensor_intrin is not None]
+        if any([t is not None for t in threads]) or (tensorized and tensorized[0] <= reducing[0]):
+            return
+        try:
+            init = self.sch.decompose_reduction(made.block, leaves[reducing[0]][1])
+        except ScheduleError:
+            # Points that are visited again keep a conditional initialisation.
+            return
+        made.init_block = init
+        spatial = [a for a, _ in leaves[reducing[0] :] if a.iter_type != IterVar.CommReduce]
+        loops = self.sch.get_loops(init)
+        if len(spatial) and len(loops) >= len(spatial):
+            made.init = {a.var: lp for a, lp in zip(spatial, loops[-len(spatial) :], strict=True)}
+
+    def _tensorize(self, stage: Stage) -> None:
+        made = self.loops[id(stage)]
+        for axis, loop in made.leaves():
+            intrin = made.mark(axis).tensor_intrin
+            if intrin is None:
+                continue
+            place = [a.var for a in stage.leaf_iter_vars].index(axis.var)
+            within = [a.var for a in stage.leaf_iter_vars[place:]]
+            update, reset = intrin.registered(made.init_block is not None)
+            if made.init_block is not None:
+                inside = [made.init[v] for v in within if v in made.init]
+                self.sch.tensorize(inside[0] if inside else made.init_block, reset)
+            tile = self.sch.blockize(loop)
+            self.sch.tensorize(tile, update)
+            ref = self.sch.get_sref(tile)
+            if ref.stmt.init is not None:
+                # The intrinsic does the whole reduction, its start included.
+                self.sch.state.replace(ref, ref.stmt.replace(init=None))
+            made.of = {v: lp for v, lp in made.of.items() if v not in within}
+            made.init = {v: lp for v, lp in made.init.items() if v not in within}
+            return
+
+    def _mark(self, stage: Stage) -> None:
+        sch = self.sch
+        made = self.loops[id(stage)]
+        for axis in stage.leaf_iter_vars:
+            mark = stage.iter_var_attrs.get(axis.var)
+            loops = [table[axis.var] for table in (made.init, made.of) if axis.var in table]
+            made.names.update({sch.get(lp).loop_var: axis.var.name for lp in loops})
+            if mark is None:
+                continue
+            for loop in loops:
+                if mark.kind == "vectorized":
+                    sch.vectorize(loop)
+                elif mark.kind == "unrolled":
+                    sch.unroll(loop)
+                elif mark.kind == "parallel":
+                    sch.parallel(loop)
+                elif mark.bind_thread is not None and loop is made.of.get(axis.var):
+                    sch.bind(loop, mark.bind_thread.thread_tag)
+            for key, value in mark.pragmas:
+                sch.annotate(loops[-1], f"pragma_{key}", 1 if value is None else value)
+            for tensor, offset in mark.prefetches:
+                sch.annotate(loops[-1], f"prefetch_{tensor.op.name}", offset)
+
+
+class _Finish(Mutator):
+    """Loops get the names of their axes (dots become underscores); stores get the predicates of their stages."""
+
+    def __init__(self, sch: tir_schedule.Schedule, made: list[_Loops]) -> None:
+        self.renamed: dict[Var, Var] = {}
+        for loops in made:
+            for var, name in loops.names.items():
+                self.renamed[var] = Var(name.replace(".", "_"), var.dtype)
+        self.predicates: dict[Any, PrimExpr] = {}
+        for loops in made:
+            predicate = loops.stage.store_predicate
+            if predicate is None:
+                continue
+            env: dict[Var, PrimExpr] = {}
+            for axis, loop in loops.leaves():
+                env[axis.var] = sch.get(loop).loop_var
+                thread = loops.mark(axis).bind_thread
+                if thread is not None:
+                    env[thread.var] = sch.get(loop).loop_var
+            for block in (loops.block, loops.init_block):
+                if block is not None:
+                    self.predicates[id(sch.get(block))] = substitute(predicate, env)
+
+    @on(Var)
+    def _var(self, v: Var) -> PrimExpr:
+        return self.renamed.get(v, v)
+
+    @on(For)
+    def _for(self, s: For) -> Any:
+        new = self.renamed.get(s.loop_var)
+        rebuilt = self.rebuild(s)
+        return rebuilt if new is None else rebuilt.replace(loop_var=new)
+
+    @on(BlockRealize)
+    def _realize(self, r: BlockRealize) -> Any:
+        predicate = self.predicates.get(id(r.block))
+        new = self.rebuild(r)
+        return new if predicate is None else new.replace(predicate=logical_and(new.predicate, self.visit(predicate)))

@@ -1,0 +1,372 @@
+"""One stage of a TE schedule: an operation's iteration axes, what was made of them, and where the stage is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tilewright.ir import PrimExpr, Range
+from tilewright.support.errors import ScheduleError
+from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp, ScanOp
+from tilewright.te.tensor import Tensor
+from tilewright.tir.expr import IterVar, Var
+
+if TYPE_CHECKING:
+    from tilewright.te.schedule import Schedule
+    from tilewright.te.tensor_intrin import TensorIntrin
+
+
+class Split:
+    """parent -> outer, inner; either `factor` (the extent of inner) or `nparts` (that of outer) is given."""
+
+    def __init__(self, parent: IterVar, outer: IterVar, inner: IterVar, factor: Any, nparts: Any) -> None:
+        self.parent, self.outer, self.inner, self.factor, self.nparts = parent, outer, inner, factor, nparts
+
+
+class Fuse:
+    """outer, inner -> fused."""
+
+    def __init__(self, outer: IterVar, inner: IterVar, fused: IterVar) -> None:
+        self.outer, self.inner, self.fused = outer, inner, fused
+
+
+class Singleton:
+    """An axis of extent one that stands for no axis of the operation."""
+
+    def __init__(self, iter: IterVar) -> None:
+        self.iter = iter
+
+
+class Reordered:
+    """The leaves in the order that they have from here on."""
+
+    def __init__(self, leaves: tuple[IterVar, ...]) -> None:
+        self.leaves = leaves
+
+
+class IterVarAttr:
+    """What a leaf is marked with."""
+
+    def __init__(self) -> None:
+        self.kind: str | None = None
+        self.bind_thread: IterVar | None = None
+        self.pragmas: list[tuple[str, Any]] = []
+        self.prefetches: list[tuple[Tensor, Any]] = []
+        self.tensor_intrin: TensorIntrin | None = None
+
+
+INLINE, ROOT, SCOPE = "inline", "root", "scope"
+
+
+def find(axes: Sequence[IterVar], axis: IterVar) -> int | None:
+    """The place of an axis among others."""
+    for i, a in enumerate(axes):
+        if a.var is axis.var:
+            return i
+    return None
+
+
+def names(axes: Sequence[IterVar]) -> str:
+    return ", ".join([a.var.name for a in axes]) or "none"
+
+
+class Stage:
+    """The axes of an operation (`leaf_iter_vars`, outermost first) and its place; every method marks or changes them.
+
+    Axes are given by the IterVars of `op.axis`, `op.reduce_axis` and those that `split`, `fuse` and `tile` return.
+    Methods raise ScheduleError and change nothing when a rule is broken.
+    """
+
+    def __init__(self, schedule: Schedule, op: Operation, is_output: bool) -> None:
+        self.schedule, self.op, self.origin_op, self.is_output = schedule, op, op, is_output
+        self.scope = ""
+        self.double_buffered = False
+        self.alignment: dict[Var, tuple[int, int]] = {}
+        self.env_thread_axes: tuple[IterVar, ...] = ()
+        self.store_predicate: PrimExpr | None = None
+        self.group: Stage | None = None
+        self.members: list[Stage] | None = None
+        self.attach_type, self.attach_stage, self.attach_ivar = ROOT, None, None  # type: tuple[str, Stage | None, IterVar | None]
+        self.reset()
+
+    def reset(self) -> None:
+        """The axes as the operation has them."""
+        op = self.op
+        self.root_iter_vars: list[IterVar] = []
+        if isinstance(op, ComputeOp):
+            self.root_iter_vars = [*op.axis, *op.reduce_axis]
+        elif isinstance(op, ScanOp) and op.scan_axis is not None:
+            self.root_iter_vars = [op.scan_axis]
+        self.all_iter_vars = list(self.root_iter_vars)
+        self.leaf_iter_vars = list(self.root_iter_vars)
+        self.actions: list[Split | Fuse | Singleton | Reordered] = []
+        self.iter_var_attrs: dict[Var, IterVarAttr] = {}
+
+    @property
+    def name(self) -> str:
+        return self.op.name
+
+    @property
+    def relations(self) -> list[Split | Fuse | Singleton]:
+        """The splits and fusions, in order."""
+        return [a for a in self.actions if not isinstance(a, Reordered)]
+
+    def __repr__(self) -> str:
+        return f"stage({self.name}, leaves=[{names(self.leaf_iter_vars)}])"
+
+    # ---- checks
+
+    def refuse(self, primitive: str, rule: str) -> ScheduleError:
+        return ScheduleError(f"{primitive}: stage {self.name}: {rule}")
+
+    def _leaf(self, primitive: str, axis: Any) -> int:
+        if not isinstance(axis, IterVar):
+            raise TypeError(f"{primitive}: stage {self.name}: an axis (IterVar) is needed, but was given {axis!r}")
+        if isinstance(self.op, (PlaceholderOp, ScanOp)) or self.members is not None:
+            raise self.refuse(primitive, "it has no loops of its own; schedule the stages that compute it")
+        place = find(self.leaf_iter_vars, axis)
+        if place is not None:
+            return place
+        used = self._user_of(axis)
+        why = f"it was {used}" if used else "it belongs to another stage"
+        raise self.refuse(
+            primitive,
+            f"{axis.var.name} must be one of its leaves, but {why}; its leaves are {names(self.leaf_iter_vars)}",
+        )
+
+    def _user_of(self, axis: IterVar) -> str:
+        for a in self.actions:
+            if isinstance(a, Split) and a.parent.var is axis.var:
+                return f"split into {names((a.outer, a.inner))}"
+            if isinstance(a, Fuse) and (a.outer.var is axis.var or a.inner.var is axis.var):
+                return f"fused into {a.fused.var.name}"
+        return ""
+
+    def attr(self, axis: IterVar) -> IterVarAttr:
+        return self.iter_var_attrs.setdefault(axis.var, IterVarAttr())
+
+    def _unmarked(self, primitive: str, axis: IterVar) -> None:
+        mark = self.iter_var_attrs.get(axis.var)
+        if mark is not None and (mark.kind is not None or mark.bind_thread is not None or mark.tensor_intrin):
+            done = mark.kind or ("tensorized" if mark.tensor_intrin else f"bound to {_tag(mark.bind_thread)}")
+            raise self.refuse(primitive, f"{axis.var.name} must be a plain axis, but is {done} already")
+
+    # ---- loops
+
+    def split(self, parent: IterVar, factor: Any = None, nparts: Any = None) -> tuple[IterVar, IterVar]:
+        """for i in n   -->   for i.outer in n / factor: for i.inner in factor
+
+        One of `factor` (extent of the inner axis) and `nparts` (extent of the outer one) is given. The last part is
+        partial where they do not divide. Returns (outer, inner).
+        """
+        place = self._leaf("split", parent)
+        if (factor is None) == (nparts is None):
+            raise self.refuse("split", "give one of factor and nparts, not both and not none")
+        size = factor if nparts is None else nparts
+        if isinstance(size, int) and size <= 0:
+            raise self.refuse("split", f"{'factor' if nparts is None else 'nparts'} must be positive, but is {size}")
+        self._unmarked("split", parent)
+        dtype, kind = parent.var.dtype, parent.iter_type
+        known = Range(0, size)
+        outer = IterVar(None if nparts is None else known, Var(f"{parent.var.name}.outer", dtype), kind)
+        inner = IterVar(known if nparts is None else None, Var(f"{parent.var.name}.inner", dtype), kind)
+        self.leaf_iter_vars[place : place + 1] = [outer, inner]
+        self.all_iter_vars += [outer, inner]
+        self.actions.append(Split(parent, outer, inner, factor, nparts))
+        return outer, inner
+
+    def fuse(self, *args: IterVar) -> IterVar:
+        """for i in n: for j in m   -->   for i.j.fused in n * m
+
+        The axes must be neighbours, outermost first. Without axes: a new axis of extent one, outside of all others.
+        """
+        if not args:
+            unit = IterVar(Range(0, 1), Var("singleton", "int32"), IterVar.DataPar)
+            self.leaf_iter_vars.insert(0, unit)
+            self.all_iter_vars.append(unit)
+            self.actions.append(Singleton(unit))
+            return unit
+        fused = args[0]
+        self._leaf("fuse", fused)
+        for inner in args[1:]:
+            fused = self._fuse(fused, inner)
+        return fused
+
+    def _fuse(self, outer: IterVar, inner: IterVar) -> IterVar:
+        i, j = self._leaf("fuse", outer), self._leaf("fuse", inner)
+        if j != i + 1:
+            raise self.refuse(
+                "fuse",
+                f"{inner.var.name} must follow right after {outer.var.name}, but the leaves are"
+                f" {names(self.leaf_iter_vars)}; bring them together by reorder",
+            )
+        if outer.iter_type != inner.iter_type:
+            raise self.refuse(
+                "fuse",
+                f"{outer.var.name} and {inner.var.name} must be of one kind, but one is a reduction axis"
+                " and the other is not",
+            )
+        self._unmarked("fuse", outer)
+        self._unmarked("fuse", inner)
+        fused = IterVar(None, Var(f"{outer.var.name}.{inner.var.name}.fused", outer.var.dtype), outer.iter_type)
+        self.leaf_iter_vars[i : j + 1] = [fused]
+        self.all_iter_vars.append(fused)
+        self.actions.append(Fuse(outer, inner, fused))
+        return fused
+
+    def reorder(self, *args: IterVar) -> None:
+        """for i: for j: S   -->   for j: for i: S; the given axes take, in their new order, the places they had."""
+        places = [self._leaf("reorder", a) for a in args]
+        if len(set(places)) != len(places):
+            raise self.refuse("reorder", f"each axis is given once, but the order is {names(args)}")
+        for place, axis in zip(sorted(places), args, strict=True):
+            self.leaf_iter_vars[place] = axis
+        self.actions.append(Reordered(tuple(self.leaf_iter_vars)))
+
+    def tile(
+        self, x_parent: IterVar, y_parent: IterVar, x_factor: Any, y_factor: Any
+    ) -> tuple[IterVar, IterVar, IterVar, IterVar]:
+        """for x: for y   -->   for x.outer: for y.outer: for x.inner: for y.inner; returns the four in that order."""
+        xo, xi = self.split(x_parent, x_factor)
+        yo, yi = self.split(y_parent, y_factor)
+        self.reorder(xo, yo, xi, yi)
+        return xo, yo, xi, yi
+
+    # ---- marks
+
+    def _mark(self, primitive: str, axis: IterVar, kind: str) -> None:
+        self._leaf(primitive, axis)
+        if kind in ("vectorized", "parallel") and axis.iter_type == IterVar.CommReduce:
+            raise self.refuse(
+                primitive,
+                f"{axis.var.name} must not be {kind}: it is a reduction axis, whose iterations update the same"
+                " elements; use rfactor to reduce parts of it independently",
+            )
+        self._unmarked(primitive, axis)
+        self.attr(axis).kind = kind
+
+    def vectorize(self, var: IterVar) -> None:
+        """The axis becomes the lanes of vectors."""
+        self._mark("vectorize", var, "vectorized")
+
+    def unroll(self, var: IterVar) -> None:
+        """The axis is written out."""
+        self._mark("unroll", var, "unrolled")
+
+    def parallel(self, var: IterVar) -> None:
+        """The axis is shared among threads."""
+        self._mark("parallel", var, "parallel")
+
+    def bind(self, ivar: IterVar, thread_ivar: IterVar) -> None:
+        """The axis is run by the threads of `thread_ivar`, made by te.thread_axis."""
+        self._leaf("bind", ivar)
+        tag = _tag(thread_ivar)
+        if not tag:
+            raise self.refuse("bind", f"{ivar.var.name} is bound to a thread axis, as te.thread_axis makes it")
+        self._unmarked("bind", ivar)
+        for leaf in self.leaf_iter_vars:
+            mark = self.iter_var_attrs.get(leaf.var)
+            if mark is not None and _tag(mark.bind_thread) == tag and not tag.startswith("vthread"):
+                raise self.refuse(
+                    "bind", f"{ivar.var.name} must not be bound to {tag}, to which {leaf.var.name} is bound already"
+                )
+        self.attr(ivar).bind_thread = thread_ivar
+
+    def pragma(self, var: IterVar, pragma_type: str, pragma_value: Any = None) -> None:
+        """Marks the loop with `pragma_<type>`, such as auto_unroll_max_step and unroll_explicit."""
+        self._leaf("pragma", var)
+        self.attr(var).pragmas.append((pragma_type, pragma_value))
+
+    def prefetch(self, tensor: Tensor, var: IterVar, offset: Any) -> None:
+        """A hint that what `tensor` gives `offset` steps of the axis later is wanted soon; the result never depends on it."""
+        self._leaf("prefetch", var)
+        self.attr(var).prefetches.append((tensor, offset))
+
+    def tensorize(self, var: IterVar, tensor_intrin: Any) -> None:
+        """The loops from `var` inwards are done by an intrinsic of te.decl_tensor_intrin, which must compute the same."""
+        self._leaf("tensorize", var)
+        self._unmarked("tensorize", var)
+        if getattr(tensor_intrin, "op", None) is None:
+            raise TypeError(
+                f"tensorize: stage {self.name}: an intrinsic of te.decl_tensor_intrin is needed, but was given"
+                f" {type(tensor_intrin).__name__}"
+            )
+        self.attr(var).tensor_intrin = tensor_intrin
+
+    # ---- place
+
+    def _may_move(self, primitive: str) -> None:
+        if self.is_output:
+            raise self.refuse(primitive, "it is an output of the schedule, which is computed at the root")
+        if isinstance(self.op, PlaceholderOp):
+            raise self.refuse(primitive, "it is an input, which is not computed")
+
+    def compute_at(self, parent: Stage, scope: IterVar) -> None:
+        """Each iteration of the parent's leaf `scope` computes just what it needs of this stage."""
+        self._may_move("compute_at")
+        if parent.attach_type == INLINE:
+            raise self.refuse(
+                "compute_at",
+                f"it must not be attached to stage {parent.name}, which is inlined and has no loops; attach it to a"
+                " consumer of that, or call compute_root on that first",
+            )
+        if parent is self:
+            raise self.refuse("compute_at", "it must be attached to another stage than itself")
+        parent._leaf("compute_at", scope)
+        self.attach_type, self.attach_stage, self.attach_ivar = SCOPE, parent, scope
+
+    def compute_inline(self) -> None:
+        """Readers compute the elements of this stage where they need them."""
+        self._may_move("compute_inline")
+        op = self.op
+        if not isinstance(op, ComputeOp):
+            raise self.refuse("compute_inline", "only a compute can be inlined")
+        if op.reduce_axis:
+            raise self.refuse("compute_inline", "it must not be a reduction, which is no expression of one element")
+        if len(op.body) > 1:
+            raise self.refuse("compute_inline", f"it must have one output, but has {len(op.body)}")
+        self.attach_type, self.attach_stage, self.attach_ivar = INLINE, None, None
+
+    def compute_root(self) -> None:
+        """The stage is computed in full before it is used, as is the default."""
+        self.attach_type, self.attach_stage, self.attach_ivar = ROOT, None, None
+
+    # ---- storage
+
+    def set_scope(self, scope: str) -> None:
+        """The storage scope of the stage's buffers: "global", "local", "shared", ..."""
+        self._may_move("set_scope")
+        self.scope = scope
+
+    def double_buffer(self) -> None:
+        """Asks for two copies of the buffer, so that the next is filled while one is used."""
+        self._may_move("double_buffer")
+        self.double_buffered = True
+
+    def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
+        """The stride of `axis` (one of op.axis) becomes `offset` modulo `factor`."""
+        op = self.op
+        if not isinstance(op, ComputeOp) or find(op.axis, axis) is None:
+            raise self.refuse("storage_align", f"{axis.var.name} must be one of op.axis")
+        self.alignment[axis.var] = (factor, offset)
+
+    def env_threads(self, threads: IterVar | Sequence[IterVar]) -> None:
+        """Thread axes, with extents, that are launched around the stage and may be bound inside of it."""
+        given = (threads,) if isinstance(threads, IterVar) else tuple(threads)
+        for t in given:
+            if not _tag(t) or t.dom is None:
+                raise self.refuse("env_threads", f"{t.var.name} must be a thread axis with an extent")
+        self.env_thread_axes += given
+
+    def set_store_predicate(self, predicate: PrimExpr) -> None:
+        """Results are stored only where the predicate, of bound thread axes and leaves, holds."""
+        self.store_predicate = predicate
+
+
+def _tag(thread: IterVar | None) -> str:
+    return thread.thread_tag if thread is not None else ""
+
+
+def action_map(stage: Stage) -> Mapping[Var, IterVar]:
+    """Every axis of a stage by its variable."""
+    return {a.var: a for a in stage.all_iter_vars}
