@@ -233,3 +233,20 @@ def test_ir_builder() -> None:
     x, out = random(n), tvm.nd.empty((n,))
     tvm.build(tir.PrimFunc([a, b], ib.get()), target="llvm")(tvm.nd.array(x), out)
     tvm.testing.assert_allclose(out.numpy(), np.where(np.arange(n) % 2 == 0, x + 1, 0))
+
+
+def test_objects_linked_by_the_compiler() -> None:
+    from tilewright.contrib import cc, utils
+
+    f = tvm.build(matmul(8), target="llvm", name="mmult")
+    folder = utils.tempdir()
+    f.save(folder.relpath("mmult.o"))
+    cc.create_shared(folder.relpath("mmult.so"), [folder.relpath("mmult.o")])
+    assert sorted(folder.listdir()) == ["mmult.o", "mmult.so"]
+    out = tvm.nd.empty((8, 8))
+    tvm.runtime.load_module(folder.relpath("mmult.so"))(tvm.nd.array(random(8, 8)), tvm.nd.array(random(8, 8)), out)
+    tvm.testing.assert_allclose(out.numpy(), random(8, 8) @ random(8, 8), rtol=1e-5)
+    with pytest.raises(tvm.TVMError, match=r"failed:\n.*absent.o"):
+        cc.create_shared(folder.relpath("x.so"), [folder.relpath("absent.o")])
+    folder.remove()
+    assert not folder.path.exists()

@@ -256,7 +256,7 @@ class Node(metaclass=NodeMeta):
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed; the same object when none of them differs by identity."""
-        if all(getattr(self, name) is value for name, value in changes.items()):
+        if all([getattr(self, name, _MISSING) is value for name, value in changes.items()]):
             return self
         unknown = changes.keys() - {f.name for f in self._fields}
         if unknown:

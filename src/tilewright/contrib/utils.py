@@ -1,0 +1,59 @@
+"""Temporary directories and other small helpers, with the classic names."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+SOURCE_SUFFIXES = (".c", ".cc", ".cpp", ".cu", ".cxx")
+
+
+class TempDirectory:
+    """A directory that is removed with this object, unless `keep_for_debug`."""
+
+    def __init__(self, custom_path: str | os.PathLike[str] | None = None, keep_for_debug: bool = False) -> None:
+        self._own = None if custom_path or keep_for_debug else tempfile.TemporaryDirectory()
+        if custom_path:
+            Path(custom_path).mkdir(parents=True, exist_ok=True)
+        self.temp_dir = os.fspath(custom_path or (self._own.name if self._own else tempfile.mkdtemp()))
+
+    @property
+    def path(self) -> Path:
+        return Path(self.temp_dir)
+
+    def remove(self) -> None:
+        """Removes the directory and all in it now."""
+        if self._own is not None:
+            self._own.cleanup()
+
+    def relpath(self, name: str) -> str:
+        """The path of a file in the directory."""
+        return os.path.join(self.temp_dir, name)
+
+    def __truediv__(self, other: str | os.PathLike[str]) -> Path:
+        return self.path / other
+
+    def listdir(self) -> list[str]:
+        """Names of what is in the directory."""
+        return os.listdir(self.temp_dir)
+
+
+def tempdir(custom_path: str | os.PathLike[str] | None = None, keep_for_debug: bool = False) -> TempDirectory:
+    """A new temporary directory."""
+    return TempDirectory(custom_path, keep_for_debug)
+
+
+def is_source_path(path: str | Sequence[str]) -> bool:
+    """Whether a path, by its suffix, is that of C, C++ or CUDA source."""
+    return isinstance(path, str) and os.path.splitext(path)[1].lower() in SOURCE_SUFFIXES
+
+
+def which(exec_name: str) -> str:
+    """The path of a program. Raises RuntimeError when there is none."""
+    found = shutil.which(exec_name)
+    if found is None:
+        raise RuntimeError(f"no program {exec_name!r} is in the PATH")
+    return found
