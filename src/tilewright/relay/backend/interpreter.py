@@ -77,7 +77,7 @@ class Interpreter:
         if self.mod is None:
             raise TVMError(f"@{g.name_hint} is called, but there is no module to find it in")
         f = self.mod[g]
-        return lambda *args: Interpreter(self.mod, dict(zip(f.params, args, strict=True))).evaluate(f.body)  # type: ignore[attr-defined]
+        return lambda *args: Interpreter(self.mod, dict(zip(f.params, args, strict=True))).evaluate(f.body)
 
     def call(self, e: Call) -> Value:
         args = [self.values[a] for a in e.args]
@@ -141,5 +141,5 @@ def run_function(func: Function, args: Sequence[Any], mod: IRModule | None = Non
     """The value of a function on arrays."""
     if mod is None:
         mod = infer_module(IRModule.from_expr(func))
-        func = mod["main"]  # type: ignore[assignment]
+        func = mod["main"]
     return Interpreter(mod, dict(zip(func.params, map(_array, args), strict=True))).evaluate(func.body)
