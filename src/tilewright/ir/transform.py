@@ -98,6 +98,12 @@ class PassContext:
             names = kind.__name__ if isinstance(kind, type) else " or ".join([k.__name__ for k in kind])
             raise TypeError(f"option {key!r} must be of type {names}, but is {type(value).__name__}: {value!r}")
 
+    def __repr__(self) -> str:
+        return (
+            f"PassContext(opt_level={self.opt_level}, required_pass={list(self.required_pass)},"
+            f" disabled_pass={list(self.disabled_pass)}, config={self.config})"
+        )
+
     @staticmethod
     def list_configs() -> dict[str, Any]:
         return dict(_config_options)

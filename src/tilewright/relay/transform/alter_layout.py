@@ -20,12 +20,12 @@ from tilewright.relay.op.card import BROADCAST, LayoutChoice, OpCard, constructo
 from tilewright.relay.transform.rewriting import (
     card_of,
     constant_of,
-    function_pass,
     is_op,
     rewrite_calls,
     static_shape,
     tensor_of,
     typed,
+    typed_pass,
 )
 from tilewright.target import Target
 
@@ -175,7 +175,7 @@ def AlterOpLayout() -> Pass:
     def run(func: Function, mod: IRModule) -> Expr:
         return _AlterLayout().visit(func)  # type: ignore[no-any-return]
 
-    return function_pass("AlterOpLayout", 2, run, (), ("layouts",))
+    return typed_pass("AlterOpLayout", 2, run, (), ("layouts",))
 
 
 def panel_width(columns: int, lanes: int) -> int:
@@ -223,7 +223,7 @@ def pack_dense(call: Call) -> Expr | None:
 
 def PackDense() -> Pass:
     """Dense layers by constant weights read them in packed panels."""
-    return function_pass("PackDense", 2, lambda f, mod: rewrite_calls(f, pack_dense), (), ("packed_weights",))
+    return typed_pass("PackDense", 2, lambda f, mod: rewrite_calls(f, pack_dense), (), ("packed_weights",))
 
 
 __all__ = ["AlterOpLayout", "PackDense", "TensorType", "pack_dense", "panel_width"]

@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.ir import Attrs, Op
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem
 from tilewright.relay.functor import ExprMutator
-from tilewright.relay.transform.rewriting import card_of, function_pass, typed
+from tilewright.relay.transform.rewriting import card_of, typed, typed_pass
 
 
 def attrs_key(attrs: Attrs | None) -> Any:
@@ -56,4 +56,4 @@ class _Merge(ExprMutator):
 
 def EliminateCommonSubexpr(fskip: Callable[[Expr], bool] | None = None) -> Any:
     """Merge equal pure calls; `fskip(call)` true leaves a call alone."""
-    return function_pass("EliminateCommonSubexpr", 2, lambda f, mod: _Merge(fskip).visit(f))
+    return typed_pass("EliminateCommonSubexpr", 2, lambda f, mod: _Merge(fskip).visit(f))

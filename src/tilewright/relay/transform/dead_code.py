@@ -10,7 +10,7 @@ from tilewright.ir.transform import PassContext, module_pass
 from tilewright.relay.analysis import called_functions
 from tilewright.relay.expr import Call, Expr, Let, Tuple, TupleGetItem
 from tilewright.relay.functor import ExprMutator, post_order
-from tilewright.relay.transform.rewriting import card_of, function_pass
+from tilewright.relay.transform.rewriting import card_of, typed_pass
 
 
 def is_pure(e: Expr) -> bool:
@@ -65,7 +65,7 @@ def _operands(node: Expr) -> Sequence[Expr]:
 
 def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> Any:
     """Drop let-bindings that nothing uses and elements of tuples that are taken apart at once."""
-    return function_pass("DeadCodeElimination", 1, lambda f, mod: _DropLets(_uses(f), inline_once).visit(f))
+    return typed_pass("DeadCodeElimination", 1, lambda f, mod: _DropLets(_uses(f), inline_once).visit(f))
 
 
 @module_pass(opt_level=1, name="RemoveUnusedFunctions")

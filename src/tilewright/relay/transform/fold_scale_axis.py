@@ -17,11 +17,11 @@ from tilewright.relay.op.card import constructor
 from tilewright.relay.transform.rewriting import (
     card_of,
     constant_of,
-    function_pass,
     is_op,
     rewrite_calls,
     static_shape,
     tensor_of,
+    typed_pass,
     use_counts,
 )
 
@@ -152,4 +152,4 @@ def FoldScaleAxis() -> Any:
         folder = _Folder(func)
         return rewrite_calls(func, folder.fold, folder.counts)  # type: ignore[no-any-return]
 
-    return function_pass("FoldScaleAxis", 2, run)
+    return typed_pass("FoldScaleAxis", 2, run)

@@ -18,7 +18,7 @@ Rule = Callable[[Call], Expr | None]
 FunctionRewrite = Callable[[Function, IRModule], Any]
 
 
-def function_pass(
+def typed_pass(
     name: str, opt_level: int, run: FunctionRewrite, needs: Sequence[str] = (), gives: Sequence[str] = ()
 ) -> Pass:
     """A pass that rewrites each relay function (not the primitive ones) of a module whose types are known."""
@@ -84,9 +84,32 @@ def rewrite_calls(expr: Expr, rule: Rule, counts: dict[Expr, int] | None = None)
 
 def typed(e: Expr) -> Expr:
     """`e`, its type inferred (operands usually are already, so this is one step)."""
-    if type_of(e) is None:
+    if type_of(e) is None and not _applied(e):
         infer_types(e)
     return e
+
+
+def _applied(e: Expr) -> bool:
+    """Types a call of an operator whose operands are typed tensors by its card alone. Whatever else is left to inference,
+    which can solve types and reports findings."""
+    if type(e) is not Call or type(e.op) is not Op or not isinstance(e.attrs, OpCard):
+        return False
+    types = []
+    for a in e.args:
+        t = type_of(a)
+        if t is None and type(a) is Constant:
+            t = set_type(a, TensorType(a.data.shape, a.data.dtype.name))
+        if type(t) is not TensorType:
+            return False
+        types.append(t)
+    try:
+        found = e.attrs.infer(*types)
+    except Exception:  # inference finds it again, and says where
+        return False
+    if type(found) is not TensorType:
+        return False
+    set_type(e, found)
+    return True
 
 
 def keep_type(new: Call, old: Call) -> None:

@@ -13,7 +13,6 @@ from tilewright.relay.op.card import constructor
 from tilewright.relay.transform.rewriting import (
     card_of,
     constant_of,
-    function_pass,
     is_op,
     rewrite_calls,
     same_type,
@@ -21,6 +20,7 @@ from tilewright.relay.transform.rewriting import (
     static_shape,
     tensor_of,
     typed,
+    typed_pass,
 )
 
 RESHAPES = ("reshape", "squeeze", "expand_dims", "nn.batch_flatten", "contrib_reverse_reshape", "reshape_like")
@@ -263,7 +263,7 @@ def simplify_call(call: Call) -> Expr | None:
 
 def SimplifyExpr() -> Any:
     """Apply the simplification rules until none holds."""
-    return function_pass("SimplifyExpr", 0, lambda f, mod: rewrite_calls(f, simplify_call))
+    return typed_pass("SimplifyExpr", 0, lambda f, mod: rewrite_calls(f, simplify_call))
 
 
 __all__ = ["SimplifyExpr", "TensorType", "four_sides", "permutation", "rule", "simplify_call"]

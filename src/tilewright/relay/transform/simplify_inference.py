@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, const
 from tilewright.relay.op.card import constructor
-from tilewright.relay.transform.rewriting import card_of, function_pass, is_op, rewrite_calls, tensor_of, typed
+from tilewright.relay.transform.rewriting import card_of, is_op, rewrite_calls, tensor_of, typed, typed_pass
 
 
 def expand_call(call: Call, pass_name: str) -> Expr | None:
@@ -41,11 +41,11 @@ def canonical(call: Call) -> Expr | None:
 
 def SimplifyInference() -> Pass:
     """Operators as they are at inference: batch_norm becomes scale and shift, dropout nothing."""
-    return function_pass(
+    return typed_pass(
         "SimplifyInference", 0, lambda f, mod: rewrite_calls(f, lambda c: expand_call(c, "SimplifyInference"))
     )
 
 
 def CanonicalizeOps() -> Pass:
     """Convenience operators (bias_add) become basic ones, so that later passes know fewer."""
-    return function_pass("CanonicalizeOps", 2, lambda f, mod: rewrite_calls(f, canonical))
+    return typed_pass("CanonicalizeOps", 2, lambda f, mod: rewrite_calls(f, canonical))
