@@ -55,7 +55,7 @@ def close(found: Any, want: np.ndarray) -> None:
 
 def test_text_of_a_module(model: dict[str, Any]) -> None:
     text = model["mod"].astext(show_meta_data=False)
-    assert text.startswith("def @main(%data: Tensor[(1, 3, 16, 16), float32]")
+    assert text.startswith('#[version = "0.0.5"]\n' "def @main(%data: Tensor[(1, 3, 16, 16), float32]")
     assert "nn.conv2d(%data, %w, padding=[1, 1" in text
     assert "/* ty=Tensor[(1, 8, 16, 16), float32] */" in text
 

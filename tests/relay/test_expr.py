@@ -24,6 +24,7 @@ def test_text_of_a_function() -> None:
         relay.astext(mod)
         == mod.astext(show_meta_data=False)
         == (
+            '#[version = "0.0.5"]\n'
             "def @main(%x: Tensor[(1, 3, 8, 8), float32], %w: Tensor[(4, 3, 3, 3), float32])"
             " -> (Tensor[(1, 4, 8, 8), float32], Tensor[(1, 4, 8, 8), float32]) {\n"
             "  %0 = nn.conv2d(%x, %w, padding=[1, 1], channels=4, kernel_size=[3, 3]) /* ty=Tensor[(1, 4, 8, 8), float32] */;\n"
@@ -40,6 +41,7 @@ def test_text_of_let_and_if() -> None:
     t = relay.var("t")
     body = relay.Let(t, relay.tanh(x), relay.If(c, t + x, t))
     assert relay.astext(relay.Function([c, x], body)) == (
+        '#[version = "0.0.5"]\n'
         "fn (%c: bool, %x: Tensor[(2,), float32]) {\n"
         "  let %t = tanh(%x);\n"
         "  if (%c) {\n"

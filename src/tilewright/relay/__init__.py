@@ -22,6 +22,17 @@ from tilewright.ir import (
     TypeVar,
 )
 from tilewright.relay import analysis, op, transform
+from tilewright.relay.adt import (
+    Clause,
+    Constructor,
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    PatternWildcard,
+    TypeData,
+)
 from tilewright.relay.backend import create_executor
 from tilewright.relay.backend.build import build, optimize
 from tilewright.relay.expr import (
@@ -32,6 +43,9 @@ from tilewright.relay.expr import (
     GlobalVar,
     If,
     Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
     RelayExpr,
     Tuple,
     TupleGetItem,
@@ -43,12 +57,28 @@ from tilewright.relay.expr import (
 )
 from tilewright.relay.functor import ExprMutator, ExprVisitor
 from tilewright.relay.op import dyn, image, nn, qnn, random, vision
+from tilewright.relay.parser import fromtext, parse, parse_expr
 from tilewright.relay.printer import astext
 from tilewright.runtime import load_param_dict, save_param_dict
 from tilewright.support import lazy
 from tilewright.tir import Any
 
 __all__ = [
+    "Clause",
+    "Constructor",
+    "Match",
+    "Pattern",
+    "PatternConstructor",
+    "PatternTuple",
+    "PatternVar",
+    "PatternWildcard",
+    "TypeData",
+    "RefCreate",
+    "RefRead",
+    "RefWrite",
+    "fromtext",
+    "parse",
+    "parse_expr",
     "Any",
     "Call",
     "Constant",

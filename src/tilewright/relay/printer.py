@@ -1,50 +1,118 @@
-"""Relay as text: `def @main(%x: Tensor[(1, 3), float32]) { ... }`, every call on a numbered line of its own."""
+"""Relay as text: `def @main(%x: Tensor[(1, 3), float32]) { ... }`, every call on a numbered line of its own.
+
+`relay.parse` reads the text back; what stands in no text (arrays, nodes in attributes) is in the metadata section.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from tilewright.ir import (
     FuncType,
+    GlobalTypeVar,
     GlobalVar,
     IncompleteType,
+    IntImm,
     IRModule,
     Op,
+    RefType,
     TensorType,
     TupleType,
     Type,
+    TypeCall,
     TypeVar,
 )
 from tilewright.ir.expr import install_astext
 from tilewright.ir.span import BaseSpan, SequentialSpan, Span
-from tilewright.node import register_printer
-from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
-from tilewright.relay.functor import flow_children
+from tilewright.node import Node, register_printer, save_json
+from tilewright.relay.adt import (
+    Constructor,
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    TypeData,
+)
+from tilewright.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    If,
+    Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from tilewright.relay.functor import flow_children, free_vars, users
+from tilewright.tir import Add, FloorDiv, FloorMod, Max, Min, Mul, PrimFunc, SizeVar, Sub
+from tilewright.tir import Any as AnyDim
+from tilewright.tir import Var as DimVar
+
+VERSION = '#[version = "0.0.5"]'
+NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+SUFFIXES = {
+    "float32": "f",
+    "float64": "f64",
+    "float16": "f16",
+    "int64": "i64",
+    "int16": "i16",
+    "int8": "i8",
+    "uint64": "u64",
+    "uint32": "u32",
+    "uint16": "u16",
+    "uint8": "u8",
+}
+_INFIX: dict[type, str] = {Add: "+", Sub: "-", Mul: "*"}
+_CALLED: dict[type, str] = {FloorDiv: "floordiv", FloorMod: "floormod", Min: "min", Max: "max"}
 
 
-def type_text(t: Type | None) -> str:
+def name_text(name: str) -> str:
+    """The name, in quotes where it is no identifier."""
+    return name if NAME.fullmatch(name) else json.dumps(name)
+
+
+def comma(items: Iterable[str]) -> str:
+    """The inside of a tuple in parentheses: a single item is followed by a comma."""
+    listed = list(items)
+    return ", ".join(listed) + ("," if len(listed) == 1 else "")
+
+
+def type_text(t: Type | None, dim: Callable[[Any], str] | None = None) -> str:
     """`Tensor[(1, 3), float32]`; dimensions of which nothing is known print as `?`."""
+
+    def text(x: Type | None) -> str:
+        return type_text(x, dim)
+
     if isinstance(t, TensorType):
-        if not t.shape:
-            return str(t.dtype)
-        dims = [dim_text(d) for d in t.shape]
-        return f"Tensor[({', '.join(dims)}{',' if len(dims) == 1 else ''}), {t.dtype}]"
+        return f"Tensor[({comma(map(dim or dim_text, t.shape))}), {t.dtype}]" if t.shape else str(t.dtype)
     if isinstance(t, TupleType):
-        return f"({', '.join([type_text(f) for f in t.fields])}{',' if len(t.fields) == 1 else ''})"
+        return f"({comma(map(text, t.fields))})"
     if isinstance(t, FuncType):
-        return f"fn ({', '.join([type_text(a) for a in t.arg_types])}) -> {type_text(t.ret_type)}"
-    if isinstance(t, TypeVar):
+        head = f"fn [{', '.join(map(text, t.type_params))}] " if t.type_params else "fn "
+        return f"{head}({', '.join(map(text, t.arg_types))}) -> {text(t.ret_type)}"
+    if isinstance(t, (TypeVar, GlobalTypeVar)):
         return t.name_hint
+    if isinstance(t, TypeCall):
+        return f"{text(t.func)}[{', '.join(map(text, t.args))}]"
+    if isinstance(t, RefType):
+        return f"ref({text(t.value)})"
     if t is None or isinstance(t, IncompleteType):
         return "?"
     return type(t).__name__
 
 
 def dim_text(d: Any) -> str:
-    return "?" if type(d).__name__ == "Any" else str(d)
+    return "?" if isinstance(d, AnyDim) else str(d)
 
 
 def span_text(span: BaseSpan | None) -> str:
@@ -56,19 +124,31 @@ def span_text(span: BaseSpan | None) -> str:
     return ""
 
 
+def float_text(value: float) -> str:
+    """The shortest text that is this very number."""
+    short = f"{value:.7g}"
+    return (short if float(short) == value else repr(float(value))) + "f"
+
+
 def attr_text(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return f"[{', '.join(map(attr_text, value))}]"
     if isinstance(value, str):
-        return f'"{value}"'
+        return json.dumps(str(value))
     if isinstance(value, float):
-        return f"{value:.7g}f"
+        return float_text(value)
     return str(value)
 
 
-def scalar_text(value: Any) -> str:
-    suffix = {"float32": "f", "float64": "f64", "int64": "i64", "float16": "f16"}.get(value.dtype.name, "")
-    return (f"{float(value):g}" if np.issubdtype(value.dtype, np.floating) else str(value)) + suffix
+def scalar_text(value: Any) -> str | None:
+    """The number with its dtype's suffix; None for dtypes and values that have no such text."""
+    name = value.dtype.name
+    if name in ("bool", "int32"):
+        return str(value)
+    suffix = SUFFIXES.get(name)
+    if suffix is None or not np.isfinite(value):
+        return None
+    return str(value[()]).removesuffix(".0") + suffix
 
 
 class Printer:
@@ -81,47 +161,106 @@ class Printer:
         self.indent = 0
         self.names: dict[Expr, str] = {}
         self.taken: set[str] = set()
-        self.constants: list[Constant] = []
+        self.meta: dict[str, list[Any]] = {}
+        self.dim_names: dict[DimVar, str] = {}
+        self.shared: set[Expr] = set()
 
     def emit(self, text: str) -> None:
         self.lines.append("  " * self.indent + text)
 
+    def fresh(self, name: str) -> str:
+        base, count = name, 0
+        while name in self.taken:
+            count += 1
+            name = f"{base[:-1]}{count}{base[-1]}" if base.endswith('"') else f"{base}{count}"
+        self.taken.add(name)
+        return name
+
     def var_name(self, var: Var) -> str:
         name = self.names.get(var)
         if name is None:
-            base = name = "%" + (var.name_hint or "v")
-            count = 0
-            while name in self.taken:
-                count += 1
-                name = f"{base}{count}"
-            self.taken.add(name)
-            self.names[var] = name
+            name = self.names[var] = self.fresh("%" + name_text(var.name_hint or "v"))
         return name
 
+    def type(self, t: Type | None) -> str:
+        """An annotation: symbolic dimensions say at their first place what they are (`n: size`, `m: int64`)."""
+        return type_text(t, self.dim)
+
+    def dim(self, d: Any) -> str:
+        if isinstance(d, IntImm):
+            return str(d.value) + ("" if d.dtype == "int32" else SUFFIXES.get(d.dtype, ""))
+        if isinstance(d, DimVar):
+            known = self.dim_names.get(d)
+            if known is not None:
+                return known
+            name = self.fresh(
+                re.sub(r"\W", "_", d.name) if NAME.fullmatch(d.name[:1]) else "n" + re.sub(r"\W", "_", d.name)
+            )
+            self.dim_names[d] = name
+            kind = ("size" if d.dtype == "int32" else f"size {d.dtype}") if isinstance(d, SizeVar) else str(d.dtype)
+            return name if kind == "int32" else f"{name}: {kind}"
+        if type(d) in _INFIX:
+            return f"({self.dim(d.a)} {_INFIX[type(d)]} {self.dim(d.b)})"
+        if type(d) in _CALLED:
+            return f"{_CALLED[type(d)]}({self.dim(d.a)}, {self.dim(d.b)})"
+        return "?" if isinstance(d, AnyDim) else self.meta_text(d)
+
+    def meta_text(self, value: Any) -> str:
+        """A reference into the metadata section, where `value` stands as JSON."""
+        key = value.type_key if isinstance(value, Node) else type(value).__name__
+        entries = self.meta.setdefault(key, [])
+        for i, known in enumerate(entries):
+            if known is value:
+                return f"meta[{key}][{i}]"
+        entries.append(value)
+        return f"meta[{key}][{len(entries) - 1}]"
+
+    def attr(self, value: Any) -> str:
+        if isinstance(value, (tuple, list)):
+            return f"[{', '.join(map(self.attr, value))}]"
+        if value is None or isinstance(value, (str, float, int)):
+            return attr_text(value)
+        return self.meta_text(value)
+
     def function(self, f: Function, head: str) -> None:
-        """A function over several lines, starting with `head` ("def @main" or "fn")."""
-        params = ", ".join(
-            [
-                self.var_name(p) + (f": {type_text(p.type_annotation)}" if p.type_annotation is not None else "")
-                for p in f.params
-            ]
-        )
-        attrs = "".join([f", {k}={attr_text(v)}" for k, v in f.attrs.items()])
-        ret = f" -> {type_text(f.ret_type)}" if f.ret_type is not None else ""
-        self.emit(f"{head}({params}{attrs if params else attrs[2:]}){ret} {{")
+        """A function over several lines, starting with `head` ("def @main" or "fn ")."""
+        generic = f"[{', '.join(map(type_text, f.type_params))}]" if f.type_params else ""
+        if generic and head.endswith("fn "):
+            generic += " "
+        params = [
+            self.var_name(p) + (f": {self.type(p.type_annotation)}" if p.type_annotation is not None else "")
+            for p in f.params
+        ]
+        params += [f"{name_text(k)}={self.attr(v)}" for k, v in f.attrs.items()]
+        ret = f" -> {self.type(f.ret_type)}" if f.ret_type is not None else ""
+        self.emit(f"{head}{generic}({', '.join(params)}){ret} {{")
         self.block(f.body)
+        self.emit("}")
+
+    def type_data(self, t: TypeData) -> None:
+        """`type List[A] { Cons(A, List[A]), Nil, }`."""
+        generic = f"[{', '.join([v.name_hint for v in t.type_vars])}]" if t.type_vars else ""
+        self.emit(f"type {t.header.name_hint}{generic} {{")
+        for c in t.constructors:
+            inputs = f"({', '.join(map(self.type, c.inputs))})" if c.inputs else ""
+            self.emit(f"  {c.name_hint}{inputs},")
         self.emit("}")
 
     def block(self, body: Expr) -> None:
         """The statements and the result of one scope."""
         self.indent += 1
         while isinstance(body, Let):
-            self.flow(body.value, bound=True)
-            self.emit(f"let {self.var_name(body.var)} = {self.text(body.value)};")
+            self.flow(body.value, bound=body.value not in self.shared)
+            note = f": {self.type(body.var.type_annotation)}" if body.var.type_annotation is not None else ""
+            head = f"let {self.var_name(body.var)}{note} = "
+            if isinstance(body.value, (Function, If, Let, Match)) and body.value not in self.names:
+                self.scope(body.value, head, ";")
+            else:
+                self.emit(f"{head}{self.text(body.value)};")
             body = body.body
-        self.flow(body, bound=True)
-        if isinstance(body, (Function, If)):
-            self.scope(body, "")
+        self.flow(body, bound=body not in self.shared)
+        if isinstance(body, (Function, If, Match)) and body not in self.names:
+            self.scope(body, "", "")
         else:
             self.emit(self.text(body))
         self.indent -= 1
@@ -131,24 +270,26 @@ class Printer:
         stack = [(root, False)]
         while stack:
             node, ready = stack.pop()
-            if node in self.names or isinstance(node, (Var, Constant, GlobalVar, Op)):
+            if node in self.names or isinstance(node, (Var, Constant, GlobalVar, Op, Constructor)):
                 continue
             if not ready:
                 stack.append((node, True))
                 stack += [(c, False) for c in reversed(flow_children(node))]
                 if isinstance(node, If):
                     stack.append((node.cond, False))
+                elif isinstance(node, Match):
+                    stack.append((node.data, False))
             elif not (node is root and bound) and not isinstance(node, TupleGetItem):
                 name = f"%{self.temps}"
                 self.temps += 1
-                if isinstance(node, (Function, If, Let)):
-                    self.scope(node, f"{name} = ")
+                if isinstance(node, (Function, If, Let, Match)):
+                    self.scope(node, f"{name} = ", ";")
                 else:
                     self.emit(f"{name} = {self.text(node)};")
                 self.names[node] = name
 
-    def scope(self, node: Expr, head: str) -> None:
-        end = ";" if head else ""
+    def scope(self, node: Expr, head: str, end: str) -> None:
+        """A function, if, match or block over several lines."""
         if isinstance(node, Function):
             self.function(node, f"{head}fn ")
         elif isinstance(node, If):
@@ -157,11 +298,31 @@ class Printer:
             self.emit("} else {")
             self.block(node.false_branch)
             self.emit("}")
+        elif isinstance(node, Match):
+            self.emit(f"{head}match{'' if node.complete else '?'} ({self.text(node.data)}) {{")
+            self.indent += 1
+            for c in node.clauses:
+                self.emit(f"{self.pattern(c.lhs)} => {{")
+                self.block(c.rhs)
+                self.emit("},")
+            self.indent -= 1
+            self.emit("}")
         else:
             self.emit(f"{head}{{")
             self.block(node)
             self.emit("}")
         self.lines[-1] += end
+
+    def pattern(self, p: Pattern) -> str:
+        if isinstance(p, PatternVar):
+            note = f": {self.type(p.var.type_annotation)}" if p.var.type_annotation is not None else ""
+            return self.var_name(p.var) + note
+        if isinstance(p, PatternTuple):
+            return f"({comma(map(self.pattern, p.patterns))})"
+        if isinstance(p, PatternConstructor):
+            inner = f"({', '.join(map(self.pattern, p.patterns))})" if p.patterns else ""
+            return p.constructor.name_hint + inner
+        return "_"
 
     def text(self, e: Expr) -> str:
         """The expression on one line, operands by name."""
@@ -173,19 +334,26 @@ class Printer:
         if isinstance(e, Constant):
             return self.constant(e)
         if isinstance(e, GlobalVar):
-            return f"@{e.name_hint}"
+            return f"@{name_text(e.name_hint)}"
         if isinstance(e, Op):
             return e.name
+        if isinstance(e, Constructor):
+            return e.name_hint
         if isinstance(e, TupleGetItem):
             return f"{self.text(e.tuple_value)}.{e.index}"
         if isinstance(e, Tuple):
-            return f"({', '.join([self.text(f) for f in e.fields])}{',' if len(e.fields) == 1 else ''})"
+            return f"({comma(map(self.text, e.fields))})"
         if isinstance(e, Call):
             return self.call(e)
-        inner = Printer(self.show_meta_data, self.types)
-        inner.names, inner.taken = dict(self.names), self.taken
-        inner.scope(e, "")
-        return "\n".join(inner.lines)
+        if isinstance(e, RefCreate):
+            return f"ref({self.text(e.value)})"
+        if isinstance(e, RefRead):
+            return f"ref_read({self.text(e.ref)})"
+        if isinstance(e, RefWrite):
+            return f"ref_write({self.text(e.ref)}, {self.text(e.value)})"
+        # A scope among the operands of what is printed alone, such as one call in an error.
+        kind = {Function: "fn", If: "if", Match: "match"}.get(type(e), "let")
+        return f"{kind} {{...}}"
 
     def call(self, e: Call) -> str:
         parts = [self.text(a) for a in e.args]
@@ -193,54 +361,94 @@ class Printer:
             for f in e.attrs._fields:
                 value = getattr(e.attrs, f.name)
                 if f.required or value != f.default:
-                    parts.append(f"{f.name}={attr_text(value)}")
+                    parts.append(f"{f.name}={self.attr(value)}")
         found = getattr(e, "_checked_type", None) if self.types else None
-        return f"{self.text(e.op)}({', '.join(parts)})" + (f" /* ty={type_text(found)} */" if found is not None else "")
+        given = f"[{', '.join(map(self.type, e.type_args))}]" if e.type_args else ""
+        note = f" /* ty={type_text(found)} */" if found is not None else ""
+        return f"{self.text(e.op)}{given}({', '.join(parts)}){note}"
 
     def constant(self, e: Constant) -> str:
         if e.is_scalar():
-            return scalar_text(e.value)
-        self.constants.append(e)
-        shape = ", ".join(map(str, e.data.shape)) + ("," if e.data.ndim == 1 else "")
-        index = len(self.constants) - 1
-        name = f"meta[relay.Constant][{index}]"
-        self.names[e] = name
-        return f"{name} /* ty=Tensor[({shape}), {e.data.dtype.name}] */"
+            short = scalar_text(e.value)
+            if short is not None:
+                return short
+        name = self.names[e] = f"{self.meta_text(e)}"
+        return f"{name} /* ty=Tensor[({comma(map(str, e.data.shape))}), {e.data.dtype.name}] */"
 
     def result(self) -> str:
-        if self.show_meta_data and self.constants:
-            self.lines.append("\n#[metadata]")
-            for i, c in enumerate(self.constants):
-                self.lines.append(f"meta[relay.Constant][{i}] = {np.array2string(c.value, threshold=64)}")
+        if self.show_meta_data and self.meta:
+            entries = {k: [json.loads(save_json(v)) for v in values] for k, values in self.meta.items()}
+            rows = [
+                f"  {json.dumps(k)}: [\n" + ",\n".join([f"    {json.dumps(v)}" for v in values]) + "\n  ]"
+                for k, values in entries.items()
+            ]
+            self.lines.append("\n#[metadata]\n{\n" + ",\n".join(rows) + "\n}")
         return "\n".join(self.lines)
 
 
-def astext(value: Expr | IRModule, show_meta_data: bool = False, types: bool = True) -> str:
-    """The text of an expression, or of the relay functions of a module."""
-    printer = Printer(show_meta_data, types)
+def plain_text(value: Expr | IRModule, show_meta_data: bool = False, types: bool = True) -> str:
+    """The text without the line that says its version."""
+    return _print(value, Printer(show_meta_data, types))
+
+
+def _print(value: Expr | IRModule, printer: Printer, declare: bool = False) -> str:
+    roots = value.functions.values() if isinstance(value, IRModule) else [value]
+    # What is used twice gets a number even where a let or a result names it, so that its sharing survives.
+    printer.shared = {e for e, by in users([f for f in roots if not isinstance(f, PrimFunc)]).items() if len(by) > 1}
     if isinstance(value, IRModule):
-        functions: Iterable[tuple[GlobalVar, Any]] = value.functions.items()
-        for i, (gvar, f) in enumerate(functions):
+        for t in value.type_definitions.values():
+            printer.type_data(t)
+            printer.lines.append("")
+        for i, (gvar, f) in enumerate(value.functions.items()):
             if i:
                 printer.lines.append("")
             if isinstance(f, Function):
-                printer.function(f, f"def @{gvar.name_hint}")
+                printer.function(f, f"def @{name_text(gvar.name_hint)}")
+            elif printer.show_meta_data and declare:
+                printer.lines.append(f"extern @{name_text(gvar.name_hint)} = {printer.meta_text(f)};")
             else:
                 printer.lines.append(str(f))
-    elif isinstance(value, Function):
+        if value.attrs and declare:
+            printer.lines.append(f"\nattributes {printer.meta_text(dict(value.attrs))};")
+        return printer.result()
+    if declare:
+        for v in free_vars(value):
+            note = f": {printer.type(v.type_annotation)}" if v.type_annotation is not None else ""
+            printer.lines.append(f"free_var {printer.var_name(v)}{note};")
+    printer.indent = -1
+    if isinstance(value, Function):
+        printer.indent = 0
         printer.function(value, "fn ")
     else:
-        printer.indent = -1
         printer.block(value)
     return printer.result()
 
 
-for _cls in (Call, Constant, Function, If, Let, Tuple, TupleGetItem):
-    register_printer(_cls, astext)
+def astext(value: Expr | IRModule, show_meta_data: bool = False, types: bool = True) -> str:
+    """The text of an expression, or of a module, that `relay.parse_expr` or `relay.parse` reads.
+
+    `show_meta_data` appends what cannot stand in the text (arrays, nodes in attributes), without which a
+    program that has such can be read by people only. `types` adds what was inferred as comments.
+    """
+    return f"{VERSION}\n{_print(value, Printer(show_meta_data, types), declare=True)}"
+
+
+for _cls in (Call, Constant, Function, If, Let, Match, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem):
+    register_printer(_cls, plain_text)
 register_printer(Var, lambda v: f"Var({v.name_hint}, ty={type_text(v.type_annotation)})")
+register_printer(Constructor, lambda c: c.name_hint)
 register_printer(
-    IRModule, lambda m: astext(m) if any(isinstance(f, Function) for f in m.functions.values()) else m.script()
+    IRModule, lambda m: plain_text(m) if any(isinstance(f, Function) for f in m.functions.values()) else m.script()
 )
-for _type in (TensorType, TupleType, FuncType, IncompleteType):
+for _type in (TensorType, TupleType, FuncType, IncompleteType, TypeCall, RefType, GlobalTypeVar, TypeVar):
     register_printer(_type, type_text)
+
+
+def _type_data_text(t: TypeData) -> str:
+    printer = Printer()
+    printer.type_data(t)
+    return printer.result()
+
+
+register_printer(TypeData, _type_data_text)
 install_astext(astext)

@@ -9,81 +9,289 @@ import numpy as np
 
 from tilewright.ir import GlobalVar, IRModule, Op, TensorType
 from tilewright.node.leaves import numpy_dtype
-from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
+from tilewright.node.structural import deep_recursion
+from tilewright.relay.adt import (
+    Constructor,
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+)
+from tilewright.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    If,
+    Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
 from tilewright.relay.functor import flow_children
 from tilewright.relay.op.card import OpCard, find_card
+from tilewright.relay.printer import Printer, span_text
 from tilewright.relay.transform.infer_type import infer_module, type_of
 from tilewright.runtime import array
 from tilewright.support.errors import TVMError
 
 Value = Any
-"""An ndarray, a tuple of values, or a Python callable."""
+"""An ndarray, a tuple of values, a ConstructorValue, a RefValue, or a callable (a Closure or a Python function)."""
+
+
+DEPTH_LIMIT = 10_000
+"""How deep calls of relay functions may nest in the interpreter."""
+
+
+class ConstructorValue:
+    """A value of an algebraic data type: which constructor made it, and from what."""
+
+    __slots__ = ("constructor", "fields")
+
+    def __init__(self, constructor: Constructor, fields: Sequence[Value] = ()) -> None:
+        self.constructor, self.fields = constructor, tuple(fields)
+
+    @property
+    def tag(self) -> int:
+        """The place of the constructor in its type."""
+        return self.constructor.tag
+
+    def __repr__(self) -> str:
+        return self.text(8)
+
+    def text(self, depth: int) -> str:
+        """As relay writes it, `...` for what is nested deeper than `depth`: a list may be as long as memory."""
+        if not self.fields:
+            return self.constructor.name_hint
+        parts = [
+            (v.text(depth - 1) if depth else "...") if isinstance(v, ConstructorValue) else repr(v) for v in self.fields
+        ]
+        return f"{self.constructor.name_hint}({', '.join(parts)})"
+
+
+class RefValue:
+    """A mutable cell."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"ref({self.value!r})"
+
+
+class Closure:
+    """A function and the scope that it was made in; called with values."""
+
+    __slots__ = ("function", "home", "name")
+
+    def __init__(self, function: Function, home: Interpreter, name: str = "a function") -> None:
+        self.function, self.home, self.name = function, home, name
+
+    def __call__(self, *args: Value) -> Value:
+        if self.home.budget.depth:
+            return self.home.apply(self, args)
+        # CPython keeps the frames of Python calls on the heap: as deep as the limit needs no deep C stack.
+        with deep_recursion():
+            return self.home.apply(self, args)
+
+
+class Budget:
+    """How deep the calls of one evaluation nest."""
+
+    __slots__ = ("depth", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.depth, self.limit = 0, limit
+
+
+class Scope(dict[Expr, Any]):
+    """Values of one scope; what it does not have is looked up in the scopes around it."""
+
+    __slots__ = ("outer",)
+
+    def __init__(self, outer: Scope | None, values: Mapping[Expr, Value]) -> None:
+        super().__init__(values)
+        self.outer = outer
+
+    def find(self, e: Expr) -> Value:
+        """The value of `e`, or _MISSING."""
+        scope: Scope | None = self
+        while scope is not None:
+            if e in scope:
+                return scope[e]
+            scope = scope.outer
+        return _MISSING
+
+
+_MISSING = object()
 
 
 class Interpreter:
     """Evaluates expressions; one instance holds the variables of one scope."""
 
-    def __init__(self, mod: IRModule | None = None, env: Mapping[Expr, Value] | None = None) -> None:
+    def __init__(
+        self,
+        mod: IRModule | None = None,
+        env: Mapping[Expr, Value] | None = None,
+        outer: Interpreter | None = None,
+        depth_limit: int = DEPTH_LIMIT,
+    ) -> None:
         self.mod = mod
-        self.values: dict[Expr, Value] = dict(env or {})
-        self.rules: dict[type, Callable[[Any], Value]] = {
-            Var: self.var,
-            Constant: lambda e: e.value,
-            Call: self.call,
-            Tuple: lambda e: tuple([self.values[f] for f in e.fields]),
-            TupleGetItem: lambda e: self.values[e.tuple_value][e.index],
-            Let: self.let,
-            If: lambda e: self.evaluate(e.true_branch if bool(self.evaluate(e.cond)) else e.false_branch),
-            Function: self.closure,
-            GlobalVar: self.global_var,
-        }
+        self.values = Scope(outer.values if outer is not None else None, env or {})
+        self.budget: Budget = outer.budget if outer is not None else Budget(depth_limit)
 
     def evaluate(self, root: Expr) -> Value:
         """The value of `root`. Chains of any depth."""
-        values = self.values
+        values, find, rules = self.values, self.values.find, _RULES
+        # The stack holds no scope that is entered: those are evaluated by a nested call.
         stack = [root]
         while stack:
             node = stack[-1]
-            if node in values:
+            if find(node) is not _MISSING:
                 stack.pop()
                 continue
-            pending = [c for c in flow_children(node) if c not in values]
+            pending = [c for c in flow_children(node) if find(c) is _MISSING]
             if pending:
                 pending.reverse()
                 stack += pending
                 continue
             stack.pop()
-            values[node] = self.rules[type(node)](node)
-        return values[root]
+            values[node] = rules[type(node)](self, node)
+        return find(root)
 
     def var(self, v: Var) -> Value:
         raise TVMError(f"the variable %{v.name_hint} has no value here")
 
+    def constant(self, e: Constant) -> Value:
+        return e.value
+
+    def tuple(self, e: Tuple) -> Value:
+        return tuple([self.values.find(f) for f in e.fields])
+
+    def item(self, e: TupleGetItem) -> Value:
+        return self.values.find(e.tuple_value)[e.index]
+
     def let(self, e: Let) -> Value:
         body: Expr = e
-        inner = Interpreter(self.mod, self.values)
+        inner = Interpreter(self.mod, None, self)
         while type(body) is Let:
-            inner.values[body.var] = inner.evaluate(body.value)
+            value = inner.evaluate(body.value)
+            if type(value) is Closure and value.name == "a function":
+                value.name = f"%{body.var.name_hint}"
+            inner.values[body.var] = value
             body = body.body
         return inner.evaluate(body)
 
-    def closure(self, f: Function) -> Callable[..., Value]:
-        def run(*args: Value) -> Value:
-            return Interpreter(self.mod, {**self.values, **dict(zip(f.params, args, strict=True))}).evaluate(f.body)
+    def branch(self, e: If) -> Value:
+        return self.evaluate(e.true_branch if bool(self.evaluate(e.cond)) else e.false_branch)
 
-        return run
+    def match(self, e: Match) -> Value:
+        data = self.evaluate(e.data)
+        for c in e.clauses:
+            bound: dict[Expr, Value] = {}
+            if fits(c.lhs, data, bound):
+                return Interpreter(self.mod, bound, self).evaluate(c.rhs)
+        where = span_text(e.span)
+        raise TVMError(
+            f"{where + ': ' if where else ''}no clause of the match fits the value {brief(data)}; its clauses are"
+            f" {', '.join([Printer().pattern(c.lhs) for c in e.clauses])}. Add a clause `_ => ...` for the rest"
+        )
 
-    def global_var(self, g: GlobalVar) -> Value:
+    def closure(self, f: Function) -> Closure:
+        return Closure(f, self)
+
+    def global_var(self, g: GlobalVar) -> Closure:
         if self.mod is None:
             raise TVMError(f"@{g.name_hint} is called, but there is no module to find it in")
         f = self.mod[g]
-        return lambda *args: Interpreter(self.mod, dict(zip(f.params, args, strict=True))).evaluate(f.body)
+        if not isinstance(f, Function):
+            raise TVMError(f"@{g.name_hint} is called, but it is no relay function and cannot be interpreted")
+        top = Interpreter(self.mod)
+        top.budget = self.budget
+        return Closure(f, top, f"@{g.name_hint}")
+
+    def constructor(self, c: Constructor) -> Value:
+        # A constructor as a value is a function of its fields.
+        return lambda *fields: ConstructorValue(c, fields)
+
+    def ref_create(self, e: RefCreate) -> RefValue:
+        return RefValue(self.values.find(e.value))
+
+    def ref_read(self, e: RefRead) -> Value:
+        return self.values.find(e.ref).value
+
+    def ref_write(self, e: RefWrite) -> Value:
+        self.values.find(e.ref).value = self.values.find(e.value)
+        return ()
 
     def call(self, e: Call) -> Value:
-        args = [self.values[a] for a in e.args]
+        args = [self.values.find(a) for a in e.args]
         if type(e.op) is Op:
             return run_card(e, args)
-        return self.values[e.op](*args)
+        if type(e.op) is Constructor:
+            return ConstructorValue(e.op, args)
+        callee = self.values.find(e.op)
+        return self.apply(callee, args) if type(callee) is Closure else callee(*args)
+
+    def apply(self, callee: Closure, args: Sequence[Value]) -> Value:
+        """The value of a call. Raises TVMError when calls nest deeper than the limit."""
+        budget, f = self.budget, callee.function
+        if len(args) != len(f.params):
+            raise TVMError(f"{callee.name} takes {len(f.params)} arguments, but {len(args)} were given")
+        if budget.depth >= budget.limit:
+            raise TVMError(
+                f"calls of relay functions nest deeper than {budget.limit}; the last one is of {callee.name}."
+                " Does its recursion have a base case?"
+            )
+        budget.depth += 1
+        try:
+            return Interpreter(self.mod, dict(zip(f.params, args, strict=True)), callee.home).evaluate(f.body)
+        finally:
+            budget.depth -= 1
+
+
+_RULES: dict[type, Callable[[Interpreter, Any], Value]] = {
+    Var: Interpreter.var,
+    Constant: Interpreter.constant,
+    Call: Interpreter.call,
+    Tuple: Interpreter.tuple,
+    TupleGetItem: Interpreter.item,
+    Let: Interpreter.let,
+    If: Interpreter.branch,
+    Match: Interpreter.match,
+    Function: Interpreter.closure,
+    GlobalVar: Interpreter.global_var,
+    Constructor: Interpreter.constructor,
+    RefCreate: Interpreter.ref_create,
+    RefRead: Interpreter.ref_read,
+    RefWrite: Interpreter.ref_write,
+}
+
+
+def fits(pattern: Pattern, value: Value, bound: dict[Expr, Value]) -> bool:
+    """Whether a value has a pattern's form; what its variables stand for goes to `bound`."""
+    if isinstance(pattern, PatternVar):
+        bound[pattern.var] = value
+        return True
+    if isinstance(pattern, PatternTuple):
+        return all([fits(p, v, bound) for p, v in zip(pattern.patterns, value, strict=True)])
+    if isinstance(pattern, PatternConstructor):
+        if value.constructor.name_hint != pattern.constructor.name_hint:
+            return False
+        return all([fits(p, v, bound) for p, v in zip(pattern.patterns, value.fields, strict=True)])
+    return True
+
+
+def brief(value: Value) -> str:
+    """A value on one line, cut where it is long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 120 else text[:117] + "..."
 
 
 def run_card(e: Call, args: Sequence[Value]) -> Value:
@@ -111,7 +319,8 @@ class DebugExecutor:
         if not isinstance(expr, Function):
             bound = {v: _array(value) for v, value in (binds or {}).items()}
             infer_module(IRModule.from_expr(Function(tuple(bound), expr)))
-            return _ndarray(Interpreter(self.mod, bound).evaluate(expr))
+            with deep_recursion():
+                return _ndarray(Interpreter(self.mod, bound).evaluate(expr))
         func: Function = expr
 
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -120,7 +329,8 @@ class DebugExecutor:
                 if p.name_hint not in kwargs:
                     raise TypeError(f"the argument {p.name_hint} was not given")
                 values.append(kwargs[p.name_hint])
-            return _ndarray(run_function(func, values, self.mod))
+            with deep_recursion():
+                return _ndarray(run_function(func, values, self.mod))
 
         return run
 
@@ -128,10 +338,14 @@ class DebugExecutor:
 def _ndarray(value: Value) -> Any:
     if isinstance(value, tuple):
         return [_ndarray(v) for v in value]
+    if isinstance(value, ConstructorValue):
+        return ConstructorValue(value.constructor, [_ndarray(v) for v in value.fields]) if value.fields else value
     return array(value) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def _array(value: Any) -> Value:
+    if isinstance(value, (ConstructorValue, RefValue)) or callable(value):
+        return value
     if isinstance(value, (tuple, list)) and value and not np.isscalar(value[0]):
         return tuple([_array(v) for v in value])
     return value.numpy() if not isinstance(value, np.ndarray) and hasattr(value, "numpy") else np.asarray(value)
@@ -142,4 +356,5 @@ def run_function(func: Function, args: Sequence[Any], mod: IRModule | None = Non
     if mod is None:
         mod = infer_module(IRModule.from_expr(func))
         func = mod["main"]
-    return Interpreter(mod, dict(zip(func.params, map(_array, args), strict=True))).evaluate(func.body)
+    with deep_recursion():
+        return Interpreter(mod, dict(zip(func.params, map(_array, args), strict=True))).evaluate(func.body)

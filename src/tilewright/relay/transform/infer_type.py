@@ -1,7 +1,8 @@
-"""InferType: the type of every expression, by the type rules of the operator cards.
+"""InferType: the type of every expression, by the type rules of the operator cards and by unification.
 
 A type is a function of the (immutable) expression, so it is kept on the expression itself, and a second run over a
-changed program only looks at what is new.
+changed program only looks at what is new. What is not annotated is a hole until its uses say more; an operator that
+is called with a hole waits for it, so every operator's rule runs once.
 """
 
 from __future__ import annotations
@@ -16,20 +17,46 @@ from tilewright.ir import (
     IncompleteType,
     IRModule,
     Op,
+    RefType,
     TensorType,
     TupleType,
     Type,
     TypeVar,
 )
 from tilewright.ir.transform import PassContext, module_pass
-from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
-from tilewright.relay.functor import flow_children
+from tilewright.relay.adt import (
+    Constructor,
+    Match,
+    Pattern,
+    PatternConstructor,
+    PatternTuple,
+    PatternVar,
+    constructor_type,
+)
+from tilewright.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    If,
+    Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from tilewright.relay.functor import flow_children, post_order
 from tilewright.relay.op.card import OpCard, TypeRuleError, argument_names, find_card
-from tilewright.relay.op.relations import dims, may_equal, merge_dim
 from tilewright.relay.printer import Printer, span_text, type_text
+from tilewright.relay.source_map import caret
+from tilewright.relay.transform.unify import Unifier, substitute_types
 from tilewright.support.errors import DiagnosticError
 
 MAX_FINDINGS = 16
+UNIT = TupleType(())
+BOOL = TensorType((), DataType("bool"))
 
 
 def type_of(expr: Expr) -> Type | None:
@@ -43,13 +70,27 @@ def set_type(expr: Expr, t: Type) -> Type:
     return t
 
 
+def forget_types(scope: Expr) -> None:
+    """Drop what is known of a scope in which a variable got another type."""
+    for e in post_order(scope):
+        if type(e) is not GlobalVar and type(e) is not Var and type_of(e) is not None:
+            object.__delattr__(e, "_checked_type")
+
+
 class _Inference:
     def __init__(self, mod: IRModule | None) -> None:
         self.mod = mod
         self.findings: list[str] = []
         self.failed: set[Expr] = set()
-        self.active: set[GlobalVar] = set()
+        self.active: dict[GlobalVar, FuncType] = {}
         self.signatures: dict[GlobalVar, FuncType] = {}
+        self.unifier = Unifier(self.wake)
+        self.open: dict[Expr, Type] = {}
+        """Types with holes in them, which are not noted on their expressions yet."""
+        self.origins: dict[IncompleteType, tuple[Expr, str]] = {}
+        """Why a hole is there: the expression and, for the finding that it was never solved, the text."""
+        self.waiting: dict[IncompleteType, list[tuple[Expr, IncompleteType]]] = {}
+        self.ready: list[tuple[Expr, IncompleteType]] = []
         self.rules: dict[type, Any] = {
             Var: self.var,
             Constant: self.constant,
@@ -58,71 +99,176 @@ class _Inference:
             TupleGetItem: self.item,
             Let: self.let,
             If: self.branch,
+            Match: self.match,
             Function: self.function,
             GlobalVar: self.global_var,
-            Op: self.operator,
+            Op: lambda op: FuncType((), UNIT),
+            Constructor: self.constructor,
+            RefCreate: lambda e: RefType(self.found(e.value)),
+            RefRead: self.ref_read,
+            RefWrite: self.ref_write,
         }
+
+    def known(self, e: Expr) -> bool:
+        """Whether there is nothing (more) to do for `e`."""
+        return type_of(e) is not None or e in self.open or e in self.failed
+
+    def found(self, e: Expr) -> Any:
+        """The type of `e` as far as it is known; None when it was found wrong."""
+        t = type_of(e)
+        if t is None:
+            t = self.open.get(e)
+            if t is None:
+                return self.global_var(e) if type(e) is GlobalVar else None
+            t = self.unifier.resolve(t)
+        return t
 
     def visit(self, root: Expr) -> Type | None:
         """The type of `root`; None when it, or something under it, was found wrong."""
         stack = [root]
         while stack:
             node = stack[-1]
-            if type_of(node) is not None or node in self.failed:
+            if self.known(node):
                 stack.pop()
                 continue
-            pending = [
-                c
-                for c in flow_children(node)
-                if type_of(c) is None and c not in self.failed and type(c) is not GlobalVar
-            ]
+            pending = [c for c in flow_children(node) if not self.known(c) and type(c) is not GlobalVar]
             if pending:
                 pending.reverse()
                 stack += pending
                 continue
             stack.pop()
-            found = self.rules[type(node)](node)
+            wrong = any([c in self.failed for c in flow_children(node)])
+            found = None if wrong else self.rules[type(node)](node)
             if found is None:
                 self.failed.add(node)
             elif type(node) is not GlobalVar:
-                set_type(node, found)
-        return type_of(root) if type(root) is not GlobalVar else self.global_var(root)
+                self.note(node, found)
+            if self.ready:
+                self.run_ready()
+        return self.found(root)
+
+    def note(self, e: Expr, t: Type) -> Type:
+        """The type of `e`, kept on it once nothing in it is open."""
+        if type(t) is TensorType:
+            return set_type(e, t)
+        t = self.unifier.resolve(t)
+        if self.origins and next(self.unifier.holes(t), None) is not None:
+            self.open[e] = t
+            return t
+        return set_type(e, t)
+
+    def hole(self, e: Expr, why: str = "") -> IncompleteType:
+        new = IncompleteType()
+        self.origins[new] = (e, why)
+        return new
+
+    def opened(self, t: Type | None, e: Expr, why: str = "") -> Type:
+        """An annotation with a hole of its own for everything that it leaves open."""
+        if t is None:
+            return self.hole(e, why)
+        if type(t) is IncompleteType:
+            # One annotation may stand in several places, all of the same type.
+            self.origins.setdefault(t, (e, why))
+            return t
+        if type(t) is not TensorType:
+            for h in self.unifier.holes(t):
+                self.origins.setdefault(h, (e, why))
+        return t
+
+    def wake(self, hole: IncompleteType) -> None:
+        self.ready += self.waiting.pop(hole, ())
+
+    def run_ready(self) -> None:
+        """Give the rules that waited for a hole another try."""
+        while self.ready:
+            e, result = self.ready.pop()
+            found = self.retry(e)
+            if found is None:
+                self.failed.add(e)
+            elif found is not result and self.unifier.unify(result, found) is None:
+                want = type_text(self.unifier.resolve(result))
+                self.report(e, f"its uses need {want}, but this expression is {type_text(found)}")
+
+    def retry(self, e: Expr) -> Type | None:
+        if type(e) is TupleGetItem:
+            return self.item(e)
+        assert type(e) is Call
+        return self.apply_card(e, [self.found(a) for a in e.args])
+
+    def wait(self, e: Expr, hole: IncompleteType) -> IncompleteType:
+        """The open type of `e`, whose rule runs again when `hole` is solved."""
+        known = self.open.get(e)
+        result = known if type(known) is IncompleteType else self.hole(e)
+        self.waiting.setdefault(hole, []).append((e, result))
+        return result
 
     def report(self, expr: Expr, text: str) -> None:
-        where = span_text(getattr(expr, "span", None))
-        self.findings.append((f"{where}: " if where else "") + text)
+        span = getattr(expr, "span", None)
+        where = span_text(span)
+        shown = caret(span)
+        self.findings.append((f"{where}: " if where else "") + text + (f"\n{shown}" if shown else ""))
         if len(self.findings) >= MAX_FINDINGS:
             self.finish()
 
     def finish(self) -> None:
-        """Raise what was found."""
+        """Note the types that had been open; raise what was found."""
+        self.run_ready()
+        if not self.findings:
+            for e, t in self.open.items():
+                set_type(e, self.unifier.resolve(t))
+            self.report_holes()
         if self.findings:
+            for e in self.open:
+                if type_of(e) is not None:
+                    object.__delattr__(e, "_checked_type")
             count = len(self.findings)
             head = "" if count == 1 else f"type inference found {count} errors\n"
             raise DiagnosticError(head + "\n".join(self.findings))
 
-    def var(self, v: Var) -> Type | None:
-        if v.type_annotation is None or isinstance(v.type_annotation, IncompleteType):
-            self.report(
-                v, f"the type of %{v.name_hint} is not known. Give relay.var a shape and dtype, or a type annotation"
-            )
-            return None
-        return v.type_annotation
+    def report_holes(self) -> None:
+        unsolved = [h for h in self.origins if self.unifier.prune(h) is h]
+        told: set[str] = set()
+        for h in unsolved:
+            e, why = self.origins[h]
+            if why and why not in told and len(told) < MAX_FINDINGS - 1:
+                told.add(why)
+                self.report(e, why)
+        if unsolved and not told:
+            e = self.origins[unsolved[0]][0]
+            self.report(e, "the type of this expression is not known; annotate the variable that it is bound to")
+
+    def set_variable(self, v: Var, t: Type, scope: Expr | None) -> None:
+        """The type of a bound variable; what was inferred in `scope` with another one is forgotten."""
+        before = type_of(v)
+        if before is not None and scope is not None and before is not t and before != t:
+            forget_types(scope)
+        if before is not None:
+            object.__delattr__(v, "_checked_type")
+        self.note(v, t)
+
+    def var(self, v: Var) -> Type:
+        return self.opened(
+            v.type_annotation,
+            v,
+            f"the type of %{v.name_hint} is not known. Give relay.var a shape and dtype, or a type annotation",
+        )
 
     def constant(self, c: Constant) -> Type:
         return TensorType(c.data.shape, DataType(c.data.dtype.name))
 
-    def operator(self, op: Op) -> Type:
-        return FuncType((), TupleType(()))
+    def constructor(self, c: Constructor) -> Type:
+        return constructor_type(c)
 
     def tuple(self, t: Tuple) -> Type | None:
-        fields = [found for f in t.fields if (found := type_of(f)) is not None]
+        fields = [found for f in t.fields if (found := self.found(f)) is not None]
         return TupleType(tuple(fields)) if len(fields) == len(t.fields) else None
 
     def item(self, e: TupleGetItem) -> Type | None:
-        t = type_of(e.tuple_value)
+        t = self.found(e.tuple_value)
         if t is None:
             return None
+        if type(t) is IncompleteType:
+            return self.wait(e, t)
         if not isinstance(t, TupleType):
             self.report(e, f"element {e.index} is taken of {type_text(t)}, which is no tuple")
             return None
@@ -131,55 +277,157 @@ class _Inference:
             return None
         return t.fields[e.index]
 
+    def ref_read(self, e: RefRead) -> Type | None:
+        value = self.hole(e)
+        return value if self.reference(e, e.ref, value) else None
+
+    def ref_write(self, e: RefWrite) -> Type | None:
+        return UNIT if self.reference(e, e.ref, self.found(e.value)) else None
+
+    def reference(self, e: Expr, ref: Expr, value: Type) -> bool:
+        t = self.found(ref)
+        if t is None:
+            return False
+        if self.unifier.unify(RefType(value), t) is None:
+            if isinstance(t, RefType):
+                self.report(e, f"{type_text(value)} is written to a reference of type {type_text(t)}")
+            else:
+                self.report(e, f"a reference is read or written, but this is {type_text(t)}")
+            return False
+        return True
+
     def let(self, e: Let) -> Type | None:
-        chain = [e]
+        chain: list[Let] = []
         body: Expr = e
-        while type(body) is Let:
-            t = self.visit(body.value)
-            if t is None:
+        while type(body) is Let and (body is e or not self.known(body)):
+            if not self.bind_let(body):
                 return None
-            annotation = body.var.type_annotation
-            if annotation is not None and unify(annotation, t, {}) is None:
-                self.report(
-                    body, f"%{body.var.name_hint} is declared {type_text(annotation)}, but its value is {type_text(t)}"
-                )
-                return None
-            set_type(body.var, annotation if annotation is not None else t)
             chain.append(body)
             body = body.body
-        return self.visit(body)
+        t = self.visit(body)
+        if t is not None:
+            for inner in chain[1:]:
+                self.note(inner, t)
+        return t
+
+    def bind_let(self, e: Let) -> bool:
+        """Types of the variable and its value; a function's variable is known in the function."""
+        v, declared = e.var, e.var.type_annotation
+        recursive = type(e.value) is Function
+        if recursive:
+            self.set_variable(v, declared or self.signature(e.value), e)  # type: ignore[arg-type]
+        t = self.visit(e.value)
+        if t is None:
+            return False
+        want = self.found(v) if recursive else declared
+        if want is not None:
+            both = self.unifier.unify(self.opened(want, v), t)
+            if both is None:
+                self.report(e, f"%{v.name_hint} is declared {type_text(want)}, but its value is {type_text(t)}")
+                return False
+            t = want if declared is not None and type(declared) is TensorType else both
+        self.set_variable(v, t, e.body)
+        return True
+
+    def signature(self, f: Function) -> FuncType:
+        """The type of a function as its annotations have it, with holes for what they leave out."""
+        for p in f.params:
+            if not self.known(p):
+                self.note(p, self.var(p))
+        ret = self.opened(f.ret_type, f)
+        return FuncType(tuple([self.found(p) for p in f.params]), ret, f.type_params)  # type: ignore[arg-type]
 
     def branch(self, e: If) -> Type | None:
         cond, a, b = self.visit(e.cond), self.visit(e.true_branch), self.visit(e.false_branch)
         if cond is None or a is None or b is None:
             return None
-        if not (isinstance(cond, TensorType) and not cond.shape and cond.dtype == "bool"):
+        cond = self.unifier.resolve(cond)
+        if type(cond) is IncompleteType:
+            self.unifier.unify(cond, BOOL)
+        elif not (isinstance(cond, TensorType) and not cond.shape and cond.dtype == "bool"):
             self.report(e, f"the condition of an if must be a bool scalar, but is {type_text(cond)}")
             return None
-        both = unify(a, b, {})
+        a, b = self.unifier.resolve(a), self.unifier.resolve(b)
+        both = self.unifier.unify(a, b, join=True)
         if both is None:
             self.report(e, f"the branches of an if must have one type, but are {type_text(a)} and {type_text(b)}")
         return both
 
-    def function(self, f: Function) -> Type | None:
-        for p in f.params:
-            if self.visit(p) is None:
+    def match(self, e: Match) -> Type | None:
+        data = self.visit(e.data)
+        if data is None:
+            return None
+        if not e.clauses:
+            self.report(e, "a match must have a clause, but this one has none")
+            return None
+        result: Type | None = None
+        for c in e.clauses:
+            if not self.pattern(e, c.lhs, self.unifier.resolve(data), c.rhs):
                 return None
+            t = self.visit(c.rhs)
+            if t is None:
+                return None
+            both = t if result is None else self.unifier.unify(result, t, join=True)
+            if both is None:
+                first, this = type_text(self.unifier.resolve(result)), type_text(self.unifier.resolve(t))  # type: ignore[arg-type]
+                self.report(e, f"the clauses of a match must have one type, but are {first} and {this}")
+                return None
+            result = both
+        return result
+
+    def pattern(self, e: Match, p: Pattern, t: Type, scope: Expr) -> bool:
+        """Types of the variables that a pattern binds, from the type of what it is to match."""
+        if isinstance(p, PatternVar):
+            if p.var.type_annotation is not None:
+                both = self.unifier.unify(self.var(p.var), t)
+                if both is None:
+                    declared = type_text(p.var.type_annotation)
+                    self.report(
+                        e, f"%{p.var.name_hint} is declared {declared}, but the pattern binds it to {type_text(t)}"
+                    )
+                    return False
+                t = both
+            self.set_variable(p.var, t, scope)
+            return True
+        if isinstance(p, PatternTuple):
+            fields: tuple[Type, ...] = tuple([self.hole(e) for _ in p.patterns])
+            if self.unifier.unify(t, TupleType(fields)) is None:
+                self.report(e, f"a tuple pattern of {len(fields)} elements is matched with {type_text(t)}")
+                return False
+        elif isinstance(p, PatternConstructor):
+            c = p.constructor
+            made = self.instantiate(constructor_type(c), e)
+            if self.unifier.unify(t, made.ret_type) is None:
+                self.report(
+                    e,
+                    f"a pattern of {c.name_hint}, which makes {c.belong_to.name_hint}, is matched with {type_text(t)}",
+                )
+                return False
+            fields = made.arg_types
+            if len(fields) != len(p.patterns):
+                self.report(e, f"{c.name_hint} has {len(fields)} fields, but its pattern has {len(p.patterns)}")
+                return False
+        else:
+            return True
+        return all(
+            [self.pattern(e, q, self.unifier.resolve(f), scope) for q, f in zip(p.patterns, fields, strict=True)]
+        )
+
+    def function(self, f: Function) -> Type | None:
+        declared = self.signature(f)
         body = self.visit(f.body)
         if body is None:
             return None
-        if (
-            f.ret_type is not None
-            and not isinstance(f.ret_type, IncompleteType)
-            and unify(f.ret_type, body, {}) is None
-        ):
-            self.report(
-                f, f"the function is declared to return {type_text(f.ret_type)}, but its body is {type_text(body)}"
-            )
+        both = self.unifier.unify(declared.ret_type, body)
+        if both is None:
+            want, got = type_text(declared.ret_type), type_text(self.unifier.resolve(body))
+            self.report(f, f"the function is declared to return {want}, but its body is {got}")
             return None
-        return FuncType(tuple([p.checked_type for p in f.params]), body, f.type_params)  # type: ignore[arg-type]
+        body = body if type(body) is TensorType else both
+        return self.unifier.resolve(FuncType(declared.arg_types, body, declared.type_params))
 
-    def global_var(self, g: GlobalVar) -> Type | None:
+    def global_var(self, g: Expr) -> Type | None:
+        assert isinstance(g, GlobalVar)
         found = self.signatures.get(g)
         if found is not None:
             return found
@@ -190,46 +438,74 @@ class _Inference:
         if not isinstance(f, Function):
             return type_of(f)
         if g in self.active:
-            if f.ret_type is None:
-                self.report(f, f"@{g.name_hint} calls itself and needs a declared result type (ret_type)")
-                return None
-            declared: list[Any] = [p.type_annotation for p in f.params]
-            return FuncType(tuple(declared), f.ret_type, f.type_params)  # type: ignore[arg-type]
-        self.active.add(g)
+            return self.unifier.resolve(self.active[g])
+        declared = self.signature(f)
+        if f in self.failed:
+            return None
+        self.active[g] = declared
         t = self.visit(f)
-        self.active.discard(g)
-        if isinstance(t, FuncType):
-            self.signatures[g] = t
+        del self.active[g]
+        if not isinstance(t, FuncType):
+            return None
+        if f.ret_type is None and self.unifier.unify(declared.ret_type, t.ret_type) is None:
+            want = type_text(self.unifier.resolve(declared.ret_type))
+            self.report(f, f"@{g.name_hint} calls itself for {want}, but returns {type_text(t.ret_type)}")
+            return None
+        self.signatures[g] = t
         return t
 
+    def instantiate(self, t: FuncType, e: Expr, given: Sequence[Type] = ()) -> FuncType:
+        """A function type with holes, or the types given, for its type parameters."""
+        if not t.type_params:
+            return t
+        bound: dict[TypeVar, Type] = {}
+        for i, v in enumerate(t.type_params):
+            why = f"the type argument {v.name_hint} is not known here. Annotate the variable that this is bound to"
+            bound[v] = given[i] if i < len(given) else self.hole(e, why)
+        return substitute_types(FuncType(t.arg_types, t.ret_type), bound)  # type: ignore[return-value]
+
     def call(self, e: Call) -> Type | None:
-        types = [type_of(a) if type(a) is not GlobalVar else self.global_var(a) for a in e.args]
+        types = [self.found(a) for a in e.args]
         if None in [t and 1 for t in types]:
             return None
         if type(e.op) is Op:
             return self.apply_card(e, types)
-        callee = self.global_var(e.op) if type(e.op) is GlobalVar else type_of(e.op)
+        callee = self.constructor(e.op) if type(e.op) is Constructor else self.found(e.op)
         if callee is None:
             return None
+        if type(callee) is IncompleteType:
+            result = self.hole(e)
+            return result if self.unifier.unify(callee, FuncType(tuple(types), result)) is not None else None
         if not isinstance(callee, FuncType):
             self.report(e, f"{type_text(callee)} is called, but it is no function")
             return None
         return self.apply_function(e, callee, types)
 
     def apply_function(self, e: Call, callee: FuncType, types: Sequence[Any]) -> Type | None:
+        what = f"the constructor {e.op.name_hint}" if isinstance(e.op, Constructor) else "a function"
         if len(callee.arg_types) != len(types):
-            self.report(e, f"a function of {len(callee.arg_types)} arguments is called with {len(types)}")
+            self.report(e, f"{what} of {len(callee.arg_types)} arguments is called with {len(types)}")
             return None
-        bound: dict[TypeVar, Type] = {}
-        for i, (want, got) in enumerate(zip(callee.arg_types, types, strict=True)):
-            if unify(want, got, bound) is None:
-                self.report(
-                    e, f"argument {i} of the called function must be {type_text(want)}, but is {type_text(got)}"
-                )
+        if len(e.type_args) > len(callee.type_params):
+            self.report(e, f"{what} of {len(callee.type_params)} type parameters is given {len(e.type_args)} types")
+            return None
+        made = self.instantiate(callee, e, e.type_args)
+        for i, (want, got) in enumerate(zip(made.arg_types, types, strict=True)):
+            if type(got) is FuncType and got.type_params:
+                got = self.instantiate(got, e)
+            if self.unifier.unify(want, got) is None:
+                called = what if isinstance(e.op, Constructor) else "the called function"
+                want, got = self.unifier.resolve(want), self.unifier.resolve(got)
+                self.report(e, f"argument {i} of {called} must be {type_text(want)}, but is {type_text(got)}")
                 return None
-        return substitute_types(callee.ret_type, bound)
+        return self.unifier.resolve(made.ret_type)
 
     def apply_card(self, e: Call, types: Sequence[Any]) -> Type | None:
+        for t in types:
+            if type(t) is not TensorType:
+                hole = next(self.unifier.holes(t), None)
+                if hole is not None:
+                    return self.wait(e, hole)
         op: Any = e.op
         card = e.attrs if isinstance(e.attrs, OpCard) else find_card(op.name)()
         names, variadic = argument_names(type(card))
@@ -272,73 +548,30 @@ def call_text(e: Call, names: Sequence[str], types: Sequence[Type]) -> str:
     return "\n".join(lines)
 
 
-def unify(want: Type, got: Type, bound: dict[TypeVar, Type]) -> Type | None:
-    """The type that is both: symbolic dimensions agree with any number; None when the types exclude each other."""
-    if isinstance(want, TypeVar):
-        if want in bound:
-            return unify(bound[want], got, bound) if bound[want] is not want else got
-        bound[want] = got
-        return got
-    if want is got or isinstance(want, IncompleteType):
-        return got
-    if isinstance(want, TensorType) and isinstance(got, TensorType):
-        if want.dtype != got.dtype or len(want.shape) != len(got.shape):
-            return None
-        pairs = list(zip(dims(want), dims(got), strict=True))
-        if not all([may_equal(a, b) for a, b in pairs]):
-            return None
-        merged: list[Any] = [merge_dim(a, b) for a, b in pairs]
-        return TensorType(tuple(merged), want.dtype)
-    if isinstance(want, TupleType) and isinstance(got, TupleType) and len(want.fields) == len(got.fields):
-        fields = unify_all(want.fields, got.fields, bound)
-        return None if fields is None else TupleType(fields)
-    if isinstance(want, FuncType) and isinstance(got, FuncType) and len(want.arg_types) == len(got.arg_types):
-        args = unify_all(want.arg_types, got.arg_types, bound)
-        ret = unify(want.ret_type, got.ret_type, bound)
-        return None if ret is None or args is None else FuncType(args, ret)
-    return got if want == got else None
-
-
-def unify_all(want: Sequence[Type], got: Sequence[Type], bound: dict[TypeVar, Type]) -> tuple[Type, ...] | None:
-    """`unify` of each pair; None when one pair excludes each other."""
-    found = [both for a, b in zip(want, got, strict=True) if (both := unify(a, b, bound)) is not None]
-    return tuple(found) if len(found) == len(want) else None
-
-
-def substitute_types(t: Type, bound: dict[TypeVar, Type]) -> Type:
-    """`t` with type variables replaced."""
-    if not bound:
-        return t
-    if isinstance(t, TypeVar):
-        return bound.get(t, t)
-    if isinstance(t, TupleType):
-        return TupleType(tuple([substitute_types(f, bound) for f in t.fields]))
-    if isinstance(t, FuncType):
-        return FuncType(tuple([substitute_types(a, bound) for a in t.arg_types]), substitute_types(t.ret_type, bound))
-    return t
-
-
 def infer_types(expr: Expr, mod: IRModule | None = None) -> Type:
     """Type of one expression; everything under it gets its `checked_type`. Raises DiagnosticError."""
     inference = _Inference(mod)
-    found = inference.visit(expr)
+    inference.visit(expr)
     inference.finish()
-    assert found is not None
+    found = inference.found(expr)
+    assert isinstance(found, Type)
     return found
 
 
 def infer_module(mod: IRModule) -> IRModule:
     """Types of all functions; results get their `ret_type`. Raises DiagnosticError with all independent findings."""
     inference = _Inference(mod)
-    functions: dict[GlobalVar, Any] = {}
     for gvar, f in mod.functions.items():
         if isinstance(f, Function):
-            t = inference.global_var(gvar)
-            if isinstance(t, FuncType) and f.ret_type is None:
-                f = f.replace(ret_type=t.ret_type)
-                set_type(f, t)
-        functions[gvar] = f
+            inference.global_var(gvar)
     inference.finish()
+    functions: dict[GlobalVar, Any] = {}
+    for gvar, f in mod.functions.items():
+        t = type_of(f)
+        if isinstance(f, Function) and isinstance(t, FuncType) and f.ret_type is None:
+            f = f.replace(ret_type=t.ret_type)
+            set_type(f, t)
+        functions[gvar] = f
     return mod.with_functions(functions)
 
 

@@ -1,0 +1,167 @@
+"""Unification of relay types: holes (IncompleteType) get solutions, type parameters stand for themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from tilewright.ir import (
+    FuncType,
+    IncompleteType,
+    RefType,
+    TensorType,
+    TupleType,
+    Type,
+    TypeCall,
+    TypeVar,
+)
+from tilewright.node import structural_equal
+from tilewright.relay.op.relations import Dim, dims, is_any, known_equal, may_equal, merge_dim
+from tilewright.tir import Any as AnyDim
+
+
+class Unifier:
+    """Solutions of holes. `solved` is called with each hole that gets one."""
+
+    def __init__(self, solved: Callable[[IncompleteType], None] | None = None) -> None:
+        self.solutions: dict[IncompleteType, Type] = {}
+        self.solved = solved
+
+    def prune(self, t: Type) -> Type:
+        """`t`, or what it was solved to; its parts are not looked into."""
+        while type(t) is IncompleteType and t in self.solutions:
+            t = self.solutions[t]
+        return t
+
+    def resolve(self, t: Type) -> Type:
+        """`t` with every solved hole replaced; the same object if there is none."""
+        t = self.prune(t)
+        if type(t) is TensorType or not self.solutions:
+            return t
+        return map_parts(t, self.resolve)
+
+    def holes(self, t: Type) -> Iterator[IncompleteType]:
+        """The unsolved holes in `t`."""
+        t = self.prune(t)
+        if type(t) is IncompleteType:
+            yield t
+        else:
+            for part in parts(t):
+                yield from self.holes(part)
+
+    def unify(self, a: Type, b: Type, join: bool = False) -> Type | None:
+        """The type that is both; None when they exclude each other.
+
+        A symbolic dimension agrees with any number. Then the number is the result, or with `join` (which
+        either of two types may turn out to be) a dimension of which nothing is known.
+        """
+        a, b = self.prune(a), self.prune(b)
+        if a is b:
+            return a
+        if type(a) is IncompleteType:
+            return self.bind(a, b)
+        if type(b) is IncompleteType:
+            return self.bind(b, a)
+        if isinstance(a, TensorType) and isinstance(b, TensorType):
+            return unify_tensors(a, b, join)
+        if isinstance(a, TupleType) and isinstance(b, TupleType):
+            fields = self.unify_all(a.fields, b.fields, join)
+            return None if fields is None else TupleType(fields)
+        if isinstance(a, FuncType) and isinstance(b, FuncType):
+            return self.unify_functions(a, b, join)
+        if isinstance(a, TypeCall) and isinstance(b, TypeCall):
+            args = self.unify_all(a.args, b.args, join)
+            return TypeCall(a.func, args) if args is not None and a.func == b.func else None
+        if isinstance(a, RefType) and isinstance(b, RefType):
+            value = self.unify(a.value, b.value, join)
+            return None if value is None else RefType(value)
+        return a if not isinstance(a, TypeVar) and type(a) is type(b) and structural_equal(a, b) else None
+
+    def unify_all(self, a: Sequence[Type], b: Sequence[Type], join: bool = False) -> tuple[Type, ...] | None:
+        """`unify` of each pair; None when their numbers differ or one pair excludes each other."""
+        if len(a) != len(b):
+            return None
+        found = [both for x, y in zip(a, b, strict=True) if (both := self.unify(x, y, join)) is not None]
+        return tuple(found) if len(found) == len(a) else None
+
+    def unify_functions(self, a: FuncType, b: FuncType, join: bool) -> Type | None:
+        if len(a.type_params) != len(b.type_params):
+            return None
+        if a.type_params:
+            b = substitute_types(
+                FuncType(b.arg_types, b.ret_type), dict(zip(b.type_params, a.type_params, strict=True))
+            )  # type: ignore[assignment]
+        args = self.unify_all(a.arg_types, b.arg_types, join)
+        ret = self.unify(a.ret_type, b.ret_type, join)
+        return None if ret is None or args is None else FuncType(args, ret, a.type_params)
+
+    def bind(self, hole: IncompleteType, t: Type) -> Type | None:
+        if any([h is hole for h in self.holes(t)]):
+            return None
+        self.solutions[hole] = t
+        if self.solved is not None:
+            self.solved(hole)
+        return t
+
+
+def unify_tensors(a: TensorType, b: TensorType, join: bool) -> TensorType | None:
+    if a.dtype != b.dtype or len(a.shape) != len(b.shape):
+        return None
+    pairs = list(zip(dims(a), dims(b), strict=True))
+    if not all([may_equal(x, y) for x, y in pairs]):
+        return None
+    merged: list[Dim | None] = [join_dim(x, y) if join else merge_dim(x, y) for x, y in pairs]
+    return TensorType(tuple(merged), a.dtype)  # type: ignore[arg-type]
+
+
+def join_dim(a: Dim, b: Dim) -> Dim:
+    """A dimension that may be `a` or `b`: nothing is known of it unless they are surely equal."""
+    return a if known_equal(a, b) else (a if is_any(a) else AnyDim())
+
+
+def parts(t: Type) -> Sequence[Type]:
+    """The types right under `t`."""
+    if isinstance(t, TupleType):
+        return t.fields
+    if isinstance(t, FuncType):
+        return (*t.arg_types, t.ret_type)
+    if isinstance(t, TypeCall):
+        return t.args
+    return (t.value,) if isinstance(t, RefType) else ()
+
+
+def map_parts(t: Type, f: Callable[[Type], Type]) -> Type:
+    """`t` with `f` applied to the types right under it; the same object if none changed."""
+    old = parts(t)
+    new = [f(p) for p in old]
+    if all([a is b for a, b in zip(new, old, strict=True)]):
+        return t
+    if isinstance(t, TupleType):
+        return TupleType(tuple(new), t.span)
+    if isinstance(t, FuncType):
+        return FuncType(tuple(new[:-1]), new[-1], t.type_params, t.type_constraints)
+    return TypeCall(t.func, tuple(new)) if isinstance(t, TypeCall) else RefType(new[0])
+
+
+def substitute_types(t: Type, bound: Mapping[TypeVar, Type]) -> Type:
+    """`t` with type variables replaced."""
+    if not bound or type(t) is TensorType:
+        return t
+    if isinstance(t, TypeVar):
+        return bound.get(t, t)
+    return map_parts(t, lambda p: substitute_types(p, bound))
+
+
+def type_variables(t: Type) -> list[TypeVar]:
+    """All type variables in `t`, in the order of their first occurrence, those that it binds first."""
+    found: dict[TypeVar, None] = {}
+
+    def walk(x: Type) -> None:
+        if isinstance(x, TypeVar):
+            found[x] = None
+        if isinstance(x, FuncType):
+            found.update(dict.fromkeys(x.type_params))
+        for p in parts(x):
+            walk(p)
+
+    walk(t)
+    return list(found)
