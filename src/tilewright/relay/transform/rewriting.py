@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import IRModule, Op, TensorType, Type
+from tilewright.ir import IRModule, Op, TensorType, TupleType, Type
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
 from tilewright.relay.functor import ExprMutator, users
@@ -90,26 +90,43 @@ def typed(e: Expr) -> Expr:
 
 
 def _applied(e: Expr) -> bool:
-    """Types a call of an operator whose operands are typed tensors by its card alone. Whatever else is left to inference,
-    which can solve types and reports findings."""
+    """Types constants, tuples, and calls of operators by their cards alone, where the operands' types are known. Whatever else
+    is left to inference, which can solve types and reports findings."""
+    if type(e) is Constant:
+        set_type(e, TensorType(e.data.shape, e.data.dtype.name))
+        return True
+    if type(e) is Tuple:
+        parts = _types(e.fields)
+        if parts is not None:
+            set_type(e, TupleType(tuple(parts)))
+        return parts is not None
     if type(e) is not Call or type(e.op) is not Op or not isinstance(e.attrs, OpCard):
         return False
-    types = []
-    for a in e.args:
-        t = type_of(a)
-        if t is None and type(a) is Constant:
-            t = set_type(a, TensorType(a.data.shape, a.data.dtype.name))
-        if type(t) is not TensorType:
-            return False
-        types.append(t)
+    types = _types(e.args)
+    if types is None:
+        return False
     try:
         found = e.attrs.infer(*types)
-    except Exception:  # inference finds it again, and says where
+    except Exception:
+        # Inference finds it again, and says where.
         return False
-    if type(found) is not TensorType:
+    if type(found) not in (TensorType, TupleType):
         return False
     set_type(e, found)
     return True
+
+
+def _types(operands: Sequence[Expr]) -> list[Type] | None:
+    """The types of operands; None unless all are known."""
+    types = []
+    for a in operands:
+        t = type_of(a)
+        if t is None:
+            if type(a) is not Constant:
+                return None
+            t = set_type(a, TensorType(a.data.shape, a.data.dtype.name))
+        types.append(t)
+    return types
 
 
 def keep_type(new: Call, old: Call) -> None:
