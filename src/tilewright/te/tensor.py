@@ -111,15 +111,6 @@ class Tensor(Node, TensorOperators, key="te.Tensor"):
         axes: tuple[IterVar, ...] = self.op.axis  # type: ignore[attr-defined]
         return axes
 
-    def get_shape(self) -> tuple[PrimExpr, ...]:
-        return self.shape
-
-    def get_data_type(self) -> DataType:
-        return self.dtype
-
-    def get_name_hint(self) -> str:
-        return self.name
-
     def __call__(self, *indices: Any) -> ProducerLoad:
         if len(indices) != len(self.shape):
             raise ValueError(

@@ -69,10 +69,6 @@ class _Substitute(BufferMutator):
         data = self.env.get(s.buffer_var)
         return new.replace(buffer_var=data) if isinstance(data, Var) else new
 
-    @on(AttrStmt)
-    def _attr(self, s: AttrStmt) -> Any:
-        return self.rebuild(s)
-
 
 class _UsedVars(Visitor):
     def __init__(self) -> None:

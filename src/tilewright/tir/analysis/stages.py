@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.ir import IRModule
 from tilewright.node import Visitor, on
 from tilewright.support.errors import TVMError
-from tilewright.tir.expr import BufferLoad, Call, ProducerLoad, Reduce
+from tilewright.tir.expr import BufferLoad, ProducerLoad, Reduce
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import (
     Block,
@@ -64,10 +64,6 @@ class _Stage(Visitor):
         if "vectors_lowered" in self.have and s.kind == ForKind.VECTORIZED:
             self.refuse("vectors_lowered", s)
         self.visit_children(s)
-
-    @on(Call)
-    def _call(self, e: Call) -> None:
-        self.visit_children(e)
 
 
 def verify_stage(obj: PrimFunc | IRModule, have: Iterable[str]) -> bool:
