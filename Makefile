@@ -36,8 +36,9 @@ test-slow: $(VENV)/.extra-test  ## whole models against their reference, the com
 bench: $(VENV)/.extra-bench  ## latency beside the peers, interleaved in one run
 	$(BIN)/python -m benchmarks
 
-fuzz: $(VENV)/.extra-test  ## random programs: interpreter against native code (COUNT=1000 SEED=7)
+fuzz: $(VENV)/.extra-test  ## random programs and models against their references (COUNT=1000 SEED=7)
 	$(BIN)/python -m tests.fuzz --count $(COUNT) --seed $(SEED)
+	$(BIN)/python -m tests.fuzz.onnx_graphs --count $(COUNT) --seed $(SEED)
 
 lint: $(VENV)/.extra-lint  ## style, types, layers
 	$(BIN)/ruff check .

@@ -17,6 +17,16 @@ from tilewright.tir.schedule.schedule import all_blocks
 DTYPES = ["float32", "float32", "float32", "int8", "int32", "float16", "bfloat16", "bool", "int64"]
 
 
+WIDER = {
+    "int8": ["int32", "float32", "int64"],
+    "int32": ["int64", "float32"],
+    "float16": ["float32"],
+    "bfloat16": ["float32"],
+    "bool": ["int32", "float32", "int8"],
+}
+KINDS = ("conv", "conv", "select", "cast")
+
+
 class Program:
     """A function, the names of its buffers that are inputs, and values for its symbolic sizes."""
 
@@ -76,8 +86,8 @@ def random_program(rng: random.Random, dtype: str | None = None, symbolic: bool 
     for k in range(rng.randint(1, 3)):
         name = f"s{k}"
         m = shape[1]
-        kind = rng.choice(["scale", "add", "matmul", "rowsum", "stencil", "pad", "relu", "reverse"])
-        if dtype == "bool" and kind in ("matmul", "rowsum", "relu"):
+        kind = rng.choice(["scale", "add", "matmul", "rowsum", "stencil", "pad", "relu", "reverse", *KINDS])
+        if dtype == "bool" and kind in ("matmul", "rowsum", "relu", "conv"):
             kind = "add"
         if kind == "scale":
             x = te.compute(shape, lambda i, j, *, x=x: _times(x[i, j], two, dtype), name=name)
@@ -105,6 +115,31 @@ def random_program(rng: random.Random, dtype: str | None = None, symbolic: bool 
                 lambda i, j, *, x=x, m=m, zero=zero: tir.if_then_else(tir.all(j >= 1, j < m + 1), x[i, j - 1], zero),
                 name=name,
             )
+        elif kind == "conv" and m > 2:
+            # Padding as a predicate inside the sum, and a stride.
+            r, stride, taps = te.reduce_axis((0, 3), name="r"), rng.choice([1, 2]), placeholder((3,))
+            shape = (shape[0], (m + 1) // stride)
+            x = te.compute(
+                shape,
+                lambda i, j, *, x=x, m=m, r=r, w=taps, zero=_const(0.0, dtype), stride=stride: te.sum(
+                    w[r]
+                    * tir.if_then_else(
+                        tir.all(j * stride + r >= 1, j * stride + r < m + 1), x[i, j * stride + r - 1], zero
+                    ),
+                    axis=r,
+                ),
+                name=name,
+            )
+        elif kind == "select":
+            x = te.compute(
+                shape,
+                lambda i, j, *, x=x: tir.Select(tir.all(j % 3 == 1, i > 0), x[i, j], _plus(x[i, j], x[i, j], x.dtype)),
+                name=name,
+            )
+        elif kind == "cast" and dtype in WIDER:
+            dtype = rng.choice(WIDER[dtype])
+            two = _const(2.0, dtype)
+            x = te.compute(shape, lambda i, j, *, x=x, dtype=dtype: x[i, j].astype(dtype), name=name)
         elif kind == "relu":
             zero = _const(0.0, dtype)
             x = te.compute(shape, lambda i, j, *, x=x, zero=zero: tir.max(x[i, j], zero), name=name)

@@ -22,14 +22,14 @@ def block_names(s: Schedule) -> list[str]:
     return [b.name_hint for b in all_blocks(s.mod["main"].body.block.body)]
 
 
-def step(s: Schedule, rng: random.Random) -> str:
+def step(s: Schedule, rng: random.Random, kinds: list[str] | None = None) -> str:
     """One random primitive; its name, and what it was given, for the failure message."""
     names = block_names(s)
     name = rng.choice(names)
     block = s.get_block(name)
     loops = s.get_loops(block)
     loop = rng.choice(loops) if loops else None
-    kind = rng.choice(KINDS)
+    kind = rng.choice(kinds or KINDS)
     text = f"{kind} {name} {loops.index(loop) if loop else None}"
     if kind == "split" and loop is not None:
         s.split(loop, [None, rng.choice([1, 2, 3, 4])] if rng.random() < 0.7 else [rng.choice([2, 3]), None])
