@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import IRModule, Op, TensorType, TupleType, Type
+from tilewright.ir import DataType, IRModule, Op, TensorType, TupleType, Type
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
 from tilewright.relay.functor import ExprMutator, users
@@ -93,7 +93,7 @@ def _applied(e: Expr) -> bool:
     """Types constants, tuples, and calls of operators by their cards alone, where the operands' types are known. Whatever else
     is left to inference, which can solve types and reports findings."""
     if type(e) is Constant:
-        set_type(e, TensorType(e.data.shape, e.data.dtype.name))
+        set_type(e, _constant_type(e))
         return True
     if type(e) is Tuple:
         parts = _types(e.fields)
@@ -116,6 +116,10 @@ def _applied(e: Expr) -> bool:
     return True
 
 
+def _constant_type(c: Constant) -> TensorType:
+    return TensorType(c.data.shape, DataType(c.data.dtype.name))
+
+
 def _types(operands: Sequence[Expr]) -> list[Type] | None:
     """The types of operands; None unless all are known."""
     types = []
@@ -124,7 +128,7 @@ def _types(operands: Sequence[Expr]) -> list[Type] | None:
         if t is None:
             if type(a) is not Constant:
                 return None
-            t = set_type(a, TensorType(a.data.shape, a.data.dtype.name))
+            t = set_type(a, _constant_type(a))
         types.append(t)
     return types
 
