@@ -15,7 +15,7 @@ from typing import Any
 
 from tilewright.arith import Analyzer
 from tilewright.arith.int_set import Evaluator
-from tilewright.arith.linear import Lin, combine, scale, shift
+from tilewright.arith.linear import Lin, OutOfRange, combine, scale, shift
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, on
@@ -111,7 +111,11 @@ class _Partition(Mutator):
         self.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, s.extent), allow_override=True)
         chosen = self.const_loops or not isinstance(s.extent, IntImm)
         if s.kind in (ForKind.SERIAL, ForKind.PARALLEL, ForKind.UNROLLED) and chosen and self.copies < MAX_COPIES:
-            done = self._try(s)
+            try:
+                done = self._try(s)
+            except OutOfRange:
+                # A bound that comes from the range of a type, and that the type cannot hold: the loop stays whole.
+                done = None
             if done is not None:
                 return done
         body = self.visit(s.body)
