@@ -73,6 +73,12 @@ lazy.declare(
         "transform": "tilewright.ir.transform",
     },
 )
+# Programs are written in words of layers above the script room.
+lazy.declare_all("tilewright.script.tir", "tilewright.tir.parser.vocabulary")
+lazy.declare(
+    "tilewright.tir.parser",
+    {name: f"tilewright.tir.analysis:{name}" for name in ("get_block_access_region", "undefined_vars")},
+)
 lazy.declare("tilewright.ir", {name: f"tilewright.ir.{name}" for name in ("instrument", "transform")})
 # Schedules, passes and analyses are layers above the nodes of tir, but part of `tvm.tir` to those who use it.
 lazy.declare(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from typing import Any
 
@@ -18,6 +19,7 @@ from tilewright.script.printer import (
     register_prefix,
     stmt_hook,
 )
+from tilewright.script.parser.entry import parse_text
 from tilewright.script.underline import Printed, underline, underline_all
 
 __all__ = [
@@ -26,6 +28,9 @@ __all__ = [
     "PrinterConfig",
     "Span",
     "expr_hook",
+    "from_source",
+    "ir",
+    "ir_module",
     "print_doc",
     "print_short",
     "print_script",
@@ -33,9 +38,26 @@ __all__ = [
     "script",
     "show",
     "stmt_hook",
+    "tir",
     "underline",
     "underline_all",
 ]
+
+
+def from_source(program: Any, extra_vars: dict[str, Any] | None = None, check_well_formed: bool = True) -> Any:
+    """The function or module that a text defines, the last one when there are several.
+
+    `extra_vars` are the names that the text may use, T, I, tir and ir when none are given. A Python function or
+    class is parsed as its decorator would. check_well_formed: refuse variables that nothing defines.
+    """
+    if inspect.isclass(program):
+        return ir.ir_module(program, check_well_formed=check_well_formed)
+    if callable(program):
+        return tir.prim_func(program, check_well_formed=check_well_formed)
+    if not isinstance(program, str):
+        raise TypeError(f"from_source takes a text, a function or a class, but was given {type(program).__name__}")
+    names = {"I": ir, "ir": ir, "T": tir, "tir": tir} if extra_vars is None else dict(extra_vars)
+    return parse_text(program, names, check_well_formed=check_well_formed)
 
 
 def print_script(node: Any, **options: Any) -> Printed:
@@ -74,3 +96,6 @@ def show(node: Any, style: str | None = None, **options: Any) -> None:
 
 install_script(script, show)
 register_printer(IRModule, script)
+
+from tilewright.script import ir, tir  # noqa: E402  # the vocabularies build on all of the above
+from tilewright.script.ir import ir_module  # noqa: E402

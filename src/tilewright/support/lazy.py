@@ -8,11 +8,17 @@ from importlib import import_module
 from typing import Any
 
 _declared: dict[str, dict[str, str]] = {}
+_whole: dict[str, str] = {}
 
 
 def declare(package: str, table: Mapping[str, str]) -> None:
     """Say where attributes of a package come from: "module" or "module:attribute" by name."""
     _declared.setdefault(package, {}).update(table)
+
+
+def declare_all(package: str, module: str) -> None:
+    """Say that a package has all attributes of a module which comes later."""
+    _whole[package] = module
 
 
 def names(package: str) -> list[str]:
@@ -25,6 +31,8 @@ def resolver(package: str) -> Callable[[str], Any]:
 
     def __getattr__(name: str) -> Any:
         place = _declared.get(package, {}).get(name)
+        if place is None and package in _whole and not name.startswith("__"):
+            place = f"{_whole[package]}:{name}"
         if place is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
         module, _, attribute = place.partition(":")

@@ -7,7 +7,7 @@ from typing import Any
 from tilewright.ir import DataType, IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.ir.span import BaseSpan
 from tilewright.ir.types import PointerType, PrimType
-from tilewright.node import GRAPH, Def, Node, Skip, register_converter
+from tilewright.node import GRAPH, Def, Node, Skip, register_converter, structural_equal
 from tilewright.tir.expr import BufferLoad, Var
 
 
@@ -46,7 +46,6 @@ class Buffer(Node, key="tir.Buffer"):
 
     def __getitem__(self, indices: Any) -> Any:
         """`A[i, j]` is a load; with slices of step 1 a BufferRegion, with strided slices a load of a vector."""
-        from tilewright.tir.expr import Ramp
         from tilewright.tir.stmt import BufferRegion
 
         if not isinstance(indices, (tuple, list)):
@@ -54,25 +53,12 @@ class Buffer(Node, key="tir.Buffer"):
         if not any([isinstance(i, slice) for i in indices]):
             return BufferLoad(self, tuple(indices))
         if any([isinstance(i, slice) and i.step is not None for i in indices]):
-            loads: list[Any] = []
-            for i in indices:
-                if isinstance(i, slice):
-                    start = as_prim_expr(i.start or 0)
-                    step = 1 if i.step is None else i.step
-                    lanes = (
-                        as_prim_expr(i.stop - start) // step if isinstance(step, int) else as_prim_expr(i.stop - start)
-                    )
-                    count = int(_constant(lanes))
-                    loads.append(start if count == 1 else Ramp(start, as_prim_expr(step), count))
-                else:
-                    loads.append(i)
-            return BufferLoad(self, tuple(loads))
+            return BufferLoad(self, vector_indices(self, indices))
         region = []
         for axis, i in enumerate(indices):
             if isinstance(i, slice):
-                start = as_prim_expr(0 if i.start is None else i.start)
-                stop = as_prim_expr(self.shape[axis] if i.stop is None else i.stop)
-                region.append(Range.from_min_extent(start, stop - start))
+                start, stop = _bounds(self, axis, i)
+                region.append(Range.from_min_extent(start, extent_of(start, stop)))
             else:
                 at = as_prim_expr(i)
                 region.append(Range.from_min_extent(at, IntImm(at.dtype, 1)))
@@ -97,6 +83,8 @@ class Buffer(Node, key="tir.Buffer"):
         if lanes <= 1:
             return first
         last = as_prim_expr(first[-1])
+        if last.dtype.lanes > 1:
+            return first
         return (*first[:-1], Ramp(last, IntImm(last.dtype, 1), lanes))
 
     def access_ptr(
@@ -163,10 +151,73 @@ class Buffer(Node, key="tir.Buffer"):
 register_converter("Buffer", Buffer)
 
 
-def _constant(e: PrimExpr) -> int:
-    if not isinstance(e, IntImm):
-        raise TypeError(f"a strided slice needs a constant length, but has {e!r}")
-    return e.value
+def _bounds(buffer: Buffer, axis: int, part: slice) -> tuple[PrimExpr, PrimExpr]:
+    """Where a slice begins and ends, in one type."""
+    from tilewright.tir.arithmetic import match_types
+
+    if axis >= len(buffer.shape):
+        raise TypeError(f"buffer {buffer.name} has {len(buffer.shape)} dimensions, but is indexed with at least {axis + 1}")
+    start = as_prim_expr(0 if part.start is None else part.start, "begin of a slice")
+    stop = as_prim_expr(buffer.shape[axis] if part.stop is None else part.stop, "end of a slice")
+    return match_types(start, stop)
+
+
+def vector_indices(buffer: Buffer, indices: Any) -> tuple[PrimExpr, ...]:
+    """Indices of a load or store, slices as ramps."""
+    from tilewright.tir.expr import Ramp
+
+    out: list[PrimExpr] = []
+    for axis, i in enumerate(indices):
+        if not isinstance(i, slice):
+            out.append(as_prim_expr(i, f"index of buffer {buffer.name}"))
+            continue
+        start, stop = _bounds(buffer, axis, i)
+        step = as_prim_expr(1 if i.step is None else i.step, "step of a slice")
+        extent = extent_of(start, stop)
+        if not isinstance(extent, IntImm) or not isinstance(step, IntImm) or step.value <= 0 or extent.value <= 0:
+            raise TypeError(
+                f"a slice of buffer {buffer.name} that is loaded or stored needs a constant, positive length and step,"
+                f" but has length {extent} and step {step}"
+            )
+        lanes = -(-extent.value // step.value)
+        out.append(start if lanes == 1 else Ramp(start, IntImm(start.dtype, step.value), lanes))
+    return tuple(out)
+
+
+def extent_of(begin: PrimExpr, end: PrimExpr) -> PrimExpr:
+    """end - begin, as a number or as short as it was written: the extent of `x:x + n` is n."""
+    from tilewright.tir.expr import Add
+
+    if isinstance(begin, IntImm) and isinstance(end, IntImm):
+        return IntImm(begin.dtype, end.value - begin.value)
+    if isinstance(end, Add) and structural_equal(end.a, begin):
+        return end.b
+    if isinstance(begin, IntImm) and begin.value == 0:
+        return end
+    if end.dtype is begin.dtype and (end.dtype.is_int or end.dtype.is_uint):
+        terms: list[tuple[PrimExpr, int]] = []
+        constant = _linear(end, 1, terms) + _linear(begin, -1, terms)
+        if all([factor == 0 for _, factor in terms]):
+            return IntImm(end.dtype, constant)
+    return end - begin
+
+
+def _linear(e: PrimExpr, factor: int, terms: list[tuple[PrimExpr, int]]) -> int:
+    """Adds factor * e to a sum of terms; returns the constant part."""
+    from tilewright.tir.expr import Add, Mul, Sub
+
+    if isinstance(e, IntImm):
+        return factor * e.value
+    if isinstance(e, (Add, Sub)):
+        return _linear(e.a, factor, terms) + _linear(e.b, factor if isinstance(e, Add) else -factor, terms)
+    if isinstance(e, Mul) and isinstance(e.b, IntImm):
+        return _linear(e.a, factor * e.b.value, terms)
+    for i, (term, count) in enumerate(terms):
+        if structural_equal(term, e):
+            terms[i] = (term, count + factor)
+            return 0
+    terms.append((e, factor))
+    return 0
 
 
 def decl_buffer(

@@ -8,8 +8,8 @@ from typing import Any
 from tilewright.ir import DataType, IntImm, PrimExpr, Range
 from tilewright.ir.span import BaseSpan
 from tilewright.node import Def, Node, Skip, register_converter
-from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import IterVar, Var, element_dtype
+from tilewright.tir.buffer import Buffer, vector_indices
+from tilewright.tir.expr import BufferLoad, IterVar, Var, element_dtype
 
 
 class Stmt(Node):
@@ -219,6 +219,11 @@ class BufferRegion(Node, key="tir.BufferRegion"):
     @property
     def dtype(self) -> DataType:
         return self.buffer.dtype
+
+    def asobject(self) -> BufferLoad:
+        """The load of the region as a vector; its extents must be constant."""
+        parts = [r.min if isinstance(r.extent, IntImm) and r.extent.value == 1 else slice(r.min, r.min + r.extent) for r in self.region]
+        return BufferLoad(self.buffer, vector_indices(self.buffer, parts))
 
 
 register_converter("BufferRegion", BufferRegion)

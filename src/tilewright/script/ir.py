@@ -1,0 +1,60 @@
+"""The vocabulary of modules, `from tilewright.script import ir as I`: what every dialect shares."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.ir import GlobalVar, IRModule, Op, Range, TupleType
+from tilewright.node import load_json as _load_json
+from tilewright.script.parser.entry import ModuleParser, module_from
+from tilewright.script.parser.statements import active_or_none
+from tilewright.support.errors import TVMError
+
+__all__ = ["GlobalVar", "Op", "Range", "TupleType", "ir_module", "load_json", "module_attrs", "module_get_attrs", "module_global_infos"]
+
+
+def ir_module(mod: type | None = None, check_well_formed: bool = True) -> Any:
+    """The module of a class whose methods are programs: `@I.ir_module`, or with options in parentheses."""
+    frame = sys._getframe(1)
+    if mod is None:
+        return lambda cls: module_from(cls, frame, check_well_formed=check_well_formed)
+    result: IRModule = module_from(mod, frame, check_well_formed=check_well_formed)
+    return result
+
+
+ir_module.makes_module = True  # type: ignore[attr-defined]
+
+
+def _module(what: str) -> ModuleParser | None:
+    p = active_or_none()
+    if p is not None and not isinstance(p, ModuleParser):
+        raise TVMError(f"{what} stands in the body of a module, outside of its functions")
+    # Python runs the body of a class before it is parsed; then the call means nothing yet.
+    return p
+
+
+def module_attrs(attrs: Mapping[str, Any], allow_overwrite: bool = False) -> None:
+    """Attributes of the module that is being parsed."""
+    p = _module("I.module_attrs")
+    if p is not None:
+        p.attrs.update(attrs)
+
+
+def module_get_attrs() -> dict[str, Any]:
+    """The attributes that the module being parsed has so far."""
+    p = _module("I.module_get_attrs")
+    return {} if p is None else dict(p.attrs)
+
+
+def module_global_infos(infos: Mapping[str, Any]) -> None:
+    """The global infos of the module that is being parsed."""
+    p = _module("I.module_global_infos")
+    if p is not None:
+        p.global_infos.update(infos)
+
+
+def load_json(json_str: str) -> Any:
+    """The values that a printed program keeps as JSON, because they have no syntax."""
+    return _load_json(json_str)

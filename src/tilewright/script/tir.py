@@ -1,0 +1,5 @@
+"""The vocabulary of tensor programs, `from tilewright.script import tir as T`; the tir room defines it."""
+
+from tilewright.support import lazy
+
+__getattr__ = lazy.resolver(__name__)

@@ -1,0 +1,103 @@
+"""Intrinsics by the names that programs call them by: `T.exp(x)`, `T.ptx_mma("float32", ...)`, `T.tvm_storage_sync("shared")`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from tilewright.ir import DataType, Op, as_prim_expr
+from tilewright.tir import arithmetic, op
+from tilewright.tir.expr import Call
+
+# How the type of a result follows from the arguments, for intrinsics without a function of their own in tir.op.
+_SAME_AS_FIRST = frozenset(
+    """exp10 erfc shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not min max sum
+    vector_shuffle""".split()
+)
+_SAME_AS_SECOND = frozenset("tvm_warp_shuffle tvm_warp_shuffle_up tvm_warp_shuffle_down".split())
+_DTYPE_FIRST = frozenset(
+    """ptx_mma ptx_mma_sp ptx_ldmatrix ptx_cp_async ptx_cp_async_bulk mma_store mma_fill vectorlow vectorhigh
+    vectorcombine large_uint_imm get_active_lane_mask call_spirv_pure_glsl450 atomic_add""".split()
+)
+_FIXED: dict[str, str] = {
+    **dict.fromkeys(
+        """tvm_access_ptr tvm_stack_make_shape tvm_stack_make_array tvm_stack_alloca tvm_load_matrix_sync tvm_mma_sync
+        tvm_bmma_sync tvm_fill_fragment tvm_store_matrix_sync tvm_throw_last_error tvm_thread_allreduce tvm_tuple
+        tvm_context_id lookup_param anylist_getitem start_profile_intrinsic end_profile_intrinsic
+        nd_mem_alloc_with_scope handle_add_byte_offset""".split(),
+        "handle",
+    ),
+    **dict.fromkeys(
+        """tvm_storage_sync tvm_struct_set tvm_check_return tvm_call_packed_lowered tvm_call_cpacked_lowered
+        call_packed_lowered call_cpacked_lowered tvm_call_trace_packed dp4a undef vscale q_multiply_shift_per_axis
+        tvm_warp_activemask dma_copy dma_wait dma_start_group dma_end_group prefetch""".split(),
+        "int32",
+    ),
+    **dict.fromkeys(
+        """ptx_commit_group ptx_wait_group ptx_cp_async_barrier ptx_init_barrier_thread_count ptx_arrive_barrier
+        ptx_arrive_barrier_expect_tx ptx_wait_barrier create_barriers""".split(),
+        "void",
+    ),
+    "assume": "bool",
+    "tvm_thread_invariant": "bool",
+}
+# Names in programs that differ from the intrinsic's.
+RENAMED = {"fabs": "abs", "tvm_call_packed": "call_packed", "tvm_call_cpacked": "call_cpacked"}
+# Functions of tir.op whose first argument is the type of the result.
+DTYPE_FIRST = _DTYPE_FIRST | {
+    "call_extern",
+    "call_pure_extern",
+    "call_llvm_intrin",
+    "call_llvm_pure_intrin",
+    "reinterpret",
+}
+_FUNCTIONS = frozenset(
+    """exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sigmoid tanh sinh cosh tan sin cos asin acos atan asinh acosh
+    atanh atan2 pow power hypot copysign nextafter ldexp fmod erf floor ceil round trunc nearbyint abs isnan isinf
+    isfinite popcount clz likely if_then_else fma ret reinterpret address_of isnullptr type_annotation
+    handle_add_byte_offset q_multiply_shift call_extern call_pure_extern call_packed call_cpacked call_llvm_intrin
+    call_llvm_pure_intrin call_intrin min max all any ceildiv indexdiv indexmod min_value max_value infinity""".split()
+)
+_ARITHMETIC = frozenset(
+    """bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right floordiv floormod truncdiv truncmod div
+    add subtract multiply""".split()
+)
+
+
+@cache
+def intrinsic(name: str) -> Callable[..., Any] | None:
+    """The function that `T.<name>` is; None when no intrinsic has that name."""
+    if name in _FUNCTIONS:
+        found: Callable[..., Any] = getattr(op, name)
+        return found
+    if name in _ARITHMETIC:
+        found = getattr(arithmetic, name)
+        return found
+    if f"tir.{name}" not in Op._known:
+        return None
+    known = Op.get(f"tir.{name}")
+    if name == "tvm_struct_get":
+        return lambda array, index, kind, dtype: Call(DataType(dtype), known, (array, index, kind))
+    if name in _DTYPE_FIRST:
+        return lambda dtype, *args: Call(DataType(dtype), known, args)
+
+    def call(*args: Any) -> Call:
+        values = tuple([as_prim_expr(a, f"argument {i} of {name}") for i, a in enumerate(args)])
+        return Call(_result_type(name, values), known, values)
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+def _result_type(name: str, args: tuple[Any, ...]) -> DataType:
+    fixed = _FIXED.get(name)
+    if fixed is not None:
+        return DataType(fixed)
+    if name in _SAME_AS_FIRST and args:
+        return args[0].dtype  # type: ignore[no-any-return]
+    if name in _SAME_AS_SECOND and len(args) > 1:
+        return args[1].dtype  # type: ignore[no-any-return]
+    raise TypeError(
+        f'the type of {name} does not follow from its arguments; write T.call_intrin("<type>", "tir.{name}", ...)'
+    )

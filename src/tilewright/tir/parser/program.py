@@ -1,0 +1,530 @@
+"""The parser of PrimFuncs: what Python's statements, operators and names mean in a tensor program."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tilewright.ir import DataType, GlobalVar, IntImm, PrimExpr, PrimType, Range, Type, as_prim_expr
+from tilewright.script.parser import PYTHON_OPERATORS, Frame, Scope, ScriptParser
+from tilewright.script.parser.entry import AnyModule
+from tilewright.script.parser.statements import MacroFrame
+from tilewright.support.errors import TVMError
+from tilewright.tir import arithmetic as A
+from tilewright.tir import op as tir_op
+from tilewright.tir.buffer import Buffer, vector_indices
+from tilewright.tir.expr import Call, EqualOp, IterVar, SizeVar, Var, element_dtype
+from tilewright.tir.function import PrimFunc
+from tilewright.tir.parser.complete import with_root
+from tilewright.tir.parser.words import Word, rename_buffer, rename_var
+from tilewright.tir.stmt import (
+    AssertStmt,
+    BufferRegion,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    MatchBufferRegion,
+    SeqStmt,
+    Stmt,
+    While,
+)
+
+_LAZY = (EqualOp, BufferRegion)
+_NUMBERS = (int, float, np.number, np.bool_)
+
+
+def plain(value: Any) -> Any:
+    """A region as the load that it is, a comparison as an expression; anything else unchanged."""
+    return value.asobject() if isinstance(value, _LAZY) else value
+
+
+def _comparison(build: Callable[[Any, Any], PrimExpr], python: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def compare(a: Any, b: Any) -> Any:
+        if isinstance(a, _LAZY) or isinstance(b, _LAZY):
+            a, b = plain(a), plain(b)
+        if not isinstance(a, PrimExpr) and not isinstance(b, PrimExpr):
+            return python(a, b)
+        if (isinstance(a, IterVar | PrimExpr | int | float)) and isinstance(b, IterVar | PrimExpr | int | float):
+            made = build(a, b)
+            # Constants are compared now, so that `if` can choose among statements.
+            return bool(made.value) if isinstance(made, IntImm) else made
+        return python(a, b)
+
+    return compare
+
+
+def _operator(python: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(*values: Any) -> Any:
+        return python(*[plain(v) for v in values])
+
+    return apply
+
+
+_COMPARISONS: dict[type, Callable[[Any, Any], PrimExpr]] = {
+    ast.Eq: A.eq,
+    ast.NotEq: A.ne,
+    ast.Lt: A.less,
+    ast.LtE: A.less_equal,
+    ast.Gt: A.greater,
+    ast.GtE: A.greater_equal,
+}
+
+
+class Loops(Scope):
+    """The domain of a `for`: one or several loops."""
+
+    what = "a loop"
+    inline = False
+
+    def __init__(
+        self, kind: int, domains: list[tuple[PrimExpr, PrimExpr]], thread: str = "", annotations: Mapping[str, Any] | None = None
+    ) -> None:
+        self.kind, self.domains, self.thread, self.annotations = kind, domains, thread, annotations or {}
+
+    def enter(self, p: ScriptParser) -> Any:
+        raise TVMError("a loop is written with `for`, not with `with`")
+
+
+class LetScope(Scope):
+    """A variable that stands for a value in what follows."""
+
+    what = "a let"
+
+    def __init__(self, var: Var, value: PrimExpr) -> None:
+        self.var, self.value = var, value
+
+    def enter(self, p: ScriptParser) -> Var:
+        return self.var
+
+    def leave(self, p: ScriptParser, body: Any) -> Stmt:
+        return LetStmt(self.var, self.value, body)
+
+
+class AssertScope(Scope):
+    """A condition that must hold for what follows."""
+
+    what = "an assertion"
+
+    def __init__(self, condition: PrimExpr, message: Any) -> None:
+        self.condition, self.message = condition, message
+
+    def leave(self, p: ScriptParser, body: Any) -> Stmt:
+        return AssertStmt(self.condition, self.message, body)
+
+
+class FunctionFrame(Frame):
+    """A function that is being read."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the function {name}")
+        self.params: list[Var] = []
+        self.buffer_map: dict[Var, Buffer] = {}
+        self.attrs: dict[str, Any] = {}
+        self.allocations: list[Buffer] = []
+        self.ret_type: Type | None = None
+
+
+class BlockFrame(Frame):
+    """A block that is being read."""
+
+    def __init__(self, name: str, realized: bool) -> None:
+        super().__init__(f'the block "{name}"')
+        self.name, self.realized = name, realized
+        self.iter_vars: list[IterVar] = []
+        self.iter_values: list[PrimExpr] = []
+        self.reads: list[BufferRegion] | None = None
+        self.writes: list[BufferRegion] | None = None
+        self.predicate: PrimExpr | None = None
+        self.init: Stmt | None = None
+        self.allocations: list[Buffer] = []
+        self.matches: list[MatchBufferRegion] = []
+        self.annotations: dict[str, Any] = {}
+
+
+class TirParser(ScriptParser):
+    """The rules of tensor programs."""
+
+    operators: ClassVar[dict[type, Callable[..., Any]]] = {
+        **{k: _operator(f) for k, f in PYTHON_OPERATORS.items() if k not in (ast.Is, ast.IsNot, ast.In, ast.NotIn)},
+        **{k: PYTHON_OPERATORS[k] for k in (ast.Is, ast.IsNot, ast.In, ast.NotIn)},
+        **{k: _comparison(f, PYTHON_OPERATORS[k]) for k, f in _COMPARISONS.items()},
+    }
+
+    def __init__(self, source: Any, names: dict[str, Any], module: Any = None) -> None:
+        super().__init__(source, names, module)
+        if module is None:
+            self.names.setdefault("cls", AnyModule("cls"))
+        # Range of the loop of a variable, tag of a thread's variable, buffer of a data pointer, scope of a let.
+        self.loops: dict[int, tuple[PrimExpr, PrimExpr]] = {}
+        self.tags: dict[int, str] = {}
+        self.by_data: dict[Var, Buffer] = {}
+        self.lets: dict[int, int] = {}
+        self.made: list[tuple[Var, Any, Any]] = []
+        self.detected: set[int] = set()
+        # What is known by its id must not be freed.
+        self.kept: list[Any] = []
+
+    # --- operators and connectives
+
+    def decided(self, op: ast.boolop, value: Any) -> bool:
+        return not isinstance(value, (PrimExpr, *_LAZY)) and super().decided(op, value)
+
+    def conjunction(self, a: Any, b: Any) -> Any:
+        return self._join(a, b, A.logical_and) if _is_program(a, b) else a and b
+
+    def disjunction(self, a: Any, b: Any) -> Any:
+        return self._join(a, b, A.logical_or) if _is_program(a, b) else a or b
+
+    def _join(self, a: Any, b: Any, build: Callable[[Any, Any], PrimExpr]) -> PrimExpr:
+        return build(*[as_prim_expr(plain(v), "operand of a connective") for v in (a, b)])
+
+    def negation(self, a: Any) -> Any:
+        return A.logical_not(plain(a)) if _is_program(a) else not a
+
+    def choice(self, node: ast.IfExp, test: Any) -> Any:
+        if _is_program(test):
+            return tir_op.if_then_else(plain(test), self.eval(node.body), self.eval(node.orelse))
+        return super().choice(node, test)
+
+    def index(self, value: Any, index: Any) -> Any:
+        if isinstance(value, Var):
+            raise TypeError(
+                f"{value.name} is a variable, and only buffers have elements;"
+                f" declare one with T.Buffer(shape, dtype, data={value.name})"
+            )
+        return value[index]
+
+    def call(self, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if isinstance(function, GlobalVar):
+            dtype = kwargs.pop("dtype", "void")
+            if kwargs:
+                raise TypeError(f"a call of {function.name_hint} takes no argument {next(iter(kwargs))}")
+            values = tuple([a.data if isinstance(a, Buffer) else a for a in args])
+            return Call(DataType(dtype), function, values)
+        return super().call(node, function, args, kwargs)
+
+    # --- frames
+
+    def frame(self, what: str, *kinds: type[Frame]) -> Any:
+        """The suite that is being read, which must be of one of these kinds."""
+        for frame in reversed(self.frames):
+            if isinstance(frame, kinds):
+                return frame
+            if not isinstance(frame, MacroFrame):
+                kind = " or ".join(["a block" if k is BlockFrame else "a function" for k in kinds])
+                raise TVMError(f"{what} stands directly in {kind}, but this is in {frame.what}")
+        raise TVMError(f"{what} stands inside of a function")
+
+    def join(self, statements: list[Any]) -> Stmt:
+        if len(statements) == 1:
+            only: Stmt = statements[0]
+            return only
+        return SeqStmt(tuple(statements)) if statements else Evaluate(IntImm("int32", 0))
+
+    # --- functions
+
+    def function(
+        self, node: ast.FunctionDef, private: bool = False, check_well_formed: bool = True, in_module: bool = False
+    ) -> PrimFunc:
+        frame = FunctionFrame(node.name)
+        if not private:
+            frame.attrs["global_symbol"] = node.name
+        with self.scope():
+            self._parameters(node, frame)
+            if node.returns is not None:
+                frame.ret_type = self._type(node.returns, self.eval(node.returns))
+            body = self.suite(node.body, frame)
+        body = with_root(body, frame.allocations, self.detected)
+        func = PrimFunc(frame.params, body, frame.ret_type, frame.buffer_map, frame.attrs)
+        if check_well_formed and self.made:
+            self._check_defined(func)
+        return func
+
+    def _parameters(self, node: ast.FunctionDef, frame: FunctionFrame) -> None:
+        args = node.args
+        for extra in (args.vararg, args.kwarg, *args.kwonlyargs, *args.defaults):
+            if extra is not None:
+                raise self.error(extra, "a program's parameters are plain names, without defaults or stars")
+        for arg in [*args.posonlyargs, *args.args]:
+            if arg.annotation is None:
+                remedy = f"write {arg.arg}: T.handle, {arg.arg}: T.int32 or {arg.arg}: T.Buffer(shape, dtype)"
+                raise self.error(arg, f"the parameter {arg.arg} has no type", remedy)
+            self.at = arg.annotation
+            note = self.eval(arg.annotation)
+            if isinstance(note, Buffer):
+                self.name(arg.arg, note)
+                self._adopt(note)
+                handle = Var(f"{arg.arg}_handle", "handle")
+                frame.params.append(handle)
+                frame.buffer_map[handle] = note
+                self.define(arg.arg, note)
+                continue
+            var = self._typed(arg.annotation, note, arg.arg)
+            frame.params.append(var)
+            self.define(arg.arg, var)
+
+    def _adopt(self, buffer: Buffer) -> None:
+        """A buffer of a parameter defines the variables of its shape."""
+        self.by_data[buffer.data] = buffer
+
+    def _typed(self, place: ast.expr, note: Any, name: str) -> Var:
+        """A variable of an annotated type."""
+        if isinstance(note, Word):
+            return Var(name, note.dtype)
+        if isinstance(note, Var) and id(note) in self.unnamed:
+            self.name(name, note)
+            self.made = [m for m in self.made if m[0] is not note]
+            return note
+        if isinstance(note, Type):
+            return Var(name, note)
+        if isinstance(note, str):
+            return Var(name, DataType(note))
+        what = f"{ast.unparse(place)} is no type, but {type(note).__name__}"
+        raise self.error(place, what, "types are T.int32, T.handle, T.Buffer(shape, dtype) and their like")
+
+    def _type(self, place: ast.expr, note: Any) -> Type | None:
+        if note is None or isinstance(note, Type):
+            return note
+        if isinstance(note, Word):
+            return PrimType(note.dtype)
+        return self._typed(place, note, "result").type_annotation
+
+    def _check_defined(self, func: PrimFunc) -> None:
+        """Variables that were made inside of the function must be bound by it."""
+        from tilewright.tir import parser
+
+        missing = {id(v) for v in parser.undefined_vars(func)}
+        for var, node, _ in self.made:
+            if id(var) in missing:
+                remedy = "let it be a dimension of a buffer of T.match_buffer, or make it a parameter"
+                raise self.error(node, f"the variable {var.name} is used, but nothing gives it a value", remedy)
+
+    # --- values and names
+
+    def fresh_var(self, var: Var) -> Var:
+        """A variable without a name, which its first assignment gives."""
+        self.unnamed[id(var)] = (var, lambda name: rename_var(var, name), self.at)
+        self.made.append((var, self.at, None))
+        return var
+
+    def fresh_buffer(self, buffer: Buffer, own: tuple[Any, ...]) -> Buffer:
+        """A buffer without a name; `own` are the variables that are named after it."""
+        self.unnamed[id(buffer)] = (buffer, lambda name: rename_buffer(buffer, own, name), self.at)
+        self.by_data[buffer.data] = buffer
+        return buffer
+
+    def bind(self, target: ast.Name, value: Any, annotation: ast.expr | None = None) -> None:
+        name = target.id
+        if isinstance(value, Scope):
+            value = self.open(value)
+            self.name(name, value)
+            self.define(name, value)
+            return
+        value = plain(value) if isinstance(value, EqualOp) else value
+        if annotation is None and (self.name(name, value) or not isinstance(value, (PrimExpr, *_NUMBERS))):
+            self.define(name, value)
+            return
+        self._refuse_update(target)
+        var: Var | None = None
+        if annotation is not None:
+            var = self._typed(annotation, self.eval(annotation), name)
+            if value is None:
+                self.define(name, var)
+                return
+            if isinstance(value, _NUMBERS):
+                value = A.const(value, var.dtype)
+        value = as_prim_expr(value, f"the value of {name}")
+        if var is None:
+            var = Var(name, value.dtype)
+        elif var.dtype != value.dtype:
+            raise self.error(target, f"{name} is declared as {var.dtype}, but its value is {value.dtype}")
+        self.items.append(LetScope(var, value))
+        self.lets[id(var)] = self.depth
+        self.define(name, var)
+
+    def _refuse_update(self, target: ast.Name) -> None:
+        """A let cannot change the variable of a suite around it: the change would end with the inner suite."""
+        old = self.names.get(target.id)
+        depth = self.lets.get(id(old))
+        if depth is not None and depth < self.depth and any([isinstance(f, _Inner) for f in self.frames]):
+            raise self.error(
+                target,
+                f"{target.id} stands for one value, given outside of this suite, and cannot be changed in it",
+                "keep a value that changes in a buffer: x = T.alloc_buffer((1,), dtype)",
+            )
+
+    def store(self, target: ast.Subscript, value: Any) -> None:
+        buffer = self.eval(target.value)
+        index = self.eval(target.slice)
+        if not isinstance(buffer, Buffer):
+            what = f"{ast.unparse(target.value)} is no buffer, but {type(buffer).__name__}, so nothing can be stored to it"
+            raise self.error(target.value, what, "declare a buffer with T.match_buffer, T.alloc_buffer or T.Buffer")
+        try:
+            self.emit(store_to(buffer, index, value))
+        except (TypeError, ValueError) as error:
+            raise self.located(target, error) from error
+
+    def effect(self, node: ast.Expr, value: Any) -> None:
+        value = plain(value)
+        if isinstance(value, Stmt):
+            self.emit(value)
+        elif isinstance(value, (PrimExpr, *_NUMBERS)):
+            self.emit(Evaluate(as_prim_expr(value)))
+        elif isinstance(value, (list, tuple)) and all([isinstance(v, Scope) for v in value]):
+            for v in value:
+                self.open(v)
+        else:
+            raise self.error(node, f"{ast.unparse(node)} gives a {type(value).__name__}, which does nothing as a statement")
+
+    # --- control
+
+    def range(self, *args: Any) -> Loops:
+        if len(args) == 3:
+            raise TypeError("a loop of a program counts in ones: write range(begin, end) and scale the variable")
+        return Loops(ForKind.SERIAL, [loop_domain(*args)])
+
+    def loop(self, node: ast.For, domain: Any) -> None:
+        if not isinstance(domain, Loops):
+            what = f"a loop runs over range(...), T.grid(...), T.serial(...) and their like, not over {type(domain).__name__}"
+            raise self.error(node.iter, what)
+        loops: list[tuple[Var, PrimExpr, PrimExpr]] = []
+        with self.scope():
+            self._loop_vars(node.target, domain, loops)
+            body = self.suite(node.body, _Inner("a loop"))
+        thread = None
+        if domain.kind == ForKind.THREAD_BINDING:
+            thread = IterVar(None, Var("", loops[0][0].dtype), IterVar.ThreadIndex, domain.thread)
+        for var, low, extent in reversed(loops):
+            body = For(var, low, extent, domain.kind, body, thread, domain.annotations)
+        self.emit(body)
+
+    def _loop_vars(self, target: ast.expr, domain: Loops, loops: list[tuple[Var, PrimExpr, PrimExpr]]) -> None:
+        targets = list(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else [target]
+        stars = [i for i, t in enumerate(targets) if isinstance(t, ast.Starred)]
+        count, domains = len(domain.domains), iter(domain.domains)
+        if len(targets) != count and not (stars and count >= len(targets) - 1):
+            if len(targets) == 1 and isinstance(targets[0], ast.Name):
+                stars = [0]
+            else:
+                raise self.error(target, f"there are {count} loops, but {len(targets)} variables")
+
+        def make(name: str) -> Var:
+            low, extent = next(domains)
+            var = Var(name, extent.dtype)
+            loops.append((var, low, extent))
+            self.loops[id(var)] = (low, extent)
+            return var
+
+        for i, t in enumerate(targets):
+            inner = t.value if isinstance(t, ast.Starred) else t
+            if not isinstance(inner, ast.Name):
+                raise self.error(inner, "the variable of a loop is a plain name")
+            if i in stars:
+                some = count - (len(targets) - 1)
+                self.define(inner.id, [make(f"{inner.id}_{k}") for k in range(some)])
+            else:
+                self.define(inner.id, make(inner.id))
+
+    def _test(self, node: ast.expr, value: Any, what: str) -> PrimExpr:
+        value = plain(value)
+        if isinstance(value, (bool, np.bool_)):
+            return IntImm("bool", int(value))
+        if isinstance(value, PrimExpr) and value.dtype.is_bool and value.dtype.lanes == 1:
+            return value
+        found = value.dtype if isinstance(value, PrimExpr) else type(value).__name__
+        raise self.error(node, f"{what} must be a bool, but is {found}", "compare it with a number")
+
+    def branch(self, node: ast.If, test: Any) -> None:
+        if isinstance(test, (bool, np.bool_)):
+            for inner in node.body if test else node.orelse:
+                self.statement(inner)
+            return
+        condition = self._test(node.test, test, "the condition of an if")
+        with self.scope():
+            then_case = self.suite(node.body, _Inner("an if"))
+        else_case = None
+        if node.orelse:
+            with self.scope():
+                else_case = self.suite(node.orelse, _Inner("an else"))
+        self.emit(IfThenElse(condition, then_case, else_case))
+
+    def repeat(self, node: ast.While, test: Any) -> None:
+        condition = self._test(node.test, test, "the condition of a while")
+        with self.scope():
+            self.emit(While(condition, self.suite(node.body, _Inner("a while loop"))))
+
+    def check(self, node: ast.Assert, test: Any, message: Any) -> None:
+        self.items.append(AssertScope(self._test(node.test, test, "what is asserted"), as_prim_expr(message)))
+
+    def leave_with(self, node: ast.Return, value: Any) -> None:
+        if value is None:
+            raise self.error(node, "a program returns a value or nothing at all", "leave the return out")
+        self.emit(Evaluate(tir_op.ret(value)))
+
+
+class _Inner(Frame):
+    """A suite that may run several times or not at all."""
+
+
+def _is_program(*values: Any) -> bool:
+    return any([isinstance(v, (PrimExpr, *_LAZY)) for v in values])
+
+
+def loop_domain(start: Any, stop: Any = None) -> tuple[PrimExpr, PrimExpr]:
+    """(first value, extent) of a loop over start, ..., stop - 1; from 0 when there is only one number."""
+    from tilewright.tir.buffer import extent_of
+
+    first = as_prim_expr(start, "the bound of a loop")
+    if stop is None:
+        low: PrimExpr = IntImm("int32", 0)
+        extent = first
+    else:
+        last = as_prim_expr(stop, "the bound of a loop")
+        low, last = A.match_types(first, last)
+        extent = extent_of(low, last)
+    if not (extent.dtype.is_int or extent.dtype.is_uint) or extent.dtype.lanes != 1:
+        raise TypeError(f"the bound of a loop must be a scalar integer, but is {extent.dtype}: {extent!r}")
+    return (IntImm(extent.dtype, 0) if stop is None else low), extent
+
+
+def store_to(buffer: Buffer, index: Any, value: Any) -> BufferStore:
+    """A store; a number takes the buffer's type, other values only change their width."""
+    indices = vector_indices(buffer, index if isinstance(index, (tuple, list)) else (index,))
+    expected = element_dtype(buffer, indices)
+    value = plain(value)
+    if isinstance(value, _NUMBERS):
+        if isinstance(value, (float, np.floating)) and not expected.is_float:
+            raise TypeError(f"a store to buffer {buffer.name} takes {expected}, but was given the float {value}")
+        value = A.const(value, expected)
+    value = as_prim_expr(value, f"the value stored to {buffer.name}")
+    if value.dtype.lanes == 1 and expected.lanes > 1:
+        value = A.cast_to(value, value.dtype.with_lanes(expected.lanes))
+    if value.dtype != expected and value.dtype.lanes == expected.lanes:
+        kinds = [(d.is_float, d.is_int or (d.is_uint and not d.is_bool)) for d in (value.dtype, expected)]
+        if kinds[0] == kinds[1] and any(kinds[0]):
+            value = A.cast_to(value, expected)
+    return BufferStore(buffer, value, indices)
+
+
+def as_region(value: Any, what: str) -> BufferRegion:
+    """What a block reads, writes or matches: `A[i, 0:4]`, or a whole buffer."""
+    from tilewright.tir.expr import BufferLoad
+
+    if isinstance(value, BufferRegion):
+        return value
+    if isinstance(value, BufferLoad):
+        points = [Range.from_min_extent(i, IntImm(i.dtype, 1)) for i in value.indices]
+        return BufferRegion(value.buffer, tuple(points))
+    if isinstance(value, Buffer):
+        whole = [Range.from_min_extent(IntImm(d.dtype, 0), d) for d in value.shape]
+        return BufferRegion(value, tuple(whole))
+    raise TypeError(f"{what} takes regions of buffers such as A[i, 0:4], but was given {type(value).__name__}: {value!r}")
+
+
+__all__ = ["AssertScope", "BlockFrame", "FunctionFrame", "LetScope", "Loops", "SizeVar", "TirParser", "as_region", "loop_domain", "plain", "store_to"]

@@ -1,0 +1,90 @@
+"""Types as words of a program, `T.float32`, and the naming of what they make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr, as_prim_expr
+from tilewright.ir.types import PointerType, PrimType, Type, VoidType
+from tilewright.script.parser import active_or_none
+from tilewright.tir.arithmetic import cast_to, const
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import Broadcast, EqualOp, SizeVar, Var
+
+
+class Word:
+    """A data type: an annotation as it stands, a variable when called without a value, else a value of that type."""
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: DataType) -> None:
+        self.dtype = dtype
+
+    @property
+    def name(self) -> str:
+        return str(self.dtype)
+
+    def __repr__(self) -> str:
+        return f"T.{self.dtype}"
+
+    def __call__(self, expr: Any = None, *, is_size_var: bool = False) -> Any:
+        if expr is None:
+            return unnamed((SizeVar if is_size_var else Var)("v", self.dtype))
+        return self._value(expr)
+
+    def _value(self, value: Any) -> PrimExpr:
+        kind = self.dtype
+        if kind.lanes > 1 and not isinstance(value, (PrimExpr, EqualOp)):
+            return Broadcast(Word(kind.element)._value(value), kind.lanes)
+        if isinstance(value, str):
+            if not kind.is_float:
+                raise TypeError(f"T.{kind} takes a number, but was given the string {value!r}")
+            return FloatImm(kind, float(value))
+        if isinstance(value, (int, float, np.number, np.bool_)):
+            if kind.is_float:
+                return FloatImm(kind, float(value))
+            if kind.is_int or kind.is_uint:
+                if isinstance(value, (float, np.floating)):
+                    return const(value, kind)
+                return IntImm(kind, int(value))
+        return cast_to(as_prim_expr(value, f"the argument of T.{kind}"), kind)
+
+
+class HandleWord(Word):
+    """`T.handle`, and `T.handle("float32", "shared")` for a typed pointer."""
+
+    __slots__ = ()
+
+    def __call__(self, dtype: Any = None, storage_scope: str = "global", *, is_size_var: bool = False) -> Any:
+        if isinstance(dtype, (PrimExpr, int)):
+            return self._value(dtype)
+        if dtype is None and storage_scope == "global":
+            return unnamed((SizeVar if is_size_var else Var)("v", self.dtype))
+        element: Type = VoidType() if dtype is None else PrimType(DataType(dtype))
+        return unnamed(Var("v", PointerType(element, storage_scope)))
+
+
+def unnamed(var: Var) -> Var:
+    """A new variable, which the first assignment names when a program is being parsed."""
+    p: Any = active_or_none()
+    if p is None:
+        return var
+    if hasattr(p, "fresh_var"):
+        p.fresh_var(var)
+    else:
+        p.unnamed[id(var)] = (var, lambda name: rename_var(var, name), p.at)
+    return var
+
+
+def rename_var(var: Var, name: str) -> None:
+    """Names a variable that nothing has seen yet."""
+    object.__setattr__(var, "name", name)
+
+
+def rename_buffer(buffer: Buffer, own: tuple[Any, ...], name: str) -> None:
+    """Names a buffer that nothing has seen yet, and those of its variables that are its own."""
+    object.__setattr__(buffer, "name", name)
+    for var, suffix in own:
+        rename_var(var, name + suffix)
