@@ -55,7 +55,7 @@ def close(found: Any, want: np.ndarray) -> None:
 
 def test_text_of_a_module(model: dict[str, Any]) -> None:
     text = model["mod"].astext(show_meta_data=False)
-    assert text.startswith('#[version = "0.0.5"]\n' "def @main(%data: Tensor[(1, 3, 16, 16), float32]")
+    assert text.startswith('#[version = "0.0.5"]\ndef @main(%data: Tensor[(1, 3, 16, 16), float32]')
     assert "nn.conv2d(%data, %w, padding=[1, 1" in text
     assert "/* ty=Tensor[(1, 8, 16, 16), float32] */" in text
 
@@ -138,7 +138,7 @@ def test_measuring_executor(model: dict[str, Any], tmp_path: Path) -> None:
 
 
 def test_import_of_an_onnx_model() -> None:
-    onnx = pytest.importorskip("onnx")
+    import onnx
     from onnx import TensorProto, helper, numpy_helper
 
     w = np.random.default_rng(2).standard_normal((4, 6)).astype("float32")
@@ -166,3 +166,27 @@ def test_import_of_an_onnx_model() -> None:
 def test_binding_parameters(model: dict[str, Any]) -> None:
     bound = relay.build_module.bind_params_by_name(model["mod"]["main"], model["params"])
     assert [p.name_hint for p in bound.params] == ["data"]
+
+
+def test_several_outputs() -> None:
+    x, y = relay.var("x", shape=(1, 10)), relay.var("y", shape=(1, 10))
+    mod = tvm.IRModule.from_expr(relay.Function([x, y], relay.Tuple([relay.add(x, y), relay.subtract(x, y)])))
+    module = graph_executor.GraphModule(relay.build(mod, target="llvm")["default"](tvm.cpu()))
+    a, b = np.random.default_rng(4).random((2, 1, 10), np.float32)
+    module.set_input("x", a)
+    module.set_input(1, b)
+    module.run()
+    assert module.get_num_outputs() == 2
+    close(module.get_output(0), a + b)
+    close(module.get_output(1), a - b)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "float16", "float64", "bool"])
+def test_element_types(dtype: str) -> None:
+    x = relay.var("x", shape=(4,), dtype=dtype)
+    body = relay.logical_not(x) if dtype == "bool" else relay.add(x, relay.const(1, dtype))
+    module = graph_executor.GraphModule(relay.build(tvm.IRModule.from_expr(body), "llvm")["default"](tvm.cpu()))
+    values = np.array([0, 1, 2, 3]).astype(dtype)
+    module.run(x=values)
+    assert module.get_output(0).dtype == dtype
+    assert (module.get_output(0).numpy() == (~values if dtype == "bool" else values + 1)).all()

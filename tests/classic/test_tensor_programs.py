@@ -250,3 +250,34 @@ def test_objects_linked_by_the_compiler() -> None:
         cc.create_shared(folder.relpath("x.so"), [folder.relpath("absent.o")])
     folder.remove()
     assert not folder.path.exists()
+
+
+def test_decisions_and_traces_as_json() -> None:
+    a = te.placeholder((64, 64), name="A")
+    b = te.compute((64, 64), lambda i, j: a[i, j] * 2.0, name="B")
+    func = te.create_prim_func([a, b])
+    sch = tir.Schedule(func, seed=3)
+    i, j = sch.get_loops("B")
+    tile = sch.sample_perfect_tile(i, n=2, max_innermost_factor=8)
+    outer, inner = sch.split(i, factors=tile)
+    sch.reorder(outer, j, inner)
+    sch.annotate(outer, "pragma_auto_unroll_max_step", sch.sample_categorical([0, 16], [0.5, 0.5]))
+    assert int(sch.get(tile[0])) * int(sch.get(tile[1])) == 64
+    assert [r.name_hint for r in map(sch.get, sch.get_child_blocks(sch.get_block("root")))] == ["B"]
+
+    again = tir.Schedule(func)
+    tir.schedule.Trace.apply_json_to_schedule(sch.trace.as_json(), again)
+    tvm.ir.assert_structural_equal(again.mod, sch.mod)
+
+
+def test_partial_reductions() -> None:
+    a = te.placeholder((16, 64), name="A")
+    k = te.reduce_axis((0, 64), "k")
+    b = te.compute((16,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    sch = tir.Schedule(te.create_prim_func([a, b]))
+    _, reduction = sch.get_loops("B")
+    _, lanes = sch.split(reduction, [None, 8])
+    assert sch.get(sch.rfactor(lanes, 0)).name_hint == "B_rf"
+    x, out = random(16, 64), tvm.nd.empty((16,))
+    tvm.build(sch.mod, target="llvm")(tvm.nd.array(x), out)
+    tvm.testing.assert_allclose(out.numpy(), x.sum(1), rtol=1e-4)
