@@ -33,6 +33,7 @@ from tilewright.relay.adt import (
     PatternWildcard,
     TypeData,
 )
+from tilewright.relay.analysis import alpha_equal
 from tilewright.relay.backend import create_executor
 from tilewright.relay.backend.build import build, optimize
 from tilewright.relay.expr import (
@@ -58,12 +59,17 @@ from tilewright.relay.expr import (
 from tilewright.relay.functor import ExprMutator, ExprVisitor
 from tilewright.relay.op import dyn, image, nn, qnn, random, vision
 from tilewright.relay.parser import fromtext, parse, parse_expr
+from tilewright.relay.prelude import Prelude
 from tilewright.relay.printer import astext
+from tilewright.relay.scope_builder import ScopeBuilder
 from tilewright.runtime import load_param_dict, save_param_dict
 from tilewright.support import lazy
 from tilewright.tir import Any
 
 __all__ = [
+    "Prelude",
+    "ScopeBuilder",
+    "alpha_equal",
     "Clause",
     "Constructor",
     "Match",

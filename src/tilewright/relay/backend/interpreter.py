@@ -143,7 +143,7 @@ class Interpreter:
         depth_limit: int = DEPTH_LIMIT,
     ) -> None:
         self.mod = mod
-        self.values = Scope(outer.values if outer is not None else None, env or {})
+        self.values: Scope = Scope(outer.values if outer is not None else None, env or {})
         self.budget: Budget = outer.budget if outer is not None else Budget(depth_limit)
 
     def evaluate(self, root: Expr) -> Value:

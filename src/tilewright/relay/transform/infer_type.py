@@ -8,7 +8,7 @@ is called with a hole waits for it, so every operator's rule runs once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from tilewright.ir import (
     DataType,
@@ -51,7 +51,7 @@ from tilewright.relay.functor import flow_children, post_order
 from tilewright.relay.op.card import OpCard, TypeRuleError, argument_names, find_card
 from tilewright.relay.printer import Printer, span_text, type_text
 from tilewright.relay.source_map import caret
-from tilewright.relay.transform.unify import Unifier, substitute_types
+from tilewright.relay.unify import Unifier, substitute_types
 from tilewright.support.errors import DiagnosticError
 
 MAX_FINDINGS = 16
@@ -91,23 +91,6 @@ class _Inference:
         """Why a hole is there: the expression and, for the finding that it was never solved, the text."""
         self.waiting: dict[IncompleteType, list[tuple[Expr, IncompleteType]]] = {}
         self.ready: list[tuple[Expr, IncompleteType]] = []
-        self.rules: dict[type, Any] = {
-            Var: self.var,
-            Constant: self.constant,
-            Call: self.call,
-            Tuple: self.tuple,
-            TupleGetItem: self.item,
-            Let: self.let,
-            If: self.branch,
-            Match: self.match,
-            Function: self.function,
-            GlobalVar: self.global_var,
-            Op: lambda op: FuncType((), UNIT),
-            Constructor: self.constructor,
-            RefCreate: lambda e: RefType(self.found(e.value)),
-            RefRead: self.ref_read,
-            RefWrite: self.ref_write,
-        }
 
     def known(self, e: Expr) -> bool:
         """Whether there is nothing (more) to do for `e`."""
@@ -138,7 +121,7 @@ class _Inference:
                 continue
             stack.pop()
             wrong = any([c in self.failed for c in flow_children(node)])
-            found = None if wrong else self.rules[type(node)](node)
+            found = None if wrong else self.rules[type(node)](self, node)
             if found is None:
                 self.failed.add(node)
             elif type(node) is not GlobalVar:
@@ -524,6 +507,24 @@ class _Inference:
                 e, f"{op.name}: its type rule failed with {type(error).__name__}: {error}\n{call_text(e, names, types)}"
             )
         return None
+
+    rules: ClassVar[dict[type, Any]] = {
+        Var: var,
+        Constant: constant,
+        Call: call,
+        Tuple: tuple,
+        TupleGetItem: item,
+        Let: let,
+        If: branch,
+        Match: match,
+        Function: function,
+        GlobalVar: global_var,
+        Op: lambda i, op: FuncType((), UNIT),
+        Constructor: constructor,
+        RefCreate: lambda i, e: RefType(i.found(e.value)),
+        RefRead: ref_read,
+        RefWrite: ref_write,
+    }
 
 
 def rule_text(e: Call, names: Sequence[str], types: Sequence[Type], error: TypeRuleError) -> str:
