@@ -105,9 +105,15 @@ class _Functor:
         RefWrite: "visit_ref_write",
     }
 
+    _table: ClassVar[dict[type, Callable[[Any, Any], Any]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # Functions of the class: bound methods kept by each object would make it, and all that it visited, a cycle.
+        cls._table = {t: getattr(cls, name) for t, name in cls._methods.items() if hasattr(cls, name)}
+
     def __init__(self) -> None:
         self.memo_map: dict[Expr, Any] = {}
-        self._bound: dict[type, Callable[[Any], Any]] = {t: getattr(self, name) for t, name in self._methods.items()}
 
     def visit(self, expr: Expr) -> Any:
         memo = self.memo_map
@@ -125,7 +131,7 @@ class _Functor:
                 stack += pending
                 continue
             stack.pop()
-            memo[node] = self._bound[type(node)](node)
+            memo[node] = self._table[type(node)](self, node)
         return memo[expr]
 
 

@@ -226,7 +226,7 @@ class _Extract(ExprMutator):
                 stack += pending
                 continue
             stack.pop()
-            memo[node] = self.kernel(node) if node in self.partition.groups else self._bound[type(node)](node)
+            memo[node] = self.kernel(node) if node in self.partition.groups else self._table[type(node)](self, node)
         return memo[expr]
 
     def inputs(self, node: Expr) -> list[Expr]:
@@ -281,7 +281,7 @@ class _Body(ExprMutator):
         if expr in self.memo_map:
             return self.memo_map[expr]
         if expr in self.members or type(expr) is Tuple:
-            result = self._bound[type(expr)](expr)
+            result = self._table[type(expr)](self, expr)
         elif embedded(expr):
             result = expr
         else:

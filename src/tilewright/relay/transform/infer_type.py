@@ -128,7 +128,8 @@ class _Inference:
                 self.note(node, found)
             if self.ready:
                 self.run_ready()
-        return self.found(root)
+        result: Type | None = self.found(root)
+        return result
 
     def note(self, e: Expr, t: Type) -> Type:
         """The type of `e`, kept on it once nothing in it is open."""
