@@ -156,7 +156,9 @@ def _bounds(buffer: Buffer, axis: int, part: slice) -> tuple[PrimExpr, PrimExpr]
     from tilewright.tir.arithmetic import match_types
 
     if axis >= len(buffer.shape):
-        raise TypeError(f"buffer {buffer.name} has {len(buffer.shape)} dimensions, but is indexed with at least {axis + 1}")
+        raise TypeError(
+            f"buffer {buffer.name} has {len(buffer.shape)} dimensions, but is indexed with at least {axis + 1}"
+        )
     start = as_prim_expr(0 if part.start is None else part.start, "begin of a slice")
     stop = as_prim_expr(buffer.shape[axis] if part.stop is None else part.stop, "end of a slice")
     return match_types(start, stop)

@@ -182,10 +182,14 @@ class DeclBuffer(Stmt, key="tir.DeclBuffer"):
 
 
 class SeqStmt(Stmt, key="tir.SeqStmt"):
-    """Statements one after another."""
+    """Statements one after another; sequences among them are spliced in."""
 
     seq: tuple[Stmt, ...]
     span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        if any([type(s) is SeqStmt for s in self.seq]):
+            self.seq = tuple([inner for s in self.seq for inner in (s.seq if type(s) is SeqStmt else (s,))])
 
     def __getitem__(self, i: int) -> Stmt:
         return self.seq[i]
@@ -222,7 +226,10 @@ class BufferRegion(Node, key="tir.BufferRegion"):
 
     def asobject(self) -> BufferLoad:
         """The load of the region as a vector; its extents must be constant."""
-        parts = [r.min if isinstance(r.extent, IntImm) and r.extent.value == 1 else slice(r.min, r.min + r.extent) for r in self.region]
+        parts = [
+            r.min if isinstance(r.extent, IntImm) and r.extent.value == 1 else slice(r.min, r.min + r.extent)
+            for r in self.region
+        ]
         return BufferLoad(self.buffer, vector_indices(self.buffer, parts))
 
 
