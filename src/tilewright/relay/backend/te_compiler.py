@@ -52,8 +52,12 @@ def tensor_types(t: Type) -> list[TensorType]:
     raise TVMError(f"only tensors and tuples of them can be passed to kernels, but {type_text(t)} was found")
 
 
+MOST_BYTES = 1 << 47
+"""The largest tensor: what fits into the address space of a process."""
+
+
 def static_bytes(t: TensorType) -> int:
-    """Size in bytes. Raises TVMError for a symbolic dimension."""
+    """Size in bytes. Raises TVMError for a symbolic dimension, and for what no address space holds."""
     size = t.dtype.bytes
     for d in t.shape:
         if not isinstance(d, IntImm):
@@ -62,6 +66,11 @@ def static_bytes(t: TensorType) -> int:
                 " model's inputs (shape={'input': (1, 3, 224, 224)} in from_onnx, --shape input=1,3,224,224 on the command line)"
             )
         size *= d.value
+    if size > MOST_BYTES:
+        raise TVMError(
+            f"{type_text(t)} has {size} bytes, more than any machine can address ({MOST_BYTES}). Is one of the shapes of"
+            " the model or of its inputs wrong?"
+        )
     return size
 
 

@@ -55,7 +55,7 @@ def from_onnx(
 
             proto = inline_local_functions(proto)
         return Importer(name, folder, version, freeze_params, weights).run(proto.graph, dict(shape or {}), dtype)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError) as error:
         raise ModelError(
             f"{name}: the model is malformed ({type(error).__name__}: {error}); onnx.checker.check_model says where."
             " Copy or export it again"
@@ -161,6 +161,11 @@ class Importer:
         """Variables of the graph's inputs that are not weights, with pinned shapes."""
         real = [i for i in graph.input if i.name not in self.scopes[0]]
         names = [i.name for i in real]
+        twice = next((n for n in names if names.count(n) > 1), None)
+        if twice is not None:
+            raise ModelError(
+                f"{self.name}: two inputs have the name {twice!r}. Rename one; onnx.checker.check_model shows more"
+            )
         unknown = [n for n in shapes if n not in names]
         if unknown:
             near = difflib.get_close_matches(unknown[0], names, n=1)
@@ -262,12 +267,17 @@ class Importer:
                 scope.update(dict.fromkeys(proto.output, None))
                 return
             raise DiagnosticError(f"{self.name}: {proto.op_type} {title!r}: {error}") from None
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
             raise ModelError(
                 f"{self.name}: {proto.op_type} {title!r} is not a valid node of opset {self.opset}"
                 f" ({type(error).__name__}: {error}). Inputs: {', '.join(map(repr, proto.input))}; check with onnx.checker.check_model"
             ) from error
         for output, value in zip(proto.output, results, strict=False):
+            if output in scope:
+                raise ModelError(
+                    f"{self.name}: {proto.op_type} {title!r} makes the tensor {output!r} again, which is there already."
+                    " Every tensor has one origin; onnx.checker.check_model shows where the graph breaks this rule"
+                )
             if output:
                 value.name = value.name or output
                 scope[output] = value
