@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
-onnx = pytest.importorskip("onnx")
-
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
-
-from tilewright.relay.frontend.onnx import from_onnx  # noqa: E402
-from tilewright.relay.frontend.onnx.reader import ModelError  # noqa: E402
-from tilewright.support.errors import DiagnosticError, OpNotImplemented  # noqa: E402
+from tilewright.relay.frontend.onnx import from_onnx
+from tilewright.relay.frontend.onnx.reader import ModelError
+from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 
 def model(

@@ -8,27 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
-onnx = pytest.importorskip("onnx")
-
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
-
-from tilewright import relay  # noqa: E402
-from tilewright.ir import TupleType  # noqa: E402
-from tilewright.relay.backend.interpreter import run_function  # noqa: E402
-from tilewright.relay.frontend.onnx import from_onnx  # noqa: E402
+from tilewright import relay
+from tilewright.ir import TupleType
+from tilewright.relay.backend.interpreter import run_function
+from tilewright.relay.frontend.onnx import from_onnx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
-import models  # type: ignore[import-not-found]  # noqa: E402
+import models  # type: ignore[import-not-found]
 
 
 def path_of(name: str) -> Path:
-    """The model's file; the test is skipped where the package that makes it is not installed."""
-    try:
-        return models.make(name)  # type: ignore[no-any-return]
-    except ModuleNotFoundError as error:
-        pytest.skip(str(error))
+    """The model's file, made on first use."""
+    return models.make(name)  # type: ignore[no-any-return]
 
 
 def types_of(t: Any) -> list[Any]:
@@ -36,7 +31,8 @@ def types_of(t: Any) -> list[Any]:
 
 
 def reference(path: Path, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-    ort = pytest.importorskip("onnxruntime")
+    import onnxruntime as ort
+
     options = ort.SessionOptions()
     options.log_severity_level = 4
     return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"]).run(None, inputs)  # type: ignore[no-any-return]
@@ -195,7 +191,7 @@ def test_known_if_and_loop() -> None:
     np.testing.assert_allclose(last, wanted[-1], rtol=1e-6)
 
 
-@pytest.mark.skipif(not (models.CACHE / "bert_base.onnx").exists(), reason="bert_base is exported by the benchmarks")
+@pytest.mark.slow
 def test_bert_base_imports_fast() -> None:
     """1.5 s from the parsed model; the file's reading is the disk's matter."""
     model = onnx.load(models.make("bert_base"))

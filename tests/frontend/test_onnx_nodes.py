@@ -6,13 +6,11 @@ import warnings
 from typing import Any
 
 import numpy as np
-import pytest
+import onnx
 
-onnx = pytest.importorskip("onnx")
-
-from tilewright.relay.backend.interpreter import run_function  # noqa: E402
-from tilewright.relay.frontend.onnx import from_onnx, supported_operators  # noqa: E402
-from tilewright.support.errors import OpNotImplemented  # noqa: E402
+from tilewright.relay.backend.interpreter import run_function
+from tilewright.relay.frontend.onnx import from_onnx, supported_operators
+from tilewright.support.errors import OpNotImplemented
 
 KNOWN_AT_IMPORT = ("Range", "ConstantOfShape", "NonZero", "If", "Loop")
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnxruntime as ort
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
-onnx = pytest.importorskip("onnx")
-ort = pytest.importorskip("onnxruntime")
-
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
-
-from tilewright.relay.backend.interpreter import run_function  # noqa: E402
-from tilewright.relay.frontend.onnx import from_onnx  # noqa: E402
+from tilewright.relay.backend.interpreter import run_function
+from tilewright.relay.frontend.onnx import from_onnx
 
 
 def one_node(

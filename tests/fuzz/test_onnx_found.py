@@ -8,10 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx  # noqa: F401
+import onnxruntime  # noqa: F401
 import pytest
-
-pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
 
 from tests.fuzz.onnx_case import Draw, compare, compile_and_run, reference, way_of
 from tests.fuzz.onnx_graphs import attempt, draw, generators
