@@ -39,6 +39,7 @@ bench: $(VENV)/.extra-bench  ## latency beside the peers, interleaved in one run
 fuzz: $(VENV)/.extra-test  ## random programs and models against their references (COUNT=1000 SEED=7)
 	$(BIN)/python -m tests.fuzz --count $(COUNT) --seed $(SEED)
 	$(BIN)/python -m tests.fuzz.onnx_graphs --count $(COUNT) --seed $(SEED)
+	$(BIN)/python -m tests.fuzz.mutations --count $(COUNT) --seed $(SEED)
 
 lint: $(VENV)/.extra-lint  ## style, types, layers
 	$(BIN)/ruff check .

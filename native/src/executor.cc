@@ -1,4 +1,5 @@
 // The ahead-of-time executor: one compiled entry, one arena, constants of the library; and its kernels one by one.
+#include <atomic>
 #include <cmath>
 
 #include "json.h"
@@ -200,6 +201,7 @@ class Executor : public ModuleImpl {
   }
 
   TVMFFIAny set_input(Args args) {
+    Use use(*this);
     Slot& s = slot(inputs_, args[0], "input");
     const DLTensor* t = matching(s, args[1], "input");
     if (data_of(s.tensor) != static_cast<char*>(t->data) + t->byte_offset) copy(*t, s.tensor->tensor);
@@ -240,7 +242,19 @@ class Executor : public ModuleImpl {
     }
     fail("RuntimeError", "%s of %s failed with code %d", name, library_->label().c_str(), code);
   }
+  // Buffers belong to one caller at a time; two at once would read each other's half-written results.
+  struct Use {
+    explicit Use(Executor& e) : busy(e.busy_) {
+      if (busy.exchange(true, std::memory_order_acquire))
+        fail("RuntimeError", "the executor is in use by another thread: make one for each thread, library[\"default\"](device)");
+    }
+    ~Use() { busy.store(false, std::memory_order_release); }
+    std::atomic<bool>& busy;
+  };
+  std::atomic<bool> busy_{false};
+
   TVMFFIAny run(Args) {
+    Use use(*this);
     check(entry_(args_.data()), "the model");
     return none();
   }
@@ -257,6 +271,7 @@ class Executor : public ModuleImpl {
     if (k.args.size() > 64) fail("ValueError", "kernel `%s` has %zu arguments; at most 64 are supported", k.name.c_str(), k.args.size());
     for (size_t i = 0; i < k.args.size(); ++i) pointers[i] = address(k.args[i]);
     int64_t times = args.count > 1 ? as_int(args[1], "the number of runs") : 1;
+    Use use(*this);
     for (int64_t i = 0; i < times; ++i) check(k.entry(pointers), k.name.c_str());
     return none();
   }

@@ -152,6 +152,31 @@ def test_two_executors_in_two_threads(library: Any) -> None:
             np.testing.assert_array_equal(got, wanted[k])
 
 
+def test_one_executor_in_two_threads(library: Any) -> None:
+    """Either works, or says that the executor is in use; never a mixture of two runs."""
+    x = convolutions().inputs["t1"]
+    wanted = run(library, {"t1": x})[0]
+    executor = library["default"](runtime.cpu(0))
+    executor["set_input"]("t1", runtime.array(x))
+    refusals: list[str] = []
+
+    def runs() -> None:
+        for _ in range(60):
+            try:
+                executor["run"]()
+            except Exception as error:
+                refusals.append(str(error))
+
+    threads = [threading.Thread(target=runs) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert all("the executor is in use by another thread: make one for each thread" in text for text in refusals)
+    executor["run"]()
+    np.testing.assert_array_equal(executor["get_output"](0).numpy(), wanted)
+
+
 def in_child(work: Any) -> int:
     """The exit status of a forked process that does the work; killed after 60 s."""
     pid = os.fork()
