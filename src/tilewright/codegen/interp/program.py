@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tilewright.codegen.interp import intrinsics, values
-from tilewright.codegen.interp.expr import ExprSource
+from tilewright.codegen.interp.cooperate import CooperatingThreads
+from tilewright.codegen.interp.lanes import is_shared, run_lanes, scope_of, shared_storage, store_first
 from tilewright.codegen.interp.values import Accessor, InterpError, Pointer, Storage, np_type
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.node import Visitor, on
@@ -25,6 +26,7 @@ from tilewright.tir import (
     BufferRealize,
     BufferStore,
     Call,
+    CommReducer,
     DeclBuffer,
     Evaluate,
     For,
@@ -97,15 +99,17 @@ class _Buffers(Visitor):
         self.visit_children(x)
 
 
-class Program(ExprSource):
+class Program(CooperatingThreads):
     """The generated Python function of one PrimFunc; `source` is its text, `run(context, args)` calls it."""
 
     _stmts: ClassVar[dict[type, Callable[..., None]]] = {}
 
     def __init__(self, name: str, func: PrimFunc) -> None:
+        super().__init__()
         self.name, self.func = name, func
         self.env: dict[str, Any] = {"np": np, "Accessor": Accessor, "narrow": narrow, "from_int": from_int, **_HELPERS}
         self.env |= {"bind_match": _bind_match, "InterpError": InterpError}
+        self.env |= {"run_lanes": run_lanes, "shared_storage": shared_storage, "store_first": store_first}
         self.names: dict[Var, str] = {}
         self.ranges: dict[Var, tuple[int, int]] = {}
         self.bound: list[dict[int, str]] = [{}]
@@ -144,10 +148,10 @@ class Program(ExprSource):
             part = self.fresh("part")
             self.line(f"def {part}():")
             self.depth += 1
-            self.line("pass")
+            self.line("pass" if self.lane is None else "if False: yield")
             body()
             self.depth -= 1
-            self.line(f"{part}()")
+            self.line(f"{part}()" if self.lane is None else f"yield from {part}()")
         else:
             body()
         if len(self.lines) == start:
@@ -232,6 +236,8 @@ class Program(ExprSource):
     def _evaluate(self, s: Evaluate) -> None:
         if isinstance(s.value, Call) and getattr(s.value.op, "name", "") == "tir.ret":
             self.line(f"return {self.expr(s.value.args[0])}")
+        elif self.lane is not None and self.waits(s.value):
+            return
         elif type(s.value) is not IntImm:
             self.line(self.expr(s.value))
 
@@ -246,6 +252,8 @@ class Program(ExprSource):
             self.line(f"{name}.vset({value}, {mask}{index})")
 
     def _for(self, s: For) -> None:
+        if s.kind == ForKind.THREAD_BINDING and self.threads(s, s.thread_binding, s.extent, [s.loop_var]):
+            return
         low, extent = self.expr(s.min), self.expr(s.extent)
         name = self.define(s.loop_var)
         self.loops[name] = s.loop_var.name
@@ -302,6 +310,8 @@ class Program(ExprSource):
     def _attr(self, s: AttrStmt) -> None:
         if s.attr_key in ("thread_extent", "virtual_thread") and isinstance(s.node, IterVar):
             axis = s.node
+            if s.attr_key == "thread_extent" and self.threads(s, axis, s.value, []):
+                return
             extent = self.expr(s.value)
             if axis.var in self.names and s.attr_key == "thread_extent":
                 self.stmt(s.body)
@@ -312,11 +322,23 @@ class Program(ExprSource):
                 self.ranges[axis.var] = (0, s.value.value - 1)
             self.nested(f"for {name} in range({extent}):", lambda: self.stmt(s.body))
             return
+        if s.attr_key == "reduce_scope" and isinstance(s.node, CommReducer):
+            self.reducers.append(s.node)
+            self.stmt(s.body)
+            self.reducers.pop()
+            return
         self.stmt(s.body)
 
     def _storage(self, data: Var, dtype: DataType, count: str) -> None:
         kind = self.constant(dtype, "dtype")
-        self.line(f"{self.define(data)} = allocate({data.name!r}, {kind}, {count})")
+        scope = scope_of(data)
+        if self.lane is not None and is_shared(scope):
+            site = self.fresh(f"{data.name} ")
+            self.line(
+                f"{self.define(data)} = shared_storage({self.shared}, {self.lane}, {scope!r}, {site!r}, {kind}, {count})"
+            )
+        else:
+            self.line(f"{self.define(data)} = allocate({data.name!r}, {kind}, {count})")
         self.bind_all(data)
 
     def _allocate(self, s: Allocate) -> None:

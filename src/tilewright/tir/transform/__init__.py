@@ -1,9 +1,11 @@
 """The passes of tir, as values: each is called on an IRModule by itself, or put into a Sequential."""
 
 from tilewright.ir.transform import register_pass as _register_pass
+from tilewright.tir.transform.allreduce import LowerCrossThreadReduction, LowerThreadAllreduce
 from tilewright.tir.transform.base import prim_func_pass
 from tilewright.tir.transform.blocks import ConvertBlocksToOpaque, LowerInitBlock, PlanAndUpdateBufferAllocationLocation
 from tilewright.tir.transform.compact import CompactBufferAllocation
+from tilewright.tir.transform.double_buffer import InjectDoubleBuffer
 from tilewright.tir.transform.flatten import FlattenBuffer
 from tilewright.tir.transform.loops import MarkUnrollLoop, UnrollLoop
 from tilewright.tir.transform.misc import (
@@ -20,9 +22,13 @@ from tilewright.tir.transform.opaque import LowerMatchBuffer, LowerOpaqueBlock
 from tilewright.tir.transform.packed import ExposeEntryFunc, MakePackedAPI, MakeUnpackedAPI
 from tilewright.tir.transform.partition import LoopPartition
 from tilewright.tir.transform.simplify import HoistIfThenElse, RemoveNoOp, Simplify
+from tilewright.tir.transform.software_pipeline import InjectSoftwarePipeline
 from tilewright.tir.transform.ssa import ConvertSSA
 from tilewright.tir.transform.storage import StorageRewrite
+from tilewright.tir.transform.thread_binding import ConvertForLoopsToSerial, LiftThreadBinding, UnifyThreadBinding
+from tilewright.tir.transform.thread_sync import ThreadSync
 from tilewright.tir.transform.vectorize import VectorizeLoop
+from tilewright.tir.transform.vthread import InjectVirtualThread
 
 __all__ = [
     "AnnotateEntryFunc",
@@ -30,17 +36,24 @@ __all__ = [
     "BindTarget",
     "CompactBufferAllocation",
     "ConvertBlocksToOpaque",
+    "ConvertForLoopsToSerial",
     "ConvertSSA",
     "ExposeEntryFunc",
     "Filter",
     "FlattenBuffer",
     "HoistIfThenElse",
+    "InjectDoubleBuffer",
+    "InjectSoftwarePipeline",
+    "InjectVirtualThread",
     "InstrumentBoundCheckers",
+    "LiftThreadBinding",
     "LoopPartition",
+    "LowerCrossThreadReduction",
     "LowerInitBlock",
     "LowerIntrin",
     "LowerMatchBuffer",
     "LowerOpaqueBlock",
+    "LowerThreadAllreduce",
     "MakePackedAPI",
     "MakeUnpackedAPI",
     "MarkUnrollLoop",
@@ -50,6 +63,8 @@ __all__ = [
     "Simplify",
     "SkipAssert",
     "StorageRewrite",
+    "ThreadSync",
+    "UnifyThreadBinding",
     "UnrollLoop",
     "VectorizeLoop",
     "prim_func_pass",

@@ -1,0 +1,138 @@
+"""Threads that wait for each other, as Python source: each becomes a generator, run by `lanes.run_lanes`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.codegen.interp.expr import ExprSource
+from tilewright.codegen.interp.lanes import TAGS, Cooperation
+from tilewright.codegen.interp.values import InterpError
+from tilewright.ir import IntImm, PrimExpr
+from tilewright.tir import BufferLoad, Call, CommReducer, IterVar, Stmt, Var
+
+
+class CooperatingThreads(ExprSource):
+    """The part of a program's source that runs the threads of a block in lockstep.
+
+    `lane` is the Python name of the thread's number while its body is written, None outside of such bodies.
+    """
+
+    lane: str | None = None
+    shared: str = ""
+    bound: list[dict[int, str]]
+    depth: int
+
+    def __init__(self) -> None:
+        self.axes: dict[str, tuple[str, Any]] = {}
+        self.reducers: list[CommReducer] = []
+
+    def line(self, text: str) -> None:
+        raise NotImplementedError
+
+    def fresh(self, hint: str) -> str:
+        raise NotImplementedError
+
+    def nested(self, header: str, body: Callable[[], None]) -> None:
+        raise NotImplementedError
+
+    def stmt(self, s: Stmt) -> None:
+        raise NotImplementedError
+
+    def threads(self, s: Any, axis: IterVar | None, extent: PrimExpr, also: list[Var]) -> bool:
+        """Writes a statement that binds a thread axis, where threads cooperate below it; whether it did."""
+        if axis is None or axis.thread_tag not in TAGS:
+            return False
+        if self.lane is not None:
+            self._axis(s, axis, extent, also)
+            return True
+        look = Cooperation()
+        look.visit(s)
+        if not look.found:
+            return False
+        self._block(s, axis, extent, also, look.extents)
+        return True
+
+    def _axis(self, s: Any, axis: IterVar, extent: PrimExpr, also: list[Var]) -> None:
+        """An axis inside of the thread's body: its variable is the thread's own coordinate."""
+        name, whole = self.axes[axis.thread_tag]
+        for var in [axis.var, *also]:
+            self.names[var] = name
+            if isinstance(extent, IntImm):
+                self.ranges[var] = (0, extent.value - 1)
+        if isinstance(extent, IntImm) and isinstance(whole, IntImm) and extent.value < whole.value:
+            self.nested(f"if {name} < {extent.value}:", lambda: self.stmt(s.body))
+        else:
+            self.stmt(s.body)
+
+    def _block(self, s: Any, axis: IterVar, extent: PrimExpr, also: list[Var], extents: dict[str, Any]) -> None:
+        names = [self.fresh(tag.replace(".", "_")) for tag in TAGS]
+        counts = [self.expr(extents[tag]) if tag in extents else "1" for tag in TAGS]
+        self.axes = {tag: (name, extents.get(tag)) for tag, name in zip(TAGS, names, strict=True)}
+        body, self.lane, self.shared = self.fresh("lane_body"), self.fresh("lane"), self.fresh("shared")
+        self.line(f"def {body}({', '.join(names)}, {self.lane}, {self.shared}):")
+        depth = self.depth
+        # A function of its own: what Python allows of nesting begins anew.
+        self.depth += 1
+        self.bound.append({})
+        self.line("if False: yield")
+        self._axis(s, axis, extent, also)
+        self.bound.pop()
+        self.depth = depth
+        self.lane = None
+        self.line(f"run_lanes({body}, ({', '.join(counts)}), races)")
+
+    def waits(self, e: PrimExpr) -> bool:
+        """Writes a call at which threads wait for each other; whether it was one."""
+        name = getattr(e.op, "name", "") if isinstance(e, Call) else ""
+        if name == "tir.tvm_storage_sync":
+            scope = getattr(e.args[0], "value", "shared")  # type: ignore[attr-defined]
+            self.line("yield ('warp',)" if scope == "warp" else "yield ('sync',)")
+            return True
+        if name == "tir.tvm_thread_allreduce":
+            self._reduce(e)
+            return True
+        return False
+
+    def _reduce(self, e: Any) -> None:
+        """tvm_thread_allreduce(n, source..., condition, result..., thread variable...) under the reducer of its scope."""
+        if not self.reducers:
+            raise InterpError("tvm_thread_allreduce stands in no reduce_scope, which would name its reducer")
+        reducer = self.reducers[-1]
+        n = int(e.args[0])
+        values = "".join(f"{self.expr(x)}, " for x in e.args[1 : 1 + n])
+        condition = self.expr(e.args[1 + n])
+        results, threads = e.args[2 + n : 2 + 2 * n], e.args[2 + 2 * n :]
+        combine = self.fresh("combine")
+        variables = [self.define(v) for v in (*reducer.lhs, *reducer.rhs)]
+        combined = "".join(f"{self.expr(x)}, " for x in reducer.result)
+        self.line(f"{combine} = lambda {', '.join(variables)}: ({combined})")
+        identity = "".join(f"{self.expr(x)}, " for x in reducer.identity_element)
+        reduced = {self.expr(t) for t in threads}
+        key = "".join(f"{name}, " for name, _ in self.axes.values() if name not in reduced)
+        got = self.fresh("reduced")
+        self.line(f"{got} = yield ('reduce', ({key}), ({values}), {condition}, {combine}, ({identity}))")
+        for k, result in enumerate(results):
+            if isinstance(result, BufferLoad):
+                index = "".join(f", {self.expr(i)}" for i in result.indices)
+                self.line(f"{self.accessor(result.buffer)}.set({got}[{k}]{index})")
+            else:
+                self.line(f"store_first({self.expr(result)}, {got}[{k}])")
+
+    def _shuffle_by(self, kind: str, e: Call) -> str:
+        if self.lane is None:
+            raise InterpError(f"{e.op.name} stands outside of the threads of a block")  # type: ignore[attr-defined]
+        _, value, by, width = map(self.expr, e.args[:4])
+        return f"(yield ({kind!r}, {value}, {by}, {width}))"
+
+    def _call_tvm_warp_shuffle(self, e: Call) -> str:
+        return self._shuffle_by("at", e)
+
+    def _call_tvm_warp_shuffle_up(self, e: Call) -> str:
+        return self._shuffle_by("up", e)
+
+    def _call_tvm_warp_shuffle_down(self, e: Call) -> str:
+        return self._shuffle_by("down", e)
+
+    def _call_tvm_warp_activemask(self, e: Call) -> str:
+        return self.wrapped(str((1 << 32) - 1), e.dtype)

@@ -1,0 +1,186 @@
+"""The threads of a block in lockstep: generators that run from one barrier, reduction or shuffle to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from tilewright.codegen.interp.values import InterpError, Pointer, Races, allocate
+from tilewright.ir import DataType
+from tilewright.node import Visitor, on
+from tilewright.tir import Allocate, AttrStmt, Block, Call, For, ForKind, IntImm, IterVar
+
+WARP = 32
+"""Threads of a warp, consecutive with threadIdx.x running fastest."""
+
+TAGS = ("threadIdx.x", "threadIdx.y", "threadIdx.z")
+
+COOPERATION = frozenset(
+    f"tir.{name}"
+    for name in (
+        "tvm_storage_sync", "tvm_thread_allreduce", "tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down",
+    )
+)  # fmt: skip
+"""Intrinsics by which the threads of a block wait for each other."""
+
+_WARP_KINDS = frozenset({"at", "up", "down", "warp"})
+
+
+class Cooperation(Visitor):
+    """Whether threads of a block work together below a statement, and how many threads there are by tag."""
+
+    def __init__(self) -> None:
+        self.found = False
+        self.extents: dict[str, Any] = {}
+
+    def _axis(self, axis: IterVar | None, extent: Any) -> None:
+        if axis is None or axis.thread_tag not in TAGS:
+            return
+        old = self.extents.get(axis.thread_tag)
+        if old is None or (isinstance(old, IntImm) and isinstance(extent, IntImm) and extent.value > old.value):
+            self.extents[axis.thread_tag] = extent
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> None:
+        if s.attr_key == "thread_extent":
+            self._axis(s.node, s.value)
+        self.visit(s.body)
+
+    @on(For)
+    def _for(self, s: For) -> None:
+        if s.kind == ForKind.THREAD_BINDING:
+            self._axis(s.thread_binding, s.extent)
+        self.visit(s.body)
+
+    @on(Allocate)
+    def _allocate(self, s: Allocate) -> None:
+        self.found |= is_shared(scope_of(s.buffer_var))
+        self.visit(s.body)
+
+    @on(Block)
+    def _block(self, block: Block) -> None:
+        if block.init is not None:
+            self.visit(block.init)
+        self.visit(block.body)
+
+    @on(Call)
+    def _call(self, e: Call) -> None:
+        self.found |= getattr(e.op, "name", "") in COOPERATION
+        self.visit_children(e)
+
+
+def scope_of(var: Any) -> str:
+    """The storage scope that a pointer variable tells."""
+    return str(getattr(var.type_annotation, "storage_scope", "") or "global")
+
+
+def is_shared(scope: str) -> bool:
+    """Whether several threads see one storage of this scope that each of them declares."""
+    return scope.split(".")[0] in ("shared", "warp")
+
+
+def shared_storage(table: dict[Any, Pointer], lane: int, scope: str, name: str, dtype: DataType, count: int) -> Pointer:
+    """The storage that the threads of a block (or of a warp) have in common, made by the first that comes."""
+    key = (name, lane // WARP if scope == "warp" else 0)
+    found = table.get(key)
+    if found is None:
+        found = table[key] = allocate(name.split(" ")[0], dtype, count)
+    return found
+
+
+def store_first(pointer: Pointer, value: Any) -> None:
+    """Writes the first element behind a pointer."""
+    at = pointer.offset // pointer.storage.data.dtype.itemsize
+    pointer.storage.data[at] = value
+    if pointer.storage.ready is not None:
+        pointer.storage.ready[at] = True
+
+
+Body = Callable[..., Generator[tuple[Any, ...], Any, None]]
+
+
+def run_lanes(body: Body, extents: tuple[int, int, int], races: Races) -> None:
+    """Runs a block of x * y * z threads. Raises InterpError where only some of them reach a barrier.
+
+    Between barriers the threads run one after another, forward and backward in turn, so that a missing barrier
+    shows as a read of what is not written yet, or not any more. With race checks they are told apart in full.
+    """
+    shared: dict[Any, Pointer] = {}
+    points = [(x, y, z) for z in range(extents[2]) for y in range(extents[1]) for x in range(extents[0])]
+    lanes = [body(*point, k, shared) for k, point in enumerate(points)]
+    waiting: list[tuple[Any, ...] | None] = [None] * len(lanes)
+    replies: list[Any] = [None] * len(lanes)
+    ready = list(range(len(lanes)))
+    before = (races.iteration, races.loop)
+    turn = 1
+    if races.on:
+        races.epoch += 1
+        races.loop = "threadIdx"
+    while ready:
+        for k in ready[::turn]:
+            if races.on:
+                races.iteration = k
+            try:
+                waiting[k] = lanes[k].send(replies[k])
+            except StopIteration:
+                waiting[k] = None
+        turn = -turn
+        ready = _answer_warps(waiting, replies) or _answer_block(waiting, replies)
+        if ready and races.on and waiting[ready[0]][0] not in _WARP_KINDS:  # type: ignore[index]
+            races.epoch += 1
+    races.iteration, races.loop = before
+
+
+def _answer_warps(waiting: list[Any], replies: list[Any]) -> list[int]:
+    """Answers the warps all of whose threads wait for each other; those threads."""
+    out: list[int] = []
+    for first in range(0, len(waiting), WARP):
+        group = range(first, min(first + WARP, len(waiting)))
+        kinds = {waiting[k][0] for k in group if waiting[k] is not None}
+        if len(kinds) != 1 or not kinds <= _WARP_KINDS:
+            continue
+        kind = kinds.pop()
+        if any([waiting[k] is None for k in group]):
+            raise InterpError(f"only some threads of a warp reach a {_NAMES[kind]}")
+        for k in group:
+            if kind != "warp":
+                replies[k] = waiting[_source(kind, k, group, int(waiting[k][2]), int(waiting[k][3]))][1]
+        out += group
+    return out
+
+
+def _source(kind: str, k: int, group: range, by: int, width: int) -> int:
+    """The thread whose value a shuffle gives thread k: its own where the other lies outside of its part of the warp."""
+    start = group.start + (k - group.start) // width * width
+    other = start + by % width if kind == "at" else k - by if kind == "up" else k + by
+    return other if start <= other < min(start + width, group.stop) else k
+
+
+def _answer_block(waiting: list[Any], replies: list[Any]) -> list[int]:
+    """Answers all threads of the block where they wait at one barrier or reduction; none where all have ended."""
+    kinds = {None if w is None else w[0] for w in waiting}
+    if kinds == {None}:
+        return []
+    if len(kinds) != 1:
+        names = sorted(_NAMES[kind] if kind is not None else "their end" for kind in kinds)
+        raise InterpError(f"the threads of a block part: some reach a {' and others '.join(names)}")
+    if kinds == {"reduce"}:
+        sums: dict[Any, tuple[Any, ...]] = {}
+        for _, key, values, holds, combine, identity in waiting:
+            old = sums.get(key)
+            if old is None:
+                old = identity
+            sums[key] = combine(*old, *values) if holds else old
+        for k, w in enumerate(waiting):
+            replies[k] = sums[w[1]]
+    return list(range(len(waiting)))
+
+
+_NAMES = {
+    "sync": "barrier",
+    "reduce": "reduction over threads",
+    "warp": "barrier of the warp",
+    "at": "shuffle",
+    "up": "shuffle up",
+    "down": "shuffle down",
+}

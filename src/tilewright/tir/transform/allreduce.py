@@ -1,0 +1,372 @@
+"""Reductions over the threads of a block: reduction blocks to tvm_thread_allreduce, and that to shared memory or shuffles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import DataType, IntImm, PointerType, PrimExpr, PrimType
+from tilewright.ir.transform import Pass
+from tilewright.node import Mutator, on, post_order_visit, structural_equal
+from tilewright.support.errors import TVMError
+from tilewright.tir.arithmetic import const_true, logical_and
+from tilewright.tir.buffer import Buffer, decl_buffer
+from tilewright.tir.expr import EQ, LT, Add, BufferLoad, CommReducer, IterVar, Max, Min, Mul, Select, Var
+from tilewright.tir.function import PrimFunc
+from tilewright.tir.op import call_intrin
+from tilewright.tir.stmt import (
+    Allocate,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    Stmt,
+    stmt_seq,
+)
+from tilewright.tir.stmt_functor import substitute
+from tilewright.tir.transform.base import body_pass, call_name, is_true, prim_func_pass
+from tilewright.tir.transform.thread_sync import barrier
+
+
+def _zero(n: int = 0) -> IntImm:
+    return IntImm("int32", n)
+
+
+class _LowerAllreduce(Mutator):
+    """Keeps the thread axes around a statement; each allreduce gets storage of its own."""
+
+    def __init__(self, buffers: dict[Var, Buffer], warp: int) -> None:
+        self.buffers, self.warp = buffers, warp
+        self.threads: dict[Var, tuple[str, PrimExpr]] = {}
+        self.reducer: CommReducer | None = None
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> PrimExpr:
+        return e
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> Any:
+        if s.attr_key == "thread_extent" and isinstance(s.node, IterVar) and s.node.thread_tag.startswith("threadIdx"):
+            self.threads[s.node.var] = (s.node.thread_tag, s.value)
+            return self.rebuild(s)
+        if s.attr_key == "reduce_scope" and isinstance(s.node, CommReducer):
+            outer, self.reducer = self.reducer, s.node
+            body = self.visit(s.body)
+            self.reducer = outer
+            return body
+        return self.rebuild(s)
+
+    @on(Evaluate)
+    def _evaluate(self, s: Evaluate) -> Any:
+        if call_name(s.value) != "tvm_thread_allreduce":
+            return s
+        if self.reducer is None:
+            raise TVMError(
+                "LowerThreadAllreduce: a tvm_thread_allreduce stands in no reduce_scope, which names its reducer"
+            )
+        args = s.value.args  # type: ignore[attr-defined]
+        n = int(args[0])
+        reduced = [t for t in args[2 + 2 * n :] if isinstance(t, Var)]
+        for t in reduced:
+            if t not in self.threads:
+                raise TVMError(f"LowerThreadAllreduce: {t.name} is no thread axis around the reduction")
+        values = list(args[1 : 1 + n])
+        if not is_true(args[1 + n]):
+            values = [
+                Select(args[1 + n], v, i.astype(v.dtype))  # type: ignore[attr-defined]
+                for v, i in zip(values, self.reducer.identity_element, strict=True)
+            ]
+        return self._lower(values, list(args[2 + n : 2 + 2 * n]), reduced)
+
+    def _extent(self, v: Var) -> int:
+        extent = self.threads[v][1]
+        if not isinstance(extent, IntImm):
+            raise TVMError(f"LowerThreadAllreduce: the extent of {v.name} is {extent}; it must be a constant")
+        return extent.value
+
+    def _numbers(self, axes: list[Var]) -> tuple[PrimExpr, int]:
+        """The number of a thread along some axes, the first running fastest; and how many there are."""
+        number: Any = _zero()
+        count = 1
+        for v in sorted(axes, key=lambda v: self.threads[v][0]):
+            number = number + v.astype("int32") * count  # type: ignore[attr-defined]
+            count *= self._extent(v)
+        return number, count
+
+    def _combine(self, a: list[Any], b: list[Any]) -> list[PrimExpr]:
+        assert self.reducer is not None
+        env = dict(zip((*self.reducer.lhs, *self.reducer.rhs), (*a, *b), strict=True))
+        return [substitute(e, env) for e in self.reducer.result]
+
+    def _store(self, result: Any, value: PrimExpr) -> Stmt:
+        if isinstance(result, BufferLoad):
+            return BufferStore(result.buffer, value, result.indices)
+        if result not in self.buffers:
+            self.buffers[result] = decl_buffer((1,), value.dtype, result.name, data=result)
+        return BufferStore(self.buffers[result], value, (_zero(),))
+
+    def _lower(self, values: list[Any], results: list[Any], reduced: list[Var]) -> Stmt:
+        number, count = self._numbers(reduced)
+        if count == 1:
+            return stmt_seq(*[self._store(r, v) for r, v in zip(results, values, strict=True)])
+        tags = {self.threads[v][0] for v in reduced}
+        total = self._numbers(list(self.threads))[1]
+        power = count & (count - 1) == 0
+        if tags == {"threadIdx.x"} and power and count <= self.warp and total % self.warp == 0:
+            return self._by_shuffles(values, results, count)
+        return self._by_memory(values, results, reduced, number, count)
+
+    @staticmethod
+    def _buffer(name: str, dtype: DataType, size: int, scope: str) -> Buffer:
+        data = Var(name, PointerType(PrimType(dtype), scope))
+        return decl_buffer((size,), dtype, name, data=data)
+
+    @staticmethod
+    def _within(buffers: list[Buffer], body: Stmt) -> Stmt:
+        for b in reversed(buffers):
+            body = Allocate(b.data, b.dtype, b.shape, const_true(), body)
+        return body
+
+    def _by_memory(
+        self, values: list[Any], results: list[Any], reduced: list[Var], number: PrimExpr, count: int
+    ) -> Stmt:
+        """A tree in shared memory: half of the threads add the other half's values, then a quarter, ..."""
+        kept = [v for v in self.threads if v not in reduced]
+        group, groups = self._numbers(kept)
+        buffers = [self._buffer(f"red_buf{k}", v.dtype, groups * count, "shared") for k, v in enumerate(values)]
+        base: Any = group * count
+
+        def at(offset: Any) -> list[Any]:
+            return [BufferLoad(b, (base + offset,)) for b in buffers]
+
+        steps: list[Stmt] = [BufferStore(b, v, (base + number,)) for b, v in zip(buffers, values, strict=True)]
+        steps.append(barrier("shared"))
+        live = count
+        while live > 1:
+            half = (live + 1) // 2
+            sums = self._combine(at(number), at(number + half))
+            steps += [
+                *self._all_at_once(buffers, sums, base + number, LT(number, _zero(live - half))),
+                barrier("shared"),
+            ]
+            live = half
+        steps += [self._store(r, v) for r, v in zip(results, at(_zero()), strict=True)]
+        # Before the storage is written again, in the next turn of a loop, everyone must have read the result.
+        steps.append(barrier("shared"))
+        return self._within(buffers, stmt_seq(*steps))
+
+    @staticmethod
+    def _all_at_once(buffers: list[Buffer], values: list[PrimExpr], index: Any, condition: Any) -> list[Stmt]:
+        """Stores of values none of which sees another's store."""
+        if len(buffers) == 1:
+            return [IfThenElse(condition, BufferStore(buffers[0], values[0], (index,)))]
+        from tilewright.tir.stmt import LetStmt
+
+        names = [Var(f"{b.name}_sum", v.dtype) for b, v in zip(buffers, values, strict=True)]
+        body: Stmt = stmt_seq(*[BufferStore(b, v, (index,)) for b, v in zip(buffers, names, strict=True)])
+        for v, value in reversed(list(zip(names, values, strict=True))):
+            body = LetStmt(v, value, body)
+        return [IfThenElse(condition, body)]
+
+    def _by_shuffles(self, values: list[Any], results: list[Any], count: int) -> Stmt:
+        """Shuffles within a warp: no memory and no barrier."""
+        sums = [self._buffer(f"red_buf{k}", v.dtype, 1, "local") for k, v in enumerate(values)]
+        other = [self._buffer(f"t{k}", v.dtype, 1, "local") for k, v in enumerate(values)]
+
+        def first(buffers: list[Buffer]) -> list[Any]:
+            return [BufferLoad(b, (_zero(),)) for b in buffers]
+
+        def shuffled(name: str, value: Any, by: int) -> PrimExpr:
+            mask = call_intrin("uint32", "tir.tvm_warp_activemask")
+            return call_intrin(value.dtype, name, mask, value, _zero(by), _zero(count), _zero(self.warp))
+
+        steps: list[Stmt] = [BufferStore(b, v, (_zero(),)) for b, v in zip(sums, values, strict=True)]
+        by = count // 2
+        while by:
+            down = [shuffled("tir.tvm_warp_shuffle_down", v, by) for v in first(sums)]
+            steps += [BufferStore(b, v, (_zero(),)) for b, v in zip(other, down, strict=True)]
+            steps += self._all_at_once(sums, self._combine(first(sums), first(other)), _zero(), const_true())
+            by //= 2
+        shown = [shuffled("tir.tvm_warp_shuffle", v, 0) for v in first(sums)]
+        steps += [self._store(r, v) for r, v in zip(results, shown, strict=True)]
+        return self._within([*sums, *other], stmt_seq(*[_unconditional(s) for s in steps]))
+
+
+def _unconditional(s: Stmt) -> Stmt:
+    return s.then_case if isinstance(s, IfThenElse) and is_true(s.condition) else s
+
+
+def LowerThreadAllreduce() -> Pass:
+    """tvm_thread_allreduce -> a tree in shared memory; within a warp of the function's target, shuffles.
+
+    The target's `thread_warp_size` says how large a warp is; without a target there are no shuffles.
+    """
+
+    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        target = func.attrs.get("target")
+        kind = str(getattr(getattr(target, "kind", None), "name", ""))
+        warp = int(getattr(target, "thread_warp_size", 1) or 1) if kind in ("cuda", "nvptx", "rocm", "metal") else 1
+        buffers: dict[Var, Buffer] = {}
+
+        def note(n: Any) -> None:
+            if isinstance(n, BufferLoad):
+                buffers.setdefault(n.buffer.data, n.buffer)
+
+        post_order_visit(func.body, note)
+        return func.replace(body=_LowerAllreduce(buffers, warp).visit(func.body))
+
+    made: Pass = prim_func_pass(run, name="tir.LowerThreadAllreduce")
+    return made
+
+
+class _CrossThread(Mutator):
+    """Reduction blocks of which a reduction axis is bound to threads."""
+
+    def __init__(self) -> None:
+        self.chain: list[For] = []
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> PrimExpr:
+        return e
+
+    @on(For)
+    def _for(self, s: For) -> Any:
+        loops, inner = [s], s.body
+        while type(inner) is For:
+            loops.append(inner)
+            inner = inner.body
+        if isinstance(inner, BlockRealize):
+            new = self._reduction(loops, inner)
+            if new is not None:
+                return new
+        return self.rebuild(s)
+
+    def _reduction(self, loops: list[For], realize: BlockRealize) -> Stmt | None:
+        block = realize.block
+        used: set[Var] = set()
+        spatial: set[Var] = set()
+        for axis, value in zip(block.iter_vars, realize.iter_values, strict=True):
+            (used if axis.iter_type == IterVar.CommReduce else spatial).update(variables(value))
+        reducing = [f for f in loops if f.loop_var in used]
+        threads = [f for f in reducing if _is_thread(f)]
+        if not threads or block.init is None:
+            return None
+        outer = loops[: loops.index(reducing[0])]
+        inside = loops[loops.index(reducing[0]) :]
+        name = block.name_hint
+        mixed = [f.loop_var.name for f in inside if f.loop_var in spatial]
+        if mixed:
+            raise TVMError(
+                f"LowerCrossThreadReduction: block {name} reduces over threads, but the loop {mixed[0]} below its reduction"
+                " loops is no reduction loop; reorder it outside of them"
+            )
+        new = self._split(realize, [f for f in inside if not _is_thread(f)], [f for f in inside if _is_thread(f)])
+        for f in reversed(outer):
+            new = f.replace(body=new)
+        return new
+
+    def _split(self, realize: BlockRealize, serial: list[For], threads: list[For]) -> Stmt:
+        """for threads: own part; allreduce; thread 0 (or all, of storage of their own) writes the result back."""
+        block = realize.block
+        combine, target, source = _update_of(block)
+        assert isinstance(block.init, BufferStore)
+        identity = block.init.value
+        dtype = identity.dtype
+        part, whole = (
+            decl_buffer((1,), dtype, f"{kind}_{target.buffer.name}", scope="local")
+            for kind in ("in_thread", "cross_thread")
+        )
+        index = (_zero(),)
+        lhs, rhs = Var("x", dtype), Var("y", dtype)
+        reducer = CommReducer((lhs,), (rhs,), (combine(lhs, rhs),), (identity,))
+        axes = {a.var: v for a, v in zip(block.iter_vars, realize.iter_values, strict=True)}
+
+        def realized(suffix: str, body: Stmt, predicate: Any, reduces: bool) -> Stmt:
+            kept = [a for a in block.iter_vars if reduces or a.iter_type != IterVar.CommReduce]
+            names = {a.var: a.var.copy_with_suffix("") for a in kept}
+            made = [
+                IterVar(a.dom, names[a.var], a.iter_type if reduces else IterVar.DataPar, a.thread_tag) for a in kept
+            ]
+            from tilewright.tir.analysis.regions import get_block_read_write_region
+
+            plain = Block(made, (), (), f"{block.name_hint}_{suffix}", substitute(body, names))
+            reads, writes = get_block_read_write_region(plain)
+            return BlockRealize(
+                tuple([axes[a.var] for a in kept]), predicate, plain.replace(reads=reads, writes=writes)
+            )
+
+        own = BufferLoad(part, index)
+        update: Stmt = realized("in_thread", BufferStore(part, combine(own, source), index), realize.predicate, True)
+        for f in reversed(serial):
+            update = f.replace(body=update)
+        args = (
+            IntImm("uint32", 1), own, const_true(), BufferLoad(whole, index), *[_thread_var(f) for f in threads],
+        )  # fmt: skip
+        everywhere: Stmt = Evaluate(call_intrin("handle", "tir.tvm_thread_allreduce", *args))
+        everywhere = AttrStmt(reducer, "reduce_scope", IntImm("int32", 0), everywhere)
+        first: Any = const_true()
+        if target.buffer.scope() not in ("local",):
+            for f in threads:
+                first = logical_and(first, EQ(f.loop_var, f.min))
+        back = realized(
+            "write_back", BufferStore(target.buffer, BufferLoad(whole, index), target.indices), first, False
+        )
+        cross = Block((), (), (), f"{block.name_hint}_cross_thread", everywhere)
+        body: Stmt = stmt_seq(BufferStore(part, identity, index), update, BlockRealize((), const_true(), cross), back)
+        local = Block((), (), (), f"{block.name_hint}_reduction", body, None, (part, whole))
+        out: Stmt = BlockRealize((), const_true(), local)
+        for f in reversed(threads):
+            out = f.replace(body=out)
+        return out
+
+
+def variables(e: Any) -> set[Var]:
+    """The variables that an expression uses."""
+    found: set[Var] = set()
+
+    def note(n: Any) -> None:
+        if isinstance(n, Var):
+            found.add(n)
+
+    post_order_visit(e, note)
+    return found
+
+
+def _is_thread(f: For) -> bool:
+    return (
+        f.kind == ForKind.THREAD_BINDING
+        and f.thread_binding is not None
+        and f.thread_binding.thread_tag.startswith("threadIdx")
+    )
+
+
+def _thread_var(f: For) -> Var:
+    return f.loop_var
+
+
+def _update_of(block: Block) -> tuple[Any, Any, PrimExpr]:
+    """(combiner, the element that is updated, what is combined into it) of a reduction block."""
+    body = block.body
+    if (
+        isinstance(body, BufferStore)
+        and isinstance(block.init, BufferStore)
+        and type(body.value) in (Add, Mul, Max, Min)
+    ):
+        value: Any = body.value
+        kind: Any = type(value)
+        own = BufferLoad(body.buffer, body.indices)
+        for mine, other in ((value.a, value.b), (value.b, value.a)):
+            if structural_equal(mine, own):
+                return kind, own, other
+    raise TVMError(
+        f"LowerCrossThreadReduction: block {block.name_hint} reduces over threads; its body must be one store"
+        f" B[...] = B[...] op x with + * max or min, but it is\n{body}"
+    )
+
+
+def LowerCrossThreadReduction() -> Pass:
+    """Reduction block whose reduction loop is bound to threads -> each thread's part, tvm_thread_allreduce, write back."""
+    return body_pass("LowerCrossThreadReduction", lambda f: _CrossThread().visit(f.body))

@@ -1,0 +1,276 @@
+"""InjectDoubleBuffer: what a loop needs next is brought while it works on what it has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import IntImm, PrimExpr
+from tilewright.ir.transform import Pass
+from tilewright.node import Mutator, Visitor, mutate_tuple, on
+from tilewright.tir.arithmetic import add, floormod, multiply, subtract
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BufferLoad, Ramp, Var
+from tilewright.tir.function import PrimFunc
+from tilewright.tir.stmt import (
+    Allocate,
+    AttrStmt,
+    BufferStore,
+    DeclBuffer,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    SeqStmt,
+    Stmt,
+    stmt_seq,
+)
+from tilewright.tir.stmt_functor import substitute
+from tilewright.tir.transform.base import prim_func_pass
+from tilewright.tir.transform.ssa import convert_ssa
+
+SCOPE, WRITE = "double_buffer_scope", "double_buffer_write"
+
+
+class Touches(Visitor):
+    """Data variables that a statement reads and writes; what is passed as a pointer counts as both."""
+
+    def __init__(self) -> None:
+        self.reads: set[Var] = set()
+        self.writes: set[Var] = set()
+        self.calls = False
+
+    @on(Var)
+    def _var(self, v: Var) -> None:
+        if v.dtype.code == "handle":
+            self.reads.add(v)
+            self.writes.add(v)
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> None:
+        self.reads.add(e.buffer.data)
+        self.visit_children(e)
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> None:
+        self.writes.add(s.buffer.data)
+        self.visit_children(s)
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> None:
+        # What is said about storage does not use it.
+        self.visit(s.value)
+        self.visit(s.body)
+
+    @on(Evaluate)
+    def _evaluate(self, s: Evaluate) -> None:
+        self.calls = True
+        self.visit_children(s)
+
+
+def touches(s: Any) -> Touches:
+    """What a statement reads and writes."""
+    walk = Touches()
+    walk.visit(s)
+    return walk
+
+
+class _Halves(Mutator):
+    """Accesses of some storage -> accesses of its half number `half`."""
+
+    def __init__(self, data: Var, half: PrimExpr, made: dict[Buffer, Buffer]) -> None:
+        self.data, self.half, self.made = data, half, made
+
+    @on(Buffer)
+    def _buffer(self, b: Buffer) -> Buffer:
+        if b.data is not self.data:
+            return b
+        if b not in self.made:
+            self.made[b] = b.replace(shape=(multiply(b.shape[0], IntImm(b.shape[0].dtype, 2)),))
+        return self.made[b]
+
+    def _index(self, b: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        at = mutate_tuple(self.visit, indices)[0]
+        scalar = at.dtype.element
+        by = multiply(self.half.astype(scalar), b.shape[0].astype(scalar))  # type: ignore[attr-defined]
+        if isinstance(at, Ramp):
+            return (Ramp(add(at.base, by), at.stride, at.lanes),)
+        return (add(at, by),)
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> Any:
+        if e.buffer.data is not self.data:
+            return self.rebuild(e)
+        return BufferLoad(self._buffer(e.buffer), self._index(e.buffer, e.indices), e.predicate, e.span)
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> Any:
+        if s.buffer.data is not self.data:
+            return self.rebuild(s)
+        return BufferStore(
+            self._buffer(s.buffer), self.visit(s.value), self._index(s.buffer, s.indices), s.predicate, s.span
+        )
+
+
+class _Fits(Visitor):
+    """Whether every use of some storage is a plain access by one index, scalar or a ramp."""
+
+    def __init__(self, data: Var) -> None:
+        self.data, self.ok = data, True
+
+    @on(Var)
+    def _var(self, v: Var) -> None:
+        self.ok &= v is not self.data
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> None:
+        self.visit(s.value)
+        self.visit(s.body)
+
+    @on(BufferLoad, BufferStore)
+    def _access(self, a: Any) -> None:
+        if a.buffer.data is self.data:
+            self.ok &= len(a.indices) == 1 and (isinstance(a.indices[0], Ramp) or a.indices[0].dtype.lanes == 1)
+        self.visit_children(a)
+
+
+class _DoubleBuffer(Mutator):
+    """On the way up, each loop takes the double-buffered storage of its body out and fills it ahead."""
+
+    def __init__(self) -> None:
+        self.doubled: set[Var] = set()
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> PrimExpr:
+        return e
+
+    @on(Allocate)
+    def _allocate(self, s: Allocate) -> Any:
+        new = self.rebuild(s)
+        if s.buffer_var in self.doubled:
+            self.doubled.discard(s.buffer_var)
+            return _twice(new)
+        return new
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> Any:
+        return self.rebuild(s)
+
+    @on(For)
+    def _for(self, s: For) -> Any:
+        new = self.rebuild(s)
+        if new.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
+            return new
+        chain: list[Stmt] = []
+        body: Any = new.body
+        while type(body) in (Allocate, AttrStmt, DeclBuffer) and not _is_scope(body):
+            chain.append(body)
+            body = body.body
+        parts = list(body.seq) if type(body) is SeqStmt else [body]
+        for k, part in enumerate(parts):
+            if _is_scope(part):
+                done = self._ahead(new, chain, parts, k)
+                if done is not None:
+                    return done
+        return new
+
+    def _ahead(self, loop: For, chain: list[Stmt], parts: list[Stmt], k: int) -> Stmt | None:
+        """The loop with part k, which fills its storage, run one turn ahead; None where that would change the meaning."""
+        attr: Any = parts[k]
+        data: Var = getattr(attr.node, "data", attr.node)
+        inside = [c for c in chain if type(c) is Allocate and c.buffer_var is data]
+        kept = [c for c in chain if c not in inside]
+        fill, rest = attr.body, stmt_seq(*parts[:k], *parts[k + 1 :])
+        by_fill, by_rest = touches(fill), touches(rest)
+        fits = _Fits(data)
+        fits.visit(stmt_seq(*parts))
+        moved = by_fill.writes <= {data} and data not in by_rest.writes and not by_fill.reads & by_rest.writes
+        local = {c.buffer_var for c in chain if type(c) is Allocate} - {data}
+        if not fits.ok or not moved or by_fill.calls or (by_fill.reads | by_fill.writes) & local:
+            return None
+        if any([data in touches(p).reads for p in parts[:k]]) or data in by_fill.reads:
+            return None
+        if any([type(c) is AttrStmt and c.attr_key != WRITE for c in kept]):
+            return None
+        made: dict[Buffer, Buffer] = {}
+        one, two = IntImm(loop.loop_var.dtype, 1), IntImm(loop.loop_var.dtype, 2)
+        here = floormod(subtract(loop.loop_var, loop.min), two)
+        following = floormod(add(subtract(loop.loop_var, loop.min), one), two)
+
+        def filled(at: PrimExpr, half: PrimExpr) -> Stmt:
+            out: Stmt = substitute(_Halves(data, half, made).visit(fill), {loop.loop_var: at})
+            return out
+
+        next_turn = add(loop.loop_var, one)
+        write: Stmt = AttrStmt(data, WRITE, IntImm("int32", 1), filled(next_turn, _moved(following, loop)))
+        write = IfThenElse(next_turn < add(loop.min, loop.extent), write)
+        use = _Halves(data, here, made)
+        body: Stmt = stmt_seq(*[use.visit(p) for p in parts[:k]], write, *[use.visit(p) for p in parts[k + 1 :]])
+        for c in reversed(kept):
+            body = use.visit(c).replace(body=body) if type(c) is DeclBuffer else c.replace(body=body)
+        first = filled(loop.min, IntImm(loop.loop_var.dtype, 0))
+        if not (isinstance(loop.extent, IntImm) and loop.extent.value > 0):
+            first = IfThenElse(loop.extent > 0, first)
+        out = stmt_seq(first, loop.replace(body=body))
+        if inside:
+            return _twice(inside[0].replace(body=out))
+        self.doubled.add(data)
+        return out
+
+
+def _moved(half: PrimExpr, loop: For) -> PrimExpr:
+    """An expression in this turn's variable, written so that replacing the variable by the next turn's gives it."""
+    out: PrimExpr = substitute(half, {loop.loop_var: subtract(loop.loop_var, IntImm(loop.loop_var.dtype, 1))})
+    return out
+
+
+def _is_scope(s: Any) -> bool:
+    return type(s) is AttrStmt and s.attr_key == SCOPE
+
+
+def _twice(s: Allocate) -> Allocate:
+    size: Any = IntImm("int32", 2)
+    for e in s.extents:
+        size = multiply(size, e)
+    return s.replace(extents=(size,))
+
+
+class _Drop(Mutator):
+    """Storage that was not doubled keeps no mark."""
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> PrimExpr:
+        return e
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> Any:
+        return self.visit(s.body) if _is_scope(s) else self.rebuild(s)
+
+
+class _Marked(Visitor):
+    found = False
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> None:
+        pass
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> None:
+        self.found |= s.attr_key == SCOPE
+        self.visit(s.body)
+
+
+def InjectDoubleBuffer() -> Pass:
+    """Storage marked double_buffer_scope -> twice the storage, filled for the next turn of the loop during this one.
+
+    Where the filling depends on what the loop computes, the storage stays single. Needs flat buffers.
+    """
+
+    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        look = _Marked()
+        look.visit(func.body)
+        if not look.found:
+            return func
+        return convert_ssa(func.replace(body=_Drop().visit(_DoubleBuffer().visit(func.body))))
+
+    made: Pass = prim_func_pass(run, name="tir.InjectDoubleBuffer", needs=("flat_buffers",))
+    return made

@@ -1,0 +1,154 @@
+"""UnifyThreadBinding and its kin: loops bound to thread axes become one launch of the kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.arith import Analyzer
+from tilewright.ir import IntImm, PrimExpr, Range
+from tilewright.ir.transform import Pass
+from tilewright.node import on, post_order_visit
+from tilewright.support.errors import TVMError
+from tilewright.tir.expr import IterVar, StringImm, Var
+from tilewright.tir.function import PrimFunc
+from tilewright.tir.stmt import AttrStmt, For, ForKind, Stmt
+from tilewright.tir.stmt_functor import BufferMutator
+from tilewright.tir.transform.base import body_pass
+
+LEGACY_VTHREAD = "vthread"
+"""The tag of virtual threads that stand each for itself; those named vthread.x are unified like others."""
+
+
+def is_vthread(tag: str) -> bool:
+    """Whether an axis is one of virtual threads."""
+    return tag.split(".")[0] == LEGACY_VTHREAD
+
+
+class _Unify(BufferMutator):
+    def __init__(self) -> None:
+        super().__init__()
+        self.env: dict[Var, PrimExpr] = {}
+        self.launch: list[tuple[IterVar, PrimExpr]] = []
+        self.by_tag: dict[str, tuple[IterVar, PrimExpr]] = {}
+        self.inside = False
+        self.analyzer = Analyzer()
+
+    @on(Var)
+    def _var(self, v: Var) -> PrimExpr:
+        return self.env.get(v, v)
+
+    def _axis(self, old: IterVar, extent: PrimExpr) -> IterVar:
+        """The kernel's axis of that tag, made by the first loop that is bound to it."""
+        tag = old.thread_tag
+        found = None if tag == LEGACY_VTHREAD else self.by_tag.get(tag)
+        if found is None:
+            var = Var(old.var.name or tag.replace(".", "_"), extent.dtype)
+            axis = IterVar(Range.from_min_extent(IntImm(extent.dtype, 0), extent), var, old.iter_type, tag)
+            found = self.by_tag[tag] = (axis, extent)
+            self.launch.append(found)
+        elif not self.analyzer.can_prove_equal(found[1], extent.astype(found[1].dtype)):  # type: ignore[attr-defined]
+            raise TVMError(
+                f"UnifyThreadBinding: loops bound to {tag} in one kernel have the extents {found[1]} and {extent};"
+                " all loops bound to an axis must have one extent"
+            )
+        return found[0]
+
+    def _within(self, make: Any) -> Stmt:
+        """What `make` builds, inside the launch attributes if this is the outermost bound loop."""
+        if self.inside:
+            out: Stmt = make()
+            return out
+        self.inside = True
+        self.launch, self.by_tag = [], {}
+        body: Stmt = make()
+        for axis, extent in reversed(self.launch):
+            key = "virtual_thread" if is_vthread(axis.thread_tag) else "thread_extent"
+            body = AttrStmt(axis, key, extent, body)
+        self.inside = False
+        return body
+
+    @on(For)
+    def _for(self, s: For) -> Any:
+        if s.kind != ForKind.THREAD_BINDING or s.thread_binding is None:
+            return self.rebuild(s)
+        old = s.thread_binding
+
+        def make() -> Stmt:
+            low, extent = self.visit(s.min), self.visit(s.extent)
+            axis = self._axis(old, extent)
+            value = axis.var.astype(s.loop_var.dtype)  # type: ignore[attr-defined]
+            self.env[s.loop_var] = value if isinstance(low, IntImm) and not low.value else value + low
+            self.env[old.var] = axis.var
+            body: Stmt = self.visit(s.body)
+            for name, note in s.annotations.items():
+                if name.startswith("pragma_"):
+                    body = AttrStmt(axis, name, StringImm(note) if isinstance(note, str) else note, body)
+            return body
+
+        return self._within(make)
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> Any:
+        if s.attr_key not in ("thread_extent", "virtual_thread") or not isinstance(s.node, IterVar):
+            value, body = self.visit(s.value), self.visit(s.body)
+            return s if value is s.value and body is s.body else AttrStmt(s.node, s.attr_key, value, body, s.span)
+        old = s.node
+
+        def make() -> Stmt:
+            axis = self._axis(old, self.visit(s.value))
+            self.env[old.var] = axis.var.astype(old.var.dtype)  # type: ignore[attr-defined]
+            out: Stmt = self.visit(s.body)
+            return out
+
+        return self._within(make)
+
+
+def UnifyThreadBinding() -> Pass:
+    """Loops bound to thread axes -> one attribute per axis around the kernel, "virtual_thread" for virtual ones."""
+    return body_pass("UnifyThreadBinding", lambda f: _Unify().visit(f.body))
+
+
+class _Serial(BufferMutator):
+    @on(For)
+    def _for(self, s: For) -> Any:
+        new = self.rebuild(s)
+        return new.replace(kind=ForKind.SERIAL) if s.kind == ForKind.PARALLEL else new
+
+
+def ConvertForLoopsToSerial() -> Pass:
+    """Parallel loops -> serial ones."""
+    return body_pass("ConvertForLoopsToSerial", lambda f: _Serial().visit(f.body))
+
+
+class _LiftBound(BufferMutator):
+    """Bound loops out of serial loops around them, where nothing else stands between."""
+
+    @on(For)
+    def _for(self, s: For) -> Any:
+        new = self.rebuild(s)
+        if new.kind == ForKind.THREAD_BINDING or type(new.body) is not For or new.body.kind != ForKind.THREAD_BINDING:
+            return new
+        inner = new.body
+        if _uses(inner.min, new.loop_var) or _uses(inner.extent, new.loop_var):
+            return new
+        return inner.replace(body=self._for(new.replace(body=inner.body)))
+
+
+def _uses(e: Any, var: Var) -> bool:
+    found = [False]
+
+    def look(node: Any) -> None:
+        found[0] |= node is var
+
+    post_order_visit(e, look)
+    return found[0]
+
+
+def LiftThreadBinding() -> Pass:
+    """Serial loop directly around a bound loop -> bound loop around the serial one: every thread runs the loop."""
+
+    def run(func: PrimFunc) -> Stmt:
+        out: Stmt = _LiftBound().visit(func.body)
+        return out
+
+    return body_pass("LiftThreadBinding", run)

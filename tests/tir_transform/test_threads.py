@@ -1,0 +1,399 @@
+"""Passes for threads of a block: unified axes, barriers, reductions over threads, virtual threads; checked by running."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright import te, tir
+from tilewright.codegen.interp import InterpError, run
+from tilewright.codegen.interp.program import Program
+from tilewright.driver import lower
+from tilewright.ir import IRModule
+from tilewright.ir.transform import Sequential
+from tilewright.node import post_order_visit
+from tilewright.support.errors import TVMError
+from tilewright.target import Target
+from tilewright.testing import CompareBeforeAfter
+from tilewright.tir import transform as T
+from tilewright.tir.schedule import Schedule
+
+
+def nodes(mod: Any, kind: type) -> list[Any]:
+    found: list[Any] = []
+    post_order_visit(mod["main"].body, lambda n: found.append(n) if isinstance(n, kind) else None)
+    return found
+
+
+def barriers(mod: Any) -> int:
+    calls = [n for n in nodes(mod, tir.Evaluate) if isinstance(n.value, tir.Call)]
+    return len([c for c in calls if getattr(c.value.op, "name", "") == "tir.tvm_storage_sync"])
+
+
+def module(body: Any, *buffers: Any, **attrs: Any) -> IRModule:
+    return IRModule({"main": tir.PrimFunc(list(buffers), body, attrs={"global_symbol": "main", **attrs})})
+
+
+def axis(tag: str, extent: int) -> tir.IterVar:
+    return tir.IterVar((0, extent), tir.Var(tag.replace(".", "_"), "int32"), tir.IterVar.ThreadIndex, tag)
+
+
+def thread(tag: str, extent: int, body: Any) -> Any:
+    """The body (a function of the thread's variable) under a thread_extent attribute."""
+    it = axis(tag, extent)
+    return tir.AttrStmt(it, "thread_extent", extent, body(it.var))
+
+
+def shared(name: str, size: int, dtype: str = "float32", scope: str = "shared") -> Any:
+    return tir.decl_buffer((size,), dtype, name, scope=scope)
+
+
+def allocate(buffer: Any, body: Any) -> Any:
+    return tir.Allocate(buffer.data, buffer.dtype, buffer.shape, tir.const(True, "bool"), body)
+
+
+def outputs(mod: Any, *arrays: Any, **options: Any) -> Any:
+    arrays = tuple(a.copy() for a in arrays)
+    run(mod, list(arrays), **options)
+    return arrays[-1]
+
+
+FLAT = (
+    T.LowerInitBlock, T.PlanAndUpdateBufferAllocationLocation, T.ConvertBlocksToOpaque, T.UnifyThreadBinding,
+    T.CompactBufferAllocation, T.LowerMatchBuffer, T.LowerOpaqueBlock, T.FlattenBuffer, T.Simplify,
+)  # fmt: skip
+
+
+def flat(mod: Any) -> IRModule:
+    return Sequential([make() for make in FLAT])(mod)
+
+
+# --- barriers
+
+
+def reversal(n: int = 64) -> tuple[Any, Any, Any]:
+    """B[i] = A[n - 1 - i] through shared memory, without a barrier."""
+    a, b, s = tir.decl_buffer((n,), name="A"), tir.decl_buffer((n,), name="B"), shared("S", n)
+
+    def body(tx: Any) -> Any:
+        return tir.SeqStmt([tir.BufferStore(s, a[tx], [tx]), tir.BufferStore(b, s[n - 1 - tx], [tx])])
+
+    return module(thread("threadIdx.x", n, lambda tx: allocate(s, body(tx))), a, b), a, b
+
+
+def test_missing_barrier_is_found_and_thread_sync_places_it() -> None:
+    mod, _, _ = reversal()
+    x = np.arange(64, dtype="float32")
+    with pytest.raises(InterpError, match="uninitialised read: buffer S"):
+        outputs(mod, x, np.zeros_like(x))
+    with pytest.raises(InterpError, match="race: iterations 0 and 63 of parallel loop threadIdx|uninitialised read"):
+        outputs(mod, x, np.zeros_like(x), check_races=True)
+    synced = T.ThreadSync("shared")(mod)
+    assert barriers(synced) == 1
+    np.testing.assert_array_equal(outputs(synced, x, np.zeros_like(x), check_races=True), x[::-1])
+    assert T.ThreadSync("shared")(synced) is synced or barriers(T.ThreadSync("shared")(synced)) == 1
+
+
+def test_own_elements_need_no_barrier() -> None:
+    a, b, s = tir.decl_buffer((64,), name="A"), tir.decl_buffer((64,), name="B"), shared("S", 64)
+
+    def body(tx: Any, ty: Any) -> Any:
+        at = ty * 16 + tx
+        steps = [tir.BufferStore(s, a[at], [at]), tir.BufferStore(b, s[at] * 2.0, [at])]
+        return tir.SeqStmt(steps)
+
+    nest = thread("threadIdx.y", 4, lambda ty: allocate(s, thread("threadIdx.x", 16, lambda tx: body(tx, ty))))
+    mod = T.ThreadSync("shared")(module(nest, a, b))
+    assert barriers(mod) == 0
+    x = np.arange(64, dtype="float32")
+    np.testing.assert_array_equal(outputs(mod, x, np.zeros_like(x), check_races=True), 2 * x)
+
+
+def test_loops_carry_conflicts_around() -> None:
+    a, b, s = tir.decl_buffer((4, 32), name="A"), tir.decl_buffer((4, 32), name="B"), shared("S", 32)
+    k = tir.Var("k", "int32")
+
+    def body(tx: Any) -> Any:
+        fill = tir.BufferStore(s, a[k, tx], [tx])
+        use = tir.BufferStore(b, s[31 - tx], [k, tx])
+        return allocate(s, tir.For(k, 0, 4, tir.ForKind.SERIAL, tir.SeqStmt([fill, use])))
+
+    mod = T.ThreadSync("shared")(module(thread("threadIdx.x", 32, body), a, b))
+    assert barriers(mod) == 2
+    x = np.random.rand(4, 32).astype("float32")
+    np.testing.assert_array_equal(outputs(mod, x, np.zeros_like(x), check_races=True), x[:, ::-1])
+
+
+def test_barrier_inside_of_a_condition_is_refused() -> None:
+    a, b, s = tir.decl_buffer((32,), name="A"), tir.decl_buffer((32,), name="B"), shared("S", 32)
+
+    def body(tx: Any) -> Any:
+        steps = tir.SeqStmt([tir.BufferStore(s, a[tx], [tx]), tir.BufferStore(b, s[15 - tx], [tx])])
+        return allocate(s, tir.IfThenElse(tx < 16, steps))
+
+    with pytest.raises(TVMError, match="differs between the threads of a block, so that no barrier can stand there"):
+        T.ThreadSync("shared")(module(thread("threadIdx.x", 32, body), a, b))
+
+
+def test_interpreter_refuses_threads_that_part() -> None:
+    b = tir.decl_buffer((32,), name="B")
+    sync = tir.Evaluate(tir.Call("int32", "tvm_storage_sync", [tir.StringImm("shared")]))
+
+    def body(tx: Any) -> Any:
+        return tir.SeqStmt([tir.IfThenElse(tx < 16, sync), tir.BufferStore(b, tir.const(1.0, "float32"), [tx])])
+
+    with pytest.raises(InterpError, match="the threads of a block part: some reach a barrier and others their end"):
+        outputs(module(thread("threadIdx.x", 32, body), b), np.zeros(32, "float32"))
+
+
+# --- a tiled product with cooperative fetching
+
+
+def gemm(n: int = 32) -> Schedule:
+    a, b = te.placeholder((n, n), name="A"), te.placeholder((n, n), name="B")
+    r = te.reduce_axis((0, n), name="k")
+    c = te.compute((n, n), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
+    s = Schedule(te.create_prim_func([a, b, c]))
+    block = s.get_block("C")
+    i, j, k = s.get_loops(block)
+    bi, ti, ii = s.split(i, [None, 4, 2])
+    bj, tj, jj = s.split(j, [None, 4, 2])
+    ko, ki = s.split(k, [None, 8])
+    s.reorder(bi, bj, ti, tj, ko, ki, ii, jj)
+    s.bind(bi, "blockIdx.y")
+    s.bind(bj, "blockIdx.x")
+    s.bind(ti, "threadIdx.y")
+    s.bind(tj, "threadIdx.x")
+    for operand in (0, 1):
+        copy = s.cache_read(block, operand, "shared")
+        s.compute_at(copy, bj)
+        fused = s.fuse(*s.get_loops(copy)[-2:])
+        _, ty, tx = s.split(fused, [None, 4, 4])
+        s.bind(ty, "threadIdx.y")
+        s.bind(tx, "threadIdx.x")
+    return s
+
+
+def test_cooperative_fetch() -> None:
+    s = gemm()
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, (32, 32)).astype("float32") for _ in range(2))
+    mod = flat(s.mod)
+    extents = [n.value for n in nodes(mod, tir.AttrStmt) if n.attr_key == "thread_extent"]
+    assert [int(e) for e in extents] == [4, 4, 4, 4], "one attribute for each of four axes"
+    synced = T.ThreadSync("shared")(mod)
+    assert barriers(synced) == 1
+    for check in (False, True):
+        np.testing.assert_array_equal(outputs(synced, a, b, np.zeros((32, 32), "float32"), check_races=check), a @ b)
+    without = synced.with_functions({g: _without_barriers(f) for g, f in synced.functions.items()})
+    with pytest.raises(InterpError, match="race|uninitialised"):
+        outputs(without, a, b, np.zeros((32, 32), "float32"), check_races=True)
+
+
+def _without_barriers(func: Any) -> Any:
+    """The function with nothing where its barriers stood."""
+    nothing = tir.Evaluate(tir.const(0, "int32"))
+
+    def drop(s: Any) -> Any:
+        is_sync = isinstance(s.value, tir.Call) and s.value.op.name == "tir.tvm_storage_sync"
+        return nothing if is_sync else None
+
+    return func.with_body(tir.stmt_functor.ir_transform(func.body, None, drop, ["tir.Evaluate"]))
+
+
+def test_extents_of_one_axis_must_agree() -> None:
+    b = tir.decl_buffer((8,), name="B")
+
+    def loop(n: int) -> Any:
+        v = tir.Var("t", "int32")
+        it = tir.IterVar((0, n), tir.Var("", "int32"), tir.IterVar.ThreadIndex, "threadIdx.x")
+        return tir.For(v, 0, n, tir.ForKind.THREAD_BINDING, tir.BufferStore(b, tir.const(1.0, "float32"), [v]), it)
+
+    outer = tir.Var("o", "int32")
+    it = tir.IterVar((0, 1), tir.Var("", "int32"), tir.IterVar.ThreadIndex, "blockIdx.x")
+    both = tir.For(outer, 0, 1, tir.ForKind.THREAD_BINDING, tir.SeqStmt([loop(8), loop(4)]), it)
+    with pytest.raises(TVMError, match=r"bound to threadIdx.x in one kernel have the extents 8 and 4"):
+        T.UnifyThreadBinding()(module(both, b))
+
+
+# --- reductions over threads
+
+
+@pytest.mark.parametrize("n", [1, 5, 8, 32, 24])
+@pytest.mark.parametrize("kind", ["sum", "max"])
+@pytest.mark.parametrize("target", [None, "cuda"])
+def test_reduction_over_threads(n: int, kind: str, target: str | None) -> None:
+    rows, width = 4, 3 * n
+    x = te.placeholder((rows, width), name="x")
+    k = te.reduce_axis((0, width), name="k")
+    y = te.compute((rows,), lambda i: getattr(te, kind)(x[i, k], axis=k), name="y")
+    s = Schedule(te.create_prim_func([x, y]))
+    i, r = s.get_loops(s.get_block("y"))
+    _, tx = s.split(r, [None, n])
+    s.bind(i, "threadIdx.y")
+    s.bind(tx, "threadIdx.x")
+    data = np.random.default_rng(n).integers(-9, 9, (rows, width)).astype("float32")
+    expected = data.sum(1) if kind == "sum" else data.max(1)
+    crossed = T.LowerCrossThreadReduction()(s.mod)
+    assert "tvm_thread_allreduce" in str(crossed)
+    np.testing.assert_array_equal(outputs(crossed, data, np.zeros(rows, "float32")), expected)
+    mod = flat(crossed)
+    if target is not None:
+        mod = T.BindTarget(Target(target))(mod)
+    np.testing.assert_array_equal(outputs(mod, data, np.zeros(rows, "float32"), check_races=True), expected)
+    lowered = T.LowerThreadAllreduce()(mod)
+    assert "tvm_thread_allreduce" not in str(lowered)
+    assert ("tvm_warp_shuffle" in str(lowered)) == (target == "cuda" and n in (8, 32))
+    np.testing.assert_array_equal(outputs(lowered, data, np.zeros(rows, "float32"), check_races=True), expected)
+
+
+def test_reduction_with_tail_and_several_axes() -> None:
+    x = te.placeholder((3, 50), name="x")
+    k = te.reduce_axis((0, 50), name="k")
+    y = te.compute((3,), lambda i: te.sum(x[i, k], axis=k), name="y")
+    s = Schedule(te.create_prim_func([x, y]))
+    _, r = s.get_loops(s.get_block("y"))
+    _, ty, tx = s.split(r, [None, 4, 8])
+    s.bind(ty, "threadIdx.y")
+    s.bind(tx, "threadIdx.x")
+    data = np.random.default_rng(1).integers(-9, 9, (3, 50)).astype("float32")
+    mod = T.LowerThreadAllreduce()(flat(T.LowerCrossThreadReduction()(s.mod)))
+    np.testing.assert_array_equal(outputs(mod, data, np.zeros(3, "float32"), check_races=True), data.sum(1))
+
+
+def test_reduction_without_a_plain_update_is_refused() -> None:
+    b, a = tir.decl_buffer((1,), name="B"), tir.decl_buffer((8,), name="A")
+    v = tir.Var("v", "int32")
+    it = tir.IterVar((0, 8), v, tir.IterVar.CommReduce)
+    zero = tir.const(0, "int32")
+    block = tir.Block(
+        [it],
+        [],
+        [],
+        "odd",
+        tir.BufferStore(b, a[v] - b[0], [zero]),
+        tir.BufferStore(b, tir.const(0.0, "float32"), [zero]),
+    )
+    t = tir.Var("t", "int32")
+    bound = tir.IterVar((0, 8), tir.Var("", "int32"), tir.IterVar.ThreadIndex, "threadIdx.x")
+    loop = tir.For(t, 0, 8, tir.ForKind.THREAD_BINDING, tir.BlockRealize([t], True, block), bound)
+    with pytest.raises(TVMError, match=r"block odd reduces over threads; its body must be one store"):
+        T.LowerCrossThreadReduction()(module(loop, a, b))
+
+
+# --- virtual threads
+
+
+def virtual(count: int, body: Any) -> Any:
+    it = axis("vthread", count)
+    return tir.AttrStmt(it, "virtual_thread", count, body(it.var))
+
+
+@pytest.mark.parametrize("count", [2, 20])
+def test_virtual_threads_have_storage_of_their_own(count: int) -> None:
+    a, b = tir.decl_buffer((count * 8,), name="A"), tir.decl_buffer((count * 8,), name="B")
+    own, common = shared("L", 8, scope="local"), shared("M", 8, scope="local")
+    i, j, k = (tir.Var(n, "int32") for n in "ijk")
+
+    def body(vt: Any) -> Any:
+        steps = tir.SeqStmt(
+            [
+                tir.For(i, 0, 8, 0, tir.BufferStore(own, a[vt * 8 + i], [i])),
+                tir.For(k, 0, 8, 0, tir.BufferStore(common, k.astype("float32"), [k])),
+                tir.For(j, 0, 8, 0, tir.BufferStore(b, own[7 - j] + common[j], [vt * 8 + j])),
+            ]
+        )
+        return allocate(own, allocate(common, steps))
+
+    mod = module(virtual(count, body), a, b)
+    data = np.random.rand(count * 8).astype("float32")
+    expected = outputs(mod, data, np.zeros_like(data))
+    new = T.InjectVirtualThread()(mod)
+    assert not [n for n in nodes(new, tir.AttrStmt) if n.attr_key == "virtual_thread"]
+    sizes = {n.buffer_var.name: int(n.extents[0]) for n in nodes(new, tir.Allocate)}
+    assert sizes == {"L": 8 * count, "M": 8}
+    kinds = {n.kind for n in nodes(new, tir.For) if n.loop_var.name == "vthread"}
+    assert kinds == {tir.ForKind.UNROLLED if count <= 16 else tir.ForKind.SERIAL}
+    np.testing.assert_array_equal(outputs(new, data, np.zeros_like(data)), expected)
+
+
+def test_virtual_threads_share_barriers() -> None:
+    a, b, s = tir.decl_buffer((64,), name="A"), tir.decl_buffer((64,), name="B"), shared("S", 32)
+
+    def body(vt: Any, tx: Any) -> Any:
+        steps = [tir.BufferStore(s, a[vt * 32 + tx], [tx]), tir.BufferStore(b, s[31 - tx], [vt * 32 + tx])]
+        return allocate(s, tir.SeqStmt(steps))
+
+    nest = thread("threadIdx.x", 32, lambda tx: virtual(2, lambda vt: body(vt, tx)))
+    mod = T.ThreadSync("shared")(T.InjectVirtualThread()(module(nest, a, b)))
+    assert barriers(mod) == 1
+    data = np.arange(64, dtype="float32")
+    expected = data.reshape(2, 32)[:, ::-1].reshape(-1)
+    np.testing.assert_array_equal(outputs(mod, data, np.zeros_like(data), check_races=True), expected)
+
+
+def test_scheduled_virtual_threads() -> None:
+    x = te.placeholder((64,), name="x")
+    y = te.compute((64,), lambda i: x[i] * 2.0, name="y")
+    s = Schedule(te.create_prim_func([x, y]))
+    v, t, _ = s.split(s.get_loops(s.get_block("y"))[0], [4, 8, 2])
+    s.bind(v, "vthread.x")
+    s.bind(t, "threadIdx.x")
+    mod = T.InjectVirtualThread()(flat(s.mod))
+    data = np.random.rand(64).astype("float32")
+    np.testing.assert_array_equal(outputs(mod, data, np.zeros_like(data)), 2 * data)
+
+
+# --- shapes
+
+
+def copy_loop(kind: int) -> IRModule:
+    b, i = tir.decl_buffer((4,), name="B"), tir.Var("i", "int32")
+    return module(tir.For(i, 0, 4, kind, tir.BufferStore(b, tir.const(1.0, "float32"), [i])), b)
+
+
+class TestParallelLoopsBecomeSerial(CompareBeforeAfter):
+    transform = T.ConvertForLoopsToSerial()
+    before = copy_loop(tir.ForKind.PARALLEL)
+    expected = copy_loop(tir.ForKind.SERIAL)
+
+
+class TestVectorLoopsStay(CompareBeforeAfter):
+    def transform(self) -> Any:
+        return T.ConvertForLoopsToSerial()
+
+    def before(self) -> Any:
+        return copy_loop(tir.ForKind.VECTORIZED)
+
+    def expected(self) -> Any:
+        return copy_loop(tir.ForKind.VECTORIZED)
+
+
+def bound_inside(lifted: bool) -> IRModule:
+    b = tir.decl_buffer((4, 4), name="B")
+    k, t = tir.Var("k", "int32"), tir.Var("t", "int32")
+    it = tir.IterVar((0, 4), tir.Var("", "int32"), tir.IterVar.ThreadIndex, "threadIdx.x")
+    body: Any = tir.BufferStore(b, tir.const(1.0, "float32"), [k, t])
+
+    def bound(s: Any) -> Any:
+        return tir.For(t, 0, 4, tir.ForKind.THREAD_BINDING, s, it)
+
+    def serial(s: Any) -> Any:
+        return tir.For(k, 0, 4, 0, s)
+
+    return module(bound(serial(body)) if lifted else serial(bound(body)), b)
+
+
+class TestBoundLoopsAreLifted(CompareBeforeAfter):
+    transform = T.LiftThreadBinding()
+    before = bound_inside(False)
+    expected = bound_inside(True)
+
+
+def test_lockstep_only_where_threads_cooperate() -> None:
+    mod, _, _ = reversal()
+    assert "run_lanes(" in Program("main", mod["main"]).source
+    assert "run_lanes(" not in Program("main", copy_loop(tir.ForKind.SERIAL)["main"]).source
+    assert lower(copy_loop(tir.ForKind.PARALLEL)) is not None
