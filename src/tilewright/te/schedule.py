@@ -67,7 +67,9 @@ class Schedule:
         self.register(stage)
 
     def current(self, tensor: Tensor) -> Tensor:
-        """The tensor that stands for `tensor` now."""
+        """The tensor that stands for `tensor` now; itself when it is no part of the schedule (an input that nothing reads)."""
+        if tensor.op not in self._stage_of:
+            return tensor
         return self[tensor].op.output(tensor.value_index)
 
     def __getitem__(self, tensor: Tensor | Operation) -> Stage:

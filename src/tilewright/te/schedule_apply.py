@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import PrimExpr
+from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import Mutator, on
 from tilewright.support.errors import ScheduleError
 from tilewright.te.operation import ComputeOp
@@ -17,7 +17,8 @@ from tilewright.tir.arithmetic import logical_and
 from tilewright.tir.expr import IterVar, Reduce, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.schedule import BlockRV, LoopRV
-from tilewright.tir.stmt import BlockRealize, For
+from tilewright.tir.schedule.kinds import set_kind
+from tilewright.tir.stmt import BlockRealize, For, ForKind
 from tilewright.tir.stmt_functor import substitute
 
 
@@ -208,18 +209,32 @@ class _Application:
             if mark is None:
                 continue
             for loop in loops:
-                if mark.kind == "vectorized":
-                    sch.vectorize(loop)
-                elif mark.kind == "unrolled":
+                if mark.kind == "unrolled":
                     sch.unroll(loop)
-                elif mark.kind == "parallel":
-                    sch.parallel(loop)
+                elif mark.kind is not None:
+                    self._independent(loop, mark.kind)
                 elif mark.bind_thread is not None and loop is made.of.get(axis.var):
                     sch.bind(loop, mark.bind_thread.thread_tag)
             for key, value in mark.pragmas:
                 sch.annotate(loops[-1], f"pragma_{key}", 1 if value is None else value)
             for tensor, offset in mark.prefetches:
                 sch.annotate(loops[-1], f"prefetch_{tensor.op.name}", offset)
+
+    def _independent(self, loop: LoopRV, kind: str) -> None:
+        """Marks a spatial axis as parallel or vectorised.
+
+        Its iterations never meet, since the axes of a stage are splits and fusions of those of its operation and what
+        is attached below is computed anew in each; the loop engine cannot always tell, where parts do not divide.
+        """
+        try:
+            (self.sch.vectorize if kind == "vectorized" else self.sch.parallel)(loop)
+        except ScheduleError:
+            ref = self.sch.get_sref(loop)
+            constant = isinstance(ref.stmt.extent, IntImm)
+            alone = len(self.sch.get_child_blocks(loop)) == 1
+            if kind == "vectorized" and not (constant and alone):
+                raise
+            set_kind(self.sch, ref, ForKind.VECTORIZED if kind == "vectorized" else ForKind.PARALLEL)
 
 
 class _Finish(Mutator):
