@@ -1,5 +1,6 @@
 """Tensor expressions: tensors declared by what their elements are, and their form as TensorIR functions."""
 
+from tilewright.te import hybrid
 from tilewright.te.autodiff import gradient
 from tilewright.te.compute import (
     compute,

@@ -1,0 +1,61 @@
+"""Hybrid script: loops over tensor elements written as a Python function, compiled to one operation of TE."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.te.hybrid.emulate import emulated
+from tilewright.te.hybrid.parser import HybridParser
+from tilewright.te.operation import ExternOp
+from tilewright.te.tag import resolve_tag
+from tilewright.te.tensor import Tensor
+from tilewright.tir.expr import Var
+
+__all__ = ["HybridOp", "script"]
+
+
+class HybridOp(ExternOp, key="te.HybridOp"):
+    """An operation whose statement was a Python function."""
+
+
+def script(pyfunc: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes a function of tensors from one that is written in the hybrid subset of Python.
+
+    Called with tensors (and numbers, variables, or sequences of numbers), it returns the tensors that the function
+    returns; called with NumPy arrays only, it runs the function as Python. The subset: `output_tensor(shape, dtype)`, `allocate(shape,
+    dtype, scope)`, loops over `range`, `parallel`, `vectorize`, `unroll`, `const_range` and `bind(tag, extent)`,
+    assignments to elements and to scalars, `if`, arithmetic, comparisons, intrinsics (exp, sqrt, max_value, ...), types as casts, and one
+    `return` at the end. Raises ValueError, with file and line, for anything else.
+    """
+
+    @functools.wraps(pyfunc)
+    def call(*args: Any) -> Any:
+        if any([isinstance(a, (Tensor, Var)) for a in args]):
+            return _operation(pyfunc, args)
+        if all([isinstance(a, (np.ndarray, int, float, list, tuple, np.generic)) for a in args]):
+            return emulated(pyfunc)(*args)
+        raise ValueError(
+            f"te.hybrid: {pyfunc.__name__} takes tensors and numbers, or NumPy arrays and numbers, but was given"
+            f" {', '.join([type(a).__name__ for a in args])}"
+        )
+
+    return call
+
+
+def _operation(pyfunc: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    parser = HybridParser(pyfunc, args)
+    body = parser.parse()
+    op = HybridOp(
+        pyfunc.__name__,
+        resolve_tag(""),
+        {},
+        tuple(parser.inputs),
+        tuple(parser.input_buffers),
+        tuple(parser.returned),
+        body,
+    )
+    return op.output(0) if op.num_outputs == 1 else list(op.outputs)

@@ -1,0 +1,54 @@
+"""Hybrid functions as plain Python on NumPy arrays: the names that the script uses, as Python has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any
+
+import ml_dtypes  # noqa: F401  (gives NumPy the names of narrow floats)
+import numpy as np
+
+
+def _output(shape: Any, dtype: str) -> Any:
+    return np.zeros(shape, dtype)
+
+
+def _allocate(shape: Any, dtype: str = "float32", scope: str = "global") -> Any:
+    return np.zeros(shape, dtype)
+
+
+def _bind(tag: str, extent: int) -> Iterator[int]:
+    return iter(range(extent))
+
+
+def _sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+_TYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]
+NAMES: dict[str, Any] = {
+    "output_tensor": _output,
+    "allocate": _allocate,
+    "bind": _bind,
+    **dict.fromkeys(("serial", "parallel", "vectorize", "unroll", "const_range"), range),
+    **{name: getattr(np, name) for name in ("exp", "log", "sqrt", "tanh", "floor", "ceil", "sin", "cos")},
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "power": np.power,
+    "sigmoid": _sigmoid,
+    "erf": math.erf,
+    "popcount": lambda x: int(x).bit_count(),
+    "likely": lambda x: x,
+    "if_then_else": lambda c, a, b: a if c else b,
+    "max_value": lambda dtype: np.finfo(dtype).max if np.dtype(dtype).kind == "f" else np.iinfo(dtype).max,
+    "min_value": lambda dtype: np.finfo(dtype).min if np.dtype(dtype).kind == "f" else np.iinfo(dtype).min,
+    **{name: getattr(np, name) for name in _TYPES},
+}
+
+
+def emulated(pyfunc: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with the script's names defined; what it captured itself goes first."""
+    assert isinstance(pyfunc, FunctionType)
+    names = {**NAMES, **pyfunc.__globals__}
+    return FunctionType(pyfunc.__code__, names, pyfunc.__name__, pyfunc.__defaults__, pyfunc.__closure__)
