@@ -10,6 +10,7 @@ from tilewright.ir import IRModule
 from tilewright.node.base import install_script, register_printer
 from tilewright.script import ir_hooks as ir_hooks
 from tilewright.script.doc import Span
+from tilewright.script.parser.entry import parse_text
 from tilewright.script.printer import (
     Printer,
     PrinterConfig,
@@ -19,7 +20,6 @@ from tilewright.script.printer import (
     register_prefix,
     stmt_hook,
 )
-from tilewright.script.parser.entry import parse_text
 from tilewright.script.underline import Printed, underline, underline_all
 
 __all__ = [

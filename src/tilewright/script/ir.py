@@ -12,7 +12,17 @@ from tilewright.script.parser.entry import ModuleParser, module_from
 from tilewright.script.parser.statements import active_or_none
 from tilewright.support.errors import TVMError
 
-__all__ = ["GlobalVar", "Op", "Range", "TupleType", "ir_module", "load_json", "module_attrs", "module_get_attrs", "module_global_infos"]
+__all__ = [
+    "GlobalVar",
+    "Op",
+    "Range",
+    "TupleType",
+    "ir_module",
+    "load_json",
+    "module_attrs",
+    "module_get_attrs",
+    "module_global_infos",
+]
 
 
 def ir_module(mod: type | None = None, check_well_formed: bool = True) -> Any:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from tilewright.ir import IntImm
 from tilewright.node import Node, deep_recursion, save_json
 from tilewright.script.doc import (
     Blank,
@@ -113,8 +114,18 @@ class Printer:
         self._next: dict[str, int] = {}
         self._names: dict[int, Callable[[], Expr] | str] = {}
         self._kept: list[object] = []
+        self._free: set[int] = set()
         self._slots: dict[int, tuple[list[Stmt], int]] = {}
         self._scopes: list[list[tuple[int, str | None]]] = [[]]
+
+    def again(self) -> Printer:
+        """A printer for the same program, in which the names of the header are taken already."""
+        other = Printer(self.config)
+        other.free, other._free, other._kept = self.free, self._free, self._kept
+        other._names = {key: self._names[key] for key in self._free}
+        other.used = {name for name in other._names.values() if isinstance(name, str)}
+        other.prefixes = set(self.prefixes)
+        return other
 
     # --- names
 
@@ -129,7 +140,12 @@ class Printer:
         return name
 
     def define(self, node: object, hint: str) -> Expr:
-        """Binds `node` to a fresh name until the scope ends, and returns the name."""
+        """Binds `node` to a fresh name until the scope ends, and returns the name.
+
+        A node that was used before keeps the name that it has there, and is bound under it.
+        """
+        if id(node) in self._free:
+            return Expr((str(self._names[id(node)]),), node=node)
         name = self.fresh(hint)
         self.used.add(name)
         self._bind(node, name, name)
@@ -140,10 +156,11 @@ class Printer:
         self._bind(node, doc, None)
 
     def define_free(self, node: object, hint: str) -> Expr:
-        """Binds `node`, which nothing in the program binds, to a fresh name for good."""
+        """Binds `node`, which is used before anything in the program binds it, to a fresh name for good."""
         name = self.fresh(hint)
         self.used.add(name)
         self._names[id(node)] = name
+        self._free.add(id(node))
         self._kept.append(node)
         return Expr((name,), node=node)
 
@@ -233,6 +250,9 @@ class Printer:
             return list_([self.data(v) for v in value])
         if isinstance(value, dict):
             return dict_([(self.data(k), self.data(v)) for k, v in value.items()])
+        if isinstance(value, IntImm) and value.dtype == self.config.int_dtype:
+            # As a plain number it would be Python's.
+            return self.prefix("tir_prefix", value.dtype).call(literal(value.value))
         if isinstance(value, Node) and _find(_expr_hooks, type(value)) is not None:
             return self.expr(value)
         if isinstance(value, Node):
@@ -250,6 +270,10 @@ def print_doc(node: Any, config: PrinterConfig) -> Printed:
     printer = Printer(config)
     with deep_recursion():
         docs = printer.stmts(node)
+        if printer.free:
+            # Names of the header must mean one thing in all of the program, so they are known from the start.
+            printer = printer.again()
+            docs = printer.stmts(node)
         if has_stmt_hook(type(node)):
             docs = [*_header(printer), *docs]
         writer = Writer(config.indent_spaces)

@@ -11,40 +11,32 @@ from tilewright.tir import arithmetic, op
 from tilewright.tir.expr import Call
 
 # How the type of a result follows from the arguments, for intrinsics without a function of their own in tir.op.
-_SAME_AS_FIRST = frozenset(
-    """exp10 erfc shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not min max sum
-    vector_shuffle""".split()
-)
-_SAME_AS_SECOND = frozenset("tvm_warp_shuffle tvm_warp_shuffle_up tvm_warp_shuffle_down".split())
-_DTYPE_FIRST = frozenset(
-    """ptx_mma ptx_mma_sp ptx_ldmatrix ptx_cp_async ptx_cp_async_bulk mma_store mma_fill vectorlow vectorhigh
-    vectorcombine large_uint_imm get_active_lane_mask call_spirv_pure_glsl450 atomic_add""".split()
-)
+_SAME_AS_FIRST_NAMES = """exp10 erfc shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not min max sum
+    vector_shuffle"""
+_DTYPE_FIRST_NAMES = """ptx_mma ptx_mma_sp ptx_ldmatrix ptx_cp_async ptx_cp_async_bulk mma_store mma_fill vectorlow
+    vectorhigh vectorcombine large_uint_imm get_active_lane_mask call_spirv_pure_glsl450 atomic_add"""
+_HANDLE_NAMES = """tvm_access_ptr tvm_stack_make_shape tvm_stack_make_array tvm_stack_alloca tvm_load_matrix_sync
+    tvm_mma_sync tvm_bmma_sync tvm_fill_fragment tvm_store_matrix_sync tvm_throw_last_error tvm_thread_allreduce
+    tvm_tuple tvm_context_id lookup_param anylist_getitem start_profile_intrinsic end_profile_intrinsic
+    nd_mem_alloc_with_scope handle_add_byte_offset"""
+_INT_NAMES = """tvm_storage_sync tvm_struct_set tvm_check_return tvm_call_packed_lowered tvm_call_cpacked_lowered
+    call_packed_lowered call_cpacked_lowered tvm_call_trace_packed dp4a undef vscale q_multiply_shift_per_axis
+    tvm_warp_activemask dma_copy dma_wait dma_start_group dma_end_group prefetch"""
+_VOID_NAMES = """ptx_commit_group ptx_wait_group ptx_cp_async_barrier ptx_init_barrier_thread_count
+    ptx_arrive_barrier ptx_arrive_barrier_expect_tx ptx_wait_barrier create_barriers"""
+_SAME_AS_FIRST = frozenset(_SAME_AS_FIRST_NAMES.split())
+_SAME_AS_SECOND = frozenset({"tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down"})
+_DTYPE_FIRST = frozenset(_DTYPE_FIRST_NAMES.split())
 _FIXED: dict[str, str] = {
-    **dict.fromkeys(
-        """tvm_access_ptr tvm_stack_make_shape tvm_stack_make_array tvm_stack_alloca tvm_load_matrix_sync tvm_mma_sync
-        tvm_bmma_sync tvm_fill_fragment tvm_store_matrix_sync tvm_throw_last_error tvm_thread_allreduce tvm_tuple
-        tvm_context_id lookup_param anylist_getitem start_profile_intrinsic end_profile_intrinsic
-        nd_mem_alloc_with_scope handle_add_byte_offset""".split(),
-        "handle",
-    ),
-    **dict.fromkeys(
-        """tvm_storage_sync tvm_struct_set tvm_check_return tvm_call_packed_lowered tvm_call_cpacked_lowered
-        call_packed_lowered call_cpacked_lowered tvm_call_trace_packed dp4a undef vscale q_multiply_shift_per_axis
-        tvm_warp_activemask dma_copy dma_wait dma_start_group dma_end_group prefetch""".split(),
-        "int32",
-    ),
-    **dict.fromkeys(
-        """ptx_commit_group ptx_wait_group ptx_cp_async_barrier ptx_init_barrier_thread_count ptx_arrive_barrier
-        ptx_arrive_barrier_expect_tx ptx_wait_barrier create_barriers""".split(),
-        "void",
-    ),
+    **dict.fromkeys(_HANDLE_NAMES.split(), "handle"),
+    **dict.fromkeys(_INT_NAMES.split(), "int32"),
+    **dict.fromkeys(_VOID_NAMES.split(), "void"),
     "assume": "bool",
     "tvm_thread_invariant": "bool",
 }
 # Names in programs that differ from the intrinsic's.
 RENAMED = {"fabs": "abs", "tvm_call_packed": "call_packed", "tvm_call_cpacked": "call_cpacked"}
-# Functions of tir.op whose first argument is the type of the result.
+# Words whose first argument is the type of the result.
 DTYPE_FIRST = _DTYPE_FIRST | {
     "call_extern",
     "call_pure_extern",
@@ -52,27 +44,21 @@ DTYPE_FIRST = _DTYPE_FIRST | {
     "call_llvm_pure_intrin",
     "reinterpret",
 }
-_FUNCTIONS = frozenset(
-    """exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sigmoid tanh sinh cosh tan sin cos asin acos atan asinh acosh
-    atanh atan2 pow power hypot copysign nextafter ldexp fmod erf floor ceil round trunc nearbyint abs isnan isinf
-    isfinite popcount clz likely if_then_else fma ret reinterpret address_of isnullptr type_annotation
+_FUNCTION_NAMES = """exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sigmoid tanh sinh cosh tan sin cos asin acos atan
+    asinh acosh atanh atan2 pow power hypot copysign nextafter ldexp fmod erf floor ceil round trunc nearbyint abs
+    isnan isinf isfinite popcount clz likely if_then_else fma ret reinterpret address_of isnullptr type_annotation
     handle_add_byte_offset q_multiply_shift call_extern call_pure_extern call_packed call_cpacked call_llvm_intrin
-    call_llvm_pure_intrin call_intrin min max all any ceildiv indexdiv indexmod min_value max_value infinity""".split()
-)
-_ARITHMETIC = frozenset(
-    """bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right floordiv floormod truncdiv truncmod div
-    add subtract multiply""".split()
-)
+    call_llvm_pure_intrin call_intrin min max all any ceildiv indexdiv indexmod min_value max_value infinity"""
+_ARITHMETIC_NAMES = """bitwise_and bitwise_or bitwise_xor bitwise_not shift_left shift_right floordiv floormod truncdiv
+    truncmod div add subtract multiply"""
+_FUNCTIONS, _ARITHMETIC = frozenset(_FUNCTION_NAMES.split()), frozenset(_ARITHMETIC_NAMES.split())
 
 
 @cache
 def intrinsic(name: str) -> Callable[..., Any] | None:
     """The function that `T.<name>` is; None when no intrinsic has that name."""
-    if name in _FUNCTIONS:
-        found: Callable[..., Any] = getattr(op, name)
-        return found
-    if name in _ARITHMETIC:
-        found = getattr(arithmetic, name)
+    if name in _FUNCTIONS | _ARITHMETIC:
+        found: Callable[..., Any] = getattr(op if name in _FUNCTIONS else arithmetic, name)
         return found
     if f"tir.{name}" not in Op._known:
         return None

@@ -31,5 +31,8 @@ __all__ = [
     "reading",
 ]
 
-lazy.declare(__name__, {"ir": "tilewright.script.ir", "tir": "tilewright.script.tir", "from_source": "tilewright.script:from_source"})
+lazy.declare(
+    __name__,
+    {"ir": "tilewright.script.ir", "tir": "tilewright.script.tir", "from_source": "tilewright.script:from_source"},
+)
 __getattr__ = lazy.resolver(__name__)

@@ -21,7 +21,7 @@ ParserType = Callable[[Source, dict[str, Any], Any], ScriptParser]
 def captured_names(func: FunctionType, frame: FrameType | None) -> dict[str, Any]:
     """What the names in a function mean where it is defined: globals, names of the frame, closure."""
     names = dict(func.__globals__)
-    frames = []
+    frames: list[FrameType] = []
     while frame is not None and frame.f_globals is func.__globals__ and len(frames) < 2:
         frames.append(frame)
         # The body of a class is run inside of the function that defines it.
@@ -159,12 +159,15 @@ def parse_definition(outer: ScriptParser, node: ast.FunctionDef, **options: Any)
         if parser is not None:
             given = outer.arguments(decorator)[1] if isinstance(decorator, ast.Call) else {}
             p = parser(outer.source, dict(outer.names), outer.module)
+            p.declared = outer.declared
             with reading(p):
                 try:
                     return p.function(node, **{**options, **given})
                 except TypeError as error:
                     raise outer.located(decorator, error) from error
-    raise outer.error(node, f"the function {node.name} has no decorator that says what it is", "write @T.prim_func above it")
+    raise outer.error(
+        node, f"the function {node.name} has no decorator that says what it is", "write @T.prim_func above it"
+    )
 
 
 def module_from(cls: type, frame: FrameType | None, **options: Any) -> IRModule:
@@ -209,7 +212,9 @@ class _TextParser(ModuleParser):
                 elif isinstance(node, ast.ClassDef):
                     if not _is_module(node, self.source, self.names):
                         raise self.error(node, f"the class {node.name} is no module", "write @I.ir_module above it")
-                    self.result = ModuleParser(self.source, dict(self.names)).parse(node, **options)
+                    inner = ModuleParser(self.source, dict(self.names))
+                    inner.declared = self.declared
+                    self.result = inner.parse(node, **options)
                     self.define(node.name, self.result)
                 elif isinstance(node, ast.FunctionDef) and not self._is_macro(node):
                     self.result = parse_definition(self, node, **options)

@@ -92,7 +92,9 @@ def definition_at(source: Source, line: int, name: str) -> ast.FunctionDef:
         if here(found):
             assert isinstance(found, ast.FunctionDef)
             return found
-    raise DiagnosticError(f"{source.filename}:{line}: there is no function {name} on this line of the file as it is now")
+    raise DiagnosticError(
+        f"{source.filename}:{line}: there is no function {name} on this line of the file as it is now"
+    )
 
 
 def class_definition(source: Source, qualname: str, accept: Callable[[ast.ClassDef], bool]) -> ast.ClassDef:

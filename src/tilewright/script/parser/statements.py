@@ -25,6 +25,9 @@ class Scope:
     what = "a scope"
     inline = True
 
+    def named(self, p: ScriptParser, name: str) -> None:
+        """Tells the scope, before it is entered, the name that its value gets."""
+
     def enter(self, p: ScriptParser) -> Any:
         """Begins the scope, and returns what `as` or an assignment names."""
 
@@ -67,6 +70,8 @@ class ScriptParser(Expressions):
         self.at: Any = None
         # Values that have no name yet, by id: (value, how to name it, where it was made).
         self.unnamed: dict[int, tuple[Any, Callable[[str], None], Any]] = {}
+        # Variables that the text around the functions declares; what binds their name binds them.
+        self.declared: dict[int, Any] = {}
 
     # --- what a dialect defines
 
@@ -156,7 +161,9 @@ class ScriptParser(Expressions):
         handler = _HANDLERS.get(type(node))
         if handler is None:
             kind = type(node).__name__.lower()
-            raise self.error(node, f"a program has no statement of the kind {kind}", "see the language reference for those it has")
+            raise self.error(
+                node, f"a program has no statement of the kind {kind}", "see the language reference for those it has"
+            )
         self.at = node
         try:
             handler(self, node)
@@ -197,7 +204,9 @@ class ScriptParser(Expressions):
             try:
                 values = list(value)
             except TypeError:
-                raise self.error(target, f"one value of type {type(value).__name__} is assigned to several names") from None
+                raise self.error(
+                    target, f"one value of type {type(value).__name__} is assigned to several names"
+                ) from None
             starred = [i for i, t in enumerate(target.elts) if isinstance(t, ast.Starred)]
             if starred:
                 at, rest = starred[0], len(target.elts) - starred[0] - 1
@@ -265,11 +274,18 @@ class ScriptParser(Expressions):
             depth = len(self.frames)
             try:
                 try:
+                    if isinstance(item.optional_vars, ast.Name):
+                        scope.named(self, item.optional_vars.id)
                     value = scope.enter(self)
                 except (TypeError, ValueError, TVMError) as error:
-                    raise error if isinstance(error, DiagnosticError) else self.located(item.context_expr, error) from error
-                if item.optional_vars is not None:
-                    self.assign(item.optional_vars, value)
+                    raise (
+                        error if isinstance(error, DiagnosticError) else self.located(item.context_expr, error)
+                    ) from error
+                if isinstance(item.optional_vars, ast.Name):
+                    self.name(item.optional_vars.id, value)
+                    self.define(item.optional_vars.id, value)
+                elif item.optional_vars is not None:
+                    raise self.error(item.optional_vars, "a scope gives one value, which one name can take")
                 if position + 1 < len(node.items):
                     self._within(node, position + 1)
                 else:
@@ -333,7 +349,9 @@ class ScriptParser(Expressions):
             try:
                 return function(*args, **kwargs)
             except DiagnosticError as error:
-                raise DiagnosticError(f"{error}\n{self.source.report(node, 'in a macro that is used here')[7:]}") from error
+                raise DiagnosticError(
+                    f"{error}\n{self.source.report(node, 'in a macro that is used here')[7:]}"
+                ) from error
         return function(*args, **kwargs)
 
 

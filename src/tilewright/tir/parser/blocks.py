@@ -49,9 +49,11 @@ class BlockScope(Scope):
             p.kept.append(block)
         if not f.realized:
             if f.predicate is not None or f.iter_values:
-                raise TVMError(f'the block "{f.name}" is not realized, so it has neither T.where nor values of its axes')
+                raise TVMError(
+                    f'the block "{f.name}" is not realized, so it has neither T.where nor values of its axes'
+                )
             return block
-        return BlockRealize(f.iter_values, const_true() if f.predicate is None else f.predicate, block)
+        return BlockRealize(tuple(f.iter_values), const_true() if f.predicate is None else f.predicate, block)
 
 
 class InitScope(Scope):
@@ -74,7 +76,9 @@ class InitScope(Scope):
 def block(name: str = "", no_realize: bool = False) -> BlockScope:
     """A block of that name: `with T.block("C"):`."""
     if not isinstance(name, str):
-        raise TypeError(f"T.block takes a name, but was given {type(name).__name__}: {name!r}; axes are bound by T.axis")
+        raise TypeError(
+            f"T.block takes a name, but was given {type(name).__name__}: {name!r}; axes are bound by T.axis"
+        )
     return BlockScope(name, no_realize)
 
 
@@ -204,7 +208,9 @@ class Axis:
         for kind, loop in zip(kinds, bindings, strict=True):
             found = p.loops.get(id(loop))
             if found is None:
-                raise TypeError(f"T.axis.remap takes variables of loops, but was given {loop!r}; use T.axis.spatial or reduce")
+                raise TypeError(
+                    f"T.axis.remap takes variables of loops, but was given {loop!r}; use T.axis.spatial or reduce"
+                )
             if kind not in "SR":
                 raise TypeError(f"T.axis.remap knows the kinds S and R, but was given {kind!r}")
             rng = Range.from_min_extent(*found)

@@ -113,7 +113,9 @@ def match_buffer(
             raise TVMError("T.match_buffer of a region stands in a block, and this is in a function")
         if shape is None:
             shape = [r.extent for r in region.region]
-    made = make_buffer(shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators)
+    made = make_buffer(
+        shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators
+    )
     if isinstance(param, Var):
         frame.buffer_map[param] = made
     else:
@@ -135,6 +137,8 @@ def alloc_buffer(
 ) -> Buffer:
     """A buffer with storage of its own, for the block (or the function) that it stands in."""
     frame = tir_parser("T.alloc_buffer").frame("T.alloc_buffer", BlockFrame, FunctionFrame)
-    made = make_buffer(shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators)
+    made = make_buffer(
+        shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators
+    )
     frame.allocations.append(made)
     return made

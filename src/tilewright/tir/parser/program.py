@@ -16,7 +16,7 @@ from tilewright.support.errors import TVMError
 from tilewright.tir import arithmetic as A
 from tilewright.tir import op as tir_op
 from tilewright.tir.buffer import Buffer, vector_indices
-from tilewright.tir.expr import Call, EqualOp, IterVar, SizeVar, Var, element_dtype
+from tilewright.tir.expr import Call, EqualOp, IterVar, Var, element_dtype
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.parser.complete import with_root
 from tilewright.tir.parser.words import Word, rename_buffer, rename_var
@@ -83,7 +83,11 @@ class Loops(Scope):
     inline = False
 
     def __init__(
-        self, kind: int, domains: list[tuple[PrimExpr, PrimExpr]], thread: str = "", annotations: Mapping[str, Any] | None = None
+        self,
+        kind: int,
+        domains: list[tuple[PrimExpr, PrimExpr]],
+        thread: str = "",
+        annotations: Mapping[str, Any] | None = None,
     ) -> None:
         self.kind, self.domains, self.thread, self.annotations = kind, domains, thread, annotations or {}
 
@@ -99,11 +103,22 @@ class LetScope(Scope):
     def __init__(self, var: Var, value: PrimExpr) -> None:
         self.var, self.value = var, value
 
+    def named(self, p: ScriptParser, name: str) -> None:
+        self.var = declared_var(p, name, self.var)
+
     def enter(self, p: ScriptParser) -> Var:
         return self.var
 
     def leave(self, p: ScriptParser, body: Any) -> Stmt:
         return LetStmt(self.var, self.value, body)
+
+
+def declared_var(p: ScriptParser, name: str, var: Var) -> Var:
+    """The variable of that name that the text declares before, when it is of the same type; else the given one."""
+    known = p.names.get(name)
+    if id(known) in p.declared and isinstance(known, Var) and known.type_annotation == var.type_annotation:
+        return known
+    return var
 
 
 class AssertScope(Scope):
@@ -229,7 +244,10 @@ class TirParser(ScriptParser):
 
     # --- functions
 
-    def function(
+    def function(self, node: ast.FunctionDef, **options: Any) -> PrimFunc:
+        return self._function(node, **options)
+
+    def _function(
         self, node: ast.FunctionDef, private: bool = False, check_well_formed: bool = True, in_module: bool = False
     ) -> PrimFunc:
         frame = FunctionFrame(node.name)
@@ -319,9 +337,14 @@ class TirParser(ScriptParser):
         self.by_data[buffer.data] = buffer
         return buffer
 
+    def bound_var(self, name: str, dtype: str) -> Var:
+        """The variable that a loop or a let binds: a new one, unless the text declares one of that name before."""
+        return declared_var(self, name, Var(name, dtype))
+
     def bind(self, target: ast.Name, value: Any, annotation: ast.expr | None = None) -> None:
         name = target.id
         if isinstance(value, Scope):
+            value.named(self, name)
             value = self.open(value)
             self.name(name, value)
             self.define(name, value)
@@ -341,7 +364,7 @@ class TirParser(ScriptParser):
                 value = A.const(value, var.dtype)
         value = as_prim_expr(value, f"the value of {name}")
         if var is None:
-            var = Var(name, value.dtype)
+            var = self.bound_var(name, value.dtype)
         elif var.dtype != value.dtype:
             raise self.error(target, f"{name} is declared as {var.dtype}, but its value is {value.dtype}")
         self.items.append(LetScope(var, value))
@@ -363,7 +386,9 @@ class TirParser(ScriptParser):
         buffer = self.eval(target.value)
         index = self.eval(target.slice)
         if not isinstance(buffer, Buffer):
-            what = f"{ast.unparse(target.value)} is no buffer, but {type(buffer).__name__}, so nothing can be stored to it"
+            what = (
+                f"{ast.unparse(target.value)} is no buffer, but {type(buffer).__name__}, so nothing can be stored to it"
+            )
             raise self.error(target.value, what, "declare a buffer with T.match_buffer, T.alloc_buffer or T.Buffer")
         try:
             self.emit(store_to(buffer, index, value))
@@ -380,7 +405,9 @@ class TirParser(ScriptParser):
             for v in value:
                 self.open(v)
         else:
-            raise self.error(node, f"{ast.unparse(node)} gives a {type(value).__name__}, which does nothing as a statement")
+            raise self.error(
+                node, f"{ast.unparse(node)} gives a {type(value).__name__}, which does nothing as a statement"
+            )
 
     # --- control
 
@@ -416,7 +443,7 @@ class TirParser(ScriptParser):
 
         def make(name: str) -> Var:
             low, extent = next(domains)
-            var = Var(name, extent.dtype)
+            var = self.bound_var(name, extent.dtype)
             loops.append((var, low, extent))
             self.loops[id(var)] = (low, extent)
             return var
@@ -524,7 +551,6 @@ def as_region(value: Any, what: str) -> BufferRegion:
     if isinstance(value, Buffer):
         whole = [Range.from_min_extent(IntImm(d.dtype, 0), d) for d in value.shape]
         return BufferRegion(value, tuple(whole))
-    raise TypeError(f"{what} takes regions of buffers such as A[i, 0:4], but was given {type(value).__name__}: {value!r}")
-
-
-__all__ = ["AssertScope", "BlockFrame", "FunctionFrame", "LetScope", "Loops", "SizeVar", "TirParser", "as_region", "loop_domain", "plain", "store_to"]
+    raise TypeError(
+        f"{what} takes regions of buffers such as A[i, 0:4], but was given {type(value).__name__}: {value!r}"
+    )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import DataType, IntImm, PrimExpr, Range, as_prim_expr
+from tilewright.ir import DataType, PrimExpr, Range, as_prim_expr
 from tilewright.ir.types import PointerType, PrimType
 from tilewright.node.leaves import numpy_dtype
 from tilewright.script.parser import Scope, ScriptParser
@@ -17,7 +17,7 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import IterVar, Let, Var
 from tilewright.tir.parser.blocks import tir_parser
 from tilewright.tir.parser.buffers import make_buffer
-from tilewright.tir.parser.program import AssertScope, LetScope, as_region, plain
+from tilewright.tir.parser.program import AssertScope, LetScope, as_region, declared_var, plain
 from tilewright.tir.parser.words import Word, rename_var
 from tilewright.tir.stmt import Allocate, AllocateConst, AttrStmt, BufferRealize, DeclBuffer, Stmt
 
@@ -25,14 +25,18 @@ from tilewright.tir.stmt import Allocate, AllocateConst, AttrStmt, BufferRealize
 class Around(Scope):
     """A statement made of its body."""
 
-    def __init__(self, what: str, value: Any, make: Callable[[Any], Stmt]) -> None:
+    def __init__(self, what: str, value: Any, make: Callable[[Any, Any], Stmt]) -> None:
         self.what, self.value, self.make = what, value, make
+
+    def named(self, p: ScriptParser, name: str) -> None:
+        if isinstance(self.value, Var):
+            self.value = declared_var(p, name, self.value)
 
     def enter(self, p: ScriptParser) -> Any:
         return self.value
 
     def leave(self, p: ScriptParser, body: Any) -> Stmt:
-        return self.make(body)
+        return self.make(self.value, body)
 
 
 def _named(what: str, var: Var) -> Var:
@@ -58,7 +62,7 @@ def allocate(
     var = _named("T.allocate", _pointer(kind, scope))
     holds = const_true() if condition is None else as_prim_expr(condition, "the condition of T.allocate")
     dims = _extents(extents)
-    return Around("T.allocate", var, lambda body: Allocate(var, kind, dims, holds, body, annotations or {}))
+    return Around("T.allocate", var, lambda v, body: Allocate(v, kind, dims, holds, body, annotations or {}))
 
 
 def allocate_const(data: Any, dtype: Any, extents: Any, annotations: Mapping[str, Any] | None = None) -> Around:
@@ -68,7 +72,7 @@ def allocate_const(data: Any, dtype: Any, extents: Any, annotations: Mapping[str
     if any([isinstance(x, str) for x in data]):
         data = [float(x) for x in data]
     array = np.asarray(data, numpy_dtype(kind)).reshape([int(d) for d in dims])  # type: ignore[call-overload]
-    return Around("T.allocate_const", var, lambda body: AllocateConst(var, kind, dims, array, body, annotations or {}))
+    return Around("T.allocate_const", var, lambda v, body: AllocateConst(v, kind, dims, array, body, annotations or {}))
 
 
 def decl_buffer(
@@ -84,9 +88,11 @@ def decl_buffer(
     axis_separators: Any = None,
 ) -> Around:
     """A buffer for what follows: a view of `data`, or storage of its own when there is none."""
-    made = make_buffer(shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators)
+    made = make_buffer(
+        shape, dtype, data, strides, elem_offset, scope, align, offset_factor, buffer_type, axis_separators
+    )
 
-    def wrap(body: Any) -> Stmt:
+    def wrap(made: Buffer, body: Any) -> Stmt:
         inner = DeclBuffer(made, body)
         return inner if data is not None else Allocate(made.data, made.dtype, made.shape, const_true(), inner)
 
@@ -96,7 +102,7 @@ def decl_buffer(
 def attr(node: Any, attr_key: str, value: Any) -> Around:
     """Something said about `node` for what follows."""
     said = as_prim_expr(plain(value), f"the value of the attribute {attr_key}")
-    return Around("T.attr", None, lambda body: AttrStmt(node, attr_key, said, body))
+    return Around("T.attr", None, lambda _, body: AttrStmt(node, attr_key, said, body))
 
 
 def env_thread(thread_tag: str, dtype: str = "int32") -> Var:
@@ -117,9 +123,14 @@ def launch_thread(thread: Any, extent: Any) -> Around:
     elif isinstance(thread, Var) and id(thread) in p.tags:
         var, tag = thread, p.tags[id(thread)]
     else:
-        raise TypeError(f'T.launch_thread takes a tag such as "threadIdx.x" or a T.env_thread, but was given {thread!r}')
-    axis = IterVar(None, var, IterVar.ThreadIndex, tag)
-    return Around("T.launch_thread", var, lambda body: AttrStmt(axis, "thread_extent", size, body))
+        raise TypeError(
+            f'T.launch_thread takes a tag such as "threadIdx.x" or a T.env_thread, but was given {thread!r}'
+        )
+
+    def wrap(index: Var, body: Any) -> Stmt:
+        return AttrStmt(IterVar(None, index, IterVar.ThreadIndex, tag), "thread_extent", size, body)
+
+    return Around("T.launch_thread", var, wrap)
 
 
 def LetStmt(value: Any, type_annotation: Any = None, *, var: Any = None) -> LetScope:
@@ -164,7 +175,4 @@ def realize(buffer_slice: Any, storage_scope: str, condition: Any = True) -> Aro
         raise TVMError(
             f"T.realize names the scope {storage_scope!r}, but buffer {region.buffer.name} is in {region.buffer.scope()!r}"
         )
-    return Around("T.realize", None, lambda body: BufferRealize(region.buffer, bounds, holds, body))
-
-
-__all__ = ["Around", "Buffer", "IntImm"]
+    return Around("T.realize", None, lambda _, body: BufferRealize(region.buffer, bounds, holds, body))

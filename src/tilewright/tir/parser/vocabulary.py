@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Mapping
-from typing import Any
 
 from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.script.parser import MetaVar, function_from, macro_from
@@ -33,7 +32,6 @@ from tilewright.tir.expr import (
     NE,
     Add,
     And,
-    Any_,
     Broadcast,
     BufferLoad,
     Cast,
@@ -55,10 +53,22 @@ from tilewright.tir.expr import (
     Sub,
     Var,
 )
+from tilewright.tir.expr import Any_ as Any
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.intrinsics import intrinsic
 from tilewright.tir.op import call_intrin
-from tilewright.tir.parser.blocks import axis, block, block_attr, func_attr, func_ret, init, reads, tir_parser, where, writes
+from tilewright.tir.parser.blocks import (
+    axis,
+    block,
+    block_attr,
+    func_attr,
+    func_ret,
+    init,
+    reads,
+    tir_parser,
+    where,
+    writes,
+)
 from tilewright.tir.parser.buffers import BufferWord as Buffer
 from tilewright.tir.parser.buffers import alloc_buffer, match_buffer
 from tilewright.tir.parser.program import Loops, TirParser, loop_domain, plain, store_to
@@ -81,7 +91,6 @@ from tilewright.tir.stmt import Evaluate, ForKind
 handle = HandleWord(DataType("handle"))
 Ptr = handle
 buffer_decl = Buffer
-Any = Any_  # type: ignore[misc]  # from here on the dimension of which nothing is known
 truediv = div
 
 
@@ -159,7 +168,7 @@ def thread_binding(
     if thread is None:
         if not isinstance(stop, str):
             raise TypeError('T.thread_binding takes the tag of the threads: thread="threadIdx.x"')
-        stop, thread = None, stop
+        return Loops(ForKind.THREAD_BINDING, [loop_domain(start)], stop, annotations)
     return Loops(ForKind.THREAD_BINDING, [loop_domain(start, stop)], thread, annotations)
 
 
@@ -205,7 +214,9 @@ def comm_reducer(combiner: object, identity: list[object]) -> E.CommReducer:
     assert callable(combiner)
     names = list(getattr(combiner, "parameters", None) or inspect.signature(combiner).parameters)
     if len(names) != 2 * len(start):
-        raise TypeError(f"a reducer of {len(start)} values combines {2 * len(start)}, but its lambda takes {len(names)}")
+        raise TypeError(
+            f"a reducer of {len(start)} values combines {2 * len(start)}, but its lambda takes {len(names)}"
+        )
     variables = [Var(name, start[i % len(start)].dtype) for i, name in enumerate(names)]
     made = combiner(*variables)
     results = [as_prim_expr(plain(v)) for v in (made if isinstance(made, (tuple, list)) else (made,))]

@@ -75,6 +75,7 @@ def unnamed(var: Var) -> Var:
         p.fresh_var(var)
     else:
         p.unnamed[id(var)] = (var, lambda name: rename_var(var, name), p.at)
+        p.declared[id(var)] = var
     return var
 
 

@@ -7,8 +7,8 @@ from tilewright.ir.types import PointerType
 from tilewright.node import post_order_visit, structural_equal
 from tilewright.script.doc import SUM, Expr, Stmt, assign, binary, list_, literal, slice_, tuple_
 from tilewright.script.printer import Printer, expr_hook
-from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import SizeVar, Sub, Var
+from tilewright.tir.buffer import Buffer, extent_of
+from tilewright.tir.expr import Add, SizeVar, Sub, Var
 from tilewright.tir.stmt import BufferRegion
 
 
@@ -50,9 +50,18 @@ def make_variables(p: Printer, buffer: Buffer, lines: list[Stmt]) -> None:
 
     for dim in buffer.shape:
         post_order_visit(dim, make)
-    for e in (*buffer.strides, buffer.elem_offset):
-        if not isinstance(e, Var):
+    for e in buffer.strides:
+        # A stride that is given by its name alone is an int32.
+        if type(e) is not Var or e.dtype != "int32":
             post_order_visit(e, make)
+    if not _is_own_offset(buffer):
+        post_order_visit(buffer.elem_offset, make)
+
+
+def _is_own_offset(buffer: Buffer) -> bool:
+    """Whether the offset is a variable as a declaration makes it."""
+    index = buffer.shape[0].dtype if buffer.shape else "int32"
+    return type(buffer.elem_offset) is Var and buffer.elem_offset.dtype == index
 
 
 def attributes(
@@ -82,10 +91,10 @@ def attributes(
             else:
                 docs.append(p.expr(stride))
         kwargs["strides"] = tuple_(docs)
-    own_offset = isinstance(buffer.elem_offset, Var) and not p.is_defined(buffer.elem_offset)
+    own_offset = _is_own_offset(buffer) and not p.is_defined(buffer.elem_offset)
     if own_offset:
         p.define_as(buffer.elem_offset, lambda: name.attr("elem_offset"))
-    elif not (isinstance(buffer.elem_offset, IntImm) and buffer.elem_offset.value == 0):
+    elif not _is_zero_offset(buffer) or buffer.offset_factor != 1:
         kwargs["elem_offset"] = p.expr(buffer.elem_offset)
     if scope != "global":
         kwargs["scope"] = literal(scope)
@@ -98,6 +107,12 @@ def attributes(
     if buffer.axis_separators:
         kwargs["axis_separators"] = list_([p.expr(s) for s in buffer.axis_separators])
     return args, kwargs
+
+
+def _is_zero_offset(buffer: Buffer) -> bool:
+    index = buffer.shape[0].dtype if buffer.shape else "int32"
+    offset = buffer.elem_offset
+    return isinstance(offset, IntImm) and offset.value == 0 and offset.dtype == index
 
 
 def has_own_data(buffer: Buffer) -> bool:
@@ -113,12 +128,10 @@ def has_own_data(buffer: Buffer) -> bool:
 
 def is_plain(buffer: Buffer) -> bool:
     """Whether `A: T.Buffer(shape, dtype)` says all there is to say of a parameter."""
-    offset = buffer.elem_offset
     return (
         not buffer.strides
         and all([isinstance(d, IntImm) for d in buffer.shape])
-        and isinstance(offset, IntImm)
-        and offset.value == 0
+        and _is_zero_offset(buffer)
         and buffer.scope() == "global"
         and buffer.data_alignment == 64
         and buffer.offset_factor == 1
@@ -138,12 +151,24 @@ def region_indices(p: Printer, region: BufferRegion) -> list[Expr]:
 
 def stop_doc(p: Printer, begin: PrimExpr, extent: PrimExpr) -> Expr:
     """The end of a range, written so that `end - begin` is the extent again where that is possible."""
-    if isinstance(extent, Sub) and structural_equal(extent.b, begin):
+    if isinstance(extent, Sub) and structural_equal(extent.b, begin) and _reads_back(begin, extent.a, extent):
         return p.expr(extent.a)
     if begin.dtype is extent.dtype and begin.dtype.is_int:
-        return p.expr(begin + extent)
+        stop = begin + extent
+        if _reads_back(begin, stop, extent):
+            return p.expr(stop)
+        return p.prefix("tir_prefix", "Add").call(p.expr(begin), p.expr(extent))
     # Not a range that any program can have, but an error message must be able to show it.
     return binary("+", SUM, p.expr(begin), p.expr(extent))
+
+
+def _reads_back(begin: PrimExpr, stop: PrimExpr, extent: PrimExpr) -> bool:
+    """Whether the parser finds the extent from `begin:stop`."""
+    if isinstance(stop, Add) and stop.a is begin and stop.b is extent:
+        return True
+    if isinstance(extent, IntImm) and isinstance(stop, IntImm) and isinstance(begin, IntImm):
+        return True
+    return structural_equal(extent_of(begin, stop), extent)
 
 
 def _is_one(e: PrimExpr) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.ir import BaseExpr, DataType, FloatImm, GlobalVar, IntImm, Op, PrimExpr, Range
+from tilewright.ir import BaseExpr, FloatImm, GlobalVar, IntImm, Op, PrimExpr, Range
 from tilewright.ir.types import PointerType
 from tilewright.script.doc import (
     AND,
@@ -29,6 +29,8 @@ from tilewright.script.doc import (
 from tilewright.script.printer import Printer, expr_hook
 from tilewright.tir import arithmetic as A
 from tilewright.tir import expr as E
+from tilewright.tir.buffer import extent_of
+from tilewright.tir.intrinsics import DTYPE_FIRST, RENAMED, intrinsic
 from tilewright.tir.printer.buffers import buffer_doc, region_indices, stop_doc
 from tilewright.tir.stmt import BufferRegion, MatchBufferRegion
 
@@ -149,7 +151,7 @@ def _select(p: Printer, e: E.Select) -> Expr:
 
 def index_docs(p: Printer, indices: tuple[PrimExpr, ...]) -> list[Expr]:
     """Indices of a load or store; a ramp becomes a slice."""
-    return [_ramp_slice(p, i) if isinstance(i, E.Ramp) and i.dtype.lanes == i.lanes else p.expr(i) for i in indices]
+    return [_ramp_slice(p, i) if isinstance(i, E.Ramp) and i.dtype.lanes == i.lanes > 1 else p.expr(i) for i in indices]
 
 
 def _ramp_slice(p: Printer, ramp: E.Ramp) -> Expr:
@@ -157,6 +159,9 @@ def _ramp_slice(p: Printer, ramp: E.Ramp) -> Expr:
     if not isinstance(ramp.stride, IntImm) or ramp.stride.value <= 0:
         return p.expr(ramp)
     stop = ramp.base + ramp.stride * ramp.lanes
+    length = extent_of(ramp.base, stop)
+    if not isinstance(length, IntImm) or length.value != ramp.stride.value * ramp.lanes:
+        return p.expr(ramp)
     return slice_(p.expr(ramp.base), p.expr(stop), None if one else p.expr(ramp.stride)).of(ramp)
 
 
@@ -231,7 +236,7 @@ def range_doc(p: Printer, rng: Range) -> Expr:
 
 @expr_hook(Range)
 def _range(p: Printer, rng: Range) -> Expr:
-    return p.prefix("ir_prefix", "Range").call(p.expr(rng.min), stop_doc(p, rng.min, rng.extent))
+    return range_doc(p, rng)
 
 
 @expr_hook(E.CommReducer)
@@ -262,49 +267,24 @@ def _reduce(p: Printer, e: E.Reduce) -> Expr:
     )
 
 
-# Calls. How the type of a result follows from the arguments; calls whose type differs say it explicitly.
-_SAME_AS_FIRST_NAMES = """
-    exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sigmoid tanh sinh cosh tan sin cos asin acos atan asinh
-    acosh atanh atan2 pow hypot copysign nextafter ldexp fmod erf floor ceil round trunc nearbyint popcount
-    likely fma ret shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not
-"""
-_SAME_AS_FIRST = frozenset(_SAME_AS_FIRST_NAMES.split())
-_FIXED: dict[str, str] = {
-    "isnan": "bool",
-    "isinf": "bool",
-    "isfinite": "bool",
-    "isnullptr": "bool",
-    "address_of": "handle",
-    "handle_add_byte_offset": "handle",
-    "clz": "int32",
-    "q_multiply_shift": "int32",
-    "tvm_access_ptr": "handle",
-    "tvm_stack_make_shape": "handle",
-    "tvm_stack_make_array": "handle",
-    "tvm_storage_sync": "int32",
-}
-_RENAMED = {"fabs": "abs", "tvm_call_packed": "call_packed", "tvm_call_cpacked": "call_cpacked"}
-_DTYPE_FIRST = frozenset(
-    {"call_extern", "call_pure_extern", "call_llvm_intrin", "call_llvm_pure_intrin", "reinterpret"}
-)
-
-
-def _implied_dtype(name: str, args: tuple[PrimExpr, ...]) -> str | None:
-    """The type that `T.<name>(*args)` gives, None when it cannot be told from the arguments."""
-    if name == "if_then_else" and len(args) == 3:
-        return args[1].dtype
-    if name in ("tvm_call_packed", "tvm_call_cpacked"):
-        return "int32"
-    if name == "fabs" and args and not args[0].dtype.is_float:
+def _word(name: str, e: E.Call) -> tuple[str, tuple[Any, ...]] | None:
+    """The word and the arguments that make this call; None when every word would make another one."""
+    word = RENAMED.get(name, name)
+    build = intrinsic(word)
+    if build is None:
         return None
-    if args and (name in _SAME_AS_FIRST or name == "fabs"):
-        return args[0].dtype
-    fixed = _FIXED.get(name)
-    return (
-        fixed
-        if fixed is None or not args or name not in ("isnan", "isinf", "isfinite", "clz")
-        else DataType(fixed).with_lanes(args[0].dtype.lanes)
-    )
+    leading: tuple[Any, ...] = (str(e.dtype),) if word in DTYPE_FIRST else ()
+    try:
+        made = build(*leading, *[a.value if isinstance(a, E.StringImm) else a for a in e.args])
+    except (ArithmeticError, AttributeError, TypeError, ValueError):
+        return None
+    if type(made) is not E.Call or made.op is not e.op or made.dtype is not e.dtype or len(made.args) != len(e.args):
+        return None
+    same = [
+        a is b or (isinstance(a, E.StringImm) and isinstance(b, E.StringImm) and a.value == b.value)
+        for a, b in zip(made.args, e.args, strict=True)
+    ]
+    return (word, leading) if all(same) else None
 
 
 @expr_hook(E.Call)
@@ -318,10 +298,9 @@ def _call(p: Printer, e: E.Call) -> Expr:
     name = op.name.removeprefix("tir.")
     if name == "type_annotation" and not args:
         return t(p, "type_annotation").call(literal(str(e.dtype)))
-    if name in _DTYPE_FIRST and op.name != name:
-        return t(p, name).call(literal(str(e.dtype)), *args)
-    if op.name != name and _implied_dtype(name, e.args) == e.dtype:
-        return t(p, _RENAMED.get(name, name)).call(*args)
+    found = None if op.name == name else _word(name, e)
+    if found is not None:
+        return t(p, found[0]).call(*[literal(x) for x in found[1]], *args)
     return t(p, "call_intrin").call(literal(str(e.dtype)), literal(op.name), *args)
 
 

@@ -34,6 +34,7 @@ def _function(p: Printer, func: PrimFunc) -> list[Stmt]:
             else:
                 doc = p.define(param, param.name)
                 params.append(Expr((doc, ": ", type_doc(p, param)), 0))
+                after.append(p.open_slot(param))
         for param in func.params:
             buffer = func.buffer_map.get(param)
             if buffer is not None and not p.is_defined(buffer):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import IntImm, PrimExpr, Range
+from tilewright.ir import IntImm, PrimExpr, PrimType, Range
 from tilewright.node import Node, post_order_visit
 from tilewright.script.doc import Expr, Line, Stmt, Suite, assign, bare_tuple, list_, literal, slice_
 from tilewright.script.printer import Printer, stmt_hook
@@ -67,7 +67,9 @@ def _let(p: Printer, s: S.LetStmt) -> list[Stmt]:
             return [Suite(["with ", t(p, "LetStmt").call(value, var=p.expr(s.var))], p.body(s.body), s)]
     if p.concise:
         return _scoped(p, s.var, s.var.name, value, s.body, s, annotation=True)
-    return _scoped(p, s.var, s.var.name, t(p, "LetStmt").call(value), s.body, s)
+    plain = s.var.type_annotation == PrimType(s.value.dtype)
+    note = [] if plain and type(s.var) is Var else [type_doc(p, s.var)]
+    return _scoped(p, s.var, s.var.name, t(p, "LetStmt").call(value, *note), s.body, s)
 
 
 @stmt_hook(S.AssertStmt)
@@ -145,7 +147,7 @@ def _attr(p: Printer, s: S.AttrStmt) -> list[Stmt]:
         if s.attr_key == "thread_extent":
             launch = t(p, "launch_thread").call(p.expr(node.var), value)
             return _scoped(p, None, "", launch, s.body, s)
-    subject = p.expr(node) if isinstance(node, Node) else p.data(node)
+    subject = p.expr(node) if isinstance(node, Node) and not isinstance(node, IntImm) else p.data(node)
     return _scoped(p, None, "", t(p, "attr").call(subject, literal(s.attr_key), value), s.body, s)
 
 
