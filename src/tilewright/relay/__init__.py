@@ -21,7 +21,7 @@ from tilewright.ir import (
     TypeKind,
     TypeVar,
 )
-from tilewright.relay import analysis, op, transform
+from tilewright.relay import analysis, dataflow_pattern, op, transform
 from tilewright.relay.adt import (
     Clause,
     Constructor,
@@ -67,6 +67,7 @@ from tilewright.support import lazy
 from tilewright.tir import Any
 
 __all__ = [
+    "dataflow_pattern",
     "Prelude",
     "ScopeBuilder",
     "alpha_equal",

@@ -1,0 +1,223 @@
+"""Whether a dataflow pattern matches an expression, and what each part of it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilewright.ir import Op, TensorType, Type
+from tilewright.node import structural_equal
+from tilewright.relay.dataflow_pattern.patterns import (
+    INNER,
+    AltPattern,
+    AttrPattern,
+    CallPattern,
+    ConstantPattern,
+    DataTypePattern,
+    DFPattern,
+    DominatorPattern,
+    ExprPattern,
+    FunctionPattern,
+    IfPattern,
+    LetPattern,
+    ShapePattern,
+    TupleGetItemPattern,
+    TuplePattern,
+    TypePattern,
+    VarPattern,
+    WildcardPattern,
+)
+from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
+from tilewright.relay.functor import flow_children, users
+from tilewright.relay.op.card import OpCard, find_card
+from tilewright.relay.transform.infer_type import infer_types, type_of
+from tilewright.support.errors import TVMError
+
+COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "equal", "not_equal"})
+
+Uses = Mapping[Expr, Sequence[Expr]]
+
+
+class Matcher:
+    """One attempt. `found` maps each pattern to the expressions that it matched."""
+
+    def __init__(self, uses: Uses | None, root: Expr | None = None) -> None:
+        self._uses, self.root = uses, root
+        self.found: dict[DFPattern, list[Expr]] = {}
+        self.log: list[DFPattern] = []
+
+    @property
+    def uses(self) -> Uses:
+        """Who uses each expression; without the whole program's, found now under the root (only dominators ask)."""
+        if self._uses is None:
+            self._uses = users([] if self.root is None else [self.root])
+        return self._uses
+
+    def match(self, p: DFPattern, e: Expr) -> bool:
+        """Whether `p` matches `e`; a failed attempt leaves nothing behind."""
+        known = self.found.get(p)
+        if known is not None:
+            return known[0] is e or structural_equal(known[0], e)
+        mark = len(self.log)
+        if _RULES[type(p)](self, p, e):
+            self.found[p] = [e]
+            self.log.append(p)
+            return True
+        self.undo(mark)
+        return False
+
+    def undo(self, mark: int) -> None:
+        for p in self.log[mark:]:
+            self.found.pop(p, None)
+        del self.log[mark:]
+
+    def all(self, patterns: Sequence[DFPattern], exprs: Sequence[Expr]) -> bool:
+        if len(patterns) != len(exprs):
+            return False
+        # Stops at the first that does not match: a later one may only match together with it.
+        return all(self.match(p, e) for p, e in zip(patterns, exprs, strict=True))
+
+    def expr(self, p: ExprPattern, e: Expr) -> bool:
+        return p.expr is e or (type(p.expr) is not Op and structural_equal(p.expr, e))
+
+    def call(self, p: CallPattern, e: Expr) -> bool:
+        if type(e) is not Call:
+            return False
+        mark = len(self.log)
+        if not self.match(p.op, e.op):
+            return False
+        if p.args is None:
+            return True
+        inner = len(self.log)
+        if self.all(p.args, e.args):
+            return True
+        self.undo(inner)
+        if type(e.op) is Op and e.op.name in COMMUTATIVE and self.all(p.args, (e.args[1], e.args[0])):
+            return True
+        self.undo(mark)
+        return False
+
+    def function(self, p: FunctionPattern, e: Expr) -> bool:
+        if type(e) is not Function or not (p.params is None or self.all(p.params, e.params)):
+            return False
+        return self.match(p.body, e.body)
+
+    def dtype(self, p: DataTypePattern, e: Expr) -> bool:
+        t = known_type(e) if self.match(p.pattern, e) else None
+        return isinstance(t, TensorType) and t.dtype == p.dtype
+
+    def shape(self, p: ShapePattern, e: Expr) -> bool:
+        t = known_type(e) if self.match(p.pattern, e) else None
+        return isinstance(t, TensorType) and structural_equal(t.shape, TensorType(p.shape, t.dtype).shape)
+
+    def dominator(self, p: DominatorPattern, e: Expr) -> bool:
+        if not self.match(p.child, e):
+            return False
+        inputs = self.inputs(p.child)
+        region: dict[Expr, None] = {}
+        parent: Expr | None = None
+        pending = [c for c in flow_children(e) if not inputs or c in inputs]
+        while pending:
+            node = pending.pop()
+            if node in region or node is parent or type(node) is Constant:
+                continue
+            if parent is None and self.match(p.parent, node):
+                parent = node
+                continue
+            path = Matcher(self._uses, self.root)
+            if not flow_children(node) or not path.match(p.path, node):
+                return False
+            region[node] = None
+            pending += flow_children(node)
+        if parent is None:
+            return False
+        inside = {e, *region}
+        if any([user not in inside for node in (parent, *region) for user in self.uses.get(node, ())]):
+            return False
+        self.found.setdefault(p.path, []).extend(region)
+        self.log.append(p.path)
+        return True
+
+    def inputs(self, child: DFPattern) -> set[Expr]:
+        """What the open operands of a matched child stand for, where ways upwards start."""
+        if not isinstance(child, CallPattern) or child.args is None:
+            return set()
+        return {self.found[a][0] for a in child.args if isinstance(a, WildcardPattern)}
+
+    def group(self) -> dict[Expr, None]:
+        """The expressions inside the match, in no particular order; the others that were matched are its inputs."""
+        inner: dict[Expr, None] = {}
+        for p, exprs in self.found.items():
+            if isinstance(p, INNER):
+                inner.update(dict.fromkeys(exprs))
+            elif isinstance(p, DominatorPattern):
+                inner.update(dict.fromkeys(self.found.get(p.path, ())))
+        return inner
+
+
+def _parts(kind: type, *names: str) -> Callable[[Matcher, Any, Expr], bool]:
+    """Matches expressions of `kind` whose fields match the pattern's fields of the same names."""
+
+    def rule(m: Matcher, p: Any, e: Expr) -> bool:
+        return type(e) is kind and m.all([getattr(p, n) for n in names], [getattr(e, n) for n in names])
+
+    return rule
+
+
+_RULES: dict[type, Callable[[Matcher, Any, Expr], bool]] = {
+    WildcardPattern: lambda m, p, e: True,
+    ExprPattern: Matcher.expr,
+    VarPattern: lambda m, p, e: type(e) is Var and p.name in ("", e.name_hint),
+    ConstantPattern: lambda m, p, e: type(e) is Constant,
+    CallPattern: Matcher.call,
+    FunctionPattern: Matcher.function,
+    IfPattern: _parts(If, "cond", "true_branch", "false_branch"),
+    LetPattern: _parts(Let, "var", "value", "body"),
+    TuplePattern: lambda m, p, e: type(e) is Tuple and (p.fields is None or m.all(p.fields, e.fields)),
+    TupleGetItemPattern: lambda m, p, e: (
+        type(e) is TupleGetItem and p.index in (None, e.index) and m.match(p.tuple_value, e.tuple_value)
+    ),
+    AltPattern: lambda m, p, e: m.match(p.left, e) or m.match(p.right, e),
+    AttrPattern: lambda m, p, e: m.match(p.pattern, e) and has_attributes(e, p.attrs),
+    TypePattern: lambda m, p, e: m.match(p.pattern, e) and known_type(e) == p.type,
+    DataTypePattern: Matcher.dtype,
+    ShapePattern: Matcher.shape,
+    DominatorPattern: Matcher.dominator,
+}
+
+
+def known_type(e: Expr) -> Type:
+    """The type of an expression, inferred now if it was not yet."""
+    return type_of(e) or infer_types(e)
+
+
+def has_attributes(e: Expr, wanted: Mapping[str, Any]) -> bool:
+    """Whether a call, an operator or a function has these attributes; "TOpPattern" is the operator's fusion kind."""
+    for name, value in wanted.items():
+        if type(e) is Op:
+            found = find_card(e.name).fuse if name == "TOpPattern" else e.get_attr(name)
+        elif type(e) is Call and isinstance(e.attrs, OpCard):
+            found = getattr(e.attrs, name, _ABSENT)
+        elif type(e) is Function:
+            found = e.attrs.get(name, _ABSENT)
+        else:
+            return False
+        if not _same(found, value):
+            return False
+    return True
+
+
+_ABSENT = object()
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all([_same(x, y) for x, y in zip(a, b, strict=True)])
+    return bool(a == b)
+
+
+def match(pattern: DFPattern, expr: Expr) -> bool:
+    """Whether `pattern` matches `expr`."""
+    if not isinstance(pattern, DFPattern):
+        raise TVMError(f"a dataflow pattern is expected, but {type(pattern).__name__} was given")
+    return Matcher(None, expr).match(pattern, expr)
