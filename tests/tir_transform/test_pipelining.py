@@ -9,6 +9,8 @@ import pytest
 
 from tests.tir_transform.test_threads import allocate, barriers, flat, module, nodes, outputs, shared, thread
 from tilewright import te, tir
+from tilewright.driver import build, lower
+from tilewright.runtime import ndarray as nd
 from tilewright.support.errors import TVMError
 from tilewright.tir import transform as T
 from tilewright.tir.analysis import verify_well_formed
@@ -171,3 +173,44 @@ def test_annotated_schedule() -> None:
     for make in rest:
         new = make()(new)
     np.testing.assert_array_equal(outputs(new, x, y, np.zeros((n, n), "float32")), x @ y)
+
+
+def test_pipeline_of_lower_knows_the_annotations() -> None:
+    """A double-buffered copy, a pipelined loop and virtual threads, through `lower` and compiled."""
+    n = 16
+    a = te.placeholder((n, n), name="A")
+    b = te.compute((n, n), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((n, n), lambda i, j: b[i, n - 1 - j] * 2.0, name="C")
+    data = np.random.rand(n, n).astype("float32")
+    expected = ((data + 1) * 2)[:, ::-1]
+    for what in ("double buffer", "pipeline", "virtual threads"):
+        s = Schedule(te.create_prim_func([a, c]))
+        copy, last = s.get_block("B"), s.get_block("C")
+        i, j = s.get_loops(last)
+        s.compute_at(copy, i)
+        if what == "double buffer":
+            s.annotate(copy, "double_buffer_scope", 0)
+        elif what == "pipeline":
+            s.annotate(i, "software_pipeline_stage", [0, 1])
+            s.annotate(i, "software_pipeline_order", [0, 1])
+        else:
+            s.bind(s.split(i, [2, None])[0], "vthread")
+        mod = lower(s.mod)
+        sizes = [int(x.extents[0]) for x in nodes(mod, tir.Allocate)]
+        assert sizes == [2 * n], what
+        np.testing.assert_array_equal(outputs(mod, data, np.zeros_like(data)), expected)
+        x, y = nd.array(data), nd.array(np.zeros_like(data))
+        build(s.mod, target="llvm")["main"](x, y)
+        np.testing.assert_array_equal(y.numpy(), expected)
+
+
+def test_storage_read_after_the_loop_stays_single() -> None:
+    a, b, s = tir.decl_buffer((8,), name="A"), tir.decl_buffer((8,), name="B"), shared("S", 1, scope="local")
+    k, zero = tir.Var("k", "int32"), tir.const(0, "int32")
+    fill = tir.AttrStmt(s.data, "double_buffer_scope", 1, tir.BufferStore(s, a[k], [zero]))
+    loop = tir.For(k, 0, 8, 0, tir.SeqStmt([fill, tir.BufferStore(b, s[0], [k])]))
+    mod = module(allocate(s, tir.SeqStmt([loop, tir.BufferStore(b, s[0] * 2.0, [zero])])), a, b)
+    data = np.random.rand(8).astype("float32")
+    new = T.InjectDoubleBuffer()(mod)
+    np.testing.assert_array_equal(outputs(new, data, np.zeros_like(data)), outputs(mod, data, np.zeros_like(data)))
+    assert [int(x.extents[0]) for x in nodes(new, tir.Allocate)] == [1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -397,3 +398,48 @@ def test_lockstep_only_where_threads_cooperate() -> None:
     assert "run_lanes(" in Program("main", mod["main"]).source
     assert "run_lanes(" not in Program("main", copy_loop(tir.ForKind.SERIAL)["main"]).source
     assert lower(copy_loop(tir.ForKind.PARALLEL)) is not None
+
+
+def random_body(rng: random.Random, buffers: list[Any], tx: Any, n: int, depth: int, loops: tuple[Any, ...]) -> Any:
+    """Random stores between shared buffers and a register, in loops and conditions on which all threads agree."""
+    steps = []
+    for _ in range(rng.randint(1, 4)):
+        kind = rng.random()
+        if depth and kind < 0.3:
+            k = tir.Var("k", "int32")
+            inner = random_body(rng, buffers, tx, n, depth - 1, (*loops, k))
+            steps.append(tir.For(k, 0, rng.randint(1, 3), 0, inner))
+        elif depth and loops and kind < 0.45:
+            inner = random_body(rng, buffers, tx, n, depth - 1, loops)
+            steps.append(tir.IfThenElse(tir.EQ(loops[-1] % 2, rng.randint(0, 1)), inner))
+        else:
+            # One store must not read what it writes: no barrier keeps threads apart within a statement.
+            to, source = rng.sample(buffers, 2)
+            at = rng.choice([tx, n - 1 - tx, (tx + 3) % n])
+            seen = rng.choice([tx, n - 1 - tx, (tx + 1) % n, (tx + (loops[-1] if loops else 5)) % n])
+            value = source[seen] + (loops[-1].astype("float32") if loops else 1.0)
+            steps.append(tir.BufferStore(to, value, [at]))
+    return tir.stmt_seq(*steps)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs_have_no_race_after_thread_sync(seed: int) -> None:
+    """With its barriers a program gives the same, whatever order threads run in, and has no race."""
+    rng = random.Random(seed)
+    n = 8
+    a, b = tir.decl_buffer((n,), name="A"), tir.decl_buffer((n,), name="B")
+    buffers = [shared(name, n) for name in "ST"]
+
+    def body(tx: Any) -> Any:
+        start = [tir.BufferStore(s, a[tx], [tx]) for s in buffers]
+        end = tir.BufferStore(b, buffers[0][n - 1 - tx] + buffers[1][tx], [tx])
+        steps: Any = tir.stmt_seq(*start, random_body(rng, buffers, tx, n, 3, ()), end)
+        for s in buffers:
+            steps = allocate(s, steps)
+        return steps
+
+    mod = module(thread("threadIdx.x", n, body), a, b)
+    new = T.ThreadSync("shared")(mod)
+    data = np.arange(n, dtype="float32")
+    outputs(new, data, np.zeros_like(data), check_races=True)
+    assert barriers(T.ThreadSync("shared")(new)) == barriers(new)

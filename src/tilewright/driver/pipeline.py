@@ -17,6 +17,9 @@ from tilewright.tir.transform import (
     ExposeEntryFunc,
     FlattenBuffer,
     HoistIfThenElse,
+    InjectDoubleBuffer,
+    InjectSoftwarePipeline,
+    InjectVirtualThread,
     InstrumentBoundCheckers,
     LoopPartition,
     LowerInitBlock,
@@ -47,12 +50,15 @@ def lower_phases(ctx: PassContext, simple_mode: bool = False) -> list[list[Pass]
         ConvertBlocksToOpaque(),
         CompactBufferAllocation(),
         LowerMatchBuffer(),
+        InjectSoftwarePipeline(),
         LowerOpaqueBlock(),
     ]
     loops: list[Pass] = [FlattenBuffer(), Simplify()]
     optimize: list[Pass] = [
         *([] if simple_mode else [LoopPartition()]),
         VectorizeLoop(not config.get("tir.disable_vectorize", False)),
+        InjectVirtualThread(),
+        InjectDoubleBuffer(),
         Simplify(),
         *([] if config.get("tir.disable_storage_rewrite", False) else [StorageRewrite()]),
         MarkUnrollLoop(),

@@ -74,6 +74,20 @@ def touches(s: Any) -> Touches:
     return walk
 
 
+def count_uses(s: Any) -> dict[Var, int]:
+    """How many loads and stores there are by data variable."""
+    found: dict[Var, int] = {}
+
+    class Uses(Visitor):
+        @on(BufferLoad, BufferStore)
+        def _access(self, a: Any) -> None:
+            found[a.buffer.data] = found.get(a.buffer.data, 0) + 1
+            self.visit_children(a)
+
+    Uses().visit(s)
+    return found
+
+
 class _Halves(Mutator):
     """Accesses of some storage -> accesses of its half number `half`."""
 
@@ -136,7 +150,8 @@ class _Fits(Visitor):
 class _DoubleBuffer(Mutator):
     """On the way up, each loop takes the double-buffered storage of its body out and fills it ahead."""
 
-    def __init__(self) -> None:
+    def __init__(self, uses: dict[Var, int]) -> None:
+        self.uses = uses
         self.doubled: set[Var] = set()
 
     @on(PrimExpr)
@@ -166,6 +181,9 @@ class _DoubleBuffer(Mutator):
             chain.append(body)
             body = body.body
         parts = list(body.seq) if type(body) is SeqStmt else [body]
+        if len(parts) == 1 and _is_scope(body) and not chain:
+            # A loop that only fills: the mark belongs around it.
+            return body.replace(body=new.replace(body=body.body))
         for k, part in enumerate(parts):
             if _is_scope(part):
                 done = self._ahead(new, chain, parts, k)
@@ -186,6 +204,8 @@ class _DoubleBuffer(Mutator):
         moved = by_fill.writes <= {data} and data not in by_rest.writes and not by_fill.reads & by_rest.writes
         local = {c.buffer_var for c in chain if type(c) is Allocate} - {data}
         if not fits.ok or not moved or by_fill.calls or (by_fill.reads | by_fill.writes) & local:
+            return None
+        if data not in by_rest.reads or not (inside or count_uses(stmt_seq(*parts)).get(data) == self.uses.get(data)):
             return None
         if any([data in touches(p).reads for p in parts[:k]]) or data in by_fill.reads:
             return None
@@ -270,7 +290,7 @@ def InjectDoubleBuffer() -> Pass:
         look.visit(func.body)
         if not look.found:
             return func
-        return convert_ssa(func.replace(body=_Drop().visit(_DoubleBuffer().visit(func.body))))
+        return convert_ssa(func.replace(body=_Drop().visit(_DoubleBuffer(count_uses(func.body)).visit(func.body))))
 
     made: Pass = prim_func_pass(run, name="tir.InjectDoubleBuffer", needs=("flat_buffers",))
     return made

@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass
-from tilewright.node import mutate_tuple, on
+from tilewright.node import mutate_tuple, on, post_order_visit
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import add, conjuncts, logical_and
 from tilewright.tir.buffer import Buffer
@@ -131,6 +131,9 @@ class _LowerOpaque(BufferMutator):
         for name, value in block.annotations.items():
             if name.startswith("pragma_"):
                 body = AttrStmt(StringImm(block.name_hint), name, _attr_value(value), body)
+        if "double_buffer_scope" in block.annotations:
+            for data in _written(body):
+                body = AttrStmt(data, "double_buffer_scope", IntImm("int32", 1), body)
         predicate = self.visit(s.predicate)
         if is_true(predicate):
             return body
@@ -160,6 +163,18 @@ class _LowerOpaque(BufferMutator):
             if name.startswith("pragma_"):
                 body = AttrStmt(s.loop_var, name, _attr_value(value), body)
         return body
+
+
+def _written(body: Stmt) -> list[Var]:
+    """The storage that a block's body writes."""
+    found: dict[Var, None] = {}
+
+    def note(n: Any) -> None:
+        if isinstance(n, BufferStore):
+            found[n.buffer.data] = None
+
+    post_order_visit(body, note)
+    return list(found)
 
 
 def _attr_value(value: Any) -> Any:
