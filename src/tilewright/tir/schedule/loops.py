@@ -17,9 +17,11 @@ from tilewright.tir.schedule.analysis import (
     realize_of,
 )
 from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.forms import shift
 from tilewright.tir.schedule.rewrite import ReplaceStmts, substitute_loops, vars_in
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
 from tilewright.tir.schedule.trace import BlockRV, ExprRV, LoopRV, primitive
+from tilewright.tir.stmt_functor import substitute
 
 if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
@@ -274,7 +276,8 @@ def need_reorderable(
         need_simple_iters(leaf.block)
         full = Leaf(leaf.realize, outer + leaf.loops)
         binding = binding_of(state, full)
-        if not binding.injective and not _moved_are_free(state, full, moved):
+        at = above.index(chain[0])
+        if not binding.injective and not _moved_are_free(state, full, moved) and not reaches_once(state, full, at)[0]:
             refuse(f"{{0}} must be bound one to one to its loops, but {binding.reason}", leaf.block)
         if leaf.block.init is not None:
             for r in moved:
@@ -296,6 +299,17 @@ def need_reorderable(
         from tilewright.tir.schedule.hazards import need_same_iteration
 
         need_same_iteration(state, found, outer, [r.stmt for r in chain])
+
+
+def reaches_once(state: ScheduleState, leaf: Leaf, at: int) -> tuple[bool, str]:
+    """Whether the loops from number `at` inwards reach each point of the block once for given outer loops; else why not."""
+    fixed = {lp.loop_var: IntImm(lp.loop_var.dtype, 0) for lp in leaf.loops[:at]}
+    values: list[Any] = []
+    for v in leaf.realize.iter_values:
+        form = state.forms.of(substitute(v, fixed) if fixed else v)
+        values.append(state.forms.emit(shift(form, -form.const), v.dtype))
+    inner = binding_of(state, Leaf(leaf.realize.replace(iter_values=tuple(values)), leaf.loops[at:]))
+    return inner.injective and not inner.repeats, inner.reason
 
 
 def _moved_are_free(state: ScheduleState, leaf: Leaf, moved: list[StmtSRef]) -> bool:

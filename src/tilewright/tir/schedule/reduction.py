@@ -21,7 +21,7 @@ from tilewright.tir.schedule.analysis import (
 )
 from tilewright.tir.schedule.copies import copy_iters
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import shift
+from tilewright.tir.schedule.loops import reaches_once
 from tilewright.tir.schedule.regions import access_regions
 from tilewright.tir.schedule.rewrite import ReplaceStmts, body_list, vars_in
 from tilewright.tir.schedule.state import ScheduleState, seq_of
@@ -104,15 +104,10 @@ def decompose_reduction(s: Schedule, block: BlockRV | str, loop: LoopRV) -> Bloc
 
 def _need_single_visits(state: ScheduleState, leaf: Leaf, at: int) -> None:
     """The loops from number `at` inwards reach each point once, so that one initialisation before them is right."""
-    fixed = {lp.loop_var: IntImm(lp.loop_var.dtype, 0) for lp in leaf.loops[:at]}
-    values: list[Any] = []
-    for v in leaf.realize.iter_values:
-        form = state.forms.of(substitute(v, fixed) if fixed else v)
-        values.append(state.forms.emit(shift(form, -form.const), v.dtype))
-    inner = binding_of(state, Leaf(leaf.realize.replace(iter_values=tuple(values)), leaf.loops[at:]))
-    if inner.repeats or not inner.injective:
+    once, reason = reaches_once(state, leaf, at)
+    if not once:
         refuse(
-            f"the loops of {{0}} from {{1}} inwards must reach each of its points once, but {inner.reason}",
+            f"the loops of {{0}} from {{1}} inwards must reach each of its points once, but {reason}",
             leaf.block,
             leaf.loops[at],
         )
