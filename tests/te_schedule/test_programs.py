@@ -187,6 +187,8 @@ def test_extern_between_scheduled_stages() -> None:
     s[b].parallel(b.op.axis[0])
     value = random(12)
     execute(s, [a, d], [value], [(value * 2 + 1) * 3])
+    plain = {"tests.te_schedule.add_one": lambda x, y: np.add(x, 1, out=y)}
+    interpret(s, [a, d], [value], [(value * 2 + 1) * 3], externs=plain)
 
 
 def test_scalar_result_and_unit_axis() -> None:

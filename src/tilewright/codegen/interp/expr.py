@@ -313,6 +313,13 @@ class ExprSource:
         size = e.args[0].dtype.bytes * e.args[0].dtype.lanes
         return f"{self.expr(e.args[1])}.moved({self.expr(e.args[2])} * {size})"
 
+    def _call_tvm_stack_make_shape(self, e: Call) -> str:
+        return f"({''.join([f'{self.expr(a)}, ' for a in e.args])})"
+
+    def _call_tvm_stack_make_array(self, e: Call) -> str:
+        data, shape, offset = (self.expr(e.args[i]) for i in (0, 1, 5))
+        return f"packed_array({data}, {shape}, {offset})"
+
     def _call_handle_add_byte_offset(self, e: Call) -> str:
         return f"{self.expr(e.args[0])}.moved({self.expr(e.args[1])})"
 

@@ -50,6 +50,7 @@ _HELPERS = {
     for name in [
         "address",
         "failure",
+        "packed_array",
         "truncdiv",
         "truncmod",
         "floordiv",

@@ -70,6 +70,17 @@ class RawPointer(Pointer):
         return RawPointer(self.address + int(count))
 
 
+def packed_array(pointer: Pointer, shape: tuple[int, ...], offset: int) -> Array:
+    """The array that a packed function is given: a compact view, which counts as written from then on."""
+    storage = pointer.storage
+    begin, size = pointer.offset // storage.data.itemsize + int(offset), math.prod(shape)
+    if begin < 0 or begin + size > storage.data.size:
+        raise InterpError(f"an array of shape {tuple(shape)} at element {begin} does not fit in {storage.name}")
+    if storage.ready is not None:
+        storage.ready[begin : begin + size] = True
+    return storage.data[begin : begin + size].reshape(shape)
+
+
 def address(value: int) -> Pointer | None:
     """An integer as a pointer; 0 is null."""
     return RawPointer(int(value)) if value else None
