@@ -93,6 +93,13 @@ def scan_of_the_present(p: Program) -> None:
     te.create_schedule(result.op).to_prim_func([p.a, result])
 
 
+def attach_extern(p: Program) -> None:
+    e = te.extern((8, 6), [p.a], lambda ins, outs: outs[0].vstore([0, 0], ins[0].vload([0, 0])), name="E")
+    f = te.compute((8, 6), lambda i, j: e[i, j] - 1.0, name="F")
+    s = te.create_schedule(f.op)
+    s[e].compute_at(s[f], f.op.axis[0])
+
+
 CASES: list[tuple[Callable[[Program], Any], str]] = [
     (
         split_twice,
@@ -135,6 +142,10 @@ CASES: list[tuple[Callable[[Program], Any], str]] = [
         lambda p: p.s[p.c].vectorize(p.k),
         "vectorize: stage C: k must not be vectorized: it is a reduction axis, whose iterations update the same"
         " elements; use rfactor to reduce parts of it independently",
+    ),
+    (
+        attach_extern,
+        "compute_at: stage E: only a compute can be attached, but it is a ExternOp, computed at the root",
     ),
     (bind_twice, "bind: stage D: i must be a plain axis, but is bound to threadIdx.x already"),
     (bind_same_thread, "bind: stage B: j must not be bound to threadIdx.x, to which i is bound already"),

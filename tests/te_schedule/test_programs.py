@@ -350,3 +350,47 @@ def test_automatic_inlining() -> None:
         stages = {st.name for st in s.stages if isinstance(st.op, te.ComputeOp) and st.attach_type != "inline"}
         assert stages == kept | {"out"}
         check(s, [a, row, out], [av, rv], [(((av + 1) * rv).T - 1) * 2])
+
+
+def test_copies_of_several_outputs_and_for_several_readers() -> None:
+    a = te.placeholder((6, 10), name="A")
+    b0, b1 = te.compute((6, 10), lambda i, j: (a[i, j] + 1.0, a[i, j] * 2.0), name="B")
+    c = te.compute((6, 10), lambda i, j: b0[i, j] * b1[i, j], name="C")
+    d = te.compute((6, 10), lambda i, j: c[i, j] + b0[i, j], name="D")
+    s = te.create_schedule(d.op)
+    copy = s.cache_read(b0, "local", [c, d])
+    first, second = s.cache_write([b0, b1], "local")
+    assert first.op is second.op and copy.op.name == "B.v0.local"
+    s[first].compute_at(s[b0], s[b0].op.axis[0])
+    s[c].compute_at(s[d], d.op.axis[0])
+    s[copy].compute_at(s[d], d.op.axis[0])
+    value = random(6, 10)
+    check(s, [a, d], [value], [(value + 1) * (value * 2) + value + 1])
+
+
+def test_schedule_by_tag() -> None:
+    a = te.placeholder((4, 8), name="A")
+    with te.tag_scope("easy"):
+        b = te.compute((4, 8), lambda i, j: a[i, j] + 1.0, name="B")
+        c = te.compute((4, 8), lambda i, j: b[i, j] * 2.0, name="C")
+    d = te.compute((4, 8), lambda i, j: c[i, j] - 1.0, name="D")
+    s = te.create_schedule(d.op)
+    for stage in s.stages:
+        if stage.op.tag == "easy":
+            stage.compute_inline()
+    assert "allocate" not in str(tvm.lower(s, [a, d]))
+    value = random(4, 8)
+    check(s, [a, d], [value], [(value + 1) * 2 - 1])
+
+
+def test_function_of_tensorir_as_a_stage() -> None:
+    x = te.placeholder((5, 6), name="X")
+    func = te.create_prim_func([x, te.compute((5, 6), lambda i, j: x[i, j] * x[i, j], name="Y")])
+    a = te.placeholder((5, 6), name="A")
+    b = te.compute((5, 6), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.extern_primfunc([b], func, name="square")
+    d = te.compute((5, 6), lambda i, j: c[i, j] - 1.0, name="D")
+    s = te.create_schedule(d.op)
+    s[d].parallel(d.op.axis[0])
+    value = random(5, 6)
+    check(s, [a, d], [value], [(value + 1) ** 2 - 1])

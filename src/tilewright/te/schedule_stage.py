@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import PrimExpr, Range
@@ -304,6 +304,11 @@ class Stage:
     def compute_at(self, parent: Stage, scope: IterVar) -> None:
         """Each iteration of the parent's leaf `scope` computes just what it needs of this stage."""
         self._may_move("compute_at")
+        if not isinstance(self.op, ComputeOp):
+            raise self.refuse(
+                "compute_at",
+                f"only a compute can be attached, but it is a {type(self.op).__name__}, computed at the root",
+            )
         if parent.attach_type == INLINE:
             raise self.refuse(
                 "compute_at",
@@ -365,8 +370,3 @@ class Stage:
 
 def _tag(thread: IterVar | None) -> str:
     return thread.thread_tag if thread is not None else ""
-
-
-def action_map(stage: Stage) -> Mapping[Var, IterVar]:
-    """Every axis of a stage by its variable."""
-    return {a.var: a for a in stage.all_iter_vars}
