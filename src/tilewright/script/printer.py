@@ -262,6 +262,8 @@ class Printer:
                 entries.append(value)
             number = next(i for i, e in enumerate(entries) if e is value)
             return Expr((f"metadata[{quoted(value.type_key)}][{number}]",), node=value)
+        if _find(_expr_hooks, type(value)) is not None:
+            return self.expr(value)
         return literal(repr(value))
 
 

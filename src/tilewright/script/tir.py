@@ -3,3 +3,7 @@
 from tilewright.support import lazy
 
 __getattr__ = lazy.resolver(__name__)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *lazy.names(__name__)})

@@ -23,7 +23,7 @@ def declare_all(package: str, module: str) -> None:
 
 def names(package: str) -> list[str]:
     """The names declared for a package."""
-    return list(_declared.get(package, ()))
+    return [*_declared.get(package, ()), *(dir(import_module(_whole[package])) if package in _whole else ())]
 
 
 def resolver(package: str) -> Callable[[str], Any]:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from tilewright.script.parser.source import Source
-from tilewright.support.errors import DiagnosticError
+from tilewright.support.errors import DiagnosticError, TVMError
 
 _MISSING = object()
 _BUILTINS = vars(builtins)
@@ -95,7 +95,7 @@ class Expressions:
     def located(self, node: Any, error: Exception) -> DiagnosticError:
         """An exception of evaluation as an error at `node`."""
         text = str(error) or "it failed without a message"
-        kind = "" if isinstance(error, (TypeError, ValueError)) else f"{type(error).__name__}: "
+        kind = "" if isinstance(error, (TypeError, ValueError, TVMError)) else f"{type(error).__name__}: "
         return self.error(node, f"{kind}{text}")
 
     # --- evaluation
@@ -144,9 +144,9 @@ class Expressions:
         try:
             return getattr(value, node.attr)
         except AttributeError as error:
-            what = f"module {value.__name__}" if hasattr(value, "__spec__") else type(value).__name__
             name = ast.unparse(node.value)
-            message = f"{name} ({what}) has no attribute {node.attr}"
+            what = name if hasattr(value, "__spec__") else f"{name} ({type(value).__name__})"
+            message = f"{what} has no attribute {node.attr}"
             raise self.error(node, message, self.near(node.attr, dir(value))) from error
 
     def _call(self, node: ast.Call) -> Any:

@@ -161,9 +161,8 @@ class ScriptParser(Expressions):
         handler = _HANDLERS.get(type(node))
         if handler is None:
             kind = type(node).__name__.lower()
-            raise self.error(
-                node, f"a program has no statement of the kind {kind}", "see the language reference for those it has"
-            )
+            remedy = "there are assignments, calls, for, while, if, with, assert and pass"
+            raise self.error(node, f"a program has no statement of the kind {kind}", remedy)
         self.at = node
         try:
             handler(self, node)

@@ -245,10 +245,20 @@ class TirParser(ScriptParser):
     # --- functions
 
     def function(self, node: ast.FunctionDef, **options: Any) -> PrimFunc:
+        unknown = options.keys() - {"private", "check_well_formed", "implicit_root", "in_module"}
+        if unknown:
+            raise TypeError(
+                f"T.prim_func takes private and check_well_formed, but was given {', '.join(sorted(unknown))}"
+            )
         return self._function(node, **options)
 
     def _function(
-        self, node: ast.FunctionDef, private: bool = False, check_well_formed: bool = True, in_module: bool = False
+        self,
+        node: ast.FunctionDef,
+        private: bool = False,
+        check_well_formed: bool = True,
+        implicit_root: bool = True,
+        in_module: bool = False,
     ) -> PrimFunc:
         frame = FunctionFrame(node.name)
         if not private:
@@ -258,7 +268,8 @@ class TirParser(ScriptParser):
             if node.returns is not None:
                 frame.ret_type = self._type(node.returns, self.eval(node.returns))
             body = self.suite(node.body, frame)
-        body = with_root(body, frame.allocations, self.detected)
+        if implicit_root:
+            body = with_root(body, frame.allocations, self.detected)
         func = PrimFunc(frame.params, body, frame.ret_type, frame.buffer_map, frame.attrs)
         if check_well_formed and self.made:
             self._check_defined(func)

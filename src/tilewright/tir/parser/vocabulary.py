@@ -6,8 +6,10 @@ import inspect
 import sys
 from collections.abc import Mapping
 
-from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr, Range, as_prim_expr
+from tilewright.ir import DataType, FloatImm, IntImm, Op, PrimExpr, as_prim_expr
+from tilewright.ir import Range as IrRange
 from tilewright.script.parser import MetaVar, function_from, macro_from
+from tilewright.target import Target
 from tilewright.tir import expr as E
 from tilewright.tir.arithmetic import (
     add,
@@ -94,13 +96,16 @@ buffer_decl = Buffer
 truediv = div
 
 
-def prim_func(func: object = None, private: bool = False, check_well_formed: bool = True) -> object:
+def prim_func(
+    func: object = None, private: bool = False, check_well_formed: bool = True, implicit_root: bool = True
+) -> object:
     """The PrimFunc of a Python function: `@T.prim_func`, or with options in parentheses.
 
     private: the function gets no global_symbol. check_well_formed: refuse variables that nothing defines.
+    implicit_root: put a root block around a body with blocks but without one.
     """
     frame = sys._getframe(1)
-    options = {"private": private, "check_well_formed": check_well_formed}
+    options = {"private": private, "check_well_formed": check_well_formed, "implicit_root": implicit_root}
     if func is None:
         return lambda f: function_from(f, TirParser, frame, **options)
     return function_from(func, TirParser, frame, **options)
@@ -196,16 +201,18 @@ def iter_var(var: Var, dom: object, iter_type: str, thread_tag: str = "") -> Ite
     if iter_type not in _ITER_TYPES:
         raise ValueError(f"unknown kind of axis {iter_type!r}; the kinds are {', '.join(_ITER_TYPES)}")
     if isinstance(dom, (tuple, list)):
-        dom = range_(*dom)
+        dom = Range(*dom)
     return IterVar(dom, var, _ITER_TYPES.index(iter_type), thread_tag)
 
 
-def range_(begin: object, end: object = None) -> Range:
+def Range(begin: object, end: object = None) -> IrRange:
     """The half-open range of integers from begin to end, or from 0."""
-    return Range.from_min_extent(*loop_domain(begin, end))
+    return IrRange.from_min_extent(*loop_domain(begin, end))
 
 
-globals()["Range"] = range_
+def target(target_config: object, host: object = None) -> Target:
+    """A description of hardware, from a string or a dictionary."""
+    return Target(target_config, host)  # type: ignore[arg-type]
 
 
 def comm_reducer(combiner: object, identity: list[object]) -> E.CommReducer:
@@ -246,6 +253,10 @@ def __getattr__(name: str) -> object:
     return value
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *(name.removeprefix("tir.") for name in Op.list_op_names() if name.startswith("tir."))})
+
+
 __all__ = [
     "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "And", "Any", "Assert", "Broadcast", "Buffer", "BufferLoad", "Cast", "Div",
     "FloatImm", "FloorDiv", "FloorMod", "IntImm", "IterVar", "Let", "LetStmt", "Max", "Min", "Mod", "Mul", "Not", "Or",
@@ -253,6 +264,6 @@ __all__ = [
     "allocate_const", "attr", "axis", "block", "block_attr", "buffer_decl", "buffer_store", "call_intrin", "cast",
     "comm_reducer", "const", "decl_buffer", "div", "env_thread", "evaluate", "extent_of", "floordiv", "floormod",
     "func_attr", "func_ret", "grid", "handle", "init", "iter_var", "launch_thread", "let", "macro", "match_buffer",
-    "meta_var", "multiply", "parallel", "prim_func", "range_", "reads", "realize", "reduce", "serial", "subtract",
+    "meta_var", "multiply", "parallel", "prim_func", "Range", "reads", "realize", "reduce", "serial", "subtract", "target",
     "thread_binding", "truediv", "truncdiv", "truncmod", "unroll", "vectorized", "where", "writes",
 ]  # fmt: skip

@@ -27,6 +27,7 @@ from tilewright.script.doc import (
     unary,
 )
 from tilewright.script.printer import Printer, expr_hook
+from tilewright.target import Target
 from tilewright.tir import arithmetic as A
 from tilewright.tir import expr as E
 from tilewright.tir.buffer import extent_of
@@ -312,3 +313,11 @@ def _region(p: Printer, r: BufferRegion) -> Expr:
 @expr_hook(MatchBufferRegion)
 def _match_region(p: Printer, m: MatchBufferRegion) -> Expr:
     return Expr((buffer_doc(p, m.buffer), " = ", p.expr(m.source)), 0)
+
+
+@expr_hook(Target)
+def _target(p: Printer, target: Target) -> Expr:
+    """`T.target("llvm -keys=cpu")`, as a dictionary where there is a host, which has no place in the string."""
+    if target.host is None:
+        return t(p, "target").call(literal(str(target)))
+    return t(p, "target").call(p.data(target.export()))

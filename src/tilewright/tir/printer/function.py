@@ -50,8 +50,18 @@ def _function(p: Printer, func: PrimFunc) -> list[Stmt]:
         header: list[str | Expr] = [f"def {name}(", *_joined(params), ")"]
         if not isinstance(func.ret_type, VoidType) and func.ret_type != TupleType(()):
             header += [" -> ", p.expr(func.ret_type)]
-    private = "(private=True)" if symbol is None else ""
-    return [Suite(header, body, func, [f"@{p.prefix('tir_prefix', 'prim_func')}{private}"])]
+    options = ["private=True"] if symbol is None else []
+    if _lacks_root(func.body):
+        options.append("implicit_root=False")
+    given = f"({', '.join(options)})" if options else ""
+    return [Suite(header, body, func, [f"@{p.prefix('tir_prefix', 'prim_func')}{given}"])]
+
+
+def _lacks_root(body: TirStmt) -> bool:
+    """Whether the parser would put a root block around the body that is not there."""
+    if isinstance(body, BlockRealize) and not body.block.iter_vars:
+        return False
+    return _has_block(body)
 
 
 def _bool_doc(p: Printer, value: object) -> Expr:

@@ -1,0 +1,178 @@
+"""parse(print(f)) is structurally equal to f: goldens, random programs at every stage of lowering, kernels, a model."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.generators.programs import random_program, random_schedule
+from tests.generators.roundtrip import assert_roundtrip, stages
+from tests.tir_schedule import programs as small_programs
+from tests.topi.test_schedule_rules import CASES, TARGETS
+from tilewright import relay, te, tir
+from tilewright.ir import IRModule, PointerType, PrimType, Range
+from tilewright.ir.dtype import DataType
+from tilewright.node import first_mismatch
+from tilewright.relay.backend.build import optimize
+from tilewright.relay.backend.entry import entry_module
+from tilewright.relay.backend.kernels import lowered
+from tilewright.relay.backend.plan import make_plan
+from tilewright.relay.backend.te_compiler import TECompiler
+from tilewright.script import from_source
+from tilewright.target import Target
+from tilewright.tir import Evaluate, For, IterVar, PrimFunc, Ramp, SeqStmt, StringImm, Var, const, decl_buffer
+from tilewright.topi.schedule import schedule_kernel
+
+GOLDENS = sorted((Path(__file__).parent / "goldens").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", GOLDENS, ids=lambda p: p.stem)
+def test_goldens_parse_and_print_back(path: Path) -> None:
+    text = path.read_text().rstrip("\n")
+    program = from_source(text, check_well_formed=False)
+    assert_roundtrip(program)
+    if "T.grid" in text or "for i in range(64):\n            for j" not in text:
+        assert program.script() == text
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_programs_at_every_stage(seed: int) -> None:
+    rng = random.Random(seed)
+    func = random_program(rng).func
+    for program in (func, random_schedule(func, rng)):
+        for mod in stages(program):
+            assert_roundtrip(mod)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_schedules_of_small_programs(seed: int) -> None:
+    rng = random.Random(seed)
+    func, _ = small_programs.random_program(rng)
+    for mod in stages(random_schedule(func, rng), host=False):
+        assert_roundtrip(mod)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_kernels_of_schedule_rules(case: str) -> None:
+    for name, description in TARGETS.items():
+        with Target(description) as target:
+            func = schedule_kernel(te.create_prim_func(CASES[case]()), target)
+        for mod in stages(func) if name == "avx512" else [func]:
+            assert_roundtrip(mod)
+
+
+def test_modules_of_a_small_model() -> None:
+    x = relay.var("x", shape=(1, 3, 16, 16), dtype="float32")
+    w = relay.const(np.random.default_rng(0).standard_normal((16, 3, 3, 3)).astype("float32"))
+    y = relay.nn.relu(relay.nn.conv2d(x, w, padding=(1, 1), channels=16, kernel_size=(3, 3)))
+    y = relay.nn.softmax(relay.nn.batch_flatten(relay.nn.max_pool2d(y, pool_size=(2, 2), strides=(2, 2))))
+    target = Target("llvm")
+    with target:
+        optimized, _ = optimize(IRModule.from_expr(relay.Function([x], y)), target)
+        compiler = TECompiler(target)
+        plan = make_plan(optimized, compiler)
+    kernels = list(compiler.kernels.values())
+    assert len(kernels) >= 3
+    for kernel in kernels:
+        assert_roundtrip(kernel.func)
+        assert_roundtrip(lowered(kernel.func, target))
+    assert_roundtrip(entry_module(plan))
+
+
+def handle(name: str, dtype: str = "float32", scope: str = "global") -> Var:
+    return Var(name, PointerType(PrimType(DataType(dtype)), scope))
+
+
+def make_odd_programs() -> dict[str, PrimFunc]:
+    """Programs that no builder makes, each with one thing that an approximate printer would lose."""
+    a = decl_buffer((64,), "float32", "A")
+    i, n, wide = Var("i"), Var("n"), Var("w", "int64")
+    x = Var("x", "float32")
+
+    def one(body: tir.Stmt, *params: Any) -> PrimFunc:
+        return PrimFunc([*params, a], body)
+
+    def region(begin: Any, extent: Any) -> PrimFunc:
+        r = tir.BufferRegion(a, (Range.from_min_extent(begin, extent),))
+        block = tir.Block([], [r], [], "b", Evaluate(0))
+        return one(SeqStmt([tir.BlockRealize([], True, block), Evaluate(n)]), n, i)
+
+    stride64 = decl_buffer((4, 4), "float32", "B", strides=[Var("s", "int64"), tir.SizeVar("t")])
+    offset = decl_buffer((4,), "float32", "B", elem_offset=Var("o", "int64"), offset_factor=2)
+    aligned = decl_buffer((4,), "float32", "B", elem_offset=0, offset_factor=4)
+    pointer = handle("ptr", "float16", "local")
+    nothing = Evaluate(0)
+    return {
+        "extent that is a difference": region(i, tir.Sub(tir.Add(i, const(4)), i)),
+        "extent that is a variable": region(const(0), n),
+        "extent of an unfolded sum": region(const(0), tir.Add(const(0), n)),
+        "extent after a constant": region(const(2), n),
+        "extent one from a sum": region(i * 2, const(1)),
+        "loop with an unfolded extent": one(For(i, 1, tir.Sub(n, const(1)), 0, Evaluate(i)), n),
+        "strides of int64 and sizes": PrimFunc([stride64], nothing),
+        "offset of int64": PrimFunc([offset], nothing),
+        "offset zero with a factor": PrimFunc([aligned], nothing),
+        "a let of a typed pointer": one(
+            SeqStmt([tir.LetStmt(pointer, tir.reinterpret("handle", const(0, "int64")), Evaluate(pointer)), nothing])
+        ),
+        "a let of a size": one(tir.LetStmt(tir.SizeVar("n"), const(3), nothing)),
+        "attributes of kinds of numbers": one(nothing).with_attr("ints", [1, const(1), const(1, "int64"), True, "s"]),
+        "a ramp of one lane": one(Evaluate(tir.BufferLoad(a, [Ramp(i, 1, 1)])), i),
+        "a ramp of int64": one(Evaluate(tir.BufferLoad(a, [Ramp(wide, const(2, "int64"), 4)])), wide),
+        "intrinsics that would fold": one(
+            SeqStmt(
+                [
+                    Evaluate(tir.Call("float32", "floor", [const(1.5)])),
+                    Evaluate(tir.Call("int32", "exp", [n])),
+                    Evaluate(tir.Call("bool", "likely", [const(True)])),
+                    Evaluate(tir.Call("float32", "if_then_else", [const(True), x, x])),
+                    Evaluate(tir.Call("int32", "shift_left", [const(1), const(2)])),
+                    Evaluate(tir.Call("float32", "call_extern", [StringImm("f"), x])),
+                    Evaluate(tir.Call("void", "tvm_storage_sync", [StringImm("shared")])),
+                ]
+            ),
+            n,
+            x,
+        ),
+        "constants that are not rounded": one(tir.BufferStore(a, tir.FloatImm("float32", 0.1), [0])),
+        "a thread that is launched inside itself": one(
+            tir.AttrStmt(
+                t := IterVar(None, Var("tx"), IterVar.ThreadIndex, "threadIdx.x"),
+                "thread_extent",
+                32,
+                tir.AttrStmt(t, "thread_extent", 32, nothing),
+            )
+        ),
+        "an axis as the subject of an attribute": one(
+            tir.AttrStmt(IterVar(Range(0, 4), i, IterVar.DataPar), "pragma", 1, nothing), i
+        ),
+        "a variable used before its loop": one(
+            SeqStmt([For(Var("i"), 0, 4, 0, nothing), tir.AttrStmt(i, "pragma", 1, For(i, 0, 8, 0, Evaluate(i)))])
+        ),
+        "chained connectives": one(
+            tir.IfThenElse(tir.And(tir.And(n < 1, n < 2), tir.And(n < 3, tir.Or(n < 4, tir.Not(n < 5)))), nothing), n
+        ),
+        "nothing but a root": PrimFunc([a], tir.BlockRealize([], True, tir.Block([], [], [], "root", nothing))),
+    }
+
+
+ODD = make_odd_programs()
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_programs(name: str) -> None:
+    assert_roundtrip(ODD[name])
+
+
+def test_free_variables_keep_their_places() -> None:
+    i, j = Var("i"), Var("i")
+    a = decl_buffer((8,), "float32", "A")
+    f = PrimFunc([a], SeqStmt([For(i, 0, 8, 0, Evaluate(i)), Evaluate(j)]))
+    other = PrimFunc([a], SeqStmt([For(i, 0, 8, 0, Evaluate(i)), Evaluate(i)]))
+    for program in (f, other):
+        assert_roundtrip(program)
+    assert first_mismatch(f, from_source(other.script(), check_well_formed=False), map_free_vars=True) is not None
