@@ -201,7 +201,8 @@ def extent_of(begin: PrimExpr, end: PrimExpr) -> PrimExpr:
         constant = _linear(end, 1, terms) + _linear(begin, -1, terms)
         if all([factor == 0 for _, factor in terms]):
             return IntImm(end.dtype, constant)
-    return end - begin
+    difference: PrimExpr = end - begin
+    return difference
 
 
 def _linear(e: PrimExpr, factor: int, terms: list[tuple[PrimExpr, int]]) -> int:
