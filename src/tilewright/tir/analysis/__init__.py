@@ -1,26 +1,35 @@
 """Analyses of tir programs."""
 
+from tilewright.tir.analysis.checks import OOBChecker, assert_pure_function, find_anchor_block, is_pure_function
 from tilewright.tir.analysis.cost import (
     calculate_allocated_bytes,
+    calculate_constant_bytes,
     calculate_workspace_bytes,
     estimate_tir_flops,
     expr_deep_equal,
     verify_memory,
 )
+from tilewright.tir.analysis.gpu import verify_gpu_code
 from tilewright.tir.analysis.lca import detect_buffer_access_lca
 from tilewright.tir.analysis.regions import get_block_access_region, get_block_read_write_region
 from tilewright.tir.analysis.stages import verify_stage
 from tilewright.tir.analysis.variables import undefined_vars, verify_ssa, verify_well_formed
 
 __all__ = [
+    "OOBChecker",
+    "assert_pure_function",
     "calculate_allocated_bytes",
+    "calculate_constant_bytes",
     "calculate_workspace_bytes",
     "detect_buffer_access_lca",
     "estimate_tir_flops",
     "expr_deep_equal",
+    "find_anchor_block",
     "get_block_access_region",
     "get_block_read_write_region",
+    "is_pure_function",
     "undefined_vars",
+    "verify_gpu_code",
     "verify_memory",
     "verify_ssa",
     "verify_stage",

@@ -10,7 +10,7 @@ from tilewright.support.errors import TVMError
 from tilewright.tir.expr import Add, BufferLoad, Call, Div, FloorDiv, FloorMod, Max, Min, Mod, Mul, Select, Sub
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import PURE, call_effect
-from tilewright.tir.stmt import Allocate, Block, BlockRealize, BufferStore, For, IfThenElse, While
+from tilewright.tir.stmt import Allocate, AllocateConst, Block, BlockRealize, BufferStore, For, IfThenElse, While
 
 LANE_FREE_CALLS = frozenset(
     {"tir.likely", "tir.if_then_else", "tir.address_of", "tir.reinterpret", "tir.type_annotation"}
@@ -147,6 +147,22 @@ def calculate_workspace_bytes(func: PrimFunc, workspace_byte_alignment: int = 64
     walk = _Allocated(workspace_byte_alignment)
     walk.visit(func.body)
     return walk.peak
+
+
+def calculate_constant_bytes(func: PrimFunc, constant_byte_alignment: int = 64) -> int:
+    """Bytes of a function's constants, each rounded up to the alignment."""
+    total = 0
+
+    class Constants(Visitor):
+        @on(AllocateConst)
+        def _constant(self, s: AllocateConst) -> None:
+            nonlocal total
+            size = _constant_bytes(s.extents, s.dtype)
+            total += -(-size // constant_byte_alignment) * constant_byte_alignment
+            self.visit(s.body)
+
+    Constants().visit(func.body)
+    return total
 
 
 def calculate_allocated_bytes(func_or_mod: PrimFunc | IRModule) -> dict[str, dict[str, int]]:
