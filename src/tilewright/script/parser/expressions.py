@@ -130,7 +130,9 @@ class Expressions:
         if value is _MISSING:
             value = _BUILTINS.get(node.id, _MISSING)
             if value is _MISSING:
-                raise self.error(node, f"the name {node.id} is not defined", self.near(node.id, self.names))
+                own = list(dict.fromkeys([n for hidden in self._hidden for n in hidden if n in self.names]))
+                remedy = self.near(node.id, self.names) or (f"the program has {', '.join(own[:12])}" if own else "")
+                raise self.error(node, f"the name {node.id} is not defined", remedy)
         return value
 
     @staticmethod
