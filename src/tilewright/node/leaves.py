@@ -57,8 +57,12 @@ def leaf_of_tag(tag: str) -> Leaf:
     return _by_tag[tag]
 
 
+_CLASSIC_FLOAT8 = {"e4m3_float8": "float8_e4m3fn", "e5m2_float8": "float8_e5m2"}
+
+
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """The NumPy dtype of a name, the extension types of ml_dtypes (bfloat16, float8_*, int4) included."""
+    name = _CLASSIC_FLOAT8.get(name, name)
     return np.dtype(getattr(ml_dtypes, name)) if hasattr(ml_dtypes, name) else np.dtype(name)
 
 

@@ -5,8 +5,10 @@ from tilewright.tir.transform.allreduce import LowerCrossThreadReduction, LowerT
 from tilewright.tir.transform.base import prim_func_pass
 from tilewright.tir.transform.blocks import ConvertBlocksToOpaque, LowerInitBlock, PlanAndUpdateBufferAllocationLocation
 from tilewright.tir.transform.compact import CompactBufferAllocation
+from tilewright.tir.transform.device import AnnotateDeviceRegions, DecorateDeviceScope, SplitHostDevice
 from tilewright.tir.transform.double_buffer import InjectDoubleBuffer
 from tilewright.tir.transform.flatten import FlattenBuffer
+from tilewright.tir.transform.legalize import BF16ComputeLegalize, BF16StorageLegalize, FP8ComputeLegalize
 from tilewright.tir.transform.loops import MarkUnrollLoop, UnrollLoop
 from tilewright.tir.transform.misc import (
     AnnotateEntryFunc,
@@ -31,14 +33,19 @@ from tilewright.tir.transform.vectorize import VectorizeLoop
 from tilewright.tir.transform.vthread import InjectVirtualThread
 
 __all__ = [
+    "AnnotateDeviceRegions",
     "AnnotateEntryFunc",
     "Apply",
+    "BF16ComputeLegalize",
+    "BF16StorageLegalize",
     "BindTarget",
     "CompactBufferAllocation",
     "ConvertBlocksToOpaque",
     "ConvertForLoopsToSerial",
     "ConvertSSA",
+    "DecorateDeviceScope",
     "ExposeEntryFunc",
+    "FP8ComputeLegalize",
     "Filter",
     "FlattenBuffer",
     "HoistIfThenElse",
@@ -62,6 +69,7 @@ __all__ = [
     "RemoveNoOp",
     "Simplify",
     "SkipAssert",
+    "SplitHostDevice",
     "StorageRewrite",
     "ThreadSync",
     "UnifyThreadBinding",

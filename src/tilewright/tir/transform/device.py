@@ -1,0 +1,123 @@
+"""Host and device: kernels found, cut out into functions of their own, and called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import GlobalVar, IntImm, IRModule, PrimExpr
+from tilewright.ir.transform import Pass, PassContext, PassInfo
+from tilewright.node import Mutator, on
+from tilewright.support.errors import TVMError
+from tilewright.target import Target
+from tilewright.tir.analysis import undefined_vars
+from tilewright.tir.expr import Call, IterVar, Var
+from tilewright.tir.function import PrimFunc
+from tilewright.tir.stmt import AttrStmt, Evaluate, Stmt
+from tilewright.tir.stmt_functor import substitute
+from tilewright.tir.transform.base import body_pass, prim_func_pass
+
+
+class _Regions(Mutator):
+    def __init__(self, target: Any) -> None:
+        self.target = target
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> PrimExpr:
+        return e
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> Any:
+        if s.attr_key == "target":
+            return s
+        starts = s.attr_key in ("thread_extent", "pipeline_exec_scope", "device_scope")
+        return AttrStmt(self.target, "target", IntImm("int32", 0), s) if starts else self.rebuild(s)
+
+
+def AnnotateDeviceRegions() -> Pass:
+    """Statements bound to thread axes, in functions whose target has a host -> under a "target" attribute."""
+
+    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        target = func.attrs.get("target")
+        if target is None:
+            raise TVMError("AnnotateDeviceRegions: a function has no target; run BindTarget first")
+        if getattr(target, "host", None) is None:
+            return func
+        return func.replace(body=_Regions(target).visit(func.body))
+
+    made: Pass = prim_func_pass(run, name="tir.AnnotateDeviceRegions")
+    return made
+
+
+class _Split(Mutator):
+    """Takes regions out of a function; each becomes a kernel that is called with what it uses."""
+
+    def __init__(self, name: str, taken: set[str]) -> None:
+        self.name, self.taken = name, taken
+        self.kernels: dict[GlobalVar, PrimFunc] = {}
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> PrimExpr:
+        return e
+
+    def _fresh(self) -> str:
+        name, k = f"{self.name}_kernel", 0
+        while name in self.taken:
+            k += 1
+            name = f"{self.name}_kernel_{k}"
+        self.taken.add(name)
+        return name
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> Any:
+        if s.attr_key != "target" or s.node is None or not hasattr(s.node, "kind"):
+            return self.rebuild(s)
+        used = undefined_vars(s.body)
+        # Pointers first, as drivers of devices like it.
+        args = sorted(used, key=lambda v: v.dtype.code != "handle")
+        params = [Var(v.name, v.type_annotation) for v in args]
+        body: Stmt = substitute(s.body, dict(zip(args, params, strict=True)))
+        name = self._fresh()
+        target = s.node
+        attrs = {
+            "global_symbol": name,
+            "target": Target(str(target)) if isinstance(target, Target) else target,
+            "tir.noalias": True,
+            "tir.is_global_func": True,
+        }
+        gvar = GlobalVar(name)
+        self.kernels[gvar] = PrimFunc(params, body, None, {}, attrs)
+        return Evaluate(Call("void", gvar, args))
+
+
+def SplitHostDevice() -> Pass:
+    """Regions under a "target" attribute -> kernels in the module, called with the variables that they use."""
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        functions: dict[Any, Any] = {}
+        taken = {g.name_hint for g in mod.functions}
+        kernels: dict[Any, Any] = {}
+        for gvar, func in mod.functions.items():
+            if not isinstance(func, PrimFunc):
+                functions[gvar] = func
+                continue
+            split = _Split(str(func.attrs.get("global_symbol") or gvar.name_hint), taken)
+            functions[gvar] = func.replace(body=split.visit(func.body))
+            kernels |= split.kernels
+        return mod.with_functions({**functions, **kernels})
+
+    return Pass(PassInfo(0, "tir.SplitHostDevice"), run)
+
+
+def _decorate(func: PrimFunc) -> Stmt:
+    zero = IntImm("int32", 0)
+    axis = IterVar(None, Var("device_scope", "int32"), IterVar.ThreadIndex, "")
+    return func.body if _is_scoped(func.body) else AttrStmt(axis, "device_scope", zero, func.body)
+
+
+def _is_scoped(s: Any) -> bool:
+    return isinstance(s, AttrStmt) and s.attr_key == "device_scope"
+
+
+def DecorateDeviceScope() -> Pass:
+    """A function that is all for the device -> its body under a "device_scope" attribute."""
+    return body_pass("DecorateDeviceScope", _decorate)
