@@ -18,11 +18,13 @@ def random(*shape: int) -> Array:
 
 
 def interpret(s: Any, args: list[Any], inputs: list[Any], want: list[Any], externs: Any = None) -> None:
-    """Runs the schedule's function in the interpreter, before it is lowered."""
-    outputs = [np.zeros(w.shape, w.dtype) for w in want]
-    interp.run(s.to_prim_func(args), [*inputs, *outputs], externs=externs)
-    for out, w in zip(outputs, want, strict=True):
-        np.testing.assert_allclose(out, w, rtol=1e-4, atol=1e-5)
+    """Runs the schedule's function in the interpreter: as blocks, and lowered, when parallel loops are looked at for races."""
+    for lowered in (False, True):
+        outputs = [np.zeros(w.shape, w.dtype) for w in want]
+        program = tvm.lower(s, args) if lowered else s.to_prim_func(args)
+        interp.run(program, [*inputs, *outputs], externs=externs, check_races=lowered)
+        for out, w in zip(outputs, want, strict=True):
+            np.testing.assert_allclose(out, w, rtol=1e-4, atol=1e-5)
 
 
 def execute(s: Any, args: list[Any], inputs: list[Any], want: list[Any]) -> None:

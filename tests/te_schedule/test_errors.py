@@ -147,6 +147,10 @@ CASES: list[tuple[Callable[[Program], Any], str]] = [
         attach_extern,
         "compute_at: stage E: only a compute can be attached, but it is a ExternOp, computed at the root",
     ),
+    (
+        lambda p: p.s[p.d].env_threads(te.thread_axis("threadIdx.x")),
+        "env_threads: stage D: threadIdx.x must be a thread axis with an extent",
+    ),
     (bind_twice, "bind: stage D: i must be a plain axis, but is bound to threadIdx.x already"),
     (bind_same_thread, "bind: stage B: j must not be bound to threadIdx.x, to which i is bound already"),
     (

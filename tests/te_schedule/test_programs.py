@@ -216,6 +216,17 @@ def test_threads_and_store_predicate() -> None:
     assert "if T.likely(threadIdx_x < 4):" in text
 
 
+def test_store_predicate_leaves_the_rest_as_it_was() -> None:
+    a = te.placeholder((3, 8), name="A")
+    b = te.compute((3, 8), lambda i, j: a[i, j] + 1.0, name="B")
+    s = te.create_schedule(b.op)
+    s[b].set_store_predicate(b.op.axis[1].var < 5)
+    value = random(3, 8)
+    want = value + 1
+    want[:, 5:] = 0
+    check(s, [a, b], [value], [want])
+
+
 def test_pragmas_and_storage() -> None:
     a = te.placeholder((6, 8), name="A")
     b = te.compute((6, 8), lambda i, j: a[i, j] + 1.0, name="B")

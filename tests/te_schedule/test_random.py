@@ -54,6 +54,10 @@ def random_stage(kind: int, name: str, first: Pair, second: Pair, row: Pair) -> 
 def random_schedule(rng: random.Random, out: Any) -> Any:
     """Legal primitives on every stage, consumers first; what is refused leaves the stage as it was."""
     s = te.create_schedule(out.op)
+    for stage in list(s.stages):
+        readers = [st for st in s.stages if stage.op in [t.op for t in st.op.input_tensors]]
+        if readers and rng.random() < 0.15:
+            s.cache_read(stage.op.output(0), rng.choice(["local", "global"]), [rng.choice(readers).op])
     for stage in reversed(list(s.stages)):
         if not isinstance(stage.op, te.ComputeOp):
             continue
@@ -65,8 +69,22 @@ def random_schedule(rng: random.Random, out: Any) -> Any:
             transform(rng, s[cached])
         else:
             transform(rng, stage)
+        if stage.op.reduce_axis and rng.random() < 0.3:
+            factor(rng, s, stage)
         move(rng, s, stage)
     return s
+
+
+def factor(rng: random.Random, s: Any, stage: Any) -> None:
+    """Partial sums along a leaf that reduces, attached or not."""
+    leaf = rng.choice([a for a in stage.leaf_iter_vars if a.iter_type == tir.IterVar.CommReduce])
+    if any(st.attach_stage is stage for st in s.stages):
+        return
+    partial = s.rfactor(stage.op.output(0), leaf, rng.choice([0, -1, 1]))
+    transform(rng, stage)
+    transform(rng, s[partial])
+    if rng.random() < 0.5:
+        s[partial].compute_at(stage, rng.choice(list(stage.leaf_iter_vars)))
 
 
 def transform(rng: random.Random, stage: Any) -> None:
@@ -92,7 +110,8 @@ def move(rng: random.Random, s: Any, stage: Any) -> None:
     if stage.is_output:
         return
     readers = [st for st in s.stages if any(t.op is stage.op for t in st.op.input_tensors)]
-    if rng.random() < 0.2 and not stage.op.reduce_axis and not stage.actions:
+    attached = any(st.attach_stage is stage for st in s.stages)
+    if rng.random() < 0.2 and not stage.op.reduce_axis and not stage.actions and not attached:
         stage.compute_inline()
     elif len(readers) == 1 and readers[0].attach_type != "inline" and rng.random() < 0.7:
         stage.compute_at(readers[0], rng.choice(list(readers[0].leaf_iter_vars)))
