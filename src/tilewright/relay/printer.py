@@ -433,6 +433,14 @@ def astext(value: Expr | IRModule, show_meta_data: bool = False, types: bool = T
     return f"{VERSION}\n{_print(value, Printer(show_meta_data, types), declare=True)}"
 
 
+def text_and_metadata(value: Expr | IRModule) -> tuple[str, dict[str, list[Any]]]:
+    """The text, and what its `meta[kind][index]` stand for: `relay.parse(text, init_meta_table=...)` shares the
+    arrays, where a metadata section would write out every one."""
+    printer = Printer()
+    text = _print(value, printer, declare=True)
+    return f"{VERSION}\n{text}", printer.meta
+
+
 for _cls in (Call, Constant, Function, If, Let, Match, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem):
     register_printer(_cls, plain_text)
 register_printer(Var, lambda v: f"Var({v.name_hint}, ty={type_text(v.type_annotation)})")
