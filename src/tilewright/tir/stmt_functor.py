@@ -10,7 +10,7 @@ from tilewright.node import Mutator, Node, Visitor, mutate_tuple, on
 from tilewright.node import post_order_visit as post_order_visit
 from tilewright.support.errors import TVMError
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import Var
+from tilewright.tir.expr import Let, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import (
     Allocate,
@@ -91,6 +91,87 @@ def substitute(node: Any, vmap: Mapping[Var, Any]) -> Any:
     if not vmap:
         return node
     return _Substitute({k: as_prim_expr(v) for k, v in vmap.items()}).visit(node)
+
+
+class _Renew(BufferMutator):
+    """Every variable and buffer that the program binds -> a new one; where it is bound comes before where it is used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.env: dict[Var, Var] = {}
+
+    def bind(self, var: Var) -> Var:
+        new = self.env[var] = var.copy_with_suffix("")
+        return new
+
+    @on(Var)
+    def _var(self, v: Var) -> Var:
+        return self.env.get(v, v)
+
+    def declare(self, buffer: Buffer) -> Buffer:
+        """A buffer that is bound here, with the variables that it brings along."""
+        for e in (buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset):
+            if isinstance(e, Var) and e not in self.env:
+                self.bind(e)
+        new: Buffer = self.visit(buffer)
+        return new
+
+    def _axis(self, axis: Any) -> Any:
+        dom = None if axis.dom is None else self.visit(axis.dom)
+        var = self.env[axis.var] if axis.var in self.env else self.bind(axis.var)
+        return type(axis)(dom, var, axis.iter_type, axis.thread_tag, axis.span)
+
+    @on(For)
+    def _for(self, s: For) -> Any:
+        low, extent = self.visit(s.min), self.visit(s.extent)
+        var = self.bind(s.loop_var)
+        thread = None if s.thread_binding is None else self._axis(s.thread_binding)
+        return For(var, low, extent, s.kind, self.visit(s.body), thread, s.annotations, s.span)
+
+    @on(LetStmt, Let)
+    def _let(self, s: Any) -> Any:
+        value = self.visit(s.value)
+        return s.replace(var=self.bind(s.var), value=value, body=self.visit(s.body))
+
+    @on(Allocate, AllocateConst)
+    def _allocate(self, s: Any) -> Any:
+        extents = mutate_tuple(self.visit, s.extents)
+        return s.replace(buffer_var=self.bind(s.buffer_var), extents=extents, body=self.visit(s.body))
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> Any:
+        value = self.visit(s.value)
+        binds = s.attr_key in ("thread_extent", "virtual_thread") and hasattr(s.node, "thread_tag")
+        return s.replace(node=self._axis(s.node) if binds else self.visit(s.node), value=value, body=self.visit(s.body))
+
+    @on(Block)
+    def _block(self, block: Block) -> Any:
+        axes = tuple([self._axis(a) for a in block.iter_vars])
+        allocated = tuple([self.declare(b) for b in block.alloc_buffers])
+        matched = []
+        for m in block.match_buffers:
+            source = self.visit(m.source)
+            matched.append(m.replace(buffer=self.declare(m.buffer), source=source))
+        reads, writes = mutate_tuple(self.visit, block.reads), mutate_tuple(self.visit, block.writes)
+        init = None if block.init is None else self.visit(block.init)
+        notes = self.visit(block.annotations)
+        body = self.visit(block.body)
+        return Block(axes, reads, writes, block.name_hint, body, init, allocated, tuple(matched), notes, block.span)
+
+    @on(BlockRealize)
+    def _realize(self, s: BlockRealize) -> Any:
+        values = mutate_tuple(self.visit, s.iter_values)
+        for axis in s.block.iter_vars:
+            self.bind(axis.var)
+        return BlockRealize(values, self.visit(s.predicate), self.visit(s.block), s.span)
+
+
+def renew_defs(func: PrimFunc) -> PrimFunc:
+    """The function with every variable and buffer that it binds made anew: equal, but sharing none with the original."""
+    walk = _Renew()
+    params = tuple([walk.bind(p) for p in func.params])
+    buffers = {walk.env[p]: walk.declare(b) for p, b in func.buffer_map.items()}
+    return func.replace(params=params, buffer_map=buffers, body=walk.visit(func.body))
 
 
 def ir_transform(

@@ -4,6 +4,12 @@ from tilewright.ir.transform import register_pass as _register_pass
 from tilewright.tir.transform.allreduce import LowerCrossThreadReduction, LowerThreadAllreduce
 from tilewright.tir.transform.base import prim_func_pass
 from tilewright.tir.transform.blocks import ConvertBlocksToOpaque, LowerInitBlock, PlanAndUpdateBufferAllocationLocation
+from tilewright.tir.transform.cleanup import (
+    CommonSubexprElimTIR,
+    RemoveAssume,
+    RemoveStoreUndef,
+    RenormalizeSplitPattern,
+)
 from tilewright.tir.transform.compact import CompactBufferAllocation
 from tilewright.tir.transform.device import AnnotateDeviceRegions, DecorateDeviceScope, SplitHostDevice
 from tilewright.tir.transform.double_buffer import InjectDoubleBuffer
@@ -39,6 +45,7 @@ __all__ = [
     "BF16ComputeLegalize",
     "BF16StorageLegalize",
     "BindTarget",
+    "CommonSubexprElimTIR",
     "CompactBufferAllocation",
     "ConvertBlocksToOpaque",
     "ConvertForLoopsToSerial",
@@ -66,7 +73,10 @@ __all__ = [
     "MarkUnrollLoop",
     "NarrowDataType",
     "PlanAndUpdateBufferAllocationLocation",
+    "RemoveAssume",
     "RemoveNoOp",
+    "RemoveStoreUndef",
+    "RenormalizeSplitPattern",
     "Simplify",
     "SkipAssert",
     "SplitHostDevice",
