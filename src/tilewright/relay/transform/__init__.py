@@ -10,6 +10,7 @@ from tilewright.relay.transform.fold_constant import FoldConstant, fold_constant
 from tilewright.relay.transform.fold_scale_axis import FoldScaleAxis
 from tilewright.relay.transform.fuse_ops import FuseOps
 from tilewright.relay.transform.infer_type import InferType, infer_types
+from tilewright.relay.transform.normal_forms import ToANormalForm, ToGraphNormalForm, to_anf
 from tilewright.relay.transform.simplify_expr import SimplifyExpr
 from tilewright.relay.transform.simplify_inference import CanonicalizeOps, SimplifyInference
 
@@ -17,6 +18,7 @@ FoldConstantExpr = fold_constant_expr
 BackwardFoldScaleAxis = ForwardFoldScaleAxis = FoldScaleAxis
 function_pass = function_pass_of(_Function)
 InferTypeLocal = infer_types
+ToANormalFormExpr = to_anf
 
 __all__ = [
     "AlterOpLayout",
@@ -40,6 +42,9 @@ __all__ = [
     "Sequential",
     "SimplifyExpr",
     "SimplifyInference",
+    "ToANormalForm",
+    "ToANormalFormExpr",
+    "ToGraphNormalForm",
     "function_pass",
     "module_pass",
 ]

@@ -1,0 +1,87 @@
+"""A-normal and graph normal form: the shape of the result, and that it computes the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.relay.random_graphs import Generator, assert_same, evaluate
+from tests.relay.test_language import as_ints, prelude, rows, run
+from tilewright import relay
+from tilewright.relay.analysis import well_formed
+from tilewright.relay.transform import ToANormalForm, ToGraphNormalForm
+from tilewright.relay.transform.normal_forms import is_anf, to_anf, to_graph
+
+PROGRAM = """
+def @main(%l: List[int32]) {
+  let %r = ref(1);
+  let %loop = fn (%k: int32) -> int32 {
+    if (%k == 0) { ref_read(%r) } else { ref_write(%r, ref_read(%r) * 2 + %k); %loop(%k - 1) }
+  };
+  let %before = ref_read(%r);
+  let %s = @sum(@map(fn (%x) { %x * %x + (%x - 1) }, %l));
+  %loop(%s);
+  match (%l) { Cons(%h, _) => (%before + %h * %h, ref_read(%r)), Nil => (0, 0) }
+}"""
+
+
+def test_text_of_both_forms() -> None:
+    f = relay.parse_expr("fn (%x: float32) { if (%x < 0f) { tanh(%x * %x) } else { %x } }")
+    anf = to_anf(f)
+    assert anf.astext(show_meta_data=False).split("\n")[1:] == [
+        "fn (%x: float32) {",
+        "  let %x0 = less(%x, 0f);",
+        "  let %x3 = if (%x0) {",
+        "    let %x1 = multiply(%x, %x);",
+        "    let %x2 = tanh(%x1);",
+        "    %x2",
+        "  } else {",
+        "    %x",
+        "  };",
+        "  %x3",
+        "}",
+    ]
+    assert relay.alpha_equal(to_graph(anf), f)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_graphs(seed: int) -> None:
+    g = Generator(seed, 15)
+    mod, inputs = g.module(), g.inputs()
+    anf = ToANormalForm()(mod)
+    assert is_anf(anf["main"]) and not is_anf(mod["main"]) and well_formed(anf, report=True)
+    graph = ToGraphNormalForm()(anf)
+    assert relay.alpha_equal(graph, mod)
+    want = evaluate(mod, inputs)
+    assert_same(evaluate(anf, inputs), want)
+    assert_same(evaluate(graph, inputs), want)
+
+
+def test_effects_keep_their_order() -> None:
+    mod = prelude(PROGRAM)
+    arg = rows(mod, [np.int32(1), np.int32(2)])
+    want = as_ints(run(mod, arg))
+    anf = ToANormalForm()(mod)
+    assert is_anf(anf["main"]) and well_formed(anf, report=True)
+    graph = ToGraphNormalForm()(anf)
+    assert as_ints(run(anf, arg)) == as_ints(run(graph, arg)) == as_ints(run(ToGraphNormalForm()(mod), arg)) == want
+
+
+def test_values_shared_by_branches_are_computed_in_each() -> None:
+    c, x = relay.var("c", "bool"), relay.var("x", shape=(2,))
+    e = relay.exp(x)
+    mod = relay.IRModule.from_expr(relay.Function([c, x], relay.Tuple([relay.If(c, e + x, e * x), relay.tanh(x)])))
+    anf = ToANormalForm()(mod)
+    assert well_formed(anf, report=True)
+    for flag in (True, False):
+        args = [np.array(flag), np.array([1, 2], "float32")]
+        assert_same(evaluate(anf, args), evaluate(mod, args))
+
+
+def test_deep_chains() -> None:
+    x = relay.var("x", shape=(2,))
+    e: relay.Expr = x
+    for _ in range(4000):
+        e = relay.nn.relu(e)
+    f = relay.Function([x], e)
+    assert relay.alpha_equal(to_graph(to_anf(f)), f)
