@@ -405,3 +405,22 @@ def test_function_of_tensorir_as_a_stage() -> None:
     s[d].parallel(d.op.axis[0])
     value = random(5, 6)
     check(s, [a, d], [value], [(value + 1) ** 2 - 1])
+
+
+def test_reduction_across_threads_keeps_all_contributions() -> None:
+    a = te.placeholder((64, 64), name="A")
+    k = te.reduce_axis((0, 64), "k")
+    b = te.compute((64,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    _, ki = s[b].split(b.op.reduce_axis[0], factor=16)
+    partial = s.rfactor(b, ki)
+    outer, inner = s[b].split(s[b].op.axis[0], factor=32)
+    thread = te.thread_axis("threadIdx.x")
+    s[b].bind(outer, te.thread_axis("blockIdx.x"))
+    s[b].bind(inner, te.thread_axis("threadIdx.y"))
+    s[b].bind(s[b].op.reduce_axis[0], thread)
+    s[partial].compute_at(s[b], s[b].op.reduce_axis[0])
+    s[b].set_store_predicate(thread.var.equal(0))
+    text = str(s.to_prim_func([a, b]))
+    assert 'for k_inner_v in T.thread_binding(16, thread="threadIdx.x"):' in text
+    assert "T.where" not in text

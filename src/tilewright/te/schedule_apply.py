@@ -248,7 +248,7 @@ class _Finish(Mutator):
         self.predicates: dict[Any, PrimExpr] = {}
         for loops in made:
             predicate = loops.stage.store_predicate
-            if predicate is None:
+            if predicate is None or _reduces_across_threads(loops):
                 continue
             env: dict[Var, PrimExpr] = {}
             for axis, loop in loops.leaves():
@@ -275,3 +275,9 @@ class _Finish(Mutator):
         predicate = self.predicates.get(id(r.block))
         new = self.rebuild(r)
         return new if predicate is None else new.replace(predicate=logical_and(new.predicate, self.visit(predicate)))
+
+
+def _reduces_across_threads(loops: _Loops) -> bool:
+    """Whether threads share a reduction of the stage: all of them contribute, and the one store is that of the reduction."""
+    leaves = loops.stage.leaf_iter_vars
+    return any([a.iter_type == IterVar.CommReduce and loops.mark(a).bind_thread is not None for a in leaves])
