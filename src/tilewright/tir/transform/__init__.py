@@ -37,6 +37,7 @@ from tilewright.tir.transform.thread_binding import ConvertForLoopsToSerial, Lif
 from tilewright.tir.transform.thread_sync import ThreadSync
 from tilewright.tir.transform.vectorize import VectorizeLoop
 from tilewright.tir.transform.vthread import InjectVirtualThread
+from tilewright.tir.transform.warp import LowerWarpMemory
 
 __all__ = [
     "AnnotateDeviceRegions",
@@ -68,6 +69,7 @@ __all__ = [
     "LowerMatchBuffer",
     "LowerOpaqueBlock",
     "LowerThreadAllreduce",
+    "LowerWarpMemory",
     "MakePackedAPI",
     "MakeUnpackedAPI",
     "MarkUnrollLoop",
