@@ -39,7 +39,7 @@ error: T has no attribute flot32
   |
 3 |     A[0, 0] = T.flot32(1)
   |               ^^^^^^^^
-  = did you mean float32 or log2?""",
+  = did you mean float32 or float64 or float16?""",
     ),
     "unknown intr": (
         """    A[0, 0] = T.expp(A[0, 1])

@@ -16,7 +16,7 @@ from tests.topi.test_schedule_rules import CASES, TARGETS
 from tilewright import relay, te, tir
 from tilewright.ir import IRModule, PointerType, PrimType, Range
 from tilewright.ir.dtype import DataType
-from tilewright.node import first_mismatch
+from tilewright.node import first_mismatch, structural_hash
 from tilewright.relay.backend.build import optimize
 from tilewright.relay.backend.entry import entry_module
 from tilewright.relay.backend.kernels import lowered
@@ -176,3 +176,21 @@ def test_free_variables_keep_their_places() -> None:
     for program in (f, other):
         assert_roundtrip(program)
     assert first_mismatch(f, from_source(other.script(), check_well_formed=False), map_free_vars=True) is not None
+
+
+def test_a_scope_binds_its_variable_anew() -> None:
+    """One variable of two loops in a row is as good as two; inside its own scope it is not."""
+    i, j, k = Var("i"), Var("j"), Var("k")
+
+    def loops(first: Var, second: Var) -> PrimFunc:
+        return PrimFunc([], SeqStmt([For(v, 0, 8, 0, Evaluate(v)) for v in (first, second)]))
+
+    def nest(outer: Var, inner: Var, used: Var) -> PrimFunc:
+        return PrimFunc([], For(outer, 0, 8, 0, SeqStmt([For(inner, 0, 8, 0, Evaluate(used)), Evaluate(outer)])))
+
+    assert_roundtrip(loops(i, i))
+    assert first_mismatch(loops(i, i), loops(j, k)) is None and first_mismatch(loops(j, k), loops(i, i)) is None
+    assert structural_hash(loops(i, i)) == structural_hash(loops(j, k))
+    assert first_mismatch(nest(i, i, i), nest(j, k, k)) is None
+    assert structural_hash(nest(i, i, i)) == structural_hash(nest(j, k, k))
+    assert first_mismatch(nest(i, i, i), nest(j, k, j)) is not None

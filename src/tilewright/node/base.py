@@ -226,7 +226,8 @@ class Node(metaclass=NodeMeta):
     VALUE - their content; VARIABLE - being the same object, or bound at corresponding places;
     GRAPH - their content, and being shared at corresponding places (a DAG is not a tree).
     `_cosmetic` fields are names for people: kept in JSON, ignored by equality and hash.
-    A `_leaf` is not entered by functors unless they handle its type.
+    A `_leaf` is not entered by functors unless they handle its type. `_binder` is the field with the variable of which
+    this node is the scope.
     """
 
     __slots__ = ("__weakref__",)
@@ -235,6 +236,7 @@ class Node(metaclass=NodeMeta):
     _identity: ClassVar[str] = VALUE
     _cosmetic: ClassVar[frozenset[str]] = frozenset()
     _leaf: ClassVar[bool] = False
+    _binder: ClassVar[str] = ""
     _written_init: ClassVar[bool] = False
     type_key: ClassVar[str] = ""
 

@@ -107,6 +107,22 @@ class _Comparer:
         return True
 
     def compare_fields(self, a: Node, b: Node, binding: bool) -> bool:
+        if a._binder:
+            return self.compare_scope(a, b, binding)
+        return self.compare_all(a, b, binding)
+
+    def compare_scope(self, a: Node, b: Node, binding: bool) -> bool:
+        """A scope binds its variable anew, whatever the variable stood for outside of it."""
+        left, right = getattr(a, a._binder), getattr(b, b._binder)
+        old, back = self.forward.pop(id(left), None), self.backward.pop(id(right), None)
+        equal = self.compare_all(a, b, binding)
+        if equal and old is not None:
+            self.forward[id(left)] = old
+        if equal and back is not None:
+            self.backward[id(right)] = back
+        return equal
+
+    def compare_all(self, a: Node, b: Node, binding: bool) -> bool:
         for name, defines in a._compared:
             if not self.compare(getattr(a, name), getattr(b, name), binding or defines):
                 self.path.append("." + name)
@@ -156,6 +172,7 @@ class _Hasher:
     def __init__(self, map_free_vars: bool) -> None:
         self.out = bytearray()
         self.seen: dict[int, int] = {}
+        self.count = 0
         self.free: dict[int, int] = {}
 
     def feed(self, v: Any, binding: bool) -> None:
@@ -183,14 +200,19 @@ class _Hasher:
                     self.feed(getattr(v, name), False)
                 return
             self.feed_fields(v, binding)
-            self.seen[id(v)] = len(self.seen)
+            self.seen[id(v)] = self.count
+            self.count += 1
         else:
             self.feed_fields(v, binding)
 
     def feed_fields(self, v: Node, binding: bool) -> None:
         self.out += v.type_key.encode() + b"{"
+        bound = id(getattr(v, v._binder)) if v._binder else 0
+        outside = self.seen.pop(bound, None)
         for name, defines in v._compared:
             self.feed(getattr(v, name), binding or defines)
+        if outside is not None:
+            self.seen[bound] = outside
 
     def feed_mapping(self, v: Mapping[Any, Any], binding: bool) -> None:
         self.out += b"<%d" % len(v)

@@ -6,4 +6,4 @@ __getattr__ = lazy.resolver(__name__)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *lazy.names(__name__)})
+    return lazy.names(__name__)

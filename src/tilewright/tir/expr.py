@@ -347,6 +347,8 @@ class Call(PrimExpr, key="tir.Call"):
 class Let(PrimExpr, key="tir.Let"):
     """The body, with the variable standing for a value."""
 
+    _binder = "var"
+
     var: Def[Var]
     value: PrimExpr
     body: PrimExpr

@@ -35,6 +35,8 @@ class ForKind:
 class LetStmt(Stmt, key="tir.LetStmt"):
     """The body, with the variable standing for a value."""
 
+    _binder = "var"
+
     var: Def[Var]
     value: PrimExpr
     body: Stmt
@@ -52,6 +54,8 @@ class AssertStmt(Stmt, key="tir.AssertStmt"):
 
 class For(Stmt, key="tir.For"):
     """The body for loop_var = min, ..., min + extent - 1."""
+
+    _binder = "loop_var"
 
     loop_var: Def[Var]
     min: PrimExpr
@@ -142,6 +146,8 @@ class ProducerRealize(Stmt, key="tir.ProducerRealize"):
 class Allocate(Stmt, key="tir.Allocate"):
     """Storage of `extents` elements behind buffer_var while the body runs."""
 
+    _binder = "buffer_var"
+
     buffer_var: Def[Var]
     dtype: DataType
     extents: tuple[PrimExpr, ...]
@@ -153,6 +159,8 @@ class Allocate(Stmt, key="tir.Allocate"):
 
 class AllocateConst(Stmt, key="tir.AllocateConst"):
     """Constant storage; `data` is a NumPy array."""
+
+    _binder = "buffer_var"
 
     buffer_var: Def[Var]
     dtype: DataType

@@ -86,7 +86,7 @@ class Loops(Scope):
         self,
         kind: int,
         domains: list[tuple[PrimExpr, PrimExpr]],
-        thread: str = "",
+        thread: IterVar | str = "",
         annotations: Mapping[str, Any] | None = None,
     ) -> None:
         self.kind, self.domains, self.thread, self.annotations = kind, domains, thread, annotations or {}
@@ -435,9 +435,11 @@ class TirParser(ScriptParser):
         with self.scope():
             self._loop_vars(node.target, domain, loops)
             body = self.suite(node.body, _Inner("a loop"))
-        thread = None
+        thread: IterVar | None = None
         if domain.kind == ForKind.THREAD_BINDING:
-            thread = IterVar(None, Var("", loops[0][0].dtype), IterVar.ThreadIndex, domain.thread)
+            tag = domain.thread
+            own = IterVar(None, Var(tag, loops[0][0].dtype), IterVar.ThreadIndex, tag) if isinstance(tag, str) else tag
+            thread = own
         for var, low, extent in reversed(loops):
             body = For(var, low, extent, domain.kind, body, thread, domain.annotations)
         self.emit(body)

@@ -167,7 +167,11 @@ def unroll(start: object, stop: object = None, *, annotations: Mapping[str, obje
 
 
 def thread_binding(
-    start: object, stop: object = None, thread: str | None = None, *, annotations: Mapping[str, object] | None = None
+    start: object,
+    stop: object = None,
+    thread: IterVar | str | None = None,
+    *,
+    annotations: Mapping[str, object] | None = None,
 ) -> Loops:
     """A loop whose iterations are threads of a tag such as "threadIdx.x"."""
     if thread is None:
@@ -253,8 +257,16 @@ def __getattr__(name: str) -> object:
     return value
 
 
+_TYPES = [
+    *(f"{code}{bits}" for code in ("int", "uint") for bits in (8, 16, 32, 64)),
+    *("float16", "float32", "float64", "bfloat16", "float8_e4m3fn", "float8_e5m2", "bool", "void"),
+]
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *(name.removeprefix("tir.") for name in Op.list_op_names() if name.startswith("tir."))})
+    return sorted(
+        {*__all__, *_TYPES, *(name.removeprefix("tir.") for name in Op.list_op_names() if name.startswith("tir."))}
+    )
 
 
 __all__ = [

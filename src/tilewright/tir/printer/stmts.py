@@ -232,7 +232,11 @@ def _loop_domain(p: Printer, loop: S.For) -> Expr:
         return Expr(("range",)).call(*args)
     kwargs: dict[str, Expr] = {}
     if loop.thread_binding is not None:
-        kwargs["thread"] = literal(loop.thread_binding.thread_tag)
+        thread = loop.thread_binding
+        plain = (
+            thread.dom is None and thread.var.dtype == loop.loop_var.dtype and thread.iter_type == IterVar.ThreadIndex
+        )
+        kwargs["thread"] = literal(thread.thread_tag) if plain else p.expr(thread)
     if loop.annotations:
         kwargs["annotations"] = p.data(dict(loop.annotations))
     return t(p, kind).call(*args, **kwargs)
