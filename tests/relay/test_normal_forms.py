@@ -1,4 +1,4 @@
-"""A-normal and graph normal form: the shape of the result, and that it computes the same."""
+"""A-normal and graph normal form, inlining: the shape of the result, and that it computes the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.relay.random_graphs import Generator, assert_same, evaluate
 from tests.relay.test_language import as_ints, prelude, rows, run
 from tilewright import relay
 from tilewright.relay.analysis import well_formed
-from tilewright.relay.transform import ToANormalForm, ToGraphNormalForm
+from tilewright.relay.transform import Inline, ToANormalForm, ToGraphNormalForm
 from tilewright.relay.transform.normal_forms import is_anf, to_anf, to_graph
 
 PROGRAM = """
@@ -85,3 +85,24 @@ def test_deep_chains() -> None:
         e = relay.nn.relu(e)
     f = relay.Function([x], e)
     assert relay.alpha_equal(to_graph(to_anf(f)), f)
+
+
+def test_inline() -> None:
+    mod = relay.parse("""
+    def @twice(%x: float32, Inline=1) -> float32 { %x + %x }
+    def @quad(%x: float32, Inline=1) -> float32 { @twice(@twice(%x)) }
+    def @loop(%n: int32, Inline=1) -> int32 { if (%n == 0) { 0 } else { @loop(%n - 1) } }
+    def @plain(%x: float32) -> float32 { tanh(%x) }
+    def @main(%x: float32) { (@quad(%x), @loop(3), @plain(%x)) }""")
+    inlined = Inline()(mod)
+    want = relay.parse_expr("fn (%x: float32) { %0 = %x + %x; (%0 + %0, @loop(3), @plain(%x)) }", init_module=mod)
+    assert relay.alpha_equal(inlined["main"], want)
+    got = relay.create_executor("debug", inlined).evaluate()(np.float32(0.5))
+    np.testing.assert_allclose([float(g.numpy()) for g in got], [2.0, 0.0, np.tanh(0.5)], rtol=1e-6)
+
+
+def test_programs_of_lets_compile() -> None:
+    mod = relay.parse("def @main(%x: Tensor[(4), float32]) { let %y = tanh(%x); let %z = exp(%y); %z + %y }")
+    executor = relay.create_executor("graph", mod).evaluate()
+    x = np.linspace(-1, 1, 4).astype("float32")
+    np.testing.assert_allclose(executor(x).numpy(), np.exp(np.tanh(x)) + np.tanh(x), rtol=1e-5)

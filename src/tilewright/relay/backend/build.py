@@ -25,6 +25,7 @@ def pipeline() -> Sequential:
     """The relay passes, in order."""
     return Sequential(
         [
+            transform.ToGraphNormalForm(),  # type: ignore[list-item]
             transform.InferType(),  # type: ignore[list-item]
             transform.SimplifyInference(),
             transform.FoldConstant(),

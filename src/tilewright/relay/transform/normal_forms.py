@@ -127,9 +127,11 @@ def to_anf(expr: Expr) -> Expr:
     return _Anf(None).inner(expr)
 
 
-def has_effect(e: Expr) -> bool:
+def has_effect(e: Expr, pure: set[Expr] | None = None) -> bool:
     """Whether evaluating `e` may do or depend on something besides its operands: references, calls of functions,
-    operators that are not pure. What is inside a function happens when it is called."""
+    operators that are not pure. What is inside a function happens when it is called. `pure` are expressions
+    known to have none; those found to have none are added."""
+    pure = set() if pure is None else pure
     stack, seen = [e], {e}
     while stack:
         node = stack.pop()
@@ -146,13 +148,18 @@ def has_effect(e: Expr) -> bool:
             parts = (node.cond, node.true_branch, node.false_branch)
         elif isinstance(node, Match):
             parts = (node.data, *[c.rhs for c in node.clauses])
-        stack += [c for c in parts if c not in seen]
+        stack += [c for c in parts if c not in seen and c not in pure]
         seen.update(parts)
+    pure |= seen
     return False
 
 
 class _Graph(ExprMutator):
     """Puts the values of lets where their variables are used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pure: set[Expr] = set()
 
     def visit_let(self, let: Let) -> Expr:
         kept: list[tuple[Let, Expr]] = []
@@ -160,7 +167,7 @@ class _Graph(ExprMutator):
         while isinstance(body, Let):
             recursive = isinstance(body.value, Function) and body.var in free_vars(body.value)
             value: Expr = self.visit(body.value)
-            if recursive or has_effect(value):
+            if recursive or has_effect(body.value, self.pure):
                 kept.append((body, value))
             else:
                 self.memo_map[body.var] = value

@@ -1,0 +1,83 @@
+"""Inline: calls of functions replaced by what they compute, where that ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir.transform import PassContext, module_pass
+from tilewright.relay.expr import Call, Expr, Function, Let, Var
+from tilewright.relay.functor import ExprMutator, post_order, substitute
+from tilewright.relay.transform.normal_forms import has_effect
+
+KEPT_APART = ("Primitive", "Composite", "Compiler")
+"""Functions with one of these attributes are units of their own and are never inlined."""
+
+
+def recursive_functions(mod: IRModule) -> set[GlobalVar]:
+    """The functions of a module that can come to call themselves."""
+    uses = {
+        g: {e for e in post_order(f) if isinstance(e, GlobalVar)} if isinstance(f, Function) else set()
+        for g, f in mod.functions.items()
+    }
+    found: set[GlobalVar] = set()
+    for g in uses:
+        reached, pending = set(), list(uses[g])
+        while pending:
+            callee = pending.pop()
+            if callee not in reached:
+                reached.add(callee)
+                pending += uses.get(callee, ())
+        if g in reached:
+            found.add(g)
+    return found
+
+
+class _Inliner(ExprMutator):
+    def __init__(self, mod: IRModule, wanted: Callable[[Function], bool]) -> None:
+        super().__init__()
+        self.mod, self.wanted = mod, wanted
+        self.recursive = recursive_functions(mod)
+
+    def visit_call(self, call: Call) -> Expr:
+        new: Any = super().visit_call(call)
+        function = new.op
+        if isinstance(function, GlobalVar) and function not in self.recursive:
+            function = self.mod.functions.get(function)
+        if not isinstance(function, Function) or not self.wanted(function):
+            return new  # type: ignore[no-any-return]
+        if any([k in function.attrs for k in KEPT_APART]) or len(function.params) != len(new.args):
+            return new  # type: ignore[no-any-return]
+        table: dict[Var, Expr] = {}
+        effects: list[tuple[Var, Expr]] = []
+        for param, arg in zip(function.params, new.args, strict=True):
+            table[param] = arg
+            if has_effect(arg):
+                # It happens once and before the body, wherever the body uses its value.
+                table[param] = v = Var(param.name_hint, param.type_annotation)
+                effects.append((v, arg))
+        body: Expr = self.visit(substitute(function.body, table))
+        for v, arg in reversed(effects):
+            body = Let(v, arg, body)
+        return body
+
+    def visit_function(self, fn: Function) -> Expr:
+        return fn if fn.is_primitive else super().visit_function(fn)
+
+
+def inline(mod: IRModule, wanted: Callable[[Function], bool]) -> IRModule:
+    """The module with calls of those functions replaced by their bodies."""
+    inliner = _Inliner(mod, wanted)
+    functions: dict[GlobalVar, Any] = {
+        g: inliner.visit(f) if isinstance(f, Function) else f for g, f in mod.functions.items()
+    }
+    return mod.with_functions(functions)
+
+
+@module_pass(opt_level=1, name="Inline")
+class Inline:
+    """Inline calls of the functions with the attribute Inline=1, unless they recurse."""
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        return inline(mod, lambda f: bool(f.attrs.get("Inline", 0)))
