@@ -424,3 +424,16 @@ def test_reduction_across_threads_keeps_all_contributions() -> None:
     text = str(s.to_prim_func([a, b]))
     assert 'for k_inner_v in T.thread_binding(16, thread="threadIdx.x"):' in text
     assert "T.where" not in text
+
+
+def test_orders_of_parts_of_parts_that_do_not_divide() -> None:
+    a = te.placeholder((7, 10), name="A")
+    k = te.reduce_axis((0, 10), "k")
+    b = te.compute((7,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    io, ii = s[b].split(b.op.axis[0], factor=3)
+    first, second = s[b].split(ii, factor=2)
+    ko, ki = s[b].split(b.op.reduce_axis[0], factor=4)
+    s[b].reorder(ki, second, io, ko, first)
+    value = random(7, 10)
+    check(s, [a, b], [value], [value.sum(1)])

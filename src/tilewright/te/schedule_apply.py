@@ -149,10 +149,26 @@ class _Application:
         elif isinstance(action, Fuse):
             of[action.fused.var] = sch.fuse(of[action.outer.var], of[action.inner.var])
         elif hasattr(action, "leaves"):
-            sch.reorder(*[of[a.var] for a in action.leaves if a.var in of])
+            self._reorder([of[a.var] for a in action.leaves if a.var in of])
         else:
             loops = [of[a.var] for a in made.stage.root_iter_vars]
             of[action.iter.var] = sch.add_unit_loop(loops[0] if loops else made.block)
+
+    def _reorder(self, loops: list[LoopRV]) -> None:
+        """Orders all loops of a stage, which hold nothing else yet.
+
+        Each point is reached once below the place of the stage, the first of a reduction first, in every order; the
+        loop engine cannot always tell, where parts of parts do not divide.
+        """
+        try:
+            self.sch.reorder(*loops)
+        except ScheduleError:
+            refs = [self.sch.loop(lp) for lp in loops]
+            chain = sorted(refs, key=lambda r: len(list(r.ancestors())))
+            body = chain[-1].stmt.body
+            for ref in reversed(refs):
+                body = ref.stmt.replace(body=body)
+            self.sch.state.replace(chain[0], body)
 
     def _initialise(self, stage: Stage) -> None:
         """The initialisation of a reduction goes before its outermost reduction loop."""
