@@ -443,3 +443,25 @@ def test_random_programs_have_no_race_after_thread_sync(seed: int) -> None:
     data = np.arange(n, dtype="float32")
     outputs(new, data, np.zeros_like(data), check_races=True)
     assert barriers(T.ThreadSync("shared")(new)) == barriers(new)
+
+
+def test_dynamic_shared_memory_is_one_allocation() -> None:
+    a, b = tir.decl_buffer((32,), name="A"), tir.decl_buffer((32,), name="B")
+    s, t = shared("S", 33, scope="shared.dyn"), shared("T", 32, "int8", "shared.dyn")
+
+    def body(tx: Any) -> Any:
+        steps = [
+            tir.BufferStore(s, a[tx], [tx + 1]),
+            tir.BufferStore(t, tx.astype("int8"), [tx]),
+            tir.BufferStore(b, s[32 - tx] + t[31 - tx].astype("float32"), [tx]),
+        ]
+        return allocate(s, allocate(t, tir.SeqStmt(steps)))
+
+    mod = T.ThreadSync("shared.dyn")(module(thread("threadIdx.x", 32, body), a, b))
+    new = T.MergeSharedMemoryAllocations()(mod)
+    assert [int(x.extents[0]) for x in nodes(new, tir.Allocate)] == [144 + 32]
+    data = np.random.rand(32).astype("float32")
+    for program in (mod, new):
+        got = outputs(program, data, np.zeros_like(data), check_races=True)
+        np.testing.assert_array_equal(got, data[::-1] + np.arange(32, dtype="float32")[::-1])
+    assert T.MergeSharedMemoryAllocations()(new) is new

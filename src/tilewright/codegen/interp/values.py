@@ -236,6 +236,8 @@ class Accessor:
         if races.iteration < 0:
             return
         mark = races.epoch << 40 | races.iteration
+        # Views of several types may share the storage.
+        at *= self.data.itemsize
         if storage.writer is None or storage.reader is None:
             storage.writer, storage.reader = {}, {}
         for table in (storage.writer, storage.reader) if write else (storage.writer,):

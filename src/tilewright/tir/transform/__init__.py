@@ -16,6 +16,7 @@ from tilewright.tir.transform.double_buffer import InjectDoubleBuffer
 from tilewright.tir.transform.flatten import FlattenBuffer
 from tilewright.tir.transform.legalize import BF16ComputeLegalize, BF16StorageLegalize, FP8ComputeLegalize
 from tilewright.tir.transform.loops import MarkUnrollLoop, UnrollLoop
+from tilewright.tir.transform.merge_shared import MergeSharedMemoryAllocations
 from tilewright.tir.transform.misc import (
     AnnotateEntryFunc,
     Apply,
@@ -73,6 +74,7 @@ __all__ = [
     "MakePackedAPI",
     "MakeUnpackedAPI",
     "MarkUnrollLoop",
+    "MergeSharedMemoryAllocations",
     "NarrowDataType",
     "PlanAndUpdateBufferAllocationLocation",
     "RemoveAssume",
