@@ -397,7 +397,10 @@ def _print(value: Expr | IRModule, printer: Printer, declare: bool = False) -> s
     printer.shared = {e for e, by in users([f for f in roots if not isinstance(f, PrimFunc)]).items() if len(by) > 1}
     if isinstance(value, IRModule):
         for t in value.type_definitions.values():
-            printer.type_data(t)
+            if isinstance(t, TypeData):
+                printer.type_data(t)
+            else:
+                printer.lines.append(str(t))
             printer.lines.append("")
         for i, (gvar, f) in enumerate(value.functions.items()):
             if i:
