@@ -105,7 +105,7 @@ def iterator_maps(repeat: int) -> int:
     return count
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()

@@ -237,7 +237,7 @@ def check_conv(kernel: Kernel, h: int, w: int, channels: int, filters: int) -> N
     np.testing.assert_allclose(got, out, rtol=1e-3, atol=1e-3)
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> None:
     target = Target("llvm")
     peak = Kernel("peak", None, 2.0 * LANES * PEAK_CHAINS * PEAK_STEPS, [LANES], target, peak_text(target))
     kernels = []

@@ -40,7 +40,7 @@ def library(folder: Path) -> Path:
     return folder / "nop.so"
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> None:
     """Prints the table."""
     with tempfile.TemporaryDirectory() as name:
         path = library(Path(name))
