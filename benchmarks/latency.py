@@ -74,6 +74,9 @@ def openvino_runner(path: Path, inputs: dict[str, np.ndarray], threads: int) -> 
 
 
 PEERS = {"tilewright": tilewright_runner, "onnxruntime": onnxruntime_runner, "openvino": openvino_runner}
+SETTLE = 0.05
+"""Seconds before each burst in which the pools of the other contestants stop spinning on the cores that this one needs."""
+
 BURST = 3
 """Runs in a row of one contestant; the first is not counted: another's threads may still be spinning, and its data is in the caches."""
 
@@ -101,6 +104,7 @@ def measure(model: str, threads: int, peers: list[str], seconds: float) -> dict[
     stop = time.perf_counter() + seconds * len(peers)
     while time.perf_counter() < stop or len(times[peers[0]]) < 7:
         for peer, run in runners.items():
+            time.sleep(SETTLE)
             run()
             for _ in range(BURST - 1):
                 start = time.perf_counter()

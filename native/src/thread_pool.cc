@@ -57,6 +57,7 @@ class Pool {
     cdata_.store(cdata, std::memory_order_relaxed);
     code_.store(0, std::memory_order_relaxed);
     left_.store(tasks, std::memory_order_relaxed);
+    caller_cpu_.store(sched_getcpu(), std::memory_order_relaxed);
     uint64_t ticket = (uint64_t{++epoch_} << 32) | (static_cast<uint64_t>(tasks) << 16);
     ticket_.store(ticket, std::memory_order_seq_cst);
     if (sleepers_.load(std::memory_order_seq_cst) > 0) {
@@ -114,6 +115,7 @@ class Pool {
           return stop_.load() || ticket_epoch(ticket_.load(std::memory_order_seq_cst)) != seen;
         });
         sleepers_.fetch_sub(1, std::memory_order_relaxed);
+        leave_cpu_of_caller();
         spins = 0;
       }
       seen = ticket_epoch(t);
@@ -121,7 +123,22 @@ class Pool {
     }
   }
 
+  // The kernel likes to wake a worker on the core of the thread that wakes it. There the two would take turns, and since
+  // both spin, it can be long before one of them is moved: the worker moves itself, then is as free as before.
+  void leave_cpu_of_caller() {
+    int cpu = caller_cpu_.load(std::memory_order_relaxed);
+    if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getcpu() != cpu) return;
+    cpu_set_t allowed;
+    if (pthread_getaffinity_np(pthread_self(), sizeof allowed, &allowed) != 0 || !CPU_ISSET(cpu, &allowed)) return;
+    cpu_set_t others = allowed;
+    CPU_CLR(cpu, &others);
+    if (CPU_COUNT(&others) == 0) return;
+    pthread_setaffinity_np(pthread_self(), sizeof others, &others);
+    pthread_setaffinity_np(pthread_self(), sizeof allowed, &allowed);
+  }
+
   const int threads_;
+  std::atomic<int> caller_cpu_{-1};
   alignas(64) std::atomic<uint64_t> ticket_{0};
   alignas(64) std::atomic<int32_t> left_{0};
   alignas(64) std::atomic<TWParallelLambda> lambda_{nullptr};
