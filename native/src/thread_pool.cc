@@ -20,7 +20,9 @@
 namespace tw {
 namespace {
 
-constexpr int kSpin = 4000;            // pauses before a worker sleeps: about 100 us
+// Pauses before a worker sleeps: about half a millisecond, longer than the serial kernels between two regions of a model.
+// Waking a worker costs tens of microseconds, more on a virtual machine.
+constexpr int kSpin = 20000;
 constexpr int32_t kMaxTasks = 0x7fff;  // what the ticket can count
 
 inline void pause_cpu() {
