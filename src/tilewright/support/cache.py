@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -106,23 +105,23 @@ class Cache:
         if self.limit == 0:
             return
         path = self.file(entry)
-        temporary = None
+        # Named before it exists, so that an interrupt at any point finds what to remove.
+        temporary = path.parent / f".new{os.urandom(8).hex()}"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new")
-            with os.fdopen(handle, "wb") as file:
+            with open(temporary, "wb") as file:
                 file.write(MAGIC + _checksum(content))
                 file.write(content)
             os.replace(temporary, path)
         except OSError as error:
-            if temporary is not None:
-                _remove(Path(temporary))
             self._warn(
                 "write",
                 f"nothing can be kept in the compile cache {self.path} ({error.strerror or error}); compiling goes on without it."
                 " Free some space, or set TILEWRIGHT_CACHE_DIR to another directory",
             )
             return
+        finally:
+            _remove(temporary)
         self._writes += 1
         if self._writes % _TRIM_EVERY == 1:
             self.trim()
