@@ -218,3 +218,19 @@ def test_wrong_arguments() -> None:
         relay.build(3, "llvm")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="unknown executor 'vm2': the executors are debug, graph and aot"):
         relay.create_executor("vm2")
+
+
+def test_sources_of_kernels(tmp_path: Path) -> None:
+    """The kernels of a model as TIR, LLVM IR and assembly, and the last two as files."""
+    mod, params = from_onnx(mlp())
+    library = relay.build(mod, target="llvm", params=params)
+    assert "define" in library.get_source("ll") and "@T.prim_func" in library.get_source("tir")
+    assert ".text" in library.lib.get_source("s")
+    for suffix in (".ll", ".s"):
+        path = tmp_path / f"model{suffix}"
+        library.export_library(path)
+        assert path.read_text() == library.get_source(suffix[1:])
+    with pytest.raises(
+        ValueError, match="a kernel has no source of the kind 'c'; there are te, tir, lowered, ll, s, asm"
+    ):
+        library.get_source("c")

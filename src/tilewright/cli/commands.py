@@ -35,16 +35,16 @@ def out() -> Console:
     "--output",
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The library to write: .so (linked), or .tar and .o (objects).",
+    help="The library to write: .so (linked), or .tar and .o (objects); or its kernels as text: .ll (LLVM IR), .s (assembly).",
 )
 def compile_command(model: Path, shapes: Shapes, target: str, opt_level: int, output: Path) -> None:
     """Compile MODEL (.onnx) to a native library."""
     from tilewright.cli.work import check_writable, compile_model
 
     # Said before minutes of compiling, not after.
-    if output.suffix not in (".so", ".tar", ".o"):
+    if output.suffix not in (".so", ".tar", ".o", ".ll", ".s"):
         raise TVMError(
-            f"--output {output}: the name ends in {output.suffix or 'nothing'}, but must end in .so, .tar or .o"
+            f"--output {output}: the name ends in {output.suffix or 'nothing'}, but must end in .so, .tar, .o, .ll or .s"
         )
     check_writable(output, "--output")
     library, seconds = compile_model(model, shapes, target, opt_level)

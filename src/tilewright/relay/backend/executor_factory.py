@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import runtime
-from tilewright.codegen.llvm import load_objects
+from tilewright.codegen.llvm import compile_assembly, load_objects
 from tilewright.codegen.llvm.build import is_native
 from tilewright.ir import IRModule
 from tilewright.relay.backend.kernels import kernel_text, lowered, scheduled
@@ -21,6 +22,7 @@ from tilewright.support.errors import TVMError
 from tilewright.target import Target
 
 CONTEXT = "__tilewright_context"
+SOURCE_KINDS = ("te", "tir", "lowered", "ll", "s", "asm")
 
 
 class ExecutorFactoryModule:
@@ -80,7 +82,7 @@ class ExecutorFactoryModule:
         described = data_object(
             "__tilewright_metadata", self.graph_json.encode() + b"\0", self.target.triple.split("-")[0]
         )
-        texts = {"ll": lambda: self.get_source("ll"), "tir": lambda: self.get_source("tir")}
+        texts = {kind: functools.partial(self.get_source, kind) for kind in ("ll", "s", "asm", "tir")}
         return runtime.ModuleSource([*self.objects, described], texts, self.target.triple, self.constants())
 
     @property
@@ -120,20 +122,28 @@ class ExecutorFactoryModule:
         workspace_dir: str | None = None,
         **kwargs: Any,
     ) -> str:
-        """Write a library: .so (shared library; constants and metadata inside), .tar (its objects) or .o. Returns the path."""
+        """Write a library: .so (shared library; constants and metadata inside), .tar (its objects) or .o; or its kernels as
+        text: .ll (LLVM IR) or .s (assembly). Returns the path."""
         path = os.fspath(file_name)
+        kind = os.path.splitext(path)[1].removeprefix(".")
+        if kind in ("ll", "s"):
+            with open(path, "w") as file:
+                file.write(self.get_source(kind))
+            return path
         export_library(path, [self.source()], fcompile, list(addons or ()), workspace_dir, kwargs)
         return path
 
     def get_source(self, kind: str = "ll") -> str:
-        """LLVM IR ("ll") or scheduled TIR ("tir") of all kernels."""
+        """LLVM IR ("ll"), assembly ("s" or "asm") or scheduled TIR ("tir") of all kernels."""
         with self.target:
             return "\n".join(
                 [self.kernel_source(k, kind) for k in dict.fromkeys([c.kernel.name for c in self.plan.calls])]
             )
 
     def kernel_source(self, name: str, kind: str = "ll") -> str:
-        """One kernel as unscheduled ("te"), scheduled ("tir") or lowered ("lowered") TIR, or as LLVM IR ("ll")."""
+        """One kernel as unscheduled ("te"), scheduled ("tir") or lowered ("lowered") TIR, as LLVM IR ("ll") or assembly ("s")."""
+        if kind not in SOURCE_KINDS:
+            raise ValueError(f"a kernel has no source of the kind {kind!r}; there are {', '.join(SOURCE_KINDS)}")
         kernel = next((c.kernel for c in self.plan.calls if c.kernel.name == name), None)
         if kernel is None:
             raise TVMError(
@@ -146,7 +156,8 @@ class ExecutorFactoryModule:
                 return str(scheduled(kernel.func, self.target))
             if kind == "lowered":
                 return str(lowered(scheduled(kernel.func, self.target), self.target))
-            return kernel_text(kernel, self.target)
+            text = kernel_text(kernel, self.target)
+            return compile_assembly(text, self.target) if kind in ("s", "asm") else text
 
 
 class CompiledExecutor:
