@@ -169,9 +169,6 @@ class KernelView:
     def consumers(self, block: BlockView) -> list[BlockView]:
         return [BlockView(self.sch, rv) for rv in self.sch.get_consumers(block.rv)]
 
-    def producers(self, block: BlockView) -> list[BlockView]:
-        return [BlockView(self.sch, rv) for rv in self.sch.get_producers(block.rv)]
-
     def loops(self, block: BlockView | BlockRV) -> list[LoopRV]:
         return self.sch.get_loops(block.rv if isinstance(block, BlockView) else block)
 
