@@ -8,6 +8,7 @@ from tilewright.codegen.llvm.affine import AffineForms
 from tilewright.codegen.llvm.builder import FunctionBuilder
 from tilewright.codegen.llvm.packed import PackedEmitter
 from tilewright.codegen.llvm.promote import BufferUse
+from tilewright.codegen.llvm.tell import TELL, TELL_NUMBER
 from tilewright.codegen.llvm.types import is_literal, llvm_type
 from tilewright.codegen.llvm.types import symbol as quoted
 from tilewright.ir import DataType, GlobalVar
@@ -146,23 +147,13 @@ class FunctionEmitter(PackedEmitter):
         scope.label = ok
         self.module.uses_context = True
         kind_text, text = self.module.string(kind), self.module.string(message)
-        n = b.label("e")
         if value is None:
-            tell = f"  call void %{n}.f(ptr {kind_text}, ptr {text})"
+            self.module.helpers.add(TELL)
+            tell = f"  call void @.tell(ptr {kind_text}, ptr {text})"
         else:
-            self.module.uses_numbers = True
-            tell = f"  call void @.tell_number(ptr %{n}.f, ptr {kind_text}, ptr {text}, i64 {value})"
-        self.tail += [
-            f"{fail}:",
-            f"  %{n}.f = load ptr, ptr getelementptr ([8 x ptr], ptr @__tilewright_context, i32 0, i32 {SET_ERROR})",
-            f"  %{n}.c = icmp eq ptr %{n}.f, null",
-            f"  br i1 %{n}.c, label %{n}.r, label %{n}.s",
-            f"{n}.s:",
-            tell,
-            f"  br label %{n}.r",
-            f"{n}.r:",
-            "  ret i32 -1",
-        ]
+            self.module.helpers.add(TELL_NUMBER)
+            tell = f"  call void @.tell_number(ptr {kind_text}, ptr {text}, i64 {value})"
+        self.tail += [f"{fail}:", tell, "  ret i32 -1"]
 
     def check(self, code: str) -> None:
         """Returns -1 when a callee's return code is not zero; the callee has told why."""

@@ -12,7 +12,7 @@ from tilewright.codegen.llvm.calls import C_FUNCTION, CallEmitter
 from tilewright.codegen.llvm.function import COLD, FunctionEmitter
 from tilewright.codegen.llvm.half import half_helpers
 from tilewright.codegen.llvm.machine import data_layout
-from tilewright.codegen.llvm.tell import TELL_NUMBER
+from tilewright.codegen.llvm.tell import TELL, TELL_NUMBER
 from tilewright.codegen.llvm.types import llvm_type, memory_type, splat
 from tilewright.codegen.llvm.types import symbol as quoted
 from tilewright.ir import DataType, GlobalVar, IRModule
@@ -37,7 +37,7 @@ class ModuleEmitter:
         self.functions: list[str] = []
         self.globals: list[str] = []
         self.uses_context = False
-        self.uses_numbers = False
+        self.helpers: set[str] = set()
         self.hosted = not any(part in target.triple for part in ("none", "unknown-unknown", "wasm"))
         self._strings: dict[str, str] = {}
         self._constants: dict[str, str] = {}
@@ -135,8 +135,7 @@ class ModuleEmitter:
         self._check_names(chosen)
         parts += [text for symbol, text in self.declare.items() if symbol not in self._defined]
         parts += self.functions
-        if self.uses_numbers:
-            parts.append(TELL_NUMBER)
+        parts += [text for text in (TELL, TELL_NUMBER) if text in self.helpers]
         if any(["half" in text for text in self.functions]):
             parts.append(half_helpers(self.target))
         return "\n".join(parts) + "\n"
@@ -161,7 +160,9 @@ class ModuleEmitter:
         linkage = "hidden " if symbol != name else ""
         launcher = type(func.body) is For and func.body.kind == ForKind.PARALLEL
         header = f"define {linkage}{emitter.result} @{quoted(symbol)}"
-        self.functions.append(emitter.text(header, COLD if launcher else "nounwind"))
+        self.functions.append(
+            emitter.text(header, COLD if launcher or "tilewright.packed_name" in func.attrs else "nounwind")
+        )
         if func.attrs.get("calling_conv") == AOT:
             self._wrapper(name, symbol, func)
 

@@ -1,17 +1,35 @@
-"""The text of the function that reports an error whose message ends with a number, without a C library."""
+"""The text of the functions that report an error, with or without a number behind the message; they need no C library."""
 
 from __future__ import annotations
 
-TELL_NUMBER = """
-define internal void @.tell_number(ptr %set, ptr %kind, ptr %text, i64 %value) nounwind noinline {
+_SET_ERROR = """  %set = load ptr, ptr getelementptr ([8 x ptr], ptr @__tilewright_context, i32 0, i32 1)
+  %none = icmp eq ptr %set, null
+"""
+
+TELL = f"""
+define internal void @.tell(ptr %kind, ptr %text) nounwind noinline optnone cold {{
+entry:
+{_SET_ERROR}  br i1 %none, label %untold, label %tell
+tell:
+  call void %set(ptr %kind, ptr %text)
+  br label %untold
+untold:
+  ret void
+}}
+"""
+
+TELL_NUMBER = f"""
+define internal void @.tell_number(ptr %kind, ptr %text, i64 %value) nounwind noinline optnone cold {{
 entry:
   %buffer = alloca [1024 x i8]
+{_SET_ERROR}  br i1 %none, label %untold, label %begin
+begin:
   %negative = icmp slt i64 %value, 0
   %opposite = sub i64 0, %value
   %size = select i1 %negative, i64 %opposite, i64 %value
   br label %copy
 copy:
-  %i = phi i64 [ 0, %entry ], [ %i1, %more ]
+  %i = phi i64 [ 0, %begin ], [ %i1, %more ]
   %from = getelementptr i8, ptr %text, i64 %i
   %c = load i8, ptr %from
   %to = getelementptr i8, ptr %buffer, i64 %i
@@ -55,6 +73,8 @@ digit:
   br i1 %done, label %tell, label %digit
 tell:
   call void %set(ptr %kind, ptr %buffer)
+  br label %untold
+untold:
   ret void
-}
+}}
 """
