@@ -1,6 +1,6 @@
 """Integer analysis: bounds, modular sets, simplification, integer sets and iterator maps."""
 
-from tilewright.arith.analyzer import Analyzer, ConstIntBound, ModularSet
+from tilewright.arith.analyzer import Analyzer, ConstIntBound, Extension, ModularSet, ProofStrength
 from tilewright.arith.detect import deduce_bound, detect_clip_bound, detect_linear_equation
 from tilewright.arith.domain import domain_touched
 from tilewright.arith.int_set import (
@@ -30,6 +30,7 @@ from tilewright.arith.iter_nodes import (
 __all__ = [
     "Analyzer",
     "ConstIntBound",
+    "Extension",
     "IntSet",
     "IntervalSet",
     "IterMapExpr",
@@ -39,6 +40,7 @@ __all__ = [
     "IterSplitExpr",
     "IterSumExpr",
     "ModularSet",
+    "ProofStrength",
     "deduce_bound",
     "detect_clip_bound",
     "detect_iter_map",

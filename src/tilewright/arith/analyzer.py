@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Flag, IntEnum
 from math import inf
 from typing import Any, ClassVar
 
@@ -31,6 +32,23 @@ class ModularSet(Node, key="arith.ModularSet"):
 
     coeff: int
     base: int
+
+
+class ProofStrength(IntEnum):
+    """How hard `can_prove` tries: DEFAULT by forms and facts; SYMBOLIC_BOUND also by the ends of symbolic intervals."""
+
+    DEFAULT = 0
+    SYMBOLIC_BOUND = 1
+
+
+class Extension(Flag):
+    """What classic TVM's rewriter does only when told; the normal form here always does the first and the last two."""
+
+    NoExtensions = 0
+    TransitivelyProveInequalities = 1
+    ConvertBooleanToAndOfOrs = 2
+    ApplyConstraintsToBooleanBranches = 4
+    ComparisonOfProductAndSum = 8
 
 
 def _clip(value: Any) -> int:

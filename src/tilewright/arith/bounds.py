@@ -144,6 +144,9 @@ class Bounds(Tables):
     def atom_bound(self, t: Atom) -> Bound:
         b = self._bound_memo.get(t)
         if b is None:
+            if t.kind == LEAF:
+                # Bounds of a leaf's parts may be looked up by facts that mention the leaf.
+                self._bound_memo[t] = EVERYTHING
             b = self._atom_bound(t)
             narrowed = self.refined.get(t)
             if narrowed is not None:

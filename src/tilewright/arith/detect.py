@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.int_set import Evaluator, IntervalSet, IntSet, _as_set
-from tilewright.arith.linear import LEAF, Atom, Lin, combine, constant, scale, shift
-from tilewright.ir import PrimExpr, as_prim_expr
+from tilewright.arith.analyzer import Analyzer, ConstIntBound
+from tilewright.arith.int_set import Evaluator, IntSet, _as_set
+from tilewright.arith.linear import LEAF, PRODUCT, QUOTIENT, SPLIT, Atom, Lin, combine, constant, scale, shift
+from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.node import post_order_visit
 from tilewright.tir.arithmetic import conjuncts
-from tilewright.tir.expr import Var
+from tilewright.tir.expr import Call, Var
 
 
 def mentions(t: Atom, variables: set[int]) -> bool:
@@ -55,8 +55,6 @@ def detect_linear_equation(expr: PrimExpr | int, var_list: Sequence[Var]) -> lis
 
 def _symbolic_coefficient(engine: Any, t: Atom, ids: Mapping[int, int]) -> tuple[int, Lin] | None:
     """(i, c) when the atom is the product c * v_i and c holds no variable of the list."""
-    from tilewright.arith.linear import PRODUCT
-
     if t.kind != PRODUCT:
         return None
     index, rest = None, constant(1)
@@ -111,46 +109,135 @@ def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[PrimExpr 
 
 
 def deduce_bound(var: Var, cond: PrimExpr, hint_map: Mapping[Any, Any], relax_map: Mapping[Any, Any]) -> IntSet:
-    """The values of `var` for which `cond` holds for every value of the variables in `relax_map`.
+    """Values of `var` for which `cond` holds, whatever values the variables in `relax_map` take from their sets.
 
-    `hint_map` gives ranges of other variables, which only help to simplify. Nothing is returned when the condition
-    cannot hold, everything when nothing can be said of `var`.
+    `hint_map` gives sets (Range or IntervalSet) of other variables, which only help: to know the sign of a factor, say.
+    Nothing is returned when the condition cannot hold, or is not understood; everything when it always holds.
     """
-    from tilewright.ir import Range
-
     analyzer = Analyzer()
     for v, domain in hint_map.items():
         if isinstance(domain, Range) and isinstance(v, Var) and v is not var:
             analyzer.bind(v, domain)
-    engine = analyzer.engine
-    relaxed = Evaluator(relax_map, analyzer)
-    t = engine.leaf(var)
-    low: Lin | None = None
-    high: Lin | None = None
-    known = False
-    for c in conjuncts(engine.simp(as_prim_expr(cond))):
-        from tilewright.arith.logic import FALSE
-
-        if c is FALSE:
-            return IntSet.nothing()
-        for d in engine.orderings_of(c):
-            k = d.terms.get(t, 0)
-            rest = Lin({s: v for s, v in d.terms.items() if s is not t}, d.const)
-            if any([mentions(s, {id(var)}) for s in rest.terms]) or k == 0:
-                continue
-            worst = relaxed.form(rest)[1]
-            if worst is None:
-                return IntSet.nothing()
-            known = True
-            limit = engine.floordiv(scale(worst, -1), abs(k))
-            if k > 0:
-                high = limit if high is None else engine.minimum(high, limit)
-            else:
-                limit = scale(limit, -1)
-                low = limit if low is None else engine.maximum(low, limit)
-    if not known:
-        return IntSet.everything()
-    if low is not None and high is not None and engine.prove_nonpositive(combine(shift(high, 1), low, -1)):
+        elif v is not var:
+            low, high = _constant_ends(domain, analyzer)
+            analyzer.update(v, ConstIntBound(low, high))
+    found = _Deduction(analyzer, var, Evaluator(relax_map, analyzer))
+    if not found.assume(analyzer._simp(as_prim_expr(cond))):
         return IntSet.nothing()
-    out: IntervalSet = _as_set((low, high), var.dtype, engine)
-    return out
+    low_form, high_form = found.low, found.high
+    engine = analyzer.engine
+    if (
+        low_form is not None
+        and high_form is not None
+        and engine.prove_nonpositive(combine(shift(high_form, 1), low_form, -1))
+    ):
+        return IntSet.nothing()
+    return _as_set((low_form, high_form), var.dtype, engine)
+
+
+def _constant_ends(domain: Any, analyzer: Analyzer) -> tuple[int, int]:
+    low, high = ConstIntBound.NEG_INF, ConstIntBound.POS_INF
+    if domain.has_lower_bound():
+        low = analyzer.const_int_bound(domain.min_value).min_value
+    if domain.has_upper_bound():
+        high = analyzer.const_int_bound(domain.max_value).max_value
+    return low, high
+
+
+class _Deduction:
+    """The ends of one variable that a condition gives; forms are relaxed to their worst values."""
+
+    def __init__(self, analyzer: Analyzer, var: Var, relaxed: Evaluator) -> None:
+        self.engine, self.var, self.relaxed = analyzer.engine, var, relaxed
+        self.low: Lin | None = None
+        self.high: Lin | None = None
+
+    def assume(self, condition: PrimExpr) -> bool:
+        """Takes the condition into account; whether it was understood in full."""
+        for c in conjuncts(condition):
+            if isinstance(c, IntImm):
+                if not c.value:
+                    return False
+                continue
+            if isinstance(c, Call) and getattr(c.op, "name", "") == "tir.likely":
+                if not self.assume(c.args[0]):
+                    return False
+                continue
+            forms = self.engine.orderings_of(c)
+            if not forms or not all([self.nonpositive(d) for d in forms]):
+                return False
+        return True
+
+    def nonpositive(self, d: Lin) -> bool:
+        """d <= 0 for the worst values of what is relaxed."""
+        ids = {id(self.var)}
+        d = self.engine.expand(d)
+        inside = {t: k for t, k in d.terms.items() if mentions(t, ids)}
+        rest = self.relaxed.form(Lin({t: k for t, k in d.terms.items() if t not in inside}, d.const))[1]
+        if rest is None:
+            return False
+        if not inside:
+            return self.engine.prove_nonpositive(rest)
+        limit = scale(rest, -1)
+        if len(inside) == 1:
+            ((t, k),) = inside.items()
+            return self.atom(t, k, limit)
+        # Products of the variable with symbols: the sum of its factors is one factor.
+        found = self.factor(inside)
+        return found is not None and self.times(found, limit)
+
+    def factor(self, inside: Mapping[Atom, int]) -> Lin | None:
+        """c with `var * c` the sum of the terms; None when there is no such form."""
+        out = constant(0)
+        for t, k in inside.items():
+            if t.kind == LEAF and t.leaf is self.var:
+                out = shift(out, k)
+                continue
+            found = _symbolic_coefficient(self.engine, t, {id(self.var): 0})
+            if found is None:
+                return None
+            out = combine(out, found[1], k)
+        return out
+
+    def atom(self, t: Atom, k: int, limit: Lin) -> bool:
+        """k * atom <= limit."""
+        engine = self.engine
+        upper = k > 0
+        limit = engine.floordiv(limit, abs(k))
+        end = limit if upper else scale(limit, -1)  # atom <= end, or atom >= end
+        if t.kind == LEAF and t.leaf is self.var:
+            self.end(upper, end)
+            return True
+        divisor = (
+            constant(t.args[1]) if t.kind == SPLIT and not t.args[2] else t.args[1] if t.kind == QUOTIENT else None
+        )
+        if divisor is not None and engine.bound(divisor)[0] > 0 and not self.relaxed.form_touched(divisor):
+            if any([mentions(s, {id(self.var)}) for s in divisor.terms]):
+                return False
+            source = t.args[0]
+            if upper:  # source <= end * divisor + divisor - 1
+                top = engine.multiply(shift(end, 1), divisor)
+                return self.nonpositive(engine.merge(shift(combine(source, top, -1), 1)))
+            return self.nonpositive(engine.merge(combine(engine.multiply(end, divisor), source, -1)))
+        found = self.factor({t: 1})
+        return found is not None and self.times(found if upper else scale(found, -1), limit)
+
+    def times(self, factor: Lin, limit: Lin) -> bool:
+        """var * factor <= limit, where the sign of the factor is known."""
+        engine = self.engine
+        low, high = engine.bound(factor)
+        if self.relaxed.form_touched(factor):
+            return False
+        if low > 0:
+            self.end(True, engine.quotient(limit, factor))
+            return True
+        if high < 0:
+            self.end(False, scale(engine.quotient(limit, scale(factor, -1)), -1))
+            return True
+        return False
+
+    def end(self, upper: bool, form: Lin) -> None:
+        if upper:
+            self.high = form if self.high is None else self.engine.minimum(self.high, form)
+        else:
+            self.low = form if self.low is None else self.engine.maximum(self.low, form)

@@ -345,6 +345,8 @@ class Engine(Logic):
 
     def _finish(self, kind: type, key: tuple[Any, ...], make: Callable[[], PrimExpr]) -> PrimExpr:
         out = self.keep(key, make)
+        if type(out) is not kind:
+            return out  # what is known to hold
         rewrite = rewriter(kind, not out.dtype.is_float and not self._compares_floats(out))
         if rewrite is not None:
             new = rewrite(self, out)

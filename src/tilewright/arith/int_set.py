@@ -188,6 +188,10 @@ class Evaluator:
             self._touch[t] = found
         return found
 
+    def form_touched(self, a: Lin) -> bool:
+        """Whether the form depends on a variable of the domain map."""
+        return any([self.touched(t) for t in a.terms])
+
     def _node_touched(self, node: Any) -> bool:
         if isinstance(node, Var):
             return id(node) in self.domains
@@ -226,8 +230,13 @@ class Evaluator:
                 high, args[1]
             )
         if kind == REMAINDER:
-            top = self.form(args[1])[1]
-            return ZERO if engine.bound(args[1])[0] > 0 else None, None if top is None else shift(top, -1)
+            sign = engine.bound(args[1])
+            if sign[0] > 0:
+                top = self.form(args[1])[1]
+                return ZERO, None if top is None else shift(top, -1)
+            if sign[1] < 0:
+                bottom = self.form(args[1])[0]
+                return None if bottom is None else shift(bottom, 1), ZERO
         return self._constant_ends(t)
 
     def _split(self, low: Lin | None, high: Lin | None, lower: int, upper: int) -> Interval:
