@@ -10,7 +10,7 @@ import pytest
 from tests.arith.evaluate import evaluate
 from tilewright import tir
 from tilewright.arith.engine import Engine
-from tilewright.arith.patterns import Pattern, Rule, _compile, fields_of, is_constant_name
+from tilewright.arith.rewriting import Pattern, Rule, _compile, fields_of, is_constant_name
 from tilewright.arith.rules import RULES
 from tilewright.ir import IntImm
 from tilewright.node import post_order_visit

@@ -1,7 +1,7 @@
 """Integer analysis: bounds, modular sets, simplification, integer sets and iterator maps."""
 
 from tilewright.arith.analyzer import Analyzer, ConstIntBound, Extension, ModularSet, ProofStrength
-from tilewright.arith.detect import deduce_bound, detect_clip_bound, detect_linear_equation
+from tilewright.arith.bound import deduce_bound
 from tilewright.arith.domain import domain_touched
 from tilewright.arith.int_set import (
     IntervalSet,
@@ -15,17 +15,21 @@ from tilewright.arith.int_set import (
     pos_inf,
     union,
 )
-from tilewright.arith.iter_divide import inverse_affine_iter_map, subspace_divide
-from tilewright.arith.iter_map import detect_iter_map, iter_map_simplify, normalize_to_iter_sum
-from tilewright.arith.iter_nodes import (
+from tilewright.arith.iter_affine_map import (
     IterMapExpr,
     IterMapLevel,
     IterMapResult,
     IterMark,
     IterSplitExpr,
     IterSumExpr,
+    detect_iter_map,
+    inverse_affine_iter_map,
+    iter_map_simplify,
     normalize_iter_map_to_expr,
+    normalize_to_iter_sum,
+    subspace_divide,
 )
+from tilewright.arith.pattern import detect_clip_bound, detect_common_subexpr, detect_linear_equation
 
 __all__ = [
     "Analyzer",
@@ -43,6 +47,7 @@ __all__ = [
     "ProofStrength",
     "deduce_bound",
     "detect_clip_bound",
+    "detect_common_subexpr",
     "detect_iter_map",
     "detect_linear_equation",
     "domain_touched",

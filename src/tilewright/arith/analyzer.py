@@ -8,7 +8,7 @@ from enum import Flag, IntEnum
 from math import inf
 from typing import Any, ClassVar
 
-from tilewright.arith.bounds import Bound, Modular, crt
+from tilewright.arith.const_bounds import Bound, Modular, crt
 from tilewright.arith.engine import Engine, same
 from tilewright.arith.linear import Lin, combine, constant
 from tilewright.arith.logic import TRUE

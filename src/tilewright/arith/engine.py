@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from math import inf
 from typing import Any
 
-from tilewright.arith.bounds import dtype_bound
+from tilewright.arith.const_bounds import dtype_bound
 from tilewright.arith.linear import LEAF, Atom, Lin, OutOfRange, combine, constant, scale
 from tilewright.arith.logic import FALSE, TRUE, Logic, boolean
-from tilewright.arith.patterns import is_literal, rewriter
+from tilewright.arith.rewriting import is_literal, rewriter
 from tilewright.arith.rules import RULES
 from tilewright.ir import DataType, FloatImm, IntImm, Op, PrimExpr, Range
 from tilewright.node import Node, post_order_visit, structural_equal

@@ -438,7 +438,7 @@ def estimate_region_strict_bound(
 ) -> list[IntervalSet] | None:
     """Intervals that hold exactly the indices of the region; None when they cannot be told."""
     from tilewright.arith.analyzer import Analyzer
-    from tilewright.arith.iter_map import detect_iter_map
+    from tilewright.arith.iter_affine_map import detect_iter_map
     from tilewright.arith.iter_nodes import IterMapLevel
 
     analyzer = analyzer or Analyzer()

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import gcd, inf
 
-from tilewright.arith.bounds import Bounds
+from tilewright.arith.const_bounds import Bounds
 from tilewright.arith.linear import (
     MAXIMUM,
     MINIMUM,

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.detect import mentions
 from tilewright.arith.iter_nodes import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr, normalize_iter_map_to_expr
 from tilewright.arith.linear import (
     LEAF,
@@ -20,6 +19,7 @@ from tilewright.arith.linear import (
     Lin,
     combine,
     constant,
+    mentions,
     scale,
     shift,
 )
@@ -515,3 +515,44 @@ class _Replace(Mutator):
 
 class PaddedFurther(Exception):
     """An iterator was padded further; what was built of it is built anew."""
+
+
+def build(
+    indices: Sequence[PrimExpr], builder: Builder, predicate: PrimExpr, level: IterMapLevel, fuse: bool = True
+) -> list[Sum]:
+    """The sums of all indices, each fused to one split. Raises NotAffine."""
+    engine = builder.engine
+    builder.allow_padding = level != IterMapLevel.Bijective
+    condition = engine.simp(predicate)
+    for _ in range(8):
+        try:
+            if not builder.constraints:
+                builder.constrain(condition)
+            sums = []
+            with engine.scope(condition):
+                forms = [engine.lin(builder.bounded_sums(e)) for e in indices]
+            for a in forms:
+                total = builder.sum(a)
+                if fuse:
+                    s, base = builder.single(total)
+                    total = Sum([] if s is None else [s], base)
+                sums.append(total)
+            if fuse and level != IterMapLevel.NoCheck:
+                builder.check(sums, level)
+            return sums
+        except PaddedFurther:
+            continue
+    raise NotAffine("the paddings of an iterator have no common multiple")
+
+
+def child_analyzer(analyzer: Analyzer | None) -> Analyzer:
+    """An analyzer that knows what the given one knows; what is bound in it stays in it."""
+    out = Analyzer()
+    if analyzer is not None:
+        for var, domain in analyzer.engine.domains.values():
+            out.bind(var, domain)
+        for t, bound in analyzer.engine.var_bound.items():
+            if isinstance(t.leaf, Var):
+                out.engine.var_bound[out.engine.leaf(t.leaf)] = bound
+        out.engine.forget()
+    return out

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.iter_builder import Builder, Mark, NotAffine, Split, Sum
-from tilewright.arith.iter_map import build, child_analyzer
+from tilewright.arith.iter_builder import Builder, Mark, NotAffine, Split, Sum, build, child_analyzer
 from tilewright.arith.iter_nodes import IterMapLevel, IterMark, IterSumExpr, normalize_iter_map_to_expr
 from tilewright.arith.linear import ONE, ZERO, Lin, OutOfRange
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr

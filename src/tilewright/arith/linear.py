@@ -11,8 +11,9 @@ from math import gcd
 from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
+from tilewright.node import post_order_visit
 from tilewright.tir.arithmetic import cast_to
-from tilewright.tir.expr import Add, FloorDiv, FloorMod, Max, Min, Mul, Sub
+from tilewright.tir.expr import Add, FloorDiv, FloorMod, Max, Min, Mul, Sub, Var
 
 LEAF, SPLIT, PRODUCT, QUOTIENT, REMAINDER, MINIMUM, MAXIMUM = range(7)
 
@@ -54,6 +55,17 @@ def show(t: Atom) -> str:
     if t.kind == LEAF:
         return str(t.leaf)
     return f"{('leaf', 'split', 'mul', 'div', 'mod', 'min', 'max')[t.kind]}{t.args}"
+
+
+def mentions(t: Atom, variables: set[int]) -> bool:
+    """Whether the atom depends on one of the variables (by id)."""
+    if t.kind != LEAF:
+        return any([mentions(s, variables) for a in t.args if isinstance(a, Lin) for s in a.terms])
+    if isinstance(t.leaf, Var):
+        return id(t.leaf) in variables
+    hit: list[int] = []
+    post_order_visit(t.leaf, lambda x: hit.append(1) if id(x) in variables else None)
+    return bool(hit)
 
 
 ZERO = Lin({}, 0)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from math import gcd, inf
 from typing import Any
 
-from tilewright.arith.bounds import Modular, crt
+from tilewright.arith.const_bounds import Modular, crt
 from tilewright.arith.integers import Integers
 from tilewright.arith.linear import PRODUCT, SPLIT, Atom, Lin, OutOfRange, combine, constant, scale, shift
 from tilewright.ir import IntImm, PrimExpr

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tilewright.arith.patterns import ALL, Pattern, broadcast, eq, le, lt, max_, min_, not_, ramp, rules, select
+from tilewright.arith.rewriting import ALL, Pattern, broadcast, eq, le, lt, max_, min_, not_, ramp, rules, select
 from tilewright.tir.expr import (
     EQ,
     GE,

@@ -15,7 +15,7 @@ from typing import Any
 
 from tilewright.arith import Analyzer
 from tilewright.arith.int_set import Evaluator
-from tilewright.arith.linear import Lin, OutOfRange, combine, scale, shift
+from tilewright.arith.linear import Lin, OutOfRange, combine, mentions, scale, shift
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, on
@@ -91,8 +91,6 @@ class _Drop(Mutator):
 
 
 def _atoms_mention(form: Lin, var: Var) -> bool:
-    from tilewright.arith.detect import mentions
-
     return any([mentions(t, {id(var)}) for t in form.terms])
 
 

@@ -6,41 +6,35 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.iter_builder import Builder, NotAffine, PaddedFurther, Sum
-from tilewright.arith.iter_nodes import IterMapLevel, IterMapResult, IterSumExpr, normalize_iter_map_to_expr
-from tilewright.arith.linear import (
-    OutOfRange,
+from tilewright.arith.iter_builder import Builder, NotAffine, PaddedFurther, build, child_analyzer
+from tilewright.arith.iter_divide import inverse_affine_iter_map, subspace_divide
+from tilewright.arith.iter_nodes import (
+    IterMapExpr,
+    IterMapLevel,
+    IterMapResult,
+    IterMark,
+    IterSplitExpr,
+    IterSumExpr,
+    normalize_iter_map_to_expr,
 )
+from tilewright.arith.linear import OutOfRange
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
-from tilewright.tir.expr import IterVar, Var
+from tilewright.tir.expr import IterVar
 
-
-def build(
-    indices: Sequence[PrimExpr], builder: Builder, predicate: PrimExpr, level: IterMapLevel, fuse: bool = True
-) -> list[Sum]:
-    """The sums of all indices, each fused to one split. Raises NotAffine."""
-    engine = builder.engine
-    builder.allow_padding = level != IterMapLevel.Bijective
-    condition = engine.simp(predicate)
-    for _ in range(8):
-        try:
-            if not builder.constraints:
-                builder.constrain(condition)
-            sums = []
-            with engine.scope(condition):
-                forms = [engine.lin(builder.bounded_sums(e)) for e in indices]
-            for a in forms:
-                total = builder.sum(a)
-                if fuse:
-                    s, base = builder.single(total)
-                    total = Sum([] if s is None else [s], base)
-                sums.append(total)
-            if fuse and level != IterMapLevel.NoCheck:
-                builder.check(sums, level)
-            return sums
-        except PaddedFurther:
-            continue
-    raise NotAffine("the paddings of an iterator have no common multiple")
+__all__ = [
+    "IterMapExpr",
+    "IterMapLevel",
+    "IterMapResult",
+    "IterMark",
+    "IterSplitExpr",
+    "IterSumExpr",
+    "detect_iter_map",
+    "inverse_affine_iter_map",
+    "iter_map_simplify",
+    "normalize_iter_map_to_expr",
+    "normalize_to_iter_sum",
+    "subspace_divide",
+]
 
 
 def detect_iter_map(
@@ -70,19 +64,6 @@ def detect_iter_map(
     except (NotAffine, OutOfRange) as e:
         return IterMapResult((), (str(e),), IntImm("bool", 0))
     return IterMapResult(nodes, (), padding)
-
-
-def child_analyzer(analyzer: Analyzer | None) -> Analyzer:
-    """An analyzer that knows what the given one knows; what is bound in it stays in it."""
-    out = Analyzer()
-    if analyzer is not None:
-        for var, domain in analyzer.engine.domains.values():
-            out.bind(var, domain)
-        for t, bound in analyzer.engine.var_bound.items():
-            if isinstance(t.leaf, Var):
-                out.engine.var_bound[out.engine.leaf(t.leaf)] = bound
-        out.engine.forget()
-    return out
 
 
 def normalize_to_iter_sum(index: PrimExpr, input_iters: Mapping[Any, Range]) -> IterSumExpr:
