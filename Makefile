@@ -36,7 +36,7 @@ test-slow: $(VENV)/.extra-test  ## whole models against their reference, the com
 bench: $(VENV)/.extra-bench  ## latency beside the peers, interleaved in one run
 	$(BIN)/python -m benchmarks
 
-fuzz: $(VENV)/.extra-test  ## random programs and models against their references (COUNT=1000 SEED=7)
+fuzz: $(VENV)/.extra-test  ## random programs and models against their references (COUNT=1000 SEED=7; COUNT=0: until stopped)
 	$(BIN)/python -m tests.fuzz --count $(COUNT) --seed $(SEED)
 	$(BIN)/python -m tests.fuzz.onnx_graphs --count $(COUNT) --seed $(SEED)
 	$(BIN)/python -m tests.fuzz.mutations --count $(COUNT) --seed $(SEED)

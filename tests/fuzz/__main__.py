@@ -3,62 +3,110 @@
 from __future__ import annotations
 
 import argparse
+import itertools
+import os
 import sys
 import time
+from collections import Counter
 
-from tests.fuzz.check import Mismatch, report, smallest, steps_of
-from tests.fuzz.worker import Worker
+from tests.fuzz.check import Mismatch
+from tests.fuzz.shrink import report, smallest
+from tests.fuzz.worker import Pool, Worker
+from tests.generators.case import LARGEST, Recipe
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """`0,3` or `none`."""
+    return () if text == "none" else tuple([int(n) for n in text.split(",")])
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__.split("`: ")[1])
-    parser.add_argument("--count", type=int, default=200, help="how many programs")
+    parser.add_argument("--count", type=int, default=200, help="how many programs; 0: until interrupted")
     parser.add_argument("--seed", type=int, default=0, help="the first program's seed")
-    parser.add_argument("--steps", help="only these steps of the schedule, such as 0,3 (or none); for one program")
+    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="how many processes")
+    parser.add_argument("--stages", type=numbers, help="only these stages of the program, such as 0,2 (or none)")
+    parser.add_argument("--steps", type=numbers, help="only these steps of the schedule, such as 0,3 (or none)")
+    parser.add_argument("--largest", type=int, default=LARGEST, help="no dimension is drawn larger than this")
     parser.add_argument("--most", type=int, default=5, help="stop after this many failures")
     options = parser.parse_args(argv)
-    worker = Worker()
-    start = shown = time.monotonic()
-    failures = applied = done = 0
-    for seed in range(options.seed, options.seed + options.count):
-        steps = steps_of(seed)
-        if options.steps is not None:
-            steps = [] if options.steps == "none" else [int(n) for n in options.steps.split(",")]
-        try:
-            applied += len(worker.check(seed, steps))
-        except Mismatch as failure:
-            failures += 1
-            clear()
-            print(report(seed, *smallest(worker.check, seed, steps, failure)), end="\n\n", flush=True)
-        done += 1
+
+    def recipe(seed: int) -> Recipe:
+        whole = Recipe.of(seed)
+        stages = whole.stages if options.stages is None else options.stages
+        steps = whole.steps if options.steps is None else options.steps
+        return Recipe(seed, stages, steps, options.largest)
+
+    seeds = range(options.seed, options.seed + options.count) if options.count else itertools.count(options.seed)
+    progress = Progress(options.count)
+    totals: Counter[str] = Counter()
+    pool = Pool(min(options.workers, options.count or options.workers))
+    helper: Worker | None = None
+    try:
+        for given, result in pool.map(map(recipe, seeds)):
+            progress.done += 1
+            if isinstance(result, Mismatch):
+                progress.failures += 1
+                progress.clear()
+                helper = helper or Worker()
+                print(report(*smallest(helper.check, given, result)), end="\n\n", flush=True)
+                if progress.failures >= options.most:
+                    break
+            else:
+                totals.update(result)
+            progress.show()
+    except KeyboardInterrupt:
+        pass
+    progress.clear()
+    pool.stop()
+    if helper is not None:
+        helper.stop()
+    print(summary(totals), file=sys.stderr)
+    print(progress.text(f"from seed {options.seed}"), file=sys.stderr)
+    return int(progress.failures > 0)
+
+
+class Progress:
+    """A line that tells how far it is: live on a terminal, now and then elsewhere."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.done, self.failures = count, 0, 0
+        self.start = self.shown = time.monotonic()
+        self.live = sys.stderr.isatty()
+
+    def text(self, where: str = "") -> str:
+        rate = self.done / max(time.monotonic() - self.start, 1e-9)
+        return f"{self.done} programs {where}, {self.failures} failures, {rate:.1f} programs a second"
+
+    def show(self) -> None:
         now = time.monotonic()
-        if now - shown > 0.5 and sys.stderr.isatty() or now - shown > 20:
-            shown, rate = now, done / (now - start)
-            left = (options.count - done) / rate
-            text = f"{done} of {options.count} programs, {failures} failures, {rate:.1f} a second, {left:.0f} s left"
-            print(
-                f"\r\033[K{text}" if sys.stderr.isatty() else text,
-                end="" if sys.stderr.isatty() else "\n",
-                file=sys.stderr,
-            )
-            sys.stderr.flush()
-        if failures >= options.most:
-            break
-    clear()
-    worker.stop()
-    seconds = time.monotonic() - start
-    print(
-        f"{done} programs from seed {options.seed}, {applied} schedule steps, {failures} failures,"
-        f" {done / seconds:.1f} programs a second",
-        file=sys.stderr,
-    )
-    return int(failures > 0)
+        if now - self.shown < (0.5 if self.live else 60):
+            return
+        self.shown = now
+        line = self.text(f"of {self.count}" if self.count else "so far")
+        if self.count:
+            left = int((self.count - self.done) * (now - self.start) / self.done)
+            line += f", {left // 60} min {left % 60:02d} s left"
+        print(f"\r\033[K{line}" if self.live else line, end="" if self.live else "\n", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Removes the line."""
+        if self.live:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
-def clear() -> None:
-    """Removes the line of progress."""
-    if sys.stderr.isatty():
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
+def summary(totals: Counter[str]) -> str:
+    """Counts by kind; of each primitive how often it applied and was refused."""
+    lines, table = [], dict[str, list[int]]()
+    for name, n in sorted(totals.items()):
+        what, _, of = name.partition(": ")
+        if what in ("applied", "refused") and " " not in of:
+            table.setdefault(of, [0, 0])[what == "refused"] = n
+        else:
+            lines.append(f"{n:>9} {name}")
+    lines.append(f"{'applied':>9} {'refused':>9} primitive")
+    lines += [f"{yes:>9} {no:>9} {name}" for name, (yes, no) in sorted(table.items())]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

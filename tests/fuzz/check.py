@@ -1,32 +1,25 @@
-"""One random program, from tensor expressions to native code, checked after each step; and the smallest form of a failure."""
+"""One random program, from its reference in NumPy to native code; when an answer differs, the step that changed it."""
 
 from __future__ import annotations
 
-import random
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tests.generators.programs import Program, random_program, random_step
-from tests.tir_schedule.test_random import KINDS
-from tests.tir_schedule.test_random import step as any_step
-from tilewright import runtime
+from tests.fuzz import native
+from tests.generators import steps as primitives
+from tests.generators import tensors
+from tests.generators.case import Case, Recipe, difference
+from tests.generators.roundtrip import assert_roundtrip
 from tilewright.codegen import interp
-from tilewright.driver import build_lowered
 from tilewright.driver.pipeline import lower_phases
 from tilewright.ir import IRModule
-from tilewright.ir.transform import PassContext
-from tilewright.support.errors import ScheduleError
-from tilewright.target import Target
+from tilewright.ir.transform import Pass, PassContext
+from tilewright.node import assert_structural_equal
+from tilewright.support.errors import InternalError, TVMError
 from tilewright.tir.schedule import Schedule
-
-ROUNDING = {"float16": 2.0**-8, "bfloat16": 2.0**-5}
-"""What sums may differ by, relative to the largest value: half floats round each sum, in another order after scheduling."""
-
-
-ANY = [kind for kind in KINDS if kind != "bind"]
-"""Primitives that leave code for a CPU: it has no threads of a GPU."""
 
 
 class Mismatch(Exception):
@@ -37,119 +30,225 @@ class Mismatch(Exception):
         self.step, self.reason, self.program = step, reason, program
 
 
-def arguments(program: Program, seed: int) -> list[Any]:
-    """Arrays and sizes for the program's parameters."""
-    return program.arrays(seed)
+class Refused(Exception):
+    """A clean refusal: a TVMError from a pass or the code generator that is no internal error."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(where)
+        self.where = where
 
 
-def compare(expected: list[Any], got: list[Any]) -> None:
-    """AssertionError where arrays differ."""
-    for index, (a, b) in enumerate(zip(expected, got, strict=True)):
-        if not isinstance(a, np.ndarray):
-            continue
-        left, right = a.astype(np.float64), b.astype(np.float64)
-        scale = np.abs(left[np.isfinite(left)]).max(initial=1.0)
-        np.testing.assert_allclose(
-            right, left, rtol=0, atol=ROUNDING.get(a.dtype.name, 0.0) * scale, err_msg=f"parameter {index}"
-        )
+def draw(recipe: Recipe) -> Case:
+    """The program that a recipe makes."""
+    return tensors.draw(recipe)
 
 
-def run_interpreter(mod: Any, program: Program, seed: int) -> list[Any]:
+def passes() -> list[Pass]:
+    """The passes of `lower`, in order."""
+    return [p for phase in lower_phases(PassContext()) for p in phase]
+
+
+def run_interpreter(mod: Any, case: Case, seed: int, check_races: bool = False) -> list[Any]:
     """The arguments after the interpreter ran the module."""
-    args = arguments(program, seed)
+    args = case.arguments(seed)
     with np.errstate(all="ignore"):
-        interp.run(mod, args)
+        interp.run(mod, args, check_races=check_races)
     return args
 
 
-def run_native(mod: IRModule, program: Program, seed: int) -> list[Any]:
-    """The arguments after the module's native code ran."""
-    args = arguments(program, seed)
-    tensors = [runtime.array(a) if isinstance(a, np.ndarray) else a for a in args]
-    build_lowered(mod, Target("llvm"))["main"](*tensors)
-    return [t.numpy() if isinstance(a, np.ndarray) else a for a, t in zip(args, tensors, strict=True)]
+def wanted(case: Case, seed: int) -> list[Any]:
+    """The arguments as they must be after a run: from the reference where there is one, else interpreted as written."""
+    if case.reference is None:
+        return run_interpreter(case.func, case, seed)
+    args = case.arguments(seed)
+    case.reference(args)
+    return args
 
 
-def scheduled(program: Program, seed: int, steps: list[int]) -> tuple[Schedule, list[str]]:
-    """The schedule after the chosen steps, each random from its own number; refused steps leave no trace."""
-    s = Schedule(program.func, seed=seed)
-    done = []
-    for number in steps:
-        rng = random.Random(f"{seed}/{number}")
+def compare(case: Case, expected: list[Any], got: list[Any]) -> None:
+    """AssertionError where arguments differ."""
+    found = difference(expected, got, case.tolerance)
+    if found is not None:
+        raise AssertionError(found)
+
+
+def check(recipe: Recipe) -> Counter[str]:
+    """Runs one program; counts what was done. Raises Mismatch at the first step that goes wrong."""
+    try:
+        case = draw(recipe)
+    except Exception as error:
+        raise Mismatch("making the program", describe(error), None) from error
+    return check_case(case, recipe)
+
+
+def check_case(
+    case: Case, recipe: Recipe, schedule: Callable[[Schedule], Any] | None = None, level: str | None = None
+) -> Counter[str]:
+    """Runs a program as written, scheduled, lowered and natively; `schedule` stands in place of the recipe's steps."""
+    counts: Counter[str] = Counter({f"programs: {case.kind}": 1})
+    at: list[Any] = ["the reference", case.func]
+    try:
+        _run(case, recipe, counts, at, schedule, level)
+    except Refused as refused:
+        counts[f"refused: {refused.where}"] += 1
+    except Exception as error:
+        first = Mismatch(at[0], describe(error), at[1])
+        raise (locate(case, recipe, schedule) or first) from error
+    return counts
+
+
+def describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _run(
+    case: Case,
+    recipe: Recipe,
+    counts: Counter[str],
+    at: list[Any],
+    schedule: Callable[[Schedule], Any] | None,
+    level: str | None,
+) -> None:
+    seed, rng = recipe.seed, recipe.rng("checks")
+    expected = wanted(case, seed)
+    if case.reference is not None and rng.random() < 0.25:
+        at[0] = "the program itself"
+        compare(case, expected, run_interpreter(case.func, case, seed))
+    roundtrip, replayed, levels = rng.random(), rng.random(), rng.random()
+    if roundtrip < 0.1:
+        at[0] = "printing and parsing the program"
+        assert_roundtrip(case.func)
+        counts["round trips"] += 1
+    at[0] = "the schedule"
+    s = scheduled(case, recipe, counts, schedule)
+    mod = IRModule({"main": s.mod["main"].with_attr("global_symbol", "main")})
+    if s.mod["main"] is not case.func:
+        at[1] = mod
+        compare(case, expected, run_interpreter(mod, case, seed))
+        if replayed < 0.25:
+            at[0] = "replaying the trace"
+            replay(case, s, seed)
+            counts["replays"] += 1
+        if 0.1 <= roundtrip < 0.2:
+            at[0] = "printing and parsing the schedule"
+            assert_roundtrip(mod)
+            counts["round trips"] += 1
+    at[0] = "lowering"
+    mod = lowered(mod)
+    at[1] = mod
+    at[0] = "the lowered program"
+    if levels < 0.6 or levels > 0.97:
+        compare(case, expected, run_interpreter(mod, case, seed))
+        counts["lowered programs interpreted"] += 1
+    if 0.2 <= roundtrip < 0.25:
+        at[0] = "printing and parsing the lowered program"
+        assert_roundtrip(mod)
+        counts["round trips"] += 1
+    at[0] = "native code"
+    if level is None:
+        level = (
+            "full"
+            if levels > 0.97 or native.symbolic(case) and levels > 0.9
+            else "kernel"
+            if levels > 0.85
+            else "plain"
+        )
+    if level != "full" and native.symbolic(case):
+        level = None
+    if level is not None:
+        compare(case, expected, cleanly("native code", lambda: native.run(mod, case, seed, level)))
+        counts[f"native runs: {level}"] += 1
+
+
+def cleanly(where: str, f: Callable[[], Any]) -> Any:
+    """`f()`, where an error made for users is a refusal."""
+    try:
+        return f()
+    except interp.InterpError:
+        raise
+    except TVMError as error:
+        if isinstance(error, InternalError):
+            raise
+        raise Refused(f"{where}: {str(error).splitlines()[0][:80]}") from error
+
+
+def lowered(mod: IRModule) -> IRModule:
+    """The module after every pass of `lower`."""
+    for p in passes():
+        current, before = p, mod
+        mod = cleanly(f"the pass {current.name}", lambda current=current, before=before: current(before))  # type: ignore[misc]
+    return mod
+
+
+def scheduled(
+    case: Case,
+    recipe: Recipe,
+    counts: Counter[str] | None = None,
+    schedule: Callable[[Schedule], Any] | None = None,
+    after: Callable[[str, Schedule], None] | None = None,
+) -> Schedule:
+    """The schedule after the recipe's steps, each random from its own number; refused steps leave no trace."""
+    counts = Counter() if counts is None else counts
+    s = Schedule(case.func, seed=recipe.seed, error_render_level="none")
+    if schedule is not None:
+        schedule(s)
+        return s
+    for number in recipe.steps:
+        before = s.mod["main"]
+        kind = "?"
         try:
-            # Two thirds what schedules of CPUs are made of, one third any primitive.
-            done.append(random_step(s, rng) if rng.random() < 0.67 else any_step(s, rng, ANY))
-        except ScheduleError:
+            kind, text = primitives.step(s, recipe.rng(f"step{number}"))
+        except primitives.StepRefused as refused:
+            counts[f"refused: {refused.kind}"] += 1
+            assert s.mod["main"] is before, f"{refused.kind} changed the program and refused"
             continue
-    return s, done
+        if s.mod["main"] is not before:
+            counts[f"applied: {kind}"] += 1
+            if after is not None:
+                after(text, s)
+    return s
 
 
-def check(seed: int, steps: list[int]) -> list[str]:
-    """Runs one program; returns the schedule steps that applied. Raises Mismatch at the first step that goes wrong."""
-    program = random_program(random.Random(seed))
+def replay(case: Case, s: Schedule, seed: int) -> None:
+    """AssertionError when the schedule's trace does not make the same program again."""
+    again = Schedule(case.func, seed=seed)
+    assert s.trace is not None
+    s.trace.apply_to_schedule(again)
+    assert_structural_equal(again.mod["main"], s.mod["main"])
+
+
+def locate(case: Case, recipe: Recipe, schedule: Callable[[Schedule], Any] | None = None) -> Mismatch | None:
+    """The single step after which the interpreter finds something else: a primitive, a pass, or native code."""
+    seed, step, text = recipe.seed, "the reference", case.func
     try:
-        s, done = scheduled(program, seed, steps)
-    except Exception as error:
-        raise Mismatch("the schedule", f"{type(error).__name__}: {error}", program.func) from error
-    check_from(program, seed, s)
-    return done
+        expected = wanted(case, seed)
+        step = "the program itself"
+        compare(case, expected, run_interpreter(case.func, case, seed))
 
+        def after(done: str, s: Schedule) -> None:
+            nonlocal step, text
+            step = f"the primitive {done}"
+            compare(case, expected, run_interpreter(s.mod, case, seed))
+            step, text = "the schedule", s.mod["main"]
 
-def check_from(program: Program, seed: int, s: Schedule) -> None:
-    """Runs a program as it was written, as it is scheduled, after each pass and natively."""
-    text: Any = program.func
-    step = "the program itself"
-    try:
-        expected = run_interpreter(program.func, program, seed)
         step = "the schedule"
-        mod: IRModule = IRModule({"main": s.mod["main"].with_attr("global_symbol", "main")})
+        s = scheduled(case, recipe, None, schedule, after)
+        mod: Any = IRModule({"main": s.mod["main"].with_attr("global_symbol", "main")})
         text = mod
-        compare(expected, run_interpreter(mod, program, seed))
-        for each in [p for phase in lower_phases(PassContext()) for p in phase]:
+        compare(case, expected, run_interpreter(mod, case, seed))
+        for each in passes():
             step = f"the pass {each.name}"
-            after = each(mod)
-            compare(expected, run_interpreter(after, program, seed))
-            mod = text = after
-        step = "native code"
-        compare(expected, run_native(mod, program, seed))
+            current, before = each, mod
+            new = cleanly(step, lambda current=current, before=before: current(before))  # type: ignore[misc]
+            if new is not mod:
+                compare(case, expected, run_interpreter(new, case, seed))
+            mod = text = new
+        for level in native.LEVELS:
+            if level == "full" or not native.symbolic(case):
+                step = f"native code ({level})"
+                compare(case, expected, native.run(mod, case, seed, level))
+    except Refused:
+        return None
     except Exception as error:
-        raise Mismatch(step, f"{type(error).__name__}: {error}", text) from error
-
-
-def steps_of(seed: int) -> list[int]:
-    """The schedule steps tried for a seed."""
-    return list(range(random.Random(f"{seed}/count").choice([0, 4, 8, 14])))
-
-
-def smallest(
-    run: Callable[[int, list[int]], Any], seed: int, steps: list[int], failure: Mismatch
-) -> tuple[list[int], Mismatch]:
-    """The failure with as few schedule steps as dropping them one at a time leaves."""
-    kept = list(steps)
-    shrinking = True
-    while shrinking:
-        shrinking = False
-        for number in reversed(kept):
-            fewer = [n for n in kept if n != number]
-            try:
-                run(seed, fewer)
-            except Mismatch as smaller:
-                kept, failure, shrinking = fewer, smaller, True
-    return kept, failure
-
-
-def report(seed: int, steps: list[int], failure: Mismatch) -> str:
-    """What a person needs of a failure: where, the command that repeats it, the schedule and the program before it."""
-    program = random_program(random.Random(seed))
-    given = ",".join(map(str, steps)) or "none"
-    _, names = scheduled(program, seed, steps)
-    return "\n".join(
-        [
-            f"seed {seed}: {failure.step} went wrong: {failure.reason}",
-            f"repeat it: python -m tests.fuzz --seed {seed} --count 1 --steps {given}",
-            f"schedule: {'; '.join(names) or 'none'}",
-            "--- the program",
-            str(program.func),
-            *([f"--- before {failure.step}", str(failure.program)] if failure.program else []),
-        ]
-    )
+        return Mismatch(step, describe(error), text)
+    return None

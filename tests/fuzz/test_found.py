@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.fuzz.check import check_from
-from tests.generators.programs import Program
+from tests.fuzz.check import check_case
+from tests.fuzz.native import LEVELS, symbolic
+from tests.generators.case import Case, Recipe
 from tilewright import te, tir
 from tilewright.tir.schedule import Schedule
 
-Case = tuple[Program, Callable[[Schedule], Any]]
+Found = tuple[list[Any], dict[tir.Var, int], Callable[[Schedule], Any]]
+"""What `create_prim_func` is given, values of variables, and the schedule."""
 
 
-def quotient_by_a_variable() -> Case:
+def quotient_by_a_variable() -> Found:
     """Bounds of `f // n` came from the type's range, and the extent of the region overflowed."""
     n = tir.Var("n", "int32")
     x = te.placeholder((n, 16), name="x")
@@ -27,10 +30,10 @@ def quotient_by_a_variable() -> Case:
         s.reorder(j, i)
         s.fuse(j, i)
 
-    return Program(te.create_prim_func([x, out]), ["x"], {n: 3}), schedule
+    return [x, out], {n: 3}, schedule
 
 
-def predicate_on_a_quotient_by_a_variable() -> Case:
+def predicate_on_a_quotient_by_a_variable() -> Found:
     """The guard of a whole loop had a bound that int32 does not hold."""
     n = tir.Var("n", "int32")
     x = te.placeholder((n, 4), name="x")
@@ -45,12 +48,19 @@ def predicate_on_a_quotient_by_a_variable() -> Case:
         fused = s.fuse(inner, i)
         s.split(fused, [None, 4])
 
-    return Program(te.create_prim_func([x, out]), ["x"], {n: 3}), schedule
+    return [x, out], {n: 3}, schedule
 
 
 @pytest.mark.parametrize("make", [quotient_by_a_variable, predicate_on_a_quotient_by_a_variable])
-def test_found(make: Callable[[], Case]) -> None:
-    program, schedule = make()
-    s = Schedule(program.func)
-    schedule(s)
-    check_from(program, 0, s)
+def test_found(make: Callable[[], Found]) -> None:
+    args, sizes, schedule = make()
+    fill = {t.op.name: small for t in args if isinstance(t, te.Tensor) and isinstance(t.op, te.PlaceholderOp)}
+    case = Case("found", te.create_prim_func(args), fill, sizes)
+    for level in LEVELS:
+        if level == "full" or not symbolic(case):
+            check_case(case, Recipe(0, (), ()), schedule, level)
+
+
+def small(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    """Small whole numbers."""
+    return rng.integers(-2, 3, shape)

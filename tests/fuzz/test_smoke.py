@@ -1,53 +1,141 @@
-"""Twenty programs of the fuzzer, and what it says about a failure."""
+"""Some programs of the fuzzer, its reference and comparison, and what it says about failures, crashes and hangs."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
+from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.fuzz import check as fuzz
+from tests.fuzz import shrink, worker
+from tests.fuzz.native import Guarded
+from tests.generators import tensors
+from tests.generators.case import Recipe, difference
+from tilewright.codegen import interp
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_program(seed: int) -> None:
-    fuzz.check(seed, fuzz.steps_of(seed))
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_programs(first: int) -> None:
+    for seed in range(first, first + 10):
+        fuzz.check(Recipe.of(seed))
 
 
-def test_failure_is_reduced_and_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reference_is_what_the_interpreter_finds() -> None:
+    for seed in range(100, 160):
+        case = tensors.draw(Recipe.of(seed))
+        assert case.reference is not None
+        left, right = case.arguments(seed), case.arguments(seed)
+        case.reference(left)
+        interp.run(case.func, right)
+        assert difference(left, right) is None, seed
+
+
+def test_recipes_can_leave_out_parts() -> None:
+    whole = Recipe.of(11)
+    assert whole == Recipe.of(11)
+    for less in shrink.smaller(whole):
+        fuzz.check(less)
+
+
+def test_failure_is_reduced_and_can_be_repeated() -> None:
     """A compiler that cannot take steps 3 and 7 together."""
 
-    def check(seed: int, steps: list[int]) -> list[str]:
-        if {3, 7} <= set(steps):
+    def check(recipe: Recipe) -> Counter[str]:
+        if {3, 7} <= set(recipe.steps):
             raise fuzz.Mismatch("the pass Fuse", "AssertionError: parameter 1", "the program before it")
-        return []
+        return Counter()
 
+    start = Recipe(5, (0, 1), tuple(range(8)))
     with pytest.raises(fuzz.Mismatch) as caught:
-        check(5, list(range(8)))
-    steps, failure = fuzz.smallest(check, 5, list(range(8)), caught.value)
-    assert steps == [3, 7]
-    text = fuzz.report(5, steps, failure)
+        check(start)
+    recipe, failure = shrink.smallest(check, start, caught.value)
+    assert recipe == Recipe(5, (), (3, 7), 2)
+    text = shrink.report(recipe, failure)
     assert text.startswith(
         "seed 5: the pass Fuse went wrong: AssertionError: parameter 1\n"
-        "repeat it: python -m tests.fuzz --seed 5 --count 1 --steps 3,7\n"
+        "repeat it: python -m tests.fuzz --seed 5 --count 1 --stages none --steps 3,7 --largest 2\nschedule: "
     )
     assert text.endswith("--- before the pass Fuse\nthe program before it")
 
 
+def test_a_wrong_compiler_is_found_and_the_step_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tilewright import tir
+    from tilewright.tir.transform import prim_func_pass
+
+    @prim_func_pass(name="tir.Wrong")
+    def wrong(func: Any, mod: Any, ctx: Any) -> Any:
+        def post(s: Any) -> Any:
+            return tir.BufferStore(s.buffer, s.value + s.value, s.indices) if "float" in str(s.value.dtype) else s
+
+        return func.replace(body=tir.stmt_functor.ir_transform(func.body, None, post, ["tir.BufferStore"]))
+
+    real = fuzz.passes
+    monkeypatch.setattr(fuzz, "passes", lambda: [*real(), wrong])
+    seed = next(s for s in range(50) if "float16" in str(tensors.draw(Recipe.of(s)).func))
+    with pytest.raises(fuzz.Mismatch, match=r"^the pass tir.Wrong: AssertionError: parameter \d+ differs in"):
+        fuzz.check(Recipe.of(seed))
+
+
 def test_comparison_refuses_a_wrong_element() -> None:
-    import numpy as np
+    left: list[Any] = [np.arange(4, dtype="int32"), 3, np.array([0.0, np.nan], "float32")]
+    assert difference(left, [np.arange(4, dtype="int32"), 3, np.array([-0.0, np.nan], "float32")]) is None
+    found = difference(left, [np.array([0, 1, 2, 4], "int32"), 3, left[2]])
+    assert found == "parameter 0 differs in 1 of 4 elements, at [3]: 3 wanted, 4 found"
+    assert difference([np.array([1.0])], [np.array([1.001])], 0.01) is None
 
-    left: list[Any] = [np.arange(4, dtype="int32"), 3]
-    fuzz.compare(left, [np.arange(4, dtype="int32"), 3])
-    with pytest.raises(AssertionError, match="parameter 0"):
-        fuzz.compare(left, [np.array([0, 1, 2, 4], "int32"), 3])
+
+def test_guards_notice_a_store_outside() -> None:
+    g = Guarded(np.zeros((3, 5), "int8"))
+    assert g.array.ctypes.data % 64 == 0 and g.intact
+    g.room[g.end] = 0
+    assert not g.intact
 
 
-def test_command() -> None:
+def misbehave(recipe: Recipe) -> Counter[str]:
+    """Seed 3 kills its process, seed 5 never ends."""
+    if recipe.seed == 3:
+        os.kill(os.getpid(), 9)
+    if recipe.seed == 5:
+        time.sleep(1000)
+    return Counter({"programs": 1})
+
+
+def serve_misbehaving(connection: Any) -> None:
+    worker.check = misbehave
+    worker.serve(connection)
+
+
+def test_deaths_and_hangs_are_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "PATIENCE", 0.5)
+    monkeypatch.setattr(worker.Worker, "target", staticmethod(serve_misbehaving))
+    pool = worker.Pool(2)
+    try:
+        got = {recipe.seed: result for recipe, result in pool.map([Recipe(s, (), ()) for s in range(9)])}
+    finally:
+        pool.stop()
+    assert sorted(got) == list(range(9))
+    wrong = {seed: str(result) for seed, result in got.items() if isinstance(result, fuzz.Mismatch)}
+    assert wrong == {3: "running it: the process died with code -9", 5: "running it: no result in 0 s"}
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_command(workers: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz", "--count", "2", "--seed", "3"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "tests.fuzz", "--count", "12", "--seed", "3", "--workers", workers],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout
-    assert "2 programs from seed 3" in done.stderr
+    assert "12 programs from seed 3, 0 failures" in done.stderr
+    counted = done.stderr.rsplit("12 programs", 1)[0]
+    assert SUMMARIES.setdefault("command", counted) == counted  # whatever the number of workers
+
+
+SUMMARIES: dict[str, str] = {}

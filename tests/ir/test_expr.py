@@ -96,6 +96,7 @@ def test_ranges() -> None:
     assert structural_equal(Range(8), Range(0, 8))
     assert structural_equal(Range(2, 10), Range.from_min_extent(2, 8))
     assert Range(n).min.dtype == "int64"
+    assert Range(0, n).min.dtype == "int64" and Range(n, 9).extent.dtype == "int64"
     assert Range(0, n).extent is n
     loop = tir.For(tir.Var("i"), 0, 4, tir.ForKind.SERIAL, tir.Evaluate(0))
     axis = tir.IterVar((0, 4), "i", tir.IterVar.DataPar)

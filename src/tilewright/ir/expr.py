@@ -177,6 +177,11 @@ class Range(Node, key="Range"):
             begin = IntImm(extent.dtype, 0)
         else:
             begin, end = as_prim_expr(begin, "Range.begin"), as_prim_expr(end, "Range.end")
+            # A constant takes the type of the other bound, as a Python number does in arithmetic.
+            if isinstance(begin, IntImm) and begin.dtype != end.dtype:
+                begin = IntImm(end.dtype, begin.value)
+            elif isinstance(end, IntImm) and begin.dtype != end.dtype:
+                end = IntImm(begin.dtype, end.value)
             extent = end if isinstance(begin, IntImm) and begin.value == 0 else end - begin
         self._build(begin, extent, span)
 

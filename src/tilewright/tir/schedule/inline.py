@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tilewright.ir import IntImm
 from tilewright.node import Mutator, on
 from tilewright.tir import Block, BufferLoad, BufferStore, Var
+from tilewright.tir.arithmetic import cast_to
 from tilewright.tir.schedule.analysis import (
     DATA_PAR,
     binding_of,
@@ -56,7 +57,8 @@ class _Inline(Mutator):
         new = self.rebuild(x)
         if x.buffer is not self.buffer:
             return new
-        return substitute(self.value, {v: i for v, i in zip(self.variables, new.indices, strict=True) if v is not None})
+        pairs = zip(self.variables, new.indices, strict=True)
+        return substitute(self.value, {v: cast_to(i, v.dtype) for v, i in pairs if v is not None})
 
     @on(Block)
     def _block(self, x: Block) -> Any:

@@ -1,0 +1,42 @@
+"""Random tensor expressions: graphs of computes of every type and shape, whose results are exact in any order of sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.generators import reference
+from tests.generators.case import Case, Recipe
+from tests.generators.tensor_builder import Builder
+from tests.generators.tensor_stages import NAMES, STAGES
+from tilewright import te
+
+
+def build(recipe: Recipe) -> tuple[Builder, list[te.Tensor]]:
+    """The program's tensors: what it takes and its outputs."""
+    b = Builder(recipe)
+    b.start()
+    for number in recipe.stages:
+        b.add_stage(number, NAMES, STAGES)
+    return b, b.outputs()
+
+
+def parameters(b: Builder, outputs: list[te.Tensor]) -> list[Any]:
+    """What `create_prim_func` is given: sizes that are parameters, the inputs that are used, the outputs."""
+    needed = {t for op in reference.post_order([t.op for t in outputs]) for t in op.outputs}
+    inputs = [t for t in b.inputs if t in needed or t is b.inputs[0]]
+    return [*(b.sizes if b.sizes_given else ()), *inputs, *outputs]
+
+
+def draw(recipe: Recipe) -> Case:
+    """The program of a recipe."""
+    b, outputs = build(recipe)
+    args = parameters(b, outputs)
+    func = te.create_prim_func(args)
+
+    def run(values: list[Any]) -> None:
+        feeds = {t: v for t, v in zip(args, values, strict=True) if isinstance(t, te.Tensor) and t in b.inputs}
+        results = reference.evaluate(outputs, feeds, b.sizes)
+        for array, result in zip(values[len(values) - len(outputs) :], results, strict=True):
+            array[...] = result
+
+    return Case("te", func, b.fill, b.sizes, run)
