@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         NDArray,
         Object,
         cl,
+        convert,
         cpu,
         cuda,
         device,
@@ -41,22 +42,26 @@ if TYPE_CHECKING:
         get_global_func,
         gpu,
         hexagon,
+        load_param_dict,
         metal,
         opencl,
         register_func,
         rocm,
+        save_param_dict,
+        vpi,
         vulkan,
         webgpu,
     )
     from tilewright.runtime import ndarray as nd
+    from tilewright.runtime import ndarray as ndarray
 
 _ROOMS = (
     "arith", "cli", "codegen", "contrib", "driver", "error", "ir", "node", "relay", "runtime", "script", "support", "target",
     "te", "testing", "tir", "topi",
 )  # fmt: skip
 _RUNTIME = (
-    "Device", "NDArray", "Object", "cl", "cpu", "cuda", "device", "ext_dev", "get_global_func", "gpu", "hexagon", "metal",
-    "opencl", "register_func", "rocm", "vulkan", "webgpu",
+    "Device", "NDArray", "Object", "cl", "convert", "cpu", "cuda", "device", "ext_dev", "get_global_func", "gpu", "hexagon",
+    "load_param_dict", "metal", "opencl", "register_func", "rocm", "save_param_dict", "vpi", "vulkan", "webgpu",
 )  # fmt: skip
 
 lazy.declare(
@@ -70,6 +75,8 @@ lazy.declare(
         "instrument": "tilewright.ir.instrument",
         "lower": "tilewright.driver:lower",
         "nd": "tilewright.runtime.ndarray",
+        "ndarray": "tilewright.runtime.ndarray",
+        "_ffi": "tilewright._ffi",
         "transform": "tilewright.ir.transform",
     },
 )
@@ -77,8 +84,11 @@ lazy.declare(
 lazy.declare_all("tilewright.script.tir", "tilewright.tir.parser.vocabulary")
 lazy.declare(
     "tilewright.tir.parser",
-    {name: f"tilewright.tir.analysis:{name}" for name in ("get_block_access_region", "undefined_vars")},
+    {name: f"tilewright.tir.analysis:{name}" for name in ("get_block_access_region", "undefined_vars")}
+    | {"IndexMap": "tilewright.tir.schedule.index_map:IndexMap"},
 )
+# Values as programs hold them: numbers become constants of tir.
+lazy.declare("tilewright.runtime", {"const": "tilewright.tir:const", "DataType": "tilewright.ir:DataType"})
 lazy.declare("tilewright.ir", {name: f"tilewright.ir.{name}" for name in ("instrument", "transform")})
 # Schedules, passes and analyses are layers above the nodes of tir, but part of `tvm.tir` to those who use it.
 lazy.declare(

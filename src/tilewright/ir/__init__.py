@@ -15,6 +15,7 @@ from tilewright.ir.expr import (
     as_prim_expr,
 )
 from tilewright.ir.module import IRModule
+from tilewright.ir.op import register_intrin_lowering, register_op_attr
 from tilewright.ir.span import SequentialSpan, SourceName, Span
 from tilewright.ir.types import (
     FuncType,
@@ -72,6 +73,8 @@ __all__ = [
     "as_prim_expr",
     "assert_structural_equal",
     "load_json",
+    "register_intrin_lowering",
+    "register_op_attr",
     "save_json",
     "structural_equal",
     "structural_hash",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -118,7 +119,7 @@ class PassContext:
         stack = self._local.__dict__.setdefault("stack", [])
         stack.append(self)
         try:
-            self._notify("enter_pass_ctx")
+            self._enter_instruments()
         except BaseException:
             stack.pop()
             raise
@@ -126,17 +127,37 @@ class PassContext:
 
     def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
         self._local.stack.pop()
-        self._notify("exit_pass_ctx")
+        self._exit_instruments()
 
-    def override_instruments(self, instruments: Iterable[Any]) -> None:
-        self._notify("exit_pass_ctx")
-        self.instruments = tuple(instruments)
-        self._notify("enter_pass_ctx")
+    def override_instruments(self, instruments: Iterable[Any] | None) -> None:
+        """Other instruments from now on (None: no instruments); those that were there are told to exit."""
+        self._exit_instruments()
+        self.instruments = tuple(instruments or ())
+        self._enter_instruments()
 
-    def _notify(self, event: str) -> None:
-        for instrument in self.instruments:
-            if hasattr(instrument, event):
-                getattr(instrument, event)()
+    def _enter_instruments(self) -> None:
+        """Tells all instruments; when one raises, those that had entered exit, and the context has no instruments."""
+        entered: list[Any] = []
+        try:
+            for instrument in self.instruments:
+                if hasattr(instrument, "enter_pass_ctx"):
+                    instrument.enter_pass_ctx()
+                entered.append(instrument)
+        except BaseException:
+            self.instruments = tuple(entered)
+            self._exit_instruments()
+            self.instruments = ()
+            raise
+
+    def _exit_instruments(self) -> None:
+        """Tells all instruments; when one raises, the context has no instruments."""
+        try:
+            for instrument in self.instruments:
+                if hasattr(instrument, "exit_pass_ctx"):
+                    instrument.exit_pass_ctx()
+        except BaseException:
+            self.instruments = ()
+            raise
 
     def pass_enabled(self, info: PassInfo) -> bool:
         """Whether a pass runs here, by level and by the lists of required and disabled passes."""
@@ -255,6 +276,28 @@ class Sequential(Pass):
                     mod = _factories[name]().run(mod, ctx)
                 mod = p.run(mod, ctx)
         return mod
+
+
+ModulePass = Pass
+"""What `module_pass` makes: a pass like all others."""
+
+
+def ApplyPassToFunction(
+    transform: Pass, func_name_regex: str, error_if_no_function_matches_regex: bool = False
+) -> Pass:
+    """A pass that shows `transform` only the functions whose whole name matches; the others stay as they are."""
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        chosen = {g: f for g, f in mod.functions.items() if re.fullmatch(func_name_regex, g.name_hint)}
+        if not chosen:
+            if error_if_no_function_matches_regex:
+                names = ", ".join(sorted([g.name_hint for g in mod.functions]))
+                raise ValueError(f"no function's name matches {func_name_regex!r}; the module has {names}")
+            return mod
+        rest = {g: f for g, f in mod.functions.items() if g not in chosen}
+        return mod.with_functions({**rest, **transform.run(mod.with_functions(chosen), ctx).functions})
+
+    return Pass(PassInfo(0, f"ApplyPassTo{func_name_regex}"), run)
 
 
 def module_pass(

@@ -22,6 +22,7 @@ from tilewright.runtime.device import (  # noqa: E402
     metal,
     opencl,
     rocm,
+    vpi,
     vulkan,
     webgpu,
 )
@@ -48,6 +49,11 @@ from tilewright.runtime.packed_func import (  # noqa: E402
     remove_global_func,
 )
 from tilewright.runtime.params import load_param_dict, save_param_dict  # noqa: E402
+from tilewright.runtime.values import ShapeTuple, String  # noqa: E402
+from tilewright.support import lazy  # noqa: E402
+
+# Constants are made by a layer above.
+__getattr__ = lazy.resolver(__name__)
 
 __all__ = [
     "BenchmarkResult",
@@ -57,6 +63,8 @@ __all__ = [
     "NDArray",
     "Object",
     "PackedFunc",
+    "ShapeTuple",
+    "String",
     "array",
     "cl",
     "config_threadpool",
@@ -91,6 +99,7 @@ __all__ = [
     "system_lib",
     "time_function",
     "to_numpy_dtype",
+    "vpi",
     "vulkan",
     "webgpu",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from typing import ClassVar
 
 from tilewright.runtime import _ffi
@@ -43,6 +44,26 @@ class Device(_ffi.Device):
     def multi_processor_count(self) -> int:
         """Processors that this process may use."""
         return len(os.sched_getaffinity(0))
+
+    @property
+    def device_name(self) -> str | None:
+        """The name of the processor, where the system tells."""
+        if not self.exist:
+            return None
+        try:
+            with open("/proc/cpuinfo") as file:
+                names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+        except OSError:
+            names = []
+        return names[0] if names else platform.processor() or None
+
+    @property
+    def _unknown(self) -> None:
+        """Limits and versions of GPUs: a CPU has none of them."""
+
+    compute_version = api_version = driver_version = _unknown
+    max_threads_per_block = max_thread_dimensions = max_shared_memory_per_block = warp_size = _unknown
+    total_global_memory = available_global_memory = l2_cache_size_bytes = texture_spatial_limit = _unknown
 
     def sync(self, stream: object = None) -> None:
         """Waits for the device; calls on the CPU are done when they return."""
@@ -102,6 +123,11 @@ def metal(dev_id: int = 0) -> Device:
 def rocm(dev_id: int = 0) -> Device:
     """A ROCm device."""
     return Device(10, dev_id)
+
+
+def vpi(dev_id: int = 0) -> Device:
+    """A VPI simulated device."""
+    return Device(9, dev_id)
 
 
 def ext_dev(dev_id: int = 0) -> Device:

@@ -68,6 +68,32 @@ class Module(_ffi.Object):
 
     imports = imported_modules
 
+    @property
+    def format(self) -> str:
+        """The form in which `save` writes it when the file's name does not tell."""
+        return "o" if self.is_dso_exportable else ""
+
+    @property
+    def is_runnable(self) -> bool:
+        """Whether its functions can be called here."""
+        return True
+
+    @property
+    def is_dso_exportable(self) -> bool:
+        """Whether it holds objects that `export_library` can link."""
+        source = self.source
+        return source is not None and bool(source.objects)
+
+    @property
+    def is_binary_serializable(self) -> bool:
+        """Whether it is kept as data inside a library; compiled code is linked instead."""
+        return False
+
+    @property
+    def is_device_module(self) -> bool:
+        """Whether it holds code for a device other than the CPU."""
+        return self.type_key in ("cuda", "opencl", "metal", "rocm", "vulkan")
+
     def import_module(self, module: Module) -> None:
         """Adds a module to those that look-ups may go on to."""
         global_func("runtime.ModuleImport")(self, module)

@@ -1,4 +1,5 @@
 """NDArray: tensors of the runtime, sharing memory with NumPy, PyTorch and others through DLPack."""
+# ruff: noqa: F811 (a parameter may be called `device`)
 
 from __future__ import annotations
 
@@ -111,6 +112,21 @@ class NDArray(_ffi.NDArrayBase):
             return self._copy_into(empty(self.shape, self.dtype, target, mem_scope))
         raise TypeError(f"copyto needs an NDArray or a Device, got {type(target).__name__}")
 
+    def _create_view(self, shape: Sequence[int], dtype: str | None = None, relative_byte_offset: int = 0) -> NDArray:
+        """An array over the same memory, with another shape and type. Raises ValueError where it would not fit."""
+        kind = self.dtype_code if dtype is None else parse_dtype(dtype)
+        dims = tuple(int(d) for d in shape)
+        needed = int(np.prod(dims, dtype=np.int64)) * item_bytes(kind) + relative_byte_offset
+        held = self.size * item_bytes(self.dtype_code)
+        if not self._compact() or needed > held or relative_byte_offset < 0:
+            raise ValueError(
+                f"a view of shape {dims} at byte {relative_byte_offset} needs {needed} bytes of a compact array,"
+                f" but {self.shape} of {self.dtype} holds {held}"
+            )
+        address = self.data_address + relative_byte_offset
+        result: NDArray = _ffi.tensor_from_address(address, dims, None, kind, self.device, self)
+        return result
+
     @staticmethod
     def from_dlpack(dltensor: Any) -> NDArray:
         """An NDArray over the memory of anything that speaks DLPack."""
@@ -210,3 +226,19 @@ def from_dlpack(dltensor: Any) -> NDArray:
 
 _ffi.register_class("from_dlpack", from_dlpack)
 _ffi.register_class("device", Device)
+
+# `tvm.nd.cuda(0)` and the like.
+from tilewright.runtime.device import (  # noqa: E402, F401
+    cl,
+    cuda,
+    device,
+    ext_dev,
+    gpu,
+    hexagon,
+    metal,
+    opencl,
+    rocm,
+    vpi,
+    vulkan,
+    webgpu,
+)

@@ -8,9 +8,10 @@ from tilewright.codegen.llvm.jit import load_objects
 from tilewright.codegen.llvm.machine import compile_assembly, compile_object
 from tilewright.codegen.llvm.module import emit_module, symbol_of
 from tilewright.ir import IRModule
+from tilewright.node import Visitor, on
 from tilewright.target import Target, host_cpu
 from tilewright.target.cpu import architecture
-from tilewright.tir import PrimFunc
+from tilewright.tir import AttrStmt, BufferStore, Evaluate, PrimFunc, StringImm
 
 CONTEXT = "__tilewright_context"
 
@@ -19,6 +20,32 @@ def exported_symbols(mod: IRModule, text: str) -> list[str]:
     """The symbols that a module's text defines for others: its functions, and the runtime context where it has one."""
     names = [symbol_of(gvar, func) for gvar, func in mod.functions.items() if isinstance(func, PrimFunc)]
     return [*names, CONTEXT] if f"@{CONTEXT} =" in text else names
+
+
+class _Imports(Visitor):
+    """Collects what pragmas import_llvm name; they stand among the statements."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, None] = {}
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> None:
+        if s.attr_key == "pragma_import_llvm" and isinstance(s.value, StringImm):
+            self.found[s.value.value] = None
+        self.visit(s.body)
+
+    @on(BufferStore, Evaluate)
+    def _leaf(self, s: Any) -> None:
+        pass
+
+
+def imported_code(mod: IRModule) -> list[str]:
+    """LLVM IR, or paths of it, that pragmas import_llvm of the functions name."""
+    look = _Imports()
+    for func in mod.functions.values():
+        if isinstance(func, PrimFunc):
+            look.visit(func.body)
+    return list(look.found)
 
 
 def is_native(target: Target) -> bool:
@@ -43,8 +70,9 @@ def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
         mod = IRModule.from_expr(mod)
     text = emit_module(mod, target)
     level = int(target.attrs.get("opt-level", 3))
-    data = compile_object(text, target, level)
-    assembly = lambda: compile_assembly(text, target, level)  # noqa: E731
+    imports = imported_code(mod)
+    data = compile_object(text, target, level, imports)
+    assembly = lambda: compile_assembly(text, target, level, imports)  # noqa: E731
     texts: dict[str, Any] = {"ll": lambda: text, "s": assembly, "asm": assembly, "obj": lambda: data, "": lambda: text}
     native = is_native(target)
     source = ModuleSource([data], texts, None if target.is_host else target.triple)

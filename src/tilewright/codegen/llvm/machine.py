@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from llvmlite import binding
@@ -88,26 +90,49 @@ def optimise(module: Any, machine: Any, opt_level: int) -> None:
     manager.run(module, builder)
 
 
-def _parsed(text: str, target: Target, opt_level: int) -> tuple[Any, Any]:
+def _parsed(text: str, target: Target, opt_level: int, imports: Sequence[str] = ()) -> tuple[Any, Any]:
     initialize()
     machine = target_machine(target)
+    context = binding.create_context()
     try:
-        module = binding.parse_assembly(text, binding.create_context())
+        module = binding.parse_assembly(text, context)
     except RuntimeError as error:
         raise InternalError(f"LLVM refused the generated code: {error}") from None
+    for given in imports:
+        _link_in(module, given, context)
     optimise(module, machine, opt_level)
     return module, machine
 
 
-def compile_object(text: str, target: Target | str, opt_level: int = 1) -> bytes:
-    """A relocatable object from LLVM IR text."""
-    module, machine = _parsed(text, Target(target), opt_level)
+def _link_in(module: Any, given: str, context: Any) -> None:
+    """Adds what a pragma import_llvm names: LLVM IR as text, or the path of a .ll or .bc file."""
+    try:
+        if given.endswith(".bc"):
+            other = binding.parse_bitcode(Path(given).read_bytes(), context)
+        else:
+            other = binding.parse_assembly(Path(given).read_text() if given.endswith(".ll") else given, context)
+    except (RuntimeError, OSError) as error:
+        raise TVMError(f"import_llvm: LLVM cannot read what is imported: {error}") from None
+    # Made for the same machine, if under another name of it.
+    other.triple, other.data_layout = module.triple, module.data_layout
+    names = [f.name for f in other.functions if not f.is_declaration]
+    try:
+        module.link_in(other)
+    except RuntimeError as error:
+        raise TVMError(f"import_llvm: cannot link what is imported: {error}") from None
+    for name in names:
+        module.get_function(name).linkage = "internal"
+
+
+def compile_object(text: str, target: Target | str, opt_level: int = 1, imports: Sequence[str] = ()) -> bytes:
+    """A relocatable object from LLVM IR text. imports: LLVM IR (text, or paths of .ll and .bc) whose functions it calls."""
+    module, machine = _parsed(text, Target(target), opt_level, imports)
     result: bytes = machine.emit_object(module)
     return result
 
 
-def compile_assembly(text: str, target: Target | str, opt_level: int = 1) -> str:
+def compile_assembly(text: str, target: Target | str, opt_level: int = 1, imports: Sequence[str] = ()) -> str:
     """Assembly text from LLVM IR text."""
-    module, machine = _parsed(text, Target(target), opt_level)
+    module, machine = _parsed(text, Target(target), opt_level, imports)
     result: str = machine.emit_assembly(module)
     return result

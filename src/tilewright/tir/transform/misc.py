@@ -175,19 +175,31 @@ def InstrumentBoundCheckers() -> Pass:
 class _Intrinsics(Mutator):
     """Hints and intrinsics that no back end knows -> what they stand for."""
 
+    def __init__(self, func: PrimFunc) -> None:
+        kind = str(getattr(getattr(func.attrs.get("target"), "kind", None), "name", "default"))
+        self.keys = (f"{kind}.FLowerIntrin", "default.FLowerIntrin", "FLowerIntrin")
+
     @on(Call)
     def _call(self, e: Call) -> Any:
         new = self.rebuild(e)
         name = call_name(new)
-        if name == "likely":
+        if name in ("likely", "ignore_loop_partition"):
             return new.args[0]
-        rule = new.op.get_attr("FLowerIntrin") if hasattr(new.op, "get_attr") else None
-        if rule is not None:
+        if not hasattr(new.op, "get_attr"):
+            return new
+        for key in self.keys:
+            rule = new.op.get_attr(key)
+            if rule is None:
+                continue
             lowered = rule(new)
-            return new if lowered is None else lowered
+            if lowered is None or lowered is new:
+                continue
+            # What a rule makes may need lowering itself.
+            return lowered if getattr(lowered, "op", None) is new.op else self.visit(lowered)
         return new
 
 
 def LowerIntrin() -> Pass:
-    """Intrinsics with a lowering rule (Op attribute "FLowerIntrin", Call -> expression) -> that; hints are dropped."""
-    return body_pass("LowerIntrin", lambda f: _Intrinsics().visit(f.body))
+    """Intrinsics -> what the rules for the function's target make of them (`tvm.ir.register_intrin_lowering`); hints are
+    dropped."""
+    return body_pass("LowerIntrin", lambda f: _Intrinsics(f).visit(f.body))

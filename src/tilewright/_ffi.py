@@ -1,0 +1,30 @@
+"""The registry of functions under the place where programs for classic TVM look for it (`tvm._ffi`, `tvm._ffi.registry`)."""
+
+from __future__ import annotations
+
+import sys
+
+from tilewright.runtime import (
+    Device,
+    Object,
+    PackedFunc,
+    get_global_func,
+    list_global_func_names,
+    register_error,
+    register_func,
+    remove_global_func,
+)
+
+registry = sys.modules[__name__]
+
+__all__ = [
+    "Device",
+    "Object",
+    "PackedFunc",
+    "get_global_func",
+    "list_global_func_names",
+    "register_error",
+    "register_func",
+    "registry",
+    "remove_global_func",
+]
