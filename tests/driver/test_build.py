@@ -134,6 +134,31 @@ def test_lower_options() -> None:
         tvm.lower(add_rows())
 
 
+@pytest.mark.parametrize(("phase", "blocks", "loads"), [(0, True, 2), (1, False, 1), (2, False, 1), (3, False, 1)])
+def test_phases_of_added_passes(phase: int, blocks: bool, loads: int) -> None:
+    seen: list[tir.PrimFunc] = []
+
+    def note(func: tir.PrimFunc, mod: Any, ctx: Any) -> tir.PrimFunc:
+        seen.append(func)
+        return func
+
+    a = te.placeholder((4, 4), name="A")
+    func = te.create_prim_func([a, te.compute((4, 4), lambda i, j: a[i, j] + 1.0, name="B")])
+    with PassContext(config={"tir.add_lower_pass": [(phase, note)]}):
+        tvm.lower(func)
+    found: list[Any] = []
+    tir.stmt_functor.post_order_visit(seen[0].body, found.append)
+    assert any(isinstance(n, tir.Block) for n in found) is blocks
+    assert {len(n.indices) for n in found if isinstance(n, tir.BufferLoad)} == {loads}
+
+
+def test_options_without_effect_here() -> None:
+    options = {"tir.disable_cse_tir": True, "tir.vtcm_capacity": 0, "tir.InjectDoubleBuffer": {"split_loop": 2}}
+    with PassContext(config=options):
+        optioned = tvm.lower(add_rows())
+    tvm.ir.assert_structural_equal(optioned, tvm.lower(add_rows()))
+
+
 def test_wrong_inputs() -> None:
     with pytest.raises(
         ValueError, match="lower takes a PrimFunc, an IRModule, a tir.Schedule or a te.Schedule, but was given int"

@@ -70,8 +70,11 @@ def lower_phases(ctx: PassContext, simple_mode: bool = False) -> list[list[Pass]
         *([InstrumentBoundCheckers()] if config.get("tir.instrument_bound_checkers", False) else []),
     ]
     phases = [blocks, loops, optimize, finish]
-    for number, added in _added_passes(config.get("tir.add_lower_pass") or ()):
-        phases[number].append(added)
+    added = _added_passes(config.get("tir.add_lower_pass") or ())
+    blocks[:0] = [custom for number, custom in added if number == 0]
+    for number, custom in added:
+        if number > 0:
+            phases[number].append(custom)
     return phases
 
 
@@ -88,7 +91,11 @@ def host_pipeline(target: Any, unpacked: bool = False) -> Sequential:
 
 
 def _added_passes(added: Sequence[Any]) -> list[tuple[int, Pass]]:
-    """The option "tir.add_lower_pass": pairs (phase 0..3, pass), run at the end of the phase."""
+    """The option "tir.add_lower_pass": pairs (phase, pass).
+
+    Passes of phase 0 run before everything and see blocks; of 1, flat loops; of 2, what loop passes made (vectors, unrolled
+    loops, merged storage); of 3, what code generation takes.
+    """
     out: list[tuple[int, Pass]] = []
     for item in added:
         if not isinstance(item, (tuple, list)) or len(item) != 2 or item[0] not in range(4):
