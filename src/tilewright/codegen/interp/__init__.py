@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.codegen.interp.program import Program
+from tilewright.codegen.interp.direct import Unfit
+from tilewright.codegen.interp.program import Program, compiled
 from tilewright.codegen.interp.values import InterpError, Pointer, Races, Storage, np_type
 from tilewright.ir import IRModule
 from tilewright.support.errors import TVMError
@@ -70,14 +71,14 @@ class Interpreter:
         self._programs: dict[str, Program] = {}
         self._match = _MatchArgs()
 
-    def program(self, name: str) -> Program:
-        """The compiled function of that name."""
+    def program(self, name: str, checked: bool = False) -> Program:
+        """The compiled function of that name; `checked`: with every access through an accessor."""
         found = self._programs.get(name)
-        if found is None:
+        if found is None or checked > found.checked:
             func = self.mod[name]
             if not isinstance(func, PrimFunc):
                 raise InterpError(f"function {name} is a {type(func).__name__}; the interpreter runs PrimFuncs")
-            found = self._programs[name] = Program(name, func)
+            found = self._programs[name] = compiled(name, func, checked)
         return found
 
     def entry_name(self) -> str:
@@ -99,9 +100,14 @@ class Interpreter:
             raise InterpError(self._located(error, name)) from None
 
     def _call(self, name: str, args: Sequence[Any]) -> Any:
-        program = self.program(name)
+        program = self.program(name, self.races.on)
         if len(args) != len(program.func.params):
             raise InterpError(f"function {name} takes {len(program.func.params)} arguments, but was given {len(args)}")
+        try:
+            return program.entry(args, self.races, self._call, self._extern, self._match)
+        except Unfit:
+            # Nothing has run yet: arguments are looked at first.
+            program = self.program(name, True)
         return program.entry(args, self.races, self._call, self._extern, self._match)
 
     def _extern(self, name: str, *args: Any) -> Any:

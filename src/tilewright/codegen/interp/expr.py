@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,6 +45,7 @@ from tilewright.tir import (
 )
 
 _SYMBOL = {Add: "+", Sub: "-", Mul: "*", EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">="}
+_EXACT = frozenset({"fma", "if_then_else", "likely"})
 _DIVIDE = {Div: "truncdiv", Mod: "truncmod", FloorDiv: "floordiv", FloorMod: "floormod"}
 
 
@@ -75,6 +77,17 @@ class ExprSource:
         if name not in self.env:
             self.env[name] = np_type(dtype)
             self.env[f"s_{dtype.element}"] = np_type(dtype).type
+        return name
+
+    def scalar(self, dtype: DataType) -> str:
+        """A name for the NumPy scalar type of one lane."""
+        self.kind(dtype)
+        return f"s_{dtype.element}"
+
+    def dtype(self, dtype: DataType) -> str:
+        """A name for the data type itself."""
+        name = f"d_{python_name(dtype)}"
+        self.env.setdefault(name, dtype)
         return name
 
     # --- leaves
@@ -208,9 +221,8 @@ class ExprSource:
 
     def define(self, var: Var) -> str:
         """A fresh Python name for a variable."""
-        safe = "".join(c if c.isalnum() and c.isascii() else "_" for c in var.name)
         self.defined += 1
-        name = f"v_{safe}_{self.defined}"
+        name = f"v_{python_name(var.name)}_{self.defined}"
         self.names[var] = name
         return name
 
@@ -219,14 +231,63 @@ class ExprSource:
     def accessor(self, buffer: Buffer) -> str:
         raise NotImplementedError
 
+    def direct(self, buffer: Buffer) -> str | None:
+        raise NotImplementedError
+
+    def inside(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> str | None:
+        """The flat place of an element of a compact buffer; None when it is not known to lie inside."""
+        step, terms = 1, []
+        for i, dim in zip(reversed(indices), reversed(buffer.shape), strict=True):
+            known = self.bounds(i)
+            size: int = dim.value  # type: ignore[attr-defined]
+            if known is None or known[0] < 0 or known[1] >= size:
+                return None
+            if known[1]:
+                terms.append(self.expr(i) if step == 1 else f"{self.expr(i)} * {step}")
+            step *= size
+        return " + ".join(reversed(terms)) or "0"
+
+    def is_run(self, buffer: Buffer, indices: tuple[PrimExpr, ...], predicate: PrimExpr | None) -> bool:
+        """Whether a vector access is to elements one after another of a flat buffer."""
+        if predicate is not None or len(indices) != 1 or buffer.dtype.lanes != 1:
+            return False
+        index = indices[0]
+        return (
+            type(index) is Ramp
+            and index.base.dtype.lanes == 1
+            and type(index.stride) is IntImm
+            and index.stride.value == 1
+        )
+
     def _load(self, e: BufferLoad) -> str:
+        single = e.dtype.lanes == 1 and e.predicate is None
+        direct = self.direct(e.buffer) if single else None
+        if direct is not None:
+            at = self.inside(e.buffer, e.indices)
+            if at is not None:
+                return f"{direct}[{at}]"
+        if not single and self.is_run(e.buffer, e.indices, e.predicate):
+            ramp: Any = e.indices[0]
+            return f"{self.accessor(e.buffer)}.part({self.expr(ramp.base)}, {ramp.lanes})"
+        index = ", ".join([self.expr(i) for i in e.indices])
+        if direct is not None and self.is_cells(e.buffer):
+            return f"{direct}.read({index})"
         name = self.accessor(e.buffer)
-        index = ", ".join(self.expr(i) for i in e.indices)
-        if e.dtype.lanes == 1 and e.predicate is None:
+        if single:
             return f"{name}.get({index})"
         mask = "None" if e.predicate is None else f"np.atleast_1d({self.expr(e.predicate)})"
         text = f"{name}.vget({mask}{', ' if index else ''}{index})"
         return self.unboxed(f"{text}[0]", e.dtype) if e.dtype.lanes == 1 else text
+
+    def is_cells(self, buffer: Buffer) -> bool:
+        raise NotImplementedError
+
+    def exact(self, text: str, e: PrimExpr) -> str:
+        """A value for a cell, which keeps what it is given: what comes from outside gets the type that it must have."""
+        name = getattr(e.op, "name", "").removeprefix("tir.") if type(e) is Call else ""  # type: ignore[attr-defined]
+        if type(e) is not Call or name in FLOAT or name in _EXACT:
+            return text
+        return f"{self.scalar(e.dtype)}({text})" if e.dtype.is_float else self.unboxed(text, e.dtype)
 
     # --- calls
 
@@ -363,11 +424,25 @@ class ExprSource:
             if a is None or b is None:
                 return None
             if kind is Add:
-                return (a[0] + b[0], a[1] + b[1])
-            if kind is Sub:
-                return (a[0] - b[1], a[1] - b[0])
-            corners = [x * y for x in a for y in b]
-            return (min(corners), max(corners))
+                low, high = a[0] + b[0], a[1] + b[1]
+            elif kind is Sub:
+                low, high = a[0] - b[1], a[1] - b[0]
+            else:
+                corners = [x * y for x in a for y in b]
+                low, high = min(corners), max(corners)
+            least, most = int_range(e.dtype)
+            # What may wrap around can have any value.
+            return (low, high) if least <= low and high <= most else None
+        if kind is Min or kind is Max:
+            a, b = self.bounds(e.a), self.bounds(e.b)  # type: ignore[attr-defined]
+            if a is None or b is None:
+                return None
+            pick = min if kind is Min else max
+            return (pick(a[0], b[0]), pick(a[1], b[1]))
+        if kind is Cast and e.dtype.is_int and e.value.dtype.is_int and e.dtype.lanes == 1:  # type: ignore[attr-defined]
+            a = self.bounds(e.value)  # type: ignore[attr-defined]
+            least, most = int_range(e.dtype)
+            return a if a is not None and least <= a[0] and a[1] <= most else None
         if kind in (FloorDiv, FloorMod) and type(e.b) is IntImm and e.b.value > 0:  # type: ignore[attr-defined]
             c = e.b.value  # type: ignore[attr-defined]
             if kind is FloorMod:
@@ -382,6 +457,13 @@ def is_float_const(e: PrimExpr) -> bool:
     return isinstance(e.value if isinstance(e, Broadcast) else e, FloatImm)
 
 
+@cache
+def python_name(name: str) -> str:
+    """A name with the characters that Python allows."""
+    return "".join([c if c.isalnum() and c.isascii() else "_" for c in name])
+
+
+@cache
 def int_range(dtype: DataType) -> tuple[int, int]:
     """The lowest and highest value of an integer type."""
     if dtype.is_bool:

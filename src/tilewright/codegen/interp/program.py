@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from functools import lru_cache
+from types import CodeType
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tilewright.codegen.interp import intrinsics, values
 from tilewright.codegen.interp.cooperate import CooperatingThreads
+from tilewright.codegen.interp.direct import (
+    MOST_CELLS,
+    Cells,
+    Site,
+    Usage,
+    elements,
+    extents,
+    is_compact,
+    is_plain,
+)
+from tilewright.codegen.interp.expr import python_name
 from tilewright.codegen.interp.lanes import is_shared, run_lanes, scope_of, shared_storage, store_first
 from tilewright.codegen.interp.values import Accessor, InterpError, Pointer, Storage, np_type
 from tilewright.ir import DataType, IntImm, PrimExpr
-from tilewright.node import Visitor, on
 from tilewright.tir import (
     Allocate,
     AllocateConst,
@@ -22,7 +34,6 @@ from tilewright.tir import (
     Block,
     BlockRealize,
     Buffer,
-    BufferLoad,
     BufferRealize,
     BufferStore,
     Call,
@@ -85,50 +96,46 @@ def from_int(value: Any, kind: Any) -> Any:
     return array.astype(np.float32).astype(kind)[()] if kind.itemsize < 4 else array.astype(kind)[()]
 
 
-class _Buffers(Visitor):
-    """All buffers that a body accesses, in order, and those it declares itself."""
-
-    def __init__(self) -> None:
-        self.found: dict[int, Buffer] = {}
-
-    def note(self, buffer: Buffer) -> None:
-        self.found.setdefault(id(buffer), buffer)
-
-    @on(BufferLoad, BufferStore)
-    def _access(self, x: Any) -> None:
-        self.note(x.buffer)
-        self.visit_children(x)
+@lru_cache(maxsize=256)
+def _code(name: str, source: str) -> CodeType:
+    return compile(source, f"<interp {name}>", "exec")
 
 
 class Program(CooperatingThreads):
-    """The generated Python function of one PrimFunc; `source` is its text, `run(context, args)` calls it."""
+    """The generated Python function of one PrimFunc; `source` is its text, `entry` the function.
+
+    A `checked` one sends every access through an accessor, which looks for races and takes any pointer as an argument;
+    otherwise elements that are known to exist are reached directly, and Unfit is raised, before anything is done, when an
+    argument does not allow it.
+    """
 
     _stmts: ClassVar[dict[type, Callable[..., None]]] = {}
 
-    def __init__(self, name: str, func: PrimFunc) -> None:
+    def __init__(self, name: str, func: PrimFunc, checked: bool = False) -> None:
         super().__init__()
-        self.name, self.func = name, func
-        self.env: dict[str, Any] = {"np": np, "Accessor": Accessor, "narrow": narrow, "from_int": from_int, **_HELPERS}
-        self.env |= {"bind_match": _bind_match, "InterpError": InterpError}
-        self.env |= {"run_lanes": run_lanes, "shared_storage": shared_storage, "store_first": store_first}
+        self.name, self.func, self.checked = name, func, checked
+        self.env: dict[str, Any] = dict(_ENVIRONMENT)
         self.names: dict[Var, str] = {}
         self.ranges: dict[Var, tuple[int, int]] = {}
         self.bound: list[dict[int, str]] = [{}]
-        self.lines: list[str] = []
+        self.lines: list[str | Site] = []
+        self.sites: dict[Var, Site] = {}
         self.depth = 1
         self._unique = itertools.count()
         self.loops: dict[str, str] = {}
         self._keep: list[Any] = []
-        buffers = _Buffers()
-        buffers.visit(func.body)
-        self._accessed: dict[Var, list[Buffer]] = {}
-        for buffer in buffers.found.values():
-            self._accessed.setdefault(buffer.data, []).append(buffer)
+        self.usage = Usage()
+        self.usage.visit(func.body)
         self._parameters()
         self.stmt(func.body)
-        head = "def program(args, races, call_function, call_extern, match_arg):"
-        self.source = "\n".join([head, *self.lines, "    return None"])
-        exec(compile(self.source, f"<interp {name}>", "exec"), self.env)
+        lines = ["def program(args, races, call_function, call_extern, match_arg):"]
+        for line in self.lines:
+            if type(line) is Site:
+                lines += line.lines
+            else:
+                lines.append(line)  # type: ignore[arg-type]
+        self.source = "\n".join([*lines, "    return None"])
+        exec(_code(name, self.source), self.env)
         self.entry = self.env["program"]
 
     # --- emission
@@ -174,31 +181,67 @@ class Program(CooperatingThreads):
         for scope in reversed(self.bound):
             if id(buffer) in scope:
                 return scope[id(buffer)]
+        site = self.sites.get(buffer.data)
+        if site is not None and site.kind != "cells":
+            found = site.accessors.get(id(buffer))
+            if found is not None:
+                return found
+            if all([type(d) is IntImm for d in (*buffer.shape, *buffer.strides, buffer.elem_offset)]):
+                name, text = self._accessor_text(buffer)
+                site.lines.append("    " * site.depth + text)
+                site.accessors[id(buffer)] = name
+                return name
         return self.bind(buffer)
 
-    def bind(self, buffer: Buffer) -> str:
-        """Makes an accessor for a buffer whose data and sizes are known here."""
+    def _accessor_text(self, buffer: Buffer) -> tuple[str, str]:
         self._keep.append(buffer)
         shape = "".join(f"{self.expr(d)}, " for d in buffer.shape)
         strides = "".join(f"{self.expr(d)}, " for d in buffer.strides)
         offset = self.expr(buffer.elem_offset)
-        dtype = self.constant(buffer.dtype, "dtype")
-        name = self.fresh("b_" + "".join(c if c.isalnum() and c.isascii() else "_" for c in buffer.name))
-        data = self.expr(buffer.data)
-        self.line(f"{name} = Accessor({buffer.name!r}, {dtype}, {data}, ({shape}), ({strides}), {offset}, races)")
+        name = self.fresh("b_" + python_name(buffer.name))
+        made = f"Accessor({buffer.name!r}, {self.dtype(buffer.dtype)}, {self.expr(buffer.data)}"
+        return name, f"{name} = {made}, ({shape}), ({strides}), {offset}, races)"
+
+    def bind(self, buffer: Buffer) -> str:
+        """Makes an accessor for a buffer whose data and sizes are known here."""
+        name, text = self._accessor_text(buffer)
+        self.line(text)
         self.bound[-1][id(buffer)] = name
         return name
 
-    def bind_all(self, data: Var) -> None:
-        """Accessors for every buffer over `data` whose sizes are constants."""
-        for buffer in self._accessed.get(data, ()):
-            sizes = (*buffer.shape, *buffer.strides, buffer.elem_offset)
-            if all([type(d) is IntImm for d in sizes]):
-                self.bind(buffer)
+    def site(self, data: Var, kind: str = "") -> None:
+        """Here `data` is defined: buffers over it whose sizes are constants are bound here, once they are used."""
+        site = self.sites[data] = Site(self.depth, kind)
+        self.lines.append(site)
+
+    def direct(self, buffer: Buffer) -> str | None:
+        """The name under which single elements of a buffer are reached without an accessor."""
+        site = self.sites.get(buffer.data)
+        if site is None or not site.kind:
+            return None
+        if site.kind == "cells":
+            return self.names[buffer.data]
+        if id(buffer) not in site.direct:
+            self._keep.append(buffer)
+            name = None
+            if is_compact(buffer) and buffer.dtype.lanes == 1:
+                count = 1
+                for n in extents(buffer):
+                    count *= n
+                name = self.fresh("e_" + python_name(buffer.name))
+                text = (
+                    f"elements({self.names[buffer.data]}, {self.kind(buffer.dtype)}, {count}, {is_plain(buffer.dtype)})"
+                )
+                site.lines.append(f"{'    ' * site.depth}{name} = {text}")
+            site.direct[id(buffer)] = name
+        return site.direct[id(buffer)]
+
+    def is_cells(self, buffer: Buffer) -> bool:
+        """Whether the buffer's storage is a table of cells."""
+        return self.sites[buffer.data].kind == "cells"
 
     def _parameters(self) -> None:
         """Binds arguments: arrays to buffers, sizes that they tell, scalars."""
-        buffers: list[Buffer] = []
         for k, param in enumerate(self.func.params):
             name = self.define(param)
             buffer = self.func.buffer_map.get(param)
@@ -206,7 +249,9 @@ class Program(CooperatingThreads):
                 self.line(f"{name} = args[{k}]")
                 if param.dtype.code == "handle":
                     self.line(f"{name} = match_arg({name}, None, {param.name!r})[0]")
-                    self.bind_all(param)
+                    self.site(param, "" if self.checked else "argument")
+                elif param.dtype.is_float and param.dtype.lanes == 1:
+                    self.line(f"{name} = {self.scalar(param.dtype)}({name})")
                 continue
             spec = self.constant(buffer, "buffer")
             data, shape, strides = self.define(buffer.data), self.fresh("shape"), self.fresh("strides")
@@ -217,16 +262,12 @@ class Program(CooperatingThreads):
                         self.line(f"{self.define(dim)} = {source}[{axis}]")
             if isinstance(buffer.elem_offset, Var) and buffer.elem_offset not in self.names:
                 self.line(f"{self.define(buffer.elem_offset)} = 0")
-            buffers.append(buffer)
         for k, param in enumerate(self.func.params):
             buffer = self.func.buffer_map.get(param)
             if buffer is not None:
                 wanted = "".join(f"{self.expr(d)}, " for d in buffer.shape)
                 self.line(f"match_arg.check(args[{k}], ({wanted}), {buffer.name!r})")
-                self.bind(buffer)
-                for other in self._accessed.get(buffer.data, ()):
-                    if other is not buffer and all([type(d) is IntImm for d in (*other.shape, *other.strides)]):
-                        self.bind(other)
+                self.site(buffer.data, "" if self.checked else "argument")
 
     # --- statements
 
@@ -244,13 +285,28 @@ class Program(CooperatingThreads):
 
     def _store(self, s: BufferStore) -> None:
         value = self.expr(s.value)
+        direct = self.direct(s.buffer) if s.value.dtype.lanes == 1 and s.predicate is None else None
+        if direct is not None:
+            at = self.inside(s.buffer, s.indices)
+            cells = self.is_cells(s.buffer)
+            if at is not None:
+                self.line(f"{direct}[{at}] = {self.exact(value, s.value) if cells else value}")
+                return
+            if cells:
+                self.line(f"{direct}.write({self.exact(value, s.value)}{self._indices(s.indices)})")
+                return
         name = self.accessor(s.buffer)
-        index = "".join(f", {self.expr(i)}" for i in s.indices)
         if s.value.dtype.lanes == 1 and s.predicate is None:
-            self.line(f"{name}.set({value}{index})")
+            self.line(f"{name}.set({value}{self._indices(s.indices)})")
+        elif self.is_run(s.buffer, s.indices, s.predicate):
+            ramp = s.indices[0]
+            self.line(f"{name}.put({value}, {self.expr(ramp.base)}, {ramp.lanes})")  # type: ignore[attr-defined]
         else:
             mask = "None" if s.predicate is None else f"np.atleast_1d({self.expr(s.predicate)})"
-            self.line(f"{name}.vset({value}, {mask}{index})")
+            self.line(f"{name}.vset({value}, {mask}{self._indices(s.indices)})")
+
+    def _indices(self, indices: tuple[PrimExpr, ...]) -> str:
+        return "".join([f", {self.expr(i)}" for i in indices])
 
     def _for(self, s: For) -> None:
         if s.kind == ForKind.THREAD_BINDING and self.threads(s, s.thread_binding, s.extent, [s.loop_var]):
@@ -266,17 +322,19 @@ class Program(CooperatingThreads):
         if s.kind == ForKind.THREAD_BINDING and thread is not None and thread.var is not s.loop_var:
             self.names[thread.var] = name
 
+        watched = s.kind == ForKind.PARALLEL and self.checked
+
         def body() -> None:
-            if s.kind == ForKind.PARALLEL:
+            if watched:
                 self.line(f"if races.on and not {inner}: races.iteration = {name}")
             self.stmt(s.body)
 
-        if s.kind == ForKind.PARALLEL:
+        if watched:
             inner = self.fresh("inner")
             self.line(f"{inner} = races.iteration >= 0")
             self.line(f"if races.on and not {inner}: races.epoch += 1; races.loop = {s.loop_var.name!r}")
-        self.nested(f"for {name} in range({low}, {end}):", body)
-        if s.kind == ForKind.PARALLEL:
+        self.nested(f"for {name} in range({low}, {end}):" if low != "0" else f"for {name} in range({end}):", body)
+        if watched:
             self.line(f"if not {inner}: races.iteration = -1")
 
     def _while(self, s: While) -> None:
@@ -284,7 +342,7 @@ class Program(CooperatingThreads):
 
     def _while_body(self, s: While) -> None:
         cond = self.expr(s.condition)
-        if self.lines[-1].strip().startswith("def part"):
+        if str(self.lines[-1]).strip().startswith("def part"):
             raise InterpError(f"function {self.name}: a while loop is nested too deeply for the interpreter")
         self.line(f"if not {cond}: break")
         self.stmt(s.body)
@@ -299,8 +357,11 @@ class Program(CooperatingThreads):
     def _let_stmt(self, s: LetStmt) -> None:
         value = self.expr(s.value)
         self.line(f"{self.define(s.var)} = {value}")
+        known = self.bounds(s.value)
+        if known is not None:
+            self.ranges[s.var] = known
         if s.var.dtype.code == "handle":
-            self.bind_all(s.var)
+            self.site(s.var)
         self.stmt(s.body)
 
     def _assert(self, s: AssertStmt) -> None:
@@ -330,28 +391,50 @@ class Program(CooperatingThreads):
             return
         self.stmt(s.body)
 
-    def _storage(self, data: Var, dtype: DataType, count: str) -> None:
-        kind = self.constant(dtype, "dtype")
+    def _storage(self, data: Var, dtype: DataType, count: tuple[PrimExpr, ...]) -> None:
         scope = scope_of(data)
+        total = " * ".join([self.expr(n) for n in count]) or "1"
         if self.lane is not None and is_shared(scope):
             site = self.fresh(f"{data.name} ")
-            self.line(
-                f"{self.define(data)} = shared_storage({self.shared}, {self.lane}, {scope!r}, {site!r}, {kind}, {count})"
-            )
-        else:
-            self.line(f"{self.define(data)} = allocate({data.name!r}, {kind}, {count})")
-        self.bind_all(data)
+            made = f"{self.shared}, {self.lane}, {scope!r}, {site!r}, {self.dtype(dtype)}, {total}"
+            self.line(f"{self.define(data)} = shared_storage({made})")
+            self.site(data)
+            return
+        buffer = self._only_cells(data, dtype, count)
+        if buffer is not None:
+            shape = "".join([f"{n}, " for n in extents(buffer)])
+            self.line(f"{self.define(data)} = Cells({buffer.name!r}, ({shape}))")
+            self.site(data, "cells")
+            return
+        self.line(f"{self.define(data)} = allocate({data.name!r}, {self.dtype(dtype)}, {total})")
+        self.site(data)
+
+    def _only_cells(self, data: Var, dtype: DataType, count: tuple[PrimExpr, ...]) -> Buffer | None:
+        """The buffer over storage of which only single elements are used; None where it is used in other ways."""
+        usage = self.usage
+        buffers = usage.buffers.get(data, ())
+        if self.checked or self.lane is not None or len(buffers) != 1:
+            return None
+        if data in usage.vectors or data in usage.escaping or not is_compact(buffers[0]) or buffers[0].dtype != dtype:
+            return None
+        size = used = 1
+        for n in count:
+            if type(n) is not IntImm:
+                return None
+            size *= n.value
+        for k in extents(buffers[0]):
+            used *= k
+        return buffers[0] if used <= size and size <= MOST_CELLS else None
 
     def _allocate(self, s: Allocate) -> None:
-        count = " * ".join(self.expr(e) for e in s.extents) or "1"
-        self._storage(s.buffer_var, s.dtype, count)
+        self._storage(s.buffer_var, s.dtype, s.extents)
         self.stmt(s.body)
 
     def _allocate_const(self, s: AllocateConst) -> None:
         data = np.ascontiguousarray(s.data.numpy() if hasattr(s.data, "numpy") else s.data).reshape(-1)
         pointer = Pointer(Storage(s.buffer_var.name, data.astype(np_type(s.dtype)), None))
         self.line(f"{self.define(s.buffer_var)} = {self.constant(pointer, 'const')}")
-        self.bind_all(s.buffer_var)
+        self.site(s.buffer_var)
         self.stmt(s.body)
 
     def _decl(self, s: DeclBuffer) -> None:
@@ -361,9 +444,7 @@ class Program(CooperatingThreads):
     def _ensure_data(self, buffer: Buffer) -> None:
         """Storage for a buffer whose data nothing else defines."""
         if buffer.data not in self.names:
-            count = " * ".join(self.expr(d) for d in buffer.shape) or "1"
-            if buffer.strides:
-                count = f"{self.expr(buffer.strides[0])} * {self.expr(buffer.shape[0])}"
+            count = (buffer.strides[0], buffer.shape[0]) if buffer.strides else buffer.shape
             self._storage(buffer.data, buffer.dtype, count)
 
     def _realize(self, s: BufferRealize) -> None:
@@ -446,9 +527,8 @@ class Program(CooperatingThreads):
                 region = match.source.region[axis - ndim]
                 self.line(f"{self.define(dim)} = {self.expr(region.extent)}")
         shape = "".join(f"{self.expr(d)}, " for d in buffer.shape)
-        dtype = self.constant(buffer.dtype, "dtype")
         name = self.fresh("match")
-        data = self.expr(buffer.data)
+        data, dtype = self.expr(buffer.data), self.dtype(buffer.dtype)
         self.line(f"{name} = Accessor({buffer.name!r}, {dtype}, {data}, ({shape}), {strides}, {base}, races)")
         self.bound[-1][id(buffer)] = name
         self._keep.append(buffer)
@@ -471,6 +551,19 @@ def _bind_match(
         )
     base = source.offset // source.lanes + sum(b * s for b, s in zip(begins, source.strides, strict=True))
     return base, tuple(source.strides[dropped:])
+
+
+_ENVIRONMENT = {
+    "np": np, "Accessor": Accessor, "narrow": narrow, "from_int": from_int, "bind_match": _bind_match, "Cells": Cells,
+    "InterpError": InterpError, "elements": elements, "run_lanes": run_lanes, "shared_storage": shared_storage,
+    "store_first": store_first, **_HELPERS,
+}  # fmt: skip
+
+
+@lru_cache(maxsize=64)
+def compiled(name: str, func: PrimFunc, checked: bool) -> Program:
+    """The program of a function; kept, as one function is often run again, by itself or in another module."""
+    return Program(name, func, checked)
 
 
 Program._stmts = {

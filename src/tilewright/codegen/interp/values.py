@@ -230,6 +230,37 @@ class Accessor:
         if self.ready is not None:
             self.ready[live] = True
 
+    def part(self, begin: int, lanes: int) -> Array:
+        """The vector of `lanes` elements of a flat buffer from `begin` on."""
+        at = self.offset + begin
+        if (
+            begin < 0
+            or begin + lanes > self.shape[0]
+            or at + lanes > self.data.size
+            or self.strides[0] != 1
+            or self.races.on
+        ):
+            return self.vget(None, ramp(begin, 1, lanes, np.int64))
+        if self.ready is not None and not self.ready[at : at + lanes].all():
+            return self.vget(None, ramp(begin, 1, lanes, np.int64))
+        return self.data[at : at + lanes].copy()
+
+    def put(self, value: Any, begin: int, lanes: int) -> None:
+        """Writes a vector of `lanes` elements to a flat buffer from `begin` on."""
+        at = self.offset + begin
+        if (
+            begin < 0
+            or begin + lanes > self.shape[0]
+            or at + lanes > self.data.size
+            or self.strides[0] != 1
+            or self.races.on
+        ):
+            self.vset(value, None, ramp(begin, 1, lanes, np.int64))
+            return
+        self.data[at : at + lanes] = value
+        if self.ready is not None:
+            self.ready[at : at + lanes] = True
+
     def note(self, at: int, write: bool, index: tuple[Any, ...]) -> None:
         """Remembers who touched an element; two iterations of one parallel loop must not when one of them writes."""
         races, storage = self.races, self.storage
@@ -344,4 +375,6 @@ def ramp(base: int, stride: int, lanes: int, kind: Any) -> Array:
 
 def broadcast(value: Any, lanes: int, kind: Any) -> Array:
     """A value (or a vector, as a whole) `lanes` times over."""
+    if not isinstance(value, np.ndarray):
+        return np.full(lanes, value, kind)
     return np.tile(np.asarray(value, kind).reshape(-1), lanes)

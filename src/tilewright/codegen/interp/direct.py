@@ -1,0 +1,157 @@
+"""Elements reached without checks where none are needed: buffers of constant shape, at indices known to lie inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.codegen.interp.values import Array, InterpError, Pointer
+from tilewright.ir import DataType, IntImm
+from tilewright.node import Visitor, on
+from tilewright.tir import Block, BlockRealize, Buffer, BufferLoad, BufferStore, Call, Var
+
+MOST_CELLS = 1 << 16
+"""Elements up to which storage is a table of cells; larger storage is an array, which takes less memory."""
+
+_BY_REFERENCE = frozenset({"tir.address_of", "tir.tvm_thread_allreduce"})
+
+
+class Unfit(Exception):
+    """An argument is not what direct access relies on; the checked form of the program takes it."""
+
+
+class Cells(dict[int, Any]):
+    """Storage of which only single elements are read and written: one that is missing was never written."""
+
+    __slots__ = ("name", "shape")
+
+    def __init__(self, name: str, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.name, self.shape = name, shape
+
+    def __missing__(self, at: int) -> Any:
+        index: list[int] = []
+        for dim in reversed(self.shape):
+            at, i = divmod(at, dim)
+            index.insert(0, i)
+        raise InterpError(f"uninitialised read: buffer {self.name}{index} was never written")
+
+    def place(self, index: tuple[int, ...], what: str) -> int:
+        """The number of an element whose index is not known to lie inside."""
+        at = 0
+        for i, dim in zip(index, self.shape, strict=True):
+            if not 0 <= i < dim:
+                raise InterpError(
+                    f"{what} out of bounds: buffer {self.name}[{', '.join(map(str, index))}],"
+                    f" shape ({', '.join(map(str, self.shape))})"
+                )
+            at = at * dim + i
+        return at
+
+    def read(self, *index: int) -> Any:
+        return self[self.place(index, "read")]
+
+    def write(self, value: Any, *index: int) -> None:
+        self[self.place(index, "write")] = value
+
+
+def elements(pointer: Pointer, kind: Any, count: int, plain: bool) -> Array | memoryview:
+    """The `count` elements behind an argument; `plain` ones come out as Python numbers. Raises Unfit."""
+    if type(pointer) is not Pointer:
+        raise Unfit
+    storage, size = pointer.storage, kind.itemsize
+    data: Any = storage.data
+    if storage.ready is not None or data.dtype != kind or pointer.offset < 0 or pointer.offset % size:
+        raise Unfit
+    begin = pointer.offset // size
+    if begin + count > data.size:
+        raise Unfit
+    if begin:
+        data = data[begin:]
+    return memoryview(data) if plain else data
+
+
+def is_plain(dtype: DataType) -> bool:
+    """Whether Python's own numbers stand for the elements exactly, and a memoryview gives them."""
+    return (dtype.is_int or dtype.is_uint) and dtype.bits in (8, 16, 32, 64) or bool(dtype.is_bool)
+
+
+class Site:
+    """Where a data variable is defined: lines that are put there once a buffer over it is used.
+
+    kind: "cells", "argument", or "" for what only accessors reach.
+    """
+
+    __slots__ = ("accessors", "depth", "direct", "kind", "lines")
+
+    def __init__(self, depth: int, kind: str) -> None:
+        self.depth, self.kind = depth, kind
+        self.lines: list[str] = []
+        self.accessors: dict[int, str] = {}
+        self.direct: dict[int, str | None] = {}
+
+
+class Usage(Visitor):
+    """How a body uses storage: the buffers over each data variable, whether vectors of it, or its address, are used."""
+
+    def __init__(self) -> None:
+        self.buffers: dict[Var, list[Buffer]] = {}
+        self.vectors: set[Var] = set()
+        self.escaping: set[Var] = set()
+
+    @on(BufferLoad, BufferStore)
+    def _access(self, x: Any) -> None:
+        buffer = x.buffer
+        found = self.buffers.setdefault(buffer.data, [])
+        if not any([b is buffer for b in found]):
+            found.append(buffer)
+        lanes = buffer.dtype.lanes
+        for i in x.indices:
+            if type(i) is not IntImm:
+                lanes *= i.dtype.lanes
+                self.visit(i)
+        if type(x) is BufferStore:
+            self.visit(x.value)
+            lanes *= x.value.dtype.lanes
+        if lanes != 1 or x.predicate is not None:
+            self.vectors.add(buffer.data)
+            self.visit(x.predicate)
+
+    @on(Var)
+    def _var(self, v: Var) -> None:
+        if v.dtype.code == "handle":
+            self.escaping.add(v)
+
+    @on(Call)
+    def _call(self, e: Call) -> None:
+        if getattr(e.op, "name", "") in _BY_REFERENCE:
+            self.escaping.update([a.buffer.data for a in e.args if isinstance(a, BufferLoad)])
+        for a in e.args:
+            self.visit(a)
+
+    @on(BlockRealize)
+    def _realize(self, s: BlockRealize) -> None:
+        for value in s.iter_values:
+            self.visit(value)
+        self.visit(s.predicate)
+        self._block(s.block)
+
+    @on(Block)
+    def _block(self, block: Block) -> None:
+        self.escaping.update([m.source.buffer.data for m in block.match_buffers])
+        self.visit(block.init)
+        self.visit(block.body)
+
+
+def is_compact(buffer: Buffer) -> bool:
+    """Whether a buffer has a constant shape without gaps, from the first element of its data on."""
+    return (
+        not buffer.strides
+        and type(buffer.elem_offset) is IntImm
+        and buffer.elem_offset.value == 0
+        and all([type(d) is IntImm and d.value > 0 for d in buffer.shape])
+    )
+
+
+def extents(buffer: Buffer) -> tuple[int, ...]:
+    """The constant shape of a compact buffer."""
+    return tuple([d.value for d in buffer.shape])  # type: ignore[attr-defined]

@@ -1,0 +1,128 @@
+"""The interpreter against itself: elements reached directly and through accessors; its messages; what it keeps."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.generators.programs import random_program, random_step
+from tilewright import tir
+from tilewright.codegen.interp import InterpError, Interpreter, run
+from tilewright.codegen.interp.program import compiled
+from tilewright.driver import lower
+from tilewright.ir import IRModule
+from tilewright.script import tir as T
+from tilewright.support.errors import ScheduleError
+from tilewright.tir.schedule import Schedule
+
+
+def both(mod: Any, args: list[Any]) -> list[list[Any]]:
+    """The arguments after a run with direct access, and after one in which accessors check everything."""
+    out = []
+    for races in (False, True):
+        given = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+        Interpreter(mod, check_races=races)(*given)
+        out.append(given)
+    return out
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_direct_access_changes_nothing(seed: int) -> None:
+    program = random_program(random.Random(seed))
+    s, rng = Schedule(program.func, seed=seed), random.Random(seed)
+    for _ in range(6):
+        try:
+            random_step(s, rng)
+        except ScheduleError:
+            continue
+    for mod in (program.func, s.mod, lower(s.mod)):
+        for a, b in zip(*both(mod, program.arrays(seed)), strict=True):
+            if isinstance(a, np.ndarray):
+                assert a.tobytes() == b.tobytes()
+
+
+def nests(extent: int, shape: int, dtype: str = "float32") -> Any:
+    @T.prim_func
+    def main(x: T.Buffer((8,), dtype), y: T.Buffer((8,), dtype)) -> None:
+        t = T.alloc_buffer((shape, 2), dtype)
+        for i in range(extent):
+            with T.block("put"):
+                vi = T.axis.spatial(extent, i)
+                t[vi, 0] = x[vi] + x[vi]
+        for i in range(8):
+            with T.block("get"):
+                vi = T.axis.spatial(8, i)
+                y[vi] = t[vi, 0]
+
+    return main
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int64", "float16", "float32", "float64", "bfloat16"])
+def test_elements_keep_their_type(dtype: str) -> None:
+    from tilewright.codegen.interp.values import np_type
+    from tilewright.ir import DataType
+
+    x = np.arange(8).astype(np_type(DataType(dtype))) * np_type(DataType(dtype)).type(60)
+    y = np.zeros_like(x)
+    run(nests(8, 8, dtype), [x, y])
+    np.testing.assert_array_equal(y, x + x)
+
+
+def test_messages_of_elements_that_are_not_there() -> None:
+    x, y = np.ones(8, "float32"), np.zeros(8, "float32")
+    with pytest.raises(
+        InterpError, match=r"uninitialised read: buffer t\[4, 0\] was never written\n  in function main, at .*i=4, vi=4"
+    ):
+        run(nests(4, 8), [x, y])
+    with pytest.raises(
+        InterpError, match=r"read out of bounds: buffer t\[4, 0\], shape \(4, 2\)\n  in function main, at .*i=4, vi=4"
+    ):
+        run(nests(4, 4), [x, y])
+    with pytest.raises(InterpError, match=r"write out of bounds: buffer t\[4, 0\], shape \(4, 2\)"):
+        run(nests(8, 4), [x, y])
+    with pytest.raises(InterpError, match=r"argument x must have shape \(8,\), but has \(7,\)"):
+        run(nests(8, 8), [x[:7], y])
+
+
+def test_sums_that_may_wrap_have_no_bounds() -> None:
+    """Where index arithmetic leaves its type, the element that it wraps around to is the one that is read."""
+    n = tir.Var("n", "int8")
+    out = tir.decl_buffer((4,), "int8", "out")
+    i = tir.Var("i", "int8")
+    wide = (i + tir.IntImm("int8", 100)) + tir.IntImm("int8", 100)
+    body = tir.For(
+        i, tir.IntImm("int8", 0), tir.IntImm("int8", 4), tir.ForKind.SERIAL, tir.BufferStore(out, wide, (i,))
+    )
+    p = tir.Var("p", "handle")
+    data = np.zeros(4, "int8")
+    run(tir.PrimFunc([p, n], body, None, {p: out}), [data, 0])
+    assert data.tolist() == [-56, -55, -54, -53]
+
+
+def test_a_function_is_compiled_once() -> None:
+    func = nests(8, 8)
+    first = Interpreter(func).program("main")
+    assert Interpreter(IRModule({"main": func})).program("main") is first
+    assert compiled("main", func, False) is first
+    assert Interpreter(func, check_races=True)._programs == {}
+
+
+def test_arguments_from_another_function() -> None:
+    """A callee is given a pointer into storage that knows what was written: the checked form takes it."""
+    inner = nests(8, 8)
+    a, b = tir.decl_buffer((8,), "float32", "a"), tir.decl_buffer((8,), "float32", "b")
+    pa, pb = tir.Var("pa", "handle"), tir.Var("pb", "handle")
+    local = tir.decl_buffer((8,), "float32", "local")
+    i = tir.Var("i", "int32")
+    mod = IRModule({"inner": inner})
+    callee = mod.get_global_var("inner")
+    fill = tir.For(i, 0, 8, tir.ForKind.SERIAL, tir.BufferStore(local, a[i], (i,)))
+    call = tir.Evaluate(tir.Call("int32", callee, [local.data, b.data]))
+    body = tir.Allocate(local.data, "float32", [8], tir.const(True), tir.SeqStmt((fill, call)))
+    main = tir.PrimFunc([pa, pb], body, None, {pa: a, pb: b})
+    x, y = np.arange(8, dtype="float32"), np.zeros(8, "float32")
+    run(mod.with_functions({**mod.functions, **IRModule({"main": main}).functions}), [x, y], "main")
+    np.testing.assert_array_equal(y, x + x)
