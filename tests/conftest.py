@@ -15,6 +15,16 @@ install_immutability_guard()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="rewrite the golden files from what the tests produce")
+    parser.addoption(
+        "--roundtrip", action="store_true", help="print and parse every tensor program that the tests make"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--roundtrip"):
+        from tests.roundtrip_plugin import RoundTrip
+
+        config.pluginmanager.register(RoundTrip())
 
 
 @pytest.fixture

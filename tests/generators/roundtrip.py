@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.driver.pipeline import host_pipeline, lower_phases
 from tilewright.ir import IRModule
 from tilewright.ir.transform import PassContext
-from tilewright.node import first_mismatch
+from tilewright.node import first_mismatch, structural_hash
 from tilewright.script import from_source
 from tilewright.tir import PrimFunc
 from tilewright.tir.function import as_module
@@ -20,6 +20,7 @@ def assert_roundtrip(node: PrimFunc | IRModule) -> None:
     back = from_source(text, check_well_formed=False)
     mismatch = first_mismatch(node, back, map_free_vars=True)
     assert mismatch is None, f"{mismatch}\n{text}"
+    assert structural_hash(node, True) == structural_hash(back, True), f"equal programs of different hashes\n{text}"
 
 
 def stages(func: PrimFunc, host: bool = True) -> Iterator[Any]:

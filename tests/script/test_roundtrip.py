@@ -194,3 +194,64 @@ def test_a_scope_binds_its_variable_anew() -> None:
     assert first_mismatch(nest(i, i, i), nest(j, k, k)) is None
     assert structural_hash(nest(i, i, i)) == structural_hash(nest(j, k, k))
     assert first_mismatch(nest(i, i, i), nest(j, k, j)) is not None
+
+
+def test_scopes_bind_their_buffers_anew() -> None:
+    """One object in two scopes side by side is as good as two; two in one scope are two."""
+    data, a = handle("p"), decl_buffer((8,), "float32", "A")
+    view, other = decl_buffer((8,), "float32", "V", data=data), decl_buffer((8,), "float32", "W", data=data)
+    true = const(True)
+
+    def store(b: tir.Buffer, i: int = 0) -> tir.Stmt:
+        return tir.BufferStore(b, const(1.0), [i])
+
+    def allocate(b: tir.Buffer) -> tir.Stmt:
+        return tir.Allocate(b.data, "float32", [8], true, SeqStmt([store(b), store(b, 1)]))
+
+    def block(b: tir.Buffer) -> tir.Stmt:
+        return tir.BlockRealize([], true, tir.Block([], [], [], "b", store(b), None, [b]))
+
+    thread = IterVar(None, Var("tx"), IterVar.ThreadIndex, "threadIdx.x")
+    launch = tir.AttrStmt(thread, "thread_extent", 4, Evaluate(thread.var))
+    for body in (
+        [allocate(view), allocate(view)],
+        [tir.DeclBuffer(view, store(view)), tir.DeclBuffer(view, store(view))],
+        [block(view), block(view)],
+        [launch, launch],
+    ):
+        assert_roundtrip(PrimFunc([a, data], SeqStmt(body)))
+    one = PrimFunc([a], store(a))
+    assert_roundtrip(IRModule({"f": one.with_attr("global_symbol", "f"), "g": one.with_attr("global_symbol", "g")}))
+    # Within one scope, and where nothing binds them, objects are told apart.
+    assert first_mismatch(allocate(view), allocate(other)) is None
+    twice, mixed = SeqStmt([store(a), store(a)]), SeqStmt([store(a), store(decl_buffer((8,), "float32", "A"))])
+    assert first_mismatch(twice, mixed, map_free_vars=True) is not None
+    assert structural_hash(twice, True) != structural_hash(mixed, True)
+
+
+def test_one_variable_of_two_nested_loops() -> None:
+    i = Var("i")
+    assert_roundtrip(PrimFunc([], For(i, 0, 8, 0, SeqStmt([For(i, 0, 4, 0, Evaluate(i)), Evaluate(i)]))))
+
+
+def test_tensors_of_te() -> None:
+    n, i = te.var("n"), Var("i")
+    x = te.placeholder((n, 8), name="X")
+    k = te.reduce_axis((0, 8), "k")
+    y = te.compute((n, 8), lambda i, j: x[i, j] + 1.0, name="Y")
+    r = te.compute((n,), lambda i: te.sum(x[i, k], axis=k), name="R")
+    store = tir.ProducerStore(y, tir.ProducerLoad(x, [i, 0]) + 1.0, [i, 0])
+    body = tir.ProducerRealize(y, (Range(0, n), Range(0, 8)), const(True), For(i, 0, 8, 0, store), "local")
+    reduction = tir.ProducerStore(r, r.op.body[0], [r.op.axis[0].var])
+    for func in (PrimFunc([n], SeqStmt([body, Evaluate(0)])), PrimFunc([n], body), PrimFunc([n], reduction)):
+        assert_roundtrip(func)
+    text = PrimFunc([n], body).script()
+    assert 'T.ProducerRealize(Y[0:n, 0:8], T.bool(True), "local")' in text and "Y[i, 0] = X[i, 0] +" in text
+
+
+def test_index_maps_and_hardware_in_attributes() -> None:
+    layout = tir.IndexMap.from_func(lambda i, j: (i // 4, j, i % 4), inverse_index_map=lambda a, b, c: (a * 4 + c, b))
+    wide = tir.IndexMap.from_func(lambda i: (i // 4, i % 4), index_dtype="int64")
+    func = PrimFunc([], Evaluate(0), attrs={"layout": layout, "more": [wide], "target": Target("llvm", host="llvm")})
+    assert_roundtrip(func)
+    assert "T.index_map(lambda i, j: (i // 4, j, i % 4), inverse_index_map=T.index_map(" in func.script()

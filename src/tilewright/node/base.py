@@ -227,7 +227,7 @@ class Node(metaclass=NodeMeta):
     GRAPH - their content, and being shared at corresponding places (a DAG is not a tree).
     `_cosmetic` fields are names for people: kept in JSON, ignored by equality and hash.
     A `_leaf` is not entered by functors unless they handle its type. `_binder` is the field with the variable of which
-    this node is the scope.
+    this node is the scope; a scope of several variables or buffers lists them in `_binds`.
     """
 
     __slots__ = ("__weakref__",)
@@ -237,6 +237,7 @@ class Node(metaclass=NodeMeta):
     _cosmetic: ClassVar[frozenset[str]] = frozenset()
     _leaf: ClassVar[bool] = False
     _binder: ClassVar[str] = ""
+    _binds: ClassVar[Callable[[Any], list[Any]] | None] = None
     _written_init: ClassVar[bool] = False
     type_key: ClassVar[str] = ""
 

@@ -66,10 +66,23 @@ def _brief(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
+def bound_by(scope: Node) -> list[Any]:
+    """The variables and buffers of which a node is the scope."""
+    if scope._binder:
+        return [getattr(scope, scope._binder)]
+    return [] if scope._binds is None else type(scope)._binds(scope)  # type: ignore[misc]
+
+
+def rests_on(node: Node, variables: Mapping[int, Any]) -> bool:
+    """Whether a field of a shared node is one of the variables, given by their ids."""
+    return any([id(getattr(node, name)) in variables for name, _ in node._compared])
+
+
 class _Comparer:
     def __init__(self, map_free_vars: bool) -> None:
         self.forward: dict[int, Node] = {}
         self.backward: dict[int, Node] = {}
+        self.graphs: list[tuple[Node, Node]] = []
         self.renamed = False
         self.path: list[str] = []
         self.found: tuple[Any, Any] = (None, None)
@@ -103,24 +116,37 @@ class _Comparer:
         if not self.compare_fields(a, b, binding):
             return False
         self.forward[id(a)], self.backward[id(b)] = b, a
+        if a._identity is GRAPH:
+            self.graphs.append((a, b))
         self.renamed = self.renamed or a is not b
         return True
 
     def compare_fields(self, a: Node, b: Node, binding: bool) -> bool:
-        if a._binder:
+        if a._binder or a._binds is not None:
             return self.compare_scope(a, b, binding)
         return self.compare_all(a, b, binding)
 
     def compare_scope(self, a: Node, b: Node, binding: bool) -> bool:
-        """A scope binds its variable anew, whatever the variable stood for outside of it."""
-        left, right = getattr(a, a._binder), getattr(b, b._binder)
-        old, back = self.forward.pop(id(left), None), self.backward.pop(id(right), None)
+        """A scope binds its variables anew, whatever they stood for outside of it."""
+        old = self.set_aside(bound_by(a), self.forward)
+        back = self.set_aside(bound_by(b), self.backward)
         equal = self.compare_all(a, b, binding)
-        if equal and old is not None:
-            self.forward[id(left)] = old
-        if equal and back is not None:
-            self.backward[id(right)] = back
+        if equal and old:
+            self.forward.update(old)
+        if equal and back:
+            self.backward.update(back)
         return equal
+
+    def set_aside(self, bound: list[Any], mapping: dict[int, Node]) -> dict[int, Node]:
+        """Takes what a scope binds out of a mapping, and with a variable the buffers that are views of it."""
+        out = {id(v): mapping.pop(id(v)) for v in bound if id(v) in mapping}
+        if out and self.graphs:
+            side = mapping is self.backward
+            for pair in self.graphs:
+                key = id(pair[side])
+                if key in mapping and rests_on(pair[side], out):
+                    out[key] = mapping.pop(key)
+        return out
 
     def compare_all(self, a: Node, b: Node, binding: bool) -> bool:
         for name, defines in a._compared:
@@ -172,6 +198,7 @@ class _Hasher:
     def __init__(self, map_free_vars: bool) -> None:
         self.out = bytearray()
         self.seen: dict[int, int] = {}
+        self.graphs: list[Node] = []
         self.count = 0
         self.free: dict[int, int] = {}
 
@@ -202,17 +229,26 @@ class _Hasher:
             self.feed_fields(v, binding)
             self.seen[id(v)] = self.count
             self.count += 1
+            if v._identity is GRAPH:
+                self.graphs.append(v)
         else:
             self.feed_fields(v, binding)
 
     def feed_fields(self, v: Node, binding: bool) -> None:
         self.out += v.type_key.encode() + b"{"
-        bound = id(getattr(v, v._binder)) if v._binder else 0
-        outside = self.seen.pop(bound, None)
+        outside = self.set_aside(bound_by(v)) if v._binder or v._binds is not None else None
         for name, defines in v._compared:
             self.feed(getattr(v, name), binding or defines)
-        if outside is not None:
-            self.seen[bound] = outside
+        if outside:
+            self.seen.update(outside)
+
+    def set_aside(self, bound: list[Any]) -> dict[int, int]:
+        out = {id(v): self.seen.pop(id(v)) for v in bound if id(v) in self.seen}
+        if out:
+            for node in self.graphs:
+                if id(node) in self.seen and rests_on(node, out):
+                    out[id(node)] = self.seen.pop(id(node))
+        return out
 
     def feed_mapping(self, v: Mapping[Any, Any], binding: bool) -> None:
         self.out += b"<%d" % len(v)

@@ -7,13 +7,13 @@ options) and the node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tilewright.ir import IntImm
-from tilewright.node import Node, deep_recursion, save_json
+from tilewright.node import VARIABLE, Node, deep_recursion, save_json
 from tilewright.script.doc import (
     Blank,
     Comment,
@@ -22,6 +22,7 @@ from tilewright.script.doc import (
     Line,
     Stmt,
     Writer,
+    assign,
     dict_,
     identifier,
     list_,
@@ -115,17 +116,31 @@ class Printer:
         self._names: dict[int, Callable[[], Expr] | str] = {}
         self._kept: list[object] = []
         self._free: set[int] = set()
+        # Variables inside of the metadata, which must stay the same as those of the program.
+        self._inside: set[int] = set()
         self._slots: dict[int, tuple[list[Stmt], int]] = {}
-        self._scopes: list[list[tuple[int, str | None]]] = [[]]
+        # What each open scope binds: the node, its name, and what the node stood for before.
+        self._scopes: list[list[tuple[int, str | None, Any]]] = [[]]
 
     def again(self) -> Printer:
         """A printer for the same program, in which the names of the header are taken already."""
         other = Printer(self.config)
-        other.free, other._free, other._kept = self.free, self._free, self._kept
+        other._free, other._kept = self._free, self._kept
+        other.metadata = self.metadata
+        for entries in self.metadata.values():
+            for entry in entries:
+                _collect_variables(entry, other._inside, set())
         other._names = {key: self._names[key] for key in self._free}
         other.used = {name for name in other._names.values() if isinstance(name, str)}
         other.prefixes = set(self.prefixes)
+        other.free = [other._kept_variable(line) for line in self.free]
         return other
+
+    def _kept_variable(self, line: Stmt) -> Stmt:
+        """The declaration of a free variable, from the metadata where that has it too."""
+        if not isinstance(line.node, Node) or id(line.node) not in self._inside:
+            return line
+        return assign(text(str(self._names[id(line.node)])), self.entry(line.node), node=line.node)
 
     # --- names
 
@@ -179,13 +194,13 @@ class Printer:
         self.used.add(name)
         self._names[id(node)] = name
         self._kept.append(node)
-        self._scopes[depth].append((id(node), name))
+        self._scopes[depth].append((id(node), name, None))
         return Expr((name,), node=node), lines
 
     def _bind(self, node: object, value: Callable[[], Expr] | str, name: str | None) -> None:
+        self._scopes[-1].append((id(node), name, self._names.get(id(node))))
         self._names[id(node)] = value
         self._kept.append(node)
-        self._scopes[-1].append((id(node), name))
 
     def is_defined(self, node: object) -> bool:
         return id(node) in self._names
@@ -204,8 +219,11 @@ class Printer:
         try:
             yield
         finally:
-            for key, name in self._scopes.pop():
-                self._names.pop(key, None)
+            for key, name, before in reversed(self._scopes.pop()):
+                if before is None:
+                    self._names.pop(key, None)
+                else:
+                    self._names[key] = before
                 self._slots.pop(key, None)
                 if name is not None:
                     self.used.discard(name)
@@ -256,15 +274,38 @@ class Printer:
         if isinstance(value, Node) and _find(_expr_hooks, type(value)) is not None:
             return self.expr(value)
         if isinstance(value, Node):
-            self.prefixes.add("ir_prefix")
-            entries = self.metadata.setdefault(value.type_key, [])
-            if all(e is not value for e in entries):
-                entries.append(value)
-            number = next(i for i, e in enumerate(entries) if e is value)
-            return Expr((f"metadata[{quoted(value.type_key)}][{number}]",), node=value)
+            return self.entry(value)
         if _find(_expr_hooks, type(value)) is not None:
             return self.expr(value)
         return literal(repr(value))
+
+    def entry(self, node: Node) -> Expr:
+        """A node that has no syntax, as an entry of the metadata."""
+        self.prefixes.add("ir_prefix")
+        entries = self.metadata.setdefault(node.type_key, [])
+        if all(e is not node for e in entries):
+            entries.append(node)
+        number = next(i for i, e in enumerate(entries) if e is node)
+        return Expr((f"metadata[{quoted(node.type_key)}][{number}]",), node=node)
+
+    def stands_in_metadata(self, node: object) -> bool:
+        """Whether an entry of the metadata has this very variable in it."""
+        return id(node) in self._inside
+
+
+def _collect_variables(value: Any, out: set[int], seen: set[int]) -> None:
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            _collect_variables(item, out, seen)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            _collect_variables((key, item), out, seen)
+    elif isinstance(value, Node) and id(value) not in seen:
+        seen.add(id(value))
+        if value._identity is VARIABLE:
+            out.add(id(value))
+        for f in value._fields:
+            _collect_variables(getattr(value, f.name), out, seen)
 
 
 def print_doc(node: Any, config: PrinterConfig) -> Printed:

@@ -3,9 +3,85 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable, Mapping
+import linecache
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from tilewright.ir.span import SequentialSpan, SourceName
+from tilewright.ir.span import Span as SourceSpan
+from tilewright.node import Node, deep_recursion
 from tilewright.script.doc import Span
+
+# The lines that spans point into, for as long as a span does; a file is not read again, since it may have changed.
+_sources: weakref.WeakKeyDictionary[SourceName, Sequence[str]] = weakref.WeakKeyDictionary()
+
+
+def register_source(name: SourceName, lines: Sequence[str]) -> None:
+    """Keeps the lines of a text that spans of `name` point into."""
+    _sources[name] = lines
+
+
+def excerpt(span: SourceSpan, lines: Sequence[str] | None = None, label: str = "", remedy: str = "") -> str:
+    """The place of a span and its first line with carets below, followed by `label`; without lines only the place."""
+    name = span.source_name
+    if lines is None:
+        lines = _sources.get(name) or linecache.getlines(name.name)
+    if not 0 < span.line <= len(lines):
+        place = f" --> {name.name}:{span.line}:{span.column}" if span.line else f" --> {name.name}"
+        return f"{place} {label}".rstrip()
+    text = lines[span.line - 1].rstrip("\n")
+    start = span.column - 1
+    stop = span.end_column - 1 if span.end_line == span.line and span.end_column else len(text)
+    margin = " " * len(str(span.line))
+    shown = text.replace("\t", " ") if "\t" in text[:start] else text.expandtabs(4)
+    out = [
+        f"{margin}--> {name.name}:{span.line}:{span.column}",
+        f"{margin} |",
+        f"{span.line} | {shown}".rstrip(),
+        f"{margin} | {' ' * start}{'^' * max(1, len(text[start:stop].rstrip()))} {label}".rstrip(),
+    ]
+    if remedy:
+        out.append(f"{margin} = {remedy}")
+    return "\n".join(out)
+
+
+def span_of(node: Any) -> SourceSpan | None:
+    """The place in the user's text that a node comes from: its own span, that of its variable, or the first inside."""
+    budget = 10_000
+
+    def find(n: Any) -> SourceSpan | None:
+        nonlocal budget
+        for holder in (n, getattr(n, "loop_var", None)):
+            span = getattr(holder, "span", None)
+            while isinstance(span, SequentialSpan) and span.spans:
+                span = span.spans[0]
+            if isinstance(span, SourceSpan):
+                return span
+        for f in n._fields if isinstance(n, Node) else ():
+            value = getattr(n, f.name)
+            for child in value if isinstance(value, tuple) else (value,):
+                # What stands for a variable or a buffer says where that was made, not where it is used.
+                if isinstance(child, Node) and not child._leaf and budget > 0:
+                    budget -= 1
+                    span = find(child)
+                    if span is not None:
+                        return span
+        return None
+
+    with deep_recursion():
+        return find(node)
+
+
+def located(message: str, *nodes: Any) -> str:
+    """`message`, and below it the lines of the user's text that the nodes come from, each once."""
+    out, seen = [message], set()
+    for node in nodes:
+        span = span_of(node)
+        if span is not None and (place := (span.source_name.name, span.line, span.column, span.end_column)) not in seen:
+            seen.add(place)
+            out.append(excerpt(span))
+    return "\n".join(out)
 
 
 def underline(text: str, span: Span, message: str = "", context_lines: int | None = None) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
+from tilewright.node import register_leaf
 from tilewright.support.errors import TVMError
 from tilewright.target.cpu import CpuFacts, apply_attributes, architecture, cpu_features, host_cpu
 from tilewright.target.kinds import KINDS, TargetKind
@@ -338,6 +339,16 @@ class Target:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Target, (self.export(),))
+
+
+register_leaf(
+    Target,
+    "target",
+    Target.export,
+    Target,
+    lambda t: json.dumps(t.export(), sort_keys=True).encode(),
+    lambda a, b: bool(a == b),
+)
 
 
 def _split_options(text: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
+import inspect
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -112,6 +113,10 @@ class Expressions:
         except Exception as error:
             raise self.located(node, error) from error
 
+    def made(self, node: ast.expr, value: Any) -> Any:
+        """The value that an operator or a call gave, which a dialect may mark with its place."""
+        return value
+
     def _by_python(self, node: ast.expr) -> Any:
         """Comprehensions, f-strings and the like, which only make sense for Python's own values."""
         try:
@@ -154,7 +159,7 @@ class Expressions:
     def _call(self, node: ast.Call) -> Any:
         function = self.eval(node.func)
         args, kwargs = self.arguments(node)
-        return self.call(node, function, args, kwargs)
+        return self.made(node, self.call(node, function, args, kwargs))
 
     def arguments(self, node: ast.Call) -> tuple[list[Any], dict[str, Any]]:
         """The values of a call's arguments."""
@@ -176,11 +181,13 @@ class Expressions:
         return function(*args, **kwargs)
 
     def _binary(self, node: ast.BinOp) -> Any:
-        return self.operators[type(node.op)](self.eval(node.left), self.eval(node.right))
+        return self.made(node, self.operators[type(node.op)](self.eval(node.left), self.eval(node.right)))
 
     def _unary(self, node: ast.UnaryOp) -> Any:
         value = self.eval(node.operand)
-        return self.negation(value) if type(node.op) is ast.Not else self.operators[type(node.op)](value)
+        return self.made(
+            node, self.negation(value) if type(node.op) is ast.Not else self.operators[type(node.op)](value)
+        )
 
     def _compare(self, node: ast.Compare) -> Any:
         left = self.eval(node.left)
@@ -190,7 +197,7 @@ class Expressions:
             one = self.operators[type(op)](left, right)
             result = one if result is _MISSING else self.conjunction(result, one)
             left = right
-        return result
+        return self.made(node, result)
 
     def _connective(self, node: ast.BoolOp) -> Any:
         join = self.conjunction if type(node.op) is ast.And else self.disjunction
@@ -199,7 +206,7 @@ class Expressions:
             if self.decided(node.op, value):
                 return value
             value = join(value, self.eval(item))
-        return value
+        return self.made(node, value)
 
     def decided(self, op: ast.boolop, value: Any) -> bool:
         """Whether the rest of a connective is not even evaluated."""
@@ -215,13 +222,13 @@ class Expressions:
         return not a
 
     def _choice(self, node: ast.IfExp) -> Any:
-        return self.choice(node, self.eval(node.test))
+        return self.made(node, self.choice(node, self.eval(node.test)))
 
     def choice(self, node: ast.IfExp, test: Any) -> Any:
         return self.eval(node.body if test else node.orelse)
 
     def _subscript(self, node: ast.Subscript) -> Any:
-        return self.index(self.eval(node.value), self.eval(node.slice))
+        return self.made(node, self.index(self.eval(node.value), self.eval(node.slice)))
 
     def index(self, value: Any, index: Any) -> Any:
         return value[index]
@@ -255,18 +262,35 @@ class Expressions:
         return out
 
     def _lambda(self, node: ast.Lambda) -> Callable[..., Any]:
-        names = [a.arg for a in node.args.args]
+        signature = self.signature(node.args)
 
-        def function(*values: Any) -> Any:
-            if len(values) != len(names):
-                raise TypeError(f"this lambda takes {len(names)} arguments, but was given {len(values)}")
+        def function(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
             with self.scope():
-                for name, value in zip(names, values, strict=True):
+                for name, value in bound.arguments.items():
                     self.define(name, value)
                 return self.eval(node.body)
 
-        function.parameters = names  # type: ignore[attr-defined]
+        function.__signature__ = signature  # type: ignore[attr-defined]
         return function
+
+    def signature(self, args: ast.arguments) -> inspect.Signature:
+        """The parameters of a lambda or a function that a program defines."""
+        kinds = inspect.Parameter
+        out = []
+        plain = [*args.posonlyargs, *args.args]
+        defaults = [kinds.empty] * (len(plain) - len(args.defaults)) + [self.eval(d) for d in args.defaults]
+        for a, default in zip(plain, defaults, strict=True):
+            kind = kinds.POSITIONAL_ONLY if a in args.posonlyargs else kinds.POSITIONAL_OR_KEYWORD
+            out.append(kinds(a.arg, kind, default=default))
+        if args.vararg is not None:
+            out.append(kinds(args.vararg.arg, kinds.VAR_POSITIONAL))
+        for a, value in zip(args.kwonlyargs, args.kw_defaults, strict=True):
+            out.append(kinds(a.arg, kinds.KEYWORD_ONLY, default=kinds.empty if value is None else self.eval(value)))
+        if args.kwarg is not None:
+            out.append(kinds(args.kwarg.arg, kinds.VAR_KEYWORD))
+        return inspect.Signature(out)
 
 
 _HANDLERS: dict[type, Callable[[Any, Any], Any]] = {

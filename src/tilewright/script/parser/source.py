@@ -7,6 +7,8 @@ import linecache
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.ir.span import SourceName, Span
+from tilewright.script.underline import excerpt, register_source
 from tilewright.support.errors import DiagnosticError
 
 
@@ -15,30 +17,33 @@ class Source:
 
     def __init__(self, filename: str, lines: list[str]) -> None:
         self.filename, self.lines = filename, lines
+        self.name = SourceName(filename)
+        register_source(self.name, lines)
+        # Offsets of syntax trees count bytes of UTF-8, so columns of other lines must be worked out.
+        self._ascii = "".join(lines).isascii()
+
+    def span(self, node: Any, last: Any = None) -> Span:
+        """The place of a syntax tree in this text, or from its begin to the end of another one."""
+        end = node if last is None else last
+        line, end_line = node.lineno, end.end_lineno
+        if self._ascii:
+            return Span(self.name, line, end_line, node.col_offset + 1, end.end_col_offset + 1)
+        return Span(
+            self.name, line, end_line, self._column(line, node.col_offset), self._column(end_line, end.end_col_offset)
+        )
+
+    def _column(self, line: int, offset: int) -> int:
+        return len(self.lines[line - 1].encode()[:offset].decode(errors="ignore")) + 1
 
     def report(self, node: Any, message: str, remedy: str = "") -> str:
         """`message`, the place of `node`, its first line with carets below, and the remedy."""
-        line = getattr(node, "lineno", 1)
-        column = getattr(node, "col_offset", 0)
-        text = self.lines[line - 1].rstrip("\n") if line <= len(self.lines) else ""
-        # Offsets of syntax trees count bytes of UTF-8.
-        start = len(text.encode()[:column].decode(errors="ignore"))
-        stop = len(text)
-        if getattr(node, "end_lineno", None) == line:
-            stop = len(text.encode()[: node.end_col_offset].decode(errors="ignore"))
-        width = len(str(line))
-        margin = " " * width
-        shown = text.expandtabs(4) if "\t" not in text[:start] else text.replace("\t", " ")
-        out = [
-            f"error: {message}",
-            f"{margin}--> {self.filename}:{line}:{start + 1}",
-            f"{margin} |",
-            f"{line} | {shown}".rstrip(),
-            f"{margin} | {' ' * start}{'^' * max(1, len(text[start:stop].rstrip()))}",
-        ]
-        if remedy:
-            out.append(f"{margin} = {remedy}")
-        return "\n".join(out)
+        line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+        end_line = getattr(node, "end_lineno", None)
+        start = end = 0
+        if line <= len(self.lines):
+            start, end = self._column(line, column), self._column(line, node.end_col_offset) if end_line == line else 0
+        place = Span(self.name, line, line, start, end)
+        return f"error: {message}\n{excerpt(place, self.lines, remedy=remedy)}"
 
     def error(self, node: Any, message: str, remedy: str = "") -> DiagnosticError:
         return DiagnosticError(self.report(node, message, remedy))

@@ -24,6 +24,8 @@ class Scope:
 
     what = "a scope"
     inline = True
+    # The syntax tree of the statement or the header that it stands in.
+    at: Any = None
 
     def named(self, p: ScriptParser, name: str) -> None:
         """Tells the scope, before it is entered, the name that its value gets."""
@@ -144,12 +146,17 @@ class ScriptParser(Expressions):
             if frame is not None:
                 self.frames.pop()
 
+    def placed(self, made: Any, node: Any, last: Any = None) -> None:
+        """Tells a statement, unless it knows, its place: that of a syntax tree, or up to the end of another one."""
+
     def folded(self) -> Any:
         """The statements read so far as one; a scope on the way holds all that follows it."""
         body: list[Any] = []
         for item in reversed(self.items):
             if isinstance(item, Scope):
                 made = item.leave(self, self.join(body[::-1]))
+                if item.at is not None:
+                    self.placed(made, item.at)
                 body = [] if made is None else [made]
             else:
                 body.append(item)
@@ -164,12 +171,19 @@ class ScriptParser(Expressions):
             remedy = "there are assignments, calls, for, while, if, with, assert and pass"
             raise self.error(node, f"a program has no statement of the kind {kind}", remedy)
         self.at = node
+        count = len(self.items)
         try:
             handler(self, node)
         except (DiagnosticError, Returned):
             raise
         except Exception as error:
             raise self.located(node, error) from error
+        for item in self.items[count:]:
+            if isinstance(item, Scope):
+                if item.at is None:
+                    item.at = node
+            else:
+                self.placed(item, node)
 
     def _pass(self, node: ast.Pass) -> None:
         pass
@@ -293,6 +307,7 @@ class ScriptParser(Expressions):
                 body = self.folded()
                 self.at = item.context_expr
                 made = scope.leave(self, body)
+                self.placed(made, node if position == 0 else item.context_expr, item.context_expr)
             except DiagnosticError:
                 raise
             except (TypeError, ValueError, TVMError) as error:
@@ -373,32 +388,35 @@ class Macro:
     def names(self) -> dict[str, Any]:
         return {**self._func.__globals__, **self._names}
 
+    def signature(self) -> inspect.Signature:
+        return inspect.signature(self._func)
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         import functools
 
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        bound = inspect.signature(self._func).bind(*args, **kwargs)
+        try:
+            bound = self.signature().bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"the macro {self.__name__}{self.signature()}: {error}") from None
         bound.apply_defaults()
         return active(f"the macro {self.__name__}").expand(self, dict(bound.arguments))
 
 
 class InnerMacro(Macro):
-    """A macro that is defined inside of a program; parameters have no defaults."""
+    """A macro that is defined inside of a program."""
 
     def __init__(self, parser: ScriptParser, node: ast.FunctionDef, hygienic: bool = True) -> None:
         super().__init__(parser.source, node, None, dict(parser.names), hygienic)
-        self._parameters = [a.arg for a in node.args.args]
+        self._signature = parser.signature(node.args)
 
     def names(self) -> dict[str, Any]:
         return self._names
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        given = {**dict(zip(self._parameters, args, strict=False)), **kwargs}
-        if len(args) > len(self._parameters) or set(given) != set(self._parameters):
-            raise TypeError(f"the macro {self.__name__} takes {self._parameters}, but was given {list(given)}")
-        return active(f"the macro {self.__name__}").expand(self, given)
+    def signature(self) -> inspect.Signature:
+        return self._signature
 
 
 class _Active(threading.local):

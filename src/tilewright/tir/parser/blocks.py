@@ -172,12 +172,13 @@ class Axis:
         elif frame.realized:
             raise TypeError(f"{what} takes a domain and the value that the axis is bound to, but was given no value")
         dtype = rng.extent.dtype if rng is not None else value.dtype if value is not None else "int32"
-        var = Var("v", dtype)
+        span = p.source.span(p.at)
+        var = Var("v", dtype, span)
         if value is not None:
             if value.dtype != dtype and isinstance(value, IntImm):
                 value = IntImm(dtype, value.value)
             frame.iter_values.append(value)
-        frame.iter_vars.append(IterVar(rng, var, kind))
+        frame.iter_vars.append(IterVar(rng, var, kind, span=span))
         p.unnamed[id(var)] = (var, _namer(var), p.at)
         return var
 

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tilewright.ir import DataType, GlobalVar, IntImm, PrimExpr, PrimType, Range, Type, as_prim_expr
+from tilewright.ir.span import Span
+from tilewright.node import Node
 from tilewright.script.parser import PYTHON_OPERATORS, Frame, Scope, ScriptParser
 from tilewright.script.parser.entry import AnyModule
 from tilewright.script.parser.statements import MacroFrame
@@ -22,6 +24,7 @@ from tilewright.tir.parser.complete import with_root
 from tilewright.tir.parser.words import Word, rename_buffer, rename_var
 from tilewright.tir.stmt import (
     AssertStmt,
+    BlockRealize,
     BufferRegion,
     BufferStore,
     Evaluate,
@@ -30,6 +33,7 @@ from tilewright.tir.stmt import (
     IfThenElse,
     LetStmt,
     MatchBufferRegion,
+    ProducerStore,
     SeqStmt,
     Stmt,
     While,
@@ -133,6 +137,20 @@ class AssertScope(Scope):
         return AssertStmt(self.condition, self.message, body)
 
 
+class ProducerRegion:
+    """A part of a tensor that a computation produces, as a realization names it."""
+
+    def __init__(self, producer: Any, bounds: tuple[Range, ...]) -> None:
+        self.producer, self.bounds = producer, bounds
+
+
+def is_producer(value: Any) -> bool:
+    """Whether a value is a tensor of the layer above, an output of an operation."""
+    return (
+        isinstance(value, Node) and hasattr(value, "op") and hasattr(value, "shape") and hasattr(value, "value_index")
+    )
+
+
 class FunctionFrame(Frame):
     """A function that is being read."""
 
@@ -180,10 +198,28 @@ class TirParser(ScriptParser):
         self.tags: dict[int, str] = {}
         self.by_data: dict[Var, Buffer] = {}
         self.lets: dict[int, int] = {}
-        self.made: list[tuple[Var, Any, Any]] = []
+        # Variables that are made inside of the function, and where.
+        self.unbound: list[tuple[Var, Any]] = []
         self.detected: set[int] = set()
         # What is known by its id must not be freed.
         self.kept: list[Any] = []
+
+    # --- places
+
+    def made(self, node: ast.expr, value: Any) -> Any:
+        kind = type(value)
+        if (kind in _spans or _has_span(kind)) and (setter := _spans[kind]) is not None and value.span is None:
+            # Nothing has seen the node yet, and its place is no part of what it is.
+            setter(value, self.source.span(node))
+        return value
+
+    def placed(self, made: Any, node: Any, last: Any = None) -> None:
+        span = None
+        while isinstance(made, Stmt) and getattr(made, "span", made) is None:
+            if span is None:
+                span = self.source.span(node, last)
+            set_span(made, span)
+            made = made.block if isinstance(made, BlockRealize) else getattr(made, "body", None)
 
     # --- operators and connectives
 
@@ -213,6 +249,11 @@ class TirParser(ScriptParser):
                 f"{value.name} is a variable, and only buffers have elements;"
                 f" declare one with T.Buffer(shape, dtype, data={value.name})"
             )
+        parts = index if isinstance(index, tuple) else (index,)
+        if any([isinstance(i, slice) for i in parts]) and is_producer(value):
+            from tilewright.tir.parser.producers import producer_region
+
+            return producer_region(value, index)
         return value[index]
 
     def call(self, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -240,7 +281,13 @@ class TirParser(ScriptParser):
         if len(statements) == 1:
             only: Stmt = statements[0]
             return only
-        return SeqStmt(tuple(statements)) if statements else Evaluate(IntImm("int32", 0))
+        if not statements:
+            return Evaluate(IntImm("int32", 0))
+        first, last = statements[0].span, statements[-1].span
+        whole = None
+        if first is not None and last is not None and first.source_name is last.source_name:
+            whole = Span(first.source_name, first.line, last.end_line, first.column, last.end_column)
+        return SeqStmt(tuple(statements), whole)
 
     # --- functions
 
@@ -268,12 +315,21 @@ class TirParser(ScriptParser):
             if node.returns is not None:
                 frame.ret_type = self._type(node.returns, self.eval(node.returns))
             body = self.suite(node.body, frame)
+        span = self.source.span(node)
+        span = Span(span.source_name, span.line, span.line, span.column, span.column + len("def ") + len(node.name))
         if implicit_root:
             body = with_root(body, frame.allocations, self.detected)
-        func = PrimFunc(frame.params, body, frame.ret_type, frame.buffer_map, frame.attrs)
-        if check_well_formed and self.made:
+            self._place_root(body, span)
+        func = PrimFunc(frame.params, body, frame.ret_type, frame.buffer_map, frame.attrs, span)
+        if check_well_formed and self.unbound:
             self._check_defined(func)
         return func
+
+    def _place_root(self, body: Stmt, span: Span) -> None:
+        """The root block that goes without saying has the place of the function."""
+        if isinstance(body, BlockRealize) and body.span is None:
+            for root in (body, body.block):
+                set_span(root, span)
 
     def _parameters(self, node: ast.FunctionDef, frame: FunctionFrame) -> None:
         args = node.args
@@ -286,21 +342,23 @@ class TirParser(ScriptParser):
                 raise self.error(arg, f"the parameter {arg.arg} has no type", remedy)
             self.at = arg.annotation
             note = self.eval(arg.annotation)
-            if isinstance(note, Buffer):
-                self.name(arg.arg, note)
-                self._adopt(note)
-                handle = Var(f"{arg.arg}_handle", "handle")
-                frame.params.append(handle)
-                frame.buffer_map[handle] = note
-                self.define(arg.arg, note)
-                continue
-            var = self._typed(arg.annotation, note, arg.arg)
-            frame.params.append(var)
-            self.define(arg.arg, var)
+            made = note if isinstance(note, Buffer) else self._typed(arg.annotation, note, arg.arg)
+            set_span(made, self.source.span(arg))
+            self.add_parameter(frame, arg.arg, made)
+            self.define(arg.arg, made)
 
-    def _adopt(self, buffer: Buffer) -> None:
-        """A buffer of a parameter defines the variables of its shape."""
-        self.by_data[buffer.data] = buffer
+    def add_parameter(self, frame: FunctionFrame, name: str, made: Var | Buffer) -> None:
+        """One more parameter: a variable, or a buffer, which gets a handle."""
+        self.name(name, made)
+        if isinstance(made, Buffer):
+            handle = Var(f"{name}_handle", "handle", made.span)
+            frame.params.append(handle)
+            frame.buffer_map[handle] = made
+            # It defines the variables of its shape.
+            self.by_data[made.data] = made
+        else:
+            self.unbound = [m for m in self.unbound if m[0] is not made]
+            frame.params.append(made)
 
     def _typed(self, place: ast.expr, note: Any, name: str) -> Var:
         """A variable of an annotated type."""
@@ -308,7 +366,10 @@ class TirParser(ScriptParser):
             return Var(name, note.dtype)
         if isinstance(note, Var) and id(note) in self.unnamed:
             self.name(name, note)
-            self.made = [m for m in self.made if m[0] is not note]
+            self.unbound = [m for m in self.unbound if m[0] is not note]
+            return note
+        if isinstance(note, Var):
+            # A variable that comes from outside, in the metadata of a printed program.
             return note
         if isinstance(note, Type):
             return Var(name, note)
@@ -329,7 +390,7 @@ class TirParser(ScriptParser):
         from tilewright.tir import parser
 
         missing = {id(v) for v in parser.undefined_vars(func)}
-        for var, node, _ in self.made:
+        for var, node in self.unbound:
             if id(var) in missing:
                 remedy = "let it be a dimension of a buffer of T.match_buffer, or make it a parameter"
                 raise self.error(node, f"the variable {var.name} is used, but nothing gives it a value", remedy)
@@ -339,18 +400,20 @@ class TirParser(ScriptParser):
     def fresh_var(self, var: Var) -> Var:
         """A variable without a name, which its first assignment gives."""
         self.unnamed[id(var)] = (var, lambda name: rename_var(var, name), self.at)
-        self.made.append((var, self.at, None))
+        self.unbound.append((var, self.at))
+        set_span(var, self.source.span(self.at))
         return var
 
     def fresh_buffer(self, buffer: Buffer, own: tuple[Any, ...]) -> Buffer:
         """A buffer without a name; `own` are the variables that are named after it."""
         self.unnamed[id(buffer)] = (buffer, lambda name: rename_buffer(buffer, own, name), self.at)
+        set_span(buffer, self.source.span(self.at))
         self.by_data[buffer.data] = buffer
         return buffer
 
-    def bound_var(self, name: str, dtype: str) -> Var:
+    def bound_var(self, name: str, dtype: str, place: ast.expr) -> Var:
         """The variable that a loop or a let binds: a new one, unless the text declares one of that name before."""
-        return declared_var(self, name, Var(name, dtype))
+        return declared_var(self, name, Var(name, dtype, self.source.span(place)))
 
     def bind(self, target: ast.Name, value: Any, annotation: ast.expr | None = None) -> None:
         name = target.id
@@ -368,6 +431,7 @@ class TirParser(ScriptParser):
         var: Var | None = None
         if annotation is not None:
             var = self._typed(annotation, self.eval(annotation), name)
+            set_span(var, self.source.span(target))
             if value is None:
                 self.define(name, var)
                 return
@@ -375,7 +439,7 @@ class TirParser(ScriptParser):
                 value = A.const(value, var.dtype)
         value = as_prim_expr(value, f"the value of {name}")
         if var is None:
-            var = self.bound_var(name, value.dtype)
+            var = self.bound_var(name, value.dtype, target)
         elif var.dtype != value.dtype:
             raise self.error(target, f"{name} is declared as {var.dtype}, but its value is {value.dtype}")
         self.items.append(LetScope(var, value))
@@ -396,6 +460,10 @@ class TirParser(ScriptParser):
     def store(self, target: ast.Subscript, value: Any) -> None:
         buffer = self.eval(target.value)
         index = self.eval(target.slice)
+        if is_producer(buffer):
+            indices = index if isinstance(index, tuple) else (index,)
+            self.emit(ProducerStore(buffer, as_prim_expr(plain(value), "the value of a store"), indices))
+            return
         if not isinstance(buffer, Buffer):
             what = (
                 f"{ast.unparse(target.value)} is no buffer, but {type(buffer).__name__}, so nothing can be stored to it"
@@ -440,8 +508,9 @@ class TirParser(ScriptParser):
             tag = domain.thread
             own = IterVar(None, Var(tag, loops[0][0].dtype), IterVar.ThreadIndex, tag) if isinstance(tag, str) else tag
             thread = own
+        span = self.source.span(node, node.iter)
         for var, low, extent in reversed(loops):
-            body = For(var, low, extent, domain.kind, body, thread, domain.annotations)
+            body = For(var, low, extent, domain.kind, body, thread, domain.annotations, span)
         self.emit(body)
 
     def _loop_vars(self, target: ast.expr, domain: Loops, loops: list[tuple[Var, PrimExpr, PrimExpr]]) -> None:
@@ -456,7 +525,7 @@ class TirParser(ScriptParser):
 
         def make(name: str) -> Var:
             low, extent = next(domains)
-            var = self.bound_var(name, extent.dtype)
+            var = self.bound_var(name, extent.dtype, target)
             loops.append((var, low, extent))
             self.loops[id(var)] = (low, extent)
             return var
@@ -492,12 +561,13 @@ class TirParser(ScriptParser):
         if node.orelse:
             with self.scope():
                 else_case = self.suite(node.orelse, _Inner("an else"))
-        self.emit(IfThenElse(condition, then_case, else_case))
+        self.emit(IfThenElse(condition, then_case, else_case, self.source.span(node, node.test)))
 
     def repeat(self, node: ast.While, test: Any) -> None:
         condition = self._test(node.test, test, "the condition of a while")
         with self.scope():
-            self.emit(While(condition, self.suite(node.body, _Inner("a while loop"))))
+            body = self.suite(node.body, _Inner("a while loop"))
+            self.emit(While(condition, body, self.source.span(node, node.test)))
 
     def check(self, node: ast.Assert, test: Any, message: Any) -> None:
         self.items.append(AssertScope(self._test(node.test, test, "what is asserted"), as_prim_expr(message)))
@@ -506,6 +576,21 @@ class TirParser(ScriptParser):
         if value is None:
             raise self.error(node, "a program returns a value or nothing at all", "leave the return out")
         self.emit(Evaluate(tir_op.ret(value)))
+
+
+# How to set the span of a new expression; None for those that are shared or are no expressions.
+_spans: dict[type, Callable[[Any, Any], None] | None] = {}
+
+
+def _has_span(kind: type) -> bool:
+    shared = not issubclass(kind, PrimExpr) or issubclass(kind, (Var, IntImm)) or not hasattr(kind, "span")
+    _spans[kind] = None if shared else kind.span.__set__  # type: ignore[attr-defined]
+    return True
+
+
+def set_span(node: Any, span: Span) -> None:
+    """Gives a node that nothing has seen yet its place in the user's text."""
+    type(node).span.__set__(node, span)
 
 
 class _Inner(Frame):

@@ -17,7 +17,7 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import IterVar, Let, Var
 from tilewright.tir.parser.blocks import tir_parser
 from tilewright.tir.parser.buffers import make_buffer
-from tilewright.tir.parser.program import AssertScope, LetScope, as_region, declared_var, plain
+from tilewright.tir.parser.program import AssertScope, LetScope, as_region, declared_var, plain, set_span
 from tilewright.tir.parser.words import Word, rename_var
 from tilewright.tir.stmt import Allocate, AllocateConst, AttrStmt, BufferRealize, DeclBuffer, Stmt
 
@@ -42,6 +42,7 @@ class Around(Scope):
 def _named(what: str, var: Var) -> Var:
     p = tir_parser(what)
     p.unnamed[id(var)] = (var, lambda name: rename_var(var, name), p.at)
+    set_span(var, p.source.span(p.at))
     return var
 
 

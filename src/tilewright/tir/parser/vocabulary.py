@@ -10,7 +10,6 @@ from tilewright.ir import DataType, FloatImm, IntImm, Op, PrimExpr, as_prim_expr
 from tilewright.ir import Range as IrRange
 from tilewright.script.parser import MetaVar, function_from, macro_from
 from tilewright.target import Target
-from tilewright.tir import expr as E
 from tilewright.tir.arithmetic import (
     add,
     cast_to,
@@ -36,7 +35,9 @@ from tilewright.tir.expr import (
     And,
     Broadcast,
     BufferLoad,
+    Call,
     Cast,
+    CommReducer,
     Div,
     FloorDiv,
     FloorMod,
@@ -51,6 +52,7 @@ from tilewright.tir.expr import (
     Reduce,
     Select,
     Shuffle,
+    SizeVar,
     StringImm,
     Sub,
     Var,
@@ -73,6 +75,8 @@ from tilewright.tir.parser.blocks import (
 )
 from tilewright.tir.parser.buffers import BufferWord as Buffer
 from tilewright.tir.parser.buffers import alloc_buffer, match_buffer
+from tilewright.tir.parser.control import Else, If, Then, While, arg, func_name
+from tilewright.tir.parser.producers import ProducerLoad, ProducerRealize
 from tilewright.tir.parser.program import Loops, TirParser, loop_domain, plain, store_to
 from tilewright.tir.parser.scopes import (
     Assert,
@@ -87,13 +91,14 @@ from tilewright.tir.parser.scopes import (
     realize,
 )
 from tilewright.tir.parser.scopes import Let_ as Let
-from tilewright.tir.parser.words import HandleWord, Word
-from tilewright.tir.stmt import Evaluate, ForKind
+from tilewright.tir.parser.words import Word, buffer_var, handle, ptr, var
+from tilewright.tir.stmt import BufferRegion, Evaluate, ForKind
 
-handle = HandleWord(DataType("handle"))
 Ptr = handle
-buffer_decl = Buffer
+buffer = buffer_decl = Buffer
+boolean = Word(DataType("bool"))
 truediv = div
+ramp, broadcast = Ramp, Broadcast
 
 
 def prim_func(
@@ -219,11 +224,11 @@ def target(target_config: object, host: object = None) -> Target:
     return Target(target_config, host)  # type: ignore[arg-type]
 
 
-def comm_reducer(combiner: object, identity: list[object]) -> E.CommReducer:
+def comm_reducer(combiner: object, identity: list[object]) -> CommReducer:
     """A reduction from a lambda of two tuples of values and the identity."""
     start = [as_prim_expr(v, "the identity of a reducer") for v in identity]
     assert callable(combiner)
-    names = list(getattr(combiner, "parameters", None) or inspect.signature(combiner).parameters)
+    names = list(inspect.signature(combiner).parameters)
     if len(names) != 2 * len(start):
         raise TypeError(
             f"a reducer of {len(start)} values combines {2 * len(start)}, but its lambda takes {len(names)}"
@@ -232,14 +237,23 @@ def comm_reducer(combiner: object, identity: list[object]) -> E.CommReducer:
     made = combiner(*variables)
     results = [as_prim_expr(plain(v)) for v in (made if isinstance(made, (tuple, list)) else (made,))]
     n = len(start)
-    return E.CommReducer(tuple(variables[:n]), tuple(variables[n:]), tuple(results), tuple(start))
+    return CommReducer(tuple(variables[:n]), tuple(variables[n:]), tuple(results), tuple(start))
 
 
 def reduce(
-    combiner: E.CommReducer, source: object, init: object, axis: object, condition: object = True, value_index: int = 0
+    combiner: CommReducer, source: object, init: object, axis: object, condition: object = True, value_index: int = 0
 ) -> Reduce:
     """Output `value_index` of a reduction over axes."""
     return Reduce(combiner, source, axis, as_prim_expr(condition), value_index, init)
+
+
+def index_map(
+    mapping: object, *, inverse_index_map: object = None, ndim: int | None = None, index_dtype: str = "int32"
+) -> object:
+    """A layout as a function of indices, for annotations: `T.index_map(lambda i, j: (i // 4, j, i % 4))`."""
+    from tilewright.tir import parser
+
+    return parser.IndexMap.from_func(mapping, ndim, inverse_index_map, index_dtype=index_dtype)
 
 
 def __getattr__(name: str) -> object:
@@ -270,6 +284,8 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "BufferRegion", "Call", "CommReducer", "Else", "If", "ProducerLoad", "ProducerRealize", "SizeVar", "Then", "While", "arg",
+    "boolean", "broadcast", "buffer", "buffer_var", "func_name", "index_map", "ptr", "ramp", "var",
     "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "And", "Any", "Assert", "Broadcast", "Buffer", "BufferLoad", "Cast", "Div",
     "FloatImm", "FloorDiv", "FloorMod", "IntImm", "IterVar", "Let", "LetStmt", "Max", "Min", "Mod", "Mul", "Not", "Or",
     "PrimFunc", "Ptr", "Ramp", "Select", "Shuffle", "StringImm", "Sub", "Var", "add", "alloc_buffer", "allocate",

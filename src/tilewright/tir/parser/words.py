@@ -63,7 +63,34 @@ class HandleWord(Word):
         if dtype is None and storage_scope == "global":
             return unnamed((SizeVar if is_size_var else Var)("v", self.dtype))
         element: Type = VoidType() if dtype is None else PrimType(DataType(dtype))
-        return unnamed(Var("v", PointerType(element, storage_scope)))
+        return unnamed((SizeVar if is_size_var else Var)("v", PointerType(element, storage_scope)))
+
+    def __getitem__(self, keys: Any) -> Any:
+        """`T.Ptr["float32", "shared"]`, an older form of `T.handle("float32", "shared")`."""
+        return self(*keys) if isinstance(keys, tuple) else self(keys)
+
+
+def var(dtype: str = "int32", name: str = "") -> Var:
+    """A new variable; without a name the first assignment names it."""
+    made = unnamed(Var(name or "v", DataType(dtype)))
+    p = active_or_none()
+    if name and p is not None:
+        p.unnamed.pop(id(made), None)
+    return made
+
+
+def ptr(dtype: str, storage_scope: str = "global", is_size_var: bool = False) -> Var:
+    """A new pointer to elements of a type."""
+    made: Var = handle(dtype, storage_scope, is_size_var=is_size_var)
+    return made
+
+
+def buffer_var(dtype: str, storage_scope: str = "global") -> Var:
+    """A new pointer to the data of a buffer."""
+    return ptr(dtype, storage_scope)
+
+
+handle = HandleWord(DataType("handle"))
 
 
 def unnamed(var: Var) -> Var:

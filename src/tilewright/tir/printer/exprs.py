@@ -42,6 +42,8 @@ def t(p: Printer, member: str) -> Expr:
 
 def type_doc(p: Printer, var: E.Var) -> Expr:
     """The annotation of a variable: `T.int32`, or `T.handle("float32", "shared")`."""
+    if p.stands_in_metadata(var):
+        return p.entry(var)
     if isinstance(var, E.SizeVar):
         return t(p, var.dtype).call(is_size_var="True")
     return p.expr(var.type_annotation)
@@ -50,6 +52,8 @@ def type_doc(p: Printer, var: E.Var) -> Expr:
 def var_creation(p: Printer, var: E.Var) -> Expr:
     """The expression that makes a free variable: `T.int32()`."""
     doc = type_doc(p, var)
+    if p.stands_in_metadata(var):
+        return doc
     return doc if isinstance(var, E.SizeVar) or isinstance(var.type_annotation, PointerType) else doc.call()
 
 
@@ -58,7 +62,7 @@ def _var(p: Printer, var: E.Var) -> Expr:
     doc = p.name(var)
     if doc is None:
         doc = p.define_free(var, var.name)
-        p.free.append(assign(doc, var_creation(p, var)))
+        p.free.append(assign(doc, var_creation(p, var), node=var))
     return doc
 
 
@@ -181,7 +185,12 @@ def _producer_load(p: Printer, e: E.ProducerLoad) -> Expr:
 
 def producer_name(p: Printer, producer: Any) -> Expr:
     doc = p.name(producer)
-    return p.define_free(producer, str(getattr(producer, "name", "tensor"))) if doc is None else doc
+    if doc is None:
+        # What it computes has no syntax in a program of loops.
+        value = p.data(producer)
+        doc = p.define_free(producer, str(getattr(producer, "name", "tensor")))
+        p.free.append(assign(doc, value))
+    return doc
 
 
 @expr_hook(E.Ramp)

@@ -10,6 +10,8 @@ import numpy as np
 
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.node import Def, Node, structural_equal
+from tilewright.script.doc import Expr, lambda_, literal, tuple_
+from tilewright.script.printer import Printer, expr_hook
 from tilewright.tir import Var
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Forms
@@ -153,3 +155,17 @@ class IndexMap(Node, key="tir.IndexMap"):
 
 def as_index_map(value: Any, ndim: int) -> tuple[IndexMap, list[int]]:
     return (value, []) if isinstance(value, IndexMap) else IndexMap.from_func_with_separators(value, ndim)
+
+
+@expr_hook(IndexMap)
+def _print(p: Printer, m: IndexMap) -> Expr:
+    """`T.index_map(lambda i, j: (j, i))`, as it stands in annotations."""
+    with p.scope():
+        names = [str(p.define(v, v.name)) for v in m.initial_indices]
+        body = lambda_(names, tuple_([p.expr(e) for e in m.final_indices]))
+    kwargs: dict[str, Expr] = {}
+    if m.inverse_index_map is not None:
+        kwargs["inverse_index_map"] = p.expr(m.inverse_index_map)
+    if m.initial_indices and m.initial_indices[0].dtype != "int32":
+        kwargs["index_dtype"] = literal(str(m.initial_indices[0].dtype))
+    return p.prefix("tir_prefix", "index_map").call(body, **kwargs)

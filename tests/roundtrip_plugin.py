@@ -1,0 +1,72 @@
+"""`pytest --roundtrip`: a test fails when parse(print(f)) differs from any PrimFunc f, or module of such, made while it runs."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Generator
+from typing import Any
+
+import pytest
+
+from tests.generators.roundtrip import assert_roundtrip
+from tilewright.ir import IRModule
+from tilewright.node import structural_hash
+from tilewright.tir import PrimFunc
+
+
+class RoundTrip:
+    """Programs as they are constructed, the same one only once in a session."""
+
+    def __init__(self) -> None:
+        self.made: list[Any] = []
+        self.seen: set[tuple[type, int]] = set()
+        self.paused = False
+        self._watch(PrimFunc, "_build")
+        self._watch(IRModule, "_derive")
+
+    def _watch(self, cls: type, method: str) -> None:
+        build: Callable[..., None] = getattr(cls, method)
+
+        def wrapped(node: Any, *values: Any, **named: Any) -> None:
+            build(node, *values, **named)
+            if not self.paused:
+                self.made.append(node)
+
+        # The guard of nodes lets only functions of these names set fields.
+        wrapped.__code__ = wrapped.__code__.replace(co_name=method)
+        setattr(cls, method, wrapped)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        result = yield
+        made, self.made = self.made, []
+        self.paused = True
+        try:
+            problems = [text for node in made if (text := self._problem(node)) is not None]
+        finally:
+            self.paused = False
+        if problems:
+            pytest.fail(
+                f"{len(problems)} programs do not come back from their text:\n" + "\n\n".join(problems[:3]),
+                pytrace=False,
+            )
+        return result
+
+    def _problem(self, node: Any) -> str | None:
+        if isinstance(node, IRModule):
+            functions = node.functions.values()
+            if not functions or not all([isinstance(f, PrimFunc) for f in functions]):
+                return None
+        key = (type(node), structural_hash(node))
+        if key in self.seen:
+            return None
+        self.seen.add(key)
+        try:
+            assert_roundtrip(node)
+        except Exception as error:
+            # What the text is can be seen in the error, but for errors of the printer itself.
+            return "".join(traceback.format_exception(error, limit=-4))
+        return None
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        terminalreporter.write_line(f"{len(self.seen)} different programs were printed and parsed")
