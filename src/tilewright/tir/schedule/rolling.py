@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm, Range
-from tilewright.tir import GE, LT, BufferLoad, BufferRegion, BufferStore, ForKind, Or, decl_buffer
+from tilewright.tir import GE, LT, BufferLoad, BufferRegion, BufferStore, ForKind, IterVar, Or, decl_buffer
 from tilewright.tir.schedule.analysis import (
     conjunction,
     conjuncts,
@@ -101,6 +101,10 @@ def rolling_buffer(s: Schedule, block: BlockRV | str, write_buffer_index: int) -
     fresh = GE(forms.emit(inner, dtype), IntImm(dtype, window - step))
     realize = leaf.realize.replace(predicate=conjunction([*conjuncts(leaf.realize.predicate), Or(first, fresh)]))
     replace_realize(state, ref, realize)
+    # Rows live on from one iteration to the next: the axis is none whose points may run in any order.
+    rolls = old.body.indices[axis]
+    axes = tuple([iv.replace(iter_type=IterVar.Opaque) if iv.var is rolls else iv for iv in ref.stmt.iter_vars])
+    state.replace(ref, ref.stmt.replace(iter_vars=axes))
     scope = scope_root(ref)
     rewriter = RewriteAccesses(
         buffer,
