@@ -113,14 +113,14 @@ def move(rng: random.Random, s: Any, stage: Any) -> None:
     attached = any(st.attach_stage is stage for st in s.stages)
     if rng.random() < 0.2 and not stage.op.reduce_axis and not stage.actions and not attached:
         stage.compute_inline()
-    elif len(readers) == 1 and readers[0].attach_type != "inline" and rng.random() < 0.7:
+    elif len(readers) == 1 and readers[0].attach_type != 2 and rng.random() < 0.7:
         stage.compute_at(readers[0], rng.choice(list(readers[0].leaf_iter_vars)))
 
 
 def mark(rng: random.Random, s: Any, args: list[Any]) -> None:
     """Marks that the loop engine accepts, tried one at a time."""
     for stage in s.stages:
-        if not isinstance(stage.op, te.ComputeOp) or stage.attach_type == "inline":
+        if not isinstance(stage.op, te.ComputeOp) or stage.attach_type == 2:
             continue
         leaf = rng.choice(list(stage.leaf_iter_vars))
         kind = rng.choice(["vectorize", "unroll", "parallel"])
@@ -128,7 +128,7 @@ def mark(rng: random.Random, s: Any, args: list[Any]) -> None:
             getattr(stage, kind)(leaf)
             s.to_prim_func(args)
         except ScheduleError:
-            stage.iter_var_attrs.pop(leaf.var, None)
+            stage.marks.pop(leaf.var, None)
 
 
 @pytest.mark.parametrize("seed", range(40))

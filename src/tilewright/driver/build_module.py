@@ -17,7 +17,9 @@ DEFAULT_NAMES = ("main", "default_function")
 """A function that has a global symbol keeps it unless another name than these is asked for."""
 
 
-def _as_module(inp: Any, args: Any, name: str) -> IRModule:
+def _as_module(inp: Any, args: Any, name: str, binds: Mapping[Any, Buffer] | None = None) -> IRModule:
+    if binds and not hasattr(inp, "stages"):
+        raise ValueError("lower: binds goes with a te.Schedule; a PrimFunc has buffers of its own")
     if isinstance(inp, Schedule):
         inp = inp.mod
     if isinstance(inp, IRModule):
@@ -46,7 +48,7 @@ def _as_module(inp: Any, args: Any, name: str) -> IRModule:
                     f"lower: args holds tensors, buffers and variables, but was given {type(arg).__name__}: {arg!r}"
                 )
         to_func = getattr(inp, "to_prim_func", None)
-        func = to_func(list(args)) if to_func is not None else create_prim_func(list(args))
+        func = to_func(list(args), binds) if to_func is not None else create_prim_func(list(args))
         return IRModule({GlobalVar(name): func.with_attr("global_symbol", name)})
     raise ValueError(
         f"lower takes a PrimFunc, an IRModule, a tir.Schedule or a te.Schedule, but was given {type(inp).__name__}"
@@ -59,11 +61,10 @@ def lower(
     """The module with blocks, buffers and loop marks lowered to flat loops and vectors.
 
     inp: PrimFunc, IRModule, tir.Schedule, or te.Schedule with `args` (its parameters). simple_mode: without loop
-    partitioning, for reading. Options come from the current PassContext ("tir.add_lower_pass", ...).
+    partitioning, for reading. binds: the buffers of tensors of a te.Schedule, instead of compact ones. Options come
+    from the current PassContext ("tir.add_lower_pass", ...).
     """
-    if binds:
-        raise ValueError("lower: binds is not supported; give the buffers as parameters of a PrimFunc")
-    return lower_module(_as_module(inp, args, name), simple_mode)
+    return lower_module(_as_module(inp, args, name, binds), simple_mode)
 
 
 def build(
@@ -86,7 +87,7 @@ def build(
     chosen = Target(target) if target is not None else Target.current(allow_none=True) or Target("llvm")
     if target_host is not None:
         chosen = Target(chosen, target_host)
-    mod = lower(inputs, args, name)
+    mod = lower(inputs, args, name, binds)
     return build_lowered(mod, chosen)
 
 

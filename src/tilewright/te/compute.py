@@ -8,13 +8,24 @@ from types import FunctionType
 from typing import Any
 
 from tilewright.ir import DataType, PrimExpr, Range, as_prim_expr
-from tilewright.te.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp
+from tilewright.node import structural_equal
+from tilewright.te.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from tilewright.te.tag import resolve_tag
 from tilewright.te.tensor import Tensor
+from tilewright.te.tensor_intrin import TensorIntrinCall
+from tilewright.tir.arithmetic import const
 from tilewright.tir.buffer import Buffer, decl_buffer
 from tilewright.tir.expr import IterVar, SizeVar, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import Evaluate, Stmt
+
+AXIS_SEPARATOR = "axis_separator"
+"""Stands between groups of indices that `Stage.transform_layout` returns: each group is one physical dimension."""
+
+__all__ = [
+    "AXIS_SEPARATOR", "compute", "const", "extern", "extern_primfunc", "placeholder", "reduce_axis", "scan",
+    "size_var", "thread_axis", "var",
+]  # fmt: skip
 
 
 def var(name: str = "tindex", dtype: str = "int32", span: Any = None) -> Var:
@@ -63,25 +74,30 @@ def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Any = None
 
 
 def _parameter_names(fcompute: Callable[..., Any], ndim: int, varargs_names: Sequence[str] | None) -> list[str]:
-    """Names of the axes: those of the function's parameters; `*indices` becomes i0, i1, ..."""
+    """Names of the axes: those of the function's parameters without defaults; `*indices` becomes i0, i1, ..."""
     if isinstance(fcompute, FunctionType):
         code = fcompute.__code__
-        names = list(code.co_varnames[: code.co_argcount])
+        names = list(code.co_varnames[: code.co_argcount - len(fcompute.__defaults__ or ())])
         variadic = bool(code.co_flags & inspect.CO_VARARGS)
     else:
-        parameters = inspect.signature(fcompute).parameters.values()
+        parameters = [p for p in inspect.signature(fcompute).parameters.values() if p.default is p.empty]
         names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         variadic = any([p.kind is p.VAR_POSITIONAL for p in parameters])
     if not variadic:
-        if len(names) != ndim:
-            raise ValueError(
-                f"compute: the function takes {len(names)} indices ({', '.join(names)}),"
-                f" but the shape has {ndim} dimensions"
-            )
         return names
     if varargs_names is not None and len(names) + len(varargs_names) != ndim:
         raise ValueError(f"compute: {len(varargs_names)} varargs_names were given for {ndim - len(names)} indices")
     return names + list(varargs_names or [f"i{i}" for i in range(ndim - len(names))])
+
+
+def _need_indices(name: str, names: list[str], ndim: int, fewer: bool) -> None:
+    """One index for each dimension, or fewer where an intrinsic writes the rest."""
+    if len(names) == ndim or (fewer and len(names) < ndim):
+        return
+    raise ValueError(
+        f"compute {name!r}: the function takes {len(names)} indices ({', '.join(names)}), but the shape has {ndim}"
+        " dimensions"
+    )
 
 
 def compute(
@@ -94,17 +110,20 @@ def compute(
 ) -> Any:
     """The tensor whose element at (i, j, ...) is `fcompute(i, j, ...)`.
 
-    `fcompute` may return a tuple or list: then that many tensors of the same shape come back as a list.
+    `fcompute` may return a tuple or list: then that many tensors of the same shape come back as a list. It may return
+    a call of a tensor intrinsic, and then take fewer indices than there are dimensions: the call writes the rest.
     Raises ValueError when its parameters do not fit the shape, or when a reduction is nested in its result.
     """
     dims = _shape(shape)
-    axis = tuple(
-        [
-            IterVar(Range.from_min_extent(as_prim_expr(0, dtype=d.dtype), d), Var(n, d.dtype), IterVar.DataPar)
-            for n, d in zip(_parameter_names(fcompute, len(dims), varargs_names), dims, strict=True)
-        ]
-    )
+    names = _parameter_names(fcompute, len(dims), varargs_names)
+    _need_indices(name, names, len(dims), fewer=True)
+    axis = _spatial(names, dims)
     body = fcompute(*[iv.var for iv in axis])
+    if isinstance(body, TensorIntrinCall):
+        if attrs:
+            raise ValueError(f"compute {name!r}: a call of a tensor intrinsic takes no attrs, but was given {attrs}")
+        return _tensor_compute(name, resolve_tag(tag), axis, dims[len(names) :], body)
+    _need_indices(name, names, len(dims), fewer=False)
     several = isinstance(body, (tuple, list))
     exprs = tuple(
         [
@@ -114,6 +133,41 @@ def compute(
     )
     op = ComputeOp(name, resolve_tag(tag), attrs or {}, axis, exprs)
     return op.output(0) if len(exprs) == 1 else list(op.outputs)
+
+
+def _spatial(names: Sequence[str], dims: Sequence[PrimExpr]) -> tuple[IterVar, ...]:
+    return tuple(
+        [
+            IterVar(Range.from_min_extent(as_prim_expr(0, dtype=d.dtype), d), Var(n, d.dtype), IterVar.DataPar)
+            for n, d in zip(names, dims, strict=False)
+        ]
+    )
+
+
+def _tensor_compute(
+    name: str, tag: str, axis: tuple[IterVar, ...], rest: tuple[PrimExpr, ...], call: TensorIntrinCall
+) -> Any:
+    """A call of an intrinsic at each point of `axis`, writing all of the dimensions `rest`."""
+    for i, out in enumerate(call.intrin.op.outputs):
+        if not structural_equal(out.shape, rest):
+            raise ValueError(
+                f"compute {name!r}: output {i} of intrinsic {call.intrin.name} has the shape {list(out.shape)}, but the"
+                f" dimensions after those of the function's indices are {list(rest)}"
+            )
+    within = _spatial([f"ax{i}" for i in range(len(rest))], rest)
+    op = TensorComputeOp(
+        name,
+        tag,
+        {},
+        (*axis, *[a.replace(iter_type=IterVar.Opaque) for a in within]),
+        call.reduce_axis,
+        len(axis),
+        call.intrin,
+        call.tensors,
+        call.regions,
+        call.scalar_inputs,
+    )
+    return op.output(0) if op.num_outputs == 1 else list(op.outputs)
 
 
 def extern(

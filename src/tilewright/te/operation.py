@@ -5,12 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.ir import DataType, PrimExpr
+from tilewright.ir import DataType, PrimExpr, Range
 from tilewright.node import GRAPH, Def, Node, Visitor, derived, on, register_printer
+from tilewright.support import lazy
 from tilewright.te.tensor import Tensor
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import IterVar, ProducerLoad, Reduce
 from tilewright.tir.stmt import Stmt
+
+# What makes operations stands in a module of its own, but is part of this one to those who use it.
+lazy.declare(
+    __name__,
+    {
+        name: f"tilewright.te.compute:{name}"
+        for name in (
+            "AXIS_SEPARATOR",
+            "compute",
+            "const",
+            "extern",
+            "extern_primfunc",
+            "placeholder",
+            "reduce_axis",
+            "scan",
+            "size_var",
+            "thread_axis",
+            "var",
+        )  # fmt: skip
+    }
+    | {"create_prim_func": "tilewright.te.primfunc:create_prim_func"},
+)
+__getattr__ = lazy.resolver(__name__)
 
 
 class Operation(Node):
@@ -30,6 +54,11 @@ class Operation(Node):
         object.__setattr__(self, "_inputs", self._find_inputs())
 
     def _find_inputs(self) -> tuple[Tensor, ...]:
+        return ()
+
+    @property
+    def loop_axes(self) -> tuple[IterVar, ...]:
+        """The axes that a schedule may change, outermost first."""
         return ()
 
     def _output_specs(self) -> list[tuple[tuple[PrimExpr, ...], DataType]]:
@@ -79,6 +108,9 @@ class BaseComputeOp(Operation):
 
     axis: Def[tuple[IterVar, ...]] = ()
 
+    def _shape(self) -> tuple[PrimExpr, ...]:
+        return tuple([iv.dom.extent for iv in self.axis if iv.dom is not None])
+
 
 class ComputeOp(BaseComputeOp, key="te.ComputeOp"):
     """Each output element as an expression of its indices; `body` has one expression per output."""
@@ -90,8 +122,12 @@ class ComputeOp(BaseComputeOp, key="te.ComputeOp"):
         first = self.body[0]
         return first.axis if isinstance(first, Reduce) else ()
 
+    @property
+    def loop_axes(self) -> tuple[IterVar, ...]:
+        return (*self.axis, *self.reduce_axis)
+
     def _output_specs(self) -> list[tuple[tuple[PrimExpr, ...], DataType]]:
-        shape = tuple([iv.dom.extent for iv in self.axis if iv.dom is not None])
+        shape = self._shape()
         return [(shape, e.dtype) for e in self.body]
 
     def _find_inputs(self) -> tuple[Tensor, ...]:
@@ -105,6 +141,38 @@ class ComputeOp(BaseComputeOp, key="te.ComputeOp"):
                     finder.visit_children(expr)
             else:
                 finder.visit(expr)
+        return tuple(finder.found)
+
+
+class TensorComputeOp(BaseComputeOp, key="te.TensorComputeOp"):
+    """A call of a tensor intrinsic at each point of the first `schedulable_ndim` axes and of `reduce_axis`.
+
+    `input_regions` says for each of `inputs` which part one call reads; the axes after the first are what it writes.
+    """
+
+    reduce_axis: Def[tuple[IterVar, ...]] = ()
+    schedulable_ndim: int = 0
+    intrin: Any = None
+    inputs: tuple[Tensor, ...] = ()
+    input_regions: tuple[tuple[Range, ...], ...] = ()
+    scalar_inputs: tuple[PrimExpr, ...] = ()
+
+    @property
+    def loop_axes(self) -> tuple[IterVar, ...]:
+        return (*self.axis[: self.schedulable_ndim], *self.reduce_axis)
+
+    def _output_specs(self) -> list[tuple[tuple[PrimExpr, ...], DataType]]:
+        shape = self._shape()
+        return [(shape, b.dtype) for b in self.intrin.buffers[len(self.intrin.op.input_tensors) :]]
+
+    def _find_inputs(self) -> tuple[Tensor, ...]:
+        finder = _InputFinder(self.name)
+        finder.found.update(dict.fromkeys(self.inputs))
+        for region in self.input_regions:
+            for r in region:
+                finder.visit(r.min)
+        for e in self.scalar_inputs:
+            finder.visit(e)
         return tuple(finder.found)
 
 
@@ -123,6 +191,16 @@ class ExternOp(Operation, key="te.ExternOp"):
         return tuple(dict.fromkeys(self.inputs))
 
 
+class HybridOp(ExternOp, key="te.HybridOp"):
+    """An operation whose statement was a Python function; `axis` are its loops, in the order in which they begin."""
+
+    axis: tuple[IterVar, ...] = ()
+
+    @property
+    def loop_axes(self) -> tuple[IterVar, ...]:
+        return self.axis
+
+
 class ScanOp(Operation, key="te.ScanOp"):
     """A recurrence along `scan_axis`, the first dimension of every state tensor.
 
@@ -135,6 +213,10 @@ class ScanOp(Operation, key="te.ScanOp"):
     state_placeholder: tuple[Tensor, ...] = ()
     inputs: tuple[Tensor, ...] = ()
     spatial_axis_: tuple[IterVar, ...] = ()
+
+    @property
+    def loop_axes(self) -> tuple[IterVar, ...]:
+        return () if self.scan_axis is None else (self.scan_axis,)
 
     def _output_specs(self) -> list[tuple[tuple[PrimExpr, ...], DataType]]:
         return [(t.shape, t.dtype) for t in self.state_placeholder]
@@ -171,6 +253,10 @@ register_printer(PlaceholderOp, lambda op: f"placeholder({op.name}, shape={list(
 register_printer(
     ComputeOp,
     lambda op: f"compute({op.name}, body={list(op.body)}, axis={list(op.axis)}, reduce_axis={list(op.reduce_axis)})",
+)
+register_printer(
+    TensorComputeOp,
+    lambda op: f"tensor_compute({op.name}, intrin={op.intrin.name}, inputs={list(op.inputs)}, axis={list(op.axis)})",
 )
 register_printer(ExternOp, lambda op: f"extern({op.name}, inputs={list(op.inputs)})")
 register_printer(ScanOp, lambda op: f"scan({op.name}, state={list(op.state_placeholder)})")

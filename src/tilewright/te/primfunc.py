@@ -9,9 +9,10 @@ from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Mutator, on
 from tilewright.te.indices import with_index_dtype
-from tilewright.te.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
+from tilewright.te.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp
 from tilewright.te.regions import ReadSet, full_region, point_region
 from tilewright.te.tensor import Tensor
+from tilewright.te.tensor_compute import tensor_compute_nest
 from tilewright.tir.arithmetic import const_true, logical_and, logical_or
 from tilewright.tir.buffer import Buffer, decl_buffer
 from tilewright.tir.expr import And, BufferLoad, Call, CmpExpr, IterVar, Or, ProducerLoad, Reduce, Select, Var
@@ -58,7 +59,7 @@ def _check_has_blocks(op: Operation) -> None:
             f"create_prim_func: scan {op.name!r} has no form as blocks, since its state is read before it is complete;"
             " write the recurrence as an extern operation with a serial loop"
         )
-    if not isinstance(op, (PlaceholderOp, ComputeOp, ExternOp)):
+    if not isinstance(op, (PlaceholderOp, ComputeOp, ExternOp, TensorComputeOp)):
         raise TypeError(f"create_prim_func: operation {op.name!r} of type {type(op).__name__} has no form as blocks")
 
 
@@ -178,12 +179,22 @@ class FunctionBuilder:
         self.allocated: list[Buffer] = []
         self.nests: list[Stmt] = []
         self.layout_free: list[int] = []
+        self.bound: Mapping[Tensor, Buffer] = {}
         self._buffer_names, self._block_names = _Names(), _Names()
 
     def add_parameter(self, position: int, arg: Any) -> None:
         if isinstance(arg, Var):
             self.params.append(arg)
             return
+        if isinstance(arg, Buffer):
+            # A buffer that `binds` gives to a tensor stands for that tensor.
+            given = next((t for t, b in self.bound.items() if b is arg), None)
+            if given is None:
+                raise ValueError(
+                    f"create_prim_func: argument {position} is buffer {arg.name}, which stands for no tensor; give"
+                    " binds={tensor: buffer}, or the tensor itself"
+                )
+            arg = given
         if not isinstance(arg, Tensor):
             raise TypeError(
                 f"create_prim_func: argument {position} must be a tensor or a variable, but is {type(arg).__name__}"
@@ -198,6 +209,10 @@ class FunctionBuilder:
         self.buffer_map[handle] = buffer
 
     def _declare(self, tensor: Tensor) -> Buffer:
+        bound = self.bound.get(tensor)
+        if bound is not None:
+            self.buffers[tensor] = bound
+            return bound
         hint = tensor.op.name if tensor.op.num_outputs == 1 else f"{tensor.op.name}_v{tensor.value_index}"
         buffer = decl_buffer(tensor.shape, tensor.dtype, self._buffer_names.fresh(hint))
         self.buffers[tensor] = buffer
@@ -219,6 +234,11 @@ class FunctionBuilder:
                 )
         elif isinstance(op, ComputeOp):
             self._add_compute(op)
+        elif isinstance(op, TensorComputeOp):
+            outputs = [self._buffer_of(t) for t in op.outputs]
+            convert = _BlockBody(self.buffers, {}, ReadSet(Analyzer()), Analyzer()).visit
+            name = self._block_names.fresh(op.name)
+            self.nests.append(tensor_compute_nest(op, self.buffers, outputs, name, convert))
         elif isinstance(op, ExternOp):
             self._add_extern(op)
 

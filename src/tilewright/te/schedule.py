@@ -2,23 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.ir import PrimExpr
+from tilewright.support import lazy
 from tilewright.support.errors import ScheduleError
 from tilewright.te import schedule_rewrite
 from tilewright.te.operation import ComputeOp, Operation
 from tilewright.te.primfunc import post_order
-from tilewright.te.schedule_stage import INLINE, Fuse, IterVarAttr, Singleton, Split, Stage
+from tilewright.te.schedule_stage import (
+    INLINE,
+    AttachType,
+    Fuse,
+    IterVarAttr,
+    Singleton,
+    SpecializedCondition,
+    Split,
+    Stage,
+)
 from tilewright.te.tensor import Tensor
+from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import IterVar, ProducerLoad, Reduce, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt_functor import post_order_visit
 
+# Questions about schedules stand in a module of their own.
+lazy.declare(
+    __name__,
+    {
+        name: f"tilewright.te.schedule_graph:{name}"
+        for name in (
+            "CreateAttachPath",
+            "CreateReadGraph",
+            "InferBound",
+            "PostDFSOrder",
+            "ScanFixPointAnalysis",
+            "ScanGetBody",
+            "ScheduleOps",
+            "SchedulePostProcToPrimFunc",
+            "VerifyCompactBuffer",
+        )  # fmt: skip
+    },
+)
+__getattr__ = lazy.resolver(__name__)
+
 __all__ = [
-    "AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "Fuse", "InferBound", "IterVarAttr", "Schedule",
-    "Singleton", "Split", "Stage", "create_schedule",
+    "AttachType", "AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "Buffer", "Fuse", "IterVarAttr",
+    "Schedule", "Singleton", "SpecializedCondition", "Split", "Stage", "create_schedule",
 ]  # fmt: skip
 
 
@@ -132,16 +163,16 @@ class Schedule:
         """The schedule itself: stages attach by position, so that axes need no rebasing."""
         return self
 
-    def to_prim_func(self, args: Sequence[Tensor | Var]) -> PrimFunc:
-        """The function of parameters `args`, with all stages applied. Raises ScheduleError where a stage cannot be."""
+    def to_prim_func(
+        self, args: Sequence[Tensor | Var | Buffer], binds: Mapping[Tensor, Buffer] | None = None
+    ) -> PrimFunc:
+        """The function of parameters `args`, with all stages applied; `binds` gives the buffers of tensors.
+
+        Raises ScheduleError where a stage cannot be.
+        """
         from tilewright.te.schedule_apply import apply_schedule
 
-        return apply_schedule(self, list(args))
-
-
-def InferBound(sch: Schedule) -> dict[IterVar, Any]:
-    """The range of each axis that has one before stages are attached: those of operations, and parts of known extent."""
-    return {a: a.dom for st in sch.stages for a in st.all_iter_vars if a.dom is not None}
+        return apply_schedule(self, list(args), binds)
 
 
 def _inlinable(stage: Stage) -> bool:

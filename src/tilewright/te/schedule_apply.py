@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from tilewright.ir import IntImm, PrimExpr
+from tilewright.arith import Analyzer
+from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.node import Mutator, on
 from tilewright.support.errors import ScheduleError
-from tilewright.te.operation import ComputeOp
+from tilewright.te.operation import BaseComputeOp, ComputeOp, PlaceholderOp
 from tilewright.te.schedule import Schedule
 from tilewright.te.schedule_build import ScheduleBuilder
-from tilewright.te.schedule_stage import INLINE, SCOPE, Fuse, IterVarAttr, Split, Stage, find, names
+from tilewright.te.schedule_prefetch import prefetches
+from tilewright.te.schedule_stage import INLINE, SCOPE, Fuse, IterVarAttr, Singleton, Split, Stage, find, names
 from tilewright.te.tensor import Tensor
 from tilewright.tir import schedule as tir_schedule
 from tilewright.tir.arithmetic import logical_and
+from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import IterVar, Reduce, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.schedule import BlockRV, LoopRV
+from tilewright.tir.schedule import BlockRV, IndexMap, LoopRV
+from tilewright.tir.schedule.analysis import leaf_of
 from tilewright.tir.schedule.kinds import set_kind
-from tilewright.tir.stmt import BlockRealize, For, ForKind
+from tilewright.tir.stmt import BlockRealize, For, ForKind, Stmt, stmt_seq
 from tilewright.tir.stmt_functor import substitute
 
 
-def apply_schedule(schedule: Schedule, args: list[Any]) -> PrimFunc:
-    """The function of `args` with every stage of the schedule applied."""
-    builder = ScheduleBuilder()
-    current = [schedule.current(a) if isinstance(a, Tensor) else a for a in args]
-    func = builder.build(current)
-    if not builder.blocks:
-        return func
-    return _Application(schedule, builder, func).run()
+def apply_schedule(schedule: Schedule, args: list[Any], binds: Mapping[Tensor, Buffer] | None = None) -> PrimFunc:
+    """The function of `args` with every stage of the schedule applied; `binds` gives the buffers of tensors."""
+    builder, func = _built(schedule, args, binds)
+    return _Application(schedule, builder, func).run() if builder.blocks else func
+
+
+def infer_ranges(schedule: Schedule, args: list[Any]) -> dict[IterVar, Range]:
+    """The range of every axis once its stage is attached, over the axes of the stages around it."""
+    builder, func = _built(schedule, args, None)
+    applied = _Application(schedule, builder, func)
+    if builder.blocks:
+        applied.run()
+    return applied.ranges
+
+
+def _built(
+    schedule: Schedule, args: list[Any], binds: Mapping[Tensor, Buffer] | None
+) -> tuple[ScheduleBuilder, PrimFunc]:
+    builder = ScheduleBuilder(schedule)
+    builder.bound = {schedule.current(t): b for t, b in (binds or {}).items()}
+    return builder, builder.build([schedule.current(a) if isinstance(a, Tensor) else a for a in args])
 
 
 class _Loops:
@@ -43,10 +61,11 @@ class _Loops:
         self.names: dict[Var, str] = {}
 
     def leaves(self) -> list[tuple[IterVar, LoopRV]]:
-        return [(a, self.of[a.var]) for a in self.stage.leaf_iter_vars]
+        """The leaves whose loops are there: tensorized ones are gone."""
+        return [(a, self.of[a.var]) for a in self.stage.leaf_iter_vars if a.var in self.of]
 
     def mark(self, axis: IterVar) -> IterVarAttr:
-        return self.stage.iter_var_attrs.get(axis.var) or IterVarAttr()
+        return self.stage.marks.get(axis.var) or IterVarAttr()
 
 
 class _Application:
@@ -55,6 +74,7 @@ class _Application:
         self.sch = tir_schedule.Schedule(func)
         self.sch._trace = None
         self.loops: dict[int, _Loops] = {}
+        self.ranges: dict[IterVar, Range] = {}
 
     def run(self) -> PrimFunc:
         stages = [st for st in self.schedule.stages if st.op in self.builder.blocks]
@@ -63,13 +83,32 @@ class _Application:
         for stage in reversed(stages):
             if stage.attach_type != INLINE:
                 self._guard(stage, self._shape)
-        for name in ("_initialise", "_tensorize", "_mark"):
+        for name in ("_roll", "_initialise", "_tensorize", "_mark"):
             for stage in stages:
                 if id(stage) in self.loops:
                     self._guard(stage, getattr(self, name))
+        self._lay_out_inputs()
+        made = list(self.loops.values())
+        hints = prefetches(self.sch, made, self.builder.buffers, self.schedule.current)
         (func,) = self.sch.mod.functions.values()
         assert isinstance(func, PrimFunc)
-        return func.replace(body=_Finish(self.sch, list(self.loops.values())).visit(func.body))
+        return func.replace(body=_Finish(self.sch, made, hints).visit(func.body))
+
+    def _lay_out_inputs(self) -> None:
+        """Inputs in their new layouts, through any block that reads them."""
+        for stage in self.schedule.stages:
+            if not stage.layouts or not isinstance(stage.op, PlaceholderOp):
+                continue
+            buffer = self.builder.buffers.get(stage.op.output(0))
+            blocks = [self.sch.get_block(name) for name in self.builder.blocks.values()] if buffer is not None else []
+            reads = [(b, k) for b in blocks for k, r in enumerate(self.sch.get(b).reads) if r.buffer is buffer]
+            for layout in stage.layouts if reads else ():
+                block, index = reads[0]
+                self.sch.transform_layout(block, ("read", index), layout)
+
+    def _roll(self, stage: Stage) -> None:
+        if stage.rolling:
+            self.sch.rolling_buffer(self.loops[id(stage)].block, 0)
 
     def _guard(self, stage: Stage, step: Any) -> None:
         try:
@@ -92,13 +131,26 @@ class _Application:
         if stage.scope and stage.scope != "global":
             for i in range(stage.op.num_outputs):
                 sch.set_scope(block, i, stage.scope)
-        assert isinstance(stage.op, ComputeOp)
+        assert isinstance(stage.op, BaseComputeOp)
         for i, axis in enumerate(stage.op.axis):
-            if axis.var in stage.alignment:
-                factor, offset = stage.alignment[axis.var]
-                sch.storage_align(block, 0, i, factor, offset)
+            mark = stage.marks.get(axis.var)
+            if mark is not None and mark.dim_align_factor:
+                sch.storage_align(block, 0, i, mark.dim_align_factor, mark.dim_align_offset)
         if stage.double_buffered:
             sch.annotate(block, "double_buffer_scope", 0)
+        self._lay_out(stage, block)
+
+    def _lay_out(self, stage: Stage, block: BlockRV) -> None:
+        """The buffer in its new layout, and the loops of the block in the order of that."""
+        reduced = len(stage.op.loop_axes) - len(stage.op.output(0).shape)
+        rank = len(stage.op.output(0).shape)
+        for layout in stage.layouts:
+            whole, _ = IndexMap.from_func_with_separators(layout, rank)
+            self.sch.transform_layout(block, ("write", 0), layout)
+            rest = [Var(f"r{k}", "int32") for k in range(reduced)]
+            points = IndexMap((*whole.initial_indices, *rest), (*whole.final_indices, *rest))
+            self.sch.transform_block_layout(block, points)
+            rank = len(whole.final_indices)
 
     def _target(self, stage: Stage) -> LoopRV | None:
         """The loop that the stage is attached to."""
@@ -138,14 +190,49 @@ class _Application:
         made = self.loops[id(stage)] = _Loops(stage, block)
         for axis, loop in zip(stage.root_iter_vars, own, strict=True):
             made.of[axis.var] = loop
+        self._note_ranges(made, own)
         for action in stage.actions:
             self._act(made, action)
+            parts = {Split: ("outer", "inner"), Fuse: ("fused",), Singleton: ("iter",)}.get(type(action), ())
+            for part in [getattr(action, p) for p in parts]:
+                self.ranges[part] = (
+                    Range(0, sch.get(of_part).extent) if (of_part := made.of.get(part.var)) else part.dom
+                )
+        for axis, loop in made.leaves():
+            self._bind(stage, axis, loop, made.mark(axis).bind_thread)
+
+    def _note_ranges(self, made: _Loops, own: list[LoopRV]) -> None:
+        """The part of each axis that the stage runs where it is attached."""
+        env: dict[Var, PrimExpr] = {}
+        for other in self.loops.values():
+            if other is not made:
+                env.update({self.sch.get(lp).loop_var: a.var for a, lp in other.leaves()})
+        env.update({self.sch.get(lp).loop_var: as_prim_expr(0) for lp in own})
+        values = leaf_of(self.sch.get_sref(made.block)).realize.iter_values
+        axes = made.stage.root_iter_vars
+        for axis, loop, value in zip(axes, own, values[len(values) - len(axes) :], strict=True):
+            low = Analyzer().simplify(substitute(value, env))
+            self.ranges[axis] = Range.from_min_extent(low, self.sch.get(loop).extent)
+
+    def _bind(self, stage: Stage, axis: IterVar, loop: LoopRV, thread: IterVar | None) -> None:
+        """Threads are known before anything is attached inside: what threads share is computed for all of them."""
+        if thread is None:
+            return
+        made, asked = self.sch.get(loop).extent, thread.dom.extent if thread.dom is not None else None
+        if isinstance(made, IntImm) and isinstance(asked, IntImm) and made.value != asked.value:
+            raise ScheduleError(
+                f"stage {stage.name}: bind: {axis.var.name} runs to {made}, but thread axis {thread.thread_tag} has the"
+                f" extent {asked}; they must agree"
+            )
+        self.sch.bind(loop, "vthread" if thread.thread_tag == "cthread" else thread.thread_tag)
 
     def _act(self, made: _Loops, action: Any) -> None:
         sch, of = self.sch, made.of
         if isinstance(action, Split):
             factors = [None, action.factor] if action.nparts is None else [action.nparts, None]
-            of[action.outer.var], of[action.inner.var] = sch.split(of[action.parent.var], factors)
+            of[action.outer.var], of[action.inner.var] = sch.split(
+                of[action.parent.var], factors, disable_predication=action.disable_predication
+            )
         elif isinstance(action, Fuse):
             of[action.fused.var] = sch.fuse(of[action.outer.var], of[action.inner.var])
         elif hasattr(action, "leaves"):
@@ -219,7 +306,7 @@ class _Application:
         sch = self.sch
         made = self.loops[id(stage)]
         for axis in stage.leaf_iter_vars:
-            mark = stage.iter_var_attrs.get(axis.var)
+            mark = stage.marks.get(axis.var)
             loops = [table[axis.var] for table in (made.init, made.of) if axis.var in table]
             made.names.update({sch.get(lp).loop_var: axis.var.name for lp in loops})
             if mark is None:
@@ -229,12 +316,8 @@ class _Application:
                     sch.unroll(loop)
                 elif mark.kind is not None:
                     self._independent(loop, mark.kind)
-                elif mark.bind_thread is not None and loop is made.of.get(axis.var):
-                    sch.bind(loop, mark.bind_thread.thread_tag)
             for key, value in mark.pragmas:
                 sch.annotate(loops[-1], f"pragma_{key}", 1 if value is None else value)
-            for tensor, offset in mark.prefetches:
-                sch.annotate(loops[-1], f"prefetch_{tensor.op.name}", offset)
 
     def _independent(self, loop: LoopRV, kind: str) -> None:
         """Marks a spatial axis as parallel or vectorised.
@@ -256,7 +339,8 @@ class _Application:
 class _Finish(Mutator):
     """Loops get the names of their axes (dots become underscores); stores get the predicates of their stages."""
 
-    def __init__(self, sch: tir_schedule.Schedule, made: list[_Loops]) -> None:
+    def __init__(self, sch: tir_schedule.Schedule, made: list[_Loops], hints: Mapping[int, list[Stmt]]) -> None:
+        self.hints = hints
         self.renamed: dict[Var, Var] = {}
         for loops in made:
             for var, name in loops.names.items():
@@ -283,7 +367,8 @@ class _Finish(Mutator):
     @on(For)
     def _for(self, s: For) -> Any:
         new = self.renamed.get(s.loop_var)
-        rebuilt = self.rebuild(s)
+        hints = self.hints.get(id(s))
+        rebuilt = self.rebuild(s if not hints else s.replace(body=stmt_seq(*hints, s.body)))
         return rebuilt if new is None else rebuilt.replace(loop_var=new)
 
     @on(BlockRealize)

@@ -9,9 +9,10 @@ from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Mutator, on, structural_equal
 from tilewright.support.errors import ScheduleError
-from tilewright.te.operation import ComputeOp, Operation, ScanOp
+from tilewright.te.operation import ComputeOp, Operation, ScanOp, TensorComputeOp
 from tilewright.te.primfunc import FunctionBuilder, post_order
 from tilewright.te.regions import full_region
+from tilewright.te.schedule import Schedule
 from tilewright.te.tensor import Tensor
 from tilewright.tir.arithmetic import const_true
 from tilewright.tir.buffer import Buffer, decl_buffer
@@ -32,8 +33,9 @@ from tilewright.tir.stmt import (
 class ScheduleBuilder(FunctionBuilder):
     """Builds the function; `blocks` gives the name of each operation's block."""
 
-    def __init__(self) -> None:
+    def __init__(self, schedule: Schedule) -> None:
         super().__init__()
+        self.schedule = schedule
         self.blocks: dict[Operation, str] = {}
         self.inside: set[Operation] = set()
         self.first_steps: dict[Operation, tuple[ScanOp, int]] = {}
@@ -76,6 +78,8 @@ class ScheduleBuilder(FunctionBuilder):
             )
         else:
             super().add_operation(op)
+            if isinstance(op, TensorComputeOp):
+                self._note_block(op)
 
     def _add_compute(self, op: ComputeOp) -> None:
         self._add_block(op, [self._buffer_of(t) for t in op.outputs], op.body)
@@ -84,6 +88,9 @@ class ScheduleBuilder(FunctionBuilder):
         self, op: ComputeOp, outputs: list[Buffer], body: tuple[PrimExpr, ...], name: str | None = None
     ) -> None:
         super()._add_block(op, outputs, body, name)
+        self._note_block(op)
+
+    def _note_block(self, op: Operation) -> None:
         nest: Any = self.nests[-1]
         while isinstance(nest, For):
             nest = nest.body

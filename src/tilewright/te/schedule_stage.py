@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import enum
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from tilewright.ir import PrimExpr, Range
+from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.support.errors import ScheduleError
-from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp, ScanOp
+from tilewright.te.operation import BaseComputeOp, ComputeOp, Operation, PlaceholderOp, ScanOp
 from tilewright.te.tensor import Tensor
 from tilewright.tir.expr import IterVar, Var
+from tilewright.tir.schedule import IndexMap
 
 if TYPE_CHECKING:
     from tilewright.te.schedule import Schedule
@@ -19,8 +21,17 @@ if TYPE_CHECKING:
 class Split:
     """parent -> outer, inner; either `factor` (the extent of inner) or `nparts` (that of outer) is given."""
 
-    def __init__(self, parent: IterVar, outer: IterVar, inner: IterVar, factor: Any, nparts: Any) -> None:
+    def __init__(
+        self,
+        parent: IterVar,
+        outer: IterVar,
+        inner: IterVar,
+        factor: Any,
+        nparts: Any,
+        disable_predication: bool = False,
+    ) -> None:
         self.parent, self.outer, self.inner, self.factor, self.nparts = parent, outer, inner, factor, nparts
+        self.disable_predication = disable_predication
 
 
 class Fuse:
@@ -45,7 +56,7 @@ class Reordered:
 
 
 class IterVarAttr:
-    """What a leaf is marked with."""
+    """What an axis is marked with."""
 
     def __init__(self) -> None:
         self.kind: str | None = None
@@ -53,9 +64,46 @@ class IterVarAttr:
         self.pragmas: list[tuple[str, Any]] = []
         self.prefetches: list[tuple[Tensor, Any]] = []
         self.tensor_intrin: TensorIntrin | None = None
+        self.dim_align_factor = self.dim_align_offset = 0
+
+    @property
+    def iter_type(self) -> int:
+        """How the loop runs, as a kind of IterVar."""
+        return KINDS[self.kind] if self.kind else IterVar.Tensorized if self.tensor_intrin else IterVar.DataPar
+
+    @property
+    def pragma_keys(self) -> list[str]:
+        return [k for k, _ in self.pragmas]
+
+    @property
+    def pragma_values(self) -> list[Any]:
+        return [v for _, v in self.pragmas]
+
+    @property
+    def prefetch_data(self) -> list[Tensor]:
+        return [t for t, _ in self.prefetches]
+
+    @property
+    def prefetch_offset(self) -> list[Any]:
+        return [o for _, o in self.prefetches]
 
 
-INLINE, ROOT, SCOPE = "inline", "root", "scope"
+class AttachType(enum.IntEnum):
+    """Where a stage is computed. `ROOT`: on its own; `SCOPE`: in a loop of another stage; `INLINE`: where it is read."""
+
+    ROOT = 1
+    INLINE = 2
+    INLINED_ALREADY = 3
+    SCOPE = 4
+    SCAN_UPDATE = 5
+
+
+INLINE, ROOT, SCOPE = AttachType.INLINE, AttachType.ROOT, AttachType.SCOPE
+KINDS = {
+    "vectorized": IterVar.Vectorized,
+    "unrolled": IterVar.Unrolled,
+    "parallel": IterVar.Parallelized,
+}
 
 
 def find(axes: Sequence[IterVar], axis: IterVar) -> int | None:
@@ -81,30 +129,36 @@ class Stage:
         self.schedule, self.op, self.origin_op, self.is_output = schedule, op, op, is_output
         self.scope = ""
         self.double_buffered = False
-        self.alignment: dict[Var, tuple[int, int]] = {}
+        self.rolling = False
+        self.layouts: list[Callable[..., Any]] = []
         self.env_thread_axes: tuple[IterVar, ...] = ()
         self.store_predicate: PrimExpr | None = None
         self.group: Stage | None = None
         self.members: list[Stage] | None = None
-        self.attach_type, self.attach_stage, self.attach_ivar = ROOT, None, None  # type: tuple[str, Stage | None, IterVar | None]
+        self.attach_type, self.attach_stage, self.attach_ivar = ROOT, None, None  # type: tuple[int, Stage | None, IterVar | None]
         self.reset()
 
     def reset(self) -> None:
         """The axes as the operation has them."""
-        op = self.op
-        self.root_iter_vars: list[IterVar] = []
-        if isinstance(op, ComputeOp):
-            self.root_iter_vars = [*op.axis, *op.reduce_axis]
-        elif isinstance(op, ScanOp) and op.scan_axis is not None:
-            self.root_iter_vars = [op.scan_axis]
+        self.root_iter_vars = list(self.op.loop_axes)
         self.all_iter_vars = list(self.root_iter_vars)
         self.leaf_iter_vars = list(self.root_iter_vars)
         self.actions: list[Split | Fuse | Singleton | Reordered] = []
-        self.iter_var_attrs: dict[Var, IterVarAttr] = {}
+        self.marks: dict[Var, IterVarAttr] = {}
 
     @property
     def name(self) -> str:
         return self.op.name
+
+    @property
+    def iter_var_attrs(self) -> dict[IterVar, IterVarAttr]:
+        """What the axes that have been marked are marked with."""
+        return {a: self.marks[a.var] for a in self.all_iter_vars if a.var in self.marks}
+
+    @property
+    def num_child_stages(self) -> int:
+        """How many stages a group holds; 0 for other stages."""
+        return len(self.members or ())
 
     @property
     def relations(self) -> list[Split | Fuse | Singleton]:
@@ -143,28 +197,34 @@ class Stage:
         return ""
 
     def attr(self, axis: IterVar) -> IterVarAttr:
-        return self.iter_var_attrs.setdefault(axis.var, IterVarAttr())
+        return self.marks.setdefault(axis.var, IterVarAttr())
 
     def _unmarked(self, primitive: str, axis: IterVar) -> None:
-        mark = self.iter_var_attrs.get(axis.var)
+        mark = self.marks.get(axis.var)
         if mark is not None and (mark.kind is not None or mark.bind_thread is not None or mark.tensor_intrin):
             done = mark.kind or ("tensorized" if mark.tensor_intrin else f"bound to {_tag(mark.bind_thread)}")
             raise self.refuse(primitive, f"{axis.var.name} must be a plain axis, but is {done} already")
 
     # ---- loops
 
-    def split(self, parent: IterVar, factor: Any = None, nparts: Any = None) -> tuple[IterVar, IterVar]:
+    def split(
+        self, parent: IterVar, factor: Any = None, nparts: Any = None, disable_predication: bool = False
+    ) -> tuple[IterVar, IterVar]:
         """for i in n   -->   for i.outer in n / factor: for i.inner in factor
 
         One of `factor` (extent of the inner axis) and `nparts` (extent of the outer one) is given. The last part is
-        partial where they do not divide. Returns (outer, inner).
+        partial where they do not divide; `disable_predication` promises that they do. Returns (outer, inner).
         """
         place = self._leaf("split", parent)
         if (factor is None) == (nparts is None):
             raise self.refuse("split", "give one of factor and nparts, not both and not none")
-        size = factor if nparts is None else nparts
+        what, size = ("factor", factor) if nparts is None else ("nparts", nparts)
+        if isinstance(size, IntImm):
+            size = size.value
+        if isinstance(size, bool) or not isinstance(size, (int, PrimExpr)):
+            raise TypeError(f"split: stage {self.name}: {what} must be a whole number, but is {size!r}")
         if isinstance(size, int) and size <= 0:
-            raise self.refuse("split", f"{'factor' if nparts is None else 'nparts'} must be positive, but is {size}")
+            raise self.refuse("split", f"{what} must be positive, but is {size}")
         self._unmarked("split", parent)
         dtype, kind = parent.var.dtype, parent.iter_type
         known = Range(0, size)
@@ -172,7 +232,7 @@ class Stage:
         inner = IterVar(known if nparts is None else None, Var(f"{parent.var.name}.inner", dtype), kind)
         self.leaf_iter_vars[place : place + 1] = [outer, inner]
         self.all_iter_vars += [outer, inner]
-        self.actions.append(Split(parent, outer, inner, factor, nparts))
+        self.actions.append(Split(parent, outer, inner, factor, nparts, disable_predication))
         return outer, inner
 
     def fuse(self, *args: IterVar) -> IterVar:
@@ -265,7 +325,7 @@ class Stage:
             raise self.refuse("bind", f"{ivar.var.name} is bound to a thread axis, as te.thread_axis makes it")
         self._unmarked("bind", ivar)
         for leaf in self.leaf_iter_vars:
-            mark = self.iter_var_attrs.get(leaf.var)
+            mark = self.marks.get(leaf.var)
             if mark is not None and _tag(mark.bind_thread) == tag and not tag.startswith("vthread"):
                 raise self.refuse(
                     "bind", f"{ivar.var.name} must not be bound to {tag}, to which {leaf.var.name} is bound already"
@@ -304,7 +364,7 @@ class Stage:
     def compute_at(self, parent: Stage, scope: IterVar) -> None:
         """Each iteration of the parent's leaf `scope` computes just what it needs of this stage."""
         self._may_move("compute_at")
-        if not isinstance(self.op, ComputeOp):
+        if not isinstance(self.op, BaseComputeOp):
             raise self.refuse(
                 "compute_at",
                 f"only a compute can be attached, but it is a {type(self.op).__name__}, computed at the root",
@@ -351,9 +411,47 @@ class Stage:
     def storage_align(self, axis: IterVar, factor: int, offset: int) -> None:
         """The stride of `axis` (one of op.axis) becomes `offset` modulo `factor`."""
         op = self.op
-        if not isinstance(op, ComputeOp) or find(op.axis, axis) is None:
+        if not isinstance(op, BaseComputeOp) or find(op.axis, axis) is None:
             raise self.refuse("storage_align", f"{axis.var.name} must be one of op.axis")
-        self.alignment[axis.var] = (factor, offset)
+        if factor <= 0:
+            raise self.refuse("storage_align", f"factor must be positive, but is {factor}")
+        mark = self.attr(axis)
+        mark.dim_align_factor, mark.dim_align_offset = factor, offset
+
+    def rolling_buffer(self) -> None:
+        """The buffer keeps only the rows that the loop it is computed at still needs; new rows take the place of old ones."""
+        self._may_move("rolling_buffer")
+        self.rolling = True
+
+    def transform_layout(self, mapping_function: Callable[..., Any]) -> list[IterVar] | None:
+        """T[i, j] is stored at T[f(i, j)]; the map of the old indices returns the new ones, te.AXIS_SEPARATOR between
+        the groups that are one physical dimension each.
+
+        The map must be invertible. A compute also runs in the order of its new layout: its new axes are returned, in
+        that order, and its reduction axes follow; other stages keep their loops, and None is returned.
+        """
+        primitive, op = "transform_layout", self.op
+        if op.num_outputs != 1:
+            raise self.refuse(primitive, f"it must have one output, but has {op.num_outputs}")
+        if isinstance(op, ComputeOp) and self.actions:
+            raise self.refuse(primitive, "its axes are changed already; call transform_layout before split and fuse")
+        shape = list(op.output(0).shape)
+        for before in (*self.layouts, mapping_function):
+            try:
+                shape = IndexMap.from_func_with_separators(before, len(shape))[0].map_shape(shape)
+            except ValueError as error:
+                raise self.refuse(primitive, str(error)) from None
+        self.layouts.append(mapping_function)
+        if not isinstance(op, ComputeOp):
+            return None
+        made = [
+            IterVar(Range.from_min_extent(IntImm(d.dtype, 0), d), Var(f"axis{k}", d.dtype), IterVar.DataPar)
+            for k, d in enumerate(shape)
+        ]
+        self.root_iter_vars = [*made, *op.reduce_axis]
+        self.leaf_iter_vars = list(self.root_iter_vars)
+        self.all_iter_vars += made
+        return made
 
     def env_threads(self, threads: IterVar | Sequence[IterVar]) -> None:
         """Thread axes, with extents, that are launched around the stage and may be bound inside of it."""
@@ -370,3 +468,24 @@ class Stage:
 
 def _tag(thread: IterVar | None) -> str:
     return thread.thread_tag if thread is not None else ""
+
+
+class SpecializedCondition:
+    """Conditions under which what is made inside `with` is to be chosen, such as bounds of a dynamic dimension."""
+
+    _stack: ClassVar[list[SpecializedCondition]] = []
+
+    def __init__(self, conditions: Any) -> None:
+        self.clauses: list[PrimExpr] = list(conditions) if isinstance(conditions, (list, tuple)) else [conditions]
+
+    @staticmethod
+    def current() -> SpecializedCondition | None:
+        """The innermost one that is open, or None."""
+        return SpecializedCondition._stack[-1] if SpecializedCondition._stack else None
+
+    def __enter__(self) -> Self:
+        SpecializedCondition._stack.append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        SpecializedCondition._stack.pop()

@@ -7,10 +7,31 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import DataType, PrimExpr
 from tilewright.node import GRAPH, Node
+from tilewright.support import lazy
 from tilewright.tir.expr import IterVar, ProducerLoad
 
 if TYPE_CHECKING:
     from tilewright.te.operation import Operation
+
+# Operations stand in a module of their own, but are part of this one to those who use it.
+lazy.declare(
+    __name__,
+    {
+        name: f"tilewright.te.operation:{name}"
+        for name in (
+            "BaseComputeOp",
+            "ComputeOp",
+            "ExternOp",
+            "HybridOp",
+            "Operation",
+            "PlaceholderOp",
+            "ScanOp",
+            "TensorComputeOp",
+        )  # fmt: skip
+    }
+    | {"TensorIntrinCall": "tilewright.te.tensor_intrin:TensorIntrinCall"},
+)
+__getattr__ = lazy.resolver(__name__)
 
 Elementwise = Callable[[str, Any, Any], Any]
 
@@ -122,7 +143,7 @@ class Tensor(Node, TensorOperators, key="te.Tensor"):
     def __getitem__(self, indices: Any) -> ProducerLoad | TensorSlice:
         if not isinstance(indices, tuple):
             indices = tuple(indices) if isinstance(indices, list) else (indices,)
-        if len(indices) < len(self.shape):
+        if len(indices) < len(self.shape) or any([isinstance(i, slice) for i in indices]):
             return TensorSlice(self, indices)
         return self(*indices)
 
@@ -142,21 +163,42 @@ class Tensor(Node, TensorOperators, key="te.Tensor"):
 
 
 class TensorSlice:
-    """A tensor with its leading indices given: `t[i]` of a matrix, waiting for `[j]`."""
+    """A part of a tensor: with its leading indices given (`t[i]` of a matrix, waiting for `[j]`), or with ranges
+    (`t[i, 0:16]`), as tensor intrinsics take them."""
 
     __slots__ = ("indices", "tensor")
+    _reflects_operators = True
 
-    def __init__(self, tensor: Tensor, indices: tuple[Any, ...]) -> None:
-        self.tensor, self.indices = tensor, indices
+    def __init__(self, tensor: Tensor, indices: Any) -> None:
+        self.tensor, self.indices = tensor, indices if isinstance(indices, tuple) else (indices,)
 
     def __getitem__(self, indices: Any) -> ProducerLoad | TensorSlice:
         more = indices if isinstance(indices, tuple) else (indices,)
         return self.tensor[self.indices + more]
+
+    def __repr__(self) -> str:
+        return f"{self.tensor.name}[{', '.join([_index_text(i) for i in self.indices])}]"
 
     @property
     def dtype(self) -> DataType:
         return self.tensor.dtype
 
     def asobject(self) -> ProducerLoad:
-        """The load, when all indices are given; ValueError says how many are missing."""
+        """The load, when all indices are given; ValueError says what is missing."""
+        if any([isinstance(i, slice) for i in self.indices]):
+            raise ValueError(f"{self!r} is a part of a tensor and no element; give every dimension an index")
         return self.tensor(*self.indices)
+
+    def _no_element(self, *_: Any) -> Any:
+        return self.asobject()
+
+    # Arithmetic is for elements; a part of a tensor says which index it lacks.
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_element
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __neg__ = __lt__ = __le__ = __gt__ = __ge__ = _no_element
+    astype = _no_element
+
+
+def _index_text(index: Any) -> str:
+    if not isinstance(index, slice):
+        return str(index)
+    return f"{'' if index.start is None else index.start}:{'' if index.stop is None else index.stop}"

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-from tilewright.ir import PrimExpr
+from tilewright.arith import Analyzer
+from tilewright.ir import PrimExpr, Range, as_prim_expr
+from tilewright.node import structural_equal
 from tilewright.support.errors import ScheduleError
 from tilewright.te.operation import ComputeOp, Operation
 from tilewright.te.primfunc import create_prim_func
-from tilewright.te.tensor import Tensor
+from tilewright.te.tensor import Tensor, TensorSlice
 from tilewright.tir import schedule as tir_schedule
 from tilewright.tir.arithmetic import const_true
 from tilewright.tir.buffer import Buffer, decl_buffer
-from tilewright.tir.expr import Reduce, Var
+from tilewright.tir.expr import IterVar, ProducerLoad, Reduce, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import Block, BlockRealize, Evaluate, Stmt, stmt_seq
 
@@ -30,12 +32,15 @@ def decl_tensor_intrin(
 
     fcompute(inputs, outputs) gets buffers and returns the body: a statement or call, or for reductions that may be
     split a tuple (body, reset, update), in which body may be None. `binds` gives the buffers of tensors;
-    others are made with `default_buffer_params` (such as offset_factor).
+    others are made with `default_buffer_params` (such as offset_factor). `scalar_params`, a variable or a list of
+    them, makes it fcompute(inputs, outputs, scalars): numbers that a call of the intrinsic gives.
     """
-    if scalar_params:
-        raise ValueError("decl_tensor_intrin: scalar parameters are taken from the compute; leave scalar_params out")
     if not isinstance(op, ComputeOp):
         raise TypeError(f"decl_tensor_intrin describes a compute, but was given a {type(op).__name__}")
+    scalars = (scalar_params,) if isinstance(scalar_params, Var) else tuple(scalar_params or ())
+    for v in scalars:
+        if not isinstance(v, Var):
+            raise TypeError(f"decl_tensor_intrin: scalar_params are variables, but one is a {type(v).__name__}: {v}")
     given = dict(binds or {})
     params = dict(default_buffer_params or {})
     buffers = []
@@ -43,10 +48,15 @@ def decl_tensor_intrin(
         made = given.get(t)
         buffers.append(made if made is not None else decl_buffer(t.shape, t.dtype, t.op.name, **params))
     count = len(op.input_tensors)
-    body = fcompute(buffers[:count], buffers[count:])
+    body = fcompute(buffers[:count], buffers[count:], *([list(scalars)] if scalars else []))
     parts = list(body) if isinstance(body, (tuple, list)) else [body]
-    parts = [Evaluate(p) if isinstance(p, PrimExpr) else p for p in parts] + [None] * (3 - len(parts))
-    return TensorIntrin(name, op, buffers, parts)
+    parts = [Evaluate(p) if isinstance(p, PrimExpr) else p for p in parts]
+    if not 1 <= len(parts) <= 3 or not all([p is None or isinstance(p, Stmt) for p in parts]):
+        raise TypeError(
+            f"decl_tensor_intrin: the function of {name} must return a statement or call, or a tuple of body, reset and"
+            f" update, but returned {', '.join([type(p).__name__ for p in parts])}"
+        )
+    return TensorIntrin(name, op, buffers, parts + [None] * (3 - len(parts)), scalars)
 
 
 class TensorIntrin:
@@ -54,10 +64,50 @@ class TensorIntrin:
 
     _count: ClassVar[int] = 0
 
-    def __init__(self, name: str, op: ComputeOp, buffers: list[Buffer], parts: list[Stmt | None]) -> None:
-        self.name, self.op, self.buffers = name, op, buffers
+    def __init__(
+        self,
+        name: str,
+        op: ComputeOp,
+        buffers: list[Buffer],
+        parts: list[Stmt | None],
+        scalar_params: tuple[Var, ...] = (),
+    ) -> None:
+        self.name, self.op, self.buffers, self.scalar_params = name, op, buffers, scalar_params
         self.body, self.reduce_init, self.reduce_update = parts
         self._names: dict[bool, tuple[str, str]] = {}
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return self.op.input_tensors
+
+    def __call__(self, *args: Any, reduce_axis: Any = None) -> TensorIntrinCall:
+        """The body of a te.compute: parts of tensors for the inputs and numbers for the scalar parameters, in order.
+
+        reduce_axis: axes over which the calls accumulate; then the intrinsic has a reset and an update.
+        """
+        parts = [a for a in args if isinstance(a, (TensorSlice, ProducerLoad, Tensor))]
+        numbers = [a for a in args if not isinstance(a, (TensorSlice, ProducerLoad, Tensor))]
+        if len(parts) != len(self.inputs) or len(numbers) != len(self.scalar_params):
+            raise ValueError(
+                f"intrinsic {self.name} takes {len(self.inputs)} parts of tensors and {len(self.scalar_params)} numbers,"
+                f" but was given {len(parts)} and {len(numbers)}"
+            )
+        axes = (reduce_axis,) if isinstance(reduce_axis, IterVar) else tuple(reduce_axis or ())
+        for a in axes:
+            if not isinstance(a, IterVar) or a.iter_type != IterVar.CommReduce:
+                raise ValueError(f"intrinsic {self.name}: reduce_axis holds axes of te.reduce_axis, but was given {a}")
+        if axes and (self.reduce_init is None or self.reduce_update is None):
+            raise ValueError(
+                f"intrinsic {self.name} accumulates over {', '.join([a.var.name for a in axes])}, so it must have a"
+                " reset and an update: let its function return (body, reset, update)"
+            )
+        if not axes and self.body is None:
+            raise ValueError(
+                f"intrinsic {self.name} has no body for the whole computation, and no reduce_axis is given"
+            )
+        found = [_region(self.name, p, want) for p, want in zip(parts, self.inputs, strict=True)]
+        scalars = tuple([as_prim_expr(n, f"a number for {self.name}") for n in numbers])
+        return TensorIntrinCall(self, tuple([t for t, _ in found]), tuple([r for _, r in found]), axes, scalars)
 
     def registered(self, split: bool) -> tuple[str, str]:
         """Names of the TensorIR intrinsics (computation or update, reset). split: the reduction began outside."""
@@ -101,6 +151,50 @@ class TensorIntrin:
         params = tuple([Var(f"var_{b.name}", "handle") for b in buffers])
         root = Block((), (), (), "root", body)
         return PrimFunc(params, BlockRealize((), const_true(), root), None, dict(zip(params, buffers, strict=True)), {})
+
+
+class TensorIntrinCall:
+    """What a function of te.compute returns to have an intrinsic write its elements."""
+
+    def __init__(
+        self,
+        intrin: TensorIntrin,
+        tensors: tuple[Tensor, ...],
+        regions: tuple[tuple[Range, ...], ...],
+        reduce_axis: tuple[IterVar, ...],
+        scalar_inputs: tuple[PrimExpr, ...],
+    ) -> None:
+        self.intrin, self.tensors, self.regions = intrin, tensors, regions
+        self.reduce_axis, self.scalar_inputs = reduce_axis, scalar_inputs
+
+
+def _region(intrin: str, part: Any, want: Tensor) -> tuple[Tensor, tuple[Range, ...]]:
+    """The tensor and the ranges that an argument of an intrinsic stands for."""
+    given: tuple[Any, ...] = ()
+    if isinstance(part, Tensor):
+        tensor = part
+    elif isinstance(part, ProducerLoad):
+        tensor, given = part.producer, part.indices
+    else:
+        tensor, given = part.tensor, part.indices
+    ranges = []
+    for index, dim in zip((*given, *[slice(None)] * (len(tensor.shape) - len(given))), tensor.shape, strict=True):
+        if isinstance(index, slice):
+            if index.step not in (None, 1):
+                raise ValueError(f"intrinsic {intrin}: {part!r} has a step, but only whole ranges can be taken")
+            low = 0 if index.start is None else index.start
+            stop = as_prim_expr(dim if index.stop is None else index.stop)
+            ranges.append(Range.from_min_extent(as_prim_expr(low), Analyzer().simplify(stop - low)))
+        else:
+            ranges.append(Range.from_min_extent(as_prim_expr(index), as_prim_expr(1)))
+    shape = [r.extent for r in ranges]
+    lead = len(shape) - len(want.shape)
+    if lead < 0 or not structural_equal(tuple(shape[lead:]), want.shape) or tensor.dtype != want.dtype:
+        raise ValueError(
+            f"intrinsic {intrin}: {want.name} is {want.dtype}{list(want.shape)}, but was given {tensor.name} of"
+            f" {tensor.dtype} with a part of {shape}"
+        )
+    return tensor, tuple(ranges)
 
 
 def _with_root(func: PrimFunc, **changes: Any) -> BlockRealize:

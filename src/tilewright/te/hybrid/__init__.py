@@ -10,16 +10,12 @@ import numpy as np
 
 from tilewright.te.hybrid.emulate import emulated
 from tilewright.te.hybrid.parser import HybridParser
-from tilewright.te.operation import ExternOp
+from tilewright.te.operation import HybridOp
 from tilewright.te.tag import resolve_tag
 from tilewright.te.tensor import Tensor
 from tilewright.tir.expr import Var
 
-__all__ = ["HybridOp", "script"]
-
-
-class HybridOp(ExternOp, key="te.HybridOp"):
-    """An operation whose statement was a Python function."""
+__all__ = ["script"]
 
 
 def script(pyfunc: Callable[..., Any]) -> Callable[..., Any]:
