@@ -8,21 +8,26 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.arith.linear import LEAF, SPLIT
 from tilewright.ir import IntImm
-from tilewright.tir import LT, And, Block, BlockRealize, Buffer, For, IterVar, arithmetic
+from tilewright.tir import LT, And, Block, BlockRealize, Buffer, For, IfThenElse, IterVar, While, arithmetic
+from tilewright.tir.schedule.effects import need_order_free
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Forms, Lin, combine
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, children
+from tilewright.tir.stmt_functor import used_vars
 
 DATA_PAR, REDUCE = IterVar.DataPar, IterVar.CommReduce
 
 
 class Leaf:
-    """A block as it stands in a loop nest: its realize and the loops around it, outermost first, up to a given statement."""
+    """A block as it stands in a loop nest: its realize and the loops around it, outermost first, up to a given statement.
 
-    __slots__ = ("loops", "realize")
+    conditional: between them stands a condition, so that the block may not run in every iteration.
+    """
 
-    def __init__(self, realize: Any, loops: tuple[Any, ...]) -> None:
-        self.realize, self.loops = realize, loops
+    __slots__ = ("conditional", "loops", "realize")
+
+    def __init__(self, realize: Any, loops: tuple[Any, ...], conditional: bool = False) -> None:
+        self.realize, self.loops, self.conditional = realize, loops, conditional
 
     @property
     def block(self) -> Any:
@@ -33,17 +38,17 @@ def leaves(stmt: Any) -> list[Leaf]:
     """The blocks at and below `stmt` in program order, not those inside other blocks."""
     out: list[Leaf] = []
 
-    def walk(s: Any, loops: tuple[Any, ...]) -> None:
+    def walk(s: Any, loops: tuple[Any, ...], conditional: bool) -> None:
         kind = type(s)
         if kind is BlockRealize:
-            out.append(Leaf(s, loops))
+            out.append(Leaf(s, loops, conditional))
             return
         if kind is For:
             loops = (*loops, s)
         for child in children(s):
-            walk(child, loops)
+            walk(child, loops, conditional or kind is IfThenElse or kind is While)
 
-    walk(stmt, ())
+    walk(stmt, (), False)
     return out
 
 
@@ -85,7 +90,31 @@ def realize_of(ref: StmtSRef) -> Any:
 
 
 def leaf_of(ref: StmtSRef) -> Leaf:
-    return Leaf(realize_of(ref), tuple([r.stmt for r in loops_above(ref)]))
+    """The block with all the loops of its scope."""
+    return Leaf(realize_of(ref), tuple([r.stmt for r in loops_above(ref)]), is_conditional(ref))
+
+
+def is_conditional(ref: StmtSRef) -> bool:
+    """Whether a condition stands between a loop or block and the root of its scope."""
+    below = ref
+    for up in ref.ancestors():
+        if _under_condition(up.stmt.body, below.stmt, False):
+            return True
+        if type(up.stmt) is Block:
+            break
+        below = up
+    return False
+
+
+def _under_condition(stmt: Any, target: Any, conditional: bool) -> bool:
+    if stmt is target:
+        return conditional
+    if type(stmt) is For:
+        return False
+    if type(stmt) is BlockRealize:
+        return conditional and stmt.block is target
+    conditional = conditional or type(stmt) is IfThenElse or type(stmt) is While
+    return any([_under_condition(s, target, conditional) for s in children(stmt)])
 
 
 def conjuncts(predicate: Any) -> list[Any]:
@@ -113,16 +142,19 @@ class Binding:
     covers: every point of the iteration domain is visited exactly once while all `loops` run.
     injective: different loop iterations reach different points, as far as loops are used at all.
     repeats: a loop or part of one is not used, so that points are visited again.
+    gaps: the iteration variables whose domain the loops may not reach in full.
+    predicated: a condition leaves out more than what lies outside the domain.
     uses: for each loop variable, the kinds of iteration variables that depend on it.
     """
 
-    __slots__ = ("covers", "injective", "reason", "repeats", "uses", "values")
+    __slots__ = ("covers", "gaps", "injective", "predicated", "reason", "repeats", "uses", "values")
 
     def __init__(self) -> None:
         self.covers = self.injective = True
-        self.repeats = False
+        self.repeats = self.predicated = False
         self.reason = ""
         self.uses: dict[Any, set[int]] = {}
+        self.gaps: set[Any] = set()
         self.values: list[Lin] = []
 
     def fail(self, reason: str, injective: bool = False) -> None:
@@ -135,7 +167,13 @@ Digit = tuple[Any, int, int]
 """(source, lower, upper): the part (source % upper) // lower of a loop variable or of a fused number."""
 
 
-def mixed_radix(forms: Forms, value: Lin, extents: Mapping[Any, int]) -> tuple[list[Digit], int, dict[Any, Lin]] | None:
+Caps = Mapping[frozenset[Any], int]
+"""Upper bounds that a predicate sets to forms, by the terms of these."""
+
+
+def mixed_radix(
+    forms: Forms, value: Lin, extents: Mapping[Any, int], caps: Caps
+) -> tuple[list[Digit], int, dict[Any, Lin]] | None:
     """The digits of a number that is written in mixed radix, its extent, and the fused numbers it takes digits of."""
     digits: list[Digit] = []
     sources: dict[Any, Lin] = {}
@@ -150,11 +188,12 @@ def mixed_radix(forms: Forms, value: Lin, extents: Mapping[Any, int]) -> tuple[l
             digits.append((atom.leaf, 1, extent))
         elif atom.kind == SPLIT:
             f, lower, upper = atom.args
-            inner = mixed_radix(forms, f, extents)
+            inner = mixed_radix(forms, f, extents, caps)
             if inner is None or f.const or k != total:
                 return None
-            top = upper or inner[1]
-            if top % lower or inner[1] % top:
+            most = min(inner[1], caps.get(frozenset(f.terms.items()), inner[1]))
+            top = upper or most
+            if top <= 0 or top % lower or most % top:
                 return None
             extent = top // lower
             digits.append((id(f), lower, top))
@@ -180,6 +219,7 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
             extents[loop.loop_var] = extent
     conditions = conjuncts(leaf.realize.predicate)
     limits = {_limit_key(forms, c) for c in conditions}
+    caps = {key[0]: -key[1] for key in limits if key is not None and key[1] < 0}
     used: dict[Any, list[tuple[int, int]]] = {}
     sources: dict[Any, Lin] = {}
     bound_conditions = 0
@@ -193,8 +233,9 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
             if any([value is lp.loop_var and lp.extent is iv.dom.extent for lp in leaf.loops]):
                 used.setdefault(value, []).append((1, extents[value]))
                 continue
-            symbolic = _symbolic_digits(forms, leaf, iv, form, extents, limits)
+            symbolic = _symbolic_digits(forms, leaf, iv, form, extents, limits, caps)
             if symbolic is None:
+                out.gaps.add(iv.var)
                 out.fail(f"{iv.var.name} has a symbolic domain, which {value} does not cover digit by digit")
                 continue
             for source, lower, upper in symbolic:
@@ -202,8 +243,9 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
             continue
         low = forms.of(iv.dom.min)
         form = combine(form, low, -1)
-        radix = mixed_radix(forms, form, extents)
+        radix = mixed_radix(forms, form, extents, caps)
         if radix is None or form.const:
+            out.gaps.add(iv.var)
             out.fail(f"{iv.var.name} = {value} is no mixed-radix number of the loops")
             continue
         digits, total, new_sources = radix
@@ -215,21 +257,25 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
             if (frozenset(form.terms.items()), form.const - extent) in limits:
                 bound_conditions += 1
             else:
+                out.gaps.add(iv.var)
                 out.fail(f"{iv.var.name} = {value} exceeds its domain of {extent} and no predicate stops it", True)
         elif total < extent:
+            out.gaps.add(iv.var)
             out.fail(f"{iv.var.name} = {value} takes only {total} of its {extent} values", True)
     if out.injective:
         pending = list(sources.items())
         while pending:
             key, f = pending.pop()
-            inner = mixed_radix(forms, f, extents)
+            inner = mixed_radix(forms, f, extents, caps)
             assert inner is not None
+            if caps.get(frozenset(f.terms.items()), inner[1]) < inner[1] and f.const == 0:
+                bound_conditions += 1
             for source, lower, upper in inner[0]:
                 used.setdefault(source, []).append((lower, upper))
             pending.extend(inner[2].items())
         for source, parts in used.items():
             parts.sort()
-            total = extents[source] if source in extents else _extent_of(forms, sources.get(source), extents)
+            total = extents[source] if source in extents else _extent_of(forms, sources.get(source), extents, caps)
             at = 1
             for lower, upper in parts:
                 if lower < at:
@@ -248,12 +294,16 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
     if len(conditions) > bound_conditions:
         known = [c for c in conditions if _limit_key(forms, c) is not None]
         if len(known) < len(conditions) or not _predicates_are_bounds(forms, leaf, out, conditions):
+            out.predicated = True
             out.fail("its predicate is more than the bounds of its iteration variables", True)
+    if leaf.conditional:
+        out.predicated = True
+        out.fail("it stands under a condition", True)
     return out
 
 
 def _symbolic_digits(
-    forms: Forms, leaf: Leaf, iv: Any, value: Lin, extents: Mapping[Any, int], limits: set[Any]
+    forms: Forms, leaf: Leaf, iv: Any, value: Lin, extents: Mapping[Any, int], limits: set[Any], caps: Caps
 ) -> list[Digit] | None:
     """The digits of a value that takes each number of a symbolic domain once; None where that is not known.
 
@@ -261,7 +311,7 @@ def _symbolic_digits(
     nothing outside is: by the extents themselves, or by a predicate.
     """
     form = combine(value, forms.of(iv.dom.min), -1)
-    radix = mixed_radix(forms, form, extents)
+    radix = mixed_radix(forms, form, extents, caps)
     if radix is None or form.const or radix[2] or not form.terms:
         return None
     atom, stride = max(form.terms.items(), key=lambda t: t[1])
@@ -282,9 +332,9 @@ def _symbolic_extent(loop: Any) -> int:
     return 1000000007
 
 
-def _extent_of(forms: Forms, f: Lin | None, extents: Mapping[Any, int]) -> int:
-    inner = mixed_radix(forms, f, extents) if f is not None else None
-    return inner[1] if inner else 0
+def _extent_of(forms: Forms, f: Lin | None, extents: Mapping[Any, int], caps: Caps) -> int:
+    inner = mixed_radix(forms, f, extents, caps) if f is not None else None
+    return min(inner[1], caps.get(frozenset(f.terms.items()), inner[1])) if inner and f is not None else 0
 
 
 def _limit_key(forms: Forms, condition: Any) -> Any:
@@ -343,6 +393,7 @@ def need_complete(state: ScheduleState, ref: StmtSRef) -> None:
     need_simple_iters(block, allow_reduce=False)
     if is_update(block):
         refuse("{0} must be a complete block, but it reads what it writes", block)
+    need_order_free(state, block)
     need_only_writer(state, ref)
 
 
@@ -362,9 +413,29 @@ def need_complete_or_reduction(state: ScheduleState, ref: StmtSRef) -> None:
         if block.init is None:
             refuse("{0} must hold its own initialisation, but it reads what it writes and has no init", block)
         need_reduction_writes(state.forms, block)
+        leaf = leaf_of(ref)
+        need_whole_reduction(binding_of(state, leaf), leaf)
     elif any([iv.iter_type == REDUCE for iv in block.iter_vars]):
         refuse("{0} has reduction variables but does not read what it writes", block)
+    need_order_free(state, block)
     need_only_writer(state, ref)
+
+
+def need_whole_reduction(binding: Binding, leaf: Leaf) -> None:
+    """The reduction visits its whole domain, and so its first point, at which the block initialises."""
+    for iv in leaf.block.iter_vars:
+        if iv.iter_type == REDUCE and iv.var in binding.gaps:
+            refuse(f"{{0}} must visit the whole domain of {iv.var.name}, but {binding.reason}", leaf.block)
+    if binding.predicated:
+        reduce_loops = {lp.loop_var for lp in leaf.loops if REDUCE in binding.uses.get(lp.loop_var, ())}
+        for c in conjuncts(leaf.realize.predicate):
+            if not reduce_loops.isdisjoint(used_vars(c)):
+                refuse(f"the predicate {c} of {{0}} must not leave out steps of the reduction", leaf.block)
+        if leaf.conditional:
+            refuse("{0} must not stand under a condition", leaf.block)
+    for lp in leaf.loops:
+        if len(binding.uses.get(lp.loop_var, ())) > 1 and int_extent(lp) != 1:
+            refuse("{0} must not drive spatial and reduction variables of {1} at once", lp, leaf.block)
 
 
 def need_reduction_writes(forms: Forms, block: Any) -> None:

@@ -120,7 +120,7 @@ def move_producer(
     for x in inner:
         for region in x.block.reads:
             if region.buffer in own:
-                swept_region = swept(state, region, x.realize, x.loops)
+                swept_region = swept(state, region, x, x.loops)
                 required[region.buffer] = unite(state.forms, required.get(region.buffer), swept_region)
     domain: Domain = {}
     constrained: list[Domain] = []
@@ -172,9 +172,9 @@ def _need_inputs_ready(state: ScheduleState, moved: Leaf, sources: list[Leaf], o
             reads = [r for r in moved.block.reads if r.buffer is region.buffer]
             if not reads:
                 continue
-            provided = swept(state, region, source.realize, source.loops[shared:], exact=True)
+            provided = swept(state, region, source, source.loops[shared:], exact=True)
             for read in reads:
-                required = swept(state, read, moved.realize, moved.loops[shared:])
+                required = swept(state, read, moved, moved.loops[shared:])
                 if not contains(state.forms, provided, required, region.buffer.shape):
                     refuse(
                         f"in one iteration of {{0}}, {{1}} must write all that {{2}} reads of {region.buffer.name}, but does not",
@@ -220,7 +220,7 @@ def move_consumer(
     provided: dict[Any, Region] = {}
     for x in inner:
         for region in x.block.writes:
-            box = swept(state, region, x.realize, x.loops, exact=True)
+            box = swept(state, region, x, x.loops, exact=True)
             provided[region.buffer] = unite(state.forms, provided.get(region.buffer), box)
     domain: Domain = {}
     for region in block.reads:
@@ -258,8 +258,8 @@ def _need_all_written(
         for x in inner:
             for w in x.block.writes:
                 if w.buffer is region.buffer:
-                    written = unite(state.forms, written, swept(state, w, x.realize, (*outer, *x.loops), exact=True))
-        required = swept(state, region, moved.realize, moved.loops)
+                    written = unite(state.forms, written, swept(state, w, x, (*outer, *x.loops), exact=True))
+        required = swept(state, region, moved, moved.loops)
         if written is None or not contains(state.forms, written, required, region.buffer.shape):
             refuse(
                 f"all that {{0}} reads of {region.buffer.name} must be written below {{1}}, but it is not",

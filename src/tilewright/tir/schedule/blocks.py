@@ -6,14 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm, Range
 from tilewright.tir import LT, Block, BlockRealize, BufferRegion, For, ForKind, IterVar, Var
-from tilewright.tir.schedule.analysis import DATA_PAR, conjunction, conjuncts, leaf_of, leaves, loops_above
+from tilewright.tir.schedule.analysis import (
+    DATA_PAR,
+    REDUCE,
+    Leaf,
+    binding_of,
+    conjunction,
+    conjuncts,
+    leaf_of,
+    leaves,
+    loops_above,
+    need_whole_reduction,
+    realize_of,
+    scope_root,
+)
 from tilewright.tir.schedule.copies import copy_iters
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import Lin, combine, constant, shift
+from tilewright.tir.schedule.forms import Lin, combine, same, shift
 from tilewright.tir.schedule.loops import replace_realize
 from tilewright.tir.schedule.regions import swept, unite
-from tilewright.tir.schedule.rewrite import ReplaceStmts, vars_in
-from tilewright.tir.schedule.state import ScheduleState, StmtSRef
+from tilewright.tir.schedule.rewrite import ReplaceStmts, body_list, vars_in
+from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
 from tilewright.tir.schedule.tensor_intrin import TensorIntrin, match_intrinsic
 from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
 from tilewright.tir.stmt_functor import substitute
@@ -23,42 +36,67 @@ if TYPE_CHECKING:
 
 
 @primitive
-def blockize(s: Schedule, target: LoopRV, preserve_unit_iters: bool = True) -> BlockRV:
+def blockize(s: Schedule, target: LoopRV | list[BlockRV], preserve_unit_iters: bool = True) -> BlockRV:
     """for i0: for i1: block(vi = i0 * 4 + i1)   -->   for i0: block(vio = i0): for i1: block(vi = vio * 4 + i1)
 
-    What `target` holds becomes the body of the new block, which is returned.
+    What `target` holds becomes the body of the new block, which is returned: a loop with its only block, or, of several
+    blocks, the statements directly below the innermost loop around them all. preserve_unit_iters: keep iteration
+    variables of one value in the new block.
     """
+    if isinstance(target, (list, tuple)):
+        return s.block_rv(blockize_blocks(s.state, [s.block(b) for b in target], preserve_unit_iters))
     return s.block_rv(blockize_loop(s.state, s.loop(target), preserve_unit_iters))
 
 
-def blockize_loop(state: ScheduleState, loop_ref: StmtSRef, preserve_unit_iters: bool = True) -> StmtSRef:
-    loop = loop_ref.stmt
-    found = leaves(loop)
-    if len(found) != 1:
-        refuse("{0} must hold exactly one block, but holds " + str(len(found)), loop)
-    old = found[0].block
-    forms = state.forms
-    leaf = leaf_of(state.ref(old))
-    outside = {r.stmt.loop_var for r in loops_above(loop_ref)}
-    inner_loops = [lp for lp in leaf.loops if lp.loop_var not in outside]
-    inside = {lp.loop_var for lp in inner_loops}
-    outer_iters: list[Any] = []
-    outer_values: list[Any] = []
-    inner_values: list[Any] = []
-    bounds: list[Any] = []
-    for iv, value in zip(old.iter_vars, leaf.realize.iter_values, strict=True):
+class _Division:
+    """The bindings of blocks, each as an outer part over the loops outside and an inner part over those inside."""
+
+    def __init__(self, state: ScheduleState, outside: set[Any], preserve_unit_iters: bool) -> None:
+        self.state, self.outside, self.preserve = state, outside, preserve_unit_iters
+        self.iters: list[Any] = []
+        self.values: list[Any] = []
+        self.conditions: list[Any] = []
+        self._known: list[tuple[Lin, int, int, Any]] = []
+
+    def divide(self, old: Any, realize: Any, inside: set[Any]) -> tuple[list[Any], list[Any]]:
+        """The bindings of a block inside the new one, and what is left of its predicate there."""
+        forms = self.state.forms
+        inner_values: list[Any] = []
+        for iv, value in zip(old.iter_vars, realize.iter_values, strict=True):
+            inner_values.append(self._value(old, iv, value, inside))
+        inner_conditions = []
+        for c in conjuncts(realize.predicate):
+            if inside.isdisjoint(vars_in(c)):
+                if all([str(c) != str(d) for d in self.conditions]):
+                    self.conditions.append(c)
+                continue
+            for value, inner_value in zip(realize.iter_values, inner_values, strict=True):
+                d = combine(forms.of(c.a), forms.of(value), -1) if hasattr(c, "a") else None
+                if d is not None and not d.terms and not d.const and not vars_in(c.b) & (inside | self.outside):
+                    inner_conditions.append(type(c)(inner_value, c.b))
+                    break
+            else:
+                refuse(f"the predicate {c} of {{0}} must be a bound of one iteration variable", old)
+        return inner_values, inner_conditions
+
+    def _value(self, old: Any, iv: Any, value: Any, inside: set[Any]) -> Any:
+        forms = self.state.forms
         dtype = iv.var.dtype
         form = forms.of(value)
         inner = Lin({t: k for t, k in form.terms.items() if forms.leaves(Lin({t: 1}, 0)) & inside}, 0)
         outer = combine(form, inner, -1)
-        if forms.leaves(inner) & outside:
+        if forms.leaves(inner) & self.outside:
             refuse(
                 f"{iv.var.name} of {{0}} must be bound to an outer part plus an inner part, but is bound to {value}",
                 old,
             )
-        high = forms.const_bounds(inner)[1]
-        low = forms.const_bounds(inner)[0]
-        if low != 0 or high is None or not isinstance(iv.dom.extent, IntImm):
+        low, high = forms.const_bounds(inner)
+        if not inner.terms:
+            return self._outer_value(iv, outer, 1)
+        if high is None and not outer.terms and not outer.const:
+            # The whole of a symbolic domain lies inside.
+            return value
+        if low != 0 or high is None or high < 0:
             refuse(
                 f"the inner part of {iv.var.name} of {{0}} must run from 0 to a constant, but is {forms.emit(inner)}",
                 old,
@@ -69,33 +107,53 @@ def blockize_loop(state: ScheduleState, loop_ref: StmtSRef, preserve_unit_iters:
                 f"the outer part of {iv.var.name} of {{0}} must be a multiple of {size}, but is {forms.emit(outer)}",
                 old,
             )
-        base = forms.div(outer, size)
-        extent = -(-iv.dom.extent.value // size)
-        if not preserve_unit_iters and extent == 1 and not base.terms:
-            inner_values.append(forms.emit(form, dtype))
-            continue
-        var = Var(f"{iv.var.name}_o", dtype)
-        state.note_range(var, IntImm(dtype, 0), IntImm(dtype, extent))
-        outer_iters.append(IterVar(Range.from_min_extent(IntImm(dtype, 0), IntImm(dtype, extent)), var, iv.iter_type))
-        outer_values.append(forms.emit(base, dtype))
-        if not forms.nonneg(combine(constant(extent - 1), base, -1)):
-            bounds.append(LT(outer_values[-1], IntImm(dtype, extent)))
-        inner_values.append(forms.emit(combine(inner, forms.var(var), size), dtype))
-    outer_conditions, inner_conditions = bounds, []
-    for c in conjuncts(leaf.realize.predicate):
-        if inside.isdisjoint(vars_in(c)):
-            outer_conditions.append(c)
-            continue
-        for value, inner_value in zip(leaf.realize.iter_values, inner_values, strict=True):
-            d = combine(forms.of(c.a), forms.of(value), -1) if hasattr(c, "a") else None
-            if d is not None and not d.terms and not d.const and isinstance(c.b, IntImm):
-                inner_conditions.append(type(c)(inner_value, c.b))
-                break
+        base = self._outer_value(iv, forms.div(outer, size), size)
+        return forms.emit(combine(inner, forms.of(base), size), dtype)
+
+    def _outer_value(self, iv: Any, base: Lin, size: int) -> Any:
+        """The outer iteration variable that stands for `base`: a new one, or one of the same value and domain."""
+        forms = self.state.forms
+        dtype = iv.var.dtype
+        extent = iv.dom.extent
+        if isinstance(extent, IntImm):
+            count: Any = IntImm(dtype, -(-extent.value // size))
         else:
-            refuse(f"the predicate {c} of {{0}} must be a bound of one iteration variable", old)
+            count = extent if size == 1 else forms.simplify((extent + size - 1) // size)
+        low: Any = IntImm(dtype, 0) if size != 1 else iv.dom.min
+        if not self.preserve and isinstance(count, IntImm) and count.value == 1 and not base.terms:
+            return forms.emit(base, dtype)
+        for known, kind, known_size, var in self._known:
+            if same(known, base) and kind == iv.iter_type and known_size == size:
+                dom = next(x.dom for x in self.iters if x.var is var)
+                if same(forms.of(dom.extent), forms.of(count)):
+                    return var
+        var = Var(f"{iv.var.name}_o", dtype)
+        self.state.note_range(var, low, count)
+        self.iters.append(IterVar(Range.from_min_extent(low, count), var, iv.iter_type))
+        self.values.append(forms.emit(base, dtype))
+        self._known.append((base, iv.iter_type, size, var))
+        if size != 1 and not forms.nonneg(shift(combine(forms.of(count), base, -1), -1)):
+            self.conditions.append(LT(self.values[-1], count))
+        return var
+
+
+def blockize_loop(state: ScheduleState, loop_ref: StmtSRef, preserve_unit_iters: bool = True) -> StmtSRef:
+    loop = loop_ref.stmt
+    found = leaves(loop)
+    if len(found) != 1:
+        refuse("{0} must hold exactly one block, but holds " + str(len(found)), loop)
+    if found[0].conditional:
+        refuse("{0} must not stand under a condition", found[0].block)
+    old = found[0].block
+    leaf = leaf_of(state.ref(old))
+    outside = {r.stmt.loop_var for r in loops_above(loop_ref)}
+    inner_loops = [lp for lp in leaf.loops if lp.loop_var not in outside]
+    division = _Division(state, outside, preserve_unit_iters)
+    inner_values, inner_conditions = division.divide(old, leaf.realize, {lp.loop_var for lp in inner_loops})
     init = None
     inner_block = old
     if old.init is not None:
+        need_whole_reduction(binding_of(state, leaf), leaf)
         init = _inner_init(state, old, inner_values, inner_loops, inner_conditions)
         inner_block = old.replace(
             init=None,
@@ -103,15 +161,66 @@ def blockize_loop(state: ScheduleState, loop_ref: StmtSRef, preserve_unit_iters:
         )
     inner_realize = BlockRealize(tuple(inner_values), conjunction(inner_conditions), inner_block)
     body = ReplaceStmts({id(leaf.realize): inner_realize}).run(loop)
-    reads = _outer_regions(state, old.reads, inner_realize, inner_loops)
-    writes = _outer_regions(state, old.writes, inner_realize, inner_loops)
-    outer_block = Block(tuple(outer_iters), reads, writes, f"{old.name_hint}_o", body, init)
-    outer_realize = BlockRealize(tuple(outer_values), conjunction(outer_conditions), outer_block)
+    inside = [Leaf(inner_realize, tuple(inner_loops))]
+    reads = _outer_regions(state, inside, [old.reads])
+    writes = _outer_regions(state, inside, [old.writes])
+    outer_block = Block(tuple(division.iters), reads, writes, f"{old.name_hint}_o", body, init)
+    outer_realize = BlockRealize(tuple(division.values), conjunction(division.conditions), outer_block)
     parent = loop_ref.parent
     assert parent is not None
     new_body = ReplaceStmts({id(loop): outer_realize}).run(parent.stmt.body)
     state.replace(parent, parent.stmt.replace(body=new_body), {old: inner_block})
     return state.ref(outer_block)
+
+
+def blockize_blocks(state: ScheduleState, refs: list[StmtSRef], preserve_unit_iters: bool = True) -> StmtSRef:
+    if not refs:
+        refuse("at least one block is needed")
+    scope = scope_root(refs[0])
+    chains = [[scope, *loops_above(r)] for r in refs]
+    for r in refs:
+        if scope_root(r) is not scope:
+            refuse("{0} must be in the scope of {1}, but is in another block", r.stmt, refs[0].stmt)
+    depth = 0
+    while all([len(c) > depth and c[depth] is chains[0][min(depth, len(chains[0]) - 1)] for c in chains]):
+        depth += 1
+    lca = chains[0][depth - 1]
+    named = {id(r.stmt) for r in refs}
+    statements = body_list(lca.stmt.body)
+    places = [i for i, st in enumerate(statements) if any([id(x.block) in named for x in leaves(st)])]
+    chosen = statements[places[0] : places[-1] + 1]
+    found = [x for st in chosen for x in leaves(st)]
+    for x in found:
+        if id(x.block) not in named:
+            refuse("{0} stands in the same loops or between the blocks, so it must be named too", x.block)
+        if x.conditional:
+            refuse("{0} must not stand under a condition", x.block)
+    outside = {r.stmt.loop_var for r in chains[0][1:depth]}
+    division = _Division(state, outside, preserve_unit_iters)
+    changes: dict[int, Any] = {}
+    inside = []
+    for x in found:
+        values, conditions = division.divide(x.block, x.realize, {lp.loop_var for lp in x.loops})
+        realize = BlockRealize(tuple(values), conjunction(conditions), x.block)
+        changes[id(x.realize)] = realize
+        inside.append(Leaf(realize, x.loops))
+    for iv in division.iters:
+        if iv.iter_type == REDUCE and iv.dom.extent.value != 1:
+            refuse(
+                f"the loops around {{0}} must not be reduction loops of the blocks, but {iv.var.name} is",
+                *[r.stmt for r in refs],
+            )
+    if division.conditions and len(found) > 1:
+        refuse("the blocks must have no predicate over the loops around them", *[r.stmt for r in refs])
+    body = ReplaceStmts(changes).run(seq_of(chosen))
+    reads = _outer_regions(state, inside, [x.block.reads for x in inside])
+    writes = _outer_regions(state, inside, [x.block.writes for x in inside])
+    name = "_".join([x.block.name_hint for x in found]) + "_o"
+    block = Block(tuple(division.iters), reads, writes, name, body)
+    outer = BlockRealize(tuple(division.values), conjunction(division.conditions), block)
+    new_body = seq_of([*statements[: places[0]], outer, *statements[places[-1] + 1 :]])
+    state.replace(lca, lca.stmt.replace(body=new_body))
+    return state.ref(block)
 
 
 def _inner_init(
@@ -137,11 +246,13 @@ def _inner_init(
     return nest
 
 
-def _outer_regions(state: ScheduleState, regions: Any, realize: Any, loops: list[Any]) -> tuple[Any, ...]:
+def _outer_regions(state: ScheduleState, inside: list[Leaf], regions: list[Any]) -> tuple[Any, ...]:
+    """One box per buffer around what the blocks inside touch."""
     forms = state.forms
     boxes: dict[Any, Any] = {}
-    for r in regions:
-        boxes[r.buffer] = unite(forms, boxes.get(r.buffer), swept(state, r, realize, loops))
+    for leaf, own in zip(inside, regions, strict=True):
+        for r in own:
+            boxes[r.buffer] = unite(forms, boxes.get(r.buffer), swept(state, r, leaf, leaf.loops))
     out = []
     for buffer, box in boxes.items():
         ranges = []
@@ -175,6 +286,4 @@ def tensorize(
     old = ref.stmt
     new_body, matched = match_intrinsic(state, old, intrin)
     new = old.replace(body=new_body, match_buffers=(*old.match_buffers, *matched))
-    from tilewright.tir.schedule.analysis import realize_of
-
     replace_realize(state, ref, realize_of(ref).replace(block=new))

@@ -8,6 +8,7 @@ from tilewright.ir import IntImm, Range
 from tilewright.tir import (
     Block,
     BlockRealize,
+    Buffer,
     BufferLoad,
     BufferRegion,
     BufferStore,
@@ -17,10 +18,11 @@ from tilewright.tir import (
     Var,
     decl_buffer,
 )
-from tilewright.tir.schedule.analysis import DATA_PAR, leaves, scope_root
+from tilewright.tir.schedule.analysis import DATA_PAR, Leaf, binding_of, leaves, need_whole_reduction, scope_root
+from tilewright.tir.schedule.effects import self_dependence
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import combine, is_const, shift
-from tilewright.tir.schedule.regions import swept, unite
+from tilewright.tir.schedule.forms import ZERO, Forms, Lin, combine, is_const, same, shift
+from tilewright.tir.schedule.regions import contains, swept, unite, unite_exact
 from tilewright.tir.schedule.rewrite import ReplaceBuffers, body_list
 from tilewright.tir.schedule.state import ScheduleState, seq_of
 from tilewright.tir.schedule.trace import BlockRV, primitive
@@ -38,17 +40,14 @@ def copy_block(state: ScheduleState, source: Any, target: Any, name: str, box: A
     iter_vars = [Var(f"v{i}", n.dtype) for i, n in enumerate(source.shape)]
     doms, values, extents = [], [], []
     for i, (v, n) in enumerate(zip(loop_vars, source.shape, strict=True)):
-        part = box[i] if box is not None else None
-        first, count = part if part is not None else (0, n)
+        zero = IntImm(v.dtype, 0)
+        first, count = (zero, n) if box is None or box[i] is None else box[i]
         extents.append(count)
-        size = IntImm(v.dtype, count) if isinstance(count, int) else count
         doms.append(
-            Range.from_min_extent(IntImm(v.dtype, first), size)
-            if isinstance(first, int)
-            else Range.from_min_extent(IntImm(v.dtype, 0), n)
+            Range.from_min_extent(first, count) if isinstance(first, IntImm) else Range.from_min_extent(zero, n)
         )
-        values.append(v if isinstance(first, int) and first == 0 else v + first)
-        state.note_range(v, IntImm(v.dtype, 0), size)
+        values.append(v if isinstance(first, IntImm) and first.value == 0 else v + first)
+        state.note_range(v, zero, count)
     one = tuple([Range.from_min_extent(v, IntImm(v.dtype, 1)) for v in iter_vars])
     block = Block(
         tuple([IterVar(dom, v, DATA_PAR) for v, dom in zip(iter_vars, doms, strict=True)]),
@@ -63,30 +62,79 @@ def copy_block(state: ScheduleState, source: Any, target: Any, name: str, box: A
     return nest, block
 
 
-def touched_box(state: ScheduleState, found: list[Any], buffer: Any, writes: bool) -> list[Any]:
-    """The part of a buffer that blocks touch: (first, count) per dimension, None for a whole one."""
+def box_of(state: ScheduleState, region: Any, buffer: Any) -> list[Any]:
+    """A region that is the same in all iterations as (first, count) per dimension, None for a whole one."""
+    forms = state.forms
+    out: list[Any] = []
+    for b, n in zip(region, buffer.shape, strict=True):
+        if b is None or (_is_zero(forms, b[0]) and same(shift(b[1], 1), forms.of(n))):
+            out.append(None)
+            continue
+        # What a block may touch outside of the buffer it does not: a predicate stops it.
+        low, high = forms.maximum(b[0], ZERO), forms.minimum(b[1], shift(forms.of(n), -1))
+        size = forms.merge_digits(shift(combine(high, low, -1), 1))
+        dtype = str(n.dtype)
+        if is_const(size) and size.const <= 0:
+            out.append((IntImm(dtype, 0), IntImm(dtype, 0)))
+        elif _is_zero(forms, low) and same(size, forms.of(n)):
+            out.append(None)
+        else:
+            out.append((forms.emit(low, dtype), forms.emit(size, dtype)))
+    return out
+
+
+def _is_zero(forms: Forms, form: Lin) -> bool:
+    return is_const(form) and form.const == 0
+
+
+def written_box(state: ScheduleState, found: list[Any], buffer: Any) -> Any:
+    """A box of the buffer all of which the blocks surely write while all of their loops run; None if there is none."""
+    box: Any = None
+    for leaf in found:
+        for r in leaf.block.writes:
+            if r.buffer is buffer:
+                box = unite_exact(state.forms, box, whole_region(state, leaf, r))
+    return box
+
+
+def whole_region(state: ScheduleState, leaf: Leaf, region: Any) -> Any:
+    """What a block surely writes while all loops of its scope run."""
+    box = swept(state, region, leaf, leaf.loops, exact=True)
+    if None not in box or not binding_of(state, leaf).covers:
+        return box
+    # The predicate says no more than that the block keeps to its domain, so all of that is visited.
+    loops = tuple(
+        [For(iv.var, iv.dom.min, iv.dom.extent, ForKind.SERIAL, leaf.block.body) for iv in leaf.block.iter_vars]
+    )
+    values = tuple([iv.var for iv in leaf.block.iter_vars])
+    return swept(state, region, Leaf(BlockRealize(values, IntImm("bool", 1), leaf.block), loops), loops, exact=True)
+
+
+def need_written(state: ScheduleState, scope: Any, before: list[Any], buffer: Any, region: Any, reader: Any) -> None:
+    """What is to be copied of a buffer of the scope has been written, as far as that is known; else there is nothing to copy."""
+    if all([b is not buffer for b in scope.alloc_buffers]):
+        return
+    box = written_box(state, [leaf for st in before for leaf in leaves(st)], buffer)
+    if box is None or not contains(state.forms, box, region, buffer.shape):
+        refuse("all of {0} that a copy for {1} takes must surely be written before", buffer, reader)
+
+
+def touched_region(state: ScheduleState, found: list[Any], buffer: Any, writes: bool) -> Any:
+    """The part of a buffer that blocks may touch while all of their loops run."""
     region: Any = None
     for leaf in found:
         for r in leaf.block.writes if writes else leaf.block.reads:
             if r.buffer is buffer:
-                region = unite(state.forms, region, swept(state, r, leaf.realize, leaf.loops))
-    out: list[Any] = []
-    for b, n in zip(region, buffer.shape, strict=True):
-        if b is not None and state.forms.leaves(b[0]):
-            # Inside another block: the part depends on that block's variables.
-            size = state.forms.merge_digits(shift(combine(b[1], b[0], -1), 1))
-            rest = combine(shift(state.forms.of(n), -1), b[1], -1)
-            if is_const(size) and state.forms.nonneg(b[0]) and state.forms.nonneg(rest):
-                out.append((state.forms.emit(b[0], str(n.dtype)), size.const))
-                continue
-        low = None if b is None else state.forms.const_bounds(b[0])[0]
-        high = None if b is None else state.forms.const_bounds(b[1])[1]
-        if low is None or high is None or not isinstance(n, IntImm):
-            out.append(None)
-            continue
-        low, high = max(low, 0), min(high, n.value - 1)
-        out.append(None if low == 0 and high == n.value - 1 or high < low else (low, high - low + 1))
-    return out
+                region = unite(state.forms, region, swept(state, r, leaf, leaf.loops))
+    return region
+
+
+def need_touched(state: ScheduleState, found: list[Any], buffer: Any, writes: bool) -> Any:
+    """`touched_region`; refused when no block touches the buffer."""
+    region = touched_region(state, found, buffer, writes)
+    if region is None:
+        refuse(f"at least one of the chosen blocks must {'write' if writes else 'read'} {{0}}", buffer)
+    return region
 
 
 def named_buffer(regions: Any, index: Any, block: Any, what: str) -> Any:
@@ -99,6 +147,8 @@ def named_buffer(regions: Any, index: Any, block: Any, what: str) -> Any:
     if not isinstance(index, int):
         if any([r.buffer is index for r in regions]):
             return index
+        if not isinstance(index, Buffer):
+            refuse(f"a buffer of {{0}} is named by its number, its name or itself, but {index!r} was given", block)
         refuse(f"{{0}} must {what} {getattr(index, 'name', index)}", block)
     if not 0 <= index < len(regions):
         refuse(f"{{0}} {what}s {len(regions)} buffers, so there is no number {index}", block)
@@ -117,6 +167,37 @@ def need_no_outer_init(scope: Any, buffer: Any) -> None:
     """The buffer is not initialised by the block around, which would go on initialising the original."""
     if scope.init is not None and any([r.buffer is buffer for r in scope.writes]):
         refuse("{0} must not be initialised by {1}, the block around", buffer, scope)
+
+
+def _need_fresh(state: ScheduleState, nest: Any, buffer: Any, block: Any) -> None:
+    """A nest writes all of the part of a buffer that it touches, and reads nothing of it that it has not written before."""
+    found = leaves(nest)
+    box = written_box(state, found, buffer)
+    touched = touched_region(state, found, buffer, True)
+    if box is None or not contains(state.forms, box, touched, buffer.shape):
+        refuse("the loops of {0} must surely write the whole part of {1} that is to be staged", block, buffer)
+    for number, leaf in enumerate(found):
+        if leaf.block.init is not None and any([r.buffer is buffer for r in leaf.block.writes]):
+            need_whole_reduction(binding_of(state, leaf), leaf)
+            reason = self_dependence(state, leaf.block)
+            if reason:
+                refuse(f"the points of {{0}} must not depend on each other, but {reason}", leaf.block)
+        if all([r.buffer is not buffer for r in leaf.block.reads]):
+            continue
+        for source in found[:number]:
+            shared = 0
+            while shared < min(len(source.loops), len(leaf.loops)) and source.loops[shared] is leaf.loops[shared]:
+                shared += 1
+            provided = [
+                swept(state, r, source, source.loops[shared:], exact=True)
+                for r in source.block.writes
+                if r.buffer is buffer
+            ]
+            required = [swept(state, r, leaf, leaf.loops[shared:]) for r in leaf.block.reads if r.buffer is buffer]
+            if provided and all([contains(state.forms, provided[0], r, buffer.shape) for r in required]):
+                break
+        else:
+            refuse("{0} must not read of {1} what was there before, or what is written later", leaf.block, buffer)
 
 
 @primitive
@@ -141,8 +222,8 @@ def cache_read(
     copy = decl_buffer(buffer.shape, buffer.dtype, f"{buffer.name}_{storage_scope}", scope=storage_scope)
     statements = body_list(scope.stmt.body)
     readers = [x for st in statements for x in leaves(st) if not chosen or id(x.block) in chosen]
-    box = touched_box(state, readers, buffer, writes=False)
-    nest, copier = copy_block(state, buffer, copy, f"{buffer.name}_{storage_scope}", box)
+    region = need_touched(state, readers, buffer, writes=False)
+    nest, copier = copy_block(state, buffer, copy, f"{buffer.name}_{storage_scope}", box_of(state, region, buffer))
     writers = [
         i for i, st in enumerate(statements) if any([r.buffer is buffer for x in leaves(st) for r in x.block.writes])
     ]
@@ -152,6 +233,8 @@ def cache_read(
         refuse("{0} must stand in loops of its own, apart from the writer of {1}", old, buffer)
     if any([w >= place for w in writers]):
         refuse("{0} must be written before {1} only, but is written later too", buffer, old)
+    if buffer in scope.stmt.alloc_buffers:
+        need_written(state, scope.stmt, statements[:place], buffer, region, old)
     rewriter = ReplaceBuffers({buffer: copy}, (lambda b: id(b) in chosen) if chosen else None)
     after = [rewriter.visit(st) for st in statements[place:]]
     body = seq_of([*statements[:place], nest, *after])
@@ -188,8 +271,9 @@ def cache_write(
         if id(w.block) not in inside:
             refuse("{0} must be written in one loop nest, but {1} writes it too", buffer, w.block)
     need_no_outer_init(scope.stmt, buffer)
-    box = touched_box(state, leaves(statements[at]), buffer, writes=True)
-    nest, copier = copy_block(state, copy, buffer, f"{buffer.name}_{storage_scope}", box)
+    _need_fresh(state, statements[at], buffer, old)
+    region = need_touched(state, leaves(statements[at]), buffer, writes=True)
+    nest, copier = copy_block(state, copy, buffer, f"{buffer.name}_{storage_scope}", box_of(state, region, buffer))
     rewriter = ReplaceBuffers({buffer: copy})
     replaced = rewriter.visit(statements[at])
     rest = statements[at + 1 :]

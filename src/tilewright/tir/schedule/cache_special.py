@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm, Range
-from tilewright.node import Mutator, Visitor, on, structural_equal
+from tilewright.node import Mutator, Visitor, on, post_order_visit, structural_equal
 from tilewright.tir import (
     Block,
     BlockRealize,
     BufferLoad,
     BufferRegion,
     BufferStore,
+    Call,
     FloorDiv,
     FloorMod,
     For,
@@ -22,9 +23,18 @@ from tilewright.tir import (
     decl_buffer,
 )
 from tilewright.tir.schedule.analysis import DATA_PAR, leaf_of, leaves, scope_root
-from tilewright.tir.schedule.cache import copy_block, named_buffer, top_statement
+from tilewright.tir.schedule.cache import (
+    box_of,
+    copy_block,
+    named_buffer,
+    need_no_outer_init,
+    need_touched,
+    need_written,
+    top_statement,
+    written_box,
+)
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.regions import access_regions
+from tilewright.tir.schedule.regions import access_regions, contains, unite
 from tilewright.tir.schedule.rewrite import ReplaceBuffers, ReplaceStmts, body_list, vars_in
 from tilewright.tir.schedule.state import seq_of
 from tilewright.tir.schedule.trace import BlockRV, primitive
@@ -75,11 +85,21 @@ def cache_inplace(s: Schedule, block: BlockRV | str, read_buffer_index: int | st
     if all([w.buffer is not buffer for w in old.writes]):
         refuse("{0} must read and write {1} in place, but only reads it", old, buffer)
     scope = scope_root(ref)
+    need_no_outer_init(scope.stmt, buffer)
     copy = decl_buffer(buffer.shape, buffer.dtype, f"{buffer.name}_{storage_scope}", scope=storage_scope)
-    load_nest, loader = copy_block(state, buffer, copy, f"{buffer.name}_{storage_scope}")
-    store_nest, storer = copy_block(state, copy, buffer, f"{copy.name}_{buffer.scope()}")
     statements = body_list(scope.stmt.body)
     at = top_statement(scope.stmt, old)
+    found = leaves(statements[at])
+    region = need_touched(state, found, buffer, writes=False)
+    written = need_touched(state, found, buffer, writes=True)
+    surely = written_box(state, found, buffer)
+    if surely is None or not contains(state.forms, surely, written, buffer.shape):
+        # What the block may leave as it is comes back unchanged, so it must be there first.
+        region = unite(state.forms, region, written)
+    need_written(state, scope.stmt, statements[:at], buffer, region, old)
+    load_nest, loader = copy_block(state, buffer, copy, copy.name, box_of(state, region, buffer))
+    name = f"{copy.name}_{buffer.scope()}"
+    store_nest, storer = copy_block(state, copy, buffer, name, box_of(state, written, buffer))
     rewriter = ReplaceBuffers({buffer: copy})
     replaced = rewriter.visit(statements[at])
     body = seq_of([*statements[:at], load_nest, replaced, store_nest, *statements[at + 1 :]])
@@ -89,17 +109,51 @@ def cache_inplace(s: Schedule, block: BlockRV | str, read_buffer_index: int | st
 
 
 class _IndexWork(Visitor):
-    """Index expressions with a division, outermost ones, in the order in which they are met."""
+    """Index expressions that divide, the outermost ones, in the order in which they are met, and how often each occurs."""
 
     def __init__(self) -> None:
         self.found: list[Any] = []
+        self.counts: list[int] = []
 
     @on(BufferLoad, BufferStore)
     def _access(self, x: Any) -> None:
         for i in x.indices:
-            if _has_division(i) and not any([structural_equal(i, e) for e in self.found]):
-                self.found.append(i)
+            self._note(i)
         self.visit_children(x)
+
+    def _note(self, e: Any) -> None:
+        if not _has_division(e):
+            return
+        for n, known in enumerate(self.found):
+            if structural_equal(e, known):
+                self.counts[n] += 1
+                break
+        else:
+            self.found.append(e)
+            self.counts.append(1)
+        for name in ("a", "b"):
+            if isinstance(getattr(e, name, None), PrimExpr):
+                self._note(getattr(e, name))
+
+    def chosen(self, threshold: int) -> list[Any]:
+        """Whole indices for 0; otherwise the largest parts that occur `threshold` times, without those inside another."""
+        often = [e for e, n in zip(self.found, self.counts, strict=True) if n >= threshold]
+        out: list[Any] = []
+        for e in often:
+            if not any([_contains(other, e) for other in often if other is not e]):
+                out.append(e)
+        return out
+
+
+def _contains(e: Any, part: Any) -> bool:
+    parts = [getattr(e, name, None) for name in ("a", "b")]
+    return any([isinstance(x, PrimExpr) and (structural_equal(x, part) or _contains(x, part)) for x in parts])
+
+
+def _loads(e: Any) -> bool:
+    found: list[Any] = []
+    post_order_visit(e, lambda x: found.append(x) if isinstance(x, (BufferLoad, Call)) else None)
+    return bool(found)
 
 
 def _has_division(e: Any) -> bool:
@@ -124,8 +178,8 @@ class _UseCache(Mutator):
 def cache_index(s: Schedule, block: BlockRV | str, storage_scope: str, cse_thresh: int = 0) -> list[BlockRV]:
     """C[i] = A[i % 7 // 2]   -->   index_0[i] = i % 7 // 2;  C[i] = A[index_0[i]]
 
-    Computes the index expressions that divide once, in a nest before the block. cse_thresh: how often an expression
-    must occur is not asked for when 0. Returns the computing blocks.
+    Computes what divides in the indices of a block once, in a nest before. cse_thresh: how often an expression must
+    occur to be cached; 0 for every index as a whole. Returns the computing blocks, none when no index divides.
     """
     state = s.state
     ref = s.block(block)
@@ -137,12 +191,13 @@ def cache_index(s: Schedule, block: BlockRV | str, storage_scope: str, cse_thres
     nests: list[Any] = []
     made: list[Any] = []
     allocs: list[Any] = []
-    for n, e in enumerate(work.found):
+    for e in work.chosen(cse_thresh):
         used = vars_in(e)
         own = [iv for iv in old.iter_vars if iv.var in used]
-        if len(own) != len(used) or any([isinstance(x, BufferLoad) for x in (e,)]):
+        if len(own) != len(used) or _loads(e):
             continue
-        buffer = decl_buffer([iv.dom.extent for iv in own], e.dtype, f"index_{n}", scope=storage_scope)
+        n = len(made)
+        buffer = decl_buffer([iv.dom.extent for iv in own], e.dtype, f"index_var_{n}", scope=storage_scope)
         copies = [Var(iv.var.name, iv.var.dtype) for iv in own]
         value = substitute(e, dict(zip([iv.var for iv in own], copies, strict=True)))
         region = BufferRegion(buffer, tuple([Range.from_min_extent(v, IntImm(v.dtype, 1)) for v in copies]))
@@ -159,7 +214,7 @@ def cache_index(s: Schedule, block: BlockRV | str, storage_scope: str, cse_thres
         allocs.append(buffer)
         pairs.append((e, BufferLoad(buffer, tuple([iv.var for iv in own]))))
     if not pairs:
-        refuse("{0} must have an index that divides, but has none", old)
+        return []
     body = _UseCache(pairs).visit(old.body)
     extra, _ = access_regions(state, body)
     index_reads = tuple([r for r in extra if r.buffer in allocs])

@@ -2,52 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any
 
-from tilewright.tir import Buffer
-from tilewright.tir.schedule.analysis import Leaf
+from tilewright.tir import Block, Buffer
+from tilewright.tir.schedule.analysis import Leaf, leaves
+from tilewright.tir.schedule.effects import undetermined
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.regions import Region, contains, swept, unite
-from tilewright.tir.schedule.state import ScheduleState
+from tilewright.tir.schedule.forms import combine, same, shift
+from tilewright.tir.schedule.regions import Region, contains, swept, unite, unite_exact
+from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 
 
 def swept_by(state: ScheduleState, found: Iterable[Leaf], buffer: Buffer, writes: bool) -> Region | None:
-    """What the blocks touch of a buffer while the loops of each leaf run."""
+    """What the blocks touch of a buffer while the loops of each leaf run; of writes, only what is surely written."""
     out: Region | None = None
+    join = unite_exact if writes else unite
     for leaf in found:
         for region in leaf.block.writes if writes else leaf.block.reads:
             if region.buffer is buffer:
-                out = unite(state.forms, out, swept(state, region, leaf.realize, leaf.loops, exact=writes))
+                out = join(state.forms, out, swept(state, region, leaf, leaf.loops, exact=writes))
     return out
 
 
-def need_same_iteration(state: ScheduleState, found: list[Leaf], outer: tuple[Any, ...], changing: list[Any]) -> None:
+def private_buffers(ref: StmtSRef, found: Iterable[Leaf]) -> set[Any]:
+    """Buffers allocated by the scope that no block but the given ones touches."""
+    below = {id(leaf.block) for leaf in found}
+    scope: Any = next((up.stmt for up in ref.ancestors() if type(up.stmt) is Block), None)
+    if scope is None:
+        return set()
+    own = set(scope.alloc_buffers)
+    for leaf in leaves(scope.body):
+        if id(leaf.block) not in below:
+            own -= {r.buffer for r in (*leaf.block.reads, *leaf.block.writes)}
+    return own
+
+
+def need_same_iteration(
+    state: ScheduleState, found: list[Leaf], outer: tuple[Any, ...], changing: list[Any], private: Set[Any]
+) -> None:
     """Refuses when the blocks below some loops pass values from one iteration of `changing` to another.
 
-    found: the blocks with their loops further in. outer: all loops around, outermost first.
-    A buffer is safe when what is read of it in one iteration was written in the same one.
+    found: the blocks with their loops further in, in program order. outer: all loops around, outermost first.
+    private: buffers that nobody else touches. A buffer is safe when what is read of it in one iteration was written
+    before in the same one, and no two iterations write the same element in turns.
     """
     first = min([i for i, lp in enumerate(outer) if any([lp is c for c in changing])], default=0)
-    written: dict[Buffer, list[Leaf]] = {}
+    writers: dict[Buffer, list[Leaf]] = {}
     for leaf in found:
-        for region in leaf.block.writes:
-            written.setdefault(region.buffer, []).append(leaf)
-    for buffer, writers in written.items():
-        readers = [
-            x
-            for x in found
-            if any([r.buffer is buffer for r in x.block.reads]) and len(writers) + (x not in writers) > 1
-        ]
-        if not readers:
-            continue
-        for reader in readers:
-            earlier = [w for w in writers if w is not reader]
+        for buffer in {r.buffer for r in leaf.block.writes}:
+            writers.setdefault(buffer, []).append(leaf)
+    for buffer, those in writers.items():
+        for number, reader in enumerate(found):
+            others = [w for w in those if w is not reader]
+            if not others or all([r.buffer is not buffer for r in reader.block.reads]):
+                continue
+            earlier = [w for w in found[:number] if any([w is x for x in others])]
             provided = swept_by(state, earlier, buffer, writes=True)
             required = swept_by(state, [reader], buffer, writes=False)
             if provided is None or required is None or not contains(state.forms, provided, required, buffer.shape):
                 refuse(
                     f"an iteration of {{0}} must read only what it wrote itself of {buffer.name},"
                     " but {1} may read what {2} writes in another iteration",
-                    outer[first] if outer else reader.block, reader.block, earlier[0].block if earlier else reader.block,
+                    outer[first] if outer else reader.block, reader.block, others[0].block,
                 )  # fmt: skip
+        if len(those) > 1 and buffer not in private:
+            _need_own_elements(state, those, buffer, changing)
+
+
+def _need_own_elements(state: ScheduleState, writers: list[Leaf], buffer: Buffer, changing: list[Any]) -> None:
+    """Several blocks that write a buffer write the same part of it, which no other iteration writes."""
+    forms = state.forms
+    boxes = [
+        swept(state, region, leaf, leaf.loops) for leaf in writers for region in leaf.block.writes if region.buffer is buffer
+    ]  # fmt: skip
+    places: list[Any] = []
+    for b in boxes[0]:
+        if b is None:
+            places = []
+            break
+        places.append((b[0], shift(combine(b[1], b[0], -1), 1)))
+    alike = places and all(
+        [
+            x is not None and y is not None and same(x[0], y[0]) and same(x[1], y[1])
+            for box in boxes[1:]
+            for x, y in zip(boxes[0], box, strict=True)
+        ]
+    )
+    wanted = {lp.loop_var for lp in changing if forms.ranges.get(lp.loop_var, (0, 1)) != (0, 0)}
+    if not alike or undetermined(forms, places, wanted, wanted):
+        refuse(
+            f"iterations of {{0}} must write elements of {buffer.name} of their own, but {{1}} and {{2}} may write those"
+            " of others in turns",
+            changing[0], writers[0].block, writers[1].block,
+        )  # fmt: skip

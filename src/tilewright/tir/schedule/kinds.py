@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import DataType, FloatImm, IntImm
-from tilewright.tir import For, ForKind, IterVar, Var
+from tilewright.tir import ForKind, IterVar, Var
 from tilewright.tir.schedule.analysis import (
     REDUCE,
     Leaf,
@@ -15,8 +15,9 @@ from tilewright.tir.schedule.analysis import (
     loops_above,
     need_simple_iters,
 )
+from tilewright.tir.schedule.effects import need_order_free
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.hazards import need_same_iteration
+from tilewright.tir.schedule.hazards import need_same_iteration, private_buffers
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
 
@@ -33,10 +34,9 @@ def need_independent(state: ScheduleState, ref: StmtSRef, what: str, private: bo
     loop = ref.stmt
     outer = tuple([r.stmt for r in loops_above(ref)]) + (loop,)
     found = leaves(loop.body)
-    own = _private_buffers(ref, found) if private else set()
-    checked = []
+    own = private_buffers(ref, found) if private else set()
     for leaf in found:
-        full = Leaf(leaf.realize, outer + leaf.loops)
+        full = Leaf(leaf.realize, outer + leaf.loops, leaf.conditional)
         binding = binding_of(state, full)
         kinds = binding.uses.get(loop.loop_var, set())
         need_simple_iters(leaf.block)
@@ -48,7 +48,6 @@ def need_independent(state: ScheduleState, ref: StmtSRef, what: str, private: bo
             )
         if all([r.buffer in own for r in leaf.block.writes]):
             continue
-        checked.append(leaf)
         if not binding.injective:
             refuse(
                 f"{{0}} must not be {what}: the bindings of {{1}} must be one to one, but {binding.reason}",
@@ -61,43 +60,9 @@ def need_independent(state: ScheduleState, ref: StmtSRef, what: str, private: bo
                 loop,
                 leaf.block,
             )
-        need_injective_writes(state, leaf, loop)
+        need_order_free(state, leaf.block)
     if len(found) > 1:
-        need_same_iteration(state, found, outer, [loop])
-
-
-def need_injective_writes(state: ScheduleState, leaf: Leaf, loop: Any) -> None:
-    """Different data parallel points of the block write different elements."""
-    forms = state.forms
-    spatial = {iv.var for iv in leaf.block.iter_vars if iv.iter_type != REDUCE and int_extent(iv.dom) != 1}
-    for region in leaf.block.writes:
-        seen: set[Any] = set()
-        for r in region.region:
-            seen |= forms.leaves(forms.of(r.min))
-        if not spatial <= seen:
-            missing = sorted([v.name for v in spatial - seen])
-            refuse(
-                f"iterations of {{0}} must write different elements, but {region.buffer.name} in {{1}} is not indexed by {missing}",
-                loop,
-                leaf.block,
-            )
-
-
-def _private_buffers(ref: StmtSRef, found: list[Leaf]) -> set[Any]:
-    """Buffers allocated by the scope that no block outside the loop touches."""
-    below = {id(leaf.block) for leaf in found}
-    scope: Any = None
-    for up in ref.ancestors():
-        if not isinstance(up.stmt, For):
-            scope = up.stmt
-            break
-    if scope is None:
-        return set()
-    own = set(scope.alloc_buffers)
-    for leaf in leaves(scope.body):
-        if id(leaf.block) not in below:
-            own -= {r.buffer for r in (*leaf.block.reads, *leaf.block.writes)}
-    return own
+        need_same_iteration(state, found, outer, [loop], own)
 
 
 def set_kind(s: Schedule, ref: StmtSRef, kind: int, thread_binding: Any = None) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.ir import IntImm
 from tilewright.tir import LT, Block, For, ForKind, Var
 from tilewright.tir.schedule.analysis import (
+    DATA_PAR,
     REDUCE,
     Leaf,
     binding_of,
@@ -16,8 +17,10 @@ from tilewright.tir.schedule.analysis import (
     need_simple_iters,
     realize_of,
 )
+from tilewright.tir.schedule.effects import need_order_free
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import shift
+from tilewright.tir.schedule.hazards import need_same_iteration, private_buffers
 from tilewright.tir.schedule.rewrite import ReplaceStmts, substitute_loops, vars_in
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
 from tilewright.tir.schedule.trace import BlockRV, ExprRV, LoopRV, primitive
@@ -194,7 +197,11 @@ def fuse_loops(state: ScheduleState, refs: list[StmtSRef], preserve_unit_iters: 
     below: Any = 1
     for k in range(len(stmts) - 1, -1, -1):
         stmt = stmts[k]
-        value: Any = var if isinstance(below, int) and below == 1 else var // below
+        value: Any
+        if int_extent(stmt) == 0 or (isinstance(below, IntImm) and below.value == 0):
+            env[stmt.loop_var], below = IntImm(dtype, 0), IntImm(dtype, 0)
+            continue
+        value = var if isinstance(below, int) and below == 1 else var // below
         if k > 0:
             value = value % stmt.extent
         if not preserve_unit_iters and int_extent(stmt) == 1:
@@ -272,33 +279,38 @@ def need_reorderable(
     outer = tuple([r.stmt for r in above])
     found = leaves(body)
     moved = [a for a, b in zip(chain, new_chain, strict=True) if a is not b]
+    at = above.index(chain[0])
     for leaf in found:
         need_simple_iters(leaf.block)
-        full = Leaf(leaf.realize, outer + leaf.loops)
+        need_order_free(state, leaf.block)
+        full = Leaf(leaf.realize, outer + leaf.loops, leaf.conditional)
         binding = binding_of(state, full)
-        at = above.index(chain[0])
-        if not binding.injective and not _moved_are_free(state, full, moved) and not reaches_once(state, full, at)[0]:
+        if not binding.injective and not _is_pure(leaf.block) and not reaches_once(state, full, at)[0]:
             refuse(f"{{0}} must be bound one to one to its loops, but {binding.reason}", leaf.block)
-        if leaf.block.init is not None:
-            for r in moved:
-                if len(binding.uses.get(r.stmt.loop_var, ())) > 1:
-                    refuse(
-                        "{0} drives spatial and reduction variables of {1}, so another order would initialise it late",
-                        r.stmt,
-                        leaf.block,
-                    )
-        if len(found) > 1:
-            for r in moved:
-                if REDUCE in binding.uses.get(r.stmt.loop_var, ()):
-                    refuse(
-                        "{0} is a reduction loop of {1} and holds other blocks too, so it cannot move",
-                        r.stmt,
-                        leaf.block,
-                    )
+        for r in moved:
+            kinds = binding.uses.get(r.stmt.loop_var, ())
+            if leaf.block.init is not None and len(kinds) > 1:
+                refuse(
+                    "{0} drives spatial and reduction variables of {1}, so another order would initialise it late",
+                    r.stmt,
+                    leaf.block,
+                )
+            if len(found) > 1 and REDUCE in kinds:
+                refuse(
+                    "{0} is a reduction loop of {1} and holds other blocks too, so it cannot move", r.stmt, leaf.block
+                )
     if len(found) > 1:
-        from tilewright.tir.schedule.hazards import need_same_iteration
+        need_same_iteration(state, found, outer, [r.stmt for r in chain], private_buffers(chain[0], found))
 
-        need_same_iteration(state, found, outer, [r.stmt for r in chain])
+
+def _is_pure(block: Any) -> bool:
+    """Data parallel blocks that do not read what they write give the same values however often a point is run."""
+    own = {r.buffer for r in block.writes}
+    return (
+        all([iv.iter_type == DATA_PAR for iv in block.iter_vars])
+        and block.init is None
+        and all([r.buffer not in own for r in block.reads])
+    )
 
 
 def reaches_once(state: ScheduleState, leaf: Leaf, at: int) -> tuple[bool, str]:
@@ -310,11 +322,6 @@ def reaches_once(state: ScheduleState, leaf: Leaf, at: int) -> tuple[bool, str]:
         values.append(state.forms.emit(shift(form, -form.const), v.dtype))
     inner = binding_of(state, Leaf(leaf.realize.replace(iter_values=tuple(values)), leaf.loops[at:]))
     return inner.injective and not inner.repeats, inner.reason
-
-
-def _moved_are_free(state: ScheduleState, leaf: Leaf, moved: list[StmtSRef]) -> bool:
-    """Data parallel blocks that recompute points give the same values in every order."""
-    return all([iv.iter_type == 0 for iv in leaf.block.iter_vars]) and leaf.block.init is None
 
 
 @primitive

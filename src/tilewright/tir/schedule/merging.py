@@ -8,7 +8,7 @@ from tilewright.tir import For, Var
 from tilewright.tir.schedule.analysis import leaves, loops_above
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import same
-from tilewright.tir.schedule.hazards import need_same_iteration
+from tilewright.tir.schedule.hazards import need_same_iteration, private_buffers
 from tilewright.tir.schedule.loops import need_plain_loop
 from tilewright.tir.schedule.rewrite import ReplaceStmts, body_list, substitute_loops
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
@@ -56,7 +56,8 @@ def merge_loops(state: ScheduleState, refs: list[StmtSRef]) -> StmtSRef:
         made.append(nest)
     made.reverse()
     around = tuple([r.stmt for r in loops_above(own[0][0])]) + tuple(made)
-    need_same_iteration(state, leaves(made[-1].body), around, made)
+    old = [leaf for c in own for leaf in leaves(c[0].stmt)]
+    need_same_iteration(state, leaves(made[-1].body), around, made, private_buffers(own[0][0], old))
     changes: dict[int, Any] = {id(c[0].stmt): None for c in own[1:]}
     changes[id(own[0][0].stmt)] = nest
     state.replace(parent, parent.stmt.replace(body=ReplaceStmts(changes).run(parent.stmt.body)))

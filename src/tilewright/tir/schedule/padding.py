@@ -10,6 +10,7 @@ from tilewright.tir import (
     GT,
     LE,
     LT,
+    Add,
     And,
     Block,
     BlockRealize,
@@ -17,14 +18,17 @@ from tilewright.tir import (
     BufferRegion,
     BufferStore,
     Call,
+    Cast,
     For,
     ForKind,
     IterVar,
+    Mul,
     Var,
     decl_buffer,
 )
 from tilewright.tir.schedule.analysis import (
     DATA_PAR,
+    REDUCE,
     conjunction,
     conjuncts,
     leaf_of,
@@ -41,6 +45,7 @@ from tilewright.tir.schedule.regions import access_regions
 from tilewright.tir.schedule.rewrite import ReplaceBuffers, ReplaceStmts, body_list, vars_in
 from tilewright.tir.schedule.state import ScheduleState, seq_of
 from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
+from tilewright.tir.schedule.transform import need_whole
 from tilewright.tir.stmt_functor import substitute
 
 if TYPE_CHECKING:
@@ -160,6 +165,9 @@ def _shrunk(
             refuse(
                 f"{iv.var.name} of {{0}} must be bound to a loop of its own below, but is bound to {value}", leaf.block
             )
+        reach = new_loops[value]
+        if str(reach.extent) != str(iv.dom.extent) or str(reach.min) != str(iv.dom.min):
+            refuse(f"{{1}} must run over the whole domain of {iv.var.name} of {{0}}", leaf.block, reach)
         if high < low:
             refuse(f"the condition of {{0}} never holds for {iv.var.name}", leaf.block)
         lp = new_loops[value]
@@ -194,7 +202,9 @@ def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
     at = next(i for i, st in enumerate(statements) if any([x.block is old for x in leaves(st)]))
     if len(leaves(statements[at])) != 1:
         refuse("the loops of {0} must hold nothing else", old)
+    need_whole(state, ref)
     sizes: dict[Any, int] = {}
+    extents = {iv.var: iv.dom.extent for iv in old.iter_vars}
     for iv, n in zip(old.iter_vars, padding, strict=True):
         if not isinstance(iv.dom.extent, IntImm) or n <= 0:
             refuse(
@@ -206,7 +216,7 @@ def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
     buffers: dict[Any, Any] = {}
     before: list[Any] = []
     after: list[Any] = []
-    _need_product(old, target)
+    _need_product(old, target, {v for v, n in sizes.items() if n != extents[v]})
     for region in (*[r for r in old.reads if r.buffer is not target], *old.writes):
         shape = []
         for r in region.region:
@@ -216,6 +226,13 @@ def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
                     old,
                 )
             shape.append(sizes[r.min])
+        if [str(n) for n in region.buffer.shape] != [str(extents[r.min]) for r in region.region]:
+            refuse(
+                f"{{0}} must run over all of {{1}}, but its variables run to {[str(extents[r.min]) for r in region.region]}"
+                f" and the shape is {[str(n) for n in region.buffer.shape]}",
+                old,
+                region.buffer,
+            )
         if shape == [int(n) for n in region.buffer.shape]:
             continue
         new = buffers[region.buffer] = decl_buffer(
@@ -246,18 +263,30 @@ def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
     state.replace(scope, scope.stmt.replace(body=body, alloc_buffers=allocs), {old: new_block})
 
 
-def _need_product(block: Any, target: Any) -> None:
+def _need_product(block: Any, target: Any, padded: set[Any]) -> None:
     """Zeros in the padding add nothing only to a sum of products."""
-    from tilewright.tir import Mul
     from tilewright.tir.schedule.reduction import reducer_of
 
+    if len(block.writes) != 1 or not isinstance(block.body, BufferStore):
+        refuse("the body of {0} must be one store", block)
     if block.init is None:
+        if any([r.buffer is target for r in block.reads]):
+            refuse("{0} must not go on with what {1} holds", block, target)
         return
     combiner = reducer_of(block)
-    value = combiner.incoming
     zero = isinstance(combiner.identity, (IntImm, FloatImm)) and float(combiner.identity.value) == 0.0
-    if not zero or not isinstance(value, (Mul, BufferLoad)):
+    reduced = {iv.var for iv in block.iter_vars if iv.iter_type == REDUCE} & padded
+    if not zero or combiner.node is not Add or not all([_vanishes(combiner.incoming, v) for v in reduced]):
         refuse("{0} must be a sum of products into {1}, so that zeros change nothing", block, target)
+
+
+def _vanishes(e: Any, v: Any) -> bool:
+    """Whether an expression is zero where what it loads at the variable is padding."""
+    if isinstance(e, Mul):
+        return _vanishes(e.a, v) or _vanishes(e.b, v)
+    if isinstance(e, Cast):
+        return _vanishes(e.value, v)
+    return isinstance(e, BufferLoad) and any([i is v for i in e.indices])
 
 
 def _copy_padded(state: ScheduleState, source: Any, new: Any, domain: Any, limit: Any) -> Any:

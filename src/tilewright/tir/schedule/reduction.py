@@ -17,9 +17,11 @@ from tilewright.tir.schedule.analysis import (
     leaves,
     loops_above,
     need_complete_or_reduction,
+    need_whole_reduction,
     scope_root,
 )
 from tilewright.tir.schedule.copies import copy_iters
+from tilewright.tir.schedule.effects import need_order_free
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.loops import reaches_once
 from tilewright.tir.schedule.regions import access_regions
@@ -54,6 +56,8 @@ def decompose_reduction(s: Schedule, block: BlockRV | str, loop: LoopRV) -> Bloc
             refuse(
                 "{0} must be outside all reduction loops of {1}, but {2} around it is one", loop_ref.stmt, old, r.stmt
             )
+    need_order_free(state, old)
+    need_whole_reduction(binding, leaf)
     spatial = [iv for iv in old.iter_vars if iv.iter_type == DATA_PAR]
     iters, env = copy_iters(spatial, "_init")
     inside = [r.stmt for r in above[at:]]

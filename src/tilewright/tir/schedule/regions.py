@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tilewright.arith.linear import LEAF, SPLIT
 from tilewright.ir import IntImm
 from tilewright.node import Visitor, on
 from tilewright.tir import GE, LT, BlockRealize, Buffer, BufferLoad, BufferRegion, BufferStore, For
-from tilewright.tir.schedule.analysis import conjuncts
+from tilewright.tir.schedule.analysis import REDUCE, Leaf, conjuncts
+from tilewright.tir.schedule.effects import writes_exactly
 from tilewright.tir.schedule.forms import Bounds, Forms, Lin, combine, constant, is_const, same, shift
 from tilewright.tir.schedule.state import ScheduleState
 
@@ -17,19 +18,23 @@ Region = list[Bounds | None]
 """Inclusive bounds per dimension; None where nothing is known."""
 
 
-def swept(
-    state: ScheduleState, region: BufferRegion, realize: Any, loops: Iterable[Any], exact: bool = False
-) -> Region:
+def swept(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[Any], exact: bool = False) -> Region:
     """The region that a block touches while `loops` run, over the variables of the loops further out.
 
-    It may be too large where a predicate cuts it; with `exact`, such dimensions are None (unknown). What lies outside
-    the domain of the block counts as touched: there is nothing there.
+    It may be too large where a predicate cuts it; with `exact` (for writes) such dimensions, and those of which it is
+    not known that every element is written, are None. What lies outside the domain of the block counts as touched:
+    there is nothing there.
     """
     forms = state.forms
+    realize = leaf.realize
+    if exact and (leaf.conditional or not writes_exactly(state, leaf.block, region.buffer)):
+        return [None] * len(region.region)
     env = {iv.var: forms.of(v) for iv, v in zip(realize.block.iter_vars, realize.iter_values, strict=True)}
     relaxed = loop_bounds(forms, loops)
     cuts = _cuts(forms, realize, env)
     if exact and any([relaxed.keys().isdisjoint(forms.leaves(cut)) for cut in cuts]):
+        return [None] * len(region.region)
+    if exact and not _all_run(forms, leaf, loops):
         return [None] * len(region.region)
     out: Region = []
     lows: list[tuple[Lin, Lin]] = []
@@ -52,6 +57,18 @@ def swept(
     return out
 
 
+def _all_run(forms: Forms, leaf: Leaf, loops: Sequence[Any]) -> bool:
+    """Whether no loop that the outputs of the block do not depend on may have no iterations.
+
+    A symbolic number of steps of a reduction counts as one or more: what is reduced over nothing is undefined.
+    """
+    placed: set[Any] = set()
+    for iv, value in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True):
+        if iv.iter_type != REDUCE or not isinstance(iv.dom.extent, IntImm):
+            placed |= forms.leaves(forms.of(value))
+    return all([lp.loop_var in placed or forms.nonneg(shift(forms.of(lp.extent), -1)) for lp in loops])
+
+
 def _is_box(
     forms: Forms, indices: list[tuple[Lin, Lin]], box: Region, relaxed: Mapping[Any, Bounds], cut: bool
 ) -> bool:
@@ -62,11 +79,14 @@ def _is_box(
     for low, extent in indices:
         span: int = extent.const if is_const(extent) else 0
         mine: set[Any] = set()
+        endless = False
         for t, k in sorted(low.terms.items(), key=lambda x: abs(x[1])):
             here = relaxed.keys() & forms.leaves(Lin({t: 1}, 0))
             if not here:
                 continue
             mine |= here
+            if endless:
+                return False
             if t.kind != LEAF:
                 plain = False
                 if t.kind != SPLIT:
@@ -75,10 +95,16 @@ def _is_box(
                 continue
             digits.setdefault(t.leaf, []).append((1, 1 << 62))
             size = forms.const_bounds(combine(relaxed[t.leaf][1], relaxed[t.leaf][0], -1))[1]
-            if abs(k) > span or size is None:
-                if size == 0:
-                    continue
-                return plain and size is None and abs(k) == 1 and span == 1
+            if size == 0:
+                continue
+            if abs(k) > span:
+                return False
+            if size is None:
+                # A loop of symbolic extent: right when nothing stands above it in this dimension.
+                endless = True
+                if span != 1:
+                    return False
+                continue
             span += size * abs(k)
         plain = plain and not (mine & seen)
         seen |= mine
@@ -174,6 +200,36 @@ def unite(forms: Forms, a: Region | None, b: Region) -> Region:
     for x, y in zip(a, b, strict=True):
         out.append(None if x is None or y is None else (forms.minimum(x[0], y[0]), forms.maximum(x[1], y[1])))
     return out
+
+
+def unite_exact(forms: Forms, a: Region | None, b: Region) -> Region:
+    """A box all of which is in one of two boxes: both together where they are one, otherwise one of them."""
+    if a is None:
+        return b
+    joined: list[Any] = []
+    for x, y in zip(a, b, strict=True):
+        if x is None or y is None:
+            return a if y is None else b
+        if same(x[0], y[0]) and same(x[1], y[1]):
+            continue
+        low, high = forms.minimum(x[0], y[0]), forms.maximum(x[1], y[1])
+        gap = forms.nonneg(shift(combine(x[1], y[0], -1), 1)) and forms.nonneg(shift(combine(y[1], x[0], -1), 1))
+        joined.append((low, high) if gap else None)
+    if not joined:
+        return a
+    if len(joined) == 1 and joined[0] is not None:
+        return [
+            x if x is not None and y is not None and same(x[0], y[0]) and same(x[1], y[1]) else joined[0]
+            for x, y in zip(a, b, strict=True)
+        ]
+    for outer, inner in ((a, b), (b, a)):
+        if all([
+            forms.nonneg(combine(i[0], o[0], -1)) and forms.nonneg(combine(o[1], i[1], -1))
+            for o, i in zip(outer, inner, strict=True)
+            if o is not None and i is not None
+        ]):  # fmt: skip
+            return outer
+    return a
 
 
 def contains(forms: Forms, outer: Region, inner: Region, shape: Iterable[Any]) -> bool:

@@ -19,6 +19,7 @@ from tilewright.tir import (
     MatchBufferRegion,
     SeqStmt,
     Var,
+    decl_buffer,
 )
 from tilewright.tir.schedule.analysis import conjunction, conjuncts
 from tilewright.tir.schedule.errors import refuse
@@ -67,8 +68,10 @@ class SubstituteLoops(Mutator):
         forms = self.forms
         values = []
         for value in x.iter_values:
-            form = forms.of(value, self.form_env)
-            values.append(value if form.terms == forms.of(value).terms else forms.emit(form, value.dtype))
+            if self.env.keys().isdisjoint(vars_in(value)):
+                values.append(value)
+            else:
+                values.append(forms.emit(forms.of(value, self.form_env), value.dtype))
         block: Any = x.block
         if not self.env.keys().isdisjoint(vars_of_block(block)):
             block = self.visit(block)
@@ -105,10 +108,26 @@ class ReplaceBuffers(Mutator):
             return x
         if not touches(x, self.buffers):
             return x
-        new = self.rebuild(x)
+        views = {
+            m.buffer: _view_of(m.buffer, self.buffers[m.source.buffer])
+            for m in x.match_buffers
+            if m.source.buffer in self.buffers and m.buffer.scope() != self.buffers[m.source.buffer].scope()
+        }
+        if not views:
+            new = self.rebuild(x)
+        else:
+            below = ReplaceBuffers({**self.buffers, **views})
+            new = below.rebuild(x)
+            self.reuse.update(below.reuse)
         if new is not x:
             self.reuse[x] = new
         return new
+
+
+def _view_of(view: Buffer, source: Buffer) -> Buffer:
+    """A view like another, of memory in the scope of `source`."""
+    like = decl_buffer(view.shape, view.dtype, view.name, scope=source.scope())
+    return view.replace(data=like.data)
 
 
 def touches(block: Any, buffers: Mapping[Any, Any] | set[Any]) -> bool:
@@ -205,8 +224,6 @@ def body_list(stmt: Any) -> list[Any]:
 
 def fresh_buffer(buffer: Buffer, name: str | None = None, scope: str | None = None, **changes: Any) -> Buffer:
     """A buffer like another, with storage of its own."""
-    from tilewright.tir import decl_buffer
-
     return decl_buffer(
         changes.get("shape", buffer.shape), changes.get("dtype", buffer.dtype), name or buffer.name,
         scope=buffer.scope() if scope is None else scope,

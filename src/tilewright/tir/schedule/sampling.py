@@ -38,8 +38,8 @@ def sample_perfect_tile(
     """n factors whose product is the extent of the loop, the last one at most `max_innermost_factor`."""
     stmt = s.loop(loop).stmt
     extent = int_extent(stmt)
-    if extent is None:
-        refuse(f"{{0}} must have a constant extent, but runs to {stmt.extent}", stmt)
+    if extent is None or extent < 1:
+        refuse(f"{{0}} must have a constant, positive extent, but runs to {stmt.extent}", stmt)
     if decision is None:
         factors: list[int] = []
         rest = extent

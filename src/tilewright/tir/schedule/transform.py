@@ -19,6 +19,7 @@ from tilewright.tir import (
 )
 from tilewright.tir.schedule.analysis import (
     DATA_PAR,
+    Leaf,
     alloc_site,
     binding_of,
     conjuncts,
@@ -27,11 +28,13 @@ from tilewright.tir.schedule.analysis import (
     need_simple_iters,
     scope_root,
 )
-from tilewright.tir.schedule.cache import named_buffer, need_no_outer_init, top_statement
+from tilewright.tir.schedule.cache import named_buffer, need_no_outer_init, need_written, top_statement
+from tilewright.tir.schedule.effects import need_order_free
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import combine, shift
 from tilewright.tir.schedule.index_map import as_index_map
 from tilewright.tir.schedule.layout import buffer_argument
+from tilewright.tir.schedule.regions import swept
 from tilewright.tir.schedule.rewrite import ReplaceStmts, RewriteAccesses, body_list
 from tilewright.tir.schedule.solve import solve
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
@@ -166,7 +169,9 @@ def transform_block_layout(s: Schedule, block: BlockRV | str, index_map: Any) ->
     ref = s.block(block)
     old = ref.stmt
     need_simple_iters(old)
+    need_order_free(state, old)
     leaf = leaf_of(ref)
+    need_whole(state, ref)
     mapping, _ = _checked_map(lambda: as_index_map(index_map, len(old.iter_vars)))
     loop_vars = [lp.loop_var for lp in leaf.loops]
     for value in leaf.realize.iter_values:
@@ -337,12 +342,13 @@ def reindex_buffer(
     if kind == "read":
         if any([r.buffer is old for r in block.writes]):
             refuse("{0} must only read {1}, but writes it too", block, old)
+        _need_copied_written(state, scope.stmt, statements[:place], old, block, leaf)
         for st in statements[place:]:
             for x in leaves(st):
                 if any([r.buffer is old for r in x.block.writes]):
                     refuse("{0} must be complete before the loops of {1}, but {2} writes it there", old, block, x.block)
     if kind == "write":
-        need_whole(state, ref, old)
+        need_whole(state, ref)
         if block.init is None and any([r.buffer is old for r in block.reads]):
             refuse("{0} must not go on with what {1} holds", block, old)
         need_no_outer_init(scope.stmt, old)
@@ -356,7 +362,16 @@ def reindex_buffer(
     return state.ref(copier)
 
 
-def need_whole(state: ScheduleState, ref: StmtSRef, buffer: Any) -> None:
+def _need_copied_written(state: ScheduleState, scope: Any, before: list[Any], old: Any, block: Any, leaf: Leaf) -> None:
+    """The whole domain of a block is copied, so all that it may read must be written, also what no iteration reads."""
+    loops = tuple([For(iv.var, iv.dom.min, iv.dom.extent, ForKind.SERIAL, block.body) for iv in block.iter_vars])
+    everywhere = Leaf(leaf.realize.replace(iter_values=tuple([iv.var for iv in block.iter_vars])), loops)
+    for r in block.reads:
+        if r.buffer is old:
+            need_written(state, scope, before, old, swept(state, r, everywhere, loops), block)
+
+
+def need_whole(state: ScheduleState, ref: StmtSRef) -> None:
     """The block visits all of its points, once each, so that a copy of its output is complete."""
     binding = binding_of(state, leaf_of(ref))
     if not binding.covers:
