@@ -55,7 +55,7 @@ def _hint(sch: tir_schedule.Schedule, loop: For, buffer: Buffer, offset: Any) ->
         for read in leaf.block.reads:
             if read.buffer.name == buffer.name:
                 root = read.buffer
-                box = unite(state.forms, box, swept(state, read, leaf.realize, leaf.loops))
+                box = unite(state.forms, box, swept(state, read, leaf, leaf.loops))
     if box is None:
         return None
     later: dict[Var, PrimExpr] = {loop.loop_var: loop.loop_var + offset}
