@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tilewright.runtime import device
-from tilewright.testing.features import feature_of, target_names
+from tilewright.testing.features import feature_names, feature_of, target_names
 
 _MARKS = (
-    "gpu cuda nvptx opencl rocm vulkan metal llvm x86 aarch64 arm bits32 cross hexagon c: needs that feature",
+    f"{' '.join(sorted({*feature_names(), 'c'}))}: needs that feature",
     "parametrize_targets(*targets): the targets that a test runs on",
     "exclude_targets(*kinds): kinds of target that a test is not run on",
     "known_failing_targets(*kinds): kinds of target on which a test is expected to fail",
