@@ -15,7 +15,9 @@ from tilewright.runtime import (
     remove_global_func,
 )
 
-registry = sys.modules[__name__]
+# `from tvm._ffi.registry import ...` means the same functions.
+__path__: list[str] = []
+registry = sys.modules[f"{__name__}.registry"] = sys.modules[__name__]
 
 __all__ = [
     "Device",

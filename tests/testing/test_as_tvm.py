@@ -21,10 +21,13 @@ from tvm.relay import frontend
 import tvm.testing
 import tvm.transform
 import tvm.nd as nd
+from tvm._ffi.registry import register_func
+from tvm._ffi import get_global_func
 import tilewright
 
 assert tvm is tilewright and tvm.te is tilewright.te is te, "aliases are the same objects"
 assert sys.modules["tvm.tir.schedule"] is sys.modules["tilewright.tir.schedule"]
+assert register_func is tvm.register_func and get_global_func is tvm.get_global_func
 assert tvm.transform is tilewright.ir.transform and nd is tilewright.runtime.ndarray
 assert tvm.te.__spec__.name == "tilewright.te" and tvm.te.__name__ == "tilewright.te"
 assert __name__ == "__main__" and sys.modules["__main__"].__dict__ is globals()
