@@ -24,9 +24,32 @@ def on(*types: type) -> Callable[[F], F]:
     return mark
 
 
+class _Table(dict[type, Callable[..., Any]]):
+    """Handlers by node type; those of subclasses and the defaults are found when they are first needed."""
+
+    def __init__(self, functor: type[_Dispatcher]) -> None:
+        super().__init__()
+        self._functor = functor
+
+    def __missing__(self, node_type: type) -> Callable[..., Any]:
+        handler = self[node_type] = self._functor._resolve(node_type)
+        return handler
+
+
+class _Through(dict[type, Callable[..., Any]]):
+    """The table of a functor that overrides `visit`: every child goes through it."""
+
+    def __missing__(self, node_type: type) -> Callable[..., Any]:
+        self[node_type] = through = lambda functor, node: functor.visit(node)
+        return through
+
+
 class _Dispatcher:
+    """`visit` calls the handler in `_table`. Generated walks call handlers themselves, from `_child_handlers`: a call less a node."""
+
     _handlers: ClassVar[dict[type, Callable[..., Any]]] = {}
     _table: ClassVar[dict[type, Callable[..., Any]]] = {}
+    _child_handlers: ClassVar[dict[type, Callable[..., Any]]] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -37,24 +60,18 @@ class _Dispatcher:
                     # The most derived override of a marked method serves, whether marked again or not.
                     handlers[t] = getattr(cls, method.__name__)
         cls._handlers = handlers
-        cls._table = {}
+        cls._table = _Table(cls)
+        cls._child_handlers = cls._table if cls.visit is _Dispatcher.visit else _Through()
 
     def visit(self, node: Any) -> Any:
-        handler = self._table.get(type(node))
-        if handler is None:
-            handler = self._resolve(type(node))
-        return handler(self, node)
+        return self._table[type(node)](self, node)
 
     @classmethod
     def _resolve(cls, node_type: type) -> Callable[..., Any]:
         for base in node_type.__mro__:
             if base in cls._handlers:
-                handler = cls._handlers[base]
-                break
-        else:
-            handler = cls._default(node_type)
-        cls._table[node_type] = handler
-        return handler
+                return cls._handlers[base]
+        return cls._default(node_type)
 
     @classmethod
     def _default(cls, node_type: type) -> Callable[..., Any]:
@@ -85,13 +102,10 @@ class Visitor(_Dispatcher):
     def _default(cls, node_type: type) -> Callable[..., Any]:
         if not issubclass(node_type, Node):
             return Visitor._visit_plain
-        return Visitor._nothing if node_type._leaf else _children_walker(node_type)
+        return _nothing if node_type._leaf else _children_walker(node_type)
 
     def visit_children(self, node: Node) -> None:
         _children_walker(type(node))(self, node)
-
-    def _nothing(self, node: Any) -> None:
-        pass
 
     def _visit_plain(self, value: Any) -> None:
         if type(value) in (tuple, list):
@@ -102,6 +116,15 @@ class Visitor(_Dispatcher):
                 self.visit(item)
 
 
+def _nothing(self: Visitor, node: Any) -> None:
+    """The handler of what has no children; generated walks do not call it."""
+
+
+def _same(self: Mutator, node: Any) -> Any:
+    """The handler of what stays as it is; generated rewrites do not call it."""
+    return node
+
+
 _walkers: dict[type, Callable[..., None]] = {}
 _rebuilders: dict[type, Callable[..., Any]] = {}
 
@@ -109,15 +132,16 @@ _rebuilders: dict[type, Callable[..., Any]] = {}
 def _children_walker(cls: type[Node]) -> Callable[..., None]:
     walker = _walkers.get(cls)
     if walker is None:
-        lines = ["def walk(self, x):", " v = self.visit"]
+        lines = ["def walk(self, x):", " table = self._child_handlers"]
         for f in _walked(cls):
             if _is_tuple(f.annotation):
-                lines.append(f" for c in x.{f.name}: v(c)")
+                lines += [f" for c in x.{f.name}:", "  h = table[type(c)]", "  if h is not nothing: h(self, c)"]
             else:
-                lines.append(f" v(x.{f.name})")
-        env: dict[str, Any] = {}
+                lines += [f" c = x.{f.name}", " h = table[type(c)]", " if h is not nothing: h(self, c)"]
+        env: dict[str, Any] = {"nothing": _nothing}
         exec("\n".join(lines), env)
-        walker = _walkers[cls] = env["walk"]
+        # Where there is nothing to walk, callers are told so.
+        walker = _walkers[cls] = env["walk"] if len(lines) > 2 else _nothing
     return walker
 
 
@@ -128,14 +152,11 @@ class Mutator(_Dispatcher):
     def _default(cls, node_type: type) -> Callable[..., Any]:
         if not issubclass(node_type, Node):
             return Mutator._mutate_plain
-        return Mutator._same if node_type._leaf else _rebuilder(node_type)
+        return _same if node_type._leaf else _rebuilder(node_type)
 
     def rebuild(self, node: Any) -> Any:
         """The node with its children mutated; the same object if none of them changed."""
         return _rebuilder(type(node))(self, node)
-
-    def _same(self, node: Any) -> Any:
-        return node
 
     def _mutate_plain(self, value: Any) -> Any:
         if type(value) is tuple:
@@ -159,25 +180,40 @@ def _rebuilder(cls: type[Node]) -> Callable[..., Any]:
     rebuild = _rebuilders.get(cls)
     if rebuild is None:
         walked = {f.name for f in _walked(cls)}
-        lines = ["def rebuild(self, x):", " v = self.visit"]
+        lines = ["def rebuild(self, x):", " table = self._child_handlers"]
         tests = []
         for f in cls._fields:
-            if f.name in walked:
-                if _is_tuple(f.annotation):
-                    lines.append(f" {f.name}_ = x.{f.name}")
-                    lines.append(f" {f.name} = mutate_tuple(v, {f.name}_) if {f.name}_ else {f.name}_")
-                else:
-                    lines.append(f" {f.name}_ = x.{f.name}; {f.name} = v({f.name}_)")
-                tests.append(f"{f.name} is {f.name}_")
+            name = f.name
+            if name not in walked:
+                continue
+            if _is_tuple(f.annotation):
+                lines += [
+                    f" {name} = {name}_ = x.{name}",
+                    f" if {name}_:",
+                    "  new = []; changed = False",
+                    f"  for c in {name}_:",
+                    "   h = table[type(c)]",
+                    "   if h is same: new.append(c)",
+                    "   else:",
+                    "    d = h(self, c)",
+                    "    if d is not c: changed = True",
+                    "    new.append(d)",
+                    f"  if changed: {name} = tuple(new)",
+                ]
+            else:
+                lines += [
+                    f" {name} = {name}_ = x.{name}; h = table[type({name}_)]",
+                    f" if h is not same: {name} = h(self, {name}_)",
+                ]
+            tests.append(f"{name} is {name}_")
         if tests:
             lines.append(f" if {' and '.join(tests)}: return x")
             values = ", ".join(f.name if f.name in walked else f"x.{f.name}" for f in cls._fields)
             lines.append(f" return build({values})")
-        else:
-            lines.append(" return x")
-        env: dict[str, Any] = {"mutate_tuple": mutate_tuple, "build": cls.from_fields}
+        env: dict[str, Any] = {"same": _same, "build": cls.from_fields}
         exec("\n".join(lines), env)
-        rebuild = _rebuilders[cls] = env["rebuild"]
+        # Where there is nothing to rewrite, callers are told so.
+        rebuild = _rebuilders[cls] = env["rebuild"] if tests else _same
     return rebuild
 
 

@@ -284,7 +284,7 @@ class ExprSource:
 
     def exact(self, text: str, e: PrimExpr) -> str:
         """A value for a cell, which keeps what it is given: what comes from outside gets the type that it must have."""
-        name = getattr(e.op, "name", "").removeprefix("tir.") if type(e) is Call else ""  # type: ignore[attr-defined]
+        name = getattr(e.op, "name", "").removeprefix("tir.") if type(e) is Call else ""
         if type(e) is not Call or name in FLOAT or name in _EXACT:
             return text
         return f"{self.scalar(e.dtype)}({text})" if e.dtype.is_float else self.unboxed(text, e.dtype)
