@@ -69,7 +69,7 @@ class Phases:
     def install(self) -> None:
         """Clock the compiler's own functions, where they are looked up."""
         from tilewright.relay.backend import build, kernels
-        from tilewright.relay.backend.plan import Plan
+        from tilewright.relay.backend.constants import ConstantPool
 
         build.optimize = self.clocked("passes", build.optimize)
         build.make_plan = self.clocked("plan", build.make_plan)
@@ -77,7 +77,7 @@ class Phases:
         kernels.lowered = self.clocked("lower", kernels.lowered)
         kernels.emit_module = self.clocked("emit", kernels.emit_module)
         kernels.compile_object = self.clocked("llvm", kernels.compile_object)
-        Plan.constants_blob = self.clocked("constants", Plan.constants_blob, time.perf_counter)  # type: ignore[method-assign]
+        ConstantPool.blob = self.clocked("constants", ConstantPool.blob, time.perf_counter)  # type: ignore[method-assign]
 
 
 def worker(model: str) -> dict[str, Any]:

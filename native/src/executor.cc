@@ -29,19 +29,15 @@ struct Kernel {
 
 class Executor : public ModuleImpl {
  public:
-  Executor(Ref<ModuleObject> module, std::shared_ptr<Library> library, const std::string& metadata, Ref<TensorObject> constants,
-           DLDevice device)
+  Executor(Ref<ModuleObject> module, std::shared_ptr<Library> library, const std::string& metadata, const Json& meta,
+           Ref<TensorObject> constants, DLDevice device)
       : module_(std::move(module)), library_(std::move(library)), constants_(std::move(constants)), metadata_(metadata) {
-    if (device.device_type != kDLCPU) fail("ValueError", "%s was compiled for the CPU; create it with cpu(0), not device type %d", library_->label().c_str(), device.device_type);
-    Json meta = JsonReader(metadata).read();
-    if (meta.kind != Json::kObject) fail("ValueError", "the metadata of %s is no JSON object", library_->label().c_str());
-    check_cpu(meta);
     std::string entry = meta["entry"].kind == Json::kString ? meta["entry"].string : "__tilewright_run";
     entry_ = reinterpret_cast<Entry>(library_->symbol(entry));
     if (!entry_) fail("ValueError", "%s exports no `%s`: it is not a compiled model", library_->label().c_str(), entry.c_str());
     read_slots(meta["inputs"], device, &inputs_);
     read_slots(meta["outputs"], device, &outputs_);
-    load_constants(meta["constants_bytes"].integer);
+    constants_data_ = static_cast<char*>(constants_->tensor.data);
     int64_t bytes = meta["workspace_bytes"].integer;
     int64_t shape[1] = {bytes > 64 ? bytes : 64};
     workspace_ = empty_tensor(1, shape, DLDataType{kDLUInt, 8, 1}, device);
@@ -71,32 +67,6 @@ class Executor : public ModuleImpl {
   }
 
  private:
-  static void check_cpu(const Json& meta) {
-    const Json& target = meta["target"].kind == Json::kObject ? meta["target"] : meta;
-    std::vector<std::string> required;
-    bool amx = false;
-    for (auto& f : target["features"].items) {
-      required.push_back(f.string);
-      amx |= f.string.find("amx") != std::string::npos;
-    }
-#if defined(__x86_64__)
-    const std::string arch = "x86_64";
-#elif defined(__aarch64__)
-    const std::string arch = "aarch64";
-#else
-    const std::string arch;
-#endif
-    const std::string& triple = target["triple"].string;
-    if (!triple.empty() && !arch.empty() && triple.compare(0, arch.size(), arch) != 0)
-      fail("RuntimeError", "this library was compiled for %s, but this process runs on %s; compile the model for this machine", triple.c_str(), arch.c_str());
-    std::string missing;
-    for (auto& name : missing_features(required)) missing += (missing.empty() ? "" : ", ") + name;
-    if (!missing.empty())
-      fail("RuntimeError", "this library was compiled for CPU `%s`, but this machine lacks the features: %s; compile the model again for this machine, or for a target without them",
-           target["cpu"].string.c_str(), missing.c_str());
-    if (amx) enable_amx();
-  }
-
   static void read_slots(const Json& list, DLDevice device, std::vector<Slot>* out) {
     for (auto& item : list.items) {
       Slot slot;
@@ -107,23 +77,6 @@ class Executor : public ModuleImpl {
       memset(slot.tensor->tensor.data, 0, static_cast<size_t>(tensor_bytes(slot.tensor->tensor)));
       out->push_back(std::move(slot));
     }
-  }
-
-  void load_constants(int64_t bytes) {
-    if (constants_) {
-      auto& t = constants_->tensor;
-      constants_data_ = static_cast<char*>(t.data) + t.byte_offset;
-      if (tensor_bytes(t) < bytes) fail("ValueError", "the constants hold %lld bytes, but the model needs %lld", static_cast<long long>(tensor_bytes(t)), static_cast<long long>(bytes));
-    } else {
-      constants_data_ = static_cast<char*>(library_->symbol("__tilewright_constants"));
-      if (!constants_data_ && bytes > 0) fail("ValueError", "%s exports no `__tilewright_constants`, but the model needs %lld bytes of them", library_->label().c_str(), static_cast<long long>(bytes));
-    }
-    if (reinterpret_cast<uintptr_t>(constants_data_) % 64 == 0) return;
-    int64_t shape[1] = {bytes > 0 ? bytes : 1};
-    auto copy = empty_tensor(1, shape, DLDataType{kDLUInt, 8, 1}, DLDevice{kDLCPU, 0});
-    memcpy(copy->tensor.data, constants_data_, static_cast<size_t>(bytes));
-    constants_data_ = static_cast<char*>(copy->tensor.data);
-    constants_ = copy;
   }
 
   void read_kernels(const Json& list) {
@@ -315,9 +268,9 @@ class Executor : public ModuleImpl {
 
 }  // namespace
 
-Ref<ModuleObject> make_executor(Ref<ModuleObject> module, std::shared_ptr<Library> library, const std::string& metadata,
-                                Ref<TensorObject> constants, DLDevice device) {
-  return make_module(std::make_unique<Executor>(std::move(module), std::move(library), metadata, std::move(constants), device));
+Ref<ModuleObject> make_aot_executor(Ref<ModuleObject> module, std::shared_ptr<Library> library, const std::string& metadata, const Json& meta,
+                                    Ref<TensorObject> constants, DLDevice device) {
+  return make_module(std::make_unique<Executor>(std::move(module), std::move(library), metadata, meta, std::move(constants), device));
 }
 
 }  // namespace tw

@@ -217,7 +217,14 @@ class LibraryModule : public ModuleImpl {
       return make_function([this, module](Args args) {
         DLDevice device{kDLCPU, 0};
         if (args.count > 0 && args[0].type_index == kTVMFFIDevice) device = args[0].v_device;
-        return from_ref(make_executor(module, library_, metadata_, constants_, device));
+        return from_ref(make_executor(module, library_, metadata_, constants_, device, {}));
+      });
+    }
+    if (name == "load_executable") {  // (device, bytecode as a tensor of bytes): bytecode that was saved apart
+      return make_function([this, module](Args args) {
+        if (args[0].type_index != kTVMFFIDevice) fail("TypeError", "load_executable takes a device first");
+        if (args[1].type_index != kTVMFFITensor) fail("TypeError", "load_executable takes the bytecode as a tensor");
+        return from_ref(make_executor(module, library_, metadata_, constants_, args[0].v_device, Ref<TensorObject>::share(args[1].v_obj)));
       });
     }
     if (name == "get_metadata") {

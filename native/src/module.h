@@ -35,9 +35,15 @@ class Library {
   virtual std::string label() const = 0;
 };
 
-// The executor of a compiled model; `metadata` as its JSON text. Throws when this CPU cannot run it.
+// The executor of a compiled model, or the virtual machine of a program; `metadata` as its JSON text. Throws when this CPU cannot run it.
+// `bytecode` replaces what the library holds.
 Ref<ModuleObject> make_executor(Ref<ModuleObject> library_module, std::shared_ptr<Library> library,
-                                const std::string& metadata, Ref<TensorObject> constants, DLDevice device);
+                                const std::string& metadata, Ref<TensorObject> constants, DLDevice device, Ref<TensorObject> bytecode);
+struct Json;
+Ref<ModuleObject> make_aot_executor(Ref<ModuleObject> library_module, std::shared_ptr<Library> library, const std::string& metadata,
+                                    const Json& meta, Ref<TensorObject> constants, DLDevice device);
+Ref<ModuleObject> make_machine(Ref<ModuleObject> library_module, std::shared_ptr<Library> library, const Json& meta,
+                               Ref<TensorObject> constants, Ref<TensorObject> bytecode);
 
 // CPU features of LLVM's naming; empty when all are there, else the missing ones.
 std::vector<std::string> missing_features(const std::vector<std::string>& required);

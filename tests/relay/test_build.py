@@ -216,7 +216,7 @@ def test_foreign_target_does_not_run_here(tmp_path: Path) -> None:
 def test_wrong_arguments() -> None:
     with pytest.raises(TypeError, match="relay.build takes an IRModule or a relay.Function, but was given int"):
         relay.build(3, "llvm")  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="unknown executor 'vm2': the executors are debug, graph and aot"):
+    with pytest.raises(ValueError, match="unknown executor 'vm2': the executors are debug, graph, aot and vm"):
         relay.create_executor("vm2")
 
 

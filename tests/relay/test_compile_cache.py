@@ -16,6 +16,7 @@ from tilewright import relay
 from tilewright.contrib import graph_executor
 from tilewright.ir import IRModule
 from tilewright.relay.backend import kernels
+from tilewright.relay.backend.constants import ConstantPool
 from tilewright.relay.backend.plan import Plan, make_plan
 from tilewright.relay.backend.te_compiler import TECompiler
 from tilewright.relay.transform.alter_layout import pack_dense
@@ -171,7 +172,7 @@ def test_equal_constants_are_kept_once() -> None:
     for a in (values.copy(), np.ascontiguousarray(values.T).T, other):
         y = relay.sort(y) * relay.const(a)
     plan, _ = planned(IRModule.from_expr(y))
-    assert plan.constants_bytes == 2 * values.nbytes
+    assert plan.constants.bytes == 2 * values.nbytes
 
 
 def test_packed_weights_are_views_until_they_are_laid_out() -> None:
@@ -188,20 +189,21 @@ def test_packed_weights_are_views_until_they_are_laid_out() -> None:
         assert packed is not None
         array = packed.args[1].value  # type: ignore[attr-defined]
         assert np.shares_memory(array, weight)
-        plan = Plan(relay.Function([], relay.const(0.0)))
-        plan.arrays, plan.constant_offsets, plan.constants_bytes = [array], [64], 64 + array.nbytes
-        laid = plan.constants_blob()
+        pool = ConstantPool()
+        pool.add(np.zeros(3, "float32"))
+        assert pool.offsets[pool.add(array)] == 64
+        laid = pool.blob()
         assert laid.ctypes.data % 64 == 0
-        np.testing.assert_array_equal(laid[64:].view("float32"), np.ascontiguousarray(array).reshape(-1))
+        np.testing.assert_array_equal(
+            laid[64 : 64 + array.nbytes].view("float32"), np.ascontiguousarray(array).reshape(-1)
+        )
 
 
 def test_large_constants_are_laid_out_by_threads() -> None:
     arrays = [np.full((1 << 20) + k, k, "float32") for k in range(6)]
-    plan = Plan(relay.Function([], relay.const(0.0)))
+    pool = ConstantPool()
     for a in arrays:
-        plan.arrays.append(a)
-        plan.constant_offsets.append(plan.constants_bytes)
-        plan.constants_bytes += -(-a.nbytes // 64) * 64
-    laid = plan.constants_blob()
-    for a, offset in zip(arrays, plan.constant_offsets, strict=True):
+        pool.add(a)
+    laid = pool.blob()
+    for a, offset in zip(arrays, pool.offsets, strict=True):
         np.testing.assert_array_equal(laid[offset : offset + a.nbytes].view("float32"), a)

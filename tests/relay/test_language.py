@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.relay_vm.executors import run_both
 from tilewright import relay
 from tilewright.node import load_json, save_json, structural_equal
 from tilewright.relay.backend.interpreter import ConstructorValue, Interpreter, RefValue
@@ -24,8 +25,8 @@ def prelude(text: str) -> relay.IRModule:
 
 
 def run(mod: relay.IRModule, *args: Any) -> Any:
-    """The result of main, tensors as arrays, lists as Python lists."""
-    return plain(relay.create_executor("debug", mod).evaluate()(*args))
+    """The result of main in every executor, tensors as arrays, lists as Python lists."""
+    return plain(run_both(mod, *args))
 
 
 def plain(value: Any) -> Any:

@@ -65,7 +65,7 @@ def test_equal_kernels_are_compiled_once() -> None:
     y = relay.nn.dense(relay.nn.dense(relay.nn.dense(x, w), w), w)
     p = planned(IRModule.from_expr(y))
     assert len({id(c.kernel) for c in p.calls}) == 1
-    assert p.constants_bytes == 64 * 64 * 4
+    assert p.constants.bytes == 64 * 64 * 4
 
 
 def test_element_wise_kernels_run_in_place() -> None:

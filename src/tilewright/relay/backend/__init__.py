@@ -11,7 +11,8 @@ from tilewright.relay.backend.interpreter import DebugExecutor, Interpreter
 def create_executor(
     kind: str = "debug", mod: IRModule | None = None, device: Any = None, target: Any = "llvm", params: Any = None
 ) -> Any:
-    """An executor of a module: "debug" runs the operators' NumPy references, "graph" and "aot" compile it."""
+    """An executor of a module: "debug" runs the operators' NumPy references, "graph" and "aot" compile a
+    graph, "vm" any program."""
     from tilewright.relay.expr import bind
 
     mod = IRModule() if mod is None else mod
@@ -23,7 +24,11 @@ def create_executor(
         from tilewright.relay.backend.build import compiled_executor
 
         return compiled_executor(mod, device, target)
-    raise ValueError(f"unknown executor {kind!r}: the executors are debug, graph and aot")
+    if kind == "vm":
+        from tilewright.relay.backend.vm import VMExecutor
+
+        return VMExecutor(mod, device, target)
+    raise ValueError(f"unknown executor {kind!r}: the executors are debug, graph, aot and vm")
 
 
 __all__ = ["DebugExecutor", "Interpreter", "create_executor"]

@@ -109,7 +109,7 @@ def build(
             plan = make_plan(optimized, compiler)
         # Laying the constants out waits for memory most of the time; the compiler works meanwhile.
         with ThreadPoolExecutor(1) as background:
-            constants = background.submit(plan.constants_blob)
+            constants = background.submit(plan.constants.blob)
             objects, symbols = compile_plan(plan, list(compiler.kernels.values()), chosen, progress)
         facts = metadata(plan, chosen, PassContext.current().opt_level)
     return ExecutorFactoryModule(optimized, chosen, mod_name, plan, facts, objects, symbols, constants.result())

@@ -73,7 +73,7 @@ def metadata(plan: Plan, target: Target, opt_level: int) -> dict[str, Any]:
         "inputs": [{"name": name, **_tensor(t)} for name, t in plan.inputs],
         "outputs": [{"name": name, **_tensor(t)} for name, t in zip(output_names(plan), plan.outputs, strict=True)],
         "workspace_bytes": plan.workspace_bytes,
-        "constants_bytes": plan.constants_bytes,
+        "constants_bytes": plan.constants.bytes,
         "entry": ENTRY,
         "kernels": [
             {

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from tilewright.ir import IRModule, TensorType
-from tilewright.node.leaves import equal_arrays
-from tilewright.relay.backend.memory_plan import Storage, align, plan
+from tilewright.relay.backend.constants import ConstantPool
+from tilewright.relay.backend.memory_plan import Storage, plan
 from tilewright.relay.backend.te_compiler import Kernel, TECompiler, is_view, static_bytes, tensor_types
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
@@ -18,9 +17,6 @@ from tilewright.relay.op.card import constructor
 from tilewright.relay.printer import type_text
 from tilewright.relay.transform.infer_type import infer_types
 from tilewright.support.errors import TVMError
-
-PARALLEL_BYTES = 1 << 24
-"""Constants from this size on are laid out by two threads."""
 
 
 class Place:
@@ -46,56 +42,28 @@ class KernelCall:
 
 
 class Plan:
-    """Everything that the entry needs. `constants` is the blob; offsets into it are `constant_offsets[index]`."""
+    """Everything that the entry needs."""
 
     def __init__(self, func: Function) -> None:
         self.inputs: list[tuple[str, TensorType]] = []
         self.outputs: list[TensorType] = []
         self.calls: list[KernelCall] = []
-        self.arrays: list[np.ndarray[Any, Any]] = []
-        self.constant_offsets: list[int] = []
-        self.constants_bytes = 0
+        self.constants = ConstantPool()
         self.workspace_bytes = 0
         self.func = func
 
     def offset(self, place: Place) -> int:
         """Byte offset of a constant or workspace tensor."""
         if place.kind == "constant":
-            return self.constant_offsets[place.index]
+            return self.constants.offsets[place.index]
         assert place.storage is not None
         return place.storage.offset
-
-    def constants_blob(self) -> np.ndarray[Any, Any]:
-        """All constants in one array of bytes, each at its 64-byte aligned offset. Transposed views are laid out here, so
-        that packed weights are moved once."""
-        blob = aligned_bytes(self.constants_bytes)
-
-        def copy(array: np.ndarray[Any, Any], offset: int) -> None:
-            raw = blob[offset : offset + array.nbytes]
-            raw.view(array.dtype).reshape(array.shape)[...] = array
-
-        if self.constants_bytes < PARALLEL_BYTES:
-            for array, offset in zip(self.arrays, self.constant_offsets, strict=True):
-                copy(array, offset)
-        else:
-            # Copies release the interpreter's lock, and most of the time goes to the first touch of new pages.
-            with ThreadPoolExecutor(2) as pool:
-                list(pool.map(copy, self.arrays, self.constant_offsets))
-        return blob
-
-
-def aligned_bytes(size: int) -> np.ndarray[Any, Any]:
-    """Zeroed bytes whose address is a multiple of 64."""
-    raw = np.zeros(size + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start : start + size]
 
 
 class _Planner:
     def __init__(self, func: Function, compiler: TECompiler) -> None:
         self.plan, self.compiler = Plan(func), compiler
         self.places: dict[Expr, Any] = {}
-        self.known: dict[Any, list[int]] = {}
         self.storages: list[Storage] = []
         self.last_use: dict[Expr, int] = {}
         self.steps: dict[Expr, int] = {}
@@ -196,16 +164,7 @@ class _Planner:
             )
 
     def constant(self, value: np.ndarray[Any, Any]) -> Place:
-        t = TensorType(value.shape, value.dtype.name)
-        alike = self.known.setdefault(_sample(value), [])
-        index = next((i for i in alike if _same_bits(self.plan.arrays[i], value)), -1)
-        if index < 0:
-            index = len(self.plan.arrays)
-            alike.append(index)
-            self.plan.arrays.append(value)
-            self.plan.constant_offsets.append(self.plan.constants_bytes)
-            self.plan.constants_bytes += align(value.nbytes)
-        return Place("constant", t, index)
+        return Place("constant", TensorType(value.shape, value.dtype.name), self.plan.constants.add(value))
 
     def call(self, node: Call, func: Function) -> None:
         kernel = self.compiler.kernel(func)
@@ -258,22 +217,6 @@ class _Planner:
         func = Function([p], constructor("copy")(p), t, (), {"Primitive": 1})
         infer_types(func)
         self.plan.calls.append(KernelCall(self.compiler.kernel(func), [place, Place("output", t, index)], ""))
-
-
-def _sample(value: np.ndarray[Any, Any]) -> Any:
-    """What equal constants have in common and others hardly: dtype, shape, and a few values."""
-    if not value.size:
-        return value.dtype, value.shape
-    chosen = np.linspace(0, value.size - 1, min(value.size, 64)).astype(np.int64)
-    return value.dtype, value.shape, value.flat[chosen].tobytes()
-
-
-def _same_bits(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
-    """Whether two arrays of one dtype and shape hold the same bits."""
-    if a.ctypes.data == b.ctypes.data and a.strides == b.strides:
-        return True
-    bits = f"u{a.dtype.itemsize}"
-    return equal_arrays(a, b) if bits not in ("u1", "u2", "u4", "u8") else bool((a.view(bits) == b.view(bits)).all())
 
 
 def _item(e: Expr, index: int) -> Expr:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.node.leaves import numpy_dtype
-from tilewright.relay.backend.plan import KernelCall, Place, Plan, aligned_bytes
+from tilewright.relay.backend.constants import aligned_bytes
+from tilewright.relay.backend.plan import KernelCall, Place, Plan
 
 Array = np.ndarray[Any, Any]
 RunKernel = Callable[[KernelCall, Sequence[Array]], None]
@@ -19,7 +20,7 @@ def run_plan(plan: Plan, inputs: Mapping[str, Array] | Sequence[Array], run_kern
     """The outputs of one run. The workspace is filled with a pattern, so that reading what was not written shows."""
     if isinstance(inputs, Mapping):
         inputs = [inputs[name] for name, _ in plan.inputs]
-    constants = plan.constants_blob()
+    constants = plan.constants.blob()
     workspace = aligned_bytes(plan.workspace_bytes)
     workspace[:] = 0xFF
     outputs = [np.empty(t.concrete_shape, numpy_dtype(t.dtype)) for t in plan.outputs]

@@ -11,6 +11,7 @@ from tilewright.relay.transform.fold_scale_axis import FoldScaleAxis
 from tilewright.relay.transform.fuse_ops import FuseOps
 from tilewright.relay.transform.infer_type import InferType, infer_types
 from tilewright.relay.transform.inline import Inline
+from tilewright.relay.transform.lambda_lift import LambdaLift
 from tilewright.relay.transform.normal_forms import ToANormalForm, ToGraphNormalForm, to_anf
 from tilewright.relay.transform.simplify_expr import SimplifyExpr
 from tilewright.relay.transform.simplify_inference import CanonicalizeOps, SimplifyInference
@@ -35,6 +36,7 @@ __all__ = [
     "InferType",
     "InferTypeLocal",
     "Inline",
+    "LambdaLift",
     "PackDense",
     "Pass",
     "PassContext",

@@ -200,9 +200,9 @@ class _Partition:
 class _Extract(ExprMutator):
     """Replaces every group by a call of a primitive function."""
 
-    def __init__(self, partition: _Partition) -> None:
+    def __init__(self, partition: _Partition, fuse: bool) -> None:
         super().__init__()
-        self.partition = partition
+        self.partition, self.fuse = partition, fuse
         self.members: dict[_Group, set[Expr]] = {}
         for call, group in partition.groups.items():
             self.members.setdefault(group.root(), set()).add(call)
@@ -228,6 +228,10 @@ class _Extract(ExprMutator):
             stack.pop()
             memo[node] = self.kernel(node) if node in self.partition.groups else self._table[type(node)](self, node)
         return memo[expr]
+
+    def visit_function(self, fn: Function) -> Expr:
+        """What a local function computes is fused by itself."""
+        return fn if fn.is_primitive else fuse_function(fn, self.partition.max_depth, self.fuse)
 
     def inputs(self, node: Expr) -> list[Expr]:
         """What must be rewritten before `node`: its group's inputs, or its own operands."""
@@ -293,7 +297,7 @@ class _Body(ExprMutator):
 def fuse_function(func: Function, max_depth: int, fuse: bool = True) -> Function:
     """The function over primitive functions; without `fuse`, every call becomes a kernel of its own."""
     partition = _Partition(func.body, max_depth, fuse)
-    return func.replace(body=_Extract(partition).run(func.body))
+    return func.replace(body=_Extract(partition, fuse).run(func.body))
 
 
 def FuseOps(fuse_opt_level: int = -1) -> Pass:

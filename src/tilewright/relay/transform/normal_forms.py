@@ -28,6 +28,11 @@ from tilewright.relay.transform.rewriting import card_of
 _ATOMS = (Var, Constant, GlobalVar, Op, Constructor)
 
 
+def _is_atom(e: Expr) -> bool:
+    """Whether an operand needs no name: names, constants, and kernels, which stand where they are called."""
+    return isinstance(e, _ATOMS) or (isinstance(e, Function) and e.is_primitive)
+
+
 class _Anf:
     """The lets of one scope; a value that a scope around it named already is not computed again."""
 
@@ -50,14 +55,14 @@ class _Anf:
         stack = [root]
         while stack:
             e = stack[-1]
-            if isinstance(e, _ATOMS) or self.find(e) is not None:
+            if _is_atom(e) or self.find(e) is not None:
                 stack.pop()
                 continue
             if isinstance(e, Let):
                 stack.pop()
                 self.names[e] = self.chain(e)
                 continue
-            pending = [c for c in flow_children(e) if not isinstance(c, _ATOMS) and self.find(c) is None]
+            pending = [c for c in flow_children(e) if not _is_atom(c) and self.find(c) is None]
             if pending:
                 stack += reversed(pending)
                 continue
@@ -87,7 +92,7 @@ class _Anf:
     def value(self, e: Expr) -> Expr:
         """`e` with atoms for operands."""
         if isinstance(e, Function):
-            return e if e.is_primitive else e.replace(body=self.inner(e.body))
+            return e.replace(body=self.inner(e.body))
         if isinstance(e, If):
             return If(self.name(e.cond), self.inner(e.true_branch), self.inner(e.false_branch), e.span)
         if isinstance(e, Match):
@@ -191,7 +196,7 @@ def is_anf(expr: Expr) -> bool:
     """Whether every operand in `expr` is a variable, a constant or a name."""
     return all(
         [
-            isinstance(c, _ATOMS)
+            _is_atom(c)
             for e in post_order(expr)
             if isinstance(e, (Call, Tuple, TupleGetItem, RefCreate, RefRead, RefWrite))
             for c in flow_children(e)

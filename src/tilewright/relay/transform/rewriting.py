@@ -52,6 +52,12 @@ class CallRewriter(ExprMutator):
     def settle(self, call: Call) -> Expr:
         """The call with rewritten operands, as `rule` wants it."""
         new: Any = super().visit_call(call)
+        if type(call.op) is not Op:
+            # What a function answers does not change with how its arguments are computed.
+            known = type_of(call)
+            if known is not None:
+                set_type(new, known)
+            return new  # type: ignore[no-any-return]
         if new is not call:
             keep_type(new, call)
         for _ in range(64):

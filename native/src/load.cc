@@ -1,0 +1,70 @@
+// What every executor of a compiled library begins with: its metadata, whether this CPU can run it, and its constants.
+#include "json.h"
+#include "module.h"
+
+namespace tw {
+namespace {
+
+void check_cpu(const Json& meta) {
+  const Json& target = meta["target"].kind == Json::kObject ? meta["target"] : meta;
+  std::vector<std::string> required;
+  bool amx = false;
+  for (auto& f : target["features"].items) {
+    required.push_back(f.string);
+    amx |= f.string.find("amx") != std::string::npos;
+  }
+#if defined(__x86_64__)
+  const std::string arch = "x86_64";
+#elif defined(__aarch64__)
+  const std::string arch = "aarch64";
+#else
+  const std::string arch;
+#endif
+  const std::string& triple = target["triple"].string;
+  if (!triple.empty() && !arch.empty() && triple.compare(0, arch.size(), arch) != 0)
+    fail("RuntimeError", "this library was compiled for %s, but this process runs on %s; compile the model for this machine", triple.c_str(), arch.c_str());
+  std::string missing;
+  for (auto& name : missing_features(required)) missing += (missing.empty() ? "" : ", ") + name;
+  if (!missing.empty())
+    fail("RuntimeError", "this library was compiled for CPU `%s`, but this machine lacks the features: %s; compile the model again for this machine, or for a target without them",
+         target["cpu"].string.c_str(), missing.c_str());
+  if (amx) enable_amx();
+}
+
+// The constants given, else those in the library, aligned as kernels expect.
+Ref<TensorObject> constants_of(const Library& library, Ref<TensorObject> given, int64_t bytes) {
+  if (bytes < 0) fail("ValueError", "the metadata of %s is damaged: its constants take %lld bytes", library.label().c_str(), static_cast<long long>(bytes));
+  int64_t shape[1] = {bytes > 0 ? bytes : 1};
+  const DLDataType byte{kDLUInt, 8, 1};
+  char* data;
+  if (given) {
+    auto& t = given->tensor;
+    data = static_cast<char*>(t.data) + t.byte_offset;
+    if (tensor_bytes(t) < bytes) fail("ValueError", "the constants hold %lld bytes, but the model needs %lld", static_cast<long long>(tensor_bytes(t)), static_cast<long long>(bytes));
+  } else {
+    data = static_cast<char*>(library.symbol("__tilewright_constants"));
+    if (!data && bytes > 0) fail("ValueError", "%s exports no `__tilewright_constants`, but the model needs %lld bytes of them", library.label().c_str(), static_cast<long long>(bytes));
+  }
+  if (data && reinterpret_cast<uintptr_t>(data) % 64 == 0)
+    return tensor_view(DLTensor{data, {kDLCPU, 0}, 1, byte, shape, nullptr, 0}, given ? Ref<>::share(given.get()) : Ref<>());
+  auto copy = empty_tensor(1, shape, byte, DLDevice{kDLCPU, 0});
+  if (bytes > 0) memcpy(copy->tensor.data, data, static_cast<size_t>(bytes));
+  return copy;
+}
+
+}  // namespace
+
+Ref<ModuleObject> make_executor(Ref<ModuleObject> module, std::shared_ptr<Library> library, const std::string& metadata,
+                                Ref<TensorObject> constants, DLDevice device, Ref<TensorObject> bytecode) {
+  std::string label = library->label();
+  if (device.device_type != kDLCPU) fail("ValueError", "%s was compiled for the CPU; create it with cpu(0), not device type %d", label.c_str(), device.device_type);
+  Json meta = JsonReader(metadata).read();
+  if (meta.kind != Json::kObject) fail("ValueError", "the metadata of %s is no JSON object", label.c_str());
+  check_cpu(meta);
+  constants = constants_of(*library, std::move(constants), meta["constants_bytes"].integer);
+  if (meta["executor"].string == "vm") return make_machine(std::move(module), std::move(library), meta, std::move(constants), std::move(bytecode));
+  if (bytecode) fail("ValueError", "%s holds a model for the ahead-of-time executor, which has no bytecode", label.c_str());
+  return make_aot_executor(std::move(module), std::move(library), metadata, meta, std::move(constants), device);
+}
+
+}  // namespace tw

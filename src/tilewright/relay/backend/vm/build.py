@@ -1,0 +1,141 @@
+"""`relay.vm.compile`: relay passes, kernels, bytecode. The whole way, top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir.transform import PassContext, Sequential
+from tilewright.node import deep_recursion
+from tilewright.relay import transform
+from tilewright.relay.analysis import called_functions
+from tilewright.relay.backend.build import as_module, bind_params, pipeline, target_of
+from tilewright.relay.backend.executor_factory import CONTEXT
+from tilewright.relay.backend.kernels import Progress, cached_object, compile_kernels
+from tilewright.relay.backend.te_compiler import TECompiler
+from tilewright.relay.backend.vm.emit import ProgramCompiler
+from tilewright.relay.backend.vm.executable import Executable
+from tilewright.relay.expr import Function
+from tilewright.relay.transform.lambda_lift import CLOSURE, LIFTED
+from tilewright.support.errors import TVMError
+
+METADATA_FORMAT = 1
+
+
+def vm_pipeline() -> Sequential:
+    """The relay passes for the virtual machine, in order: closures lifted before what is shared becomes a graph."""
+    return Sequential(
+        [
+            transform.ToANormalForm(),  # type: ignore[list-item]
+            transform.LambdaLift(),  # type: ignore[list-item]
+            pipeline(),
+            transform.ToANormalForm(),  # type: ignore[list-item]
+            transform.InferType(),  # type: ignore[list-item]
+        ],
+        name="relay.vm",
+    )
+
+
+def entry_points(mod: IRModule) -> list[str]:
+    """The functions that a host may call: main, and all that work on values of one type (what the prelude adds does not)."""
+    return [
+        g.name_hint
+        for g, f in mod.functions.items()
+        if isinstance(f, Function) and not f.is_primitive and (g.name_hint == "main" or not f.type_params)
+    ]
+
+
+def reachable(mod: IRModule) -> IRModule:
+    """The module without functions that no entry point can come to call."""
+    wanted = set(called_functions(mod, entry_points(mod)))
+    functions: dict[GlobalVar, Any] = {g: f for g, f in mod.functions.items() if g in wanted}
+    return mod.with_functions(functions)
+
+
+def optimize(mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None) -> IRModule:
+    """The module after all relay passes of the virtual machine; parameters of main are constants in it."""
+    with target_of(target), deep_recursion():
+        return vm_pipeline()(reachable(bind_params(as_module(mod), params)))
+
+
+def compile(
+    mod: IRModule | Function,
+    target: Any = None,
+    target_host: Any = None,
+    params: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+) -> Executable:
+    """Compile a program for the virtual machine. `params` are weights by name; `progress(done, total, what)` counts kernels.
+
+    Raises TVMError for a module without functions, and DiagnosticError for ill-typed programs."""
+    chosen = target_of(target)
+    if chosen.kind.name != "llvm":
+        raise TVMError(f'relay.vm.compile: there is no code generator for target kind {chosen.kind.name!r}; use "llvm"')
+    with chosen:
+        optimized = optimize(mod, chosen, params)
+        entries = [name for name in entry_points(optimized) if not name_is_lifted(optimized, name)]
+        if not entries:
+            raise TVMError("relay.vm.compile: the module has no relay function to call")
+        kernels = TECompiler(chosen)
+        compiler = ProgramCompiler(optimized, kernels)
+        program = compiler.run()
+        with ThreadPoolExecutor(1) as background:
+            constants = background.submit(compiler.pool.blob)
+            objects = compile_kernels(list(kernels.kernels.values()), chosen, progress)
+            text = f"@{CONTEXT} = weak global [8 x ptr] zeroinitializer, align 16\n"
+            objects.append(cached_object(text, chosen))
+        facts = {
+            "format": METADATA_FORMAT,
+            "executor": "vm",
+            "entry_points": entries,
+            "constants_bytes": compiler.pool.bytes,
+            "kernels": [
+                {"name": k.name, "flops": k.flops, "bytes": k.bytes, "source": k.source}
+                for k in kernels.kernels.values()
+            ],
+            "target": {"triple": chosen.triple, "cpu": chosen.mcpu, "features": sorted(chosen.features)},
+            "opt_level": PassContext.current().opt_level,
+        }
+    return Executable(optimized, chosen, program, facts, objects, constants.result())
+
+
+def name_is_lifted(mod: IRModule, name: str) -> bool:
+    """Whether a function was a local one before."""
+    return bool(mod[name].attrs.get(CLOSURE) or mod[name].attrs.get(LIFTED))
+
+
+class VMCompiler:
+    """The compiler as an object, as classic TVM has it: set_params, lower, codegen, get_exec."""
+
+    def __init__(self) -> None:
+        self.params: dict[str, Any] = {}
+        self._executable: Executable | None = None
+
+    def set_params(self, params: Mapping[str, Any]) -> None:
+        """Weights by parameter name, used by what is lowered after."""
+        self.params = dict(params)
+
+    def get_params(self) -> dict[str, Any]:
+        """The weights that were set."""
+        return dict(self.params)
+
+    def optimize(
+        self, mod: IRModule, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None
+    ) -> tuple[IRModule, dict[str, Any]]:
+        """The module after the relay passes, and the parameters that remain to be set (none)."""
+        return optimize(mod, target, {**self.params, **(params or {})}), {}
+
+    def lower(self, mod: IRModule, target: Any = None, target_host: Any = None) -> None:
+        """Compiles a module; get_exec answers the result."""
+        self._executable = compile(mod, target, target_host, self.params)
+
+    def codegen(self) -> None:
+        """Machine code is made by lower already."""
+
+    def get_exec(self) -> Executable:
+        """The executable that lower made."""
+        if self._executable is None:
+            raise TVMError("VMCompiler.get_exec: nothing was lowered yet; call lower(mod, target) first")
+        return self._executable

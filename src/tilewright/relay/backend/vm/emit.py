@@ -1,0 +1,314 @@
+"""Relay functions in A-normal form to bytecode: values in registers, branches as jumps, primitive functions as kernel calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import GlobalVar, IRModule, TensorType, TupleType, Type
+from tilewright.node import deep_recursion
+from tilewright.relay.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
+from tilewright.relay.backend.constants import ConstantPool
+from tilewright.relay.backend.te_compiler import TECompiler, is_view
+from tilewright.relay.backend.vm.code import Label, Program, TensorSpec, VMFunction
+from tilewright.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    If,
+    Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from tilewright.relay.printer import Printer, span_text
+from tilewright.relay.transform.infer_type import type_of
+from tilewright.relay.transform.lambda_lift import CLOSURE
+from tilewright.support.errors import TVMError
+
+TUPLE_TAG = 0
+"""Tag of tuples; the runtime keeps them as it keeps values of data types."""
+
+
+class ProgramCompiler:
+    """Compiles the functions of a module (after optimisation, in A-normal form) to one program."""
+
+    def __init__(self, mod: IRModule, compiler: TECompiler) -> None:
+        self.mod, self.compiler = mod, compiler
+        self.program = Program()
+        self.pool = ConstantPool()
+        self.kernel_index: dict[str, int] = {}
+        self.functions: dict[str, int] = {}
+        self.captures: dict[str, int] = {}
+
+    def run(self) -> Program:
+        """The program; its kernels are those of the TECompiler, its constants those of the pool."""
+        todo = []
+        for gvar, f in self.mod.functions.items():
+            if not isinstance(f, Function) or f.is_primitive:
+                continue
+            params, body = list(f.params), f.body
+            if f.attrs.get(CLOSURE):
+                # A-normal form names the function that a lifted one answers.
+                body = body.value if isinstance(body, Let) else body
+                assert isinstance(body, Function)
+                self.captures[gvar.name_hint] = len(params)
+                params, body = [*params, *body.params], body.body
+            self.functions[gvar.name_hint] = len(self.program.functions)
+            made = VMFunction(gvar.name_hint, [(p.name_hint, self.param_type(p)) for p in params])
+            self.program.functions.append(made)
+            todo.append((made, params, body))
+        for made, params, body in todo:
+            with deep_recursion():
+                _FunctionCompiler(self, made, params).compile(body)
+            made.free_dead_registers()
+        return self.program
+
+    def param_type(self, p: Var) -> int:
+        t = type_of(p) or p.type_annotation
+        return self.program.type_index(spec_of(t)) if isinstance(t, TensorType) else -1
+
+    def constant(self, value: np.ndarray[Any, Any]) -> int:
+        """The operand that stands for a constant."""
+        index = self.pool.add(value)
+        while len(self.program.constants) < len(self.pool.arrays):
+            i = len(self.program.constants)
+            array = self.pool.arrays[i]
+            spec = spec_of(TensorType(array.shape, array.dtype.name))
+            self.program.constants.append((self.program.type_index(spec), self.pool.offsets[i]))
+        return -1 - index
+
+    def kernel(self, name: str) -> int:
+        """The place of a kernel in the table."""
+        if name not in self.kernel_index:
+            self.kernel_index[name] = len(self.program.kernels)
+            self.program.kernels.append(name)
+        return self.kernel_index[name]
+
+
+def spec_of(t: TensorType) -> TensorSpec:
+    """A tensor type as the runtime knows it."""
+    return TensorSpec(t.dtype, tuple([_dimension(d) for d in t.shape]))
+
+
+def _dimension(d: Any) -> int:
+    value = getattr(d, "value", -1)
+    return int(value) if isinstance(value, int) else -1
+
+
+class _FunctionCompiler:
+    def __init__(self, home: ProgramCompiler, out: VMFunction, params: Sequence[Var]) -> None:
+        self.home, self.out = home, out
+        self.registers: dict[Expr, int] = {p: i for i, p in enumerate(params)}
+
+    def compile(self, body: Expr) -> None:
+        self.tail(body)
+
+    # ---- expressions
+
+    def atom(self, e: Expr) -> int:
+        """The operand of a variable, constant, function or anything that is a value already."""
+        if e in self.registers:
+            return self.registers[e]
+        if isinstance(e, Constant):
+            return self.home.constant(e.value)
+        if isinstance(e, Var):
+            raise TVMError(f"{self.out.name}: the variable %{e.name_hint} is not bound here")
+        return self.value(e)
+
+    def value(self, e: Expr) -> int:
+        """The operand of an expression, computed into a fresh register where it is no value yet."""
+        if isinstance(e, (Var, Constant)):
+            return self.atom(e)
+        if isinstance(e, TupleGetItem) and isinstance(e.tuple_value, Tuple):
+            return self.atom(e.tuple_value.fields[e.index])
+        made = self.out.register()
+        self.into(made, e)
+        return made
+
+    def into(self, dst: int, e: Expr) -> None:
+        """Computes an expression into a register."""
+        emit = self.out.emit
+        if isinstance(e, Let):
+            self.into(dst, self.bindings(e))
+        elif isinstance(e, (Var, Constant)):
+            emit("move", dst, self.atom(e))
+        elif isinstance(e, Tuple):
+            emit("alloc_adt", dst, TUPLE_TAG, [self.atom(f) for f in e.fields])
+        elif isinstance(e, TupleGetItem):
+            emit("get_field", dst, self.atom(e.tuple_value), e.index)
+        elif isinstance(e, GlobalVar):
+            emit("alloc_closure", dst, self.function(e), [])
+        elif isinstance(e, If):
+            self.branch(e, dst)
+        elif isinstance(e, Match):
+            self.match(e, dst)
+        elif isinstance(e, RefCreate):
+            emit("ref_new", dst, self.atom(e.value))
+        elif isinstance(e, RefRead):
+            emit("ref_read", dst, self.atom(e.ref))
+        elif isinstance(e, RefWrite):
+            emit("ref_write", self.atom(e.ref), self.atom(e.value))
+            emit("alloc_adt", dst, TUPLE_TAG, [])
+        elif isinstance(e, Call):
+            self.call(e, dst)
+        else:
+            raise TVMError(f"{self.out.name}: the virtual machine cannot run {type(e).__name__}:\n{e}")
+
+    def tail(self, e: Expr) -> None:
+        """Computes an expression and returns it. Calls at the end take the place of their caller."""
+        e = self.bindings(e)
+        if isinstance(e, If):
+            self.branch(e, None)
+        elif isinstance(e, Match):
+            self.match(e, None)
+        elif isinstance(e, Call) and self.is_function_call(e):
+            args = [self.atom(a) for a in e.args]
+            if isinstance(e.op, GlobalVar):
+                self.out.emit("tail_invoke", self.function(e.op), args)
+            else:
+                self.out.emit("tail_invoke_closure", self.atom(e.op), args)
+        else:
+            self.out.emit("ret", self.value(e))
+
+    def finish(self, dst: int | None, e: Expr) -> None:
+        """Computes into a register, or returns where there is none."""
+        if dst is None:
+            self.tail(e)
+        else:
+            self.into(dst, e)
+
+    def bindings(self, e: Expr) -> Expr:
+        """Computes the bindings of a chain of lets; returns its result, the value of the last binding where that is it."""
+        lets: list[Let] = []
+        while isinstance(e, Let):
+            lets.append(e)
+            e = e.body
+        while lets and lets[-1].var is e:
+            e = lets.pop().value
+        for let in lets:
+            self.registers[let.var] = self.value(let.value)
+        return e
+
+    # ---- control flow
+
+    def branch(self, e: If, dst: int | None) -> None:
+        otherwise, end = Label(), Label()
+        self.out.emit("if", self.atom(e.cond), otherwise)
+        self.finish(dst, e.true_branch)
+        if dst is not None:
+            self.out.emit("goto", end)
+        self.out.place(otherwise)
+        self.finish(dst, e.false_branch)
+        if dst is not None:
+            self.out.place(end)
+
+    def match(self, e: Match, dst: int | None) -> None:
+        data, end = self.atom(e.data), Label()
+        for c in e.clauses:
+            otherwise = Label()
+            self.test(c.lhs, data, otherwise)
+            self.finish(dst, c.rhs)
+            if dst is not None:
+                self.out.emit("goto", end)
+            self.out.place(otherwise)
+        where = span_text(e.span)
+        clauses = ", ".join([Printer().pattern(c.lhs) for c in e.clauses])
+        text = f"{where + ': ' if where else ''}no clause of the match fits the value; its clauses are {clauses}"
+        self.out.emit("fatal", self.home.program.message(text + ". Add a clause `_ => ...` for the rest"))
+        if dst is not None:
+            self.out.place(end)
+
+    def test(self, p: Pattern, data: int, otherwise: Label) -> None:
+        """Jumps away where a value does not fit a pattern; binds the pattern's variables where it does."""
+        if isinstance(p, PatternVar):
+            self.registers[p.var] = data
+        elif isinstance(p, PatternConstructor):
+            if p.constructor.type_data is None or len(p.constructor.type_data.constructors) > 1:
+                self.out.emit("if_tag", data, p.constructor.tag, otherwise)
+            self.fields(p.patterns, data, otherwise)
+        elif isinstance(p, PatternTuple):
+            self.fields(p.patterns, data, otherwise)
+
+    def fields(self, patterns: Sequence[Pattern], data: int, otherwise: Label) -> None:
+        for i, p in enumerate(patterns):
+            if isinstance(p, (PatternVar, PatternConstructor, PatternTuple)):
+                field = self.out.register()
+                self.out.emit("get_field", field, data, i)
+                self.test(p, field, otherwise)
+
+    # ---- calls
+
+    def function(self, gvar: GlobalVar) -> int:
+        found = self.home.functions.get(gvar.name_hint)
+        if found is None:
+            raise TVMError(
+                f"{self.out.name}: @{gvar.name_hint} is called, but the module has no relay function of that name"
+            )
+        return found
+
+    def is_function_call(self, e: Call) -> bool:
+        """Whether a call is of a relay function, which may come to call this one."""
+        if isinstance(e.op, GlobalVar):
+            return e.op.name_hint not in self.home.captures
+        return not isinstance(e.op, Constructor) and not (isinstance(e.op, Function) and e.op.is_primitive)
+
+    def call(self, e: Call, dst: int) -> None:
+        if isinstance(e.op, Function) and e.op.is_primitive:
+            self.primitive(e, e.op, dst)
+            return
+        args = [self.atom(a) for a in e.args]
+        if isinstance(e.op, Constructor):
+            self.out.emit("alloc_adt", dst, e.op.tag, args)
+        elif isinstance(e.op, GlobalVar):
+            captured = self.home.captures.get(e.op.name_hint)
+            self.out.emit("invoke" if captured is None else "alloc_closure", dst, self.function(e.op), args)
+        else:
+            self.out.emit("invoke_closure", dst, self.atom(e.op), args)
+
+    def primitive(self, e: Call, func: Function, dst: int) -> None:
+        inputs = [x for a in e.args for x in self.leaves(self.atom(a), type_of(a))]
+        t = e.checked_type
+        if is_view(func):
+            assert isinstance(t, TensorType)
+            self.out.emit("reshape_static", dst, inputs[0], self.home.program.type_index(spec_of(t)))
+            return
+        kernel = self.home.compiler.kernel(func)
+        outputs: list[int] = []
+        result = self.allocate(t, dst, outputs)
+        self.out.emit("kernel", self.home.kernel(kernel.name), [], [*inputs, *outputs])
+        result()
+
+    def allocate(self, t: Type, dst: int, outputs: list[int]) -> Any:
+        """Registers with memory for a result of type `t`, added to `outputs`; what is to be done once they are written."""
+        if isinstance(t, TensorType):
+            self.out.emit("alloc_static", dst, self.home.program.type_index(spec_of(t)))
+            outputs.append(dst)
+            return lambda: None
+        assert isinstance(t, TupleType)
+        parts = [self.out.register() for _ in t.fields]
+        after = [self.allocate(f, r, outputs) for f, r in zip(t.fields, parts, strict=True)]
+
+        def pack() -> None:
+            for step in after:
+                step()
+            self.out.emit("alloc_adt", dst, TUPLE_TAG, parts)
+
+        return pack
+
+    def leaves(self, operand: int, t: Type | None) -> list[int]:
+        """The tensors of a value, tuples taken apart."""
+        if not isinstance(t, TupleType):
+            return [operand]
+        found = []
+        for i, f in enumerate(t.fields):
+            part = self.out.register()
+            self.out.emit("get_field", part, operand, i)
+            found += self.leaves(part, f)
+        return found

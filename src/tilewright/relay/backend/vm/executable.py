@@ -1,0 +1,203 @@
+"""What relay.vm.compile answers: kernels, bytecode and constants; run here, or saved and loaded."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright import runtime
+from tilewright.codegen.llvm import load_objects
+from tilewright.codegen.llvm.build import is_native
+from tilewright.ir import IRModule
+from tilewright.relay.backend.executor_factory import CONTEXT
+from tilewright.relay.backend.interpreter import ConstructorValue, RefValue
+from tilewright.relay.backend.vm.code import Instruction, Program
+from tilewright.relay.expr import Function
+from tilewright.runtime.container import ADT, Ref
+from tilewright.runtime.export import export_library
+from tilewright.runtime.object_file import data_object
+from tilewright.runtime.vm import VirtualMachine
+from tilewright.support.errors import TVMError
+from tilewright.target import Target
+
+BYTECODE = "__tilewright_bytecode"
+
+
+class Executable:
+    """A compiled program: `runtime.vm.VirtualMachine(exe, device)` runs it, `export_library("p.so")` writes it with all it
+    needs, `save()` and `load_exec` hand over bytecode and library apart."""
+
+    def __init__(
+        self,
+        ir_mod: IRModule,
+        target: Target,
+        program: Program,
+        metadata: dict[str, Any],
+        objects: Sequence[bytes],
+        constants: np.ndarray[Any, Any],
+    ) -> None:
+        self.ir_mod, self.target, self.program = ir_mod, target, program
+        self.code = program.to_bytes(lambda dtype: runtime.parse_dtype(str(dtype)))
+        self.metadata = {**metadata, "bytecode_bytes": len(self.code)}
+        self.objects = list(objects)
+        self._constants = runtime.from_dlpack(constants) if constants.size else None
+        self._module: runtime.Module | None = None
+
+    @property
+    def bytecode(self) -> str:
+        """The listing of all functions."""
+        return self.program.text()
+
+    @property
+    def constants(self) -> str:
+        """What the constants are."""
+        lines = [f"const[{i}]: {self.program.types[t]}" for i, (t, _) in enumerate(self.program.constants)]
+        return "\n".join(lines)
+
+    @property
+    def primitive_ops(self) -> list[str]:
+        """Names of the kernels."""
+        return list(self.program.kernels)
+
+    @property
+    def globals(self) -> list[str]:
+        """Names of the functions that a host may call."""
+        return list(self.metadata["entry_points"])
+
+    @property
+    def stats(self) -> str:
+        """How much there is of what."""
+        code = [i for f in self.program.functions for i in f.code if isinstance(i, Instruction)]
+        return (
+            f"functions: {', '.join(self.globals)}\nkernels: {len(self.program.kernels)}\n"
+            f"constants: {len(self.program.constants)}, {self.metadata['constants_bytes']} bytes\n"
+            f"instructions: {len(code)}"
+        )
+
+    def get_function_params(self, func_name: str) -> list[str]:
+        """Names of a function's parameters."""
+        for f in self.program.functions:
+            if f.name == func_name:
+                return [name for name, _ in f.params]
+        raise ValueError(f"the program has no function {func_name!r}; it has {', '.join(self.globals)}")
+
+    def source(self) -> runtime.ModuleSource:
+        """What export needs: objects, metadata, bytecode and constants."""
+        arch = self.target.triple.split("-")[0]
+        described = data_object("__tilewright_metadata", json.dumps(self.metadata).encode() + b"\0", arch)
+        code = data_object(BYTECODE, self.code, arch)
+        return runtime.ModuleSource([*self.objects, described, code], {}, self.target.triple, self._constants)
+
+    @property
+    def lib(self) -> runtime.Module:
+        """The library loaded into this process."""
+        if self._module is None:
+            if not is_native(self.target):
+                raise TVMError(
+                    f"this program was compiled for {self.target}, which is not this machine, so it cannot run here;"
+                    ' write it with export_library("program.so") and run it there'
+                )
+            loaded = load_objects(self.objects, [*self.program.kernels, CONTEXT])
+            held = runtime.array(np.frombuffer(self.code, np.uint8))
+            symbols = {**loaded.symbols, BYTECODE: held.data_address}
+            self._module = runtime.Module.from_aot(
+                symbols, json.dumps(self.metadata), self._constants, (loaded, held), self.source()
+            )
+        return self._module
+
+    @property
+    def mod(self) -> runtime.Module:
+        return self.lib
+
+    module = mod
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        """`["default"]` makes a machine from a device."""
+        return self.lib[name]
+
+    def export_library(
+        self,
+        file_name: str | os.PathLike[str],
+        fcompile: Callable[..., Any] | None = None,
+        addons: Sequence[str] | None = None,
+        workspace_dir: str | None = None,
+        **kwargs: Any,
+    ) -> str:
+        """Write a library (.so, .tar or .o) that holds all: kernels, bytecode, constants. Returns the path."""
+        path = os.fspath(file_name)
+        export_library(path, [self.source()], fcompile, list(addons or ()), workspace_dir, kwargs)
+        return path
+
+    def save(self) -> tuple[bytearray, runtime.Module]:
+        """(bytecode, library of the kernels and constants)."""
+        return bytearray(self.code), self.lib
+
+    @staticmethod
+    def load_exec(bytecode: bytes | bytearray, lib: runtime.Module) -> LoadedExecutable:
+        """The program of bytecode and a library that were saved apart. Raises ValueError when the bytecode is damaged."""
+        return LoadedExecutable(bytes(bytecode), lib)
+
+
+class LoadedExecutable:
+    """Bytecode and the library that it calls."""
+
+    def __init__(self, code: bytes, lib: runtime.Module) -> None:
+        if not isinstance(code, bytes):
+            raise TypeError(f"load_exec takes the bytecode as bytes, but was given {type(code).__name__}")
+        self.code, self.lib = code, lib
+        self["default"](runtime.cpu(0))
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        if name != "default":
+            return self.lib[name]
+        held = runtime.array(np.frombuffer(self.code, np.uint8))
+        load = self.lib["load_executable"]
+        return lambda device: load(device, held)
+
+
+class VMExecutor:
+    """`relay.create_executor("vm", mod)`: compiles the module; `evaluate()` answers a function from arrays to results."""
+
+    def __init__(self, mod: IRModule, device: Any, target: Any) -> None:
+        from tilewright.relay.backend.vm.build import compile
+
+        self.mod = mod
+        self.executable = compile(mod, target)
+        self.vm = VirtualMachine(self.executable, device)
+
+    def evaluate(self, expr: Any = None, binds: Mapping[Any, Any] | None = None) -> Callable[..., Any]:
+        """A function of main's arguments (or of a function of the module, given by name or as a GlobalVar)."""
+        name = "main" if expr is None else str(getattr(expr, "name_hint", expr))
+        main = self.mod[name]
+        assert isinstance(main, Function)
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            return self.vm.invoke(name, *[as_value(a) for a in args], **{k: as_value(v) for k, v in kwargs.items()})
+
+        return run
+
+
+def as_value(value: Any) -> Any:
+    """An argument as the machine takes it: values of data types as ADTs."""
+    if isinstance(value, ConstructorValue):
+        # A list may be as long as memory: from its end to its beginning, not by recursion.
+        order, stack = [], [value]
+        while stack:
+            node = stack.pop()
+            order.append(node)
+            stack += [f for f in node.fields if isinstance(f, ConstructorValue)]
+        made: dict[int, ADT] = {}
+        for node in reversed(order):
+            made[id(node)] = ADT(
+                node.tag, [made[id(f)] if isinstance(f, ConstructorValue) else as_value(f) for f in node.fields]
+            )
+        return made[id(value)]
+    if isinstance(value, RefValue):
+        return Ref(as_value(value.value))
+    if isinstance(value, (tuple, list)):
+        return ADT(0, [as_value(v) for v in value])
+    return value if isinstance(value, (runtime.NDArray, ADT, Ref, int, float)) else runtime.array(np.asarray(value))

@@ -1,0 +1,113 @@
+"""The virtual machine: runs compiled programs with control flow, data types, closures and dynamic sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.runtime import container as container
+from tilewright.runtime.benchmark import BenchmarkResult
+from tilewright.runtime.container import ADT
+from tilewright.runtime.device import cpu
+from tilewright.runtime.module import time_function
+
+
+class VirtualMachine:
+    """Runs the functions of an executable (of relay.vm.compile) or of a library that holds one.
+
+    `depth_limit` is how deep calls that are not in tail position may nest. Several threads may invoke one machine; what
+    set_input sets belongs to the machine."""
+
+    NAIVE_ALLOCATOR = 1
+    POOLED_ALLOCATOR = 2
+
+    def __init__(self, exe: Any, device: Any = None, memory_cfg: Any = None, depth_limit: int | None = None) -> None:
+        if isinstance(device, (list, tuple)):
+            device = device[0]
+        self.device = device if device is not None else cpu(0)
+        self.module = exe["default"](self.device)
+        if not self.module.implements_function("invoke"):
+            raise ValueError(
+                "this library holds a model for the ahead-of-time executor; run it with contrib.graph_executor"
+            )
+        if depth_limit is not None:
+            self.module["set_depth_limit"](depth_limit)
+        self._invoke = self.module["invoke"]
+
+    def _arguments(self, func_name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        if not kwargs:
+            return list(args)
+        count = self.module["get_function_arity"](func_name)
+        names = [self.module["get_function_param_name"](func_name, i) for i in range(count)]
+        unknown = [k for k in kwargs if k not in names]
+        if unknown:
+            raise ValueError(f"{func_name} has no parameter {unknown[0]!r}; it has {', '.join(names)}")
+        rest = [n for n in names if n not in kwargs]
+        if len(args) != len(rest):
+            missing = ", ".join(rest[len(args) :]) or "none"
+            raise TypeError(f"{func_name} takes {', '.join(names)}; not given: {missing}")
+        given = {**dict(zip(rest, args, strict=True)), **kwargs}
+        return [given[n] for n in names]
+
+    def invoke(self, func_name: str, *args: Any, **kwargs: Any) -> Any:
+        """The result of a function: an NDArray, or an ADT of them. Arguments may be given by position and by name."""
+        return self._invoke(func_name, *self._arguments(func_name, args, kwargs))
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """The result of main."""
+        return self.invoke("main", *args, **kwargs)
+
+    def invoke_closure(self, closure: Any, *args: Any) -> Any:
+        """The result of a function that another one answered."""
+        return self.module["invoke_closure"](closure, *args)
+
+    def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+        """Sets all arguments of a function for invoke_stateful."""
+        self.module["set_input"](func_name, *self._arguments(func_name, args, kwargs))
+
+    def set_one_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
+        """Sets one argument: (index or name, value), or name=value."""
+        key, value = args if args else next(iter(kwargs.items()))
+        self.module["set_one_input"](func_name, key, value)
+
+    def set_outputs(self, func_name: str, *args: Any) -> None:
+        """Tensors that invoke_stateful writes the results into."""
+        self.module["set_outputs"](func_name, *args)
+
+    def invoke_stateful(self, func_name: str) -> None:
+        """Runs a function on what set_input set; get_outputs answers the result."""
+        self.module["invoke_stateful"](func_name)
+
+    def get_outputs(self) -> list[Any]:
+        """The results of invoke_stateful."""
+        return [self.module["get_output"](i) for i in range(self.module["get_num_outputs"]())]
+
+    def get_input_index(self, input_name: str, func_name: str = "main") -> int:
+        """The place of a parameter."""
+        index: int = self.module["get_input_index"](input_name, func_name)
+        return index
+
+    def benchmark(
+        self,
+        device: Any,
+        *args: Any,
+        func_name: str = "main",
+        repeat: int = 5,
+        number: int = 5,
+        min_repeat_ms: int = 0,
+        limit_zero_time_iterations: int = 100,
+        end_to_end: bool = False,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+        **kwargs: Any,
+    ) -> BenchmarkResult:
+        """Times a function on these arguments natively; with `end_to_end` the arguments' hand-over is part of it."""
+        given = self._arguments(func_name, args, kwargs)
+        plan = (number, repeat, min_repeat_ms, limit_zero_time_iterations, cooldown_interval_ms, repeats_to_cooldown)
+        if end_to_end:
+            return time_function(lambda: self._invoke(func_name, *given), *plan)
+        self.module["set_input"](func_name, *given)
+        timed: BenchmarkResult = self.module.time_evaluator("invoke_stateful", device, *plan)(func_name)
+        return timed
+
+
+__all__ = ["ADT", "VirtualMachine"]

@@ -1,0 +1,1 @@
+"""The virtual machine: the compiler of bytecode and the native machine."""
