@@ -13,13 +13,14 @@ from collections.abc import Sequence
 class Scope:
     """An open run of code: it begins with block `first` and currently ends in block `label`."""
 
-    __slots__ = ("first", "label", "lines", "loads", "memo")
+    __slots__ = ("addresses", "first", "label", "lines", "loads", "memo")
 
     def __init__(self, label: str) -> None:
         self.first = self.label = label
         self.lines: list[str] = []
         self.memo: dict[str, str] = {}
         self.loads: dict[object, dict[str, str]] = {}
+        self.addresses: dict[tuple[object, ...], tuple[str, int]] = {}
 
 
 class FunctionBuilder:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from tilewright.codegen.llvm.builder import FunctionBuilder
-from tilewright.codegen.llvm.types import float_const, int_literal, is_literal, llvm_type, splat, wrap
+from tilewright.codegen.llvm.types import bits_of, float_const, int_literal, is_literal, llvm_type, splat, wrap
 from tilewright.codegen.llvm.vecmath import VectorMath
 from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr
 from tilewright.support.errors import TVMError
@@ -118,9 +118,9 @@ class ExprEmitter:
 
     def _resize(self, operand: str, source: str, to: str, signed: bool) -> str:
         """An integer in another width."""
-        a, c = int(source.rpartition("i")[2].rstrip(">")), int(to.rpartition("i")[2].rstrip(">"))
-        if a == c:
+        if source == to:
             return operand
+        a, c = bits_of(source), bits_of(to)
         op = "trunc" if c < a else ("sext" if signed else "zext")
         return self.b.pure(f"{op} {source} {operand} to {to}", operand)
 
@@ -156,9 +156,15 @@ class ExprEmitter:
         base = f"i{dtype.bits}" if not dtype.is_float else f"f{dtype.bits}"
         return base if dtype.lanes == 1 else f"v{dtype.lanes}{base}"
 
+    _maths: dict[DataType, VectorMath]
+
     def math(self, dtype: DataType) -> VectorMath:
-        cpu = self.target.cpu
-        return VectorMath(self.b, dtype, cpu.fma and dtype.bits >= 32, cpu.avx512 and dtype.bits >= 32)
+        found = self._maths.get(dtype)
+        if found is None:
+            cpu = self.target.cpu
+            wide = dtype.bits >= 32
+            found = self._maths[dtype] = VectorMath(self.b, dtype, cpu.fma and wide, cpu.avx512 and wide)
+        return found
 
     def _add(self, e: Add) -> str:
         dtype = e.dtype

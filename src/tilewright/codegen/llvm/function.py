@@ -32,6 +32,7 @@ class FunctionEmitter(PackedEmitter):
         self.target = module.target
         self.iptr = module.iptr
         self.b = FunctionBuilder(module.declare)
+        self._maths = {}
         self.consts: dict[Var, int] = {}
         self.ivs: dict[Var, str] = {}
         self.values: dict[Var, str] = {}

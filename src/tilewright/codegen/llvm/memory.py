@@ -94,32 +94,51 @@ class MemoryEmitter(ExprEmitter):
         """
         pointer, align = self.pointer(var)
         const = form.const * size
-        level_of = self.b.level_of
+        b, consts, ivs = self.b, self.consts, self.ivs
+        level_of = b.level_of
+        top = level_of.get(pointer, 0)
         terms: list[tuple[int, str, int]] = []
         for leaf, coefficient in form.terms:
-            value = self.index_leaf(leaf)
-            step = coefficient * size
+            value: Any = consts.get(leaf)  # type: ignore[call-overload]
+            if value is None:
+                value = ivs.get(leaf)  # type: ignore[call-overload]
+                if value is None:
+                    value = self.index_leaf(leaf)
             if type(value) is int:
-                const += step * value
+                const += coefficient * size * value
             else:
-                terms.append((level_of.get(value, 0), value, step))  # type: ignore[arg-type]
+                level = level_of.get(value, 0)
+                if level > top:
+                    top = level
+                terms.append((level, value, coefficient * size))
         if terms:
-            pure, iptr = self.b.pure, self.iptr
-            terms.sort(key=lambda term: term[0])
-            at = 0
-            while at < len(terms):
-                level = terms[at][0]
-                total = ""
-                while at < len(terms) and terms[at][0] == level:
-                    _, value, step = terms[at]
-                    align = _common(align, step)
-                    scaled = value if step == 1 else pure(f"mul {iptr} {value}, {step}", value)
-                    total = scaled if not total else pure(f"add {iptr} {total}, {scaled}", total, scaled)
-                    at += 1
-                pointer = pure(f"getelementptr i8, ptr {pointer}, {iptr} {total}", pointer, total)
+            # The same sum is asked for again and again where loops are unrolled.
+            key = (pointer, align, *terms)
+            known = b.scopes[top].addresses
+            found = known.get(key)
+            if found is None:
+                found = known[key] = self._sum_up(pointer, align, terms)
+            pointer, align = found
         if const:
             align = _common(align, const)
         return pointer, const, align
+
+    def _sum_up(self, pointer: str, align: int, terms: list[tuple[int, str, int]]) -> tuple[str, int]:
+        """pointer + the sum of value * step over terms (level, value, step), and its alignment."""
+        pure, iptr = self.b.pure, self.iptr
+        terms.sort(key=lambda term: term[0])
+        at = 0
+        while at < len(terms):
+            level = terms[at][0]
+            total = ""
+            while at < len(terms) and terms[at][0] == level:
+                _, value, step = terms[at]
+                align = _common(align, step)
+                scaled = value if step == 1 else pure(f"mul {iptr} {value}, {step}", value)
+                total = scaled if not total else pure(f"add {iptr} {total}, {scaled}", total, scaled)
+                at += 1
+            pointer = pure(f"getelementptr i8, ptr {pointer}, {iptr} {total}", pointer, total)
+        return pointer, align
 
     def place(self, pointer: str, const: int) -> str:
         """The operand for pointer + const, written beside its use so that it becomes an addressing mode."""

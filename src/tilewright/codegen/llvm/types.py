@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from functools import cache
 
 import ml_dtypes
 import numpy as np
@@ -85,6 +86,12 @@ def float_const(dtype: DataType, value: float) -> str:
 def splat(dtype: DataType, literal: str) -> str:
     """A literal for all lanes of `dtype`."""
     return literal if dtype.lanes == 1 else f"splat ({_element(dtype)} {literal})"
+
+
+@cache
+def bits_of(integer: str) -> int:
+    """The width in bits of an LLVM integer type, or of a vector's elements."""
+    return int(integer.rpartition("i")[2].rstrip(">"))
 
 
 def is_literal(operand: str) -> bool:
