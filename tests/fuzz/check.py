@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz import native
+from tests.generators import scripts, tensors
 from tests.generators import steps as primitives
-from tests.generators import tensors
 from tests.generators.case import Case, Recipe, difference
 from tests.generators.roundtrip import assert_roundtrip
 from tilewright.codegen import interp
@@ -20,6 +20,9 @@ from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import assert_structural_equal
 from tilewright.support.errors import InternalError, TVMError
 from tilewright.tir.schedule import Schedule
+
+GENERATORS: dict[str, Callable[[Recipe], Case]] = {"te": tensors.draw, "script": scripts.draw}
+SHARES = ["te"] * 2 + ["script"]
 
 
 class Mismatch(Exception):
@@ -40,7 +43,7 @@ class Refused(Exception):
 
 def draw(recipe: Recipe) -> Case:
     """The program that a recipe makes."""
-    return tensors.draw(recipe)
+    return GENERATORS[recipe.rng("kind").choice(SHARES)](recipe)
 
 
 def passes() -> list[Pass]:

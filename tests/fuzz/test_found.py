@@ -11,7 +11,9 @@ import pytest
 from tests.fuzz.check import check_case
 from tests.fuzz.native import LEVELS, symbolic
 from tests.generators.case import Case, Recipe
+from tests.generators.roundtrip import assert_roundtrip
 from tilewright import te, tir
+from tilewright.script import from_source
 from tilewright.tir.schedule import Schedule
 
 Found = tuple[list[Any], dict[tir.Var, int], Callable[[Schedule], Any]]
@@ -64,3 +66,71 @@ def test_found(make: Callable[[], Found]) -> None:
 def small(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
     """Small whole numbers."""
     return rng.integers(-2, 3, shape)
+
+
+def views_of_a_dead_buffer() -> str:
+    """A buffer that is only seen through a view was allocated in the block that makes the view."""
+    return """
+@T.prim_func
+def main(a: T.Buffer((2, 6), "int32"), out: T.Buffer((2,), "int32")):
+    s = T.alloc_buffer((2, 6), "int32")
+    for i, o in T.grid(2, 2):
+        with T.block("s"):
+            vi, vo = T.axis.remap("SS", [i, o])
+            T.reads(a[vi, 0:6])
+            T.writes(s[vi, vo * 3:vo * 3 + 3])
+            m = T.match_buffer(s[vi, vo * 3:vo * 3 + 3], (1, 3), "int32", offset_factor=1)
+            for j in range(3):
+                with T.block("inner"):
+                    vj = T.axis.spatial(3, j)
+                    m[0, vj] = a[vi, vj]
+    for i in range(2):
+        with T.block("out"):
+            vi = T.axis.spatial(2, i)
+            out[vi] = a[vi, 0]
+"""
+
+
+def recurrence_of_a_dead_buffer() -> str:
+    """A buffer that carries values from step to step of a block's own loop was allocated inside of that loop."""
+    return """
+@T.prim_func
+def main(a: T.Buffer((4,), "int32"), out: T.Buffer((4,), "int32")):
+    s = T.alloc_buffer((4,), "int32")
+    for k in range(1):
+        with T.block("s"):
+            for i in range(4):
+                if i == 0:
+                    s[i] = a[i]
+                else:
+                    s[i] = s[i - 1] + a[i]
+    for i in range(4):
+        with T.block("out"):
+            vi = T.axis.spatial(4, i)
+            out[vi] = a[vi]
+"""
+
+
+def region_of_a_remainder_by_a_variable() -> str:
+    """What a block was found to read began at the least number of the type, and did not parse again."""
+    return """
+@T.prim_func
+def main(n: T.int32, a_h: T.handle, out: T.Buffer((4,), "float32")):
+    a = T.match_buffer(a_h, (n,), "float32")
+    for k in range(1):
+        with T.block("s"):
+            for i in range(4):
+                out[i] = a[i % n]
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [views_of_a_dead_buffer, recurrence_of_a_dead_buffer, region_of_a_remainder_by_a_variable]
+)
+def test_found_script(text: Callable[[], str]) -> None:
+    func = from_source(text())
+    assert_roundtrip(func)
+    fill = {b.name: small for b in func.buffer_map.values() if b.name != "out"}
+    sizes = {p: 3 for p in func.params if p not in func.buffer_map}
+    for level in LEVELS:
+        check_case(Case("found", func, fill, sizes), Recipe(0, (), ()), lambda s: None, level)

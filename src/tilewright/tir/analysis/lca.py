@@ -11,6 +11,9 @@ from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import Block, BlockRealize, BufferStore, For, ForKind, MatchBufferRegion, Stmt
 from tilewright.tir.stmt_functor import used_vars
 
+INDEPENDENT = (ForKind.PARALLEL, ForKind.THREAD_BINDING)
+"""Loops whose steps cannot hand values on."""
+
 
 class Place:
     """A loop or block on the way from the root; `node` is None at the function itself."""
@@ -38,12 +41,14 @@ class _Accesses(Visitor):
     def __init__(self) -> None:
         self.here = Place(None, None)
         self.found: dict[Buffer, Place] = {}
+        self.safe: dict[Buffer, Place] = {}
         self.declared: dict[Buffer, Place] = {}
         self.by_data: dict[Var, list[Buffer]] = {}
         self.loops: dict[Var, Place] = {}
         self.env: dict[Var, set[Var]] = {}
         self.limit: Place | None = None
         self.carried: dict[Buffer, Place] = {}
+        self.readers: dict[Buffer, set[int]] = {}
 
     def _loop_vars(self, value: Any) -> set[Var]:
         """Loop variables that a value depends on, through the block variables above it."""
@@ -59,6 +64,13 @@ class _Accesses(Visitor):
             at = carried
         old = self.found.get(buffer)
         self.found[buffer] = at if old is None else common(old, at)
+        # Serial loops of a block's own body may carry values from step to step.
+        while (
+            carried is None and isinstance(at.node, For) and at.node.kind not in INDEPENDENT and at.parent is not None
+        ):
+            at = at.parent
+        old = self.safe.get(buffer)
+        self.safe[buffer] = at if old is None else common(old, at)
 
     @on(BufferLoad)
     def _load(self, e: BufferLoad) -> None:
@@ -120,12 +132,15 @@ class _Accesses(Visitor):
     @on(Block)
     def _block(self, block: Block) -> None:
         outer = self.here
+        # Views are made before what the block allocates.
+        for m in block.match_buffers:
+            self.visit(m)
         self.here = Place(block, outer)
         for buffer in block.alloc_buffers:
             self.declared[buffer] = self.here
             self.by_data.setdefault(buffer.data, []).append(buffer)
-        for m in block.match_buffers:
-            self.visit(m)
+        for region in block.reads:
+            self.readers.setdefault(region.buffer, set()).add(id(block))
         if block.init is not None:
             self.visit(block.init)
         self.visit(block.body)
@@ -138,18 +153,25 @@ def find_places(func: PrimFunc) -> dict[Buffer, Place]:
     walk.visit(func.body)
     out: dict[Buffer, Place] = {}
     for buffer, declared in walk.declared.items():
-        place = walk.found.get(buffer)
+        place = walk.safe.get(buffer)
         if place is None:
             continue
         if place.depth < declared.depth:
             place = declared
-        # Lanes of a vector loop would share what is allocated inside of it.
-        at: Place | None = place
-        while at is not None and at is not declared:
-            if isinstance(at.node, For) and at.node.kind == ForKind.VECTORIZED:
-                assert at.parent is not None
-                place = at.parent
+        readers, at = walk.readers.get(buffer, set()), place
+        while at is not declared and at.parent is not None:
+            # All accesses are in a block that reads it: what it reads comes from an earlier step of a loop around.
+            if id(at.node) in readers:
+                place = declared
+                break
             at = at.parent
+        # Lanes of a vector loop would share what is allocated inside of it.
+        above: Place | None = place
+        while above is not None and above is not declared:
+            if isinstance(above.node, For) and above.node.kind == ForKind.VECTORIZED:
+                assert above.parent is not None
+                place = above.parent
+            above = above.parent
         if place.node is None:
             continue
         out[buffer] = place

@@ -88,6 +88,12 @@ class _Regions(Visitor):
         self.visit_children(e)
 
 
+def _as_wide_as_its_type(s: IntervalSet) -> bool:
+    """Whether all that is known are the limits of the type."""
+    low, high = s.min_value, s.max_value
+    return isinstance(low, IntImm) and isinstance(high, IntImm) and high.value - low.value >= 1 << (low.dtype.bits - 1)
+
+
 def _merge(found: dict[Buffer, list[list[IntervalSet]]], analyzer: Analyzer) -> tuple[BufferRegion, ...]:
     out = []
     for buffer, boxes in found.items():
@@ -97,7 +103,7 @@ def _merge(found: dict[Buffer, list[list[IntervalSet]]], analyzer: Analyzer) -> 
             whole = sets[0] if len(sets) == 1 else union(sets, analyzer)
             low: PrimExpr = IntImm(dim.dtype, 0)
             extent: Any = dim
-            if whole.has_lower_bound() and whole.has_upper_bound():
+            if whole.has_lower_bound() and whole.has_upper_bound() and not _as_wide_as_its_type(whole):
                 low = whole.min_value
                 extent = analyzer.simplify(add(whole.max_value - low, IntImm(low.dtype, 1)))
             region.append(Range.from_min_extent(low, extent))
