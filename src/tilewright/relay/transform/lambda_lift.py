@@ -103,7 +103,7 @@ def lambda_lift(mod: IRModule) -> IRModule:
     return infer_module(mod.with_functions({**functions, **lifted}))
 
 
-@module_pass(opt_level=1, name="LambdaLift")
+@module_pass(opt_level=0, name="LambdaLift")
 class LambdaLift:
     """Local functions become global. One that captures variables takes these first, answers the function, and
     carries the attribute Closure=1; functions that call themselves do it by their global name."""

@@ -209,7 +209,7 @@ def _every_function(mod: IRModule, form: Callable[[Expr], Expr]) -> IRModule:
     return mod.with_functions(functions)
 
 
-@module_pass(opt_level=1, name="ToANormalForm")
+@module_pass(opt_level=0, name="ToANormalForm")
 class ToANormalForm:
     """Every function in A-normal form."""
 
@@ -217,7 +217,7 @@ class ToANormalForm:
         return _every_function(mod, to_anf)
 
 
-@module_pass(opt_level=1, name="ToGraphNormalForm")
+@module_pass(opt_level=0, name="ToGraphNormalForm")
 class ToGraphNormalForm:
     """Every function in graph normal form."""
 

@@ -38,7 +38,7 @@ LAYOUTS = {
 }
 """What follows an instruction's word: d register written, s operand (below 0: constant -1 - i), S and R counted operands and
 registers, t target, f called function, c function of a closure, k kernel, m message, y and Y types, n and x numbers,
-o operation on sizes. native/src/vm.cc reads by the same table."""
+o operation on sizes. native/src/vm/program.h reads by the same table."""
 
 OPCODES = {name: i for i, name in enumerate(LAYOUTS)}
 INT_OPS = ("add", "sub", "mul", "floordiv", "floormod", "min", "max", "eq", "lt", "select")

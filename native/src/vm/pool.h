@@ -1,0 +1,78 @@
+// Memory of the machine's tensors.
+#pragma once
+#include <memory>
+#include <mutex>
+
+#include "../core.h"
+
+namespace tw {
+
+// Blocks of a few sizes per power of two; freed ones are kept for the next tensor of that size, as the next run asks for the same.
+class Pool : public std::enable_shared_from_this<Pool> {
+ public:
+  ~Pool() { trim(); }
+  static constexpr size_t kHeader = 64;
+  struct Block {
+    std::shared_ptr<Pool> pool;
+    Block* next;
+    size_t size_class, bytes;
+  };
+  void* take(size_t bytes) {
+    size_t rounded, index = size_class(bytes, &rounded);
+    Block* block = nullptr;
+    {
+      std::lock_guard<std::mutex> hold(lock_);
+      if (index < free_.size() && (block = free_[index])) {
+        free_[index] = block->next;
+        kept_ -= rounded;
+      }
+    }
+    if (!block) {
+      void* memory = aligned_alloc(64, kHeader + rounded);
+      if (!memory) {
+        trim();
+        memory = aligned_alloc(64, kHeader + rounded);
+      }
+      if (!memory) fail("MemoryError", "cannot allocate %zu bytes for a tensor", bytes);
+      block = new (memory) Block{{}, nullptr, index, rounded};
+    }
+    block->pool = shared_from_this();
+    return reinterpret_cast<char*>(block) + kHeader;
+  }
+  static void give(void* data) {
+    auto* block = reinterpret_cast<Block*>(static_cast<char*>(data) - kHeader);
+    std::shared_ptr<Pool> pool = std::move(block->pool);
+    std::lock_guard<std::mutex> hold(pool->lock_);
+    if (pool->free_.size() <= block->size_class) pool->free_.resize(block->size_class + 1);
+    block->next = pool->free_[block->size_class];
+    pool->free_[block->size_class] = block;
+    pool->kept_ += block->bytes;
+  }
+  // Gives what is not in use back to the system.
+  void trim() {
+    std::lock_guard<std::mutex> hold(lock_);
+    for (Block*& head : free_)
+      while (Block* block = head) {
+        head = block->next;
+        block->~Block();
+        free(block);
+      }
+    kept_ = 0;
+  }
+
+ private:
+  static size_t size_class(size_t bytes, size_t* rounded) {
+    if (bytes <= 64) { *rounded = 64; return 0; }
+    unsigned top = 63 - static_cast<unsigned>(__builtin_clzll(bytes - 1));  // 2^top < bytes <= 2^(top + 1)
+    size_t step = (size_t{1} << top) / 4;
+    size_t parts = (bytes - (size_t{1} << top) + step - 1) / step;  // 1..4
+    *rounded = (((size_t{1} << top) + parts * step) + 63) & ~size_t{63};
+    return (top - 6) * 4 + parts;
+  }
+  static_assert(sizeof(Block) <= kHeader, "the header stands in one cache line before the data");
+  std::mutex lock_;
+  std::vector<Block*> free_;
+  size_t kept_ = 0;
+};
+
+}  // namespace tw
