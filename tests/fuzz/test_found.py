@@ -14,6 +14,7 @@ from tests.generators.case import Case, Recipe
 from tests.generators.roundtrip import assert_roundtrip
 from tilewright import te, tir
 from tilewright.script import from_source
+from tilewright.support.errors import ScheduleError
 from tilewright.tir.schedule import Schedule
 
 Found = tuple[list[Any], dict[tir.Var, int], Callable[[Schedule], Any]]
@@ -134,3 +135,20 @@ def test_found_script(text: Callable[[], str]) -> None:
     sizes = {p: 3 for p in func.params if p not in func.buffer_map}
     for level in LEVELS:
         check_case(Case("found", func, fill, sizes), Recipe(0, (), ()), lambda s: None, level)
+
+
+def test_padding_that_would_be_divided_by_is_refused() -> None:
+    a, b = te.placeholder((3, 3), "int16", name="a"), te.placeholder((3,), "int16", name="b")
+    quotient = te.compute((3, 3), lambda i, j: tir.floordiv(a[i, j], b[j]), name="quotient")
+    s = Schedule(te.create_prim_func([a, b, quotient]))
+    with pytest.raises(ScheduleError, match="must not divide by what may be zero in the padding, but divides by b"):
+        s.pad_einsum("quotient", [2, 2])
+
+
+def test_padding_needs_a_loop_for_each_variable() -> None:
+    """A constant among the bindings was compared with a loop variable as if the answer were known."""
+    a = te.placeholder((1, 3), name="a")
+    s = Schedule(te.create_prim_func([a, te.compute((1, 3), lambda i, j: a[i, j] + a[i, j], name="twice")]))
+    s.fuse(*s.get_loops("twice"), preserve_unit_iters=False)
+    with pytest.raises(ScheduleError, match="each iteration variable of block twice must be bound to a loop"):
+        s.pad_einsum("twice", [1, 2])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import FloatImm, IntImm, Op, Range
+from tilewright.node import post_order_visit
 from tilewright.tir import (
     GE,
     GT,
@@ -19,9 +20,13 @@ from tilewright.tir import (
     BufferStore,
     Call,
     Cast,
+    Div,
+    FloorDiv,
+    FloorMod,
     For,
     ForKind,
     IterVar,
+    Mod,
     Mul,
     Var,
     decl_buffer,
@@ -194,9 +199,7 @@ def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
         refuse(f"padding must have one number per iteration variable of {{0}}, which has {len(old.iter_vars)}", old)
     leaf = leaf_of(ref)
     loop_of = {lp.loop_var: lp for lp in leaf.loops}
-    if list(leaf.realize.iter_values) != [lp.loop_var for lp in leaf.loops] and any(
-        [v not in loop_of for v in leaf.realize.iter_values]
-    ):
+    if any([not isinstance(v, Var) or v not in loop_of for v in leaf.realize.iter_values]):
         refuse("each iteration variable of {0} must be bound to a loop of its own", old)
     statements = body_list(scope.stmt.body)
     at = next(i for i, st in enumerate(statements) if any([x.block is old for x in leaves(st)]))
@@ -269,6 +272,13 @@ def _need_product(block: Any, target: Any, padded: set[Any]) -> None:
 
     if len(block.writes) != 1 or not isinstance(block.body, BufferStore):
         refuse("the body of {0} must be one store", block)
+    divisors: list[Any] = []
+    post_order_visit(
+        block.body, lambda e: divisors.append(e.b) if isinstance(e, (Div, Mod, FloorDiv, FloorMod)) else None
+    )
+    for divisor in divisors:
+        if divisor.dtype.element.code in ("int", "uint") and not (isinstance(divisor, IntImm) and divisor.value):
+            refuse(f"{{0}} must not divide by what may be zero in the padding, but divides by {divisor}", block)
     if block.init is None:
         if any([r.buffer is target for r in block.reads]):
             refuse("{0} must not go on with what {1} holds", block, target)
