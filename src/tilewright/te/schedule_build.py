@@ -9,7 +9,8 @@ from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Mutator, on, structural_equal
 from tilewright.support.errors import ScheduleError
-from tilewright.te.operation import ComputeOp, Operation, ScanOp, TensorComputeOp
+from tilewright.te.hybrid.loops import rescheduled
+from tilewright.te.operation import ComputeOp, ExternOp, HybridOp, Operation, ScanOp, TensorComputeOp
 from tilewright.te.primfunc import FunctionBuilder, post_order
 from tilewright.te.regions import full_region
 from tilewright.te.schedule import Schedule
@@ -80,6 +81,14 @@ class ScheduleBuilder(FunctionBuilder):
             super().add_operation(op)
             if isinstance(op, TensorComputeOp):
                 self._note_block(op)
+
+    def _add_extern(self, op: ExternOp) -> None:
+        if isinstance(op, HybridOp):
+            op, outputs = rescheduled(op, self.schedule[op]), op.outputs
+            # The changed operation is built on the buffers of the one that others read.
+            for old, new in zip(outputs, op.outputs, strict=True):
+                self.buffers[new] = self._buffer_of(old)
+        super()._add_extern(op)
 
     def _add_compute(self, op: ComputeOp) -> None:
         self._add_block(op, [self._buffer_of(t) for t in op.outputs], op.body)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.support.errors import ScheduleError
-from tilewright.te.operation import BaseComputeOp, ComputeOp, Operation, PlaceholderOp, ScanOp
+from tilewright.te.operation import BaseComputeOp, ComputeOp, HybridOp, Operation, PlaceholderOp, ScanOp
 from tilewright.te.tensor import Tensor
 from tilewright.tir.expr import IterVar, Var
 from tilewright.tir.schedule import IndexMap
@@ -377,6 +377,11 @@ class Stage:
             )
         if parent is self:
             raise self.refuse("compute_at", "it must be attached to another stage than itself")
+        if isinstance(parent.op, HybridOp):
+            raise self.refuse(
+                "compute_at",
+                f"it must not be attached to stage {parent.name}, whose loops are those of a hybrid script",
+            )
         parent._leaf("compute_at", scope)
         self.attach_type, self.attach_stage, self.attach_ivar = SCOPE, parent, scope
 

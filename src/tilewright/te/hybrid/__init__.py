@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from tilewright.te.hybrid.emulate import emulated
+from tilewright.te.hybrid.module import HybridModule, build
 from tilewright.te.hybrid.parser import HybridParser
 from tilewright.te.operation import HybridOp
 from tilewright.te.tag import resolve_tag
 from tilewright.te.tensor import Tensor
 from tilewright.tir.expr import Var
 
-__all__ = ["script"]
+__all__ = ["HybridModule", "HybridOp", "build", "decorate", "script"]
 
 
 def script(pyfunc: Callable[..., Any]) -> Callable[..., Any]:
@@ -23,21 +24,36 @@ def script(pyfunc: Callable[..., Any]) -> Callable[..., Any]:
 
     Called with tensors (and numbers, variables, or sequences of numbers), it returns the tensors that the function
     returns; called with NumPy arrays only, it runs the function as Python. The subset: `output_tensor(shape, dtype)`, `allocate(shape,
-    dtype, scope)`, loops over `range`, `parallel`, `vectorize`, `unroll`, `const_range` and `bind(tag, extent)`,
+    dtype, scope)`, loops over `range`, `parallel`, `vectorize`, `unroll`, `const_range` and `bind(tag, extent)`, which
+    are the axes of the operation and can be scheduled, calls of other such functions, `ceil_div`, `max_num_threads()`,
     assignments to elements and to scalars, `if`, arithmetic, comparisons, intrinsics (exp, sqrt, max_value, ...), types as casts, and one
     `return` at the end. Raises ValueError, with file and line, for anything else.
     """
 
     @functools.wraps(pyfunc)
     def call(*args: Any) -> Any:
-        if any([isinstance(a, (Tensor, Var)) for a in args]):
+        if any([isinstance(a, (Tensor, Var)) for a in _flat(args)]):
             return _operation(pyfunc, args)
-        if all([isinstance(a, (np.ndarray, int, float, list, tuple, np.generic)) for a in args]):
+        if all([isinstance(a, (np.ndarray, int, float, str, list, tuple, np.generic)) for a in args]):
             return emulated(pyfunc)(*args)
         raise ValueError(
             f"te.hybrid: {pyfunc.__name__} takes tensors and numbers, or NumPy arrays and numbers, but was given"
             f" {', '.join([type(a).__name__ for a in args])}"
         )
+
+    return call
+
+
+def _flat(args: Any) -> list[Any]:
+    return [x for a in args for x in (_flat(a) if isinstance(a, (list, tuple)) else (a,))]
+
+
+def decorate(func: Callable[..., Any], fwrapped: Callable[..., Any]) -> Callable[..., Any]:
+    """`fwrapped(func, *args)` under the name and documentation of `func`."""
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return fwrapped(func, *args, **kwargs)
 
     return call
 
@@ -53,5 +69,6 @@ def _operation(pyfunc: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         tuple(parser.input_buffers),
         tuple(parser.returned),
         body,
+        tuple(parser.axes),
     )
     return op.output(0) if op.num_outputs == 1 else list(op.outputs)

@@ -10,6 +10,8 @@ from typing import Any
 import ml_dtypes  # noqa: F401  (gives NumPy the names of narrow floats)
 import numpy as np
 
+from tilewright.target import Target
+
 
 def _output(shape: Any, dtype: str) -> Any:
     return np.zeros(shape, dtype)
@@ -23,6 +25,11 @@ def _bind(tag: str, extent: int) -> Iterator[int]:
     return iter(range(extent))
 
 
+def _threads(allow_none: bool = True) -> int:
+    target = Target.current(allow_none)
+    return int(target.max_num_threads) if target is not None else 1
+
+
 def _sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
@@ -33,7 +40,32 @@ NAMES: dict[str, Any] = {
     "allocate": _allocate,
     "bind": _bind,
     **dict.fromkeys(("serial", "parallel", "vectorize", "unroll", "const_range"), range),
-    **{name: getattr(np, name) for name in ("exp", "log", "sqrt", "tanh", "floor", "ceil", "sin", "cos")},
+    **{
+        name: getattr(np, name)
+        for name in (
+            "ceil",
+            "cos",
+            "cosh",
+            "exp",
+            "floor",
+            "fmod",
+            "isfinite",
+            "isinf",
+            "isnan",
+            "log",
+            "log10",
+            "log2",
+            "sin",
+            "sinh",
+            "sqrt",
+            "tan",
+            "tanh",
+            "trunc",
+        )
+    },
+    "nearbyint": np.rint,
+    "ceil_div": lambda a, b: (a + b - 1) // b,
+    "max_num_threads": _threads,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "power": np.power,
     "sigmoid": _sigmoid,

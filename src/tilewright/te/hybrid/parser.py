@@ -6,10 +6,12 @@ import ast
 import inspect
 import operator
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any, NoReturn
 
-from tilewright.ir import DataType, IntImm, PrimExpr, as_prim_expr
+from tilewright.ir import DataType, IntImm, PrimExpr, Range, as_prim_expr
+from tilewright.target import Target
 from tilewright.te.regions import full_region
 from tilewright.te.tensor import Tensor
 from tilewright.tir import op as intrin
@@ -63,31 +65,12 @@ COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: lambda a, b: _equal(a, b),
     ast.NotEq: lambda a, b: logical_not(_equal(a, b)) if _symbolic(a, b) else a != b,
 }
-INTRINSICS = frozenset(
-    [
-        "exp",
-        "log",
-        "sqrt",
-        "rsqrt",
-        "tanh",
-        "sigmoid",
-        "erf",
-        "floor",
-        "ceil",
-        "sin",
-        "cos",
-        "popcount",
-        "power",
-        "likely",
-        "if_then_else",
-        "max",
-        "min",
-        "abs",
-        "round",
-        "max_value",
-        "min_value",
-    ]
-)
+INTRINSICS = frozenset([
+    "abs", "ceil", "cos", "cosh", "erf", "exp", "floor", "fmod", "if_then_else", "isfinite", "isinf", "isnan", "likely",
+    "log", "log10", "log2", "max", "max_value", "min", "min_value", "nearbyint", "popcount", "power", "round", "rsqrt",
+    "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+])  # fmt: skip
+SCOPES = ("global", "shared", "local", "warp")
 TYPES = frozenset(
     f"{kind}{bits}"
     for kind, sizes in (("int", (8, 16, 32, 64)), ("uint", (8, 16, 32, 64)), ("float", (16, 32, 64)))
@@ -105,7 +88,7 @@ class _Scalar:
 class HybridParser:
     """Reads one function for given arguments; afterwards `inputs`, `input_buffers` and `returned` are known."""
 
-    def __init__(self, pyfunc: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    def __init__(self, pyfunc: Callable[..., Any], args: Sequence[Any], caller: HybridParser | None = None) -> None:
         self.name = pyfunc.__name__
         lines, first = inspect.getsourcelines(pyfunc)
         tree = ast.parse(textwrap.dedent("".join(lines)))
@@ -116,15 +99,22 @@ class HybridParser:
         self.file = inspect.getsourcefile(pyfunc) or "?"
         closure = inspect.getclosurevars(pyfunc)
         self.outside: dict[str, Any] = {**closure.globals, **closure.nonlocals}
-        self.inputs: list[Tensor] = []
-        self.input_buffers: list[Buffer] = []
-        self.outputs: list[Buffer] = []
+        # What a function makes belongs to the operation, whichever function was called to make it.
+        self.inputs: list[Tensor] = [] if caller is None else caller.inputs
+        self.input_buffers: list[Buffer] = [] if caller is None else caller.input_buffers
+        self.outputs: list[Buffer] = [] if caller is None else caller.outputs
+        self.allocated: list[Buffer] = [] if caller is None else caller.allocated
+        self.axes: list[IterVar] = [] if caller is None else caller.axes
+        self.unnamed: list[Buffer] = []
+        self.pending: list[Stmt] = []
         self.returned: list[Buffer] = []
-        self.allocated: list[Buffer] = []
         self.env: dict[str, Any] = {}
         names = [a.arg for a in function.args.args]
         if len(names) != len(args):
             self.fail(function, f"{self.name} takes {len(names)} arguments, but was given {len(args)}")
+        if caller is not None:
+            self.env = dict(zip(names, args, strict=True))
+            return
         for name, value in zip(names, args, strict=True):
             self.env[name] = self._argument(name, value)
 
@@ -134,24 +124,37 @@ class HybridParser:
             self.inputs.append(value)
             self.input_buffers.append(buffer)
             return buffer
-        if isinstance(value, (PrimExpr, int, float, list, tuple)):
+        if isinstance(value, (list, tuple)):
+            return tuple([self._argument(f"{name}_{i}", v) for i, v in enumerate(value)])
+        if isinstance(value, (PrimExpr, int, float, str)):
             return value
         return self.fail(self.function, f"argument {name} is a tensor or a number, but is {type(value).__name__}")
 
     def fail(self, node: ast.AST, rule: str) -> NoReturn:
         raise ValueError(f"te.hybrid: {self.file}:{getattr(node, 'lineno', 0)}: {rule}")
 
-    def parse(self) -> Stmt:
+    def results(self) -> tuple[Stmt, list[Any]]:
+        """The statements of the function, and what it returns."""
         *body, last = self.function.body
         if not isinstance(last, ast.Return) or last.value is None:
             self.fail(last, f"the last statement of {self.name} must return the output tensors")
-        stmt = self.block(body)
-        names = last.value.elts if isinstance(last.value, ast.Tuple) else [last.value]
-        for node in names:
+        stmts = [self.block(body)]
+        values: list[Any] = []
+        for node in last.value.elts if isinstance(last.value, ast.Tuple) else [last.value]:
             value = self.expr(node)
-            if not isinstance(value, Buffer) or value not in self.outputs:
-                self.fail(last, f"{ast.unparse(node)} must be made by output_tensor to be returned")
-            self.returned.append(value)
+            for v in value if isinstance(value, tuple) else (value,):
+                if not isinstance(v, Buffer) or v not in self.outputs:
+                    self.fail(last, f"{ast.unparse(node)} must be made by output_tensor to be returned")
+                values.append(v)
+        return stmt_seq(stmts + self._flushed()), values
+
+    def _flushed(self) -> list[Stmt]:
+        """The statements of functions that were called by what was read last."""
+        found, self.pending = self.pending, []
+        return found
+
+    def parse(self) -> Stmt:
+        stmt, self.returned = self.results()
         hidden = [b for b in self.outputs if b not in self.returned]
         if not self.allocated and not hidden:
             return stmt
@@ -164,7 +167,10 @@ class HybridParser:
     # ---- statements
 
     def block(self, body: list[ast.stmt]) -> Stmt:
-        found = [s for s in [self.stmt(node) for node in body] if s is not None]
+        found: list[Stmt] = []
+        for node in body:
+            made = self.stmt(node)
+            found += self._flushed() + ([] if made is None else [made])
         return stmt_seq(found) if found else Evaluate(IntImm("int32", 0))
 
     def stmt(self, node: ast.stmt) -> Stmt | None:
@@ -182,6 +188,8 @@ class HybridParser:
         if isinstance(node, ast.Assert):
             text = self.expr(node.msg) if node.msg else "assertion failed"
             return AssertStmt(as_prim_expr(self.expr(node.test)), as_prim_expr(text), Evaluate(IntImm("int32", 0)))
+        if isinstance(node, ast.Return):
+            self.fail(node, f"{self.name} returns once, in its last statement")
         if isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             return None
         return self.fail(node, f"{type(node).__name__} is no statement of hybrid scripts: {ast.unparse(node)[:60]}")
@@ -197,6 +205,8 @@ class HybridParser:
             self.fail(node, "a loop has the form `for i in range(...)`")
         kind, args = call.func.id, [self.expr(a) for a in call.args]
         if kind == "bind":
+            if len(args) != 2 or not isinstance(args[0], str):
+                self.fail(node, "bind takes the name of a thread axis and an extent, as in bind('threadIdx.x', 16)")
             return self._loop(node, 0, args[1], ForKind.THREAD_BINDING, str(args[0]))
         if kind not in KINDS and kind != "const_range":
             self.fail(node, f"loops run over {', '.join([*KINDS, 'const_range', 'bind'])}, but this one over {kind}")
@@ -217,12 +227,14 @@ class HybridParser:
         size = as_prim_expr(extent)
         var = Var(node.target.id, size.dtype)
         value: Any = var if scale is None else var * scale[1] + scale[0]
+        dom = Range.from_min_extent(as_prim_expr(begin, dtype=size.dtype), size)
+        self.axes.append(IterVar(dom, var, IterVar.DataPar))
         kept = dict(self.env)
         self.env[node.target.id] = value
         body = self.block(node.body)
         self.env = {**kept, **{k: v for k, v in self.env.items() if isinstance(v, _Scalar)}}
         thread = IterVar(None, Var(tag, size.dtype), IterVar.ThreadIndex, tag) if tag else None
-        return For(var, as_prim_expr(begin, dtype=size.dtype), size, kind, body, thread)
+        return For(var, dom.min, size, kind, body, thread)
 
     def _unrolled(self, node: ast.For, begin: Any, end: Any, step: Any) -> Stmt:
         numbers = [_plain(x) for x in (begin, end, step)]
@@ -249,15 +261,15 @@ class HybridParser:
             if not isinstance(buffer, Buffer) or buffer in self.input_buffers:
                 self.fail(node, f"{ast.unparse(target.value)} must be an output or allocated tensor to be assigned to")
             return BufferStore(buffer, self._as(value, buffer.dtype), self._indices(node, buffer, target))
+        if isinstance(target, ast.Tuple):
+            if not isinstance(value, tuple) or len(value) != len(target.elts):
+                self.fail(node, f"{ast.unparse(target)} takes {len(target.elts)} values at once")
+            return stmt_seq([s for t, v in zip(target.elts, value, strict=True) if (s := self._assign(node, t, v))])
         if not isinstance(target, ast.Name):
             self.fail(node, f"{ast.unparse(target)} cannot be assigned to")
         name = target.id
         if isinstance(value, Buffer):
-            renamed = value.replace(name=name)
-            for many in (self.outputs, self.allocated):
-                if value in many:
-                    many[many.index(value)] = renamed
-            self.env[name] = renamed if value not in self.input_buffers else value
+            self.env[name] = self._named(value, name) if value in self.unnamed else value
             return None
         known = self.env.get(name)
         if not isinstance(known, _Scalar):
@@ -268,6 +280,15 @@ class HybridParser:
             known = self.env[name] = _Scalar(decl_buffer((1,), expr.dtype, name, scope="local"))
             self.allocated.append(known.buffer)
         return BufferStore(known.buffer, self._as(value, known.buffer.dtype), (IntImm("int32", 0),))
+
+    def _named(self, buffer: Buffer, name: str) -> Buffer:
+        """A buffer that was just made gets the name of the variable that it is assigned to."""
+        self.unnamed.remove(buffer)
+        renamed = buffer.replace(name=name)
+        for many in (self.outputs, self.allocated):
+            if buffer in many:
+                many[many.index(buffer)] = renamed
+        return renamed
 
     def _as(self, value: Any, dtype: DataType) -> PrimExpr:
         if isinstance(value, (bool, int, float)):
@@ -341,7 +362,9 @@ class HybridParser:
 
     def _attribute(self, node: ast.Attribute) -> Any:
         value = self.expr(node.value)
-        if isinstance(value, Buffer) and node.attr in ("shape", "dtype"):
+        if isinstance(value, Buffer) and node.attr in ("shape", "dtype", "ndim"):
+            if node.attr == "ndim":
+                return len(value.shape)
             return tuple([_plain(d) for d in value.shape]) if node.attr == "shape" else str(value.dtype)
         return self.fail(node, f"tensors have shape and dtype, but no {node.attr}")
 
@@ -362,6 +385,15 @@ class HybridParser:
             return self._tensor(node, name, args)
         if name == "len":
             return _plain(args[0].shape[0]) if isinstance(args[0], Buffer) else len(args[0])
+        if name == "ceil_div":
+            a, b = args
+            return (a + b - 1) // b
+        if name == "max_num_threads":
+            target = Target.current(bool(_plain(args[0])) if args else True)
+            return int(target.max_num_threads) if target is not None else 1
+        called = self.outside.get(name)
+        if isinstance(called, FunctionType):
+            return self._inline(called, args)
         if name in TYPES:
             return cast_to(as_prim_expr(args[0]), DataType(name))
         if name in INTRINSICS:
@@ -375,15 +407,28 @@ class HybridParser:
             return getattr(intrin, name)(*args)
         return self.fail(node, f"{name} is no function of hybrid scripts; known are {', '.join(sorted(INTRINSICS))}")
 
+    def _inline(self, function: Callable[..., Any], args: list[Any]) -> Any:
+        """The results of another hybrid function, whose statements come before the one that calls it."""
+        inner = HybridParser(inspect.unwrap(function), args, self)
+        stmt, values = inner.results()
+        self.pending.append(stmt)
+        return values[0] if len(values) == 1 else tuple(values)
+
     def _tensor(self, node: ast.Call, kind: str, args: list[Any]) -> Buffer:
         given = dict(zip(("shape", "dtype", "scope"), args, strict=False))
         given.update({k.arg: self.expr(k.value) for k in node.keywords if k.arg})
+        if "shape" not in given:
+            self.fail(node, f"{kind} needs a shape, as in {kind}((16,), 'float32')")
         if kind == "output_tensor":
             made = decl_buffer(given["shape"], given.get("dtype", "float32"), "output")
             self.outputs.append(made)
+            self.unnamed.append(made)
             return made
+        if given.get("scope", "global") not in SCOPES and "." not in str(given.get("scope")):
+            self.fail(node, f"allocate: the scope is one of {', '.join(SCOPES)}, but is {given.get('scope')!r}")
         made = decl_buffer(given["shape"], given.get("dtype", "float32"), "local", scope=given.get("scope", "global"))
         self.allocated.append(made)
+        self.unnamed.append(made)
         return made
 
 
