@@ -16,10 +16,12 @@ from tilewright.node.base import (
 from tilewright.node.functor import Mutator, Visitor, mutate_tuple, on, post_order_visit
 from tilewright.node.json import load_json, save_json
 from tilewright.node.leaves import register_leaf
+from tilewright.node.object_path import ObjectPath
 from tilewright.node.structural import (
     assert_structural_equal,
     deep_recursion,
     first_mismatch,
+    get_first_structural_mismatch,
     structural_digest,
     structural_equal,
     structural_hash,
@@ -32,12 +34,14 @@ __all__ = [
     "Def",
     "Mutator",
     "Node",
+    "ObjectPath",
     "Skip",
     "Visitor",
     "assert_structural_equal",
     "deep_recursion",
     "derived",
     "first_mismatch",
+    "get_first_structural_mismatch",
     "install_immutability_guard",
     "load_json",
     "mutate_tuple",

@@ -274,9 +274,9 @@ class Node(metaclass=NodeMeta):
         text: str = _script_hooks[0](self, **options)
         return text
 
-    def show(self, style: str | None = None, **options: Any) -> None:
-        """Prints the program, in colour on a terminal."""
-        _script_hooks[1](self, style, **options)
+    def show(self, style: str | None = None, black_format: bool | None = None, **options: Any) -> None:
+        """Prints the program, in colour on a terminal; further options are those of `script`."""
+        _script_hooks[1](self, style, black_format, **options)
 
     def __copy__(self) -> Self:
         return self

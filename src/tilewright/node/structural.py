@@ -11,6 +11,7 @@ from typing import Any
 
 from tilewright.node.base import GRAPH, VARIABLE, Node
 from tilewright.node.leaves import equal_floats, find_leaf
+from tilewright.node.object_path import ATTR, INDEX, KEY, ObjectPath
 
 
 @contextmanager
@@ -36,9 +37,34 @@ def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> str | Non
     with deep_recursion():
         if comparer.compare(lhs, rhs, map_free_vars):
             return None
-    path = "".join(reversed(comparer.path)) or "<root>"
+    path = "".join(reversed([_step_text(*step) for step in comparer.path])) or "<root>"
     left, right = comparer.found
     return f"{path}: {_brief(left)} != {_brief(right)}"
+
+
+def get_first_structural_mismatch(
+    lhs: Any, rhs: Any, map_free_vars: bool = False, skip_ndarray_content: bool = False
+) -> tuple[ObjectPath, ObjectPath] | None:
+    """The paths to the first difference in both nodes; None when they are equal. Arrays are always compared."""
+    comparer = _Comparer(map_free_vars)
+    with deep_recursion():
+        if comparer.compare(lhs, rhs, map_free_vars):
+            return None
+    left = right = ObjectPath.root()
+    for kind, key, other in reversed(comparer.path):
+        left, right = ObjectPath(kind, key, left), ObjectPath(kind, other, right)
+    a, b = comparer.found
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)) and len(a) != len(b):
+        n = min(len(a), len(b))
+        return (
+            left.array_index(n) if n < len(a) else left.missing_array_element(n),
+            right.array_index(n) if n < len(b) else right.missing_array_element(n),
+        )
+    return left, right
+
+
+def _step_text(kind: str, key: Any, other: Any) -> str:
+    return f".{key}" if kind == ATTR else f"[{key!r}]"
 
 
 def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
@@ -84,7 +110,7 @@ class _Comparer:
         self.backward: dict[int, Node] = {}
         self.graphs: list[tuple[Node, Node]] = []
         self.renamed = False
-        self.path: list[str] = []
+        self.path: list[tuple[str, Any, Any]] = []
         self.found: tuple[Any, Any] = (None, None)
 
     def differ(self, a: Any, b: Any) -> bool:
@@ -151,7 +177,7 @@ class _Comparer:
     def compare_all(self, a: Node, b: Node, binding: bool) -> bool:
         for name, defines in a._compared:
             if not self.compare(getattr(a, name), getattr(b, name), binding or defines):
-                self.path.append("." + name)
+                self.path.append((ATTR, name, name))
                 return False
         return True
 
@@ -160,7 +186,7 @@ class _Comparer:
             return self.differ(a, b)
         for i in range(min(len(a), len(b))):
             if not self.compare(a[i], b[i], binding):
-                self.path.append(f"[{i}]")
+                self.path.append((INDEX, i, i))
                 return False
         return len(a) == len(b) or self.differ(a, b)
 
@@ -175,10 +201,10 @@ class _Comparer:
                     by_content = {structural_digest(k): k for k in b}
                 other = by_content.get(structural_digest(key))
             if other is None or other not in b:
-                self.path.append(f"[{key!r}]")
+                self.path.append((KEY, key, other))
                 return self.differ(value, None)
             if not self.compare(value, b[other], binding):
-                self.path.append(f"[{key!r}]")
+                self.path.append((KEY, key, other))
                 return False
         return True
 

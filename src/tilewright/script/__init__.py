@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import difflib
 import inspect
-import sys
 from typing import Any
 
 from tilewright.ir import IRModule
 from tilewright.node.base import install_script, register_printer
 from tilewright.script import ir_hooks as ir_hooks
 from tilewright.script.doc import Span
+from tilewright.script.highlight import cprint
 from tilewright.script.parser.entry import parse_text
 from tilewright.script.printer import (
     Printer,
@@ -19,6 +21,7 @@ from tilewright.script.printer import (
     print_short,
     register_prefix,
     stmt_hook,
+    underlined,
 )
 from tilewright.script.underline import Printed, underline, underline_all
 
@@ -70,11 +73,13 @@ def script(node: Any, **options: Any) -> str:
 
     Options are the fields of PrinterConfig; `obj_to_underline` nodes are marked below their lines.
     """
+    unknown = [name for name in options if name not in _OPTIONS]
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], _OPTIONS, 3)
+        remedy = f"did you mean {' or '.join(near)}?" if near else f"the options are {', '.join(_OPTIONS)}"
+        raise TypeError(f"script has no option {unknown[0]}; {remedy}")
     config = PrinterConfig(**options)
-    printed = print_doc(node, config)
-    result = printed.text
-    if config.obj_to_underline:
-        result = printed.underline([(n, "") for n in config.obj_to_underline], config.num_context_lines)
+    result = underlined(node, print_doc(node, config), config)
     if config.print_line_numbers:
         lines = result.split("\n")
         width = len(str(len(lines)))
@@ -82,16 +87,12 @@ def script(node: Any, **options: Any) -> str:
     return result
 
 
-def show(node: Any, style: str | None = None, **options: Any) -> None:
-    """Prints a program to standard output, in colour on a terminal. `style` names a Pygments style."""
-    source = script(node, **options)
-    if not sys.stdout.isatty():
-        print(source)
-        return
-    from rich.console import Console
-    from rich.syntax import Syntax
+_OPTIONS = tuple(f.name for f in dataclasses.fields(PrinterConfig))
 
-    Console().print(Syntax(source, "python", theme=style or "ansi_dark", background_color="default"))
+
+def show(node: Any, style: str | None = None, black_format: bool | None = None, **options: Any) -> None:
+    """Prints a program to standard output, in colour on a terminal; `highlight.cprint` says what the options mean."""
+    cprint(script(node, **options), style, black_format)
 
 
 install_script(script, show)

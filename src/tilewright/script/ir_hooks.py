@@ -17,6 +17,7 @@ def _module(p: Printer, mod: IRModule) -> list[Stmt]:
         body.append(Line(p.prefix("ir_prefix", "module_attrs").call(p.data(dict(mod.attrs)))))
     if mod.global_infos:
         body.append(Line(p.prefix("ir_prefix", "module_global_infos").call(p.data(dict(mod.global_infos)))))
+    p.module_functions = {gvar.name_hint for gvar in mod.functions}
     for gvar, func in mod.functions.items():
         with p.scope():
             p.function_name = gvar.name_hint
@@ -29,7 +30,8 @@ def _module(p: Printer, mod: IRModule) -> list[Stmt]:
 
 @expr_hook(GlobalVar)
 def _global_var(p: Printer, gvar: GlobalVar) -> Expr:
-    if identifier(gvar.name_hint) != gvar.name_hint:
+    elsewhere = p.module_functions is not None and gvar.name_hint not in p.module_functions
+    if elsewhere or identifier(gvar.name_hint) != gvar.name_hint:
         return p.prefix("ir_prefix", "GlobalVar").call(quoted(gvar.name_hint))
     return text(f"{p.config.module_alias}.{gvar.name_hint}")
 
@@ -46,7 +48,11 @@ def _prim_type(p: Printer, t: PrimType) -> Expr:
 
 @expr_hook(PointerType)
 def _pointer_type(p: Printer, t: PointerType) -> Expr:
-    args = [p.expr(t.element_type) if not isinstance(t.element_type, PrimType) else literal(str(t.element_type.dtype))]
+    element = t.element_type
+    if isinstance(element, (PrimType, VoidType)):
+        args = [literal("void" if isinstance(element, VoidType) else str(element.dtype))]
+    else:
+        args = [p.expr(element)]
     if t.storage_scope != "global":
         args.append(literal(t.storage_scope))
     return p.prefix("tir_prefix", "handle").call(*args)

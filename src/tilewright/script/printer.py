@@ -7,13 +7,13 @@ options) and the node.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from tilewright.ir import IntImm
-from tilewright.node import VARIABLE, Node, deep_recursion, save_json
+from tilewright.node import VARIABLE, Node, ObjectPath, deep_recursion, save_json
 from tilewright.script.doc import (
     Blank,
     Comment,
@@ -38,21 +38,47 @@ H = TypeVar("H", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class PrinterConfig:
-    """Options of `script()`, named as in classic TVMScript."""
+    """Options of `script()`, named as in classic TVMScript.
+
+    name: of the function or module. show_meta: print the metadata, without which the text is not whole.
+    buffer_dtype, int_dtype, float_dtype: types that go without saying ("void" for none).
+    verbose_expr: print the variables that an expression uses before it. num_context_lines: lines kept around what is
+    underlined, None or -1 for all. show_object_address: names of variables and buffers end with their address.
+    `path_to_*` name nodes by ObjectPath, `obj_to_*` by themselves. relax_prefix and show_all_struct_info say nothing of
+    the dialects here.
+    """
 
     name: str | None = None
+    show_meta: bool = True
     ir_prefix: str = "I"
     tir_prefix: str = "T"
+    relax_prefix: str = "R"
     module_alias: str = "cls"
     buffer_dtype: str = "float32"
     int_dtype: str = "int32"
+    float_dtype: str = "void"
+    verbose_expr: bool = False
     indent_spaces: int = 4
-    syntax_sugar: bool = True
     print_line_numbers: bool = False
     num_context_lines: int | None = None
-    show_meta: bool = True
-    obj_to_underline: tuple[object, ...] = ()
-    obj_to_annotate: dict[object, str] = field(default_factory=dict)
+    syntax_sugar: bool = True
+    show_object_address: bool = False
+    show_all_struct_info: bool = True
+    path_to_underline: Sequence[ObjectPath] | None = None
+    path_to_annotate: Mapping[ObjectPath, str] | None = None
+    obj_to_underline: Sequence[object] | None = None
+    obj_to_annotate: Mapping[Any, str] | None = None
+
+    def __post_init__(self) -> None:
+        for field in ("ir_prefix", "tir_prefix", "module_alias"):
+            if not getattr(self, field).isidentifier():
+                raise ValueError(f"script: {field} must be a name, but is {getattr(self, field)!r}")
+        if self.indent_spaces < 1:
+            raise ValueError(f"script: indent_spaces must be at least 1, but is {self.indent_spaces}")
+
+    @property
+    def context_lines(self) -> int | None:
+        return None if self.num_context_lines is None or self.num_context_lines < 0 else self.num_context_lines
 
 
 _expr_hooks: dict[type, Callable[[Printer, Any], Expr]] = {}
@@ -110,6 +136,8 @@ class Printer:
         self.metadata: dict[str, list[Node]] = {}
         self.concise = True
         self.function_name: str | None = None
+        # The names of the functions of the module that is being printed.
+        self.module_functions: set[str] | None = None
         self.free: list[Stmt] = []
         self.facts: dict[int, Any] = {}
         self._next: dict[str, int] = {}
@@ -161,10 +189,13 @@ class Printer:
         """
         if id(node) in self._free:
             return Expr((str(self._names[id(node)]),), node=node)
-        name = self.fresh(hint)
+        name = self.fresh(self._addressed(node, hint))
         self.used.add(name)
         self._bind(node, name, name)
         return Expr((name,), node=node)
+
+    def _addressed(self, node: object, hint: str) -> str:
+        return f"{hint}_{id(node):#x}" if self.config.show_object_address else hint
 
     def define_as(self, node: object, doc: Callable[[], Expr]) -> None:
         """Binds `node` to another text, such as a buffer's data pointer to `A.data`."""
@@ -172,7 +203,7 @@ class Printer:
 
     def define_free(self, node: object, hint: str) -> Expr:
         """Binds `node`, which is used before anything in the program binds it, to a fresh name for good."""
-        name = self.fresh(hint)
+        name = self.fresh(self._addressed(node, hint))
         self.used.add(name)
         self._names[id(node)] = name
         self._free.add(id(node))
@@ -310,6 +341,9 @@ def _collect_variables(value: Any, out: set[int], seen: set[int]) -> None:
 
 def print_doc(node: Any, config: PrinterConfig) -> Printed:
     """Prints a whole program: header comments, metadata, and the program itself."""
+    if config.path_to_annotate:
+        notes = {path.resolve(node): text for path, text in config.path_to_annotate.items()}
+        config = replace(config, obj_to_annotate={**notes, **(config.obj_to_annotate or {})}, path_to_annotate=None)
     printer = Printer(config)
     with deep_recursion():
         docs = printer.stmts(node)
@@ -317,12 +351,24 @@ def print_doc(node: Any, config: PrinterConfig) -> Printed:
             # Names of the header must mean one thing in all of the program, so they are known from the start.
             printer = printer.again()
             docs = printer.stmts(node)
-        if has_stmt_hook(type(node)):
+        if has_stmt_hook(type(node)) or config.verbose_expr:
             docs = [*_header(printer), *docs]
         writer = Writer(config.indent_spaces)
         for doc in docs:
             writer.stmt(doc)
     return Printed("".join(writer.pieces).rstrip("\n"), writer.spans, writer.nodes)
+
+
+def underlined(node: Any, printed: Printed, config: PrinterConfig) -> str:
+    """The printed text with what the options name marked below its lines."""
+    marks = list(config.obj_to_underline or ())
+    for path in config.path_to_underline or ():
+        # A plain value has no text of its own, so the node that holds it is marked.
+        found = [holder for p in path.steps() if printed.find(holder := p.resolve(node))]
+        if not found:
+            raise ValueError(f"script: nothing on the path {path} is printed")
+        marks.append(found[-1])
+    return printed.underline([(n, "") for n in marks], config.context_lines) if marks else printed.text
 
 
 def print_short(node: Any) -> str:
@@ -343,7 +389,9 @@ def _header(printer: Printer) -> list[Stmt]:
         for name, module in _prologues.items()
         if name in printer.prefixes
     ]
-    if printer.metadata and printer.config.show_meta:
+    if printer.metadata and not printer.config.show_meta:
+        docs += [Blank(), Comment("Metadata is left out; script(show_meta=True) shows it.")]
+    elif printer.metadata:
         printed = save_json(dict(printer.metadata))
         docs += [Blank(), Line(f"metadata = {printer.config.ir_prefix}.load_json({quoted(printed)})")]
     free = [*printer.free, Blank()] if printer.free else []

@@ -141,8 +141,9 @@ class ModuleParser(ScriptParser):
                 if inner not in definitions:
                     self.statement(inner)
             for definition in definitions:
+                func = parse_definition(self, definition, in_module=True, **options)
                 gvar = alias._functions[definition.name]
-                functions[gvar] = parse_definition(self, definition, in_module=True, **options)
+                functions[gvar if self.given_name is None else GlobalVar(self.given_name)] = func
         return IRModule(functions, attrs=self.attrs, global_infos=self.global_infos)
 
     def _is_macro(self, node: ast.FunctionDef) -> bool:
@@ -162,9 +163,11 @@ def parse_definition(outer: ScriptParser, node: ast.FunctionDef, **options: Any)
             p.declared = outer.declared
             with reading(p):
                 try:
-                    return p.function(node, **{**options, **given})
+                    made = p.function(node, **{**options, **given})
                 except TypeError as error:
                     raise outer.located(decorator, error) from error
+            outer.given_name = p.given_name
+            return made
     raise outer.error(
         node, f"the function {node.name} has no decorator that says what it is", "write @T.prim_func above it"
     )

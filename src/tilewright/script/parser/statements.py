@@ -72,6 +72,8 @@ class ScriptParser(Expressions):
         self.at: Any = None
         # Values that have no name yet, by id: (value, how to name it, where it was made).
         self.unnamed: dict[int, tuple[Any, Callable[[str], None], Any]] = {}
+        # The name that a function gives itself, when that is not the name of its definition.
+        self.given_name: str | None = None
         # Variables that the text around the functions declares; what binds their name binds them.
         self.declared: dict[int, Any] = {}
 
@@ -297,7 +299,8 @@ class ScriptParser(Expressions):
                 if isinstance(item.optional_vars, ast.Name):
                     self.name(item.optional_vars.id, value)
                     self.define(item.optional_vars.id, value)
-                elif item.optional_vars is not None:
+                elif item.optional_vars is not None and getattr(item.optional_vars, "elts", True):
+                    # `as []` is the older way of saying that nothing is named.
                     raise self.error(item.optional_vars, "a scope gives one value, which one name can take")
                 if position + 1 < len(node.items):
                     self._within(node, position + 1)

@@ -109,10 +109,11 @@ def arg(name: str, obj: Any) -> Any:
 
 
 def func_name(name: str) -> None:
-    """The name of the function, its global_symbol unless it is private."""
+    """The name of the function in its module, and its global_symbol unless it is private."""
     p = tir_parser("T.func_name")
     frame: FunctionFrame = p.frame("T.func_name", FunctionFrame)
     if not isinstance(name, str):
         raise TypeError(f"T.func_name takes a string, but was given {type(name).__name__}: {name!r}")
+    p.given_name = name
     if "global_symbol" in frame.attrs:
         frame.attrs["global_symbol"] = name

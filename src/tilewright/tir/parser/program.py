@@ -120,6 +120,11 @@ class LetScope(Scope):
 def declared_var(p: ScriptParser, name: str, var: Var) -> Var:
     """The variable of that name that the text declares before, when it is of the same type; else the given one."""
     known = p.names.get(name)
+    if isinstance(known, Var) and isinstance(p, TirParser) and known.dtype == var.dtype == "handle":
+        # A pointer of another type that the line before makes.
+        if any([made is known for made, _ in p.unbound]):
+            p.unbound = [m for m in p.unbound if m[0] is not known]
+            return known
     if id(known) in p.declared and isinstance(known, Var) and known.type_annotation == var.type_annotation:
         return known
     return var

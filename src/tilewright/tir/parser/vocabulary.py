@@ -256,6 +256,13 @@ def index_map(
     return parser.IndexMap.from_func(mapping, ndim, inverse_index_map, index_dtype=index_dtype)
 
 
+def llvm_lookup_intrinsic_id(name: str) -> str:
+    """What T.call_llvm_intrin takes for an LLVM intrinsic: the name itself."""
+    if not name.startswith("llvm."):
+        raise ValueError(f"the name of an LLVM intrinsic begins with llvm., but was given {name!r}")
+    return name
+
+
 def __getattr__(name: str) -> object:
     """Types by their names, then intrinsics."""
     if name.startswith("__"):
@@ -285,7 +292,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "BufferRegion", "Call", "CommReducer", "Else", "If", "ProducerLoad", "ProducerRealize", "SizeVar", "Then", "While", "arg",
-    "boolean", "broadcast", "buffer", "buffer_var", "func_name", "index_map", "ptr", "ramp", "var",
+    "boolean", "broadcast", "buffer", "buffer_var", "func_name", "index_map", "llvm_lookup_intrinsic_id", "ptr", "ramp", "var",
     "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "And", "Any", "Assert", "Broadcast", "Buffer", "BufferLoad", "Cast", "Div",
     "FloatImm", "FloorDiv", "FloorMod", "IntImm", "IterVar", "Let", "LetStmt", "Max", "Min", "Mod", "Mul", "Not", "Or",
     "PrimFunc", "Ptr", "Ramp", "Select", "Shuffle", "StringImm", "Sub", "Var", "add", "alloc_buffer", "allocate",

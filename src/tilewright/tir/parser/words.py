@@ -62,7 +62,10 @@ class HandleWord(Word):
             return self._value(dtype)
         if dtype is None and storage_scope == "global":
             return unnamed((SizeVar if is_size_var else Var)("v", self.dtype))
-        element: Type = VoidType() if dtype is None else PrimType(DataType(dtype))
+        if isinstance(dtype, Type):
+            element = dtype
+        else:
+            element = VoidType() if dtype is None or dtype == "void" else PrimType(DataType(dtype))
         return unnamed((SizeVar if is_size_var else Var)("v", PointerType(element, storage_scope)))
 
     def __getitem__(self, keys: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -77,6 +78,8 @@ def _int(p: Printer, imm: IntImm) -> Expr:
 
 @expr_hook(FloatImm)
 def _float(p: Printer, imm: FloatImm) -> Expr:
+    if imm.dtype == p.config.float_dtype and math.isfinite(imm.value):
+        return literal(imm.value)
     return t(p, imm.dtype).call(float_text(imm.value))
 
 

@@ -41,8 +41,13 @@ def _function(p: Printer, func: PrimFunc) -> list[Stmt]:
                 source = p.expr(param)
                 matches += declaration(p, buffer, "match_buffer", p.define(buffer, buffer.name), source)
                 after.append(p.open_slot(buffer.data))
-        attrs = {k: v for k, v in func.attrs.items() if k != "global_symbol" or v != name}
         body: list[Stmt] = []
+        said = name
+        if gvar_name is not None and gvar_name != name:
+            # The name in the module is no name of Python.
+            said = gvar_name
+            body.append(Line(p.prefix("tir_prefix", "func_name").call(literal(said))))
+        attrs = {k: v for k, v in func.attrs.items() if k != "global_symbol" or v != said}
         if attrs:
             pairs = [(literal(k), _bool_doc(p, v)) for k, v in attrs.items()]
             body.append(Line(p.prefix("tir_prefix", "func_attr").call(dict_(pairs))))

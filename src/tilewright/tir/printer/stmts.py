@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import IntImm, PrimExpr, PrimType, Range
+from tilewright.ir import DataType, IntImm, PointerType, PrimExpr, PrimType, Range
 from tilewright.node import Node, post_order_visit
 from tilewright.script.doc import Expr, Line, Stmt, Suite, assign, bare_tuple, list_, literal, slice_
 from tilewright.script.printer import Printer, stmt_hook
 from tilewright.tir import stmt as S
 from tilewright.tir.expr import Call, IterVar, Var
 from tilewright.tir.printer.buffers import attributes, buffer_doc, declaration, stop_doc
-from tilewright.tir.printer.exprs import index_docs, producer_name, t, type_doc
+from tilewright.tir.printer.exprs import index_docs, producer_name, t, type_doc, var_creation
 
 
 def _scoped(
@@ -107,7 +107,19 @@ def _allocate(p: Printer, s: S.Allocate) -> list[Stmt]:
         kwargs["annotations"] = p.data(dict(s.annotations))
     extents = list_([p.expr(e) for e in s.extents])
     value = t(p, "allocate").call(extents, literal(str(s.dtype)), literal(scope), **kwargs)
-    return _scoped(p, s.buffer_var, s.buffer_var.name, value, s.body, s)
+    return _storage(p, s, value)
+
+
+def _storage(p: Printer, s: S.Allocate | S.AllocateConst, value: Expr) -> list[Stmt]:
+    """An allocation, after a line that makes the pointer when its type is not the one that the allocation gives."""
+    var = s.buffer_var
+    expected = PrimType(DataType("int8") if s.dtype.is_bool else s.dtype)
+    if isinstance(var.type_annotation, PointerType) and var.type_annotation.element_type == expected:
+        return _scoped(p, var, var.name, value, s.body, s)
+    with p.scope():
+        name = p.fresh(var.name)
+        made = assign(Expr((name,)), var_creation(p, var))
+        return [made, *_scoped(p, var, var.name, value, s.body, s)]
 
 
 @stmt_hook(S.AllocateConst)
@@ -116,7 +128,7 @@ def _allocate_const(p: Printer, s: S.AllocateConst) -> list[Stmt]:
     extents = list_([p.expr(e) for e in s.extents])
     kwargs = {"annotations": p.data(dict(s.annotations))} if s.annotations else {}
     value = t(p, "allocate_const").call(data, literal(str(s.dtype)), extents, **kwargs)
-    return _scoped(p, s.buffer_var, s.buffer_var.name, value, s.body, s)
+    return _storage(p, s, value)
 
 
 @stmt_hook(S.DeclBuffer)
@@ -263,22 +275,34 @@ def _block_suite(p: Printer, b: S.Block, realize: S.BlockRealize | None) -> list
         body = _axes(p, b, realize, values)
         if realize is not None and not (isinstance(realize.predicate, IntImm) and realize.predicate.value == 1):
             body.append(Line(t(p, "where").call(p.expr(realize.predicate))))
+        own = [*b.alloc_buffers, *[m.buffer for m in b.match_buffers]]
+        # Buffers are declared after the regions, but for those that a region names.
+        early = any([r.buffer is buffer for r in (*b.reads, *b.writes) for buffer in own])
+        if early:
+            body += _block_buffers(p, b)
         body.append(Line(t(p, "reads").call(*[p.expr(x) for x in b.reads])))
         body.append(Line(t(p, "writes").call(*[p.expr(x) for x in b.writes])))
         if b.annotations:
             body.append(Line(t(p, "block_attr").call(p.data(dict(b.annotations)))))
-        for buffer in b.alloc_buffers:
-            body += declaration(p, buffer, "alloc_buffer", p.define(buffer, buffer.name))
-            body.append(p.open_slot(buffer.data))
-        for match in b.match_buffers:
-            source = p.expr(match.source)
-            body += declaration(p, match.buffer, "match_buffer", p.define(match.buffer, match.buffer.name), source)
-            body.append(p.open_slot(match.buffer.data))
+        if not early:
+            body += _block_buffers(p, b)
         if b.init is not None:
             with p.scope():
                 body.append(Suite(["with ", t(p, "init").call()], p.body(b.init)))
         body += p.body(b.body)
     return [Suite(header, body, b if realize is None else realize)]
+
+
+def _block_buffers(p: Printer, b: S.Block) -> list[Stmt]:
+    lines: list[Stmt] = []
+    for buffer in b.alloc_buffers:
+        lines += declaration(p, buffer, "alloc_buffer", p.define(buffer, buffer.name))
+        lines.append(p.open_slot(buffer.data))
+    for match in b.match_buffers:
+        source = p.expr(match.source)
+        lines += declaration(p, match.buffer, "match_buffer", p.define(match.buffer, match.buffer.name), source)
+        lines.append(p.open_slot(match.buffer.data))
+    return lines
 
 
 _AXIS_KINDS = {
