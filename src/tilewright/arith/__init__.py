@@ -15,6 +15,13 @@ from tilewright.arith.int_set import (
     pos_inf,
     union,
 )
+from tilewright.arith.int_solver import (
+    IntConstraints,
+    IntConstraintsTransform,
+    IntGroupBounds,
+    solve_linear_equations,
+    solve_linear_inequalities,
+)
 from tilewright.arith.iter_affine_map import (
     IterMapExpr,
     IterMapLevel,
@@ -30,11 +37,15 @@ from tilewright.arith.iter_affine_map import (
     subspace_divide,
 )
 from tilewright.arith.pattern import detect_clip_bound, detect_common_subexpr, detect_linear_equation
+from tilewright.arith.presburger import PresburgerSet
 
 __all__ = [
     "Analyzer",
     "ConstIntBound",
     "Extension",
+    "IntConstraints",
+    "IntConstraintsTransform",
+    "IntGroupBounds",
     "IntSet",
     "IntervalSet",
     "IterMapExpr",
@@ -44,6 +55,7 @@ __all__ = [
     "IterSplitExpr",
     "IterSumExpr",
     "ModularSet",
+    "PresburgerSet",
     "ProofStrength",
     "deduce_bound",
     "detect_clip_bound",
@@ -62,6 +74,8 @@ __all__ = [
     "normalize_iter_map_to_expr",
     "normalize_to_iter_sum",
     "pos_inf",
+    "solve_linear_equations",
+    "solve_linear_inequalities",
     "subspace_divide",
     "union",
 ]

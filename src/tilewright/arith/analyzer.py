@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from enum import Flag, IntEnum
 from math import inf
 from typing import Any, ClassVar
@@ -14,6 +13,7 @@ from tilewright.arith.linear import Lin, combine, constant
 from tilewright.arith.logic import TRUE
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.node import Node, deep_recursion
+from tilewright.tir.arithmetic import conjuncts
 from tilewright.tir.expr import Var
 
 
@@ -42,13 +42,43 @@ class ProofStrength(IntEnum):
 
 
 class Extension(Flag):
-    """What classic TVM's rewriter does only when told; the normal form here always does the first and the last two."""
+    """What classic TVM's rewriter does only when told.
+
+    Transitive inequalities, conditions applied beside each other and comparisons of products with sums are always
+    tried here; `ConvertBooleanToAndOfOrs` changes the form of results.
+    """
 
     NoExtensions = 0
     TransitivelyProveInequalities = 1
     ConvertBooleanToAndOfOrs = 2
     ApplyConstraintsToBooleanBranches = 4
     ComparisonOfProductAndSum = 8
+
+
+class RewriteSimplifierStats(Node, key="arith.RewriteSimplifierStats"):
+    """What the simplifier did since its statistics were last reset."""
+
+    nodes_visited: int
+    constraints_entered: int
+    rewrites_attempted: int
+    rewrites_performed: int
+    max_recursive_depth: int
+    num_recursive_rewrites: int
+
+
+class ConstraintScope:
+    """`with` it, a condition holds; `fenter` makes it hold and gives what ends it."""
+
+    def __init__(self, fenter: Callable[[], Callable[[], None]]) -> None:
+        self._fenter = fenter
+        self._fexit: list[Callable[[], None]] = []
+
+    def __enter__(self) -> ConstraintScope:
+        self._fexit.append(self._fenter())
+        return self
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        self._fexit.pop()()
 
 
 def _clip(value: Any) -> int:
@@ -68,6 +98,7 @@ class Analyzer:
 
     def __init__(self) -> None:
         self.engine = Engine()
+        self._extensions = Extension.NoExtensions
 
     # What is known
 
@@ -107,19 +138,39 @@ class Analyzer:
             assert modular is not None
             engine.var_mod[t] = modular
         elif hasattr(info, "min_value") and hasattr(info, "max_value"):
-            low, high = engine.bound(engine.lin(info.min_value))[0], engine.bound(engine.lin(info.max_value))[1]
-            self.update(var, ConstIntBound(_clip(low), _clip(high)), override)
+            low = engine.lin(info.min_value) if info.has_lower_bound() else None
+            high = engine.lin(info.max_value) if info.has_upper_bound() else None
+            least = _clip(-inf if low is None else engine.bound(low)[0])
+            self.update(var, ConstIntBound(least, _clip(inf if high is None else engine.bound(high)[1])), override)
+            engine.bind_ends(var, low, high)
         else:
             raise TypeError(
                 f"Analyzer.update takes a ConstIntBound, a ModularSet or an IntervalSet, but was given {info!r}"
             )
         engine.forget()
 
-    @contextmanager
-    def constraint_scope(self, constraint: PrimExpr) -> Iterator[Analyzer]:
+    def constraint_scope(self, constraint: PrimExpr) -> ConstraintScope:
         """Within `with analyzer.constraint_scope(condition):` the condition holds."""
-        with self.engine.scope(as_prim_expr(constraint)):
-            yield self
+        condition = as_prim_expr(constraint)
+        return ConstraintScope(lambda: self.engine.enter(condition))
+
+    @property
+    def enabled_extensions(self) -> Extension:
+        """The extensions in use."""
+        return self._extensions
+
+    @enabled_extensions.setter
+    def enabled_extensions(self, flags: Extension | int) -> None:
+        self._extensions = Extension(flags)
+
+    @property
+    def rewrite_simplify_stats(self) -> RewriteSimplifierStats:
+        """Counts of what the simplifier did."""
+        return RewriteSimplifierStats(*self.engine.stats)
+
+    def reset_rewrite_simplify_stats(self) -> None:
+        """Sets all counts to zero."""
+        self.engine.stats = [0] * 6
 
     # Questions
 
@@ -154,6 +205,8 @@ class Analyzer:
         """
         expr = as_prim_expr(expr)
         out = self._simp(expr)
+        if Extension.ConvertBooleanToAndOfOrs in self._extensions and out.dtype.is_bool:
+            out = self.engine.and_of_ors(out)
         return expr if same(out, expr) else out
 
     def rewrite_simplify(self, expr: PrimExpr | int) -> PrimExpr:
@@ -165,9 +218,29 @@ class Analyzer:
         return self.simplify(expr)
 
     def can_prove(self, expr: PrimExpr | bool, strength: int = 0) -> bool:
-        """Whether the condition is certainly true."""
+        """Whether the condition is certainly true; `strength` is a ProofStrength.
+
+        SYMBOLIC_BOUND also compares the ends of the symbolic intervals that bound ranges give.
+        """
         simple = self._simp(as_prim_expr(expr))
-        return isinstance(simple, IntImm) and simple.value != 0
+        if isinstance(simple, IntImm):
+            return simple.value != 0
+        return strength >= ProofStrength.SYMBOLIC_BOUND and self._holds_at_the_ends(simple)
+
+    def _holds_at_the_ends(self, condition: PrimExpr) -> bool:
+        from tilewright.arith.int_set import Evaluator, interval_of_range
+
+        engine = self.engine
+        evaluator = Evaluator({v: interval_of_range(r) for v, r in engine.domains.values()}, self)
+        for c in conjuncts(condition):
+            forms = engine.orderings_of(c)
+            if not forms:
+                return False
+            for d in forms:
+                high = evaluator.form(d)[1]
+                if high is None or not engine.prove_nonpositive(high):
+                    return False
+        return True
 
     def can_prove_equal(self, lhs: PrimExpr | int, rhs: PrimExpr | int) -> bool:
         """Whether both certainly have the same value."""

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from math import inf
 from typing import Any
 
+from tilewright.arith.choices import Choices, repeats
 from tilewright.arith.const_bounds import dtype_bound
 from tilewright.arith.linear import LEAF, Atom, Lin, OutOfRange, combine, constant, scale
-from tilewright.arith.logic import FALSE, TRUE, Logic, boolean
+from tilewright.arith.logic import FALSE, TRUE, boolean
 from tilewright.arith.rewriting import is_literal, rewriter
 from tilewright.arith.rules import RULES
-from tilewright.ir import DataType, FloatImm, IntImm, Op, PrimExpr, Range
-from tilewright.node import Node, post_order_visit, structural_equal
+from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr, Range
+from tilewright.node import Node, structural_equal
 from tilewright.tir import arithmetic as A
 from tilewright.tir.expr import (
     EQ,
@@ -25,13 +26,11 @@ from tilewright.tir.expr import (
     Add,
     And,
     Broadcast,
-    BufferLoad,
     Call,
     Cast,
     Div,
     FloorDiv,
     FloorMod,
-    IterVar,
     Let,
     Max,
     Min,
@@ -39,7 +38,6 @@ from tilewright.tir.expr import (
     Mul,
     Not,
     Or,
-    ProducerLoad,
     Ramp,
     Reduce,
     Select,
@@ -52,18 +50,6 @@ from tilewright.tir.expr import (
 assert RULES
 
 _BINARY = frozenset({Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, EQ, NE, LT, LE, GT, GE, And, Or})
-_IMPURE_PREFIXES = (
-    "tir.call_",
-    "tir.tvm_",
-    "tir.atomic",
-    "tir.ptx_",
-    "tir.anylist",
-    "tir.vscale",
-    "tir.start_",
-    "tir.end_",
-    "tir.ret",
-)
-
 _FOLD: dict[type, Callable[..., PrimExpr]] = {
     Add: A.add,
     Sub: A.subtract,
@@ -105,7 +91,7 @@ def same(a: Any, b: Any) -> bool:
     return structural_equal(a, b)
 
 
-class Engine(Logic):
+class Engine(Choices):
     """Simplification of any expression."""
 
     def __init__(self) -> None:
@@ -115,6 +101,9 @@ class Engine(Logic):
         self._alive: list[Any] = []
         self.values: dict[int, Lin | PrimExpr] = {}
         self.domains: dict[int, tuple[Var, Range]] = {}
+        self._rebound: list[Atom] = []
+        self.stats = [0] * 6
+        self._depth = 0
 
     # What is known
 
@@ -152,38 +141,69 @@ class Engine(Logic):
         if start.terms or extent.terms:
             facts.append(combine(combine(here, start, -1), combine(constant(1), extent, -1)))
         if facts:
-            self.facts[t] = facts
+            self.own_facts[t] = facts
+
+    def bind_ends(self, var: Var, low: Lin | None, high: Lin | None) -> None:
+        """low <= var <= high."""
+        t = self.leaf(var)
+        here = Lin({t: 1}, 0)
+        facts = [combine(low, here, -1)] if low is not None and low.terms else []
+        if high is not None and high.terms:
+            facts.append(combine(here, high, -1))
+        if facts:
+            self.own_facts[t] = facts
 
     def _forget_var(self, var: Var) -> None:
         self.values.pop(id(var), None)
         self.domains.pop(id(var), None)
         t = self._leaves.get(id(var))
-        if t is None:
-            return
-        self.forget()
-        for table in (self.var_bound, self.var_mod, self.refined, self.refined_mod):
-            table.pop(t, None)
+        if t is not None:
+            self._rebound.append(t)
+            for table in (self.var_bound, self.var_mod, self.own_facts):
+                table.pop(t, None)
+            self._forget_facts(t)
+            self.forget()
+
+    def _forget_facts(self, t: Atom) -> None:
+        self.refined.pop(t, None)
+        self.refined_mod.pop(t, None)
         for fact in self.facts.pop(t, ()):
             for s in fact.terms:
                 if s in self.facts:
                     self.facts[s] = [f for f in self.facts[s] if f is not fact]
 
-    @contextmanager
-    def scope(self, condition: PrimExpr) -> Iterator[None]:
-        """Within, the condition holds."""
+    def enter(self, condition: PrimExpr) -> Callable[[], None]:
+        """From now on the condition holds, until the function that is returned is called."""
         condition = self.simp(condition)
         saved = self.refined, self.refined_mod, self.facts, self.known
         memos = self._bound_memo, self._mod_memo, self._lin_memo, self._simp_memo
+        rebound = len(self._rebound)
         self.refined, self.refined_mod = dict(self.refined), dict(self.refined_mod)
         self.facts, self.known = dict(self.facts), dict(self.known)
+        self.stats[1] += 1
         if not isinstance(condition, IntImm):
             self.forget()
             self.assume(condition)
+
+        def leave() -> None:
+            self.refined, self.refined_mod, self.facts, self.known = saved
+            self._bound_memo, self._mod_memo, self._lin_memo, self._simp_memo = memos
+            if len(self._rebound) > rebound:
+                # What held of a variable that was bound anew inside is of another variable.
+                for t in self._rebound[rebound:]:
+                    self._forget_facts(t)
+                self.forget()
+
+        return leave
+
+    @contextmanager
+    def scope(self, condition: PrimExpr) -> Iterator[None]:
+        """Within, the condition holds."""
+        leave = self.enter(condition)
         try:
             yield
         finally:
-            self.refined, self.refined_mod, self.facts, self.known = saved
-            self._bound_memo, self._mod_memo, self._lin_memo, self._simp_memo = memos
+            leave()
 
     # Integer expressions to forms
 
@@ -195,6 +215,7 @@ class Engine(Logic):
             found = handler(self, node) if handler is not None else self._opaque(node)
             self._lin_memo[id(node)] = found
             self._alive.append(node)
+            self.stats[0] += 1
         return found
 
     def _sum(self, node: Any) -> Lin:
@@ -277,6 +298,7 @@ class Engine(Logic):
             self._simp_memo[id(found)] = found
             self._alive.append(node)
             self._alive.append(found)
+            self.stats[0] += 1
         return found
 
     def _simp(self, node: Any) -> PrimExpr:
@@ -349,9 +371,18 @@ class Engine(Logic):
             return out  # what is known to hold
         rewrite = rewriter(kind, not out.dtype.is_float and not self._compares_floats(out))
         if rewrite is not None:
+            stats = self.stats
+            stats[2] += 1
             new = rewrite(self, out)
             if new is not None and new is not out:
-                return self.simp(new)
+                stats[3] += 1
+                stats[5] += self._depth > 0
+                self._depth += 1
+                stats[4] = max(stats[4], self._depth)
+                try:
+                    return self.simp(new)
+                finally:
+                    self._depth -= 1
         return out
 
     def _compares_floats(self, node: Any) -> bool:
@@ -381,7 +412,7 @@ class Engine(Logic):
                 self._alive.append(old)
             changed = changed or new is not old
             values.append(new)
-        if isinstance(node, Call) and not is_pure(node):
+        if isinstance(node, Call) and not repeats(node):
             key.append(id(node))
         try:
             whole = tuple(key)
@@ -389,129 +420,6 @@ class Engine(Logic):
         except TypeError:
             whole = (type(node), id(node))
         return self._finish(type(node), whole, lambda: type(node).from_fields(*values) if changed else node)
-
-    def _cast(self, node: Any) -> PrimExpr:
-        value = self.simp(node.value)
-        dtype = node.dtype
-        if value.dtype is dtype:
-            return value
-        if isinstance(value, (IntImm, FloatImm)):
-            folded = A.cast_to(value, dtype)
-            if not isinstance(folded, Cast):
-                return self.simp(folded)
-        if isinstance(value, Broadcast):
-            return self.simp(Broadcast(A.cast_to(value.value, dtype.element), value.lanes))
-        if isinstance(value, Cast) and dtype.is_int and value.dtype.is_int and dtype.bits <= value.dtype.bits:
-            inner = value.value
-            if inner.dtype.is_int and inner.dtype.bits >= dtype.bits:
-                return self.simp(A.cast_to(inner, dtype))
-        if (
-            isinstance(value, Cast)
-            and dtype.is_int
-            and value.dtype.is_int
-            and value.value.dtype is dtype
-            and dtype.bits <= value.dtype.bits
-        ):
-            return value.value
-        return self._finish(Cast, (Cast, id(value), dtype), lambda: node if value is node.value else Cast(dtype, value))
-
-    def _let(self, node: Any) -> PrimExpr:
-        value = self.simp(node.value)
-        var = node.var
-        if isinstance(value, (IntImm, FloatImm, Var)):
-            self.bind_value(var, value)
-            return self.simp(node.body)
-        if self.is_index(var):
-            self._forget_var(var)
-            t = self.leaf(var)
-            self.var_bound[t], self.var_mod[t] = self.bound(self.lin(value)), self.modular(self.lin(value))
-        body = self.simp(node.body)
-        return node if value is node.value and body is node.body else Let(var, value, body)
-
-    def _reduction(self, node: Any) -> PrimExpr:
-        for axis in node.axis:
-            if isinstance(axis, IterVar) and axis.dom is not None and self.is_index(axis.var):
-                self.bind_range(axis.var, axis.dom)
-        return self._generic(node)
-
-    def _select(self, node: Any) -> PrimExpr:
-        condition = self.simp(node.condition)
-        if isinstance(condition, IntImm):
-            return self.simp(node.true_value if condition.value else node.false_value)
-        if may_trap(node.true_value) or may_trap(node.false_value):
-            # Both are evaluated: one that only holds under the condition could read out of bounds beside it.
-            a, b = self.simp(node.true_value), self.simp(node.false_value)
-        else:
-            a, b = self._branches(condition, node.true_value, node.false_value)
-        if a is b:
-            return a
-        if isinstance(condition, (Not, NE)) and condition.dtype.lanes == 1:
-            opposite = self.negate(condition)
-            # A comparison of floats has no opposite but its negation, which would be turned back for ever.
-            if not isinstance(opposite, (Not, NE)):
-                condition, a, b = opposite, b, a
-        return self._finish(
-            Select,
-            (Select, id(condition), id(a), id(b)),
-            lambda: (
-                node
-                if condition is node.condition and a is node.true_value and b is node.false_value
-                else Select(condition, a, b)
-            ),
-        )
-
-    def _branches(self, condition: PrimExpr, a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
-        if condition.dtype.lanes > 1:
-            return self.simp(a), self.simp(b)
-        leaves = (IntImm, FloatImm, Var)
-        if isinstance(a, leaves):
-            a = self.simp(a)
-        else:
-            with self.scope(condition):
-                a = self.simp(a)
-        if isinstance(b, leaves):
-            b = self.simp(b)
-        else:
-            with self.scope(self.negate(condition)):
-                b = self.simp(b)
-        return a, b
-
-    def _call(self, node: Any) -> PrimExpr:
-        name = getattr(node.op, "name", "")
-        if name == "tir.if_then_else":
-            condition = self.simp(node.args[0])
-            if isinstance(condition, IntImm):
-                return self.simp(node.args[1] if condition.value else node.args[2])
-            a, b = self._branches(condition, node.args[1], node.args[2])
-            if a is b:
-                return a
-            args = (condition, a, b)
-            if all([x is y for x, y in zip(args, node.args, strict=True)]):
-                args = node.args
-            return self.keep((Call, node.op, id(condition), id(a), id(b)), lambda: node.replace(args=args))
-        if name == "tir.likely":
-            inner = self.simp(node.args[0])
-            if isinstance(inner, IntImm):
-                return inner
-            if isinstance(inner, Call) and getattr(inner.op, "name", "") == "tir.likely":
-                return inner
-        if name in ("tir.shift_left", "tir.shift_right", "tir.bitwise_and") and self.is_index(node):
-            folded = self._bits(name, node)
-            if folded is not None:
-                return folded
-        return self._generic(node)
-
-    def _bits(self, name: str, node: Any) -> PrimExpr | None:
-        """Shifts by constants, and masks of the low bits, are index arithmetic."""
-        a, b = self.lin(node.args[0]), self.lin(node.args[1])
-        if name == "tir.bitwise_and":
-            if not b.terms and b.const > 0 and b.const & (b.const + 1) == 0:
-                return self.emit(self.floormod(a, b.const + 1), node.dtype)
-            return None
-        if b.terms or not 0 <= b.const < node.dtype.bits - 1:
-            return None
-        out = scale(a, 1 << b.const) if name == "tir.shift_left" else self.floordiv(a, 1 << b.const)
-        return self.emit(out, node.dtype)
 
     # What compiled rules call
 
@@ -544,28 +452,6 @@ class Engine(Logic):
         low, high = self.bound(self.floormod(self.lin(base), divisor))
         last = stride * (lanes - 1)
         return bool(low + min(0, last) >= 0 and high + max(0, last) < divisor)
-
-
-def may_trap(node: PrimExpr) -> bool:
-    """Whether evaluating the expression can fail for some values: loads, calls, divisions by symbols."""
-    if isinstance(node, (IntImm, FloatImm, Var)):
-        return False
-    found: list[int] = []
-
-    def look(x: Any) -> None:
-        kind = type(x)
-        if kind in (BufferLoad, ProducerLoad, Call) or (
-            kind in (Div, Mod, FloorDiv, FloorMod) and not isinstance(x.b, (IntImm, FloatImm))
-        ):
-            found.append(1)
-
-    post_order_visit(node, look)
-    return bool(found)
-
-
-def is_pure(node: Call) -> bool:
-    """Whether two calls with the same arguments have the same value."""
-    return isinstance(node.op, Op) and not node.op.name.startswith(_IMPURE_PREFIXES)
 
 
 _FORMS: dict[type, Callable[[Engine, Any], Lin]] = {

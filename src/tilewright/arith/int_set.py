@@ -256,10 +256,10 @@ class Evaluator:
         fixed = [x for x in args if not any([self.touched(s) for s in x.terms])]
         moving = [x for x in args if any([self.touched(s) for s in x.terms])]
         engine = self.engine
-        if len(moving) == 1 or all([engine.bound(x)[0] >= 0 for x in args]):
-            low, high = self.form(moving[0])
-            for x in moving[1:]:
-                first, second = self.form(x)
+        ends = [self.form(x) for x in moving]
+        if len(moving) == 1 or all([low is not None and engine.bound(low)[0] >= 0 for low, _ in ends]):
+            low, high = ends[0]
+            for first, second in ends[1:]:
                 low = None if low is None or first is None else engine.multiply(low, first)
                 high = None if high is None or second is None else engine.multiply(high, second)
             factor = constant(1)
@@ -367,6 +367,36 @@ def union(sets: Sequence[IntSet | Range], analyzer: Analyzer | None = None) -> I
     for (first, second), _ in ends[1:]:
         low = None if low is None or first is None else engine.minimum(low, first)
         high = None if high is None or second is None else engine.maximum(high, second)
+    return _as_set((low, high), dtype, engine)
+
+
+def union_lower_bound(sets: Sequence[IntSet | Range]) -> IntervalSet:
+    """An interval all of whose values are in some set: the union where the sets meet, else the first of them."""
+    from tilewright.arith.analyzer import Analyzer
+
+    analyzer = Analyzer()
+    engine = analyzer.engine
+    ends = _ends([s for s in sets if isinstance(s, Range) or not s.is_nothing()], analyzer)
+    if not ends:
+        return IntSet.nothing()
+    left = [e for (e, _) in ends]
+    dtype = ends[0][1]
+
+    def reaches(a: Lin | None, b: Lin | None, gap: int) -> bool:
+        """b <= a + gap for certain, a an upper and b a lower end."""
+        return a is None or b is None or engine.prove_nonpositive(shift(combine(b, a, -1), -gap))
+
+    low, high = left.pop(0)
+    grown = True
+    while grown:
+        grown = False
+        for other in left:
+            if reaches(high, other[0], 1) and reaches(other[1], low, 1):
+                low = None if low is None or other[0] is None else engine.minimum(low, other[0])
+                high = None if high is None or other[1] is None else engine.maximum(high, other[1])
+                left.remove(other)
+                grown = True
+                break
     return _as_set((low, high), dtype, engine)
 
 

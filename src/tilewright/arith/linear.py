@@ -114,6 +114,17 @@ def content(a: Lin) -> int:
     return g
 
 
+def gcd_step(p: int, q: int) -> tuple[int, int, int, int]:
+    """(a, b, p / g, q / g) with a * p + b * q == g, the greatest common divisor; a is 1 where p divides q."""
+    if q % p == 0:
+        return 1, 0, 1, q // p
+    a, b, c, d, r, s = 1, 0, 0, 1, p, q
+    while s:
+        k = r // s
+        a, b, c, d, r, s = c, d, a - k * c, b - k * d, s, r - k * s
+    return a, b, p // r, q // r
+
+
 def divide_exactly(a: Lin, k: int) -> Lin:
     if k == 1:
         return a

@@ -23,6 +23,7 @@ FALSE = IntImm("bool", 0)
 NONPOSITIVE, ZERO_FORM, NONZERO = "<=0", "==0", "!=0"
 
 _PROOF_DEPTH = 3
+_MOST_CLAUSES = 32
 
 
 def boolean(value: bool) -> PrimExpr:
@@ -35,6 +36,7 @@ class Logic(Integers):
     def __init__(self) -> None:
         super().__init__()
         self.facts: dict[Atom, list[Lin]] = {}
+        self.own_facts: dict[Atom, list[Lin]] = {}
         self.known: dict[int, PrimExpr] = {}
         self._conditions: dict[tuple[str, int], PrimExpr] = {}
         self._form_of: dict[int, tuple[str, Lin, str]] = {}
@@ -46,7 +48,7 @@ class Logic(Integers):
         """Whether d <= 0 follows from bounds and facts."""
         if self.bound(d)[1] <= 0:
             return True
-        if not self.facts or not d.terms:
+        if not d.terms or not (self.facts or self.own_facts):
             return False
         if any([t.kind == PRODUCT for t in d.terms]):
             d = self.expand(d)
@@ -73,12 +75,14 @@ class Logic(Integers):
         return False
 
     def _facts_about(self, t: Atom) -> Iterable[Lin]:
+        yield from self.own_facts.get(t, ())
         yield from self.facts.get(t, ())
         if t.kind == PRODUCT:
             for i, f in enumerate(t.args):
                 if len(f.terms) != 1 or f.const:
                     continue
-                facts = self.facts.get(next(iter(f.terms)), ())
+                s = next(iter(f.terms))
+                facts = (*self.own_facts.get(s, ()), *self.facts.get(s, ()))
                 if facts:
                     others = self._product([x for j, x in enumerate(t.args) if j != i])
                     if self.bound(others)[0] >= 0:
@@ -261,7 +265,7 @@ class Logic(Integers):
             expanded = self.merge(self.expand(d))
             if not expanded.terms:
                 return boolean(expanded.const == 0)
-        if self.facts:
+        if self.facts or self.own_facts:
             above, below = self.prove_nonpositive(d), self.prove_nonpositive(scale(d, -1))
             if above and below:
                 return TRUE
@@ -377,6 +381,21 @@ class Logic(Integers):
             left, right = out, c
             out = self.keep((op, id(left), id(right)), lambda left=left, right=right: op(left, right))
         return out
+
+    def and_of_ors(self, condition: PrimExpr) -> PrimExpr:
+        """A simplified condition as a conjunction of disjunctions; as it is where that were too long."""
+        clauses = self._clauses(condition)
+        return condition if clauses is None else self.conjunction([self.disjunction(c) for c in clauses])
+
+    def _clauses(self, condition: PrimExpr) -> list[list[PrimExpr]] | None:
+        if not isinstance(condition, (And, Or)):
+            return [[condition]]
+        a, b = self._clauses(condition.a), self._clauses(condition.b)
+        if a is None or b is None:
+            return None
+        if isinstance(condition, And):
+            return [*a, *b]
+        return [[*x, *y] for x in a for y in b] if len(a) * len(b) <= _MOST_CLAUSES else None
 
     def _flatten(self, op: Any, conditions: Iterable[PrimExpr], out: list[PrimExpr]) -> None:
         for c in conditions:

@@ -7,10 +7,10 @@ from typing import Any
 
 from tilewright.arith.analyzer import Analyzer
 from tilewright.arith.linear import LEAF, PRODUCT, Atom, Lin, combine, constant, mentions, scale, shift
-from tilewright.ir import PrimExpr, as_prim_expr
+from tilewright.ir import FloatImm, IntImm, PrimExpr, as_prim_expr
 from tilewright.node import Visitor, on, structural_equal, structural_hash
 from tilewright.tir.arithmetic import conjuncts
-from tilewright.tir.expr import BufferLoad, Call, Let, ProducerLoad, Reduce, Var
+from tilewright.tir.expr import BufferLoad, Call, Let, ProducerLoad, Reduce, StringImm, Var
 
 
 def detect_linear_equation(expr: PrimExpr | int, var_list: Sequence[Var]) -> list[PrimExpr]:
@@ -96,6 +96,9 @@ def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[PrimExpr 
     return out
 
 
+_NO_COMPUTATION = (IntImm, FloatImm, StringImm, Let, Reduce, BufferLoad, ProducerLoad, Call)
+
+
 class _Occurrences(Visitor):
     """How often each computation occurs, equal ones counted together under the first that was met."""
 
@@ -104,7 +107,7 @@ class _Occurrences(Visitor):
 
     @on(PrimExpr)
     def _expr(self, e: Any) -> None:
-        if not e._leaf and not isinstance(e, (Let, Reduce, BufferLoad, ProducerLoad, Call)):
+        if not e._leaf and not isinstance(e, _NO_COMPUTATION):
             same = self.found.setdefault(structural_hash(e), [])
             for entry in same:
                 if structural_equal(entry[0], e):

@@ -1,0 +1,269 @@
+"""Simplification of what binds, chooses, converts and calls: lets, reductions, selects, casts, shifts and bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from tilewright.arith.linear import Lin, scale
+from tilewright.arith.logic import Logic
+from tilewright.ir import FloatImm, IntImm, Op, PrimExpr, Range
+from tilewright.node import post_order_visit
+from tilewright.tir import arithmetic as A
+from tilewright.tir import op
+from tilewright.tir.expr import (
+    NE,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Cast,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IterVar,
+    Let,
+    Mod,
+    Not,
+    ProducerLoad,
+    Select,
+    Var,
+)
+
+_IMPURE_PREFIXES = (
+    "tir.call_",
+    "tir.tvm_",
+    "tir.atomic",
+    "tir.ptx_",
+    "tir.anylist",
+    "tir.vscale",
+    "tir.start_",
+    "tir.end_",
+    "tir.ret",
+)
+
+
+class Choices(Logic):
+    """Handlers of nodes; the engine gives them the simplification of their parts."""
+
+    values: dict[int, Lin | PrimExpr]
+
+    def simp(self, node: PrimExpr) -> PrimExpr:
+        raise NotImplementedError
+
+    def scope(self, condition: PrimExpr) -> AbstractContextManager[None]:
+        raise NotImplementedError
+
+    def bind_range(self, var: Var, domain: Range) -> None:
+        raise NotImplementedError
+
+    def _finish(self, kind: type, key: tuple[Any, ...], make: Callable[[], PrimExpr]) -> PrimExpr:
+        raise NotImplementedError
+
+    def _generic(self, node: Any) -> PrimExpr:
+        raise NotImplementedError
+
+    def _cast(self, node: Any) -> PrimExpr:
+        value = self.simp(node.value)
+        dtype = node.dtype
+        if value.dtype is dtype:
+            return value
+        if isinstance(value, (IntImm, FloatImm)):
+            folded = A.cast_to(value, dtype)
+            if not isinstance(folded, Cast):
+                return self.simp(folded)
+        if isinstance(value, Broadcast):
+            return self.simp(Broadcast(A.cast_to(value.value, dtype.element), value.lanes))
+        if isinstance(value, Cast) and dtype.is_int and value.dtype.is_int and dtype.bits <= value.dtype.bits:
+            inner = value.value
+            if inner.dtype.is_int and inner.dtype.bits >= dtype.bits:
+                return self.simp(A.cast_to(inner, dtype))
+        if (
+            isinstance(value, Cast)
+            and dtype.is_int
+            and value.dtype.is_int
+            and value.value.dtype is dtype
+            and dtype.bits <= value.dtype.bits
+        ):
+            return value.value
+        return self._finish(Cast, (Cast, id(value), dtype), lambda: node if value is node.value else Cast(dtype, value))
+
+    def _let(self, node: Any) -> PrimExpr:
+        value = self.simp(node.value)
+        var = node.var
+        known: Any = None
+        found: tuple[Any, Any] = (None, None)
+        if isinstance(value, (IntImm, FloatImm, Var)):
+            known = self.lin(value) if self.is_index(var) else value
+        elif self.is_index(var):
+            found = self.bound(self.lin(value)), self.modular(self.lin(value))
+        self._stands_for(var, known, *found)
+        if node.body is var:
+            return value
+        body = self.simp(node.body)
+        if known is not None or (op.is_pure(value) and not _occurs(var, body)):
+            return body
+        if value is node.value and body is node.body:
+            return node  # type: ignore[no-any-return]
+        return self.keep((Let, id(var), id(value), id(body)), lambda: Let(var, value, body))
+
+    def _stands_for(self, var: Var, value: Any, bound: Any, modular: Any) -> None:
+        """What a let says of its variable, in place of what it said in another scope."""
+        t = self.leaf(var)
+        before = self.values.get(id(var)), self.var_bound.get(t), self.var_mod.get(t)
+        if before == (value, bound, modular):
+            return
+        tables: tuple[tuple[dict[Any, Any], Any, Any], ...] = (
+            (self.values, id(var), value),
+            (self.var_bound, t, bound),
+            (self.var_mod, t, modular),
+        )
+        for table, key, new in tables:
+            if new is None:
+                table.pop(key, None)
+            else:
+                table[key] = new
+        if before != (None, None, None):
+            self.forget()
+
+    def _reduction(self, node: Any) -> PrimExpr:
+        for axis in node.axis:
+            if isinstance(axis, IterVar) and axis.dom is not None and self.is_index(axis.var):
+                self.bind_range(axis.var, axis.dom)
+        return self._generic(node)
+
+    def _select(self, node: Any) -> PrimExpr:
+        condition = self.simp(node.condition)
+        if isinstance(condition, IntImm):
+            return self.simp(node.true_value if condition.value else node.false_value)
+        if may_trap(node.true_value) or may_trap(node.false_value):
+            # Both are evaluated: one that only holds under the condition could read out of bounds beside it.
+            a, b = self.simp(node.true_value), self.simp(node.false_value)
+        else:
+            a, b = self._branches(condition, node.true_value, node.false_value)
+        if a is b:
+            return a
+        if isinstance(condition, (Not, NE)) and condition.dtype.lanes == 1:
+            opposite = self.negate(condition)
+            # A comparison of floats has no opposite but its negation, which would be turned back for ever.
+            if not isinstance(opposite, (Not, NE)):
+                condition, a, b = opposite, b, a
+        return self._finish(
+            Select,
+            (Select, id(condition), id(a), id(b)),
+            lambda: (
+                node
+                if condition is node.condition and a is node.true_value and b is node.false_value
+                else Select(condition, a, b)
+            ),
+        )
+
+    def _branches(self, condition: PrimExpr, a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+        if condition.dtype.lanes > 1:
+            return self.simp(a), self.simp(b)
+        leaves = (IntImm, FloatImm, Var)
+        if isinstance(a, leaves):
+            a = self.simp(a)
+        else:
+            with self.scope(condition):
+                a = self.simp(a)
+        if isinstance(b, leaves):
+            b = self.simp(b)
+        else:
+            with self.scope(self.negate(condition)):
+                b = self.simp(b)
+        return a, b
+
+    def _call(self, node: Any) -> PrimExpr:
+        name = getattr(node.op, "name", "")
+        if name == "tir.if_then_else":
+            condition = self.simp(node.args[0])
+            if isinstance(condition, IntImm):
+                return self.simp(node.args[1] if condition.value else node.args[2])
+            a, b = self._branches(condition, node.args[1], node.args[2])
+            if a is b:
+                return a
+            args = (condition, a, b)
+            if all([x is y for x, y in zip(args, node.args, strict=True)]):
+                args = node.args
+            return self.keep((Call, node.op, id(condition), id(a), id(b)), lambda: node.replace(args=args))
+        if name == "tir.likely":
+            inner = self.simp(node.args[0])
+            if isinstance(inner, IntImm):
+                return inner
+            if isinstance(inner, Call) and getattr(inner.op, "name", "") == "tir.likely":
+                return inner
+        if name in _BITS and node.dtype.lanes == 1:
+            folded = self._bits(name, node)
+            if folded is not None:
+                return folded
+        return self._generic(node)
+
+    def _bits(self, name: str, node: Any) -> PrimExpr | None:
+        """Constants, neutral operands; shifts by constants, and masks of the low bits, are index arithmetic."""
+        x, y = self.simp(node.args[0]), self.simp(node.args[1])
+        if isinstance(x, IntImm) and isinstance(y, IntImm):
+            if "shift" in name and not 0 <= y.value < node.dtype.bits:
+                return None
+            return self.simp(A.const(_BITS[name](x.value, y.value), node.dtype))
+        for a, b in ((x, y), (y, x)):
+            if isinstance(b, IntImm) and b.value == 0 and (a is x or "shift" not in name):
+                return self.simp(b if name == "tir.bitwise_and" else a)
+        if x is y and name.startswith("tir.bitwise") and not may_trap(x):
+            return self.simp(A.const(0, node.dtype)) if name == "tir.bitwise_xor" else x
+        return self._shifted(name, node, x, y) if self.is_index(node) else None
+
+    def _shifted(self, name: str, node: Any, x: PrimExpr, y: PrimExpr) -> PrimExpr | None:
+        if isinstance(x, IntImm) and name == "tir.bitwise_and":
+            x, y = y, x
+        if not isinstance(y, IntImm):
+            return None
+        if name == "tir.bitwise_and":
+            if y.value == -1:
+                return x
+            mask = y.value + 1
+            return (
+                self.emit(self.floormod(self.lin(x), mask), node.dtype) if y.value > 0 and mask & y.value == 0 else None
+            )
+        if name not in ("tir.shift_left", "tir.shift_right") or not 0 <= y.value < node.dtype.bits - 1:
+            return None
+        a = self.lin(x)
+        out = scale(a, 1 << y.value) if name == "tir.shift_left" else self.floordiv(a, 1 << y.value)
+        return self.emit(out, node.dtype)
+
+
+_BITS: dict[str, Callable[[int, int], int]] = {
+    "tir.bitwise_and": lambda a, b: a & b,
+    "tir.bitwise_or": lambda a, b: a | b,
+    "tir.bitwise_xor": lambda a, b: a ^ b,
+    "tir.shift_left": lambda a, b: a << b,
+    "tir.shift_right": lambda a, b: a >> b,
+}
+
+
+def _occurs(var: Var, e: PrimExpr) -> bool:
+    found: list[int] = []
+    post_order_visit(e, lambda x: found.append(1) if x is var else None)
+    return bool(found)
+
+
+def may_trap(node: PrimExpr) -> bool:
+    """Whether evaluating the expression can fail for some values: loads, calls, divisions by symbols."""
+    if isinstance(node, (IntImm, FloatImm, Var)):
+        return False
+    found: list[int] = []
+
+    def look(x: Any) -> None:
+        kind = type(x)
+        if kind in (BufferLoad, ProducerLoad, Call) or (
+            kind in (Div, Mod, FloorDiv, FloorMod) and not isinstance(x.b, (IntImm, FloatImm))
+        ):
+            found.append(1)
+
+    post_order_visit(node, look)
+    return bool(found)
+
+
+def repeats(node: Call) -> bool:
+    """Whether two calls with the same arguments have the same value."""
+    return isinstance(node.op, Op) and not node.op.name.startswith(_IMPURE_PREFIXES)

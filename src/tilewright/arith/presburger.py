@@ -1,0 +1,40 @@
+"""Sets of integer points given by linear conditions, joined by `and`, `or` and `not`."""
+
+from __future__ import annotations
+
+from tilewright.arith.analyzer import Analyzer, Extension
+from tilewright.arith.int_set import IntSet
+from tilewright.arith.int_solver import solve_inequalities_as_condition
+from tilewright.arith.logic import FALSE, TRUE
+from tilewright.ir import IntImm, PrimExpr
+from tilewright.tir import arithmetic as A
+
+
+class PresburgerSet(IntSet, key="arith.PresburgerSet"):
+    """The points for which `constraint` holds; without one, all points."""
+
+    constraint: PrimExpr = TRUE
+
+    def is_nothing(self) -> bool:
+        """Whether certainly no point is in the set: every alternative contradicts itself."""
+        analyzer = Analyzer()
+        analyzer.enabled_extensions = Extension.ConvertBooleanToAndOfOrs
+        # not (a and (b or c)) in and-of-ors form has the alternatives of the set as its negated clauses.
+        clauses = A.conjuncts(analyzer.simplify(A.logical_not(self.constraint)))
+        return all([self._contradicts(analyzer.simplify(A.logical_not(c))) for c in clauses])
+
+    def _contradicts(self, alternative: PrimExpr) -> bool:
+        if isinstance(alternative, IntImm):
+            return not alternative.value
+        return any([e is FALSE for e in solve_inequalities_as_condition([alternative])])
+
+    def is_everything(self) -> bool:
+        return Analyzer().can_prove(self.constraint)
+
+    def union(self, other: PresburgerSet) -> PresburgerSet:
+        """The points of either set."""
+        return PresburgerSet(Analyzer().simplify(A.logical_or(self.constraint, other.constraint)))
+
+    def intersect(self, other: PresburgerSet) -> PresburgerSet:
+        """The points of both sets."""
+        return PresburgerSet(Analyzer().simplify(A.logical_and(self.constraint, other.constraint)))
