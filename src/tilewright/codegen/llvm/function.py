@@ -321,3 +321,7 @@ class FunctionEmitter(PackedEmitter):
 
     def _string(self, e: Any) -> str:
         return self.module.string(e.value)
+
+
+# The table of the statements' emitter binds its own functions, not what is overridden here.
+FunctionEmitter._stmts = {**FunctionEmitter._stmts, AttrStmt: FunctionEmitter._attr}

@@ -239,8 +239,8 @@ class _Packed:
         body = AttrStmt(IntImm("int32", 0), "compute_scope", StringImm(f"{self.name}_compute_"), body)
         for wrap in reversed([*self.wraps, *self.checks]):
             body = wrap(body)
-        attrs = {k: v for k, v in func.attrs.items() if k != "tir.noalias"}
-        attrs["tir.noalias"] = func.attrs.get("tir.noalias", True)
+        # Only a function that promises so has arguments that never overlap; its caller may pass one array twice otherwise.
+        attrs = {**func.attrs, "tir.noalias": func.attrs.get("tir.noalias", False)}
         attrs["calling_conv"] = 1
         attrs["tilewright.packed_name"] = self.name
         attrs["global_symbol"] = PREFIX + self.name
