@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from tilewright.tir.schedule.block_scope import BlockDependenceInfo as BlockDependenceInfo
+from tilewright.tir.schedule.block_scope import BlockScope as BlockScope
+from tilewright.tir.schedule.block_scope import Dependency as Dependency
+from tilewright.tir.schedule.block_scope import DepKind as DepKind
 from tilewright.tir.schedule.errors import ScheduleError as ScheduleError
 from tilewright.tir.schedule.index_map import IndexMap as IndexMap
 from tilewright.tir.schedule.schedule import Schedule as Schedule
@@ -14,3 +18,4 @@ from tilewright.tir.schedule.trace import Instruction as Instruction
 from tilewright.tir.schedule.trace import InstructionKind as InstructionKind
 from tilewright.tir.schedule.trace import LoopRV as LoopRV
 from tilewright.tir.schedule.trace import Trace as Trace
+from tilewright.tir.schedule.verify import ScheduleDebugMask as ScheduleDebugMask

@@ -10,6 +10,7 @@ from tilewright.arith.linear import LEAF, SPLIT
 from tilewright.ir import IntImm
 from tilewright.tir import LT, And, Block, BlockRealize, Buffer, For, IfThenElse, IterVar, While, arithmetic
 from tilewright.tir.schedule.effects import need_order_free
+from tilewright.tir.schedule.enumeration import visits
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Forms, Lin, combine
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, children
@@ -296,10 +297,27 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
         if len(known) < len(conditions) or not _predicates_are_bounds(forms, leaf, out, conditions):
             out.predicated = True
             out.fail("its predicate is more than the bounds of its iteration variables", True)
+    if not out.covers and (not out.injective or out.predicated or out.gaps):
+        _try_all(forms, leaf, out, conditions)
     if leaf.conditional:
         out.predicated = True
         out.fail("it stands under a condition", True)
     return out
+
+
+def _try_all(forms: Forms, leaf: Leaf, out: Binding, conditions: list[Any]) -> None:
+    """What is found by trying all iterations, where the rules above do not understand a binding."""
+    counts = visits(forms, leaf.block, list(leaf.realize.iter_values), leaf.loops, conditions)
+    if counts is None or counts.max() > 1:
+        return
+    out.injective = True
+    used = set(out.uses)
+    for c in conditions:
+        used |= set(used_vars(c))
+    out.repeats = any([lp.loop_var not in used and int_extent(lp) != 1 for lp in leaf.loops])
+    if counts.min() == 1:
+        out.gaps, out.predicated = set(), False
+        out.covers = not out.repeats
 
 
 def _symbolic_digits(

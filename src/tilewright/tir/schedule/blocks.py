@@ -278,7 +278,7 @@ def tensorize(
     tensor_intrin: the name of a registered TensorIntrin whose description is the computation of the block or loop.
     """
     state = s.state
-    ref = s.get_sref(block_or_loop)
+    ref = s.find(block_or_loop)
     intrin = TensorIntrin.get(tensor_intrin)
     assert intrin is not None
     if type(ref.stmt) is For:

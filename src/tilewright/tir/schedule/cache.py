@@ -19,13 +19,14 @@ from tilewright.tir import (
     decl_buffer,
 )
 from tilewright.tir.schedule.analysis import DATA_PAR, Leaf, binding_of, leaves, need_whole_reduction, scope_root
+from tilewright.tir.schedule.arguments import read_number, write_number
 from tilewright.tir.schedule.effects import self_dependence
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import ZERO, Forms, Lin, combine, is_const, same, shift
 from tilewright.tir.schedule.regions import contains, swept, unite, unite_exact
 from tilewright.tir.schedule.rewrite import ReplaceBuffers, body_list
 from tilewright.tir.schedule.state import ScheduleState, seq_of
-from tilewright.tir.schedule.trace import BlockRV, primitive
+from tilewright.tir.schedule.trace import BlockRV, recorded_as
 
 if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
@@ -137,24 +138,6 @@ def need_touched(state: ScheduleState, found: list[Any], buffer: Any, writes: bo
     return region
 
 
-def named_buffer(regions: Any, index: Any, block: Any, what: str) -> Any:
-    """The buffer of a region list by number, by name, or by itself."""
-    if isinstance(index, str):
-        found = [r.buffer for r in regions if r.buffer.name == index]
-        if not found:
-            refuse(f"{{0}} must {what} a buffer named {index!r}, but {what}s {[r.buffer.name for r in regions]}", block)
-        return found[0]
-    if not isinstance(index, int):
-        if any([r.buffer is index for r in regions]):
-            return index
-        if not isinstance(index, Buffer):
-            refuse(f"a buffer of {{0}} is named by its number, its name or itself, but {index!r} was given", block)
-        refuse(f"{{0}} must {what} {getattr(index, 'name', index)}", block)
-    if not 0 <= index < len(regions):
-        refuse(f"{{0}} {what}s {len(regions)} buffers, so there is no number {index}", block)
-    return regions[index].buffer
-
-
 def top_statement(scope: Any, block: Any) -> int:
     """The number of the statement of a scope's body that holds the block."""
     for i, st in enumerate(body_list(scope.body)):
@@ -200,11 +183,11 @@ def _need_fresh(state: ScheduleState, nest: Any, buffer: Any, block: Any) -> Non
             refuse("{0} must not read of {1} what was there before, or what is written later", leaf.block, buffer)
 
 
-@primitive
+@recorded_as(read_number)
 def cache_read(
     s: Schedule,
     block: BlockRV | str,
-    read_buffer_index: int | str,
+    read_buffer_index: int | str | Buffer,
     storage_scope: str,
     consumer_blocks: list[BlockRV | str] | None = None,
 ) -> BlockRV:
@@ -216,7 +199,7 @@ def cache_read(
     state = s.state
     ref = s.block(block)
     old = ref.stmt
-    buffer = named_buffer(old.reads, read_buffer_index, old, "read")
+    buffer = old.reads[read_buffer_index].buffer
     scope = scope_root(ref)
     chosen = {id(s.block(b).stmt) for b in consumer_blocks or ()}
     copy = decl_buffer(buffer.shape, buffer.dtype, f"{buffer.name}_{storage_scope}", scope=storage_scope)
@@ -243,11 +226,11 @@ def cache_read(
     return s.block_rv(state.ref(copier))
 
 
-@primitive
+@recorded_as(write_number)
 def cache_write(
     s: Schedule,
     block: BlockRV | str,
-    write_buffer_index: int | str,
+    write_buffer_index: int | str | Buffer,
     storage_scope: str,
     consumer_blocks: list[BlockRV | str] | None = None,
 ) -> BlockRV:
@@ -259,7 +242,7 @@ def cache_write(
     state = s.state
     ref = s.block(block)
     old = ref.stmt
-    buffer = named_buffer(old.writes, write_buffer_index, old, "write")
+    buffer = old.writes[write_buffer_index].buffer
     scope = scope_root(ref)
     chosen = {id(s.block(b).stmt) for b in consumer_blocks or ()}
     copy = decl_buffer(buffer.shape, buffer.dtype, f"{buffer.name}_{storage_scope}", scope=storage_scope)

@@ -23,10 +23,10 @@ from tilewright.tir import (
     decl_buffer,
 )
 from tilewright.tir.schedule.analysis import DATA_PAR, leaf_of, leaves, scope_root
+from tilewright.tir.schedule.arguments import read_map, read_number, write_map
 from tilewright.tir.schedule.cache import (
     box_of,
     copy_block,
-    named_buffer,
     need_no_outer_init,
     need_touched,
     need_written,
@@ -37,7 +37,7 @@ from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.regions import access_regions, contains, unite
 from tilewright.tir.schedule.rewrite import ReplaceBuffers, ReplaceStmts, body_list, vars_in
 from tilewright.tir.schedule.state import seq_of
-from tilewright.tir.schedule.trace import BlockRV, primitive
+from tilewright.tir.schedule.trace import BlockRV, primitive, recorded_as
 from tilewright.tir.schedule.transform import reindex_buffer
 from tilewright.tir.stmt_functor import substitute
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
 
 
-@primitive
+@recorded_as(read_map)
 def reindex_cache_read(
     s: Schedule, block: BlockRV | str, read_buffer_index: int, storage_scope: str, index_map: Any
 ) -> BlockRV:
@@ -54,25 +54,25 @@ def reindex_cache_read(
     index_map: from the block's iteration variables to indices of the staged buffer. Returns the copying block.
     """
     ref = s.block(block)
-    buffer = named_buffer(ref.stmt.reads, read_buffer_index, ref.stmt, "read")
+    buffer = ref.stmt.reads[read_buffer_index].buffer
     return s.block_rv(
         reindex_buffer(s.state, ref, "read", buffer, f"{buffer.name}_{storage_scope}", index_map, storage_scope)
     )
 
 
-@primitive
+@recorded_as(write_map)
 def reindex_cache_write(
     s: Schedule, block: BlockRV | str, write_buffer_index: int, storage_scope: str, index_map: Any
 ) -> BlockRV:
     """C[j, i] = f   -->   C_local[g(i, j)] = f;  C[j, i] = C_local[g(i, j)]"""
     ref = s.block(block)
-    buffer = named_buffer(ref.stmt.writes, write_buffer_index, ref.stmt, "write")
+    buffer = ref.stmt.writes[write_buffer_index].buffer
     return s.block_rv(
         reindex_buffer(s.state, ref, "write", buffer, f"{buffer.name}_{storage_scope}", index_map, storage_scope)
     )
 
 
-@primitive
+@recorded_as(read_number)
 def cache_inplace(s: Schedule, block: BlockRV | str, read_buffer_index: int | str, storage_scope: str) -> list[BlockRV]:
     """A[i] += f   -->   A_local[i] = A[i];  A_local[i] += f;  A[i] = A_local[i]
 
@@ -81,7 +81,7 @@ def cache_inplace(s: Schedule, block: BlockRV | str, read_buffer_index: int | st
     state = s.state
     ref = s.block(block)
     old = ref.stmt
-    buffer = named_buffer(old.reads, read_buffer_index, old, "read")
+    buffer = old.reads[read_buffer_index].buffer
     if all([w.buffer is not buffer for w in old.writes]):
         refuse("{0} must read and write {1} in place, but only reads it", old, buffer)
     scope = scope_root(ref)

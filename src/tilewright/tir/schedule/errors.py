@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, NoReturn
 
 from tilewright.node import Node
@@ -21,7 +22,9 @@ class Violation(Exception):
 
 def refuse(rule: str, *culprits: Any) -> NoReturn:
     """Rejects the primitive. `{0}`, `{1}`, ... in `rule` stand for the culprits in words."""
-    raise Violation(rule.format(*[describe(c) for c in culprits]), tuple([c for c in culprits if isinstance(c, Node)]))
+    words = [describe(c) for c in culprits]
+    text = re.sub(r"\{(\d+)\}", lambda m: words[int(m[1])] if int(m[1]) < len(words) else m[0], rule)
+    raise Violation(text, tuple([c for c in culprits if isinstance(c, Node)]))
 
 
 def describe(x: Any) -> str:
@@ -39,6 +42,8 @@ def describe(x: Any) -> str:
 
 def render(primitive: str, violation: Violation, program: Any, level: str = "detail") -> ScheduleError:
     """The user's error: one line of rule and finding, then the program with the culprits underlined."""
+    if level == "none":
+        return ScheduleError(f"{primitive}: the primitive is refused (error_render_level is 'none')")
     text = f"{primitive}: {violation.rule}"
     if level != "detail" or not violation.culprits:
         return ScheduleError(text)

@@ -8,13 +8,14 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
+from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.node import Def, Node, structural_equal
 from tilewright.script.doc import Expr, lambda_, literal, tuple_
 from tilewright.script.printer import Printer, expr_hook
 from tilewright.tir import Var
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import Forms
+from tilewright.tir.schedule.forms import ZERO, Forms, shift
 from tilewright.tir.schedule.solve import solve
 from tilewright.tir.stmt_functor import substitute
 
@@ -92,12 +93,15 @@ class IndexMap(Node, key="tir.IndexMap"):
     def map_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
         """The shape of the new buffer: as far as the new indices run."""
         forms = self._forms(shape)
+        relaxed = {
+            v: (ZERO, shift(forms.of(as_prim_expr(n)), -1)) for v, n in zip(self.initial_indices, shape, strict=True)
+        }
         out: list[PrimExpr] = []
         for i in self.final_indices:
-            high = forms.const_bounds(forms.of(i))[1]
-            if high is None:
-                refuse(f"the new dimension {i} must have a constant extent")
-            out.append(IntImm(str(i.dtype), high + 1))
+            bounds = forms.bounds(forms.of(i), relaxed)
+            if bounds is None:
+                refuse(f"the new dimension {i} must be bounded")
+            out.append(forms.emit(forms.merge_digits(shift(bounds[1], 1)), str(i.dtype)))
         return out
 
     def _forms(self, shape: Sequence[Any]) -> Forms:
@@ -123,17 +127,20 @@ class IndexMap(Node, key="tir.IndexMap"):
         sizes = [n.extent if isinstance(n, Range) else n for n in shape]
         forms = self._forms(sizes)
         new = [Var(f"axis{i}", i_.dtype) for i, i_ in enumerate(self.final_indices)]
-        for v, n in zip(new, self.map_shape(sizes), strict=True):
+        new_shape = self.map_shape(sizes)
+        for v, n in zip(new, new_shape, strict=True):
             if isinstance(n, IntImm):
                 forms.ranges[v] = (0, n.value - 1)
 
         def no(why: str) -> NoReturn:
             raise ValueError(f"the index map has no inverse: {why}")
 
-        extents = {v: int(as_prim_expr(n).value) for v, n in zip(self.initial_indices, sizes, strict=True)}  # type: ignore[attr-defined]
-        env, guards = solve(
-            forms, [(forms.of(i), forms.var(v)) for i, v in zip(self.final_indices, new, strict=True)], extents, no
-        )
+        extents = {v: as_prim_expr(n) for v, n in zip(self.initial_indices, sizes, strict=True)}
+        analyzer = Analyzer()
+        for v, n in zip(new, new_shape, strict=True):
+            analyzer.bind(v, Range.from_min_extent(IntImm(v.dtype, 0), n))
+        equations = [(forms.of(i), forms.var(v)) for i, v in zip(self.final_indices, new, strict=True)]
+        env, guards = solve(forms, equations, extents, no, analyzer.can_prove)
         padding: PrimExpr = Not(conjunction(guards)) if guards else IntImm("bool", 0)
         if self.inverse_index_map is not None:
             return self.inverse_index_map, padding
@@ -151,10 +158,6 @@ class IndexMap(Node, key="tir.IndexMap"):
     def as_python(self) -> str:
         names = ", ".join([v.name for v in self.initial_indices])
         return f"lambda {names}: ({', '.join([str(i) for i in self.final_indices])},)"
-
-
-def as_index_map(value: Any, ndim: int) -> tuple[IndexMap, list[int]]:
-    return (value, []) if isinstance(value, IndexMap) else IndexMap.from_func_with_separators(value, ndim)
 
 
 @expr_hook(IndexMap)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tilewright.ir import DataType, FloatImm, IntImm
 from tilewright.tir import ForKind, IterVar, Var
 from tilewright.tir.schedule.analysis import (
     REDUCE,
@@ -19,7 +18,7 @@ from tilewright.tir.schedule.effects import need_order_free
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.hazards import need_same_iteration, private_buffers
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
-from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
+from tilewright.tir.schedule.trace import LoopRV, primitive
 
 if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
@@ -109,39 +108,3 @@ def bind(s: Schedule, loop: LoopRV, thread_axis: str) -> None:
     )
     axis = IterVar(None, Var(thread_axis, stmt.loop_var.dtype), IterVar.ThreadIndex, thread_axis)
     set_kind(s, ref, ForKind.THREAD_BINDING, axis)
-
-
-@primitive
-def annotate(s: Schedule, block_or_loop: BlockRV | LoopRV, ann_key: str, ann_val: Any) -> None:
-    """for i: S   -->   for i (annotated key = value): S"""
-    ref = s.get_sref(block_or_loop)
-    if ann_key in ref.stmt.annotations:
-        refuse(
-            f"{{0}} must not have the annotation {ann_key!r} yet, but has it with the value {ref.stmt.annotations[ann_key]!r}",
-            ref.stmt,
-        )
-    s.state.replace(ref, ref.stmt.replace(annotations={**ref.stmt.annotations, ann_key: annotation_value(s, ann_val)}))
-
-
-def annotation_value(s: Schedule, value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return tuple([annotation_value(s, v) for v in value])
-    if isinstance(value, dict):
-        return {k: annotation_value(s, v) for k, v in value.items()}
-    if isinstance(value, Var):
-        value = s.get(value)
-    if isinstance(value, bool):
-        return IntImm("bool", int(value))
-    if isinstance(value, int):
-        return IntImm("int32", value)
-    return FloatImm(DataType("float32"), value) if isinstance(value, float) else value
-
-
-@primitive
-def unannotate(s: Schedule, block_or_loop: BlockRV | LoopRV, ann_key: str) -> None:
-    """for i (annotated key = value): S   -->   for i: S"""
-    ref = s.get_sref(block_or_loop)
-    if ann_key not in ref.stmt.annotations:
-        refuse(f"{{0}} must have the annotation {ann_key!r}, but has {sorted(ref.stmt.annotations)}", ref.stmt)
-    left = {k: v for k, v in ref.stmt.annotations.items() if k != ann_key}
-    s.state.replace(ref, ref.stmt.replace(annotations=left))

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm
 from tilewright.tir.schedule.analysis import alloc_site
-from tilewright.tir.schedule.cache import named_buffer
+from tilewright.tir.schedule.arguments import either, number_of, write_number
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.rewrite import ReplaceBuffers, fresh_buffer
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
-from tilewright.tir.schedule.trace import BlockRV, primitive
+from tilewright.tir.schedule.trace import BlockRV, primitive, recorded_as
 
 if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
@@ -28,11 +28,11 @@ def replace_buffer(state: ScheduleState, ref: StmtSRef, old: Any, new: Any) -> N
     state.replace(site, block.replace(body=body, alloc_buffers=allocs), rewriter.reuse)
 
 
-@primitive
+@recorded_as(write_number)
 def set_scope(s: Schedule, block: BlockRV | str, buffer_index: int | str, storage_scope: str) -> None:
     """alloc B in "global"   -->   alloc B in `storage_scope`   (the buffer_index-th output of the block)"""
     ref = s.block(block)
-    buffer = named_buffer(ref.stmt.writes, buffer_index, ref.stmt, "write")
+    buffer = ref.stmt.writes[buffer_index].buffer
     if buffer.scope() == storage_scope:
         return
     replace_buffer(s.state, ref, buffer, fresh_buffer(buffer, scope=storage_scope))
@@ -47,7 +47,9 @@ def unsafe_set_dtype(s: Schedule, block: BlockRV | str, buffer_index: int, dtype
     from tilewright.tir.schedule.dtype import set_buffer_dtype
 
     ref = s.block(block)
-    set_buffer_dtype(s.state, ref, named_buffer(ref.stmt.writes, buffer_index, ref.stmt, "write"), dtype)
+    set_buffer_dtype(
+        s.state, ref, ref.stmt.writes[number_of(ref.stmt.writes, buffer_index, ref.stmt, "write")].buffer, dtype
+    )
 
 
 @primitive
@@ -55,7 +57,7 @@ def storage_align(s: Schedule, block: BlockRV | str, buffer_index: int, axis: in
     """Asks that the stride of dimension `axis` of an output be k * factor + offset elements (annotation of the block)."""
     ref = s.block(block)
     old = ref.stmt
-    buffer = named_buffer(old.writes, buffer_index, old, "write")
+    buffer = old.writes[number_of(old.writes, buffer_index, old, "write")].buffer
     if factor <= 0:
         refuse(f"factor must be positive, but is {factor}", old)
     rank = len(buffer.shape)
@@ -70,37 +72,18 @@ def storage_align(s: Schedule, block: BlockRV | str, buffer_index: int, axis: in
     s.state.replace(ref, old.replace(annotations={**old.annotations, "buffer_dim_align": (*kept, entry)}))
 
 
-@primitive
+@recorded_as(either)
 def set_axis_separator(s: Schedule, block: BlockRV | str, buffer: Any, axis_separators: list[int] | None) -> None:
     """Splits the dimensions of a buffer into groups, each flattened to one physical dimension."""
     ref = s.block(block)
-    kind, index = buffer_argument(ref.stmt, buffer)
-    old = named_buffer(ref.stmt.writes if kind == "write" else ref.stmt.reads, index, ref.stmt, kind)
+    kind, index = buffer
+    old = (ref.stmt.writes if kind == "write" else ref.stmt.reads)[index].buffer
     separators = tuple([IntImm("int32", int(a)) for a in axis_separators or ()])
     new = old.replace(axis_separators=separators)
     if alloc_site(ref, old) is not None:
         replace_buffer(s.state, ref, old, new)
     else:
         replace_parameter(s.state, ref, old, new)
-
-
-def buffer_argument(block: Any, buffer: Any) -> tuple[str, Any]:
-    """("read" | "write", number) from the ways of naming a buffer: ("read", 0), "B", or an int of the outputs."""
-    if isinstance(buffer, (tuple, list)):
-        kind, index = buffer
-        if kind not in ("read", "write"):
-            refuse(f'a buffer is named by ("read", n) or ("write", n), but {buffer!r} was given', block)
-        return kind, index
-    if isinstance(buffer, str):
-        for kind, regions in (("read", block.reads), ("write", block.writes)):
-            if any([r.buffer.name == buffer for r in regions]):
-                return kind, buffer
-        refuse(f"{{0}} must read or write a buffer named {buffer!r}", block)
-    if any([r.buffer is buffer for r in block.reads]):
-        return "read", buffer
-    if all([r.buffer is not buffer for r in block.writes]):
-        refuse(f"{{0}} must read or write the buffer {buffer!r}", block)
-    return "write", buffer
 
 
 def replace_parameter(state: ScheduleState, ref: StmtSRef, old: Any, new: Any) -> None:

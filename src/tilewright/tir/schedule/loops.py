@@ -360,7 +360,7 @@ def _block_in(stmt: Any) -> Any:
 @primitive
 def add_unit_loop(s: Schedule, block_or_loop: BlockRV | LoopRV) -> LoopRV:
     """S   -->   for u in 1: S"""
-    ref = s.get_sref(block_or_loop)
+    ref = s.find(block_or_loop)
     var = Var("u", "int32")
     if type(ref.stmt) is For:
         new = For(var, 0, 1, ForKind.SERIAL, ref.stmt)

@@ -268,7 +268,7 @@ def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
 
 def _need_product(block: Any, target: Any, padded: set[Any]) -> None:
     """Zeros in the padding add nothing only to a sum of products."""
-    from tilewright.tir.schedule.reduction import reducer_of
+    from tilewright.tir.schedule.reducers import reducer_of
 
     if len(block.writes) != 1 or not isinstance(block.body, BufferStore):
         refuse("the body of {0} must be one store", block)
@@ -284,9 +284,14 @@ def _need_product(block: Any, target: Any, padded: set[Any]) -> None:
             refuse("{0} must not go on with what {1} holds", block, target)
         return
     combiner = reducer_of(block)
-    zero = isinstance(combiner.identity, (IntImm, FloatImm)) and float(combiner.identity.value) == 0.0
+    start = combiner.identities[0]
+    zero = isinstance(start, (IntImm, FloatImm)) and float(start.value) == 0.0
     reduced = {iv.var for iv in block.iter_vars if iv.iter_type == REDUCE} & padded
-    if not zero or combiner.node is not Add or not all([_vanishes(combiner.incoming, v) for v in reduced]):
+    if (
+        not zero
+        or not isinstance(combiner.values[0], Add)
+        or not all([_vanishes(combiner.incoming[0], v) for v in reduced])
+    ):
         refuse("{0} must be a sum of products into {1}, so that zeros change nothing", block, target)
 
 

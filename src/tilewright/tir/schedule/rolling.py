@@ -16,18 +16,18 @@ from tilewright.tir.schedule.analysis import (
     need_complete,
     scope_root,
 )
-from tilewright.tir.schedule.cache import named_buffer
+from tilewright.tir.schedule.arguments import write_number
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Lin
 from tilewright.tir.schedule.loops import replace_realize
 from tilewright.tir.schedule.rewrite import RewriteAccesses
-from tilewright.tir.schedule.trace import BlockRV, primitive
+from tilewright.tir.schedule.trace import BlockRV, recorded_as
 
 if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
 
 
-@primitive
+@recorded_as(write_number)
 def rolling_buffer(s: Schedule, block: BlockRV | str, write_buffer_index: int) -> None:
     """for i: {for a in 3: B[i + a] = f;  C[i] = B[i] + B[i + 2]}
 
@@ -40,7 +40,7 @@ def rolling_buffer(s: Schedule, block: BlockRV | str, write_buffer_index: int) -
     ref = s.block(block)
     old = ref.stmt
     need_complete(state, ref)
-    buffer = named_buffer(old.writes, write_buffer_index, old, "write")
+    buffer = old.writes[write_buffer_index].buffer
     scope = scope_root(ref)
     if buffer not in scope.stmt.alloc_buffers:
         refuse("{0} must be a buffer of this scope", buffer)

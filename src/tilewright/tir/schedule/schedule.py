@@ -9,6 +9,7 @@ from tilewright.ir import GlobalVar, IntImm, IRModule, PrimExpr
 from tilewright.tir import Block, For, PrimFunc, Var
 from tilewright.tir.schedule import (
     analysis,
+    annotating,
     attach,
     blocks,
     cache,
@@ -19,11 +20,14 @@ from tilewright.tir.schedule import (
     loops,
     padding,
     reduction,
+    rfactor,
     rolling,
     sampling,
     transform,
 )
-from tilewright.tir.schedule.errors import Violation, refuse, render
+from tilewright.tir.schedule.arguments import buffer_argument, checked_map
+from tilewright.tir.schedule.errors import ScheduleError, Violation, refuse, render
+from tilewright.tir.schedule.index_map import IndexMap
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, ExprRV, InstructionKind, LoopRV, Trace, primitive, run
 
@@ -55,7 +59,7 @@ def get_loops(s: Schedule, block: BlockRV | str) -> list[LoopRV]:
 @primitive
 def get_child_blocks(s: Schedule, block_or_loop: BlockRV | LoopRV) -> list[BlockRV]:
     """The blocks directly below a block or loop."""
-    stmt = s.get_sref(block_or_loop).stmt
+    stmt = s.find(block_or_loop).stmt
     return [s.block_rv(s.state.ref(leaf.block)) for leaf in analysis.leaves(stmt.body)]
 
 
@@ -90,8 +94,10 @@ class Schedule:
 
     mod: a PrimFunc, or a module; `work_on` names the function when there are several.
     seed: of the sampling primitives; None draws one.
-    debug_mask: accepted for compatibility ("all", "none" or an int); the state needs no separate check.
-    error_render_level: "detail" shows the program with the culprit marked, "fast" only the text, "none" as "fast".
+    debug_mask: "all", "none" or bits of ScheduleDebugMask: what is checked of the state after every primitive.
+    error_render_level: "detail" shows the program with the culprit marked, "fast" only the text, "none" only that the
+    primitive was refused.
+    enable_check: False leaves out what is asked about dependences; what the primitives do is then the user's care.
     """
 
     def __init__(
@@ -110,8 +116,7 @@ class Schedule:
         if error_render_level not in ERROR_LEVELS:
             raise ValueError(f"error_render_level must be one of {ERROR_LEVELS}, but is {error_render_level!r}")
         self.error_render_level = error_render_level
-        self.enable_check = enable_check
-        self._state = ScheduleState(mod)
+        self._state = ScheduleState(mod, debug_mask=debug_mask, enable_check=enable_check)
         if not self._state.functions:
             raise ValueError("Schedule needs a PrimFunc whose body is a root block, but the module has none")
         self._values: dict[Any, Any] = {}
@@ -139,13 +144,16 @@ class Schedule:
         return self._work_on
 
     def work_on(self, func_name: str) -> None:
-        """Names the function that `get_block` looks in from now on."""
-        self._work_on = self._function(func_name)
+        """Names the function that `get_block` looks in from now on. ScheduleError if there is none of that name."""
+        try:
+            self._work_on = self._function(func_name)
+        except Violation as v:
+            raise ScheduleError(f"work_on: {v.rule}") from None
 
     def copy(self) -> Schedule:
         """An independent schedule at the same point; the handles of this one are valid in it."""
         new = object.__new__(Schedule)
-        new.error_render_level, new.enable_check = self.error_render_level, self.enable_check
+        new.error_render_level = self.error_render_level
         new._state, moved = self._state.copy_with_refs()
         new._values = {rv: moved.get(id(v), v) if isinstance(v, StmtSRef) else v for rv, v in self._values.items()}
         new._trace = None if self._trace is None else self._trace.copy()
@@ -163,7 +171,7 @@ class Schedule:
         return self._random.getrandbits(31)
 
     def show(self, *args: Any, **kwargs: Any) -> None:
-        """Prints the program and the trace."""
+        """Prints the program and the trace. Options of printing (style, black_format) are taken and not needed."""
         print(self.mod)
         if self._trace is not None:
             print(self._trace)
@@ -171,9 +179,11 @@ class Schedule:
     # ---- handles
 
     def get(self, rand_var_or_sref: Any) -> Any:
-        """The Block, the For or the int that a handle stands for."""
+        """The Block, the For or the int that a handle, or an expression of such ints, stands for."""
         if isinstance(rand_var_or_sref, StmtSRef):
             return rand_var_or_sref.stmt
+        if isinstance(rand_var_or_sref, int):
+            return rand_var_or_sref
         if isinstance(rand_var_or_sref, PrimExpr):
             value = self._values.get(rand_var_or_sref) if isinstance(rand_var_or_sref, Var) else None
             if value is not None:
@@ -183,18 +193,31 @@ class Schedule:
             e = substitute(
                 rand_var_or_sref, {v: IntImm("int32", x) for v, x in self._values.items() if isinstance(v, Var)}
             )
-            return self.state.forms.simplify(e)
+            e = self.state.forms.simplify(e)
+            return e.value if isinstance(e, IntImm) else e
         return self.get_sref(rand_var_or_sref).stmt
 
     def get_sref(self, rand_var_or_stmt: Any) -> StmtSRef:
         """The reference behind a handle, or to a statement of the program as it stands now."""
-        if isinstance(rand_var_or_stmt, (Block, For)):
-            return self._state.ref(rand_var_or_stmt)
-        ref = self._values.get(rand_var_or_stmt)
+        try:
+            return self.find(rand_var_or_stmt)
+        except Violation as v:
+            raise ScheduleError(f"get_sref: {v.rule}") from None
+
+    def find(self, rv: Any) -> StmtSRef:
+        """`get_sref` for primitives: raises a Violation, which names the primitive."""
+        if isinstance(rv, StmtSRef):
+            return rv
+        if isinstance(rv, (Block, For)):
+            known = self._state.get_sref(rv)
+            if known is None:
+                refuse("{0} is not part of the program as it stands now", rv)
+            return known
+        ref = self._values.get(rv) if isinstance(rv, (BlockRV, LoopRV)) else None
         if not isinstance(ref, StmtSRef):
-            raise Violation(f"a handle of this schedule is needed, but {rand_var_or_stmt!r} is none")
+            refuse(f"a handle of this schedule is needed, but {rv!r} is none")
         if ref.stmt is None:
-            raise Violation("the loop or block of a handle no longer exists: an earlier primitive removed it")
+            refuse("the loop or block of a handle no longer exists: an earlier primitive removed it")
         return ref
 
     def remove_rv(self, rand_var: Any) -> None:
@@ -203,14 +226,14 @@ class Schedule:
 
     def block(self, rv: Any) -> StmtSRef:
         """The reference of a block handle."""
-        ref = self.get_sref(rv)
+        ref = self.find(rv)
         if type(ref.stmt) is not Block:
             refuse("a block is needed, but {0} was given", ref.stmt)
         return ref
 
     def loop(self, rv: Any) -> StmtSRef:
         """The reference of a loop handle."""
-        ref = self.get_sref(rv)
+        ref = self.find(rv)
         if type(ref.stmt) is not For:
             refuse("a loop is needed, but {0} was given", ref.stmt)
         return ref
@@ -280,8 +303,60 @@ class Schedule:
         root = self._state.roots[gvar]
         return [root, *[self._state.ref(b) for b in all_blocks(root.stmt.body)]]
 
-    def _program_of_error(self) -> Any:
-        return self.mod
+    @staticmethod
+    def _create_non_traced(
+        mod: PrimFunc | IRModule,
+        *,
+        seed: int | None = None,
+        debug_mask: str | int = "none",
+        error_render_level: str = "detail",
+        enable_check: bool = True,
+    ) -> Schedule:
+        """A schedule that keeps no trace."""
+        new = Schedule(
+            mod, seed=seed, debug_mask=debug_mask, error_render_level=error_render_level, enable_check=enable_check
+        )
+        new._trace = None
+        return new
+
+    def can_decompose_padding(self, block: BlockRV | str, loop: LoopRV) -> bool:
+        """Whether decompose_padding would accept the block and loop."""
+        trial = self.copy()
+        try:
+            trial.decompose_padding(block, loop)
+        except ScheduleError:
+            return False
+        return True
+
+    def transform_layout(
+        self,
+        block: BlockRV | str,
+        buffer: Any,
+        index_map: Any,
+        pad_value: Any = None,
+        *,
+        assume_injective_transform: bool = False,
+    ) -> None:
+        """B[i] = f; C[j] = B[j]   -->   B[i // 4, i % 4] = f; C[j] = B[j // 4, j % 4]
+
+        buffer: ("read" or "write", number), a name, or the buffer. index_map: an IndexMap or a function of the old
+        indices; where it gives IndexMap.AXIS_SEPARATOR, the dimensions before and after are flattened apart.
+        pad_value: what the padding of the new layout holds, a number or a function of the new indices; None where
+        there must be none. assume_injective_transform: do not ask if the map keeps elements apart.
+        """
+        separators: list[int] = []
+        if callable(index_map) and not isinstance(index_map, IndexMap):
+            try:
+                ref = self.block(self.get_block(block) if isinstance(block, str) else block)
+                kind, number = buffer_argument(ref.stmt, buffer)
+                regions = ref.stmt.writes if kind == "write" else ref.stmt.reads
+                index_map, separators = checked_map(index_map, len(regions[number].buffer.shape))
+                buffer = (kind, number)
+            except Violation as v:
+                raise render("transform_layout", v, self.mod, self.error_render_level) from None
+        self._transform_layout(block, buffer, index_map, pad_value, assume_injective_transform)
+        if separators:
+            self.set_axis_separator(block, buffer, separators)
 
     get_block = get_block
     get_loops = get_loops
@@ -303,8 +378,10 @@ class Schedule:
     vectorize = kinds.vectorize
     unroll = kinds.unroll
     bind = kinds.bind
-    annotate = kinds.annotate
-    unannotate = kinds.unannotate
+    annotate_buffer_access = annotating.annotate_buffer_access
+    unsafe_hide_buffer_access = annotating.unsafe_hide_buffer_access
+    annotate = annotating.annotate
+    unannotate = annotating.unannotate
 
     compute_inline = inline.compute_inline
     reverse_compute_inline = inline.reverse_compute_inline
@@ -325,13 +402,13 @@ class Schedule:
     reindex = transform.reindex
 
     decompose_reduction = reduction.decompose_reduction
-    rfactor = reduction.rfactor
+    rfactor = rfactor.rfactor
 
     set_scope = layout.set_scope
     storage_align = layout.storage_align
     unsafe_set_dtype = layout.unsafe_set_dtype
     set_axis_separator = layout.set_axis_separator
-    transform_layout = transform.transform_layout
+    _transform_layout = transform.transform_layout
     transform_block_layout = transform.transform_block_layout
     blockize = blocks.blockize
     tensorize = blocks.tensorize

@@ -96,6 +96,27 @@ class StmtSRef:
         self.stmt: Any = stmt
         self.parent = parent
 
+    @property
+    def seq_index(self) -> int:
+        """The place among the statements of a sequence; -1 outside of one."""
+        if self.parent is None:
+            return -1
+        body = self.parent.stmt.body
+        if type(body) is not SeqStmt:
+            return -1
+        inside = [s.block if type(s) is BlockRealize else s for s in body.seq]
+        return next((i for i, s in enumerate(inside) if s is self.stmt), -1)
+
+    @staticmethod
+    def inline_mark() -> StmtSRef:
+        """Stands for "inline the block" where a loop is asked for."""
+        return _INLINE_MARK
+
+    @staticmethod
+    def root_mark() -> StmtSRef:
+        """Stands for "compute the block at the root" where a loop is asked for."""
+        return _ROOT_MARK
+
     def ancestors(self) -> Iterator[StmtSRef]:
         """From the parent up to the root block."""
         p = self.parent
@@ -107,10 +128,23 @@ class StmtSRef:
         return f"StmtSRef({self.stmt!r})"
 
 
-class ScheduleState:
-    """The functions under schedule, the references into them, and facts of their variables (`forms.ranges`)."""
+_INLINE_MARK, _ROOT_MARK = StmtSRef(None, None), StmtSRef(None, None)
 
-    def __init__(self, mod: IRModule) -> None:
+
+class ScheduleState:
+    """The functions under schedule, the references into them, and facts of their variables (`forms.ranges`).
+
+    debug_mask: "all", "none" or bits of ScheduleDebugMask: what is checked after every primitive.
+    enable_check: whether primitives ask if they keep the meaning of the program.
+    """
+
+    def __init__(self, mod: IRModule | PrimFunc, *, debug_mask: str | int = "none", enable_check: bool = True) -> None:
+        from tilewright.tir.schedule.verify import parse_debug_mask
+
+        if isinstance(mod, PrimFunc):
+            mod = IRModule({mod.attrs.get("global_symbol", "main"): mod})
+        self.debug_mask, self.enable_check = parse_debug_mask(debug_mask), enable_check
+        self._flags: dict[int, tuple[Any, StmtSRef, Any]] = {}
         self._mod = mod
         self._dirty: dict[GlobalVar, PrimFunc] = {}
         self.functions: dict[GlobalVar, PrimFunc] = {}
@@ -165,6 +199,7 @@ class ScheduleState:
         """`copy`, and the new references by the id of the old ones."""
         new = object.__new__(ScheduleState)
         new._mod, new._dirty, new.functions = self.mod, {}, {}
+        new.debug_mask, new.enable_check, new._flags = self.debug_mask, self.enable_check, {}
         new.forms = self.forms
         moved: dict[int, StmtSRef] = {}
         for ref in self._refs.values():
@@ -178,7 +213,55 @@ class ScheduleState:
         new.functions = {g: self.function(g) for g in self.functions}
         return new, moved
 
+    def mark(self) -> list[tuple[GlobalVar, Any, PrimFunc]]:
+        """Where the program stands, for `reset`."""
+        return [(g, root.stmt, self.functions[g]) for g, root in self.roots.items()]
+
+    def reset(self, mark: list[tuple[GlobalVar, Any, PrimFunc]]) -> None:
+        """Takes back what was done since `mark`."""
+        for gvar, stmt, func in mark:
+            root = self.roots[gvar]
+            if root.stmt is not stmt:
+                self.replace(root, stmt)
+                self.set_function(gvar, func)
+
+    # ---- what is asked about blocks
+
+    def get_block_scope(self, block_sref: StmtSRef) -> Any:
+        """The dependences between the blocks directly below a block."""
+        from tilewright.tir.schedule.block_scope import block_scope
+
+        return block_scope(self, block_sref)
+
+    def _get_cached_flags(self, block_sref: StmtSRef) -> Any:
+        """What is known of a block: affine_binding, region_cover, stage_pipeline."""
+        from tilewright.tir.schedule.block_scope import flags_of
+
+        root = block_sref
+        while root.parent is not None:
+            root = root.parent
+        known = self._flags.get(id(block_sref))
+        if known is None or known[0] is not root.stmt:
+            known = self._flags[id(block_sref)] = (root.stmt, block_sref, flags_of(self, block_sref))
+        return known[2]
+
+    def known_flags(self) -> list[tuple[StmtSRef, Any]]:
+        """The flags that are remembered of blocks, as the program stands."""
+        current = {id(r.stmt) for r in self.roots.values()}
+        return [
+            (ref, flags) for root, ref, flags in self._flags.values() if id(root) in current and ref.stmt is not None
+        ]
+
     # ---- references
+
+    def get_sref(self, stmt: Any) -> StmtSRef | None:
+        """The reference to a loop or block of the program; None if it is not in it."""
+        found = self._refs.get(id(stmt))
+        return found if found is not None and found.stmt is stmt else None
+
+    def all_refs(self) -> list[StmtSRef]:
+        """Every reference into the program."""
+        return list(self._refs.values())
 
     def ref(self, stmt: Any) -> StmtSRef:
         found = self._refs.get(id(stmt))
@@ -258,12 +341,13 @@ class ScheduleState:
                     del self._refs[id(s)]
             stack.extend(children(s))
 
-    def replace(self, ref: StmtSRef, new: Any, reuse: Mapping[Any, Any] | None = None) -> None:
-        """Puts `new` where the loop or block of `ref` stands.
+    def replace(self, src_sref: StmtSRef, tgt_stmt: Any, block_sref_reuse: Mapping[Any, Any] | None = None) -> None:
+        """Puts `tgt_stmt` where the loop or block of `src_sref` stands.
 
-        `reuse` maps old blocks to new ones whose references are to carry over although their iteration
+        `block_sref_reuse` maps old blocks to new ones whose references are to carry over although their iteration
         variables differ. A loop may be replaced by any statement, a block only by a block.
         """
+        ref, new, reuse = src_sref, tgt_stmt, block_sref_reuse
         old, parent = ref.stmt, ref.parent
         if old is new:
             return

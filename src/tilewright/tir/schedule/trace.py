@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
-from tilewright.ir import IntImm
+from tilewright.ir import FloatImm, IntImm
 from tilewright.node import Node, load_json, save_json
-from tilewright.tir import Var
+from tilewright.tir import StringImm, Var
 from tilewright.tir.schedule.errors import Violation, render
+from tilewright.tir.schedule.verify import verify
 
 if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
@@ -40,28 +42,34 @@ ExprRV = Var
 """A handle of an integer that a sampling instruction chose."""
 
 _PREFIX: dict[type, str] = {BlockRV: "b", LoopRV: "l", Var: "v"}
+_NAMES = {"rfactor": "RFactor", "reindex": "ReIndex", "unsafe_set_dtype": "UnsafeSetDType"}
+"""Instructions whose classic names are not their methods' in capitals."""
+Handle = (BlockRV, LoopRV, Var)
 
 
 class InstructionKind:
-    """A primitive as instructions know it: its name and the roles of its parameters."""
+    """A primitive as instructions know it: its name and the roles of its parameters.
+
+    canonical: turns given arguments (functions, buffers) into what a trace can keep.
+    """
 
     registry: dict[str, InstructionKind] = {}
 
-    def __init__(self, function: Callable[..., Any], is_sampling: bool) -> None:
-        self.function, self.is_sampling = function, is_sampling
+    def __init__(
+        self, function: Callable[..., Any], is_sampling: bool, canonical: Callable[..., None] | None = None
+    ) -> None:
+        self.function, self.is_sampling, self.canonical = function, is_sampling, canonical
         self.method = function.__name__
-        self.name = "".join([part.capitalize() for part in self.method.split("_")])
+        self.name = _NAMES.get(self.method, "".join([part.capitalize() for part in self.method.split("_")]))
         params = list(inspect.signature(function).parameters.values())[1:]
         self.params = params
         self.names = [p.name for p in params]
         self.variadic = next((i for i, p in enumerate(params) if p.kind is p.VAR_POSITIONAL), None)
         texts = [str(p.annotation) for p in params]
         self.is_input = [("BlockRV" in t or "LoopRV" in t or "ExprRV" in t) for t in texts]
-        self.is_list = [
-            t.startswith(("list[", "Sequence[")) or p.kind is p.VAR_POSITIONAL
-            for t, p in zip(texts, params, strict=True)
-        ]
+        self.is_list = [p.kind is p.VAR_POSITIONAL or p.name == "factors" for p in params]
         self.takes_block_name = ["BlockRV" in t and "str" in t for t in texts]
+        self.returns_list = str(inspect.signature(function).return_annotation).startswith("list[")
         InstructionKind.registry[self.name] = self
 
     @staticmethod
@@ -69,6 +77,11 @@ class InstructionKind:
         if name not in InstructionKind.registry:
             raise ValueError(f"unknown instruction {name!r}; known are {sorted(InstructionKind.registry)}")
         return InstructionKind.registry[name]
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether the instruction leaves the program as it is, so that it may be dropped when nobody uses its results."""
+        return self.is_sampling or self.method.startswith("get_")
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments in the order of the parameters, defaults filled in; a variadic one is a list."""
@@ -96,25 +109,38 @@ class InstructionKind:
 
 
 class Instruction:
-    """One step of a trace: the primitive, its handles and plain arguments, and the handles it gave."""
+    """One step of a trace: the primitive, its handles (`inputs`), its plain arguments (`attrs`) and the handles it gave."""
 
     __slots__ = ("kind", "outputs", "values")
 
-    def __init__(self, kind: InstructionKind, values: Sequence[Any], outputs: Sequence[Any]) -> None:
-        self.kind, self.values, self.outputs = kind, list(values), list(outputs)
+    def __init__(
+        self, kind: InstructionKind, inputs: Sequence[Any], attrs: Sequence[Any], outputs: Sequence[Any]
+    ) -> None:
+        self.kind, self.outputs = kind, list(outputs)
+        self.values: list[Any] = _unflatten(kind, list(inputs), list(attrs))
+
+    @staticmethod
+    def of(kind: InstructionKind, values: Sequence[Any], outputs: Sequence[Any]) -> Instruction:
+        """From the arguments in the order of the parameters."""
+        new = object.__new__(Instruction)
+        new.kind, new.values, new.outputs = kind, list(values), list(outputs)
+        return new
 
     @property
     def inputs(self) -> list[Any]:
-        """Handles (and integers given in their place), lists flattened."""
+        """Handles, and what was given in their place; the lists of loops or factors flattened."""
         out: list[Any] = []
-        for value, is_input in zip(self.values, self.kind.is_input, strict=True):
+        for value, is_input, is_list in zip(self.values, self.kind.is_input, self.kind.is_list, strict=True):
             if is_input:
-                out.extend(value if isinstance(value, (list, tuple)) else (value,))
+                out.extend(value if is_list else (value,))
         return out
 
     @property
     def attrs(self) -> list[Any]:
         return [v for v, is_input in zip(self.values, self.kind.is_input, strict=True) if not is_input]
+
+    def __repr__(self) -> str:
+        return self.as_python({})
 
     def as_python(self, names: dict[Any, str], decision: Any = None) -> str:
         kind = self.kind
@@ -125,12 +151,15 @@ class Instruction:
             elif name == "decision":
                 if decision is not None:
                     args.append(f"decision={_show(decision, names)}")
+            elif name in ("consumer_blocks", "func_name") and value is None:
+                continue
             else:
                 args.append(f"{name}={_show(value, names)}")
         call = f"sch.{kind.method}({', '.join(args)})"
         if not self.outputs:
             return call
-        return f"{', '.join([_name(o, names) for o in self.outputs])} = {call}"
+        many = self.kind.returns_list and len(self.outputs) == 1
+        return f"{', '.join([_name(o, names) for o in self.outputs])}{',' if many else ''} = {call}"
 
 
 def _name(rv: Any, names: dict[Any, str]) -> str:
@@ -140,15 +169,21 @@ def _name(rv: Any, names: dict[Any, str]) -> str:
 
 
 def _show(value: Any, names: dict[Any, str]) -> str:
-    if isinstance(value, (BlockRV, LoopRV, Var)):
+    if isinstance(value, Handle):
         return names.get(value, "_")
     if isinstance(value, (list, tuple)):
         items = ", ".join([_show(v, names) for v in value])
         return f"[{items}]" if isinstance(value, list) else f"({items}{',' if len(value) == 1 else ''})"
+    if isinstance(value, dict):
+        return "{" + ", ".join([f"{_show(k, names)}: {_show(v, names)}" for k, v in value.items()]) + "}"
     if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return json.dumps(value)
     if isinstance(value, IntImm):
-        return str(value.value)
+        return repr(bool(value.value)) if value.dtype == "bool" else str(value.value)
+    if isinstance(value, FloatImm):
+        return repr(value.value)
+    if isinstance(value, StringImm):
+        return json.dumps(value.value)
     as_python = getattr(value, "as_python", None)
     return as_python() if as_python is not None else repr(value)
 
@@ -200,7 +235,7 @@ class Trace:
         decision_provider(inst, inputs, attrs, decision) may give another decision for each sampling instruction.
         """
         env: dict[Any, Any] = {}
-        for inst in self._before_postproc() if remove_postproc else self.insts:
+        for inst in list(self._before_postproc() if remove_postproc else self.insts):
             values = [_renamed(v, env) for v in inst.values]
             kind = inst.kind
             if kind.is_sampling:
@@ -213,17 +248,14 @@ class Trace:
                 env[old] = new
 
     def simplified(self, remove_postproc: bool = True) -> Trace:
-        """Without instructions whose results are not used and that change nothing."""
+        """Without instructions that change nothing and whose results are not used."""
         used: set[Any] = set()
         kept: list[Instruction] = []
         for inst in reversed(self._before_postproc() if remove_postproc else self.insts):
-            pure = inst.kind.is_sampling or inst.kind.method.startswith("get_")
-            if pure and not any([o in used for o in inst.outputs]):
+            if inst.kind.is_pure and not any([o in used for o in inst.outputs]):
                 continue
             kept.append(inst)
-            for v in inst.inputs:
-                if isinstance(v, (BlockRV, LoopRV, Var)):
-                    used.add(v)
+            _collect(inst.values, used)
         kept.reverse()
         return Trace(kept, {i: d for i, d in self.decisions.items() if i in set(kept)})
 
@@ -234,16 +266,19 @@ class Trace:
         return [inst.as_python(names, self.decisions.get(inst)) for inst in insts]
 
     def as_json(self, remove_postproc: bool = False) -> list[Any]:
-        """[[[kind, inputs, attrs, outputs], ...], [[index, decision], ...]] of plain lists, numbers and strings."""
+        """[[[kind, inputs, attrs, outputs], ...], [[index, decision], ...]] of plain lists, numbers and strings.
+
+        Handles are their names; a string in the place of a handle stands in quotes.
+        """
         names: dict[Any, str] = {}
         rows: list[Any] = []
         decisions: list[Any] = []
         for i, inst in enumerate(self._before_postproc() if remove_postproc else self.insts):
-            inputs = [_to_json(v, names) for v in inst.inputs]
+            inputs = [_to_json(v, names, True) for v in inst.inputs]
             outputs = [_name(o, names) for o in inst.outputs]
-            rows.append([inst.kind.name, inputs, [_to_json(a, names) for a in inst.attrs], outputs])
+            rows.append([inst.kind.name, inputs, [_to_json(a, names, False) for a in inst.attrs], outputs])
             if inst in self.decisions:
-                decisions.append([i, _to_json(self.decisions[inst], names)])
+                decisions.append([i, _to_json(self.decisions[inst], names, False)])
         return [rows, decisions]
 
     @staticmethod
@@ -254,57 +289,80 @@ class Trace:
         env: dict[str, Any] = {}
         for i, (name, inputs, attrs, outputs) in enumerate(rows):
             kind = InstructionKind.get(name)
-            values = _unflatten(kind, [_from_json(v, env) for v in inputs], [_from_json(a, env) for a in attrs])
+            values = _unflatten(
+                kind, [_from_json(v, env, True) for v in inputs], [_from_json(a, env, False) for a in attrs]
+            )
             if kind.is_sampling:
                 values[kind.names.index("decision")] = decided.get(i)
             for out, rv in zip(outputs, sch._run(kind, values), strict=True):
                 env[out] = rv
 
-    def show(self) -> None:
+    def show(self, style: str | None = None, black_format: bool = False) -> None:
+        """Prints the trace as Python."""
         print(self)
 
     def __str__(self) -> str:
-        lines = ["# from tilewright import tir", "def apply_schedule(sch: tir.Schedule) -> None:"]
+        lines = ["# from tilewright import tir", "def apply_trace(sch: tir.Schedule) -> None:"]
         return "\n".join([*lines, *[f"  {line}" for line in self.as_python() or ["pass"]]])
 
     __repr__ = __str__
 
 
 def _renamed(value: Any, env: dict[Any, Any]) -> Any:
-    if isinstance(value, (BlockRV, LoopRV, Var)):
+    if isinstance(value, Handle):
         return env.get(value, value)
     if isinstance(value, (list, tuple)):
         return type(value)([_renamed(v, env) for v in value])
+    if isinstance(value, dict):
+        return {k: _renamed(v, env) for k, v in value.items()}
     return value
 
 
-def _to_json(value: Any, names: dict[Any, str]) -> Any:
-    if isinstance(value, (BlockRV, LoopRV, Var)):
+def _collect(value: Any, found: set[Any]) -> None:
+    """The handles in an argument."""
+    if isinstance(value, Handle):
+        found.add(value)
+    elif isinstance(value, (list, tuple)):
+        for v in value:
+            _collect(v, found)
+    elif isinstance(value, dict):
+        _collect(list(value.values()), found)
+
+
+def _to_json(value: Any, names: dict[Any, str], is_input: bool) -> Any:
+    if isinstance(value, Handle):
         return names[value]
     if isinstance(value, IntImm):
+        return bool(value.value) if value.dtype == "bool" else value.value
+    if isinstance(value, FloatImm):
         return value.value
     if isinstance(value, (list, tuple)):
-        return [_to_json(v, names) for v in value]
+        return [_to_json(v, names, is_input) for v in value]
+    if isinstance(value, StringImm):
+        value = value.value
     if isinstance(value, str):
-        return '"' + value + '"'
+        return f'"{value}"' if is_input else value
     if isinstance(value, Node):
         return {"node": save_json(value)}
     if isinstance(value, dict):
-        return {"dict": [[k, _to_json(v, names)] for k, v in value.items()]}
+        return {"dict": [[k, _to_json(v, names, is_input)] for k, v in value.items()]}
     return value
 
 
-def _from_json(value: Any, env: dict[str, Any]) -> Any:
-    if isinstance(value, str):
+def _from_json(value: Any, env: dict[str, Any], is_input: bool) -> Any:
+    if isinstance(value, str) and is_input:
         return value[1:-1] if value.startswith('"') else env[value]
     if isinstance(value, list):
-        return [_from_json(v, env) for v in value]
+        return [_from_json(v, env, is_input) for v in value]
     if isinstance(value, dict):
-        return load_json(value["node"]) if "node" in value else {k: _from_json(v, env) for k, v in value["dict"]}
+        if "node" in value:
+            return load_json(value["node"])
+        return {k: _from_json(v, env, is_input) for k, v in value["dict"]}
     return value
 
 
 def _unflatten(kind: InstructionKind, inputs: list[Any], attrs: list[Any]) -> list[Any]:
+    """Arguments in the order of the parameters."""
     single = sum([i and not many for i, many in zip(kind.is_input, kind.is_list, strict=True)])
     values: list[Any] = []
     ins, rest = iter(inputs), iter(attrs)
@@ -319,10 +377,12 @@ def _unflatten(kind: InstructionKind, inputs: list[Any], attrs: list[Any]) -> li
 
 
 def primitive(
-    function: Callable[Concatenate[Any, P], R], is_sampling: bool = False
+    function: Callable[Concatenate[Any, P], R],
+    is_sampling: bool = False,
+    canonical: Callable[..., None] | None = None,
 ) -> Callable[Concatenate[Any, P], R]:
     """A method of Schedule from a function: errors get their name and the program, and the call is recorded."""
-    kind = InstructionKind(function, is_sampling)
+    kind = InstructionKind(function, is_sampling, canonical)
 
     @functools.wraps(function)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -336,13 +396,20 @@ def primitive(
     return cast("Callable[Concatenate[Any, P], R]", method)
 
 
+def recorded_as(
+    canonical: Callable[..., None],
+) -> Callable[[Callable[Concatenate[Any, P], R]], Callable[Concatenate[Any, P], R]]:
+    """A primitive whose arguments `canonical(schedule, values)` turns, in place, into what a trace can keep."""
+    return functools.partial(primitive, canonical=canonical)
+
+
 def sampling(function: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
     """A primitive that draws a decision: it takes `decision` and returns `(outputs, decision)`."""
     return primitive(function, is_sampling=True)
 
 
 def run(s: Schedule, kind: InstructionKind, values: list[Any]) -> list[Any]:
-    """Executes and records one instruction; its outputs as a list."""
+    """Executes and records one instruction; its outputs as a list. A refusal leaves the schedule as it was."""
     for i, by_name in enumerate(kind.takes_block_name):
         if by_name:
             if isinstance(values[i], str):
@@ -351,7 +418,10 @@ def run(s: Schedule, kind: InstructionKind, values: list[Any]) -> list[Any]:
                 values[i] = [s.get_block(v) if isinstance(v, str) else v for v in values[i]]
     if kind.method == "get_block" and values[1] is None:
         values[1] = s._default_function_name()
+    before = s.state.mark()
     try:
+        if kind.canonical is not None:
+            kind.canonical(s, values)
         if kind.variadic is not None:
             v = kind.variadic
             keywords = dict(zip(kind.names[v + 1 :], values[v + 1 :], strict=True))
@@ -359,12 +429,16 @@ def run(s: Schedule, kind: InstructionKind, values: list[Any]) -> list[Any]:
         else:
             result = kind.function(s, *values)
     except Violation as v:
-        raise render(kind.method, v, s._program_of_error(), s.error_render_level) from None
+        error = render(kind.method, v, s.mod, s.error_render_level)
+        s.state.reset(before)
+        raise error from None
     decision = None
     if kind.is_sampling:
         result, decision = result
     s._last_was_list = isinstance(result, (list, tuple))
     outputs = list(result) if isinstance(result, (list, tuple)) else [] if result is None else [result]
     if s._trace is not None:
-        s._trace.append(Instruction(kind, values, outputs), decision)
+        s._trace.append(Instruction.of(kind, values, outputs), decision)
+    if s.state.debug_mask:
+        verify(s.state, s.state.debug_mask)
     return outputs

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tilewright.ir import IntImm, Range, as_prim_expr
+from tilewright.ir import IntImm, Op, Range, as_prim_expr
 from tilewright.tir import (
+    EQ,
     Block,
     BlockRealize,
     BufferLoad,
     BufferRegion,
     BufferStore,
+    Call,
+    Cast,
+    Evaluate,
     For,
     ForKind,
     IterVar,
+    Not,
+    Or,
     Var,
     decl_buffer,
 )
@@ -27,37 +33,38 @@ from tilewright.tir.schedule.analysis import (
     leaves,
     need_simple_iters,
     scope_root,
+    written_buffers,
 )
-from tilewright.tir.schedule.cache import named_buffer, need_no_outer_init, need_written, top_statement
+from tilewright.tir.schedule.arguments import block_map, either, layout_map
+from tilewright.tir.schedule.cache import need_no_outer_init, need_written, top_statement
 from tilewright.tir.schedule.effects import need_order_free
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import combine, shift
-from tilewright.tir.schedule.index_map import as_index_map
-from tilewright.tir.schedule.layout import buffer_argument
+from tilewright.tir.schedule.index_map import IndexMap
 from tilewright.tir.schedule.regions import swept
 from tilewright.tir.schedule.rewrite import ReplaceStmts, RewriteAccesses, body_list
 from tilewright.tir.schedule.solve import solve
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
-from tilewright.tir.schedule.trace import BlockRV, primitive
+from tilewright.tir.schedule.trace import BlockRV, recorded_as
 from tilewright.tir.stmt_functor import substitute
 
 if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
 
 
-def _buffer_of(block: Any, argument: Any) -> tuple[str, Any]:
-    kind, index = buffer_argument(block, argument)
-    return kind, named_buffer(block.writes if kind == "write" else block.reads, index, block, kind)
+def _buffer_of(block: Any, argument: tuple[str, int]) -> tuple[str, Any]:
+    kind, index = argument
+    return kind, (block.writes if kind == "write" else block.reads)[index].buffer
 
 
-def _checked_map(call: Any) -> Any:
+def _checked(call: Any) -> Any:
     try:
         return call()
     except ValueError as error:
         refuse(str(error))
 
 
-@primitive
+@recorded_as(layout_map)
 def transform_layout(
     s: Schedule,
     block: BlockRV | str,
@@ -68,23 +75,27 @@ def transform_layout(
 ) -> None:
     """B[i] = f; C[j] = B[j]   -->   B[i // 4, i % 4] = f; C[j] = B[j // 4, j % 4]
 
-    buffer: ("read" or "write", number), or a name. index_map: an IndexMap or a function of the old indices. Where the
-    new layout has padding, its content is undefined, or `pad_value` when the block is the writer of the buffer.
+    buffer: ("read" or "write", number), a name, or the buffer. index_map: an IndexMap or a function of the old indices.
+    pad_value: what the padding of the new layout holds, a number or a function of the new indices; None where there
+    must be none. A block after the writer fills it; of a parameter of the function it is assumed. assume_injective_transform:
+    do not ask if the map keeps elements apart, nor about padding.
     """
     state = s.state
     ref = s.block(block)
     kind, old = _buffer_of(ref.stmt, buffer)
-    mapping, separators = _checked_map(lambda: as_index_map(index_map, len(old.shape)))
+    mapping, separators = index_map, ()
     forms = state.forms
     new_shape = mapping.map_shape(old.shape)
     new = decl_buffer(new_shape, old.dtype, old.name, scope=old.scope(), axis_separators=separators or None)
     padding: Any = IntImm("bool", 0)
     inverse: Any = None
     if not assume_injective_transform:
-        inverse, padding = _checked_map(lambda: mapping.non_surjective_inverse(old.shape))
+        inverse, padding = _checked(lambda: mapping.non_surjective_inverse(old.shape))
     padded = not isinstance(padding, IntImm)
-    if pad_value is not None and padded and kind != "write":
-        refuse("pad_value needs the block that writes {0}, but {1} reads it", old, ref.stmt)
+    if padded and pad_value is None:
+        refuse(
+            f"the new layout of {{0}} has padding (where {padding}), so pad_value must say what it holds", old, ref.stmt
+        )
 
     def at(indices: Any) -> tuple[Any, ...]:
         env = {v: forms.of(i) for v, i in zip(mapping.initial_indices, indices, strict=True)}
@@ -124,11 +135,19 @@ def transform_layout(
     site_ref = site if site is not None else state.roots[state.function_of(ref)]
     body = rewriter.visit(site_ref.stmt.body)
     if pad_value is not None and padded:
-        block_now = rewriter.reuse.get(ref.stmt, ref.stmt)
-        nest = _padding_nest(state, new, padding, inverse, pad_value)
+        before = body_list(site_ref.stmt.body)
+        writers = [i for i, st in enumerate(before) if any([old in written_buffers(x.block) for x in leaves(st)])]
         statements = body_list(body)
-        place = next(i for i, st in enumerate(statements) if any([x.block is block_now for x in leaves(st)]))
-        body = seq_of([*statements[: place + 1], nest, *statements[place + 1 :]])
+        if writers:
+            nest = _padding_nest(state, new, padding, inverse, pad_value, f"{new.name}_pad")
+            place = writers[-1] + 1
+        elif site is None:
+            # The caller of the function promises what its padding holds.
+            nest = _padding_nest(state, new, padding, inverse, pad_value, f"buffer_{new.name}_assumptions", True)
+            place = 0
+        else:
+            refuse("{0} must be written in its scope, so that its padding can be filled", old)
+        body = seq_of([*statements[:place], nest, *statements[place:]])
     allocs = tuple([new if b is old else b for b in site_ref.stmt.alloc_buffers])
     state.replace(site_ref, site_ref.stmt.replace(body=body, alloc_buffers=allocs), rewriter.reuse)
     if site is None:
@@ -139,30 +158,41 @@ def transform_layout(
         )
 
 
-def _padding_nest(state: ScheduleState, buffer: Any, padding: Any, inverse: Any, pad_value: Any) -> Any:
-    """Loops that set the padding of a buffer."""
+def _padding_nest(
+    state: ScheduleState, buffer: Any, padding: Any, inverse: Any, pad_value: Any, name: str, assumed: bool = False
+) -> Any:
+    """Loops that set the padding of a buffer, or that assume what it holds."""
     loop_vars = [Var(f"ax{i}", n.dtype) for i, n in enumerate(buffer.shape)]
     iter_vars = [Var(f"v{i}", n.dtype) for i, n in enumerate(buffer.shape)]
-    value = pad_value(*iter_vars) if callable(pad_value) else pad_value
+    value = pad_value
+    if isinstance(pad_value, IndexMap):
+        if len(pad_value.final_indices) != 1:
+            refuse(f"pad_value must give one value, but gives {len(pad_value.final_indices)}")
+        value = substitute(pad_value.final_indices[0], dict(zip(pad_value.initial_indices, iter_vars, strict=True)))
     value = as_prim_expr(value, "pad_value", buffer.dtype)
-    one = tuple([Range.from_min_extent(v, IntImm(v.dtype, 1)) for v in iter_vars])
-    iters = tuple(
-        [
-            IterVar(Range.from_min_extent(IntImm(v.dtype, 0), n), v, DATA_PAR)
-            for v, n in zip(iter_vars, buffer.shape, strict=True)
-        ]
-    )
-    block = Block(
-        iters, (), (BufferRegion(buffer, one),), f"{buffer.name}_pad", BufferStore(buffer, value, tuple(iter_vars))
-    )
-    env = dict(zip(inverse.initial_indices, loop_vars, strict=True))
-    nest: Any = BlockRealize(tuple(loop_vars), substitute(padding, env), block)
+    if value.dtype is not buffer.dtype:
+        value = Cast(buffer.dtype, value)
+    region = (BufferRegion(buffer, tuple([Range.from_min_extent(v, IntImm(v.dtype, 1)) for v in iter_vars])),)
+    iters = []
+    for v, n in zip(iter_vars, buffer.shape, strict=True):
+        state.note_range(v, IntImm(v.dtype, 0), n)
+        iters.append(IterVar(Range.from_min_extent(IntImm(v.dtype, 0), n), v, DATA_PAR))
+    predicate: Any = IntImm("bool", 1)
+    if assumed:
+        inside = substitute(padding, dict(zip(inverse.initial_indices, iter_vars, strict=True)))
+        claim = Or(Not(inside), EQ(BufferLoad(buffer, tuple(iter_vars)), value))
+        body: Any = Evaluate(Call("bool", Op.get("tir.assume"), (claim,)))
+        block = Block(tuple(iters), region, (), name, body)
+    else:
+        block = Block(tuple(iters), (), region, name, BufferStore(buffer, value, tuple(iter_vars)))
+        predicate = substitute(padding, dict(zip(inverse.initial_indices, loop_vars, strict=True)))
+    nest: Any = BlockRealize(tuple(loop_vars), predicate, block)
     for v, n in reversed(list(zip(loop_vars, buffer.shape, strict=True))):
         nest = For(v, 0, n, ForKind.SERIAL, nest)
     return nest
 
 
-@primitive
+@recorded_as(block_map)
 def transform_block_layout(s: Schedule, block: BlockRV | str, index_map: Any) -> None:
     """for i in 16: block(vi = i)   -->   for a in 4: for b in 4: block(va = a, vb = b) with vi := va * 4 + vb"""
     state = s.state
@@ -172,7 +202,7 @@ def transform_block_layout(s: Schedule, block: BlockRV | str, index_map: Any) ->
     need_order_free(state, old)
     leaf = leaf_of(ref)
     need_whole(state, ref)
-    mapping, _ = _checked_map(lambda: as_index_map(index_map, len(old.iter_vars)))
+    mapping = index_map
     loop_vars = [lp.loop_var for lp in leaf.loops]
     for value in leaf.realize.iter_values:
         if not (isinstance(value, IntImm) and value.value == 0) and value not in loop_vars:
@@ -237,7 +267,7 @@ def transform_block_layout(s: Schedule, block: BlockRV | str, index_map: Any) ->
     state.replace(scope, scope.stmt.replace(body=body), {old: new})
 
 
-@primitive
+@recorded_as(either)
 def reindex(s: Schedule, block: BlockRV | str, buffer: Any) -> BlockRV:
     """C[i, j] += A[i + j, 0]   -->   A_reindex[i, j] = A[i + j, 0];  C[i, j] += A_reindex[i, j]
 
@@ -293,7 +323,7 @@ def reindex_buffer(
         at: list[Any] = [iv.var for iv in own]
         shape: list[Any] = [iv.dom.extent for iv in own]
     else:
-        mapping, _ = _checked_map(lambda: as_index_map(chosen, len(block.iter_vars)))
+        mapping = chosen
         at = [
             substitute(e, dict(zip(mapping.initial_indices, [iv.var for iv in block.iter_vars], strict=True)))
             for e in mapping.final_indices

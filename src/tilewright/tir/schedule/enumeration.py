@@ -1,0 +1,89 @@
+"""Bindings that no rule understands, when the loops are few: every iteration is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilewright.arith.linear import LEAF, MAXIMUM, MINIMUM, PRODUCT, SPLIT
+from tilewright.ir import IntImm
+from tilewright.tir import GE, GT, LE, LT
+from tilewright.tir.schedule.forms import Forms, Lin
+
+LIMIT = 1 << 15
+"""Iterations that are tried at most: about a millisecond."""
+
+
+class _Unknown(Exception):
+    pass
+
+
+def _value(form: Lin, env: Mapping[Any, Any]) -> Any:
+    total: Any = form.const
+    for t, k in form.terms.items():
+        total = total + k * _atom(t, env)
+    return total
+
+
+def _atom(t: Any, env: Mapping[Any, Any]) -> Any:
+    if t.kind == LEAF:
+        if t.leaf not in env:
+            raise _Unknown
+        return env[t.leaf]
+    if t.kind == SPLIT:
+        f, lower, upper = t.args
+        value = _value(f, env)
+        return (value % upper if upper else value) // lower
+    a, b = _value(t.args[0], env), _value(t.args[1], env)
+    if t.kind == PRODUCT:
+        return a * b
+    if t.kind in (MINIMUM, MAXIMUM):
+        return np.minimum(a, b) if t.kind == MINIMUM else np.maximum(a, b)
+    raise _Unknown
+
+
+_COMPARE: dict[type, Any] = {LT: np.less, LE: np.less_equal, GT: np.greater, GE: np.greater_equal}
+
+
+def visits(forms: Forms, block: Any, values: list[Any], loops: Any, conditions: list[Any]) -> np.ndarray | None:
+    """How often each point of a block's domain is visited while all loops run; None where that cannot be told.
+
+    Loops that no binding or condition uses count as one iteration.
+    """
+    shape = []
+    for iv in block.iter_vars:
+        if not isinstance(iv.dom.min, IntImm) or not isinstance(iv.dom.extent, IntImm):
+            return None
+        shape.append(iv.dom.extent.value)
+    lins = [forms.of(v) for v in values]
+    used: set[Any] = set()
+    for lin in lins:
+        used |= forms.leaves(lin)
+    for c in conditions:
+        if type(c) not in _COMPARE:
+            return None
+        used |= forms.leaves(forms.of(c.a)) | forms.leaves(forms.of(c.b))
+    own = [lp for lp in loops if lp.loop_var in used]
+    if any([not isinstance(lp.extent, IntImm) or not isinstance(lp.min, IntImm) for lp in own]):
+        return None
+    extents = [lp.extent.value for lp in own]
+    if not prod(extents) or prod(extents) > LIMIT or not 0 < prod(shape) <= LIMIT:
+        return None
+    grid = np.indices(extents).reshape(len(extents), -1) if extents else np.zeros((0, 1), int)
+    env = {lp.loop_var: grid[i] + lp.min.value for i, lp in enumerate(own)}
+    count = grid.shape[1]
+    try:
+        inside = np.ones(count, bool)
+        for c in conditions:
+            inside &= _COMPARE[type(c)](_value(forms.of(c.a), env), _value(forms.of(c.b), env))
+        points = [np.broadcast_to(_value(lin, env), (count,))[inside] for lin in lins]
+    except _Unknown:
+        return None
+    points = [p - iv.dom.min.value for p, iv in zip(points, block.iter_vars, strict=True)]
+    if any([p.size and (p.min() < 0 or p.max() >= n) for p, n in zip(points, shape, strict=True)]):
+        return None
+    flat = np.ravel_multi_index(points, shape) if points else np.zeros(int(inside.sum()), int)
+    return np.bincount(flat, minlength=prod(shape)).reshape(shape)

@@ -1,0 +1,73 @@
+"""Checks of a schedule's state: every loop and block has its reference, and what is remembered of blocks still holds."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+from tilewright.support.errors import InternalError
+from tilewright.tir import Block, For
+from tilewright.tir.schedule.block_scope import flags_of
+from tilewright.tir.schedule.state import ScheduleState, StmtSRef, children
+
+
+class ScheduleDebugMask(IntEnum):
+    """What to check after each primitive: bits of a schedule's `debug_mask`."""
+
+    VERIFY_SREF_TREE = 1
+    VERIFY_CACHED_FLAGS = 2
+
+
+def parse_debug_mask(mask: str | int) -> int:
+    """A mask from "all", "none" or a number. ValueError for anything else."""
+    if isinstance(mask, str):
+        if mask == "all":
+            return ScheduleDebugMask.VERIFY_SREF_TREE | ScheduleDebugMask.VERIFY_CACHED_FLAGS
+        if mask == "none":
+            return 0
+    if isinstance(mask, int) and not isinstance(mask, bool) and 0 <= mask <= 3:
+        return mask
+    raise ValueError(f'debug_mask must be "all", "none" or a number from 0 to 3, but is {mask!r}')
+
+
+def verify(state: ScheduleState, mask: int) -> None:
+    """InternalError where the state contradicts the program."""
+    if mask & ScheduleDebugMask.VERIFY_SREF_TREE:
+        verify_sref_tree(state)
+    if mask & ScheduleDebugMask.VERIFY_CACHED_FLAGS:
+        verify_cached_flags(state)
+
+
+def verify_sref_tree(state: ScheduleState) -> None:
+    """Each loop and block of the program has one reference, whose parent is the loop or block around."""
+    seen: set[int] = set()
+    stack: list[tuple[Any, StmtSRef | None]] = [(root.stmt, None) for root in state.roots.values()]
+    while stack:
+        stmt, up = stack.pop()
+        if type(stmt) is For or type(stmt) is Block:
+            ref = state.get_sref(stmt)
+            name = stmt.loop_var.name if isinstance(stmt, For) else stmt.name_hint
+            if ref is None:
+                raise InternalError(f"the schedule has no reference to {name}")
+            if ref.parent is not up:
+                raise InternalError(f"the reference to {name} has another parent than the program")
+            if id(ref) in seen:
+                raise InternalError(f"{name} stands twice in the program")
+            seen.add(id(ref))
+            up = ref
+        stack.extend([(child, up) for child in children(stmt)])
+    for ref in state.all_refs():
+        if id(ref) not in seen:
+            raise InternalError(f"the schedule keeps a reference to {type(ref.stmt).__name__}, which the program lacks")
+
+
+def verify_cached_flags(state: ScheduleState) -> None:
+    """What is remembered of blocks is what a new look at the same module finds."""
+    known = state.known_flags()
+    if not known:
+        return
+    fresh = ScheduleState(state.mod)
+    for ref, flags in known:
+        again = flags_of(fresh, fresh.ref(ref.stmt))
+        if again != flags:
+            raise InternalError(f"block {ref.stmt.name_hint} is remembered as {flags}, but is {again}")
