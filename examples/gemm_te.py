@@ -1,13 +1,13 @@
 """Matrix multiplication, one schedule step at a time: what each buys in GFLOP/s on one core, beside NumPy and the peak.
 
-Run: python examples/gemm_te.py [size]. Every step is the same computation; only the schedule (and, from step 5 on, the
+Run: python examples/gemm_te.py [size] [--seconds S]. Every step is the same computation; only the schedule (and, from step 5 on, the
 layout of B) changes, and each result is compared with NumPy's.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -172,14 +172,18 @@ def climb(m: int, n: int, k: int, budget: float = 0.5) -> dict[str, float]:
     return {**rates, "peak": top.rate / 1e9}
 
 
-def main(size: int) -> None:
-    m = -(-size // TILE_M) * TILE_M
-    n = -(-size // TILE_N) * TILE_N
-    rates = climb(m, n, size)
-    print(f"C[{m}, {n}] = A[{m}, {size}] @ B[{size}, {n}], float32, one core")
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("size", nargs="?", type=int, default=768, help="rows, columns and depth, about (default: 768)")
+    parser.add_argument("--seconds", type=float, default=0.5, help="how long each step is measured (default: 0.5)")
+    options = parser.parse_args()
+    m = -(-options.size // TILE_M) * TILE_M
+    n = -(-options.size // TILE_N) * TILE_N
+    rates = climb(m, n, options.size, options.seconds)
+    print(f"C[{m}, {n}] = A[{m}, {options.size}] @ B[{options.size}, {n}], float32, one core")
     for name, rate in rates.items():
         print(f"{name:14} {rate:8.2f} GFLOP/s {100 * rate / rates['peak']:6.1f} % of peak")
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 768)
+    main()
