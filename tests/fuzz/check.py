@@ -9,20 +9,24 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz import native
-from tests.generators import scripts, tensors
+from tests.generators import orders, scripts, stages, tensors, threads
 from tests.generators import steps as primitives
 from tests.generators.case import Case, Recipe, difference
 from tests.generators.roundtrip import assert_roundtrip
 from tilewright.codegen import interp
-from tilewright.driver.pipeline import lower_phases
 from tilewright.ir import IRModule
-from tilewright.ir.transform import Pass, PassContext
+from tilewright.ir.transform import Pass
 from tilewright.node import assert_structural_equal
-from tilewright.support.errors import InternalError, TVMError
+from tilewright.support.errors import InternalError, ScheduleError, TVMError
+from tilewright.tir import transform
 from tilewright.tir.schedule import Schedule
 
-GENERATORS: dict[str, Callable[[Recipe], Case]] = {"te": tensors.draw, "script": scripts.draw}
-SHARES = ["te"] * 2 + ["script"]
+GENERATORS: dict[str, Callable[[Recipe], Case]] = {
+    "te": tensors.draw,
+    "script": scripts.draw,
+    "te schedule": stages.draw,
+    "gpu": tensors.draw,
+}
 
 
 class Mismatch(Exception):
@@ -43,12 +47,13 @@ class Refused(Exception):
 
 def draw(recipe: Recipe) -> Case:
     """The program that a recipe makes."""
-    return GENERATORS[recipe.rng("kind").choice(SHARES)](recipe)
+    return GENERATORS[recipe.kind](recipe)
 
 
-def passes() -> list[Pass]:
-    """The passes of `lower`, in order."""
-    return [p for phase in lower_phases(PassContext()) for p in phase]
+def passes(recipe: Recipe) -> list[Pass]:
+    """The passes that lower the program."""
+    rng = recipe.rng("passes")
+    return orders.gpu(rng) if recipe.kind == "gpu" else orders.cpu(rng)
 
 
 def run_interpreter(mod: Any, case: Case, seed: int, check_races: bool = False) -> list[Any]:
@@ -79,6 +84,8 @@ def check(recipe: Recipe) -> Counter[str]:
     """Runs one program; counts what was done. Raises Mismatch at the first step that goes wrong."""
     try:
         case = draw(recipe)
+    except ScheduleError:
+        return Counter({f"programs: {recipe.kind}": 1, f"refused: a schedule of {recipe.kind}": 1})
     except Exception as error:
         raise Mismatch("making the program", describe(error), None) from error
     return check_case(case, recipe)
@@ -88,7 +95,8 @@ def check_case(
     case: Case, recipe: Recipe, schedule: Callable[[Schedule], Any] | None = None, level: str | None = None
 ) -> Counter[str]:
     """Runs a program as written, scheduled, lowered and natively; `schedule` stands in place of the recipe's steps."""
-    counts: Counter[str] = Counter({f"programs: {case.kind}": 1})
+    counts: Counter[str] = Counter({f"programs: {recipe.kind if schedule is None else case.kind}": 1})
+    counts.update([f"refused: te {x[3:]}" if x.startswith("no ") else f"applied: te {x}" for x in case.done])
     at: list[Any] = ["the reference", case.func]
     try:
         _run(case, recipe, counts, at, schedule, level)
@@ -137,16 +145,18 @@ def _run(
             assert_roundtrip(mod)
             counts["round trips"] += 1
     at[0] = "lowering"
-    mod = lowered(mod)
+    mod = lowered(mod, passes(recipe))
     at[1] = mod
     at[0] = "the lowered program"
-    if levels < 0.6 or levels > 0.97:
+    if levels < 0.6 or levels > 0.97 or recipe.kind == "gpu":
         compare(case, expected, run_interpreter(mod, case, seed))
         counts["lowered programs interpreted"] += 1
     if 0.2 <= roundtrip < 0.25:
         at[0] = "printing and parsing the lowered program"
         assert_roundtrip(mod)
         counts["round trips"] += 1
+    if recipe.kind == "gpu":
+        return
     at[0] = "native code"
     if level is None:
         level = (
@@ -175,9 +185,9 @@ def cleanly(where: str, f: Callable[[], Any]) -> Any:
         raise Refused(f"{where}: {str(error).splitlines()[0][:80]}") from error
 
 
-def lowered(mod: IRModule) -> IRModule:
-    """The module after every pass of `lower`."""
-    for p in passes():
+def lowered(mod: IRModule, order: list[Pass]) -> IRModule:
+    """The module after the passes."""
+    for p in order:
         current, before = p, mod
         mod = cleanly(f"the pass {current.name}", lambda current=current, before=before: current(before))  # type: ignore[misc]
     return mod
@@ -196,13 +206,18 @@ def scheduled(
     if schedule is not None:
         schedule(s)
         return s
+    if recipe.kind == "te schedule":
+        return s
+    kinds = threads.KINDS if recipe.kind == "gpu" else None
     for number in recipe.steps:
         before = s.mod["main"]
         kind = "?"
         try:
-            kind, text = primitives.step(s, recipe.rng(f"step{number}"))
+            kind, text = primitives.step(s, recipe.rng(f"step{number}"), kinds)
         except primitives.StepRefused as refused:
             counts[f"refused: {refused.kind}"] += 1
+            if refused.kind in threads.STEPS:  # made of several primitives
+                continue
             assert s.mod["main"] is before, f"{refused.kind} changed the program and refused"
             continue
         if s.mod["main"] is not before:
@@ -210,6 +225,12 @@ def scheduled(
             if after is not None:
                 after(text, s)
     return s
+
+
+def settled(mod: IRModule) -> IRModule:
+    """Threads that share memory, with the barriers that a later pass would place."""
+    flat = "thread_extent" in str(mod)
+    return transform.ThreadSync("warp")(transform.ThreadSync("shared")(mod)) if flat else mod
 
 
 def replay(case: Case, s: Schedule, seed: int) -> None:
@@ -239,13 +260,15 @@ def locate(case: Case, recipe: Recipe, schedule: Callable[[Schedule], Any] | Non
         mod: Any = IRModule({"main": s.mod["main"].with_attr("global_symbol", "main")})
         text = mod
         compare(case, expected, run_interpreter(mod, case, seed))
-        for each in passes():
+        for each in passes(recipe):
             step = f"the pass {each.name}"
             current, before = each, mod
             new = cleanly(step, lambda current=current, before=before: current(before))  # type: ignore[misc]
             if new is not mod:
-                compare(case, expected, run_interpreter(new, case, seed))
+                compare(case, expected, run_interpreter(settled(new) if recipe.kind == "gpu" else new, case, seed))
             mod = text = new
+        if recipe.kind == "gpu":
+            return None
         for level in native.LEVELS:
             if level == "full" or not native.symbolic(case):
                 step = f"native code ({level})"

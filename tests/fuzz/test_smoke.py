@@ -28,7 +28,7 @@ def test_programs(first: int) -> None:
 
 def test_reference_is_what_the_interpreter_finds() -> None:
     for seed in range(100, 160):
-        case = tensors.draw(Recipe.of(seed))
+        case = fuzz.draw(Recipe.of(seed))
         assert case.reference is not None
         left, right = case.arguments(seed), case.arguments(seed)
         case.reference(left)
@@ -76,7 +76,7 @@ def test_a_wrong_compiler_is_found_and_the_step_named(monkeypatch: pytest.Monkey
         return func.replace(body=tir.stmt_functor.ir_transform(func.body, None, post, ["tir.BufferStore"]))
 
     real = fuzz.passes
-    monkeypatch.setattr(fuzz, "passes", lambda: [*real(), wrong])
+    monkeypatch.setattr(fuzz, "passes", lambda recipe: [*real(recipe), wrong])
     seed = next(s for s in range(50) if "float16" in str(tensors.draw(Recipe.of(s)).func))
     with pytest.raises(fuzz.Mismatch, match=r"^the pass tir.Wrong: AssertionError: parameter \d+ differs in"):
         fuzz.check(Recipe.of(seed))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,10 @@ Array = np.ndarray[Any, Any]
 
 LARGEST = 16
 """The largest dimension of a tensor that is drawn."""
+
+
+SHARES = ["te"] * 4 + ["script"] * 3 + ["te schedule"] * 2 + ["gpu"]
+"""How often programs of each kind are made."""
 
 
 class Recipe(NamedTuple):
@@ -34,6 +38,11 @@ class Recipe(NamedTuple):
     def rng(self, part: str) -> random.Random:
         """The random numbers of one part; the same whatever else is left out."""
         return random.Random(f"{self.seed}/{part}")
+
+    @property
+    def kind(self) -> str:
+        """Which generator makes the program."""
+        return self.rng("kind").choice(SHARES)
 
     def options(self) -> str:
         """The command line's options for it."""
@@ -56,8 +65,13 @@ class Case:
         sizes: Mapping[tir.Var, int],
         reference: Callable[[list[Any]], None] | None = None,
         tolerance: float = 0.0,
+        done: Sequence[str] = (),
     ) -> None:
-        """`fill` makes inputs by the names of buffers, the others are outputs; `reference` fills the outputs of arguments."""
+        """`fill` makes inputs by the names of buffers, the others are outputs; `reference` fills the outputs of arguments.
+
+        `done` tells which primitives it was scheduled with already.
+        """
+        self.done = list(done)
         self.kind, self.func, self.fill, self.sizes = kind, func, fill, sizes
         self.reference, self.tolerance = reference, tolerance
 

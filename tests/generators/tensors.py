@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tests.generators import reference
@@ -27,11 +28,8 @@ def parameters(b: Builder, outputs: list[te.Tensor]) -> list[Any]:
     return [*(b.sizes if b.sizes_given else ()), *inputs, *outputs]
 
 
-def draw(recipe: Recipe) -> Case:
-    """The program of a recipe."""
-    b, outputs = build(recipe)
-    args = parameters(b, outputs)
-    func = te.create_prim_func(args)
+def reference_of(b: Builder, args: list[Any], outputs: list[te.Tensor]) -> Callable[[list[Any]], None]:
+    """A function that fills the outputs among arguments."""
 
     def run(values: list[Any]) -> None:
         feeds = {t: v for t, v in zip(args, values, strict=True) if isinstance(t, te.Tensor) and t in b.inputs}
@@ -39,4 +37,11 @@ def draw(recipe: Recipe) -> Case:
         for array, result in zip(values[len(values) - len(outputs) :], results, strict=True):
             array[...] = result
 
-    return Case("te", func, b.fill, b.sizes, run)
+    return run
+
+
+def draw(recipe: Recipe) -> Case:
+    """The program of a recipe."""
+    b, outputs = build(recipe)
+    args = parameters(b, outputs)
+    return Case("te", te.create_prim_func(args), b.fill, b.sizes, reference_of(b, args, outputs))

@@ -155,3 +155,17 @@ def test_lowering_keeps_the_answer() -> None:
     assert isinstance(mod["main"], tir.PrimFunc)
     value = np.linspace(-1, 1, 90, dtype="float32").reshape(10, 9)
     execute(s, [a, b], [value], [np.exp(value)])
+
+
+def test_loops_of_a_symbolic_size_of_another_type() -> None:
+    """Where an attached stage begins was written with a constant of type int32."""
+    n = tir.Var("n", "int64")
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] * 2.0, name="B")
+    c = te.compute((n,), lambda i: b[i] + 1.0, name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[0], factor=4)
+    s[b].compute_at(s[c], outer)
+    s[b].split(b.op.axis[0], factor=2)
+    value = np.arange(10, dtype="float32")
+    interpret(s, [a, c], [value], [value * 2 + 1])

@@ -465,3 +465,27 @@ def test_dynamic_shared_memory_is_one_allocation() -> None:
         got = outputs(program, data, np.zeros_like(data), check_races=True)
         np.testing.assert_array_equal(got, data[::-1] + np.arange(32, dtype="float32")[::-1])
     assert T.MergeSharedMemoryAllocations()(new) is new
+
+
+def test_conditions_of_virtual_threads_nest() -> None:
+    """What stood below a condition of the virtual thread was repeated as a whole again and again."""
+    a, b = tir.decl_buffer((8,), name="A"), tir.decl_buffer((8,), name="B")
+
+    def body(vt: Any) -> Any:
+        inner = tir.IfThenElse(vt < 3, tir.BufferStore(b, a[vt] * 2.0, [vt]))
+        return tir.IfThenElse(vt < 4, inner)
+
+    new = T.InjectVirtualThread()(module(virtual(8, body), a, b))
+    data = np.arange(8, dtype="float32")
+    np.testing.assert_array_equal(outputs(new, data, np.zeros_like(data)), [0, 2, 4, 0, 0, 0, 0, 0])
+
+
+def test_one_thread_needs_no_barrier() -> None:
+    a, b, s = tir.decl_buffer((4,), name="A"), tir.decl_buffer((4,), name="B"), shared("S", 1)
+    at = tir.const(0, "int32")
+
+    def body(tx: Any) -> Any:
+        return allocate(s, tir.SeqStmt([tir.BufferStore(s, a[tx], [at]), tir.BufferStore(b, s[at], [tx])]))
+
+    mod = T.ThreadSync("shared")(module(thread("threadIdx.x", 1, body), a, b))
+    assert barriers(mod) == 0

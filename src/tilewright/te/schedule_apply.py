@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.arith import Analyzer
-from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
+from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Mutator, on
 from tilewright.support.errors import ScheduleError
 from tilewright.te.operation import BaseComputeOp, ComputeOp, PlaceholderOp
@@ -207,7 +207,7 @@ class _Application:
         for other in self.loops.values():
             if other is not made:
                 env.update({self.sch.get(lp).loop_var: a.var for a, lp in other.leaves()})
-        env.update({self.sch.get(lp).loop_var: as_prim_expr(0) for lp in own})
+        env.update({(v := self.sch.get(lp).loop_var): IntImm(v.dtype, 0) for lp in own})
         values = leaf_of(self.sch.get_sref(made.block)).realize.iter_values
         axes = made.stage.root_iter_vars
         for axis, loop, value in zip(axes, own, values[len(values) - len(axes) :], strict=True):

@@ -387,6 +387,8 @@ def tells_apart(index: PrimExpr, extents: dict[Var, int]) -> bool:
     used.visit(offset)
     if used.loads or not used.found <= set(axes):
         return False
+    if not axes:
+        return True
     grid = np.indices(tuple(axes.values())).reshape(len(axes), -1)
     try:
         values = _values(offset, dict(zip(axes, grid, strict=True)))

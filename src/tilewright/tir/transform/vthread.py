@@ -256,6 +256,9 @@ class _Plain(_Inject):
     def _repeated(self, s: Stmt) -> Stmt:
         return s
 
+    def _whole(self, s: Any) -> Stmt:
+        return self._spread(s)
+
     @on(Allocate)
     def _allocate(self, s: Allocate) -> Any:
         # Storage made inside is made anew by each virtual thread.

@@ -1,0 +1,114 @@
+"""Steps that make kernels of GPUs: loops bound to threads, data staged in shared memory, sums over threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.generators import steps
+from tests.generators.steps import Pick, Unfit
+from tilewright.tir import IntImm, IterVar
+from tilewright.tir.schedule import Schedule
+
+WIDTH = 4
+"""Threads along x in every kernel: loops bound to one axis must agree."""
+
+
+def _thread_loops(s: Schedule, loops: list[Any]) -> dict[str, Any]:
+    """The loops that are bound already, by tag."""
+    found = {}
+    for rv in loops:
+        binding = s.get(rv).thread_binding
+        if binding is not None:
+            found[binding.thread_tag] = rv
+    return found
+
+
+def tile(s: Schedule, p: Pick) -> None:
+    """The spatial loops of a block over blocks and threads, maybe with virtual threads between."""
+    block = s.get(p.block)
+    if _thread_loops(s, p.loops) or len(p.loops) != len(block.iter_vars):
+        raise Unfit
+    spatial = [lp for lp, iv in zip(p.loops, block.iter_vars, strict=True) if iv.iter_type == IterVar.DataPar]
+    if not spatial:
+        raise Unfit
+    s.reorder(*spatial, *[lp for lp in p.loops if lp not in spatial])
+    fused = s.fuse(*spatial) if len(spatial) > 1 else spatial[0]
+    if p.rng.random() < 0.3:
+        outer, virtual, inner = s.split(fused, [None, 2, WIDTH])
+        s.bind(virtual, p.rng.choice(["vthread.x", "vthread.y"]))
+    elif p.rng.random() < 0.4:
+        outer, inner, _ = s.split(fused, [None, WIDTH, p.rng.choice([2, 3])])
+    else:
+        outer, inner = s.split(fused, [None, WIDTH])
+    s.bind(outer, "blockIdx.x")
+    s.bind(inner, "threadIdx.x")
+
+
+def fetch(s: Schedule, p: Pick) -> None:
+    """An operand into shared memory by all threads of the block together."""
+    bound = _thread_loops(s, p.loops)
+    if "blockIdx.x" not in bound or "threadIdx.x" not in bound:
+        raise Unfit
+    below = p.loops[p.loops.index(bound["threadIdx.x"]) + 1 :]
+    at = p.rng.choice([bound["blockIdx.x"], *below])
+    index = p.index("read")
+    copy = s.cache_read(p.block, index, p.rng.choice(["shared", "shared", "shared.dyn"]))
+    s.compute_at(copy, at)
+    own = s.get_loops(copy)
+    around = s.get_loops(p.block)
+    mine = own[around.index(at) + 1 :] if at in around else own
+    if not mine:
+        return
+    fused = s.fuse(*mine) if len(mine) > 1 else mine[0]
+    if at is bound["blockIdx.x"]:
+        _, inner = s.split(fused, [None, WIDTH])
+        s.bind(inner, "threadIdx.x")
+
+
+def collect(s: Schedule, p: Pick) -> None:
+    """The output in registers, written back by the thread."""
+    bound = _thread_loops(s, p.loops)
+    if "threadIdx.x" not in bound:
+        raise Unfit
+    copy = s.cache_write(p.block, p.index("write"), "local")
+    s.reverse_compute_at(copy, bound["threadIdx.x"])
+
+
+def reduce(s: Schedule, p: Pick) -> None:
+    """A loop of a reduction over threads."""
+    block = s.get(p.block)
+    if _thread_loops(s, p.loops).keys() & {"threadIdx.x", "threadIdx.y"} or len(p.loops) != len(block.iter_vars):
+        raise Unfit
+    over = [lp for lp, iv in zip(p.loops, block.iter_vars, strict=True) if iv.iter_type == IterVar.CommReduce]
+    if not over:
+        raise Unfit
+    loop = p.rng.choice(over)
+    extent = s.get(loop).extent
+    if p.rng.random() < 0.5 or not isinstance(extent, IntImm):
+        _, loop = s.split(loop, [None, WIDTH])
+    elif extent.value != WIDTH:
+        raise Unfit
+    s.bind(loop, "threadIdx.x")
+    rest = [lp for lp in s.get_loops(p.block) if s.get(lp).thread_binding is None]
+    if rest and p.rng.random() < 0.7 and rest[0] is s.get_loops(p.block)[0]:
+        s.bind(rest[0], "blockIdx.x")
+
+
+def into_kernel(s: Schedule, p: Pick) -> None:
+    """A producer computed where its reader's thread needs it."""
+    bound = _thread_loops(s, s.get_loops(s.get_block(p.other)))
+    if not bound:
+        raise Unfit
+    s.compute_at(p.block, bound.get("threadIdx.x", next(iter(bound.values()))))
+
+
+STEPS = {
+    "gpu tile": (12, tile), "gpu fetch": (6, fetch), "gpu collect": (4, collect), "gpu reduce": (5, reduce),
+    "gpu compute_at": (3, into_kernel),
+}  # fmt: skip
+PLAIN = [
+    "split", "reorder", "unroll", "vectorize", "compute_inline", "reverse_compute_inline", "decompose_reduction",
+    "rfactor", "storage_align", "double_buffer", "add_unit_loop", "annotate", "compute_inline", "software_pipeline",
+]  # fmt: skip
+steps.STEPS.update(STEPS)
+KINDS = [kind for kind, (weight, _) in STEPS.items() for _ in range(weight)] + PLAIN
