@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from math import inf
 from typing import Any
 
@@ -88,10 +89,22 @@ def same(a: Any, b: Any) -> bool:
         return bool(a.value == b.value and a.dtype is b.dtype)
     if kind is Var:
         return False
+    if kind is BufferLoad and a.buffer is b.buffer and a.predicate is b.predicate:
+        return _all_same(a.indices, b.indices)
+    if kind is Call and a.op is b.op and a.dtype is b.dtype:
+        return _all_same(a.args, b.args)
     return structural_equal(a, b)
 
 
+<<<<<<< Updated upstream
 class Engine(Choices):
+=======
+def _all_same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
+    return a is b or (len(a) == len(b) and all([same(x, y) for x, y in zip(a, b, strict=True)]))
+
+
+class Engine(Logic):
+>>>>>>> Stashed changes
     """Simplification of any expression."""
 
     def __init__(self) -> None:
@@ -176,7 +189,7 @@ class Engine(Choices):
         """From now on the condition holds, until the function that is returned is called."""
         condition = self.simp(condition)
         saved = self.refined, self.refined_mod, self.facts, self.known
-        memos = self._bound_memo, self._mod_memo, self._lin_memo, self._simp_memo
+        memos = self._bound_memo, self._mod_memo, self._lin_memo, self._simp_memo, self._proved, self._implied
         rebound = len(self._rebound)
         self.refined, self.refined_mod = dict(self.refined), dict(self.refined_mod)
         self.facts, self.known = dict(self.facts), dict(self.known)
@@ -187,7 +200,7 @@ class Engine(Choices):
 
         def leave() -> None:
             self.refined, self.refined_mod, self.facts, self.known = saved
-            self._bound_memo, self._mod_memo, self._lin_memo, self._simp_memo = memos
+            self._bound_memo, self._mod_memo, self._lin_memo, self._simp_memo, self._proved, self._implied = memos
             if len(self._rebound) > rebound:
                 # What held of a variable that was bound anew inside is of another variable.
                 for t in self._rebound[rebound:]:
@@ -393,19 +406,23 @@ class Engine(Choices):
         key: list[Any] = [type(node)]
         values: list[Any] = []
         changed = False
+        simp = self.simp
         for f in type(node)._fields:
             old = getattr(node, f.name)
             if f.name == "span":
                 values.append(old)
                 continue
             if isinstance(old, PrimExpr) and not (f.kind == "def" and isinstance(old, Var)):
-                new: Any = self.simp(old)
+                new: Any = simp(old)
                 key.append(id(new))
             elif type(old) is tuple:
-                new = tuple([self.simp(x) if isinstance(x, PrimExpr) else x for x in old])
-                key.append(tuple([id(x) for x in new]))
-                if all([x is y for x, y in zip(new, old, strict=True)]):
-                    new = old
+                new = old
+                parts = [simp(x) if isinstance(x, PrimExpr) else x for x in old]
+                key += map(id, parts)
+                for x, y in zip(parts, old, strict=True):
+                    if x is not y:
+                        new = tuple(parts)
+                        break
             else:
                 new = old
                 key.append(id(old) if isinstance(old, Node) else old)
@@ -454,6 +471,36 @@ class Engine(Choices):
         return bool(low + min(0, last) >= 0 and high + max(0, last) < divisor)
 
 
+<<<<<<< Updated upstream
+=======
+def may_trap(node: PrimExpr) -> bool:
+    """Whether evaluating the expression can fail for some values: loads, calls, divisions by symbols."""
+    if isinstance(node, (IntImm, FloatImm, Var)):
+        return False
+    found: list[int] = []
+
+    def look(x: Any) -> None:
+        kind = type(x)
+        if kind in (BufferLoad, ProducerLoad, Call) or (
+            kind in (Div, Mod, FloorDiv, FloorMod) and not isinstance(x.b, (IntImm, FloatImm))
+        ):
+            found.append(1)
+
+    post_order_visit(node, look)
+    return bool(found)
+
+
+def is_pure(node: Call) -> bool:
+    """Whether two calls with the same arguments have the same value."""
+    return isinstance(node.op, Op) and _is_pure(node.op.name)
+
+
+@cache
+def _is_pure(name: str) -> bool:
+    return not name.startswith(_IMPURE_PREFIXES)
+
+
+>>>>>>> Stashed changes
 _FORMS: dict[type, Callable[[Engine, Any], Lin]] = {
     Add: Engine._sum,
     Sub: Engine._sum,

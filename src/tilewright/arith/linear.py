@@ -157,6 +157,10 @@ class Tables:
             t = self._leaves[id(node)] = Atom(LEAF, (), node)
         return t
 
+    def knows(self, node: PrimExpr) -> bool:
+        """Whether the variable or interned node has been met."""
+        return id(node) in self._leaves
+
     def intern(self, a: Lin) -> Lin:
         """The one object that stands for all forms equal to `a`."""
         if a.interned is self:

@@ -192,6 +192,7 @@ class NodeMeta(type):
         # Required fields come first, as in any Python signature; a redeclared field keeps its place.
         merged = {**inherited, **{f.name: f for f in own}}
         cls._fields = tuple(merged.values())  # type: ignore[attr-defined]
+        cls._names = tuple(merged)  # type: ignore[attr-defined]
         # Binding fields are compared first, whatever the signature's order: the others use what they bind.
         compared = [(f.name, f.kind == DEF) for f in merged.values() if f.kind != SKIP and f.name not in cls._cosmetic]  # type: ignore[attr-defined]
         cls._compared = tuple(sorted(compared, key=lambda c: not c[1]))  # type: ignore[attr-defined]
@@ -232,6 +233,7 @@ class Node(metaclass=NodeMeta):
 
     __slots__ = ("__weakref__",)
     _fields: ClassVar[tuple[Field, ...]] = ()
+    _names: ClassVar[tuple[str, ...]] = ()
     _compared: ClassVar[tuple[tuple[str, bool], ...]] = ()
     _identity: ClassVar[str] = VALUE
     _cosmetic: ClassVar[frozenset[str]] = frozenset()
@@ -259,12 +261,16 @@ class Node(metaclass=NodeMeta):
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed; the same object when none of them differs by identity."""
-        if all([getattr(self, name, _MISSING) is value for name, value in changes.items()]):
+        for name, value in changes.items():
+            if getattr(self, name, _MISSING) is not value:
+                break
+        else:
             return self
-        unknown = changes.keys() - {f.name for f in self._fields}
-        if unknown:
-            raise TypeError(f"{type(self).__name__} has no field {sorted(unknown)}")
-        return type(self).from_fields(*[changes.get(f.name, getattr(self, f.name)) for f in self._fields])
+        take = changes.pop
+        values = [take(name) if name in changes else getattr(self, name) for name in self._names]
+        if changes:
+            raise TypeError(f"{type(self).__name__} has no field {sorted(changes)}")
+        return type(self).from_fields(*values)
 
     def same_as(self, other: object) -> bool:
         return self is other

@@ -28,7 +28,10 @@ def deep_recursion() -> Iterator[None]:
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     """Whether two nodes (or tuples, dicts and plain values of them) have the same content up to bound names."""
-    return first_mismatch(lhs, rhs, map_free_vars) is None
+    if lhs is rhs:
+        return True
+    with deep_recursion():
+        return _Comparer(map_free_vars).compare(lhs, rhs, map_free_vars)
 
 
 def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> str | None:

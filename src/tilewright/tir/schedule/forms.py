@@ -42,22 +42,45 @@ def is_const(form: Lin) -> bool:
     return not form.terms
 
 
+_NOTHING: Env = {}
+
+
+class _Ranges(dict[Var, tuple[int, int]]):
+    """Bounds of variables; forms that were made while a variable had others are forgotten."""
+
+    def __init__(self, tables: Tables, memo: dict[int, Any]) -> None:
+        super().__init__()
+        self._tables, self._memo = tables, memo
+
+    def __setitem__(self, var: Var, bounds: tuple[int, int]) -> None:
+        if self._tables.knows(var) and self.get(var) != bounds:
+            self._memo.clear()
+        super().__setitem__(var, bounds)
+
+
 class Forms:
     """Linear forms of one schedule. `ranges` holds the constant bounds of every loop and block variable known so far."""
 
     def __init__(self) -> None:
         self.tables = Tables()
-        self.ranges: dict[Var, tuple[int, int]] = {}
+        self._memo: dict[int, tuple[PrimExpr, Lin]] = {}
+        self.ranges: dict[Var, tuple[int, int]] = _Ranges(self.tables, self._memo)
 
     # ---- from expressions and back
 
     def of(self, e: PrimExpr, env: Env | None = None) -> Lin:
         """The form of an integer expression, variables of `env` replaced by their forms."""
-        convert = _CONVERT.get(type(e))
-        if convert is not None:
-            form: Lin = convert(self, e, env or {})
+        if env:
+            convert = _CONVERT.get(type(e))
+            form: Lin = self._leaf(e, env) if convert is None else convert(self, e, env)
             return form
-        return self._leaf(e, env or {})
+        known = self._memo.get(id(e))
+        if known is not None:
+            return known[1]
+        convert = _CONVERT.get(type(e))
+        form = self._leaf(e, _NOTHING) if convert is None else convert(self, e, _NOTHING)
+        self._memo[id(e)] = e, form
+        return form
 
     def var(self, v: Var) -> Lin:
         return Lin({self.tables.leaf(v): 1}, 0)

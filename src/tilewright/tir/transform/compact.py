@@ -157,16 +157,14 @@ def _shrink(buffer: Buffer, live: _Live, collect: _Collect) -> tuple[tuple[PrimE
     for indices, chain in live.accesses:
         groups.setdefault(chain, []).append(indices)
     domains: dict[int, dict[Var, Any]] = {}
+    bound: dict[Var, Range] = {}
     for chain in groups:
         inner = collect.chains[chain][live.depth :]
-        domains[chain] = {}
+        domains[chain] = {var: IntSet.everything() if dom is None else dom for var, dom in inner}
         for var, dom in inner:
-            if dom is None:
-                domains[chain][var] = IntSet.everything()
-            else:
-                domains[chain][var] = dom
-        for var, dom in inner:
-            if dom is not None:
+            # Chains share their outer loops; binding one anew would forget what is known of it.
+            if dom is not None and bound.get(var) is not dom:
+                bound[var] = dom
                 analyzer.bind(var, dom, allow_override=True)
     inner_vars = {id(v) for chain in groups for v in domains[chain]}
     offsets: list[PrimExpr] = []
