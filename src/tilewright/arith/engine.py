@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from math import inf
 from typing import Any
 
@@ -27,6 +26,7 @@ from tilewright.tir.expr import (
     Add,
     And,
     Broadcast,
+    BufferLoad,
     Call,
     Cast,
     Div,
@@ -96,15 +96,11 @@ def same(a: Any, b: Any) -> bool:
     return structural_equal(a, b)
 
 
-<<<<<<< Updated upstream
-class Engine(Choices):
-=======
 def _all_same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     return a is b or (len(a) == len(b) and all([same(x, y) for x, y in zip(a, b, strict=True)]))
 
 
-class Engine(Logic):
->>>>>>> Stashed changes
+class Engine(Choices):
     """Simplification of any expression."""
 
     def __init__(self) -> None:
@@ -471,36 +467,6 @@ class Engine(Logic):
         return bool(low + min(0, last) >= 0 and high + max(0, last) < divisor)
 
 
-<<<<<<< Updated upstream
-=======
-def may_trap(node: PrimExpr) -> bool:
-    """Whether evaluating the expression can fail for some values: loads, calls, divisions by symbols."""
-    if isinstance(node, (IntImm, FloatImm, Var)):
-        return False
-    found: list[int] = []
-
-    def look(x: Any) -> None:
-        kind = type(x)
-        if kind in (BufferLoad, ProducerLoad, Call) or (
-            kind in (Div, Mod, FloorDiv, FloorMod) and not isinstance(x.b, (IntImm, FloatImm))
-        ):
-            found.append(1)
-
-    post_order_visit(node, look)
-    return bool(found)
-
-
-def is_pure(node: Call) -> bool:
-    """Whether two calls with the same arguments have the same value."""
-    return isinstance(node.op, Op) and _is_pure(node.op.name)
-
-
-@cache
-def _is_pure(name: str) -> bool:
-    return not name.startswith(_IMPURE_PREFIXES)
-
-
->>>>>>> Stashed changes
 _FORMS: dict[type, Callable[[Engine, Any], Lin]] = {
     Add: Engine._sum,
     Sub: Engine._sum,
