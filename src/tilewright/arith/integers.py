@@ -41,6 +41,9 @@ class Integers(Bounds):
     # Sums
 
     def merge(self, a: Lin) -> Lin:
+        return self.gather(a)
+
+    def gather(self, a: Lin) -> Lin:
         """The form with splits of one source put together, and products expanded where that cancels terms."""
         splits = products = 0
         for t in a.terms:

@@ -11,9 +11,8 @@ from collections.abc import Iterable
 from math import gcd, inf
 from typing import Any
 
-from tilewright.arith.const_bounds import Modular, crt
-from tilewright.arith.integers import Integers
-from tilewright.arith.linear import PRODUCT, SPLIT, Atom, Lin, OutOfRange, combine, constant, scale, shift
+from tilewright.arith.linear import PRODUCT, SPLIT, Lin, OutOfRange, combine, constant, scale, shift
+from tilewright.arith.proofs import Proofs
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.tir.expr import EQ, LE, LT, NE, And, Not, Or
 
@@ -22,7 +21,6 @@ FALSE = IntImm("bool", 0)
 
 NONPOSITIVE, ZERO_FORM, NONZERO = "<=0", "==0", "!=0"
 
-_PROOF_DEPTH = 3
 _MOST_CLAUSES = 32
 
 
@@ -30,111 +28,15 @@ def boolean(value: bool) -> PrimExpr:
     return TRUE if value else FALSE
 
 
-class Logic(Integers):
+class Logic(Proofs):
     """Comparisons as forms, what is known to hold, and proofs from it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.facts: dict[Atom, list[Lin]] = {}
-        self.own_facts: dict[Atom, list[Lin]] = {}
         self.known: dict[int, PrimExpr] = {}
         self._conditions: dict[tuple[str, int], PrimExpr] = {}
         self._form_of: dict[int, tuple[str, Lin, str]] = {}
         self._nodes: dict[tuple[Any, ...], PrimExpr] = {}
-
-    # Proofs
-
-    def prove_nonpositive(self, d: Lin) -> bool:
-        """Whether d <= 0 follows from bounds and facts."""
-        if self.bound(d)[1] <= 0:
-            return True
-        if not d.terms or not (self.facts or self.own_facts):
-            return False
-        if any([t.kind == PRODUCT for t in d.terms]):
-            d = self.expand(d)
-            if self.bound(d)[1] <= 0:
-                return True
-        return self._prove(d, _PROOF_DEPTH, set())
-
-    def _prove(self, d: Lin, depth: int, seen: set[Any]) -> bool:
-        """d = rest + m * fact with m > 0, fact <= 0: so d <= rest."""
-        for t, k in d.terms.items():
-            for fact in self._facts_about(t):
-                c = fact.terms.get(t, 0)
-                if c == 0 or k % c or k // c <= 0:
-                    continue
-                rest = self.merge(combine(d, fact, -(k // c)))
-                if self.bound(rest)[1] <= 0:
-                    return True
-                if depth > 1 and rest.terms:
-                    key = (frozenset(rest.terms.items()), rest.const)
-                    if key not in seen:
-                        seen.add(key)
-                        if self._prove(rest, depth - 1, seen):
-                            return True
-        return False
-
-    def _facts_about(self, t: Atom) -> Iterable[Lin]:
-        yield from self.own_facts.get(t, ())
-        yield from self.facts.get(t, ())
-        if t.kind == PRODUCT:
-            for i, f in enumerate(t.args):
-                if len(f.terms) != 1 or f.const:
-                    continue
-                s = next(iter(f.terms))
-                facts = (*self.own_facts.get(s, ()), *self.facts.get(s, ()))
-                if facts:
-                    others = self._product([x for j, x in enumerate(t.args) if j != i])
-                    if self.bound(others)[0] >= 0:
-                        for fact in facts:
-                            yield self.expand(self._distribute(fact, others))
-
-    # Facts
-
-    def forget(self) -> None:
-        """Drops cached results, for when what is known of a variable changes."""
-        self._bound_memo = {}
-        self._mod_memo = {}
-
-    def assume_nonpositive(self, d: Lin) -> None:
-        """Takes d <= 0 for granted."""
-        if len(d.terms) == 1:
-            ((t, k),) = d.terms.items()
-            if k > 0:
-                self._narrow(t, -inf, -d.const // k)
-            else:
-                self._narrow(t, -(-d.const // -k), inf)
-            return
-        if not d.terms:
-            return
-        for t, k in list(d.terms.items()):
-            rest = self.bound(Lin({s: c for s, c in d.terms.items() if s is not t}, d.const))[0]
-            if rest != -inf:
-                if k > 0:
-                    self._narrow(t, -inf, -rest // k)
-                else:
-                    self._narrow(t, -(-rest // -k), inf)
-            self.facts[t] = [*self.facts.get(t, ()), d]
-        self.forget()
-
-    def _narrow(self, t: Atom, low: Any, high: Any) -> None:
-        old = self.refined.get(t, (-inf, inf))
-        current = self.atom_bound(t)
-        if low <= current[0] and high >= current[1]:
-            return
-        self.refined[t] = max(low, old[0]), min(high, old[1])
-        self.forget()
-        if t.kind == SPLIT and t.args[2] == 0:
-            source, lower, _ = t.args
-            if high != inf:
-                self.assume_nonpositive(shift(source, -(high * lower + lower - 1)))
-            if low != -inf:
-                self.assume_nonpositive(shift(scale(source, -1), low * lower))
-
-    def assume_modular(self, t: Atom, found: Modular) -> None:
-        old = self.refined_mod.get(t)
-        self.refined_mod[t] = (crt(old, found) or found) if old else found
-        self.forget()
 
     def assume(self, condition: PrimExpr) -> None:
         """Takes a simplified condition for granted."""
