@@ -76,11 +76,12 @@ error: buffer A has 2 dimensions, but is indexed with 3: [0, 1, 2]
         """    T.block_attr(1, 2)
 """,
         """\
-error: block_attr() takes 1 positional argument but 2 were given
+error: T.block_attr: too many positional arguments
  --> <string>:3:5
   |
 3 |     T.block_attr(1, 2)
-  |     ^^^^^^^^^^^^^^^^^^""",
+  |     ^^^^^^^^^^^^^^^^^^
+  = it is called as T.block_attr(attrs)""",
     ),
     "type store": (
         """    A[0, 0] = n
@@ -300,11 +301,12 @@ error: a loop of a program counts in ones: write range(begin, end) and scale the
         """    B = T.alloc_buffer((4,), scop="local")
 """,
         """\
-error: alloc_buffer() got an unexpected keyword argument 'scop'
- --> <string>:3:9
+error: T.alloc_buffer takes no argument scop
+ --> <string>:3:30
   |
 3 |     B = T.alloc_buffer((4,), scop="local")
-  |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^""",
+  |                              ^^^^^^^^^^^^
+  = did you mean scope?""",
     ),
     "slice": (
         """    A[0, 0:n] = 1.0

@@ -93,20 +93,24 @@ class ModuleName:
     def __init__(self, name: str) -> None:
         self._name = name
         self._functions: dict[str, GlobalVar] = {}
+        # Macros and other values of the body.
+        self._values: dict[str, Any] = {}
 
-    def __getattr__(self, name: str) -> GlobalVar:
+    def __getattr__(self, name: str) -> Any:
+        if name in self._values:
+            return self._values[name]
         if name.startswith("_") or name not in self._functions:
             raise AttributeError(f"the module {self._name} has no function {name}")
         return self._functions[name]
 
     def __dir__(self) -> list[str]:
-        return list(self._functions)
+        return [*self._functions, *self._values]
 
 
 class AnyModule(ModuleName):
     """`cls` outside of a module, where functions of any name may be called."""
 
-    def __getattr__(self, name: str) -> GlobalVar:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return self._functions.setdefault(name, GlobalVar(name))
@@ -140,6 +144,7 @@ class ModuleParser(ScriptParser):
             for inner in node.body:
                 if inner not in definitions:
                     self.statement(inner)
+            alias._values = {name: self.names[name] for name in self.own_names() if self.names[name] is not alias}
             for definition in definitions:
                 func = parse_definition(self, definition, in_module=True, **options)
                 gvar = alias._functions[definition.name]

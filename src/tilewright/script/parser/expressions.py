@@ -57,6 +57,8 @@ class Expressions:
         self.names = names
         # One dictionary of visible names; what a scope hides is put back when it ends.
         self._hidden: list[dict[str, Any]] = []
+        # Names of scopes that have ended, for errors about their use after it.
+        self._ended: set[str] = set()
 
     # --- names
 
@@ -72,6 +74,7 @@ class Expressions:
             for name, old in hidden.items():
                 if old is _MISSING:
                     self.names.pop(name, None)
+                    self._ended.add(name)
                 else:
                     self.names[name] = old
 
@@ -84,9 +87,9 @@ class Expressions:
             self._hidden[-1][name] = self.names.get(name, _MISSING)
         self.names[name] = value
 
-    def defined_here(self, name: str) -> bool:
-        """Whether the innermost scope defined the name."""
-        return bool(self._hidden) and name in self._hidden[-1]
+    def own_names(self) -> list[str]:
+        """The names that the innermost scope has defined."""
+        return list(self._hidden[-1]) if self._hidden else []
 
     # --- errors
 
@@ -96,8 +99,32 @@ class Expressions:
     def located(self, node: Any, error: Exception) -> DiagnosticError:
         """An exception of evaluation as an error at `node`."""
         text = str(error) or "it failed without a message"
-        kind = "" if isinstance(error, (TypeError, ValueError, TVMError)) else f"{type(error).__name__}: "
-        return self.error(node, f"{kind}{text}")
+        known = isinstance(error, (TypeError, ValueError, ArithmeticError, TVMError))
+        return self.error(node, text if known else f"{type(error).__name__}: {text}", self.remedy(error))
+
+    def remedy(self, error: Exception) -> str:
+        """What a dialect knows to do about an error of evaluation."""
+        return ""
+
+    def misused(self, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]) -> DiagnosticError | None:
+        """The error of a call whose arguments are not those of the function; None when they are."""
+        try:
+            signature = inspect.signature(function)
+        except (TypeError, ValueError):
+            return None
+        own = [p.replace(annotation=p.empty) for p in signature.parameters.values() if p.name != "span"]
+        signature = signature.replace(parameters=own, return_annotation=signature.empty)
+        name = ast.unparse(node.func)
+        for key in kwargs:
+            if key not in signature.parameters and not any([p.kind is p.VAR_KEYWORD for p in own]):
+                what = f"{name} takes no argument {key}"
+                remedy = self.near(key, signature.parameters) or f"it is called as {name}{signature}"
+                return self.error(next(k for k in node.keywords if k.arg in (key, None)), what, remedy)
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as error:
+            return self.error(node, f"{name}: {error}", f"it is called as {name}{signature}")
+        return None
 
     # --- evaluation
 
@@ -124,8 +151,17 @@ class Expressions:
             return eval(code, {"__builtins__": builtins, **self.names})
         except DiagnosticError:
             raise
+        except TypeError as error:
+            if not isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+                raise self.located(node, error) from error
+            what = f"a comprehension runs while the program is read, and this one failed: {error}"
+            raise self.error(node, what, "over a value of the program write a for loop") from error
         except Exception as error:
             raise self.located(node, error) from error
+
+    def _unknown(self, node: ast.expr) -> Any:
+        kind = {ast.NamedExpr: ":=", ast.YieldFrom: "yield from"}.get(type(node), type(node).__name__.lower())
+        raise self.error(node, f"a program has no expression with {kind}")
 
     def _constant(self, node: ast.Constant) -> Any:
         return node.value
@@ -136,6 +172,9 @@ class Expressions:
             value = _BUILTINS.get(node.id, _MISSING)
             if value is _MISSING:
                 own = list(dict.fromkeys([n for hidden in self._hidden for n in hidden if n in self.names]))
+                if node.id in self._ended:
+                    what = f"the name {node.id} is not defined here, only in a suite that has ended"
+                    raise self.error(node, what, "keep a value that is used later in a buffer")
                 remedy = self.near(node.id, self.names) or (f"the program has {', '.join(own[:12])}" if own else "")
                 raise self.error(node, f"the name {node.id} is not defined", remedy)
         return value
@@ -159,7 +198,13 @@ class Expressions:
     def _call(self, node: ast.Call) -> Any:
         function = self.eval(node.func)
         args, kwargs = self.arguments(node)
-        return self.made(node, self.call(node, function, args, kwargs))
+        try:
+            return self.made(node, self.call(node, function, args, kwargs))
+        except TypeError as error:
+            misused = self.misused(node, function, args, kwargs)
+            if misused is None:
+                raise
+            raise misused from error
 
     def arguments(self, node: ast.Call) -> tuple[list[Any], dict[str, Any]]:
         """The values of a call's arguments."""
@@ -309,4 +354,5 @@ _HANDLERS: dict[type, Callable[[Any, Any], Any]] = {
     ast.List: Expressions._list,
     ast.Dict: Expressions._dict,
     ast.Lambda: Expressions._lambda,
+    **dict.fromkeys((ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await), Expressions._unknown),
 }

@@ -24,6 +24,8 @@ class Scope:
 
     what = "a scope"
     inline = True
+    # How a scope that is not inline is written.
+    form = "write `with` before it and indent them below it"
     # The syntax tree of the statement or the header that it stands in.
     at: Any = None
 
@@ -129,7 +131,7 @@ class ScriptParser(Expressions):
     def open(self, scope: Scope) -> Any:
         """A scope around all that follows in this suite; the value that it gives."""
         if not scope.inline:
-            raise TVMError(f"{scope.what} holds statements: write `with` before it and indent them below it")
+            raise TVMError(f"{scope.what} holds statements: {scope.form}")
         value = scope.enter(self)
         self.items.append(scope)
         return value
@@ -156,7 +158,12 @@ class ScriptParser(Expressions):
         body: list[Any] = []
         for item in reversed(self.items):
             if isinstance(item, Scope):
-                made = item.leave(self, self.join(body[::-1]))
+                try:
+                    made = item.leave(self, self.join(body[::-1]))
+                except (TypeError, ValueError, TVMError) as error:
+                    if isinstance(error, DiagnosticError) or item.at is None:
+                        raise
+                    raise self.located(item.at, error) from error
                 if item.at is not None:
                     self.placed(made, item.at)
                 body = [] if made is None else [made]
@@ -169,9 +176,9 @@ class ScriptParser(Expressions):
     def statement(self, node: ast.stmt) -> None:
         handler = _HANDLERS.get(type(node))
         if handler is None:
-            kind = type(node).__name__.lower()
-            remedy = "there are assignments, calls, for, while, if, with, assert and pass"
-            raise self.error(node, f"a program has no statement of the kind {kind}", remedy)
+            kind, remedy = _REFUSED.get(type(node), (type(node).__name__.lower(), ""))
+            known = "there are assignments, calls, for, while, if, with, assert and pass"
+            raise self.error(node, f"a program has no statement of the kind {kind}", remedy or known)
         self.at = node
         count = len(self.items)
         try:
@@ -217,15 +224,17 @@ class ScriptParser(Expressions):
             self.store(target, value)
         elif isinstance(target, (ast.Tuple, ast.List)):
             try:
-                values = list(value)
+                values = [MetaVar(v) for v in value.value] if isinstance(value, MetaVar) else list(value)
             except TypeError:
-                raise self.error(
-                    target, f"one value of type {type(value).__name__} is assigned to several names"
-                ) from None
+                what = f"one value of type {type(value).__name__} is assigned to {len(target.elts)} names"
+                raise self.error(target, what) from None
             starred = [i for i, t in enumerate(target.elts) if isinstance(t, ast.Starred)]
             if starred:
                 at, rest = starred[0], len(target.elts) - starred[0] - 1
-                values[at : len(values) - rest] = [values[at : len(values) - rest]]
+                some = values[at : len(values) - rest]
+                if isinstance(value, MetaVar):
+                    some = MetaVar([v.value for v in some])  # type: ignore[assignment]
+                values[at : len(values) - rest] = [some]
             if len(values) != len(target.elts):
                 raise self.error(target, f"{len(values)} values are assigned to {len(target.elts)} names")
             for t, v in zip(target.elts, values, strict=True):
@@ -297,6 +306,8 @@ class ScriptParser(Expressions):
                         error if isinstance(error, DiagnosticError) else self.located(item.context_expr, error)
                     ) from error
                 if isinstance(item.optional_vars, ast.Name):
+                    if value is None:
+                        raise self.error(item.optional_vars, f"{scope.what} gives no value that could be named")
                     self.name(item.optional_vars.id, value)
                     self.define(item.optional_vars.id, value)
                 elif item.optional_vars is not None and getattr(item.optional_vars, "elts", True):
@@ -463,4 +474,22 @@ _HANDLERS: dict[type, Callable[[Any, Any], None]] = {
     ast.With: ScriptParser._with,
     ast.Return: ScriptParser._return,
     ast.FunctionDef: ScriptParser._definition,
+}
+
+# What Python has and programs do not: its name, and what to write instead.
+_OUTSIDE = "write it outside of the program, which sees the names around it"
+_REFUSED: dict[type, tuple[str, str]] = {
+    ast.Break: ("break", "use a while loop whose condition ends it"),
+    ast.Continue: ("continue", "put the rest of the loop into an if"),
+    ast.Import: ("import", _OUTSIDE),
+    ast.ImportFrom: ("import", _OUTSIDE),
+    ast.ClassDef: ("class", _OUTSIDE),
+    ast.AsyncFunctionDef: ("async def", "a @T.macro can be defined here"),
+    ast.AsyncFor: ("async for", ""),
+    ast.AsyncWith: ("async with", ""),
+    ast.Delete: ("del", "a name ends with its suite"),
+    ast.Global: ("global", "names of the file can be used, and only buffers change"),
+    ast.Nonlocal: ("nonlocal", "names around the program can be used, and only buffers change"),
+    ast.Raise: ("raise", 'write assert condition, "message"'),
+    ast.Match: ("match", "write if and elif"),
 }

@@ -97,7 +97,10 @@ def where(predicate: Any) -> None:
     frame = _block("T.where")
     if frame.predicate is not None:
         raise TVMError(f'the block "{frame.name}" has two predicates; join them with `and`')
-    frame.predicate = as_prim_expr(plain(predicate), "the predicate of a block")
+    holds = as_prim_expr(plain(predicate), "the predicate of a block")
+    if not holds.dtype.is_bool:
+        raise TypeError(f"T.where takes a condition, but {holds!r} is {holds.dtype}; compare it with a number")
+    frame.predicate = holds
 
 
 def _regions(given: tuple[Any, ...], what: str) -> list[BufferRegion]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import DataType, PrimExpr
+from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.script.parser import active_or_none
 from tilewright.support.errors import TVMError
 from tilewright.tir.buffer import Buffer
@@ -33,10 +33,13 @@ def make_buffer(
     if isinstance(elem_offset, str):
         elem_offset = Var(elem_offset, "int32")
     kind = "auto_broadcast" if buffer_type in ("auto", "auto_broadcast") else ""
-    made = new_buffer(
-        dims, DataType(dtype), "buffer", data, steps, elem_offset, scope, align, offset_factor, kind, axis_separators
-    )
     p = active_or_none()
+    for dim in dims:
+        if isinstance(dim, (int, IntImm)) and int(dim) < 0:
+            raise TypeError(f"buffer {_target(p)}: a dimension cannot be negative, but {int(dim)} was given")
+    made = new_buffer(
+        dims, DataType(dtype), _target(p), data, steps, elem_offset, scope, align, offset_factor, kind, axis_separators
+    )
     own: list[tuple[Any, str]] = []
     if data is None:
         own.append((made.data, ""))
@@ -49,6 +52,13 @@ def make_buffer(
 
         p.unnamed[id(made)] = (made, lambda name: rename_buffer(made, tuple(own), name), p.at)
     return made
+
+
+def _target(p: Any) -> str:
+    """The name that a buffer is about to get, for errors before it does."""
+    targets = getattr(getattr(p, "at", None), "targets", ())
+    name = getattr(targets[0], "id", None) if targets else None
+    return name or "buffer"
 
 
 class _BufferWord:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import difflib
+import re
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,7 +21,7 @@ from tilewright.support.errors import TVMError
 from tilewright.tir import arithmetic as A
 from tilewright.tir import op as tir_op
 from tilewright.tir.buffer import Buffer, vector_indices
-from tilewright.tir.expr import Call, EqualOp, IterVar, Var, element_dtype
+from tilewright.tir.expr import Call, EqualOp, IterVar, StringImm, Var, element_dtype
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.parser.complete import with_root
 from tilewright.tir.parser.words import Word, rename_buffer, rename_var
@@ -40,11 +43,21 @@ from tilewright.tir.stmt import (
 )
 
 _LAZY = (EqualOp, BufferRegion)
+_TYPES = [f"{code}{bits}" for code in ("int", "uint", "float") for bits in (8, 16, 32, 64)][:-4] + [
+    "float16",
+    "float32",
+    "float64",
+]
+# Where a function takes the place in the source, which no program gives.
+_span_positions: dict[Any, int | None] = {}
 _NUMBERS = (int, float, np.number, np.bool_)
 
 
 def plain(value: Any) -> Any:
-    """A region as the load that it is, a comparison as an expression; anything else unchanged."""
+    """A region as the load that it is, a comparison as an expression; anything else unchanged. Buffers are no values."""
+    if type(value) is Buffer:
+        index = ", ".join("ijklmnuvw"[: len(value.shape)])
+        raise TypeError(f"buffer {value.name} has elements, and is no value itself; write {value.name}[{index}]")
     return value.asobject() if isinstance(value, _LAZY) else value
 
 
@@ -85,6 +98,7 @@ class Loops(Scope):
 
     what = "a loop"
     inline = False
+    form = "write `for i in` before it and indent them below it"
 
     def __init__(
         self,
@@ -96,7 +110,16 @@ class Loops(Scope):
         self.kind, self.domains, self.thread, self.annotations = kind, domains, thread, annotations or {}
 
     def enter(self, p: ScriptParser) -> Any:
-        raise TVMError("a loop is written with `for`, not with `with`")
+        raise TVMError(f"a loop is written with `for`, not with `with`: {self.form}")
+
+
+_TAGS = [f"{kind}.{dim}" for kind in ("threadIdx", "blockIdx", "vthread") for dim in "xyz"] + ["vthread", "cthread"]
+
+
+def check_tag(tag: str) -> None:
+    """Refuses a tag of threads that is nearly, but not quite, a known one."""
+    if tag not in _TAGS and (near := difflib.get_close_matches(tag, _TAGS, 3, 0.75)):
+        raise ValueError(f"there are no threads {tag!r}; did you mean {' or '.join(near)}?")
 
 
 class LetScope(Scope):
@@ -238,7 +261,11 @@ class TirParser(ScriptParser):
         return self._join(a, b, A.logical_or) if _is_program(a, b) else a or b
 
     def _join(self, a: Any, b: Any, build: Callable[[Any, Any], PrimExpr]) -> PrimExpr:
-        return build(*[as_prim_expr(plain(v), "operand of a connective") for v in (a, b)])
+        p, q = (as_prim_expr(plain(v), "operand of a connective") for v in (a, b))
+        for v in (p, q):
+            if not v.dtype.is_bool:
+                raise TypeError(f"`and` and `or` take conditions, but {v!r} is {v.dtype}; compare it with a number")
+        return build(p, q)
 
     def negation(self, a: Any) -> Any:
         return A.logical_not(plain(a)) if _is_program(a) else not a
@@ -268,7 +295,23 @@ class TirParser(ScriptParser):
                 raise TypeError(f"a call of {function.name_hint} takes no argument {next(iter(kwargs))}")
             values = tuple([a.data if isinstance(a, Buffer) else a for a in args])
             return Call(DataType(dtype), function, values)
+        if type(function) is FunctionType:
+            self.called(function, args)
         return super().call(node, function, args, kwargs)
+
+    def remedy(self, error: Exception) -> str:
+        found = re.match(r"unknown data type '([^']*)'", str(error))
+        return "" if found is None else self.near(found[1], [*_TYPES, "bool", "bfloat16", "handle"])
+
+    def called(self, function: Any, args: list[Any]) -> None:
+        """Refuses a place in the source as an argument: more are given than the word takes."""
+        at = _span_positions.get(function, -1)
+        if at == -1:
+            code = getattr(function, "__code__", None)
+            names = code.co_varnames[: code.co_argcount] if code is not None else ()
+            at = _span_positions[function] = names.index("span") if "span" in names else None
+        if at is not None and len(args) > at:
+            raise TypeError(f"{at} argument{'s' if at != 1 else ''} are taken, but {len(args)} were given")
 
     # --- frames
 
@@ -325,7 +368,10 @@ class TirParser(ScriptParser):
         if implicit_root:
             body = with_root(body, frame.allocations, self.detected)
             self._place_root(body, span)
-        func = PrimFunc(frame.params, body, frame.ret_type, frame.buffer_map, frame.attrs, span)
+        try:
+            func = PrimFunc(frame.params, body, frame.ret_type, frame.buffer_map, frame.attrs, span)
+        except (TypeError, ValueError) as error:
+            raise self.located(node, error) from error
         if check_well_formed and self.unbound:
             self._check_defined(func)
         return func
@@ -347,7 +393,10 @@ class TirParser(ScriptParser):
                 raise self.error(arg, f"the parameter {arg.arg} has no type", remedy)
             self.at = arg.annotation
             note = self.eval(arg.annotation)
-            made = note if isinstance(note, Buffer) else self._typed(arg.annotation, note, arg.arg)
+            if isinstance(note, Buffer):
+                made: Var | Buffer = note if id(note) in self.unnamed else renewed(note, arg.arg)
+            else:
+                made = self._typed(arg.annotation, note, arg.arg)
             set_span(made, self.source.span(arg))
             self.add_parameter(frame, arg.arg, made)
             self.define(arg.arg, made)
@@ -441,6 +490,8 @@ class TirParser(ScriptParser):
                 self.define(name, var)
                 return
             if isinstance(value, _NUMBERS):
+                if isinstance(value, (float, np.floating)) and not var.dtype.is_float:
+                    raise self.error(target, f"{name} is declared as {var.dtype}, but its value is the float {value}")
                 value = A.const(value, var.dtype)
         value = as_prim_expr(value, f"the value of {name}")
         if var is None:
@@ -503,7 +554,8 @@ class TirParser(ScriptParser):
     def loop(self, node: ast.For, domain: Any) -> None:
         if not isinstance(domain, Loops):
             what = f"a loop runs over range(...), T.grid(...), T.serial(...) and their like, not over {type(domain).__name__}"
-            raise self.error(node.iter, what)
+            number = isinstance(domain, (PrimExpr, *_NUMBERS))
+            raise self.error(node.iter, what, f"write range({ast.unparse(node.iter)})" if number else "")
         loops: list[tuple[Var, PrimExpr, PrimExpr]] = []
         with self.scope():
             self._loop_vars(node.target, domain, loops)
@@ -529,6 +581,8 @@ class TirParser(ScriptParser):
                 raise self.error(target, f"there are {count} loops, but {len(targets)} variables")
 
         def make(name: str) -> Var:
+            if any([name == v.name for v, _, _ in loops]):
+                raise self.error(target, f"two of the loops have the variable {name}")
             low, extent = next(domains)
             var = self.bound_var(name, extent.dtype, target)
             loops.append((var, low, extent))
@@ -575,12 +629,25 @@ class TirParser(ScriptParser):
             self.emit(While(condition, body, self.source.span(node, node.test)))
 
     def check(self, node: ast.Assert, test: Any, message: Any) -> None:
+        # Compiled programs have tuples of what the message is made of.
+        if not isinstance(message, str) and not (isinstance(message, PrimExpr) and message.dtype == "handle"):
+            found = type(plain(message)).__name__
+            raise self.error(node.msg or node, f"the message of an assertion must be a string, but is {found}")
         self.items.append(AssertScope(self._test(node.test, test, "what is asserted"), as_prim_expr(message)))
 
     def leave_with(self, node: ast.Return, value: Any) -> None:
         if value is None:
             raise self.error(node, "a program returns a value or nothing at all", "leave the return out")
         self.emit(Evaluate(tir_op.ret(value)))
+
+
+def renewed(buffer: Buffer, name: str) -> Buffer:
+    """A buffer like one that stands outside of the program, with storage of its own."""
+    offset = buffer.elem_offset
+    data = Var(name, buffer.data.type_annotation)
+    if isinstance(offset, Var):
+        offset = Var(f"{name}_elem_offset", offset.dtype)
+    return buffer.replace(data=data, name=name, elem_offset=offset)
 
 
 # How to set the span of a new expression; None for those that are shared or are no expressions.
@@ -628,11 +695,17 @@ def store_to(buffer: Buffer, index: Any, value: Any) -> BufferStore:
     indices = vector_indices(buffer, index if isinstance(index, (tuple, list)) else (index,))
     expected = element_dtype(buffer, indices)
     value = plain(value)
+    if isinstance(value, (str, StringImm)):
+        raise TypeError(f"a store to buffer {buffer.name} takes {expected}, but was given the string {value!r}")
     if isinstance(value, _NUMBERS):
         if isinstance(value, (float, np.floating)) and not expected.is_float:
             raise TypeError(f"a store to buffer {buffer.name} takes {expected}, but was given the float {value}")
         value = A.const(value, expected)
     value = as_prim_expr(value, f"the value stored to {buffer.name}")
+    if value.dtype.lanes not in (1, expected.lanes):
+        raise TypeError(
+            f"{expected.lanes} lanes of buffer {buffer.name} are stored to, but the value has {value.dtype.lanes}: {value!r}"
+        )
     if value.dtype.lanes == 1 and expected.lanes > 1:
         value = A.cast_to(value, value.dtype.with_lanes(expected.lanes))
     if value.dtype != expected and value.dtype.lanes == expected.lanes:

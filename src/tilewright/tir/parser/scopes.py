@@ -17,7 +17,7 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import IterVar, Let, Var
 from tilewright.tir.parser.blocks import tir_parser
 from tilewright.tir.parser.buffers import make_buffer
-from tilewright.tir.parser.program import AssertScope, LetScope, as_region, declared_var, plain, set_span
+from tilewright.tir.parser.program import AssertScope, LetScope, as_region, check_tag, declared_var, plain, set_span
 from tilewright.tir.parser.words import Word, rename_var
 from tilewright.tir.stmt import Allocate, AllocateConst, AttrStmt, BufferRealize, DeclBuffer, Stmt
 
@@ -102,6 +102,8 @@ def decl_buffer(
 
 def attr(node: Any, attr_key: str, value: Any) -> Around:
     """Something said about `node` for what follows."""
+    if not isinstance(attr_key, str):
+        raise TypeError(f"the key of T.attr must be a string, but was given {type(attr_key).__name__}: {attr_key!r}")
     said = as_prim_expr(plain(value), f"the value of the attribute {attr_key}")
     return Around("T.attr", None, lambda _, body: AttrStmt(node, attr_key, said, body))
 
@@ -109,6 +111,7 @@ def attr(node: Any, attr_key: str, value: Any) -> Around:
 def env_thread(thread_tag: str, dtype: str = "int32") -> Var:
     """The index of a thread; T.launch_thread gives its extent."""
     p = tir_parser("T.env_thread")
+    check_tag(thread_tag)
     var = _named("T.env_thread", Var("v", dtype))
     p.tags[id(var)] = thread_tag
     p.kept.append(var)

@@ -77,7 +77,7 @@ from tilewright.tir.parser.buffers import BufferWord as Buffer
 from tilewright.tir.parser.buffers import alloc_buffer, match_buffer
 from tilewright.tir.parser.control import Else, If, Then, While, arg, func_name
 from tilewright.tir.parser.producers import ProducerLoad, ProducerRealize
-from tilewright.tir.parser.program import Loops, TirParser, loop_domain, plain, store_to
+from tilewright.tir.parser.program import Loops, TirParser, check_tag, loop_domain, plain, store_to
 from tilewright.tir.parser.scopes import (
     Assert,
     LetStmt,
@@ -182,7 +182,10 @@ def thread_binding(
     if thread is None:
         if not isinstance(stop, str):
             raise TypeError('T.thread_binding takes the tag of the threads: thread="threadIdx.x"')
+        check_tag(stop)
         return Loops(ForKind.THREAD_BINDING, [loop_domain(start)], stop, annotations)
+    if isinstance(thread, str):
+        check_tag(thread)
     return Loops(ForKind.THREAD_BINDING, [loop_domain(start, stop)], thread, annotations)
 
 

@@ -41,7 +41,11 @@ class Word:
         if isinstance(value, str):
             if not kind.is_float:
                 raise TypeError(f"T.{kind} takes a number, but was given the string {value!r}")
-            return FloatImm(kind, float(value))
+            try:
+                return FloatImm(kind, float(value))
+            except ValueError:
+                what = f'T.{kind} takes a number, "inf", "-inf" or "nan", but was given {value!r}'
+                raise TypeError(what) from None
         if isinstance(value, (int, float, np.number, np.bool_)):
             if kind.is_float:
                 return FloatImm(kind, float(value))
