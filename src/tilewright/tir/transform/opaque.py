@@ -38,9 +38,13 @@ class _Match(BufferMutator):
         super().__init__()
         self.env: dict[Var, PrimExpr] = {}
         self.views: dict[Buffer, BufferRegion] = {}
+        self.unmet: dict[Var, str] = {}
+        """Storage of views that begin elsewhere than they say: loads and stores find their place, pointers would not."""
 
     @on(Var)
     def _var(self, v: Var) -> PrimExpr:
+        if v in self.unmet:
+            raise TVMError(self.unmet[v])
         return self.env.get(v, v)
 
     def _bind(self, param: PrimExpr, value: PrimExpr, what: str) -> None:
@@ -72,7 +76,13 @@ class _Match(BufferMutator):
             root, tuple([Range.from_min_extent(a, n) for a, n in zip(mins, extents, strict=True)])
         )
         self.env[view.data] = root.data
-        self._bind(view.elem_offset, root.offset_of(mins)[0], f"elem_offset of {view.name}")
+        offset = root.offset_of(mins)[0]
+        self._bind(view.elem_offset, offset, f"elem_offset of {view.name}")
+        if isinstance(view.elem_offset, IntImm) and not isinstance(offset, IntImm):
+            self.unmet[view.data] = (
+                f"match_buffer: a pointer to {view.name} is taken, whose elem_offset is {view.elem_offset}, but the region"
+                f" begins at {offset}; give match_buffer offset_factor=1, so that the offset is a variable"
+            )
         if view.strides:
             strides = root.element_strides()
             for k, stride in enumerate(view.strides):
