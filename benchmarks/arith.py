@@ -113,9 +113,9 @@ def main(argv: list[str] | None = None) -> None:
         work(3)
         best = 0.0
         for _ in range(3):
-            start = time.perf_counter()
+            start = time.process_time()
             count = work(60)
-            best = max(best, count / (time.perf_counter() - start))
+            best = max(best, count / (time.process_time() - start))
         print(f"{work.__name__:16} {best:9.0f} per second, {1e6 / best:7.1f} us each")
         if options.profile:
             with cProfile.Profile() as profile:

@@ -11,17 +11,19 @@ from collections.abc import Iterable
 from math import gcd, inf
 from typing import Any
 
-from tilewright.arith.linear import PRODUCT, SPLIT, Lin, OutOfRange, combine, constant, scale, shift
+from tilewright.arith import directions
+from tilewright.arith.directions import NONPOSITIVE, NONZERO, ZERO_FORM
+from tilewright.arith.linear import MAXIMUM, MINIMUM, PRODUCT, SPLIT, Lin, OutOfRange, combine, constant, scale, shift
 from tilewright.arith.proofs import Proofs
 from tilewright.ir import IntImm, PrimExpr
-from tilewright.tir.expr import EQ, LE, LT, NE, And, Not, Or
+from tilewright.tir.expr import EQ, LE, LT, NE, And, Call, Not, Or
 
 TRUE = IntImm("bool", 1)
 FALSE = IntImm("bool", 0)
 
-NONPOSITIVE, ZERO_FORM, NONZERO = "<=0", "==0", "!=0"
 
 _MOST_CLAUSES = 32
+_MOST_OPERANDS = 4
 
 
 def boolean(value: bool) -> PrimExpr:
@@ -107,6 +109,10 @@ class Logic(Proofs):
         low, high = self.bound(d)
         if high <= 0 or low > 0:
             return boolean(high <= 0)
+        if any([t.kind in (SPLIT, MINIMUM, MAXIMUM) for t in d.terms]):
+            simpler = self._ordering_of_parts(d, dtype, strict)
+            if simpler is not None:
+                return simpler
         d = self.intern(d)
         key = (NONPOSITIVE + dtype, id(d))
         node = self._conditions.get(key)
@@ -115,6 +121,30 @@ class Logic(Proofs):
             self._conditions[key] = node
             self._form_of[id(node)] = (NONPOSITIVE, d, dtype)
         return self.known.get(id(node), node)
+
+    def _ordering_of_parts(self, d: Lin, dtype: str, strict: bool) -> PrimExpr | None:
+        """x // l <= c as a bound of x; a minimum or maximum as bounds of its operands."""
+        if len(d.terms) == 1:
+            ((t, k),) = d.terms.items()
+            if t.kind == SPLIT and not t.args[2]:
+                source, lower, _ = t.args
+                last = -d.const * lower + lower - 1
+                return self.nonpositive(
+                    shift(source, -last) if k > 0 else shift(scale(source, -1), d.const * lower), dtype, strict
+                )
+        extremes = [t for t in d.terms if t.kind in (MINIMUM, MAXIMUM)]
+        if len(extremes) != 1 or len(extremes[0].args) > _MOST_OPERANDS:
+            return None
+        t = extremes[0]
+        goals = [self.gather(self._with(d, t, x)) for x in t.args]
+        every = (t.kind == MAXIMUM) == (d.terms[t] > 0)
+        if len(d.terms) > 1 and not every:
+            # Alternatives are worth it only where some of them are decided.
+            sides = [self.prove_nonpositive(shift(scale(g, -1), 1)) for g in goals]
+            if sum(sides) < len(goals) - 1:
+                return None
+        parts = [self.nonpositive(g, dtype, strict) for g in goals]
+        return self.conjunction(parts) if every else self.disjunction(parts)
 
     def _reduce(self, d: Lin) -> Lin:
         """d <= 0 with the coefficients' divisor taken out, and parts too small to matter dropped."""
@@ -185,6 +215,9 @@ class Logic(Proofs):
         parts = self._zero_parts(d)
         if parts is not None:
             return self.conjunction([self.zero(x, dtype) for x in parts])
+        chosen = self._operand_chosen(d)
+        if chosen is not None:
+            return self.conjunction([self.nonpositive(x, dtype) for x in chosen])
         d = self.intern(d)
         key = (ZERO_FORM + dtype, id(d))
         node = self._conditions.get(key)
@@ -210,6 +243,17 @@ class Logic(Proofs):
                 low, high = self.bound(part)
                 if -g < low and high < g:
                     return Lin({t: k // g for t, k in d.terms.items() if k % g == 0}, (d.const - c) // g), part
+        return None
+
+    def _operand_chosen(self, d: Lin) -> list[Lin] | None:
+        """max(x, y) == x says y <= x: the forms that must not be positive; None when d is no such thing."""
+        for t, k in d.terms.items():
+            if t.kind in (MINIMUM, MAXIMUM) and abs(k) == 1:
+                rests = [self.gather(self._with(d, t, x)) for x in t.args]
+                for i, rest in enumerate(rests):
+                    if not rest.terms and rest.const == 0:
+                        sign = k if t.kind == MAXIMUM else -k
+                        return [scale(r, sign) for j, r in enumerate(rests) if j != i]
         return None
 
     # Connectives
@@ -264,18 +308,15 @@ class Logic(Proofs):
                 continue
             if c is absorbing:
                 return absorbing
-            form = self._form_of.get(id(c))
-            if form is not None and form[0] == NONPOSITIVE:
-                verdict = self._against(op is And, form[1], kept)
-                if verdict == "decided":
-                    return absorbing
-                if verdict == "implied":
-                    continue
-            elif id(self.negate(c)) in ids:
+            if not isinstance(c, (And, Or)) and id(self.negate(c)) in ids:
                 return absorbing
             ids.add(id(c))
             kept.append(c)
-        kept = [c for c in kept if not self._absorbed(op, c, ids)]
+        if len(kept) > 1:
+            together = directions.combine(self, kept, op is And)
+            if together is None:
+                return absorbing
+            kept = self._without_likely(self._absorbed(op, together))
         if not kept:
             return neutral
         out = kept[0]
@@ -283,6 +324,33 @@ class Logic(Proofs):
             left, right = out, c
             out = self.keep((op, id(left), id(right)), lambda left=left, right=right: op(left, right))
         return out
+
+    def _absorbed(self, op: Any, kept: list[PrimExpr]) -> list[PrimExpr]:
+        """a && (a || b) -> a, a && (!a || b) -> a && b, and their duals."""
+        dual = Or if op is And else And
+        if not any([type(c) is dual for c in kept]):
+            return kept
+        ids = {id(c) for c in kept if type(c) is not dual}
+        opposites = {id(self.negate(c)) for c in kept if type(c) is not dual}
+        out: list[PrimExpr] = []
+        for c in kept:
+            if type(c) is dual:
+                parts: list[PrimExpr] = []
+                self._flatten(dual, (c,), parts)
+                if any([id(p) in ids for p in parts]):
+                    continue
+                left = [p for p in parts if id(p) not in opposites]
+                if len(left) < len(parts):
+                    c = self._connect(dual, *((TRUE, FALSE) if dual is Or else (FALSE, TRUE)), left)
+                    if c is FALSE or c is TRUE:
+                        return [c]
+            out.append(c)
+        return out
+
+    def _without_likely(self, kept: list[PrimExpr]) -> list[PrimExpr]:
+        """likely(a) && a -> likely(a); the same for `or`."""
+        inside = {id(c.args[0]) for c in kept if isinstance(c, Call) and getattr(c.op, "name", "") == "tir.likely"}
+        return [c for c in kept if id(c) not in inside] if inside else kept
 
     def and_of_ors(self, condition: PrimExpr) -> PrimExpr:
         """A simplified condition as a conjunction of disjunctions; as it is where that were too long."""
@@ -306,33 +374,6 @@ class Logic(Proofs):
                 self._flatten(op, (c.a, c.b), out)  # type: ignore[attr-defined]
             else:
                 out.append(TRUE if isinstance(c, IntImm) and c.value else FALSE if isinstance(c, IntImm) else c)
-
-    def _absorbed(self, op: Any, c: PrimExpr, ids: set[int]) -> bool:
-        """a && (a || b) -> a, and its dual."""
-        dual = Or if op is And else And
-        if type(c) is not dual:
-            return False
-        parts: list[PrimExpr] = []
-        self._flatten(dual, (c,), parts)
-        return any([id(p) in ids for p in parts])
-
-    def _against(self, conjunction: bool, d: Lin, kept: list[PrimExpr]) -> str:
-        """How d <= 0 stands to the kept orderings over the same terms; drops those that it makes needless."""
-        for i, other in enumerate(kept):
-            form = self._form_of.get(id(other))
-            if form is None or form[0] != NONPOSITIVE or len(form[1].terms) != len(d.terms):
-                continue
-            e = form[1]
-            if all([e.terms.get(t) == k for t, k in d.terms.items()]):
-                if (d.const <= e.const) == conjunction:
-                    return "implied"
-                del kept[i]
-                return self._against(conjunction, d, kept)
-            if all([e.terms.get(t) == -k for t, k in d.terms.items()]):
-                total = d.const + e.const
-                if total > 0 if conjunction else total < 2:
-                    return "decided"
-        return ""
 
 
 __all__ = ["FALSE", "TRUE", "Logic", "boolean", "constant"]
