@@ -26,10 +26,11 @@ from tilewright.tir.schedule.analysis import (
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Bounds, Forms, Lin, combine, constant, is_const, same, scale, shift
 from tilewright.tir.schedule.inline import inline_block, reverse_inline_block
-from tilewright.tir.schedule.regions import Region, contains, swept, unite
+from tilewright.tir.schedule.regions import Region, contains, reaches_domain, swept, unite
 from tilewright.tir.schedule.rewrite import ReplaceStmts, body_list
 from tilewright.tir.schedule.sampling import COMPUTE_INLINE
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
+from tilewright.tir.schedule.threads import sharing
 from tilewright.tir.schedule.trace import BlockRV, LoopRV, primitive
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ def _common(state: ScheduleState, ref: StmtSRef, loop: StmtSRef) -> StmtSRef:
     if scope_root(loop) is not scope:
         refuse("{0} must be in the scope of {1}, but is in another block", loop.stmt, ref.stmt)
     need_complete_or_reduction(state, ref)
+    if not reaches_domain(state, leaf_of(ref)):
+        refuse("{0} must visit every point of its domain where it stands, but its loops may leave some out", ref.stmt)
     return scope
 
 
@@ -117,10 +120,13 @@ def move_producer(
     place = _place(index, first, last, block, loop)
     inner = [x for st in statements for x in leaves(st) if id(x.block) in user_ids]
     required: dict[Any, Region] = {}
+    around = [r.stmt for r in loops_above(loop_ref)] + [loop_ref.stmt]
     for x in inner:
         for region in x.block.reads:
             if region.buffer in own:
-                swept_region = swept(state, region, x, x.loops)
+                # Threads that share the buffer need it together.
+                shared = sharing(region.buffer.scope(), around)
+                swept_region = swept(state, region, x, (*shared, *x.loops))
                 required[region.buffer] = unite(state.forms, required.get(region.buffer), swept_region)
     domain: Domain = {}
     constrained: list[Domain] = []

@@ -18,6 +18,7 @@ from tilewright.tir.schedule.effects import need_order_free
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.hazards import need_same_iteration, private_buffers
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
+from tilewright.tir.schedule.threads import need_one_axis
 from tilewright.tir.schedule.trace import LoopRV, primitive
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def need_independent(state: ScheduleState, ref: StmtSRef, what: str, private: bo
         binding = binding_of(state, full)
         kinds = binding.uses.get(loop.loop_var, set())
         need_simple_iters(leaf.block)
-        if REDUCE in kinds and not reduction:
+        if REDUCE in kinds and (not reduction or leaf.block.init is None):
             refuse(
                 f"{{0}} must not be {what}: it is a reduction loop of {{1}}, so its iterations update the same elements",
                 loop,
@@ -92,17 +93,21 @@ def unroll(s: Schedule, loop: LoopRV) -> None:
     set_kind(s, s.loop(loop), ForKind.UNROLLED)
 
 
+AXES = tuple([f"{kind}.{d}" for kind in ("blockIdx", "threadIdx", "vthread") for d in "xyz"]) + ("vthread",)
+
+
 @primitive
 def bind(s: Schedule, loop: LoopRV, thread_axis: str) -> None:
-    """for i in n: S   -->   for i in thread_binding(n, thread_axis): S"""
+    """for i in n: S   -->   for i in thread_binding(n, thread_axis): S
+
+    thread_axis: blockIdx.*, threadIdx.* or vthread.*. Loops of one threadIdx axis inside one another are run by the same
+    threads: the inner one, equally long, is what they do together (as copying to shared memory).
+    """
     ref = s.loop(loop)
     stmt = ref.stmt
-    if not thread_axis.startswith(("blockIdx.", "threadIdx.", "vthread")):
-        refuse(f"the thread axis must be blockIdx.*, threadIdx.* or vthread*, but is {thread_axis!r}", stmt)
-    for up in loops_above(ref):
-        axis = up.stmt.thread_binding
-        if axis is not None and axis.thread_tag == thread_axis and not thread_axis.startswith("vthread"):
-            refuse(f"{{0}} must not be bound to {thread_axis}, to which {{1}} around it is bound", stmt, up.stmt)
+    if thread_axis not in AXES:
+        refuse(f"the thread axis must be one of {', '.join(AXES)}, but is {thread_axis!r}", stmt)
+    need_one_axis(s.state, ref, thread_axis)
     need_independent(
         s.state, ref, f"bound to {thread_axis}", private=True, reduction=thread_axis.startswith("threadIdx.")
     )

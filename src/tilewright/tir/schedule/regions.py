@@ -9,8 +9,9 @@ from tilewright.arith.linear import LEAF, SPLIT
 from tilewright.ir import IntImm
 from tilewright.node import Visitor, on
 from tilewright.tir import GE, LT, BlockRealize, Buffer, BufferLoad, BufferRegion, BufferStore, For
-from tilewright.tir.schedule.analysis import REDUCE, Leaf, conjuncts
+from tilewright.tir.schedule.analysis import REDUCE, Leaf, binding_of, conjuncts
 from tilewright.tir.schedule.effects import writes_exactly
+from tilewright.tir.schedule.enumeration import visits
 from tilewright.tir.schedule.forms import Bounds, Forms, Lin, combine, constant, is_const, same, shift
 from tilewright.tir.schedule.state import ScheduleState
 
@@ -55,6 +56,30 @@ def swept(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequenc
             for b, x in zip(out, lows, strict=True)
         ]
     return out
+
+
+def reaches_domain(state: ScheduleState, leaf: Leaf) -> bool:
+    """Whether a block visits every point of its domain at least once while all of its loops run."""
+    if leaf.conditional:
+        return False
+    if binding_of(state, leaf).covers:
+        return True
+    forms = state.forms
+    counts = visits(forms, leaf.block, list(leaf.realize.iter_values), leaf.loops, conjuncts(leaf.realize.predicate))
+    if counts is not None:
+        return bool(counts.min() >= 1)
+    env = {iv.var: forms.of(v) for iv, v in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True)}
+    relaxed = loop_bounds(forms, leaf.loops)
+    if _cuts(forms, leaf.realize, env) or not _all_run(forms, leaf, leaf.loops):
+        return False
+    lows = [(env[iv.var], constant(1)) for iv in leaf.block.iter_vars]
+    box = [forms.bounds(low, relaxed) for low, _ in lows]
+    whole: Region = []
+    for iv in leaf.block.iter_vars:
+        low = forms.of(iv.dom.min)
+        whole.append((low, shift(combine(low, forms.of(iv.dom.extent)), -1)))
+    sizes = [iv.dom.min + iv.dom.extent for iv in leaf.block.iter_vars]
+    return _is_box(forms, lows, box, relaxed, False) and contains(forms, box, whole, sizes)
 
 
 def _all_run(forms: Forms, leaf: Leaf, loops: Sequence[Any]) -> bool:

@@ -110,7 +110,7 @@ class Schedule:
         enable_check: bool = True,
     ) -> None:
         if isinstance(mod, PrimFunc):
-            mod = IRModule({mod.attrs.get("global_symbol", "main"): mod})
+            mod = IRModule({"main": mod})
         if not isinstance(mod, IRModule):
             raise TypeError(f"Schedule takes a PrimFunc or an IRModule, but was given {type(mod).__name__}")
         if error_render_level not in ERROR_LEVELS:

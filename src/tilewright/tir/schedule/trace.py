@@ -68,7 +68,7 @@ class InstructionKind:
         texts = [str(p.annotation) for p in params]
         self.is_input = [("BlockRV" in t or "LoopRV" in t or "ExprRV" in t) for t in texts]
         self.is_list = [p.kind is p.VAR_POSITIONAL or p.name == "factors" for p in params]
-        self.takes_block_name = ["BlockRV" in t and "str" in t for t in texts]
+        self.takes_block_name = ["BlockRV" in t for t in texts]
         self.returns_list = str(inspect.signature(function).return_annotation).startswith("list[")
         InstructionKind.registry[self.name] = self
 

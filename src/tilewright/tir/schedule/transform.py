@@ -349,8 +349,9 @@ def reindex_buffer(
     )
     scope = scope_root(ref)
     new_block = rewriter.visit(block)
-    there = tuple([substitute(i, env) for i in accesses[0]])
-    here = tuple([substitute(i, env) for i in at])
+    fixed = {iv.var: iv.dom.min for iv in block.iter_vars if iv.var not in env}
+    there = tuple([substitute(i, {**fixed, **env}) for i in accesses[0]])
+    here = tuple([substitute(i, {**fixed, **env}) for i in at])
     iters = tuple([IterVar(iv.dom, v, DATA_PAR) for iv, v in zip(own, iter_vars, strict=True)])
     if kind == "read":
         copier = Block(

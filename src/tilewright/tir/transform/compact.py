@@ -12,9 +12,10 @@ from tilewright.ir.transform import Pass
 from tilewright.node import Mutator, Visitor, mutate_tuple, on
 from tilewright.tir.arithmetic import subtract
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BufferLoad, Let, Var
+from tilewright.tir.expr import BufferLoad, IterVar, Let, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import (
+    AttrStmt,
     Block,
     BufferRegion,
     BufferStore,
@@ -27,6 +28,8 @@ from tilewright.tir.stmt import (
 from tilewright.tir.stmt_functor import used_vars
 from tilewright.tir.transform.base import body_pass
 
+IN_BLOCK = ("threadIdx", "vthread")
+"""Axes of threads that see one shared memory."""
 Ends = tuple[PrimExpr | None, PrimExpr | None]
 
 
@@ -49,6 +52,7 @@ class _Collect(Visitor):
         self.loops: list[tuple[Var, Range]] = []
         self.chains: list[tuple[tuple[Var, Range], ...]] = []
         self.above: dict[Buffer, tuple[tuple[Var, Range], ...]] = {}
+        self.threads: set[int] = set()
         self._chain: int = -1
 
     def _note(self, buffer: Buffer, indices: tuple[Any, ...]) -> None:
@@ -64,7 +68,24 @@ class _Collect(Visitor):
     def _for(self, s: For) -> None:
         self.visit(s.min)
         self.visit(s.extent)
+        if s.thread_binding is not None and s.thread_binding.thread_tag.startswith(IN_BLOCK):
+            self.threads.add(id(s.loop_var))
         self.loops.append((s.loop_var, Range.from_min_extent(s.min, s.extent)))
+        self._chain = -1
+        self.visit(s.body)
+        self.loops.pop()
+        self._chain = -1
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> None:
+        axis = s.node
+        if s.attr_key not in ("thread_extent", "virtual_thread") or not isinstance(axis, IterVar):
+            self.visit_children(s)
+            return
+        self.visit(s.value)
+        if axis.thread_tag.startswith(IN_BLOCK):
+            self.threads.add(id(axis.var))
+        self.loops.append((axis.var, Range.from_min_extent(IntImm(axis.var.dtype, 0), s.value)))
         self._chain = -1
         self.visit(s.body)
         self.loops.pop()
@@ -153,6 +174,9 @@ def _shrink(buffer: Buffer, live: _Live, collect: _Collect) -> tuple[tuple[PrimE
         above.add(id(var))
         if dom is not None:
             analyzer.bind(var, dom)
+    # All threads of a block see the one buffer that each of them declares.
+    shared = buffer.scope().split(".")[0] == "shared"
+    joint = [x for x in collect.above[buffer] if shared and id(x[0]) in collect.threads]
     groups: dict[int, list[tuple[Any, ...]]] = {}
     for indices, chain in live.accesses:
         groups.setdefault(chain, []).append(indices)
