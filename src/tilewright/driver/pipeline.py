@@ -22,6 +22,7 @@ from tilewright.tir.transform import (
     InjectVirtualThread,
     InstrumentBoundCheckers,
     LoopPartition,
+    LowerCrossThreadReduction,
     LowerInitBlock,
     LowerIntrin,
     LowerMatchBuffer,
@@ -34,6 +35,7 @@ from tilewright.tir.transform import (
     Simplify,
     SkipAssert,
     StorageRewrite,
+    UnifyThreadBinding,
     VectorizeLoop,
     prim_func_pass,
 )
@@ -45,10 +47,12 @@ def lower_phases(ctx: PassContext, simple_mode: bool = False) -> list[list[Pass]
     """The passes of `lower`, by phase."""
     config = ctx.config
     blocks: list[Pass] = [
+        LowerCrossThreadReduction(),
         LowerInitBlock(),
         PlanAndUpdateBufferAllocationLocation(),
         ConvertBlocksToOpaque(),
         CompactBufferAllocation(),
+        UnifyThreadBinding(),
         LowerMatchBuffer(),
         InjectSoftwarePipeline(),
         LowerOpaqueBlock(),

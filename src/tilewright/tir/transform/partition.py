@@ -10,7 +10,6 @@ What is left over is treated again by the inner loops.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from tilewright.arith import Analyzer
@@ -20,9 +19,9 @@ from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, on
 from tilewright.tir.arithmetic import conjuncts, logical_and, maximum, minimum
-from tilewright.tir.expr import Call, Var
+from tilewright.tir.expr import Call, IterVar, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.stmt import For, ForKind, IfThenElse, LetStmt, Stmt, stmt_seq
+from tilewright.tir.stmt import AttrStmt, For, ForKind, IfThenElse, LetStmt, Stmt, stmt_seq
 from tilewright.tir.transform.base import call_name, prim_func_pass
 from tilewright.tir.transform.ssa import convert_ssa
 
@@ -37,6 +36,12 @@ class _Conditions(Visitor):
         self.loops: list[For] = []
         self.bound: list[Var] = []
         self.found: list[tuple[Call, tuple[For, ...], bool]] = []
+        self.threads: dict[Var, Range] = {}
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> None:
+        self.threads.update(_thread_of(s))
+        self.visit(s.body)
 
     @on(PrimExpr)
     def _expr(self, e: PrimExpr) -> None:
@@ -62,6 +67,15 @@ class _Conditions(Visitor):
         self.visit(s.then_case)
         if s.else_case is not None:
             self.visit(s.else_case)
+
+
+def _thread_of(s: AttrStmt) -> dict[Var, Range]:
+    """The axis that a statement launches, when the threads of a block differ in it."""
+    if s.attr_key not in ("thread_extent", "virtual_thread") or not isinstance(s.node, IterVar):
+        return {}
+    if s.node.thread_tag.startswith("blockIdx"):
+        return {}
+    return {s.node.var: Range.from_min_extent(IntImm(s.node.var.dtype, 0), s.value)}
 
 
 class _Drop(Mutator):
@@ -99,6 +113,12 @@ class _Partition(Mutator):
         self.analyzer = Analyzer()
         self.copies = 0
         self.const_loops = const_loops
+        self.threads: dict[Var, Range] = {}
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> Any:
+        self.threads.update(_thread_of(s))
+        return self.rebuild(s)
 
     @on(PrimExpr)
     def _expr(self, e: PrimExpr) -> PrimExpr:
@@ -107,7 +127,8 @@ class _Partition(Mutator):
     @on(For)
     def _for(self, s: For) -> Any:
         self.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, s.extent), allow_override=True)
-        chosen = self.const_loops or not isinstance(s.extent, IntImm)
+        # Kernels stay small: a test costs a thread less than copies of what it guards.
+        chosen = (self.const_loops and not self.threads) or not isinstance(s.extent, IntImm)
         if s.kind in (ForKind.SERIAL, ForKind.PARALLEL, ForKind.UNROLLED) and chosen and self.copies < MAX_COPIES:
             try:
                 done = self._try(s)
@@ -157,7 +178,9 @@ class _Partition(Mutator):
             if forms is None or not any([_atoms_mention(f, var) for f in forms]):
                 refused.add(id(call))
                 continue
-            domains: Mapping[Any, Any] = {f.loop_var: Range.from_min_extent(f.min, f.extent) for f in loops}
+            # All threads of a block take the same way, so that they meet at every barrier.
+            domains: dict[Any, Any] = {**self.threads, **look.threads}
+            domains.update({f.loop_var: Range.from_min_extent(f.min, f.extent) for f in loops})
             relaxed = Evaluator(domains, self.analyzer)
             lows: list[Lin] = []
             highs: list[Lin] = []

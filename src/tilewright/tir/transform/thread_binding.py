@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.arith import Analyzer
-from tilewright.ir import IntImm, PrimExpr, Range
+from tilewright.ir import IntImm, PrimExpr
 from tilewright.ir.transform import Pass
 from tilewright.node import on, post_order_visit
 from tilewright.support.errors import TVMError
@@ -43,7 +43,7 @@ class _Unify(BufferMutator):
         found = None if tag == LEGACY_VTHREAD else self.by_tag.get(tag)
         if found is None:
             var = Var(old.var.name or tag.replace(".", "_"), extent.dtype)
-            axis = IterVar(Range.from_min_extent(IntImm(extent.dtype, 0), extent), var, old.iter_type, tag)
+            axis = IterVar(None, var, old.iter_type, tag)
             found = self.by_tag[tag] = (axis, extent)
             self.launch.append(found)
         elif not self.analyzer.can_prove_equal(found[1], extent.astype(found[1].dtype)):  # type: ignore[attr-defined]
