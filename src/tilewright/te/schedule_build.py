@@ -14,6 +14,7 @@ from tilewright.te.operation import ComputeOp, ExternOp, HybridOp, Operation, Sc
 from tilewright.te.primfunc import FunctionBuilder, post_order
 from tilewright.te.regions import full_region
 from tilewright.te.schedule import Schedule
+from tilewright.te.schedule_stage import Stage
 from tilewright.te.tensor import Tensor
 from tilewright.tir.arithmetic import const_true
 from tilewright.tir.buffer import Buffer, decl_buffer
@@ -29,6 +30,7 @@ from tilewright.tir.stmt import (
     Stmt,
     stmt_seq,
 )
+from tilewright.tir.stmt_functor import post_order_visit
 
 
 class ScheduleBuilder(FunctionBuilder):
@@ -122,6 +124,7 @@ class ScheduleBuilder(FunctionBuilder):
     def _add_scan(self, scan: ScanOp) -> None:
         """first steps; for t: block(t) {the step's operations, reading the steps before and writing step t}"""
         states = [self._buffer_of(t) for t in scan.outputs]
+        begun = len(self.nests)
         for state, init in zip(states, scan.init, strict=True):
             if init.op not in self.first_steps:
                 self._copy_first(scan, state, init)
@@ -157,6 +160,34 @@ class ScheduleBuilder(FunctionBuilder):
         loop = Var(_plain(axis.var.name), axis.var.dtype)
         body = BlockRealize((loop + axis.dom.min,), const_true(), block)
         self.nests.append(For(loop, 0, axis.dom.extent, ForKind.SERIAL, body))
+        self._launch(scan, begun)
+
+    def _launch(self, scan: ScanOp, begun: int) -> None:
+        """The threads of Stage.env_threads around the whole recurrence, first steps that stand before it included."""
+        threads = self.schedule[scan].env_thread_axes
+        if not threads:
+            return
+        self._need_fixed(scan)
+        own = {f"{_plain(op.name)}_first" for op, (of, _) in self.first_steps.items() if of is scan}
+        while begun and getattr(getattr(self.nests[begun - 1], "block", None), "name_hint", "") in own:
+            begun -= 1
+        nest: Stmt = stmt_seq(self.nests[begun:])
+        for t in reversed(threads):
+            assert t.dom is not None
+            launched = IterVar(None, Var(t.thread_tag, t.var.dtype), IterVar.ThreadIndex, t.thread_tag)
+            var = Var(_plain(t.var.name), t.var.dtype)
+            nest = For(var, t.dom.min, t.dom.extent, ForKind.THREAD_BINDING, nest, launched)
+        self.nests[begun:] = [nest]
+
+    def _need_fixed(self, scan: ScanOp) -> None:
+        """Threads that go through all steps never wait for each other, so each may read only what it wrote itself."""
+        for axis, fixed in fixed_axes(scan).items():
+            if not fixed and any([st.op in steps_of(scan) and _has_threads(st) for st in self.schedule.stages]):
+                raise ScheduleError(
+                    f"stage {scan.name}: env_threads: step t must read the state at its own {axis.var.name} only, for"
+                    " the threads of a recurrence do not wait for each other; without env_threads every step is a"
+                    " launch of its own"
+                )
 
     def _outside(self, scan: ScanOp, op: Operation) -> list[Tensor]:
         own = set(steps_of(scan)) | {t.op for t in scan.state_placeholder}
@@ -256,6 +287,36 @@ def steps_of(scan: ScanOp) -> list[Operation]:
                 depends.add(op)
                 out.append(op)
     return out
+
+
+def fixed_axes(scan: ScanOp) -> dict[IterVar, bool]:
+    """For each spatial axis of the updates, whether every step reads the state at that same index only."""
+    states = set(scan.state_placeholder)
+    body = set(steps_of(scan))
+    fixed: dict[IterVar, bool] = {}
+    for update in scan.update:
+        if isinstance(update.op, ComputeOp):
+            for k, axis in enumerate(update.op.axis[1:], start=1):
+                fixed[axis] = all([_reads_at_own(op, k, states, body) for op in body if isinstance(op, ComputeOp)])
+    return fixed
+
+
+def _reads_at_own(op: ComputeOp, dim: int, states: set[Tensor], body: set[Operation]) -> bool:
+    """Whether an operation of a step reads states, and other operations of the step, at its own index of `dim`."""
+    found: list[bool] = []
+
+    def note(e: Any) -> None:
+        if isinstance(e, ProducerLoad) and (e.producer in states or e.producer.op in body):
+            inside = dim < len(e.indices) and dim < len(op.axis)
+            found.append(inside and structural_equal(e.indices[dim], op.axis[dim].var))
+
+    for e in op.body:
+        post_order_visit(e, note)
+    return all(found)
+
+
+def _has_threads(stage: Stage) -> bool:
+    return any([m.bind_thread is not None for m in stage.marks.values()])
 
 
 def _plain(name: str) -> str:

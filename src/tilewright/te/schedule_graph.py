@@ -7,16 +7,15 @@ from typing import Any
 
 from tilewright.arith import Analyzer
 from tilewright.ir import PrimExpr, Range, as_prim_expr
-from tilewright.node import structural_equal
-from tilewright.te.operation import ComputeOp, Operation, PlaceholderOp, ScanOp
+from tilewright.te.operation import Operation, PlaceholderOp, ScanOp
 from tilewright.te.primfunc import post_order
 from tilewright.te.schedule import Schedule
 from tilewright.te.schedule_apply import apply_schedule, infer_ranges
-from tilewright.te.schedule_build import steps_of
+from tilewright.te.schedule_build import fixed_axes, steps_of
 from tilewright.te.schedule_stage import SCOPE
 from tilewright.te.tensor import Tensor
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BufferLoad, IterVar, ProducerLoad, Var
+from tilewright.tir.expr import BufferLoad, IterVar, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import Block, BufferStore, Stmt
 from tilewright.tir.stmt_functor import post_order_visit
@@ -126,26 +125,4 @@ def ScanGetBody(scan: ScanOp) -> list[Operation]:
 
 def ScanFixPointAnalysis(scan: ScanOp) -> dict[IterVar, PrimExpr]:
     """For each spatial axis of the updates 1 where every step reads the state at that same index only, otherwise 0."""
-    states = set(scan.state_placeholder)
-    fixed: dict[IterVar, PrimExpr] = {}
-    body = steps_of(scan)
-    for update in scan.update:
-        assert isinstance(update.op, ComputeOp)
-        for k, axis in enumerate(update.op.axis[1:], start=1):
-            same = all([_reads_at_own(op, k, states, set(body)) for op in body if isinstance(op, ComputeOp)])
-            fixed[axis] = as_prim_expr(int(same))
-    return fixed
-
-
-def _reads_at_own(op: ComputeOp, dim: int, states: set[Tensor], body: set[Operation]) -> bool:
-    """Whether an operation of a step reads states, and other operations of the step, at its own index of `dim`."""
-    found: list[bool] = []
-
-    def note(e: Any) -> None:
-        if isinstance(e, ProducerLoad) and (e.producer in states or e.producer.op in body):
-            inside = dim < len(e.indices) and dim < len(op.axis)
-            found.append(inside and structural_equal(e.indices[dim], op.axis[dim].var))
-
-    for e in op.body:
-        post_order_visit(e, note)
-    return all(found)
+    return {axis: as_prim_expr(int(fixed)) for axis, fixed in fixed_axes(scan).items()}
