@@ -120,13 +120,6 @@ def move_producer(
     place = _place(index, first, last, block, loop)
     inner = [x for st in statements for x in leaves(st) if id(x.block) in user_ids]
     required: dict[Any, Region] = {}
-<<<<<<< HEAD
-    around = [*[r.stmt for r in loops_above(loop_ref)], loop]
-    for x in inner:
-        for region in x.block.reads:
-            if region.buffer in own:
-                swept_region = swept(state, region, x, (*_sharing(region.buffer, around), *x.loops))
-=======
     around = [r.stmt for r in loops_above(loop_ref)] + [loop_ref.stmt]
     for x in inner:
         for region in x.block.reads:
@@ -134,7 +127,6 @@ def move_producer(
                 # Threads that share the buffer need it together.
                 shared = sharing(region.buffer.scope(), around)
                 swept_region = swept(state, region, x, (*shared, *x.loops))
->>>>>>> origin/main
                 required[region.buffer] = unite(state.forms, required.get(region.buffer), swept_region)
     domain: Domain = {}
     constrained: list[Domain] = []
@@ -153,18 +145,6 @@ def move_producer(
     outer = tuple([r.stmt for r in loops_above(loop_ref)]) + (loop_ref.stmt,)
     _need_inputs_ready(state, Leaf(realize, outer + new_loops), sources, outer)
     _insert(state, ref, scope, loop_ref, loop, statements, place, nest)
-
-
-_SEEN_BY = {"global": ("blockIdx", "threadIdx", "vthread"), "shared": ("threadIdx", "vthread")}
-"""The thread axes whose threads all see a buffer, by its storage scope; other buffers are each thread's own."""
-
-
-def _sharing(buffer: Any, loops: list[Any]) -> list[Any]:
-    """The loops bound to threads that share the buffer: what any of them needs is computed for all."""
-    axes = _SEEN_BY.get(buffer.scope().split(".")[0], ())
-    return [
-        lp for lp in loops if lp.thread_binding is not None and lp.thread_binding.thread_tag.split(".")[0] in axes
-    ]
 
 
 def _need_inputs_stay(ref: StmtSRef) -> None:
