@@ -54,7 +54,21 @@ def predicate_on_a_quotient_by_a_variable() -> Found:
     return [x, out], {n: 3}, schedule
 
 
-@pytest.mark.parametrize("make", [quotient_by_a_variable, predicate_on_a_quotient_by_a_variable])
+def consumer_in_a_loop_that_goes_too_far() -> Found:
+    """A consumer moved into a loop that leaves its domain ran over all of the domain in each iteration."""
+    x = te.placeholder((2,), name="x")
+    out = te.compute((2,), lambda i: x[i] + tir.const(1.0, "float32"), name="out")
+
+    def schedule(s: Schedule) -> None:
+        _, outer, _ = s.split(s.get_loops("out")[0], [None, 4, 2])
+        s.reverse_compute_at(s.cache_write("out", 0, "local"), outer)
+
+    return [x, out], {}, schedule
+
+
+@pytest.mark.parametrize(
+    "make", [quotient_by_a_variable, predicate_on_a_quotient_by_a_variable, consumer_in_a_loop_that_goes_too_far]
+)
 def test_found(make: Callable[[], Found]) -> None:
     args, sizes, schedule = make()
     fill = {t.op.name: small for t in args if isinstance(t, te.Tensor) and isinstance(t.op, te.PlaceholderOp)}

@@ -238,7 +238,7 @@ def move_consumer(
                 domain[v] = bounds
     if domain:
         _need_all_written(state, leaf_of(ref), inner, outer, provided, loop)
-    nest, realize, new_loops = build_nest(state, block, domain, preserve_unit_loops)
+    nest, realize, new_loops = build_nest(state, block, domain, preserve_unit_loops, exact=True)
     moved = Leaf(realize, outer + new_loops)
     _need_inputs_ready(state, moved, [x for x in sources if id(x.block) not in under], outer)
     reduced = {iv.var for iv in block.iter_vars if iv.iter_type == REDUCE}
@@ -329,11 +329,12 @@ def _insert(
 
 
 def build_nest(
-    state: ScheduleState, block: Any, domain: Domain, preserve_unit_loops: bool
+    state: ScheduleState, block: Any, domain: Domain, preserve_unit_loops: bool, exact: bool = False
 ) -> tuple[Any, Any, tuple[Any, ...]]:
     """Loops that run a block over part of its domain: (outermost statement, the BlockRealize, the loops).
 
-    A bound that may leave the domain of its variable is clipped by a predicate.
+    A bound that may leave the domain of its variable is clipped by a predicate. Without `exact`, a part that may be as
+    large as the domain becomes the domain.
     """
     forms = state.forms
     values: list[Any] = []
@@ -348,7 +349,11 @@ def build_nest(
         if bounds is not None:
             size = forms.merge_digits(shift(combine(bounds[1], bounds[0], -1), 1))
             most = size.const if is_const(size) else forms.const_bounds(size)[1]
-            if most is not None and most >= 1 and not (is_const(dom_extent) and most >= dom_extent.const):
+            whole = most is None or is_const(dom_extent) and most >= dom_extent.const
+            if exact and whole and not (same(bounds[0], dom_low) and same(size, dom_extent)):
+                low, extent = bounds[0], dom_extent if most is None else constant(most)
+                clip = None if same(size, extent) else size
+            elif most is not None and most >= 1 and not whole:
                 low, extent = bounds[0], constant(most)
                 clip = None if is_const(size) else size
         number = extent.const if is_const(extent) else forms.emit(extent, dtype)

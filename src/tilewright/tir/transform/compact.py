@@ -183,7 +183,7 @@ def _shrink(buffer: Buffer, live: _Live, collect: _Collect) -> tuple[tuple[PrimE
     domains: dict[int, dict[Var, Any]] = {}
     bound: dict[Var, Range] = {}
     for chain in groups:
-        inner = collect.chains[chain][live.depth :]
+        inner = (*joint, *collect.chains[chain][live.depth :])
         domains[chain] = {var: IntSet.everything() if dom is None else dom for var, dom in inner}
         for var, dom in inner:
             # Chains share their outer loops; binding one anew would forget what is known of it.
