@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.driver import config as _config  # noqa: F401
 from tilewright.driver.pipeline import host_pipeline, lower_module
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.target import Target

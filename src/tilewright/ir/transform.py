@@ -11,18 +11,12 @@ from typing import Any, Self, TypeVar
 
 from tilewright.ir.expr import BaseFunc, GlobalVar
 from tilewright.ir.module import IRModule
+from tilewright.ir.options import OPTIONS, check_option
+from tilewright.ir.options import register_config_option as register_config_option
 from tilewright.support.errors import TVMError
 
 ModuleFunction = Callable[[IRModule, "PassContext"], IRModule]
 F = TypeVar("F", bound=Callable[..., Any])
-
-_config_options: dict[str, type | tuple[type, ...]] = {}
-
-
-def register_config_option(name: str, kind: type | tuple[type, ...]) -> None:
-    """Declares a key of `PassContext(config=...)` and the type of its value."""
-    _config_options[name] = kind
-
 
 _factories: dict[str, Callable[[], Any]] = {}
 
@@ -84,20 +78,7 @@ class PassContext:
         self.instruments = tuple(instruments or ())
         self.config = dict(config or {})
         for key, value in self.config.items():
-            self._check_option(key, value)
-
-    @staticmethod
-    def _check_option(key: str, value: Any) -> None:
-        if key not in _config_options:
-            import difflib
-
-            near = difflib.get_close_matches(key, _config_options, n=3)
-            hint = f"; near it: {', '.join(near)}" if near else f"; known: {', '.join(sorted(_config_options))}"
-            raise AttributeError(f"PassContext has no option {key!r}{hint}")
-        kind = _config_options[key]
-        if not isinstance(value, kind):
-            names = kind.__name__ if isinstance(kind, type) else " or ".join([k.__name__ for k in kind])
-            raise TypeError(f"option {key!r} must be of type {names}, but is {type(value).__name__}: {value!r}")
+            check_option(key, value)
 
     def __repr__(self) -> str:
         return (
@@ -107,7 +88,7 @@ class PassContext:
 
     @staticmethod
     def list_configs() -> dict[str, Any]:
-        return dict(_config_options)
+        return dict(OPTIONS)
 
     @staticmethod
     def current() -> PassContext:

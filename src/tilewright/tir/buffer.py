@@ -8,7 +8,11 @@ from tilewright.ir import DataType, IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.ir.span import BaseSpan
 from tilewright.ir.types import PointerType, PrimType
 from tilewright.node import GRAPH, Def, Node, Skip, register_converter, structural_equal
-from tilewright.tir.expr import BufferLoad, Var
+from tilewright.tir.expr import HANDLE, BufferLoad, Var, need_integers
+
+
+class DataProducer(Node):
+    """Root of what gives values by index without being storage, such as te tensors."""
 
 
 class Buffer(Node, key="tir.Buffer"):
@@ -36,8 +40,25 @@ class Buffer(Node, key="tir.Buffer"):
 
     READ, WRITE = 1, 2
 
+    def _derive(self) -> None:
+        if self.data.dtype is not HANDLE:
+            raise TypeError(f"buffer {self.name}: data must be a handle, but is {self.data.dtype}")
+        need_integers(f"the shape of buffer {self.name}", self.shape)
+        if self.strides:
+            if len(self.strides) != len(self.shape):
+                raise TypeError(
+                    f"buffer {self.name} has {len(self.shape)} dimensions, but {len(self.strides)} strides;"
+                    " give one for each dimension, or none for a compact buffer"
+                )
+            need_integers(f"the strides of buffer {self.name}", self.strides)
+        need_integers(f"the elem_offset of buffer {self.name}", (self.elem_offset,))
+
     def __hash__(self) -> int:
         return id(self) >> 4
+
+    def own_variables(self) -> list[Var]:
+        """Its data pointer, and the strides and offset that are variables."""
+        return [v for v in (self.data, *self.strides, self.elem_offset) if isinstance(v, Var)]
 
     def scope(self) -> str:
         """The storage scope: "global", "local", "shared", ..."""

@@ -13,7 +13,34 @@ from tilewright.node import VARIABLE, Def, Node, Skip, register_converter
 if TYPE_CHECKING:
     from tilewright.tir.buffer import Buffer
 
-BOOL = DataType("bool")
+BOOL, HANDLE = DataType("bool"), DataType("handle")
+INDEX_TYPES = frozenset({DataType("int32"), DataType("int64")})
+
+
+def need_condition(where: str, condition: PrimExpr, lanes: int = 1) -> None:
+    """Raises TypeError unless an expression is a bool of so many lanes."""
+    dtype = condition.dtype
+    if not dtype.is_bool or dtype.lanes != lanes:
+        wanted = "a scalar bool" if lanes == 1 else f"boolx{lanes}"
+        raise TypeError(
+            f"{where} must be {wanted}, but was given {dtype}: {condition!r}; compare it, or cast it with .astype"
+        )
+
+
+def need_integers(where: str, values: tuple[PrimExpr, ...]) -> None:
+    """Raises TypeError unless all expressions are scalar integers."""
+    for e in values:
+        dtype = e.dtype
+        if dtype not in INDEX_TYPES and (not (dtype.is_int or dtype.is_uint) or dtype.lanes != 1):
+            raise TypeError(f"{where} must be scalar integers, but one is {dtype}: {e!r}")
+
+
+def need_type(where: str, dtype: DataType, value: PrimExpr) -> None:
+    """Raises TypeError unless an expression is of that type."""
+    if value.dtype is not dtype:
+        raise TypeError(
+            f'{where} must be {dtype}, but was given {value.dtype}: {value!r}; cast it with .astype("{dtype}")'
+        )
 
 
 class Var(PrimExpr, key="tir.Var"):
@@ -84,6 +111,16 @@ class IterVar(Node, key="tir.IterVar"):
             var = Var(var, dom.extent.dtype if dom is not None else "int32")
         self._build(dom, var, iter_type, thread_tag, span)
 
+    def _derive(self) -> None:
+        if type(self.iter_type) is not int or not 0 <= self.iter_type <= IterVar.Tensorized:
+            raise TypeError(
+                f"IterVar.iter_type must be one of IterVar.DataPar .. IterVar.Tensorized (0..8), but was given {self.iter_type!r}"
+            )
+        dom = self.dom
+        if dom is not None:
+            need_integers(f"the bounds of axis {self.var.name}", (dom.min, dom.extent))
+            need_integers(f"the variable of axis {self.var.name}", (self.var,))
+
     @property
     def dtype(self) -> DataType:
         return self.var.dtype
@@ -109,6 +146,8 @@ class BinaryOpExpr(PrimExpr):
                 f" {self.a!r}, {self.b!r}; cast one of them with .astype()"
             )
         self.dtype = self.a.dtype
+        if self.dtype is HANDLE and type(self) not in (EQ, NE):
+            raise TypeError(f"{type(self).__name__} takes numbers, but was given handles: {self.a!r}, {self.b!r}")
 
 
 class Add(BinaryOpExpr, key="tir.Add"):
@@ -243,12 +282,13 @@ class Select(PrimExpr, key="tir.Select"):
     span: Skip[BaseSpan | None] = None
 
     def _derive(self) -> None:
-        if self.true_value.dtype is not self.false_value.dtype or not self.condition.dtype.is_bool:
+        dtype, by = self.true_value.dtype, self.condition.dtype
+        if dtype is not self.false_value.dtype or not by.is_bool or by.lanes not in (1, dtype.lanes):
             raise TypeError(
-                "Select takes a bool and two values of one type, but was given"
-                f" {self.condition.dtype}, {self.true_value.dtype}, {self.false_value.dtype}"
+                "Select takes a bool and two values of one type (the bool scalar, or of as many lanes as they), but was given"
+                f" {by}, {dtype}, {self.false_value.dtype}"
             )
-        self.dtype = self.true_value.dtype
+        self.dtype = dtype
 
 
 class BufferLoad(PrimExpr, key="tir.BufferLoad"):
@@ -261,6 +301,8 @@ class BufferLoad(PrimExpr, key="tir.BufferLoad"):
 
     def _derive(self) -> None:
         self.dtype = element_dtype(self.buffer, self.indices)
+        if self.predicate is not None:
+            need_condition(f"the predicate of a load of buffer {self.buffer.name}", self.predicate, self.dtype.lanes)
 
 
 def element_dtype(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> DataType:
@@ -269,7 +311,23 @@ def element_dtype(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> DataType:
         raise TypeError(
             f"buffer {buffer.name} has {len(buffer.shape)} dimensions, but is indexed with {len(indices)}: {list(indices)}"
         )
-    lanes = indices[-1].dtype.lanes if indices else 1
+    lanes = 1
+    for i in indices:
+        dtype = i.dtype
+        if dtype not in INDEX_TYPES:
+            if not (dtype.is_int or dtype.is_uint):
+                raise TypeError(
+                    f"an index of buffer {buffer.name} must be an integer, but is {dtype}: {i!r}; cast it with .astype"
+                )
+            if lanes != 1:
+                raise TypeError(
+                    f"only the last index of buffer {buffer.name} may be a vector, but another is too: {list(indices)}"
+                )
+            lanes = dtype.lanes
+    if lanes != 1 and indices[-1].dtype.lanes == 1:
+        raise TypeError(
+            f"only the last index of buffer {buffer.name} may be a vector, but an earlier one is: {list(indices)}"
+        )
     return buffer.dtype if lanes == 1 else buffer.dtype.with_lanes(buffer.dtype.lanes * lanes)
 
 
@@ -284,6 +342,16 @@ class ProducerLoad(PrimExpr, key="tir.ProducerLoad"):
         self.dtype = DataType(self.producer.dtype)
 
 
+def _lanes(value: Any, where: str) -> int:
+    try:
+        lanes = int(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{where}.lanes must be a constant int, but was given {value!r}") from None
+    if lanes < 1:
+        raise TypeError(f"{where}.lanes must be at least 1, but was given {lanes}")
+    return lanes
+
+
 class Ramp(PrimExpr, key="tir.Ramp"):
     """The vector base, base + stride, ... of `lanes` lanes."""
 
@@ -293,11 +361,12 @@ class Ramp(PrimExpr, key="tir.Ramp"):
     span: Skip[BaseSpan | None] = None
 
     def _derive(self) -> None:
-        self.lanes = int(self.lanes)
-        if self.base.dtype is not self.stride.dtype:
-            raise TypeError(
-                f"Ramp takes base and stride of one type, but was given {self.base.dtype}, {self.stride.dtype}"
-            )
+        self.lanes = _lanes(self.lanes, "Ramp")
+        dtype = self.base.dtype
+        if dtype is not self.stride.dtype:
+            raise TypeError(f"Ramp takes base and stride of one type, but was given {dtype}, {self.stride.dtype}")
+        if not (dtype.is_int or dtype.is_uint):
+            raise TypeError(f"Ramp takes integers, but was given {dtype}: {self.base!r}")
         self.dtype = self.base.dtype.with_lanes(self.base.dtype.lanes * self.lanes)
 
 
@@ -309,7 +378,9 @@ class Broadcast(PrimExpr, key="tir.Broadcast"):
     span: Skip[BaseSpan | None] = None
 
     def _derive(self) -> None:
-        self.lanes = int(self.lanes)
+        self.lanes = _lanes(self.lanes, "Broadcast")
+        if self.value.dtype is HANDLE:
+            raise TypeError(f"Broadcast takes a number, but was given a handle: {self.value!r}")
         self.dtype = self.value.dtype.with_lanes(self.value.dtype.lanes * self.lanes)
 
 
@@ -321,7 +392,22 @@ class Shuffle(PrimExpr, key="tir.Shuffle"):
     span: Skip[BaseSpan | None] = None
 
     def _derive(self) -> None:
-        self.dtype = self.vectors[0].dtype.with_lanes(len(self.indices))
+        if not self.vectors or not self.indices:
+            raise TypeError(
+                f"Shuffle takes at least one vector and one index, but was given {len(self.vectors)} and {len(self.indices)}"
+            )
+        element = self.vectors[0].dtype.element
+        if any([v.dtype.element is not element for v in self.vectors]):
+            raise TypeError(
+                f"Shuffle takes vectors of one element type, but was given {', '.join([v.dtype for v in self.vectors])}"
+            )
+        need_integers("the indices of Shuffle", self.indices)
+        total = sum([v.dtype.lanes for v in self.vectors])
+        for i in self.indices:
+            at = getattr(i, "value", None)
+            if type(at) is int and not 0 <= at < total:
+                raise TypeError(f"Shuffle picks from {total} lanes, but was given the index {at}")
+        self.dtype = element.with_lanes(len(self.indices))
 
 
 class Call(PrimExpr, key="tir.Call"):
@@ -342,6 +428,16 @@ class Call(PrimExpr, key="tir.Call"):
             self.op = Op.get(op if op.startswith("tir.") else f"tir.{op}")
         if not isinstance(self.op, (Op, GlobalVar)):
             raise TypeError(f"Call.op must be an Op or a GlobalVar, but was given {type(self.op).__name__}")
+        arity = ARITY.get(self.op)
+        if arity is not None and arity != len(self.args):
+            raise TypeError(
+                f"{self.op.name} takes {arity} argument{'s' if arity != 1 else ''},"  # type: ignore[union-attr]
+                f" but was given {len(self.args)}: {list(self.args)}"
+            )
+
+
+ARITY: dict[BaseExpr, int] = {}
+"""How many arguments an intrinsic takes, for those that take a fixed number."""
 
 
 class Let(PrimExpr, key="tir.Let"):
@@ -355,6 +451,7 @@ class Let(PrimExpr, key="tir.Let"):
     span: Skip[BaseSpan | None] = None
 
     def _derive(self) -> None:
+        need_type(f"the value of {self.var.name}", self.var.dtype, self.value)
         self.dtype = self.body.dtype
 
 
@@ -366,6 +463,23 @@ class CommReducer(Node, key="tir.CommReducer"):
     result: tuple[PrimExpr, ...]
     identity_element: tuple[PrimExpr, ...]
     span: Skip[BaseSpan | None] = None
+
+    def _binds(self) -> list[Any]:
+        return [*self.lhs, *self.rhs]
+
+    def _derive(self) -> None:
+        counts = [len(part) for part in (self.lhs, self.rhs, self.result, self.identity_element)]
+        if len(set(counts)) != 1 or not counts[0]:
+            raise TypeError(
+                "CommReducer takes as many rhs, results and identities as lhs, at least one, but was given"
+                f" {counts[0]} lhs, {counts[1]} rhs, {counts[2]} results and {counts[3]} identities"
+            )
+        for x, y, r, e in zip(self.lhs, self.rhs, self.result, self.identity_element, strict=True):
+            if not (x.dtype is y.dtype is r.dtype is e.dtype):
+                raise TypeError(
+                    "CommReducer combines values of one type, but was given"
+                    f" lhs {x.dtype}, rhs {y.dtype}, result {r.dtype}, identity {e.dtype}"
+                )
 
 
 class Reduce(PrimExpr, key="tir.Reduce"):
@@ -392,6 +506,25 @@ class Reduce(PrimExpr, key="tir.Reduce"):
         self._build(combiner, src, rdom, condition, value_index, init or (), span)
 
     def _derive(self) -> None:
+        count = len(self.combiner.lhs)
+        if len(self.source) != count:
+            raise TypeError(
+                f"Reduce takes a source for each of the {count} values combined, but was given {len(self.source)}"
+            )
+        if not 0 <= self.value_index < count:
+            raise TypeError(f"Reduce.value_index must lie in 0..{count - 1}, but was given {self.value_index}")
+        if self.init and len(self.init) != count:
+            raise TypeError(
+                f"Reduce takes an init for each of the {count} values, or none, but was given {len(self.init)}"
+            )
+        need_condition("the condition of Reduce", self.condition)
+        for x, e in zip(self.combiner.lhs, self.source, strict=True):
+            need_type("the source of Reduce", x.dtype, e)
+        for a in self.axis:
+            if a.iter_type != IterVar.CommReduce:
+                raise TypeError(
+                    f"Reduce takes reduction axes (te.reduce_axis), but {a.var.name} is of iter_type {a.iter_type}"
+                )
         self.dtype = self.source[self.value_index].dtype
 
 

@@ -10,7 +10,7 @@ from tilewright.ir.span import BaseSpan
 from tilewright.ir.types import FuncType, Type, VoidType
 from tilewright.node import Def, Skip, register_converter
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import Var
+from tilewright.tir.expr import HANDLE, Var
 from tilewright.tir.stmt import Stmt
 
 
@@ -23,6 +23,13 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
     buffer_map: Def[Mapping[Var, Buffer]]
     attrs: Mapping[str, Any]
     span: Skip[BaseSpan | None] = None
+
+    def _binds(self) -> list[Any]:
+        bound: list[Any] = list(self.params)
+        for buffer in self.buffer_map.values():
+            bound += (buffer, *buffer.own_variables())
+            bound += [v for v in buffer.shape if isinstance(v, Var)]
+        return bound
 
     def __init__(
         self,
@@ -42,6 +49,24 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
                 param = handle
             variables.append(param)
         self._build(tuple(variables), body, ret_type or VoidType(), buffers, dict(attrs or {}), span)
+
+    def _derive(self) -> None:
+        for param in self.params:
+            if not isinstance(param, Var):
+                raise TypeError(
+                    f"PrimFunc.params takes variables and buffers, but was given {type(param).__name__}: {param!r}"
+                )
+        known = set(self.params)
+        if len(known) != len(self.params):
+            twice = next(p.name for k, p in enumerate(self.params) if p in self.params[:k])
+            raise TypeError(f"PrimFunc: {twice} is a parameter twice")
+        for param, buffer in self.buffer_map.items():
+            if param not in known:
+                raise TypeError(f"PrimFunc: buffer {buffer.name} is bound to {param.name}, which is no parameter")
+            if param.dtype is not HANDLE:
+                raise TypeError(
+                    f"PrimFunc: buffer {buffer.name} is bound to parameter {param.name}, which must be a handle, but is {param.dtype}"
+                )
 
     def with_body(self, new_body: Stmt, span: BaseSpan | None = None) -> PrimFunc:
         return self.replace(body=new_body)

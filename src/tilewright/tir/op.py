@@ -14,6 +14,7 @@ from tilewright.ir.expr import GlobalVar, register_global_call
 from tilewright.ir.span import BaseSpan
 from tilewright.tir.arithmetic import _operands, cast_to, const, logical_and, logical_or, maximum, minimum
 from tilewright.tir.expr import (
+    ARITY,
     Call,
     CommReducer,
     IterVar,
@@ -51,6 +52,21 @@ for _effect, _names in ((PURE, _MATH), (PURE, _PURE), (UPDATES, _UPDATES)):
         Op(f"tir.{_name}").set_attr("TCallEffectKind", _effect)
 for _name in ("tvm_struct_get", "tvm_access_ptr", "lookup_param", "tvm_context_id"):
     Op(f"tir.{_name}").set_attr("TCallEffectKind", READS)
+
+
+for _count, _names in (
+    (1, """exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sigmoid tanh sinh cosh tan sin cos asin acos atan asinh acosh
+        atanh erf erfc floor ceil round trunc nearbyint fabs isnan isinf isfinite popcount clz likely ret isnullptr
+        reinterpret bitwise_not address_of assume tvm_thread_invariant lookup_param"""),
+    (2, """atan2 pow hypot copysign nextafter ldexp fmod shift_left shift_right bitwise_and bitwise_or bitwise_xor
+        handle_add_byte_offset"""),
+    (3, "if_then_else fma"),
+    (4, "q_multiply_shift tvm_struct_set"),
+    (5, "tvm_access_ptr tvm_warp_shuffle tvm_warp_shuffle_up tvm_warp_shuffle_down"),
+    (0, "type_annotation tvm_throw_last_error tvm_warp_activemask undef"),
+):  # fmt: skip
+    for _name in _names.split():
+        ARITY[Op.get(f"tir.{_name}")] = _count
 
 
 def call_effect(call: Call) -> str:

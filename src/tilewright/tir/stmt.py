@@ -9,7 +9,16 @@ from tilewright.ir import DataType, IntImm, PrimExpr, Range
 from tilewright.ir.span import BaseSpan
 from tilewright.node import Def, Node, Skip, register_converter
 from tilewright.tir.buffer import Buffer, vector_indices
-from tilewright.tir.expr import BufferLoad, IterVar, Var, element_dtype
+from tilewright.tir.expr import (
+    HANDLE,
+    BufferLoad,
+    IterVar,
+    Var,
+    element_dtype,
+    need_condition,
+    need_integers,
+    need_type,
+)
 
 
 class Stmt(Node):
@@ -32,6 +41,9 @@ class ForKind:
     NAMES = ("serial", "parallel", "vectorized", "unrolled", "thread_binding")
 
 
+_KINDS = frozenset(range(5))
+
+
 class LetStmt(Stmt, key="tir.LetStmt"):
     """The body, with the variable standing for a value."""
 
@@ -42,6 +54,9 @@ class LetStmt(Stmt, key="tir.LetStmt"):
     body: Stmt
     span: Skip[BaseSpan | None] = None
 
+    def _derive(self) -> None:
+        need_type(f"the value of {self.var.name}", self.var.dtype, self.value)
+
 
 class AssertStmt(Stmt, key="tir.AssertStmt"):
     """Fails with the message when the condition is false, else goes on with the body."""
@@ -50,6 +65,9 @@ class AssertStmt(Stmt, key="tir.AssertStmt"):
     message: PrimExpr
     body: Stmt
     span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        need_condition("the condition of an assertion", self.condition)
 
 
 class For(Stmt, key="tir.For"):
@@ -86,6 +104,20 @@ class For(Stmt, key="tir.For"):
             extent = IntImm(dtype, extent)
         self._build(loop_var, min, extent, kind, body, thread_binding, annotations or {}, span)
 
+    def _derive(self) -> None:
+        dtype = self.loop_var.dtype
+        if self.min.dtype is not dtype or self.extent.dtype is not dtype or not (dtype.is_int or dtype.is_uint):
+            raise TypeError(
+                f"loop {self.loop_var.name}: its variable, min and extent must be integers of one type, but are"
+                f" {dtype}, {self.min.dtype} and {self.extent.dtype}"
+            )
+        if self.kind not in _KINDS:
+            raise TypeError(
+                f"loop {self.loop_var.name}: kind must be one of ForKind.SERIAL .. 4, but was given {self.kind!r}"
+            )
+        if self.kind == ForKind.THREAD_BINDING and self.thread_binding is None:
+            raise TypeError(f"loop {self.loop_var.name} is bound to a thread axis, so it needs a thread_binding")
+
 
 class While(Stmt, key="tir.While"):
     """The body for as long as the condition holds."""
@@ -93,6 +125,9 @@ class While(Stmt, key="tir.While"):
     condition: PrimExpr
     body: Stmt
     span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        need_condition("the condition of a while loop", self.condition)
 
 
 class BufferStore(Stmt, key="tir.BufferStore"):
@@ -111,6 +146,8 @@ class BufferStore(Stmt, key="tir.BufferStore"):
                 f"a store to buffer {self.buffer.name} takes {expected}, but was given {self.value.dtype}: {self.value!r};"
                 f' cast it with .astype("{expected}")'
             )
+        if self.predicate is not None:
+            need_condition(f"the predicate of a store to buffer {self.buffer.name}", self.predicate, expected.lanes)
 
 
 class BufferRealize(Stmt, key="tir.BufferRealize"):
@@ -122,6 +159,10 @@ class BufferRealize(Stmt, key="tir.BufferRealize"):
     body: Stmt
     span: Skip[BaseSpan | None] = None
 
+    def _derive(self) -> None:
+        _need_region(self.buffer, self.bounds)
+        need_condition("the condition of a realization", self.condition)
+
 
 class ProducerStore(Stmt, key="tir.ProducerStore"):
     """Writes an element of a te tensor."""
@@ -130,6 +171,10 @@ class ProducerStore(Stmt, key="tir.ProducerStore"):
     value: PrimExpr
     indices: tuple[PrimExpr, ...]
     span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        _need_indices(self.producer, self.indices)
+        need_type(f"a store to tensor {_name_of(self.producer)}", DataType(self.producer.dtype), self.value)
 
 
 class ProducerRealize(Stmt, key="tir.ProducerRealize"):
@@ -141,6 +186,10 @@ class ProducerRealize(Stmt, key="tir.ProducerRealize"):
     body: Stmt
     storage_scope: str = ""
     span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        _need_indices(self.producer, self.bounds)
+        need_condition("the condition of a realization", self.condition)
 
 
 class Allocate(Stmt, key="tir.Allocate"):
@@ -156,6 +205,10 @@ class Allocate(Stmt, key="tir.Allocate"):
     annotations: Mapping[str, Any] = {}
     span: Skip[BaseSpan | None] = None
 
+    def _derive(self) -> None:
+        _need_storage(self)
+        need_condition(f"the condition of the allocation of {self.buffer_var.name}", self.condition)
+
 
 class AllocateConst(Stmt, key="tir.AllocateConst"):
     """Constant storage; `data` is a NumPy array."""
@@ -170,6 +223,9 @@ class AllocateConst(Stmt, key="tir.AllocateConst"):
     annotations: Mapping[str, Any] = {}
     span: Skip[BaseSpan | None] = None
 
+    def _derive(self) -> None:
+        _need_storage(self)
+
 
 class AttrStmt(Stmt, key="tir.AttrStmt"):
     """The body, with something said about `node`."""
@@ -180,9 +236,14 @@ class AttrStmt(Stmt, key="tir.AttrStmt"):
     body: Stmt
     span: Skip[BaseSpan | None] = None
 
+    def _binds(self) -> list[Any]:
+        return [self.node.var] if self.attr_key == "thread_extent" and isinstance(self.node, IterVar) else []
+
 
 class DeclBuffer(Stmt, key="tir.DeclBuffer"):
     """The body, in which `buffer` is a view of storage that exists already."""
+
+    _binder = "buffer"
 
     buffer: Def[Buffer]
     body: Stmt
@@ -196,6 +257,8 @@ class SeqStmt(Stmt, key="tir.SeqStmt"):
     span: Skip[BaseSpan | None] = None
 
     def _derive(self) -> None:
+        if not self.seq:
+            raise TypeError("SeqStmt takes at least one statement, but was given none; nothing to do is Evaluate(0)")
         if any([type(s) is SeqStmt for s in self.seq]):
             self.seq = tuple([inner for s in self.seq for inner in (s.seq if type(s) is SeqStmt else (s,))])
 
@@ -214,6 +277,9 @@ class IfThenElse(Stmt, key="tir.IfThenElse"):
     else_case: Stmt | None = None
     span: Skip[BaseSpan | None] = None
 
+    def _derive(self) -> None:
+        need_condition("the condition of an if", self.condition)
+
 
 class Evaluate(Stmt, key="tir.Evaluate"):
     """An expression evaluated for its effect."""
@@ -222,11 +288,25 @@ class Evaluate(Stmt, key="tir.Evaluate"):
     span: Skip[BaseSpan | None] = None
 
 
+class Prefetch(Stmt, key="tir.Prefetch"):
+    """Says that a region of a buffer is read soon; it changes nothing."""
+
+    buffer: Buffer
+    bounds: tuple[Range, ...]
+    span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        _need_region(self.buffer, self.bounds)
+
+
 class BufferRegion(Node, key="tir.BufferRegion"):
     """A box of a buffer's elements."""
 
     buffer: Buffer
     region: tuple[Range, ...]
+
+    def _derive(self) -> None:
+        _need_region(self.buffer, self.region)
 
     @property
     def dtype(self) -> DataType:
@@ -250,6 +330,35 @@ class MatchBufferRegion(Node, key="tir.MatchBufferRegion"):
     buffer: Def[Buffer]
     source: BufferRegion
 
+    def _derive(self) -> None:
+        view, region = self.buffer, self.source
+        base = region.buffer
+        if view.dtype is not base.dtype:
+            raise TypeError(
+                f"match_buffer: {view.name} is {view.dtype}, but {base.name}, which it matches, is {base.dtype}"
+            )
+        if view.scope() != base.scope():
+            raise TypeError(
+                f"match_buffer: {view.name} is in scope {view.scope()!r}, but {base.name}, which it matches, in {base.scope()!r}"
+            )
+        extra = len(region.region) - len(view.shape)
+        if extra < 0:
+            raise TypeError(
+                f"match_buffer: {view.name} has {len(view.shape)} dimensions, more than the {len(region.region)} of its region"
+            )
+        for k, r in enumerate(region.region[:extra]):
+            if isinstance(r.extent, IntImm) and r.extent.value != 1:
+                raise TypeError(
+                    f"match_buffer: {view.name} leaves out dimension {k} of the region of {base.name}, which must have"
+                    f" one element, but has {r.extent.value}"
+                )
+        for k, (r, dim) in enumerate(zip(region.region[extra:], view.shape, strict=True)):
+            if isinstance(r.extent, IntImm) and isinstance(dim, IntImm) and r.extent.value != dim.value:
+                raise TypeError(
+                    f"match_buffer: dimension {k} of {view.name} has {dim.value} elements, but the region of {base.name}"
+                    f" that it matches {r.extent.value}"
+                )
+
 
 class Block(Stmt, key="tir.Block"):
     """A unit of scheduling: what it reads and writes as functions of its iteration variables."""
@@ -266,6 +375,14 @@ class Block(Stmt, key="tir.Block"):
     match_buffers: Def[tuple[MatchBufferRegion, ...]] = ()
     annotations: Mapping[str, Any] = {}
     span: Skip[BaseSpan | None] = None
+
+    def _binds(self) -> list[Any]:
+        bound: list[Any] = [axis.var for axis in self.iter_vars]
+        for buffer in self.alloc_buffers:
+            bound += (buffer, buffer.data)
+        for match in self.match_buffers:
+            bound += (match.buffer, *match.buffer.own_variables())
+        return bound
 
     def __init__(
         self,
@@ -311,6 +428,33 @@ class BlockRealize(Stmt, key="tir.BlockRealize"):
                 f"block {self.block.name_hint} has {len(self.block.iter_vars)} iteration variables,"
                 f" but is realized with {len(self.iter_values)} values"
             )
+        need_integers(f"the values of block {self.block.name_hint}", self.iter_values)
+        need_condition(f"the predicate of block {self.block.name_hint}", self.predicate)
+
+
+def _need_storage(s: Any) -> None:
+    if s.buffer_var.dtype is not HANDLE:
+        raise TypeError(f"the storage of {s.buffer_var.name} must be a handle, but is {s.buffer_var.dtype}")
+    need_integers(f"the extents of {s.buffer_var.name}", s.extents)
+
+
+def _need_region(buffer: Buffer, region: tuple[Range, ...]) -> None:
+    if len(region) != len(buffer.shape):
+        raise TypeError(
+            f"a region of buffer {buffer.name} takes {len(buffer.shape)} ranges, one for each dimension,"
+            f" but was given {len(region)}"
+        )
+
+
+def _name_of(producer: Any) -> str:
+    return str(getattr(producer, "name", None) or getattr(getattr(producer, "op", None), "name", "tensor"))
+
+
+def _need_indices(producer: Any, given: tuple[Any, ...]) -> None:
+    if len(given) != len(producer.shape):
+        raise TypeError(
+            f"tensor {_name_of(producer)} has {len(producer.shape)} dimensions, but was given {len(given)}: {list(given)}"
+        )
 
 
 def stmt_seq(*items: Any) -> Stmt:

@@ -4,6 +4,11 @@ from tilewright.ir.transform import register_pass as _register_pass
 from tilewright.tir.transform.allreduce import LowerCrossThreadReduction, LowerThreadAllreduce
 from tilewright.tir.transform.base import prim_func_pass
 from tilewright.tir.transform.blocks import ConvertBlocksToOpaque, LowerInitBlock, PlanAndUpdateBufferAllocationLocation
+from tilewright.tir.transform.choices import (
+    ReduceBranchingThroughOvercompute,
+    RewriteUnsafeSelect,
+    UseAssumeToReduceBranches,
+)
 from tilewright.tir.transform.cleanup import (
     CommonSubexprElimTIR,
     RemoveAssume,
@@ -14,7 +19,15 @@ from tilewright.tir.transform.compact import CompactBufferAllocation
 from tilewright.tir.transform.device import AnnotateDeviceRegions, DecorateDeviceScope, SplitHostDevice
 from tilewright.tir.transform.double_buffer import InjectDoubleBuffer
 from tilewright.tir.transform.flatten import FlattenBuffer
-from tilewright.tir.transform.legalize import BF16ComputeLegalize, BF16StorageLegalize, FP8ComputeLegalize
+from tilewright.tir.transform.hoist import HoistedConditionals, HoistedLetBindings, HoistExpression
+from tilewright.tir.transform.index_types import ForceNarrowIndexToInt32
+from tilewright.tir.transform.launch import LowerDeviceKernelLaunch, LowerDeviceStorageAccessInfo, LowerVtcmAlloc
+from tilewright.tir.transform.legalize import (
+    BF16ComputeLegalize,
+    BF16StorageLegalize,
+    FP8ComputeLegalize,
+    FP8StorageLegalize,
+)
 from tilewright.tir.transform.loops import MarkUnrollLoop, UnrollLoop
 from tilewright.tir.transform.merge_shared import MergeSharedMemoryAllocations
 from tilewright.tir.transform.misc import (
@@ -27,12 +40,45 @@ from tilewright.tir.transform.misc import (
     NarrowDataType,
     SkipAssert,
 )
+from tilewright.tir.transform.modules import (
+    AnnotateIrregularLoop,
+    ApplyLayoutTransforms,
+    ExtractPrimFuncConstants,
+    InlinePrivateFunctions,
+    RemoveWeightLayoutRewriteBlock,
+    VerifyGPUCode,
+    VerifyMemory,
+    VerifySSA,
+    VerifyVTCMLimit,
+)
 from tilewright.tir.transform.opaque import LowerMatchBuffer, LowerOpaqueBlock
 from tilewright.tir.transform.packed import ExposeEntryFunc, MakePackedAPI, MakeUnpackedAPI
+from tilewright.tir.transform.packed_calls import LegalizePackedCalls, LowerTVMBuiltin
 from tilewright.tir.transform.partition import LoopPartition
+from tilewright.tir.transform.profile import InstrumentProfileIntrinsics
+from tilewright.tir.transform.ptx import (
+    InjectPermutedLayout,
+    InjectPTXAsyncCopy,
+    InjectPTXLDG32,
+    TransformMmaBufferLayout,
+)
+from tilewright.tir.transform.realize import (
+    InjectPrefetch,
+    InjectRollingBuffer,
+    PointerValueTypeRewrite,
+    StorageFlatten,
+    TextureFlatten,
+)
+from tilewright.tir.transform.scopes import CombineContextCall, CoProcSync, InferFragment, LiftAttrScope
 from tilewright.tir.transform.simplify import HoistIfThenElse, RemoveNoOp, Simplify
 from tilewright.tir.transform.software_pipeline import InjectSoftwarePipeline
 from tilewright.tir.transform.ssa import ConvertSSA
+from tilewright.tir.transform.staging import (
+    InjectCopyIntrin,
+    LowerAsyncDMA,
+    LowerAutoCopy,
+    ManifestSharedMemoryLocalStage,
+)
 from tilewright.tir.transform.storage import StorageRewrite
 from tilewright.tir.transform.thread_binding import ConvertForLoopsToSerial, LiftThreadBinding, UnifyThreadBinding
 from tilewright.tir.transform.thread_sync import ThreadSync
@@ -43,10 +89,14 @@ from tilewright.tir.transform.warp import LowerWarpMemory
 __all__ = [
     "AnnotateDeviceRegions",
     "AnnotateEntryFunc",
+    "AnnotateIrregularLoop",
     "Apply",
+    "ApplyLayoutTransforms",
     "BF16ComputeLegalize",
     "BF16StorageLegalize",
     "BindTarget",
+    "CoProcSync",
+    "CombineContextCall",
     "CommonSubexprElimTIR",
     "CompactBufferAllocation",
     "ConvertBlocksToOpaque",
@@ -54,44 +104,80 @@ __all__ = [
     "ConvertSSA",
     "DecorateDeviceScope",
     "ExposeEntryFunc",
+    "ExtractPrimFuncConstants",
     "FP8ComputeLegalize",
+    "FP8StorageLegalize",
     "Filter",
     "FlattenBuffer",
+    "ForceNarrowIndexToInt32",
+    "HoistExpression",
     "HoistIfThenElse",
+    "HoistedConditionals",
+    "HoistedLetBindings",
+    "InferFragment",
+    "InjectCopyIntrin",
     "InjectDoubleBuffer",
+    "InjectPTXAsyncCopy",
+    "InjectPTXLDG32",
+    "InjectPermutedLayout",
+    "InjectPrefetch",
+    "InjectRollingBuffer",
     "InjectSoftwarePipeline",
     "InjectVirtualThread",
+    "InlinePrivateFunctions",
     "InstrumentBoundCheckers",
+    "InstrumentProfileIntrinsics",
+    "LegalizePackedCalls",
+    "LiftAttrScope",
     "LiftThreadBinding",
     "LoopPartition",
+    "LowerAsyncDMA",
+    "LowerAutoCopy",
     "LowerCrossThreadReduction",
+    "LowerDeviceKernelLaunch",
+    "LowerDeviceStorageAccessInfo",
     "LowerInitBlock",
     "LowerIntrin",
     "LowerMatchBuffer",
     "LowerOpaqueBlock",
+    "LowerTVMBuiltin",
     "LowerThreadAllreduce",
+    "LowerVtcmAlloc",
     "LowerWarpMemory",
     "MakePackedAPI",
     "MakeUnpackedAPI",
+    "ManifestSharedMemoryLocalStage",
     "MarkUnrollLoop",
     "MergeSharedMemoryAllocations",
     "NarrowDataType",
     "PlanAndUpdateBufferAllocationLocation",
+    "PointerValueTypeRewrite",
+    "ReduceBranchingThroughOvercompute",
     "RemoveAssume",
     "RemoveNoOp",
     "RemoveStoreUndef",
+    "RemoveWeightLayoutRewriteBlock",
     "RenormalizeSplitPattern",
+    "RewriteUnsafeSelect",
     "Simplify",
     "SkipAssert",
     "SplitHostDevice",
+    "StorageFlatten",
     "StorageRewrite",
+    "TextureFlatten",
     "ThreadSync",
+    "TransformMmaBufferLayout",
     "UnifyThreadBinding",
     "UnrollLoop",
+    "UseAssumeToReduceBranches",
     "VectorizeLoop",
+    "VerifyGPUCode",
+    "VerifyMemory",
+    "VerifySSA",
+    "VerifyVTCMLimit",
     "prim_func_pass",
 ]
 
 for _name in __all__:
-    if _name[0].isupper():
+    if _name[0].isupper() and not _name.startswith("Hoisted"):
         _register_pass(f"tir.{_name}", globals()[_name])

@@ -10,7 +10,7 @@ from tilewright.ir import DataType, FloatImm, IntImm, PointerType, PrimExpr, Pri
 from tilewright.ir.transform import Pass
 from tilewright.node import Mutator, mutate_tuple, on
 from tilewright.node.leaves import numpy_dtype
-from tilewright.tir.arithmetic import cast_to
+from tilewright.tir.arithmetic import cast_to, const
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import (
     EQ,
@@ -24,6 +24,7 @@ from tilewright.tir.expr import (
     Call,
     Cast,
     Div,
+    Let,
     Max,
     Min,
     Mul,
@@ -33,7 +34,7 @@ from tilewright.tir.expr import (
 )
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import PURE, call_effect, isnan, reinterpret
-from tilewright.tir.stmt import Allocate, BufferStore
+from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, LetStmt
 from tilewright.tir.stmt_functor import BufferMutator
 from tilewright.tir.transform.base import body_pass, call_name, prim_func_pass
 
@@ -108,11 +109,15 @@ def FP8ComputeLegalize(promote_dtype_str: str = "float32") -> Pass:
 
 
 class _Storage(BufferMutator):
-    """bfloat16 values -> their bits in uint16; casts -> shifts and rounding."""
+    """Values of narrow float types -> their bits in unsigned integers; casts -> integer operations."""
 
-    def __init__(self) -> None:
+    def __init__(self, narrow: Any, word: str, decode: Any, encode: Any) -> None:
         super().__init__()
+        self.narrow, self.word, self.decode, self.encode = narrow, DataType(word), decode, encode
         self.env: dict[Var, Var] = {}
+
+    def _bits(self, dtype: DataType) -> DataType:
+        return self.word.with_lanes(dtype.lanes) if self.narrow(dtype) else dtype
 
     @on(Var)
     def _var(self, v: Var) -> Var:
@@ -120,27 +125,35 @@ class _Storage(BufferMutator):
             return self.env[v]
         kind = v.type_annotation
         if isinstance(kind, PointerType) and isinstance(kind.element_type, PrimType):
-            if _is_bf16(DataType(kind.element_type.dtype)):
-                self.env[v] = Var(v.name, PointerType(PrimType(DataType("uint16")), kind.storage_scope))
-        elif _is_bf16(v.dtype):
-            self.env[v] = Var(v.name, DataType("uint16").with_lanes(v.dtype.lanes))
+            if self.narrow(DataType(kind.element_type.dtype)):
+                self.env[v] = Var(v.name, PointerType(PrimType(self.word), kind.storage_scope))
+        elif self.narrow(v.dtype):
+            self.env[v] = Var(v.name, self._bits(v.dtype))
         return self.env.get(v, v)
 
     def rewrite_buffer(self, buffer: Buffer) -> Buffer:
         new = super().rewrite_buffer(buffer)
-        return new.replace(dtype=_bits(new.dtype)) if _is_bf16(new.dtype) else new
+        return new.replace(dtype=self._bits(new.dtype)) if self.narrow(new.dtype) else new
 
     @on(FloatImm)
     def _float(self, e: FloatImm) -> PrimExpr:
-        if not _is_bf16(e.dtype):
+        if not self.narrow(e.dtype):
             return e
-        return IntImm("uint16", int(np.asarray(e.value).astype(numpy_dtype(e.dtype)).view("uint16")))
+        bits = np.asarray(e.value).astype(np.float32).astype(numpy_dtype(e.dtype)).view(str(self.word))
+        return IntImm(self.word, int(bits))
+
+    @on(LetStmt, Let)
+    def _let(self, s: Any) -> Any:
+        return s.replace(var=self.visit(s.var), value=self.visit(s.value), body=self.visit(s.body))
 
     @on(Allocate)
     def _allocate(self, s: Allocate) -> Any:
-        dtype = _bits(s.dtype) if _is_bf16(s.dtype) else s.dtype
         var, extents = self.visit(s.buffer_var), mutate_tuple(self.visit, s.extents)
-        return s.replace(buffer_var=var, dtype=dtype, extents=extents, body=self.visit(s.body))
+        return s.replace(buffer_var=var, dtype=self._bits(s.dtype), extents=extents, body=self.visit(s.body))
+
+    @on(DeclBuffer)
+    def _decl(self, s: DeclBuffer) -> Any:
+        return s.replace(buffer=self.visit(s.buffer), body=self.visit(s.body))
 
     @on(BufferLoad)
     def _load(self, e: BufferLoad) -> Any:
@@ -156,46 +169,93 @@ class _Storage(BufferMutator):
 
     @on(Cast)
     def _cast(self, e: Cast) -> Any:
-        value = self.visit(e.value)
+        value, source = self.visit(e.value), e.value.dtype
         lanes = e.dtype.lanes
-        word, single = DataType("uint32").with_lanes(lanes), DataType("float32").with_lanes(lanes)
-        if _is_bf16(e.value.dtype):
-            widened = reinterpret(single, cast_to(value, word) << _word(16, lanes))
-            return cast_to(widened, e.dtype)
-        if not _is_bf16(e.dtype):
+        single = DataType("float32").with_lanes(lanes)
+        if self.narrow(source):
+            wide = self.decode(cast_to(value, DataType("uint32").with_lanes(lanes)), lanes, source)
+            if not self.narrow(e.dtype):
+                return cast_to(wide, e.dtype)
+            value = wide
+        elif not self.narrow(e.dtype):
             return e if value is e.value else Cast(e.dtype, value, e.span)
-        value = cast_to(value, single)
-        bits: Any = reinterpret(word, value)
-        # To the nearest, ties to even; adding could carry a NaN's bits into the exponent.
-        rounded = (bits + (((bits >> _word(16, lanes)) & _word(1, lanes)) + _word(0x7FFF, lanes))) >> _word(16, lanes)
-        quiet = (bits >> _word(16, lanes)) | _word(0x40, lanes)
-        return cast_to(Select(isnan(value), quiet, rounded), _bits(e.dtype))
+        return cast_to(self.encode(cast_to(value, single), lanes, e.dtype), self._bits(e.dtype))
 
     @on(Call)
     def _call(self, e: Call) -> Any:
-        dtype = _bits(e.dtype) if _is_bf16(e.dtype) else e.dtype
-        args = mutate_tuple(self.visit, e.args)
+        args, dtype = mutate_tuple(self.visit, e.args), self._bits(e.dtype)
         return e if args is e.args and dtype is e.dtype else Call(dtype, e.op, args, e.span)
 
 
-def _bits(dtype: DataType) -> DataType:
-    return DataType("uint16").with_lanes(dtype.lanes)
-
-
 def _word(value: int, lanes: int) -> Any:
-    from tilewright.tir.arithmetic import const
-
     return const(value, DataType("uint32").with_lanes(lanes))
 
 
-def BF16StorageLegalize() -> Pass:
-    """bfloat16 storage and casts -> uint16 and integer operations; parameters become uint16. Compute is legalized first."""
+def _bf16_to_float(bits: Any, lanes: int, source: DataType) -> PrimExpr:
+    return reinterpret(DataType("float32").with_lanes(lanes), bits << _word(16, lanes))
 
+
+def _float_to_bf16(value: Any, lanes: int, to: DataType) -> PrimExpr:
+    bits: Any = reinterpret(DataType("uint32").with_lanes(lanes), value)
+    # To the nearest, ties to even; adding could carry a NaN's bits into the exponent.
+    rounded = (bits + (((bits >> _word(16, lanes)) & _word(1, lanes)) + _word(0x7FFF, lanes))) >> _word(16, lanes)
+    return Select(isnan(value), (bits >> _word(16, lanes)) | _word(0x40, lanes), rounded)
+
+
+def _fp8_format(dtype: DataType) -> tuple[int, int, int, int]:
+    """(mantissa bits, bias, the code above all finite ones, the code of NaN)."""
+    return (2, 15, 0x7C, 0x7E) if "e5m2" in dtype else (3, 7, 0x7F, 0x7F)
+
+
+def _fp8_to_float(bits: Any, lanes: int, source: DataType) -> PrimExpr:
+    """Exponent and mantissa moved to float32's places, then scaled by the difference of the biases: exact below 1 too."""
+    mantissa, bias, top, _ = _fp8_format(source)
+    single = DataType("float32").with_lanes(lanes)
+    magnitude = bits & _word(0x7F, lanes)
+    sign = (bits & _word(0x80, lanes)) << _word(24, lanes)
+    scaled: Any = reinterpret(single, magnitude << _word(23 - mantissa, lanes)) * const(2.0 ** (127 - bias), single)
+    # What is above the finite values is infinite where it equals float32's pattern for that, else no number.
+    payload = (magnitude - _word(top, lanes)) << _word(20, lanes)
+    special = _word(0x7F800000, lanes) | (payload if top == 0x7C else _word(0x400000, lanes))
+    found = Select(magnitude >= _word(top, lanes), special, reinterpret(DataType("uint32").with_lanes(lanes), scaled))
+    return reinterpret(single, found | sign)
+
+
+def _float_to_fp8(value: Any, lanes: int, to: DataType) -> PrimExpr:
+    """To the nearest, ties to even; what is too large becomes infinite, or NaN where the type has no infinity."""
+    mantissa, bias, top, nan = _fp8_format(to)
+    single, unsigned = DataType("float32").with_lanes(lanes), DataType("uint32").with_lanes(lanes)
+    bits: Any = reinterpret(unsigned, value)
+    sign = (bits >> _word(24, lanes)) & _word(0x80, lanes)
+    magnitude = bits & _word(0x7FFFFFFF, lanes)
+    shift = 23 - mantissa
+    half = ((magnitude >> _word(shift, lanes)) & _word(1, lanes)) + _word((1 << (shift - 1)) - 1, lanes)
+    normal = ((magnitude + half) >> _word(shift, lanes)) - _word((127 - bias) << mantissa, lanes)
+    # Added to this number, values below the smallest normal one are rounded to the steps between those.
+    magic = 2.0 ** (24 - bias - mantissa)
+    stepped: Any = reinterpret(single, magnitude) + const(magic, single)
+    below = reinterpret(unsigned, stepped) - _word(int(np.float32(magic).view("uint32")), lanes)
+    small = magnitude < _word((127 - bias + 1) << 23, lanes)
+    finite = Select(small, below, Select(normal >= _word(top, lanes), _word(top, lanes), normal))
+    return Select(isnan(value), _word(nan, lanes), finite) | sign  # type: ignore[operator, no-any-return]
+
+
+def _storage_pass(name: str, *options: Any) -> Pass:
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        walk = _Storage()
+        walk = _Storage(*options)
         buffers = {p: walk.visit(b) for p, b in func.buffer_map.items()}
         params = tuple([p if p in buffers else walk.visit(p) for p in func.params])
         return func.replace(params=params, buffer_map=buffers, body=walk.visit(func.body))
 
-    made: Pass = prim_func_pass(run, name="tir.BF16StorageLegalize")
+    made: Pass = prim_func_pass(run, name=f"tir.{name}")
     return made
+
+
+def BF16StorageLegalize() -> Pass:
+    """bfloat16 storage and casts -> uint16 and integer operations; parameters become uint16. Compute is legalized first."""
+    return _storage_pass("BF16StorageLegalize", _is_bf16, "uint16", _bf16_to_float, _float_to_bf16)
+
+
+def FP8StorageLegalize() -> Pass:
+    """float8 storage and casts -> uint8 and integer operations; parameters become uint8. Compute is legalized first."""
+    return _storage_pass("FP8StorageLegalize", _is_fp8, "uint8", _fp8_to_float, _float_to_fp8)
