@@ -23,7 +23,7 @@ from tilewright.tir.schedule.analysis import (
 from tilewright.tir.schedule.copies import copy_iters
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Lin, combine, same, shift
-from tilewright.tir.schedule.loops import replace_realize
+from tilewright.tir.schedule.loops import reaches_once, replace_realize
 from tilewright.tir.schedule.regions import swept, unite
 from tilewright.tir.schedule.rewrite import ReplaceStmts, body_list, vars_in
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
@@ -154,6 +154,9 @@ def blockize_loop(state: ScheduleState, loop_ref: StmtSRef, preserve_unit_iters:
     inner_block = old
     if old.init is not None:
         need_whole_reduction(binding_of(state, leaf), leaf)
+        once, reason = reaches_once(state, leaf, len(outside))
+        if not once:
+            refuse(f"{{0}} must reach each point of {{1}} once, but {reason}", loop, old)
         init = _inner_init(state, old, inner_values, inner_loops, inner_conditions)
         inner_block = old.replace(
             init=None,

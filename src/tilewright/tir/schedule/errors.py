@@ -48,7 +48,10 @@ def render(primitive: str, violation: Violation, program: Any, level: str = "det
     if level != "detail" or not violation.culprits:
         return ScheduleError(text)
     from tilewright.script import print_script
+    from tilewright.script.underline import located, own_span
 
     printed = print_script(program)
     marks = [(c, describe(c)) for c in violation.culprits]
-    return ScheduleError(f"{text}\n{printed.underline(marks)}")
+    return ScheduleError(
+        located(f"{text}\n{printed.underline(marks)}", *[c for c, _ in marks if own_span(c)], labels=dict(marks))
+    )

@@ -35,8 +35,14 @@ def swept(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequenc
     cuts = _cuts(forms, realize, env)
     if exact and any([relaxed.keys().isdisjoint(forms.leaves(cut)) for cut in cuts]):
         return [None] * len(region.region)
-    if exact and not _all_run(forms, leaf, loops):
+    if exact and not (_all_run(forms, leaf, loops) and is_rectangular(forms, loops)):
         return [None] * len(region.region)
+    if exact and cuts:
+        placed: set[Any] = set()
+        for r in region.region:
+            placed |= forms.leaves(forms.of(r.min, env)) | forms.leaves(forms.of(r.extent, env))
+        if any([not (forms.leaves(cut) & relaxed.keys()) <= placed for cut in cuts]):
+            return [None] * len(region.region)
     out: Region = []
     lows: list[tuple[Lin, Lin]] = []
     for r in region.region:
@@ -71,6 +77,8 @@ def reaches_domain(state: ScheduleState, leaf: Leaf) -> bool:
     env = {iv.var: forms.of(v) for iv, v in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True)}
     relaxed = loop_bounds(forms, leaf.loops)
     if _cuts(forms, leaf.realize, env) or not _all_run(forms, leaf, leaf.loops):
+        return False
+    if not is_rectangular(forms, leaf.loops):
         return False
     lows = [(env[iv.var], constant(1)) for iv in leaf.block.iter_vars]
     box = [forms.bounds(low, relaxed) for low, _ in lows]
@@ -208,13 +216,28 @@ def _cut_bounds(
     return bounds
 
 
-def loop_bounds(forms: Forms, loops: Iterable[Any]) -> dict[Any, Bounds]:
-    """For each loop variable the bounds over variables further out."""
-    out: dict[Any, Bounds] = {}
+def loop_bounds(forms: Forms, loops: Iterable[Any]) -> dict[Any, Any]:
+    """For each loop variable the bounds over variables outside of these loops; None where there are none to be had."""
+    out: dict[Any, Any] = {}
     for loop in loops:
         low = forms.of(loop.min)
-        out[loop.loop_var] = (low, shift(combine(low, forms.of(loop.extent)), -1))
+        high = shift(combine(low, forms.of(loop.extent)), -1)
+        if out and not (forms.leaves(low) | forms.leaves(high)).isdisjoint(out):
+            first, last = forms.bounds(low, out), forms.bounds(high, out)
+            out[loop.loop_var] = None if first is None or last is None else (first[0], last[1])
+        else:
+            out[loop.loop_var] = (low, high)
     return out
+
+
+def is_rectangular(forms: Forms, loops: Iterable[Any]) -> bool:
+    """Whether no loop runs to a value of another one."""
+    seen: set[Any] = set()
+    for loop in loops:
+        if seen and not (forms.leaves(forms.of(loop.min)) | forms.leaves(forms.of(loop.extent))).isdisjoint(seen):
+            return False
+        seen.add(loop.loop_var)
+    return True
 
 
 def unite(forms: Forms, a: Region | None, b: Region) -> Region:

@@ -142,7 +142,7 @@ class ScheduleState:
         from tilewright.tir.schedule.verify import parse_debug_mask
 
         if isinstance(mod, PrimFunc):
-            mod = IRModule({mod.attrs.get("global_symbol", "main"): mod})
+            mod = IRModule({"main": mod})
         self.debug_mask, self.enable_check = parse_debug_mask(debug_mask), enable_check
         self._flags: dict[int, tuple[Any, StmtSRef, Any]] = {}
         self._mod = mod
