@@ -21,10 +21,13 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import IterVar, Reduce, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.schedule import BlockRV, IndexMap, LoopRV
-from tilewright.tir.schedule.analysis import leaf_of, loops_above
-from tilewright.tir.schedule.kinds import set_kind
+from tilewright.tir.schedule.analysis import leaf_of
+from tilewright.tir.schedule.errors import Violation
+from tilewright.tir.schedule.kinds import AXES, set_kind
+from tilewright.tir.schedule.state import StmtSRef
+from tilewright.tir.schedule.threads import need_one_axis
 from tilewright.tir.stmt import BlockRealize, For, ForKind, Stmt, stmt_seq
-from tilewright.tir.stmt_functor import substitute, used_vars
+from tilewright.tir.stmt_functor import substitute
 
 
 def apply_schedule(schedule: Schedule, args: list[Any], binds: Mapping[Tensor, Buffer] | None = None) -> PrimFunc:
@@ -226,37 +229,22 @@ class _Application:
             )
         tag = "vthread" if thread.thread_tag == "cthread" else thread.thread_tag
         ref = self.sch.get_sref(loop)
-        again = [r.stmt for r in loops_above(ref) if _tag_of(r.stmt) == tag and tag != "vthread"]
-        if again:
-            self._need_shared(stage, axis, tag, again[0])
-        else:
-            try:
-                self.sch.bind(loop, tag)
-                return
-            except ScheduleError:
-                if axis.iter_type == IterVar.CommReduce or not tag.startswith(("blockIdx.", "threadIdx.", "vthread")):
-                    raise
-        # As of parallel axes: the iterations of a spatial axis never meet.
-        own = IterVar(None, Var(tag, ref.stmt.loop_var.dtype), IterVar.ThreadIndex, tag)
-        set_kind(self.sch, ref, ForKind.THREAD_BINDING, own)
+        try:
+            self.sch.bind(loop, tag)
+        except ScheduleError as error:
+            # As of parallel axes: the iterations of a spatial axis never meet.
+            if axis.iter_type == IterVar.CommReduce or tag not in AXES or not self._is_one_axis(ref, tag):
+                raise ScheduleError(f"stage {stage.name}, axis {axis.var.name}: {error}") from None
+            own = IterVar(None, Var(tag, ref.stmt.loop_var.dtype), IterVar.ThreadIndex, tag)
+            set_kind(self.sch, ref, ForKind.THREAD_BINDING, own)
 
-    def _need_shared(self, stage: Stage, axis: IterVar, tag: str, around: For) -> None:
-        """Threads that run the stage's parent may share its work when all of them see all of its results."""
-        block = self._block(stage)
-        visible = ("global",) if tag.startswith("blockIdx") else ("global", "shared")
-        for r in self.sch.get(block).writes:
-            if r.buffer.scope().split(".")[0] not in visible:
-                raise ScheduleError(
-                    f"stage {stage.name}: bind: {axis.var.name} must not be bound to {tag}, to which a loop around it is"
-                    f" bound: threads share only {' and '.join(visible)} storage, but {r.buffer.name} is in"
-                    f" {r.buffer.scope()!r}; call set_scope('shared') first"
-                )
-        values = leaf_of(self.sch.get_sref(block)).realize.iter_values
-        if any([around.loop_var in used_vars(v) for v in values]):
-            raise ScheduleError(
-                f"stage {stage.name}: bind: {axis.var.name} must not be bound to {tag}, to which a loop around it is"
-                " bound: what the stage computes there differs from thread to thread"
-            )
+    def _is_one_axis(self, ref: StmtSRef, tag: str) -> bool:
+        """Whether loops of the same threads around this one let it be shared by them."""
+        try:
+            need_one_axis(self.sch.state, ref, tag)
+        except Violation:
+            return False
+        return True
 
     def _act(self, made: _Loops, action: Any) -> None:
         sch, of = self.sch, made.of
@@ -366,10 +354,6 @@ class _Application:
             if kind == "vectorized" and not (constant and alone):
                 raise
             set_kind(self.sch, ref, ForKind.VECTORIZED if kind == "vectorized" else ForKind.PARALLEL)
-
-
-def _tag_of(loop: For) -> str:
-    return loop.thread_binding.thread_tag if loop.thread_binding is not None else ""
 
 
 class _Finish(Mutator):
