@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -13,25 +14,38 @@ from tilewright.node.base import GRAPH, VARIABLE, Node
 from tilewright.node.leaves import equal_floats, find_leaf
 from tilewright.node.object_path import ATTR, INDEX, KEY, ObjectPath
 
+DEPTH = 200_000
+_lock = threading.Lock()
+_deep: list[int] = []
+"""The limits that were found, one for each `deep_recursion` that is entered: the limit is one for all threads."""
+
 
 @contextmanager
 def deep_recursion() -> Iterator[None]:
     """Lets pure Python recursion go as deep as a program is; CPython keeps those frames on the heap."""
-    old = sys.getrecursionlimit()
-    if old < 200_000:
-        sys.setrecursionlimit(200_000)
+    with _lock:
+        old = sys.getrecursionlimit()
+        _deep.append(_deep[0] if _deep else old)
+        if old < DEPTH:
+            sys.setrecursionlimit(DEPTH)
     try:
         yield
     finally:
-        sys.setrecursionlimit(old)
+        with _lock:
+            old = _deep.pop()
+            if not _deep:
+                sys.setrecursionlimit(old)
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     """Whether two nodes (or tuples, dicts and plain values of them) have the same content up to bound names."""
     if lhs is rhs:
         return True
-    with deep_recursion():
+    try:
         return _Comparer(map_free_vars).compare(lhs, rhs, map_free_vars)
+    except RecursionError:
+        with deep_recursion():
+            return _Comparer(map_free_vars).compare(lhs, rhs, map_free_vars)
 
 
 def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> str | None:
