@@ -31,6 +31,8 @@ def broadcast_shape(*shapes: Sequence[Dim]) -> list[Dim]:
                     )
             elif isinstance(d, int):
                 best = d  # a known extent above 1 decides a symbolic one
+            elif not isinstance(best, int) and not equal(best, d):
+                best = tir.Select(best == tir.const(1, best.dtype), d, best)
         result.append(best)
     return result
 

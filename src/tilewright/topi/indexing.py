@@ -89,7 +89,7 @@ def _scatter(
     if mode == "update":
         last = compute(
             shape,
-            lambda *i: te.max(tir.Select(hit(k.var, *i), k.var, tir.const(-1, "int32")), axis=[k]),
+            lambda *i: te.max(tir.Select(hit(k.var, *i), k.var, tir.const(-1, k.var.dtype)), axis=[k]),
             name="T_scatter_last",
             tag=tag.COMM_REDUCE,
         )
@@ -206,7 +206,11 @@ def _by_rank(rank: te.Tensor, axis: int, number: Dim, value: Callable[..., Any])
     def element(*i: Any) -> Any:
         picked = value(k.var, i)
         return te.sum(
-            tir.Select(tir.EQ(rank(*i[:axis], k.var, *i[axis + 1 :]), i[axis]), picked, tir.const(0, picked.dtype)),
+            tir.Select(
+                tir.EQ(rank(*i[:axis], k.var, *i[axis + 1 :]), to(i[axis], rank.dtype)),
+                picked,
+                tir.const(0, picked.dtype),
+            ),
             axis=[k],
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.utils import Dim, as_int, ceil_div, equal, normalize_axis, prod, shape_of, to
+from tilewright.topi.utils import Dim, as_int, ceil_div, equal, normalize_axis, prod, shape_of, symbolic_slice, to
 
 
 def _injective(shape: Sequence[Dim], f: Any, name: str) -> te.Tensor:
@@ -208,12 +208,7 @@ def strided_slice(
             start, count = slice_bounds(extent, int(b), int(e), s)
             out[a] = count
         else:
-            if s != 1:
-                raise ValueError(f"a slice of the symbolic axis {a} must have stride 1, but has {s}")
-            low = int(b) if b >= 0 else tir.max(extent + int(b), 0)
-            high = tir.min(extent, int(e)) if e >= 0 else extent + int(e)
-            start = low
-            out[a] = as_int(extent - low) if e >= 2**31 - 1 else as_int(tir.max(high - low, 0))
+            start, out[a] = symbolic_slice(extent, int(b), int(e), s)
         starts[a] = (start, s)
 
     def element(*i: Any) -> Any:
@@ -334,7 +329,7 @@ def layout_transform(data: te.Tensor, src_layout: str, dst_layout: str) -> te.Te
                 for s, size in src:
                     if s.islower() and s.upper() == letter:
                         own = own * size
-                if isinstance(capacity, int) and isinstance(own, int) and capacity > own:
+                if not equal(capacity, own):
                     guards.append(index[k] < shape[k])
         loaded = data(*index)
         return tir.if_then_else(tir.all(*guards), loaded, tir.const(0, data.dtype)) if guards else loaded

@@ -113,10 +113,25 @@ def window_extent(
     room = extent + (before + after - ((kernel - 1) * dilation + 1))
     if not ceil_mode:
         return as_int(room // stride + 1) if stride != 1 else as_int(room + 1)
-    count = as_int((room + stride - 1) // stride + 1)
-    if isinstance(count, int) and isinstance(extent, int) and (count - 1) * stride >= extent + before:
-        count -= 1
-    return count
+    count, begun = (room + stride - 1) // stride + 1, (extent + before - 1) // stride + 1
+    return min(count, begun) if isinstance(extent, int) else as_int(tir.min(count, begun))
+
+
+def symbolic_slice(extent: Any, begin: int, end: int, stride: int) -> tuple[Any, Any]:
+    """(start, number of elements) of begin:end:stride along an axis of unknown extent, clamped as in NumPy."""
+    back = stride < 0
+    low, high = (-1, extent - 1) if back else (0, extent)
+
+    def clamped(v: int) -> Any:
+        if v >= 0:
+            return high if v >= 2**31 - 1 else tir.min(high, v)
+        return low if v <= -(2**31) + 1 else tir.max(extent + v, low)
+
+    start, stop = clamped(begin), clamped(end)
+    span = start - stop if back else stop - start
+    count = span if abs(stride) == 1 else (span + (abs(stride) - 1)) // abs(stride)
+    sure = not back and begin == 0 and end >= 2**31 - 1
+    return to(start, extent.dtype), as_int(count if sure else tir.max(count, tir.const(0, extent.dtype)))
 
 
 def load(tensor: te.Tensor, index: Sequence[Any]) -> Any:

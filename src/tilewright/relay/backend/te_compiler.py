@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright import te, tir
 from tilewright.ir import IntImm, Op, TensorType, TupleType, Type
-from tilewright.node import Visitor, deep_recursion, on, structural_hash
+from tilewright.node import Visitor, deep_recursion, on, structural_equal, structural_hash
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import BROADCAST, OpCard
@@ -23,7 +23,8 @@ class Kernel:
     """One compiled primitive function.
 
     name: unique in its library; func: the PrimFunc (inputs, then outputs); anchor: the card that decides the schedule, None
-    for element-wise kernels; flops and bytes: arithmetic and compulsory memory traffic of one call; in_place: which inputs
+    for element-wise kernels; flops and bytes: arithmetic and compulsory memory traffic of one call (0 where sizes are known only
+    at run time; they are parameters of `func` then, after the tensors); in_place: which inputs
     the output may overwrite, each element being read only before it is written; source: names of the model's nodes.
     """
 
@@ -74,8 +75,14 @@ def static_bytes(t: TensorType) -> int:
     return size
 
 
+def is_static(t: TensorType) -> bool:
+    """Whether all dimensions are numbers."""
+    return all([isinstance(d, IntImm) for d in t.shape])
+
+
 def _placeholder(t: TensorType, name: str) -> te.Tensor:
-    static_bytes(t)
+    if is_static(t):
+        static_bytes(t)
     return te.placeholder(t.shape, dtype=t.dtype, name=name)
 
 
@@ -185,7 +192,8 @@ def flops_of(ops: Sequence[te.ComputeOp]) -> int:
             counter.visit(e)
         elements = 1
         for axis in [*op.axis, *op.reduce_axis]:
-            elements *= int(axis.dom.extent)  # type: ignore[union-attr, arg-type]
+            extent = axis.dom.extent  # type: ignore[union-attr]
+            elements *= extent.value if isinstance(extent, IntImm) else 0
         total += elements * counter.count
     return total
 
@@ -195,11 +203,7 @@ def in_place_inputs(graph: TensorGraph, ops: Sequence[te.ComputeOp], cards: Sequ
     if len(graph.outputs) != 1 or any([c.fuse > BROADCAST for c in cards]):
         return ()
     out = graph.outputs[0]
-    allowed = [
-        i
-        for i, t in enumerate(graph.inputs)
-        if t.dtype == out.dtype and [int(d) for d in t.shape] == [int(d) for d in out.shape]  # type: ignore[call-overload]
-    ]
+    allowed = [i for i, t in enumerate(graph.inputs) if t.dtype == out.dtype and same_shape(t.shape, out.shape)]
     wrong: set[te.Tensor] = set()
     for op in ops:
         if op.reduce_axis:
@@ -214,6 +218,11 @@ def in_place_inputs(graph: TensorGraph, ops: Sequence[te.ComputeOp], cards: Sequ
     if any([t in produced for t in wrong]):
         return ()
     return tuple([i for i in allowed if graph.inputs[i] not in wrong])
+
+
+def same_shape(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether two shapes are surely the same."""
+    return len(a) == len(b) and all([structural_equal(x, y) for x, y in zip(a, b, strict=True)])
 
 
 def _same(indices: Sequence[Any], axes: Sequence[Any]) -> bool:
@@ -240,27 +249,27 @@ class TECompiler:
         self.kernels: dict[int, Kernel] = {}
         self.names: dict[str, int] = {}
 
-    def kernel(self, func: Function) -> Kernel:
-        """The kernel of a primitive function, as an unscheduled PrimFunc."""
-        key = structural_hash(func)
+    def kernel(self, func: Function, sizes: Sequence[tir.Var] = ()) -> Kernel:
+        """The kernel of a primitive function, as an unscheduled PrimFunc. `sizes` are the variables in its shapes."""
+        key = structural_hash(func, map_free_vars=bool(sizes))
         found = self.kernels.get(key)
         if found is None:
-            found = self.kernels[key] = self._make(func)
+            found = self.kernels[key] = self._make(func, sizes)
         return found
 
-    def _make(self, func: Function) -> Kernel:
+    def _make(self, func: Function, sizes: Sequence[tir.Var]) -> Kernel:
         with deep_recursion():
             cards = [card_of(n) for n in post_order(func.body) if isinstance(n, Call)]
             graph = TensorGraph(func)
             ops = compute_ops(graph.outputs)
             name = self._name(cards)
-            prim = te.create_prim_func([*graph.inputs, *graph.outputs])
+            prim = te.create_prim_func([*graph.inputs, *graph.outputs, *sizes])
             anchor = max(cards, key=lambda c: c.fuse, default=None)
             in_place = in_place_inputs(graph, ops, cards)
             # An output that takes an input's storage is an alias of it.
             prim = prim.with_attr({"global_symbol": name, "tir.noalias": not in_place})
-            size = sum([static_bytes(t) for p in func.params for t in tensor_types(p.checked_type)])
-            size += sum([static_bytes(t) for t in tensor_types(func.body.checked_type)])
+            tensors = [t for e in (*func.params, func.body) for t in tensor_types(e.checked_type)]
+            size = 0 if sizes else sum([static_bytes(t) for t in tensors])
             anchored = anchor if anchor is not None and anchor.fuse > BROADCAST else None
             return Kernel(name, prim, anchored, flops_of(ops), size, in_place, source_of(func))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import OUT_ELEMWISE, LayoutChoice, OpCard, need
+from tilewright.relay.op.card import OUT_ELEMWISE, LayoutChoice, OpCard, TypeRuleError, need
 from tilewright.relay.op.relations import dims, is_any, is_static, may_equal, product, same_dtype, tensor, tensor_type
 from tilewright.target import Target
 from tilewright.tir import Any as AnyDim
@@ -368,7 +368,8 @@ class conv1d(OpCard, key="nn.conv1d"):
             f"{i} times {self.groups} is not {c}",
             1,
         )
-        assert isinstance(k, int)
+        if not isinstance(k, int):
+            raise TypeRuleError("the kernel's extent must be known", f"it is {k}", 1)
         before, after = pads(self.padding, 1)
         return tensor_type(
             (n, o, window(x, k, before[0], after[0], self.strides[0], self.dilation[0])), self.out_dtype or dtype
@@ -418,6 +419,12 @@ class conv2d_transpose(OpCard, key="nn.conv2d_transpose"):
         n, c, h, x = dims(d)
         i, o, kh, kw = dims(w)
         need(may_equal(c, i), "the weights' input channels must be the data's channels", f"they are {i} and {c}", 1)
+        need(
+            all([isinstance(v, int) for v in (i, o, kh, kw)]),
+            "the weights' extents must be known",
+            f"they are {w.shape}",
+            1,
+        )
         (sh, sw), (dh, dw), (ph, pw) = two(self.strides), two(self.dilation), two(self.output_padding)
         before, after = pads(self.padding)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import OUT_ELEMWISE, LayoutChoice, OpCard
+from tilewright.relay.op.card import OUT_ELEMWISE, LayoutChoice, OpCard, need
 from tilewright.relay.op.conv import pads, window
 from tilewright.relay.op.relations import dims, tensor, tensor_type
 from tilewright.topi.nn.pooling import spatial_axes
@@ -250,6 +250,9 @@ class AdaptivePool(OpCard):
         t = tensor(data, 0, len(layout_axes(self.layout)))
         shape: list[Any] = list(dims(t))
         for a, s in zip(spatial_axes(self.layout), self._sizes(shape), strict=True):
+            need(
+                isinstance(shape[a], int), "the extents of the pooled axes must be known", f"axis {a} is {shape[a]}", 0
+            )
             shape[a] = s
         return tensor_type(tuple(shape), t.dtype)
 

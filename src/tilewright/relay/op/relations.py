@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from tilewright.ir import DataType, IntImm, PrimExpr, TensorType, TupleType, Type
 from tilewright.node import structural_equal
 from tilewright.relay.op.card import TypeRuleError, need
+from tilewright.tir import EQ, Select
 from tilewright.tir import Any as AnyDim
+from tilewright.tir.stmt_functor import substitute
 
 Dim = int | PrimExpr
 
@@ -39,10 +43,68 @@ def known_equal(a: Dim, b: Dim) -> bool:
     return not is_any(a) and not is_any(b) and (a is b or structural_equal(a, b))
 
 
+class Assumption:
+    """Two dimensions that a type rule takes to be equal, or of which one must be 1 besides; `equal` are expressions that are equal
+    where the rule holds."""
+
+    __slots__ = ("dims", "equal", "one_allowed")
+
+    def __init__(self, a: Dim, b: Dim, one_allowed: bool) -> None:
+        x, y = as_dim(a), as_dim(b)
+        self.dims, self.one_allowed = (x, y), one_allowed
+        self.equal = (x, y)
+        if one_allowed:
+            self.equal = (unless_one(x, y), unless_one(y, x))
+
+    def text(self, names: Mapping[Any, PrimExpr]) -> str:
+        """The rule in words, its variables called as the caller calls them."""
+        a, b = [substitute(d, dict(names)) for d in self.dims]
+        return f"the sizes {a} and {b} must be equal{' or 1' if self.one_allowed else ''}"
+
+
+def unless_one(a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """The extent that two broadcast to: `b` where `a` is 1, else `a`."""
+    return a if isinstance(a, IntImm) else Select(EQ(a, IntImm(a.dtype, 1)), b, a)
+
+
+_assumed: ContextVar[list[Assumption] | None] = ContextVar("assumed", default=None)
+
+
+@contextmanager
+def assumptions() -> Iterator[list[Assumption]]:
+    """Collects what type rules take for granted of dimensions that they do not know: what a compiler of programs with sizes known
+    only at run time must check then. Dimensions of which nothing is known are left out."""
+    found: list[Assumption] = []
+    token = _assumed.set(found)
+    try:
+        yield found
+    finally:
+        _assumed.reset(token)
+
+
+def assume(a: Dim, b: Dim, one_allowed: bool = False) -> None:
+    """Notes that a rule takes two dimensions to be equal (or one of them to be 1)."""
+    found = _assumed.get()
+    if found is None or is_any(a) or is_any(b) or known_equal(a, b):
+        return
+    made = Assumption(a, b, one_allowed)
+    if not any([structural_equal(made.equal, other.equal) for other in found]):
+        found.append(made)
+
+
+def as_dim(d: Dim) -> PrimExpr:
+    """A dimension as an expression."""
+    return IntImm("int64", d) if isinstance(d, int) else d
+
+
 def may_equal(a: Dim, b: Dim) -> bool:
-    """Whether two dimensions can be equal: false only for two different numbers."""
+    """Whether two dimensions can be equal: false only for two different numbers. Where a rule asks, it goes on as if they
+    were."""
     static = isinstance(a, (int, IntImm)) and isinstance(b, (int, IntImm))
-    return not static or int(a) == int(b)  # type: ignore[arg-type]
+    if static:
+        return int(a) == int(b)  # type: ignore[arg-type]
+    assume(a, b)
+    return True
 
 
 def merge_dim(a: Dim, b: Dim) -> Dim | None:
@@ -91,7 +153,7 @@ def same_dtype(*types: TensorType) -> str:
 
 def broadcast_shapes(a: Sequence[Dim], b: Sequence[Dim]) -> list[Dim]:
     """NumPy broadcasting. A symbol against 1 is the symbol, against a number the number (checked at run time), against
-    itself itself, against anything else Any."""
+    itself itself, against another symbol whichever is not 1, against Any it is Any."""
     out: list[Dim] = []
     for i in range(1, max(len(a), len(b)) + 1):
         x = a[-i] if i <= len(a) else 1
@@ -110,8 +172,12 @@ def broadcast_shapes(a: Sequence[Dim], b: Sequence[Dim]) -> list[Dim]:
             )
         elif isinstance(x, int) or isinstance(y, int):
             out.append(x if isinstance(x, int) else y)
-        else:
+            assume(x, y, one_allowed=True)
+        elif is_any(x) or is_any(y):
             out.append(AnyDim())
+        else:
+            out.append(unless_one(x, y))
+            assume(x, y, one_allowed=True)
     out.reverse()
     return out
 

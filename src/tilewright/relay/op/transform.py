@@ -13,6 +13,8 @@ from tilewright.relay.expr import Expr
 from tilewright.relay.op.card import INJECTIVE, LayoutChoice, OpCard, TypeRuleError, need
 from tilewright.relay.op.relations import (
     Dim,
+    as_dim,
+    assume,
     dims,
     is_any,
     known_equal,
@@ -129,15 +131,15 @@ def _infer_rest(shape: Sequence[Dim], out: list[Dim], unknown: int | None, newsh
             0,
         )
         out[unknown] = total // used if used else 0
-    elif (
-        all([isinstance(d, int) for d in right])
-        and not any([is_any(d) for d in symbols])
-        and used
-        and total % used == 0
-    ):
+    elif any([is_any(d) for d in (*left, *right)]) or not used:
+        out[unknown] = AnyDim()
+    elif all([isinstance(d, int) for d in right]) and total % used == 0:
         out[unknown] = product([*symbols, total // used] if total != used else symbols)
     else:
-        out[unknown] = AnyDim()
+        whole, known = as_dim(product(left)), as_dim(product(right))
+        rest: Any = whole // known
+        assume(rest * known, whole)
+        out[unknown] = rest
     return out
 
 
@@ -450,7 +452,7 @@ class strided_slice(OpCard, key="strided_slice"):
             if isinstance(extent, int):
                 out[a] = slice_bounds(extent, b, e, s)[1]
             elif (b, s) != (0, 1) or e < 2**31 - 1:
-                out[a] = extent - b if s == 1 and b >= 0 and e >= 2**31 - 1 and not is_any(extent) else AnyDim()
+                out[a] = AnyDim() if is_any(extent) else topi.utils.symbolic_slice(extent, b, e, s)[1]
         return tensor_type(tuple(out), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:

@@ -10,7 +10,7 @@ from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.reduction import reduce
-from tilewright.topi.utils import get_const_int, normalize_axes, normalize_axis, prod, shape_of, to
+from tilewright.topi.utils import as_int, normalize_axes, normalize_axis, prod, shape_of, to
 
 
 def batch_norm(
@@ -113,7 +113,7 @@ def group_norm(
 
     shape = shape_of(data)
     at = normalize_axis(axis, len(shape))
-    size = get_const_int(shape[at]) // num_groups
+    size = as_int(shape[at] // num_groups)
     split = reshape(data, [*shape[:at], num_groups, size, *shape[at + 1 :]])
     axes = [k for k in range(1, len(shape) + 1) if k != at]
 

@@ -10,15 +10,19 @@ from tilewright.tir import PrimFunc
 from tilewright.tir.schedule import Schedule
 from tilewright.topi.schedule.kernel import KernelView
 from tilewright.topi.schedule.rules import schedule_cpu
+from tilewright.topi.schedule.symbolic import has_symbolic_loops, schedule_symbolic
 
 
 def schedule_kernel(func: PrimFunc, target: Target) -> PrimFunc:
     """The kernel, tiled, vectorised and parallel for the target; the same values are computed."""
     sch = Schedule(func, seed=0, error_render_level="fast")
-    schedule_cpu(sch, target)
+    if has_symbolic_loops(sch):
+        sch = schedule_symbolic(sch, target)
+    else:
+        schedule_cpu(sch, target)
     (scheduled,) = sch.mod.functions.values()
     assert isinstance(scheduled, PrimFunc)
     return scheduled
 
 
-__all__ = ["KernelView", "schedule_cpu", "schedule_kernel"]
+__all__ = ["KernelView", "schedule_cpu", "schedule_kernel", "schedule_symbolic"]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tilewright.ir import GlobalVar, IRModule, TensorType, TupleType, Type
+from tilewright.ir import GlobalVar, IRModule, Op, TensorType, TupleType, Type
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from tilewright.relay.backend.constants import ConstantPool
 from tilewright.relay.backend.te_compiler import TECompiler, is_view
 from tilewright.relay.backend.vm.code import Label, Program, TensorSpec, VMFunction
+from tilewright.relay.backend.vm.sizes import DynamicCall, Sizes, is_static, named
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -27,10 +28,12 @@ from tilewright.relay.expr import (
     TupleGetItem,
     Var,
 )
+from tilewright.relay.functor import post_order
 from tilewright.relay.printer import Printer, span_text
 from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.transform.lambda_lift import CLOSURE
 from tilewright.support.errors import TVMError
+from tilewright.tir import Var as SizeName
 
 TUPLE_TAG = 0
 """Tag of tuples; the runtime keeps them as it keeps values of data types."""
@@ -105,9 +108,43 @@ def _dimension(d: Any) -> int:
 class _FunctionCompiler:
     def __init__(self, home: ProgramCompiler, out: VMFunction, params: Sequence[Var]) -> None:
         self.home, self.out = home, out
-        self.registers: dict[Expr, int] = {p: i for i, p in enumerate(params)}
+        self.registers: dict[Expr, int] = {}
+        self.types: dict[int, Type] = {}
+        """Types of what registers hold, in terms of the sizes that have names in this function."""
+        self.sizes = Sizes(out)
+        for i, p in enumerate(params):
+            t = type_of(p) or p.type_annotation
+            self.registers[p] = i
+            if t is not None:
+                self.check_sizes(i, named(t, p.name_hint))
+
+    def check_sizes(self, parameter: int, t: Type) -> None:
+        """A size that stands in the types of two parameters is the same in both."""
+        if isinstance(t, TensorType):
+            for axis, d in enumerate(t.shape):
+                if isinstance(d, SizeName) and d in self.sources:
+                    again = self.out.register()
+                    self.out.emit("shape_of", again, parameter, axis)
+                    text = f"dimension {axis} of {self.out.params[parameter][0]} must be the size {d.name} that it is elsewhere"
+                    self.out.emit("need_size", again, self.sizes.register(d), self.home.program.message(text))
+        self.note(parameter, t)
+
+    @property
+    def sources(self) -> dict[SizeName, tuple[int, int]]:
+        return self.sizes.sources
+
+    def note(self, register: int, t: Type | None) -> None:
+        """Notes the type of what a register holds from here on."""
+        if t is not None:
+            self.types[register] = t
+            self.sizes.bind(register, t)
+
+    def type_at(self, operand: int, e: Expr) -> Type:
+        """The type of an operand, which the expression `e` stands for."""
+        return self.types.get(operand) or e.checked_type
 
     def compile(self, body: Expr) -> None:
+        """The code of the whole function."""
         self.tail(body)
 
     # ---- expressions
@@ -130,6 +167,9 @@ class _FunctionCompiler:
             return self.atom(e.tuple_value.fields[e.index])
         made = self.out.register()
         self.into(made, e)
+        if made not in self.types:
+            t = type_of(e)
+            self.note(made, named(t, f"{self.out.name}_{made}") if t is not None else None)
         return made
 
     def into(self, dst: int, e: Expr) -> None:
@@ -140,9 +180,14 @@ class _FunctionCompiler:
         elif isinstance(e, (Var, Constant)):
             emit("move", dst, self.atom(e))
         elif isinstance(e, Tuple):
-            emit("alloc_adt", dst, TUPLE_TAG, [self.atom(f) for f in e.fields])
+            fields = [self.atom(f) for f in e.fields]
+            emit("alloc_adt", dst, TUPLE_TAG, fields)
+            self.note(dst, TupleType(tuple([self.type_at(r, f) for r, f in zip(fields, e.fields, strict=True)])))
         elif isinstance(e, TupleGetItem):
-            emit("get_field", dst, self.atom(e.tuple_value), e.index)
+            whole = self.atom(e.tuple_value)
+            emit("get_field", dst, whole, e.index)
+            t = self.type_at(whole, e.tuple_value)
+            self.note(dst, t.fields[e.index] if isinstance(t, TupleType) else None)
         elif isinstance(e, GlobalVar):
             emit("alloc_closure", dst, self.function(e), [])
         elif isinstance(e, If):
@@ -178,11 +223,16 @@ class _FunctionCompiler:
             self.out.emit("ret", self.value(e))
 
     def finish(self, dst: int | None, e: Expr) -> None:
-        """Computes into a register, or returns where there is none."""
+        """Computes a branch into a register, or returns its value where there is none. What is known in it is known only there."""
+        outside = self.sizes
+        self.sizes = Sizes(self.out, outside)
         if dst is None:
             self.tail(e)
         else:
             self.into(dst, e)
+            # Another branch may answer another size.
+            self.types.pop(dst, None)
+        self.sizes = outside
 
     def bindings(self, e: Expr) -> Expr:
         """Computes the bindings of a chain of lets; returns its result, the value of the last binding where that is it."""
@@ -211,10 +261,13 @@ class _FunctionCompiler:
 
     def match(self, e: Match, dst: int | None) -> None:
         data, end = self.atom(e.data), Label()
+        outside = self.sizes
         for c in e.clauses:
             otherwise = Label()
+            self.sizes = Sizes(self.out, outside)
             self.test(c.lhs, data, otherwise)
             self.finish(dst, c.rhs)
+            self.sizes = outside
             if dst is not None:
                 self.out.emit("goto", end)
             self.out.place(otherwise)
@@ -229,6 +282,9 @@ class _FunctionCompiler:
         """Jumps away where a value does not fit a pattern; binds the pattern's variables where it does."""
         if isinstance(p, PatternVar):
             self.registers[p.var] = data
+            t = type_of(p.var) or p.var.type_annotation
+            if data not in self.types and t is not None:
+                self.note(data, named(t, p.var.name_hint))
         elif isinstance(p, PatternConstructor):
             if p.constructor.type_data is None or len(p.constructor.type_data.constructors) > 1:
                 self.out.emit("if_tag", data, p.constructor.tag, otherwise)
@@ -273,22 +329,42 @@ class _FunctionCompiler:
             self.out.emit("invoke_closure", dst, self.atom(e.op), args)
 
     def primitive(self, e: Call, func: Function, dst: int) -> None:
-        inputs = [x for a in e.args for x in self.leaves(self.atom(a), type_of(a))]
-        t = e.checked_type
-        if is_view(func):
-            assert isinstance(t, TensorType)
-            self.out.emit("reshape_static", dst, inputs[0], self.home.program.type_index(spec_of(t)))
+        operands = [self.atom(a) for a in e.args]
+        types = [self.type_at(r, a) for r, a in zip(operands, e.args, strict=True)]
+        inputs = [x for r, t in zip(operands, types, strict=True) for x in self.leaves(r, t)]
+        given: list[int] = []
+        sizes: list[SizeName] = []
+        result: Type = e.checked_type
+        if not (is_static(result) and all(map(is_static, types))):
+            call = DynamicCall(func, types)
+            func, sizes, result = call.func, call.sizes, call.result
+            for a, b, rule in call.assumed:
+                self.sizes.need_equal(a, b, self.home.program.message(f"{rule} ({operators(func)})"))
+            if is_view(func):
+                assert isinstance(result, TensorType)
+                self.out.emit("reshape", dst, inputs[0], [self.sizes.register(d) for d in result.shape])
+                self.note(dst, result)
+                return
+            given = [self.sizes.register(v) for v in call.values]
+        elif is_view(func):
+            assert isinstance(result, TensorType)
+            self.out.emit("reshape_static", dst, inputs[0], self.home.program.type_index(spec_of(result)))
             return
-        kernel = self.home.compiler.kernel(func)
+        kernel = self.home.compiler.kernel(func, sizes)
         outputs: list[int] = []
-        result = self.allocate(t, dst, outputs)
-        self.out.emit("kernel", self.home.kernel(kernel.name), [], [*inputs, *outputs])
-        result()
+        pack = self.allocate(result, dst, outputs)
+        self.out.emit("kernel", self.home.kernel(kernel.name), given, [*inputs, *outputs])
+        pack()
 
-    def allocate(self, t: Type, dst: int, outputs: list[int]) -> Any:
+    def allocate(self, t: Type, dst: int, outputs: list[int]) -> Callable[[], None]:
         """Registers with memory for a result of type `t`, added to `outputs`; what is to be done once they are written."""
         if isinstance(t, TensorType):
-            self.out.emit("alloc_static", dst, self.home.program.type_index(spec_of(t)))
+            index = self.home.program.type_index(spec_of(t))
+            if is_static(t):
+                self.out.emit("alloc_static", dst, index)
+            else:
+                self.out.emit("alloc", dst, index, [self.sizes.register(d) for d in t.shape])
+            self.note(dst, t)
             outputs.append(dst)
             return lambda: None
         assert isinstance(t, TupleType)
@@ -299,6 +375,7 @@ class _FunctionCompiler:
             for step in after:
                 step()
             self.out.emit("alloc_adt", dst, TUPLE_TAG, parts)
+            self.note(dst, t)
 
         return pack
 
@@ -310,5 +387,11 @@ class _FunctionCompiler:
         for i, f in enumerate(t.fields):
             part = self.out.register()
             self.out.emit("get_field", part, operand, i)
+            self.note(part, f)
             found += self.leaves(part, f)
         return found
+
+
+def operators(func: Function) -> str:
+    """The operators of a primitive function, for messages."""
+    return ", ".join([n.op.name for n in post_order(func.body) if isinstance(n, Call) and isinstance(n.op, Op)])
