@@ -166,3 +166,58 @@ def test_padding_needs_a_loop_for_each_variable() -> None:
     s.fuse(*s.get_loops("twice"), preserve_unit_iters=False)
     with pytest.raises(ScheduleError, match="each iteration variable of block twice must be bound to a loop"):
         s.pad_einsum("twice", [1, 2])
+
+
+ROW = """
+@T.prim_func
+def main(a: T.Buffer((4,), "float32"), out: T.Buffer((3,), "float32")):
+    b = T.alloc_buffer((4,), "float32")
+    for i in range(3):
+        with T.block("b"):
+            vi = T.axis.spatial((1, 4), i + 1)
+            b[vi] = a[vi]
+    for i in range(3):
+        with T.block("out"):
+            vi = T.axis.spatial(3, i)
+            out[vi] = b[vi + 1]
+"""
+"""A block whose domain begins at 1."""
+SYMBOLIC = """
+@T.prim_func
+def main(n: T.int64, a_h: T.handle, out_h: T.handle):
+    a = T.match_buffer(a_h, (n, 3), "float32")
+    out = T.match_buffer(out_h, (n, 3), "float32")
+    for i, j in T.grid(n, 3):
+        with T.block("out"):
+            vi = T.axis.spatial(n, i)
+            vj = T.axis.spatial(3, j)
+            out[vi, vj] = a[vi, vj] * 2.0
+"""
+"""Loops of two integer types."""
+
+
+def never_runs(s: Schedule) -> None:
+    outer, _ = s.split(s.get_loops("out")[0], [8, None])
+    s.loop_partition(outer, [3, None])
+    s.blockize(s.get_loops("out_1")[-1])
+
+
+def fused_whole(s: Schedule) -> None:
+    s.blockize(s.fuse(*s.get_loops("out")))
+
+
+@pytest.mark.parametrize(
+    ("text", "schedule"),
+    [
+        (ROW, lambda s: s.reindex("b", ("read", 0))),
+        (ROW, lambda s: s.reindex("b", ("write", 0))),
+        (ROW, lambda s: s.reindex_cache_read("b", 0, "global", lambda i: (i // 2, i % 2))),
+        (ROW, never_runs),
+        (SYMBOLIC, lambda s: s.split(s.fuse(*s.get_loops("out")), [None, 4])),
+        (SYMBOLIC, fused_whole),
+    ],
+)
+def test_found_schedule(text: str, schedule: Callable[[Schedule], Any]) -> None:
+    func = from_source(text)
+    sizes = {p: 3 for p in func.params if p not in func.buffer_map}
+    check_case(Case("found", func, {"a": small}, sizes), Recipe(0, (), ()), schedule, "plain")

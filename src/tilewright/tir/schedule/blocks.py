@@ -91,6 +91,15 @@ class _Division:
                 old,
             )
         low, high = forms.const_bounds(inner)
+        hidden = (vars_in(value) & inside) - forms.leaves(inner)
+        if hidden:
+            # Not a sum of parts: all of it must lie inside.
+            if vars_in(value) & self.outside:
+                refuse(
+                    f"{iv.var.name} of {{0}} must be bound to an outer part plus an inner part, but is bound to {value}",
+                    old,
+                )
+            return value
         if not inner.terms:
             return self._outer_value(iv, outer, 1)
         if high is None and not outer.terms and not outer.const:
@@ -107,11 +116,14 @@ class _Division:
                 f"the outer part of {iv.var.name} of {{0}} must be a multiple of {size}, but is {forms.emit(outer)}",
                 old,
             )
-        base = self._outer_value(iv, forms.div(outer, size), size)
+        base = self._outer_value(iv, forms.div(outer, size), size, guarded=True)
         return forms.emit(combine(inner, forms.of(base), size), dtype)
 
-    def _outer_value(self, iv: Any, base: Lin, size: int) -> Any:
-        """The outer iteration variable that stands for `base`: a new one, or one of the same value and domain."""
+    def _outer_value(self, iv: Any, base: Lin, size: int, guarded: bool = False) -> Any:
+        """The outer iteration variable that stands for `base`: a new one, or one of the same value and domain.
+
+        guarded: a predicate that keeps to the domain has gone inside, so there must be one outside too.
+        """
         forms = self.state.forms
         dtype = iv.var.dtype
         extent = iv.dom.extent
@@ -132,8 +144,8 @@ class _Division:
         self.iters.append(IterVar(Range.from_min_extent(low, count), var, iv.iter_type))
         self.values.append(forms.emit(base, dtype))
         self._known.append((base, iv.iter_type, size, var))
-        if size != 1 and not forms.nonneg(shift(combine(forms.of(count), base, -1), -1)):
-            self.conditions.append(LT(self.values[-1], count))
+        if guarded and not forms.nonneg(shift(combine(combine(forms.of(low), forms.of(count)), base, -1), -1)):
+            self.conditions.append(LT(self.values[-1], forms.emit(combine(forms.of(low), forms.of(count)), dtype)))
         return var
 
 

@@ -242,7 +242,8 @@ def _need_identity(block: Any, reducer: Reducer) -> None:
     identities = reducer.identities
     analyzer = Analyzer()
     for sample in _SAMPLES:
-        given = [_literal(v.dtype, sample + 7 * i) for i, v in enumerate(reducer.new)]
+        numbers = [sample + 7 * i for i in range(len(reducer.new))]
+        given = [_literal(v.dtype, abs(n) if v.dtype.is_uint else n) for v, n in zip(reducer.new, numbers, strict=True)]
         result = [analyzer.simplify(e) for e in reducer.combine(identities, given)]
         for got, want in zip(result, given, strict=True):
             if not structural_equal(_folded(got), want):

@@ -21,6 +21,7 @@ from tilewright.tir import (
     Var,
     decl_buffer,
 )
+from tilewright.tir.arithmetic import cast_to
 from tilewright.tir.schedule.analysis import conjunction, conjuncts
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Forms
@@ -54,7 +55,8 @@ class SubstituteLoops(Mutator):
     """
 
     def __init__(self, forms: Forms, env: Mapping[Any, Any], conditions: Iterable[Any] = ()) -> None:
-        self.env = env
+        # Loops that are joined or cut may be of a wider type than the variable that they stand for.
+        self.env = {v: cast_to(e, v.dtype) for v, e in env.items()}
         self.forms = forms
         self.form_env = {v: forms.of(e) for v, e in env.items()}
         self.conditions = list(conditions)

@@ -77,11 +77,9 @@ def solve(
             no(f"the highest digit of {v.name} is missing")
         value = forms.merge_digits(value)
         if size is None:
-            guards += [
-                c
-                for c in (LE(IntImm(v.dtype, 0), forms.emit(value, v.dtype)), LT(forms.emit(value, v.dtype), extent))
-                if not proves(c)
-            ]
+            dtype = str(getattr(extent, "dtype", v.dtype))
+            at_value = forms.emit(value, dtype)
+            guards += [c for c in (LE(IntImm(dtype, 0), at_value), LT(at_value, extent)) if not proves(c)]
         elif at != size or len(pieces[v]) > 1:
             guards += inside(forms, value, size)
         env[v] = value

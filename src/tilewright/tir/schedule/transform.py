@@ -319,13 +319,17 @@ def reindex_buffer(
     own = [iv for iv in block.iter_vars if iv.var in used]
     iter_vars = [Var(iv.var.name, iv.var.dtype) for iv in own]
     env = dict(zip([iv.var for iv in own], iter_vars, strict=True))
+    # The staged buffer begins at 0, wherever the variables do.
+    from_zero = {iv.var: forms.simplify(iv.var - iv.dom.min) for iv in block.iter_vars}
     if chosen is None:
-        at: list[Any] = [iv.var for iv in own]
+        at: list[Any] = [from_zero[iv.var] for iv in own]
         shape: list[Any] = [iv.dom.extent for iv in own]
     else:
         mapping = chosen
         at = [
-            substitute(e, dict(zip(mapping.initial_indices, [iv.var for iv in block.iter_vars], strict=True)))
+            substitute(
+                e, dict(zip(mapping.initial_indices, [from_zero[iv.var] for iv in block.iter_vars], strict=True))
+            )
             for e in mapping.final_indices
         ]
         shape = mapping.map_shape([iv.dom.extent for iv in block.iter_vars])
@@ -362,9 +366,10 @@ def reindex_buffer(
             iters, (_point(new, here),), (_point(old, there),), name, BufferStore(old, BufferLoad(new, here), there)
         )
     loops = [Var(f"ax{i}", v.dtype) for i, v in enumerate(iter_vars)]
-    nest: Any = BlockRealize(tuple(loops), IntImm("bool", 1), copier)
+    values = [forms.simplify(v + iv.dom.min) for v, iv in zip(loops, own, strict=True)]
+    nest: Any = BlockRealize(tuple(values), IntImm("bool", 1), copier)
     for v, iv in reversed(list(zip(loops, own, strict=True))):
-        state.note_range(v, iv.dom.min, iv.dom.extent)
+        state.note_range(v, IntImm(v.dtype, 0), iv.dom.extent)
         nest = For(v, 0, iv.dom.extent, ForKind.SERIAL, nest)
     leaf = leaf_of(ref)
     body = ReplaceStmts({id(leaf.realize): leaf.realize.replace(block=new_block)}).run(scope.stmt.body)
