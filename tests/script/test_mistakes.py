@@ -462,7 +462,7 @@ error: if_then_else takes a scalar bool condition, but was given int32: n
         """\
 F[0] = T.Select(n < 3, 1.0, 2)""",
         """\
-error: Select takes a bool, scalar or of as many lanes as the values, and two values of one type, but was given bool, float32, int32
+error: Select takes a bool and two values of one type (the bool scalar, or of as many lanes as they), but was given bool, float32, int32
  --> <string>:3:12
   |
 3 |     F[0] = T.Select(n < 3, 1.0, 2)

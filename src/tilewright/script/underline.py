@@ -46,19 +46,27 @@ def excerpt(span: SourceSpan, lines: Sequence[str] | None = None, label: str = "
     return "\n".join(out)
 
 
+def own_span(node: Any) -> SourceSpan | None:
+    """The place in the user's text of a node, or of the variable of a loop; None where it says none."""
+    for holder in (node, getattr(node, "loop_var", None)):
+        span = getattr(holder, "span", None)
+        while isinstance(span, SequentialSpan) and span.spans:
+            span = span.spans[0]
+        if isinstance(span, SourceSpan):
+            return span
+    return None
+
+
 def span_of(node: Any) -> SourceSpan | None:
-    """The place in the user's text that a node comes from: its own span, that of its variable, or the first inside."""
+    """The place in the user's text that a node comes from: its own, or the first inside of it."""
     budget = 10_000
 
     def find(n: Any) -> SourceSpan | None:
         nonlocal budget
-        for holder in (n, getattr(n, "loop_var", None)):
-            span = getattr(holder, "span", None)
-            while isinstance(span, SequentialSpan) and span.spans:
-                span = span.spans[0]
-            if isinstance(span, SourceSpan):
-                return span
-        for f in n._fields if isinstance(n, Node) else ():
+        span = own_span(n)
+        if span is not None or not isinstance(n, Node):
+            return span
+        for f in n._fields:
             value = getattr(n, f.name)
             for child in value if isinstance(value, tuple) else (value,):
                 # What stands for a variable or a buffer says where that was made, not where it is used.
@@ -73,14 +81,14 @@ def span_of(node: Any) -> SourceSpan | None:
         return find(node)
 
 
-def located(message: str, *nodes: Any) -> str:
-    """`message`, and below it the lines of the user's text that the nodes come from, each once."""
+def located(message: str, *nodes: Any, labels: Mapping[Any, str] | None = None) -> str:
+    """`message`, and below it the lines of the user's text that the nodes come from, each once, with their labels."""
     out, seen = [message], set()
     for node in nodes:
         span = span_of(node)
         if span is not None and (place := (span.source_name.name, span.line, span.column, span.end_column)) not in seen:
             seen.add(place)
-            out.append(excerpt(span))
+            out.append(excerpt(span, label="" if labels is None else labels.get(node, "")))
     return "\n".join(out)
 
 

@@ -4,35 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from tilewright.ir import DataType, Op, as_prim_expr
 from tilewright.tir import arithmetic, op
 from tilewright.tir.expr import Call
 
-# How the type of a result follows from the arguments, for intrinsics without a function of their own in tir.op.
+# How the type of a result follows from the arguments, for intrinsics without a function of their own.
 _SAME_AS_FIRST_NAMES = """exp10 erfc shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not min max sum
     vector_shuffle"""
-_DTYPE_FIRST_NAMES = """ptx_mma ptx_mma_sp ptx_ldmatrix ptx_cp_async ptx_cp_async_bulk mma_store mma_fill vectorlow
+_DTYPE_FIRST_NAMES = """ptx_mma ptx_mma_sp ptx_ldmatrix ptx_cp_async ptx_cp_async_bulk ptx_ldg32 mma_store mma_fill vectorlow
     vectorhigh vectorcombine large_uint_imm get_active_lane_mask call_spirv_pure_glsl450 atomic_add"""
-_HANDLE_NAMES = """tvm_access_ptr tvm_stack_make_shape tvm_stack_make_array tvm_stack_alloca tvm_load_matrix_sync
-    tvm_mma_sync tvm_bmma_sync tvm_fill_fragment tvm_store_matrix_sync tvm_throw_last_error tvm_thread_allreduce
-    tvm_tuple tvm_context_id lookup_param anylist_getitem start_profile_intrinsic end_profile_intrinsic
-    nd_mem_alloc_with_scope handle_add_byte_offset"""
-_INT_NAMES = """tvm_storage_sync tvm_struct_set tvm_check_return tvm_call_packed_lowered tvm_call_cpacked_lowered
-    call_packed_lowered call_cpacked_lowered tvm_call_trace_packed dp4a undef vscale q_multiply_shift_per_axis
-    tvm_warp_activemask dma_copy dma_wait dma_start_group dma_end_group prefetch"""
-_VOID_NAMES = """ptx_commit_group ptx_wait_group ptx_cp_async_barrier ptx_init_barrier_thread_count
-    ptx_arrive_barrier ptx_arrive_barrier_expect_tx ptx_wait_barrier create_barriers"""
+_HANDLE_NAMES = "tvm_context_id nd_mem_alloc_with_scope"
+_INT_NAMES = """tvm_call_packed_lowered tvm_call_cpacked_lowered tvm_call_trace_packed dma_copy dma_wait dma_start_group
+    dma_end_group prefetch"""
 _SAME_AS_FIRST = frozenset(_SAME_AS_FIRST_NAMES.split())
-_SAME_AS_SECOND = frozenset({"tvm_warp_shuffle", "tvm_warp_shuffle_up", "tvm_warp_shuffle_down"})
 _DTYPE_FIRST = frozenset(_DTYPE_FIRST_NAMES.split())
 _FIXED: dict[str, str] = {
     **dict.fromkeys(_HANDLE_NAMES.split(), "handle"),
     **dict.fromkeys(_INT_NAMES.split(), "int32"),
-    **dict.fromkeys(_VOID_NAMES.split(), "void"),
-    "assume": "bool",
-    "tvm_thread_invariant": "bool",
 }
 # Names in programs that differ from the intrinsic's.
 RENAMED = {"fabs": "abs", "tvm_call_packed": "call_packed", "tvm_call_cpacked": "call_cpacked"}
@@ -57,14 +47,18 @@ _FUNCTIONS, _ARITHMETIC = frozenset(_FUNCTION_NAMES.split()), frozenset(_ARITHME
 @cache
 def intrinsic(name: str) -> Callable[..., Any] | None:
     """The function that `T.<name>` is; None when no intrinsic has that name."""
+    from tilewright.tir import builtin
+
+    name = RENAMED.get(name, name)
     if name in _FUNCTIONS | _ARITHMETIC:
         found: Callable[..., Any] = getattr(op if name in _FUNCTIONS else arithmetic, name)
         return found
+    made = vars(builtin).get(name)
+    if callable(made) and made.__module__ == builtin.__name__ and not name.startswith("_"):
+        return cast(Callable[..., Any], made)
     if f"tir.{name}" not in Op._known:
         return None
     known = Op.get(f"tir.{name}")
-    if name == "tvm_struct_get":
-        return lambda array, index, kind, dtype: Call(DataType(dtype), known, (array, index, kind))
     if name in _DTYPE_FIRST:
         return lambda dtype, *args: Call(DataType(dtype), known, args)
 
@@ -82,8 +76,6 @@ def _result_type(name: str, args: tuple[Any, ...]) -> DataType:
         return DataType(fixed)
     if name in _SAME_AS_FIRST and args:
         return args[0].dtype  # type: ignore[no-any-return]
-    if name in _SAME_AS_SECOND and len(args) > 1:
-        return args[1].dtype  # type: ignore[no-any-return]
     raise TypeError(
         f'the type of {name} does not follow from its arguments; write T.call_intrin("<type>", "tir.{name}", ...)'
     )

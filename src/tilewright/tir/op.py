@@ -132,12 +132,19 @@ def _pack_buffer(buffer: Any) -> Call:
 
 def call_llvm_intrin(dtype: str, name: str, *args: Any, span: BaseSpan | None = None) -> Call:
     """A call to an LLVM intrinsic by its full name, overload suffixes included."""
-    return Call(DataType(dtype), "call_llvm_intrin", (StringImm(name), *args), span)
+    return Call(DataType(dtype), "call_llvm_intrin", (StringImm(name), *_without_count(args)), span)
 
 
 def call_llvm_pure_intrin(dtype: str, name: str, *args: Any, span: BaseSpan | None = None) -> Call:
     """A call to an LLVM intrinsic that has no effects."""
-    return Call(DataType(dtype), "call_llvm_pure_intrin", (StringImm(name), *args), span)
+    return Call(DataType(dtype), "call_llvm_pure_intrin", (StringImm(name), *_without_count(args)), span)
+
+
+def _without_count(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Classic programs give the number of arguments first, as a uint32; here it goes without saying."""
+    first = args[0] if args else None
+    counts = isinstance(first, IntImm) and first.dtype == "uint32" and first.value == len(args) - 1
+    return args[1:] if counts else args
 
 
 def _accepts_prim(args: tuple[Any, ...]) -> bool:

@@ -12,6 +12,7 @@ from tilewright.codegen.interp.direct import Unfit
 from tilewright.codegen.interp.program import Program, compiled
 from tilewright.codegen.interp.values import InterpError, Pointer, Races, Storage, np_type
 from tilewright.ir import IRModule
+from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir import Buffer, PrimFunc
 
@@ -116,21 +117,24 @@ class Interpreter:
         return self.externs[name](*args)
 
     def _located(self, error: InterpError, name: str) -> str:
-        """The error's text with the function and the values of the loops around it."""
+        """The error's text with the function, the values of the loops around it, and the line of the user's script."""
         found: list[str] = []
-        for frame, _ in traceback.walk_tb(error.__traceback__):
+        statement = None
+        for frame, line in traceback.walk_tb(error.__traceback__):
             filename = frame.f_code.co_filename
             if filename.startswith("<interp "):
                 name = filename[8:-1]
                 program = self._programs.get(name)
                 if program is not None:
+                    statement = program.places.get(line, statement)
                     for key, value in frame.f_locals.items():
                         if key in program.loops:
                             text = f"{program.loops[key]}={value}"
                             if text not in found:
                                 found.append(text)
         where = f"in function {name}" + (f", at {', '.join(found)}" if found else "")
-        return f"{error}\n  {where}"
+        text = f"{error}\n  {where}"
+        return text if statement is None else located(text, statement)
 
 
 def run(

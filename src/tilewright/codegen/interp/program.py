@@ -46,6 +46,7 @@ from tilewright.tir import (
     IterVar,
     LetStmt,
     MatchBufferRegion,
+    Prefetch,
     PrimFunc,
     SeqStmt,
     Stmt,
@@ -120,6 +121,7 @@ class Program(CooperatingThreads):
         self.bound: list[dict[int, str]] = [{}]
         self.lines: list[str | Site] = []
         self.sites: dict[Var, Site] = {}
+        self._placed: list[tuple[int, int, Stmt]] = []
         self.depth = 1
         self._unique = itertools.count()
         self.loops: dict[str, str] = {}
@@ -129,12 +131,16 @@ class Program(CooperatingThreads):
         self._parameters()
         self.stmt(func.body)
         lines = ["def program(args, races, call_function, call_extern, match_arg):"]
+        numbers: list[int] = []
         for line in self.lines:
+            numbers.append(len(lines) + 1)
             if type(line) is Site:
                 lines += line.lines
             else:
                 lines.append(line)  # type: ignore[arg-type]
         self.source = "\n".join([*lines, "    return None"])
+        # The statement that a line of the source stands for.
+        self.places = {n: s for first, last, s in self._placed for n in numbers[first:last]}
         exec(_code(name, self.source), self.env)
         self.entry = self.env["program"]
 
@@ -173,7 +179,12 @@ class Program(CooperatingThreads):
             raise InterpError(
                 f"the interpreter has no rule for the statement {type(s).__name__} in function {self.name}"
             )
+        if type(s) is not BufferStore and type(s) is not Evaluate:
+            method(self, s)
+            return
+        start = len(self.lines)
         method(self, s)
+        self._placed.append((start, len(self.lines), s))
 
     # --- buffers
 
@@ -274,6 +285,9 @@ class Program(CooperatingThreads):
     def _seq(self, s: SeqStmt) -> None:
         for item in s.seq:
             self.stmt(item)
+
+    def _prefetch(self, s: Prefetch) -> None:
+        self.line("pass")
 
     def _evaluate(self, s: Evaluate) -> None:
         if isinstance(s.value, Call) and getattr(s.value.op, "name", "") == "tir.ret":
@@ -579,6 +593,7 @@ Program._stmts = {
     Allocate: Program._allocate,
     AllocateConst: Program._allocate_const,
     DeclBuffer: Program._decl,
+    Prefetch: Program._prefetch,
     BufferRealize: Program._realize,
     BlockRealize: Program._block_realize,
 }

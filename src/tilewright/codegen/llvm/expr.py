@@ -9,6 +9,7 @@ from tilewright.codegen.llvm.builder import FunctionBuilder
 from tilewright.codegen.llvm.types import bits_of, float_const, int_literal, is_literal, llvm_type, splat, wrap
 from tilewright.codegen.llvm.vecmath import VectorMath
 from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr
+from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir import (
@@ -93,9 +94,11 @@ class ExprEmitter:
     def error(self, message: str, node: Any) -> TVMError:
         """A TVMError that names the function and the node."""
         text = str(node)
+        shown = text if len(text) < 400 else text[:400] + " ..."
         return TVMError(
-            f"LLVM code generation of function {self.name!r}: {message}\n  in {type(node).__name__}: "
-            f"{text if len(text) < 400 else text[:400] + ' ...'}"
+            located(
+                f"LLVM code generation of function {self.name!r}: {message}\n  in {type(node).__name__}: {shown}", node
+            )
         )
 
     # --- leaves

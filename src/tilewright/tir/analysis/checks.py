@@ -9,6 +9,7 @@ from tilewright.arith.int_set import eval_set
 from tilewright.ir import IRModule, Range
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import Visitor, on
+from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir.expr import BufferLoad, Call, Let, Select, Var
 from tilewright.tir.function import PrimFunc
@@ -113,10 +114,11 @@ class _OutOfBounds(Visitor):
                     reach.has_upper_bound() and self._proves(reach.max_value >= dim)
                 )
             if wrong:
-                self.found.append(
+                text = (
                     f"{what} of {a.buffer.name}[{', '.join([str(i) for i in a.indices])}]: dimension {k} has {dim}"
                     f" elements, but the index {index} leaves 0..{self.analyzer.simplify(dim - 1)}"
                 )
+                self.found.append(located(text, a))
 
     def _proves(self, condition: Any) -> bool:
         return bool(self.analyzer.can_prove(condition))

@@ -8,6 +8,7 @@ from typing import Any
 from tilewright.ir import IntImm, IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext, PassInfo, module_pass
 from tilewright.node import Mutator, Visitor, on
+from tilewright.script.underline import located
 from tilewright.tir.arithmetic import logical_and
 from tilewright.tir.expr import BufferLoad, Call, StringImm, Var
 from tilewright.tir.function import PrimFunc
@@ -128,7 +129,7 @@ class _Checks(Mutator):
     def _leaf(self, s: Any) -> Any:
         checks: list[tuple[Any, str]] = []
         if type(s) is BufferStore:
-            self._of(s.buffer, s.indices, checks)
+            self._of(s, checks)
 
         class Loads(Visitor):
             depth = 0
@@ -136,7 +137,7 @@ class _Checks(Mutator):
             @on(BufferLoad)
             def _load(inner, e: BufferLoad) -> None:
                 if not inner.depth:
-                    self._of(e.buffer, e.indices, checks)
+                    self._of(e, checks)
                 inner.visit_children(e)
 
             @on(Call)
@@ -155,16 +156,16 @@ class _Checks(Mutator):
             out = AssertStmt(condition, StringImm(text), out)
         return out
 
-    def _of(self, buffer: Any, indices: tuple[PrimExpr, ...], checks: list[tuple[Any, str]]) -> None:
-        for k, (i, dim) in enumerate(zip(indices, buffer.shape, strict=True)):
+    def _of(self, access: Any, checks: list[tuple[Any, str]]) -> None:
+        buffer = access.buffer
+        for k, (i, dim) in enumerate(zip(access.indices, buffer.shape, strict=True)):
             if i.dtype.lanes != 1:
                 continue
             inside = logical_and(i >= 0, i < dim)
             if isinstance(inside, IntImm) and inside.value:
                 continue
-            checks.append(
-                (inside, f"index out of bounds: dimension {k} of buffer {buffer.name} has {dim} elements, index {i}")
-            )
+            what = f"index out of bounds: dimension {k} of buffer {buffer.name} has {dim} elements, index {i}"
+            checks.append((inside, located(what, access)))
 
 
 def InstrumentBoundCheckers() -> Pass:
