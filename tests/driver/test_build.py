@@ -159,6 +159,19 @@ def test_options_without_effect_here() -> None:
     tvm.ir.assert_structural_equal(optioned, tvm.lower(add_rows()))
 
 
+def test_names_of_a_function_alone() -> None:
+    a = te.placeholder((4,), name="A")
+    func = te.create_prim_func([a, te.compute((4,), lambda i: a[i] + 1.0, name="B")]).with_attr("global_symbol", "mine")
+    assert tvm.lower(func)["main"].attrs["global_symbol"] == "mine"
+    assert tvm.lower(func, name="other")["other"].attrs["global_symbol"] == "other"
+    assert tir.Schedule(func).mod["main"].attrs["global_symbol"] == "mine"
+    out = tvm.nd.empty((4,))
+    for built, name in ((tvm.build(func), "mine"), (tvm.build(func, name="other"), "other")):
+        built[name](nd(np.zeros(4, "float32")), out)
+        built(nd(np.zeros(4, "float32")), out)
+        np.testing.assert_array_equal(out.numpy(), 1)
+
+
 def test_wrong_inputs() -> None:
     with pytest.raises(
         ValueError, match="lower takes a PrimFunc, an IRModule, a tir.Schedule or a te.Schedule, but was given int"

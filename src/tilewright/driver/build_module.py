@@ -35,7 +35,8 @@ def _as_module(inp: Any, args: Any, name: str, binds: Mapping[Any, Buffer] | Non
         if args is not None:
             raise ValueError("lower: args go with a te.Schedule; a PrimFunc has its own parameters")
         symbol = name if name not in DEFAULT_NAMES else str(inp.attrs.get("global_symbol") or name)
-        return IRModule({GlobalVar(symbol): inp.with_attr("global_symbol", symbol)})
+        # In the module it has the name that was asked for, whatever its symbol: `lower(f)["main"]`.
+        return IRModule({GlobalVar(name): inp.with_attr("global_symbol", symbol)})
     if hasattr(inp, "stages") and hasattr(inp, "outputs"):
         if not args:
             raise ValueError(
