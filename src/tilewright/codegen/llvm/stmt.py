@@ -26,6 +26,7 @@ from tilewright.tir import (
     ForKind,
     IfThenElse,
     LetStmt,
+    Prefetch,
     SeqStmt,
     Stmt,
     StringImm,
@@ -54,6 +55,9 @@ class StmtEmitter(MemoryEmitter):
     def _seq(self, s: SeqStmt) -> None:
         for item in s.seq:
             self.stmt(item)
+
+    def _nothing(self, s: Prefetch) -> None:
+        """Hints that no schedule has made calls of change nothing."""
 
     def _evaluate(self, s: Evaluate) -> None:
         if type(s.value) is not IntImm:
@@ -374,5 +378,6 @@ StmtEmitter._stmts = {
     AttrStmt: StmtEmitter._attr,
     DeclBuffer: StmtEmitter._body_only,
     BufferRealize: StmtEmitter._body_only,
+    Prefetch: StmtEmitter._nothing,
 }
 _NOT_LOWERED = (Block, BlockRealize)
