@@ -7,6 +7,7 @@ from typing import Any
 from tilewright.ir import DataType, IntImm, PointerType, PrimExpr, PrimType
 from tilewright.ir.transform import Pass
 from tilewright.node import Mutator, on, post_order_visit, structural_equal
+from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import const_true, logical_and
 from tilewright.tir.buffer import Buffer, decl_buffer
@@ -65,14 +66,16 @@ class _LowerAllreduce(Mutator):
             return s
         if self.reducer is None:
             raise TVMError(
-                "LowerThreadAllreduce: a tvm_thread_allreduce stands in no reduce_scope, which names its reducer"
+                located(
+                    "LowerThreadAllreduce: a tvm_thread_allreduce stands in no reduce_scope, which names its reducer", s
+                )
             )
         args = s.value.args  # type: ignore[attr-defined]
         n = int(args[0])
         reduced = [t for t in args[2 + 2 * n :] if isinstance(t, Var)]
         for t in reduced:
             if t not in self.threads:
-                raise TVMError(f"LowerThreadAllreduce: {t.name} is no thread axis around the reduction")
+                raise TVMError(located(f"LowerThreadAllreduce: {t.name} is no thread axis around the reduction", s))
         values = list(args[1 : 1 + n])
         if not is_true(args[1 + n]):
             values = [
@@ -84,7 +87,9 @@ class _LowerAllreduce(Mutator):
     def _extent(self, v: Var) -> int:
         extent = self.threads[v][1]
         if not isinstance(extent, IntImm):
-            raise TVMError(f"LowerThreadAllreduce: the extent of {v.name} is {extent}; it must be a constant")
+            raise TVMError(
+                located(f"LowerThreadAllreduce: the extent of {v.name} is {extent}; it must be a constant", v)
+            )
         return extent.value
 
     def _numbers(self, axes: list[Var]) -> tuple[PrimExpr, int]:
@@ -260,8 +265,11 @@ class _CrossThread(Mutator):
         mixed = [f.loop_var.name for f in inside if f.loop_var in spatial]
         if mixed:
             raise TVMError(
-                f"LowerCrossThreadReduction: block {name} reduces over threads, but the loop {mixed[0]} below its reduction"
-                " loops is no reduction loop; reorder it outside of them"
+                located(
+                    f"LowerCrossThreadReduction: block {name} reduces over threads, but the loop {mixed[0]} below its"
+                    " reduction loops is no reduction loop; reorder it outside of them",
+                    realize,
+                )
             )
         new = self._split(realize, [f for f in inside if not _is_thread(f)], [f for f in inside if _is_thread(f)])
         for f in reversed(outer):
@@ -362,8 +370,11 @@ def _update_of(block: Block) -> tuple[Any, Any, PrimExpr]:
             if structural_equal(mine, own):
                 return kind, own, other
     raise TVMError(
-        f"LowerCrossThreadReduction: block {block.name_hint} reduces over threads; its body must be one store"
-        f" B[...] = B[...] op x with + * max or min, but it is\n{body}"
+        located(
+            f"LowerCrossThreadReduction: block {block.name_hint} reduces over threads; its body must be one store"
+            f" B[...] = B[...] op x with + * max or min, but it is\n{body}",
+            block,
+        )
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.ir.transform import Pass
 from tilewright.node import Mutator, Visitor, on
+from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import floordiv, floormod
 from tilewright.tir.expr import Add, Call, Cast, FloorDiv, FloorMod, Max, Min, Mul, Sub, Var
@@ -55,7 +56,9 @@ class _NoUndef(Mutator):
     def _call(self, e: Call) -> Any:
         if call_name(e) == "undef":
             raise TVMError(
-                "RemoveStoreUndef: T.undef() may only be stored as it is, but stands inside of an expression"
+                located(
+                    "RemoveStoreUndef: T.undef() may only be stored as it is, but stands inside of an expression", e
+                )
             )
         return self.rebuild(e)
 

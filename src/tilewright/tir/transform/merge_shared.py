@@ -7,6 +7,7 @@ from typing import Any
 from tilewright.ir import DataType, IntImm, PointerType, PrimExpr, PrimType
 from tilewright.ir.transform import Pass
 from tilewright.node import Mutator, Visitor, mutate_tuple, on
+from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import add, const_true
 from tilewright.tir.buffer import Buffer
@@ -70,7 +71,9 @@ class _Move(Mutator):
     @on(Var)
     def _var(self, v: Var) -> Var:
         if v in self.offsets:
-            raise TVMError(f"MergeSharedMemoryAllocations: the address of {v.name} is taken; use its elements instead")
+            raise TVMError(
+                located(f"MergeSharedMemoryAllocations: the address of {v.name} is taken; use its elements instead", v)
+            )
         return v
 
 
@@ -96,7 +99,10 @@ class _Kernels(Mutator):
             for e in a.extents:
                 if not isinstance(e, IntImm):
                     raise TVMError(
-                        f"MergeSharedMemoryAllocations: the size of {a.buffer_var.name} is {a.extents}; it must be constant"
+                        located(
+                            f"MergeSharedMemoryAllocations: the size of {a.buffer_var.name} is {a.extents}; it must be constant",
+                            a,
+                        )
                     )
                 size *= e.value
             offsets[a.buffer_var] = total

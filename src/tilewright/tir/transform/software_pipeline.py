@@ -8,6 +8,7 @@ from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass
 from tilewright.node import Mutator, Visitor, mutate_tuple, on
+from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import add, const_true, floormod, logical_and, subtract
 from tilewright.tir.buffer import Buffer
@@ -73,7 +74,7 @@ class _Pipeline:
 
     def __init__(self, loop: For) -> None:
         self.loop = loop
-        self.name = loop.loop_var.name
+        self.loop, self.name = loop, loop.loop_var.name
         self.predicate: PrimExpr | None = None
         self.buffers: tuple[Buffer, ...] = ()
         self.parts = self._parts(loop.body)
@@ -81,7 +82,7 @@ class _Pipeline:
         self._check()
 
     def fail(self, text: str) -> None:
-        raise TVMError(f"InjectSoftwarePipeline: loop {self.name}: {text}")
+        raise TVMError(located(f"InjectSoftwarePipeline: loop {self.name}: {text}", self.loop))
 
     def _parts(self, body: Any) -> list[Stmt]:
         """The statements of the body; a block around them gives its buffers."""

@@ -11,6 +11,7 @@ from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass
 from tilewright.node import Visitor, on, structural_equal
+from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import add, multiply, subtract
 from tilewright.tir.expr import (
@@ -218,8 +219,11 @@ class _Planner:
         new, _ = self._children(s, [])
         if new is not s:
             raise TVMError(
-                f"ThreadSync: storage of scope {self.scope} is shared between threads inside of {what}, which differs"
-                " between the threads of a block, so that no barrier can stand there; move the condition inside"
+                located(
+                    f"ThreadSync: storage of scope {self.scope} is shared between threads inside of {what}, which differs"
+                    " between the threads of a block, so that no barrier can stand there; move the condition inside",
+                    s,
+                )
             )
         return self._whole(s, pending)
 

@@ -7,6 +7,7 @@ from typing import Any
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.ir.transform import Pass
 from tilewright.node import Mutator, Visitor, mutate_tuple, on
+from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import add, multiply
 from tilewright.tir.buffer import Buffer
@@ -128,7 +129,9 @@ class _Inject(Mutator):
             return b
         if len(b.shape) != 1:
             raise TVMError(
-                f"InjectVirtualThread: buffer {b.name} has {len(b.shape)} dimensions; run FlattenBuffer first"
+                located(
+                    f"InjectVirtualThread: buffer {b.name} has {len(b.shape)} dimensions; run FlattenBuffer first", b
+                )
             )
         if b not in self.flat:
             self.flat[b] = b.replace(shape=(multiply(b.shape[0], IntImm(b.shape[0].dtype, self.count)),))
@@ -168,8 +171,11 @@ class _Inject(Mutator):
     def _var(self, v: Var) -> Var:
         if v in self.sizes:
             raise TVMError(
-                f"InjectVirtualThread: the pointer {v.name} is used as it is, which leaves no place for the virtual"
-                " thread's own part; use tvm_access_ptr or address_of"
+                located(
+                    f"InjectVirtualThread: the pointer {v.name} is used as it is, which leaves no place for the virtual"
+                    " thread's own part; use tvm_access_ptr or address_of",
+                    v,
+                )
             )
         return v
 
@@ -280,7 +286,9 @@ class _VirtualThreads(Mutator):
         if not virtual or not isinstance(axis, IterVar):
             return new
         if not isinstance(s.value, IntImm):
-            raise TVMError(f"InjectVirtualThread: {axis.var.name} has the extent {s.value}; it must be a constant")
+            raise TVMError(
+                located(f"InjectVirtualThread: {axis.var.name} has the extent {s.value}; it must be a constant", s)
+            )
         touched = _Touched(axis.var)
         while touched.grown:
             touched.grown = False

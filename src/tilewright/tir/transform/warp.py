@@ -8,6 +8,7 @@ from tilewright.arith import Analyzer, detect_linear_equation
 from tilewright.ir import IntImm, PointerType, PrimExpr, Range
 from tilewright.ir.transform import Pass
 from tilewright.node import Mutator, Visitor, on
+from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import floordiv, floormod
 from tilewright.tir.buffer import Buffer
@@ -75,8 +76,11 @@ class _Registers(Mutator):
         register, lane = self._split(s.indices[0])
         if not self.analyzer.can_prove_equal(lane, self._own()):
             raise TVMError(
-                f"LowerWarpMemory: {s.buffer.name}[{s.indices[0]}] is written by a thread that does not own it;"
-                f" thread {self.lane.name} of a warp must write elements {self.part} * {self.lane.name} + x"
+                located(
+                    f"LowerWarpMemory: {s.buffer.name}[{s.indices[0]}] is written by a thread that does not own it;"
+                    f" thread {self.lane.name} of a warp must write elements {self.part} * {self.lane.name} + x",
+                    s,
+                )
             )
         return BufferStore(self._buffer(s.buffer), self.visit(s.value), (register,), s.predicate, s.span)
 
@@ -85,7 +89,9 @@ class _Registers(Mutator):
         if e.buffer.data is not self.data:
             return self.rebuild(e)
         if e.indices[0].dtype.lanes != 1:
-            raise TVMError(f"LowerWarpMemory: {e.buffer.name} is read as a vector; read its elements one by one")
+            raise TVMError(
+                located(f"LowerWarpMemory: {e.buffer.name} is read as a vector; read its elements one by one", e)
+            )
         register, lane = self._split(self.visit(e.indices[0]))
         mine = BufferLoad(self._buffer(e.buffer), (register,))
         if self.analyzer.can_prove_equal(lane, self._own()):
@@ -93,8 +99,11 @@ class _Registers(Mutator):
         form = detect_linear_equation(register, [self.lane])
         if not form or not isinstance(form[0], IntImm) or form[0].value:
             raise TVMError(
-                f"LowerWarpMemory: {e.buffer.name}[{e.indices[0]}] lies in register {register}, which differs between"
-                " threads; a shuffle reads the same register of another thread"
+                located(
+                    f"LowerWarpMemory: {e.buffer.name}[{e.indices[0]}] lies in register {register}, which differs between"
+                    " threads; a shuffle reads the same register of another thread",
+                    e,
+                )
             )
         mask = call_intrin("uint32", "tir.tvm_warp_activemask")
         lane32 = lane.astype("int32")  # type: ignore[attr-defined]
@@ -105,7 +114,7 @@ class _Registers(Mutator):
     @on(Var)
     def _var(self, v: Var) -> Var:
         if v is self.data:
-            raise TVMError(f"LowerWarpMemory: the address of {v.name} is taken, but registers have none")
+            raise TVMError(located(f"LowerWarpMemory: the address of {v.name} is taken, but registers have none", v))
         return v
 
 
@@ -143,26 +152,37 @@ class _Lower(Mutator):
         name = s.buffer_var.name
         if self.lane is None:
             raise TVMError(
-                f"LowerWarpMemory: {name} is storage of a warp, but no threadIdx.x of constant extent is around it"
+                located(
+                    f"LowerWarpMemory: {name} is storage of a warp, but no threadIdx.x of constant extent is around it",
+                    s,
+                )
             )
         lane, extent = self.lane
         width = min(extent, self.warp)
         if self.warp % width or extent % width:
             raise TVMError(
-                f"LowerWarpMemory: the extent {extent} of threadIdx.x and the warp's {self.warp} threads must divide one another"
+                located(
+                    f"LowerWarpMemory: the extent {extent} of threadIdx.x and the warp's {self.warp} threads must divide one another",
+                    s,
+                )
             )
         look = _Stores(s.buffer_var, lane)
         look.visit(body)
         if look.wrong or len(look.strides) != 1:
             found = look.wrong or f"its stores give each thread {sorted(look.strides)} elements in a row"
             raise TVMError(
-                f"LowerWarpMemory: {name} must be written in one pattern, elements part * thread + x, but {found}"
+                located(
+                    f"LowerWarpMemory: {name} must be written in one pattern, elements part * thread + x, but {found}",
+                    s,
+                )
             )
         part = look.strides.pop()
         size = s.extents[0] if len(s.extents) == 1 else None
         if not isinstance(size, IntImm) or size.value % (width * part):
             raise TVMError(
-                f"LowerWarpMemory: the size of {name} must be a multiple of {width * part}, but is {s.extents}"
+                located(
+                    f"LowerWarpMemory: the size of {name} must be a multiple of {width * part}, but is {s.extents}", s
+                )
             )
         kind: Any = s.buffer_var.type_annotation
         new = Var(name, PointerType(kind.element_type, "local"))
