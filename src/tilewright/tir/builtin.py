@@ -47,7 +47,7 @@ def call_tir(global_var: GlobalVar, *args: Any) -> Call:
     """A call to another PrimFunc of the module."""
     if not isinstance(global_var, GlobalVar):
         raise TypeError(f"call_tir takes a GlobalVar, but was given {type(global_var).__name__}: {global_var!r}")
-    known = getattr(getattr(global_var, "checked_type", None), "ret_type", None)
+    known = getattr(getattr(global_var, "_checked_type", None), "ret_type", None)
     return Call(DataType(str(getattr(known, "dtype", "void") or "void")), global_var, args)
 
 

@@ -12,7 +12,7 @@ from tilewright.tir.buffer import Buffer, decl_buffer
 from tilewright.tir.builtin import TVMBackendAllocWorkspace, TVMBackendFreeWorkspace, tvm_stack_alloca, tvm_struct_set
 from tilewright.tir.expr import BufferLoad, Call, StringImm, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.op import address_of, isnullptr
+from tilewright.tir.op import address_of, isnullptr, reinterpret
 from tilewright.tir.stmt import (
     Allocate,
     AssertStmt,
@@ -163,7 +163,7 @@ class _Lower(Mutator):
                 code = ARRAY
             elif isinstance(arg, StringImm):
                 code = STRING
-            elif isinstance(arg, IntImm) and arg.dtype.code == "handle" and not arg.value:
+            elif call_name(arg) == "reinterpret" and code == HANDLE and isinstance(arg.args[0], IntImm):  # type: ignore[attr-defined]
                 code = NULL
             if code in (INT, UINT):
                 value, code = cast_to(value, "int64"), INT
@@ -195,7 +195,7 @@ class _Lower(Mutator):
         dtype = e.args[4].dtype
         at, arrays = self.stacks.take("array", 1), self.stacks.arrays
         size = dtype.bytes * dtype.lanes
-        zero = const(0, "handle") if isinstance(strides, IntImm) else strides
+        zero = reinterpret("handle", const(0, "int64")) if isinstance(strides, IntImm) else strides
         fields = [
             (ARRAY_DATA, data), (ARRAY_SHAPE, shape), (ARRAY_STRIDES, zero), (ARRAY_NDIM, ndim),
             (ARRAY_CODE, IntImm("uint8", _CODES.get(dtype.code, HANDLE))), (ARRAY_BITS, IntImm("uint8", dtype.bits)),
