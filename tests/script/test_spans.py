@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pytest
+
 import tilewright as tvm
 from tilewright import tir
+from tilewright.codegen import interp
 from tilewright.ir import IntImm
 from tilewright.node import first_mismatch, structural_hash
 from tilewright.script import from_source
@@ -135,7 +139,75 @@ def test_lines_of_files_are_those_of_the_file() -> None:
 
 def test_passes_keep_places() -> None:
     f = from_source(TEXT)
-    lowered = tvm.lower(f)["f"]
+    (lowered,) = tvm.lower(f).functions.values()
     stores: list[Any] = []
     post_order_visit(lowered.body, lambda n: stores.append(n) if isinstance(n, tir.BufferStore) else None)
     assert [span_of(s) is not None for s in stores] == [True] * len(stores)
+
+
+PROGRAM = """\
+@T.prim_func
+def f(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i in range(8):
+        with T.block("b"):
+            v = T.axis.spatial(8, i)
+            B[v] = A[v + 1]
+"""
+LINE = """\
+ --> <string>:6:{column}
+  |
+6 |             B[v] = A[v + 1]
+  |             {carets}"""
+
+
+def test_errors_of_schedules_show_the_line() -> None:
+    sch = tvm.tir.Schedule(from_source(PROGRAM))
+    (loop,) = sch.get_loops("b")
+    outer, _ = sch.split(loop, [2, 4])
+    with pytest.raises(tvm.tir.ScheduleError) as error:
+        sch.fuse(outer, outer)
+    place = """\
+ --> <string>:3:5
+  |
+3 |     for i in range(8):
+  |     ^^^^^^^^^^^^^^^^^ loop i_0"""
+    assert str(error.value).endswith(place)
+
+
+def test_errors_of_running_show_the_line() -> None:
+    with pytest.raises(tvm.TVMError) as error:
+        interp.run(from_source(PROGRAM), [np.zeros(8, "float32"), np.zeros(8, "float32")])
+    first = "read out of bounds: buffer A[8], shape (8)\n  in function f, at i=7, v=7\n"
+    assert str(error.value) == first + LINE.format(column=13, carets="^" * 15)
+
+
+def test_errors_of_checked_bounds_show_the_line() -> None:
+    with tvm.transform.PassContext(config={"tir.instrument_bound_checkers": True}):
+        built = tvm.build(from_source(PROGRAM), target="llvm")
+    with pytest.raises(AssertionError) as error:
+        built(tvm.nd.array(np.zeros(8, "float32")), tvm.nd.array(np.zeros(8, "float32")))
+    first = "index out of bounds: dimension 0 of buffer A has 8 elements, index i + 1\n"
+    assert str(error.value) == first + LINE.format(column=20, carets="       ^^^^^^^^")
+    with pytest.raises(ValueError, match=r"(?s)leaves 0\.\.7\n --> <string>:6:20"):
+        tvm.tir.analysis.OOBChecker()(tvm.IRModule({"f": from_source(PROGRAM)}))
+
+
+def test_errors_of_lowering_and_code_generation_show_the_line() -> None:
+    text = """\
+@T.prim_func
+def f(A: T.Buffer((8,), "float32")):
+    A[0] = T.undef() + 1.0
+"""
+    with pytest.raises(tvm.TVMError) as error:
+        tvm.tir.transform.RemoveStoreUndef()(tvm.IRModule({"f": from_source(text)}))
+    assert str(error.value).endswith("3 |     A[0] = T.undef() + 1.0\n  |            ^^^^^^^^^")
+    unknown = from_source(text.replace("T.undef() + 1.0", 'T.call_intrin("float32", "tir.ptx_ldmatrix")'))
+    with pytest.raises(tvm.TVMError, match=r"(?s)LLVM code generation .* --> <string>:3:12\n"):
+        tvm.build(unknown, target="llvm")
+
+
+def test_errors_of_two_places_show_both_once() -> None:
+    f = from_source(PROGRAM)
+    loop = f.body.block.body
+    text = located("no.", loop, loop.body, loop, labels={loop: "the loop"})
+    assert text.count(" --> ") == 2 and "^^^^^^^^^^^^^^^^^ the loop\n" in text

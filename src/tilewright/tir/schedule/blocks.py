@@ -257,7 +257,7 @@ def _inner_init(
     nest: Any = BlockRealize(tuple([substitute(v, loop_env) for v in kept]), predicate, block)
     for lp in reversed(loops):
         state.note_range(loop_env[lp.loop_var], lp.min, lp.extent)
-        nest = For(loop_env[lp.loop_var], lp.min, lp.extent, ForKind.SERIAL, nest)
+        nest = For(loop_env[lp.loop_var], lp.min, lp.extent, ForKind.SERIAL, nest, span=lp.span)
     return nest
 
 

@@ -89,7 +89,7 @@ def decompose_reduction(s: Schedule, block: BlockRV | str, loop: LoopRV) -> Bloc
         threaded = lp.kind == ForKind.THREAD_BINDING
         nest = For(
             loop_env[lp.loop_var], substitute(lp.min, loop_env), substitute(lp.extent, loop_env),
-            lp.kind if threaded else ForKind.SERIAL, nest, lp.thread_binding if threaded else None,
+            lp.kind if threaded else ForKind.SERIAL, nest, lp.thread_binding if threaded else None, span=lp.span,
         )  # fmt: skip
     own = {r.buffer for r in old.writes} - {r.buffer for r in old.reads}
     reads = (*[w for w in old.writes if w.buffer in own], *old.reads)

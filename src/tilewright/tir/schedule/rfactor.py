@@ -204,7 +204,7 @@ class _RFactor:
             bound = lp.kind == ForKind.THREAD_BINDING
             nest = For(
                 copies[lp.loop_var], lp.min, lp.extent, lp.kind if bound else ForKind.SERIAL, nest,
-                lp.thread_binding if bound else None,
+                lp.thread_binding if bound else None, span=lp.span,
             )  # fmt: skip
         return nest, block
 
