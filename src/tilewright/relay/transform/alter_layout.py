@@ -22,6 +22,7 @@ from tilewright.relay.transform.rewriting import (
     constant_of,
     is_op,
     rewrite_calls,
+    same_shape,
     static_shape,
     tensor_of,
     typed,
@@ -122,15 +123,17 @@ class _AlterLayout(ExprMutator):
     ) -> tuple[LayoutChoice, list[Expr]] | None:
         """Element-wise operators follow the blocked operand; others of the full shape are brought to its layout, smaller
         ones get it where they vary along the channels, and an axis of extent 1 where they do not."""
-        out = static_shape(call)
-        if out is None or len(out) != 4 or hasattr(card, "axis"):
+        if len(tensor_of(call).shape) != 4 or hasattr(card, "axis"):
             return None
-        full = [layout for layout, a in zip(layouts, call.args, strict=True) if layout and static_shape(a) == out]
+        full = [layout for layout, a in zip(layouts, call.args, strict=True) if layout and same_shape(a, call)]
         if not full:
             return None
         layout = full[0]
         brought: list[Expr] = []
         for new, old in zip(args, call.args, strict=True):
+            if same_shape(old, call):
+                brought.append(self.bring(new, layout, old))
+                continue
             shape = static_shape(old)
             if shape is None or len(shape) > 4:
                 return None

@@ -19,7 +19,7 @@ from tilewright.relay.transform.rewriting import (
     constant_of,
     is_op,
     rewrite_calls,
-    static_shape,
+    same_shape,
     tensor_of,
     typed_pass,
     use_counts,
@@ -74,7 +74,7 @@ class _Folder:
     def after(self, call: Call) -> Expr | None:
         for i in (0, 1):
             scale, x = constant_of(call.args[i]), call.args[1 - i]
-            if scale is None or type(x) is not Call or not self.single(x) or static_shape(x) != static_shape(call):
+            if scale is None or type(x) is not Call or not self.single(x) or not same_shape(x, call):
                 continue
             if is_op(x, *ANCHORS):
                 return self.scaled(x, scale)
@@ -98,12 +98,7 @@ class _Folder:
     def through_add(self, x: Call, scale: Array) -> Expr | None:
         for j in (0, 1):
             bias, conv = constant_of(x.args[j]), x.args[1 - j]
-            if (
-                bias is None
-                or not is_op(conv, *ANCHORS)
-                or not self.single(conv)
-                or static_shape(conv) != static_shape(x)
-            ):
+            if bias is None or not is_op(conv, *ANCHORS) or not self.single(conv) or not same_shape(conv, x):
                 continue
             folded = self.scaled(conv, scale)  # type: ignore[arg-type]
             if folded is not None:
@@ -129,12 +124,7 @@ class _Folder:
             return None
         for i in (0, 1):
             scale, data = constant_of(x.args[i]), x.args[1 - i]  # type: ignore[attr-defined]
-            if (
-                scale is None
-                or static_shape(data) is None
-                or static_shape(data) != static_shape(x)
-                or not self.single(x)
-            ):
+            if scale is None or not same_shape(data, x) or not self.single(x):
                 continue
             ndim = len(tensor_of(x).shape)
             axis = ndim - 1 if is_op(conv, "nn.dense") else 1

@@ -19,7 +19,7 @@ from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGe
 from tilewright.relay.functor import ExprMutator, post_order
 from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, INJECTIVE, OPAQUE, OUT_ELEMWISE
 from tilewright.relay.transform.infer_type import infer_module, set_type
-from tilewright.relay.transform.rewriting import card_of, static_shape, typed
+from tilewright.relay.transform.rewriting import card_of, same_shape, static_shape, typed
 
 register_config_option("relay.FuseOps.max_depth", int)
 
@@ -140,9 +140,12 @@ def kind_of(call: Call) -> int:
     return card_of(call).fuse if isinstance(typed(call).checked_type, TensorType) else OPAQUE
 
 
-def elements(e: Expr) -> int | None:
-    shape = static_shape(e)
-    return None if shape is None else int(np.prod(shape, dtype=np.int64))
+def grows(source: Expr, user: Expr) -> bool:
+    """Whether computing `source` where `user` reads it may compute it for more elements than it has."""
+    if same_shape(source, user):
+        return False
+    have, want = static_shape(source), static_shape(user)
+    return have is None or want is None or int(np.prod(want, dtype=np.int64)) > int(np.prod(have, dtype=np.int64))
 
 
 class _Partition:
@@ -170,11 +173,7 @@ class _Partition:
         path = self.graph.between(call, sink)
         if anchored or group.kind == COMM_REDUCE:
             allowed = all([self.groups[p].root() is group or self.groups[p].root().kind <= BROADCAST for p in path])
-            allowed = (
-                allowed
-                and static_shape(call) is not None
-                and all([static_shape(p) == static_shape(call) for p in path])
-            )
+            allowed = allowed and all([same_shape(p, call) for p in path])
         else:
             allowed = self.injective_path(call, group, path, sink)
         if not allowed:
@@ -191,8 +190,7 @@ class _Partition:
             limit = COMM_REDUCE if p is sink and self.kinds[p] == COMM_REDUCE else INJECTIVE
             if self.groups[p].root().kind > limit:
                 return False
-        size, at_sink = elements(call), max([elements(p) or 0 for p in path])
-        if group.costly and (size is None or at_sink > size):
+        if group.costly and any([grows(call, p) for p in path]):
             return False
         return self.kinds[sink] != COMM_REDUCE or len(path) == 1
 

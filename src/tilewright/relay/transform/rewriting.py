@@ -12,6 +12,7 @@ from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
 from tilewright.relay.functor import ExprMutator, users
 from tilewright.relay.op.card import OpCard, find_card
+from tilewright.relay.op.relations import known_equal
 from tilewright.relay.transform.infer_type import infer_module, infer_types, set_type, type_of
 
 Rule = Callable[[Call], Expr | None]
@@ -197,6 +198,14 @@ def static_shape(e: Expr) -> tuple[int, ...] | None:
         return t.concrete_shape
     except TypeError:
         return None
+
+
+def same_shape(a: Expr, b: Expr) -> bool:
+    """Whether two tensors surely have one shape; dimensions may be symbols, but something must be known of each."""
+    x, y = typed(a).checked_type, typed(b).checked_type
+    if not isinstance(x, TensorType) or not isinstance(y, TensorType) or len(x.shape) != len(y.shape):
+        return False
+    return all([known_equal(p, q) for p, q in zip(x.shape, y.shape, strict=True)])
 
 
 def same_type(a: Type, b: Type) -> bool:

@@ -17,7 +17,9 @@ from tilewright.relay.backend.kernels import Progress, cached_object, compile_ke
 from tilewright.relay.backend.te_compiler import TECompiler
 from tilewright.relay.backend.vm.emit import ProgramCompiler
 from tilewright.relay.backend.vm.executable import Executable
-from tilewright.relay.expr import Function
+from tilewright.relay.backend.vm.sizes import named
+from tilewright.relay.expr import Function, Var
+from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.transform.lambda_lift import CLOSURE, LIFTED
 from tilewright.support.errors import TVMError
 
@@ -54,10 +56,31 @@ def reachable(mod: IRModule) -> IRModule:
     return mod.with_functions(functions)
 
 
+def name_dimensions(mod: IRModule) -> IRModule:
+    """The module in which the unknown dimensions of what a host calls are variables: passes can tell which of them are equal.
+    A function that is called in the module keeps its own type."""
+    called = {
+        e for f in mod.functions.values() if isinstance(f, Function) for e in post_order(f) if isinstance(e, GlobalVar)
+    }
+    functions: dict[GlobalVar, Any] = {}
+    for g, f in mod.functions.items():
+        functions[g] = f
+        if not isinstance(f, Function) or f.is_primitive or g in called:
+            continue
+        types = [p.type_annotation for p in f.params]
+        fresh = [named(t, p.name_hint) if t is not None else None for t, p in zip(types, f.params, strict=True)]
+        if all([a is b for a, b in zip(types, fresh, strict=True)]):
+            continue
+        params = [Var(p.name_hint, t) for p, t in zip(f.params, fresh, strict=True)]
+        body = substitute(f.body, dict(zip(f.params, params, strict=True)))
+        functions[g] = Function(tuple(params), body, None, f.type_params, f.attrs, f.span)
+    return mod.with_functions(functions)
+
+
 def optimize(mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None) -> IRModule:
     """The module after all relay passes of the virtual machine; parameters of main are constants in it."""
     with target_of(target), deep_recursion():
-        return vm_pipeline()(reachable(bind_params(as_module(mod), params)))
+        return vm_pipeline()(name_dimensions(reachable(bind_params(as_module(mod), params))))
 
 
 def compile(

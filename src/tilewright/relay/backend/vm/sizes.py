@@ -61,7 +61,7 @@ def is_static(t: Type) -> bool:
 
 def named(t: Type, hint: str) -> Type:
     """The type with a fresh variable for each dimension of which nothing is known."""
-    if isinstance(t, TupleType):
+    if isinstance(t, TupleType) and not is_static(t):
         return TupleType(tuple([named(f, f"{hint}_{i}") for i, f in enumerate(t.fields)]))
     if not isinstance(t, TensorType) or not any([is_any(d) for d in t.shape]):
         return t
