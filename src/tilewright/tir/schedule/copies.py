@@ -21,7 +21,14 @@ class _Copy(Mutator):
     def _for(self, x: For) -> Any:
         var = self.env[x.loop_var] = Var(x.loop_var.name, x.loop_var.dtype)
         return For(
-            var, self.visit(x.min), self.visit(x.extent), x.kind, self.visit(x.body), x.thread_binding, x.annotations
+            var,
+            self.visit(x.min),
+            self.visit(x.extent),
+            x.kind,
+            self.visit(x.body),
+            x.thread_binding,
+            x.annotations,
+            x.span,
         )
 
     @on(Block)
@@ -29,13 +36,27 @@ class _Copy(Mutator):
         iters = []
         for iv in x.iter_vars:
             var = self.env[iv.var] = Var(iv.var.name, iv.var.dtype)
-            iters.append(IterVar(self.visit(iv.dom), var, iv.iter_type, iv.thread_tag))
+            iters.append(IterVar(self.visit(iv.dom), var, iv.iter_type, iv.thread_tag, iv.span))
         return self.rebuild(x).replace(iter_vars=tuple(iters), name_hint=x.name_hint + self.suffix)
 
 
 def copy_statement(stmt: Any, suffix: str = "") -> Any:
     """The statement with loop and block variables renewed and `suffix` after the block names."""
     return _Copy(suffix).visit(stmt)
+
+
+class _Rename(Mutator):
+    def __init__(self, suffix: str) -> None:
+        self.suffix = suffix
+
+    @on(Block)
+    def _block(self, x: Block) -> Any:
+        return x.replace(name_hint=x.name_hint + self.suffix)
+
+
+def rename_blocks(stmt: Any, suffix: str) -> Any:
+    """The statement with `suffix` after the names of its outermost blocks."""
+    return _Rename(suffix).visit(stmt)
 
 
 def copy_iters(iter_vars: Any, suffix: str = "") -> tuple[tuple[Any, ...], dict[Any, Any]]:

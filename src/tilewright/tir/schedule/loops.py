@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm
-from tilewright.tir import LT, Block, For, ForKind, Var
+from tilewright.tir import LT, Block, For, ForKind, Max, Var
 from tilewright.tir.schedule.analysis import (
     DATA_PAR,
     REDUCE,
@@ -17,9 +17,10 @@ from tilewright.tir.schedule.analysis import (
     need_simple_iters,
     realize_of,
 )
+from tilewright.tir.schedule.copies import copy_statement, rename_blocks
 from tilewright.tir.schedule.effects import need_order_free
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import shift
+from tilewright.tir.schedule.forms import combine, shift
 from tilewright.tir.schedule.hazards import need_same_iteration, private_buffers
 from tilewright.tir.schedule.rewrite import ReplaceStmts, substitute_loops, vars_in
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
@@ -65,11 +66,7 @@ def split_loop(
     stmt = ref.stmt
     need_plain_loop(stmt)
     dtype, extent = stmt.loop_var.dtype, stmt.extent
-    if sum([f is None for f in factors]) > 1:
-        refuse(f"only one factor may be None, but the factors are {factors}", stmt)
-    for f in factors:
-        if isinstance(f, int) and f <= 0:
-            refuse(f"factors must be positive, but are {factors}", stmt)
+    need_positive(stmt, factors)
     known = 1
     symbolic: Any = None
     for f in factors:
@@ -106,7 +103,7 @@ def split_loop(
     conditions = [] if exact or disable_predication else [LT(index, extent)]
     body = substitute_loops(state.forms, stmt.body, {stmt.loop_var: index}, conditions)
     for var, n in reversed(list(zip(new_vars, sizes, strict=True))):
-        body = For(var, 0, n, ForKind.SERIAL, body)
+        body = For(var, 0, n, ForKind.SERIAL, body, span=stmt.span)
     state.replace(ref, body)
     out = []
     for _ in sizes:
@@ -119,33 +116,62 @@ def split_loop(
 def loop_partition(
     s: Schedule, loop: LoopRV, factors: list[int | ExprRV | None], preserve_unit_iters: bool = True
 ) -> list[LoopRV]:
-    """for i in n: S   -->   for i in [0, f): S; for i in [f, f + g): S; ...
+    """for i in n: S   -->   for i_0 in f: S[i := i_0]; for i_1 in g: S[i := f + i_1]; for i_2 in n - f - g: ...
 
-    The last factor may be None: the rest of the loop. Each part is a loop from 0; blocks of later parts are copies.
+    At most one factor is None: it is what the others leave; without one, a last loop runs over what is left. The block
+    `B` becomes `B_i0`, `B_i1`, ... Of a symbolic loop, parts that it may be too short for are cut by predicates.
     """
     ref = s.loop(loop)
+    parts = partition_loop(s.state, ref, [s.number(f) for f in factors], preserve_unit_iters)
+    return [s.loop_rv(s.state.ref(p)) for p in parts]
+
+
+def partition_loop(state: ScheduleState, ref: StmtSRef, factors: list[Any], preserve_unit_iters: bool) -> list[Any]:
     stmt = ref.stmt
     need_plain_loop(stmt)
-    extent = int_extent(stmt)
-    sizes = [s.number(f) for f in factors]
-    if extent is None or any([f is not None and f <= 0 for f in sizes]):
-        refuse(f"{{0}} must have a constant extent and the factors {sizes} must be positive", stmt)
-    if None in sizes:
-        sizes[sizes.index(None)] = extent - sum([f for f in sizes if f is not None])
-    elif sum(sizes) < extent:
-        sizes.append(extent - sum(sizes))
-    if any([f is None or f <= 0 for f in sizes]) or sum(sizes) != extent:
-        refuse(f"the factors must add up to the extent {extent} of {{0}}, but {factors} does not", stmt)
+    need_positive(stmt, factors)
+    simplify, dtype = state.forms.simplify, stmt.loop_var.dtype
+    extent, known = int_extent(stmt), [f for f in factors if f is not None]
+    total: Any = sum(known) if all([isinstance(f, int) for f in known]) else None
+    if extent is not None and total is not None:
+        left: Any = extent - total
+        if left < 0 or (left == 0 and None in factors):
+            refuse(f"the factors must add up to at most the extent {extent} of {{0}}, but are {factors}", stmt)
+    else:
+        taken: Any = IntImm(dtype, 0)
+        for f in known:
+            taken = taken + f
+        left = simplify(Max(stmt.extent - taken, IntImm(dtype, 0)))
+    sizes = [left if f is None else f for f in factors]
+    if None not in factors and not (isinstance(left, int) and left == 0):
+        sizes.append(left)
     parts: list[Any] = []
-    low = 0
+    low: Any = IntImm(dtype, 0)
     for i, n in enumerate(sizes):
-        var = Var(f"{stmt.loop_var.name}_{i}", stmt.loop_var.dtype)
-        s.state.note_range(var, IntImm(var.dtype, 0), IntImm(var.dtype, n))
-        body = substitute_loops(s.state.forms, stmt.body, {stmt.loop_var: var + low if low else var})
-        parts.append(For(var, 0, n, ForKind.SERIAL, copy_nest(body, f"_{i}") if i else body))
-        low += n
-    replace_with_sequence(s.state, ref, parts)
-    return [s.loop_rv(s.state.ref(p)) for p in parts]
+        var = Var(f"{stmt.loop_var.name}_{i}", dtype)
+        state.note_range(var, IntImm(dtype, 0), IntImm(dtype, n) if isinstance(n, int) else n)
+        single = isinstance(n, int) and n == 1 and not preserve_unit_iters
+        index = simplify(low if single else low + var)
+        end = combine(state.forms.of(index), state.forms.of(stmt.extent), -1)
+        high = state.forms.const_bounds(end)[1]
+        sure = extent is not None and total is not None
+        conditions = [] if sure or (high is not None and high < 0) else [LT(index, stmt.extent)]
+        body = substitute_loops(state.forms, stmt.body, {stmt.loop_var: index}, conditions)
+        suffix = f"_{stmt.loop_var.name}{i}"
+        parts.append(For(var, 0, n, ForKind.SERIAL, copy_statement(body, suffix) if i else rename_blocks(body, suffix)))
+        low = simplify(low + n)
+    replace_with_sequence(state, ref, parts)
+    return parts
+
+
+def need_positive(stmt: Any, factors: list[Any]) -> None:
+    """At least one factor, at most one of them None, and no number below 1."""
+    if not factors:
+        refuse("at least one factor is needed for {0}", stmt)
+    if sum([f is None for f in factors]) > 1:
+        refuse(f"only one factor may be None, but the factors are {factors}", stmt)
+    if any([isinstance(f, int) and f <= 0 for f in factors]):
+        refuse(f"factors must be positive, but are {factors}", stmt)
 
 
 def replace_with_sequence(state: ScheduleState, ref: StmtSRef, parts: list[Any]) -> None:
@@ -155,13 +181,6 @@ def replace_with_sequence(state: ScheduleState, ref: StmtSRef, parts: list[Any])
     old = parent.stmt
     body = ReplaceStmts({id(ref.stmt): seq_of(parts)}).run(old.body)
     state.replace(parent, old.replace(body=body))
-
-
-def copy_nest(stmt: Any, suffix: str) -> Any:
-    """A loop nest with loop variables and blocks of its own."""
-    from tilewright.tir.schedule.copies import copy_statement
-
-    return copy_statement(stmt, suffix)
 
 
 @primitive
@@ -209,7 +228,7 @@ def fuse_loops(state: ScheduleState, refs: list[StmtSRef], preserve_unit_iters: 
         env[stmt.loop_var] = state.forms.simplify(value)
         below = stmt.extent if isinstance(below, int) and below == 1 else below * stmt.extent
     body = substitute_loops(state.forms, stmts[-1].body, env)
-    new = For(var, 0, total, ForKind.SERIAL, body)
+    new = For(var, 0, total, ForKind.SERIAL, body, span=stmts[0].span)
     state.replace(refs[0], new)
     return state.ref(new)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from tilewright.arith.linear import LEAF, SPLIT
@@ -35,13 +35,13 @@ def swept(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequenc
     cuts = _cuts(forms, realize, env)
     if exact and any([relaxed.keys().isdisjoint(forms.leaves(cut)) for cut in cuts]):
         return [None] * len(region.region)
-    if exact and not (_all_run(forms, leaf, loops) and is_rectangular(forms, loops)):
-        return [None] * len(region.region)
-    if exact and cuts:
+    if exact:
         placed: set[Any] = set()
         for r in region.region:
             placed |= forms.leaves(forms.of(r.min, env)) | forms.leaves(forms.of(r.extent, env))
         if any([not (forms.leaves(cut) & relaxed.keys()) <= placed for cut in cuts]):
+            return [None] * len(region.region)
+        if not (_all_run(forms, leaf, loops, placed) and is_rectangular(forms, loops)):
             return [None] * len(region.region)
     out: Region = []
     lows: list[tuple[Lin, Lin]] = []
@@ -76,7 +76,10 @@ def reaches_domain(state: ScheduleState, leaf: Leaf) -> bool:
         return bool(counts.min() >= 1)
     env = {iv.var: forms.of(v) for iv, v in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True)}
     relaxed = loop_bounds(forms, leaf.loops)
-    if _cuts(forms, leaf.realize, env) or not _all_run(forms, leaf, leaf.loops):
+    placed: set[Any] = set()
+    for form in env.values():
+        placed |= forms.leaves(form)
+    if _cuts(forms, leaf.realize, env) or not _all_run(forms, leaf, leaf.loops, placed):
         return False
     if not is_rectangular(forms, leaf.loops):
         return False
@@ -90,16 +93,21 @@ def reaches_domain(state: ScheduleState, leaf: Leaf) -> bool:
     return _is_box(forms, lows, box, relaxed, False) and contains(forms, box, whole, sizes)
 
 
-def _all_run(forms: Forms, leaf: Leaf, loops: Sequence[Any]) -> bool:
-    """Whether no loop that the outputs of the block do not depend on may have no iterations.
+def _all_run(forms: Forms, leaf: Leaf, loops: Sequence[Any], placed: Set[Any]) -> bool:
+    """Whether no loop other than the `placed` ones may have no iterations.
 
     A symbolic number of steps of a reduction counts as one or more: what is reduced over nothing is undefined.
     """
-    placed: set[Any] = set()
+    spatial: set[Any] = set()
     for iv, value in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True):
-        if iv.iter_type != REDUCE or not isinstance(iv.dom.extent, IntImm):
-            placed |= forms.leaves(forms.of(value))
-    return all([lp.loop_var in placed or forms.nonneg(shift(forms.of(lp.extent), -1)) for lp in loops])
+        if iv.iter_type != REDUCE:
+            spatial |= forms.leaves(forms.of(value))
+    for lp in loops:
+        if lp.loop_var in placed or forms.nonneg(shift(forms.of(lp.extent), -1)):
+            continue
+        if isinstance(lp.extent, IntImm) or lp.loop_var in spatial or leaf.block.init is None:
+            return False
+    return True
 
 
 def _is_box(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm, Range
-from tilewright.tir import GE, LT, BufferLoad, BufferRegion, BufferStore, ForKind, IterVar, Or, decl_buffer
+from tilewright.tir import GE, LT, BufferLoad, BufferRegion, BufferStore, ForKind, Or, decl_buffer
 from tilewright.tir.schedule.analysis import (
     conjunction,
     conjuncts,
-    int_extent,
     leaf_of,
     leaves,
     loops_above,
@@ -18,13 +17,21 @@ from tilewright.tir.schedule.analysis import (
 )
 from tilewright.tir.schedule.arguments import write_number
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import Lin
+from tilewright.tir.schedule.forms import Lin, combine
 from tilewright.tir.schedule.loops import replace_realize
 from tilewright.tir.schedule.rewrite import RewriteAccesses
+from tilewright.tir.schedule.state import ScheduleState
 from tilewright.tir.schedule.trace import BlockRV, recorded_as
 
 if TYPE_CHECKING:
     from tilewright.tir.schedule.schedule import Schedule
+
+
+class _Overlap:
+    """A dimension of the buffer whose window moves on by `step` with each iteration of a loop, but is `window` long."""
+
+    def __init__(self, axis: int, loop: Any, step: int, inner: Lin, window: int) -> None:
+        self.axis, self.loop, self.step, self.inner, self.window = axis, loop, step, inner, window
 
 
 @recorded_as(write_number)
@@ -33,7 +40,8 @@ def rolling_buffer(s: Schedule, block: BlockRV | str, write_buffer_index: int) -
 
     -->   for i: {for a in 3: if i == 0 or a >= 2: B[(i + a) % 3] = f;  C[i] = B[i % 3] + B[(i + 2) % 3]}
 
-    The block has been moved by compute_at into the loop over which its rows overlap.
+    The block has been moved by compute_at into loops over which what it computes overlaps. The buffer becomes a ring in
+    the dimension of the outermost such loop; in the others it keeps its size, and nothing is computed twice.
     """
     state = s.state
     forms = state.forms
@@ -45,38 +53,19 @@ def rolling_buffer(s: Schedule, block: BlockRV | str, write_buffer_index: int) -
     if buffer not in scope.stmt.alloc_buffers:
         refuse("{0} must be a buffer of this scope", buffer)
     leaf = leaf_of(ref)
-    above = loops_above(ref)
-    own = {iv.var: (iv, value) for iv, value in zip(old.iter_vars, leaf.realize.iter_values, strict=True)}
-    shared = [r.stmt for r in above if len(leaves(r.stmt)) > 1]
-    found: Any = None
-    for axis, r in enumerate(old.body.indices if isinstance(old.body, BufferStore) else ()):
-        if r not in own:
-            continue
-        form = forms.of(own[r][1])
-        for lp in reversed(shared):
-            step = form.terms.get(forms.tables.leaf(lp.loop_var), 0)
-            inner = Lin({t: k for t, k in form.terms.items() if t is not forms.tables.leaf(lp.loop_var)}, 0)
-            if step <= 0 or form.const:
-                continue
-            names = forms.leaves(inner)
-            if len(names) != 1 or any([x.loop_var in names for x in shared]):
-                continue
-            size = forms.const_bounds(inner)[1]
-            if size is not None and size + 1 > step and list(inner.terms.values()) == [1]:
-                found = (axis, lp, step, inner, size + 1)
-                break
-        if found:
-            break
-    if found is None:
+    shared = [r.stmt for r in loops_above(ref) if len(leaves(r.stmt)) > 1]
+    overlaps = _overlaps(state, old, buffer, leaf, shared)
+    if not overlaps:
         refuse(
             "{0} must overlap its next iteration in one dimension: loop * step + inner with an inner extent above the step",
             old,
         )
-    axis, loop, step, inner, window = found
-    if loop.kind != ForKind.SERIAL:
-        refuse("{0} must be serial, for each iteration builds on the one before", loop)
-    if int_extent(loop) is None or loop is not shared[-1]:
-        refuse("{0} must be the innermost loop that {1} shares with its consumers", loop, old)
+    roll = min(overlaps, key=lambda o: shared.index(o.loop))
+    loop, axis, window = roll.loop, roll.axis, roll.window
+    for lp in shared[shared.index(loop) :]:
+        if lp.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
+            refuse("{0} must be serial, for each iteration builds on the one before", lp)
+    _need_bounds_only(state, leaf)
     inside = {id(x.block) for x in leaves(loop)}
     for x in leaves(scope.stmt.body):
         if id(x.block) not in inside and any([r.buffer is buffer for r in (*x.block.reads, *x.block.writes)]):
@@ -97,14 +86,12 @@ def rolling_buffer(s: Schedule, block: BlockRV | str, write_buffer_index: int) -
         )
         return BufferRegion(ring, tuple(ranges))
 
-    first = LT(loop.loop_var, IntImm(loop.loop_var.dtype, 1))
-    fresh = GE(forms.emit(inner, dtype), IntImm(dtype, window - step))
-    realize = leaf.realize.replace(predicate=conjunction([*conjuncts(leaf.realize.predicate), Or(first, fresh)]))
-    replace_realize(state, ref, realize)
-    # Rows live on from one iteration to the next: the axis is none whose points may run in any order.
-    rolls = old.body.indices[axis]
-    axes = tuple([iv.replace(iter_type=IterVar.Opaque) if iv.var is rolls else iv for iv in ref.stmt.iter_vars])
-    state.replace(ref, ref.stmt.replace(iter_vars=axes))
+    conditions = conjuncts(leaf.realize.predicate)
+    for o in overlaps:
+        first = LT(o.loop.loop_var, IntImm(o.loop.loop_var.dtype, 1))
+        fresh = GE(forms.emit(o.inner, dtype), IntImm(dtype, o.window - o.step))
+        conditions.append(Or(first, fresh))
+    replace_realize(state, ref, leaf.realize.replace(predicate=conjunction(conditions)))
     scope = scope_root(ref)
     rewriter = RewriteAccesses(
         buffer,
@@ -115,3 +102,49 @@ def rolling_buffer(s: Schedule, block: BlockRV | str, write_buffer_index: int) -
     body = rewriter.visit(scope.stmt.body)
     allocs = tuple([ring if b is buffer else b for b in scope.stmt.alloc_buffers])
     state.replace(scope, scope.stmt.replace(body=body, alloc_buffers=allocs), rewriter.reuse)
+
+
+def _overlaps(state: ScheduleState, block: Any, buffer: Any, leaf: Any, shared: list[Any]) -> list[_Overlap]:
+    """The dimensions in which an iteration of a shared loop needs again what the one before has computed."""
+    forms = state.forms
+    own = {iv.var: value for iv, value in zip(block.iter_vars, leaf.realize.iter_values, strict=True)}
+    common = {lp.loop_var: lp for lp in shared}
+    store = block.body
+    if not isinstance(store, BufferStore) or store.buffer is not buffer:
+        refuse("the body of {0} must be one plain store", block)
+    out: list[_Overlap] = []
+    for axis, r in enumerate(store.indices):
+        if r not in own:
+            continue
+        form = forms.of(own[r])
+        outer = {t: k for t, k in form.terms.items() if t.leaf is not None and t.leaf in common}
+        inner = Lin({t: k for t, k in form.terms.items() if t not in outer}, 0)
+        if len(outer) != 1 or forms.leaves(inner) & common.keys():
+            continue
+        ((atom, step),) = outer.items()
+        loop = common[atom.leaf]
+        low, high = forms.const_bounds(inner)
+        if step <= 0 or low != 0 or high is None or high + 1 <= step or str(loop.min) != "0":
+            continue
+        if any([o.loop is loop for o in out]):
+            continue
+        out.append(_Overlap(axis, loop, step, inner, high + 1))
+    return out
+
+
+def _need_bounds_only(state: ScheduleState, leaf: Any) -> None:
+    """The predicate says of each element by itself whether it exists, so that it is the same in every iteration."""
+    forms = state.forms
+    for c in conjuncts(leaf.realize.predicate):
+        d = combine(forms.of(c.a), forms.of(c.b), -1) if isinstance(c, (LT, GE)) else None
+        known = d is not None and any(
+            [
+                d.terms == combine(Lin({}, 0), forms.of(v), sign).terms
+                for v in leaf.realize.iter_values
+                for sign in (1, -1)
+            ]
+        )
+        if not known or leaf.conditional:
+            refuse(f"the predicate {c} of {{0}} must be a bound of one iteration variable", leaf.block)
+    if leaf.conditional:
+        refuse("{0} must not stand under a condition", leaf.block)

@@ -110,7 +110,8 @@ class Schedule:
         enable_check: bool = True,
     ) -> None:
         if isinstance(mod, PrimFunc):
-            mod = IRModule({"main": mod})
+            functions: Any = {"main": mod}
+            mod = IRModule(functions)
         if not isinstance(mod, IRModule):
             raise TypeError(f"Schedule takes a PrimFunc or an IRModule, but was given {type(mod).__name__}")
         if error_render_level not in ERROR_LEVELS:

@@ -142,7 +142,8 @@ class ScheduleState:
         from tilewright.tir.schedule.verify import parse_debug_mask
 
         if isinstance(mod, PrimFunc):
-            mod = IRModule({"main": mod})
+            functions: Any = {"main": mod}
+            mod = IRModule(functions)
         self.debug_mask, self.enable_check = parse_debug_mask(debug_mask), enable_check
         self._flags: dict[int, tuple[Any, StmtSRef, Any]] = {}
         self._mod = mod

@@ -166,6 +166,12 @@ def match_intrinsic(state: ScheduleState, block: Any, intrin: TensorIntrin) -> t
         if want not in match.buffers:
             refuse(f"{{0}} does not use the tile {want.name} of the intrinsic", block)
         have, base = match.buffers[want]
+        if have.scope() != buffer.scope():
+            refuse(
+                f"{{0}} has buffer {have.name} in scope {have.scope()}, where {buffer.name} of the intrinsic is in scope"
+                f" {buffer.scope()}; give match_buffer of the intrinsic scope={have.scope()!r}",
+                block,
+            )
         lead = len(base) - len(want.shape)
         ranges = []
         for i, form in enumerate(base):

@@ -151,6 +151,8 @@ class Instruction:
             elif name == "decision":
                 if decision is not None:
                     args.append(f"decision={_show(decision, names)}")
+            elif name == "gen_new_ranges":
+                args.append(f"{name}={_show_ranges(value)}")
             elif name in ("consumer_blocks", "func_name") and value is None:
                 continue
             else:
@@ -166,6 +168,13 @@ def _name(rv: Any, names: dict[Any, str]) -> str:
     if rv not in names:
         names[rv] = f"{_PREFIX[type(rv)]}{len(names)}"
     return names[rv]
+
+
+def _show_ranges(ends: Any) -> str:
+    """A function that gives (begin, end) pairs, from the index map of all ends."""
+    names = ", ".join([v.name for v in ends.initial_indices])
+    pairs = zip(ends.final_indices[::2], ends.final_indices[1::2], strict=True)
+    return f"lambda {names}: ({''.join([f'({low}, {high}), ' for low, high in pairs]).rstrip()})"
 
 
 def _show(value: Any, names: dict[Any, str]) -> str:
