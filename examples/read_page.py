@@ -6,6 +6,7 @@ Tilewright compiles, one for each input shape that comes. Run it with `make demo
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from pathlib import Path
@@ -22,8 +23,6 @@ from rich.table import Table
 import tilewright as tvm
 from tilewright import relay
 from tilewright.contrib import graph_executor
-
-REPEATS = 9
 
 
 class CompiledSession:
@@ -64,10 +63,10 @@ class CompiledSession:
         return key in self.metadata
 
 
-def median_milliseconds(runs: list[Any]) -> list[float]:
+def median_milliseconds(runs: list[Any], repeats: int) -> list[float]:
     """Medians of several callables, run in turn so that each meets the same machine."""
     times: list[list[float]] = [[] for _ in runs]
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         for run, record in zip(runs, times, strict=True):
             start = time.perf_counter()
             run()
@@ -91,6 +90,11 @@ def compile_in_place(engine: RapidOCR, console: Console) -> list[CompiledSession
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--repeats", type=int, default=9, help="runs of each model, of which the median is shown (default: 9)"
+    )
+    options = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 100)
     page = np.repeat(skimage.data.page()[:, :, None], 3, axis=2)
     peer_lines, _ = RapidOCR()(page)
@@ -108,7 +112,9 @@ def main() -> int:
     worst = 0.0
     for session in sessions:
         for shape, data in session.inputs.items():
-            mine, theirs = median_milliseconds([lambda s=session, d=data: s(d), lambda s=session, d=data: s.peer(d)])
+            mine, theirs = median_milliseconds(
+                [lambda s=session, d=data: s(d), lambda s=session, d=data: s.peer(d)], options.repeats
+            )
             difference = max(
                 float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-6))
                 for a, b in zip(session(data), session.peer(data), strict=True)
