@@ -18,7 +18,7 @@ from tilewright.tir.stmt_functor import pre_order_visit
 def _function(p: Printer, func: PrimFunc) -> list[Stmt]:
     symbol = func.attrs.get("global_symbol")
     gvar_name, p.function_name = p.function_name, None
-    name = identifier(gvar_name or symbol or p.config.name or "main")
+    name = identifier(gvar_name or p.config.name or symbol or "main")
     with p.scope():
         params: list[Expr] = []
         matches: list[Stmt] = []
