@@ -10,6 +10,7 @@ import pytest
 from tilewright import te, tir
 from tilewright.codegen.interp import run
 from tilewright.script import from_source
+from tilewright.script import tir as T
 from tilewright.support.errors import ScheduleError
 from tilewright.tir import PrimFunc
 from tilewright.tir.schedule import Schedule
@@ -190,3 +191,24 @@ def test_spatial_loops_and_axes_out_of_range() -> None:
         s.rfactor(i, 0)
     with pytest.raises(ScheduleError, match="rfactor: factor_axis must be from -2 to 1 for buffer C, but is 2"):
         s.rfactor(k, 2)
+
+
+def test_a_choice_that_comes_in_is_one_value() -> None:
+    """A reduction padded with its identity: what comes in is the whole choice, not one of its branches."""
+
+    @T.prim_func
+    def largest(a: T.Buffer((4, 10), "float32"), b: T.Buffer((4,), "float32")) -> None:
+        for i, k in T.grid(4, 12):
+            with T.block("largest"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    b[vi] = T.float32("-inf")
+                b[vi] = T.max(b[vi], T.if_then_else(vk < 10, a[vi, vk], T.float32("-inf")))
+
+    s = Schedule(largest)
+    _, lanes = s.split(s.get_loops("largest")[1], [None, 4])
+    s.rfactor(lanes, 1)
+    a = np.random.default_rng(0).standard_normal((4, 10)).astype("float32")
+    b = np.zeros(4, "float32")
+    run(s.mod, [a, b])
+    np.testing.assert_array_equal(b, a.max(1))

@@ -117,7 +117,9 @@ def test_copy_intrinsic_gets_views_and_padding() -> None:
     assert isinstance(out["main"].body, tir.Evaluate)
     src, dst, before, after, value = seen[0]
     assert (before, after, float(value)) == ([1, 1], [1, 1], 0.0)
-    assert [int(x) for x in src.shape] == [8, 8] and [int(x) for x in src.strides] == [8, 1] and int(src.elem_offset) == 0
+    assert (
+        [int(x) for x in src.shape] == [8, 8] and [int(x) for x in src.strides] == [8, 1] and int(src.elem_offset) == 0
+    )
     assert [int(x) for x in dst.shape] == [10, 10] and int(dst.elem_offset) == 0
     with pytest.raises(TVMError, match="there must be loops around one store"):
         P.InjectCopyIntrin("dma", copy)(module(tir.AttrStmt(None, "pragma_dma", 1, tir.Evaluate(0)), a))
@@ -127,7 +129,9 @@ def test_asynchronous_copies() -> None:
     a, s, i = tir.decl_buffer((64,), name="A"), shared("S", 64, scope="global.vtcm"), tir.Var("i", "int32")
     loop = tir.For(i, 0, 32, 0, tir.BufferStore(s, a[i + 8], [i]))
     body = tir.AttrStmt(None, "async_commit_queue_scope", 0, tir.AttrStmt(None, "async_scope", 1, loop))
-    use = tir.AttrStmt(None, "async_wait_queue_scope", 0, tir.AttrStmt(None, "async_wait_inflight_count", 1, tir.Evaluate(0)))
+    use = tir.AttrStmt(
+        None, "async_wait_queue_scope", 0, tir.AttrStmt(None, "async_wait_inflight_count", 1, tir.Evaluate(0))
+    )
     out = P.LowerAsyncDMA()(module(tir.stmt_seq(body, use), a, s))
     copy = next(n for n in nodes(out, tir.Call) if n.op.name == "tir.dma_copy")
     assert int(copy.args[3]) == 128 and not nodes(out, tir.For) and "dma_wait" in calls(out)
@@ -192,7 +196,8 @@ def test_swizzled_shared_memory(columns: int) -> None:
     from tilewright.arith import Analyzer
 
     at = [
-        [int(Analyzer().simplify(tir.stmt_functor.substitute(x, {vi: 0, vj: k}))) for x in load.indices] for k in range(8)
+        [int(Analyzer().simplify(tir.stmt_functor.substitute(x, {vi: 0, vj: k}))) for x in load.indices]
+        for k in range(8)
     ]
     assert len({(r * columns + c) // 8 % 8 for r, c in at}) == 8
 
@@ -284,7 +289,9 @@ def test_rolling_buffers_compute_each_row_once() -> None:
 
 def test_rolling_needs_an_overlap() -> None:
     s, a, i = tir.decl_buffer((32,), name="S"), tir.decl_buffer((32,), name="A"), tir.Var("i", "int32")
-    body = tir.BufferRealize(s, [Range.from_min_extent(i * 2, 2)], tir.const(True, "bool"), tir.BufferStore(s, a[i], [i * 2]))
+    body = tir.BufferRealize(
+        s, [Range.from_min_extent(i * 2, 2)], tir.const(True, "bool"), tir.BufferStore(s, a[i], [i * 2])
+    )
     with pytest.raises(TVMError, match="S has no dimension whose bounds move by less than their extent"):
         P.InjectRollingBuffer()(module(tir.For(i, 0, 16, 0, tir.AttrStmt(s, "rolling_buffer_scope", 1, body)), a))
 
@@ -310,7 +317,9 @@ def test_textures() -> None:
         body = tir.For(v, 0, extent, 0, body)
     region = [Range.from_min_extent(0, int(e)) for e in image.shape]
     out = P.TextureFlatten()(module(tir.BufferRealize(image, region, tir.const(True, "bool"), body), b))
-    assert {"texture2d_load", "nd_mem_alloc_with_scope"} <= set(calls(out)) and isinstance(out["main"].body, tir.LetStmt)
+    assert {"texture2d_load", "nd_mem_alloc_with_scope"} <= set(calls(out)) and isinstance(
+        out["main"].body, tir.LetStmt
+    )
 
 
 # --- pointers, special memory
@@ -338,14 +347,21 @@ class TestVectorsAllTheWay(CompareBeforeAfter):
 def test_vtcm_is_asked_for() -> None:
     s = shared("S", 64, scope="global.vtcm")
     out = P.LowerVtcmAlloc()(module(allocate(s, tir.BufferStore(s, 1.0, [0]))))
-    assert isinstance(out["main"].body, tir.LetStmt) and calls(out) == ["tvm_stack_make_shape", "nd_mem_alloc_with_scope"]
+    assert isinstance(out["main"].body, tir.LetStmt) and calls(out) == [
+        "tvm_stack_make_shape",
+        "nd_mem_alloc_with_scope",
+    ]
 
 
 def test_memories_that_are_described() -> None:
     from tilewright.runtime import register_func
     from tilewright.tir.transform.launch import MemoryInfo
 
-    register_func("tvm.info.mem.local.TEST", lambda: MemoryInfo(128, 64 * 128, 128, tir.call_extern("handle", "head")), override=True)
+    register_func(
+        "tvm.info.mem.local.TEST",
+        lambda: MemoryInfo(128, 64 * 128, 128, tir.call_extern("handle", "head")),
+        override=True,
+    )
     s = shared("S", 32, scope="local.TEST")
     use = tir.Evaluate(tir.call_extern("int32", "f", s.access_ptr("r", offset=16)))
     out = P.LowerDeviceStorageAccessInfo()(module(allocate(s, use)))
@@ -353,7 +369,9 @@ def test_memories_that_are_described() -> None:
     offset = next(n for n in nodes(out, tir.Call) if n.op.name == "tir.handle_add_byte_offset")
     assert int(offset.args[1]) == 4
     plain = shared("P", 32, scope="shared")
-    out = P.LowerDeviceStorageAccessInfo()(module(allocate(plain, tir.Evaluate(tir.call_extern("int32", "f", plain.access_ptr("r"))))))
+    out = P.LowerDeviceStorageAccessInfo()(
+        module(allocate(plain, tir.Evaluate(tir.call_extern("int32", "f", plain.access_ptr("r")))))
+    )
     assert "address_of" in calls(out)
     large = shared("S", 1 << 16, scope="local.TEST")
     with pytest.raises(TVMError, match="S takes 2097152 bits, more than the 8192 of memory local.TEST"):

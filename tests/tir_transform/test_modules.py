@@ -163,7 +163,11 @@ def test_arguments_of_packed_calls_are_put_on_stacks() -> None:
     call = tir.call_packed("f", a, 3, 1.5, "text")
     out = P.LowerTVMBuiltin()(module(tir.Evaluate(call), a))
     names = calls(out)
-    assert names.count("tvm_struct_set") == 10 + 4 and "tvm_call_packed_lowered" in names and "tvm_call_packed" not in names
+    assert (
+        names.count("tvm_struct_set") == 10 + 4
+        and "tvm_call_packed_lowered" in names
+        and "tvm_call_packed" not in names
+    )
     lowered = next(c for c in nodes(out, tir.Call) if c.op.name == "tir.tvm_call_packed_lowered")
     assert [int(x) for x in lowered.args[-2:]] == [0, 4]
     stacks = {n.var.name: n.value for n in nodes(out, tir.LetStmt)}
@@ -205,7 +209,12 @@ def test_float8_as_integers(dtype: str) -> None:
     kind = getattr(ml_dtypes, dtype)
 
     @T.prim_func
-    def f(A: T.Buffer((256,), dtype), B: T.Buffer((4096,), "float32"), C: T.Buffer((256,), "float32"), D: T.Buffer((4096,), dtype)):
+    def f(
+        A: T.Buffer((256,), dtype),
+        B: T.Buffer((4096,), "float32"),
+        C: T.Buffer((256,), "float32"),
+        D: T.Buffer((4096,), dtype),
+    ):
         for i in range(256):
             C[i] = T.Cast("float32", A[i])
         for i in range(4096):
@@ -257,7 +266,9 @@ def test_verifiers_as_passes() -> None:
         P.VerifyMemory()(host)
     device = module(thread("threadIdx.x", 64, lambda tx: tir.BufferStore(a, 1.0, [tx])), a, target=Target("cuda"))
     assert P.VerifyMemory()(device) is device
-    with pytest.raises(TVMError, match="VerifyGPUCode: main: threads of a block: 64, more than the 32 of max_threads_per_block"):
+    with pytest.raises(
+        TVMError, match="VerifyGPUCode: main: threads of a block: 64, more than the 32 of max_threads_per_block"
+    ):
         P.VerifyGPUCode({"max_threads_per_block": 32})(device)
     i = tir.Var("i", "int32")
     twice = tir.stmt_seq(*[tir.For(i, 0, 8, 0, tir.BufferStore(a, 1.0, [i])) for _ in range(2)])

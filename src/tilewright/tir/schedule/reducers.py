@@ -189,16 +189,16 @@ def _incoming(e: Any, old: set[Any], out: list[Any]) -> None:
 
 def _results(e: Any, old: set[Any], out: list[Any]) -> None:
     """As `_incoming`, leaving out conditions: what may become the result."""
+    if isinstance(e, (IntImm, FloatImm)) or e in old:
+        return
+    if old.isdisjoint(_variables(e)):
+        if not any([structural_equal(e, x) for x in out]):
+            out.append(e)
+        return
     if isinstance(e, Select):
         branches = [e.true_value, e.false_value]
     elif isinstance(e, Call) and e.op is Op.get("tir.if_then_else"):
         branches = list(e.args[1:])
-    elif isinstance(e, (IntImm, FloatImm)) or e in old:
-        return
-    elif old.isdisjoint(_variables(e)):
-        if not any([structural_equal(e, x) for x in out]):
-            out.append(e)
-        return
     else:
         branches = _operands(e)
     for x in branches:
