@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.ir import IRModule
+from tilewright.ir import IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext, Sequential
+from tilewright.node import Visitor, on
 from tilewright.support.errors import TVMError
-from tilewright.tir import PrimFunc
+from tilewright.target import Target
+from tilewright.tir import AttrStmt, For, ForKind, PrimFunc
 from tilewright.tir.transform import (
+    AnnotateDeviceRegions,
     AnnotateEntryFunc,
     BindTarget,
     CompactBufferAllocation,
@@ -17,44 +20,64 @@ from tilewright.tir.transform import (
     ExposeEntryFunc,
     FlattenBuffer,
     HoistIfThenElse,
+    InferFragment,
     InjectDoubleBuffer,
+    InjectPermutedLayout,
+    InjectPTXAsyncCopy,
+    InjectPTXLDG32,
     InjectSoftwarePipeline,
     InjectVirtualThread,
     InstrumentBoundCheckers,
+    InstrumentProfileIntrinsics,
     LoopPartition,
+    LowerAsyncDMA,
+    LowerAutoCopy,
     LowerCrossThreadReduction,
+    LowerDeviceStorageAccessInfo,
     LowerInitBlock,
     LowerIntrin,
     LowerMatchBuffer,
     LowerOpaqueBlock,
+    LowerThreadAllreduce,
+    LowerWarpMemory,
     MakePackedAPI,
     MakeUnpackedAPI,
+    ManifestSharedMemoryLocalStage,
     MarkUnrollLoop,
+    MergeSharedMemoryAllocations,
     PlanAndUpdateBufferAllocationLocation,
     RemoveNoOp,
     Simplify,
     SkipAssert,
+    SplitHostDevice,
     StorageRewrite,
+    ThreadSync,
+    TransformMmaBufferLayout,
     UnifyThreadBinding,
     VectorizeLoop,
+    VerifyMemory,
     prim_func_pass,
 )
 
 PHASES = ("blocks", "loops", "optimize", "finish")
 
 
-def lower_phases(ctx: PassContext, simple_mode: bool = False) -> list[list[Pass]]:
-    """The passes of `lower`, by phase."""
+def lower_phases(ctx: PassContext, simple_mode: bool = False, threads: bool = False) -> list[list[Pass]]:
+    """The passes of `lower`, by phase. threads: with those that only programs bound to thread axes need."""
     config = ctx.config
     blocks: list[Pass] = [
         LowerCrossThreadReduction(),
         LowerInitBlock(),
         PlanAndUpdateBufferAllocationLocation(),
         ConvertBlocksToOpaque(),
+        *([ManifestSharedMemoryLocalStage()] if threads else []),
         CompactBufferAllocation(),
+        *([LowerAutoCopy()] if threads else []),
         UnifyThreadBinding(),
         LowerMatchBuffer(),
+        *([InjectPermutedLayout()] if threads else []),
         InjectSoftwarePipeline(),
+        *([TransformMmaBufferLayout()] if threads else []),
         LowerOpaqueBlock(),
     ]
     loops: list[Pass] = [FlattenBuffer(), Simplify()]
@@ -65,6 +88,7 @@ def lower_phases(ctx: PassContext, simple_mode: bool = False) -> list[list[Pass]
         InjectDoubleBuffer(),
         Simplify(),
         *([] if config.get("tir.disable_storage_rewrite", False) else [StorageRewrite()]),
+        *([LowerAsyncDMA()] if config.get("tir.use_async_copy", False) and not threads else []),
         MarkUnrollLoop(),
     ]
     finish: list[Pass] = [
@@ -72,6 +96,8 @@ def lower_phases(ctx: PassContext, simple_mode: bool = False) -> list[list[Pass]
         RemoveNoOp(),
         HoistIfThenElse(),
         *([InstrumentBoundCheckers()] if config.get("tir.instrument_bound_checkers", False) else []),
+        *([InjectPTXLDG32()] if config.get("tir.ptx_ldg32", False) and threads else []),
+        *([InstrumentProfileIntrinsics()] if config.get("tir.instr_lwp", False) else []),
     ]
     phases = [blocks, loops, optimize, finish]
     added = _added_passes(config.get("tir.add_lower_pass") or ())
@@ -82,10 +108,41 @@ def lower_phases(ctx: PassContext, simple_mode: bool = False) -> list[list[Pass]
     return phases
 
 
-def lower_pipeline(ctx: PassContext | None = None, simple_mode: bool = False) -> Sequential:
+def lower_pipeline(ctx: PassContext | None = None, simple_mode: bool = False, threads: bool = False) -> Sequential:
     """The passes of `lower` in order."""
-    phases = lower_phases(ctx or PassContext.current(), simple_mode)
+    phases = lower_phases(ctx or PassContext.current(), simple_mode, threads)
     return Sequential([p for phase in phases for p in phase], name="tir.lower")
+
+
+def device_pipeline(target: Any, ctx: PassContext | None = None) -> Sequential:
+    """From lowered functions bound to thread axes to host functions that call kernels: barriers, reductions, the split.
+
+    target: of the kernels; its host is what the host functions are for ("llvm" where it names none).
+    """
+    config = (ctx or PassContext.current()).config
+    chosen = target if isinstance(target, Target) else Target(target)
+    if chosen.host is None:
+        chosen = Target(chosen, "llvm")
+    passes: list[Pass] = [
+        BindTarget(chosen),
+        VerifyMemory(),
+        AnnotateEntryFunc(),
+        *([ThreadSync("global")] if config.get("tir.detect_global_barrier", False) else []),
+        ThreadSync("shared"),
+        ThreadSync("shared.dyn"),
+        ThreadSync("warp"),
+        InferFragment(),
+        LowerThreadAllreduce(),
+        LowerWarpMemory(),
+        *([InjectPTXAsyncCopy()] if config.get("tir.use_async_copy", False) else []),
+        AnnotateDeviceRegions(),
+        SplitHostDevice(),
+        MergeSharedMemoryAllocations(),
+        LowerDeviceStorageAccessInfo(),
+        Simplify(),
+        LowerIntrin(),
+    ]
+    return Sequential(passes, name="tir.device")
 
 
 def host_pipeline(target: Any, unpacked: bool = False) -> Sequential:
@@ -115,10 +172,38 @@ def _added_passes(added: Sequence[Any]) -> list[tuple[int, Pass]]:
     return out
 
 
+class _Threads(Visitor):
+    found = False
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> None:
+        pass
+
+    @on(For)
+    def _for(self, s: For) -> None:
+        if s.kind == ForKind.THREAD_BINDING:
+            self.found = True
+        if not self.found:
+            self.visit(s.body)
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> None:
+        self.found |= s.attr_key == "thread_extent"
+        self.visit(s.body)
+
+
+def has_threads(func: PrimFunc) -> bool:
+    """Whether a function has loops bound to thread axes."""
+    walk = _Threads()
+    walk.visit(func.body)
+    return walk.found
+
+
 def lower_module(mod: IRModule, simple_mode: bool = False) -> IRModule:
     """The module with every PrimFunc lowered; those that are lowered already stay."""
     todo = {g: f for g, f in mod.functions.items() if isinstance(f, PrimFunc) and not f.attrs.get("tir.is_lowered")}
-    lowered = lower_pipeline(simple_mode=simple_mode)(mod.with_functions(todo))
+    threads = any([has_threads(f) for f in todo.values()])
+    lowered = lower_pipeline(simple_mode=simple_mode, threads=threads)(mod.with_functions(todo))
     functions = dict(mod.functions)
     for gvar, func in lowered.functions.items():
         functions[gvar] = func.with_attr("tir.is_lowered", True)

@@ -150,8 +150,8 @@ class _Fits(Visitor):
 class _DoubleBuffer(Mutator):
     """On the way up, each loop takes the double-buffered storage of its body out and fills it ahead."""
 
-    def __init__(self, uses: dict[Var, int]) -> None:
-        self.uses = uses
+    def __init__(self, uses: dict[Var, int], split: int = 1) -> None:
+        self.uses, self.split = uses, split
         self.doubled: set[Var] = set()
 
     @on(PrimExpr)
@@ -175,6 +175,23 @@ class _DoubleBuffer(Mutator):
         new = self.rebuild(s)
         if new.kind not in (ForKind.SERIAL, ForKind.UNROLLED):
             return new
+        ahead: list[Stmt] = []
+        storage: list[Allocate] = []
+        done = self._one_ahead(new)
+        while isinstance(done, tuple):
+            first, new, own = done
+            ahead.append(first)
+            storage += own
+            done = self._one_ahead(new)
+        if done is not None:
+            return done
+        out = stmt_seq(*ahead, self._split(new) if ahead else new)
+        for s2 in reversed(storage):
+            out = _twice(s2.replace(body=out))
+        return out
+
+    def _one_ahead(self, new: For) -> tuple[Stmt, For, list[Allocate]] | Stmt | None:
+        """One more of the loop's storages filled ahead: what fills it first, the loop, the allocation that moves out of it."""
         chain: list[Stmt] = []
         body: Any = new.body
         while type(body) in (Allocate, AttrStmt, DeclBuffer) and not _is_scope(body):
@@ -183,15 +200,34 @@ class _DoubleBuffer(Mutator):
         parts = list(body.seq) if type(body) is SeqStmt else [body]
         if len(parts) == 1 and _is_scope(body) and not chain:
             # A loop that only fills: the mark belongs around it.
-            return body.replace(body=new.replace(body=body.body))
+            return body.replace(body=new.replace(body=body.body))  # type: ignore[no-any-return]
         for k, part in enumerate(parts):
             if _is_scope(part):
                 done = self._ahead(new, chain, parts, k)
                 if done is not None:
                     return done
-        return new
+        return None
 
-    def _ahead(self, loop: For, chain: list[Stmt], parts: list[Stmt], k: int) -> Stmt | None:
+    def _split(self, s: For) -> Stmt:
+        """The loop taken several turns at a time, as the option "split_loop" asks: each half has a fixed place then."""
+        n = self.split
+        if n < 2 or not isinstance(s.extent, IntImm) or s.extent.value < n:
+            return s
+        dtype = s.loop_var.dtype
+        whole = s.extent.value // n
+
+        def turn(at: PrimExpr) -> Stmt:
+            out: Stmt = substitute(s.body, {s.loop_var: add(s.min, at)})
+            return out
+
+        var = Var(f"{s.loop_var.name}_outer", dtype)
+        steps = [turn(add(multiply(var, IntImm(dtype, n)), IntImm(dtype, k))) for k in range(n)]
+        rest = [turn(IntImm(dtype, k)) for k in range(whole * n, s.extent.value)]
+        return stmt_seq(For(var, 0, whole, s.kind, stmt_seq(*steps), None, s.annotations, s.span), *rest)
+
+    def _ahead(
+        self, loop: For, chain: list[Stmt], parts: list[Stmt], k: int
+    ) -> tuple[Stmt, For, list[Allocate]] | None:
         """The loop with part k, which fills its storage, run one turn ahead; None where that would change the meaning."""
         attr: Any = parts[k]
         data: Var = getattr(attr.node, "data", attr.node)
@@ -230,11 +266,9 @@ class _DoubleBuffer(Mutator):
         first = filled(loop.min, IntImm(loop.loop_var.dtype, 0))
         if not (isinstance(loop.extent, IntImm) and loop.extent.value > 0):
             first = IfThenElse(loop.extent > 0, first)
-        out = stmt_seq(first, loop.replace(body=body))
-        if inside:
-            return _twice(inside[0].replace(body=out))
-        self.doubled.add(data)
-        return out
+        if not inside:
+            self.doubled.add(data)
+        return first, loop.replace(body=body), inside[:1]  # type: ignore[return-value]
 
 
 def _moved(half: PrimExpr, loop: For) -> PrimExpr:
@@ -282,7 +316,8 @@ class _Marked(Visitor):
 def InjectDoubleBuffer() -> Pass:
     """Storage marked double_buffer_scope -> twice the storage, filled for the next turn of the loop during this one.
 
-    Where the filling depends on what the loop computes, the storage stays single. Needs flat buffers.
+    Where the filling depends on what the loop computes, the storage stays single. Needs flat buffers. Option
+    "tir.InjectDoubleBuffer": {"split_loop": how many turns become one}.
     """
 
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
@@ -290,7 +325,9 @@ def InjectDoubleBuffer() -> Pass:
         look.visit(func.body)
         if not look.found:
             return func
-        return convert_ssa(func.replace(body=_Drop().visit(_DoubleBuffer(count_uses(func.body)).visit(func.body))))
+        split = int((ctx.config.get("tir.InjectDoubleBuffer") or {}).get("split_loop", 1))
+        walk = _DoubleBuffer(count_uses(func.body), split)
+        return convert_ssa(func.replace(body=_Drop().visit(walk.visit(func.body))))
 
     made: Pass = prim_func_pass(run, name="tir.InjectDoubleBuffer", needs=("flat_buffers",))
     return made

@@ -15,6 +15,7 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import (
+    AttrStmt,
     Block,
     BlockRealize,
     BufferRegion,
@@ -79,6 +80,10 @@ class _Pipeline:
         self.buffers: tuple[Buffer, ...] = ()
         self.parts = self._parts(loop.body)
         self.stages, self.orders = self._numbers(STAGE), self._numbers(ORDER)
+        self.asynchronous = {int(x) for x in loop.annotations.get(ASYNC, ())}
+        unknown = sorted(self.asynchronous - set(self.stages))
+        if unknown:
+            self.fail(f"{ASYNC} names the stages {unknown}, but the stages are {sorted(set(self.stages))}")
         self._check()
 
     def fail(self, text: str) -> None:
@@ -149,24 +154,54 @@ class _Pipeline:
                 out[buffer] = (buffer.replace(shape=(leading, *buffer.shape), strides=strides), count)
         return out
 
+    def _waits(self) -> dict[int, dict[int, int]]:
+        """Statement -> by asynchronous stage that it reads from, how many later turns of it may be unfinished."""
+        out: dict[int, dict[int, int]] = {}
+        uses = [touches(p) for p in self.parts] if self.asynchronous else []
+        for b, use in enumerate(uses):
+            for a, source in enumerate(uses):
+                stage = self.stages[a]
+                if a == b or stage not in self.asynchronous or stage == self.stages[b] or not source.writes & use.reads:
+                    continue
+                # Each statement of the stage commits once a turn; those ordered before this one have done so in this turn.
+                commits = [k for k, s in enumerate(self.stages) if s == stage]
+                between = self.stages[b] - stage - 1
+                now = len([k for k in commits if self.orders[k] < self.orders[b]])
+                rest = len([k for k in commits if self.orders[k] > self.orders[a]])
+                late = between * len(commits) + now + rest if between >= 0 else 0
+                found = out.setdefault(b, {})
+                found[stage] = min(found.get(stage, late), late)
+        return out
+
     def build(self) -> Stmt:
         loop = self.loop
         versions = self.versions()
         depth = max(self.stages)
         dtype = loop.loop_var.dtype
         analyzer = Analyzer()
-        ordered = sorted(zip(self.orders, self.stages, self.parts, strict=True), key=lambda t: t[0])
+        ordered = sorted(range(len(self.parts)), key=lambda number: self.orders[number])
         end = analyzer.simplify(add(loop.min, loop.extent))
+
+        waits = self._waits()
 
         def turn(at: PrimExpr, guarded: bool) -> Stmt:
             """All stages at one place of the pipeline; `guarded`: only those whose turn is one of the loop's."""
             out: list[Stmt] = []
-            for _, stage, part in ordered:
+            for number in ordered:
+                stage, part = self.stages[number], self.parts[number]
                 of = analyzer.simplify(subtract(at, IntImm(dtype, stage)))
                 slot = analyzer.simplify(subtract(of, loop.min))
                 s: Stmt = substitute(_Versions(versions, slot).visit(part), {loop.loop_var: of})
                 if self.predicate is not None:
                     s = IfThenElse(substitute(self.predicate, {loop.loop_var: of}), s)
+                if stage in self.asynchronous:
+                    inner = AttrStmt(None, "async_scope", IntImm("int32", 1), s)
+                    s = AttrStmt(None, "async_commit_queue_scope", IntImm("int32", stage), inner)
+                for queue, late in waits.get(number, {}).items():
+                    # In the prologue and the epilogue fewer turns are under way: there all are waited for.
+                    count = IntImm("int32", 0 if guarded else late)
+                    inner = AttrStmt(None, "async_wait_inflight_count", count, s)
+                    s = AttrStmt(None, "async_wait_queue_scope", IntImm("int32", queue), inner)
                 if guarded:
                     inside = analyzer.simplify(logical_and(of >= loop.min, of < end))
                     if isinstance(inside, IntImm):
