@@ -66,8 +66,29 @@ def consumer_in_a_loop_that_goes_too_far() -> Found:
     return [x, out], {}, schedule
 
 
+def window_in_the_loop_of_its_input() -> Found:
+    """A sum over a window was moved to where one element of the window was ready."""
+    x, w = te.placeholder((4,), name="x"), te.placeholder((3,), name="w")
+    y = te.compute((4,), lambda i: x[i] + x[i], name="y")
+    r = te.reduce_axis((0, 3), name="r")
+    out = te.compute((2,), lambda i: te.sum(y[i + r] * w[r], axis=r), name="out")
+
+    def schedule(s: Schedule) -> None:
+        with pytest.raises(ScheduleError, match=r"must read of y only what one iteration of"):
+            other = Schedule(s.mod)
+            other.reverse_compute_at("out", other.get_loops("y")[0])
+
+    return [x, w, out], {}, schedule
+
+
 @pytest.mark.parametrize(
-    "make", [quotient_by_a_variable, predicate_on_a_quotient_by_a_variable, consumer_in_a_loop_that_goes_too_far]
+    "make",
+    [
+        quotient_by_a_variable,
+        window_in_the_loop_of_its_input,
+        predicate_on_a_quotient_by_a_variable,
+        consumer_in_a_loop_that_goes_too_far,
+    ],
 )
 def test_found(make: Callable[[], Found]) -> None:
     args, sizes, schedule = make()

@@ -504,3 +504,27 @@ def test_shared_memory_holds_the_part_of_each_thread() -> None:
     assert [int(n.extents[0]) for n in nodes(mod, tir.Allocate)] == [4]
     x = np.random.rand(8, 4).astype("float32")
     np.testing.assert_array_equal(outputs(mod, x, np.zeros_like(x)), 2 * x)
+
+
+def test_kernels_launch_one_variable_after_another() -> None:
+    """The second kernel was run with the last thread of the first, and reduced over the threads of both."""
+    x = te.placeholder((6, 8), name="x")
+    y = te.compute((6, 8), lambda i, j: x[i, j] * 2.0, name="y")
+    k = te.reduce_axis((0, 8), name="k")
+    z = te.compute((6,), lambda i: te.sum(y[i, k], axis=k), name="z")
+    s = Schedule(te.create_prim_func([x, z]))
+    outer, inner = s.split(s.fuse(*s.get_loops("y")), [None, 4])
+    s.bind(outer, "blockIdx.x")
+    s.bind(inner, "threadIdx.x")
+    _, thread_loop = s.split(s.get_loops("z")[1], [None, 4])
+    s.bind(thread_loop, "threadIdx.x")
+    mod = flat(T.LowerCrossThreadReduction()(s.mod))
+    data = np.random.default_rng(1).integers(-9, 9, (6, 8)).astype("float32")
+    for new in (mod, T.LowerThreadAllreduce()(T.ThreadSync("shared")(mod))):
+        np.testing.assert_array_equal(outputs(new, data, np.zeros(6, "float32")), 2 * data.sum(1))
+    v, b = axis("threadIdx.x", 3), tir.decl_buffer((6,), name="B")
+    kernels = [
+        tir.AttrStmt(v, "thread_extent", 3, tir.BufferStore(b, tir.const(1.0, "float32"), [v.var + 3 * n]))
+        for n in range(2)
+    ]
+    np.testing.assert_array_equal(outputs(module(tir.SeqStmt(kernels), b), np.zeros(6, "float32")), np.ones(6))

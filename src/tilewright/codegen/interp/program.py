@@ -125,6 +125,7 @@ class Program(CooperatingThreads):
         self.depth = 1
         self._unique = itertools.count()
         self.loops: dict[str, str] = {}
+        self.launched: set[Var] = set()
         self._keep: list[Any] = []
         self.usage = Usage()
         self.usage.visit(func.body)
@@ -389,14 +390,17 @@ class Program(CooperatingThreads):
             if s.attr_key == "thread_extent" and self.threads(s, axis, s.value, []):
                 return
             extent = self.expr(s.value)
-            if axis.var in self.names and s.attr_key == "thread_extent":
+            if axis.var in self.launched and s.attr_key == "thread_extent":
                 self.stmt(s.body)
                 return
             name = self.define(axis.var)
             self.loops[name] = axis.var.name
             if type(s.value) is IntImm:
                 self.ranges[axis.var] = (0, s.value.value - 1)
+            # Kernels one after another may launch the same variable.
+            self.launched.add(axis.var)
             self.nested(f"for {name} in range({extent}):", lambda: self.stmt(s.body))
+            self.launched.discard(axis.var)
             return
         if s.attr_key == "reduce_scope" and isinstance(s.node, CommReducer):
             self.reducers.append(s.node)

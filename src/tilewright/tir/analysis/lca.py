@@ -49,6 +49,7 @@ class _Accesses(Visitor):
         self.limit: Place | None = None
         self.carried: dict[Buffer, Place] = {}
         self.readers: dict[Buffer, set[int]] = {}
+        self.block: Block | None = None
 
     def _loop_vars(self, value: Any) -> set[Var]:
         """Loop variables that a value depends on, through the block variables above it."""
@@ -75,6 +76,8 @@ class _Accesses(Visitor):
     @on(BufferLoad)
     def _load(self, e: BufferLoad) -> None:
         self.touch(e.buffer)
+        if self.block is not None:
+            self.readers.setdefault(e.buffer, set()).add(id(self.block))
         for i in e.indices:
             self.visit(i)
 
@@ -141,10 +144,25 @@ class _Accesses(Visitor):
             self.by_data.setdefault(buffer.data, []).append(buffer)
         for region in block.reads:
             self.readers.setdefault(region.buffer, set()).add(id(block))
+        above, self.block = self.block, block
         if block.init is not None:
             self.visit(block.init)
         self.visit(block.body)
-        self.here = outer
+        self.here, self.block = outer, above
+
+
+def _outside_of_readers(place: Place, declared: Place, readers: set[int]) -> Place:
+    """A place where all of a buffer's accesses see one allocation, when they are in a block that reads it.
+
+    What such a block reads may come from an earlier step of a loop around it, unless the steps are independent.
+    """
+    at, inside = place, False
+    while at is not declared and at.parent is not None:
+        inside = inside or id(at.node) in readers
+        if inside and isinstance(at.node, For) and at.node.kind in INDEPENDENT:
+            return at
+        at = at.parent
+    return declared if inside else place
 
 
 def find_places(func: PrimFunc) -> dict[Buffer, Place]:
@@ -158,13 +176,7 @@ def find_places(func: PrimFunc) -> dict[Buffer, Place]:
             continue
         if place.depth < declared.depth:
             place = declared
-        readers, at = walk.readers.get(buffer, set()), place
-        while at is not declared and at.parent is not None:
-            # All accesses are in a block that reads it: what it reads comes from an earlier step of a loop around.
-            if id(at.node) in readers:
-                place = declared
-                break
-            at = at.parent
+        place = _outside_of_readers(place, declared, walk.readers.get(buffer, set()))
         # Lanes of a vector loop would share what is allocated inside of it.
         above: Place | None = place
         while above is not None and above is not declared:

@@ -535,7 +535,7 @@ def ready_domain(forms: Forms, block: Any, region: Any, box: Region, loop: Any) 
             continue
         if part is not None:
             no(index)
-        rest = Lin({t: c for t, c in index.terms.items() if c != k}, 0)
+        rest = Lin({t: c for t, c in index.terms.items() if t.kind != LEAF or t.leaf is not v}, 0)
         spread = forms.const_bounds(rest)
         step_low, step_high = forms.div(low, k), forms.div(shift(high, 1), k)
         aligned = same(scale(step_low, k), low) and same(scale(step_high, k), shift(high, 1))

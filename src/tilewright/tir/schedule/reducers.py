@@ -74,6 +74,9 @@ def reducer_of(block: Block) -> Reducer:
             refuse("{0} must combine what {1} holds with one new value", block, stores[old.index(mine)].buffer)
         parts.append([result[0], found])
     incoming = [p[0] for p in parts]
+    for s, e in zip(stores, incoming, strict=True):
+        if e.dtype != s.buffer.dtype:
+            refuse(f"{{0}} must combine values of the type of {{1}}, but {e} is of type {e.dtype}", block, s.buffer)
     new = [Var(f"new{i}", s.buffer.dtype) for i, s in enumerate(stores)]
     out = []
     for value, (_, found) in zip(values, parts, strict=True):

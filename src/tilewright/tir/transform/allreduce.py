@@ -51,8 +51,11 @@ class _LowerAllreduce(Mutator):
     @on(AttrStmt)
     def _attr(self, s: AttrStmt) -> Any:
         if s.attr_key == "thread_extent" and isinstance(s.node, IterVar) and s.node.thread_tag.startswith("threadIdx"):
-            self.threads[s.node.var] = (s.node.thread_tag, s.value)
-            return self.rebuild(s)
+            outer_threads = self.threads
+            self.threads = {**outer_threads, s.node.var: (s.node.thread_tag, s.value)}
+            new = self.rebuild(s)
+            self.threads = outer_threads
+            return new
         if s.attr_key == "reduce_scope" and isinstance(s.node, CommReducer):
             outer, self.reducer = self.reducer, s.node
             body = self.visit(s.body)
