@@ -12,14 +12,18 @@ from tilewright.tir import transform as T
 Make = Callable[[], Pass]
 
 ANYWHERE: list[Make] = [
-    T.Simplify, T.RemoveNoOp, T.ConvertSSA, T.HoistIfThenElse, T.CommonSubexprElimTIR, T.NarrowDataType,
-    T.RenormalizeSplitPattern, T.UnrollLoop, T.MarkUnrollLoop, T.LoopPartition, T.StorageRewrite, T.VectorizeLoop,
-    T.RemoveAssume, T.RemoveStoreUndef, T.InstrumentBoundCheckers, T.SkipAssert, T.BF16ComputeLegalize,
-    T.FP8ComputeLegalize, T.LowerIntrin, T.InjectVirtualThread, T.InjectDoubleBuffer, T.LowerInitBlock,
-    T.PlanAndUpdateBufferAllocationLocation, T.ConvertBlocksToOpaque, T.CompactBufferAllocation, T.LowerMatchBuffer,
-    T.InjectSoftwarePipeline, T.LowerOpaqueBlock, T.FlattenBuffer,
+    T.Simplify, T.RemoveNoOp, T.ConvertSSA, T.RenormalizeSplitPattern, T.RemoveAssume, T.RemoveStoreUndef,
+    T.BF16ComputeLegalize, T.FP8ComputeLegalize, T.LowerInitBlock, T.PlanAndUpdateBufferAllocationLocation,
+    T.ConvertBlocksToOpaque, T.CompactBufferAllocation, T.LowerMatchBuffer, T.InjectSoftwarePipeline, T.LowerOpaqueBlock,
+    T.FlattenBuffer,
 ]  # fmt: skip
 """Passes that may stand wherever what they need is given."""
+FLAT: list[Make] = [
+    T.HoistIfThenElse, T.CommonSubexprElimTIR, T.NarrowDataType, T.UnrollLoop, T.MarkUnrollLoop, T.LoopPartition,
+    T.StorageRewrite, T.VectorizeLoop, T.InstrumentBoundCheckers, T.SkipAssert, T.LowerIntrin, T.InjectVirtualThread,
+    T.InjectDoubleBuffer,
+]  # fmt: skip
+"""Passes for programs that hold no blocks any more."""
 
 
 def cpu(rng: random.Random) -> list[Pass]:
@@ -32,14 +36,16 @@ def mixed(rng: random.Random, passes: list[Pass]) -> list[Pass]:
     """The passes with a few others between them, each where what it needs is given."""
     out = list(passes)
     for _ in range(rng.randint(1, 4)):
-        extra = rng.choice(ANYWHERE)()
+        make = rng.choice(ANYWHERE + FLAT)
+        extra = make()
+        needs = {*extra.info.needs, *(["flat_buffers"] if make in FLAT else [])}
         have: set[str] = set()
         places = []
         for k, p in enumerate(out):
-            if have.issuperset(extra.info.needs):
+            if have.issuperset(needs):
                 places.append(k)
             have.update(p.info.gives)
-        if have.issuperset(extra.info.needs):
+        if have.issuperset(needs):
             places.append(len(out))
         if places:
             out.insert(rng.choice(places), extra)
