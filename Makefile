@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-slow bench fuzz lint format wheel clean
+.PHONY: help demo test test-slow test-roundtrip bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -32,6 +32,9 @@ test: $(VENV)/.extra-test  ## the test suite (minutes)
 
 test-slow: $(VENV)/.extra-test  ## whole models against their reference, the compiler-less build (tens of minutes)
 	$(BIN)/python -m pytest -q -m slow
+
+test-roundtrip: $(VENV)/.extra-test  ## the test suite, in which every tensor program it makes must come back from its text
+	$(BIN)/python -m pytest -q --roundtrip --ignore=tests/node
 
 bench: $(VENV)/.extra-bench  ## latency beside the peers, interleaved in one run
 	$(BIN)/python -m benchmarks

@@ -301,3 +301,50 @@ def test_from_source_of_functions_with_captured_values() -> None:
 
     func = tvm.script.from_source(f)
     assert str(func.body) == "A[0] = 6" and func.attrs["global_symbol"] == "f"
+
+
+def outer_function() -> tir.PrimFunc:
+    @T.prim_func(private=True)
+    def put(p: T.handle("float32"), n: T.int32):
+        A = T.Buffer((4,), data=p)
+        A[n] = T.float32(1)
+
+    result: tir.PrimFunc = put
+    return result
+
+
+def test_functions_that_exist_become_members() -> None:
+    existing = outer_function()
+
+    @I.ir_module
+    class Made:
+        put = existing
+        other = I.decl_function("a-b", existing)
+        I.def_function("third", existing.with_attr("x", 1))
+
+        @T.prim_func
+        def main(A: T.Buffer((4,), "float32")):
+            cls.put(A.data, 1)  # noqa: F821
+            cls.third(A.data, 2)  # noqa: F821
+            other(A.data, 3)  # noqa: F821
+
+    assert {g.name_hint: f.attrs for g, f in Made.functions.items()} == {
+        "put": {},
+        "a-b": {},
+        "third": {"x": 1},
+        "main": {"global_symbol": "main"},
+    }
+    assert [s.value.op.name_hint for s in Made["main"].body.seq] == ["put", "third", "a-b"]
+    assert_roundtrip(Made)
+
+
+def test_functions_of_relay_beside() -> None:
+    relay = tvm.relay
+    x = relay.var("x", shape=(2, 3))
+    func = relay.Function([x], relay.nn.softmax(relay.add(x, relay.const([1.0, 2.0, 3.0], "float32"))))
+    module = tvm.IRModule({"main": func, "put": outer_function()})
+    text = module.script()
+    assert (
+        "# main:\n    # fn (%x: Tensor[(2, 3), float32]" in text and 'I.def_function("main", metadata["relay.' in text
+    )
+    assert_roundtrip(module)

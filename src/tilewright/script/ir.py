@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from tilewright.ir import GlobalVar, IRModule, Op, Range, TupleType
+from tilewright.ir import BaseFunc, GlobalVar, IRModule, Op, Range, TupleType
 from tilewright.node import load_json as _load_json
 from tilewright.script.parser.entry import ModuleParser, module_from
 from tilewright.script.parser.statements import active_or_none
@@ -17,6 +17,8 @@ __all__ = [
     "Op",
     "Range",
     "TupleType",
+    "decl_function",
+    "def_function",
     "ir_module",
     "load_json",
     "module_attrs",
@@ -63,6 +65,23 @@ def module_global_infos(infos: Mapping[str, Any]) -> None:
     p = _module("I.module_global_infos")
     if p is not None:
         p.global_infos.update(infos)
+
+
+def decl_function(func_name: str, func_signature: BaseFunc) -> GlobalVar:
+    """A function of the module that is being parsed, until I.def_function gives it another body; its global name."""
+    return _add_function("I.decl_function", func_name, func_signature)
+
+
+def def_function(func_name: str, func: BaseFunc) -> None:
+    """Makes a function that exists already, of any dialect, a member of the module that is being parsed."""
+    _add_function("I.def_function", func_name, func)
+
+
+def _add_function(what: str, name: str, func: BaseFunc) -> GlobalVar:
+    if not isinstance(name, str) or not isinstance(func, BaseFunc):
+        raise TypeError(f"{what} takes a name and a function, but was given {name!r} and {type(func).__name__}")
+    p = _module(what)
+    return GlobalVar(name) if p is None else p.add_function(name, func)
 
 
 def load_json(json_str: str) -> Any:

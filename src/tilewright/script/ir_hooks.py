@@ -23,8 +23,13 @@ def _module(p: Printer, mod: IRModule) -> list[Stmt]:
             p.function_name = gvar.name_hint
             if body:
                 body.append(Blank())
-            # A function of a dialect without statements of its own stands there as a comment.
-            body += p.stmts(func) if has_stmt_hook(type(func)) else [Comment(f"{gvar.name_hint}:\n{func!r}")]
+            if has_stmt_hook(type(func)):
+                body += p.stmts(func)
+                continue
+            # A function of a dialect without statements of its own stands in the metadata, for people in a comment.
+            body.append(Comment(f"{gvar.name_hint}:\n{func!r}"))
+            definition = p.prefix("ir_prefix", "def_function").call(quoted(gvar.name_hint), p.entry(func))
+            body.append(Line(definition, node=func))
     return [Suite([f"class {p.config.name or 'Module'}"], body, mod, [f"@{p.config.ir_prefix}.ir_module"])]
 
 

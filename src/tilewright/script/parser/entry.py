@@ -121,6 +121,7 @@ class ModuleParser(ScriptParser):
 
     def __init__(self, source: Source, names: dict[str, Any], module: Any = None) -> None:
         super().__init__(source, names, module)
+        self.functions: dict[GlobalVar, BaseFunc] = {}
         self.attrs: dict[str, Any] = {}
         self.global_infos: dict[str, Any] = {}
 
@@ -137,19 +138,31 @@ class ModuleParser(ScriptParser):
                 alias._functions[inner.name] = GlobalVar(inner.name)
                 definitions.append(inner)
         self.module = alias
-        functions: dict[GlobalVar, BaseFunc] = {}
+        functions = self.functions
         with self.scope(), reading(self):
             for name in ("cls", node.name):
                 self.define(name, alias)
             for inner in node.body:
                 if inner not in definitions:
                     self.statement(inner)
-            alias._values = {name: self.names[name] for name in self.own_names() if self.names[name] is not alias}
+            for name in self.own_names():
+                value = self.names[name]
+                if isinstance(value, BaseFunc):
+                    self.define(name, self.add_function(name, value))
+                elif value is not alias:
+                    alias._values[name] = value
             for definition in definitions:
                 func = parse_definition(self, definition, in_module=True, **options)
                 gvar = alias._functions[definition.name]
                 functions[gvar if self.given_name is None else GlobalVar(self.given_name)] = func
         return IRModule(functions, attrs=self.attrs, global_infos=self.global_infos)
+
+    def add_function(self, name: str, func: BaseFunc) -> GlobalVar:
+        """Makes a function a member; its global name."""
+        known = self.module._functions if isinstance(self.module, ModuleName) else {}
+        gvar: GlobalVar = known.setdefault(name, GlobalVar(name))
+        self.functions[gvar] = func
+        return gvar
 
     def _is_macro(self, node: ast.FunctionDef) -> bool:
         decorators = [d.func if isinstance(d, ast.Call) else d for d in node.decorator_list]
