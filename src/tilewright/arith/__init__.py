@@ -1,6 +1,12 @@
 """Integer analysis: bounds, modular sets, simplification, integer sets and iterator maps."""
 
-from tilewright.arith.analyzer import Analyzer, ConstIntBound, Extension, ModularSet, ProofStrength
+from tilewright.arith.analyzer import (
+    Analyzer,
+    ConstIntBound,
+    Extension,
+    ModularSet,
+    ProofStrength,
+)
 from tilewright.arith.bound import deduce_bound
 from tilewright.arith.domain import domain_touched
 from tilewright.arith.int_set import (
@@ -36,7 +42,11 @@ from tilewright.arith.iter_affine_map import (
     normalize_to_iter_sum,
     subspace_divide,
 )
-from tilewright.arith.pattern import detect_clip_bound, detect_common_subexpr, detect_linear_equation
+from tilewright.arith.pattern import (
+    detect_clip_bound,
+    detect_common_subexpr,
+    detect_linear_equation,
+)
 from tilewright.arith.presburger import PresburgerSet
 
 __all__ = [

@@ -44,8 +44,7 @@ class ProofStrength(IntEnum):
 class Extension(Flag):
     """What classic TVM's rewriter does only when told.
 
-    Transitive inequalities, conditions applied beside each other and comparisons of products with sums are always
-    tried here; `ConvertBooleanToAndOfOrs` changes the form of results.
+    Transitive inequalities and comparisons of products with sums are always proved here.
     """
 
     NoExtensions = 0
@@ -141,7 +140,11 @@ class Analyzer:
             low = engine.lin(info.min_value) if info.has_lower_bound() else None
             high = engine.lin(info.max_value) if info.has_upper_bound() else None
             least = _clip(-inf if low is None else engine.bound(low)[0])
-            self.update(var, ConstIntBound(least, _clip(inf if high is None else engine.bound(high)[1])), override)
+            self.update(
+                var,
+                ConstIntBound(least, _clip(inf if high is None else engine.bound(high)[1])),
+                override,
+            )
             engine.bind_ends(var, low, high)
         else:
             raise TypeError(
@@ -162,6 +165,8 @@ class Analyzer:
     @enabled_extensions.setter
     def enabled_extensions(self, flags: Extension | int) -> None:
         self._extensions = Extension(flags)
+        self.engine.apply_constraints = Extension.ApplyConstraintsToBooleanBranches in self._extensions
+        self.engine.forget()
 
     @property
     def rewrite_simplify_stats(self) -> RewriteSimplifierStats:

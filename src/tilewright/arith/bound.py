@@ -7,7 +7,18 @@ from typing import Any
 
 from tilewright.arith.analyzer import Analyzer, ConstIntBound
 from tilewright.arith.int_set import Evaluator, IntSet, _as_set
-from tilewright.arith.linear import LEAF, QUOTIENT, SPLIT, Atom, Lin, combine, constant, mentions, scale, shift
+from tilewright.arith.linear import (
+    LEAF,
+    QUOTIENT,
+    SPLIT,
+    Atom,
+    Lin,
+    combine,
+    constant,
+    mentions,
+    scale,
+    shift,
+)
 from tilewright.arith.pattern import symbolic_coefficient
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.tir.arithmetic import conjuncts

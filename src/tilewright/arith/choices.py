@@ -6,14 +6,16 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from tilewright.arith.linear import Lin, scale
-from tilewright.arith.logic import Logic
+from tilewright.arith.linear import Atom, Lin, combine, scale
+from tilewright.arith.truncated import Truncation
 from tilewright.ir import FloatImm, IntImm, Op, PrimExpr, Range
 from tilewright.node import post_order_visit
 from tilewright.tir import arithmetic as A
 from tilewright.tir import op
 from tilewright.tir.expr import (
+    EQ,
     NE,
+    And,
     Broadcast,
     BufferLoad,
     Call,
@@ -43,7 +45,7 @@ _IMPURE_PREFIXES = (
 )
 
 
-class Choices(Logic):
+class Choices(Truncation):
     """Handlers of nodes; the engine gives them the simplification of their parts."""
 
     values: dict[int, Lin | PrimExpr]
@@ -86,7 +88,11 @@ class Choices(Logic):
             and dtype.bits <= value.dtype.bits
         ):
             return value.value
-        return self._finish(Cast, (Cast, id(value), dtype), lambda: node if value is node.value else Cast(dtype, value))
+        return self._finish(
+            Cast,
+            (Cast, id(value), dtype),
+            lambda: node if value is node.value else Cast(dtype, value),
+        )
 
     def _let(self, node: Any) -> PrimExpr:
         value = self.simp(node.value)
@@ -158,11 +164,33 @@ class Choices(Logic):
             ),
         )
 
+    def gather(self, a: Lin) -> Lin:
+        """Sums of selects by one condition are one select."""
+        a = super().gather(a)
+        first: dict[int, Atom] = {}
+        for t in a.terms:
+            if type(t.leaf) is Select:
+                other = first.setdefault(id(t.leaf.condition), t)
+                if other is not t and other.leaf is not None and t.leaf.dtype is other.leaf.dtype:
+                    return self.gather(self._joined_selects(a, other, t))
+        return a
+
+    def _joined_selects(self, a: Lin, s: Atom, t: Atom) -> Lin:
+        x: Any = s.leaf
+        y: Any = t.leaf
+        k, c = a.terms[s], a.terms[t]
+        both = [
+            self.emit(combine(scale(self.lin(p), k), self.lin(q), c), x.dtype)
+            for p, q in ((x.true_value, y.true_value), (x.false_value, y.false_value))
+        ]
+        rest = Lin({r: v for r, v in a.terms.items() if r is not s and r is not t}, a.const)
+        return combine(rest, self.lin(self.simp(Select(x.condition, both[0], both[1]))))
+
     def _branches(self, condition: PrimExpr, a: PrimExpr, b: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
         if condition.dtype.lanes > 1:
             return self.simp(a), self.simp(b)
         leaves = (IntImm, FloatImm, Var)
-        if isinstance(a, leaves):
+        if isinstance(a, (IntImm, FloatImm) if isinstance(condition, (EQ, And)) else leaves):
             a = self.simp(a)
         else:
             with self.scope(condition):
@@ -186,7 +214,10 @@ class Choices(Logic):
             args = (condition, a, b)
             if all([x is y for x, y in zip(args, node.args, strict=True)]):
                 args = node.args
-            return self.keep((Call, node.op, id(condition), id(a), id(b)), lambda: node.replace(args=args))
+            return self.keep(
+                (Call, node.op, id(condition), id(a), id(b)),
+                lambda: node.replace(args=args),
+            )
         if name == "tir.likely":
             inner = self.simp(node.args[0])
             if isinstance(inner, IntImm):

@@ -22,7 +22,18 @@ from tilewright.arith.linear import (
     Tables,
 )
 from tilewright.ir import DataType, IntImm, PrimExpr
-from tilewright.tir.expr import Broadcast, Call, Cast, Div, Let, Mod, Ramp, Select, SizeVar, Var
+from tilewright.tir.expr import (
+    Broadcast,
+    Call,
+    Cast,
+    Div,
+    Let,
+    Mod,
+    Ramp,
+    Select,
+    SizeVar,
+    Var,
+)
 
 Bound = tuple[Any, Any]
 Modular = tuple[int, int]

@@ -54,7 +54,10 @@ class _Direction:
         if self.low == self.high:
             return [(EQUAL, self.low)]
         ends = [(kind, v) for kind, v in ((ABOVE, self.low), (BELOW, self.high)) if v not in (inf, -inf)]
-        return [*ends, *[(UNLIKE, v) for v in sorted(self.holes) if self.low < v < self.high]]
+        return [
+            *ends,
+            *[(UNLIKE, v) for v in sorted(self.holes) if self.low < v < self.high],
+        ]
 
 
 def combine(logic: Logic, conditions: list[PrimExpr], conjunction: bool) -> list[PrimExpr] | None:

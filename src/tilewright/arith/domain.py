@@ -65,6 +65,9 @@ def domain_touched(stmt: Any, buffer: Buffer, consider_loads: bool, consider_sto
         whole = interval_of_range(Range.from_min_extent(0, extent))
         around = union(sets, touched.analyzer).cover_range(whole.cover_range(Range(0, extent)))
         out.append(
-            Range.from_min_extent(touched.analyzer.simplify(around.min), touched.analyzer.simplify(around.extent))
+            Range.from_min_extent(
+                touched.analyzer.simplify(around.min),
+                touched.analyzer.simplify(around.extent),
+            )
         )
     return out

@@ -9,13 +9,22 @@ from typing import Any
 
 from tilewright.arith.choices import Choices, repeats
 from tilewright.arith.const_bounds import dtype_bound
-from tilewright.arith.linear import LEAF, Atom, Lin, OutOfRange, combine, constant, scale
+from tilewright.arith.linear import (
+    Atom,
+    Lin,
+    OutOfRange,
+    combine,
+    constant,
+    scale,
+    shift,
+)
 from tilewright.arith.logic import FALSE, TRUE, boolean
-from tilewright.arith.rewriting import is_literal, rewriter
+from tilewright.arith.rewriting import domain_of, is_literal, rewriter
 from tilewright.arith.rules import RULES
 from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr, Range
 from tilewright.node import Node, structural_equal
 from tilewright.tir import arithmetic as A
+from tilewright.tir.arithmetic import conjuncts
 from tilewright.tir.expr import (
     EQ,
     GE,
@@ -50,7 +59,27 @@ from tilewright.tir.expr import (
 
 assert RULES
 
-_BINARY = frozenset({Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, EQ, NE, LT, LE, GT, GE, And, Or})
+_BINARY = frozenset(
+    {
+        Add,
+        Sub,
+        Mul,
+        Div,
+        Mod,
+        FloorDiv,
+        FloorMod,
+        Min,
+        Max,
+        EQ,
+        NE,
+        LT,
+        LE,
+        GT,
+        GE,
+        And,
+        Or,
+    }
+)
 _FOLD: dict[type, Callable[..., PrimExpr]] = {
     Add: A.add,
     Sub: A.subtract,
@@ -113,6 +142,7 @@ class Engine(Choices):
         self._rebound: list[Atom] = []
         self.stats = [0] * 6
         self._depth = 0
+        self.apply_constraints = False
 
     # What is known
 
@@ -185,7 +215,14 @@ class Engine(Choices):
         """From now on the condition holds, until the function that is returned is called."""
         condition = self.simp(condition)
         saved = self.refined, self.refined_mod, self.facts, self.known
-        memos = self._bound_memo, self._mod_memo, self._lin_memo, self._simp_memo, self._proved, self._implied
+        memos = (
+            self._bound_memo,
+            self._mod_memo,
+            self._lin_memo,
+            self._simp_memo,
+            self._proved,
+            self._implied,
+        )
         rebound = len(self._rebound)
         self.refined, self.refined_mod = dict(self.refined), dict(self.refined_mod)
         self.facts, self.known = dict(self.facts), dict(self.known)
@@ -196,7 +233,14 @@ class Engine(Choices):
 
         def leave() -> None:
             self.refined, self.refined_mod, self.facts, self.known = saved
-            self._bound_memo, self._mod_memo, self._lin_memo, self._simp_memo, self._proved, self._implied = memos
+            (
+                self._bound_memo,
+                self._mod_memo,
+                self._lin_memo,
+                self._simp_memo,
+                self._proved,
+                self._implied,
+            ) = memos
             if len(self._rebound) > rebound:
                 # What held of a variable that was bound anew inside is of another variable.
                 for t in self._rebound[rebound:]:
@@ -276,22 +320,6 @@ class Engine(Choices):
         low, high = self.atom_bound(t)
         return constant(int(low)) if low == high and low not in (inf, -inf) else Lin({t: 1}, 0)
 
-    def _truncated(self, node: Any) -> Lin:
-        a, b = self.lin(node.a), self.lin(node.b)
-        remainder = type(node) is Mod
-        if self.prove_nonpositive(scale(a, -1)) and self.prove_nonpositive(combine(constant(1), b, -1)):
-            out = (self.remainder if remainder else self.quotient)(a, b)
-            # Rounding down needs no other node here only when no new division is left over.
-            if all([t.kind == LEAF or t in a.terms for t in out.terms]):
-                return out
-        elif not a.terms and not b.terms and b.const:
-            q = abs(a.const) // abs(b.const) * (1 if (a.const < 0) == (b.const < 0) else -1)
-            return constant(a.const - q * b.const if remainder else q)
-        elif not remainder and not b.terms and abs(b.const) == 1:
-            return scale(a, b.const)
-        x, y = self.emit(a, node.dtype), self.emit(b, node.dtype)
-        return Lin({self.leaf(self.keep((type(node), id(x), id(y)), lambda: type(node)(x, y))): 1}, 0)
-
     # Any expression to its simplified node
 
     def simp(self, node: PrimExpr) -> PrimExpr:
@@ -345,7 +373,30 @@ class Engine(Choices):
         if node.dtype.lanes > 1:
             return self._generic(node)
         a, b = self.simp(node.a), self.simp(node.b)
-        return self.conjunction([a, b]) if type(node) is And else self.disjunction([a, b])
+        if type(node) is Or:
+            return self.disjunction([a, b])
+        out = self.conjunction([a, b])
+        return self._applied(out) if isinstance(out, And) else out
+
+    def _applied(self, condition: PrimExpr) -> PrimExpr:
+        """Conditions that pin a variable, or with the extension all of them, applied to those beside them."""
+        parts = conjuncts(condition)
+        for place, c in enumerate(parts):
+            beside = [p for p in parts if p is not c and p is not TRUE]
+            if not self.apply_constraints:
+                pinned = self.pinned(c)
+                beside = [
+                    p for p in beside if self.pinned(p) is None and pinned is not None and self.speaks_of(p, pinned)
+                ]
+                if not beside:
+                    continue
+                ids = {id(p) for p in beside}
+                with self.scope(c):
+                    parts = [self.simp(p) if id(p) in ids else p for p in parts]
+            elif beside:
+                with self.scope(self.conjunction(beside)):
+                    parts[place] = self.simp(c)
+        return self.conjunction(parts)
 
     def _negation(self, node: Any) -> PrimExpr:
         return self._generic(node) if node.dtype.lanes > 1 else self.negate(self.simp(node.a))
@@ -362,7 +413,11 @@ class Engine(Choices):
             decided = self._decide(kind, a, b)
             if decided is not None:
                 return decided if node.dtype.lanes == 1 else self.make(Broadcast, decided, node.dtype.lanes)
-        return self._finish(kind, (kind, id(a), id(b)), lambda: node if a is node.a and b is node.b else kind(a, b))
+        return self._finish(
+            kind,
+            (kind, id(a), id(b)),
+            lambda: node if a is node.a and b is node.b else kind(a, b),
+        )
 
     def _decide(self, kind: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
         x, y = self._of(a), self._of(b)
@@ -378,7 +433,7 @@ class Engine(Choices):
         out = self.keep(key, make)
         if type(out) is not kind:
             return out  # what is known to hold
-        rewrite = rewriter(kind, not out.dtype.is_float and not self._compares_floats(out))
+        rewrite = rewriter(kind, domain_of(out))
         if rewrite is not None:
             stats = self.stats
             stats[2] += 1
@@ -393,9 +448,6 @@ class Engine(Choices):
                 finally:
                     self._depth -= 1
         return out
-
-    def _compares_floats(self, node: Any) -> bool:
-        return isinstance(node, (EQ, NE, LT, LE, GT, GE)) and node.a.dtype.is_float
 
     def _generic(self, node: Any) -> PrimExpr:
         """Children simplified, equal nodes made one, then the rules of its type."""
@@ -432,7 +484,11 @@ class Engine(Choices):
             hash(whole)
         except TypeError:
             whole = (type(node), id(node))
-        return self._finish(type(node), whole, lambda: type(node).from_fields(*values) if changed else node)
+        return self._finish(
+            type(node),
+            whole,
+            lambda: type(node).from_fields(*values) if changed else node,
+        )
 
     # What compiled rules call
 
@@ -458,6 +514,29 @@ class Engine(Choices):
     def lanes(self, node: PrimExpr) -> int:
         return node.dtype.lanes
 
+    def not_negative(self, base: PrimExpr, stride: int, lanes: int) -> bool:
+        """Whether no lane of a ramp is negative."""
+        return bool(self._of(base)[0] + min(0, stride * (lanes - 1)) >= 0)
+
+    def always(self, order: str, base: PrimExpr, other: PrimExpr, stride: int, lanes: int) -> bool:
+        """Whether all lanes of a ramp certainly compare so with a scalar."""
+        return self._lane_order(order, base, other, stride, lanes) is TRUE
+
+    def same_order(self, order: str, base: PrimExpr, other: PrimExpr, stride: int, lanes: int) -> bool:
+        """Whether all lanes of a ramp compare in one way with a scalar."""
+        return self._lane_order(order, base, other, stride, lanes) is not None
+
+    def _lane_order(self, order: str, base: PrimExpr, other: PrimExpr, stride: int, lanes: int) -> PrimExpr | None:
+        """The condition, where it is the same for the first and the last lane."""
+        if not self.is_index(base):
+            return None
+        found: list[PrimExpr] = []
+        for lane in (0, lanes - 1):
+            d = self.merge(shift(combine(self.lin(base), self.lin(other), -1), stride * lane))
+            d = scale(d, -1) if order[0] == "G" else d
+            found.append(self.nonpositive(shift(d, 1) if order[1] == "T" else d, base.dtype))
+        return found[0] if found[0] is found[1] else None
+
     def same_quotient(self, base: PrimExpr, stride: int, divisor: int, lanes: int) -> bool:
         """Whether all lanes of a ramp have one quotient by the divisor."""
         if not self.is_index(base):
@@ -474,8 +553,8 @@ _FORMS: dict[type, Callable[[Engine, Any], Lin]] = {
     Mul: lambda e, n: e._sum(n) if type(n.b) is IntImm or type(n.a) is IntImm else e._product_of(n),
     FloorDiv: lambda e, n: e.quotient(e.lin(n.a), e.lin(n.b)),
     FloorMod: lambda e, n: e.remainder(e.lin(n.a), e.lin(n.b)),
-    Div: Engine._truncated,
-    Mod: Engine._truncated,
+    Div: lambda e, n: e.truncated(Div, e.lin(n.a), e.lin(n.b), n.dtype),
+    Mod: lambda e, n: e.truncated(Mod, e.lin(n.a), e.lin(n.b), n.dtype),
     Min: lambda e, n: e.minimum(e.lin(n.a), e.lin(n.b)),
     Max: lambda e, n: e.maximum(e.lin(n.a), e.lin(n.b)),
 }

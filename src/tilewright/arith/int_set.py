@@ -474,7 +474,13 @@ def estimate_region_strict_bound(
     analyzer = analyzer or Analyzer()
     engine = analyzer.engine
     found = detect_iter_map(
-        [r.min for r in region], var_dom, predicate, IterMapLevel.Surjective, False, analyzer=analyzer, strict=True
+        [r.min for r in region],
+        var_dom,
+        predicate,
+        IterMapLevel.Surjective,
+        False,
+        analyzer=analyzer,
+        strict=True,
     )
     if len(found.indices) != len(region):
         return None

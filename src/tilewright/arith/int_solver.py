@@ -201,7 +201,11 @@ def solve_linear_equations(
         for e in conjuncts(relation):
             found = None
             if isinstance(e, EQ) and engine.is_index(e.a):
-                found = _row(engine.expand(combine(engine.lin(e.a), engine.lin(e.b), -1)), index, ids)
+                found = _row(
+                    engine.expand(combine(engine.lin(e.a), engine.lin(e.b), -1)),
+                    index,
+                    ids,
+                )
             if found is None:
                 relations.append(e)
             else:
@@ -217,7 +221,10 @@ def solve_linear_equations(
     fresh: dict[Var, PrimExpr] = {}
     for j, value in enumerate(known):
         if value is None:
-            old = Lin({engine.leaf(v): c for v, c in zip(names, diagonal.inverse[j], strict=True) if c}, 0)
+            old = Lin(
+                {engine.leaf(v): c for v, c in zip(names, diagonal.inverse[j], strict=True) if c},
+                0,
+            )
             to_old = engine.emit(old, dtype)
             suffix = f"_{to_old.name}" if isinstance(to_old, Var) else ""
             var = Var(f"n{len(fresh)}{suffix}", dtype)
@@ -266,7 +273,10 @@ def _divided(diagonal: _Diagonal, engine: Any) -> tuple[list[Lin | None] | None,
 
 
 def _solution(
-    problem: IntConstraints, relations: list[PrimExpr], fresh: Mapping[Var, PrimExpr], to_new: Mapping[Var, PrimExpr]
+    problem: IntConstraints,
+    relations: list[PrimExpr],
+    fresh: Mapping[Var, PrimExpr],
+    to_new: Mapping[Var, PrimExpr],
 ) -> IntConstraints:
     """Ranges of the new variables, and what of the old ranges they do not imply."""
     analyzer = Analyzer()
@@ -347,10 +357,16 @@ class _Elimination:
         for v, domain in own:
             here = engine.lin(v)
             start, extent = engine.lin(domain.min), engine.lin(domain.extent)
-            forms += [combine(start, here, -1), shift(combine(combine(here, start, -1), extent, -1), 1)]
+            forms += [
+                combine(start, here, -1),
+                shift(combine(combine(here, start, -1), extent, -1), 1),
+            ]
         for v, domain in own:
             # They stay conditions, so that later variables may be taken to lie in theirs.
-            low, high = engine.bound(engine.lin(domain.min))[0], engine.bound(engine.lin(domain.min + domain.extent))[1]
+            low, high = (
+                engine.bound(engine.lin(domain.min))[0],
+                engine.bound(engine.lin(domain.min + domain.extent))[1],
+            )
             engine.var_bound[engine.leaf(v)] = low, high - 1
         engine.forget()
         self.groups: dict[Var, _Group] = {}
@@ -565,5 +581,8 @@ def _deskewed(problem: IntConstraints, found: IntConstraints) -> IntConstraintsT
     kept = tuple([e for e in relations if not isinstance(e, IntImm)])
     back = {v: to_old[v] for v in order}
     return IntConstraintsTransform(
-        problem, IntConstraints(order, ranges, kept), {v: to_new[v] for v in problem.variables}, back
+        problem,
+        IntConstraints(order, ranges, kept),
+        {v: to_new[v] for v in problem.variables},
+        back,
     )

@@ -8,7 +8,7 @@ The results of split, fuse and tile are sums of `(x % u) // l` terms. Three fact
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import reduce
 from math import gcd, inf
 
 from tilewright.arith.const_bounds import Bounds
@@ -32,6 +32,16 @@ from tilewright.arith.linear import (
 )
 
 
+def _weight(a: Lin) -> int:
+    """How many summands the form is written with."""
+    return len(a.terms) + (a.const != 0)
+
+
+def _spread(a: Lin) -> int:
+    """The same, counting those inside of products."""
+    return (a.const != 0) + sum([sum(map(_weight, t.args)) if t.kind == PRODUCT else 1 for t in a.terms])
+
+
 class Integers(Bounds):
     """The operations of index arithmetic, on forms."""
 
@@ -41,7 +51,12 @@ class Integers(Bounds):
     # Sums
 
     def merge(self, a: Lin) -> Lin:
-        return self.gather(a)
+        """The form gathered, and sums put into minima and maxima where that leaves fewer terms."""
+        a = self.gather(a)
+        for t, k in a.terms.items():
+            if t.kind in (MINIMUM, MAXIMUM) and (k < 0 or a.const or len(a.terms) > 1):
+                return self._merge_extremes(a)
+        return a
 
     def gather(self, a: Lin) -> Lin:
         """The form with splits of one source put together, and products expanded where that cancels terms."""
@@ -58,6 +73,47 @@ class Integers(Bounds):
             a = self._merge_products(a)
         return a
 
+    def _merge_extremes(self, a: Lin) -> Lin:
+        """min(x, y) - x -> min(y - x, 0); min(x - y, 0) + y -> min(x, y); min(x, y) + max(x, y) -> x + y."""
+        for t, k in a.terms.items():
+            if t.kind not in (MINIMUM, MAXIMUM):
+                continue
+            dual = self._atoms.get(
+                (
+                    MAXIMUM if t.kind == MINIMUM else MINIMUM,
+                    *sorted([id(x) for x in t.args]),
+                )
+            )
+            if dual is not None and len(t.args) == 2 and a.terms.get(dual) == k:
+                rest = Lin(
+                    {s: c for s, c in a.terms.items() if s is not t and s is not dual},
+                    a.const,
+                )
+                return self.merge(combine(combine(rest, t.args[0], k), t.args[1], k))
+            inside = sum([_weight(x) for x in t.args])
+            parts = [Lin({s: c // k}, 0) for s, c in a.terms.items() if s is not t and c % k == 0]
+            if a.const and a.const % k == 0:
+                parts.append(constant(a.const // k))
+            for part in parts:
+                moved = [self.gather(combine(x, part)) for x in t.args]
+                if sum([_weight(x) for x in moved]) <= inside:
+                    rest = combine(combine(a, Lin({t: k}, 0), -1), part, -k)
+                    pick = self.minimum if t.kind == MINIMUM else self.maximum
+                    return self.merge(combine(rest, reduce(pick, moved), k))
+        return self._turned(a)
+
+    def _turned(self, a: Lin) -> Lin:
+        """-min(y - x, 0) -> max(x - y, 0): a negative extreme whose operands are no less simple when negated."""
+        for t, k in a.terms.items():
+            if k < 0 and t.kind in (MINIMUM, MAXIMUM):
+                signs = [c > 0 for x in t.args for c in x.terms.values()]
+                if 2 * sum(signs) <= len(signs):
+                    pick = self.maximum if t.kind == MINIMUM else self.minimum
+                    turned = reduce(pick, [scale(x, -1) for x in t.args])
+                    rest = Lin({s: c for s, c in a.terms.items() if s is not t}, a.const)
+                    return self.merge(combine(rest, turned, -k))
+        return a
+
     def _merge_splits(self, a: Lin) -> Lin:
         found: Lin | None = a
         while found is not None and len(found.terms) > 1:
@@ -72,6 +128,10 @@ class Integers(Bounds):
             if upper and upper % lower:
                 continue
             for p, kp in splits:
+                if lower == 2 and not upper and k == kp:
+                    half = self._half_joined(source, p)
+                    if half is not None:
+                        return self._exchange(a, t, k, p, kp, scale(half, k))
                 if p is t or p.args[0] is not source:
                     continue
                 low = p.args[1]
@@ -95,6 +155,12 @@ class Integers(Bounds):
                     return combine(rest, self.split(source, 1, lower), times)
         return None
 
+    def _half_joined(self, source: Lin, other: Atom) -> Lin | None:
+        """x // 2 + (x + 1) // 2 -> x, and x // 2 + x % 2 -> (x + 1) // 2."""
+        if other.args[1:] == (2, 0) and other.args[0] is self.intern(shift(source, 1)):
+            return source
+        return self.floordiv(shift(source, 1), 2) if other.args[1:] == (1, 2) and other.args[0] is source else None
+
     def _exchange(self, a: Lin, t: Atom, k: int, p: Atom, kp: int, new: Lin) -> Lin:
         # The merged term takes the place of the first of the two, so that the order of terms stays the user's.
         terms: dict[Atom, int] = {}
@@ -110,18 +176,25 @@ class Integers(Bounds):
         return Lin({s: c for s, c in terms.items() if c}, a.const + new.const)
 
     def _merge_products(self, a: Lin) -> Lin:
-        # x // D * D + x % D -> x for a divisor D that is no constant
+        joined = self._join_remainder(a)
+        if joined is not None:
+            return joined
+        if any([len(f.terms) > 1 or f.const for t in a.terms if t.kind == PRODUCT for f in t.args]):
+            expanded = self.expand(a)
+            expanded = self._join_remainder(expanded) or expanded
+            if _spread(expanded) < _spread(a):
+                return expanded
+        return a
+
+    def _join_remainder(self, a: Lin) -> Lin | None:
+        """x // D * D + x % D -> x for a divisor D that is no constant."""
         for t, k in a.terms.items():
             if t.kind == REMAINDER:
                 whole = self.multiply(self._symbolic(QUOTIENT, t.args[0], t.args[1]), t.args[1])
                 if whole.terms and all([a.terms.get(s, 0) == c * k for s, c in whole.terms.items()]):
                     rest = combine(combine(a, whole, -k), Lin({t: k}, 0), -1)
-                    return self.merge(combine(rest, t.args[0], k))
-        if any([len(f.terms) > 1 or f.const for t in a.terms if t.kind == PRODUCT for f in t.args]):
-            expanded = self.expand(a)
-            if len(expanded.terms) < len(a.terms):
-                return expanded
-        return a
+                    return self.gather(combine(rest, t.args[0], k))
+        return None
 
     # Products
 
@@ -200,6 +273,9 @@ class Integers(Bounds):
         low, high = self.bound(a)
         if low != -inf and high != inf and low // c == high // c:
             return constant(low // c)
+        unfolded = self._unfold(a, c)
+        if unfolded is not None:
+            return self.floordiv(unfolded, c)
         reduced = self._drop_small_part(a, c)
         if reduced is not None:
             g, big, _ = reduced
@@ -213,6 +289,16 @@ class Integers(Bounds):
                 if a.const == 0:
                     return Lin({self.atom(SPLIT, source, lower * c, upper): 1}, 0)
         return Lin({self.atom(SPLIT, self.intern(a), c, 0): 1}, 0)
+
+    def _unfold(self, a: Lin, c: int) -> Lin | None:
+        """x - x % u as x // u * u, where c divides u."""
+        for t, k in a.terms.items():
+            if t.kind == SPLIT and t.args[1] == 1 and t.args[2] and t.args[2] * k % c == 0 and len(a.terms) > 1:
+                source, _, upper = t.args
+                if all([a.terms.get(s) == -k * v for s, v in source.terms.items()]):
+                    rest = combine(combine(a, Lin({t: k}, 0), -1), source, k)
+                    return combine(rest, self.floordiv(source, upper), -k * upper)
+        return None
 
     def _drop_small_part(self, a: Lin, c: int) -> tuple[int, Lin, Lin] | None:
         """(g, big, small) with a = g * big + small, 0 <= small < g, g | c, g > 1; None when there is no such g."""
@@ -267,6 +353,9 @@ class Integers(Bounds):
         coeff, base = self.modular(a)
         if coeff % c == 0:
             return constant(base % c)
+        unfolded = self._unfold(a, c)
+        if unfolded is not None:
+            return self.floormod(unfolded, c)
         reduced = self._drop_small_part(a, c)
         if reduced is not None:
             g, big, small = reduced
@@ -378,32 +467,46 @@ class Integers(Bounds):
     # Minima and maxima
 
     def minimum(self, a: Lin, b: Lin) -> Lin:
-        return self._extreme(MINIMUM, MAXIMUM, a, b, lambda x, y: self.prove_nonpositive(combine(x, y, -1)))
+        return self._extreme(MINIMUM, a, b)
 
     def maximum(self, a: Lin, b: Lin) -> Lin:
-        return self._extreme(MAXIMUM, MINIMUM, a, b, lambda x, y: self.prove_nonpositive(combine(y, x, -1)))
+        return self._extreme(MAXIMUM, a, b)
 
-    def _extreme(self, kind: int, dual: int, a: Lin, b: Lin, wins: Callable[[Lin, Lin], bool]) -> Lin:
-        if wins(a, b):
+    def _wins(self, kind: int, a: Lin, b: Lin) -> bool:
+        """Whether a is certainly the one of both that is taken."""
+        return self.prove_nonpositive(combine(a, b, -1) if kind == MINIMUM else combine(b, a, -1))
+
+    def _extreme(self, kind: int, a: Lin, b: Lin) -> Lin:
+        if self._wins(kind, a, b):
             return a
-        if wins(b, a):
+        if self._wins(kind, b, a):
             return b
+        dual = MAXIMUM if kind == MINIMUM else MINIMUM
         common = {t: k for t, k in a.terms.items() if b.terms.get(t) == k}
         both = Lin(common, a.const if a.const == b.const else 0)
         if a.terms and b.terms and a.const and b.const and not both.const:
             both = Lin(common, min(a.const, b.const, key=abs))
         if both.terms or both.const:
             return self.merge(
-                combine(self._extreme(kind, dual, combine(a, both, -1), combine(b, both, -1), wins), both)
+                combine(
+                    self._extreme(kind, combine(a, both, -1), combine(b, both, -1)),
+                    both,
+                )
             )
         g = gcd(content(a), content(b))
         if g > 1:
-            return scale(self._extreme(kind, dual, divide_exactly(a, g), divide_exactly(b, g), wins), g)
+            return scale(self._extreme(kind, divide_exactly(a, g), divide_exactly(b, g)), g)
+        if a.const <= 0 and b.const <= 0 and all([k < 0 for x in (a, b) for k in x.terms.values()]):
+            return scale(self._extreme(dual, scale(a, -1), scale(b, -1)), -1)
+        shared = self._shared_factor(a, b)
+        if shared is not None:
+            factor, x, y = shared
+            return self.multiply(factor, self._extreme(kind, x, y))
         operands: list[Lin] = []
         for x in (*self._operands(kind, a), *self._operands(kind, b)):
-            if any([o is x or wins(o, x) for o in operands]):
+            if any([o is x or self._wins(kind, o, x) for o in operands]):
                 continue
-            operands = [o for o in operands if not wins(x, o)]
+            operands = [o for o in operands if not self._wins(kind, x, o)]
             operands.append(x)
         operands = self._absorb(kind, dual, operands)
         if len(operands) == 1:
@@ -411,6 +514,19 @@ class Integers(Bounds):
         # Nested to the left with constants last, as `min(min(x, y), 5)`.
         operands.sort(key=lambda x: not x.terms)
         return Lin({self.atom(kind, *operands): 1}, 0)
+
+    def _shared_factor(self, a: Lin, b: Lin) -> tuple[Lin, Lin, Lin] | None:
+        """(f, x, y) with a = f * x, b = f * y and f a factor that is not negative."""
+        if a.const or b.const or len(a.terms) != 1 or len(b.terms) != 1:
+            return None
+        ((t, k),), ((s, c),) = a.terms.items(), b.terms.items()
+        if t.kind != PRODUCT and s.kind != PRODUCT:
+            return None
+        for f in t.args if t.kind == PRODUCT else (self.intern(Lin({t: 1}, 0)),):
+            x, y = self._divide_term(t, k, 1, (f,)), self._divide_term(s, c, 1, (f,))
+            if x is not None and y is not None and self.bound(f)[0] >= 0:
+                return f, x, y
+        return None
 
     def _operands(self, kind: int, a: Lin) -> tuple[Lin, ...]:
         if len(a.terms) == 1 and a.const == 0:

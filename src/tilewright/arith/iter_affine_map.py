@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.iter_builder import Builder, NotAffine, PaddedFurther, build, child_analyzer
+from tilewright.arith.iter_builder import (
+    Builder,
+    NotAffine,
+    PaddedFurther,
+    build,
+    child_analyzer,
+)
 from tilewright.arith.iter_divide import inverse_affine_iter_map, subspace_divide
 from tilewright.arith.iter_nodes import (
     IterMapExpr,

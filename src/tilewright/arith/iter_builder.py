@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.iter_nodes import IterMapLevel, IterMark, IterSplitExpr, IterSumExpr, normalize_iter_map_to_expr
+from tilewright.arith.iter_nodes import (
+    IterMapLevel,
+    IterMark,
+    IterSplitExpr,
+    IterSumExpr,
+    normalize_iter_map_to_expr,
+)
 from tilewright.arith.linear import (
     LEAF,
     ONE,
@@ -66,7 +72,13 @@ class Bounded:
     __slots__ = ("condition", "iters", "mark", "shape", "value")
 
     def __init__(self, shape: Sum, mark: Mark, iters: Lin, value: Lin, condition: PrimExpr) -> None:
-        self.shape, self.mark, self.iters, self.value, self.condition = shape, mark, iters, value, condition
+        self.shape, self.mark, self.iters, self.value, self.condition = (
+            shape,
+            mark,
+            iters,
+            value,
+            condition,
+        )
 
 
 class Builder:
@@ -215,7 +227,13 @@ class Builder:
         if not self.allow_padding:
             raise NotAffine("an extent is no multiple of its divisor, so that the last part is not full")
         s = inside.args[0]
-        key = ("pad", id(s.mark), self._key(s.lower), self._key(s.extent), self._key(front))
+        key = (
+            "pad",
+            id(s.mark),
+            self._key(s.lower),
+            self._key(s.extent),
+            self._key(front),
+        )
         known = self.fused.get(key)
         if known is not None and self._divides(divisor, known.extent):
             return Split(known, ONE, known.extent, ONE)
@@ -285,7 +303,17 @@ class Builder:
         whole = self._rejoin(parts, extent)
         if whole is not None:
             return Split(whole.mark, whole.lower, whole.extent, first)
-        key = tuple([(id(s.mark), self._key(s.lower), self._key(s.extent), self._key(s.scale)) for s in parts])
+        key = tuple(
+            [
+                (
+                    id(s.mark),
+                    self._key(s.lower),
+                    self._key(s.extent),
+                    self._key(s.scale),
+                )
+                for s in parts
+            ]
+        )
         mark = self.fused.get(key)
         if mark is None:
             mark = self.fused[key] = Mark(Sum(parts, ZERO), extent)
@@ -456,7 +484,10 @@ class Builder:
 
     def node_of(self, total: Sum, dtype: str) -> IterSumExpr:
         """The public form of a sum."""
-        return IterSumExpr(tuple([self.split_node(s, dtype) for s in total.args]), self.emit(total.base, dtype))
+        return IterSumExpr(
+            tuple([self.split_node(s, dtype) for s in total.args]),
+            self.emit(total.base, dtype),
+        )
 
     def split_node(self, s: Split, dtype: str) -> IterSplitExpr:
         return IterSplitExpr(
@@ -518,7 +549,11 @@ class PaddedFurther(Exception):
 
 
 def build(
-    indices: Sequence[PrimExpr], builder: Builder, predicate: PrimExpr, level: IterMapLevel, fuse: bool = True
+    indices: Sequence[PrimExpr],
+    builder: Builder,
+    predicate: PrimExpr,
+    level: IterMapLevel,
+    fuse: bool = True,
 ) -> list[Sum]:
     """The sums of all indices, each fused to one split. Raises NotAffine."""
     engine = builder.engine

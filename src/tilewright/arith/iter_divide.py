@@ -6,8 +6,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.iter_builder import Builder, Mark, NotAffine, Split, Sum, build, child_analyzer
-from tilewright.arith.iter_nodes import IterMapLevel, IterMark, IterSumExpr, normalize_iter_map_to_expr
+from tilewright.arith.iter_builder import (
+    Builder,
+    Mark,
+    NotAffine,
+    Split,
+    Sum,
+    build,
+    child_analyzer,
+)
+from tilewright.arith.iter_nodes import (
+    IterMapLevel,
+    IterMark,
+    IterSumExpr,
+    normalize_iter_map_to_expr,
+)
 from tilewright.arith.linear import ONE, ZERO, Lin, OutOfRange
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.tir import arithmetic as A
@@ -20,7 +33,12 @@ class Division:
     __slots__ = ("inner", "inner_extent", "outer", "outer_extent")
 
     def __init__(self, outer: Sum, outer_extent: Lin, inner: Sum, inner_extent: Lin) -> None:
-        self.outer, self.outer_extent, self.inner, self.inner_extent = outer, outer_extent, inner, inner_extent
+        self.outer, self.outer_extent, self.inner, self.inner_extent = (
+            outer,
+            outer_extent,
+            inner,
+            inner_extent,
+        )
 
 
 class _Divider:
@@ -75,9 +93,15 @@ class _Divider:
             d = self.split(Split(p.mark, p.lower, p.extent, ONE))
             if outer and d.inner.args:
                 raise NotAffine("an iterator of the subspace stands outside of one that is not of it")
-            inner = [*[Split(x.mark, x.lower, x.extent, multiply(x.scale, inner_extent)) for x in d.inner.args], *inner]
+            inner = [
+                *[Split(x.mark, x.lower, x.extent, multiply(x.scale, inner_extent)) for x in d.inner.args],
+                *inner,
+            ]
             inner_extent = multiply(inner_extent, d.inner_extent)
-            outer = [*[Split(x.mark, x.lower, x.extent, multiply(x.scale, outer_extent)) for x in d.outer.args], *outer]
+            outer = [
+                *[Split(x.mark, x.lower, x.extent, multiply(x.scale, outer_extent)) for x in d.outer.args],
+                *outer,
+            ]
             outer_extent = multiply(outer_extent, d.outer_extent)
         return Division(Sum(outer, ZERO), outer_extent, Sum(inner, ZERO), inner_extent)
 
@@ -106,7 +130,10 @@ def subspace_divide(
         for total, e in zip(sums, exprs, strict=True):
             d = divider.divide(total)
             out.append(
-                (_mark(builder, d.outer, d.outer_extent, e.dtype), _mark(builder, d.inner, d.inner_extent, e.dtype))
+                (
+                    _mark(builder, d.outer, d.outer_extent, e.dtype),
+                    _mark(builder, d.inner, d.inner_extent, e.dtype),
+                )
             )
         dtype = exprs[0].dtype if exprs else "int32"
         empty = IterSumExpr((), IntImm(dtype, 0))
@@ -129,7 +156,10 @@ def _predicates(divider: _Divider, dtype: str) -> tuple[PrimExpr, PrimExpr]:
         sides = {side for s in shape.args for side in divider.sides(s.mark)}
         if len(sides) != 1:
             raise NotAffine("a predicate bounds iterators inside and outside of the subspace together")
-        condition = A.less(normalize_iter_map_to_expr(builder.node_of(shape, dtype)), builder.emit(limit, dtype))
+        condition = A.less(
+            normalize_iter_map_to_expr(builder.node_of(shape, dtype)),
+            builder.emit(limit, dtype),
+        )
         if sides == {True}:
             inside = A.logical_and(inside, condition)
         else:

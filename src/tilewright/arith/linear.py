@@ -177,7 +177,11 @@ class Tables:
     def atom(self, kind: int, *args: Any) -> Atom:
         """The atom of a kind over interned forms; products, minima and maxima do not depend on the order of theirs."""
         if kind in (SPLIT, QUOTIENT, REMAINDER):
-            key: tuple[Any, ...] = (kind, id(args[0]), *[id(x) if isinstance(x, Lin) else x for x in args[1:]])
+            key: tuple[Any, ...] = (
+                kind,
+                id(args[0]),
+                *[id(x) if isinstance(x, Lin) else x for x in args[1:]],
+            )
         else:
             key = (kind, *sorted([id(x) for x in args]))
         t = self._atoms.get(key)
@@ -254,4 +258,10 @@ class Tables:
         return out
 
 
-_NODE_OF: dict[int, Any] = {PRODUCT: Mul, QUOTIENT: FloorDiv, REMAINDER: FloorMod, MINIMUM: Min, MAXIMUM: Max}
+_NODE_OF: dict[int, Any] = {
+    PRODUCT: Mul,
+    QUOTIENT: FloorDiv,
+    REMAINDER: FloorMod,
+    MINIMUM: Min,
+    MAXIMUM: Max,
+}

@@ -13,9 +13,24 @@ from typing import Any
 
 from tilewright.arith import directions
 from tilewright.arith.directions import NONPOSITIVE, NONZERO, ZERO_FORM
-from tilewright.arith.linear import MAXIMUM, MINIMUM, PRODUCT, SPLIT, Lin, OutOfRange, combine, constant, scale, shift
+from tilewright.arith.linear import (
+    LEAF,
+    MAXIMUM,
+    MINIMUM,
+    PRODUCT,
+    SPLIT,
+    Atom,
+    Lin,
+    OutOfRange,
+    combine,
+    constant,
+    mentions,
+    scale,
+    shift,
+)
 from tilewright.arith.proofs import Proofs
 from tilewright.ir import IntImm, PrimExpr
+from tilewright.node import post_order_visit
 from tilewright.tir.expr import EQ, LE, LT, NE, And, Call, Not, Or
 
 TRUE = IntImm("bool", 1)
@@ -85,6 +100,23 @@ class Logic(Proofs):
                 inverse = pow(c // g, -1, m) if m > 1 else 0
                 self.assume_modular(s, (m, (value - source.const) // g * inverse % m))
 
+    def pinned(self, condition: PrimExpr) -> Atom | None:
+        """The variable that a simplified condition says is a constant."""
+        form = self._form_of.get(id(condition))
+        if form is None or form[0] != ZERO_FORM or len(form[1].terms) != 1:
+            return None
+        t = next(iter(form[1].terms))
+        return t if t.kind == LEAF else None
+
+    def speaks_of(self, condition: PrimExpr, t: Atom) -> bool:
+        """Whether a condition mentions the variable."""
+        form = self._form_of.get(id(condition))
+        if form is not None:
+            return any([mentions(s, {id(t.leaf)}) for s in form[1].terms])
+        found: list[int] = []
+        post_order_visit(condition, lambda x: found.append(1) if x is t.leaf else None)
+        return bool(found)
+
     def orderings_of(self, condition: PrimExpr) -> list[Lin]:
         """The forms d with d <= 0 that a simplified condition says; [] for any other condition."""
         form = self._form_of.get(id(condition))
@@ -130,7 +162,9 @@ class Logic(Proofs):
                 source, lower, _ = t.args
                 last = -d.const * lower + lower - 1
                 return self.nonpositive(
-                    shift(source, -last) if k > 0 else shift(scale(source, -1), d.const * lower), dtype, strict
+                    shift(source, -last) if k > 0 else shift(scale(source, -1), d.const * lower),
+                    dtype,
+                    strict,
                 )
         extremes = [t for t in d.terms if t.kind in (MINIMUM, MAXIMUM)]
         if len(extremes) != 1 or len(extremes[0].args) > _MOST_OPERANDS:
@@ -159,7 +193,12 @@ class Logic(Proofs):
             small = Lin({t: k for t, k in d.terms.items() if k % g}, d.const)
             low, high = self.bound(small)
             if low != -inf and high != inf and -(-low // g) == -(-high // g):
-                return self._reduce(Lin({t: k // g for t, k in d.terms.items() if k % g == 0}, -int(-low // g)))
+                return self._reduce(
+                    Lin(
+                        {t: k // g for t, k in d.terms.items() if k % g == 0},
+                        -int(-low // g),
+                    )
+                )
         return d
 
     def _sides(self, d: Lin) -> tuple[Lin, Lin]:
@@ -198,7 +237,10 @@ class Logic(Proofs):
             if not expanded.terms:
                 return boolean(expanded.const == 0)
         if self.facts or self.own_facts:
-            above, below = self.prove_nonpositive(d), self.prove_nonpositive(scale(d, -1))
+            above, below = (
+                self.prove_nonpositive(d),
+                self.prove_nonpositive(scale(d, -1)),
+            )
             if above and below:
                 return TRUE
             if self.prove_nonpositive(shift(d, 1)) or self.prove_nonpositive(shift(scale(d, -1), 1)):
@@ -242,7 +284,10 @@ class Logic(Proofs):
                 part = Lin(small, c)
                 low, high = self.bound(part)
                 if -g < low and high < g:
-                    return Lin({t: k // g for t, k in d.terms.items() if k % g == 0}, (d.const - c) // g), part
+                    return Lin(
+                        {t: k // g for t, k in d.terms.items() if k % g == 0},
+                        (d.const - c) // g,
+                    ), part
         return None
 
     def _operand_chosen(self, d: Lin) -> list[Lin] | None:
@@ -298,7 +343,13 @@ class Logic(Proofs):
         """The simplified `or` of simplified conditions."""
         return self._connect(Or, TRUE, FALSE, conditions)
 
-    def _connect(self, op: Any, absorbing: PrimExpr, neutral: PrimExpr, conditions: list[PrimExpr]) -> PrimExpr:
+    def _connect(
+        self,
+        op: Any,
+        absorbing: PrimExpr,
+        neutral: PrimExpr,
+        conditions: list[PrimExpr],
+    ) -> PrimExpr:
         flat: list[PrimExpr] = []
         self._flatten(op, conditions, flat)
         kept: list[PrimExpr] = []
@@ -322,7 +373,10 @@ class Logic(Proofs):
         out = kept[0]
         for c in kept[1:]:
             left, right = out, c
-            out = self.keep((op, id(left), id(right)), lambda left=left, right=right: op(left, right))
+            out = self.keep(
+                (op, id(left), id(right)),
+                lambda left=left, right=right: op(left, right),
+            )
         return out
 
     def _absorbed(self, op: Any, kept: list[PrimExpr]) -> list[PrimExpr]:

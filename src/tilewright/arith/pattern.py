@@ -6,11 +6,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.arith.analyzer import Analyzer
-from tilewright.arith.linear import LEAF, PRODUCT, Atom, Lin, combine, constant, mentions, scale, shift
+from tilewright.arith.linear import (
+    LEAF,
+    PRODUCT,
+    Atom,
+    Lin,
+    combine,
+    constant,
+    mentions,
+    scale,
+    shift,
+)
 from tilewright.ir import FloatImm, IntImm, PrimExpr, as_prim_expr
 from tilewright.node import Visitor, on, structural_equal, structural_hash
 from tilewright.tir.arithmetic import conjuncts
-from tilewright.tir.expr import BufferLoad, Call, Let, ProducerLoad, Reduce, StringImm, Var
+from tilewright.tir.expr import (
+    BufferLoad,
+    Call,
+    Let,
+    ProducerLoad,
+    Reduce,
+    StringImm,
+    Var,
+)
 
 
 def detect_linear_equation(expr: PrimExpr | int, var_list: Sequence[Var]) -> list[PrimExpr]:
@@ -92,11 +110,23 @@ def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[PrimExpr 
                 low[i] = limit if old is None else engine.maximum(old, limit)
     out: list[PrimExpr | None] = []
     for v, a, b in zip(var_list, low, high, strict=True):
-        out += [None if a is None else engine.emit(a, v.dtype), None if b is None else engine.emit(b, v.dtype)]
+        out += [
+            None if a is None else engine.emit(a, v.dtype),
+            None if b is None else engine.emit(b, v.dtype),
+        ]
     return out
 
 
-_NO_COMPUTATION = (IntImm, FloatImm, StringImm, Let, Reduce, BufferLoad, ProducerLoad, Call)
+_NO_COMPUTATION = (
+    IntImm,
+    FloatImm,
+    StringImm,
+    Let,
+    Reduce,
+    BufferLoad,
+    ProducerLoad,
+    Call,
+)
 
 
 class _Occurrences(Visitor):

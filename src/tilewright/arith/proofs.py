@@ -94,6 +94,10 @@ class Proofs(Integers):
                 rest = combine(shift(scale(d, m), 1 - m), fact, -(abs(k) // g))
                 if self._holds(rest, depth - 1, seen):
                     return True
+                if m == 1 and abs(k) > g and t.kind in (MINIMUM, MAXIMUM):
+                    # min(x, y) * 2 <= x + y takes one step for each operand.
+                    if self._holds(combine(d, fact, -1), depth - 1, seen):
+                        return True
         return self._product_below(d)
 
     def _holds(self, rest: Lin, depth: int, seen: set[Any]) -> bool:
@@ -184,7 +188,11 @@ class Proofs(Integers):
                 continue
             share = min(-(-max(d.terms.get(next(iter(b.terms)), 0), 0) // low), -k)
             mixed = combine(scale(b, share * low), scale(a, (-k - share) * other))
-            rest = combine(Lin({s: c for s, c in d.terms.items() if s is not t}, d.const), mixed, -1)
+            rest = combine(
+                Lin({s: c for s, c in d.terms.items() if s is not t}, d.const),
+                mixed,
+                -1,
+            )
             if self.bound(rest)[1] <= 0:
                 return True
         return False

@@ -25,6 +25,7 @@ from tilewright.tir.expr import (
     LT,
     NE,
     Add,
+    And,
     Broadcast,
     Cast,
     Div,
@@ -35,6 +36,7 @@ from tilewright.tir.expr import (
     Mod,
     Mul,
     Not,
+    Or,
     Ramp,
     Select,
     Sub,
@@ -103,8 +105,13 @@ def _maker(op: Any) -> Callable[..., Pattern]:
 
 
 min_, max_, div, mod = _maker(Min), _maker(Max), _maker(Div), _maker(Mod)
-select, not_, ramp, broadcast = _maker(Select), _maker(Not), _maker(Ramp), _maker(Broadcast)
-lt, le, eq = _maker(LT), _maker(LE), _maker(EQ)
+select, not_, ramp, broadcast = (
+    _maker(Select),
+    _maker(Not),
+    _maker(Ramp),
+    _maker(Broadcast),
+)
+lt, le, eq, and_, or_ = _maker(LT), _maker(LE), _maker(EQ), _maker(And), _maker(Or)
 
 FIELDS: dict[Any, tuple[str, ...]] = {
     Select: ("condition", "true_value", "false_value"),
@@ -113,7 +120,7 @@ FIELDS: dict[Any, tuple[str, ...]] = {
     Broadcast: ("value", "lanes"),
     Cast: ("value",),
 }
-COMMUTATIVE = frozenset({Add, Mul, Min, Max, EQ, NE})
+COMMUTATIVE = frozenset({Add, Mul, Min, Max, EQ, NE, And, Or})
 _SIGNS = {
     Add: "+",
     Sub: "-",
@@ -140,7 +147,14 @@ class Rule:
     __slots__ = ("condition", "domain", "hits", "lhs", "rhs", "where")
 
     def __init__(self, lhs: Pattern, rhs: Any, condition: Any, domain: str, where: str) -> None:
-        self.lhs, self.rhs, self.condition, self.domain, self.where, self.hits = lhs, rhs, condition, domain, where, 0
+        self.lhs, self.rhs, self.condition, self.domain, self.where, self.hits = (
+            lhs,
+            rhs,
+            condition,
+            domain,
+            where,
+            0,
+        )
 
     def __str__(self) -> str:
         return f"{self.where}: {self.lhs} -> {self.rhs}" + (
@@ -167,11 +181,14 @@ def constant_value(node: Any) -> Any:
 def rules(*ops: type, domain: str = "any", commute: bool = False) -> Callable[[Callable[..., Iterator[Any]]], Any]:
     """Registers the rules that a generator yields; `OP` in a pattern's root stands for each of `ops` in turn.
 
-    `domain`: "any", "int" (not valid for floats: NaN, infinities) or "bool". With `commute`, the twin with the
-    operands of the root swapped is made too.
+    `domain`: "any", "int" (not valid for floats: NaN, infinities) or "index" (valid only where nothing wraps around:
+    int32 and int64, whose overflow is undefined as in C). Of floats the sign of a zero is not kept: x + 0.0 -> x.
+    With `commute`, the twin with the operands of the root swapped is made too.
     """
 
-    def register(generator: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    def register(
+        generator: Callable[..., Iterator[Any]],
+    ) -> Callable[..., Iterator[Any]]:
         names = list(inspect.signature(generator).parameters)
         wild = {n: Pattern("wild", n) for n in names if n != "OP"}
         for op in ops:
@@ -274,15 +291,27 @@ def is_constant_part(p: Any) -> bool:
 
 
 Rewriter = Callable[[Any, PrimExpr], PrimExpr | None]
-_compiled: dict[tuple[type, bool], Rewriter | None] = {}
+_compiled: dict[tuple[type, str], Rewriter | None] = {}
 
 
-def rewriter(op: type, integral: bool) -> Rewriter | None:
+def domain_of(node: Any) -> str:
+    """Of which types the operands of a node are: "index", "int" (narrow or unsigned ones wrap around) or "any"."""
+    dtype = node.a.dtype if type(node) in (EQ, NE, LT, LE, GT, GE) else node.dtype
+    if not (dtype.is_int or dtype.is_uint):
+        return "any"
+    return "index" if dtype.is_int and dtype.bits >= 32 else "int"
+
+
+DOMAINS = {"any": ("any",), "int": ("any", "int"), "index": ("any", "int", "index")}
+"""The domains of rules that hold for operands of a domain."""
+
+
+def rewriter(op: type, domain: str) -> Rewriter | None:
     """`f(engine, node)`: the node rewritten by the first rule that matches; None when there is none."""
-    if (op, integral) not in _compiled:
-        group = [r for r in _groups.get(op, ()) if integral or r.domain != "int"]
-        _compiled[op, integral] = _compile(group) if group else None
-    return _compiled[op, integral]
+    if (op, domain) not in _compiled:
+        group = [r for r in _groups.get(op, ()) if r.domain in DOMAINS[domain]]
+        _compiled[op, domain] = _compile(group) if group else None
+    return _compiled[op, domain]
 
 
 def _compile(group: list[Rule]) -> Rewriter:

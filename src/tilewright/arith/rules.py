@@ -8,7 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tilewright.arith.rewriting import ALL, Pattern, broadcast, eq, le, lt, max_, min_, not_, ramp, rules, select
+from tilewright.arith.rewriting import (
+    ALL,
+    Pattern,
+    and_,
+    broadcast,
+    div,
+    eq,
+    le,
+    lt,
+    max_,
+    min_,
+    mod,
+    not_,
+    or_,
+    ramp,
+    rules,
+    select,
+)
 from tilewright.tir.expr import (
     EQ,
     GE,
@@ -17,6 +34,7 @@ from tilewright.tir.expr import (
     LT,
     NE,
     Add,
+    And,
     Div,
     FloorDiv,
     FloorMod,
@@ -25,6 +43,7 @@ from tilewright.tir.expr import (
     Mod,
     Mul,
     Not,
+    Or,
     Ramp,
     Select,
     Sub,
@@ -41,6 +60,24 @@ def lanes_of(b: P) -> P:
 def same_quotient(x: P, stride: P, divisor: P, lanes: P) -> P:
     """All lanes of ramp(x, stride, lanes) have one quotient by `divisor`."""
     return Pattern("same_quotient", x, stride, divisor, lanes)
+
+
+def not_negative(x: P, stride: P, lanes: P) -> P:
+    """No lane of ramp(x, stride, lanes) is negative."""
+    return Pattern("not_negative", x, stride, lanes)
+
+
+def same_order(order: type, x: P, y: P, stride: P, lanes: P) -> P:
+    """All lanes of ramp(x, stride, lanes) compare with y in one way."""
+    return Pattern("same_order", order.__name__, x, y, stride, lanes)
+
+
+def always(order: type, x: P, y: P, stride: P, lanes: P) -> P:
+    """All lanes of ramp(x, stride, lanes) certainly compare so with y."""
+    return Pattern("always", order.__name__, x, y, stride, lanes)
+
+
+MIRROR = {LT: GT, LE: GE, GT: LT, GE: LE}
 
 
 @rules(Add, Mul, commute=True)
@@ -151,7 +188,24 @@ def ramp_rules(x: P, n: P) -> Iterator[Any]:
     yield ramp(x, 0, n), broadcast(x, n)
 
 
-@rules(Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, EQ, NE, LT, LE, GT, GE)
+@rules(And, Or)
+def connective_rules(x: P, OP: Any) -> Iterator[Any]:
+    yield OP(x, x), x
+
+
+@rules(And, commute=True)
+def and_rules(x: P) -> Iterator[Any]:
+    yield and_(x, 1), x
+    yield and_(x, 0), False
+
+
+@rules(Or, commute=True)
+def or_rules(x: P) -> Iterator[Any]:
+    yield or_(x, 0), x
+    yield or_(x, 1), True
+
+
+@rules(Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, EQ, NE, LT, LE, GT, GE, And, Or)
 def broadcast_rules(x: P, y: P, n: P, OP: Any) -> Iterator[Any]:
     yield OP(broadcast(x, n), broadcast(y, n)), broadcast(OP(x, y), n)
 
@@ -160,7 +214,11 @@ def broadcast_rules(x: P, y: P, n: P, OP: Any) -> Iterator[Any]:
 def broadcast_select_rules(b: P, x: P, y: P, n: P) -> Iterator[Any]:
     yield select(b, broadcast(x, n), broadcast(x, n)), broadcast(x, n)
     yield select(broadcast(b, n), x, y), select(b, x, y)
-    yield select(b, broadcast(x, n), broadcast(y, n)), broadcast(select(b, x, y), n), lanes_of(b) == 1
+    yield (
+        select(b, broadcast(x, n), broadcast(y, n)),
+        broadcast(select(b, x, y), n),
+        lanes_of(b) == 1,
+    )
 
 
 @rules(Add, Sub, domain="int")
@@ -183,24 +241,87 @@ def broadcast_less_ramp_rules(x: P, y: P, s: P, n: P) -> Iterator[Any]:
     yield broadcast(y, n) - ramp(x, s, n), ramp(y - x, s * -1, n)
 
 
-@rules(FloorDiv, domain="int")
+@rules(FloorDiv, domain="index")
 def ramp_div_rules(x: P, c1: P, c2: P, n: P) -> Iterator[Any]:
-    yield ramp(x, c1, n) // broadcast(c2, n), ramp(x // c2, c1 // c2, n), (c2 > 0) & (c1 % c2 == 0)
-    yield ramp(x, c1, n) // broadcast(c2, n), broadcast(x // c2, n), (c2 > 0) & same_quotient(x, c1, c2, n)
+    yield (
+        ramp(x, c1, n) // broadcast(c2, n),
+        ramp(x // c2, c1 // c2, n),
+        (c2 > 0) & (c1 % c2 == 0),
+    )
+    yield (
+        ramp(x, c1, n) // broadcast(c2, n),
+        broadcast(x // c2, n),
+        (c2 > 0) & same_quotient(x, c1, c2, n),
+    )
 
 
-@rules(FloorMod, domain="int")
+@rules(Div, domain="index")
+def ramp_truncdiv_rules(x: P, c1: P, c2: P, n: P) -> Iterator[Any]:
+    yield (
+        div(ramp(x, c1, n), broadcast(c2, n)),
+        ramp(div(x, c2), c1 // c2, n),
+        ((c2 > 0) & (c1 % c2 == 0) & not_negative(x, c1, n)),
+    )
+    yield (
+        div(ramp(x, c1, n), broadcast(c2, n)),
+        broadcast(div(x, c2), n),
+        ((c2 > 0) & not_negative(x, c1, n) & same_quotient(x, c1, c2, n)),
+    )
+
+
+@rules(Mod, domain="index")
+def ramp_truncmod_rules(x: P, c1: P, c2: P, n: P) -> Iterator[Any]:
+    yield (
+        mod(ramp(x, c1, n), broadcast(c2, n)),
+        broadcast(mod(x, c2), n),
+        ((c2 > 0) & (c1 % c2 == 0) & not_negative(x, c1, n)),
+    )
+    yield (
+        mod(ramp(x, c1, n), broadcast(c2, n)),
+        ramp(mod(x, c2), c1, n),
+        ((c2 > 0) & not_negative(x, c1, n) & same_quotient(x, c1, c2, n)),
+    )
+
+
+@rules(LT, LE, GT, GE, domain="index")
+def ramp_order_rules(x: P, y: P, c1: P, n: P, OP: Any) -> Iterator[Any]:
+    order = OP(x, x).op
+    yield OP(ramp(x, c1, n), broadcast(y, n)), broadcast(OP(x, y), n), same_order(order, x, y, c1, n)
+    yield OP(broadcast(y, n), ramp(x, c1, n)), broadcast(OP(y, x), n), same_order(MIRROR[order], x, y, c1, n)
+
+
+@rules(FloorMod, domain="index")
 def ramp_mod_rules(x: P, c1: P, c2: P, n: P) -> Iterator[Any]:
-    yield ramp(x, c1, n) % broadcast(c2, n), broadcast(x % c2, n), (c2 > 0) & (c1 % c2 == 0)
-    yield ramp(x, c1, n) % broadcast(c2, n), ramp(x % c2, c1, n), (c2 > 0) & same_quotient(x, c1, c2, n)
+    yield (
+        ramp(x, c1, n) % broadcast(c2, n),
+        broadcast(x % c2, n),
+        (c2 > 0) & (c1 % c2 == 0),
+    )
+    yield (
+        ramp(x, c1, n) % broadcast(c2, n),
+        ramp(x % c2, c1, n),
+        (c2 > 0) & same_quotient(x, c1, c2, n),
+    )
 
 
-@rules(Min, domain="int")
+@rules(Min, domain="index", commute=True)
+def ramp_below_rules(x: P, y: P, c1: P, n: P) -> Iterator[Any]:
+    yield min_(ramp(x, c1, n), broadcast(y, n)), ramp(x, c1, n), always(LE, x, y, c1, n)
+    yield min_(ramp(x, c1, n), broadcast(y, n)), broadcast(y, n), always(GE, x, y, c1, n)
+
+
+@rules(Max, domain="index", commute=True)
+def ramp_above_rules(x: P, y: P, c1: P, n: P) -> Iterator[Any]:
+    yield max_(ramp(x, c1, n), broadcast(y, n)), ramp(x, c1, n), always(GE, x, y, c1, n)
+    yield max_(ramp(x, c1, n), broadcast(y, n)), broadcast(y, n), always(LE, x, y, c1, n)
+
+
+@rules(Min, domain="index")
 def ramp_min_rules(x: P, y: P, s: P, n: P) -> Iterator[Any]:
     yield min_(ramp(x, s, n), ramp(y, s, n)), ramp(min_(x, y), s, n)
 
 
-@rules(Max, domain="int")
+@rules(Max, domain="index")
 def ramp_max_rules(x: P, y: P, s: P, n: P) -> Iterator[Any]:
     yield max_(ramp(x, s, n), ramp(y, s, n)), ramp(max_(x, y), s, n)
 
