@@ -95,7 +95,23 @@ class _Application:
         hints = prefetches(self.sch, made, self.builder.buffers, self.schedule.current)
         (func,) = self.sch.mod.functions.values()
         assert isinstance(func, PrimFunc)
-        return func.replace(body=_Finish(self.sch, made, hints).visit(func.body))
+        func = func.replace(body=_Finish(self.sch, made, hints).visit(func.body))
+        return self._with_moved(func) if self.builder.moved else func
+
+    def _with_moved(self, func: PrimFunc) -> PrimFunc:
+        """Arguments that are computed inside of other stages are parameters again; those that were inlined are left alone."""
+        root: Any = func.body
+        table = dict(func.buffer_map)
+        allocated = list(root.block.alloc_buffers)
+        for handle, tensor in self.builder.moved.items():
+            made = self.loops.get(id(self.schedule[tensor]))
+            buffer = self.builder.buffers[tensor]
+            if made is not None:
+                buffer = self.sch.get(made.block).writes[tensor.value_index].buffer
+                allocated.remove(buffer)
+            table[handle] = buffer
+        body = root.replace(block=root.block.replace(alloc_buffers=tuple(allocated)))
+        return func.replace(params=self.builder.every_param, buffer_map=table, body=body)
 
     def _lay_out_inputs(self) -> None:
         """Inputs in their new layouts, through any block that reads them."""

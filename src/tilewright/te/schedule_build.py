@@ -43,13 +43,18 @@ class ScheduleBuilder(FunctionBuilder):
         self.inside: set[Operation] = set()
         self.first_steps: dict[Operation, tuple[ScanOp, int]] = {}
         self.arguments: set[Tensor] = set()
+        self.moved: dict[Var, Tensor] = {}
+        """Parameters that are computed inside of other stages, or inlined: to the loop engine they are like all it may move."""
+        self.every_param: tuple[Var, ...] = ()
 
     def build(self, args: Sequence[Any]) -> PrimFunc:
         for i, arg in enumerate(args):
             self.add_parameter(i, arg)
         tensors = [a for a in args if isinstance(a, Tensor)]
         self.arguments = set(tensors)
-        order = post_order([t.op for t in tensors])
+        self._hold_back(tensors)
+        # An output that is no argument is computed all the same.
+        order = post_order([*[t.op for t in tensors], *self.schedule.outputs])
         scans = [op for op in order if isinstance(op, ScanOp)]
         for scan in scans:
             self.inside |= set(steps_of(scan))
@@ -59,6 +64,17 @@ class ScheduleBuilder(FunctionBuilder):
             if op not in self.inside:
                 self.add_operation(op)
         return self.finish()
+
+    def _hold_back(self, tensors: Sequence[Tensor]) -> None:
+        """Takes what stages move out of the parameters, until the schedule has been applied."""
+        self.every_param = tuple(self.params)
+        handles = {buffer: handle for handle, buffer in self.buffer_map.items()}
+        for t in tensors:
+            if isinstance(t.op, ComputeOp) and self.schedule[t].moves:
+                handle = handles[self.buffers[t]]
+                self.moved[handle] = t
+                self.params.remove(handle)
+                self.allocated.append(self.buffer_map.pop(handle))
 
     def add_operation(self, op: Operation) -> None:
         if isinstance(op, ScanOp):

@@ -147,6 +147,12 @@ class Stage:
         self.marks: dict[Var, IterVarAttr] = {}
 
     @property
+    def moves(self) -> bool:
+        """Whether it is computed inside of another stage, or inlined."""
+        place = self.group if self.group is not None and self.attach_type != SCOPE else self
+        return self.attach_type == INLINE or place.attach_type == SCOPE
+
+    @property
     def name(self) -> str:
         return self.op.name
 
