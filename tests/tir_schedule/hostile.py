@@ -23,6 +23,12 @@ class _Writer:
         self.lines: list[str] = []
         self.ranks = {name: rng.choice([1, 1, 2]) for name in ("A", "B", "C", "D")}
         self.blocks = self.names = 0
+        # Mild programs are mostly what primitives accept; one thing or another in them is odd.
+        self.mild = rng.random() < 0.6
+        self.last = "A"
+
+    def odd(self, chance: float) -> bool:
+        return self.rng.random() < (chance * 0.25 if self.mild else chance)
 
     def put(self, depth: int, text: str) -> None:
         self.lines.append("    " * depth + text)
@@ -56,14 +62,14 @@ class _Writer:
             return
         var = self.fresh("i")
         extent = rng.choice([1, 2, 2, 3, 3, 4, 5])
-        if rng.random() < 0.02:
+        if self.odd(0.02):
             extent = 0
         if self.symbolic and rng.random() < 0.4:
             header, extent = f"for {var} in range(n):", 3
-        elif rng.random() < 0.06:
+        elif self.odd(0.06):
             low = rng.choice([1, 2, -1])
             header = f"for {var} in range({low}, {extent + low}):"
-        elif loops and rng.random() < 0.04:
+        elif loops and self.odd(0.04):
             header = f"for {var} in range({loops[-1][0]} + 1):"
             extent = loops[-1][1]
         else:
@@ -71,11 +77,11 @@ class _Writer:
             header = f"for {var} in {kind}({extent}):"
         self.put(depth, header)
         inner = [*loops, (var, extent)]
-        if rng.random() < 0.04:
+        if self.odd(0.04):
             depth += 1
             self.put(depth, f"if {var} > 0:")
-        for _ in range(rng.choice([1, 1, 1, 2])):
-            self.nest(depth + 1, inner, levels - 1 if rng.random() < 0.9 else 0)
+        for _ in range(2 if self.odd(0.25) else 1):
+            self.nest(depth + 1, inner, 0 if self.odd(0.1) else levels - 1)
 
     def binding(self, loops: list[tuple[str, int]]) -> tuple[str, int]:
         """A value for an iteration variable, and its greatest value plus one."""
@@ -101,11 +107,10 @@ class _Writer:
 
     def index(self, vars_: list[tuple[str, int]]) -> str:
         rng = self.rng
-        roll = rng.random()
-        if not vars_ or roll < 0.06:
+        if not vars_ or self.odd(0.06):
             return str(rng.choice([0, 0, 1, 2]))
         v, n = rng.choice(vars_)
-        if roll < 0.7:
+        if not self.odd(0.4):
             return v
         u, _ = rng.choice(vars_)
         return rng.choice(
@@ -113,7 +118,7 @@ class _Writer:
         )
 
     def access(self, name: str, vars_: list[tuple[str, int]]) -> str:
-        if self.ranks[name] == 2 and len(vars_) > 1 and self.rng.random() < 0.7:
+        if self.ranks[name] == 2 and len(vars_) > 1 and not self.odd(0.3):
             first, second = self.rng.sample(vars_, 2)
             return f"{name}[{first[0]}, {second[0]}]"
         return f"{name}[{', '.join([self.index(vars_) for _ in range(self.ranks[name])])}]"
@@ -126,23 +131,24 @@ class _Writer:
         spatial: list[tuple[str, int]] = []
         reduced: list[tuple[str, int]] = []
         update = rng.random() < 0.35
-        for number in range(rng.choice([1, 2, 2, 3])):
+        direct = not self.odd(0.6)
+        for number in range(max(len(loops), 1) if direct else rng.choice([1, 2, 2, 3])):
             value, extent = self.binding(loops)
-            if loops and rng.random() < 0.6:
+            if loops and (direct or rng.random() < 0.6):
                 value, extent = loops[min(number, len(loops) - 1)]
             kind = "S"
             if update and rng.random() < 0.5:
                 kind = "R"
-            elif rng.random() < 0.02:
+            elif self.odd(0.02):
                 kind = "O"
             var = self.fresh("v")
             names = {"S": "spatial", "R": "reduce", "O": "opaque"}
-            domain = str(max(extent, 1) + (1 if rng.random() < 0.05 else 0))
+            domain = str(max(extent, 1) + (1 if self.odd(0.05) else 0))
             if self.symbolic and rng.random() < 0.3 and any(value == i for i, _ in loops):
                 domain = "n" if extent == 3 else domain
             self.put(depth, f"{var} = T.axis.{names[kind]}({domain}, {value})")
             (reduced if kind == "R" else spatial).append((var, extent))
-        if loops and rng.random() < 0.15:
+        if loops and self.odd(0.15):
             i, n = rng.choice(loops)
             j, m = rng.choice(loops)
             self.put(
@@ -156,8 +162,12 @@ class _Writer:
         both = spatial + reduced
         target = rng.choice(["B", "B", "C", "C", "D"])
         source = rng.choice(["A", "A", "B", "C", "D"])
+        if self.mild:
+            target = {"A": "B", "B": "C", "C": "D", "D": "D"}[self.last] if rng.random() < 0.7 else target
+            source = self.last if rng.random() < 0.8 else source
+        self.last = target
         out, load = self.access(target, spatial), self.access(source, both)
-        if rng.random() < 0.05 and self.ranks[source] == 1:
+        if self.odd(0.05) and self.ranks[source] == 1:
             view = self.fresh("M")
             self.put(
                 depth,
@@ -175,12 +185,12 @@ class _Writer:
             value = f"T.max({out}, {load})" if op == "max" else f"{out} {op} {load}"
             self.put(depth, f"{out} = {value}")
             return
-        if rng.random() < 0.06:
+        if self.odd(0.06):
             inner = self.fresh("k")
             self.put(depth, f"for {inner} in range({rng.choice([1, 2])}):")
             depth += 1
             load = self.access(source, [*both, (inner, 2)])
-        if rng.random() < 0.05:
+        if self.odd(0.05):
             self.put(depth, f"if {self.index(both)} < 2:")
             depth += 1
         value = rng.choice([load, f"{load} + T.float32(1)", f"{load} * T.float32(2)", "T.float32(3)"])
@@ -189,7 +199,7 @@ class _Writer:
         if rng.random() < 0.06:
             value = f"T.if_then_else({self.index(both)} < 2, {load}, T.float32(0))"
         self.put(depth, f"{out} = {value}")
-        if rng.random() < 0.05:
+        if self.odd(0.05):
             self.put(depth, f"{self.access(rng.choice(['B', 'C', 'D']), spatial)} = T.float32(5)")
 
 

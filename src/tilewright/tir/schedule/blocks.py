@@ -16,11 +16,13 @@ from tilewright.tir.schedule.analysis import (
     leaf_of,
     leaves,
     loops_above,
+    need_simple_iters,
     need_whole_reduction,
     realize_of,
     scope_root,
 )
 from tilewright.tir.schedule.copies import copy_iters
+from tilewright.tir.schedule.effects import need_order_free
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Lin, combine, same, shift
 from tilewright.tir.schedule.loops import reaches_once, replace_realize
@@ -165,7 +167,9 @@ def blockize_loop(state: ScheduleState, loop_ref: StmtSRef, preserve_unit_iters:
     init = None
     inner_block = old
     if old.init is not None:
+        need_simple_iters(old)
         need_whole_reduction(binding_of(state, leaf), leaf)
+        need_order_free(state, old)
         once, reason = reaches_once(state, leaf, len(outside))
         if not once:
             refuse(f"{{0}} must reach each point of {{1}} once, but {reason}", loop, old)

@@ -102,7 +102,7 @@ def whole_region(state: ScheduleState, leaf: Leaf, region: Any) -> Any:
     """What a block surely writes while all loops of its scope run."""
     box = swept(state, region, leaf, leaf.loops, exact=True)
     if None not in box or not binding_of(state, leaf).covers:
-        return box
+        return in_domain(state, leaf, region, box)
     # The predicate says no more than that the block keeps to its domain, so all of that is visited.
     loops = tuple(
         [For(iv.var, iv.dom.min, iv.dom.extent, ForKind.SERIAL, leaf.block.body) for iv in leaf.block.iter_vars]
@@ -126,8 +126,28 @@ def touched_region(state: ScheduleState, found: list[Any], buffer: Any, writes: 
     for leaf in found:
         for r in leaf.block.writes if writes else leaf.block.reads:
             if r.buffer is buffer:
-                region = unite(state.forms, region, swept(state, r, leaf, leaf.loops))
+                region = unite(state.forms, region, in_domain(state, leaf, r, swept(state, r, leaf, leaf.loops)))
     return region
+
+
+def in_domain(state: ScheduleState, leaf: Leaf, region: Any, box: Any) -> Any:
+    """A box without what only points outside of the block's domain would touch, as far as that is constant."""
+    forms = state.forms
+    relaxed = {}
+    for iv in leaf.block.iter_vars:
+        low = forms.of(iv.dom.min)
+        relaxed[iv.var] = (low, shift(combine(low, forms.of(iv.dom.extent)), -1))
+    out: list[Any] = []
+    for b, r in zip(box, region.region, strict=True):
+        first = forms.bounds(forms.of(r.min), relaxed)
+        last = forms.bounds(shift(combine(forms.of(r.min), forms.of(r.extent)), -1), relaxed)
+        if b is None or first is None or last is None:
+            out.append(b)
+            continue
+        low = first[0] if is_const(first[0]) and is_const(b[0]) and first[0].const > b[0].const else b[0]
+        high = last[1] if is_const(last[1]) and is_const(b[1]) and last[1].const < b[1].const else b[1]
+        out.append((low, high))
+    return out
 
 
 def need_touched(state: ScheduleState, found: list[Any], buffer: Any, writes: bool) -> Any:

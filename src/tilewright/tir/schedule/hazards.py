@@ -68,12 +68,15 @@ def need_same_iteration(
                     " but {1} may read what {2} writes in another iteration",
                     outer[first] if outer else reader.block, reader.block, others[0].block,
                 )  # fmt: skip
-        if len(those) > 1 and buffer not in private:
-            _need_own_elements(state, those, buffer, changing)
+        if buffer not in private:
+            need_own_elements(state, those, buffer, changing, changing[0])
 
 
-def _need_own_elements(state: ScheduleState, writers: list[Leaf], buffer: Buffer, changing: list[Any]) -> None:
-    """Several blocks that write a buffer write the same part of it, which no other iteration writes."""
+def need_own_elements(state: ScheduleState, found: list[Leaf], buffer: Buffer, changing: list[Any], loop: Any) -> None:
+    """Several blocks that write a buffer write the same part of it, which no other iteration of `changing` writes."""
+    writers = [x for x in found if any([r.buffer is buffer for r in x.block.writes])]
+    if len(writers) < 2 or not state.enable_check:
+        return
     forms = state.forms
     boxes = [
         swept(state, region, leaf, leaf.loops) for leaf in writers for region in leaf.block.writes if region.buffer is buffer
@@ -96,5 +99,5 @@ def _need_own_elements(state: ScheduleState, writers: list[Leaf], buffer: Buffer
         refuse(
             f"iterations of {{0}} must write elements of {buffer.name} of their own, but {{1}} and {{2}} may write those"
             " of others in turns",
-            changing[0], writers[0].block, writers[1].block,
+            loop, writers[0].block, writers[1].block,
         )  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm, Range
-from tilewright.tir import GE, LT, BufferLoad, BufferRegion, BufferStore, ForKind, Or, decl_buffer
+from tilewright.tir import GE, LT, BufferLoad, BufferRegion, BufferStore, ForKind, IterVar, Or, decl_buffer
 from tilewright.tir.schedule.analysis import (
     conjunction,
     conjuncts,
@@ -91,7 +91,13 @@ def rolling_buffer(s: Schedule, block: BlockRV | str, write_buffer_index: int) -
         first = LT(o.loop.loop_var, IntImm(o.loop.loop_var.dtype, 1))
         fresh = GE(forms.emit(o.inner, dtype), IntImm(dtype, o.window - o.step))
         conditions.append(Or(first, fresh))
-    replace_realize(state, ref, leaf.realize.replace(predicate=conjunction(conditions)))
+    # The block goes on with what iterations before have left, so that its variables are no longer data parallel.
+    ordered = {old.body.indices[o.axis] for o in overlaps}
+    iters = tuple([
+        IterVar(iv.dom, iv.var, IterVar.Opaque, iv.thread_tag) if iv.var in ordered else iv for iv in old.iter_vars
+    ])  # fmt: skip
+    realize = leaf.realize.replace(predicate=conjunction(conditions), block=old.replace(iter_vars=iters))
+    replace_realize(state, ref, realize)
     scope = scope_root(ref)
     rewriter = RewriteAccesses(
         buffer,

@@ -385,6 +385,7 @@ def reindex_buffer(
                     refuse("{0} must be complete before the loops of {1}, but {2} writes it there", old, block, x.block)
     if kind == "write":
         need_whole(state, ref)
+        need_order_free(state, block)
         if block.init is None and any([r.buffer is old for r in block.reads]):
             refuse("{0} must not go on with what {1} holds", block, old)
         need_no_outer_init(scope.stmt, old)
