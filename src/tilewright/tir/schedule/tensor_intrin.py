@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Node
@@ -12,7 +12,10 @@ from tilewright.tir import (
     BufferLoad,
     BufferRegion,
     BufferStore,
+    Evaluate,
     For,
+    IfThenElse,
+    LetStmt,
     MatchBufferRegion,
     PrimFunc,
     SeqStmt,
@@ -62,26 +65,28 @@ class _Match:
         self.env: dict[Any, Lin] = {}
         self.want_env: dict[Any, Lin] = {}
         self.loops: set[Any] = set()
+        self.lets: dict[Any, Any] = {}
         self.buffers: dict[Any, tuple[Any, list[Lin]]] = {}
 
-    def no(self, why: str) -> Any:
-        refuse(f"{{0}} must be the computation that the intrinsic describes, but {why}", self.block)
+    def no(self, why: str, at: Any = None) -> NoReturn:
+        culprits = (self.block,) if at is None or at is self.block else (self.block, at)
+        refuse(f"{{0}} must be the computation that the intrinsic describes, but {why}", *culprits)
 
     def index(self, e: Any, env: dict[Any, Lin]) -> Lin:
         return self.forms.of(e, env)
 
     def stmt(self, want: Any, have: Any) -> None:
         if type(want) is not type(have):
-            self.no(f"has {type(have).__name__} where that has {type(want).__name__}")
+            self.no(f"has {type(have).__name__} where that has {type(want).__name__}", have)
         if isinstance(want, For):
             if not same(self.index(want.extent, self.want_env), self.index(have.extent, self.env)):
-                self.no(f"loop {have.loop_var.name} runs to {have.extent}, not {want.extent}")
+                self.no(f"loop {have.loop_var.name} runs to {have.extent}, not {want.extent}", have)
             self.want_env[want.loop_var] = self.forms.var(have.loop_var)
             self.loops.add(have.loop_var)
             self.stmt(want.body, have.body)
         elif isinstance(want, SeqStmt):
             if len(want.seq) != len(have.seq):
-                self.no(f"has {len(have.seq)} statements where that has {len(want.seq)}")
+                self.no(f"has {len(have.seq)} statements where that has {len(want.seq)}", have.seq[-1])
             for a, b in zip(want.seq, have.seq, strict=True):
                 self.stmt(a, b)
         elif isinstance(want, BlockRealize):
@@ -89,8 +94,16 @@ class _Match:
             for realize, env in ((want, self.want_env), (have, self.env)):
                 for iv, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
                     env[iv.var] = self.index(value, env)
+            if b.match_buffers or b.alloc_buffers:
+                self.no(f"block {b.name_hint} views or allocates buffers", b)
+            kinds = [
+                [iv.iter_type for iv in x.iter_vars if self.forms.leaves(env[iv.var]) & self.loops]
+                for x, env in ((a, self.want_env), (b, self.env))
+            ]
+            if kinds[0] != kinds[1]:
+                self.no("its iteration variables are of other kinds", b)
             if (a.init is None) != (b.init is None):
-                self.no("one has an initialisation and the other has none")
+                self.no("one has an initialisation and the other has none", b)
             self.expr(want.predicate, have.predicate)
             if a.init is not None:
                 self.stmt(a.init, b.init)
@@ -98,16 +111,30 @@ class _Match:
         elif isinstance(want, BufferStore):
             self.access(want, have)
             self.expr(want.value, have.value)
+        elif isinstance(want, IfThenElse):
+            self.expr(want.condition, have.condition)
+            if (want.else_case is None) != (have.else_case is None):
+                self.no("one has an else and the other has none", have)
+            self.stmt(want.then_case, have.then_case)
+            if want.else_case is not None:
+                self.stmt(want.else_case, have.else_case)
+        elif isinstance(want, LetStmt):
+            self.expr(want.value, have.value)
+            self.want_env[want.var] = self.forms.var(have.var)
+            self.lets[want.var] = have.var
+            self.stmt(want.body, have.body)
+        elif isinstance(want, Evaluate):
+            self.expr(want.value, have.value)
         else:
-            for f in want._fields:
-                a, b = getattr(want, f.name), getattr(have, f.name)
-                if isinstance(a, PrimExpr):
-                    self.expr(a, b)
+            self.no(f"no {type(want).__name__} can be compared", have)
 
     def access(self, want: Any, have: Any) -> None:
         lead = len(have.indices) - len(want.indices)
         if lead < 0 or want.buffer.dtype != have.buffer.dtype:
-            self.no(f"{have.buffer.name} is no tile of the kind of {want.buffer.name}")
+            self.no(
+                f"{have.buffer.name} ({have.buffer.dtype}) is no tile of the kind of {want.buffer.name} ({want.buffer.dtype})",
+                have,
+            )
         base: list[Lin] = []
         for i, e in enumerate(have.indices):
             form = self.index(e, self.env)
@@ -116,12 +143,13 @@ class _Match:
             form = self.forms.merge_digits(form)
             if self.forms.leaves(form) & self.loops:
                 self.no(
-                    f"{have.buffer.name} is accessed at {list(have.indices)} where that accesses {list(want.indices)}"
+                    f"{have.buffer.name} is accessed at {list(have.indices)} where that accesses {list(want.indices)}",
+                    have,
                 )
             base.append(form)
         known = self.buffers.setdefault(want.buffer, (have.buffer, base))
         if known[0] is not have.buffer or not all([same(a, b) for a, b in zip(known[1], base, strict=True)]):
-            self.no(f"{have.buffer.name} stands where the same tile of {known[0].name} should")
+            self.no(f"{have.buffer.name} stands where the same tile of {known[0].name} should", have)
 
     def expr(self, want: Any, have: Any) -> None:
         if isinstance(want, BufferLoad) and isinstance(have, BufferLoad):
@@ -132,9 +160,11 @@ class _Match:
             if same(a, b):
                 return
         if type(want) is not type(have) or getattr(want, "dtype", None) != getattr(have, "dtype", None):
-            self.no(f"computes {have} where that computes {want}")
+            self.no(f"computes {have} where that computes {want}", have)
         if isinstance(want, Var):
-            self.no(f"uses {have} where that uses {want}")
+            if self.lets.get(want) is have:
+                return
+            self.no(f"uses {have} where that uses {want}", have)
         for f in want._fields:
             if f.kind == "skip":
                 continue
