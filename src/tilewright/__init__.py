@@ -98,6 +98,7 @@ lazy.declare(
         name: f"tilewright.tir.schedule:{name}"
         for name in (
             "BlockRV",
+            "BlockScope",
             "ExprRV",
             "IndexMap",
             "LoopRV",
@@ -109,6 +110,15 @@ lazy.declare(
             "Trace",
         )  # fmt: skip
     },
+)
+
+lazy.declare(
+    "tilewright.tir.analysis",
+    {"get_vtcm_compaction_passes": "tilewright.tir.transform.vtcm:get_vtcm_compaction_passes"},
+)
+lazy.declare("tilewright.target", {"datatype": "tilewright.tir.transform.custom_datatypes"})
+lazy.declare(
+    "tilewright.tir.transform", {"DefaultGPUSchedule": "tilewright.tir.schedule.default_gpu:DefaultGPUSchedule"}
 )
 
 __getattr__ = lazy.resolver("tilewright")

@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.node import register_converter, register_leaf
 
 _PATTERN = re.compile(
-    r"(?P<code>int|uint|float|bfloat|custom|float8_e4m3fn|float8_e5m2|e4m3_float|e5m2_float|e2m1_float)(?P<bits>\d+)?(?:x(?P<lanes>\d+))?"
+    r"(?P<code>int|uint|float|bfloat|custom(?:\[\w+\])?|float8_e4m3fn|float8_e5m2|e4m3_float|e5m2_float|e2m1_float)(?P<bits>\d+)?(?:x(?P<lanes>\d+))?"
 )
 _FLOAT8 = {"float8_e4m3fn", "float8_e5m2", "e4m3_float", "e5m2_float"}
 

@@ -294,8 +294,8 @@ def module_pass(
     return _decorate(pass_func, "transform_module", opt_level, name, required, needs, gives, lambda run, info: run)
 
 
-def function_pass_of(func_type: type) -> Callable[..., Any]:
-    """The decorator for passes on functions of one dialect: `f(func, mod, ctx) -> func`."""
+def function_pass_of(func_type: type, kind: type[Pass] = Pass) -> Callable[..., Any]:
+    """The decorator for passes, of class `kind`, on functions of one dialect: `f(func, mod, ctx) -> func`."""
 
     def decorator(
         pass_func: Any = None,
@@ -315,7 +315,7 @@ def function_pass_of(func_type: type) -> Callable[..., Any]:
 
             return run_module
 
-        return _decorate(pass_func, "transform_function", opt_level, name, required, needs, gives, over_functions)
+        return _decorate(pass_func, "transform_function", opt_level, name, required, needs, gives, over_functions, kind)
 
     return decorator
 
@@ -329,13 +329,14 @@ def _decorate(
     needs: Sequence[str],
     gives: Sequence[str],
     lift: Callable[[Callable[..., Any], PassInfo], ModuleFunction],
+    kind: type[Pass] = Pass,
 ) -> Any:
     def decorate(target: Any) -> Any:
         info = PassInfo(opt_level or 0, name or target.__name__, required, needs, gives)
         if not inspect.isclass(target):
-            return Pass(info, lift(target, info))
+            return kind(info, lift(target, info))
 
-        class ClassPass(Pass):
+        class ClassPass(kind):  # type: ignore[misc, valid-type]
             """A pass whose options are the constructor's arguments of the decorated class."""
 
             def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.support import lazy
 from tilewright.target.cpu import CpuFacts, host_cpu
 from tilewright.target.kinds import KINDS, TargetKind
 from tilewright.target.target import Target, list_tags, register_tag
@@ -23,6 +24,9 @@ def arm_cpu(*, options: str = "") -> Target:
     """An LLVM target with the ARM schedules preferred."""
     return Target(f"llvm -keys=arm_cpu,cpu {options}".strip())
 
+
+# Types of the user's own are lowered by a layer above.
+__getattr__ = lazy.resolver(__name__)
 
 __all__ = [
     "KINDS",

@@ -368,6 +368,10 @@ def _bitwise(name: str, logical: Callable[[Any, Any], PrimExpr] | None, fold: Fo
         pair = _pair(a, b)
         return _folded(pair, fold, a.dtype) if pair else E.Call(a.dtype, name, (a, b))
 
+    apply.__name__ = apply.__qualname__ = name
+    apply.__doc__ = f"{name.replace('_', ' ')} of two integers, element by element; of bools the connective."
+    if logical is None:
+        apply.__doc__ = f"{name.replace('_', ' ')} of two integers, element by element."
     return apply
 
 

@@ -429,7 +429,8 @@ def vscale() -> Call:
 
 def get_vscale_expr(dtype: str, min_size: int = 128) -> PrimExpr:
     """The lanes of a scalable vector of at least `min_size` bits: vscale() times a constant."""
-    return vscale() * (min_size // DataType(dtype).bits)
+    lanes: PrimExpr = vscale() * (min_size // DataType(dtype).bits)
+    return lanes
 
 
 def get_active_lane_mask(dtype: str, base: Any, limit: Any) -> Call:

@@ -100,7 +100,7 @@ class BijectiveLayout(Node, key="tir.BijectiveLayout"):
             whole = at[axis.upper()]
             inner = old.factor_of(axis)
             if inner > 0:
-                whole = whole * inner + at[axis.lower()]  # type: ignore[operator]
+                whole = whole * inner + at[axis.lower()]
             factor = new.factor_of(axis)
             out.append(floormod(whole, factor) if axis.islower() else floordiv(whole, factor) if factor > 0 else whole)
         return out

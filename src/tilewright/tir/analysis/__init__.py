@@ -1,5 +1,6 @@
 """Analyses of tir programs."""
 
+from tilewright.support import lazy
 from tilewright.tir.analysis.checks import OOBChecker, assert_pure_function, find_anchor_block, is_pure_function
 from tilewright.tir.analysis.cost import (
     calculate_allocated_bytes,
@@ -12,11 +13,17 @@ from tilewright.tir.analysis.cost import (
 from tilewright.tir.analysis.gpu import verify_gpu_code
 from tilewright.tir.analysis.lca import detect_buffer_access_lca
 from tilewright.tir.analysis.regions import get_block_access_region, get_block_read_write_region
+from tilewright.tir.analysis.signature import (
+    apply_prim_func_arg_and_result_memory_constraints,
+    get_prim_func_arg_and_result_memory_constraints,
+    has_if_then_else,
+)
 from tilewright.tir.analysis.stages import verify_stage
 from tilewright.tir.analysis.variables import undefined_vars, verify_ssa, verify_well_formed
 
 __all__ = [
     "OOBChecker",
+    "apply_prim_func_arg_and_result_memory_constraints",
     "assert_pure_function",
     "calculate_allocated_bytes",
     "calculate_constant_bytes",
@@ -27,6 +34,8 @@ __all__ = [
     "find_anchor_block",
     "get_block_access_region",
     "get_block_read_write_region",
+    "get_prim_func_arg_and_result_memory_constraints",
+    "has_if_then_else",
     "is_pure_function",
     "undefined_vars",
     "verify_gpu_code",
@@ -35,3 +44,6 @@ __all__ = [
     "verify_stage",
     "verify_well_formed",
 ]
+
+# The passes stand in a layer above.
+__getattr__ = lazy.resolver(__name__)

@@ -1,8 +1,9 @@
 """The passes of tir, as values: each is called on an IRModule by itself, or put into a Sequential."""
 
 from tilewright.ir.transform import register_pass as _register_pass
+from tilewright.support import lazy as _lazy
 from tilewright.tir.transform.allreduce import LowerCrossThreadReduction, LowerThreadAllreduce
-from tilewright.tir.transform.base import prim_func_pass
+from tilewright.tir.transform.base import PrimFuncPass, prim_func_pass
 from tilewright.tir.transform.blocks import ConvertBlocksToOpaque, LowerInitBlock, PlanAndUpdateBufferAllocationLocation
 from tilewright.tir.transform.choices import (
     ReduceBranchingThroughOvercompute,
@@ -16,6 +17,7 @@ from tilewright.tir.transform.cleanup import (
     RenormalizeSplitPattern,
 )
 from tilewright.tir.transform.compact import CompactBufferAllocation
+from tilewright.tir.transform.custom_datatypes import LowerCustomDatatypes
 from tilewright.tir.transform.device import AnnotateDeviceRegions, DecorateDeviceScope, SplitHostDevice
 from tilewright.tir.transform.double_buffer import InjectDoubleBuffer
 from tilewright.tir.transform.flatten import FlattenBuffer
@@ -134,6 +136,7 @@ __all__ = [
     "LowerAsyncDMA",
     "LowerAutoCopy",
     "LowerCrossThreadReduction",
+    "LowerCustomDatatypes",
     "LowerDeviceKernelLaunch",
     "LowerDeviceStorageAccessInfo",
     "LowerInitBlock",
@@ -153,6 +156,7 @@ __all__ = [
     "PlanAndUpdateBufferAllocationLocation",
     "PointerValueTypeRewrite",
     "ReduceBranchingThroughOvercompute",
+    "PrimFuncPass",
     "RemoveAssume",
     "RemoveNoOp",
     "RemoveStoreUndef",
@@ -179,5 +183,8 @@ __all__ = [
 ]
 
 for _name in __all__:
-    if _name[0].isupper() and not _name.startswith("Hoisted"):
+    if _name[0].isupper() and not _name.startswith(("Hoisted", "PrimFuncPass")):
         _register_pass(f"tir.{_name}", globals()[_name])
+
+# Passes that schedule stand in a layer above.
+__getattr__ = _lazy.resolver(__name__)

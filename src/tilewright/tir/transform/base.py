@@ -12,7 +12,15 @@ from tilewright.tir.expr import BufferLoad, Call
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import Evaluate, SeqStmt, Stmt
 
-prim_func_pass = function_pass_of(PrimFunc)
+
+class PrimFuncPass(Pass):
+    """A pass on PrimFuncs, as `prim_func_pass` makes it."""
+
+
+prim_func_pass = function_pass_of(PrimFunc, PrimFuncPass)
+prim_func_pass.__doc__ = (
+    "Makes a pass of `f(func, mod, ctx) -> func`, or a pass factory of a class with `transform_function`."
+)
 
 
 def body_pass(

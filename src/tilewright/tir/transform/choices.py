@@ -10,7 +10,7 @@ from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, on, structural_equal
 from tilewright.tir.arithmetic import cast_to, logical_not
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import EQ, BufferLoad, Call, Div, FloorDiv, FloorMod, Mod, Or, Select, Var
+from tilewright.tir.expr import EQ, BufferLoad, Call, Cast, Div, FloorDiv, FloorMod, Mod, Or, Select, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import UPDATES, call_effect, if_then_else, is_pure
 from tilewright.tir.stmt import Block, BlockRealize, BufferStore, Evaluate, For, IfThenElse, SeqStmt, Stmt, stmt_list
@@ -145,7 +145,7 @@ def assumption(e: Any, loops: tuple[Var, ...]) -> Known | None:
     for k, part in enumerate(parts):
         if isinstance(part, EQ):
             for load, value in ((part.a, part.b), (part.b, part.a)):
-                element: Any = load.value if type(load).__name__ == "Cast" else load
+                element: Any = load.value if isinstance(load, Cast) else load
                 if isinstance(element, BufferLoad) and not has_load(value):
                     holds: Any = None
                     for other in (*parts[:k], *parts[k + 1 :]):

@@ -268,7 +268,7 @@ class _DoubleBuffer(Mutator):
             first = IfThenElse(loop.extent > 0, first)
         if not inside:
             self.doubled.add(data)
-        return first, loop.replace(body=body), inside[:1]  # type: ignore[return-value]
+        return first, loop.replace(body=body), inside[:1]
 
 
 def _moved(half: PrimExpr, loop: For) -> PrimExpr:

@@ -321,7 +321,8 @@ class _Hoist(Mutator):
     def _versions(self, s: Any, conditions: list[PrimExpr]) -> Stmt:
         if not conditions:
             # What is left inside may still leave the loops further in.
-            return self.rebuild(s) if type(s) is For else s
+            out: Stmt = self.rebuild(s) if type(s) is For else s
+            return out
         first = conditions[0]
         yes, no = _Known(first, True).visit(s), _Known(first, False).visit(s)
         then = self._versions(yes, conditions[1:])

@@ -117,7 +117,7 @@ def LowerDeviceKernelLaunch() -> Pass:
                 "tir.is_global_func": True,
                 "global_symbol": str(func.attrs.get("global_symbol") or gvar.name_hint),  # type: ignore[attr-defined]
             }
-            functions[gvar] = func.with_attrs(attrs)  # type: ignore[attr-defined]
+            functions[gvar] = func.with_attrs(attrs)
         return mod.with_functions(functions)
 
     return Pass(PassInfo(0, "tir.LowerDeviceKernelLaunch"), run)

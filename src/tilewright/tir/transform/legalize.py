@@ -237,7 +237,7 @@ def _float_to_fp8(value: Any, lanes: int, to: DataType) -> PrimExpr:
     below = reinterpret(unsigned, stepped) - _word(int(np.float32(magic).view("uint32")), lanes)
     small = magnitude < _word((127 - bias + 1) << 23, lanes)
     finite = Select(small, below, Select(normal >= _word(top, lanes), _word(top, lanes), normal))
-    return Select(isnan(value), _word(nan, lanes), finite) | sign  # type: ignore[operator, no-any-return]
+    return Select(isnan(value), _word(nan, lanes), finite) | sign  # type: ignore[no-any-return]
 
 
 def _storage_pass(name: str, *options: Any) -> Pass:

@@ -222,18 +222,20 @@ class _Constants(Mutator):
         return s.replace(buffer_var=new.data, extents=new.shape, data=data, body=body)
 
 
-def rearranged(array: Any, store: BufferStore, block: Block) -> Any:
+def rearranged(array: Any, store: Any, block: Block) -> Any:
     """What a block that copies element by element makes of an array."""
-    extents = [a.dom.extent.value for a in block.iter_vars]  # type: ignore[union-attr]
-    grid = dict(zip([a.var for a in block.iter_vars], np.indices(extents).reshape(len(extents), -1), strict=True))
     from tilewright.tir.transform.thread_sync import _values
 
+    extents = [a.dom.extent.value for a in block.iter_vars]  # type: ignore[union-attr]
+    grid = dict(zip([a.var for a in block.iter_vars], np.indices(extents).reshape(len(extents), -1), strict=True))
     count = int(np.prod(extents))
-    places = [
-        tuple([np.broadcast_to(_values(i, grid), (count,)) for i in at]) for at in (store.indices, store.value.indices)
-    ]  # type: ignore[attr-defined]
-    out = np.zeros([n.value for n in store.buffer.shape], array.dtype)  # type: ignore[attr-defined]
-    out[places[0]] = array.reshape([n.value for n in store.value.buffer.shape])[places[1]]  # type: ignore[attr-defined]
+
+    def places(indices: Any) -> tuple[Any, ...]:
+        return tuple([np.broadcast_to(_values(i, grid), (count,)) for i in indices])
+
+    out = np.zeros([n.value for n in store.buffer.shape], array.dtype)
+    source = array.reshape([n.value for n in store.value.buffer.shape])
+    out[places(store.indices)] = source[places(store.value.indices)]
     return out
 
 

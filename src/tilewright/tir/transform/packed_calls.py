@@ -149,7 +149,7 @@ class _Lower(Mutator):
         get = TVMBackendAllocWorkspace(self.device[0], self.device[1], total, code, s.dtype.bits)
         fail = StringImm(f"out of memory: the workspace of {s.buffer_var.name}")
         free = Evaluate(TVMBackendFreeWorkspace(self.device[0], self.device[1], s.buffer_var))
-        body = AssertStmt(~isnullptr(s.buffer_var), fail, stmt_seq(body, free))  # type: ignore[operator]
+        body = AssertStmt(~isnullptr(s.buffer_var), fail, stmt_seq(body, free))
         return LetStmt(s.buffer_var, get, body)
 
     def _packed(self, e: Call) -> tuple[int, int]:

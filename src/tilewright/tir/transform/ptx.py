@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import FloatImm, IntImm, PrimExpr
+from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr
 from tilewright.ir.transform import Pass
 from tilewright.node import Mutator, Visitor, mutate_tuple, on
 from tilewright.support.errors import TVMError
@@ -110,7 +110,7 @@ class _GuardedLoads(Mutator):
             return s
         if not _is_zero(other):
             return s
-        guard = Cast("int32", condition)
+        guard = Cast(DataType("int32"), condition)
         call = ptx_ldg32("float32", s.buffer.data, guard, load, s.indices[0])
         return stmt_seq(s.replace(value=other), Evaluate(call))
 

@@ -175,7 +175,7 @@ class _Rolling(Mutator):
                 for k, r in enumerate(s.bounds)
             ]
         )
-        lifted: Stmt = _Lifted(f, s.replace(bounds=bounds, body=Evaluate(0)), body)
+        lifted: Stmt = _Lifted(f, s.replace(bounds=bounds, body=Evaluate(IntImm("int32", 0))), body)
         return lifted
 
 
@@ -514,10 +514,9 @@ class _Retype(Mutator):
     def buffer(self, b: Buffer, n: int) -> Buffer:
         if b not in self.made:
             dtype = b.dtype.with_lanes(n)
-            (size,) = b.shape
-            self.made[b] = b.replace(
-                data=self.data(b.data, dtype), dtype=dtype, shape=(const(size.value // n, size.dtype),)
-            )  # type: ignore[attr-defined]
+            size: Any = b.shape[0]
+            shape = (const(size.value // n, size.dtype),)
+            self.made[b] = b.replace(data=self.data(b.data, dtype), dtype=dtype, shape=shape)
         return self.made[b]
 
     def _index(self, index: Any, n: int) -> PrimExpr:

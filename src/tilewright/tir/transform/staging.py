@@ -208,10 +208,11 @@ class _AutoCopy(Mutator):
         turns = -(-count // (threads * lanes))
         turn, lane = Var("turn", "int32"), Var("vec", "int32")
         flat: Any = add(multiply(add(multiply(turn, const(threads, "int32")), number), const(lanes, "int32")), lane)
-        rest, env2 = flat, {}
+        rest: Any = flat
+        env2: dict[Var, PrimExpr] = {}
         for k in range(len(loops) - 1, -1, -1):
             f = loops[k]
-            part = rest if k == 0 else floormod(rest, sizes[k])
+            part: Any = rest if k == 0 else floormod(rest, sizes[k])
             env2[f.loop_var] = add(f.min, part.astype(f.loop_var.dtype))
             rest = floordiv(rest, sizes[k])
         store: Any = substitute(inner, env2)
@@ -220,8 +221,8 @@ class _AutoCopy(Mutator):
         if turns * threads * lanes != count:
             guards.insert(0, flat < count)
         loops_out = [
-            For(turn, 0, turns, ForKind.SERIAL, Evaluate(0)),
-            *([For(lane, 0, lanes, ForKind.VECTORIZED, Evaluate(0))] if lanes > 1 else []),
+            For(turn, 0, turns, ForKind.SERIAL, Evaluate(ZERO)),
+            *([For(lane, 0, lanes, ForKind.VECTORIZED, Evaluate(ZERO))] if lanes > 1 else []),
         ]
         if lanes == 1:
             store = substitute(store, {lane: ZERO})

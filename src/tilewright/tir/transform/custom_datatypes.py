@@ -1,0 +1,257 @@
+"""Number types of the user's own, "custom[name]32" (`tvm.target.datatype`), and the pass that makes them functions on bits.
+
+datatype.register("myfloat", 150)
+datatype.register_op(datatype.create_lower_func({(32, 32): "FloatToMy32"}), "Cast", "llvm", "float", "myfloat")
+datatype.register_op(datatype.create_lower_func({32: "My32Add"}), "Add", "llvm", "myfloat")
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tilewright.ir import DataType, PointerType, PrimExpr, PrimType
+from tilewright.ir.transform import Pass
+from tilewright.node import mutate_tuple, on
+from tilewright.support.errors import TVMError
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BinaryOpExpr, BufferLoad, Call, Cast, Let, Select, Var
+from tilewright.tir.function import PrimFunc
+from tilewright.tir.op import call_pure_extern, if_then_else
+from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, LetStmt
+from tilewright.tir.stmt_functor import BufferMutator
+from tilewright.tir.transform.base import call_name, prim_func_pass
+
+Lower = Callable[[Any], Any]
+FIRST_CODE = 129
+_codes: dict[str, int] = {}
+_lowers: dict[tuple[str, ...], Lower] = {}
+_minima: dict[str, Callable[[int], Any]] = {}
+_CUSTOM = re.compile(r"custom\[(\w+)\](\d+)")
+
+
+def register(type_name: str, type_code: int) -> None:
+    """Names a type. type_code: 129 or more, and of no other type."""
+    if type_code < FIRST_CODE:
+        raise ValueError(f"datatype.register: the code of {type_name} must be {FIRST_CODE} or more, but is {type_code}")
+    for name, code in _codes.items():
+        if code == type_code and name != type_name:
+            raise ValueError(f"datatype.register: the code {type_code} of {type_name} is that of {name} already")
+    _codes[type_name] = type_code
+
+
+def get_type_name(type_code: int) -> str:
+    """The name of the type with a code."""
+    for name, code in _codes.items():
+        if code == type_code:
+            return name
+    raise ValueError(f"no type has the code {type_code}; register it with target.datatype.register")
+
+
+def get_type_code(type_name: str) -> int:
+    """The code of a type."""
+    if type_name not in _codes:
+        raise ValueError(f"no type is named {type_name!r}; register it with target.datatype.register")
+    return _codes[type_name]
+
+
+def get_type_registered(type_code: int) -> bool:
+    """Whether a type has that code."""
+    return type_code in _codes.values()
+
+
+def register_op(
+    lower_func: Lower,
+    op_name: str,
+    target: str,
+    src_type_name: str,
+    dest_type_name: str | None = None,
+    intrinsic_name: str | None = None,
+) -> None:
+    """Says what becomes of an operation on a type when compiling for a target kind.
+
+    lower_func: the node -> an expression on bits. op_name: the class of the node ("Add", "Cast", "Call", ...). Casts name
+    the source type, of this package or not, and the destination; calls the intrinsic, such as "tir.exp".
+    """
+    if op_name == "Cast":
+        if dest_type_name is None:
+            raise ValueError("datatype.register_op: a Cast needs dest_type_name, the type that is cast to")
+        _lowers[target, op_name, dest_type_name, src_type_name] = lower_func
+    elif op_name == "Call" and intrinsic_name is not None:
+        _lowers[target, op_name, intrinsic_name, src_type_name] = lower_func
+    else:
+        _lowers[target, op_name, src_type_name] = lower_func
+
+
+def register_min_func(func: Callable[[int], Any], type_name: str) -> None:
+    """Says what the lowest value of a type is: a function of its bits."""
+    _minima[type_name] = func
+
+
+def min_func(type_name: str) -> Callable[[int], Any] | None:
+    """What register_min_func was given for a type."""
+    return _minima.get(type_name)
+
+
+def bits_of(dtype: DataType) -> DataType:
+    """The unsigned integers that hold a custom type; any other type is its own."""
+    found = _CUSTOM.match(dtype)
+    return DataType(f"uint{found[2]}").with_lanes(dtype.lanes) if found else dtype
+
+
+def type_name(dtype: DataType) -> str:
+    """The name of a type without its width: "float", "int", or that of a custom type."""
+    found = _CUSTOM.match(dtype)
+    return found[1] if found else dtype.code
+
+
+def create_lower_func(extern_func_map: Mapping[Any, str]) -> Lower:
+    """A lowering to external functions by width: {bits: name}, for casts {(bits from, bits to): name}."""
+
+    def lower(op: Any) -> PrimExpr:
+        dtype = op.dtype
+        if isinstance(op, Cast):
+            key: Any = (op.value.dtype.bits, dtype.bits)
+            args: tuple[PrimExpr, ...] = (op.value,)
+        else:
+            # A comparison is known by the width of what it compares.
+            args = tuple(op.args) if isinstance(op, Call) else (op.a, op.b)
+            key = args[0].dtype.bits if dtype.is_bool else dtype.bits
+        if key not in extern_func_map:
+            raise RuntimeError(f"missing lowering function for {type(op).__name__} of {key} bits")
+        return call_pure_extern(bits_of(dtype), extern_func_map[key], *args)
+
+    return lower
+
+
+def create_min_lower_func(extern_func_map: Mapping[int, str], type_name: str) -> Callable[[int], PrimExpr]:
+    """A lowest value that external functions give, by width: {bits: name}."""
+
+    def lower(num_bits: int) -> PrimExpr:
+        if num_bits not in extern_func_map:
+            raise RuntimeError(f"missing minimum function for {type_name} of {num_bits} bits")
+        return call_pure_extern(f"uint{num_bits}", extern_func_map[num_bits])
+
+    return lower
+
+
+def lower_ite(ite_op: Call) -> PrimExpr:
+    """The lowering of if_then_else: the same on bits."""
+    return if_then_else(*ite_op.args)
+
+
+def lower_call_pure_extern(op: Call) -> Call:
+    """The lowering of a pure external call: the same, giving bits."""
+    return Call(bits_of(op.dtype), op.op, op.args)
+
+
+class _Custom(BufferMutator):
+    """Operations on custom types -> what was registered for them; storage -> unsigned integers."""
+
+    def __init__(self, target: str) -> None:
+        super().__init__()
+        self.target = target
+        self.env: dict[Var, Var] = {}
+
+    @on(Var)
+    def _var(self, v: Var) -> Var:
+        if v in self.env:
+            return self.env[v]
+        kind: Any = v.type_annotation
+        if isinstance(kind, PointerType) and isinstance(kind.element_type, PrimType):
+            inner = DataType(kind.element_type.dtype)
+            if bits_of(inner) is not inner:
+                self.env[v] = Var(v.name, PointerType(PrimType(bits_of(inner)), kind.storage_scope))
+        elif bits_of(v.dtype) is not v.dtype:
+            self.env[v] = Var(v.name, bits_of(v.dtype))
+        return self.env.get(v, v)
+
+    def rewrite_buffer(self, buffer: Buffer) -> Buffer:
+        new = super().rewrite_buffer(buffer)
+        return new.replace(dtype=bits_of(new.dtype)) if bits_of(new.dtype) is not new.dtype else new
+
+    def _lowered(self, node: Any, *key: str) -> PrimExpr:
+        lower = _lowers.get((self.target, *key))
+        if lower is None:
+            raise TVMError(
+                f"LowerCustomDatatypes: no lowering of {' '.join(key)} is registered for target {self.target};"
+                " add it with target.datatype.register_op"
+            )
+        out: PrimExpr = lower(node)
+        return out
+
+    @on(Cast)
+    def _cast(self, e: Cast) -> Any:
+        source, to = e.value.dtype, e.dtype
+        value = self.visit(e.value)
+        if bits_of(source) is source and bits_of(to) is to:
+            return e if value is e.value else Cast(to, value, e.span)
+        return self._lowered(Cast(to, value), "Cast", type_name(to), type_name(source))
+
+    @on(BinaryOpExpr)
+    def _binary(self, e: Any) -> Any:
+        kind = e.a.dtype
+        a, b = self.visit(e.a), self.visit(e.b)
+        if bits_of(kind) is kind:
+            return e if a is e.a and b is e.b else type(e)(a, b, e.span)
+        return self._lowered(type(e)(a, b), type(e).__name__, type_name(kind))
+
+    @on(Select)
+    def _select(self, e: Select) -> Any:
+        return self.rebuild(e)
+
+    @on(Call)
+    def _call(self, e: Call) -> Any:
+        args = mutate_tuple(self.visit, e.args)
+        new = e if args is e.args else Call(e.dtype, e.op, args, e.span)
+        if bits_of(e.dtype) is e.dtype or call_name(e) in ("reinterpret", "type_annotation"):
+            return new
+        if (
+            call_name(e) == "if_then_else"
+            and (self.target, "Call", "tir.if_then_else", type_name(e.dtype)) not in _lowers
+        ):
+            return lower_ite(new)
+        return self._lowered(new, "Call", str(getattr(e.op, "name", "")), type_name(e.dtype))
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> Any:
+        predicate = None if e.predicate is None else self.visit(e.predicate)
+        return BufferLoad(self.visit(e.buffer), mutate_tuple(self.visit, e.indices), predicate, e.span)
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> Any:
+        predicate = None if s.predicate is None else self.visit(s.predicate)
+        indices = mutate_tuple(self.visit, s.indices)
+        return BufferStore(self.visit(s.buffer), self.visit(s.value), indices, predicate, s.span)
+
+    @on(Allocate)
+    def _allocate(self, s: Allocate) -> Any:
+        var, extents = self.visit(s.buffer_var), mutate_tuple(self.visit, s.extents)
+        return s.replace(buffer_var=var, dtype=bits_of(s.dtype), extents=extents, body=self.visit(s.body))
+
+    @on(DeclBuffer)
+    def _decl(self, s: DeclBuffer) -> Any:
+        return s.replace(buffer=self.visit(s.buffer), body=self.visit(s.body))
+
+    @on(LetStmt, Let)
+    def _let(self, s: Any) -> Any:
+        return s.replace(value=self.visit(s.value), var=self.visit(s.var), body=self.visit(s.body))
+
+
+def LowerCustomDatatypes() -> Pass:
+    """Operations on types of target.datatype -> what was registered for the function's target; storage -> unsigned integers.
+
+    Raises TVMError for an operation without a lowering.
+    """
+
+    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
+        target = func.attrs.get("target")
+        kind = str(getattr(getattr(target, "kind", None), "name", "") or "llvm")
+        walk = _Custom(kind)
+        buffers = {p: walk.visit(b) for p, b in func.buffer_map.items()}
+        params = tuple([p if p in buffers else walk.visit(p) for p in func.params])
+        return func.replace(params=params, buffer_map=buffers, body=walk.visit(func.body))
+
+    made: Pass = prim_func_pass(run, name="tir.LowerCustomDatatypes")
+    return made
