@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tests.fuzz import native
-from tests.generators import orders, scripts, stages, tensors, threads
+from tests.generators import flats, orders, scripts, stages, tensors, threads
 from tests.generators import steps as primitives
 from tests.generators.case import Case, Recipe, difference
 from tests.generators.roundtrip import assert_roundtrip
@@ -26,7 +26,12 @@ GENERATORS: dict[str, Callable[[Recipe], Case]] = {
     "script": scripts.draw,
     "te schedule": stages.draw,
     "gpu": tensors.draw,
+    "flat": flats.draw,
 }
+
+
+FINITE = [kind for kind in primitives.KINDS if kind != "pad_einsum"]
+"""Primitives that multiply nothing by a zero that was not there."""
 
 
 class Mismatch(Exception):
@@ -131,9 +136,9 @@ def _run(
         assert_roundtrip(case.func)
         counts["round trips"] += 1
     at[0] = "the schedule"
-    s = scheduled(case, recipe, counts, schedule)
-    mod = IRModule({"main": s.mod["main"].with_attr("global_symbol", "main")})
-    if s.mod["main"] is not case.func:
+    s = None if recipe.kind == "flat" else scheduled(case, recipe, counts, schedule)
+    mod = IRModule({"main": (case.func if s is None else s.mod["main"]).with_attr("global_symbol", "main")})
+    if s is not None and s.mod["main"] is not case.func:
         at[1] = mod
         compare(case, expected, run_interpreter(mod, case, seed))
         if replayed < 0.25:
@@ -208,7 +213,7 @@ def scheduled(
         return s
     if recipe.kind == "te schedule":
         return s
-    kinds = threads.KINDS if recipe.kind == "gpu" else None
+    kinds = threads.KINDS if recipe.kind == "gpu" else FINITE if recipe.special else None
     for number in recipe.steps:
         before = s.mod["main"]
         kind = "?"
@@ -255,9 +260,10 @@ def locate(case: Case, recipe: Recipe, schedule: Callable[[Schedule], Any] | Non
             compare(case, expected, run_interpreter(s.mod, case, seed))
             step, text = "the schedule", s.mod["main"]
 
-        step = "the schedule"
-        s = scheduled(case, recipe, None, schedule, after)
-        mod: Any = IRModule({"main": s.mod["main"].with_attr("global_symbol", "main")})
+        step, func = "the schedule", case.func
+        if recipe.kind != "flat":
+            func = scheduled(case, recipe, None, schedule, after).mod["main"]
+        mod: Any = IRModule({"main": func.with_attr("global_symbol", "main")})
         text = mod
         compare(case, expected, run_interpreter(mod, case, seed))
         for each in passes(recipe):

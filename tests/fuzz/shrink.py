@@ -53,7 +53,8 @@ def report(recipe: Recipe, failure: Mismatch) -> str:
     try:
         case, done = draw(recipe), list[str]()
         lines += ["--- the program", str(case.func)]
-        scheduled(case, recipe, after=lambda text, s: done.append(text))
+        if recipe.kind != "flat":
+            scheduled(case, recipe, after=lambda text, s: done.append(text))
         lines.insert(2, f"schedule: {'; '.join(done) or 'none'}")
     except Exception as error:
         lines.append(f"(made so far: {type(error).__name__})")

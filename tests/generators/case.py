@@ -18,7 +18,7 @@ LARGEST = 16
 """The largest dimension of a tensor that is drawn."""
 
 
-SHARES = ["te"] * 4 + ["script"] * 3 + ["te schedule"] * 2 + ["gpu"]
+SHARES = ["te"] * 7 + ["script"] * 5 + ["te schedule"] * 4 + ["gpu"] * 2 + ["flat"] * 2
 """How often programs of each kind are made."""
 
 
@@ -43,6 +43,11 @@ class Recipe(NamedTuple):
     def kind(self) -> str:
         """Which generator makes the program."""
         return self.rng("kind").choice(SHARES)
+
+    @property
+    def special(self) -> bool:
+        """Whether inputs hold infinities and what is no number."""
+        return self.kind in ("te", "te schedule") and self.rng("special").random() < 0.08
 
     def options(self) -> str:
         """The command line's options for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from tilewright import te, tir
 from tilewright.ir import FloatImm, IntImm
 from tilewright.node.leaves import numpy_dtype
-from tilewright.te.operation import ComputeOp, PlaceholderOp
+from tilewright.te.operation import ComputeOp, PlaceholderOp, ScanOp
 from tilewright.te.primfunc import post_order
 
 Array = np.ndarray[Any, Any]
@@ -47,8 +48,16 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "tir.sqrt": np.sqrt,
     "tir.exp": np.exp,
     "tir.tanh": np.tanh,
+    "tir.sin": np.sin,
+    "tir.cos": np.cos,
+    "tir.log": np.log,
+    "tir.erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "tir.sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "tir.likely": lambda x: x,
 }
+
+
+_SMOOTH = ("tir.sqrt", "tir.exp", "tir.tanh", "tir.sin", "tir.cos", "tir.log", "tir.erf", "tir.sigmoid")
 
 
 def _divided(kind: type, a: Array, b: Array) -> Array:
@@ -103,7 +112,10 @@ class _Evaluator:
             if e.op.name == "tir.if_then_else":
                 condition = self(e.args[0], live)
                 return np.where(condition, self(e.args[1], live & condition), self(e.args[2], live & ~condition))
-            return _CALLS[e.op.name](*[self(a, live) for a in e.args])
+            values = [self(a, live) for a in e.args]
+            if e.op.name in _SMOOTH and values[0].dtype.itemsize < 4:
+                values = [v.astype(np.float32) for v in values]
+            return _CALLS[e.op.name](*values)
         raise TypeError(f"the reference has no rule for {kind.__name__}: {e}")
 
     def _cast(self, value: Array, kind: np.dtype[Any]) -> Array:
@@ -138,10 +150,14 @@ def _grid(axes: Sequence[tir.IterVar], sizes: dict[tir.Var, Array]) -> tuple[dic
     return env, shape
 
 
-def _compute(op: ComputeOp, tensors: Mapping[te.Tensor, Array], sizes: dict[tir.Var, Array]) -> list[Array]:
+def _compute(
+    op: ComputeOp, tensors: Mapping[te.Tensor, Array], sizes: dict[tir.Var, Array], begin: int = 0
+) -> list[Array]:
+    """The outputs; those before `begin` along the first dimension may be anything."""
     env, shape = _grid(op.axis, sizes)
     evaluate = _Evaluator(tensors, {**sizes, **env})
     live = np.ones(shape, np.bool_)
+    live[:begin] = False
     if not isinstance(op.body[0], tir.Reduce):
         return [np.broadcast_to(evaluate(e, live), shape).copy() for e in op.body]
     r = op.body[0]
@@ -163,16 +179,44 @@ def _compute(op: ComputeOp, tensors: Mapping[te.Tensor, Array], sizes: dict[tir.
     return [np.asarray(values[e.value_index]) for e in op.body]
 
 
+def _scan(op: ScanOp, tensors: Mapping[te.Tensor, Array], sizes: dict[tir.Var, Array]) -> list[Array]:
+    """A recurrence, one step more right each time that it is computed as a whole."""
+    shape = tuple([int(_Evaluator({}, dict(sizes))(n, np.True_)) for n in op.output(0).shape])
+    state = np.zeros(shape, numpy_dtype(op.output(0).dtype))
+    (update,) = op.update
+    first = tensors[op.init[0]]
+    for _ in range(shape[0]):
+        state[: len(first)] = first
+        inner: dict[te.Tensor, Array] = {**tensors, op.state_placeholder[0]: state}
+        new = _compute(update.op, inner, sizes, len(first))[0]
+        state = new.copy()
+        state[: len(first)] = first
+    return [state]
+
+
 def evaluate(
-    outputs: Sequence[te.Tensor], inputs: Mapping[te.Tensor, Array], sizes: Mapping[tir.Var, int]
+    outputs: Sequence[te.Tensor],
+    inputs: Mapping[te.Tensor, Array],
+    sizes: Mapping[tir.Var, int],
+    externs: Mapping[Any, Callable[..., Array]] | None = None,
 ) -> list[Array]:
-    """The arrays of `outputs`, given those of the placeholders and the values of symbolic sizes."""
+    """The arrays of `outputs`, given those of the placeholders and the values of symbolic sizes.
+
+    `externs` tells what extern operations compute, from the arrays of their inputs.
+    """
     known = {v: np.asarray(n).astype(v.dtype) for v, n in sizes.items()}
     tensors: dict[te.Tensor, Array] = dict(inputs)
     with np.errstate(all="ignore"):
         for op in post_order([t.op for t in outputs]):
             if isinstance(op, PlaceholderOp):
                 continue
+            if externs and op in externs:
+                tensors[op.output(0)] = externs[op](*[tensors[t] for t in op.input_tensors])
+                continue
+            if isinstance(op, ScanOp):
+                tensors.update(zip(op.outputs, _scan(op, tensors, known), strict=True))
+                continue
             assert isinstance(op, ComputeOp), f"the reference computes no {type(op).__name__}"
-            tensors.update(zip(op.outputs, _compute(op, tensors, known), strict=True))
+            if not any([t not in tensors for t in op.input_tensors]):
+                tensors.update(zip(op.outputs, _compute(op, tensors, known), strict=True))
     return [tensors[t] for t in outputs]

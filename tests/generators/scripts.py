@@ -61,6 +61,10 @@ class Writer:
         body()
         self.depth -= 1
 
+    def nested_python(self, header: str, body: str) -> None:
+        """Two lines of Python alone."""
+        self.python += ["    " * self.depth + header, "    " * (self.depth + 1) + body]
+
     def size(self, rng: random.Random, values: list[int]) -> int:
         return min(rng.choice(values), self.recipe.largest)
 
@@ -385,9 +389,8 @@ def texts(recipe: Recipe) -> tuple[str, str, Writer, list[Array]]:
     return script, python, w, inputs
 
 
-def draw(recipe: Recipe) -> Case:
-    """The program of a recipe."""
-    script, python, w, inputs = texts(recipe)
+def as_case(kind: str, script: str, python: str, w: Writer, inputs: list[Array]) -> Case:
+    """The case of a program that is written in both languages."""
     try:
         func: Any = from_source(script)
     except Exception as error:
@@ -404,7 +407,12 @@ def draw(recipe: Recipe) -> Case:
         with np.errstate(all="ignore"):
             space["main"](*(list(w.sizes.values()) if not given else []), *values)
 
-    return Case("script", func, fill, sizes, run)
+    return Case(kind, func, fill, sizes, run)
+
+
+def draw(recipe: Recipe) -> Case:
+    """The program of a recipe."""
+    return as_case("script", *texts(recipe))
 
 
 def _small(dtype: str) -> Any:

@@ -29,7 +29,7 @@ def draw(recipe: Recipe) -> Case:
         except Refusals:
             done.append(f"no {name}")
     func = s.to_prim_func(args)
-    return Case("te schedule", func, b.fill, b.sizes, reference_of(b, args, outputs), done=done)
+    return Case("te schedule", func, b.fill, b.sizes, reference_of(b, args, outputs), b.tolerance, done)
 
 
 def _leaf(stage: Any, rng: random.Random) -> Any:

@@ -16,6 +16,18 @@ INTS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"
 DTYPES = ["float32"] * 6 + ["int32"] * 3 + ["int8", "int8", "uint8", "int16", "int64", "int64", "uint32", "bool"]
 DTYPES += ["float16", "float16", "bfloat16", "bfloat16", "float64"]
 FIRST = [1, 2, 3, 4, 5, 7, 8, 10, 16]
+ROUNDING = {"float64": 1e-10, "float32": 1e-5, "float16": 2.0**-8, "bfloat16": 2.0**-5}
+"""What functions of a last stage may differ by, relative to the value."""
+SMOOTH = [
+    te.exp,
+    te.tanh,
+    te.sigmoid,
+    te.sin,
+    te.cos,
+    te.erf,
+    lambda x: te.sqrt(te.abs(x)),
+    lambda x: te.log(te.abs(x) + 1),
+]
 WRAPPING = ("int8", "uint8", "int16", "uint16")
 
 
@@ -62,6 +74,9 @@ class Builder:
         self.fill: dict[str, Callable[..., Any]] = {}
         self.sizes: dict[tir.Var, int] = {}
         self.name = "s"
+        self.special = recipe.special
+        self.tolerance = 0.0
+        self.externs: dict[Any, Callable[..., Any]] = {}
 
     # --- parts
 
@@ -76,7 +91,16 @@ class Builder:
         name = f"in{len(self.inputs)}"
         t = te.placeholder(shape, dtype=dtype, name=name)
         self.inputs.append(t)
-        self.fill[name] = lambda rng, shape: rng.integers(low, high + 1, shape)
+        special = self.special and dtype in FLOATS
+
+        def fill(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+            values = rng.integers(low, high + 1, shape).astype(np.float64)
+            if special:
+                odd = rng.choice([np.nan, np.inf, -np.inf, -0.0], shape)
+                values = np.where(rng.random(shape) < 0.2, odd, values)
+            return values
+
+        self.fill[name] = fill
         return Made(t, values, float(max(abs(low), abs(high), 1)))
 
     def compute(
@@ -142,9 +166,15 @@ class Builder:
         self.name, self.count = "out", 0
         x = self.made[-1]
         d, t = x.dtype, x.tensor
-        if d != "bool" and inexact(d, x.bound + 1, x.grain):
+        smooth = d in FLOATS and not self.special and rng.random() < 0.12
+        if d != "bool" and (smooth or inexact(d, x.bound + 1, x.grain)):
             x = self.clamped(x)
             t = x.tensor
+        if smooth:
+            f = rng.choice(SMOOTH)
+            self.tolerance = ROUNDING[d]
+            self.compute(t.shape, x.shape, lambda *i: f(t(*i)), 1e9)
+            return [self.made[-1].tensor]
         last = self.compute(
             t.shape,
             x.shape,

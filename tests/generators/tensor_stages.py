@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -95,6 +96,8 @@ def _reduce(b: Builder, rng: random.Random, x: Made) -> bool:
     count = int(np.prod([x.shape[a] for a in axes]))
     kind = rng.choice(["sum", "sum", "max", "min", "prod", "any", "own"])
     d = x.dtype
+    if b.special and kind in ("max", "min"):
+        kind = "sum"  # what is no number wins or loses by its place
     if d == "bool":
         kind = rng.choice(["any", "all"])
     elif kind == "any":
@@ -156,7 +159,12 @@ def _reduce(b: Builder, rng: random.Random, x: Made) -> bool:
 
 def _argmax(b: Builder, rng: random.Random, x: Made) -> bool:
     """The place of the largest, by a reducer of pairs; ties by the smaller index."""
-    if x.dtype in ("bool", "uint64", "float16", "bfloat16") or len(x.shape) < 2 or x.bound >= limit(x.dtype):
+    if (
+        b.special
+        or x.dtype in ("bool", "uint64", "float16", "bfloat16")
+        or len(x.shape) < 2
+        or x.bound >= limit(x.dtype)
+    ):
         return False
     t, rank = x.tensor, len(x.shape)
     axis = rng.randrange(rank)
@@ -525,11 +533,50 @@ def _let(b: Builder, rng: random.Random, x: Made) -> bool:
     return True
 
 
+def _extern(b: Builder, rng: random.Random, x: Made) -> bool:
+    """Running sums along the last dimension, by loops of its own."""
+    t, d, rank = x.tensor, x.dtype, len(x.shape)
+    if d == "bool" or b.sizes or inexact(d, x.bound * x.shape[-1], x.grain):
+        return False
+
+    def body(ins: Any, outs: Any) -> Any:
+        ib = tir.ir_builder.create()
+        source, target = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        with contextlib.ExitStack() as loops:
+            at = [loops.enter_context(ib.for_range(0, n, f"e{k}")) for k, n in enumerate(x.shape)]
+            with ib.if_scope(at[-1] == 0):
+                target[tuple(at)] = source[tuple(at)]
+            with ib.else_scope():
+                target[tuple(at)] = target[(*at[:-1], at[-1] - 1)] + source[tuple(at)]
+        return ib.get()
+
+    out = te.extern([t.shape], [t], body, dtype=[d], name=b.fresh())
+    b.externs[out.op] = lambda a: np.add.accumulate(a, axis=rank - 1, dtype=a.dtype)
+    b.made.append(Made(out, x.shape, x.bound * x.shape[-1], x.grain))
+    return True
+
+
+def _scan(b: Builder, rng: random.Random, x: Made) -> bool:
+    """A recurrence along the first dimension; blocks have no form for it, stages do."""
+    t, d = x.tensor, x.dtype
+    if b.recipe.kind != "te schedule" or d == "bool" or b.sizes or len(x.shape) < 2:
+        return False
+    if inexact(d, x.bound * x.shape[0], x.grain):
+        return False
+    rest = tuple(t.shape[1:])
+    state = te.placeholder(t.shape, dtype=d, name=b.fresh())
+    init = te.compute((1, *rest), lambda _, *i: t(0, *i), name=b.fresh())
+    update = te.compute(t.shape, lambda k, *i: state(k - 1, *i) + t(k, *i), name=b.fresh())
+    out = te.scan(init, update, state, inputs=[t], name=b.fresh())
+    b.made.append(Made(out, x.shape, x.bound * x.shape[0], x.grain))
+    return True
+
+
 STAGES: dict[str, Callable[[Builder, random.Random, Made], bool]] = {
     "scale": _scale, "add": _add, "matmul": _matmul, "reduce": _reduce, "argmax": _argmax, "pair": _pair,
     "stencil": _stencil, "pad": _pad, "conv": _conv, "select": _select, "cast": _cast, "clip": _clip, "move": _move,
     "gather": _gather, "divide": _divide, "bits": _bits, "compare": _compare, "index": _index,
-    "triangle": _triangle, "let": _let,
+    "triangle": _triangle, "let": _let, "extern": _extern, "scan": _scan,
 }  # fmt: skip
 NAMES = [*STAGES, "add", "matmul", "matmul", "reduce", "reduce", "conv", "move", "move", "scale", "divide"]
 

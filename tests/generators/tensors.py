@@ -33,7 +33,7 @@ def reference_of(b: Builder, args: list[Any], outputs: list[te.Tensor]) -> Calla
 
     def run(values: list[Any]) -> None:
         feeds = {t: v for t, v in zip(args, values, strict=True) if isinstance(t, te.Tensor) and t in b.inputs}
-        results = reference.evaluate(outputs, feeds, b.sizes)
+        results = reference.evaluate(outputs, feeds, b.sizes, b.externs)
         for array, result in zip(values[len(values) - len(outputs) :], results, strict=True):
             array[...] = result
 
@@ -44,4 +44,4 @@ def draw(recipe: Recipe) -> Case:
     """The program of a recipe."""
     b, outputs = build(recipe)
     args = parameters(b, outputs)
-    return Case("te", te.create_prim_func(args), b.fill, b.sizes, reference_of(b, args, outputs))
+    return Case("te", te.create_prim_func(args), b.fill, b.sizes, reference_of(b, args, outputs), b.tolerance)
