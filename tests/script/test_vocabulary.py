@@ -286,6 +286,18 @@ def test_words_with_two_spellings_make_the_same() -> None:
         ("while F[0] < x:\n    F[0] = F[0] + 1.0", "with T.While(F[0] < x):\n    F[0] = F[0] + 1.0"),
         ("T.evaluate(T.bool(1))", "T.evaluate(T.boolean(True))"),
         ("for i in range(n):\n    F[i] = x", "for i in T.serial(0, n):\n    F[i] = x"),
+        ("F[0] = T.exp(x, dtype='float32')", "F[0] = T.exp(x)"),
+        ("F[0] = T.if_then_else(n < 3, x, 0.0, dtype='float32')", "F[0] = x if n < 3 else 0.0"),
+        ("F[0] = T.call_extern('f', x, dtype='float32')", "F[0] = T.call_extern('float32', 'f', x)"),
+        ("F[0] = T.call_extern(dtype='float32', func_name='f')", "F[0] = T.call_extern('float32', 'f')"),
+        ("F[0] = T.call_intrin('tir.exp', x, dtype='float32')", "F[0] = T.call_intrin('float32', 'tir.exp', x)"),
+        ("J[0] = T.reinterpret(x, dtype='int32')", "J[0] = T.reinterpret('int32', x)"),
+        ("T.ptx_cp_async(p, n, p, 0, 16, dtype='float32')", "T.ptx_cp_async('float32', p, n, p, 0, 16)"),
+        ("J[0] = T.tvm_struct_get(h, 0, 2, dtype='int32')", "J[0] = T.tvm_struct_get(h, 0, 2, 'int32')"),
+        ("T.tvm_storage_sync('shared', dtype='int32')", "T.tvm_storage_sync('shared')"),
+        ("B = T.alloc_buffer((4,), T.int8)\nB[0] = T.int8(1)", "B = T.alloc_buffer((4,), 'int8')\nB[0] = T.int8(1)"),
+        ("J[0] = T.cast(x, T.int32)", "J[0] = T.cast(x, 'int32')"),
+        ("w: T.Ptr[T.float32] = p\nT.evaluate(0)", "w: T.handle('float32') = p\nT.evaluate(0)"),
         ("F[n] += x", "F[n] = F[n] + x"),
     ):
         assert first_mismatch(parse(one), parse(other)) is None, f"{one}\n{other}"

@@ -12,7 +12,9 @@ from tilewright.tir.arithmetic import const_true
 from tilewright.tir.buffer import extent_of
 from tilewright.tir.expr import IterVar, Var
 from tilewright.tir.parser.complete import with_regions
-from tilewright.tir.parser.program import BlockFrame, FunctionFrame, TirParser, as_region, plain
+from tilewright.tir.parser.frames import BlockFrame, FunctionFrame
+from tilewright.tir.parser.program import TirParser
+from tilewright.tir.parser.values import as_region, plain
 from tilewright.tir.stmt import Block, BlockRealize, BufferRegion, Stmt
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import DataType, IntImm, PrimExpr
+from tilewright.ir import IntImm, PrimExpr
 from tilewright.script.parser import active_or_none
 from tilewright.support.errors import TVMError
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.buffer import decl_buffer as new_buffer
 from tilewright.tir.expr import Var
 from tilewright.tir.parser.blocks import tir_parser
-from tilewright.tir.parser.program import BlockFrame, FunctionFrame, TirParser, as_region
+from tilewright.tir.parser.frames import BlockFrame, FunctionFrame
+from tilewright.tir.parser.program import TirParser
+from tilewright.tir.parser.values import as_region
+from tilewright.tir.parser.words import Word, dtype_of
 from tilewright.tir.stmt import MatchBufferRegion
 
 
@@ -38,7 +41,7 @@ def make_buffer(
         if isinstance(dim, (int, IntImm)) and int(dim) < 0:
             raise TypeError(f"buffer {_target(p)}: a dimension cannot be negative, but {int(dim)} was given")
     made = new_buffer(
-        dims, DataType(dtype), _target(p), data, steps, elem_offset, scope, align, offset_factor, kind, axis_separators
+        dims, dtype_of(dtype), _target(p), data, steps, elem_offset, scope, align, offset_factor, kind, axis_separators
     )
     own: list[tuple[Any, str]] = []
     if data is None:
@@ -84,7 +87,7 @@ class _BufferWord:
     def __getitem__(self, keys: Any) -> Buffer:
         if not isinstance(keys, tuple):
             return self(keys)
-        if len(keys) > 1 and not isinstance(keys[1], str):
+        if len(keys) > 1 and not isinstance(keys[1], (str, Word)):
             return self(keys)
         return self(*keys)
 

@@ -10,7 +10,9 @@ from tilewright.support.errors import TVMError
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Var
 from tilewright.tir.parser.blocks import tir_parser
-from tilewright.tir.parser.program import FunctionFrame, TirParser, plain
+from tilewright.tir.parser.frames import FunctionFrame
+from tilewright.tir.parser.program import TirParser
+from tilewright.tir.parser.values import plain
 from tilewright.tir.stmt import Evaluate, IfThenElse, Stmt
 from tilewright.tir.stmt import While as WhileStmt
 

@@ -8,7 +8,7 @@ from tilewright.ir import Range, as_prim_expr
 from tilewright.script.parser import Scope, ScriptParser
 from tilewright.tir.buffer import extent_of
 from tilewright.tir.expr import ProducerLoad as Load
-from tilewright.tir.parser.program import ProducerRegion, is_producer, plain
+from tilewright.tir.parser.values import ProducerRegion, is_producer, plain
 from tilewright.tir.stmt import ProducerRealize as Realize
 from tilewright.tir.stmt import Stmt
 

@@ -3,46 +3,61 @@
 from __future__ import annotations
 
 import ast
-import difflib
+import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any, ClassVar
 
 import numpy as np
 
-from tilewright.ir import DataType, GlobalVar, IntImm, PrimExpr, PrimType, Range, Type, as_prim_expr
+from tilewright.ir import DataType, GlobalVar, IntImm, PrimExpr, PrimType, Type, as_prim_expr
 from tilewright.ir.span import Span
-from tilewright.node import Node
-from tilewright.script.parser import PYTHON_OPERATORS, Frame, Scope, ScriptParser
+from tilewright.script.parser import Frame, Scope, ScriptParser
 from tilewright.script.parser.entry import AnyModule
 from tilewright.script.parser.statements import MacroFrame
 from tilewright.support.errors import TVMError
 from tilewright.tir import arithmetic as A
 from tilewright.tir import op as tir_op
-from tilewright.tir.buffer import Buffer, vector_indices
-from tilewright.tir.expr import Call, EqualOp, IterVar, StringImm, Var, element_dtype
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import Call, EqualOp, IterVar, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.parser.complete import with_root
+from tilewright.tir.parser.frames import (
+    AssertScope,
+    BlockFrame,
+    FunctionFrame,
+    InnerFrame,
+    LetScope,
+    Loops,
+    declared_var,
+)
+from tilewright.tir.parser.values import (
+    LAZY,
+    NUMBERS,
+    OPERATORS,
+    SPAN_SETTERS,
+    is_producer,
+    is_program,
+    loop_domain,
+    plain,
+    renewed,
+    set_span,
+    store_to,
+)
 from tilewright.tir.parser.words import Word, rename_buffer, rename_var
 from tilewright.tir.stmt import (
-    AssertStmt,
     BlockRealize,
-    BufferRegion,
-    BufferStore,
     Evaluate,
     For,
     ForKind,
     IfThenElse,
-    LetStmt,
-    MatchBufferRegion,
     ProducerStore,
     SeqStmt,
     Stmt,
     While,
 )
 
-_LAZY = (EqualOp, BufferRegion)
 _TYPES = [f"{code}{bits}" for code in ("int", "uint", "float") for bits in (8, 16, 32, 64)][:-4] + [
     "float16",
     "float32",
@@ -50,172 +65,12 @@ _TYPES = [f"{code}{bits}" for code in ("int", "uint", "float") for bits in (8, 1
 ]
 # Where a function takes the place in the source, which no program gives.
 _span_positions: dict[Any, int | None] = {}
-_NUMBERS = (int, float, np.number, np.bool_)
-
-
-def plain(value: Any) -> Any:
-    """A region as the load that it is, a comparison as an expression; anything else unchanged. Buffers are no values."""
-    if type(value) is Buffer:
-        index = ", ".join("ijklmnuvw"[: len(value.shape)])
-        raise TypeError(f"buffer {value.name} has elements, and is no value itself; write {value.name}[{index}]")
-    return value.asobject() if isinstance(value, _LAZY) else value
-
-
-def _comparison(build: Callable[[Any, Any], PrimExpr], python: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    def compare(a: Any, b: Any) -> Any:
-        if isinstance(a, _LAZY) or isinstance(b, _LAZY):
-            a, b = plain(a), plain(b)
-        if not isinstance(a, PrimExpr) and not isinstance(b, PrimExpr):
-            return python(a, b)
-        if (isinstance(a, IterVar | PrimExpr | int | float)) and isinstance(b, IterVar | PrimExpr | int | float):
-            made = build(a, b)
-            # Constants are compared now, so that `if` can choose among statements.
-            return bool(made.value) if isinstance(made, IntImm) else made
-        return python(a, b)
-
-    return compare
-
-
-def _operator(python: Callable[..., Any]) -> Callable[..., Any]:
-    def apply(*values: Any) -> Any:
-        return python(*[plain(v) for v in values])
-
-    return apply
-
-
-_COMPARISONS: dict[type, Callable[[Any, Any], PrimExpr]] = {
-    ast.Eq: A.eq,
-    ast.NotEq: A.ne,
-    ast.Lt: A.less,
-    ast.LtE: A.less_equal,
-    ast.Gt: A.greater,
-    ast.GtE: A.greater_equal,
-}
-
-
-class Loops(Scope):
-    """The domain of a `for`: one or several loops."""
-
-    what = "a loop"
-    inline = False
-    form = "write `for i in` before it and indent them below it"
-
-    def __init__(
-        self,
-        kind: int,
-        domains: list[tuple[PrimExpr, PrimExpr]],
-        thread: IterVar | str = "",
-        annotations: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.kind, self.domains, self.thread, self.annotations = kind, domains, thread, annotations or {}
-
-    def enter(self, p: ScriptParser) -> Any:
-        raise TVMError(f"a loop is written with `for`, not with `with`: {self.form}")
-
-
-_TAGS = [f"{kind}.{dim}" for kind in ("threadIdx", "blockIdx", "vthread") for dim in "xyz"] + ["vthread", "cthread"]
-
-
-def check_tag(tag: str) -> None:
-    """Refuses a tag of threads that is nearly, but not quite, a known one."""
-    if tag not in _TAGS and (near := difflib.get_close_matches(tag, _TAGS, 3, 0.75)):
-        raise ValueError(f"there are no threads {tag!r}; did you mean {' or '.join(near)}?")
-
-
-class LetScope(Scope):
-    """A variable that stands for a value in what follows."""
-
-    what = "a let"
-
-    def __init__(self, var: Var, value: PrimExpr) -> None:
-        self.var, self.value = var, value
-
-    def named(self, p: ScriptParser, name: str) -> None:
-        self.var = declared_var(p, name, self.var)
-
-    def enter(self, p: ScriptParser) -> Var:
-        return self.var
-
-    def leave(self, p: ScriptParser, body: Any) -> Stmt:
-        return LetStmt(self.var, self.value, body)
-
-
-def declared_var(p: ScriptParser, name: str, var: Var) -> Var:
-    """The variable of that name that the text declares before, when it is of the same type; else the given one."""
-    known = p.names.get(name)
-    if isinstance(known, Var) and isinstance(p, TirParser) and known.dtype == var.dtype == "handle":
-        # A pointer of another type that the line before makes.
-        if any([made is known for made, _ in p.unbound]):
-            p.unbound = [m for m in p.unbound if m[0] is not known]
-            return known
-    if id(known) in p.declared and isinstance(known, Var) and known.type_annotation == var.type_annotation:
-        return known
-    return var
-
-
-class AssertScope(Scope):
-    """A condition that must hold for what follows."""
-
-    what = "an assertion"
-
-    def __init__(self, condition: PrimExpr, message: Any) -> None:
-        self.condition, self.message = condition, message
-
-    def leave(self, p: ScriptParser, body: Any) -> Stmt:
-        return AssertStmt(self.condition, self.message, body)
-
-
-class ProducerRegion:
-    """A part of a tensor that a computation produces, as a realization names it."""
-
-    def __init__(self, producer: Any, bounds: tuple[Range, ...]) -> None:
-        self.producer, self.bounds = producer, bounds
-
-
-def is_producer(value: Any) -> bool:
-    """Whether a value is a tensor of the layer above, an output of an operation."""
-    return (
-        isinstance(value, Node) and hasattr(value, "op") and hasattr(value, "shape") and hasattr(value, "value_index")
-    )
-
-
-class FunctionFrame(Frame):
-    """A function that is being read."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(f"the function {name}")
-        self.params: list[Var] = []
-        self.buffer_map: dict[Var, Buffer] = {}
-        self.attrs: dict[str, Any] = {}
-        self.allocations: list[Buffer] = []
-        self.ret_type: Type | None = None
-
-
-class BlockFrame(Frame):
-    """A block that is being read."""
-
-    def __init__(self, name: str, realized: bool) -> None:
-        super().__init__(f'the block "{name}"')
-        self.name, self.realized = name, realized
-        self.iter_vars: list[IterVar] = []
-        self.iter_values: list[PrimExpr] = []
-        self.reads: list[BufferRegion] | None = None
-        self.writes: list[BufferRegion] | None = None
-        self.predicate: PrimExpr | None = None
-        self.init: Stmt | None = None
-        self.allocations: list[Buffer] = []
-        self.matches: list[MatchBufferRegion] = []
-        self.annotations: dict[str, Any] = {}
 
 
 class TirParser(ScriptParser):
     """The rules of tensor programs."""
 
-    operators: ClassVar[dict[type, Callable[..., Any]]] = {
-        **{k: _operator(f) for k, f in PYTHON_OPERATORS.items() if k not in (ast.Is, ast.IsNot, ast.In, ast.NotIn)},
-        **{k: PYTHON_OPERATORS[k] for k in (ast.Is, ast.IsNot, ast.In, ast.NotIn)},
-        **{k: _comparison(f, PYTHON_OPERATORS[k]) for k, f in _COMPARISONS.items()},
-    }
+    operators: ClassVar[dict[type, Callable[..., Any]]] = OPERATORS
 
     def __init__(self, source: Any, names: dict[str, Any], module: Any = None) -> None:
         super().__init__(source, names, module)
@@ -235,8 +90,8 @@ class TirParser(ScriptParser):
     # --- places
 
     def made(self, node: ast.expr, value: Any) -> Any:
-        kind = type(value)
-        if (kind in _spans or _has_span(kind)) and (setter := _spans[kind]) is not None and value.span is None:
+        setter = SPAN_SETTERS[type(value)]
+        if setter is not None and value.span is None:
             # Nothing has seen the node yet, and its place is no part of what it is.
             setter(value, self.source.span(node))
         return value
@@ -252,13 +107,13 @@ class TirParser(ScriptParser):
     # --- operators and connectives
 
     def decided(self, op: ast.boolop, value: Any) -> bool:
-        return not isinstance(value, (PrimExpr, *_LAZY)) and super().decided(op, value)
+        return not isinstance(value, (PrimExpr, *LAZY)) and super().decided(op, value)
 
     def conjunction(self, a: Any, b: Any) -> Any:
-        return self._join(a, b, A.logical_and) if _is_program(a, b) else a and b
+        return self._join(a, b, A.logical_and) if is_program(a, b) else a and b
 
     def disjunction(self, a: Any, b: Any) -> Any:
-        return self._join(a, b, A.logical_or) if _is_program(a, b) else a or b
+        return self._join(a, b, A.logical_or) if is_program(a, b) else a or b
 
     def _join(self, a: Any, b: Any, build: Callable[[Any, Any], PrimExpr]) -> PrimExpr:
         p, q = (as_prim_expr(plain(v), "operand of a connective") for v in (a, b))
@@ -268,10 +123,10 @@ class TirParser(ScriptParser):
         return build(p, q)
 
     def negation(self, a: Any) -> Any:
-        return A.logical_not(plain(a)) if _is_program(a) else not a
+        return A.logical_not(plain(a)) if is_program(a) else not a
 
     def choice(self, node: ast.IfExp, test: Any) -> Any:
-        if _is_program(test):
+        if is_program(test):
             return tir_op.if_then_else(plain(test), self.eval(node.body), self.eval(node.orelse))
         return super().choice(node, test)
 
@@ -307,7 +162,7 @@ class TirParser(ScriptParser):
         """Refuses a place in the source as an argument: more are given than the word takes."""
         at = _span_positions.get(function, -1)
         if at == -1:
-            code = getattr(function, "__code__", None)
+            code = getattr(inspect.unwrap(function), "__code__", None)
             names = code.co_varnames[: code.co_argcount] if code is not None else ()
             at = _span_positions[function] = names.index("span") if "span" in names else None
         if at is not None and len(args) > at:
@@ -478,7 +333,7 @@ class TirParser(ScriptParser):
             self.define(name, value)
             return
         value = plain(value) if isinstance(value, EqualOp) else value
-        if annotation is None and (self.name(name, value) or not isinstance(value, (PrimExpr, *_NUMBERS))):
+        if annotation is None and (self.name(name, value) or not isinstance(value, (PrimExpr, *NUMBERS))):
             self.define(name, value)
             return
         self._refuse_update(target)
@@ -489,7 +344,7 @@ class TirParser(ScriptParser):
             if value is None:
                 self.define(name, var)
                 return
-            if isinstance(value, _NUMBERS):
+            if isinstance(value, NUMBERS):
                 if isinstance(value, (float, np.floating)) and not var.dtype.is_float:
                     raise self.error(target, f"{name} is declared as {var.dtype}, but its value is the float {value}")
                 value = A.const(value, var.dtype)
@@ -506,7 +361,7 @@ class TirParser(ScriptParser):
         """A let cannot change the variable of a suite around it: the change would end with the inner suite."""
         old = self.names.get(target.id)
         depth = self.lets.get(id(old))
-        if depth is not None and depth < self.depth and any([isinstance(f, _Inner) for f in self.frames]):
+        if depth is not None and depth < self.depth and any([isinstance(f, InnerFrame) for f in self.frames]):
             raise self.error(
                 target,
                 f"{target.id} stands for one value, given outside of this suite, and cannot be changed in it",
@@ -534,7 +389,7 @@ class TirParser(ScriptParser):
         value = plain(value)
         if isinstance(value, Stmt):
             self.emit(value)
-        elif isinstance(value, (PrimExpr, *_NUMBERS)):
+        elif isinstance(value, (PrimExpr, *NUMBERS)):
             self.emit(Evaluate(as_prim_expr(value)))
         elif isinstance(value, (list, tuple)) and all([isinstance(v, Scope) for v in value]):
             for v in value:
@@ -554,12 +409,12 @@ class TirParser(ScriptParser):
     def loop(self, node: ast.For, domain: Any) -> None:
         if not isinstance(domain, Loops):
             what = f"a loop runs over range(...), T.grid(...), T.serial(...) and their like, not over {type(domain).__name__}"
-            number = isinstance(domain, (PrimExpr, *_NUMBERS))
+            number = isinstance(domain, (PrimExpr, *NUMBERS))
             raise self.error(node.iter, what, f"write range({ast.unparse(node.iter)})" if number else "")
         loops: list[tuple[Var, PrimExpr, PrimExpr]] = []
         with self.scope():
             self._loop_vars(node.target, domain, loops)
-            body = self.suite(node.body, _Inner("a loop"))
+            body = self.suite(node.body, InnerFrame("a loop"))
         thread: IterVar | None = None
         if domain.kind == ForKind.THREAD_BINDING:
             tag = domain.thread
@@ -615,17 +470,17 @@ class TirParser(ScriptParser):
             return
         condition = self._test(node.test, test, "the condition of an if")
         with self.scope():
-            then_case = self.suite(node.body, _Inner("an if"))
+            then_case = self.suite(node.body, InnerFrame("an if"))
         else_case = None
         if node.orelse:
             with self.scope():
-                else_case = self.suite(node.orelse, _Inner("an else"))
+                else_case = self.suite(node.orelse, InnerFrame("an else"))
         self.emit(IfThenElse(condition, then_case, else_case, self.source.span(node, node.test)))
 
     def repeat(self, node: ast.While, test: Any) -> None:
         condition = self._test(node.test, test, "the condition of a while")
         with self.scope():
-            body = self.suite(node.body, _Inner("a while loop"))
+            body = self.suite(node.body, InnerFrame("a while loop"))
             self.emit(While(condition, body, self.source.span(node, node.test)))
 
     def check(self, node: ast.Assert, test: Any, message: Any) -> None:
@@ -639,94 +494,3 @@ class TirParser(ScriptParser):
         if value is None:
             raise self.error(node, "a program returns a value or nothing at all", "leave the return out")
         self.emit(Evaluate(tir_op.ret(value)))
-
-
-def renewed(buffer: Buffer, name: str) -> Buffer:
-    """A buffer like one that stands outside of the program, with storage of its own."""
-    offset = buffer.elem_offset
-    data = Var(name, buffer.data.type_annotation)
-    if isinstance(offset, Var):
-        offset = Var(f"{name}_elem_offset", offset.dtype)
-    return buffer.replace(data=data, name=name, elem_offset=offset)
-
-
-# How to set the span of a new expression; None for those that are shared or are no expressions.
-_spans: dict[type, Callable[[Any, Any], None] | None] = {}
-
-
-def _has_span(kind: type) -> bool:
-    shared = not issubclass(kind, PrimExpr) or issubclass(kind, (Var, IntImm)) or not hasattr(kind, "span")
-    _spans[kind] = None if shared else kind.span.__set__  # type: ignore[attr-defined]
-    return True
-
-
-def set_span(node: Any, span: Span) -> None:
-    """Gives a node that nothing has seen yet its place in the user's text."""
-    type(node).span.__set__(node, span)
-
-
-class _Inner(Frame):
-    """A suite that may run several times or not at all."""
-
-
-def _is_program(*values: Any) -> bool:
-    return any([isinstance(v, (PrimExpr, *_LAZY)) for v in values])
-
-
-def loop_domain(start: Any, stop: Any = None) -> tuple[PrimExpr, PrimExpr]:
-    """(first value, extent) of a loop over start, ..., stop - 1; from 0 when there is only one number."""
-    from tilewright.tir.buffer import extent_of
-
-    first = as_prim_expr(start, "the bound of a loop")
-    if stop is None:
-        low: PrimExpr = IntImm("int32", 0)
-        extent = first
-    else:
-        last = as_prim_expr(stop, "the bound of a loop")
-        low, last = A.match_types(first, last)
-        extent = extent_of(low, last)
-    if not (extent.dtype.is_int or extent.dtype.is_uint) or extent.dtype.lanes != 1:
-        raise TypeError(f"the bound of a loop must be a scalar integer, but is {extent.dtype}: {extent!r}")
-    return (IntImm(extent.dtype, 0) if stop is None else low), extent
-
-
-def store_to(buffer: Buffer, index: Any, value: Any) -> BufferStore:
-    """A store; a number takes the buffer's type, other values only change their width."""
-    indices = vector_indices(buffer, index if isinstance(index, (tuple, list)) else (index,))
-    expected = element_dtype(buffer, indices)
-    value = plain(value)
-    if isinstance(value, (str, StringImm)):
-        raise TypeError(f"a store to buffer {buffer.name} takes {expected}, but was given the string {value!r}")
-    if isinstance(value, _NUMBERS):
-        if isinstance(value, (float, np.floating)) and not expected.is_float:
-            raise TypeError(f"a store to buffer {buffer.name} takes {expected}, but was given the float {value}")
-        value = A.const(value, expected)
-    value = as_prim_expr(value, f"the value stored to {buffer.name}")
-    if value.dtype.lanes not in (1, expected.lanes):
-        raise TypeError(
-            f"{expected.lanes} lanes of buffer {buffer.name} are stored to, but the value has {value.dtype.lanes}: {value!r}"
-        )
-    if value.dtype.lanes == 1 and expected.lanes > 1:
-        value = A.cast_to(value, value.dtype.with_lanes(expected.lanes))
-    if value.dtype != expected and value.dtype.lanes == expected.lanes:
-        kinds = [(d.is_float, d.is_int or (d.is_uint and not d.is_bool)) for d in (value.dtype, expected)]
-        if kinds[0] == kinds[1] and any(kinds[0]):
-            value = A.cast_to(value, expected)
-    return BufferStore(buffer, value, indices)
-
-
-def as_region(value: Any, what: str) -> BufferRegion:
-    """What a block reads, writes or matches: `A[i, 0:4]`, or a whole buffer."""
-    from tilewright.tir.expr import BufferLoad
-
-    if isinstance(value, BufferRegion):
-        return value
-    if isinstance(value, BufferLoad):
-        points = [Range.from_min_extent(i, IntImm(i.dtype, 1)) for i in value.indices]
-        return BufferRegion(value.buffer, tuple(points))
-    if isinstance(value, Buffer):
-        whole = [Range.from_min_extent(IntImm(d.dtype, 0), d) for d in value.shape]
-        return BufferRegion(value, tuple(whole))
-    raise TypeError(
-        f"{what} takes regions of buffers such as A[i, 0:4], but was given {type(value).__name__}: {value!r}"
-    )

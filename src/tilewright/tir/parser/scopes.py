@@ -17,8 +17,9 @@ from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import IterVar, Let, Var
 from tilewright.tir.parser.blocks import tir_parser
 from tilewright.tir.parser.buffers import make_buffer
-from tilewright.tir.parser.program import AssertScope, LetScope, as_region, check_tag, declared_var, plain, set_span
-from tilewright.tir.parser.words import Word, rename_var
+from tilewright.tir.parser.frames import AssertScope, LetScope, check_tag, declared_var
+from tilewright.tir.parser.values import as_region, plain, set_span
+from tilewright.tir.parser.words import Word, dtype_of, rename_var
 from tilewright.tir.stmt import Allocate, AllocateConst, AttrStmt, BufferRealize, DeclBuffer, Stmt
 
 
@@ -59,7 +60,7 @@ def allocate(
     extents: Any, dtype: Any, scope: str = "global", condition: Any = None, annotations: Mapping[str, Any] | None = None
 ) -> Around:
     """Storage of `extents` elements for what follows; gives the data pointer."""
-    kind = DataType(dtype)
+    kind = dtype_of(dtype)
     var = _named("T.allocate", _pointer(kind, scope))
     holds = const_true() if condition is None else as_prim_expr(condition, "the condition of T.allocate")
     dims = _extents(extents)
@@ -68,7 +69,7 @@ def allocate(
 
 def allocate_const(data: Any, dtype: Any, extents: Any, annotations: Mapping[str, Any] | None = None) -> Around:
     """Constant storage for what follows; gives the data pointer."""
-    kind, dims = DataType(dtype), _extents(extents)
+    kind, dims = dtype_of(dtype), _extents(extents)
     var = _named("T.allocate_const", _pointer(kind, "global"))
     if any([isinstance(x, str) for x in data]):
         data = [float(x) for x in data]

@@ -10,6 +10,7 @@ from tilewright.ir import DataType, FloatImm, IntImm, Op, PrimExpr, as_prim_expr
 from tilewright.ir import Range as IrRange
 from tilewright.script.parser import MetaVar, function_from, macro_from
 from tilewright.target import Target
+from tilewright.tir import op
 from tilewright.tir.arithmetic import (
     add,
     cast_to,
@@ -60,7 +61,6 @@ from tilewright.tir.expr import (
 from tilewright.tir.expr import Any_ as Any
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.intrinsics import intrinsic
-from tilewright.tir.op import call_intrin
 from tilewright.tir.parser.blocks import (
     axis,
     block,
@@ -76,8 +76,9 @@ from tilewright.tir.parser.blocks import (
 from tilewright.tir.parser.buffers import BufferWord as Buffer
 from tilewright.tir.parser.buffers import alloc_buffer, match_buffer
 from tilewright.tir.parser.control import Else, If, Then, While, arg, func_name
+from tilewright.tir.parser.frames import Loops, check_tag
 from tilewright.tir.parser.producers import ProducerLoad, ProducerRealize
-from tilewright.tir.parser.program import Loops, TirParser, check_tag, loop_domain, plain, store_to
+from tilewright.tir.parser.program import TirParser
 from tilewright.tir.parser.scopes import (
     Assert,
     LetStmt,
@@ -91,13 +92,15 @@ from tilewright.tir.parser.scopes import (
     realize,
 )
 from tilewright.tir.parser.scopes import Let_ as Let
-from tilewright.tir.parser.words import Word, buffer_var, handle, ptr, var
+from tilewright.tir.parser.values import loop_domain, plain, store_to
+from tilewright.tir.parser.words import Word, buffer_var, dtype_of, handle, ptr, var, with_dtype
 from tilewright.tir.stmt import BufferRegion, Evaluate, ForKind
 
 Ptr = handle
 buffer = buffer_decl = Buffer
 boolean = Word(DataType("bool"))
 truediv = div
+call_intrin = with_dtype(op.call_intrin)
 ramp, broadcast = Ramp, Broadcast
 
 
@@ -198,9 +201,9 @@ def grid(*extents: object) -> Loops:
 # --- expressions
 
 
-def cast(value: object, dtype: str) -> PrimExpr:
+def cast(value: object, dtype: object) -> PrimExpr:
     """The value in another type."""
-    return cast_to(as_prim_expr(plain(value)), DataType(dtype))
+    return cast_to(as_prim_expr(plain(value)), dtype_of(dtype))
 
 
 _ITER_TYPES = (
@@ -274,9 +277,10 @@ def __getattr__(name: str) -> object:
     try:
         value = Word(DataType(name))
     except TypeError:
-        value = intrinsic(name)
-        if value is None:
+        found = intrinsic(name)
+        if found is None:
             raise AttributeError(f"T has no word {name}") from None
+        value = with_dtype(found)
     globals()[name] = value
     return value
 

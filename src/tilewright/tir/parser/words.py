@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -64,6 +67,8 @@ class HandleWord(Word):
     def __call__(self, dtype: Any = None, storage_scope: str = "global", *, is_size_var: bool = False) -> Any:
         if isinstance(dtype, (PrimExpr, int)):
             return self._value(dtype)
+        if isinstance(dtype, Word):
+            dtype = dtype.dtype
         if dtype is None and storage_scope == "global":
             return unnamed((SizeVar if is_size_var else Var)("v", self.dtype))
         if isinstance(dtype, Type):
@@ -75,6 +80,39 @@ class HandleWord(Word):
     def __getitem__(self, keys: Any) -> Any:
         """`T.Ptr["float32", "shared"]`, an older form of `T.handle("float32", "shared")`."""
         return self(*keys) if isinstance(keys, tuple) else self(keys)
+
+
+def dtype_of(value: Any) -> DataType:
+    """A data type from its name, from a word such as T.float32, or as it is."""
+    if isinstance(value, Word):
+        return value.dtype
+    if not isinstance(value, str):
+        raise TypeError(f'a data type is a string such as "float32", but {value!r} was given')
+    return DataType(value)
+
+
+def with_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The word of an intrinsic: as in older scripts `dtype=...` may stand last.
+
+    Where a function takes the type of its result first, it is given there; where the type follows, it says nothing.
+    """
+    names = list(inspect.signature(function).parameters)
+    if names and names[0] == "dtype":
+
+        @wraps(function)
+        def word(*args: Any, **kwargs: Any) -> Any:
+            return function(kwargs.pop("dtype"), *args, **kwargs) if "dtype" in kwargs else function(*args, **kwargs)
+
+    elif "dtype" in names:
+        return function
+    else:
+
+        @wraps(function)
+        def word(*args: Any, **kwargs: Any) -> Any:
+            kwargs.pop("dtype", None)
+            return function(*args, **kwargs)
+
+    return word
 
 
 def var(dtype: str = "int32", name: str = "") -> Var:
