@@ -49,7 +49,7 @@ def texts_of_programs(names: list[str], target: Target) -> Iterator[tuple[str, s
         import gemm_te
 
         for name in LADDER:
-            s, args = getattr(gemm_te, name)(1022, 1024, 1000)
+            s, args = getattr(gemm_te, name)(1026, 1024, 1000)
             yield f"gemm_{name}", lowering.to_text(s, list(args), target)[2]
 
 

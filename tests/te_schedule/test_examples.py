@@ -29,7 +29,7 @@ def test_matrix_product_climbs() -> None:
     c = tvm.nd.array(np.zeros((31, 64), "float32"))
     tvm.build(s, args)(tvm.nd.array(a), tvm.nd.array(b), c)
     np.testing.assert_allclose(c.numpy(), a @ b, rtol=1e-4)
-    rates = gemm.climb(154, 192, 256, budget=0.05)
+    rates = gemm.climb(156, 192, 256, budget=0.05)
     assert [name for name, _ in gemm.LADDER] == [n for n in rates if n not in ("NumPy", "peak")]
     # Machines are shared, so the bound is a fraction of what is measured alone (above 85 % of the peak).
     assert rates["write cache"] > 10 * rates["naive"]
