@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.codegen.llvm.effort import effort
 from tilewright.codegen.llvm.jit import load_objects
 from tilewright.codegen.llvm.machine import compile_assembly, compile_object
 from tilewright.codegen.llvm.module import emit_module, symbol_of
@@ -60,7 +61,8 @@ def is_native(target: Target) -> bool:
 def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
     """A runtime.Module of the module's functions (packed functions, as MakePackedAPI makes them).
 
-    The whole of LLVM's optimisation runs (-opt-level of the target lowers it), since the loops may come unscheduled.
+    The whole of LLVM's optimisation runs where loops come unscheduled, little of it where they are explicit vectors over
+    registers; -opt-level of the target says otherwise.
     get_source() gives "ll", "s" and "obj"; code for another machine can be exported, but not called.
     """
     from tilewright.runtime.module import Module, ModuleSource
@@ -69,7 +71,7 @@ def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
     if isinstance(mod, PrimFunc):
         mod = IRModule.from_expr(mod)
     text = emit_module(mod, target)
-    level = int(target.attrs.get("opt-level", 3))
+    level = int(target.attrs.get("opt-level", effort(mod)))
     imports = imported_code(mod)
     data = compile_object(text, target, level, imports)
     assembly = lambda: compile_assembly(text, target, level, imports)  # noqa: E731

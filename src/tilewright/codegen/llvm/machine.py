@@ -86,7 +86,7 @@ def optimise(module: Any, machine: Any, opt_level: int) -> None:
         manager.add_instruction_combine_pass()
         manager.add_simplify_cfg_pass()
         for function in module.functions:
-            if not function.is_declaration:
+            if not function.is_declaration and not any([b"optnone" in a for a in function.attributes]):
                 manager.run(function, builder)
         _release(manager)
         return

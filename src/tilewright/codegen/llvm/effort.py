@@ -1,0 +1,95 @@
+"""How much of LLVM's optimisation a program can use: little, where its loops are explicit vectors over registers already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import IntImm, IRModule
+from tilewright.node import Visitor, on
+from tilewright.tir import (
+    Allocate,
+    Block,
+    BufferLoad,
+    BufferStore,
+    For,
+    ForKind,
+    Let,
+    LetStmt,
+    PrimFunc,
+    Var,
+    While,
+)
+from tilewright.tir.stmt_functor import used_vars
+
+WHOLE, SHORT = 3, 2
+"""Levels of `machine.optimise`: LLVM's whole pipeline, and the passes that take memory of constant places to registers."""
+
+
+class _Loops(Visitor):
+    """Looks for what LLVM makes faster: scalars computed in loops, which it may make vectors of, and sums kept in memory."""
+
+    def __init__(self) -> None:
+        self.running: set[Var] = set()
+        self.local: set[Var] = set()
+        self.found = False
+
+    @on(For)
+    def _for(self, s: For) -> None:
+        single = isinstance(s.extent, IntImm) and s.extent.value == 1
+        if single or s.kind == ForKind.UNROLLED:
+            self.visit(s.body)
+            return
+        self.running.add(s.loop_var)
+        self.visit(s.body)
+        self.running.discard(s.loop_var)
+
+    @on(While, Block)
+    def _other(self, s: Any) -> None:
+        self.found = True
+
+    @on(LetStmt, Let)
+    def _let(self, s: Any) -> None:
+        self.visit(s.value)
+        if not self.running.isdisjoint(used_vars(s.value)):
+            self.running.add(s.var)
+        self.visit(s.body)
+
+    @on(Allocate)
+    def _allocate(self, s: Allocate) -> None:
+        self.local.add(s.buffer_var)
+        self.visit(s.body)
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> None:
+        if not self.running or self.found:
+            return
+        if s.value.dtype.lanes == 1:
+            self.found = True
+            return
+        reads = _Reads(s.buffer.data)
+        reads.visit(s.value)
+        if reads.found and not self._in_register(s):
+            self.found = True
+
+    def _in_register(self, s: BufferStore) -> bool:
+        """Whether a store goes to a place of its own of local storage, whatever loop runs."""
+        return s.buffer.data in self.local and all([self.running.isdisjoint(used_vars(i)) for i in s.indices])
+
+
+class _Reads(Visitor):
+    def __init__(self, data: Var) -> None:
+        self.data, self.found = data, False
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> None:
+        self.found = self.found or e.buffer.data is self.data
+        self.visit_children(e)
+
+
+def effort(mod: IRModule) -> int:
+    """The level at which the lowered functions of a module are worth optimising."""
+    loops = _Loops()
+    for func in mod.functions.values():
+        if isinstance(func, PrimFunc):
+            loops.visit(func.body)
+    return WHOLE if loops.found else SHORT

@@ -1,0 +1,76 @@
+"""How much of LLVM's optimisation a program gets, by what is left to optimise in it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tilewright.codegen.llvm.effort import SHORT, WHOLE, effort
+from tilewright.driver import host_pipeline, lower
+from tilewright.script import tir as T
+from tilewright.target import Target
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
+
+
+def level(program: Any) -> int:
+    return effort(host_pipeline(Target("llvm"))(lower(program)))
+
+
+@T.prim_func
+def scalars(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")) -> None:
+    for i in range(64):
+        y[i] = x[i] + T.float32(1)
+
+
+@T.prim_func
+def vectors(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")) -> None:
+    for i in range(4):
+        for j in T.vectorized(16):
+            y[i * 16 + j] = x[i * 16 + j] + T.float32(1)
+
+
+@T.prim_func
+def sum_in_memory(x: T.Buffer((64, 16), "float32"), y: T.Buffer((16,), "float32")) -> None:
+    for i in range(64):
+        for j in T.vectorized(16):
+            y[j] = y[j] + x[i, j]
+
+
+@T.prim_func
+def sum_in_registers(x: T.Buffer((64, 16), "float32"), y: T.Buffer((2, 16), "float32")) -> None:
+    total = T.alloc_buffer((2, 16), "float32", scope="local")
+    for k in T.unroll(2):
+        for j in T.vectorized(16):
+            total[k, j] = T.float32(0)
+    for i in range(32):
+        for k in T.unroll(2):
+            for j in T.vectorized(16):
+                total[k, j] = total[k, j] + x[i * 2 + k, j]
+    for k in T.unroll(2):
+        for j in T.vectorized(16):
+            y[k, j] = total[k, j]
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [(scalars, WHOLE), (vectors, SHORT), (sum_in_memory, WHOLE), (sum_in_registers, SHORT)],
+    ids=["scalars", "vectors", "sum in memory", "sum in registers"],
+)
+def test_what_is_left_to_optimise(program: Any, expected: int) -> None:
+    assert level(program) == expected
+
+
+def test_the_steps_of_a_matrix_product() -> None:
+    """Until the tile of C is kept in registers, LLVM has sums to take out of memory."""
+    import gemm_te
+
+    levels = {}
+    for name, step in gemm_te.LADDER:
+        s, args = step(28, 64, 32)
+        levels[name] = level(s.to_prim_func(list(args)))
+    assert levels["write cache"] == levels["parallel"] == SHORT
+    assert {levels[n] for n in ("naive", "blocking", "vectorize", "loop order", "array packing")} == {WHOLE}
