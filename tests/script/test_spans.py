@@ -187,7 +187,7 @@ def test_errors_of_checked_bounds_show_the_line() -> None:
     with pytest.raises(AssertionError) as error:
         built(tvm.nd.array(np.zeros(8, "float32")), tvm.nd.array(np.zeros(8, "float32")))
     first = "index out of bounds: dimension 0 of buffer A has 8 elements, index i + 1\n"
-    assert str(error.value) == first + LINE.format(column=20, carets="       ^^^^^^^^")
+    assert str(error.value) == first + LINE.format(column=20, carets="       ^^^^^^^^") + "\n  the index is 8"
     with pytest.raises(ValueError, match=r"(?s)leaves 0\.\.7\n --> <string>:6:20"):
         tvm.tir.analysis.OOBChecker()(tvm.IRModule({"f": from_source(PROGRAM)}))
 

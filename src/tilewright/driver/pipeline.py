@@ -79,6 +79,8 @@ def lower_phases(ctx: PassContext, simple_mode: bool = False, threads: bool = Fa
         InjectSoftwarePipeline(),
         *([TransformMmaBufferLayout()] if threads else []),
         LowerOpaqueBlock(),
+        # Before buffers are flat, while each index has a dimension of its own.
+        *([InstrumentBoundCheckers()] if config.get("tir.instrument_bound_checkers", False) else []),
     ]
     loops: list[Pass] = [FlattenBuffer(), Simplify()]
     optimize: list[Pass] = [
@@ -95,7 +97,6 @@ def lower_phases(ctx: PassContext, simple_mode: bool = False, threads: bool = Fa
         *([SkipAssert()] if config.get("tir.disable_assert", False) else []),
         RemoveNoOp(),
         HoistIfThenElse(),
-        *([InstrumentBoundCheckers()] if config.get("tir.instrument_bound_checkers", False) else []),
         *([InjectPTXLDG32()] if config.get("tir.ptx_ldg32", False) and threads else []),
         *([InstrumentProfileIntrinsics()] if config.get("tir.instr_lwp", False) else []),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import IRModule
+from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.target import Target
 from tilewright.tir.expr import IterVar
@@ -96,7 +96,7 @@ def DefaultGPUSchedule() -> Pass:
             if kind not in DEVICES:
                 continue
             most = int(getattr(target, "max_num_threads", 0) or MAX_THREADS)
-            sch = Schedule(IRModule({"main": func}))
+            sch = Schedule(IRModule({GlobalVar("main"): func}))
             for rv in sch.get_child_blocks(sch.get_block("root")):
                 schedule_block(sch, rv, min(most, 1024))
             functions[gvar] = sch.mod["main"].with_attr("tir.is_scheduled", True)

@@ -138,7 +138,8 @@ def create_min_lower_func(extern_func_map: Mapping[int, str], type_name: str) ->
 
 def lower_ite(ite_op: Call) -> PrimExpr:
     """The lowering of if_then_else: the same on bits."""
-    return if_then_else(*ite_op.args)
+    condition, yes, no = ite_op.args
+    return if_then_else(condition, yes, no)
 
 
 def lower_call_pure_extern(op: Call) -> Call:

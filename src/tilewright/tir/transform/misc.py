@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.ir import IntImm, IRModule, PrimExpr
+from tilewright.ir import DataType, IntImm, IRModule, PrimExpr
 from tilewright.ir.transform import Pass, PassContext, PassInfo, module_pass
 from tilewright.node import Mutator, Visitor, on
 from tilewright.script.underline import located
-from tilewright.tir.arithmetic import logical_and
-from tilewright.tir.expr import BufferLoad, Call, StringImm, Var
+from tilewright.tir.arithmetic import cast_to, logical_and, logical_not, logical_or
+from tilewright.tir.expr import Broadcast, BufferLoad, Call, Let, Ramp, Select, StringImm, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.stmt import AssertStmt, BufferStore, Evaluate, For, Stmt
+from tilewright.tir.stmt import AssertStmt, BufferStore, Evaluate, For, IfThenElse, LetStmt, Stmt
 from tilewright.tir.transform.base import body_pass, call_name, prim_func_pass
 
 
@@ -115,11 +115,42 @@ def NarrowDataType(target_bits: int = 32) -> Pass:
     return body_pass("NarrowDataType", lambda f: _Narrow().visit(f.body))
 
 
-class _Checks(Mutator):
-    """Puts checks of the indices before each store and evaluation."""
+class _Accesses(Visitor):
+    """The accesses of an expression, each with the conditions of the choices around it."""
 
-    def __init__(self) -> None:
-        self.shapes: list[Any] = []
+    def __init__(self, note: Callable[[Any, tuple[PrimExpr, ...]], None]) -> None:
+        self.note, self.under = note, ()
+
+    under: tuple[PrimExpr, ...]
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> None:
+        self.visit_children(e)
+        self.note(e, self.under)
+
+    @on(Let)
+    def _let(self, e: Let) -> None:
+        # What the body does with the name cannot be said outside of it.
+        self.visit(e.value)
+
+    @on(Call)
+    def _call(self, e: Call) -> None:
+        name = call_name(e)
+        if name == "if_then_else":
+            condition, yes, no = e.args
+            self.visit(condition)
+            outer = self.under
+            self.under = (*outer, condition)
+            self.visit(yes)
+            self.under = (*outer, logical_not(condition))
+            self.visit(no)
+            self.under = outer
+        elif name != "address_of":
+            self.visit_children(e)
+
+
+class _Checks(Mutator):
+    """Puts checks of the indices before each statement that loads or stores."""
 
     @on(PrimExpr)
     def _expr(self, e: PrimExpr) -> PrimExpr:
@@ -127,49 +158,63 @@ class _Checks(Mutator):
 
     @on(BufferStore, Evaluate)
     def _leaf(self, s: Any) -> Any:
-        checks: list[tuple[Any, str]] = []
-        if type(s) is BufferStore:
-            self._of(s, checks)
+        return self._checked(s, s, s.value, *getattr(s, "indices", ()))
 
-        class Loads(Visitor):
-            depth = 0
+    @on(IfThenElse)
+    def _if(self, s: IfThenElse) -> Any:
+        return self._checked(self.rebuild(s), None, s.condition)
 
-            @on(BufferLoad)
-            def _load(inner, e: BufferLoad) -> None:
-                if not inner.depth:
-                    self._of(e, checks)
-                inner.visit_children(e)
+    @on(LetStmt)
+    def _let(self, s: LetStmt) -> Any:
+        return self._checked(self.rebuild(s), None, s.value)
 
-            @on(Call)
-            def _call(inner, e: Call) -> None:
-                # What a choice does not take is not evaluated.
-                lazy = call_name(e) in ("if_then_else", "address_of")
-                inner.depth += lazy
-                inner.visit_children(e)
-                inner.depth -= lazy
+    @on(For)
+    def _for(self, s: For) -> Any:
+        return self._checked(self.rebuild(s), None, s.min, s.extent)
 
-        walk = Loads()
-        for e in (s.value, *getattr(s, "indices", ())):
+    def _checked(self, s: Stmt, store: Any, *expressions: PrimExpr) -> Stmt:
+        checks: list[tuple[PrimExpr, PrimExpr]] = []
+
+        def note(access: Any, under: tuple[PrimExpr, ...]) -> None:
+            self._of(access, under, checks)
+
+        walk = _Accesses(note)
+        for e in expressions:
             walk.visit(e)
-        out: Stmt = s
-        for condition, text in reversed(checks):
-            out = AssertStmt(condition, StringImm(text), out)
-        return out
+        if isinstance(store, BufferStore):
+            note(store, ())
+        for condition, message in reversed(checks):
+            s = AssertStmt(condition, message, s)
+        return s
 
-    def _of(self, access: Any, checks: list[tuple[Any, str]]) -> None:
+    @staticmethod
+    def _of(access: Any, under: tuple[PrimExpr, ...], checks: list[tuple[PrimExpr, PrimExpr]]) -> None:
+        """For each index: that it lies inside where the access is made, and what to say with its value if not."""
         buffer = access.buffer
-        for k, (i, dim) in enumerate(zip(access.indices, buffer.shape, strict=True)):
-            if i.dtype.lanes != 1:
+        for k, (index, dim) in enumerate(zip(access.indices, buffer.shape, strict=True)):
+            first = last = index
+            if isinstance(index, Ramp):
+                first, last = index.base, index.base + index.stride * (index.lanes - 1)  # type: ignore[operator]
+            elif isinstance(index, Broadcast):
+                first = last = index.value
+            if first.dtype.lanes != 1:
                 continue
-            inside = logical_and(i >= 0, i < dim)
+            inside: PrimExpr = logical_and(logical_and(first >= 0, first < dim), logical_and(last >= 0, last < dim))
+            if last is first:
+                inside = logical_and(first >= 0, first < dim)
+            for condition in reversed(under):
+                inside = logical_or(logical_not(condition), inside)
             if isinstance(inside, IntImm) and inside.value:
                 continue
-            what = f"index out of bounds: dimension {k} of buffer {buffer.name} has {dim} elements, index {i}"
-            checks.append((inside, located(what, access)))
+            what = f"index out of bounds: dimension {k} of buffer {buffer.name} has {dim} elements, index {index}"
+            text = located(what, access) + "\n  the index is "
+            wrong = last if last is first else Select(first < 0, first, last)
+            parts = (StringImm("AssertionError"), StringImm(text), cast_to(wrong, DataType("int64")))
+            checks.append((inside, Call(DataType("handle"), "tvm_tuple", parts)))
 
 
 def InstrumentBoundCheckers() -> Pass:
-    """Accesses -> preceded by assertions that their indices lie within the buffer."""
+    """Accesses -> preceded by assertions that their indices lie within the buffer; messages give line and value."""
     return body_pass("InstrumentBoundCheckers", lambda f: _Checks().visit(f.body))
 
 
