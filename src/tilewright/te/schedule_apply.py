@@ -202,6 +202,7 @@ class _Application:
         if target is None:
             own = sch.get_loops(block)
         else:
+            self._default_scope(stage, block, target)
             sch.compute_at(block, target, preserve_unit_loops=True)
             around = sch.get_loops(block)
             depth = [sch.get(lp) for lp in around].index(sch.get(target))
@@ -219,6 +220,17 @@ class _Application:
                 )
         for axis, loop in made.leaves():
             self._bind(stage, axis, loop, made.mark(axis).bind_thread)
+
+    def _default_scope(self, stage: Stage, block: BlockRV, target: LoopRV) -> None:
+        """Without a scope of its own, what is computed by one thread is local to it, and by one block shared in it."""
+        if stage.scope or any([t in self.builder.arguments for t in stage.op.outputs]):
+            return
+        ref = self.sch.get_sref(target)
+        loops = [r.stmt for r in (ref, *ref.ancestors()) if isinstance(r.stmt, For)]
+        tags = [lp.thread_binding.thread_tag for lp in loops if lp.thread_binding is not None]
+        scope = "local" if [t for t in tags if not t.startswith("blockIdx")] else "shared" if tags else ""
+        for i in range(stage.op.num_outputs if scope else 0):
+            self.sch.set_scope(block, i, scope)
 
     def _note_ranges(self, made: _Loops, own: list[LoopRV]) -> None:
         """The part of each axis that the stage runs where it is attached."""

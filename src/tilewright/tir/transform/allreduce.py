@@ -9,7 +9,7 @@ from tilewright.ir.transform import Pass
 from tilewright.node import Mutator, on, post_order_visit, structural_equal
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
-from tilewright.tir.arithmetic import const_true, logical_and
+from tilewright.tir.arithmetic import conjuncts, const_true, logical_and
 from tilewright.tir.buffer import Buffer, decl_buffer
 from tilewright.tir.expr import EQ, LT, Add, BufferLoad, CommReducer, IterVar, Max, Min, Mul, Select, Var
 from tilewright.tir.function import PrimFunc
@@ -24,6 +24,7 @@ from tilewright.tir.stmt import (
     For,
     ForKind,
     IfThenElse,
+    SeqStmt,
     Stmt,
     stmt_seq,
 )
@@ -243,16 +244,24 @@ class _CrossThread(Mutator):
     @on(For)
     def _for(self, s: For) -> Any:
         loops, inner = [s], s.body
-        while type(inner) is For:
-            loops.append(inner)
-            inner = inner.body
+        before: dict[int, tuple[Stmt, ...]] = {}
+        # What is computed right before the reduction, inside its loops, stays there: `before[d]` inside of d loops.
+        while True:
+            if type(inner) is For:
+                loops.append(inner)
+                inner = inner.body
+            elif type(inner) is SeqStmt and len(loops) not in before:
+                before[len(loops)] = inner.seq[:-1]
+                inner = inner.seq[-1]
+            else:
+                break
         if isinstance(inner, BlockRealize):
-            new = self._reduction(loops, inner)
+            new = self._reduction(loops, before, inner)
             if new is not None:
                 return new
         return self.rebuild(s)
 
-    def _reduction(self, loops: list[For], realize: BlockRealize) -> Stmt | None:
+    def _reduction(self, loops: list[For], before: dict[int, tuple[Stmt, ...]], realize: BlockRealize) -> Stmt | None:
         block = realize.block
         used: set[Var] = set()
         spatial: set[Var] = set()
@@ -262,8 +271,8 @@ class _CrossThread(Mutator):
         threads = [f for f in reducing if _is_thread(f)]
         if not threads or block.init is None:
             return None
-        outer = loops[: loops.index(reducing[0])]
-        inside = loops[loops.index(reducing[0]) :]
+        first = loops.index(reducing[0])
+        inside = loops[first:]
         name = block.name_hint
         mixed = [f.loop_var.name for f in inside if f.loop_var in spatial]
         if mixed:
@@ -274,14 +283,16 @@ class _CrossThread(Mutator):
                     realize,
                 )
             )
-        new = self._split(realize, [f for f in inside if not _is_thread(f)], [f for f in inside if _is_thread(f)])
-        for f in reversed(outer):
-            new = f.replace(body=new)
+        visited = {depth: tuple([self.visit(x) for x in stmts]) for depth, stmts in before.items()}
+        new = self._split(realize, inside, {depth - first: stmts for depth, stmts in visited.items() if depth > first})
+        for depth in range(first, 0, -1):
+            new = loops[depth - 1].replace(body=stmt_seq(*visited.get(depth, ()), new))
         return new
 
-    def _split(self, realize: BlockRealize, serial: list[For], threads: list[For]) -> Stmt:
+    def _split(self, realize: BlockRealize, inside: list[For], before: dict[int, tuple[Stmt, ...]]) -> Stmt:
         """for threads: own part; allreduce; thread 0 (or all, of storage of their own) writes the result back."""
         block = realize.block
+        threads = [f for f in inside if _is_thread(f)]
         combine, target, source = _update_of(block)
         assert isinstance(block.init, BufferStore)
         identity = block.init.value
@@ -311,14 +322,21 @@ class _CrossThread(Mutator):
 
         own = BufferLoad(part, index)
         update: Stmt = realized("in_thread", BufferStore(part, combine(own, source), index), realize.predicate, True)
-        for f in reversed(serial):
-            update = f.replace(body=update)
+        for depth in range(len(inside), 0, -1):
+            update = stmt_seq(*before.get(depth, ()), update)
+            if inside[depth - 1] not in threads:
+                update = inside[depth - 1].replace(body=update)
         args = (
             IntImm("uint32", 1), own, const_true(), BufferLoad(whole, index), *[_thread_var(f) for f in threads],
         )  # fmt: skip
         everywhere: Stmt = Evaluate(call_intrin("handle", "tir.tvm_thread_allreduce", *args))
         everywhere = AttrStmt(reducer, "reduce_scope", IntImm("int32", 0), everywhere)
+        # Which elements there are holds of the result as of the parts; which steps there are was settled by the parts.
+        stepping = {f.loop_var for f in inside}
         first: Any = const_true()
+        for condition in conjuncts(realize.predicate):
+            if not variables(condition) & stepping:
+                first = logical_and(first, condition)
         if target.buffer.scope() not in ("local",):
             for f in threads:
                 first = logical_and(first, EQ(f.loop_var, f.min))
