@@ -82,6 +82,7 @@ lazy.declare(
 )
 # Programs are written in words of layers above the script room.
 lazy.declare_all("tilewright.script.tir", "tilewright.tir.parser.vocabulary")
+lazy.declare_all("tilewright.script.ir_builder.tir", "tilewright.tir.parser.builder")
 lazy.declare(
     "tilewright.tir.parser",
     {name: f"tilewright.tir.analysis:{name}" for name in ("get_block_access_region", "undefined_vars")}

@@ -122,6 +122,8 @@ class ModuleParser(ScriptParser):
     def __init__(self, source: Source, names: dict[str, Any], module: Any = None) -> None:
         super().__init__(source, names, module)
         self.functions: dict[GlobalVar, BaseFunc] = {}
+        # What a text or a builder has defined last.
+        self.result: Any = None
         self.attrs: dict[str, Any] = {}
         self.global_infos: dict[str, Any] = {}
 
@@ -221,8 +223,6 @@ def module_from(cls: type, frame: FrameType | None, **options: Any) -> IRModule:
 
 class _TextParser(ModuleParser):
     """A whole text: imports, values, functions and classes; what was defined last is the result."""
-
-    result: Any = None
 
     def run(self, tree: ast.Module, **options: Any) -> Any:
         self.names.setdefault("cls", AnyModule("cls"))

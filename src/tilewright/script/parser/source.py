@@ -62,6 +62,16 @@ class Source:
         return self.error(place, f"this is not Python: {error.msg}")
 
 
+class Unwritten(Source):
+    """The source of programs that Python builds: there is no text to point at."""
+
+    def __init__(self) -> None:
+        super().__init__("<builder>", [])
+
+    def span(self, node: Any, last: Any = None) -> Any:
+        return None
+
+
 _trees: dict[str, tuple[list[str], ast.Module]] = {}
 
 

@@ -39,6 +39,13 @@ class Scope:
         """The statement around the finished body; None for no statement."""
         return body
 
+    def __enter__(self) -> Any:
+        """Begins the scope in a program that Python builds."""
+        return active(self.what).begin(self)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        active(self.what).end(self, kind is None)
+
 
 class Frame:
     """A suite that is being read, described for error messages."""
@@ -74,6 +81,9 @@ class ScriptParser(Expressions):
         self.at: Any = None
         # Values that have no name yet, by id: (value, how to name it, where it was made).
         self.unnamed: dict[int, tuple[Any, Callable[[str], None], Any]] = {}
+        # Whether Python runs the words, instead of a text being read; and the suites around the present one then.
+        self.building = False
+        self._begun: list[tuple[list[Any], int]] = []
         # The name that a function gives itself, when that is not the name of its definition.
         self.given_name: str | None = None
         # Variables that the text around the functions declares; what binds their name binds them.
@@ -135,6 +145,23 @@ class ScriptParser(Expressions):
         value = scope.enter(self)
         self.items.append(scope)
         return value
+
+    def begin(self, scope: Scope) -> Any:
+        """Enters a scope whose statements Python will run; the value that it gives."""
+        if not self.building:
+            raise TVMError(f"{scope.what} is entered by Python only inside of an IRBuilder")
+        self._begun.append((self.items, len(self.frames)))
+        self.items = []
+        return scope.enter(self)
+
+    def end(self, scope: Scope, finished: bool) -> None:
+        """Leaves the scope that was entered last."""
+        body = self.folded() if finished else None
+        self.items, depth = self._begun.pop()
+        made = scope.leave(self, body) if finished else None
+        del self.frames[depth:]
+        if made is not None:
+            self.emit(made)
 
     def suite(self, nodes: Statements, frame: Frame | None = None) -> Any:
         """The statements of an indented block, as one."""

@@ -117,5 +117,5 @@ def func_name(name: str) -> None:
     if not isinstance(name, str):
         raise TypeError(f"T.func_name takes a string, but was given {type(name).__name__}: {name!r}")
     p.given_name = name
-    if "global_symbol" in frame.attrs:
+    if not frame.private:
         frame.attrs["global_symbol"] = name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.ir import PrimExpr, Type
@@ -11,7 +11,7 @@ from tilewright.script.parser import Frame, Scope, ScriptParser
 from tilewright.support.errors import TVMError
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import IterVar, Var
-from tilewright.tir.stmt import AssertStmt, BufferRegion, LetStmt, MatchBufferRegion, Stmt
+from tilewright.tir.stmt import AssertStmt, BufferRegion, For, ForKind, LetStmt, MatchBufferRegion, Stmt
 
 
 class Loops(Scope):
@@ -31,7 +31,26 @@ class Loops(Scope):
         self.kind, self.domains, self.thread, self.annotations = kind, domains, thread, annotations or {}
 
     def enter(self, p: ScriptParser) -> Any:
-        raise TVMError(f"a loop is written with `for`, not with `with`: {self.form}")
+        if not p.building:
+            raise TVMError(f"a loop is written with `for`, not with `with`: {self.form}")
+        self.variables = [Var("v", extent.dtype) for _, extent in self.domains]
+        for var, domain in zip(self.variables, self.domains, strict=True):
+            p.loop_variable(var, domain)  # type: ignore[attr-defined]
+        p.frames.append(InnerFrame("a loop"))
+        return self.variables[0] if len(self.variables) == 1 else tuple(self.variables)
+
+    def leave(self, p: ScriptParser, body: Any) -> Stmt:
+        return self.around(self.variables, body)
+
+    def around(self, variables: Sequence[Var], body: Stmt, span: Any = None) -> Stmt:
+        """The loops around a body."""
+        thread: IterVar | None = None
+        if self.kind == ForKind.THREAD_BINDING:
+            tag, kind = self.thread, variables[0].dtype
+            thread = IterVar(None, Var(tag, kind), IterVar.ThreadIndex, tag) if isinstance(tag, str) else tag
+        for var, (low, extent) in reversed(list(zip(variables, self.domains, strict=True))):
+            body = For(var, low, extent, self.kind, body, thread, self.annotations, span)
+        return body
 
 
 _TAGS = [f"{kind}.{dim}" for kind in ("threadIdx", "blockIdx", "vthread") for dim in "xyz"] + ["vthread", "cthread"]
@@ -89,8 +108,9 @@ class AssertScope(Scope):
 class FunctionFrame(Frame):
     """A function that is being read."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, private: bool = False) -> None:
         super().__init__(f"the function {name}")
+        self.private = private
         self.params: list[Var] = []
         self.buffer_map: dict[Var, Buffer] = {}
         self.attrs: dict[str, Any] = {}

@@ -20,7 +20,7 @@ from tilewright.support.errors import TVMError
 from tilewright.tir import arithmetic as A
 from tilewright.tir import op as tir_op
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import Call, EqualOp, IterVar, Var
+from tilewright.tir.expr import Call, EqualOp, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.parser.complete import with_root
 from tilewright.tir.parser.frames import (
@@ -49,7 +49,6 @@ from tilewright.tir.parser.words import Word, rename_buffer, rename_var
 from tilewright.tir.stmt import (
     BlockRealize,
     Evaluate,
-    For,
     ForKind,
     IfThenElse,
     ProducerStore,
@@ -210,7 +209,7 @@ class TirParser(ScriptParser):
         implicit_root: bool = True,
         in_module: bool = False,
     ) -> PrimFunc:
-        frame = FunctionFrame(node.name)
+        frame = FunctionFrame(node.name, private)
         if not private:
             frame.attrs["global_symbol"] = node.name
         with self.scope():
@@ -220,22 +219,24 @@ class TirParser(ScriptParser):
             body = self.suite(node.body, frame)
         span = self.source.span(node)
         span = Span(span.source_name, span.line, span.line, span.column, span.column + len("def ") + len(node.name))
-        if implicit_root:
-            body = with_root(body, frame.allocations, self.detected)
-            self._place_root(body, span)
         try:
-            func = PrimFunc(frame.params, body, frame.ret_type, frame.buffer_map, frame.attrs, span)
+            func = self.finished(frame, body, implicit_root, span)
         except (TypeError, ValueError) as error:
             raise self.located(node, error) from error
         if check_well_formed and self.unbound:
             self._check_defined(func)
         return func
 
-    def _place_root(self, body: Stmt, span: Span) -> None:
-        """The root block that goes without saying has the place of the function."""
-        if isinstance(body, BlockRealize) and body.span is None:
-            for root in (body, body.block):
-                set_span(root, span)
+    def finished(
+        self, frame: FunctionFrame, body: Stmt, implicit_root: bool = True, span: Span | None = None
+    ) -> PrimFunc:
+        """The function of a frame; the root block that goes without saying has its place."""
+        if implicit_root:
+            body = with_root(body, frame.allocations, self.detected)
+            if isinstance(body, BlockRealize) and body.span is None:
+                for root in (body, body.block):
+                    set_span(root, span)
+        return PrimFunc(frame.params, body, frame.ret_type, frame.buffer_map, frame.attrs, span)
 
     def _parameters(self, node: ast.FunctionDef, frame: FunctionFrame) -> None:
         args = node.args
@@ -415,15 +416,13 @@ class TirParser(ScriptParser):
         with self.scope():
             self._loop_vars(node.target, domain, loops)
             body = self.suite(node.body, InnerFrame("a loop"))
-        thread: IterVar | None = None
-        if domain.kind == ForKind.THREAD_BINDING:
-            tag = domain.thread
-            own = IterVar(None, Var(tag, loops[0][0].dtype), IterVar.ThreadIndex, tag) if isinstance(tag, str) else tag
-            thread = own
-        span = self.source.span(node, node.iter)
-        for var, low, extent in reversed(loops):
-            body = For(var, low, extent, domain.kind, body, thread, domain.annotations, span)
-        self.emit(body)
+        self.emit(domain.around([v for v, _, _ in loops], body, self.source.span(node, node.iter)))
+
+    def loop_variable(self, var: Var, domain: tuple[PrimExpr, PrimExpr]) -> None:
+        """Takes note of a variable without a name, and of the loop that it counts."""
+        self.loops[id(var)] = domain
+        self.kept.append(var)
+        self.unnamed[id(var)] = (var, lambda name: rename_var(var, name), self.at)
 
     def _loop_vars(self, target: ast.expr, domain: Loops, loops: list[tuple[Var, PrimExpr, PrimExpr]]) -> None:
         targets = list(target.elts) if isinstance(target, (ast.Tuple, ast.List)) else [target]

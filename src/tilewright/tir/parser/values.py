@@ -102,7 +102,7 @@ class _Setters(dict[type, "Callable[[Any, Any], None] | None"]):
 SPAN_SETTERS = _Setters()
 
 
-def set_span(node: Any, span: Span) -> None:
+def set_span(node: Any, span: Span | None) -> None:
     """Gives a node that nothing has seen yet its place in the user's text."""
     type(node).span.__set__(node, span)
 

@@ -1,0 +1,35 @@
+"""Words of modules for IRBuilder: `with I.ir_module():` around functions, and the words of `tilewright.script.ir`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import IRModule
+from tilewright.script.ir import decl_function, def_function, module_attrs, module_get_attrs, module_global_infos
+from tilewright.script.parser.entry import ModuleParser
+from tilewright.script.parser.source import Unwritten
+from tilewright.script.parser.statements import active, reading
+
+__all__ = ["decl_function", "def_function", "ir_module", "module_attrs", "module_get_attrs", "module_global_infos"]
+
+
+class ModuleFrame:
+    """The functions inside of it become a module."""
+
+    def __enter__(self) -> ModuleParser:
+        self._outer: Any = active("I.ir_module of a builder")
+        self._inner = ModuleParser(Unwritten(), {})
+        self._reading = reading(self._inner)
+        self._reading.__enter__()
+        return self._inner
+
+    def __exit__(self, *error: Any) -> None:
+        self._reading.__exit__(*error)
+        if error[0] is None:
+            p = self._inner
+            self._outer.result = IRModule(p.functions, attrs=p.attrs, global_infos=p.global_infos)
+
+
+def ir_module() -> ModuleFrame:
+    """`with I.ir_module():` around `with T.prim_func():`."""
+    return ModuleFrame()
