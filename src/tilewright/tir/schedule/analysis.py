@@ -8,11 +8,25 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.arith.linear import LEAF, SPLIT
 from tilewright.ir import IntImm
-from tilewright.tir import LT, And, Block, BlockRealize, Buffer, For, IfThenElse, IterVar, While, arithmetic
+from tilewright.node import structural_equal
+from tilewright.tir import (
+    LT,
+    And,
+    Block,
+    BlockRealize,
+    Buffer,
+    FloorDiv,
+    FloorMod,
+    For,
+    IfThenElse,
+    IterVar,
+    While,
+    arithmetic,
+)
 from tilewright.tir.schedule.effects import need_order_free
 from tilewright.tir.schedule.enumeration import visits
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import Forms, Lin, combine
+from tilewright.tir.schedule.forms import Forms, Lin, combine, same
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, children
 from tilewright.tir.stmt_functor import used_vars
 
@@ -224,12 +238,33 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
     used: dict[Any, list[tuple[int, int]]] = {}
     sources: dict[Any, Lin] = {}
     bound_conditions = 0
+    pairs = _fused_pairs(leaf)
     for iv, value in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True):
         form = forms.of(value)
         out.values.append(form)
-        for v in forms.leaves(form):
+        whole = pairs.get(iv.var)
+        for v in forms.leaves(form if whole is None else forms.of(whole[0])):
             if v in extents:
                 out.uses.setdefault(v, set()).add(iv.iter_type)
+        if whole is not None:
+            number, count, first = whole
+            if first:
+                form = forms.of(number)
+                radix = mixed_radix(forms, form, extents, caps)
+                beyond = combine(form, forms.of(count), -1)
+                if radix is None or form.const:
+                    out.gaps.add(iv.var)
+                    out.fail(f"{number} is no mixed-radix number of the loops")
+                    continue
+                for source, lower, upper in radix[0]:
+                    used.setdefault(source, []).append((lower, upper))
+                sources.update(radix[2])
+                if (frozenset(beyond.terms.items()), beyond.const) in limits:
+                    bound_conditions += 1
+                elif not _is_loop_of(forms, leaf, number, count):
+                    out.gaps.add(iv.var)
+                    out.fail(f"{number} does not run over {count} numbers", True)
+            continue
         if not isinstance(iv.dom.extent, IntImm):
             if any([value is lp.loop_var and lp.extent is iv.dom.extent for lp in leaf.loops]):
                 used.setdefault(value, []).append((1, extents[value]))
@@ -237,8 +272,15 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
             symbolic = _symbolic_digits(forms, leaf, iv, form, extents, limits, caps)
             if symbolic is None:
                 out.gaps.add(iv.var)
-                out.fail(f"{iv.var.name} has a symbolic domain, which {value} does not cover digit by digit")
-                continue
+                radix = mixed_radix(forms, combine(form, forms.of(iv.dom.min), -1), extents, caps)
+                out.fail(
+                    f"{iv.var.name} has a symbolic domain, which {value} does not cover digit by digit",
+                    radix is not None,
+                )
+                if radix is None:
+                    continue
+                symbolic = radix[0]
+                sources.update(radix[2])
             for source, lower, upper in symbolic:
                 used.setdefault(source, []).append((lower, upper))
             continue
@@ -318,6 +360,31 @@ def _try_all(forms: Forms, leaf: Leaf, out: Binding, conditions: list[Any]) -> N
     if counts.min() == 1:
         out.gaps, out.predicated = set(), False
         out.covers = not out.repeats
+
+
+def _fused_pairs(leaf: Leaf) -> dict[Any, tuple[Any, Any, bool]]:
+    """Two variables bound to `f // n` and `f % n` of one number, n symbolic: (f, how many values both have, is the first)."""
+    out: dict[Any, tuple[Any, Any, bool]] = {}
+    bound = list(zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True))
+    for low, value in bound:
+        if not isinstance(value, FloorMod) or isinstance(value.b, IntImm):
+            continue
+        for high, other in bound:
+            if (
+                isinstance(other, FloorDiv)
+                and structural_equal(other.a, value.a)
+                and structural_equal(other.b, value.b)
+                and structural_equal(low.dom.extent, value.b)
+                and all([str(iv.dom.min) == "0" for iv in (low, high)])
+            ):
+                count = high.dom.extent * value.b
+                out[high.var], out[low.var] = (value.a, count, True), (value.a, count, False)
+    return out
+
+
+def _is_loop_of(forms: Forms, leaf: Leaf, number: Any, count: Any) -> bool:
+    """Whether a number is just a loop variable, and the loop runs over so many values."""
+    return any([number is lp.loop_var and same(forms.of(lp.extent), forms.of(count)) for lp in leaf.loops])
 
 
 def _symbolic_digits(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from math import gcd
 from typing import Any
 
+from tilewright.arith import Analyzer
 from tilewright.arith.linear import (
     LEAF,
     MAXIMUM,
@@ -27,7 +28,7 @@ from tilewright.arith.linear import (
     scale,
     shift,
 )
-from tilewright.ir import IntImm, PrimExpr
+from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.tir import Add, Cast, FloorDiv, FloorMod, Max, Min, Mul, Sub, Var
 from tilewright.tir.stmt_functor import used_vars
 
@@ -65,6 +66,7 @@ class Forms:
         self.tables = Tables()
         self._memo: dict[int, tuple[PrimExpr, Lin]] = {}
         self.ranges: dict[Var, tuple[int, int]] = _Ranges(self.tables, self._memo)
+        self._proofs: dict[Any, bool] = {}
 
     # ---- from expressions and back
 
@@ -287,8 +289,37 @@ class Forms:
 
     def nonneg(self, a: Lin) -> bool:
         """Whether the form is provably never negative."""
-        low = self.const_bounds(a)[0]
-        return low is not None and low >= 0
+        low, high = self.const_bounds(a)
+        if low is not None:
+            return low >= 0
+        return False if high is not None and high < 0 else self._proved(a)
+
+    def _proved(self, a: Lin) -> bool:
+        """What the general analysis says of a form with symbolic sizes."""
+        key = (frozenset(a.terms.items()), a.const)
+        known = self._proofs.get(key)
+        if known is None:
+            analyzer = Analyzer()
+            for v in self.leaves(a):
+                bounds = self.ranges.get(v)
+                if bounds is not None and None not in bounds:
+                    extent = IntImm(v.dtype, max(bounds[1] - bounds[0] + 1, 1))
+                    analyzer.bind(v, Range.from_min_extent(IntImm(v.dtype, bounds[0]), extent))
+            known = self._proofs[key] = bool(analyzer.can_prove(self.emit(a) >= 0))
+        return known
+
+    def inside(self, iters: Any, index: Lin, dim: PrimExpr) -> bool:
+        """Whether an index stays within a dimension while the iteration variables run over their domains."""
+        relaxed = {}
+        for iv in iters:
+            low = self.of(iv.dom.min)
+            relaxed[iv.var] = (low, shift(combine(low, self.of(iv.dom.extent)), -1))
+        bounds = self.bounds(index, relaxed)
+        return (
+            bounds is not None
+            and self.nonneg(bounds[0])
+            and self.nonneg(combine(shift(self.of(dim), -1), bounds[1], -1))
+        )
 
     def leaves(self, a: Lin) -> set[Any]:
         """The variables (and opaque expressions) that the form is made of."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tilewright.arith import Analyzer
 from tilewright.ir import IntImm
 from tilewright.node import Mutator, on
 from tilewright.tir import Block, BufferLoad, BufferStore, Var
@@ -252,21 +253,24 @@ def invert_access(
     for iv in consumer.iter_vars:
         if iv.iter_type != DATA_PAR:
             refuse("{0} must be data parallel", consumer)
-    extents = {iv.var: iv.dom.extent.value for iv in consumer.iter_vars if isinstance(iv.dom.extent, IntImm)}
+    extents = {iv.var: iv.dom.extent for iv in consumer.iter_vars}
 
     def no(why: str) -> NoReturn:
         refuse(f"{{0}} must read {{1}} at indices that can be solved for its variables, but {why}", consumer, producer)
 
     own = {iv.var: iv.dom.extent for iv in producer.iter_vars}
     for index, at, dim in zip(first, stored, loads[0].buffer.shape, strict=True):
-        low, high = forms.const_bounds(index)
-        last = forms.const_bounds(shift(forms.of(dim), -1))[0]
-        if low is None or high is None or last is None or low < 0 or high > last:
+        if not forms.inside(consumer.iter_vars, index, dim):
             no(f"{forms.emit(index)} leaves the buffer")
+        high, last = forms.const_bounds(index)[1], forms.const_bounds(shift(forms.of(dim), -1))[0]
         if not (isinstance(at, Var) and at in own and same(forms.of(own[at]), forms.of(dim))) and not (
             high == 0 and last == 0
         ):
             no(f"{producer.name_hint} does not write the whole buffer")
 
-    solved, guards = solve(forms, list(zip(first, [forms.of(at) for at in stored], strict=True)), extents, no)
+    analyzer = Analyzer()
+    for iv in producer.iter_vars:
+        analyzer.bind(iv.var, iv.dom)
+    equations = list(zip(first, [forms.of(at) for at in stored], strict=True))
+    solved, guards = solve(forms, equations, extents, no, analyzer.can_prove)
     return {v: forms.emit(form, v.dtype) for v, form in solved.items()}, guards

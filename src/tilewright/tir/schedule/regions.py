@@ -143,8 +143,6 @@ def _is_box(
             if size is None:
                 # A loop of symbolic extent: right when nothing stands above it in this dimension.
                 endless = True
-                if span != 1:
-                    return False
                 continue
             span += size * abs(k)
         plain = plain and not (mine & seen)

@@ -39,7 +39,6 @@ from tilewright.tir.schedule.arguments import block_map, either, layout_map
 from tilewright.tir.schedule.cache import need_no_outer_init, need_written, top_statement
 from tilewright.tir.schedule.effects import need_order_free
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import combine, shift
 from tilewright.tir.schedule.index_map import IndexMap
 from tilewright.tir.schedule.regions import swept
 from tilewright.tir.schedule.rewrite import ReplaceStmts, RewriteAccesses, body_list
@@ -306,9 +305,7 @@ def reindex_buffer(
     if not used <= {iv.var for iv in block.iter_vars}:
         refuse("{1} must access {0} at indices of its own iteration variables", old, block)
     for index, dim in zip(first, old.shape, strict=True):
-        low, _ = forms.const_bounds(index)
-        room, _ = forms.const_bounds(combine(shift(forms.of(dim), -1), index, -1))
-        if low is None or room is None or low < 0 or room < 0:
+        if not forms.inside(block.iter_vars, index, dim):
             refuse(
                 f"{{1}} must access {{0}} inside its bounds for all of its points, but one index is {forms.emit(index)}",
                 old,
@@ -354,7 +351,9 @@ def reindex_buffer(
     scope = scope_root(ref)
     new_block = rewriter.visit(block)
     fixed = {iv.var: iv.dom.min for iv in block.iter_vars if iv.var not in env}
-    there = tuple([substitute(i, {**fixed, **env}) for i in accesses[0]])
+    there = tuple(
+        [substitute(forms.emit(f, i.dtype), {**fixed, **env}) for f, i in zip(first, accesses[0], strict=True)]
+    )
     here = tuple([substitute(i, {**fixed, **env}) for i in at])
     iters = tuple([IterVar(iv.dom, v, DATA_PAR) for iv, v in zip(own, iter_vars, strict=True)])
     if kind == "read":
