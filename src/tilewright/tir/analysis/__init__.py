@@ -19,7 +19,8 @@ from tilewright.tir.analysis.signature import (
     has_if_then_else,
 )
 from tilewright.tir.analysis.stages import verify_stage
-from tilewright.tir.analysis.variables import undefined_vars, verify_ssa, verify_well_formed
+from tilewright.tir.analysis.variables import undefined_vars, verify_ssa
+from tilewright.tir.analysis.well_formed import verify_well_formed
 
 __all__ = [
     "OOBChecker",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import IRModule
 from tilewright.node import Node, Visitor, on
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, CommReducer, Let, Reduce, Var
@@ -169,19 +168,3 @@ def verify_ssa(func: PrimFunc) -> bool:
     walk = _Scopes(_defined_by(func))
     walk.visit(func.body)
     return not walk.twice
-
-
-def verify_well_formed(obj: PrimFunc | IRModule, assert_mode: bool = True) -> bool:
-    """Whether every variable is used only where it is defined. Raises ValueError, or returns False without assert_mode."""
-    funcs = [obj] if isinstance(obj, PrimFunc) else [f for f in obj.functions.values() if isinstance(f, PrimFunc)]
-    for func in funcs:
-        missing = undefined_vars(func)
-        if missing:
-            if not assert_mode:
-                return False
-            name = func.attrs.get("global_symbol", "the function")
-            names = ", ".join([v.name for v in missing])
-            raise ValueError(
-                f"{name} is not well-formed: {names} is used where it is not defined; define it around all of its uses"
-            )
-    return True
