@@ -25,7 +25,7 @@ from tilewright.tir.schedule.analysis import (
 )
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Bounds, Forms, Lin, combine, constant, is_const, same, scale, shift
-from tilewright.tir.schedule.hazards import need_own_elements
+from tilewright.tir.schedule.hazards import need_own_elements, need_settled, shared_loops
 from tilewright.tir.schedule.inline import inline_block, reverse_inline_block
 from tilewright.tir.schedule.regions import Region, contains, reaches_domain, swept, unite
 from tilewright.tir.schedule.rewrite import ReplaceStmts, body_list
@@ -114,9 +114,9 @@ def move_producer(
             refuse("all consumers of {0} must be below {1}, but {2} is not", block, loop, user.block)
     old_leaf = leaf_of(ref)
     for user in users:
-        _need_final(state, old_leaf, old_leaf.loops[: _shared(old_leaf.loops, user.loops)], user.block)
+        _need_final(state, old_leaf, old_leaf.loops[: shared_loops(old_leaf.loops, user.loops)], user.block)
     _need_inputs_stay(ref)
-    _need_settled(state, ref, old_leaf, set())
+    need_settled(state, ref, old_leaf, set())
     statements = body_list(loop.body)
     sources = producers(ref)
     source_ids, user_ids = {id(x.block) for x in sources}, {id(x.block) for x in users}
@@ -152,28 +152,6 @@ def move_producer(
     _insert(state, ref, scope, loop_ref, loop, statements, place, nest)
 
 
-def _shared(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
-    """How many loops, from the outermost on, two blocks have in common."""
-    count = 0
-    while count < min(len(a), len(b)) and a[count] is b[count]:
-        count += 1
-    return count
-
-
-def _need_settled(state: ScheduleState, ref: StmtSRef, leaf: Leaf, seen: set[int]) -> None:
-    """What other iterations of the loops around a block write of its inputs does not change what it has read.
-
-    So it is when each of these elements has one value, whenever it is written.
-    """
-    for source in producers(ref):
-        if id(source.block) in seen or not _shared(source.loops, leaf.loops):
-            continue
-        seen.add(id(source.block))
-        source_ref = state.ref(source.block)
-        need_complete_or_reduction(state, source_ref)
-        _need_settled(state, source_ref, source, seen)
-
-
 def _need_inputs_stay(ref: StmtSRef) -> None:
     """Nobody changes the inputs of the block after the place where it stands."""
     inputs = {r.buffer for r in ref.stmt.reads} - {r.buffer for r in ref.stmt.writes}
@@ -195,7 +173,7 @@ def _need_inputs_stay(ref: StmtSRef) -> None:
 def _need_inputs_ready(state: ScheduleState, moved: Leaf, sources: list[Leaf], outer: tuple[Any, ...]) -> None:
     """What the moved block reads in one iteration of the loops it shares with a producer was written in that iteration."""
     for source in sources:
-        shared = _shared(source.loops, outer)
+        shared = shared_loops(source.loops, outer)
         if shared == 0:
             continue
         _need_final(state, source, outer[:shared], moved.block)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Set
 from typing import Any
 
 from tilewright.tir import Block, Buffer
-from tilewright.tir.schedule.analysis import Leaf, leaves
+from tilewright.tir.schedule.analysis import Leaf, leaves, need_complete_or_reduction, producers
 from tilewright.tir.schedule.effects import undetermined
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import combine, same, shift
@@ -101,3 +101,25 @@ def need_own_elements(state: ScheduleState, found: list[Leaf], buffer: Buffer, c
             " of others in turns",
             loop, writers[0].block, writers[1].block,
         )  # fmt: skip
+
+
+def shared_loops(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
+    """How many loops, from the outermost on, two blocks have in common."""
+    count = 0
+    while count < min(len(a), len(b)) and a[count] is b[count]:
+        count += 1
+    return count
+
+
+def need_settled(state: ScheduleState, ref: StmtSRef, leaf: Leaf, seen: set[int]) -> None:
+    """What other iterations of the loops around a block write of its inputs does not change what it has read.
+
+    So it is when each of these elements has one value, whenever it is written.
+    """
+    for source in producers(ref):
+        if id(source.block) in seen or not shared_loops(source.loops, leaf.loops):
+            continue
+        seen.add(id(source.block))
+        source_ref = state.ref(source.block)
+        need_complete_or_reduction(state, source_ref)
+        need_settled(state, source_ref, source, seen)

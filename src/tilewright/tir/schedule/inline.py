@@ -12,6 +12,7 @@ from tilewright.tir.arithmetic import cast_to
 from tilewright.tir.schedule.analysis import (
     DATA_PAR,
     binding_of,
+    conflict,
     conjunction,
     conjuncts,
     consumers,
@@ -23,7 +24,8 @@ from tilewright.tir.schedule.analysis import (
 )
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import same, shift
-from tilewright.tir.schedule.regions import access_regions
+from tilewright.tir.schedule.hazards import need_settled
+from tilewright.tir.schedule.regions import access_regions, reaches_domain
 from tilewright.tir.schedule.rewrite import ReplaceStmts, touches
 from tilewright.tir.schedule.solve import solve
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
@@ -126,6 +128,7 @@ def inline_block(state: ScheduleState, ref: StmtSRef) -> None:
     if not users:
         refuse("{0} must have a consumer to be inlined into, but has none", old)
     _need_inputs_unchanged(ref, old, users)
+    need_settled(state, ref, leaf, set())
     rewriter = _Inline(state, buffer, variables, value)
     body = ReplaceStmts({id(leaf.realize): None}).run(scope.stmt.body)
     new_scope = scope.stmt.replace(
@@ -185,7 +188,9 @@ def reverse_inline_block(state: ScheduleState, ref: StmtSRef) -> None:
     if [leaf.block for leaf in consumers(source_ref)] != [old]:
         refuse("{0} must be the only consumer of {1}", old, source.block)
     source_store = _only_store(source.block)
-    _need_full(state, leaf_of(ref))
+    if not reaches_domain(state, leaf_of(ref)):
+        refuse("{0} must visit every point of its domain where it stands, but its loops may leave some out", old)
+    _need_nothing_between(ref, source.block)
     loads: list[Any] = []
     _Loads(buffer, loads).visit(store.value)
     _need_inputs_unchanged(source_ref, source.block, [leaf_of(ref)])
@@ -208,6 +213,18 @@ def reverse_inline_block(state: ScheduleState, ref: StmtSRef) -> None:
     )
     left = tuple([b for b in scope.stmt.alloc_buffers if b is not buffer])
     state.replace(scope, scope.stmt.replace(body=body, alloc_buffers=left), {source.block: new})
+
+
+def _need_nothing_between(ref: StmtSRef, source: Any) -> None:
+    """No block between the producer and its consumer, or in loops around both, uses what the consumer writes."""
+    old = ref.stmt
+    seen = False
+    for leaf in scope_leaves(ref):
+        if leaf.block is old:
+            return
+        if seen and conflict(leaf.block, old):
+            refuse("{0} depends on {1}, which stands between it and {2}", old, leaf.block, source)
+        seen = seen or leaf.block is source
 
 
 def _canonical_indices(state: ScheduleState, store: Any) -> Any:

@@ -333,7 +333,7 @@ def reindex_buffer(
         stray = set()
         for e in at:
             stray |= forms.leaves(forms.of(e))
-        if not {iv.var for iv in own if iv.dom.extent.value != 1} <= stray:
+        if not {iv.var for iv in own if forms.ranges.get(iv.var) != (0, 0)} <= stray:
             refuse("the index map must use all variables that index {0} in {1}", old, block)
         own = [iv for iv in block.iter_vars if iv.var in used]
         if not {v for v in stray if forms.ranges.get(v) != (0, 0)} <= used:
