@@ -27,7 +27,9 @@ def test_wrong_number_of_indices() -> None:
 
 
 def test_parameters_must_fit_the_shape() -> None:
-    with pytest.raises(ValueError, match=r"the function takes 1 indices \(i\), but the shape has 2 dimensions"):
+    with pytest.raises(
+        ValueError, match=r"compute .compute.: the function takes 1 indices \(i\), but the shape has 2 dimensions"
+    ):
         te.compute((4, 8), lambda i: i)
 
 

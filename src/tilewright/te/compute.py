@@ -11,11 +11,11 @@ from tilewright.ir import DataType, PrimExpr, Range, as_prim_expr
 from tilewright.node import structural_equal
 from tilewright.te.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp
 from tilewright.te.tag import resolve_tag
-from tilewright.te.tensor import Tensor
+from tilewright.te.tensor import Tensor, TensorSlice
 from tilewright.te.tensor_intrin import TensorIntrinCall
 from tilewright.tir.arithmetic import const
 from tilewright.tir.buffer import Buffer, decl_buffer
-from tilewright.tir.expr import IterVar, SizeVar, Var
+from tilewright.tir.expr import IterVar, SizeVar, StringImm, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import Evaluate, Stmt
 
@@ -40,7 +40,17 @@ def size_var(name: str = "size", dtype: str = "int32", span: Any = None) -> Size
 
 def _shape(shape: Any) -> tuple[PrimExpr, ...]:
     dims = shape if isinstance(shape, (tuple, list)) else (shape,)
-    return tuple([d if isinstance(d, PrimExpr) else as_prim_expr(d, "a dimension") for d in dims])
+    return tuple([d if isinstance(d, PrimExpr) else _dimension(d) for d in dims])
+
+
+def _dimension(d: Any) -> PrimExpr:
+    if isinstance(d, float) and d.is_integer():
+        d = int(d)
+    if isinstance(d, (bool, str, float)):
+        raise TypeError(f"a dimension must be a whole number or an expression, but is {d!r}")
+    if isinstance(d, int) and d < 0:
+        raise ValueError(f"a dimension must not be negative, but is {d}")
+    return as_prim_expr(d, "a dimension")
 
 
 def placeholder(shape: Any, dtype: str | None = None, name: str = "placeholder") -> Tensor:
@@ -114,6 +124,11 @@ def compute(
     a call of a tensor intrinsic, and then take fewer indices than there are dimensions: the call writes the rest.
     Raises ValueError when its parameters do not fit the shape, or when a reduction is nested in its result.
     """
+    if not callable(fcompute):
+        raise TypeError(
+            f"compute {name!r}: a function of the indices is needed, as in lambda i, j: a[i, j] + 1, but was given"
+            f" {fcompute!r}"
+        )
     dims = _shape(shape)
     names = _parameter_names(fcompute, len(dims), varargs_names)
     _need_indices(name, names, len(dims), fewer=True)
@@ -125,14 +140,23 @@ def compute(
         return _tensor_compute(name, resolve_tag(tag), axis, dims[len(names) :], body)
     _need_indices(name, names, len(dims), fewer=False)
     several = isinstance(body, (tuple, list))
-    exprs = tuple(
-        [
-            e if isinstance(e, PrimExpr) else as_prim_expr(e, f"the body of compute {name!r}")
-            for e in (body if several else (body,))
-        ]
-    )
+    exprs = tuple([_element(name, e) for e in (body if several else (body,))])
     op = ComputeOp(name, resolve_tag(tag), attrs or {}, axis, exprs)
     return op.output(0) if len(exprs) == 1 else list(op.outputs)
+
+
+def _element(name: str, e: Any) -> PrimExpr:
+    if isinstance(e, PrimExpr) and not isinstance(e, StringImm):
+        return e
+    if isinstance(e, TensorSlice):
+        return e.asobject()
+    if isinstance(e, (Tensor, str, StringImm)) or e is None:
+        hint = f"; index it, as in {e.name}[i]" if isinstance(e, Tensor) else ""
+        raise TypeError(
+            f"compute {name!r}: the function must return an expression or a number for each element, but returned"
+            f" {'tensor ' + e.name if isinstance(e, Tensor) else repr(e)}{hint}"
+        )
+    return as_prim_expr(e, f"the body of compute {name!r}")
 
 
 def _spatial(names: Sequence[str], dims: Sequence[PrimExpr]) -> tuple[IterVar, ...]:

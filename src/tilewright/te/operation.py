@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilewright.ir import DataType, PrimExpr, Range
-from tilewright.node import GRAPH, Def, Node, Visitor, derived, on, register_printer
+from tilewright.node import GRAPH, Def, Node, Visitor, derived, on, register_printer, structural_equal
 from tilewright.support import lazy
 from tilewright.te.tensor import Tensor
 from tilewright.tir.buffer import Buffer
@@ -134,14 +134,28 @@ class ComputeOp(BaseComputeOp, key="te.ComputeOp"):
         if not self.body:
             raise ValueError(f"compute {self.name!r} has no body: the function must return at least one expression")
         finder = _InputFinder(self.name)
+        first = self.body[0]
+        if isinstance(first, Reduce):
+            self._need_one_reduction(first)
+            finder.visit_children(first)
+            return tuple(finder.found)
         for expr in self.body:
-            if isinstance(expr, Reduce):
-                # The parts of one tuple reduction are the same node but for `value_index`.
-                if expr is self.body[0] or not isinstance(self.body[0], Reduce):
-                    finder.visit_children(expr)
-            else:
-                finder.visit(expr)
+            finder.visit(expr)
         return tuple(finder.found)
+
+    def _need_one_reduction(self, first: Reduce) -> None:
+        # The parts of one tuple reduction are the same node but for `value_index`.
+        for i, expr in enumerate(self.body):
+            same = isinstance(expr, Reduce) and expr.value_index == i
+            if not same or not (expr.combiner is first.combiner or structural_equal(expr.combiner, first.combiner)):
+                raise ValueError(
+                    f"compute {self.name!r}: its first output is a reduction, so all outputs must be the parts of that one"
+                    f" reduction in order, but output {i} is {expr}"
+                )
+        seen = [a.var for a in (*self.axis, *first.axis)]
+        for i, var in enumerate(seen):
+            if var in seen[:i]:
+                raise ValueError(f"compute {self.name!r}: axis {var.name} is reduced over twice")
 
 
 class TensorComputeOp(BaseComputeOp, key="te.TensorComputeOp"):

@@ -15,7 +15,7 @@ from tilewright.te.tensor import Tensor
 from tilewright.te.tensor_compute import tensor_compute_nest
 from tilewright.tir.arithmetic import const_true, logical_and, logical_or
 from tilewright.tir.buffer import Buffer, decl_buffer
-from tilewright.tir.expr import And, BufferLoad, Call, CmpExpr, IterVar, Or, ProducerLoad, Reduce, Select, Var
+from tilewright.tir.expr import And, BufferLoad, Call, CmpExpr, IterVar, Let, Or, ProducerLoad, Reduce, Select, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import if_then_else
 from tilewright.tir.stmt import (
@@ -29,7 +29,7 @@ from tilewright.tir.stmt import (
     Stmt,
     stmt_seq,
 )
-from tilewright.tir.stmt_functor import BufferMutator
+from tilewright.tir.stmt_functor import BufferMutator, used_vars
 
 
 def create_prim_func(ops: Tensor | Var | Sequence[Tensor | Var], index_dtype_override: str | None = None) -> PrimFunc:
@@ -102,10 +102,21 @@ class _BlockBody(Mutator):
         self, buffers: Mapping[Tensor, Buffer], env: Mapping[Var, PrimExpr], reads: ReadSet, analyzer: Analyzer
     ) -> None:
         self.buffers, self.env, self.reads, self.analyzer = buffers, env, reads, analyzer
+        self.free: dict[Var, None] = {}
 
     @on(Var)
     def _var(self, v: Var) -> PrimExpr:
-        return self.env.get(v, v)
+        found = self.env.get(v)
+        if found is None:
+            self.free[v] = None
+            return v
+        return found
+
+    @on(Let)
+    def _let(self, e: Let) -> PrimExpr:
+        new: PrimExpr = self.rebuild(e)
+        self.free.pop(e.var, None)
+        return new
 
     @on(ProducerLoad)
     def _load(self, load: ProducerLoad) -> PrimExpr:
@@ -118,7 +129,7 @@ class _BlockBody(Mutator):
 
     def index(self, e: PrimExpr) -> PrimExpr:
         if isinstance(e, Var):
-            return self.env.get(e, e)
+            return self._var(e)
         if isinstance(e, IntImm):
             return e
         simple: PrimExpr = self.analyzer.simplify(self.visit(e))
@@ -180,6 +191,8 @@ class FunctionBuilder:
         self.nests: list[Stmt] = []
         self.layout_free: list[int] = []
         self.bound: Mapping[Tensor, Buffer] = {}
+        self.free: dict[Var, str] = {}
+        self.defined: set[Var] = set()
         self._buffer_names, self._block_names = _Names(), _Names()
 
     def add_parameter(self, position: int, arg: Any) -> None:
@@ -282,6 +295,8 @@ class FunctionBuilder:
             init, stmt = self._reduction(body[0], outputs, indices, convert)
         else:
             stmt = stmt_seq([BufferStore(b, convert.visit(e), indices) for b, e in zip(outputs, body, strict=True)])
+        for var in convert.free:
+            self.free.setdefault(var, op.name)
         annotations = {k: v for k, v in op.attrs.items() if k != "layout_free_placeholders"}
         self._note_layout_free(op)
         block = Block(
@@ -355,7 +370,22 @@ class FunctionBuilder:
             handles = {buffer: i for i, p in enumerate(self.params) if (buffer := self.buffer_map.get(p)) is not None}
             self.layout_free += [handles[self.buffers[t]] for t in free if self.buffers.get(t) in handles]
 
+    def _need_defined(self) -> None:
+        """Variables that elements use are parameters, or dimensions of parameters."""
+        known = {*self.params, *self.defined}
+        for b in self.buffer_map.values():
+            for e in (*b.shape, *b.strides, b.elem_offset):
+                known.update(used_vars(e))
+        for var, name in self.free.items():
+            if var not in known and var.dtype.code != "handle":
+                raise ValueError(
+                    f"create_prim_func: compute {name!r} uses {var.name}, which is no axis of it, no argument and no"
+                    " dimension of one; reduction axes are named in axis= of the reduction"
+                )
+
     def finish(self) -> PrimFunc:
+        if self.free:
+            self._need_defined()
         root = Block((), (), (), "root", stmt_seq(self.nests), None, tuple(self.allocated))
         attrs: dict[str, Any] = {"global_symbol": "main", "tir.noalias": True}
         if self.layout_free:

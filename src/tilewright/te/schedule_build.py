@@ -147,6 +147,7 @@ class ScheduleBuilder(FunctionBuilder):
         axis = scan.scan_axis
         assert axis is not None and axis.dom is not None
         step = Var(f"v_{_plain(axis.var.name)}", axis.var.dtype)
+        self.defined.add(step)
         views: list[MatchBufferRegion] = []
         for state, held in zip(states, scan.state_placeholder, strict=True):
             past, match = _view(state, state.shape, (0,), f"{held.op.name}_past")

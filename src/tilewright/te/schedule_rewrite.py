@@ -91,7 +91,10 @@ def _insert(s: Schedule, at: int, op: Operation, scope: str) -> Stage:
 def cache_read(s: Schedule, tensor: Tensor, scope: str, readers: list[Operation]) -> Tensor:
     tensor = s.current(tensor)
     stage = s[tensor]
+    stage.known_scope("cache_read", scope)
     users = [s[r] for r in readers]
+    if not users:
+        raise stage.refuse("cache_read", "at least one reader of the copy must be given")
     for user in users:
         if tensor not in user.op.input_tensors:
             raise user.refuse("cache_read", f"it must read {tensor.name}, of which a copy was asked for it")
@@ -115,6 +118,7 @@ def cache_write(s: Schedule, tensors: list[Tensor], scope: str) -> list[Tensor]:
     current = [s.current(t) for t in tensors]
     stage = s[current[0]]
     op = stage.op
+    stage.known_scope("cache_write", scope)
     if not isinstance(op, ComputeOp):
         raise stage.refuse("cache_write", f"it must be a compute, but is a {type(op).__name__}")
     if len(current) != op.num_outputs or {t.op for t in current} != {op}:

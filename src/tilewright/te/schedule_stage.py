@@ -99,6 +99,7 @@ class AttachType(enum.IntEnum):
 
 
 INLINE, ROOT, SCOPE = AttachType.INLINE, AttachType.ROOT, AttachType.SCOPE
+SCOPES = ("global", "shared", "local", "warp", "wmma", "m16n8k8", "amx", "texture")
 KINDS = {
     "vectorized": IterVar.Vectorized,
     "unrolled": IterVar.Unrolled,
@@ -326,9 +327,12 @@ class Stage:
     def bind(self, ivar: IterVar, thread_ivar: IterVar) -> None:
         """The axis is run by the threads of `thread_ivar`, made by te.thread_axis."""
         self._leaf("bind", ivar)
-        tag = _tag(thread_ivar)
+        tag = _tag(thread_ivar) if isinstance(thread_ivar, IterVar) else ""
         if not tag:
-            raise self.refuse("bind", f"{ivar.var.name} is bound to a thread axis, as te.thread_axis makes it")
+            raise self.refuse(
+                "bind",
+                f"{ivar.var.name} is bound to a thread axis, as te.thread_axis makes it, but was given {thread_ivar!r}",
+            )
         self._unmarked("bind", ivar)
         for leaf in self.leaf_iter_vars:
             mark = self.marks.get(leaf.var)
@@ -412,7 +416,14 @@ class Stage:
     def set_scope(self, scope: str) -> None:
         """The storage scope of the stage's buffers: "global", "local", "shared", ..."""
         self._may_move("set_scope")
-        self.scope = scope
+        self.scope = self.known_scope("set_scope", scope)
+
+    def known_scope(self, primitive: str, scope: str) -> str:
+        if not isinstance(scope, str) or scope.split(".")[0] not in SCOPES:
+            raise self.refuse(
+                primitive, f"the storage scope must be one of {', '.join(SCOPES)}, or a part of one, but is {scope!r}"
+            )
+        return scope
 
     def double_buffer(self) -> None:
         """Asks for two copies of the buffer, so that the next is filled while one is used."""

@@ -138,7 +138,11 @@ class Tensor(Node, TensorOperators, key="te.Tensor"):
                 f"tensor {self.name} has {len(self.shape)} dimensions, but was indexed with {len(indices)}:"
                 f" {', '.join(str(i) for i in indices)}"
             )
-        return ProducerLoad(self, tuple([i.var if isinstance(i, IterVar) else i for i in indices]))
+        load = ProducerLoad(self, tuple([i.var if isinstance(i, IterVar) else i for i in indices]))
+        for place, index in enumerate(load.indices):
+            if index.dtype.code not in ("int", "uint", "bool"):
+                raise TypeError(f"tensor {self.name}: index {place} must be an integer, but is {index.dtype}: {index}")
+        return load
 
     def __getitem__(self, indices: Any) -> ProducerLoad | TensorSlice:
         if not isinstance(indices, tuple):
