@@ -181,3 +181,12 @@ def test_select_evaluates_both_branches() -> None:
     assert arith.Analyzer().simplify(e) is e
     lazy = arith.Analyzer().simplify(tir.if_then_else(x < 6, load, tir.const(0.0, "float32")))
     assert_structural_equal(lazy, tir.if_then_else(x < 6, a[x], tir.const(0.0, "float32")))
+
+
+def test_comparisons_of_elements_compute_no_new_sums() -> None:
+    """`a[0] > b[0] - c[0]` was written as `b[0] < c[0] + a[0]`, which overflows where a[0] is the least number."""
+    a, b, c = [tir.decl_buffer((1,), "int32", name=n)[0] for n in "abc"]
+    for e in (a > b - c, tir.EQ(a, b - c), a + b <= c):
+        assert_structural_equal(arith.Analyzer().simplify(e), e)
+    assert_structural_equal(arith.Analyzer().simplify(a - b > 0), b < a)
+    assert_structural_equal(arith.Analyzer().simplify(a + b < a + c), b < c)

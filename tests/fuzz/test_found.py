@@ -219,8 +219,28 @@ def main(n: T.int64, a_h: T.handle, out_h: T.handle):
 
 def never_runs(s: Schedule) -> None:
     outer, _ = s.split(s.get_loops("out")[0], [8, None])
-    s.loop_partition(outer, [3, None])
-    s.blockize(s.get_loops("out_1")[-1])
+    _, last = s.loop_partition(outer, [3, None])
+    s.blockize(s.get_loops(s.get_child_blocks(last)[0])[-1])
+
+
+GATHER = """
+@T.prim_func
+def main(a: T.Buffer((4,), "float32"), k: T.Buffer((3,), "int32"), out: T.Buffer((3,), "float32")):
+    b = T.alloc_buffer((4,), "float32")
+    for i in range(4):
+        with T.block("b"):
+            vi = T.axis.spatial(4, i)
+            b[vi] = a[vi]
+    for i in range(3):
+        with T.block("out"):
+            vi = T.axis.spatial(3, i)
+            out[vi] = b[k[vi] % 4]
+"""
+"""Elements picked by an input."""
+
+
+def beside_its_reader(s: Schedule) -> None:
+    s.compute_at("b", s.split(s.get_loops("out")[0], [None, 2])[1])
 
 
 def fused_whole(s: Schedule) -> None:
@@ -236,9 +256,10 @@ def fused_whole(s: Schedule) -> None:
         (ROW, never_runs),
         (SYMBOLIC, lambda s: s.split(s.fuse(*s.get_loops("out")), [None, 4])),
         (SYMBOLIC, fused_whole),
+        (GATHER, beside_its_reader),
     ],
 )
 def test_found_schedule(text: str, schedule: Callable[[Schedule], Any]) -> None:
     func = from_source(text)
     sizes = {p: 3 for p in func.params if p not in func.buffer_map}
-    check_case(Case("found", func, {"a": small}, sizes), Recipe(0, (), ()), schedule, "plain")
+    check_case(Case("found", func, {"a": small, "k": small}, sizes), Recipe(0, (), ()), schedule, "plain")

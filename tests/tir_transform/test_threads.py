@@ -528,3 +528,16 @@ def test_kernels_launch_one_variable_after_another() -> None:
         for n in range(2)
     ]
     np.testing.assert_array_equal(outputs(module(tir.SeqStmt(kernels), b), np.zeros(6, "float32")), np.ones(6))
+
+
+def test_reduction_over_threads_keeps_to_the_domain() -> None:
+    """The write-back of rows that a split loop goes past had no condition."""
+    x = te.placeholder((3, 8), name="x")
+    k = te.reduce_axis((0, 8), name="k")
+    s = Schedule(te.create_prim_func([x, te.compute((3,), lambda i: te.sum(x[i, k], axis=k), name="y")]))
+    i, r = s.get_loops("y")
+    s.bind(r, "threadIdx.x")
+    s.split(i, [None, 2])
+    data = np.random.default_rng(3).integers(-9, 9, (3, 8)).astype("float32")
+    mod = T.LowerCrossThreadReduction()(s.mod)
+    np.testing.assert_array_equal(outputs(mod, data, np.zeros(3, "float32")), data.sum(1))

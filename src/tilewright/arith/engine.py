@@ -10,6 +10,7 @@ from typing import Any
 from tilewright.arith.choices import Choices, repeats
 from tilewright.arith.const_bounds import dtype_bound
 from tilewright.arith.linear import (
+    LEAF,
     Atom,
     Lin,
     OutOfRange,
@@ -38,6 +39,7 @@ from tilewright.tir.expr import (
     BufferLoad,
     Call,
     Cast,
+    CmpExpr,
     Div,
     FloorDiv,
     FloorMod,
@@ -48,6 +50,7 @@ from tilewright.tir.expr import (
     Mul,
     Not,
     Or,
+    ProducerLoad,
     Ramp,
     Reduce,
     Select,
@@ -127,6 +130,11 @@ def same(a: Any, b: Any) -> bool:
 
 def _all_same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
     return a is b or (len(a) == len(b) and all([same(x, y) for x, y in zip(a, b, strict=True)]))
+
+
+def _of_data(form: Lin) -> bool:
+    """Whether what is loaded or called stands in a sum."""
+    return any([t.kind == LEAF and isinstance(t.leaf, (BufferLoad, ProducerLoad, Call)) for t in form.terms])
 
 
 class Engine(Choices):
@@ -359,15 +367,22 @@ class Engine(Choices):
             return self._arithmetic(node)
         x, y, dtype = self.lin(a), self.lin(b), a.dtype
         if kind is LT:
-            return self.less_equal(x, y, dtype, strict=True)
-        if kind is LE:
-            return self.less_equal(x, y, dtype)
-        if kind is GT:
-            return self.less_equal(y, x, dtype, strict=True)
-        if kind is GE:
-            return self.less_equal(y, x, dtype)
-        found = self.equal(x, y, dtype)
-        return found if kind is EQ else self.negate(found)
+            found = self.less_equal(x, y, dtype, strict=True)
+        elif kind is LE:
+            found = self.less_equal(x, y, dtype)
+        elif kind is GT:
+            found = self.less_equal(y, x, dtype, strict=True)
+        elif kind is GE:
+            found = self.less_equal(y, x, dtype)
+        else:
+            found = self.equal(x, y, dtype)
+            found = found if kind is EQ else self.negate(found)
+        if isinstance(found, CmpExpr) and (_of_data(x) or _of_data(y)):
+            # Elements may hold any value of the type: a sum that the program does not compute could overflow.
+            left, right = self.simp(a), self.simp(b)
+            if any([isinstance(e, (Add, Sub)) and e is not left and e is not right for e in (found.a, found.b)]):
+                return self.keep((kind, id(left), id(right)), lambda: kind(left, right))
+        return found
 
     def _connective(self, node: Any) -> PrimExpr:
         if node.dtype.lanes > 1:

@@ -16,7 +16,7 @@ from tilewright.te.schedule_prefetch import prefetches
 from tilewright.te.schedule_stage import INLINE, SCOPE, Fuse, IterVarAttr, Singleton, Split, Stage, find, names
 from tilewright.te.tensor import Tensor
 from tilewright.tir import schedule as tir_schedule
-from tilewright.tir.arithmetic import logical_and
+from tilewright.tir.arithmetic import cast_to, logical_and
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import IterVar, Reduce, Var
 from tilewright.tir.function import PrimFunc
@@ -237,7 +237,7 @@ class _Application:
         env: dict[Var, PrimExpr] = {}
         for other in self.loops.values():
             if other is not made:
-                env.update({self.sch.get(lp).loop_var: a.var for a, lp in other.leaves()})
+                env.update({(v := self.sch.get(lp).loop_var): cast_to(a.var, v.dtype) for a, lp in other.leaves()})
         env.update({(v := self.sch.get(lp).loop_var): IntImm(v.dtype, 0) for lp in own})
         values = leaf_of(self.sch.get_sref(made.block)).realize.iter_values
         axes = made.stage.root_iter_vars

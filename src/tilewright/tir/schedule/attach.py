@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.arith.linear import LEAF, SPLIT
 from tilewright.ir import IntImm
-from tilewright.tir import GE, LT, For, ForKind, Var
+from tilewright.node import post_order_visit
+from tilewright.tir import GE, LT, BufferLoad, For, ForKind, Var
 from tilewright.tir.schedule.analysis import (
     REDUCE,
     Leaf,
@@ -139,7 +140,7 @@ def move_producer(
         box = required.get(region.buffer)
         if box is None:
             continue
-        constrained.append(needed_domain(state.forms, block, region, box))
+        constrained.append(_without_loads(state.forms, needed_domain(state.forms, block, region, box)))
     if constrained:
         for v in set.intersection(*[set(d) for d in constrained]):
             low, high = constrained[0][v]
@@ -150,6 +151,19 @@ def move_producer(
     outer = tuple([r.stmt for r in loops_above(loop_ref)]) + (loop_ref.stmt,)
     _need_inputs_ready(state, Leaf(realize, outer + new_loops), sources, outer)
     _insert(state, ref, scope, loop_ref, loop, statements, place, nest)
+
+
+def _without_loads(forms: Forms, domain: Domain) -> Domain:
+    """The bounds that are known before the program runs: what is loaded tells nothing where the loop goes too far."""
+    loads: list[Any] = []
+
+    def look(bounds: Bounds) -> bool:
+        loads.clear()
+        for end in bounds:
+            post_order_visit(forms.emit(end), lambda e: loads.append(e) if isinstance(e, BufferLoad) else None)
+        return not loads
+
+    return {v: bounds for v, bounds in domain.items() if look(bounds)}
 
 
 def _need_inputs_stay(ref: StmtSRef) -> None:

@@ -93,8 +93,7 @@ class _Division:
                 old,
             )
         low, high = forms.const_bounds(inner)
-        hidden = (vars_in(value) & inside) - forms.leaves(inner)
-        if hidden:
+        if vars_in(forms.emit(outer, dtype)) & inside:
             # Not a sum of parts: all of it must lie inside.
             if vars_in(value) & self.outside:
                 refuse(

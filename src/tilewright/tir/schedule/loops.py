@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm
 from tilewright.tir import LT, Block, For, ForKind, Max, Var
+from tilewright.tir.arithmetic import cast_to
 from tilewright.tir.schedule.analysis import (
     DATA_PAR,
     REDUCE,
@@ -210,7 +211,7 @@ def fuse_loops(state: ScheduleState, refs: list[StmtSRef], preserve_unit_iters: 
     var = Var(name, dtype)
     total: Any = IntImm(dtype, 1)
     for stmt in stmts:
-        total = state.forms.simplify(total * stmt.extent)
+        total = state.forms.simplify(total * cast_to(stmt.extent, dtype))
     state.note_range(var, IntImm(dtype, 0), total)
     env: dict[Any, Any] = {}
     below: Any = 1
@@ -222,11 +223,12 @@ def fuse_loops(state: ScheduleState, refs: list[StmtSRef], preserve_unit_iters: 
             continue
         value = var if isinstance(below, int) and below == 1 else var // below
         if k > 0:
-            value = value % stmt.extent
+            value = value % cast_to(stmt.extent, dtype)
         if not preserve_unit_iters and int_extent(stmt) == 1:
             value = IntImm(dtype, 0)
         env[stmt.loop_var] = state.forms.simplify(value)
-        below = stmt.extent if isinstance(below, int) and below == 1 else below * stmt.extent
+        extent = cast_to(stmt.extent, dtype)
+        below = extent if isinstance(below, int) and below == 1 else below * extent
     body = substitute_loops(state.forms, stmts[-1].body, env)
     new = For(var, 0, total, ForKind.SERIAL, body, span=stmts[0].span)
     state.replace(refs[0], new)

@@ -41,7 +41,7 @@ from tilewright.tir.schedule.effects import need_order_free
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.index_map import IndexMap
 from tilewright.tir.schedule.regions import swept
-from tilewright.tir.schedule.rewrite import ReplaceStmts, RewriteAccesses, body_list
+from tilewright.tir.schedule.rewrite import ReplaceStmts, RewriteAccesses, body_list, vars_in
 from tilewright.tir.schedule.solve import solve
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
 from tilewright.tir.schedule.trace import BlockRV, recorded_as
@@ -302,8 +302,14 @@ def reindex_buffer(
     used: set[Any] = set()
     for f in first:
         used |= forms.leaves(f)
-    if not used <= {iv.var for iv in block.iter_vars}:
+    named = {v for i in accesses[0] for v in vars_in(i)}
+    if not used | named <= {iv.var for iv in block.iter_vars}:
         refuse("{1} must access {0} at indices of its own iteration variables", old, block)
+    used |= named
+    scope = scope_root(ref)
+    if scope.parent is not None:
+        # The copy takes all of the domain, of which the block around may read and write less.
+        refuse("{1} must stand in the function's own scope, but is in {2}", old, block, scope.stmt)
     for index, dim in zip(first, old.shape, strict=True):
         if not forms.inside(block.iter_vars, index, dim):
             refuse(
@@ -348,7 +354,6 @@ def reindex_buffer(
         lambda x: BufferStore(new, x.value, tuple(at)),
         lambda r: _point(new, at),
     )
-    scope = scope_root(ref)
     new_block = rewriter.visit(block)
     fixed = {iv.var: iv.dom.min for iv in block.iter_vars if iv.var not in env}
     there = tuple(
