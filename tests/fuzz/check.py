@@ -235,7 +235,9 @@ def scheduled(
 def settled(mod: IRModule) -> IRModule:
     """Threads that share memory, with the barriers that a later pass would place."""
     flat = "thread_extent" in str(mod)
-    return transform.ThreadSync("warp")(transform.ThreadSync("shared")(mod)) if flat else mod
+    for scope in ("shared", "shared.dyn", "warp") if flat else ():
+        mod = transform.ThreadSync(scope)(mod)
+    return mod
 
 
 def replay(case: Case, s: Schedule, seed: int) -> None:

@@ -62,7 +62,7 @@ def gpu(rng: random.Random) -> list[Pass]:
     passes = [make() for make in early + late]
     if rng.random() < 0.3:
         passes = mixed(rng, passes)
-    passes += [T.ThreadSync("shared"), T.ThreadSync("warp")]
+    passes += [T.ThreadSync("shared"), T.ThreadSync("shared.dyn"), T.ThreadSync("warp")]
     if rng.random() < 0.5:
         passes.append(T.MergeSharedMemoryAllocations())
     return [*passes, T.LowerThreadAllreduce(), T.LowerWarpMemory(), T.Simplify()]
