@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import keyword
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -276,12 +277,19 @@ def identifier(hint: str) -> str:
 
 def value_doc(value: Any) -> Expr | None:
     """Plain Python data as a document; None when it holds anything else."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return literal(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return text("float").call(float_text(value))
+    for plain in (bool, int, float, str):
+        # NumPy's numbers and named constants are shown as the plain values that they are equal to.
+        if isinstance(value, plain):
+            return literal(plain(value))
+    if value is None:
+        return literal(None)
     if isinstance(value, (list, tuple)):
         items = [value_doc(v) for v in value]
         return None if any(v is None for v in items) else list_([v for v in items if v is not None])
     if isinstance(value, Mapping):
-        pairs = [(literal(str(k)), value_doc(v)) for k, v in value.items()]
-        return None if any(v is None for _, v in pairs) else dict_([(k, v) for k, v in pairs if v is not None])
+        pairs = [(value_doc(k), value_doc(v)) for k, v in value.items()]
+        known = [(k, v) for k, v in pairs if k is not None and v is not None]
+        return dict_(known) if len(known) == len(pairs) else None
     return None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilewright.ir import BaseFunc, GlobalVar, IRModule, Op, Range, TupleType
+from tilewright.ir import BaseFunc, GlobalVar, IRModule, Op, Range, Type
+from tilewright.ir import TupleType as _TupleType
 from tilewright.node import load_json as _load_json
 from tilewright.script.parser.entry import ModuleParser, module_from
 from tilewright.script.parser.statements import active_or_none
@@ -82,6 +83,11 @@ def _add_function(what: str, name: str, func: BaseFunc) -> GlobalVar:
         raise TypeError(f"{what} takes a name and a function, but was given {name!r} and {type(func).__name__}")
     p = _module(what)
     return GlobalVar(name) if p is None else p.add_function(name, func)
+
+
+def TupleType(fields: Sequence[Any]) -> _TupleType:
+    """The type of a tuple, of types or of words such as T.int32."""
+    return _TupleType(tuple([f if isinstance(f, Type) else f.type_annotation for f in fields]))
 
 
 def load_json(json_str: str) -> Any:

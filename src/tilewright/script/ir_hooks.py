@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tilewright.ir import GlobalVar, IRModule, Op, PointerType, PrimType, TupleType, VoidType
-from tilewright.script.doc import Blank, Comment, Expr, Line, Stmt, Suite, identifier, literal, quoted, text
-from tilewright.script.printer import Printer, expr_hook, has_stmt_hook, register_prefix, stmt_hook
+from tilewright.ir import GlobalVar, IRModule, Op, PointerType, PrimType, TupleType, Type, VoidType
+from tilewright.script.doc import Blank, Comment, Expr, Line, Stmt, Suite, identifier, list_, literal, quoted, text
+from tilewright.script.printer import Printer, data_hook, expr_hook, has_stmt_hook, register_prefix, stmt_hook
 
 register_prefix("ir_prefix", "ir")
 
@@ -46,6 +46,12 @@ def _op(p: Printer, op: Op) -> Expr:
     return p.prefix("ir_prefix", "Op").call(quoted(op.name))
 
 
+@data_hook(Type)
+def _type_data(p: Printer, t: Type) -> Expr:
+    # The words of types are no types themselves.
+    return p.entry(t)
+
+
 @expr_hook(PrimType)
 def _prim_type(p: Printer, t: PrimType) -> Expr:
     return p.prefix("tir_prefix", t.dtype)
@@ -70,4 +76,4 @@ def _void_type(p: Printer, t: VoidType) -> Expr:
 
 @expr_hook(TupleType)
 def _tuple_type(p: Printer, t: TupleType) -> Expr:
-    return p.prefix("ir_prefix", "TupleType").call(*[p.expr(f) for f in t.fields])
+    return p.prefix("ir_prefix", "TupleType").call(list_([p.expr(f) for f in t.fields]))

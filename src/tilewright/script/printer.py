@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from tilewright.ir import IntImm
 from tilewright.node import VARIABLE, Node, ObjectPath, deep_recursion, save_json
+from tilewright.node.leaves import find_leaf
 from tilewright.script.doc import (
     Blank,
     Comment,
@@ -83,6 +84,7 @@ class PrinterConfig:
 
 _expr_hooks: dict[type, Callable[[Printer, Any], Expr]] = {}
 _stmt_hooks: dict[type, Callable[[Printer, Any], list[Stmt]]] = {}
+_data_hooks: dict[type, Callable[[Printer, Any], Expr]] = {}
 _prologues: dict[str, str] = {}
 
 
@@ -91,6 +93,16 @@ def expr_hook(*types: type) -> Callable[[H], H]:
 
     def register(hook: H) -> H:
         _expr_hooks.update(dict.fromkeys(types, hook))
+        return hook
+
+    return register
+
+
+def data_hook(*types: type) -> Callable[[H], H]:
+    """Registers the function that prints these types where Python data stands, as among annotations."""
+
+    def register(hook: H) -> H:
+        _data_hooks.update(dict.fromkeys(types, hook))
         return hook
 
     return register
@@ -132,8 +144,10 @@ class Printer:
     def __init__(self, config: PrinterConfig) -> None:
         self.config = config
         self.used: set[str] = set()
+        # What the syntax of programs needs under its own name.
+        self._reserved = {config.tir_prefix, config.ir_prefix, config.module_alias, "range", "float", "metadata"}
         self.prefixes: set[str] = set()
-        self.metadata: dict[str, list[Node]] = {}
+        self.metadata: dict[str, list[Any]] = {}
         self.concise = True
         self.function_name: str | None = None
         # The names of the functions of the module that is being printed.
@@ -175,7 +189,7 @@ class Printer:
     def fresh(self, hint: str) -> str:
         """An identifier that no visible name has, as near to `hint` as can be."""
         name = identifier(hint)
-        if name in self.used or name in (self.config.tir_prefix, self.config.ir_prefix):
+        if name in self.used or name in self._reserved:
             base, n = name, self._next.get(name, 1)
             while (name := f"{base}_{n}") in self.used:
                 n += 1
@@ -295,6 +309,10 @@ class Printer:
         plain = value_doc(value)
         if plain is not None:
             return plain
+        hook = _find(_data_hooks, type(value))
+        if hook is not None:
+            doc: Expr = hook(self, value)
+            return doc.of(value)
         if isinstance(value, (list, tuple)):
             return list_([self.data(v) for v in value])
         if isinstance(value, dict):
@@ -308,16 +326,20 @@ class Printer:
             return self.entry(value)
         if _find(_expr_hooks, type(value)) is not None:
             return self.expr(value)
-        return literal(repr(value))
+        leaf = find_leaf(type(value))
+        return literal(repr(value)) if leaf is None else self._kept_entry(leaf.tag, value)
 
     def entry(self, node: Node) -> Expr:
         """A node that has no syntax, as an entry of the metadata."""
+        return self._kept_entry(node.type_key, node).of(node)
+
+    def _kept_entry(self, key: str, value: Any) -> Expr:
         self.prefixes.add("ir_prefix")
-        entries = self.metadata.setdefault(node.type_key, [])
-        if all(e is not node for e in entries):
-            entries.append(node)
-        number = next(i for i, e in enumerate(entries) if e is node)
-        return Expr((f"metadata[{quoted(node.type_key)}][{number}]",), node=node)
+        entries = self.metadata.setdefault(key, [])
+        number = next((i for i, e in enumerate(entries) if e is value), len(entries))
+        if number == len(entries):
+            entries.append(value)
+        return Expr((f"metadata[{quoted(key)}][{number}]",))
 
     def stands_in_metadata(self, node: object) -> bool:
         """Whether an entry of the metadata has this very variable in it."""

@@ -146,7 +146,7 @@ def LetStmt(value: Any, type_annotation: Any = None, *, var: Any = None) -> LetS
         if isinstance(note, Word):
             var = Var("v", note.dtype)
         elif isinstance(note, Var):
-            var = Var("v", note.type_annotation)
+            var = note
         else:
             var = Var("v", bound.dtype if note is None else note)
         _named("T.LetStmt", var)

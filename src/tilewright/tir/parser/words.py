@@ -26,6 +26,10 @@ class Word:
         self.dtype = dtype
 
     @property
+    def type_annotation(self) -> Type:
+        return PrimType(self.dtype)
+
+    @property
     def name(self) -> str:
         return str(self.dtype)
 
@@ -65,6 +69,9 @@ class HandleWord(Word):
     __slots__ = ()
 
     def __call__(self, dtype: Any = None, storage_scope: str = "global", *, is_size_var: bool = False) -> Any:
+        if isinstance(dtype, Var) and dtype.dtype == "handle" and id(dtype) in getattr(active_or_none(), "unnamed", ()):
+            # The type of a pointer, given as the word of it.
+            dtype = dtype.type_annotation
         if isinstance(dtype, (PrimExpr, int)):
             return self._value(dtype)
         if isinstance(dtype, Word):

@@ -27,7 +27,7 @@ from tilewright.script.doc import (
     text,
     unary,
 )
-from tilewright.script.printer import Printer, expr_hook
+from tilewright.script.printer import Printer, data_hook, expr_hook
 from tilewright.target import Target
 from tilewright.tir import arithmetic as A
 from tilewright.tir import expr as E
@@ -86,6 +86,12 @@ def _float(p: Printer, imm: FloatImm) -> Expr:
 @expr_hook(E.StringImm)
 def _string(p: Printer, imm: E.StringImm) -> Expr:
     return literal(imm.value)
+
+
+@data_hook(E.StringImm)
+def _string_data(p: Printer, imm: E.StringImm) -> Expr:
+    # As a plain string it would be Python's.
+    return t(p, "StringImm").call(literal(imm.value))
 
 
 @expr_hook(E.Cast)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tilewright.ir import IntImm, TupleType, VoidType
+from tilewright.ir import IntImm, PointerType, TupleType, VoidType
 from tilewright.script.doc import Comment, Expr, Line, Stmt, Suite, dict_, identifier, literal
 from tilewright.script.printer import Printer, stmt_hook
+from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.printer.buffers import attributes, declaration, is_plain
@@ -26,7 +27,7 @@ def _function(p: Printer, func: PrimFunc) -> list[Stmt]:
         used = _direct_uses(func)
         for param in func.params:
             buffer = func.buffer_map.get(param)
-            if buffer is not None and is_plain(buffer) and id(param) not in used and not p.is_defined(buffer):
+            if buffer is not None and id(param) not in used and _hides(p, param, buffer):
                 doc = p.define(buffer, buffer.name)
                 args, _ = attributes(p, buffer, doc, force_dtype=True, new_data=True)
                 params.append(Expr((doc, ": ", p.prefix("tir_prefix", "Buffer").call(*args)), 0).of(param))
@@ -60,6 +61,13 @@ def _function(p: Printer, func: PrimFunc) -> list[Stmt]:
         options.append("implicit_root=False")
     given = f"({', '.join(options)})" if options else ""
     return [Suite(header, body, func, [f"@{p.prefix('tir_prefix', 'prim_func')}{given}"])]
+
+
+def _hides(p: Printer, param: Var, buffer: Buffer) -> bool:
+    """Whether `A: T.Buffer(shape, dtype)` says all there is to say of a parameter and its buffer."""
+    if p.is_defined(buffer) or p.is_defined(buffer.data) or type(param) is not Var:
+        return False
+    return is_plain(buffer) and not isinstance(param.type_annotation, PointerType)
 
 
 def _lacks_root(body: TirStmt) -> bool:

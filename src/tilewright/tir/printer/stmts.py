@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import DataType, IntImm, PointerType, PrimExpr, PrimType, Range
-from tilewright.node import Node, post_order_visit
+from tilewright.node import post_order_visit
 from tilewright.script.doc import Expr, Line, Stmt, Suite, assign, bare_tuple, list_, literal, slice_
 from tilewright.script.printer import Printer, stmt_hook
 from tilewright.tir import stmt as S
@@ -152,15 +152,17 @@ def _retarget(line: Stmt, node: S.Stmt) -> Stmt:
 @stmt_hook(S.AttrStmt)
 def _attr(p: Printer, s: S.AttrStmt) -> list[Stmt]:
     node, value = s.node, p.expr(s.value)
-    if s.attr_key in ("thread_extent", "virtual_thread") and isinstance(node, IterVar) and node.dom is None:
-        if s.attr_key == "thread_extent" and not p.is_defined(node.var):
+    if s.attr_key == "thread_extent" and isinstance(node, IterVar) and _is_plain_thread(node):
+        if not p.is_defined(node.var):
             launch = t(p, "launch_thread").call(literal(node.thread_tag), value)
             return _scoped(p, node.var, node.var.name, launch, s.body, s)
-        if s.attr_key == "thread_extent":
-            launch = t(p, "launch_thread").call(p.expr(node.var), value)
-            return _scoped(p, None, "", launch, s.body, s)
-    subject = p.expr(node) if isinstance(node, Node) and not isinstance(node, IntImm) else p.data(node)
-    return _scoped(p, None, "", t(p, "attr").call(subject, literal(s.attr_key), value), s.body, s)
+        launch = t(p, "launch_thread").call(p.expr(node.var), value)
+        return _scoped(p, None, "", launch, s.body, s)
+    return _scoped(p, None, "", t(p, "attr").call(p.data(node), literal(s.attr_key), value), s.body, s)
+
+
+def _is_plain_thread(axis: IterVar) -> bool:
+    return axis.dom is None and axis.iter_type == IterVar.ThreadIndex
 
 
 @stmt_hook(S.BufferRealize)
