@@ -437,3 +437,23 @@ def test_orders_of_parts_of_parts_that_do_not_divide() -> None:
     s[b].reorder(ki, second, io, ko, first)
     value = random(7, 10)
     check(s, [a, b], [value], [value.sum(1)])
+
+
+def test_values_that_are_told_on_the_way(capfd: pytest.CaptureFixture[str]) -> None:
+    told: list[Any] = []
+
+    def note(i: int, value: float) -> Any:
+        told.append((i, value))
+        return 100.0 if i == 1 else None
+
+    tvm.register_func("tests.te_schedule.note", note, override=True)
+    a = te.placeholder((3,), name="A")
+    b = te.compute((3,), lambda i: te.trace([i, a[i]], "tests.te_schedule.note") * 2.0, name="B")
+    value = np.array([1, 2, 3], "float32")
+    execute(te.create_schedule(b.op), [a, b], [value], [np.array([2, 200, 6], "float32")])
+    assert told == [(0, 1.0), (1, 2.0), (2, 3.0)]
+    plain = {"tests.te_schedule.note": note}
+    interpret(te.create_schedule(b.op), [a, b], [value], [np.array([2, 200, 6], "float32")], externs=plain)
+    c = te.compute((1,), lambda i: te.trace([i, a[i]]) + 0.5, name="C")
+    execute(te.create_schedule(c.op), [a, c], [value], [np.array([1.5], "float32")])
+    assert capfd.readouterr().out == "[0, 1.0]\n"

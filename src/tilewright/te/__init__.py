@@ -41,6 +41,7 @@ from tilewright.tir.arithmetic import (
     truncdiv,
     truncmod,
 )
+from tilewright.tir.builtin import trace
 from tilewright.tir.op import (
     abs,
     acos,
@@ -97,6 +98,6 @@ __all__ = [
     "floormod", "fmod", "gradient", "hybrid", "if_then_else", "indexdiv", "indexmod", "install_elementwise",
     "isfinite", "isinf", "isnan", "log", "log10", "log2", "max", "max_value", "min", "min_value", "multiply",
     "nearbyint", "placeholder", "popcount", "power", "prod", "reduce_axis", "round", "rsqrt", "scan", "sigmoid",
-    "sin", "sinh", "size_var", "sqrt", "subtract", "sum", "tag_scope", "tan", "tanh", "thread_axis", "trunc",
+    "sin", "sinh", "size_var", "sqrt", "subtract", "sum", "tag_scope", "tan", "tanh", "thread_axis", "trace", "trunc",
     "truncdiv", "truncmod", "var",
 ]  # fmt: skip

@@ -146,8 +146,8 @@ class ComputeOp(BaseComputeOp, key="te.ComputeOp"):
     def _need_one_reduction(self, first: Reduce) -> None:
         # The parts of one tuple reduction are the same node but for `value_index`.
         for i, expr in enumerate(self.body):
-            same = isinstance(expr, Reduce) and expr.value_index == i
-            if not same or not (expr.combiner is first.combiner or structural_equal(expr.combiner, first.combiner)):
+            same = isinstance(expr, Reduce) and expr.value_index == i and _equal(expr.combiner, first.combiner)
+            if not same:
                 raise ValueError(
                     f"compute {self.name!r}: its first output is a reduction, so all outputs must be the parts of that one"
                     f" reduction in order, but output {i} is {expr}"
@@ -188,6 +188,10 @@ class TensorComputeOp(BaseComputeOp, key="te.TensorComputeOp"):
         for e in self.scalar_inputs:
             finder.visit(e)
         return tuple(finder.found)
+
+
+def _equal(a: Node, b: Node) -> bool:
+    return a is b or structural_equal(a, b)
 
 
 class ExternOp(Operation, key="te.ExternOp"):

@@ -52,7 +52,14 @@ def call_tir(global_var: GlobalVar, *args: Any) -> Call:
 
 
 def trace(args: Any, trace_action: str = "tvm.default_trace_action") -> Call:
-    """Calls a packed function with values on the way; it gives back what stands for the last of them."""
+    """The last value, of which a packed function is told with all the others when it is computed.
+
+    What that function returns takes the place of the value; the default one prints, and returns nothing.
+    """
+    if trace_action == "tvm.default_trace_action":
+        from tilewright.runtime import register_func
+
+        register_func(trace_action, lambda *told: print(list(told)), override=True)
     values = tuple([as_prim_expr(a, "argument of trace") for a in args])
     if not values:
         raise TypeError("trace takes at least one value")

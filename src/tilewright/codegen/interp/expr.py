@@ -392,6 +392,10 @@ class ExprSource:
 
     _call_call_pure_extern = _call_tvm_call_packed = _call_tvm_call_cpacked = _call_call_extern
 
+    def _call_tvm_call_trace_packed(self, e: Call) -> str:
+        called = f"call_extern({', '.join(map(self.expr, e.args))})"
+        return f"(lambda told, value: value if told is None else told)({called}, {self.expr(e.args[-1])})"
+
     def _nothing(self, e: Call) -> str:
         return "None"
 

@@ -128,7 +128,10 @@ class PackedEmitter(CallEmitter):
         name = e.args[0]
         if not isinstance(name, StringImm):
             raise self.error("a packed call names its function with a string", e)
-        args = e.args[1:]
+        return self._invoke(name.value, *self._pack(e.args[1:]), e)
+
+    def _pack(self, args: tuple[PrimExpr, ...]) -> tuple[str, str, str]:
+        """Arguments on the stack: (their array, how many, the place of the result, which is none yet)."""
         array = self.b.alloca(f"alloca [{(len(args) + 1) * _ANY_BYTES} x i8], align 16")
         for k, arg in enumerate(args):
             index, value, kept = self._as_any(arg)
@@ -138,7 +141,19 @@ class PackedEmitter(CallEmitter):
         result = self._offset(array, _ANY_BYTES * len(args))
         self.b.effect(f"store i64 0, ptr {result}")
         self.b.effect(f"store i64 0, ptr {self._offset(result, 8)}")
-        return self._invoke(name.value, array, str(len(args)), result, e)
+        return array, str(len(args)), result
+
+    def _call_trace(self, e: Call) -> str:
+        """A packed function that is told of a value, the last argument; the value goes on unless it returns another."""
+        name, *args = e.args
+        if not isinstance(name, StringImm):
+            raise self.error("a traced call names its function with a string", e)
+        array, count, result = self._pack(tuple(args))
+        returned = self._invoke(name.value, array, count, result, e)
+        index = self.b.here(f"load i32, ptr {result}")
+        given = self.b.here(f"icmp ne i32 {index}, 0")
+        kind = llvm_type(e.dtype)
+        return self.b.here(f"select i1 {given}, {kind} {returned}, {kind} {self.expr(args[-1])}")
 
     def _invoke(self, name: str, array: str, count: str, result: str, e: Call) -> str:
         self.forget(None)
@@ -202,6 +217,7 @@ CallEmitter._calls |= {
     "tvm_stack_make_shape": PackedEmitter._make_shape,
     "tvm_stack_make_array": PackedEmitter._make_array,
     **dict.fromkeys(("tvm_call_packed", "tvm_call_cpacked", "call_packed"), PackedEmitter._call_packed),
+    "tvm_call_trace_packed": PackedEmitter._call_trace,
     **dict.fromkeys(("tvm_call_packed_lowered", "tvm_call_cpacked_lowered"), PackedEmitter._call_lowered),
     "tvm_throw_last_error": PackedEmitter._throw,
 }
