@@ -227,7 +227,7 @@ def LowerThreadAllreduce() -> Pass:
         post_order_visit(func.body, note)
         return func.replace(body=_LowerAllreduce(buffers, warp).visit(func.body))
 
-    made: Pass = prim_func_pass(run, name="tir.LowerThreadAllreduce")
+    made: Pass = prim_func_pass(run, name="tir.LowerThreadAllreduce", gives=("no_allreduce",))
     return made
 
 

@@ -42,7 +42,7 @@ class _NoAssume(Mutator):
 
 def RemoveAssume() -> Pass:
     """T.assume(...) -> nothing; whoever could use it has done so."""
-    return body_pass("RemoveAssume", lambda f: _NoAssume().visit(f.body))
+    return body_pass("RemoveAssume", lambda f: _NoAssume().visit(f.body), gives=("no_assume",))
 
 
 class _NoUndef(Mutator):
@@ -70,7 +70,7 @@ class _NoUndef(Mutator):
 
 def RemoveStoreUndef() -> Pass:
     """Stores of T.undef() -> nothing. Raises TVMError for undef inside of an expression."""
-    return body_pass("RemoveStoreUndef", lambda f: _NoUndef().visit(f.body))
+    return body_pass("RemoveStoreUndef", lambda f: _NoUndef().visit(f.body), gives=("no_undef",))
 
 
 class _Renormalize(Mutator):

@@ -254,5 +254,5 @@ def LowerCustomDatatypes() -> Pass:
         params = tuple([p if p in buffers else walk.visit(p) for p in func.params])
         return func.replace(params=params, buffer_map=buffers, body=walk.visit(func.body))
 
-    made: Pass = prim_func_pass(run, name="tir.LowerCustomDatatypes")
+    made: Pass = prim_func_pass(run, name="tir.LowerCustomDatatypes", gives=("no_custom_types",))
     return made

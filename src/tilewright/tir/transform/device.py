@@ -105,7 +105,7 @@ def SplitHostDevice() -> Pass:
             kernels |= split.kernels
         return mod.with_functions({**functions, **kernels})
 
-    return Pass(PassInfo(0, "tir.SplitHostDevice"), run)
+    return Pass(PassInfo(0, "tir.SplitHostDevice", gives=("no_device_regions",)), run)
 
 
 def _decorate(func: PrimFunc) -> Stmt:

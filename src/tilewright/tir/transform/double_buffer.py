@@ -329,5 +329,7 @@ def InjectDoubleBuffer() -> Pass:
         walk = _DoubleBuffer(count_uses(func.body), split)
         return convert_ssa(func.replace(body=_Drop().visit(walk.visit(func.body))))
 
-    made: Pass = prim_func_pass(run, name="tir.InjectDoubleBuffer", needs=("flat_buffers",))
+    made: Pass = prim_func_pass(
+        run, name="tir.InjectDoubleBuffer", needs=("flat_buffers",), gives=("no_double_buffers",)
+    )
     return made

@@ -111,5 +111,5 @@ def ForceNarrowIndexToInt32() -> Pass:
         params = tuple([walk.visit(p) for p in func.params])
         return func.replace(params=params, buffer_map=buffers, body=walk.visit(func.body))
 
-    made: Pass = prim_func_pass(run, name="tir.ForceNarrowIndexToInt32")
+    made: Pass = prim_func_pass(run, name="tir.ForceNarrowIndexToInt32", gives=("no_int64",))
     return made

@@ -199,7 +199,7 @@ class _Storage(Mutator):
 
 def LowerDeviceStorageAccessInfo() -> Pass:
     """tvm_access_ptr -> addresses; storage of memories that "tvm.info.mem.<scope>" describes -> placed at their head."""
-    return body_pass("LowerDeviceStorageAccessInfo", lambda f: _Storage().visit(f.body))
+    return body_pass("LowerDeviceStorageAccessInfo", lambda f: _Storage().visit(f.body), gives=("no_access_pointers",))
 
 
 class _Vtcm(Mutator):
@@ -219,4 +219,4 @@ class _Vtcm(Mutator):
 
 def LowerVtcmAlloc() -> Pass:
     """Allocations of scope "global.vtcm" -> calls of nd_mem_alloc_with_scope."""
-    return body_pass("LowerVtcmAlloc", lambda f: _Vtcm().visit(f.body))
+    return body_pass("LowerVtcmAlloc", lambda f: _Vtcm().visit(f.body), gives=("no_vtcm",))

@@ -240,22 +240,22 @@ def _float_to_fp8(value: Any, lanes: int, to: DataType) -> PrimExpr:
     return Select(isnan(value), _word(nan, lanes), finite) | sign  # type: ignore[no-any-return]
 
 
-def _storage_pass(name: str, *options: Any) -> Pass:
+def _storage_pass(name: str, gives: str, *options: Any) -> Pass:
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         walk = _Storage(*options)
         buffers = {p: walk.visit(b) for p, b in func.buffer_map.items()}
         params = tuple([p if p in buffers else walk.visit(p) for p in func.params])
         return func.replace(params=params, buffer_map=buffers, body=walk.visit(func.body))
 
-    made: Pass = prim_func_pass(run, name=f"tir.{name}")
+    made: Pass = prim_func_pass(run, name=f"tir.{name}", gives=(gives,))
     return made
 
 
 def BF16StorageLegalize() -> Pass:
     """bfloat16 storage and casts -> uint16 and integer operations; parameters become uint16. Compute is legalized first."""
-    return _storage_pass("BF16StorageLegalize", _is_bf16, "uint16", _bf16_to_float, _float_to_bf16)
+    return _storage_pass("BF16StorageLegalize", "no_bfloat16", _is_bf16, "uint16", _bf16_to_float, _float_to_bf16)
 
 
 def FP8StorageLegalize() -> Pass:
     """float8 storage and casts -> uint8 and integer operations; parameters become uint8. Compute is legalized first."""
-    return _storage_pass("FP8StorageLegalize", _is_fp8, "uint8", _fp8_to_float, _float_to_fp8)
+    return _storage_pass("FP8StorageLegalize", "no_float8", _is_fp8, "uint8", _fp8_to_float, _float_to_fp8)

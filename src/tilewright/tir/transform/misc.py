@@ -64,7 +64,7 @@ class _SkipAsserts(Mutator):
 
 def SkipAssert() -> Pass:
     """Assertions are dropped, with what they would have checked."""
-    return body_pass("SkipAssert", lambda f: _SkipAsserts().visit(f.body))
+    return body_pass("SkipAssert", lambda f: _SkipAsserts().visit(f.body), gives=("no_asserts",))
 
 
 class _Narrow(Mutator):
@@ -248,4 +248,4 @@ class _Intrinsics(Mutator):
 def LowerIntrin() -> Pass:
     """Intrinsics -> what the rules for the function's target make of them (`tvm.ir.register_intrin_lowering`); hints are
     dropped."""
-    return body_pass("LowerIntrin", lambda f: _Intrinsics(f).visit(f.body))
+    return body_pass("LowerIntrin", lambda f: _Intrinsics(f).visit(f.body), gives=("no_hints",))

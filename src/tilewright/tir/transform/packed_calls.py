@@ -216,7 +216,7 @@ def LowerTVMBuiltin() -> Pass:
     def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
         return func.replace(body=_Lower(IntImm("int32", 1), IntImm("int32", 0)).within(func.body))
 
-    made: Pass = prim_func_pass(run, name="tir.LowerTVMBuiltin")
+    made: Pass = prim_func_pass(run, name="tir.LowerTVMBuiltin", gives=("no_packed_calls",))
     return made
 
 

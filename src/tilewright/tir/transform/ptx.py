@@ -92,7 +92,12 @@ def InjectPTXAsyncCopy() -> Pass:
 
     Values that are zero where a condition fails carry the condition as the last argument. Needs flat buffers.
     """
-    return body_pass("InjectPTXAsyncCopy", lambda f: _AsyncCopies().visit(f.body), needs=("flat_buffers",))
+    return body_pass(
+        "InjectPTXAsyncCopy",
+        lambda f: _AsyncCopies().visit(f.body),
+        needs=("flat_buffers",),
+        gives=("no_async_scopes",),
+    )
 
 
 class _GuardedLoads(Mutator):

@@ -71,7 +71,7 @@ class _Prefetches(Mutator):
 
 def InjectPrefetch() -> Pass:
     """Attributes "prefetch_scope" (node: a buffer, value: how many turns ahead) -> Prefetch statements of what is read then."""
-    return body_pass("InjectPrefetch", lambda f: _Prefetches().visit(f.body))
+    return body_pass("InjectPrefetch", lambda f: _Prefetches().visit(f.body), gives=("no_prefetch_scopes",))
 
 
 # --- InjectRollingBuffer
@@ -213,7 +213,7 @@ class _Circular(Mutator):
 
 def InjectRollingBuffer() -> Pass:
     """Realizations marked "rolling_buffer_scope" -> circular buffers around the loop that moves them, filled with what is new."""
-    return body_pass("InjectRollingBuffer", lambda f: _Rolling().visit(f.body))
+    return body_pass("InjectRollingBuffer", lambda f: _Rolling().visit(f.body), gives=("no_rolling_buffers",))
 
 
 # --- StorageFlatten
@@ -364,7 +364,7 @@ def StorageFlatten(cache_line_size: int, create_bound_attribute: bool = False) -
             body = AttrStmt(data, "buffer_bound", total, body)
         return func.replace(body=body)
 
-    made: Pass = prim_func_pass(run, name="tir.StorageFlatten", gives=("flat_buffers",))
+    made: Pass = prim_func_pass(run, name="tir.StorageFlatten", gives=("flat_buffers", "no_realizes"))
     return made
 
 

@@ -278,5 +278,5 @@ def InjectSoftwarePipeline() -> Pass:
         look.visit(func.body)
         return convert_ssa(func.replace(body=_Inject().visit(func.body))) if look.found else func
 
-    made: Pass = prim_func_pass(run, name="tir.InjectSoftwarePipeline")
+    made: Pass = prim_func_pass(run, name="tir.InjectSoftwarePipeline", gives=("no_pipelines",))
     return made

@@ -99,5 +99,5 @@ def convert_ssa(func: PrimFunc) -> PrimFunc:
 
 def ConvertSSA() -> Pass:
     """Variables bound more than once -> one variable for each binding."""
-    made: Pass = prim_func_pass(lambda func, mod, ctx: convert_ssa(func), name="tir.ConvertSSA")
+    made: Pass = prim_func_pass(lambda func, mod, ctx: convert_ssa(func), name="tir.ConvertSSA", gives=("ssa",))
     return made

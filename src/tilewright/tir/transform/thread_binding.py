@@ -105,7 +105,7 @@ class _Unify(BufferMutator):
 
 def UnifyThreadBinding() -> Pass:
     """Loops bound to thread axes -> one attribute per axis around the kernel, "virtual_thread" for virtual ones."""
-    return body_pass("UnifyThreadBinding", lambda f: _Unify().visit(f.body))
+    return body_pass("UnifyThreadBinding", lambda f: _Unify().visit(f.body), gives=("no_thread_loops",))
 
 
 class _Serial(BufferMutator):
@@ -117,7 +117,7 @@ class _Serial(BufferMutator):
 
 def ConvertForLoopsToSerial() -> Pass:
     """Parallel loops -> serial ones."""
-    return body_pass("ConvertForLoopsToSerial", lambda f: _Serial().visit(f.body))
+    return body_pass("ConvertForLoopsToSerial", lambda f: _Serial().visit(f.body), gives=("no_parallel_loops",))
 
 
 class _LiftBound(BufferMutator):

@@ -306,5 +306,7 @@ def InjectVirtualThread() -> Pass:
         body = _VirtualThreads().visit(func.body)
         return func if body is func.body else convert_ssa(func.replace(body=body))
 
-    made: Pass = prim_func_pass(run, name="tir.InjectVirtualThread", needs=("flat_buffers",))
+    made: Pass = prim_func_pass(
+        run, name="tir.InjectVirtualThread", needs=("flat_buffers",), gives=("no_virtual_threads",)
+    )
     return made

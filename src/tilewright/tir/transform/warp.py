@@ -201,5 +201,5 @@ def LowerWarpMemory() -> Pass:
         warp = int(getattr(target, "attrs", {}).get("thread_warp_size", 32)) if target is not None else 32
         return func.replace(body=_Lower(warp).visit(func.body))
 
-    made: Pass = prim_func_pass(run, name="tir.LowerWarpMemory", needs=("flat_buffers",))
+    made: Pass = prim_func_pass(run, name="tir.LowerWarpMemory", needs=("flat_buffers",), gives=("no_warp_memory",))
     return made
