@@ -56,4 +56,4 @@ class _Merge(ExprMutator):
 
 def EliminateCommonSubexpr(fskip: Callable[[Expr], bool] | None = None) -> Any:
     """Merge equal pure calls; `fskip(call)` true leaves a call alone."""
-    return typed_pass("EliminateCommonSubexpr", 2, lambda f, mod: _Merge(fskip).visit(f))
+    return typed_pass("EliminateCommonSubexpr", 3, lambda f, mod: _Merge(fskip).visit(f))

@@ -6,6 +6,7 @@ from collections.abc import Sequence, Set
 from typing import Any
 
 from tilewright.arith.linear import LEAF, SPLIT
+from tilewright.ir import IntImm
 from tilewright.node import Visitor, on
 from tilewright.tir import (
     BlockRealize,
@@ -114,17 +115,23 @@ def _writes_exactly(state: ScheduleState, block: Any, body: _Body, region: Any) 
         # An instruction writes what its block declares.
         return body.opaque
     forms = state.forms
+    # An axis of one point is that point in declared regions, while the body may go on naming it.
+    points = {iv.var: forms.of(iv.dom.min) for iv in block.iter_vars if _is_one(iv.dom.extent)}
     for buffer, indices, loops, conditional in stores:
         if conditional:
             continue
         wanted = (
-            [(forms.of(r.min), forms.of(r.extent)) for r in region.region]
+            [(forms.of(r.min, points), forms.of(r.extent, points)) for r in region.region]
             if buffer is region.buffer
             else [(Lin({}, 0), forms.of(n)) for n in buffer.shape]
         )
-        if _sweeps(forms, [forms.of(i) for i in indices], loops, wanted):
+        if _sweeps(forms, [forms.of(i, points) for i in indices], loops, wanted):
             return True
     return False
+
+
+def _is_one(extent: Any) -> bool:
+    return isinstance(extent, IntImm) and extent.value == 1
 
 
 def _sweeps(forms: Forms, indices: list[Lin], loops: tuple[Any, ...], wanted: list[tuple[Lin, Lin]]) -> bool:
