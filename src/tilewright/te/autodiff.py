@@ -24,6 +24,7 @@ from tilewright.tir.expr import (
     Add,
     Call,
     Cast,
+    CommReducer,
     Div,
     IterVar,
     Let,
@@ -55,6 +56,7 @@ def gradient(output: Tensor, inputs: Tensor | Sequence[Tensor], head: Tensor | N
     head: shape (prefix..., *output.shape); the results have shape (prefix..., *input.shape). Without a head they are
     Jacobians of shape (*output.shape, *input.shape). An input that the output does not depend on gets zeros. At points
     without a derivative (max of equals, abs at 0) a one-sided one is taken; equal maxima of a reduction each count.
+    Reductions by other combiners than sum, maximum and minimum go through the Jacobian of their result.
     Raises TVMError for operations without a derivative.
     """
     wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
@@ -166,9 +168,24 @@ _DERIVATIVES: dict[str, Callable[[Any], Any]] = {
     "acos": lambda x: const(-1, x.dtype) * intrin.rsqrt(const(1, x.dtype) - x * x),
     "atan": lambda x: const(1, x.dtype) / (const(1, x.dtype) + x * x),
     "erf": lambda x: const(2 / sqrt(pi), x.dtype) * intrin.exp(const(-1, x.dtype) * x * x),
+    "asinh": lambda x: intrin.rsqrt(x * x + const(1, x.dtype)),
+    "acosh": lambda x: intrin.rsqrt(x * x - const(1, x.dtype)),
+    "atanh": lambda x: const(1, x.dtype) / (const(1, x.dtype) - x * x),
     "fabs": lambda x: Select(GE(x, const(0, x.dtype)), const(1, x.dtype), const(-1, x.dtype)),
 }
 _STEPS = frozenset({"floor", "ceil", "round", "trunc", "nearbyint", "rint"})
+_PAIRS: dict[str, Callable[[Any, Any, Any], tuple[Any, Any]]] = {
+    # (value, x, y) -> the derivatives by x and by y.
+    "pow": lambda f, x, y: (y * intrin.power(x, y - const(1, y.dtype)), f * intrin.log(x)),
+    "atan2": lambda f, y, x: (x / (x * x + y * y), const(-1, x.dtype) * y / (x * x + y * y)),
+    "hypot": lambda f, x, y: (x / f, y / f),
+    "fmod": lambda f, x, y: (const(1, x.dtype), const(-1, x.dtype) * intrin.trunc(x / y)),
+    "copysign": lambda f, x, y: (
+        Select(GE(x * y, const(0, x.dtype)), const(1, x.dtype), const(-1, x.dtype)),
+        const(0, x.dtype),
+    ),
+}
+"""Derivatives of intrinsics of two arguments."""
 
 
 class _Backward:
@@ -178,6 +195,8 @@ class _Backward:
         self.op, self.adjoint, self.prefix = op, adjoint, prefix
         self.found: list[_Term] = []
         self.wanted: set[Tensor] = set()
+        self.variable: Var | None = None
+        self.slopes: list[tuple[PrimExpr, Conditions]] = []
 
     def terms(self, wanted: set[Tensor]) -> list[tuple[Tensor, Tensor]]:
         self.wanted = wanted
@@ -189,6 +208,8 @@ class _Backward:
             self.walk(body, head, ())
             return [self.solved(t, rows, op.axis) for t in self.found]
         starts = body.init or ()
+        if not _is_simple(body):
+            return self._general(body, rows)
         self.walk(body.source[0], *self._through(body, head))
         inside = [self.solved(t, rows, (*op.axis, *body.axis)) for t in self.found]
         self.found = []
@@ -197,26 +218,72 @@ class _Backward:
         return inside + [self.solved(t, rows, op.axis) for t in self.found]
 
     def _through(self, body: Reduce, head: PrimExpr) -> tuple[PrimExpr, Conditions]:
-        """The adjoint of the reduction's source, and where it holds."""
-        result = body.combiner.result[0]
+        """The adjoint of the source of a sum, maximum or minimum, and where it holds."""
         always = isinstance(body.condition, IntImm) and bool(body.condition.value)
         conditions = () if always else (body.condition,)
-        left, right = body.combiner.lhs[0], body.combiner.rhs[0]
-        if isinstance(result, (Add, Max, Min)) and {result.a, result.b} == {left, right}:
-            if not isinstance(result, Add):
-                own = self.op.output(0)(*[a.var for a in self.op.axis])
-                conditions = (*conditions, EQ(body.source[0], own))
-            return head, conditions
-        raise TVMError(
-            f"te.gradient: the reduction of compute {self.op.name} combines by {result}; sums, maxima and minima have"
-            " derivatives here; write others as exponentials of sums, or element by element"
-        )
+        if not isinstance(body.combiner.result[0], Add):
+            own = self.op.output(0)(*[a.var for a in self.op.axis])
+            conditions = (*conditions, EQ(body.source[0], own))
+        return head, conditions
+
+    def _general(self, body: Reduce, rows: tuple[IterVar, ...]) -> list[tuple[Tensor, Tensor]]:
+        """Any combiner: the derivative by one element of an input is reduced beside the value.
+
+        With the combiner f, the pairs (dx, x) and (dy, y) combine to (df/dx dx + df/dy dy, f(x, y)).
+        """
+        op, combiner = self.op, body.combiner
+        if any([self._uses_wanted(e) for e in body.init]):
+            raise TVMError(f"te.gradient: the start of the reduction of compute {op.name} must not depend on an input")
+        value, result = body.source[0], combiner.result[0]
+        x, y = combiner.lhs[0], combiner.rhs[0]
+        dx, dy = Var("dx", x.dtype), Var("dy", y.dtype)
+        slope = _slope(op, result, x) * dx + _slope(op, result, y) * dy
+        zero = const(0, value.dtype)
+        both = CommReducer((dx, x), (dy, y), (slope, result), (zero, combiner.identity_element[0]))
+        self.walk(value, const(1, value.dtype), ())
+        out: list[tuple[Tensor, Tensor]] = []
+        for tensor in dict.fromkeys(t.load.producer for t in self.found):
+            columns = _axes(tensor.shape, "j")
+            parts: PrimExpr = zero
+            for term in self.found:
+                if term.load.producer == tensor:
+                    here = [EQ(i, c.var) for i, c in zip(term.load.indices, columns, strict=True)]
+                    part = term.value
+                    for condition in [*term.conditions[::-1], intrin.all(*here) if here else const(True)]:
+                        part = intrin.if_then_else(condition, part, zero)
+                    parts = parts + part
+            init = (zero, *body.init) if body.init else ()
+            axes = (*[a.replace(var=Var(a.var.name, a.var.dtype)) for a in op.axis], *columns)
+            inner = [IterVar(a.dom, Var(a.var.name, a.var.dtype), IterVar.CommReduce) for a in body.axis]
+            env: dict[Var, PrimExpr] = {
+                old.var: new.var
+                for old, new in zip((*op.axis, *body.axis), (*axes[: len(op.axis)], *inner), strict=True)
+            }
+            pair = Reduce(
+                both,
+                (substitute(parts, env), substitute(value, env)),
+                tuple(inner),
+                substitute(body.condition, env),
+                0,
+                tuple([substitute(e, env) for e in init]),
+            )
+            name = f"{tensor.op.name}.{op.name}.jacobian"
+            jacobian = ComputeOp(name, "", {}, axes, (pair, pair.replace(value_index=1))).output(0)
+            places = _axes(tensor.shape, "j")
+            sums = [IterVar(a.dom, Var(a.var.name, a.var.dtype), IterVar.CommReduce) for a in op.axis]
+            at = [a.var for a in sums]
+            total = self.adjoint(*[a.var for a in rows], *at) * jacobian(*at, *[a.var for a in places])
+            result_value = intrin.sum(total, axis=sums) if sums else total
+            out.append((tensor, _compute(f"{tensor.op.name}.{op.name}.grad", (*rows, *places), result_value)))
+        return out
 
     def walk(self, e: PrimExpr, head: PrimExpr, where: Conditions) -> None:
         """Notes every use of a wanted tensor in `e`, whose adjoint is `head`."""
         if isinstance(e, ProducerLoad):
             if e.producer in self.wanted:
                 self.found.append(_Term(e, head, where))
+        elif e is self.variable:
+            self.slopes.append((head, where))
         elif not e.dtype.is_float or isinstance(e, (FloatImm, Var)):
             return
         elif isinstance(e, (Add, Sub)):
@@ -253,10 +320,9 @@ class _Backward:
             self.walk(e.args[2], head, (*where, Not(e.args[0])))
         elif name == "likely":
             self.walk(e.args[0], head, where)
-        elif name == "pow":
-            x, y = e.args
-            self.walk(x, head * y * intrin.power(x, y - const(1, y.dtype)), where)
-            self.walk(y, head * e * intrin.log(x), where)
+        elif name in _PAIRS:
+            for x, slope in zip(e.args, _PAIRS[name](e, *e.args), strict=True):
+                self.walk(x, head * slope, where)
         elif name not in _STEPS:
             derivative = _unary(name, e.args[0]) if len(e.args) == 1 else None
             if derivative is None:
@@ -324,6 +390,28 @@ class _Backward:
         if sums:
             value = intrin.sum(value, axis=sums)
         return _compute(f"{term.load.producer.op.name}.{self.op.name}.grad", axes, value)
+
+
+def _is_simple(body: Reduce) -> bool:
+    """Whether a reduction is a sum, maximum or minimum, whose adjoint needs no second reduction."""
+    result = body.combiner.result[0]
+    both = {body.combiner.lhs[0], body.combiner.rhs[0]}
+    return isinstance(result, (Add, Max, Min)) and {result.a, result.b} == both
+
+
+def _slope(op: ComputeOp, e: PrimExpr, variable: Var) -> PrimExpr:
+    """The derivative of an expression by a variable."""
+    backward = _Backward(op, op.output(0), ())
+    backward.variable = variable
+    backward.walk(e, const(1, e.dtype), ())
+    zero = const(0, e.dtype)
+    total: PrimExpr = zero
+    for head, where in backward.slopes:
+        part = head
+        for condition in reversed(where):
+            part = Select(condition, part, zero)
+        total = total + part
+    return total
 
 
 def _solve(index: PrimExpr, column: Var, free: dict[Var, IterVar]) -> tuple[Var, PrimExpr] | None:
