@@ -167,7 +167,15 @@ class Engine(Choices):
 
     def bind_range(self, var: Var, domain: Range) -> None:
         """min <= var < min + extent."""
-        start, extent = self.lin(domain.min), self.lin(domain.extent)
+        first, count = domain.min, domain.extent
+        if type(first) is IntImm and type(count) is IntImm and count.value > 1:
+            # Most loops: nothing but two numbers.
+            self._forget_var(var)
+            self.domains[id(var)] = var, domain
+            least, most = dtype_bound(var.dtype)
+            self.var_bound[self.leaf(var)] = max(first.value, least), min(first.value + count.value - 1, most)
+            return
+        start, extent = self.lin(first), self.lin(count)
         self._forget_var(var)
         self.domains[id(var)] = var, domain
         if not extent.terms and extent.const == 1 and self.is_index(var):

@@ -243,15 +243,19 @@ class _Rewrite(Mutator):
     def __init__(self, smaller: dict[Buffer, tuple[Buffer, tuple[PrimExpr, ...]]]) -> None:
         self.smaller = smaller
         self.analyzer = Analyzer()
+        # An index may stand in several accesses; kept with its result, so that its id stays its own.
+        self.moved: dict[tuple[int, int], tuple[PrimExpr, PrimExpr]] = {}
 
     def _moved(self, indices: tuple[PrimExpr, ...], offsets: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
-        simplify = self.analyzer.simplify
         out = []
         for i, o in zip(indices, offsets, strict=True):
             if isinstance(o, IntImm) and o.value == 0:
                 out.append(i)
-            else:
-                out.append(simplify(subtract(i, o)))
+                continue
+            found = self.moved.get((id(i), id(o)))
+            if found is None:
+                found = self.moved[id(i), id(o)] = i, self.analyzer.simplify(subtract(i, o))
+            out.append(found[1])
         return tuple(out)
 
     @on(BufferLoad)
