@@ -33,6 +33,7 @@ __all__ = [
     "expr_hook",
     "from_source",
     "ir",
+    "ir_builder",
     "ir_module",
     "print_doc",
     "print_short",
@@ -98,5 +99,5 @@ def show(node: Any, style: str | None = None, black_format: bool | None = None, 
 install_script(script, show)
 register_printer(IRModule, script)
 
-from tilewright.script import ir, tir  # noqa: E402  # the vocabularies build on all of the above
+from tilewright.script import ir, ir_builder, tir  # noqa: E402  # the vocabularies build on all of the above
 from tilewright.script.ir import ir_module  # noqa: E402

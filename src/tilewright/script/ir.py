@@ -50,6 +50,8 @@ def _module(what: str) -> ModuleParser | None:
 
 def module_attrs(attrs: Mapping[str, Any], allow_overwrite: bool = False) -> None:
     """Attributes of the module that is being parsed."""
+    if not isinstance(attrs, Mapping):
+        raise TypeError(f"I.module_attrs takes a dictionary, but was given {type(attrs).__name__}: {attrs!r}")
     p = _module("I.module_attrs")
     if p is not None:
         p.attrs.update(attrs)

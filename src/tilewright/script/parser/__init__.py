@@ -33,6 +33,13 @@ __all__ = [
 
 lazy.declare(
     __name__,
-    {"ir": "tilewright.script.ir", "tir": "tilewright.script.tir", "from_source": "tilewright.script:from_source"},
+    {
+        "ir": "tilewright.script.ir",
+        "tir": "tilewright.script.tir",
+        "from_source": "tilewright.script:from_source",
+        "parse": "tilewright.script:from_source",
+        "ir_module": "tilewright.script.ir:ir_module",
+        "prim_func": "tilewright.script.tir:prim_func",
+    },
 )
 __getattr__ = lazy.resolver(__name__)

@@ -95,6 +95,8 @@ class ModuleName:
         self._functions: dict[str, GlobalVar] = {}
         # Macros and other values of the body.
         self._values: dict[str, Any] = {}
+        # Calls of functions: the source and syntax tree of each, the name and the number of arguments.
+        self._calls: list[tuple[Source, Any, str, int]] = []
 
     def __getattr__(self, name: str) -> Any:
         if name in self._values:
@@ -118,6 +120,8 @@ class AnyModule(ModuleName):
 
 class ModuleParser(ScriptParser):
     """The body of a class that is a module."""
+
+    what = "the body of a module"
 
     def __init__(self, source: Source, names: dict[str, Any], module: Any = None) -> None:
         super().__init__(source, names, module)
@@ -157,7 +161,18 @@ class ModuleParser(ScriptParser):
                 func = parse_definition(self, definition, in_module=True, **options)
                 gvar = alias._functions[definition.name]
                 functions[gvar if self.given_name is None else GlobalVar(self.given_name)] = func
+        if options.get("check_well_formed", True):
+            self._check_calls(alias)
         return IRModule(functions, attrs=self.attrs, global_infos=self.global_infos)
+
+    def _check_calls(self, alias: ModuleName) -> None:
+        """Functions of the module are called with as many arguments as they take."""
+        counts = {g.name_hint: len(getattr(f, "params", ())) for g, f in self.functions.items()}
+        for source, node, name, count in alias._calls:
+            takes = counts.get(name, count)
+            if count != takes:
+                what = f"{name} takes {takes} argument{'s' if takes != 1 else ''}, but was given {count}"
+                raise source.error(node, what)
 
     def add_function(self, name: str, func: BaseFunc) -> GlobalVar:
         """Makes a function a member; its global name."""
@@ -229,7 +244,10 @@ class _TextParser(ModuleParser):
         with reading(self):
             for node in tree.body:
                 if isinstance(node, (ast.Import, ast.ImportFrom)):
-                    exec(compile(ast.Module([node], []), self.source.filename, "exec"), self.names)
+                    try:
+                        exec(compile(ast.Module([node], []), self.source.filename, "exec"), self.names)
+                    except ImportError as error:
+                        raise self.located(node, error) from error
                 elif isinstance(node, ast.ClassDef):
                     if not _is_module(node, self.source, self.names):
                         raise self.error(node, f"the class {node.name} is no module", "write @I.ir_module above it")

@@ -39,7 +39,7 @@ class Source:
         """`message`, the place of `node`, its first line with carets below, and the remedy."""
         line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
         end_line = getattr(node, "end_lineno", None)
-        start = end = 0
+        start, end = 1, 0
         if line <= len(self.lines):
             start, end = self._column(line, column), self._column(line, node.end_col_offset) if end_line == line else 0
         place = Span(self.name, line, line, start, end)

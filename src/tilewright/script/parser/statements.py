@@ -7,7 +7,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 from tilewright.script.parser.expressions import Expressions
 from tilewright.script.parser.source import Source
@@ -72,6 +72,9 @@ class Returned(Exception):
 class ScriptParser(Expressions):
     """Names, frames and the statements read so far."""
 
+    # What is read, for error messages.
+    what: ClassVar[str] = "a program"
+
     def __init__(self, source: Source, names: dict[str, Any], module: Any = None) -> None:
         super().__init__(source, names)
         self.module = module
@@ -113,25 +116,25 @@ class ScriptParser(Expressions):
 
     def store(self, target: ast.Subscript, value: Any) -> None:
         """`value[index] = value`."""
-        raise self.error(target, "this dialect has no stores")
+        raise self.error(target, f"{self.what} has no stores")
 
     def loop(self, node: ast.For, domain: Any) -> None:
-        raise self.error(node, "this dialect has no loops")
+        raise self.error(node, f"{self.what} has no loops")
 
     def branch(self, node: ast.If, test: Any) -> None:
-        raise self.error(node, "this dialect has no conditions")
+        raise self.error(node, f"{self.what} has no conditions")
 
     def repeat(self, node: ast.While, test: Any) -> None:
-        raise self.error(node, "this dialect has no while loops")
+        raise self.error(node, f"{self.what} has no while loops")
 
     def check(self, node: ast.Assert, test: Any, message: Any) -> None:
-        raise self.error(node, "this dialect has no assertions")
+        raise self.error(node, f"{self.what} has no assertions")
 
     def effect(self, node: ast.Expr, value: Any) -> None:
         """An expression that stands as a statement."""
 
     def leave_with(self, node: ast.Return, value: Any) -> None:
-        raise self.error(node, "this dialect has no return")
+        raise self.error(node, f"{self.what} has no return")
 
     # --- building
 
@@ -205,7 +208,7 @@ class ScriptParser(Expressions):
         if handler is None:
             kind, remedy = _REFUSED.get(type(node), (type(node).__name__.lower(), ""))
             known = "there are assignments, calls, for, while, if, with, assert and pass"
-            raise self.error(node, f"a program has no statement of the kind {kind}", remedy or known)
+            raise self.error(node, f"{self.what} has no statement of the kind {kind}", remedy or known)
         self.at = node
         count = len(self.items)
         try:

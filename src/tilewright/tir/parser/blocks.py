@@ -158,6 +158,8 @@ def _domain(dom: Any, what: str) -> Range | None:
         low, high = as_prim_expr(dom[0], what), as_prim_expr(dom[1], what)
         return Range.from_min_extent(low, extent_of(low, high))
     extent = as_prim_expr(dom, f"the domain of {what}")
+    if not (extent.dtype.is_int or extent.dtype.is_uint):
+        raise TypeError(f"the extent of {what} must be an integer, but is {extent.dtype}: {extent!r}")
     return Range.from_min_extent(IntImm(extent.dtype, 0), extent)
 
 
@@ -174,6 +176,8 @@ class Axis:
         value: PrimExpr | None = None
         if binding is not _MISSING:
             value = as_prim_expr(plain(binding), f"the value of {what}")
+            if not (value.dtype.is_int or value.dtype.is_uint) or value.dtype.lanes != 1:
+                raise TypeError(f"the value of {what} must be a scalar integer, but is {value.dtype}: {value!r}")
         elif frame.realized:
             raise TypeError(f"{what} takes a domain and the value that the axis is bound to, but was given no value")
         dtype = rng.extent.dtype if rng is not None else value.dtype if value is not None else "int32"
@@ -208,6 +212,11 @@ class Axis:
     def remap(self, kinds: str, bindings: Any, dtype: str = "int32") -> Any:
         """Axes that just rename loops: one letter for each, S spatial or R reduction, and the loops' variables."""
         p = tir_parser("T.axis.remap")
+        p.frame("T.axis.remap", BlockFrame)
+        if not isinstance(kinds, str) or not isinstance(bindings, (list, tuple)):
+            raise TypeError(
+                f'T.axis.remap takes kinds and loops, as in T.axis.remap("SR", [i, j]), but was given {kinds!r}, {bindings!r}'
+            )
         if len(kinds) != len(bindings):
             raise TypeError(f"T.axis.remap has {len(kinds)} kinds {kinds!r}, but {len(bindings)} loops")
         out = []

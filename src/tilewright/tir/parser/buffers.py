@@ -38,6 +38,10 @@ def make_buffer(
     kind = "auto_broadcast" if buffer_type in ("auto", "auto_broadcast") else ""
     p = active_or_none()
     for dim in dims:
+        if isinstance(dim, str):
+            raise TypeError(
+                f"buffer {_target(p)}: a dimension is a number or a variable, but the string {dim!r} was given"
+            )
         if isinstance(dim, (int, IntImm)) and int(dim) < 0:
             raise TypeError(f"buffer {_target(p)}: a dimension cannot be negative, but {int(dim)} was given")
     made = new_buffer(

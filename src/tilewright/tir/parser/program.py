@@ -148,9 +148,15 @@ class TirParser(ScriptParser):
             if kwargs:
                 raise TypeError(f"a call of {function.name_hint} takes no argument {next(iter(kwargs))}")
             values = tuple([a.data if isinstance(a, Buffer) else a for a in args])
+            if self.module is not None:
+                self.module._calls.append((self.source, node, function.name_hint, len(values)))
             return Call(DataType(dtype), function, values)
         if type(function) is FunctionType:
             self.called(function, args)
+        elif not callable(function):
+            name = ast.unparse(node.func)
+            remedy = f"its elements are {name}[...]" if isinstance(function, Buffer) else ""
+            raise self.error(node, f"{name} is no function, but {type(function).__name__}", remedy)
         return super().call(node, function, args, kwargs)
 
     def remedy(self, error: Exception) -> str:
@@ -243,7 +249,11 @@ class TirParser(ScriptParser):
         for extra in (args.vararg, args.kwarg, *args.kwonlyargs, *args.defaults):
             if extra is not None:
                 raise self.error(extra, "a program's parameters are plain names, without defaults or stars")
+        names: set[str] = set()
         for arg in [*args.posonlyargs, *args.args]:
+            if arg.arg in names:
+                raise self.error(arg, f"two parameters are named {arg.arg}")
+            names.add(arg.arg)
             if arg.annotation is None:
                 remedy = f"write {arg.arg}: T.handle, {arg.arg}: T.int32 or {arg.arg}: T.Buffer(shape, dtype)"
                 raise self.error(arg, f"the parameter {arg.arg} has no type", remedy)
