@@ -98,7 +98,9 @@ lazy.declare(
     | {
         name: f"tilewright.tir.schedule:{name}"
         for name in (
+            "BlockDependenceInfo",
             "BlockRV",
+            "BlockScope",
             "BlockScope",
             "ExprRV",
             "IndexMap",

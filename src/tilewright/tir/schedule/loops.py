@@ -50,7 +50,9 @@ def split(
 ) -> list[LoopRV]:
     """for i in n: S   -->   for i_0 in n / (f * g): for i_1 in f: for i_2 in g: S[i := (i_0 * f + i_1) * g + i_2]
 
-    At most one factor is None: it is what the others leave. Blocks get a predicate when the product exceeds n.
+    At most one factor is None: it is what the others leave. Blocks get a predicate when the product exceeds n, or may;
+    disable_predication: none, since the caller knows that it never does. preserve_unit_iters: keep loops of one
+    iteration in the bindings of blocks.
     """
     ref = s.loop(loop)
     numbers = [s.number(f) for f in factors]
@@ -186,7 +188,10 @@ def replace_with_sequence(state: ScheduleState, ref: StmtSRef, parts: list[Any])
 
 @primitive
 def fuse(s: Schedule, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
-    """for i in n: for j in m: S   -->   for f in n * m: S[i := f // m, j := f % m]"""
+    """for i in n: for j in m: S   -->   for f in n * m: S[i := f // m, j := f % m]
+
+    Each loop holds only the next. preserve_unit_iters: keep loops of one iteration in the bindings of blocks.
+    """
     refs = [s.loop(rv) for rv in loops]
     return s.loop_rv(fuse_loops(s.state, refs, preserve_unit_iters))
 
