@@ -359,7 +359,7 @@ class _Backward:
             solution = _solve(now, column, free)
             if solution is None:
                 if not analyzer.can_prove_equal(now, column):
-                    where.append(EQ(now, column))
+                    where.append(EQ(cast_to(now, column.dtype), column))
                 continue
             var, value = solution
             value = analyzer.simplify(value)

@@ -90,7 +90,7 @@ from tilewright.topi.math import (
     tanh,
     trunc,
 )
-from tilewright.topi.reduction import all, any, argmax, argmin, max, mean, min, sum, variance
+from tilewright.topi.reduction import all, any, argmax, argmin, collapse_sum, max, mean, min, sum, variance
 from tilewright.topi.reduction import product as prod
 from tilewright.topi.transform import (
     arange,
@@ -134,6 +134,7 @@ __all__ = [
     "cast",
     "ceil",
     "clip",
+    "collapse_sum",
     "concatenate",
     "cos",
     "cosh",

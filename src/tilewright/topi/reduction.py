@@ -10,7 +10,7 @@ from tilewright.ir import DataType
 from tilewright.target import Target
 from tilewright.topi import broadcast, math, tag
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.utils import normalize_axes, prod, shape_of, to
+from tilewright.topi.utils import as_int, equal, normalize_axes, prod, shape_of, to
 
 Axis = int | Sequence[int] | None
 
@@ -182,3 +182,29 @@ def argmin(
 ) -> te.Tensor:
     """Position of the smallest along `axis`; the first of equals, or the last."""
     return _arg(data, axis, keepdims, select_last_index, min, exclude, dtype)
+
+
+def collapse_sum(data: te.Tensor, target_shape: Sequence[Any]) -> te.Tensor:
+    """data summed to `target_shape`, which broadcasts to its own: over leading axes, and over axes where the target has 1."""
+    shape, target = shape_of(data), [as_int(d) for d in target_shape]
+    lead = len(shape) - len(target)
+    axes: dict[int, Any] = {i: te.reduce_axis((0, shape[i]), name=f"k{i}") for i in range(lead)}
+    for i, (have, want) in enumerate(zip(shape[lead:], target, strict=True), lead):
+        if isinstance(want, int):
+            if want == 1 and not equal(have, 1):
+                axes[i] = te.reduce_axis((0, have), name=f"k{i}")
+        elif not equal(have, want):
+            # The target may turn out to be 1; else there is nothing to add up, and the axis has one element.
+            extent = tir.Select(tir.EQ(want, tir.const(1, want.dtype)), to(have, want.dtype), tir.const(1, want.dtype))
+            axes[i] = te.reduce_axis((0, extent), name=f"k{i}")
+    if not axes:
+        return data
+
+    def element(*out: Any) -> Any:
+        index = [axes[i].var for i in range(lead)]
+        for i, at in enumerate(out, lead):
+            known = isinstance(target[i - lead], int)
+            index.append((axes[i].var if known else at + axes[i].var) if i in axes else at)
+        return te.sum(data(*index), axis=list(axes.values()))
+
+    return compute(target, element, name="T_collapse_sum", tag=tag.COMM_REDUCE)

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.relay.op import (
+    adjoint,
     binary,
     conv,
     create,
     elemwise,
     indexing,
+    like,
     neural,
     pool,
     reduce,
@@ -23,6 +25,12 @@ from tilewright.relay.op import (
     transform,
 )
 from tilewright.relay.op.card import OpCard, cards, constructor, find_card
+
+# The adjoint of any operator, shown by those of two.
+adjoint.vjp.samples = [
+    (((2, 5), (2, 5)), {"card": neural.softmax()}),
+    (((2, 3), (4, 3), (2, 4)), {"card": neural.dense(), "wrt": 1}),
+]
 
 __all__ = ["OpCard", "cards", "constructor", "find_card"]
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
+from tilewright.relay.expr import Expr
+from tilewright.relay.op.adjoint import number, op, summed_like
 from tilewright.relay.op.card import BROADCAST, OpCard, Sample, need
 from tilewright.relay.op.relations import Dim, broadcast, broadcast_shapes, dims, same_dtype, tensor, tensor_type
 
@@ -43,6 +45,8 @@ class Binary(OpCard):
     result_dtype: ClassVar[str | None] = None
     te_form: ClassVar[Callable[[Any, Any], Any]]
     np_form: ClassVar[Callable[[Any, Any], Any]]
+    slopes: ClassVar[Callable[[Expr, Expr, Expr, Expr], tuple[Expr, Expr]] | None] = None
+    """The adjoints of both sides before what was broadcast is added up, from (lhs, rhs, result, adjoint of the result)."""
 
     def infer(self, lhs: TensorType, rhs: TensorType) -> Type:
         return broadcast(lhs, rhs, self.result_dtype)
@@ -53,6 +57,12 @@ class Binary(OpCard):
 
     def ref(self, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
         return np.asarray(type(self).np_form(lhs, rhs)).astype(self.result_dtype or lhs.dtype, copy=False)
+
+    def grad(self, lhs: Expr, rhs: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        slopes = type(self).slopes
+        assert slopes is not None
+        left, right = slopes(lhs, rhs, result, dy)
+        return [summed_like(left, lhs), summed_like(right, rhs)]
 
 
 def _truncated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -69,32 +79,84 @@ def _binary(
     doc: str,
     cases: tuple[Sample, ...] = FLOATS,
     dtype: str | None = None,
+    slopes: Callable[[Any, Any, Any, Any], tuple[Any, Any]] | None = None,
 ) -> type[Binary]:
     class card(Binary, key=key):
         samples = cases
         result_dtype = dtype
+        flat = slopes is None
 
-    card.te_form, card.np_form = te_form, np_form
+    card.te_form, card.np_form, card.slopes = te_form, np_form, slopes
     card.__name__ = card.__qualname__ = key
     card.__doc__ = doc
     return card
 
 
-add = _binary("add", topi.add, np.add, "lhs + rhs.", FLOATS + INTS)
-subtract = _binary("subtract", topi.subtract, np.subtract, "lhs - rhs.", FLOATS + INTS)
-multiply = _binary("multiply", topi.multiply, np.multiply, "lhs * rhs.", FLOATS + INTS)
-divide = _binary("divide", topi.divide, _truncated, "lhs / rhs; integers truncate towards zero.", DIVISION)
+def kept(condition: Expr, dy: Expr) -> Expr:
+    """dy where a condition holds, else 0."""
+    return op("where")(condition, dy, op("zeros_like")(dy))  # type: ignore[no-any-return]
+
+
+add = _binary("add", topi.add, np.add, "lhs + rhs.", FLOATS + INTS, slopes=lambda a, b, y, dy: (dy, dy))
+subtract = _binary(
+    "subtract",
+    topi.subtract,
+    np.subtract,
+    "lhs - rhs.",
+    FLOATS + INTS,
+    slopes=lambda a, b, y, dy: (dy, op("negative")(dy)),
+)
+multiply = _binary(
+    "multiply", topi.multiply, np.multiply, "lhs * rhs.", FLOATS + INTS, slopes=lambda a, b, y, dy: (dy * b, dy * a)
+)
+divide = _binary(
+    "divide",
+    topi.divide,
+    _truncated,
+    "lhs / rhs; integers truncate towards zero.",
+    DIVISION,
+    slopes=lambda a, b, y, dy: (dy / b, op("negative")(dy * y / b)),
+)
 floor_divide = _binary("floor_divide", topi.floor_divide, np.floor_divide, "floor(lhs / rhs).", DIVISION)
-mod = _binary("mod", topi.mod, np.fmod, "Remainder with the sign of lhs.", DIVISION)
-floor_mod = _binary("floor_mod", topi.floor_mod, np.mod, "Remainder with the sign of rhs.", DIVISION)
-maximum = _binary("maximum", topi.maximum, np.maximum, "The larger.", FLOATS + INTS)
-minimum = _binary("minimum", topi.minimum, np.minimum, "The smaller.", FLOATS + INTS)
+mod = _binary(
+    "mod",
+    topi.mod,
+    np.fmod,
+    "Remainder with the sign of lhs.",
+    DIVISION,
+    slopes=lambda a, b, y, dy: (dy, op("negative")(dy) * op("trunc")(a / b)),
+)
+floor_mod = _binary(
+    "floor_mod",
+    topi.floor_mod,
+    np.mod,
+    "Remainder with the sign of rhs.",
+    DIVISION,
+    slopes=lambda a, b, y, dy: (dy, op("negative")(dy) * op("floor")(a / b)),
+)
+maximum = _binary(
+    "maximum",
+    topi.maximum,
+    np.maximum,
+    "The larger.",
+    FLOATS + INTS,
+    slopes=lambda a, b, y, dy: (kept(op("greater_equal")(a, b), dy), kept(op("less")(a, b), dy)),
+)
+minimum = _binary(
+    "minimum",
+    topi.minimum,
+    np.minimum,
+    "The smaller.",
+    FLOATS + INTS,
+    slopes=lambda a, b, y, dy: (kept(op("less_equal")(a, b), dy), kept(op("greater")(a, b), dy)),
+)
 power = _binary(
     "power",
     topi.power,
     np.power,
     "lhs to the rhs.",
     (((_positive, (3,)), {}), ((_positive, np.array(2.0, np.float32)), {})),
+    slopes=lambda a, b, y, dy: (dy * b * op("power")(a, b - number(1, b)), dy * y * op("log")(a)),
 )
 equal = _binary("equal", topi.equal, np.equal, "lhs == rhs (bool).", INTS, "bool")
 not_equal = _binary("not_equal", topi.not_equal, np.not_equal, "lhs != rhs (bool).", INTS, "bool")
@@ -132,13 +194,21 @@ class where(OpCard, key="where"):
     def ref(self, condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         return np.asarray(np.where(condition != 0 if condition.dtype != bool else condition, x, y))
 
+    def grad(self, condition: Expr, x: Expr, y: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        zero = op("zeros_like")(dy)
+        return [
+            None,
+            summed_like(op("where")(condition, dy, zero), x),
+            summed_like(op("where")(condition, zero, dy), y),
+        ]
+
 
 class broadcast_to(OpCard, key="broadcast_to"):
     """data repeated to `shape`."""
 
     shape: tuple[int, ...]
     fuse = BROADCAST
-    samples = [(((3, 1),), {"shape": (2, 3, 4)})]
+    samples = [(((3, 1),), {"shape": (2, 3, 4)}), (((),), {"shape": ()})]
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
@@ -155,7 +225,10 @@ class broadcast_to(OpCard, key="broadcast_to"):
         return topi.broadcast_to(data, self.shape)
 
     def ref(self, data: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(np.broadcast_to(data, self.shape))
+        return np.broadcast_to(data, self.shape).copy()
+
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [summed_like(dy, data)]
 
 
 def _same(a: list[Dim], b: tuple[int, ...]) -> bool:

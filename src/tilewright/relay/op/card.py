@@ -120,8 +120,12 @@ class OpCard(Attrs, metaclass=CardMeta):
         """A simpler equal expression for these argument expressions (types known), or None. Run by SimplifyExpr."""
         return None
 
-    def grad(self, *args: Any, **kwargs: Any) -> Sequence[Expr]:
-        """Adjoints of the arguments, from (arguments..., result, adjoint of the result)."""
+    flat: ClassVar[bool] = False
+    """Whether no adjoint flows back: comparisons, positions, rounding, what looks only at shapes."""
+
+    def grad(self, *args: Any, **kwargs: Any) -> Sequence[Expr | None]:
+        """Adjoints of the arguments, from (arguments..., result, adjoint of the result), which are expressions of known type;
+        for a tuple argument a Tuple. None where nothing flows back. Without one, op/adjoint.py derives it."""
         raise OpNotImplemented(
             f"{self.type_key} has no gradient: its card {type(self).__name__} does not define grad()"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.expr import Constant, Expr, const
+from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.card import ELEMWISE, INJECTIVE, OPAQUE, OpCard, need
 from tilewright.relay.op.relations import tensor, tensor_type
 
@@ -31,10 +33,14 @@ class full(OpCard, key="full"):
     def ref(self, fill_value: np.ndarray) -> np.ndarray:
         return np.full(self.shape, fill_value, self.dtype or fill_value.dtype)
 
+    def grad(self, fill_value: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [op("cast")(op("sum")(dy), str(fill_value.checked_type.dtype))]  # type: ignore[attr-defined]
+
 
 class Filled(OpCard):
     """A tensor of `shape` and `dtype` of one number."""
 
+    flat = True
     shape: tuple[int, ...]
     dtype: str = "float32"
     fuse = ELEMWISE
@@ -67,6 +73,7 @@ class ones(Filled, key="ones"):
 class zeros_like(OpCard, key="zeros_like"):
     """Zeros of data's shape and dtype."""
 
+    flat = True
     fuse = ELEMWISE
     samples = [(((2, 3),), {})]
 
@@ -106,6 +113,9 @@ class full_like(OpCard, key="full_like"):
     def ref(self, data: np.ndarray, fill_value: np.ndarray) -> np.ndarray:
         return np.full_like(data, fill_value)
 
+    def grad(self, data: Expr, fill_value: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [None, op("cast")(op("sum")(dy), str(fill_value.checked_type.dtype))]  # type: ignore[attr-defined]
+
 
 def _number(value: Any, name: str) -> float:
     if isinstance(value, Constant):
@@ -117,6 +127,7 @@ def _number(value: Any, name: str) -> float:
 class arange(OpCard, key="arange"):
     """start, start + step, ... below stop: 1-D. Numbers or constants; their number must be known."""
 
+    flat = True
     start: float
     stop: float
     step: float = 1
@@ -148,6 +159,7 @@ class arange(OpCard, key="arange"):
 class shape_of(OpCard, key="shape_of"):
     """The extents of data, 1-D."""
 
+    flat = True
     dtype: str = "int32"
     fuse = OPAQUE
     samples = [(((2, 3),), {"dtype": "int64"})]
@@ -172,6 +184,7 @@ class shape_of(OpCard, key="shape_of"):
 class ndarray_size(OpCard, key="ndarray_size"):
     """Number of data's elements, a scalar."""
 
+    flat = True
     dtype: str = "int32"
     fuse = OPAQUE
     samples = [(((2, 3),), {})]

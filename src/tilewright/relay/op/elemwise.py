@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
+from tilewright.relay.expr import Expr
+from tilewright.relay.op.adjoint import number, op
 from tilewright.relay.op.card import BROADCAST, ELEMWISE, OpCard, Sample, need
 from tilewright.relay.op.relations import dims, may_equal, normal_axis, tensor, tensor_type
 
@@ -26,6 +28,8 @@ class Unary(OpCard):
     result_dtype: ClassVar[str | None] = None
     te_form: ClassVar[Callable[[Any], Any]]
     np_form: ClassVar[Callable[[Any], Any]]
+    slope: ClassVar[Callable[[Any, Any], Any] | None] = None
+    """The derivative, from data and the result."""
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0)
@@ -38,6 +42,11 @@ class Unary(OpCard):
     def ref(self, data: np.ndarray) -> np.ndarray:
         result = np.asarray(type(self).np_form(data))
         return result if self.result_dtype else result.astype(data.dtype, copy=False)
+
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        slope = type(self).slope
+        assert slope is not None
+        return [op("multiply")(dy, slope(data, result))]
 
 
 def np_erf(x: np.ndarray) -> np.ndarray:
@@ -70,44 +79,111 @@ def _unary(
     sample: Sample = NEAR,
     dtype: str | None = None,
     slack: float = 1e-5,
+    slope: Callable[[Any, Any], Any] | None = None,
 ) -> type[Unary]:
     class card(Unary, key=key):
         samples = (sample,)
         result_dtype = dtype
         tolerance = slack
+        flat = slope is None
 
-    card.te_form, card.np_form = te_form, np_form
+    card.te_form, card.np_form, card.slope = te_form, np_form, slope
     card.__name__ = card.__qualname__ = key.rpartition(".")[2]
     card.__doc__ = doc
     return card
 
 
-exp = _unary("exp", topi.exp, np.exp, "e to the data.")
-log = _unary("log", topi.log, np.log, "Natural logarithm.", POSITIVE)
-log2 = _unary("log2", topi.log2, np.log2, "Logarithm to base 2.", POSITIVE)
-log10 = _unary("log10", topi.log10, np.log10, "Logarithm to base 10.", POSITIVE)
-sqrt = _unary("sqrt", topi.sqrt, np.sqrt, "Square root.", POSITIVE)
-rsqrt = _unary("rsqrt", topi.rsqrt, lambda x: 1 / np.sqrt(x), "1 / sqrt(data).", POSITIVE)
-tanh = _unary("tanh", topi.tanh, np.tanh, "Hyperbolic tangent.")
-sigmoid = _unary("sigmoid", topi.sigmoid, np_sigmoid, "1 / (1 + exp(-data)).")
-erf = _unary("erf", topi.erf, np_erf, "Error function.")
-sin = _unary("sin", topi.sin, np.sin, "Sine of radians.")
-cos = _unary("cos", topi.cos, np.cos, "Cosine of radians.")
-tan = _unary("tan", topi.tan, np.tan, "Tangent of radians.", INSIDE)
-asin = _unary("asin", topi.asin, np.arcsin, "Inverse sine, in radians.", INSIDE, slack=1e-4)
-acos = _unary("acos", topi.acos, np.arccos, "Inverse cosine, in radians.", INSIDE, slack=1e-4)
-atan = _unary("atan", topi.atan, np.arctan, "Inverse tangent, in radians.", slack=1e-4)
-sinh = _unary("sinh", topi.sinh, np.sinh, "Hyperbolic sine.", slack=1e-4)
-cosh = _unary("cosh", topi.cosh, np.cosh, "Hyperbolic cosine.", slack=1e-4)
-asinh = _unary("asinh", topi.asinh, np.arcsinh, "Inverse hyperbolic sine.", slack=1e-4)
-acosh = _unary("acosh", topi.acosh, np.arccosh, "Inverse hyperbolic cosine.", ABOVE_ONE, slack=1e-4)
-atanh = _unary("atanh", topi.atanh, np.arctanh, "Inverse hyperbolic tangent.", INSIDE, slack=1e-4)
+exp = _unary("exp", topi.exp, np.exp, "e to the data.", slope=lambda x, y: y)
+log = _unary("log", topi.log, np.log, "Natural logarithm.", POSITIVE, slope=lambda x, y: number(1, x) / x)
+log2 = _unary(
+    "log2", topi.log2, np.log2, "Logarithm to base 2.", POSITIVE, slope=lambda x, y: number(1 / np.log(2), x) / x
+)
+log10 = _unary(
+    "log10", topi.log10, np.log10, "Logarithm to base 10.", POSITIVE, slope=lambda x, y: number(1 / np.log(10), x) / x
+)
+sqrt = _unary("sqrt", topi.sqrt, np.sqrt, "Square root.", POSITIVE, slope=lambda x, y: number(0.5, x) / y)
+rsqrt = _unary(
+    "rsqrt",
+    topi.rsqrt,
+    lambda x: 1 / np.sqrt(x),
+    "1 / sqrt(data).",
+    POSITIVE,
+    slope=lambda x, y: number(-0.5, x) * y / x,
+)
+tanh = _unary("tanh", topi.tanh, np.tanh, "Hyperbolic tangent.", slope=lambda x, y: number(1, x) - y * y)
+sigmoid = _unary(
+    "sigmoid", topi.sigmoid, np_sigmoid, "1 / (1 + exp(-data)).", slope=lambda x, y: y * (number(1, x) - y)
+)
+erf = _unary(
+    "erf",
+    topi.erf,
+    np_erf,
+    "Error function.",
+    slope=lambda x, y: number(2 / np.sqrt(np.pi), x) * op("exp")(op("negative")(x * x)),
+)
+sin = _unary("sin", topi.sin, np.sin, "Sine of radians.", slope=lambda x, y: op("cos")(x))
+cos = _unary("cos", topi.cos, np.cos, "Cosine of radians.", slope=lambda x, y: op("negative")(op("sin")(x)))
+tan = _unary("tan", topi.tan, np.tan, "Tangent of radians.", INSIDE, slope=lambda x, y: number(1, x) + y * y)
+asin = _unary(
+    "asin",
+    topi.asin,
+    np.arcsin,
+    "Inverse sine, in radians.",
+    INSIDE,
+    slack=1e-4,
+    slope=lambda x, y: op("rsqrt")(number(1, x) - x * x),
+)
+acos = _unary(
+    "acos",
+    topi.acos,
+    np.arccos,
+    "Inverse cosine, in radians.",
+    INSIDE,
+    slack=1e-4,
+    slope=lambda x, y: op("negative")(op("rsqrt")(number(1, x) - x * x)),
+)
+atan = _unary(
+    "atan",
+    topi.atan,
+    np.arctan,
+    "Inverse tangent, in radians.",
+    slack=1e-4,
+    slope=lambda x, y: number(1, x) / (number(1, x) + x * x),
+)
+sinh = _unary("sinh", topi.sinh, np.sinh, "Hyperbolic sine.", slack=1e-4, slope=lambda x, y: op("cosh")(x))
+cosh = _unary("cosh", topi.cosh, np.cosh, "Hyperbolic cosine.", slack=1e-4, slope=lambda x, y: op("sinh")(x))
+asinh = _unary(
+    "asinh",
+    topi.asinh,
+    np.arcsinh,
+    "Inverse hyperbolic sine.",
+    slack=1e-4,
+    slope=lambda x, y: op("rsqrt")(x * x + number(1, x)),
+)
+acosh = _unary(
+    "acosh",
+    topi.acosh,
+    np.arccosh,
+    "Inverse hyperbolic cosine.",
+    ABOVE_ONE,
+    slack=1e-4,
+    slope=lambda x, y: op("rsqrt")(x * x - number(1, x)),
+)
+atanh = _unary(
+    "atanh",
+    topi.atanh,
+    np.arctanh,
+    "Inverse hyperbolic tangent.",
+    INSIDE,
+    slack=1e-4,
+    slope=lambda x, y: number(1, x) / (number(1, x) - x * x),
+)
 floor = _unary("floor", topi.floor, np.floor, "Largest integer not above data.")
 ceil = _unary("ceil", topi.ceil, np.ceil, "Smallest integer not below data.")
 trunc = _unary("trunc", topi.trunc, np.trunc, "data without its fraction.")
 round_ = _unary("round", topi.round, np.rint, "Nearest integer, halves to even.")
-abs_ = _unary("abs", topi.abs, np.abs, "Magnitude.")
-negative = _unary("negative", topi.negative, np.negative, "-data.")
+abs_ = _unary("abs", topi.abs, np.abs, "Magnitude.", slope=lambda x, y: op("sign")(x))
+negative = _unary("negative", topi.negative, np.negative, "-data.", slope=lambda x, y: number(-1, x))
 sign = _unary("sign", topi.sign, np.sign, "-1, 0 or 1.")
 isnan = _unary("isnan", topi.isnan, np.isnan, "Whether data is NaN (bool).", SPECIAL, "bool")
 isinf = _unary("isinf", topi.isinf, np.isinf, "Whether data is infinite (bool).", SPECIAL, "bool")
@@ -118,8 +194,14 @@ logical_not = _unary(
 bitwise_not = _unary(
     "bitwise_not", topi.bitwise_not, np.invert, "All bits of data inverted.", ((((2, 3), "int32"),), {})
 )
-copy = _unary("copy", topi.identity, lambda x: x, "data itself.")
-relu = _unary("nn.relu", topi.nn.relu, lambda x: np.maximum(x, 0), "max(data, 0).")
+copy = _unary("copy", topi.identity, lambda x: x, "data itself.", slope=lambda x, y: number(1, x))
+relu = _unary(
+    "nn.relu",
+    topi.nn.relu,
+    lambda x: np.maximum(x, 0),
+    "max(data, 0).",
+    slope=lambda x, y: op("cast")(op("greater")(x, number(0, x)), str(x.checked_type.dtype)),
+)
 
 
 class cast(OpCard, key="cast"):
@@ -142,6 +224,11 @@ class cast(OpCard, key="cast"):
     def ref(self, data: np.ndarray) -> np.ndarray:
         return np.asarray(data != 0 if self.dtype == "bool" else data.astype(self.dtype))
 
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        source: Any = data.checked_type
+        target: Any = result.checked_type
+        return [op("cast")(dy, str(source.dtype)) if source.dtype.is_float and target.dtype.is_float else None]
+
 
 class clip(OpCard, key="clip"):
     """min(max(a, a_min), a_max); a bound may be infinite."""
@@ -162,6 +249,9 @@ class clip(OpCard, key="clip"):
             info = np.iinfo(a.dtype)
             return np.asarray(np.clip(a, int(max(self.a_min, info.min)), int(min(self.a_max, info.max))))
         return np.asarray(np.clip(a, a.dtype.type(self.a_min), a.dtype.type(self.a_max)))
+
+    def grad(self, a: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [op("where")(op("equal")(a, result), dy, op("zeros_like")(dy))]
 
 
 class leaky_relu(OpCard, key="nn.leaky_relu"):
@@ -216,6 +306,9 @@ class bias_add(AlongAxis, key="nn.bias_add"):
 
     def ref(self, data: np.ndarray, bias: np.ndarray) -> np.ndarray:
         return np.asarray(data + self._along(data, bias))
+
+    def grad(self, data: Expr, bias: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [dy, op("sum")(dy, axis=(self.axis,), exclude=True)]
 
 
 class prelu(AlongAxis, key="nn.prelu"):

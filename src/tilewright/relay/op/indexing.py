@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
-from tilewright.relay.expr import Expr
+from tilewright.relay.expr import Expr, const
+from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.card import COMM_REDUCE, INJECTIVE, OPAQUE, OpCard, need
 from tilewright.relay.op.relations import Dim, dims, normal_axis, product, tensor, tensor_type
 
@@ -249,6 +251,18 @@ class one_hot(OpCard, key="one_hot"):
         hit = np.expand_dims(indices, at) == np.arange(self.depth).reshape(shape)
         return np.where(hit, on_value, off_value).astype(self.dtype)
 
+    def grad(self, indices: Expr, on_value: Expr, off_value: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        on, off = const(1.0, self.dtype), const(0.0, self.dtype)
+        on_part = op("sum")(
+            op("multiply")(dy, op("one_hot")(indices, on, off, depth=self.depth, axis=self.axis, dtype=self.dtype))
+        )
+        off_part = op("subtract")(op("sum")(dy), on_part)
+        made: list[Expr | None] = [None]
+        for part, v in ((on_part, on_value), (off_part, off_value)):
+            t: Any = v.checked_type
+            made.append(op("cast")(part, str(t.dtype)))
+        return made
+
 
 class argsort(OpCard, key="argsort"):
     """Positions in sorted order along `axis`; equal elements keep their order."""
@@ -401,3 +415,9 @@ class cumprod(Running, key="cumprod"):
 
     def ref(self, data: np.ndarray) -> np.ndarray:
         return self._ref(data, np.cumprod, 1)
+
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        axis = self.axis or 0
+        flat = op("reshape")(data, (-1,)) if self.axis is None else data
+        later = op("cumsum")(op("reverse")(op("multiply")(dy, result), axis=axis), axis=axis, exclusive=self.exclusive)
+        return [op("reshape_like")(op("divide")(op("reverse")(later, axis=axis), flat), data)]

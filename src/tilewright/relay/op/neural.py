@@ -10,6 +10,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.relay.expr import Expr, Tuple, const
+from tilewright.relay.op.adjoint import derived, op, summed_like
 from tilewright.relay.op.card import INJECTIVE, OPAQUE, OUT_ELEMWISE, LayoutChoice, OpCard, constructor, need
 from tilewright.relay.op.relations import (
     broadcast_shapes,
@@ -44,6 +45,10 @@ class softmax(OpCard, key="nn.softmax"):
         e = np.exp(data - data.max(self.axis, keepdims=True))
         return np.asarray(e / e.sum(self.axis, keepdims=True))
 
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        product_ = op("multiply")(dy, result)
+        return [(dy - op("sum")(product_, axis=self.axis, keepdims=True)) * result]
+
 
 class log_softmax(softmax, key="nn.log_softmax"):
     """log(softmax(data)) along `axis`."""
@@ -54,6 +59,9 @@ class log_softmax(softmax, key="nn.log_softmax"):
     def ref(self, data: np.ndarray) -> np.ndarray:
         d = data - data.max(self.axis, keepdims=True)
         return np.asarray(d - np.log(np.exp(d).sum(self.axis, keepdims=True)))
+
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [dy - op("exp")(result) * op("sum")(dy, axis=self.axis, keepdims=True)]
 
 
 def _vectors(data: TensorType, axis: int, *vectors: TensorType) -> TensorType:
@@ -308,6 +316,9 @@ class batch_flatten(OpCard, key="nn.batch_flatten"):
     def ref(self, data: np.ndarray) -> np.ndarray:
         return data.reshape(data.shape[0], -1)
 
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [op("reshape_like")(dy, data)]
+
 
 class matmul(OpCard, key="nn.matmul"):
     """tensor_a (.., M, K) by tensor_b (K, N), each transposed on request: (.., M, N). tensor_b has two axes."""
@@ -333,6 +344,30 @@ class matmul(OpCard, key="nn.matmul"):
     def ref(self, tensor_a: np.ndarray, tensor_b: np.ndarray) -> np.ndarray:
         a, b = (t.astype(self.out_dtype) if self.out_dtype else t for t in (tensor_a, tensor_b))
         return np.asarray(np.matmul(a.swapaxes(-1, -2) if self.transpose_a else a, b.T if self.transpose_b else b))
+
+    def grad(self, tensor_a: Expr, tensor_b: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        if self.out_dtype or len(tensor_a.checked_type.shape) < 2:  # type: ignore[attr-defined]
+            return derived(self, [tensor_a, tensor_b], dy)
+        da = op("nn.matmul")(dy, tensor_b, transpose_b=not self.transpose_b)
+        ndim = len(tensor_a.checked_type.shape)  # type: ignore[attr-defined]
+        d = as_matrix(dy, ndim)
+        if self.transpose_a:
+            da, a = swapped(da, ndim), as_matrix(swapped(tensor_a, ndim), ndim)
+        else:
+            a = as_matrix(tensor_a, ndim)
+        return [da, op("nn.matmul")(*((d, a) if self.transpose_b else (a, d)), transpose_a=True)]
+
+
+def swapped(x: Expr, ndim: int) -> Expr:
+    """x with its last two axes exchanged."""
+    return op("transpose")(x, axes=(*range(ndim - 2), ndim - 1, ndim - 2))  # type: ignore[no-any-return]
+
+
+def as_matrix(x: Expr, ndim: int) -> Expr:
+    """x with all axes but the last merged."""
+    for _ in range(ndim - 2):
+        x = op("reshape")(x, (-3, -2))
+    return x
 
 
 def _matmul_type(a: TensorType, b: TensorType, transpose_a: bool, transpose_b: bool, out_dtype: str) -> TensorType:
@@ -371,6 +406,15 @@ class dense(OpCard, key="nn.dense"):
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
         a, b = (t.astype(self.out_dtype) if self.out_dtype else t for t in (data, weight))
         return np.asarray(np.matmul(a, b.T))
+
+    def grad(self, data: Expr, weight: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        if self.out_dtype:
+            return derived(self, [data, weight], dy)
+        ndim = len(data.checked_type.shape)  # type: ignore[attr-defined]
+        return [
+            op("nn.matmul")(dy, weight),
+            op("nn.matmul")(as_matrix(dy, ndim), as_matrix(data, ndim), transpose_a=True),
+        ]
 
 
 class dense_pack(OpCard, key="nn.contrib_dense_pack"):
@@ -447,6 +491,25 @@ class batch_matmul(OpCard, key="nn.batch_matmul"):
         a, b = (t.astype(self.out_dtype) if self.out_dtype else t for t in (tensor_a, tensor_b))
         a = a.swapaxes(-1, -2) if self.transpose_a else a
         return np.asarray(np.matmul(a, b.swapaxes(-1, -2) if self.transpose_b else b))
+
+    def grad(self, tensor_a: Expr, tensor_b: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        if self.out_dtype:
+            return derived(self, [tensor_a, tensor_b], dy)
+
+        def by(x: Expr, y: Expr, ta: bool, tb: bool) -> Expr:
+            return op("nn.batch_matmul")(x, y, transpose_a=ta, transpose_b=tb)  # type: ignore[no-any-return]
+
+        da = (
+            by(tensor_b, dy, self.transpose_b, True)
+            if self.transpose_a
+            else by(dy, tensor_b, False, not self.transpose_b)
+        )
+        db = (
+            by(dy, tensor_a, True, self.transpose_a)
+            if self.transpose_b
+            else by(tensor_a, dy, not self.transpose_a, False)
+        )
+        return [summed_like(da, tensor_a), summed_like(db, tensor_b)]
 
 
 class pad(OpCard, key="nn.pad"):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
+from tilewright.relay.expr import Expr
+from tilewright.relay.op.adjoint import derived, op
 from tilewright.relay.op.card import COMM_REDUCE, OpCard, Sample
 from tilewright.relay.op.relations import dims, normal_axis, tensor, tensor_type
 
@@ -33,6 +35,8 @@ class Reduction(OpCard):
     result_dtype: ClassVar[str | None] = None
     te_form: ClassVar[Callable[..., Any]]
     np_form: ClassVar[Callable[..., Any]]
+    slope: ClassVar[Callable[[Any, Any, Any, Any], Any] | None] = None
+    """The adjoint of data, from the card, data, and the result and its adjoint with the reduced axes kept."""
 
     def axes(self, ndim: int) -> list[int]:
         """The reduced axes, counted from the front."""
@@ -55,6 +59,18 @@ class Reduction(OpCard):
         result = type(self).np_form(data, axis=tuple(self.axes(data.ndim)), keepdims=self.keepdims)
         return np.asarray(result).astype(self.result_dtype or data.dtype, copy=False)
 
+    def kept(self, value: Expr, data: Expr) -> Expr:
+        """A result, or its adjoint, with extent 1 in the places of the reduced axes."""
+        if not self.keepdims:
+            for a in self.axes(len(data.checked_type.shape)):  # type: ignore[attr-defined]
+                value = op("expand_dims")(value, axis=a)
+        return value
+
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        slope = type(self).slope
+        assert slope is not None
+        return [slope(self, data, self.kept(result, data), self.kept(dy, data))]
+
 
 def _reduction(
     key: str,
@@ -63,22 +79,40 @@ def _reduction(
     doc: str,
     cases: tuple[Sample, ...] = CASES,
     dtype: str | None = None,
+    slope: Callable[[Any, Any, Any, Any], Any] | None = None,
 ) -> type[Reduction]:
     class card(Reduction, key=key):
         samples = cases
         result_dtype = dtype
+        flat = slope is None
 
-    card.te_form, card.np_form = te_form, np_form
+    card.te_form, card.np_form, card.slope = te_form, np_form, slope
     card.__name__ = card.__qualname__ = key
     card.__doc__ = doc
     return card
 
 
-sum_ = _reduction("sum", topi.sum, np.sum, "Sum along `axis`.")
-mean = _reduction("mean", topi.mean, np.mean, "Arithmetic mean along `axis`.")
-max_ = _reduction("max", topi.max, np.max, "Largest along `axis`.")
-min_ = _reduction("min", topi.min, np.min, "Smallest along `axis`.")
-prod = _reduction("prod", topi.prod, np.prod, "Product along `axis`.")
+def _spread(dy: Expr, data: Expr) -> Expr:
+    return op("broadcast_to_like")(dy, data)  # type: ignore[no-any-return]
+
+
+def _share(card: Any, data: Expr, y: Expr, dy: Expr) -> Expr:
+    """The adjoint of a mean: each element's share."""
+    count = op("ndarray_size")(data, dtype="float32") / op("ndarray_size")(y, dtype="float32")
+    return op("divide")(_spread(dy, data), op("cast")(count, str(data.checked_type.dtype)))  # type: ignore[attr-defined, no-any-return]
+
+
+def _to_best(card: Any, data: Expr, y: Expr, dy: Expr) -> Expr:
+    """The adjoint of an extreme: it goes to the elements that reach it, in equal parts."""
+    hit = op("cast")(op("equal")(data, y), str(data.checked_type.dtype))  # type: ignore[attr-defined]
+    return hit * dy / op("sum")(hit, axis=card.axis, keepdims=True, exclude=card.exclude)  # type: ignore[no-any-return]
+
+
+sum_ = _reduction("sum", topi.sum, np.sum, "Sum along `axis`.", slope=lambda card, data, y, dy: _spread(dy, data))
+mean = _reduction("mean", topi.mean, np.mean, "Arithmetic mean along `axis`.", slope=_share)
+max_ = _reduction("max", topi.max, np.max, "Largest along `axis`.", slope=_to_best)
+min_ = _reduction("min", topi.min, np.min, "Smallest along `axis`.", slope=_to_best)
+prod = _reduction("prod", topi.prod, np.prod, "Product along `axis`.", slope=lambda card, data, y, dy: dy * y / data)
 all_ = _reduction("all", topi.all, np.all, "Whether all along `axis` hold (bool).", BOOLS, "bool")
 any_ = _reduction("any", topi.any, np.any, "Whether any along `axis` holds (bool).", BOOLS, "bool")
 
@@ -102,6 +136,9 @@ class variance(Reduction, key="variance"):
         count = int(np.prod([data.shape[a] for a in axes])) - self.unbiased
         return np.asarray(total / data.dtype.type(count))
 
+    def grad(self, data: Expr, mean: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:  # type: ignore[override]
+        return derived(self, [data, mean], dy)
+
 
 class ArgReduction(OpCard):
     """Position of the best along `axis` (int32); of equals the first, or the last with `select_last_index`."""
@@ -112,6 +149,7 @@ class ArgReduction(OpCard):
     select_last_index: bool = False
     fuse = COMM_REDUCE
     schedule = "reduce"
+    flat = True
     samples = [
         (((2, 3, 4),), {"axis": 1}),
         (((3, 7),), {"axis": -1, "keepdims": True}),

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, topi
-from tilewright.ir import TensorType, TupleType, Type
-from tilewright.relay.expr import Expr
+from tilewright.ir import IntImm, TensorType, TupleType, Type
+from tilewright.relay.expr import Expr, Tuple, const
+from tilewright.relay.op.adjoint import derived, op
 from tilewright.relay.op.card import INJECTIVE, LayoutChoice, OpCard, TypeRuleError, need
 from tilewright.relay.op.relations import (
     Dim,
@@ -17,6 +18,7 @@ from tilewright.relay.op.relations import (
     assume,
     dims,
     is_any,
+    is_static,
     known_equal,
     may_equal,
     merge_dim,
@@ -172,6 +174,9 @@ class reshape(OpCard, key="reshape"):
     def ref(self, data: np.ndarray) -> np.ndarray:
         return data.reshape(static(reshaped(data.shape, self.newshape, self.allowzero)))
 
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [op("reshape_like")(dy, data)]
+
 
 class transpose(OpCard, key="transpose"):
     """Axes in another order; reversed when `axes` is None."""
@@ -203,6 +208,10 @@ class transpose(OpCard, key="transpose"):
     def ref(self, data: np.ndarray) -> np.ndarray:
         return data.transpose(self.order(data.ndim))
 
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        order = self.order(len(data.checked_type.shape))  # type: ignore[attr-defined]
+        return [op("transpose")(dy, axes=tuple([order.index(i) for i in range(len(order))]))]
+
 
 class expand_dims(OpCard, key="expand_dims"):
     """`num_newaxis` axes of extent 1 before `axis`."""
@@ -223,6 +232,9 @@ class expand_dims(OpCard, key="expand_dims"):
     def ref(self, data: np.ndarray) -> np.ndarray:
         at = normal_axis(self.axis, data.ndim + 1)
         return data.reshape(data.shape[:at] + (1,) * self.num_newaxis + data.shape[at:])
+
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [op("reshape_like")(dy, data)]
 
 
 class squeeze(OpCard, key="squeeze"):
@@ -253,6 +265,9 @@ class squeeze(OpCard, key="squeeze"):
 
     def ref(self, data: np.ndarray) -> np.ndarray:
         return np.squeeze(data, self.axis)
+
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [op("reshape_like")(dy, data)]
 
 
 class concatenate(OpCard, key="concatenate"):
@@ -310,6 +325,21 @@ class concatenate(OpCard, key="concatenate"):
                 return None
         return LayoutChoice(self, [layout] * len(args), layout)
 
+    def grad(self, data: Tuple, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        axis = normal_axis(self.axis, len(result.checked_type.shape))  # type: ignore[attr-defined]
+        parts: list[Expr] = []
+        at = 0
+        for field in data.fields:
+            extent = field.checked_type.shape[axis]  # type: ignore[attr-defined]
+            need(
+                isinstance(extent, IntImm),
+                "concatenate's gradient needs known extents along its axis",
+                f"one is {extent}",
+            )
+            parts.append(op("strided_slice")(dy, [at], [at + extent.value], axes=[axis]))
+            at += extent.value
+        return [Tuple(tuple(parts))]
+
 
 class stack(OpCard, key="stack"):
     """The tensors of a tuple, of one shape, along a new axis."""
@@ -337,6 +367,10 @@ class stack(OpCard, key="stack"):
 
     def ref(self, data: Sequence[np.ndarray]) -> np.ndarray:
         return np.stack(data, self.axis)
+
+    def grad(self, data: Tuple, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        axis = normal_axis(self.axis, len(result.checked_type.shape))  # type: ignore[attr-defined]
+        return [Tuple(tuple([op("take")(dy, const(i, "int32"), axis=axis) for i in range(len(data.fields))]))]
 
 
 class split(OpCard, key="split"):
@@ -404,6 +438,9 @@ class split(OpCard, key="split"):
                 for p in np.split(data, given if isinstance(given, int) else list(given), self.axis)
             ]
         )
+
+    def grad(self, data: Expr, result: Expr, dy: Tuple) -> Sequence[Expr | None]:
+        return [op("concatenate")(dy, axis=self.axis)]
 
 
 class strided_slice(OpCard, key="strided_slice"):
@@ -536,6 +573,9 @@ class reverse(OpCard, key="reverse"):
     def ref(self, data: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(np.flip(data, self.axis))
 
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [op("reverse")(dy, axis=self.axis)]
+
 
 class layout_transform(OpCard, key="layout_transform"):
     """data brought from one layout to another, e.g. NCHW to NCHW16c; what a block has past the end of its axis is zero."""
@@ -595,3 +635,9 @@ class layout_transform(OpCard, key="layout_transform"):
             names += own
         # ... and ordered as the result is: a view, for whoever lays the result out to copy once.
         return plain.reshape(parts).transpose([names.index(axis) for axis in dst])
+
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        t: Any = data.checked_type
+        if not is_static(t) or product(dims(t)) != product(dims(result.checked_type)):  # type: ignore[arg-type]
+            return derived(self, [data], dy)
+        return [op("layout_transform")(dy, self.dst_layout, self.src_layout)]

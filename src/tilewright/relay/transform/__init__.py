@@ -9,6 +9,7 @@ from tilewright.relay.transform.dead_code import DeadCodeElimination, RemoveUnus
 from tilewright.relay.transform.fold_constant import FoldConstant, fold_constant_expr
 from tilewright.relay.transform.fold_scale_axis import FoldScaleAxis
 from tilewright.relay.transform.fuse_ops import FuseOps
+from tilewright.relay.transform.gradient import FirstOrderGradient, gradient
 from tilewright.relay.transform.infer_type import InferType, infer_types
 from tilewright.relay.transform.inline import Inline
 from tilewright.relay.transform.lambda_lift import LambdaLift
@@ -28,6 +29,7 @@ __all__ = [
     "CanonicalizeOps",
     "DeadCodeElimination",
     "EliminateCommonSubexpr",
+    "FirstOrderGradient",
     "FoldConstant",
     "FoldConstantExpr",
     "FoldScaleAxis",
@@ -50,6 +52,7 @@ __all__ = [
     "ToANormalFormExpr",
     "ToGraphNormalForm",
     "function_pass",
+    "gradient",
     "module_pass",
 ]
 

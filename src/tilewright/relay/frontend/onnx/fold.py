@@ -252,4 +252,4 @@ def _nonzero(node: OnnxNode, x: np.ndarray) -> np.ndarray:
 def _expand(node: OnnxNode, x: np.ndarray, shape: np.ndarray) -> np.ndarray | None:
     if shape.dtype == object or int(np.prod(shape)) > LIMIT:
         return None
-    return np.ascontiguousarray(np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(int(d) for d in shape))))
+    return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(int(d) for d in shape))).copy()

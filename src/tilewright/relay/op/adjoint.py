@@ -1,0 +1,91 @@
+"""Adjoints: what gradients of operators are written with, and the adjoint of any operator that has a compute.
+
+A card's `grad` says how the adjoint of its result becomes those of its arguments. Where a card has none, what it expands to is
+differentiated, and what does not expand gets the adjoint that `te.gradient` derives from its compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright import te
+from tilewright.ir import IntImm, TensorType, TupleType, Type
+from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.expr import Expr, const
+from tilewright.relay.op.card import OPAQUE, OpCard, constructor, need
+from tilewright.relay.op.relations import dims, may_equal
+
+Adjoints = Sequence[Expr | None]
+"""One for each argument; None where nothing flows back (an index, a condition)."""
+
+
+def op(key: str) -> Callable[..., Any]:
+    """The constructor of an operator."""
+    return constructor(key)
+
+
+def summed_like(dy: Expr, x: Expr) -> Expr:
+    """The adjoint of an argument that was broadcast."""
+    return op("collapse_sum_like")(dy, x)  # type: ignore[no-any-return]
+
+
+def number(value: float, like: Expr) -> Expr:
+    """A scalar constant of a tensor's dtype."""
+    t: Any = like.checked_type
+    return const(value, str(t.dtype))
+
+
+class vjp(OpCard, key="vjp"):
+    """The adjoint of argument `wrt` of the operator `card`, from (arguments..., adjoint of the result): the product of the
+    result's adjoint with the Jacobian, derived from the operator's compute by `te.gradient`."""
+
+    card: Any
+    wrt: int = 0
+    fuse = OPAQUE
+
+    def infer(self, *args: TensorType) -> Type:
+        *inputs, head = args
+        result: Any = self.card.infer(*inputs)
+        alike = len(result.shape) == len(head.shape) and all(map(may_equal, dims(result), dims(head)))
+        need(
+            alike,
+            "the adjoint must have the shape of the result",
+            f"they are {head.shape} and {result.shape}",
+            len(inputs),
+        )
+        return args[self.wrt]
+
+    def compute(self, *args: te.Tensor) -> te.Tensor:
+        *inputs, head = args
+        output = self.card.compute(*inputs)
+        if any([not isinstance(d, IntImm) for d in head.shape]):
+            # Sizes that only a run knows have a name of their own in each tensor.
+            head = te.compute(output.shape, lambda *i, dy=head: dy(*i), name="head")
+        (made,) = te.gradient(output, [inputs[self.wrt]], head)
+        return made
+
+    def ref(self, *args: np.ndarray) -> np.ndarray:
+        """By the plain interpreter, on the adjoint's own compute."""
+        from tilewright.codegen import interp
+
+        tensors = [te.placeholder(a.shape, str(a.dtype), f"x{i}") for i, a in enumerate(args)]
+        func = te.create_prim_func([*tensors, result := self.compute(*tensors)])
+        out = np.empty(args[self.wrt].shape, numpy_dtype(result.dtype))
+        with np.errstate(all="ignore"):
+            interp.run(func, [*[np.asarray(a, order="C") for a in args], out])
+        return out
+
+
+def derived(card: OpCard, args: Sequence[Expr], dy: Expr) -> list[Expr | None]:
+    """Adjoints by te.gradient: for arguments that are tensors of floats, and one result."""
+    made: list[Expr | None] = []
+    for i, a in enumerate(args):
+        t: Any = a.checked_type
+        if isinstance(t, TupleType) or not t.dtype.is_float:
+            made.append(None)
+        else:
+            made.append(vjp.call([*args, dy], {"card": card, "wrt": i}))
+    return made

@@ -1,0 +1,240 @@
+"""Gradients: every operator against finite differences, both modes; the whole language; second order; what has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.relay.test_symbolic_cards import SAMPLES, flat, make_input, type_of
+from tilewright import relay
+from tilewright.ir import TensorType, TupleType
+from tilewright.relay.op.card import OpCard
+from tilewright.relay.transform import gradient, infer_types
+from tilewright.support.errors import OpNotImplemented, TVMError
+
+RNG = np.random.default_rng(5)
+
+
+def doubled(value: Any) -> Any:
+    """Floats in double precision, so that differences are exact enough."""
+    if isinstance(value, tuple):
+        return tuple([doubled(v) for v in value])
+    return value.astype("float64") if value.dtype.kind == "f" else value
+
+
+def evaluate(function: relay.Function, mod: relay.IRModule | None = None) -> Callable[..., Any]:
+    """The function in the interpreter."""
+    whole = relay.IRModule() if mod is None else relay.IRModule(mod.functions, mod.type_definitions)
+    whole["main"] = function
+    return relay.create_executor("debug", whole).evaluate()
+
+
+def numbers(value: Any) -> list[np.ndarray[Any, Any]]:
+    """The arrays of a result, in order."""
+    return [
+        np.asarray(v.numpy() if hasattr(v, "numpy") else v)
+        for v in flat(value if isinstance(value, tuple) else tuple(value))
+    ]
+
+
+def differences(
+    f: Callable[..., Any], args: list[Any], which: int, weight: Any, step: float = 1e-5
+) -> np.ndarray[Any, Any]:
+    """The derivative of sum(weight * f) by one argument, by central differences."""
+    out = np.zeros(args[which].shape)
+    for index in np.ndindex(*args[which].shape):
+        sums = []
+        for sign in (1, -1):
+            moved = [a.copy() for a in args]
+            moved[which][index] += sign * step
+            result = f(*moved)
+            parts = result if isinstance(result, (list, tuple)) else [result]
+            sums.append(sum([(np.asarray(r.numpy(), "float64") * w).sum() for r, w in zip(parts, weight, strict=True)]))
+        out[index] = (sums[0] - sums[1]) / (2 * step)
+    return out
+
+
+@pytest.mark.parametrize(("key", "card", "sample"), SAMPLES)
+def test_operator(key: str, card: type[OpCard], sample: Any) -> None:
+    rng = np.random.default_rng(11)
+    specs, attrs = sample
+    inputs = [doubled(make_input(s, rng)) for s in specs]
+    leaves = [x for v in inputs for x in (v if isinstance(v, tuple) else (v,))]
+    if not any([x.dtype.kind == "f" for x in leaves]) or any(
+        [x.size > 150 or not np.isfinite(x).all() for x in leaves if x.dtype.kind == "f"]
+    ):
+        return
+    params = [relay.var(f"x{i}", type_of(x)) for i, x in enumerate(leaves)]
+    rest = iter(params)
+    args: list[Any] = [relay.Tuple([next(rest) for _ in v]) if isinstance(v, tuple) else next(rest) for v in inputs]
+    call = card.call(args, attrs)
+    call = getattr(call, "tuple_value", call)
+    t = infer_types(relay.Function(params, call)).ret_type  # type: ignore[attr-defined]
+    outs = t.fields if isinstance(t, TupleType) else (t,)
+    if call.attrs.flat or not all([isinstance(o, TensorType) and o.dtype.is_float for o in outs]):
+        return
+    weights = [rng.uniform(0.5, 1.5, o.concrete_shape) for o in outs]
+    plain = relay.Function(params, call)
+    parts = [relay.TupleGetItem(call, i) for i in range(len(outs))] if isinstance(t, TupleType) else [call]
+    total = [relay.sum(p * relay.const(w.astype(str(o.dtype)))) for p, w, o in zip(parts, weights, outs, strict=True)]
+    body = total[0]
+    for more in total[1:]:
+        body = body + more
+    f = evaluate(plain)
+    exact = all([o.dtype.bits == 64 for o in outs])
+    step, rtol = (1e-5, 2e-4) if exact else (1e-2, 1e-2)
+    results = {}
+    for mode in ("first_order", "higher_order"):
+        (_, adjoints) = evaluate(gradient(relay.Function(params, body), mode=mode))(*leaves)
+        results[mode] = [a.numpy() for a in adjoints]
+    for i, x in enumerate(leaves):
+        if x.dtype.kind != "f":
+            continue
+        want = differences(f, leaves, i, weights, step)
+        for mode, got in results.items():
+            np.testing.assert_allclose(got[i], want, rtol=rtol, atol=rtol / 10, err_msg=f"{key}, argument {i}, {mode}")
+
+
+def prelude(text: str) -> relay.IRModule:
+    """A program that may use the prelude."""
+    base = relay.IRModule()
+    relay.Prelude(base)
+    return relay.parse(text, "a.relay", init_module=base)
+
+
+def adjoints_everywhere(mod: relay.IRModule, *args: Any) -> list[Any]:
+    """main's value and adjoints in the interpreter, after the virtual machine has answered the same."""
+    from tests.relay_vm.executors import run_both
+
+    made = gradient(mod.get_global_var("main"), mod)
+    whole = relay.IRModule(mod.functions, mod.type_definitions)
+    whole["main"] = made
+    return list(run_both(whole, *args))
+
+
+def check_language(text: str, *args: Any) -> None:
+    """The gradient of main against differences."""
+    mod = prelude(text)
+    f = relay.create_executor("debug", mod).evaluate()
+    _, adjoints = adjoints_everywhere(mod, *args)
+    for i, a in enumerate(args):
+        if a.dtype.kind == "f":
+            np.testing.assert_allclose(adjoints[i].numpy(), differences(f, list(args), i, [1.0]), rtol=1e-4, atol=1e-6)
+
+
+def test_recursion_with_branches() -> None:
+    """x to the n by a loop, and a branch on its value."""
+    text = """
+    def @power(%x: Tensor[(3), float64], %n: int32) -> Tensor[(3), float64] {
+      if (%n == 0) { ones_like(%x) } else { %x * @power(%x, %n - 1) }
+    }
+    def @main(%x: Tensor[(3), float64], %n: int32) {
+      let %p = @power(%x, %n);
+      if (sum(%p) > 1f64) { tanh(%p) } else { %p * %p }
+    }"""
+    for n in (0, 1, 4):
+        check_language(text, RNG.uniform(0.5, 1.2, 3), np.int32(n))
+        check_language(text, RNG.uniform(0.1, 0.3, 3), np.int32(n))
+
+
+def test_closures_and_what_they_capture() -> None:
+    check_language(
+        """
+        def @main(%x: Tensor[(3), float64], %w: Tensor[(3), float64]) {
+          let %scale = fn (%v: Tensor[(3), float64]) -> Tensor[(3), float64] { %v * %w };
+          let %twice = fn (%f: fn (Tensor[(3), float64]) -> Tensor[(3), float64], %v: Tensor[(3), float64]) { %f(%f(%v)) };
+          %twice(%scale, tanh(%x))
+        }""",
+        RNG.uniform(0.5, 1.2, 3),
+        RNG.uniform(0.5, 1.2, 3),
+    )
+
+
+def test_lists_and_matches() -> None:
+    check_language(
+        """
+        def @main(%x: Tensor[(3), float64], %w: Tensor[(3), float64]) {
+          let %l = Cons(%x, Cons(%x * %w, Cons(%w, Nil())));
+          let %step = fn (%a: Tensor[(3), float64], %b: Tensor[(3), float64]) { %a * tanh(%b) };
+          @foldl(%step, %w, @map(fn (%v: Tensor[(3), float64]) { sin(%v) }, %l))
+        }""",
+        RNG.uniform(0.5, 1.2, 3),
+        RNG.uniform(0.5, 1.2, 3),
+    )
+
+
+def test_references() -> None:
+    check_language(
+        """
+        def @main(%x: Tensor[(3), float64]) {
+          let %r = ref(%x);
+          ref_write(%r, ref_read(%r) * %x);
+          ref_write(%r, ref_read(%r) * %x);
+          ref_read(%r)
+        }""",
+        RNG.uniform(0.5, 1.2, 3),
+    )
+
+
+def test_second_and_third_order() -> None:
+    x = relay.var("x", shape=(4,), dtype="float64")
+    once = gradient(relay.Function([x], relay.sin(x) * x * x))
+    values = RNG.uniform(0.5, 1.5, 4)
+
+    def derivative(function: relay.Function) -> relay.Function:
+        """The function that answers only the adjoint."""
+        y = relay.var("y", shape=(4,), dtype="float64")
+        body = relay.TupleGetItem(relay.TupleGetItem(relay.Call(function, (y,)), 1), 0)
+        return relay.Function([y], body)
+
+    _, (second,) = evaluate(gradient(derivative(once)))(values)
+    s, c = np.sin(values), np.cos(values)
+    np.testing.assert_allclose(second.numpy(), 2 * s + 4 * values * c - values**2 * s, rtol=1e-10)
+    _, (third,) = evaluate(gradient(derivative(gradient(derivative(once)))))(values)
+    np.testing.assert_allclose(third.numpy(), 6 * c - 6 * values * s - values**2 * c, rtol=1e-10)
+
+
+def test_tuples_and_shared_values() -> None:
+    x = relay.var("x", shape=(2, 4), dtype="float64")
+    parts = relay.split(x, 2, axis=1)
+    shared = relay.tanh(parts[0])
+    f = relay.Function([x], relay.Tuple([shared * parts[1], shared]))
+    values = RNG.uniform(-1, 1, (2, 4))
+    want = differences(evaluate(f), [values], 0, [1.0, 1.0])
+    for mode in ("first_order", "higher_order"):
+        value, (got,) = evaluate(gradient(f, mode=mode))(values)
+        assert len(value) == 2
+        np.testing.assert_allclose(got.numpy(), want, rtol=1e-6, atol=1e-8)
+
+
+def test_parameters_that_do_not_matter_get_zeros() -> None:
+    x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(3,))
+    for mode in ("first_order", "higher_order"):
+        _, (_, got) = evaluate(gradient(relay.Function([x, y], relay.tanh(x)), mode=mode))(
+            np.ones(2, "float32"), np.ones(3, "float32")
+        )
+        np.testing.assert_array_equal(got.numpy(), np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "text"),
+    [
+        (lambda x: gradient(relay.Function([x], relay.If(relay.const(True), x, x)), mode="first_order"), TVMError,
+         'first-order gradient takes dataflow graphs of operators, but the function holds If; use mode="higher_order"'),
+        (lambda x: gradient(relay.Function([x], x), mode="reverse"), ValueError,
+         "the modes of gradient are higher_order, first_order, but 'reverse' was given"),
+        (lambda x: gradient(x), TypeError, "gradient takes a relay.Function, but was given Var"),
+        (lambda x: gradient(relay.Function([x], relay.RefCreate(x))), TVMError,
+         "gradient takes a function that answers tensors, but this one answers ref(Tensor[(2,), float32])"),
+        (lambda x: gradient(relay.Function([x], relay.topk(x, 1)[0])), OpNotImplemented,
+         "topk has no gradient: its card topk defines neither grad(), expand() nor a compute of one result. Define grad(),"
+         " or keep adjoints from it"),
+    ],
+)  # fmt: skip
+def test_errors(make: Callable[[Any], Any], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind) as caught:
+        make(relay.var("x", shape=(2,)))
+    assert str(caught.value) == text
