@@ -15,9 +15,24 @@ from tilewright.driver.pipeline import lower_phases
 from tilewright.ir import IRModule
 from tilewright.ir.transform import PassContext
 from tilewright.tir.analysis import verify_stage, verify_well_formed
-from tilewright.tir.transform import ConvertSSA, InstrumentBoundCheckers, LowerIntrin, NarrowDataType, UnrollLoop
+from tilewright.tir.transform import (
+    CommonSubexprElimTIR,
+    ConvertSSA,
+    HoistExpression,
+    InstrumentBoundCheckers,
+    LowerIntrin,
+    NarrowDataType,
+    PointerValueTypeRewrite,
+    RenormalizeSplitPattern,
+    RewriteUnsafeSelect,
+    SkipAssert,
+    UnrollLoop,
+)
 
-EXTRA = [InstrumentBoundCheckers, UnrollLoop, ConvertSSA, NarrowDataType, LowerIntrin]
+EXTRA = [
+    InstrumentBoundCheckers, UnrollLoop, SkipAssert, ConvertSSA, HoistExpression, RewriteUnsafeSelect, NarrowDataType,
+    RenormalizeSplitPattern, CommonSubexprElimTIR, PointerValueTypeRewrite, LowerIntrin,
+]  # fmt: skip
 
 
 def check_seed(seed: int) -> None:

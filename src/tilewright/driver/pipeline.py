@@ -96,7 +96,7 @@ def lower_phases(ctx: PassContext, simple_mode: bool = False, threads: bool = Fa
     finish: list[Pass] = [
         *([SkipAssert()] if config.get("tir.disable_assert", False) else []),
         RemoveNoOp(),
-        HoistIfThenElse(),
+        HoistIfThenElse("basic"),
         *([InjectPTXLDG32()] if config.get("tir.ptx_ldg32", False) and threads else []),
         *([InstrumentProfileIntrinsics()] if config.get("tir.instr_lwp", False) else []),
     ]

@@ -29,6 +29,7 @@ from tilewright.tir.stmt import (
     SeqStmt,
     Stmt,
     While,
+    stmt_seq,
 )
 from tilewright.tir.stmt_functor import used_vars
 from tilewright.tir.transform.base import call_name, has_load, is_no_op, prim_func_pass
@@ -244,7 +245,14 @@ class _Known(Mutator):
             return NOTHING if s.else_case is None else self.visit(s.else_case)
         then = self.visit(s.then_case)
         other = None if s.else_case is None else self.visit(s.else_case)
+        if is_no_op(then) and is_no_op(other) and is_pure(condition):
+            return NOTHING
         return s.replace(condition=condition, then_case=then, else_case=other)
+
+    @on(SeqStmt)
+    def _seq(self, s: SeqStmt) -> Any:
+        new = self.rebuild(s)
+        return new if new is s else stmt_seq(new)
 
     @on(For, Allocate, AllocateConst, DeclBuffer)
     def _scope(self, s: Any) -> Any:

@@ -6,11 +6,12 @@ from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.ir.transform import Pass, PassContext
-from tilewright.node import Mutator, on
+from tilewright.node import Mutator, Visitor, on
 from tilewright.tir.arithmetic import add
+from tilewright.tir.expr import BufferLoad, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import AttrStmt, BufferStore, Evaluate, For, ForKind, SeqStmt, Stmt, stmt_seq
-from tilewright.tir.stmt_functor import substitute
+from tilewright.tir.stmt_functor import substitute, used_vars
 from tilewright.tir.transform.base import prim_func_pass
 from tilewright.tir.transform.ssa import convert_ssa
 
@@ -18,12 +19,15 @@ from tilewright.tir.transform.ssa import convert_ssa
 class _Unroll(Mutator):
     """Counts the steps below each loop on the way up; loops within the limits are marked or written out."""
 
-    def __init__(self, limit: int, depth: int, extent: int, explicit: bool, written_out: bool) -> None:
+    def __init__(
+        self, limit: int, depth: int, extent: int, explicit: bool, local_access: bool, written_out: bool
+    ) -> None:
         self.limit, self.depth, self.extent = limit, depth, extent
-        self.explicit = explicit
+        self.explicit, self.local_access = explicit, local_access
         self.written_out = written_out
         self.steps = 0
         self.nested = 0
+        self.rolled = False
         self.expanded = False
 
     @on(PrimExpr)
@@ -46,22 +50,22 @@ class _Unroll(Mutator):
 
     @on(For)
     def _for(self, s: For) -> Any:
-        before, depth = self.steps, self.nested
-        self.steps, self.nested = 0, 0
+        before, depth, rolled = self.steps, self.nested, self.rolled
+        self.steps, self.nested, self.rolled = 0, 0, False
         body = self.visit(s.body)
         count = s.extent.value if isinstance(s.extent, IntImm) else -1
         below = max(self.steps, 1)
         new = s if body is s.body else s.replace(body=body)
         auto = (
             s.kind == ForKind.SERIAL
-            and 0 <= count <= self.extent
-            and below * count <= self.limit
-            and self.nested < self.depth
             and count > 0
-        )
+            and self.nested < self.depth
+            and (below * count <= self.limit or (count <= self.extent and not self.rolled))
+        ) or (self.local_access and s.kind == ForKind.SERIAL and count > 0 and _indexes_local(body, s.loop_var))
         self.nested = max(depth, self.nested + 1)
+        self.rolled = rolled or not (auto or s.kind == ForKind.UNROLLED)
         self.steps = before + below * max(count, 1)
-        if s.kind == ForKind.UNROLLED and count >= 0 and self.written_out:
+        if s.kind == ForKind.UNROLLED and count >= 0 and self.written_out and self.explicit:
             return self._write_out(new, count)
         if auto:
             return (
@@ -87,13 +91,32 @@ class _Unroll(Mutator):
         return self.rebuild(s)
 
 
-def _options(ctx: PassContext) -> tuple[int, int, int, bool]:
+class _Local(Visitor):
+    def __init__(self, var: Var) -> None:
+        self.var, self.found = var, False
+
+    @on(BufferLoad, BufferStore)
+    def _access(self, a: Any) -> None:
+        local = getattr(a.buffer.data.type_annotation, "storage_scope", "") == "local"
+        self.found |= local and any([self.var in used_vars(i) for i in a.indices])
+        self.visit_children(a)
+
+
+def _indexes_local(body: Stmt, var: Var) -> bool:
+    """Whether a loop's variable picks registers, which have no addresses."""
+    walk = _Local(var)
+    walk.visit(body)
+    return walk.found
+
+
+def _options(ctx: PassContext) -> tuple[int, int, int, bool, bool]:
     options = ctx.config.get("tir.UnrollLoop") or {}
     return (
         int(options.get("auto_max_step", 0)),
         int(options.get("auto_max_depth", 8)),
-        int(options.get("auto_max_extent", 16 if options.get("auto_max_step") else 0) or 0) or 1 << 30,
+        int(options.get("auto_max_extent", 0)),
         bool(options.get("explicit_unroll", True)),
+        bool(options.get("unroll_local_access", False)),
     )
 
 
@@ -108,7 +131,12 @@ def _unroll_pass(name: str, written_out: bool) -> Pass:
 
 
 def UnrollLoop() -> Pass:
-    """Loops marked unrolled, and those that `auto_unroll` pragmas or the configuration allow -> written out."""
+    """Loops marked unrolled, and those that `auto_unroll` pragmas or the configuration allow -> written out.
+
+    Option "tir.UnrollLoop": {"auto_max_step": the most steps of a loop unrolled by itself, "auto_max_extent": or its most
+    turns, "auto_max_depth": nested so deep, "explicit_unroll": written out, not only marked, "unroll_local_access": all that
+    index registers}.
+    """
     return _unroll_pass("tir.UnrollLoop", True)
 
 

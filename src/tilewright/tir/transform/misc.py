@@ -5,12 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.ir import DataType, IntImm, IRModule, PrimExpr
+from tilewright.ir import DataType, IntImm, IRModule, PrimExpr, Range
 from tilewright.ir.transform import Pass, PassContext, PassInfo, module_pass
-from tilewright.node import Mutator, Visitor, on
+from tilewright.node import Mutator, Visitor, mutate_tuple, on
 from tilewright.script.underline import located
 from tilewright.tir.arithmetic import cast_to, logical_and, logical_not, logical_or
-from tilewright.tir.expr import Broadcast, BufferLoad, Call, Let, Ramp, Select, StringImm, Var
+from tilewright.tir.expr import (
+    Add,
+    Broadcast,
+    BufferLoad,
+    Call,
+    Cast,
+    FloorDiv,
+    FloorMod,
+    Let,
+    Max,
+    Min,
+    Mul,
+    Ramp,
+    Select,
+    StringImm,
+    Sub,
+    Var,
+)
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import AssertStmt, BufferStore, Evaluate, For, IfThenElse, LetStmt, Stmt
 from tilewright.tir.transform.base import body_pass, call_name, prim_func_pass
@@ -67,6 +84,9 @@ def SkipAssert() -> Pass:
     return body_pass("SkipAssert", lambda f: _SkipAsserts().visit(f.body), gives=("no_asserts",))
 
 
+WIDE, NARROW = DataType("int64"), DataType("int32")
+
+
 class _Narrow(Mutator):
     """Loop variables and index arithmetic of 64 bits in 32, where no value can be out of range."""
 
@@ -90,6 +110,8 @@ class _Narrow(Mutator):
             if low.value >= -(2**31) and low.value + extent.value < 2**31:
                 var = Var(s.loop_var.name, "int32")
                 self.env[s.loop_var] = var
+                end = low.value + extent.value
+                self.analyzer.bind(var, Range(IntImm(NARROW, low.value), IntImm(NARROW, end)), allow_override=True)
                 body = self.visit(s.body)
                 return For(
                     var,
@@ -107,11 +129,54 @@ class _Narrow(Mutator):
             else s.replace(min=low, extent=extent, body=body)
         )
 
+    def _small(self, e: PrimExpr) -> PrimExpr | None:
+        """The expression in 32 bits, where neither it nor a part of it can be out of their range."""
+        kind = type(e)
+        if e.dtype is NARROW:
+            return e
+        if kind is Cast and e.value.dtype is NARROW:  # type: ignore[attr-defined]
+            return e.value  # type: ignore[attr-defined, no-any-return]
+        low, high = self.analyzer.bound(e)
+        if low < -(2**31) or high >= 2**31:
+            return None
+        if kind is IntImm:
+            return IntImm(NARROW, e.value)  # type: ignore[attr-defined]
+        if kind in (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max):
+            a, b = self._small(e.a), self._small(e.b)  # type: ignore[attr-defined]
+            return None if a is None or b is None else kind(a, b)
+        return None
+
+    def _index(self, e: PrimExpr) -> PrimExpr:
+        new = self.visit(e)
+        if isinstance(new, Ramp) and new.dtype.element is WIDE:
+            base, stride = self._small(new.base), self._small(new.stride)
+            last = new.base + new.stride * (new.lanes - 1)
+            if base is not None and stride is not None and self._small(last) is not None:
+                return Ramp(base, stride, new.lanes)
+        if new.dtype is WIDE:
+            small = self._small(new)
+            return new if small is None else small
+        return new  # type: ignore[no-any-return]
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> Any:
+        indices = mutate_tuple(self._index, e.indices)
+        return e if indices is e.indices else BufferLoad(e.buffer, indices, e.predicate, e.span)
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> Any:
+        value, indices = self.visit(s.value), mutate_tuple(self._index, s.indices)
+        return s if value is s.value and indices is s.indices else s.replace(value=value, indices=indices)
+
 
 def NarrowDataType(target_bits: int = 32) -> Pass:
-    """Loops of 64-bit variables with small constant bounds -> 32-bit loops; indices are widened where they are used."""
+    """Loops of 64-bit variables with small constant bounds -> 32-bit loops; their indices too where no part is out of range."""
+    if target_bits == 64:
+        return body_pass("NarrowDataType", lambda f: f.body)
     if target_bits != 32:
-        raise ValueError(f"NarrowDataType narrows to 32 bits, but was given {target_bits}")
+        raise ValueError(
+            f"NarrowDataType narrows to 32 bits, or with 64 leaves all as it is, but was given {target_bits}"
+        )
     return body_pass("NarrowDataType", lambda f: _Narrow().visit(f.body))
 
 
@@ -194,7 +259,7 @@ class _Checks(Mutator):
         for k, (index, dim) in enumerate(zip(access.indices, buffer.shape, strict=True)):
             first = last = index
             if isinstance(index, Ramp):
-                first, last = index.base, index.base + index.stride * (index.lanes - 1)  # type: ignore[operator]
+                first, last = index.base, index.base + index.stride * (index.lanes - 1)
             elif isinstance(index, Broadcast):
                 first = last = index.value
             if first.dtype.lanes != 1:

@@ -6,10 +6,11 @@ from typing import Any
 
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range
-from tilewright.ir.transform import Pass
+from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, mutate_tuple, on
 from tilewright.tir.arithmetic import conjuncts, logical_not
 from tilewright.tir.expr import BufferLoad, Var
+from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import is_pure
 from tilewright.tir.stmt import (
     Allocate,
@@ -28,7 +29,7 @@ from tilewright.tir.stmt import (
     stmt_seq,
 )
 from tilewright.tir.stmt_functor import used_vars
-from tilewright.tir.transform.base import body_pass, call_name, has_load, is_no_op, is_true
+from tilewright.tir.transform.base import body_pass, call_name, has_load, is_no_op, is_true, prim_func_pass
 
 NOTHING = Evaluate(IntImm("int32", 0))
 
@@ -236,15 +237,27 @@ def RemoveNoOp() -> Pass:
 class _Hoist(Mutator):
     """for i: if c: S  ->  if c: for i: S, where c does not depend on i and loads nothing."""
 
+    def __init__(self, past_threads: bool) -> None:
+        self.past_threads = past_threads
+        self.threads: set[Var] = set()
+
     @on(PrimExpr)
     def _expr(self, e: PrimExpr) -> PrimExpr:
         return e
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> Any:
+        if not self.past_threads and s.attr_key == "thread_extent" and s.node is not None:
+            self.threads.add(s.node.var)
+        return self.rebuild(s)
 
     @on(For)
     def _for(self, s: For) -> Any:
         body = self.visit(s.body)
         if type(body) is IfThenElse and s.kind in (ForKind.SERIAL, ForKind.UNROLLED, ForKind.VECTORIZED):
-            if not _mentions(body.condition, s.loop_var) and not _loads(body.condition):
+            names = used_vars(body.condition)
+            kept = s.loop_var in names or (self.threads and not self.threads.isdisjoint(names))
+            if not kept and not _loads(body.condition):
                 then = s.replace(body=body.then_case)
                 other = None if body.else_case is None else s.replace(body=body.else_case)
                 return IfThenElse(body.condition, then, other, body.span)
@@ -256,5 +269,23 @@ def _loads(e: PrimExpr) -> bool:
 
 
 def HoistIfThenElse(variant: str | None = None) -> Pass:
-    """Conditions that do not depend on the loop right around them -> outside of that loop."""
-    return body_pass("HoistIfThenElse", lambda f: _Hoist().visit(f.body))
+    """Conditions of if statements that a loop does not change -> outside of it.
+
+    variant: "basic" takes those right inside of a loop; None also those further in, and out of several loops. Conditions on
+    thread axes stay, unless the option "tir.HoistIfThenElse" has {"support_block_scope_hosting": True}.
+    """
+    if variant not in (None, "basic"):
+        raise ValueError(f'HoistIfThenElse: variant is None or "basic", but was given {variant!r}')
+
+    def run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+        from tilewright.tir.transform.hoist import HoistedConditionals, HoistedLetBindings, hoist
+
+        options = ctx.config.get("tir.HoistIfThenElse") or {}
+        past = bool(options.get("support_block_scope_hosting") or options.get("support_block_scope_hoisting"))
+        if variant == "basic":
+            return func.replace(body=_Hoist(past).visit(func.body))
+        kinds = HoistedConditionals.IfElseStmt
+        return hoist(func, kinds | HoistedConditionals.UsingBlockVar if past else kinds, HoistedLetBindings.Never)
+
+    made: Pass = prim_func_pass(run, name="tir.HoistIfThenElse")
+    return made
