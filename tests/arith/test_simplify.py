@@ -190,3 +190,13 @@ def test_comparisons_of_elements_compute_no_new_sums() -> None:
         assert_structural_equal(arith.Analyzer().simplify(e), e)
     assert_structural_equal(arith.Analyzer().simplify(a - b > 0), b < a)
     assert_structural_equal(arith.Analyzer().simplify(a + b < a + c), b < c)
+
+
+def test_extremes_of_elements_compute_no_new_sums() -> None:
+    a, b, c = [tir.decl_buffer((1,), "int32", name=n)[0] for n in "abc"]
+    half, odd = tir.floordiv(a, 2), tir.floormod(a, 2)
+    for e in (tir.min(a, b) - a, a - tir.max(a, b), half + odd, tir.max(a, b) + c <= a * 2, tir.min(a - b, 0) + b):
+        assert_structural_equal(arith.Analyzer().simplify(e), e)
+    assert_structural_equal(arith.Analyzer().simplify(tir.max(a, b) <= c), tir.And(a <= c, b <= c))
+    small = tir.Cast("int32", tir.decl_buffer((1,), "int8", name="d")[0])
+    assert_structural_equal(arith.Analyzer().simplify(tir.min(small, x) - small), tir.min(x - small, 0))

@@ -39,6 +39,7 @@ Bound = tuple[Any, Any]
 Modular = tuple[int, int]
 
 EVERYTHING: Bound = (-inf, inf)
+_SMALL = 1 << 28
 ANY_INTEGER: Modular = (1, 0)
 
 
@@ -208,7 +209,11 @@ class Bounds(Tables):
         return max(low, whole[0]), min(high, whole[1])
 
     def _of(self, node: PrimExpr) -> Bound:
-        return self.bound(self.lin(node)) if self.is_index(node) else self.node_bound(node)
+        """Bounds of a part of a simplified node; a part that was written from a form is not simplified again."""
+        if not self.is_index(node):
+            return self.node_bound(node)
+        form = self.emitted.get(id(node))
+        return self.bound(self.lin(node) if form is None else form)
 
     def _opaque_bound(self, node: PrimExpr) -> Bound:
         if isinstance(node, IntImm):
@@ -266,6 +271,18 @@ class Bounds(Tables):
         elif name == "tir.likely":
             return self._of(node.args[0])
         return EVERYTHING
+
+    def of_data(self, a: Lin) -> bool:
+        """Whether elements or calls of any value stand in the form: sums that the program does not compute may overflow."""
+        return any([self._is_data(t) for t in a.terms])
+
+    def _is_data(self, t: Atom) -> bool:
+        if t.kind != LEAF:
+            return any([self.of_data(x) for x in t.args if isinstance(x, Lin)])
+        if isinstance(t.leaf, Var):
+            return False
+        low, high = self.atom_bound(t)
+        return bool(low < -_SMALL or high > _SMALL)
 
     def modular(self, a: Lin) -> Modular:
         coeff, base = 0, a.const
@@ -332,4 +349,7 @@ class Bounds(Tables):
     def _modular_of(self, node: PrimExpr) -> Modular:
         if isinstance(node, IntImm):
             return 0, node.value
-        return self.modular(self.lin(node)) if self.is_index(node) else ANY_INTEGER
+        if not self.is_index(node):
+            return ANY_INTEGER
+        form = self.emitted.get(id(node))
+        return self.modular(self.lin(node) if form is None else form)

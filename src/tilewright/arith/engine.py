@@ -102,6 +102,9 @@ _FOLD: dict[type, Callable[..., PrimExpr]] = {
 }
 
 
+_MEMOS = ("_bound_memo", "_mod_memo", "_lin_memo", "_simp_memo", "_proved", "_implied", "_negated")
+
+
 def same(a: Any, b: Any) -> bool:
     """Whether two expressions are equal node by node, free variables by identity."""
     if a is b:
@@ -158,6 +161,7 @@ class Engine(Choices):
         super().forget()
         self._lin_memo = {}
         self._simp_memo = {}
+        self._negated = {}
 
     def bind_value(self, var: Var, value: PrimExpr) -> None:
         """`var` stands for `value`."""
@@ -231,14 +235,7 @@ class Engine(Choices):
         """From now on the condition holds, until the function that is returned is called."""
         condition = self.simp(condition)
         saved = self.refined, self.refined_mod, self.facts, self.known
-        memos = (
-            self._bound_memo,
-            self._mod_memo,
-            self._lin_memo,
-            self._simp_memo,
-            self._proved,
-            self._implied,
-        )
+        memos = [getattr(self, name) for name in _MEMOS]
         rebound = len(self._rebound)
         self.refined, self.refined_mod = dict(self.refined), dict(self.refined_mod)
         self.facts, self.known = dict(self.facts), dict(self.known)
@@ -249,14 +246,8 @@ class Engine(Choices):
 
         def leave() -> None:
             self.refined, self.refined_mod, self.facts, self.known = saved
-            (
-                self._bound_memo,
-                self._mod_memo,
-                self._lin_memo,
-                self._simp_memo,
-                self._proved,
-                self._implied,
-            ) = memos
+            for name, memo in zip(_MEMOS, memos, strict=True):
+                setattr(self, name, memo)
             if len(self._rebound) > rebound:
                 # What held of a variable that was bound anew inside is of another variable.
                 for t in self._rebound[rebound:]:
@@ -395,16 +386,26 @@ class Engine(Choices):
     def _connective(self, node: Any) -> PrimExpr:
         if node.dtype.lanes > 1:
             return self._generic(node)
-        a, b = self.simp(node.a), self.simp(node.b)
-        if type(node) is Or:
-            return self.disjunction([a, b])
-        out = self.conjunction([a, b])
+        op = type(node)
+        # Chains are gathered in one walk, however long they are.
+        leaves: list[PrimExpr] = []
+        stack = [node]
+        while stack:
+            x = stack.pop()
+            if type(x) is op:
+                stack += (x.b, x.a)
+            else:
+                leaves.append(self.simp(x))
+        if op is Or:
+            return self.disjunction(leaves)
+        out = self.conjunction(leaves)
         return self._applied(out) if isinstance(out, And) else out
 
     def _applied(self, condition: PrimExpr) -> PrimExpr:
         """Conditions that pin a variable, or with the extension all of them, applied to those beside them."""
         parts = conjuncts(condition)
-        for place, c in enumerate(parts):
+        for place in reversed(range(len(parts))):
+            c = parts[place]
             beside = [p for p in parts if p is not c and p is not TRUE]
             if not self.apply_constraints:
                 pinned = self.pinned(c)

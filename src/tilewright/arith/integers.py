@@ -9,7 +9,7 @@ The results of split, fuse and tile are sums of `(x % u) // l` terms. Three fact
 from __future__ import annotations
 
 from functools import reduce
-from math import gcd, inf
+from math import gcd, inf, prod
 
 from tilewright.arith.const_bounds import Bounds
 from tilewright.arith.linear import (
@@ -30,6 +30,8 @@ from tilewright.arith.linear import (
     scale,
     shift,
 )
+
+_LONGEST_PRODUCT = 64
 
 
 def _weight(a: Lin) -> int:
@@ -94,7 +96,7 @@ class Integers(Bounds):
             parts = [Lin({s: c // k}, 0) for s, c in a.terms.items() if s is not t and c % k == 0]
             if a.const and a.const % k == 0:
                 parts.append(constant(a.const // k))
-            for part in parts:
+            for part in parts if not self.of_data(a) else ():
                 moved = [self.gather(combine(x, part)) for x in t.args]
                 if sum([_weight(x) for x in moved]) <= inside:
                     rest = combine(combine(a, Lin({t: k}, 0), -1), part, -k)
@@ -159,7 +161,9 @@ class Integers(Bounds):
         """x // 2 + (x + 1) // 2 -> x, and x // 2 + x % 2 -> (x + 1) // 2."""
         if other.args[1:] == (2, 0) and other.args[0] is self.intern(shift(source, 1)):
             return source
-        return self.floordiv(shift(source, 1), 2) if other.args[1:] == (1, 2) and other.args[0] is source else None
+        if other.args[1:] == (1, 2) and other.args[0] is source and not self.of_data(source):
+            return self.floordiv(shift(source, 1), 2)
+        return None
 
     def _exchange(self, a: Lin, t: Atom, k: int, p: Atom, kp: int, new: Lin) -> Lin:
         # The merged term takes the place of the first of the two, so that the order of terms stays the user's.
@@ -225,10 +229,10 @@ class Integers(Bounds):
         return g, (self.intern(a),)
 
     def expand(self, a: Lin) -> Lin:
-        """The form with products of sums multiplied out."""
+        """The form with products of sums multiplied out, those that are not too long."""
         out = constant(a.const)
         for t, k in a.terms.items():
-            if t.kind == PRODUCT and any([len(f.terms) > 1 or f.const for f in t.args]):
+            if t.kind == PRODUCT and 1 < prod([_weight(f) for f in t.args]) <= _LONGEST_PRODUCT:
                 product = self.expand(t.args[0])
                 for f in t.args[1:]:
                     product = self._distribute(product, self.expand(f))
@@ -502,8 +506,8 @@ class Integers(Bounds):
         if shared is not None:
             factor, x, y = shared
             return self.multiply(factor, self._extreme(kind, x, y))
-        operands: list[Lin] = []
-        for x in (*self._operands(kind, a), *self._operands(kind, b)):
+        operands = list(self._operands(kind, a))
+        for x in self._operands(kind, b):
             if any([o is x or self._wins(kind, o, x) for o in operands]):
                 continue
             operands = [o for o in operands if not self._wins(kind, x, o)]

@@ -149,6 +149,7 @@ class Tables:
         self._atoms: dict[tuple[Any, ...], Atom] = {}
         self._forms: dict[tuple[Any, ...], Lin] = {}
         self._leaves: dict[int, Atom] = {}
+        self.emitted: dict[int, Lin] = {}
 
     def leaf(self, node: PrimExpr) -> Atom:
         """The atom of a variable or of an interned node."""
@@ -204,6 +205,7 @@ class Tables:
         found = nodes.get(dtype)
         if found is None:
             found = nodes[dtype] = self._emit(a, dtype)
+            self.emitted[id(found)] = a
         return found
 
     def _emit(self, a: Lin, dtype: str) -> PrimExpr:

@@ -54,6 +54,7 @@ class Logic(Proofs):
         self._conditions: dict[tuple[str, int], PrimExpr] = {}
         self._form_of: dict[int, tuple[str, Lin, str]] = {}
         self._nodes: dict[tuple[Any, ...], PrimExpr] = {}
+        self._negated: dict[int, PrimExpr] = {}
 
     def assume(self, condition: PrimExpr) -> None:
         """Takes a simplified condition for granted."""
@@ -168,6 +169,8 @@ class Logic(Proofs):
                 )
         extremes = [t for t in d.terms if t.kind in (MINIMUM, MAXIMUM)]
         if len(extremes) != 1 or len(extremes[0].args) > _MOST_OPERANDS:
+            return None
+        if len(d.terms) > 2 and self.of_data(d):
             return None
         t = extremes[0]
         goals = [self.gather(self._with(d, t, x)) for x in t.args]
@@ -322,10 +325,15 @@ class Logic(Proofs):
             node = self.keep((NE, id(a)), lambda: NE(a.a, a.b))  # type: ignore[attr-defined]
             self._form_of[id(node)] = (NONZERO, d, dtype)
             return self.known.get(id(node), node)
-        if isinstance(a, And):
-            return self.disjunction([self.negate(a.a), self.negate(a.b)])
-        if isinstance(a, Or):
-            return self.conjunction([self.negate(a.a), self.negate(a.b)])
+        if isinstance(a, (And, Or)):
+            found = self._negated.get(id(a))
+            if found is None:
+                parts: list[PrimExpr] = []
+                self._flatten(type(a), (a,), parts)
+                opposites = [self.negate(p) for p in parts]
+                found = self.disjunction(opposites) if isinstance(a, And) else self.conjunction(opposites)
+                self._negated[id(a)] = found
+            return found
         return self.keep((Not, id(a)), lambda: Not(a))
 
     def keep(self, key: tuple[Any, ...], make: Any) -> PrimExpr:
@@ -422,12 +430,14 @@ class Logic(Proofs):
         return [[*x, *y] for x in a for y in b] if len(a) * len(b) <= _MOST_CLAUSES else None
 
     def _flatten(self, op: Any, conditions: Iterable[PrimExpr], out: list[PrimExpr]) -> None:
-        for c in conditions:
+        stack = list(conditions)[::-1]
+        while stack:
+            c = stack.pop()
             c = self.known.get(id(c), c)
             if type(c) is op:
-                self._flatten(op, (c.a, c.b), out)  # type: ignore[attr-defined]
+                stack += (c.b, c.a)  # type: ignore[attr-defined]
             else:
-                out.append(TRUE if isinstance(c, IntImm) and c.value else FALSE if isinstance(c, IntImm) else c)
+                out.append(boolean(bool(c.value)) if isinstance(c, IntImm) else c)
 
 
 __all__ = ["FALSE", "TRUE", "Logic", "boolean", "constant"]

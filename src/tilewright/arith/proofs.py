@@ -186,13 +186,12 @@ class Proofs(Integers):
             low, other = self.bound(a)[0], self.bound(b)[0]
             if low <= 0 or other <= 0 or low == inf or other == inf:
                 continue
-            share = min(-(-max(d.terms.get(next(iter(b.terms)), 0), 0) // low), -k)
-            mixed = combine(scale(b, share * low), scale(a, (-k - share) * other))
-            rest = combine(
-                Lin({s: c for s, c in d.terms.items() if s is not t}, d.const),
-                mixed,
-                -1,
-            )
+            # low * d, so that the product splits into a part for each factor.
+            least: int = int(low)
+            share = min(max(d.terms.get(next(iter(b.terms)), 0), 0), -k * least)
+            mixed = combine(scale(b, share * least), scale(a, (-k * least - share) * int(other)))
+            others = Lin({s: c for s, c in d.terms.items() if s is not t}, d.const)
+            rest = combine(shift(scale(others, least), 1 - least), mixed, -1)
             if self.bound(rest)[1] <= 0:
                 return True
         return False
