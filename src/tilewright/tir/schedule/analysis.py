@@ -49,8 +49,23 @@ class Leaf:
         return self.realize.block
 
 
+_leaves: dict[int, tuple[Any, list[Leaf]]] = {}
+"""What was asked for last: between two changes of a program, primitives ask for the blocks of the same statements."""
+
+
 def leaves(stmt: Any) -> list[Leaf]:
     """The blocks at and below `stmt` in program order, not those inside other blocks."""
+    known = _leaves.get(id(stmt))
+    if known is not None and known[0] is stmt:
+        return list(known[1])
+    if len(_leaves) > 256:
+        _leaves.clear()
+    found = _find_leaves(stmt)
+    _leaves[id(stmt)] = stmt, found
+    return list(found)
+
+
+def _find_leaves(stmt: Any) -> list[Leaf]:
     out: list[Leaf] = []
 
     def walk(s: Any, loops: tuple[Any, ...], conditional: bool) -> None:
