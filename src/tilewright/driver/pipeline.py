@@ -62,18 +62,22 @@ from tilewright.tir.transform import (
 PHASES = ("blocks", "loops", "optimize", "finish")
 
 
-def lower_phases(ctx: PassContext, simple_mode: bool = False, threads: bool = False) -> list[list[Pass]]:
-    """The passes of `lower`, by phase. threads: with those that only programs bound to thread axes need."""
+def lower_phases(ctx: PassContext, simple_mode: bool = False, threads: bool | None = None) -> list[list[Pass]]:
+    """The passes of `lower`, by phase.
+
+    threads: with all that only programs bound to thread axes need, or (False) with none of it; where that is not known,
+    with what leaves other programs as they are.
+    """
     config = ctx.config
     blocks: list[Pass] = [
-        LowerCrossThreadReduction(),
+        *([] if threads is False else [LowerCrossThreadReduction()]),
         LowerInitBlock(),
         PlanAndUpdateBufferAllocationLocation(),
         ConvertBlocksToOpaque(),
         *([ManifestSharedMemoryLocalStage()] if threads else []),
         CompactBufferAllocation(),
         *([LowerAutoCopy()] if threads else []),
-        UnifyThreadBinding(),
+        *([] if threads is False else [UnifyThreadBinding()]),
         LowerMatchBuffer(),
         *([InjectPermutedLayout()] if threads else []),
         InjectSoftwarePipeline(),
@@ -109,7 +113,9 @@ def lower_phases(ctx: PassContext, simple_mode: bool = False, threads: bool = Fa
     return phases
 
 
-def lower_pipeline(ctx: PassContext | None = None, simple_mode: bool = False, threads: bool = False) -> Sequential:
+def lower_pipeline(
+    ctx: PassContext | None = None, simple_mode: bool = False, threads: bool | None = None
+) -> Sequential:
     """The passes of `lower` in order."""
     phases = lower_phases(ctx or PassContext.current(), simple_mode, threads)
     return Sequential([p for phase in phases for p in phase], name="tir.lower")
