@@ -12,21 +12,19 @@ from tilewright.tir.schedule import Schedule
 
 from .examples import chain, gathered, in_place, matmul, padded, pooled, register_tile
 
-HEADS = {
-    1: "    A = T.match_buffer(a, (8,))\n    D = T.match_buffer(d, (8,))\n    B = T.alloc_buffer((8,))\n    C = T.alloc_buffer((8,))\n",
-    2: "    A = T.match_buffer(a, (8, 8))\n    D = T.match_buffer(d, (8, 8))\n    B = T.alloc_buffer((8, 8))\n    C = T.alloc_buffer((8, 8))\n",
-}
+HEAD = """@T.prim_func
+def main(a: T.handle, d: T.handle):
+    A = T.match_buffer(a, {0})
+    D = T.match_buffer(d, {0})
+    B = T.alloc_buffer({0})
+    C = T.alloc_buffer({0})
+"""
 
 
 def script(body: str, rank: int = 1) -> Callable[[], PrimFunc]:
     """A function over A, B, C, D of 8 elements a dimension with the given statements."""
     lines = body.strip("\n").split("\n")
-    text = (
-        "@T.prim_func\ndef main(a: T.handle, d: T.handle):\n"
-        + HEADS[rank]
-        + "\n".join(["    " + x for x in lines])
-        + "\n"
-    )
+    text = HEAD.format("(8,)" if rank == 1 else "(8, 8)") + "\n".join(["    " + x for x in lines]) + "\n"
     return lambda: from_source(text)
 
 
@@ -59,11 +57,31 @@ for i in range(4):
 """)
 CARRIED = script(block("b", "D[v + 1] = D[v] + A[v]", "v = T.axis.spatial(7, i)", "for i in range(7):"))
 SAME = script(block("b", "D[v // 2] = A[v]"))
+EIGHT, SIX, FOUR = [f"for i in range({n}):" for n in (8, 6, 4)]
 PARTLY = script(
-    block("b", "B[v] = A[v]", "v = T.axis.spatial(8, i + 2)", "for i in range(6):")
+    block("b", "B[v] = A[v]", "v = T.axis.spatial(8, i + 2)", SIX)
     + "\n"
-    + block("c", "D[v] = B[v + 2]", "v = T.axis.spatial(6, i)", "for i in range(6):")
+    + block("c", "D[v] = B[v + 2]", "v = T.axis.spatial(6, i)", SIX)
 )
+HALVED = script(block("b", "B[v // 2] = A[v]") + "\n" + block("c", "D[v] = B[v // 2]"))
+WRAPPED = script(
+    block("b", "B[v * 2 % 8] = A[v]", "v = T.axis.spatial(4, i)", FOUR)
+    + "\n"
+    + block("c", "D[v] = B[v * 2]", "v = T.axis.spatial(4, i)", FOUR)
+)
+UNALIGNED = script(block("b", "D[v] = A[v]", "v = T.axis.spatial(8, i * 2 + j)", "for i, j in T.grid(3, 4):"))
+SUM = script("""
+for i in range(8):
+    with T.block("s"):
+        w = T.axis.reduce(8, i)
+        with T.init():
+            B[0] = T.float32(0)
+        B[0] = B[0] + A[w]
+for i in range(8):
+    with T.block("c"):
+        v = T.axis.spatial(8, i)
+        D[v] = B[0]
+""")
 CONDITION = script("""
 for i in range(8):
     if i > 0:
@@ -231,16 +249,16 @@ REFUSALS: list[tuple[str, Callable[[], PrimFunc], Callable[[Schedule], Any]]] = 
     ("compute_at", NESTED, lambda s: s.compute_at("other", _loop(s, "inner"))),
     ("compute_at", PARTLY, lambda s: s.compute_at("b", _loop(s, "c"))),
     ("compute_at", chain, lambda s: s.compute_at("B", _outer(s, "C", 4), index=3)),
-    ("compute_at", script(block("b", "B[v // 2] = A[v]") + "\n" + block("c", "D[v] = B[v // 2]")), lambda s: s.compute_at("b", _loop(s, "c"))),
+    ("compute_at", HALVED, lambda s: s.compute_at("b", _loop(s, "c"))),
     ("reverse_compute_at", chain, lambda s: s.reverse_compute_at("B", _loop(s, "C"))),
     ("reverse_compute_at", pooled, lambda s: s.reverse_compute_at("C", _loop(s, "B"))),
-    ("reverse_compute_at", script(block("s", "B[0] = B[0] + A[w]", "w = T.axis.reduce(8, i)").replace("B[0] = B", "with T.init():\n            B[0] = T.float32(0)\n        B[0] = B") + "\n" + block("c", "D[v] = B[0]")), lambda s: s.reverse_compute_at("c", _loop(s, "s"))),
+    ("reverse_compute_at", SUM, lambda s: s.reverse_compute_at("c", _loop(s, "s"))),
     ("compute_inline", chain, lambda s: s.compute_inline("C")),
     ("compute_inline", matmul, lambda s: s.compute_inline("C")),
     ("compute_inline", TWICE, lambda s: s.compute_inline("first")),
     ("compute_inline", LATE, lambda s: s.compute_inline("b")),
     ("compute_inline", VIEWED, lambda s: s.compute_inline("b")),
-    ("compute_inline", script(block("b", "B[v * 2 % 8] = A[v]", "v = T.axis.spatial(4, i)", "for i in range(4):") + "\n" + block("c", "D[v] = B[v * 2]", "v = T.axis.spatial(4, i)", "for i in range(4):")), lambda s: s.compute_inline("b")),
+    ("compute_inline", WRAPPED, lambda s: s.compute_inline("b")),
     ("reverse_compute_inline", chain, lambda s: s.reverse_compute_inline("B")),
     ("reverse_compute_inline", pooled, lambda s: s.reverse_compute_inline("C")),
     ("reverse_compute_inline", CONDITION, lambda s: (s.cache_read("b", 0, "local"), s.reverse_compute_inline("b"))),
@@ -262,9 +280,9 @@ REFUSALS: list[tuple[str, Callable[[], PrimFunc], Callable[[Schedule], Any]]] = 
     ("blockize", chain, lambda s: s.blockize([])),
     ("blockize", LATE, lambda s: s.blockize([s.get_block("b"), s.get_block("c")])),
     ("blockize", CONDITION, lambda s: s.blockize(_loop(s, "b"))),
-    ("blockize", script(block("b", "D[v] = A[v]", "v = T.axis.spatial(8, i * 2 + j)", "for i, j in T.grid(3, 4):")), lambda s: s.blockize(_loop(s, "b", 1))),
+    ("blockize", UNALIGNED, lambda s: s.blockize(_loop(s, "b", 1))),
     ("tensorize", chain, lambda s: (register_tile(), s.tensorize(_loop(s, "B"), "test.tile"))),
-    ("tensorize", matmul, lambda s: (register_tile(), s.decompose_reduction("C", _loop(s, "C", 2)), s.tensorize(_loop(s, "C_update"), "test.tile"))),
+    ("tensorize", REDUCED_TWICE, lambda s: (register_tile(), s.tensorize(_loop(s, "s"), "test.tile"))),
     ("transform_layout", lambda: chain(10), lambda s: s.transform_layout("B", ("write", 0), lambda i: (i // 4, i % 4))),
     ("transform_layout", chain, lambda s: s.transform_layout("B", ("write", 0), lambda i: i // 4)),
     ("transform_layout", chain, lambda s: s.transform_layout("B", ("write", 0), lambda i, j: (i, j))),
