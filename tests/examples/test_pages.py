@@ -19,6 +19,16 @@ def test_page(name: str) -> None:
     run_page(DOCS / name)
 
 
+def test_the_tensor_program_of_the_readme(tmp_path: Path) -> None:
+    """The model needs a file of the reader's; the tensor program runs as it is."""
+    text = (ROOT / "README.md").read_text()
+    model, program = [b for b in blocks_of(text) if b.language == "python"]
+    assert "model.onnx" in "\n".join(model.lines)
+    page = tmp_path / "readme.md"
+    page.write_text("```python\n" + "\n".join(program.lines) + "\n```\n")
+    run_page(page)
+
+
 def test_pages_are_listed() -> None:
     index = (DOCS / "index.md").read_text()
     assert not [name for name in PAGES if f"({name})" not in index], "pages that index.md does not name"
@@ -31,7 +41,8 @@ def test_links_and_length(path: Path) -> None:
     prose = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
     for target in re.findall(r"\]\(([^)#:]+)\)", prose):
         assert (path.parent / target).exists(), f"{path.name} links to {target}, which is not there"
-    assert len(text.splitlines()) <= 258
+    # A page is read at one sitting; lists of all there is are looked up.
+    assert len(text.splitlines()) <= (258 if path.name in PAGES else 600)
 
 
 def test_the_runner_itself(tmp_path: Path) -> None:

@@ -199,6 +199,17 @@ def test_features() -> None:
         testing.device_enabled(3)
 
 
+def test_transformed_constraints() -> None:
+    x, y, z = tvm.te.var("x"), tvm.te.var("y"), tvm.te.var("z")
+    whole = tvm.arith.IntConstraints([x, y], {x: tvm.ir.Range(0, 8), y: tvm.ir.Range(0, 8)}, [x + y == 7])
+    half = tvm.arith.IntConstraints([z], {z: tvm.ir.Range(0, 8)}, [])
+    right = tvm.arith.IntConstraintsTransform(whole, half, {x: z, y: 7 - z}, {z: x})
+    testing.check_int_constraints_trans_consistency(right)
+    wrong = tvm.arith.IntConstraintsTransform(whole, half, {x: z, y: 6 - z}, {z: x})
+    with pytest.raises(AssertionError, match="is not true at x = "):
+        testing.check_int_constraints_trans_consistency(wrong)
+
+
 def test_a_process_ends_itself() -> None:
     done = subprocess.run([sys.executable, "-c", "import tilewright.testing as t; t.terminate_self()"], check=False)
     assert done.returncode == 255

@@ -64,6 +64,7 @@ from tilewright.testing.numeric import (
     assert_allclose,
     assert_prim_expr_equal,
     check_bool_expr_is_true,
+    check_int_constraints_trans_consistency,
     check_numerical_grads,
     get_dtype_range,
 )

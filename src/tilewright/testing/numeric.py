@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.arith import Analyzer
+from tilewright.arith import Analyzer, IntConstraintsTransform
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.tir import EQ, stmt_functor
+from tilewright.tir.arithmetic import const_true, logical_and
 from tilewright.tir.expr import Var
+from tilewright.tir.stmt_functor import substitute
 
 
 def _array(x: Any) -> Any:
@@ -114,6 +116,31 @@ def check_bool_expr_is_true(bool_expr: PrimExpr, vranges: Mapping[Var, Any], con
             left, right = (analyzer.simplify(stmt_functor.substitute(e, env)) for e in (bool_expr.a, bool_expr.b))
             sides = f": {left} != {right}"
         raise AssertionError(f"the expression {bool_expr} is not true at {at}{sides}")
+
+
+def check_int_constraints_trans_consistency(
+    constraints_trans: IntConstraintsTransform, vranges: Mapping[Var, Any] | None = None
+) -> None:
+    """Raises AssertionError unless the two systems have the same solutions, one to one, through the given variables.
+
+    vranges: ranges of variables that neither system bounds. Every solution within the ranges is tried.
+    """
+    ways = (
+        (constraints_trans.src, constraints_trans.dst, constraints_trans.src_to_dst, constraints_trans.dst_to_src),
+        (constraints_trans.dst, constraints_trans.src, constraints_trans.dst_to_src, constraints_trans.src_to_dst),
+    )
+    for given, other, there, back in ways:
+        # What holds of a solution of `given`, told in its own variables: it comes back as itself, and solves `other`.
+        claims = [substitute(there[v], dict(back)).equal(v) for v in given.variables if v in there]
+        bounds = [(v, other.ranges[v]) for v in other.variables if v in other.ranges]
+        limits = [logical_and(v >= r.min, v < r.min + r.extent) for v, r in bounds]
+        claims += [substitute(c, dict(back)) for c in (*other.relations, *limits)]
+        claim, condition = const_true(), const_true()
+        for c in claims:
+            claim = logical_and(claim, c)
+        for c in given.relations:
+            condition = logical_and(condition, c)
+        check_bool_expr_is_true(claim, {**(vranges or {}), **given.ranges}, condition)
 
 
 def get_dtype_range(dtype: str) -> tuple[Any, Any]:
