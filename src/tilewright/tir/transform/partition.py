@@ -114,9 +114,14 @@ class _Partition(Mutator):
         self.copies = 0
         self.const_loops = const_loops
         self.threads: dict[Var, Range] = {}
+        self.hinted = False
 
     @on(AttrStmt)
     def _attr(self, s: AttrStmt) -> Any:
+        if s.attr_key == "pragma_loop_partition_hint":
+            # The loop right below is to be split, however long it is.
+            self.hinted = True
+            return self.visit(s.body)
         self.threads.update(_thread_of(s))
         return self.rebuild(s)
 
@@ -128,7 +133,8 @@ class _Partition(Mutator):
     def _for(self, s: For) -> Any:
         self.analyzer.bind(s.loop_var, Range.from_min_extent(s.min, s.extent), allow_override=True)
         # Kernels stay small: a test costs a thread less than copies of what it guards.
-        chosen = (self.const_loops and not self.threads) or not isinstance(s.extent, IntImm)
+        chosen = self.hinted or (self.const_loops and not self.threads) or not isinstance(s.extent, IntImm)
+        self.hinted = False
         if s.kind in (ForKind.SERIAL, ForKind.PARALLEL, ForKind.UNROLLED) and chosen and self.copies < MAX_COPIES:
             try:
                 done = self._try(s)
