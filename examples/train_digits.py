@@ -6,7 +6,7 @@ adjoints of the weights, and one compiled step of stochastic gradient descent wi
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from typing import Any
 
@@ -105,5 +105,11 @@ def train(epochs: int, log: Any = print) -> float:
     return accuracy
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("epochs", nargs="?", type=int, default=20, help="passes over the training set (default: 20)")
+    train(parser.parse_args().epochs)
+
+
 if __name__ == "__main__":
-    train(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
+    main()
