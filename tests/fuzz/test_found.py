@@ -223,6 +223,14 @@ def never_runs(s: Schedule) -> None:
     s.blockize(s.get_loops(s.get_child_blocks(last)[0])[-1])
 
 
+SQUARE = """
+@T.prim_func
+def main(a: T.Buffer((3, 4), "float32"), out: T.Buffer((3, 4), "float32")):
+    for i, j in T.grid(3, 4):
+        with T.block("out"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            out[vi, vj] = a[vi, vj] * 2.0
+"""
 GATHER = """
 @T.prim_func
 def main(a: T.Buffer((4,), "float32"), k: T.Buffer((3,), "int32"), out: T.Buffer((3,), "float32")):
@@ -243,6 +251,13 @@ def beside_its_reader(s: Schedule) -> None:
     s.compute_at("b", s.split(s.get_loops("out")[0], [None, 2])[1])
 
 
+def parts_with_storage(s: Schedule) -> None:
+    outer, inner = s.get_loops("out")
+    s.blockize(inner)
+    s.cache_read("out", 0, "local")
+    s.loop_partition(outer, [1, None])
+
+
 def fused_whole(s: Schedule) -> None:
     s.blockize(s.fuse(*s.get_loops("out")))
 
@@ -257,6 +272,7 @@ def fused_whole(s: Schedule) -> None:
         (SYMBOLIC, lambda s: s.split(s.fuse(*s.get_loops("out")), [None, 4])),
         (SYMBOLIC, fused_whole),
         (GATHER, beside_its_reader),
+        (SQUARE, parts_with_storage),
     ],
 )
 def test_found_schedule(text: str, schedule: Callable[[Schedule], Any]) -> None:

@@ -216,3 +216,18 @@ def test_match_buffer_becomes_the_source() -> None:
     expected = np.zeros((8, 8), "float32")
     expected[2:6, 3:7] = 2 * 8 + 3 + 8
     np.testing.assert_array_equal(a, expected)
+
+
+def test_partition_again_keeps_to_its_scope() -> None:
+    """The bound of an inner loop whose extent names a loop between came out in a guard outside of both."""
+    n = tir.Var("n", "int32")
+    a = te.placeholder((2, n), name="a")
+    s = Schedule(te.create_prim_func([n, a, te.compute((2, n), lambda i, j: a[i, j] * 2.0, name="b")]))
+    s.split(s.get_loops("b")[1], [None, 8])
+    lowered = lower(s.mod)
+    again = T.LoopPartition()(T.LoopPartition()(Sequential(lower_pipeline().passes[:9])(s.mod)))
+    x = np.random.rand(2, 21).astype("float32")
+    for mod in (lowered, again):
+        out = np.zeros_like(x)
+        run(mod, [21, x, out])
+        np.testing.assert_array_equal(out, 2 * x)

@@ -5,17 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.node import Mutator, on
-from tilewright.tir import Block, For, IterVar, Var
+from tilewright.tir import Block, Buffer, For, IterVar, Var
 
 
 class _Copy(Mutator):
     def __init__(self, suffix: str) -> None:
         self.env: dict[Any, Any] = {}
+        self.buffers: dict[Any, Any] = {}
         self.suffix = suffix
 
     @on(Var)
     def _var(self, v: Var) -> Any:
         return self.env.get(v, v)
+
+    @on(Buffer)
+    def _buffer(self, b: Buffer) -> Any:
+        return self.buffers.get(b, b)
 
     @on(For)
     def _for(self, x: For) -> Any:
@@ -37,11 +42,16 @@ class _Copy(Mutator):
         for iv in x.iter_vars:
             var = self.env[iv.var] = Var(iv.var.name, iv.var.dtype)
             iters.append(IterVar(self.visit(iv.dom), var, iv.iter_type, iv.thread_tag, iv.span))
-        return self.rebuild(x).replace(iter_vars=tuple(iters), name_hint=x.name_hint + self.suffix)
+        for b in x.alloc_buffers:
+            data = self.env[b.data] = Var(b.data.name, b.data.type_annotation)
+            self.buffers[b] = b.replace(data=data)
+        new = self.rebuild(x)
+        allocs = tuple([self.buffers[b] for b in x.alloc_buffers])
+        return new.replace(iter_vars=tuple(iters), name_hint=x.name_hint + self.suffix, alloc_buffers=allocs)
 
 
 def copy_statement(stmt: Any, suffix: str = "") -> Any:
-    """The statement with loop and block variables renewed and `suffix` after the block names."""
+    """The statement with loop and block variables and the buffers that its blocks allocate renewed, and `suffix` after the block names."""
     return _Copy(suffix).visit(stmt)
 
 

@@ -12,7 +12,7 @@ from tilewright.tir import GE, LT, BlockRealize, Buffer, BufferLoad, BufferRegio
 from tilewright.tir.schedule.analysis import REDUCE, Leaf, binding_of, conjuncts
 from tilewright.tir.schedule.effects import writes_exactly
 from tilewright.tir.schedule.enumeration import visits
-from tilewright.tir.schedule.forms import Bounds, Forms, Lin, combine, constant, is_const, same, shift
+from tilewright.tir.schedule.forms import Bounds, Forms, Lin, combine, constant, is_const, same, scale, shift
 from tilewright.tir.schedule.state import ScheduleState
 
 Region = list[Bounds | None]
@@ -55,6 +55,8 @@ def swept(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequenc
         bounds = None if low_bounds is None or high_bounds is None else (low_bounds[0], high_bounds[1])
         if bounds is not None and cuts:
             bounds = _cut_bounds(forms, cuts, low, high, bounds, relaxed, exact)
+        if exact and bounds is not None:
+            bounds = _in_domain(forms, leaf, env, r, region.buffer.shape[len(out)], bounds, relaxed)
         out.append(bounds)
     if exact and not _is_box(forms, lows, out, relaxed, bool(cuts)):
         return [
@@ -108,6 +110,39 @@ def _all_run(forms: Forms, leaf: Leaf, loops: Sequence[Any], placed: Set[Any]) -
         if isinstance(lp.extent, IntImm) or lp.loop_var in spatial or leaf.block.init is None:
             return False
     return True
+
+
+def _in_domain(
+    forms: Forms, leaf: Leaf, env: Mapping[Any, Lin], r: Any, size: Any, bounds: Bounds, relaxed: Mapping[Any, Bounds]
+) -> Bounds | None:
+    """Bounds without what loops reach only outside of the block's domain, where that is not outside of the buffer too."""
+    beyond: dict[Any, Bounds] = {}
+    for iv in leaf.block.iter_vars:
+        first = forms.of(iv.dom.min)
+        last = shift(combine(first, forms.of(iv.dom.extent)), -1)
+        value = forms.bounds(env[iv.var], relaxed)
+        inside = value is not None and forms.nonneg(combine(value[0], first, -1))
+        if not (inside and value is not None and forms.nonneg(combine(last, value[1], -1))):
+            beyond[iv.var] = (first, last)
+    if beyond.keys().isdisjoint(forms.leaves(forms.of(r.min)) | forms.leaves(forms.of(r.extent))):
+        return bounds
+    known = {v: e for v, e in env.items() if v not in beyond}
+    ranges = {**relaxed, **beyond}
+    low = forms.bounds(forms.of(r.min, known), ranges)
+    high = forms.bounds(shift(combine(forms.of(r.min, known), forms.of(r.extent, known)), -1), ranges)
+    if low is None or high is None:
+        return None
+    begin: Any = None
+    end: Any = None
+    if forms.nonneg(combine(low[0], bounds[0], -1)):
+        begin = low[0]
+    elif forms.nonneg(combine(bounds[0], low[0], -1)) or forms.nonneg(scale(low[0], -1)):
+        begin = bounds[0]
+    if forms.nonneg(combine(bounds[1], high[1], -1)):
+        end = high[1]
+    elif forms.nonneg(combine(high[1], bounds[1], -1)) or forms.nonneg(combine(shift(high[1], 1), forms.of(size), -1)):
+        end = bounds[1]
+    return None if begin is None or end is None else (begin, end)
 
 
 def _is_box(

@@ -188,6 +188,7 @@ class _Partition(Mutator):
             domains: dict[Any, Any] = {**self.threads, **look.threads}
             domains.update({f.loop_var: Range.from_min_extent(f.min, f.extent) for f in loops})
             relaxed = Evaluator(domains, self.analyzer)
+            inside = {id(v) for v in domains}
             lows: list[Lin] = []
             highs: list[Lin] = []
             worst: list[Lin] = []
@@ -196,12 +197,14 @@ class _Partition(Mutator):
                 k = form.terms.get(atom, 0)
                 rest = Lin({t: c for t, c in form.terms.items() if t is not atom}, form.const)
                 top = relaxed.form(rest)[1]
-                if top is None:
+                # Where the extent of a loop depends on one around it, the bound may still name that one.
+                if top is None or any([mentions(t, inside) for t in top.terms]):
                     ok = False
                     break
                 worst.append(combine(top, Lin({atom: 1}, 0), k) if k else top)
-                if _atoms_mention(rest, var) or k == 0:
-                    linear = linear and k == 0 and not _atoms_mention(rest, var) and engine.prove_nonpositive(top)
+                mixed = _atoms_mention(rest, var) or _atoms_mention(top, var)
+                if mixed or k == 0:
+                    linear = linear and k == 0 and not mixed and engine.prove_nonpositive(top)
                     continue
                 limit = engine.floordiv(scale(top, -1), abs(k))
                 (highs if k > 0 else lows).append(limit if k > 0 else scale(limit, -1))
