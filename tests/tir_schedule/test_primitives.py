@@ -353,3 +353,12 @@ def test_compute_at_clips_by_a_predicate() -> None:
     s.compute_at("B", i0)
     assert "T.where(i_0 * 4 + ax0 < 9)" in str(s.mod["main"])
     check(f, s, ["A"])
+
+
+def test_merged_loops_do_not_read_a_reduction_that_goes_on() -> None:
+    a = te.placeholder((4, 8), name="A")
+    k = te.reduce_axis((0, 8), name="k")
+    total = te.compute((4,), lambda i: te.sum(a[i, k], axis=k), name="S")
+    s = Schedule(te.create_prim_func([a, te.compute((4, 8), lambda i, j: a[i, j] - total[i], name="D")]))
+    with pytest.raises(ScheduleError, match="merge: loop k_m is a reduction loop of block S, whose output is not complete"):
+        s.merge(s.get_loops("S")[1], s.get_loops("D")[1])

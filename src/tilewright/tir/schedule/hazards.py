@@ -6,7 +6,7 @@ from collections.abc import Iterable, Set
 from typing import Any
 
 from tilewright.tir import Block, Buffer
-from tilewright.tir.schedule.analysis import Leaf, leaves, need_complete_or_reduction, producers
+from tilewright.tir.schedule.analysis import REDUCE, Leaf, binding_of, leaves, need_complete_or_reduction, producers
 from tilewright.tir.schedule.effects import undetermined
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import combine, same, shift
@@ -60,6 +60,8 @@ def need_same_iteration(
             if not others or all([r.buffer is not buffer for r in reader.block.reads]):
                 continue
             earlier = [w for w in found[:number] if any([w is x for x in others])]
+            for w in earlier:
+                _need_complete_output(state, w, outer, changing, reader)
             provided = swept_by(state, earlier, buffer, writes=True)
             required = swept_by(state, [reader], buffer, writes=False)
             if provided is None or required is None or not contains(state.forms, provided, required, buffer.shape):
@@ -70,6 +72,21 @@ def need_same_iteration(
                 )  # fmt: skip
         if buffer not in private:
             need_own_elements(state, those, buffer, changing, changing[0])
+
+
+def _need_complete_output(
+    state: ScheduleState, writer: Leaf, outer: tuple[Any, ...], changing: list[Any], reader: Leaf
+) -> None:
+    """The loops do not go on reducing into what another block takes."""
+    uses = binding_of(state, Leaf(writer.realize, outer + writer.loops, writer.conditional)).uses
+    for lp in changing:
+        if REDUCE in uses.get(lp.loop_var, ()):
+            refuse(
+                "{0} is a reduction loop of {1}, whose output is not complete inside it for {2}",
+                lp,
+                writer.block,
+                reader.block,
+            )
 
 
 def need_own_elements(state: ScheduleState, found: list[Leaf], buffer: Buffer, changing: list[Any], loop: Any) -> None:
