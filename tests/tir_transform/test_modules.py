@@ -175,6 +175,26 @@ def test_arguments_of_packed_calls_are_put_on_stacks() -> None:
     tir.analysis.verify_well_formed(out)
 
 
+def test_lowered_calls_pass_the_same_arguments() -> None:
+    a, i = tir.decl_buffer((4, 8), name="A"), tir.Var("i", "int32")
+    calls_made = tir.stmt_seq(
+        tir.Evaluate(tir.call_packed("f", a, i, 1.5, "text")), tir.Evaluate(tir.call_packed("g", i + 1, i * 2))
+    )
+    mod = module(tir.For(i, 0, 3, 0, calls_made), a)
+
+    def record(program: IRModule) -> list[Any]:
+        seen: list[Any] = []
+
+        def take(*args: Any) -> None:
+            seen.append([x.tolist() if isinstance(x, np.ndarray) else x for x in args])
+
+        run(program, [np.arange(32, dtype="float32").reshape(4, 8)], externs={"f": take, "g": take})
+        return seen
+
+    lowered = P.LowerTVMBuiltin()(mod)
+    assert record(lowered) == record(mod) and len(record(mod)) == 6
+
+
 def test_stacks_are_used_again_and_belong_to_threads() -> None:
     i = tir.Var("i", "int32")
     two = tir.stmt_seq(tir.Evaluate(tir.call_packed("f", i, i)), tir.Evaluate(tir.call_packed("g", i)))

@@ -381,6 +381,21 @@ class ExprSource:
         data, shape, offset = (self.expr(e.args[i]) for i in (0, 1, 5))
         return f"packed_array({data}, {shape}, {offset})"
 
+    def _call_tvm_stack_alloca(self, e: Call) -> str:
+        return f"[{{}} for _ in range({self.expr(e.args[1])})]"
+
+    def _call_tvm_struct_set(self, e: Call) -> str:
+        return f"struct_set({', '.join(map(self.expr, e.args))})"
+
+    def _call_tvm_struct_get(self, e: Call) -> str:
+        return f"struct_get({', '.join(map(self.expr, e.args))})"
+
+    def _call_tvm_call_packed_lowered(self, e: Call) -> str:
+        name, values, _, begin, end = e.args
+        return f"call_extern({self.expr(name)}, *stacked({', '.join(map(self.expr, (values, begin, end)))}))"
+
+    _call_tvm_call_cpacked_lowered = _call_tvm_call_packed_lowered
+
     def _call_handle_add_byte_offset(self, e: Call) -> str:
         return f"{self.expr(e.args[0])}.moved({self.expr(e.args[1])})"
 

@@ -81,6 +81,36 @@ def packed_array(pointer: Pointer, shape: tuple[int, ...], offset: int) -> Array
     return storage.data[begin : begin + size].reshape(shape)
 
 
+ARRAY_ADDRESS, ARRAY_DATA, ARRAY_SHAPE, ARRAY_NDIM, ARRAY_OFFSET, VALUE_CONTENT = 0, 1, 2, 4, 8, 12
+"""Fields of the structures on the stacks of lowered packed calls."""
+
+
+def struct_get(stack: list[dict[int, Any]], index: int, field: int) -> Any:
+    """A field of a structure; its address is the structure itself."""
+    return stack[index] if field == ARRAY_ADDRESS else stack[index][field]
+
+
+def struct_set(stack: list[dict[int, Any]], index: int, field: int, value: Any) -> int:
+    """Writes a field."""
+    stack[index][field] = value
+    return 0
+
+
+def stacked(stack: list[dict[int, Any]], begin: int, end: int) -> list[Any]:
+    """The arguments of a packed call that lie on a stack; descriptors as the arrays that they describe."""
+    out = []
+    for item in stack[begin:end]:
+        value = item[VALUE_CONTENT]
+        if isinstance(value, dict):
+            at, ndim = value[ARRAY_SHAPE], int(value[ARRAY_NDIM])
+            first = at.offset // 8
+            shape = tuple([int(n) for n in at.storage.data[first : first + ndim]])
+            pointer = value[ARRAY_DATA]
+            value = packed_array(pointer, shape, int(value[ARRAY_OFFSET]) // pointer.storage.data.itemsize)
+        out.append(value)
+    return out
+
+
 def address(value: int) -> Pointer | None:
     """An integer as a pointer; 0 is null."""
     return RawPointer(int(value)) if value else None
