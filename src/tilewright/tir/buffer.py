@@ -43,15 +43,15 @@ class Buffer(Node, key="tir.Buffer"):
     def _derive(self) -> None:
         if self.data.dtype is not HANDLE:
             raise TypeError(f"buffer {self.name}: data must be a handle, but is {self.data.dtype}")
-        need_integers(f"the shape of buffer {self.name}", self.shape)
+        need_integers("the shape of buffer {}", self.shape, name=self.name)
         if self.strides:
             if len(self.strides) != len(self.shape):
                 raise TypeError(
                     f"buffer {self.name} has {len(self.shape)} dimensions, but {len(self.strides)} strides;"
                     " give one for each dimension, or none for a compact buffer"
                 )
-            need_integers(f"the strides of buffer {self.name}", self.strides)
-        need_integers(f"the elem_offset of buffer {self.name}", (self.elem_offset,))
+            need_integers("the strides of buffer {}", self.strides, name=self.name)
+        need_integers("the elem_offset of buffer {}", (self.elem_offset,), name=self.name)
 
     def __hash__(self) -> int:
         return id(self) >> 4

@@ -17,29 +17,30 @@ BOOL, HANDLE = DataType("bool"), DataType("handle")
 INDEX_TYPES = frozenset({DataType("int32"), DataType("int64")})
 
 
-def need_condition(where: str, condition: PrimExpr, lanes: int = 1) -> None:
-    """Raises TypeError unless an expression is a bool of so many lanes."""
+def need_condition(where: str, condition: PrimExpr, lanes: int = 1, name: str = "") -> None:
+    """Raises TypeError unless an expression is a bool of so many lanes. `where` is formatted with the name."""
     dtype = condition.dtype
     if not dtype.is_bool or dtype.lanes != lanes:
         wanted = "a scalar bool" if lanes == 1 else f"boolx{lanes}"
         raise TypeError(
-            f"{where} must be {wanted}, but was given {dtype}: {condition!r}; compare it, or cast it with .astype"
+            f"{where.format(name)} must be {wanted}, but was given {dtype}: {condition!r};"
+            " compare it, or cast it with .astype"
         )
 
 
-def need_integers(where: str, values: tuple[PrimExpr, ...]) -> None:
+def need_integers(where: str, values: tuple[PrimExpr, ...], name: str = "") -> None:
     """Raises TypeError unless all expressions are scalar integers."""
     for e in values:
         dtype = e.dtype
         if dtype not in INDEX_TYPES and (not (dtype.is_int or dtype.is_uint) or dtype.lanes != 1):
-            raise TypeError(f"{where} must be scalar integers, but one is {dtype}: {e!r}")
+            raise TypeError(f"{where.format(name)} must be scalar integers, but one is {dtype}: {e!r}")
 
 
-def need_type(where: str, dtype: DataType, value: PrimExpr) -> None:
+def need_type(where: str, dtype: DataType, value: PrimExpr, name: str = "") -> None:
     """Raises TypeError unless an expression is of that type."""
     if value.dtype is not dtype:
         raise TypeError(
-            f'{where} must be {dtype}, but was given {value.dtype}: {value!r}; cast it with .astype("{dtype}")'
+            f'{where.format(name)} must be {dtype}, but was given {value.dtype}: {value!r}; cast it with .astype("{dtype}")'
         )
 
 
@@ -118,8 +119,8 @@ class IterVar(Node, key="tir.IterVar"):
             )
         dom = self.dom
         if dom is not None:
-            need_integers(f"the bounds of axis {self.var.name}", (dom.min, dom.extent))
-            need_integers(f"the variable of axis {self.var.name}", (self.var,))
+            need_integers("the bounds of axis {}", (dom.min, dom.extent), name=self.var.name)
+            need_integers("the variable of axis {}", (self.var,), name=self.var.name)
 
     @property
     def dtype(self) -> DataType:
@@ -302,7 +303,9 @@ class BufferLoad(PrimExpr, key="tir.BufferLoad"):
     def _derive(self) -> None:
         self.dtype = element_dtype(self.buffer, self.indices)
         if self.predicate is not None:
-            need_condition(f"the predicate of a load of buffer {self.buffer.name}", self.predicate, self.dtype.lanes)
+            need_condition(
+                "the predicate of a load of buffer {}", self.predicate, self.dtype.lanes, name=self.buffer.name
+            )
 
 
 def element_dtype(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> DataType:
@@ -451,7 +454,7 @@ class Let(PrimExpr, key="tir.Let"):
     span: Skip[BaseSpan | None] = None
 
     def _derive(self) -> None:
-        need_type(f"the value of {self.var.name}", self.var.dtype, self.value)
+        need_type("the value of {}", self.var.dtype, self.value, name=self.var.name)
         self.dtype = self.body.dtype
 
 

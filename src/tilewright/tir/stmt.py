@@ -55,7 +55,7 @@ class LetStmt(Stmt, key="tir.LetStmt"):
     span: Skip[BaseSpan | None] = None
 
     def _derive(self) -> None:
-        need_type(f"the value of {self.var.name}", self.var.dtype, self.value)
+        need_type("the value of {}", self.var.dtype, self.value, name=self.var.name)
 
 
 class AssertStmt(Stmt, key="tir.AssertStmt"):
@@ -147,7 +147,9 @@ class BufferStore(Stmt, key="tir.BufferStore"):
                 f' cast it with .astype("{expected}")'
             )
         if self.predicate is not None:
-            need_condition(f"the predicate of a store to buffer {self.buffer.name}", self.predicate, expected.lanes)
+            need_condition(
+                "the predicate of a store to buffer {}", self.predicate, expected.lanes, name=self.buffer.name
+            )
 
 
 class BufferRealize(Stmt, key="tir.BufferRealize"):
@@ -174,7 +176,7 @@ class ProducerStore(Stmt, key="tir.ProducerStore"):
 
     def _derive(self) -> None:
         _need_indices(self.producer, self.indices)
-        need_type(f"a store to tensor {_name_of(self.producer)}", DataType(self.producer.dtype), self.value)
+        need_type("a store to tensor {}", DataType(self.producer.dtype), self.value, name=_name_of(self.producer))
 
 
 class ProducerRealize(Stmt, key="tir.ProducerRealize"):
@@ -207,7 +209,7 @@ class Allocate(Stmt, key="tir.Allocate"):
 
     def _derive(self) -> None:
         _need_storage(self)
-        need_condition(f"the condition of the allocation of {self.buffer_var.name}", self.condition)
+        need_condition("the condition of the allocation of {}", self.condition, name=self.buffer_var.name)
 
 
 class AllocateConst(Stmt, key="tir.AllocateConst"):
@@ -428,14 +430,14 @@ class BlockRealize(Stmt, key="tir.BlockRealize"):
                 f"block {self.block.name_hint} has {len(self.block.iter_vars)} iteration variables,"
                 f" but is realized with {len(self.iter_values)} values"
             )
-        need_integers(f"the values of block {self.block.name_hint}", self.iter_values)
-        need_condition(f"the predicate of block {self.block.name_hint}", self.predicate)
+        need_integers("the values of block {}", self.iter_values, name=self.block.name_hint)
+        need_condition("the predicate of block {}", self.predicate, name=self.block.name_hint)
 
 
 def _need_storage(s: Any) -> None:
     if s.buffer_var.dtype is not HANDLE:
         raise TypeError(f"the storage of {s.buffer_var.name} must be a handle, but is {s.buffer_var.dtype}")
-    need_integers(f"the extents of {s.buffer_var.name}", s.extents)
+    need_integers("the extents of {}", s.extents, name=s.buffer_var.name)
 
 
 def _need_region(buffer: Buffer, region: tuple[Range, ...]) -> None:
