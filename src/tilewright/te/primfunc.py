@@ -13,7 +13,7 @@ from tilewright.te.operation import ComputeOp, ExternOp, Operation, PlaceholderO
 from tilewright.te.regions import ReadSet, full_region, point_region
 from tilewright.te.tensor import Tensor
 from tilewright.te.tensor_compute import tensor_compute_nest
-from tilewright.tir.arithmetic import const_true, logical_and, logical_or
+from tilewright.tir.arithmetic import add, cast_to, const_true, logical_and, logical_or
 from tilewright.tir.buffer import Buffer, decl_buffer
 from tilewright.tir.expr import And, BufferLoad, Call, CmpExpr, IterVar, Let, Or, ProducerLoad, Reduce, Select, Var
 from tilewright.tir.function import PrimFunc
@@ -173,11 +173,19 @@ class _Rename(BufferMutator):
     def __init__(self, buffers: Mapping[Buffer, Buffer]) -> None:
         super().__init__()
         self.buffers.update(buffers)
-        self.data = {old.data: new.data for old, new in buffers.items()}
+        self.env: dict[Var, PrimExpr] = {}
+        for old, new in buffers.items():
+            self.env[old.data] = new.data
+            offset = new.elem_offset
+            pairs = [(old.elem_offset, offset), *zip(old.shape, new.shape, strict=False)]
+            if old.strides:
+                pairs += zip(old.strides, new.element_strides(), strict=False)
+            # What the placeholder leaves open is as the buffer has it.
+            self.env.update({v: cast_to(e, v.dtype) for v, e in pairs if isinstance(v, Var) and v is not e})
 
     @on(Var)
     def _var(self, v: Var) -> PrimExpr:
-        return self.data.get(v, v)
+        return self.env.get(v, v)
 
 
 class FunctionBuilder:
@@ -193,6 +201,8 @@ class FunctionBuilder:
         self.bound: Mapping[Tensor, Buffer] = {}
         self.free: dict[Var, str] = {}
         self.defined: set[Var] = set()
+        self.from_zero = False
+        """Whether all loops begin at zero, as those of schedules do."""
         self._buffer_names, self._block_names = _Names(), _Names()
 
     def add_parameter(self, position: int, arg: Any) -> None:
@@ -280,6 +290,8 @@ class FunctionBuilder:
             assert axis.dom is not None, "an axis of a compute has a domain"
             analyzer.bind(block_var, axis.dom)
         values: list[PrimExpr] = list(loops)
+        if self.from_zero:
+            values = [add(v, a.dom.min) for v, a in zip(loops, axes, strict=True) if a.dom is not None]
         if not op.axis:
             # A block without spatial variables could not be scheduled; a scalar gets one of extent one.
             zero = IntImm("int32", 0)
@@ -313,7 +325,8 @@ class FunctionBuilder:
         nest: Stmt = BlockRealize(tuple(values), const_true(), block)
         for loop, axis in zip(reversed(loops), reversed(axes), strict=True):
             assert axis.dom is not None, "an axis of a compute has a domain"
-            nest = For(loop, axis.dom.min, axis.dom.extent, ForKind.SERIAL, nest)
+            low = IntImm(loop.dtype, 0) if self.from_zero else axis.dom.min
+            nest = For(loop, low, axis.dom.extent, ForKind.SERIAL, nest)
         self.nests.append(nest)
 
     def _reduction(

@@ -10,11 +10,11 @@ from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Mutator, on, structural_equal
 from tilewright.support.errors import ScheduleError
 from tilewright.te.hybrid.loops import rescheduled
-from tilewright.te.operation import ComputeOp, ExternOp, HybridOp, Operation, ScanOp, TensorComputeOp
+from tilewright.te.operation import BaseComputeOp, ComputeOp, ExternOp, HybridOp, Operation, ScanOp, TensorComputeOp
 from tilewright.te.primfunc import FunctionBuilder, post_order
 from tilewright.te.regions import full_region
 from tilewright.te.schedule import Schedule
-from tilewright.te.schedule_stage import Stage
+from tilewright.te.schedule_stage import INLINE, SCOPE, Stage
 from tilewright.te.tensor import Tensor
 from tilewright.tir.arithmetic import const_true
 from tilewright.tir.buffer import Buffer, decl_buffer
@@ -43,6 +43,8 @@ class ScheduleBuilder(FunctionBuilder):
         self.inside: set[Operation] = set()
         self.first_steps: dict[Operation, tuple[ScanOp, int]] = {}
         self.arguments: set[Tensor] = set()
+        self.within: dict[Operation, ScanOp] = {}
+        self.from_zero = True
         self.moved: dict[Var, Tensor] = {}
         """Parameters that are computed inside of other stages, or inlined: to the loop engine they are like all it may move."""
         self.every_param: tuple[Var, ...] = ()
@@ -60,6 +62,7 @@ class ScheduleBuilder(FunctionBuilder):
             self.inside |= set(steps_of(scan))
             self.inside |= {t.op for t in scan.state_placeholder}
         self._find_first_steps(order, scans)
+        self._find_within(order, scans)
         for op in order:
             if op not in self.inside:
                 self.add_operation(op)
@@ -135,6 +138,27 @@ class ScheduleBuilder(FunctionBuilder):
                 if single and t not in self.arguments:
                     self.first_steps[t.op] = (scan, i)
 
+    def _find_within(self, order: Sequence[Operation], scans: Sequence[ScanOp]) -> None:
+        """Stages that are attached to a stage of a step, or inlined into such only, are computed inside the step."""
+        home = {op: scan for scan in scans for op in steps_of(scan)}
+        readers: dict[Operation, list[Operation]] = {}
+        for op in order:
+            for t in op.input_tensors:
+                readers.setdefault(t.op, []).append(op)
+        for op in reversed(order):
+            if op in home or not isinstance(op, BaseComputeOp) or any([t in self.arguments for t in op.outputs]):
+                continue
+            stage = self.schedule[op]
+            around: set[ScanOp | None] = set()
+            if stage.attach_type == SCOPE and stage.attach_stage is not None:
+                around = {home.get(stage.attach_stage.op)}
+            elif stage.attach_type == INLINE:
+                around = {home.get(r) for r in readers.get(op, [])}
+            scan = around.pop() if len(around) == 1 else None
+            if scan is not None:
+                home[op] = self.within[op] = scan
+        self.inside |= set(self.within)
+
     # ---- recurrences
 
     def _add_scan(self, scan: ScanOp) -> None:
@@ -160,10 +184,17 @@ class ScheduleBuilder(FunctionBuilder):
             views.append(match)
         allocated = self.allocated
         self.allocated = []
+        steps = steps_of(scan)
+        before = [op for op in post_order(steps) if self.within.get(op) is scan]
         with _Nested(self) as nests:
+            for op in before:
+                super().add_operation(op)
+                if isinstance(op, TensorComputeOp):
+                    self._note_block(op)
             self._add_steps(scan, step, now)
         inner, self.allocated = self.allocated, allocated
-        reads = dict.fromkeys(self.buffers[t] for op in steps_of(scan) for t in self._outside(scan, op))
+        own = {*steps, *before, *[t.op for t in scan.state_placeholder]}
+        reads = dict.fromkeys(self.buffers[t] for op in (*before, *steps) for t in op.input_tensors if t.op not in own)
         block = Block(
             (IterVar(axis.dom, step, IterVar.Ordered),),
             tuple([full_region(b) for b in (*states, *reads)]),
@@ -205,10 +236,6 @@ class ScheduleBuilder(FunctionBuilder):
                     " the threads of a recurrence do not wait for each other; without env_threads every step is a"
                     " launch of its own"
                 )
-
-    def _outside(self, scan: ScanOp, op: Operation) -> list[Tensor]:
-        own = set(steps_of(scan)) | {t.op for t in scan.state_placeholder}
-        return [t for t in op.input_tensors if t.op not in own]
 
     def _copy_first(self, scan: ScanOp, state: Buffer, init: Tensor) -> None:
         view, match = _view(state, init.shape, (0,), f"{scan.name}_first")

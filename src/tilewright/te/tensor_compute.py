@@ -9,7 +9,7 @@ from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.te.operation import TensorComputeOp
 from tilewright.te.regions import full_region
 from tilewright.te.tensor import Tensor
-from tilewright.tir.arithmetic import cast_to, const_true
+from tilewright.tir.arithmetic import add, cast_to, const_true
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import IterVar, Var
 from tilewright.tir.function import PrimFunc
@@ -38,7 +38,8 @@ def tensor_compute_nest(
     spatial = op.axis[: op.schedulable_ndim]
     loops = [Var(a.var.name, a.var.dtype) for a in axes]
     iter_vars = [IterVar(a.dom, Var(f"v_{a.var.name}", a.var.dtype), a.iter_type) for a in axes]
-    values: list[PrimExpr] = list(loops)
+    # Loops begin at zero, as schedules need them.
+    values: list[PrimExpr] = [add(v, a.dom.min) for v, a in zip(loops, axes, strict=True) if a.dom is not None]
     env: dict[Var, PrimExpr] = {a.var: i.var for a, i in zip(axes, iter_vars, strict=True)}
     if not spatial:
         zero = IntImm("int32", 0)
@@ -74,7 +75,7 @@ def tensor_compute_nest(
     nest: Stmt = BlockRealize(tuple(values), const_true(), block)
     for loop, axis in zip(reversed(loops), reversed(axes), strict=True):
         assert axis.dom is not None, "an axis of a compute has a domain"
-        nest = For(loop, axis.dom.min, axis.dom.extent, ForKind.SERIAL, nest)
+        nest = For(loop, IntImm(loop.dtype, 0), axis.dom.extent, ForKind.SERIAL, nest)
     return nest
 
 
