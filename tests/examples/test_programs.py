@@ -21,6 +21,7 @@ SMALL = {
     ),
     "gemm_tensorir.py": (["64", "--seconds", "0.01"], ["naive", "tiles", "vectors", "registers", "packing", "peak"]),
     "tensorize_dot.py": (["64", "--seconds", "0.01"], ["vectors", "dot products"]),
+    "train_digits.py": (["12"], ["epoch  12", "accuracy on 450 pictures"]),
     "custom_pass.py": (["1000", "--show"], ["2 powers became products", "before", "after", "T.Let"]),
 }
 

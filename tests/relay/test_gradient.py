@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -238,3 +239,13 @@ def test_errors(make: Callable[[Any], Any], kind: type[Exception], text: str) ->
     with pytest.raises(kind) as caught:
         make(relay.var("x", shape=(2,)))
     assert str(caught.value) == text
+
+
+def test_digits_are_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network trained by gradients that were taken and compiled here."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples"))
+    import train_digits
+
+    lines: list[str] = []
+    assert train_digits.train(12, lines.append) >= 0.95
+    assert len(lines) == 13 and float(lines[11].split()[3]) < float(lines[0].split()[3]) / 4

@@ -137,8 +137,13 @@ __all__ = [
     "vision",
 ]
 
-# The importers: the formats that they read are not needed by who builds graphs.
-lazy.declare("tilewright.relay", {name: f"tilewright.relay.{name}" for name in ("build_module", "frontend")})
+# The importers and the virtual machine are not needed by who builds graphs.
+_LATE = {
+    "build_module": "tilewright.relay.build_module",
+    "frontend": "tilewright.relay.frontend",
+    "vm": "tilewright.relay.backend.vm",
+}
+lazy.declare("tilewright.relay", _LATE)
 _late = lazy.resolver("tilewright.relay")
 
 
@@ -146,6 +151,6 @@ def __getattr__(name: str) -> _Object:
     """Every operator's constructor by its name: relay.add, relay.reshape, ..."""
     if name.startswith("__"):
         raise AttributeError(name)
-    if name in ("build_module", "frontend"):
+    if name in _LATE:
         return _late(name)
     return op.lookup(name)
