@@ -6,8 +6,9 @@ import hashlib
 import struct
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache, lru_cache
 from typing import Any
 
 from tilewright.node.base import GRAPH, VARIABLE, Node
@@ -246,16 +247,20 @@ class _Hasher:
         self.free: dict[int, int] = {}
 
     def feed(self, v: Any, binding: bool) -> None:
-        if isinstance(v, Node):
-            self.feed_node(v, binding)
-        elif type(v) in (tuple, list):
-            self.out += b"(%d" % len(v)
-            for item in v:
+        feed = _feeds.get(type(v))
+        if feed is None:
+            feed = _feeds[type(v)] = _feed_of(type(v))
+        feed(self, v, binding)
+
+    def feed_items(self, v: tuple[Any, ...] | list[Any], binding: bool) -> None:
+        self.out += b"(%d" % len(v)
+        feeds = _feeds
+        for item in v:
+            feed = feeds.get(type(item))
+            if feed is None:
                 self.feed(item, binding)
-        elif isinstance(v, Mapping):
-            self.feed_mapping(v, binding)
-        else:
-            self.feed_plain(v)
+            else:
+                feed(self, item, binding)
 
     def feed_node(self, v: Node, binding: bool) -> None:
         if v._identity is VARIABLE or v._identity is GRAPH:
@@ -278,10 +283,16 @@ class _Hasher:
             self.feed_fields(v, binding)
 
     def feed_fields(self, v: Node, binding: bool) -> None:
-        self.out += v.type_key.encode() + b"{"
+        self.out += _opening(v.type_key)
         outside = self.set_aside(bound_by(v)) if v._binder or v._binds is not None else None
+        feeds = _feeds
         for name, defines in v._compared:
-            self.feed(getattr(v, name), binding or defines)
+            value = getattr(v, name)
+            feed = feeds.get(type(value))
+            if feed is None:
+                self.feed(value, binding or defines)
+            else:
+                feed(self, value, binding or defines)
         if outside:
             self.seen.update(outside)
 
@@ -294,6 +305,7 @@ class _Hasher:
         return out
 
     def feed_mapping(self, v: Mapping[Any, Any], binding: bool) -> None:
+        """Entries in an order of their own."""
         self.out += b"<%d" % len(v)
         for key in sorted(v, key=self.key_order):
             self.feed(key, binding)
@@ -306,18 +318,53 @@ class _Hasher:
         number = self.seen.get(id(key))
         return (2, 0, structural_digest(key)) if number is None else (1, number, b"")
 
-    def feed_plain(self, v: Any) -> None:
-        if isinstance(v, str):
-            raw = v.encode()
-            self.out += b"s%d:" % len(raw) + raw
-        elif isinstance(v, bool) or v is None:
-            self.out += repr(v).encode()
-        elif isinstance(v, int):
-            self.out += b"i%d;" % v
-        elif isinstance(v, float):
-            self.out += b"f" + (b"nan" if v != v else struct.pack("<d", v))
-        else:
-            leaf = find_leaf(type(v))
-            if leaf is None:
-                raise TypeError(f"a {type(v).__name__} cannot stand in a node: {v!r}")
-            self.out += leaf.tag.encode() + leaf.digest(v)
+    def feed_text(self, v: str, binding: bool) -> None:
+        self.out += _text(str(v))
+
+    def feed_word(self, v: bool | None, binding: bool) -> None:
+        self.out += repr(v).encode()
+
+    def feed_int(self, v: int, binding: bool) -> None:
+        self.out += b"i%d;" % v
+
+    def feed_float(self, v: float, binding: bool) -> None:
+        self.out += b"f" + (b"nan" if v != v else struct.pack("<d", v))
+
+    def feed_leaf(self, v: Any, binding: bool) -> None:
+        leaf = find_leaf(type(v))
+        if leaf is None:
+            raise TypeError(f"a {type(v).__name__} cannot stand in a node: {v!r}")
+        self.out += leaf.tag.encode() + leaf.digest(v)
+
+
+@lru_cache(maxsize=4096)
+def _text(v: str) -> bytes:
+    raw = v.encode()
+    return b"s%d:" % len(raw) + raw
+
+
+@cache
+def _opening(type_key: str) -> bytes:
+    return type_key.encode() + b"{"
+
+
+def _feed_of(kind: type) -> Callable[[Any, Any, bool], None]:
+    """How values of a type are hashed."""
+    if issubclass(kind, Node):
+        return _Hasher.feed_node if kind._identity is VARIABLE or kind._identity is GRAPH else _Hasher.feed_fields
+    if kind is tuple or kind is list:
+        return _Hasher.feed_items
+    for base, feed in (
+        (Mapping, _Hasher.feed_mapping),
+        (str, _Hasher.feed_text),
+        (bool, _Hasher.feed_word),
+        (type(None), _Hasher.feed_word),
+        (int, _Hasher.feed_int),
+        (float, _Hasher.feed_float),
+    ):
+        if issubclass(kind, base):
+            return feed
+    return _Hasher.feed_leaf
+
+
+_feeds: dict[type, Callable[[Any, Any, bool], None]] = {}
