@@ -167,3 +167,65 @@ def test_widths_to_narrow_to() -> None:
     assert P.NarrowDataType(64)(mod)["main"].body is mod["main"].body
     with pytest.raises(ValueError, match="NarrowDataType narrows to 32 bits"):
         P.NarrowDataType(16)
+
+
+def simplified(condition: Any, *names: Any, **options: Any) -> str:
+    b = tir.decl_buffer((1,), "bool", "B")
+    mod = module(tir.BufferStore(b, condition, [0]), b, *names)
+    with PassContext(config={"tir.Simplify": options}):
+        return str(P.Simplify()(mod)["main"].body.value)
+
+
+def test_conditions_as_conjunctions_of_disjunctions() -> None:
+    i, j, k = (tir.Var(n, "int32") for n in "ijk")
+    condition = tir.any(tir.all(i == 0, j == 5), k == 7)
+    assert simplified(condition, i, j, k) == "i == 0 and j == 5 or k == 7"
+    wanted = "(i == 0 or k == 7) and (j == 5 or k == 7)"
+    assert simplified(condition, i, j, k, convert_boolean_to_and_of_ors=True) == wanted
+
+
+def test_conditions_under_each_other() -> None:
+    i, j, k = (tir.Var(n, "int32") for n in "ijk")
+    implied = tir.all(i < j, j < k, i < k)
+    assert simplified(implied, i, j, k) == "i < j and j < k and i < k"
+    assert simplified(implied, i, j, k, apply_constraints_to_boolean_branches=True) == "i < j and j < k"
+    never = tir.all(tir.any(i < 3, j < 3), i > 5, j > 5)
+    assert simplified(never, i, j, k, apply_constraints_to_boolean_branches=True) == "T.bool(False)"
+
+
+class TestStoresOfWhatIsThereGo(CompareBeforeAfter):
+    transform = P.RemoveNoOp()
+
+    @T.prim_func
+    def before(A: T.Buffer((16,), "int32")):
+        for i in range(16):
+            A[i] = A[i]
+        A[0] = A[1]
+
+    @T.prim_func
+    def expected(A: T.Buffer((16,), "int32")):
+        A[0] = A[1]
+
+
+@T.prim_func
+def written_twice(A: T.Buffer((16,), "int32"), B: T.Buffer((16,), "int32")):
+    for i in range(16):
+        A[i] = 1
+    for j in range(16):
+        A[j] = 2
+    for i in range(16):
+        B[i] = 1
+    for i in range(16):
+        B[i] = B[i] + A[i]
+    for i in range(8):
+        B[i] = 3
+
+
+def test_stores_that_are_written_over() -> None:
+    mod = one(written_twice)
+    assert len(nodes(P.RemoveNoOp()(mod), tir.For)) == 5
+    with PassContext(config={"tir.RemoveNoOp": {"use_dataflow_analysis": True}}):
+        out = P.RemoveNoOp()(mod)
+    assert len(nodes(out, tir.For)) == 4, "what is read, or only written over in part, stays"
+    a, b = np.zeros(16, "int32"), np.zeros(16, "int32")
+    assert outputs(out, a, b).tolist() == [3] * 8 + [3] * 8

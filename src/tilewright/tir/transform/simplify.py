@@ -9,7 +9,7 @@ from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, mutate_tuple, on
 from tilewright.tir.arithmetic import conjuncts, logical_not
-from tilewright.tir.expr import BufferLoad, Var
+from tilewright.tir.expr import And, BufferLoad, Or, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import is_pure
 from tilewright.tir.stmt import (
@@ -29,7 +29,8 @@ from tilewright.tir.stmt import (
     stmt_seq,
 )
 from tilewright.tir.stmt_functor import used_vars
-from tilewright.tir.transform.base import body_pass, call_name, has_load, is_no_op, is_true, prim_func_pass
+from tilewright.tir.transform.base import call_name, has_load, is_no_op, is_true, prim_func_pass
+from tilewright.tir.transform.logic_forms import and_of_ors, overwritten, stores_itself, under_each_other
 
 NOTHING = Evaluate(IntImm("int32", 0))
 
@@ -37,12 +38,19 @@ NOTHING = Evaluate(IntImm("int32", 0))
 class Simplifier(Mutator):
     """Simplifies every expression under what holds where it stands; drops branches and loops that do not run."""
 
-    def __init__(self) -> None:
+    def __init__(self, and_of_ors: bool = False, under_each_other: bool = False) -> None:
         self.analyzer = Analyzer()
+        self.and_of_ors, self.under_each_other = and_of_ors, under_each_other
 
     @on(PrimExpr)
     def _expr(self, e: PrimExpr) -> PrimExpr:
-        return self.analyzer.simplify(e)
+        new = self.analyzer.simplify(e)
+        return self._condition(new) if isinstance(new, (And, Or)) else new
+
+    def _condition(self, e: PrimExpr) -> PrimExpr:
+        if self.and_of_ors:
+            e = and_of_ors(e)
+        return under_each_other(e, self.analyzer) if self.under_each_other else e
 
     @on(IntImm, Var)
     def _leaf(self, e: PrimExpr) -> PrimExpr:
@@ -184,14 +192,32 @@ def _mentions(node: Any, var: Var) -> bool:
 
 
 def Simplify() -> Pass:
-    """Expressions -> simpler ones of the same value; statements that never run are dropped."""
-    return body_pass("Simplify", lambda f: Simplifier().visit(f.body))
+    """Expressions -> simpler ones of the same value; statements that never run are dropped.
+
+    Option "tir.Simplify": {"convert_boolean_to_and_of_ors": conditions become conjunctions of disjunctions,
+    "apply_constraints_to_boolean_branches": operands of `and` and `or` are simplified under each other}. What its other keys
+    ask for (transitive comparisons, conditions known around a statement) is always done.
+    """
+
+    def run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+        options = ctx.config.get("tir.Simplify") or {}
+        forms = (options.get("convert_boolean_to_and_of_ors"), options.get("apply_constraints_to_boolean_branches"))
+        return func.replace(body=Simplifier(bool(forms[0]), bool(forms[1])).visit(func.body))
+
+    made: Pass = prim_func_pass(run, name="tir.Simplify")
+    return made
 
 
 class _RemoveNoOp(Mutator):
+    def __init__(self, dataflow: bool) -> None:
+        self.dataflow = dataflow
+
     @on(SeqStmt)
     def _seq(self, s: SeqStmt) -> Any:
         new = mutate_tuple(self.visit, s.seq)
+        if self.dataflow:
+            kept = [x for k, x in enumerate(new) if k + 1 == len(new) or not overwritten(x, new[k + 1])]
+            new = new if len(kept) == len(new) else tuple(kept)
         return s if new is s.seq and not any([is_no_op(x) or type(x) is SeqStmt for x in new]) else stmt_seq(*new)
 
     @on(Evaluate)
@@ -200,7 +226,7 @@ class _RemoveNoOp(Mutator):
 
     @on(BufferStore)
     def _store(self, s: BufferStore) -> Any:
-        return s
+        return NOTHING if type(s.value) is BufferLoad and stores_itself(s) else s
 
     @on(For, Allocate, AllocateConst, DeclBuffer)
     def _scope(self, s: Any) -> Any:
@@ -230,8 +256,17 @@ class _RemoveNoOp(Mutator):
 
 
 def RemoveNoOp() -> Pass:
-    """Statements without effect -> nothing."""
-    return body_pass("RemoveNoOp", lambda f: _RemoveNoOp().visit(f.body))
+    """Statements without effect -> nothing.
+
+    Option "tir.RemoveNoOp": {"use_dataflow_analysis": also loops of stores that the next statement writes over, unread}.
+    """
+
+    def run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+        options = ctx.config.get("tir.RemoveNoOp") or {}
+        return func.replace(body=_RemoveNoOp(bool(options.get("use_dataflow_analysis", False))).visit(func.body))
+
+    made: Pass = prim_func_pass(run, name="tir.RemoveNoOp")
+    return made
 
 
 class _Hoist(Mutator):
