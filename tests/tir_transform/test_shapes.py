@@ -231,3 +231,17 @@ def test_partition_again_keeps_to_its_scope() -> None:
         out = np.zeros_like(x)
         run(mod, [21, x, out])
         np.testing.assert_array_equal(out, 2 * x)
+
+
+def test_checks_of_masked_lanes() -> None:
+    """Lanes that the mask of a vector leaves out were held against the bounds too."""
+    a = te.placeholder((10,), name="a")
+    s = Schedule(te.create_prim_func([a, te.compute((10,), lambda i: a[i] * 2.0, name="b")]))
+    s.vectorize(s.split(s.get_loops("b")[0], [None, 4])[1])
+    mod = Sequential(lower_pipeline().passes[:9])(s.mod)
+    checked = T.InstrumentBoundCheckers()(T.VectorizeLoop()(mod))
+    assert nodes(checked, tir.AssertStmt)
+    x = np.random.rand(10).astype("float32")
+    out = np.zeros_like(x)
+    run(checked, [x, out])
+    np.testing.assert_array_equal(out, 2 * x)

@@ -541,3 +541,17 @@ def test_reduction_over_threads_keeps_to_the_domain() -> None:
     data = np.random.default_rng(3).integers(-9, 9, (3, 8)).astype("float32")
     mod = T.LowerCrossThreadReduction()(s.mod)
     np.testing.assert_array_equal(outputs(mod, data, np.zeros(3, "float32")), data.sum(1))
+
+
+def test_loops_around_launches_are_not_cut_by_the_block() -> None:
+    """The guard of a loop named the block that is launched inside of it."""
+    a, b = tir.decl_buffer((9,), name="A"), tir.decl_buffer((9,), name="B")
+    i = tir.Var("i", "int32")
+
+    def body(bx: Any) -> Any:
+        at = bx * 2 + i
+        return tir.IfThenElse(tir.likely(at < 9), tir.BufferStore(b, a[at] * 2.0, [at]))
+
+    mod = T.LoopPartition()(module(tir.For(i, 0, 2, 0, thread("blockIdx.x", 5, body)), a, b))
+    x = np.random.rand(9).astype("float32")
+    np.testing.assert_array_equal(outputs(mod, x, np.zeros_like(x)), 2 * x)

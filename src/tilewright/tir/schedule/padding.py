@@ -136,7 +136,7 @@ def _bounds(state: ScheduleState, conditions: list[Any], block: Any) -> tuple[di
             rest.append(c)
             continue
         ((atom, k),) = d.terms.items()
-        if atom.leaf is None:
+        if atom.leaf is None or atom.leaf not in forms.ranges:
             rest.append(c)
             continue
         low, high = forms.ranges[atom.leaf]  # type: ignore[index]

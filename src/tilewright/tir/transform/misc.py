@@ -24,6 +24,7 @@ from tilewright.tir.expr import (
     Mul,
     Ramp,
     Select,
+    Shuffle,
     StringImm,
     Sub,
     Var,
@@ -214,6 +215,53 @@ class _Accesses(Visitor):
             self.visit_children(e)
 
 
+class _Lane(Mutator):
+    """One lane of a vector expression; ValueError where it cannot be told."""
+
+    def __init__(self, lane: int) -> None:
+        self.lane = lane
+
+    @on(Ramp)
+    def _ramp(self, e: Ramp) -> PrimExpr:
+        if e.base.dtype.lanes > 1:
+            raise ValueError
+        return e.base + e.stride * IntImm(e.stride.dtype, self.lane)  # type: ignore[no-any-return]
+
+    @on(Broadcast)
+    def _broadcast(self, e: Broadcast) -> PrimExpr:
+        if e.value.dtype.lanes > 1:
+            raise ValueError
+        return e.value
+
+    @on(Cast)
+    def _cast(self, e: Cast) -> PrimExpr:
+        return Cast(e.dtype.element, self.visit(e.value)) if e.dtype.lanes > 1 else e
+
+    @on(Call)
+    def _call(self, e: Call) -> PrimExpr:
+        return Call(e.dtype.element, e.op, mutate_tuple(self.visit, e.args), e.span) if e.dtype.lanes > 1 else e
+
+    @on(Let, Shuffle)
+    def _unknown(self, e: PrimExpr) -> PrimExpr:
+        raise ValueError
+
+    @on(Var)
+    def _var(self, v: Var) -> Var:
+        if v.dtype.lanes > 1:
+            raise ValueError
+        return v
+
+
+def _lane_inside(index: PrimExpr, dim: PrimExpr, masks: list[PrimExpr], lane: int) -> PrimExpr:
+    """That one lane of an access lies inside, or is masked."""
+    take = _Lane(lane)
+    at = take.visit(index)
+    inside: PrimExpr = logical_and(at >= 0, at < dim)
+    for mask in masks:
+        inside = logical_or(logical_not(take.visit(mask)), inside)
+    return inside
+
+
 class _Checks(Mutator):
     """Puts checks of the indices before each statement that loads or stores."""
 
@@ -264,10 +312,20 @@ class _Checks(Mutator):
                 first = last = index.value
             if first.dtype.lanes != 1:
                 continue
+            masks = [c for c in (*under, access.predicate) if c is not None and c.dtype.lanes > 1]
             inside: PrimExpr = logical_and(logical_and(first >= 0, first < dim), logical_and(last >= 0, last < dim))
             if last is first:
                 inside = logical_and(first >= 0, first < dim)
-            for condition in reversed(under):
+            if masks:
+                # Each lane for itself: those that a mask leaves out may be anywhere.
+                try:
+                    lanes = [_lane_inside(index, dim, masks, k) for k in range(masks[0].dtype.lanes)]
+                except ValueError:
+                    continue
+                inside = lanes[0]
+                for lane in lanes[1:]:
+                    inside = logical_and(inside, lane)
+            for condition in reversed([c for c in under if c.dtype.lanes == 1]):
                 inside = logical_or(logical_not(condition), inside)
             if isinstance(inside, IntImm) and inside.value:
                 continue

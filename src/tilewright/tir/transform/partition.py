@@ -41,7 +41,12 @@ class _Conditions(Visitor):
     @on(AttrStmt)
     def _attr(self, s: AttrStmt) -> None:
         self.threads.update(_thread_of(s))
+        launched = s.attr_key == "thread_extent" and isinstance(s.node, IterVar) and s.node.var not in self.threads
+        if launched:
+            self.bound.append(s.node.var)
         self.visit(s.body)
+        if launched:
+            self.bound.pop()
 
     @on(PrimExpr)
     def _expr(self, e: PrimExpr) -> None:
