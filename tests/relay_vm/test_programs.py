@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.relay_vm.executors import run_both
+from tests.relay_vm.executors import run_both, same
+from tests.relay_vm.native import run_in_host
 from tilewright import relay, runtime
 from tilewright.relay.backend.interpreter import ConstructorValue
 from tilewright.relay.backend.vm import compile
+from tilewright.relay.backend.vm.executable import as_value
 from tilewright.runtime.vm import VirtualMachine
 
 RNG = np.random.default_rng(0)
@@ -30,15 +32,14 @@ def arrays(*shapes: tuple[int, ...]) -> list[np.ndarray[Any, Any]]:
 
 
 def everywhere(mod: relay.IRModule, args: list[Any], tmp_path: Path) -> Any:
-    """The result of main in the interpreter, here, and in a library that was written and loaded."""
+    """The result of main in the interpreter, here, in a library that was written and loaded, and in a host without Python."""
     want = run_both(mod, *args)
     exe = compile(mod, "llvm")
     path = exe.export_library(str(tmp_path / "program.so"))
     loaded = VirtualMachine(runtime.load_module(path), runtime.cpu())
-    from tests.relay_vm.executors import same
-    from tilewright.relay.backend.vm.executable import as_value
-
-    same(want, loaded.invoke("main", *[as_value(a) for a in args]))
+    values = [as_value(a) for a in args]
+    same(want, loaded.invoke("main", *values))
+    same(want, run_in_host(Path(path), values, tmp_path))
     return want
 
 
