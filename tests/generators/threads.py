@@ -102,12 +102,21 @@ def into_kernel(s: Schedule, p: Pick) -> None:
     s.compute_at(p.block, bound.get("threadIdx.x", next(iter(bound.values()))))
 
 
+def decompose(s: Schedule, p: Pick) -> None:
+    """The start of a reduction apart, by the thread that goes on with it."""
+    bound = _thread_loops(s, p.loops)
+    below = p.loops[1 + max([p.loops.index(lp) for lp in bound.values()], default=-1) :]
+    if not below or bound and "threadIdx.x" not in bound:
+        raise Unfit
+    s.decompose_reduction(p.block, p.rng.choice(below))
+
+
 STEPS = {
     "gpu tile": (12, tile), "gpu fetch": (6, fetch), "gpu collect": (4, collect), "gpu reduce": (5, reduce),
-    "gpu compute_at": (3, into_kernel),
+    "gpu compute_at": (3, into_kernel), "gpu decompose": (2, decompose),
 }  # fmt: skip
 PLAIN = [
-    "split", "reorder", "unroll", "vectorize", "compute_inline", "reverse_compute_inline", "decompose_reduction",
+    "split", "reorder", "unroll", "vectorize", "compute_inline", "reverse_compute_inline",
     "rfactor", "storage_align", "double_buffer", "add_unit_loop", "annotate", "compute_inline", "software_pipeline",
 ]  # fmt: skip
 steps.STEPS.update(STEPS)
