@@ -52,6 +52,7 @@ class _Collect(Visitor):
         self.loops: list[tuple[Var, Range]] = []
         self.chains: list[tuple[tuple[Var, Range], ...]] = []
         self.above: dict[Buffer, tuple[tuple[Var, Range], ...]] = {}
+        self.aligned: dict[Buffer, dict[int, tuple[int, int]]] = {}
         self.threads: set[int] = set()
         self._chain: int = -1
 
@@ -103,14 +104,17 @@ class _Collect(Visitor):
 
     @on(Block)
     def _block(self, block: Block) -> None:
-        pinned = {i for i in ("buffer_dim_align", "preserved_shape") if i in block.annotations}
+        pinned = "preserved_shape" in block.annotations
         for buffer in block.alloc_buffers:
             live = self.live[buffer] = _Live(len(self.loops))
-            live.opaque = bool(buffer.strides) or bool(pinned) or buffer.axis_separators != ()
+            live.opaque = bool(buffer.strides) or pinned or buffer.axis_separators != ()
             self.above[buffer] = tuple(self.loops)
             self.by_data[buffer.data] = buffer
         for m in block.match_buffers:
             self._note(m.source.buffer, tuple(m.source.region))
+        for output, axis, factor, offset in block.annotations.get("buffer_dim_align", ()):
+            rules = self.aligned.setdefault(block.writes[int(output)].buffer, {})
+            rules[int(axis)] = (int(factor), int(offset))
         self.visit(block.body)
 
     @on(DeclBuffer)
@@ -291,6 +295,20 @@ class _Rewrite(Mutator):
         return new.replace(alloc_buffers=alloc, match_buffers=matches) if alloc != block.alloc_buffers else new
 
 
+def _aligned_strides(shape: tuple[PrimExpr, ...], rules: dict[int, tuple[int, int]]) -> tuple[PrimExpr, ...]:
+    """Strides of a row-major buffer, those of some dimensions raised to `offset` modulo `factor`."""
+    step: PrimExpr = IntImm(shape[-1].dtype, 1)
+    strides: list[PrimExpr] = []
+    for axis in reversed(range(len(shape))):
+        factor, offset = rules.get(axis, (0, 0))
+        if factor:
+            step = step + (factor + offset - step % factor) % factor
+        step = Analyzer().simplify(step)
+        strides.append(step)
+        step = step * shape[axis]
+    return tuple(reversed(strides))
+
+
 def _compact(func: PrimFunc) -> Stmt:
     collect = _Collect()
     collect.visit(func.body)
@@ -299,6 +317,11 @@ def _compact(func: PrimFunc) -> Stmt:
         found = _shrink(buffer, live, collect)
         if found is not None:
             smaller[buffer] = (buffer.replace(shape=found[1]), found[0])
+    for buffer, rules in collect.aligned.items():
+        if buffer in collect.live and not buffer.strides:
+            kept = (buffer, tuple([IntImm(d.dtype, 0) for d in buffer.shape]))
+            now, offsets = smaller.get(buffer, kept)
+            smaller[buffer] = (now.replace(strides=_aligned_strides(now.shape, rules)), offsets)
     if not smaller:
         return func.body
     out: Stmt = _Rewrite(smaller).visit(func.body)
@@ -306,5 +329,8 @@ def _compact(func: PrimFunc) -> Stmt:
 
 
 def CompactBufferAllocation(is_strict: bool = True) -> Pass:
-    """Allocated buffers -> buffers of the region that is accessed at one place of the loops around the allocation."""
+    """Allocated buffers -> buffers of the region that is accessed at one place of the loops around the allocation.
+
+    Buffers whose writer has the annotation buffer_dim_align get the strides that it asks for.
+    """
     return body_pass("CompactBufferAllocation", _compact, needs=("opaque_blocks",), gives=("compact_buffers",))
