@@ -190,3 +190,36 @@ def test_conditions_that_specialize() -> None:
             assert te.SpecializedCondition.current() is inner and len(inner.clauses) == 2
         assert te.SpecializedCondition.current() is outer
     assert te.SpecializedCondition.current() is None
+
+
+@pytest.mark.parametrize(("factor", "offset", "row"), [(16, 4, 20), (8, 0, 16), (5, 0, 10), (32, 1, 33)])
+def test_rows_with_gaps(factor: int, offset: int, row: int) -> None:
+    a = te.placeholder((6, 10), name="A")
+    b = te.compute((6, 10), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((6, 10), lambda i, j: b[i, j] * 2.0 + b[i, 9 - j], name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[0], factor=3)
+    s[b].compute_at(s[c], outer)
+    s[b].storage_align(b.op.axis[0], factor, offset)
+    assert f'T.allocate([{3 * row}], "float32", "global")' in str(tvm.lower(s, [a, c]))
+    value = random(6, 10)
+    check(s, [a, c], [value], [(value + 1) * 2 + value[:, ::-1] + 1])
+
+
+def test_predicates_of_stores_know_their_threads() -> None:
+    a = te.placeholder((4, 8), name="A")
+    k = te.reduce_axis((0, 8), "k")
+    b = te.compute((4,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    s[b].reorder(k, b.op.axis[0])
+    s[b].set_store_predicate(b.op.axis[0].var < 3)
+    value = random(4, 8)
+    want = value.sum(1)
+    want[3] = 0
+    check(s, [a, b], [value], [want])
+    s[b].set_store_predicate(te.var("other") < 3)
+    with pytest.raises(tvm.TVMError) as caught:
+        s.to_prim_func([a, b])
+    assert str(caught.value) == (
+        "set_store_predicate: stage B: other must be a leaf, a thread that a loop around it is bound to, or an argument"
+    )

@@ -27,7 +27,7 @@ from tilewright.tir.schedule.kinds import AXES, set_kind
 from tilewright.tir.schedule.state import StmtSRef
 from tilewright.tir.schedule.threads import need_one_axis
 from tilewright.tir.stmt import BlockRealize, For, ForKind, Stmt, stmt_seq
-from tilewright.tir.stmt_functor import substitute
+from tilewright.tir.stmt_functor import substitute, used_vars
 
 
 def apply_schedule(schedule: Schedule, args: list[Any], binds: Mapping[Tensor, Buffer] | None = None) -> PrimFunc:
@@ -95,7 +95,7 @@ class _Application:
         hints = prefetches(self.sch, made, self.builder.buffers, self.schedule.current)
         (func,) = self.sch.mod.functions.values()
         assert isinstance(func, PrimFunc)
-        func = func.replace(body=_Finish(self.sch, made, hints).visit(func.body))
+        func = func.replace(body=_Finish(self.sch, func, made, hints).visit(func.body))
         return self._with_moved(func) if self.builder.moved else func
 
     def _with_moved(self, func: PrimFunc) -> PrimFunc:
@@ -387,26 +387,40 @@ class _Application:
 class _Finish(Mutator):
     """Loops get the names of their axes (dots become underscores); stores get the predicates of their stages."""
 
-    def __init__(self, sch: tir_schedule.Schedule, made: list[_Loops], hints: Mapping[int, list[Stmt]]) -> None:
+    def __init__(
+        self, sch: tir_schedule.Schedule, func: PrimFunc, made: list[_Loops], hints: Mapping[int, list[Stmt]]
+    ) -> None:
         self.hints = hints
         self.renamed: dict[Var, Var] = {}
         for loops in made:
             for var, name in loops.names.items():
                 self.renamed[var] = Var(name.replace(".", "_"), var.dtype)
         self.predicates: dict[Any, PrimExpr] = {}
+        known = set(func.params)
+        for b in func.buffer_map.values():
+            known.update(v for d in b.shape for v in used_vars(d))
+        threads = {m.bind_thread for loops in made for m in loops.stage.marks.values() if m.bind_thread is not None}
         for loops in made:
             predicate = loops.stage.store_predicate
             if predicate is None or _reduces_across_threads(loops):
                 continue
-            env: dict[Var, PrimExpr] = {}
-            for axis, loop in loops.leaves():
-                env[axis.var] = sch.get(loop).loop_var
-                thread = loops.mark(axis).bind_thread
-                if thread is not None:
-                    env[thread.var] = sch.get(loop).loop_var
-            for block in (loops.block, loops.init_block):
-                if block is not None:
-                    self.predicates[id(sch.get(block))] = substitute(predicate, env)
+            for block, table in ((loops.block, loops.of), (loops.init_block, {**loops.of, **loops.init})):
+                if block is None:
+                    continue
+                around = [sch.get(lp) for lp in sch.get_loops(block)]
+                env: dict[Var, PrimExpr] = {
+                    a.var: sch.get(table[a.var]).loop_var for a in loops.stage.leaf_iter_vars if a.var in table
+                }
+                tags = {lp.thread_binding.thread_tag: lp.loop_var for lp in around if lp.thread_binding is not None}
+                env.update({t.var: tags[t.thread_tag] for t in threads if t.thread_tag in tags})
+                here = substitute(predicate, env)
+                for var in used_vars(here):
+                    if var not in known and not any([lp.loop_var is var for lp in around]):
+                        raise loops.stage.refuse(
+                            "set_store_predicate",
+                            f"{var.name} must be a leaf, a thread that a loop around it is bound to, or an argument",
+                        )
+                self.predicates[id(sch.get(block))] = here
 
     @on(Var)
     def _var(self, v: Var) -> PrimExpr:
