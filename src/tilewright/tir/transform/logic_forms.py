@@ -34,7 +34,7 @@ def and_of_ors(e: PrimExpr) -> PrimExpr:
         for part in clause[1:]:
             whole = logical_or(whole, part)
         out = whole if out is None else logical_and(out, whole)
-    return e if out is None else out  # type: ignore[no-any-return]
+    return e if out is None else out
 
 
 def _clauses(e: PrimExpr) -> list[list[PrimExpr]] | None:
@@ -121,7 +121,7 @@ def overwritten(first: Any, then: Any) -> bool:
     (loops, conditions, store), (other_loops, other_conditions, other) = a, b
     if store.buffer is not other.buffer or store.predicate is not None or other.predicate is not None:
         return False
-    env = {}
+    env: dict[Var, PrimExpr] = {}
     for f, g in zip(loops, other_loops, strict=True):
         if not structural_equal(substitute(f.min, env), g.min) or not structural_equal(
             substitute(f.extent, env), g.extent
