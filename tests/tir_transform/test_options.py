@@ -229,3 +229,15 @@ def test_stores_that_are_written_over() -> None:
     assert len(nodes(out, tir.For)) == 4, "what is read, or only written over in part, stays"
     a, b = np.zeros(16, "int32"), np.zeros(16, "int32")
     assert outputs(out, a, b).tolist() == [3] * 8 + [3] * 8
+
+
+def test_conditions_for_which_no_loop_is_parted() -> None:
+    def made(hint: Any) -> IRModule:
+        a, i = tir.decl_buffer((16,), "int32", "A"), tir.Var("i", "int32")
+        return module(tir.For(i, 0, 20, 0, tir.IfThenElse(hint(i < 16), tir.BufferStore(a, i, [i]))), a)
+
+    assert len(nodes(P.LoopPartition()(made(tir.likely)), tir.For)) == 2
+    kept = P.LoopPartition()(made(tir.ignore_loop_partition))
+    assert len(nodes(kept, tir.For)) == 1
+    assert outputs(kept, np.zeros(16, "int32")).tolist() == [*range(16)]
+    assert outputs(P.LowerIntrin()(kept), np.zeros(16, "int32")).tolist() == [*range(16)]

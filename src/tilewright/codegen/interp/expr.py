@@ -315,6 +315,8 @@ class ExprSource:
     def _call_likely(self, e: Call) -> str:
         return self.expr(e.args[0])
 
+    _call_ignore_loop_partition = _call_likely
+
     def _call_fma(self, e: Call) -> str:
         if e.dtype.is_float:
             return f"fma({self.kind(e.dtype)}, {', '.join(map(self.expr, e.args))})"
