@@ -87,8 +87,8 @@ def packed(sch: tir.Schedule) -> tuple[Any, ...]:
     """B copied once into panels of 32 columns, which are then read front to back."""
     block = sch.get_block("C")
     loops = in_registers(sch)
-    panel = sch.cache_read(block, 1, "global")
-    sch.transform_layout(block, ("read", 1), lambda k, j: (j // TILE_N, k, j % TILE_N))
+    panel = sch.cache_read(block, "B", "global")
+    sch.transform_layout(block, "B_global", lambda k, j: (j // TILE_N, k, j % TILE_N))
     copied, columns = sch.get_loops(panel)
     outer, lanes = sch.split(columns, [None, TILE_N])
     sch.reorder(outer, copied, lanes)
