@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from math import inf
 from typing import Any
 
-from tilewright.arith.choices import Choices, repeats
+from tilewright.arith.choices import Choices, may_trap, repeats
 from tilewright.arith.const_bounds import dtype_bound
 from tilewright.arith.linear import (
     LEAF,
@@ -402,16 +402,21 @@ class Engine(Choices):
         return self._applied(out) if isinstance(out, And) else out
 
     def _applied(self, condition: PrimExpr) -> PrimExpr:
-        """Conditions that pin a variable, or with the extension all of them, applied to those beside them."""
+        """Conditions that pin a variable, or with the extension all of them, applied to those beside them.
+
+        Not to what could fail: it is evaluated where the others do not hold, too.
+        """
         parts = conjuncts(condition)
         for place in reversed(range(len(parts))):
             c = parts[place]
             beside = [p for p in parts if p is not c and p is not TRUE]
+            if self.apply_constraints and may_trap(c):
+                continue
             if not self.apply_constraints:
                 pinned = self.pinned(c)
-                beside = [
-                    p for p in beside if self.pinned(p) is None and pinned is not None and self.speaks_of(p, pinned)
-                ]
+                if pinned is None:
+                    continue
+                beside = [p for p in beside if self.pinned(p) is None and self.speaks_of(p, pinned) and not may_trap(p)]
                 if not beside:
                     continue
                 ids = {id(p) for p in beside}
