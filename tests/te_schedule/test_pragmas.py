@@ -53,3 +53,16 @@ def test_functions_that_are_imported_as_llvm() -> None:
     )
     value = random(8)
     execute(s, [a, b], [value], [value * np.float32(3)])
+
+
+def test_loops_that_are_left_out_to_look_for_a_fault() -> None:
+    a = te.placeholder((4,), name="A")
+    b, c = te.compute((4,), lambda i: (a[i] + 1.0, a[i] * 2.0), name="B")
+    d = te.compute((4,), lambda i: a[i] - 1.0, name="D")
+    s = te.create_schedule([b.op, d.op])
+    s[b].pragma(b.op.axis[0], "debug_skip_region")
+    value = random(4)
+    out = [tvm.nd.array(np.zeros(4, "float32")) for _ in range(3)]
+    tvm.build(s, [a, d, b, c], "llvm")(tvm.nd.array(value), *out)
+    np.testing.assert_allclose(out[0].numpy(), value - 1)
+    assert not out[1].numpy().any() and not out[2].numpy().any()

@@ -237,6 +237,8 @@ class _RemoveNoOp(Mutator):
 
     @on(LetStmt, AttrStmt)
     def _valued(self, s: Any) -> Any:
+        if type(s) is AttrStmt and s.attr_key == "pragma_debug_skip_region":
+            return NOTHING
         body = self.visit(s.body)
         if is_no_op(body):
             return NOTHING if is_pure(s.value) else Evaluate(s.value)
