@@ -10,6 +10,7 @@ import pytest
 from tilewright import te, tir
 from tilewright.codegen.interp import run
 from tilewright.node import assert_structural_equal
+from tilewright.script import from_source
 from tilewright.support.errors import ScheduleError
 from tilewright.tir import For, ForKind, PrimFunc
 from tilewright.tir.schedule import Schedule, Trace
@@ -360,5 +361,66 @@ def test_merged_loops_do_not_read_a_reduction_that_goes_on() -> None:
     k = te.reduce_axis((0, 8), name="k")
     total = te.compute((4,), lambda i: te.sum(a[i, k], axis=k), name="S")
     s = Schedule(te.create_prim_func([a, te.compute((4, 8), lambda i, j: a[i, j] - total[i], name="D")]))
-    with pytest.raises(ScheduleError, match="merge: loop k_m is a reduction loop of block S, whose output is not complete"):
+    with pytest.raises(
+        ScheduleError, match="merge: loop k_m is a reduction loop of block S, whose output is not complete"
+    ):
         s.merge(s.get_loops("S")[1], s.get_loops("D")[1])
+
+
+ALIASED = """
+@T.prim_func
+def main(a: T.handle, d: T.handle):
+    A = T.match_buffer(a, (16,))
+    D = T.match_buffer(d, (16,))
+    B = T.alloc_buffer((16,))
+    B2 = T.decl_buffer((4, 4), data=B.data)
+    for i in range(16):
+        with T.block("b"):
+            v = T.axis.spatial(16, i)
+            B[v] = A[v]
+    for i, j in T.grid(4, 4):
+        with T.block("again"):
+            v, w = T.axis.remap("SS", [i, j])
+            B2[v, w] = T.float32(2)
+    for i in range(16):
+        with T.block("d"):
+            v = T.axis.spatial(16, i)
+            D[v] = B[v]
+"""
+
+
+def test_one_memory_as_two_buffers() -> None:
+    func = from_source(ALIASED)
+    s = Schedule(func)
+    s.split(s.get_loops("b")[0], [None, 4])
+    check(func, s, ["A"])
+    for call in (lambda: s.compute_inline("b"), lambda: s.parallel(s.get_loops("d")[0])):
+        with pytest.raises(
+            ScheduleError, match="the program must not use the same memory as buffer B and as buffer B2"
+        ):
+            call()
+
+
+def test_while_loops_are_conditions() -> None:
+    text = """
+@T.prim_func
+def main(a: T.handle, d: T.handle):
+    A = T.match_buffer(a, (4,))
+    D = T.match_buffer(d, (4,))
+    N = T.alloc_buffer((1,), "int32")
+    with T.block("start"):
+        N[0] = 0
+    while N[0] < 2:
+        with T.block("next"):
+            N[0] = N[0] + 1
+        for i in range(4):
+            with T.block("d"):
+                v = T.axis.spatial(4, i)
+                D[v] = A[v]
+"""
+    func = from_source(text)
+    s = Schedule(func)
+    s.parallel(s.get_loops("d")[0])
+    check(func, s, ["A"])
+    with pytest.raises(ScheduleError, match="cache_write: the loops of block d must surely write the whole part"):
+        s.cache_write("d", 0, "local")

@@ -159,6 +159,18 @@ class ScheduleState:
                 root = self.roots[gvar] = StmtSRef(func.body.block, None)
                 self._enter(root)
                 self._adopt(func.body.block.body, root, set())
+        self.aliases = self._find_aliases()
+
+    def _find_aliases(self) -> tuple[Any, Any] | None:
+        """Two buffers that blocks use and that are the same memory; None as a rule."""
+        known: dict[Any, Any] = {}
+        for ref in self._refs.values():
+            if type(ref.stmt) is Block:
+                for r in (*ref.stmt.reads, *ref.stmt.writes):
+                    other = known.setdefault(r.buffer.data, r.buffer)
+                    if other is not r.buffer:
+                        return other, r.buffer
+        return None
 
     @property
     def mod(self) -> IRModule:
@@ -200,6 +212,7 @@ class ScheduleState:
         """`copy`, and the new references by the id of the old ones."""
         new = object.__new__(ScheduleState)
         new._mod, new._dirty, new.functions = self.mod, {}, {}
+        new.aliases = self.aliases
         new.debug_mask, new.enable_check, new._flags = self.debug_mask, self.enable_check, {}
         new.forms = self.forms
         moved: dict[int, StmtSRef] = {}

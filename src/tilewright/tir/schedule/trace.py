@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 from tilewright.ir import FloatImm, IntImm
 from tilewright.node import Node, load_json, save_json
 from tilewright.tir import StringImm, Var
-from tilewright.tir.schedule.errors import Violation, render
+from tilewright.tir.schedule.errors import Violation, refuse, render
 from tilewright.tir.schedule.verify import verify
 
 if TYPE_CHECKING:
@@ -44,6 +44,11 @@ ExprRV = Var
 _PREFIX: dict[type, str] = {BlockRV: "b", LoopRV: "l", Var: "v"}
 _NAMES = {"rfactor": "RFactor", "reindex": "ReIndex", "unsafe_set_dtype": "UnsafeSetDType"}
 """Instructions whose classic names are not their methods' in capitals."""
+_IN_ORDER = frozenset([
+    "split", "fuse", "loop_partition", "add_unit_loop", "unroll", "annotate", "unannotate", "annotate_buffer_access",
+    "unsafe_hide_buffer_access", "enter_postproc", "reorder_block_iter_var",
+])  # fmt: skip
+"""Primitives after which everything runs in the order in which it ran before."""
 Handle = (BlockRV, LoopRV, Var)
 
 
@@ -82,6 +87,11 @@ class InstructionKind:
     def is_pure(self) -> bool:
         """Whether the instruction leaves the program as it is, so that it may be dropped when nobody uses its results."""
         return self.is_sampling or self.method.startswith("get_")
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether all statements run in the order in which they ran before."""
+        return self.is_pure or self.method in _IN_ORDER
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """The arguments in the order of the parameters, defaults filled in; a variadic one is a list."""
@@ -429,6 +439,11 @@ def run(s: Schedule, kind: InstructionKind, values: list[Any]) -> list[Any]:
         values[1] = s._default_function_name()
     before = s.state.mark()
     try:
+        if s.state.aliases is not None and s.state.enable_check and not kind.keeps_order:
+            refuse(
+                "the program must not use the same memory as {0} and as {1}, for dependences are found by buffers",
+                *s.state.aliases,
+            )
         if kind.canonical is not None:
             kind.canonical(s, values)
         if kind.variadic is not None:
