@@ -32,7 +32,7 @@ ANALYSES = """OOBChecker apply_prim_func_arg_and_result_memory_constraints asser
 
 FUNCTORS = "ir_transform post_order_visit pre_order_visit renew_defs substitute"
 
-NODES = """Add Allocate AllocateConst And AssertStmt AttrStmt BijectiveLayout Block BlockRealize BlockScope Broadcast
+NODES = """Add Allocate AllocateConst And AssertStmt AttrStmt BijectiveLayout Block BlockDependenceInfo BlockRealize BlockScope Broadcast
     Buffer BufferLoad BufferRealize BufferRegion BufferStore Call CallEffectKind Cast CommReducer DataProducer DeclBuffer
     Div EQ Evaluate FloatImm FloorDiv FloorMod For ForKind GE GT IfThenElse IndexMap IntImm IterVar LE LT Layout Let
     LetStmt MatchBufferRegion Max Min Mod Mul NE Not Or Prefetch PrimExpr PrimFunc ProducerLoad ProducerRealize

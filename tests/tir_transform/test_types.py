@@ -168,3 +168,19 @@ def test_prim_func_passes_have_their_class() -> None:
     assert isinstance(mine, P.PrimFuncPass) and isinstance(Marked("a"), P.PrimFuncPass)
     out = tvm.transform.Sequential([mine, Marked("own")])(IRModule({"main": copy}))
     assert out["main"].attrs["seen"] and out["main"].attrs["own"]
+
+
+def test_storage_side_by_side_counts_once() -> None:
+    a = tir.decl_buffer((8,), name="A")
+    parts = [
+        tir.Allocate(v, "float32", [n], tir.const(True, "bool"), tir.BufferStore(a, 1.0, [0]))
+        for v, n in ((tir.Var(f"v{n}", tir.PointerType(tir.PrimType("float32"), "local")), n) for n in (4, 16))
+    ]
+    func = tir.PrimFunc([a], tir.stmt_seq(*parts))
+    assert tir.analysis.calculate_allocated_bytes(func) == {"main": {"local": 64}}
+    assert tir.analysis.calculate_workspace_bytes(func, 1) == 64
+
+
+def test_functions_may_say_how_much_they_compute() -> None:
+    mod = IRModule({"f": copy.with_attr("estimated_flops", 5.0), "g": copy})
+    assert tir.analysis.estimate_tir_flops(mod) == 5.0

@@ -87,14 +87,20 @@ class _Flops(Visitor):
 
 
 def estimate_tir_flops(stmt_or_mod: Node) -> float:
-    """Arithmetic operations that a statement, function or module does. Raises TVMError where a loop has no constant extent."""
+    """Arithmetic operations that a statement, function or module does. Raises TVMError where a loop has no constant extent.
+
+    A function that says how many it does, in the attribute "estimated_flops", is taken at its word.
+    """
     walk = _Flops()
-    if isinstance(stmt_or_mod, IRModule):
-        for func in stmt_or_mod.functions.values():
-            if isinstance(func, PrimFunc):
-                walk.visit(func.body)
-    else:
-        walk.visit(stmt_or_mod.body if isinstance(stmt_or_mod, PrimFunc) else stmt_or_mod)
+    found = stmt_or_mod.functions.values() if isinstance(stmt_or_mod, IRModule) else (stmt_or_mod,)
+    for item in found:
+        if not isinstance(item, PrimFunc):
+            if not isinstance(stmt_or_mod, IRModule):
+                walk.visit(item)
+        elif "estimated_flops" in item.attrs:
+            walk.total += float(getattr(item.attrs["estimated_flops"], "value", item.attrs["estimated_flops"]))
+        else:
+            walk.visit(item.body)
     return walk.total
 
 
@@ -103,6 +109,7 @@ class _Allocated(Visitor):
         self.align = align
         self.now = 0
         self.peak = 0
+        self.held: dict[str, int] = {}
         self.by_scope: dict[str, int] = {}
 
     @on(PrimExpr)
@@ -113,25 +120,29 @@ class _Allocated(Visitor):
         size = -(-size // self.align) * self.align
         self.now += size
         self.peak = max(self.peak, self.now)
-        self.by_scope[scope] = self.by_scope.get(scope, 0) + size
+        self.held[scope] = self.held.get(scope, 0) + size
+        self.by_scope[scope] = max(self.by_scope.get(scope, 0), self.held[scope])
         return size
+
+    def _leave(self, size: int, scope: str) -> None:
+        self.now -= size
+        self.held[scope] -= size
 
     @on(Allocate)
     def _allocate(self, s: Allocate) -> None:
         scope = str(getattr(s.buffer_var.type_annotation, "storage_scope", "") or "global")
         size = self._enter(_constant_bytes(s.extents, s.dtype), scope)
         self.visit(s.body)
-        self.now -= size
+        self._leave(size, scope)
 
     @on(Block)
     def _block(self, block: Block) -> None:
-        size = 0
-        for buffer in block.alloc_buffers:
-            size += self._enter(_constant_bytes(buffer.shape, buffer.dtype), buffer.scope())
+        sizes = [(self._enter(_constant_bytes(b.shape, b.dtype), b.scope()), b.scope()) for b in block.alloc_buffers]
         if block.init is not None:
             self.visit(block.init)
         self.visit(block.body)
-        self.now -= size
+        for size, scope in sizes:
+            self._leave(size, scope)
 
 
 def _constant_bytes(extents: Any, dtype: Any) -> int:
@@ -166,7 +177,7 @@ def calculate_constant_bytes(func: PrimFunc, constant_byte_alignment: int = 64) 
 
 
 def calculate_allocated_bytes(func_or_mod: PrimFunc | IRModule) -> dict[str, dict[str, int]]:
-    """Bytes allocated by function and storage scope."""
+    """The most bytes allocated at one time, by function (a PrimFunc alone is "main") and storage scope."""
     funcs = (
         {"main": func_or_mod}
         if isinstance(func_or_mod, PrimFunc)
