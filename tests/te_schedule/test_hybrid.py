@@ -97,6 +97,8 @@ def test_errors_name_the_line() -> None:
     assert str(caught.value) == (
         f"te.hybrid: {__file__}:{first + 2}: a must be an output or allocated tensor to be assigned to"
     )
+    with pytest.raises(ValueError, match="^te.hybrid.script takes a function that is written with def, but was given"):
+        te.hybrid.script(lambda a: a)(a)
     with pytest.raises(ValueError, match="a loop has the form `for i in range"):
         loops_over_a_list(a)
     with pytest.raises(ValueError, match="outer_product takes 2 arguments, but was given 1"):

@@ -93,8 +93,9 @@ class HybridParser:
         lines, first = inspect.getsourcelines(pyfunc)
         tree = ast.parse(textwrap.dedent("".join(lines)))
         ast.increment_lineno(tree, first - 1)
-        (function,) = tree.body
-        assert isinstance(function, ast.FunctionDef)
+        function = tree.body[0]
+        if not isinstance(function, ast.FunctionDef):
+            raise ValueError(f"te.hybrid.script takes a function that is written with def, but was given {self.name}")
         self.function = function
         self.file = inspect.getsourcefile(pyfunc) or "?"
         closure = inspect.getclosurevars(pyfunc)
