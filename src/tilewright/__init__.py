@@ -86,11 +86,16 @@ lazy.declare_all("tilewright.script.ir_builder.tir", "tilewright.tir.parser.buil
 lazy.declare(
     "tilewright.tir.parser",
     {name: f"tilewright.tir.analysis:{name}" for name in ("get_block_access_region", "undefined_vars")}
+    | {"problems": "tilewright.tir.analysis.well_formed:problems"}
     | {"IndexMap": "tilewright.tir.schedule.index_map:IndexMap"},
 )
 # Values as programs hold them: numbers become constants of tir.
 lazy.declare("tilewright.runtime", {"const": "tilewright.tir:const", "DataType": "tilewright.ir:DataType"})
-lazy.declare("tilewright.ir", {name: f"tilewright.ir.{name}" for name in ("instrument", "transform")})
+lazy.declare(
+    "tilewright.ir",
+    {name: f"tilewright.ir.{name}" for name in ("container", "instrument", "transform")}
+    | {name: f"tilewright.ir.container:{name}" for name in ("Array", "Map")},
+)
 # Schedules, passes and analyses are layers above the nodes of tir, but part of `tvm.tir` to those who use it.
 lazy.declare(
     "tilewright.tir",

@@ -8,6 +8,27 @@ import tilewright as tvm
 from tilewright.support.errors import DiagnosticError
 
 WHOLE: dict[str, tuple[str, str]] = {
+    "ill-formed": (
+        """\
+@T.prim_func
+def f(A: T.Buffer((8,))):
+    for i in range(8):
+        with T.block("b"):
+            v = T.axis.spatial(8, i)
+            A[v] = A[i]
+""",
+        """\
+error: f is not well-formed: block b uses the loop variable i, which is defined outside of it; a block uses its own axes only: bind one to the loop
+ --> <string>:4:9
+  |
+4 |         with T.block("b"):
+  |         ^^^^^^^^^^^^^^^^^
+ --> <string>:3:5
+  |
+3 |     for i in range(8):
+  |     ^^^^^^^^^^^^^^^^^
+ = where this is meant, write check_well_formed=False""",  # noqa: E501
+    ),
     "module twice": (
         """\
 @I.ir_module

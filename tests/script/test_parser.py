@@ -221,7 +221,7 @@ def test_blocks_in_full() -> None:
                         with T.block("inner"):
                             v = T.axis.spatial(16, i)
                             r = T.axis.reduce(1, 0)
-                            T.where(i0 * 16 + i < 60)
+                            T.where(vi * 16 + i < 60)
                             with T.init():
                                 B[vi * 16 + v] = 0.0
                             B[vi * 16 + v] += V[v, r]

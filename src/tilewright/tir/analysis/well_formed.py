@@ -139,10 +139,14 @@ class _Rules(Visitor):
         self.bound.difference_update(data)
 
 
-def problems(func: PrimFunc) -> list[str]:
-    """What makes a function ill-formed, in words, with the user's lines where they are known."""
+def problems(func: PrimFunc, missing: list[Var] | None = None) -> list[str]:
+    """What makes a function ill-formed, in words, with the user's lines where they are known.
+
+    missing: its undefined variables, where they are known already.
+    """
     out = []
-    missing = undefined_vars(func)
+    if missing is None:
+        missing = undefined_vars(func)
     if missing:
         names = ", ".join([v.name for v in missing])
         out.append(located(f"{names} is used where it is not defined; define it around all of its uses", *missing))

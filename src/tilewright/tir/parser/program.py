@@ -16,7 +16,7 @@ from tilewright.ir.span import Span
 from tilewright.script.parser import Frame, Scope, ScriptParser
 from tilewright.script.parser.entry import AnyModule
 from tilewright.script.parser.statements import MacroFrame
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import DiagnosticError, TVMError
 from tilewright.tir import arithmetic as A
 from tilewright.tir import op as tir_op
 from tilewright.tir.buffer import Buffer
@@ -229,8 +229,8 @@ class TirParser(ScriptParser):
             func = self.finished(frame, body, implicit_root, span)
         except (TypeError, ValueError) as error:
             raise self.located(node, error) from error
-        if check_well_formed and self.unbound:
-            self._check_defined(func)
+        if check_well_formed:
+            self._check_well_formed(node, func)
         return func
 
     def finished(
@@ -305,15 +305,20 @@ class TirParser(ScriptParser):
             return PrimType(note.dtype)
         return self._typed(place, note, "result").type_annotation
 
-    def _check_defined(self, func: PrimFunc) -> None:
-        """Variables that were made inside of the function must be bound by it."""
+    def _check_well_formed(self, node: ast.FunctionDef, func: PrimFunc) -> None:
+        """Variables that were made inside of the function must be bound by it, each in one place."""
         from tilewright.tir import parser
 
-        missing = {id(v) for v in parser.undefined_vars(func)}
-        for var, node in self.unbound:
-            if id(var) in missing:
+        missing = parser.undefined_vars(func)
+        for var, place in self.unbound if missing else ():
+            if any([v is var for v in missing]):
                 remedy = "let it be a dimension of a buffer of T.match_buffer, or make it a parameter"
-                raise self.error(node, f"the variable {var.name} is used, but nothing gives it a value", remedy)
+                raise self.error(place, f"the variable {var.name} is used, but nothing gives it a value", remedy)
+        found = parser.problems(func, missing)
+        if found:
+            what = f"{node.name} is not well-formed: " + "\nand: ".join(found)
+            remedy = "where this is meant, write check_well_formed=False"
+            raise DiagnosticError(f"error: {what}\n = {remedy}") if "-->" in what else self.error(node, what, remedy)
 
     # --- values and names
 
