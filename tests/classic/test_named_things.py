@@ -156,6 +156,8 @@ def test_values_devices_and_modules() -> None:
     f = tvm.build(te.create_prim_func([a := te.placeholder((4,)), te.compute((4,), lambda i: a[i] + 1.0)]))
     assert f.is_runnable and f.is_dso_exportable and f.format == "o" and not f.is_device_module
     assert tvm.convert(lambda x: x + 1)(2) == 3
+    func = te.create_prim_func([a, te.compute((4,), lambda i: a[i])])
+    assert isinstance(func.params, tvm.ir.Array) and isinstance(func.buffer_map, tvm.ir.container.Map)
     from tilewright import _ffi
 
     assert _ffi.registry.get_global_func is tvm.get_global_func
