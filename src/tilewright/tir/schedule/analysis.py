@@ -27,6 +27,8 @@ from tilewright.tir.schedule.effects import need_order_free
 from tilewright.tir.schedule.enumeration import visits
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Forms, Lin, combine, same
+from tilewright.tir.schedule.queries import has_block as has_block
+from tilewright.tir.schedule.queries import is_output_block as is_output_block
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, children
 from tilewright.tir.stmt_functor import used_vars
 

@@ -147,7 +147,9 @@ class Instruction:
 
     @property
     def attrs(self) -> list[Any]:
-        return [v for v, is_input in zip(self.values, self.kind.is_input, strict=True) if not is_input]
+        """Plain arguments; what a sampling instruction decided is kept by the trace."""
+        named = zip(self.kind.names, self.values, self.kind.is_input, strict=True)
+        return [v for name, v, is_input in named if not is_input and name != "decision"]
 
     def __repr__(self) -> str:
         return self.as_python({})
@@ -385,8 +387,10 @@ def _unflatten(kind: InstructionKind, inputs: list[Any], attrs: list[Any]) -> li
     single = sum([i and not many for i, many in zip(kind.is_input, kind.is_list, strict=True)])
     values: list[Any] = []
     ins, rest = iter(inputs), iter(attrs)
-    for is_input, is_list in zip(kind.is_input, kind.is_list, strict=True):
-        if not is_input:
+    for name, is_input, is_list in zip(kind.names, kind.is_input, kind.is_list, strict=True):
+        if name == "decision":
+            values.append(None)
+        elif not is_input:
             values.append(next(rest))
         elif is_list:
             values.append([next(ins) for _ in range(len(inputs) - single)])

@@ -1,0 +1,24 @@
+"""Questions about a schedule that its methods do not answer: is there a block, is it an output."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright.tir.schedule.schedule import Schedule
+    from tilewright.tir.schedule.trace import BlockRV
+
+
+def has_block(sch: Schedule, block_name: str) -> bool:
+    """Whether the function worked on (or the only one) has a block of that name."""
+    gvar = sch._function(None)
+    return any([ref.stmt.name_hint == block_name for ref in sch._blocks(gvar)])
+
+
+def is_output_block(sch: Schedule, block: BlockRV | str) -> bool:
+    """Whether a block writes a buffer that its scope does not allocate."""
+    from tilewright.tir.schedule.analysis import scope_root, written_buffers
+
+    ref: Any = sch.block(sch.get_block(block) if isinstance(block, str) else block)
+    own = set(scope_root(ref).stmt.alloc_buffers)
+    return any([b not in own for b in written_buffers(ref.stmt)])
