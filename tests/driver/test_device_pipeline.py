@@ -13,6 +13,7 @@ from tilewright.driver import device_pipeline, lower
 from tilewright.ir import IRModule
 from tilewright.ir.transform import PassContext
 from tilewright.node import post_order_visit
+from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir.analysis import verify_gpu_code, verify_well_formed
 from tilewright.tir.schedule import Schedule
@@ -213,3 +214,42 @@ def test_asynchronous_copies_of_a_pipeline() -> None:
     asynchronous = compiled(s.mod, **{"tir.use_async_copy": True})
     (kernel,) = kernels(asynchronous).values()
     assert "ptx_cp_async" in calls(kernel)
+
+
+@pytest.mark.parametrize("threads", [32, 24])
+def test_largest_element_and_its_place_over_threads(threads: int) -> None:
+    def larger(x: Any, y: Any) -> Any:
+        return tir.Select(x[1] >= y[1], x[0], y[0]), tir.Select(x[1] >= y[1], x[1], y[1])
+
+    argmax = te.comm_reducer(larger, lambda i, v: (tir.const(-1, i), te.min_value(v)), name="argmax")
+    places, values = te.placeholder((8, 64), "int32", name="places"), te.placeholder((8, 64), name="values")
+    k = te.reduce_axis((0, 64), "k")
+    at, most = te.compute((8,), lambda i: argmax((places[i, k], values[i, k]), axis=k), name="T")
+    s = Schedule(te.create_prim_func([places, values, at, most]))
+    i, r = s.get_loops(s.get_block("T"))
+    _, inner = s.split(r, [None, threads])
+    s.bind(i, "blockIdx.x")
+    s.bind(inner, "threadIdx.x")
+    mod = compiled(s.mod)
+    data = np.random.default_rng(4).permutation(8 * 64).reshape(8, 64).astype("float32")
+    where = np.tile(np.arange(64, dtype="int32"), (8, 1))
+    found, best = np.zeros(8, "int32"), np.zeros(8, "float32")
+    run(mod, [where, data, found, best], entry="main", check_races=True)
+    np.testing.assert_array_equal(found, data.argmax(1))
+    np.testing.assert_array_equal(best, data.max(1))
+
+
+def test_what_does_not_combine_associatively_is_refused() -> None:
+    def odd(x: Any, y: Any) -> Any:
+        return x[0] * 2 + y[0], x[1] + y[1]
+
+    strange = te.comm_reducer(odd, lambda a, b: (tir.const(0, a), tir.const(0, b)), name="odd")
+    a, b = te.placeholder((8, 64), "int32", name="a"), te.placeholder((8, 64), "int32", name="b")
+    k = te.reduce_axis((0, 64), "k")
+    x, y = te.compute((8,), lambda i: strange((a[i, k], b[i, k]), axis=k), name="T")
+    s = Schedule(te.create_prim_func([a, b, x, y]))
+    i, r = s.get_loops(s.get_block("T"))
+    s.bind(i, "blockIdx.x")
+    s.bind(r, "threadIdx.x")
+    with pytest.raises(TVMError, match="block T reduces over threads; its body must be one store"):
+        compiled(s.mod)

@@ -6,12 +6,12 @@ from typing import Any
 
 from tilewright.ir import DataType, IntImm, PointerType, PrimExpr, PrimType
 from tilewright.ir.transform import Pass
-from tilewright.node import Mutator, on, post_order_visit, structural_equal
+from tilewright.node import Mutator, on, post_order_visit
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir.arithmetic import conjuncts, const_true, logical_and
 from tilewright.tir.buffer import Buffer, decl_buffer
-from tilewright.tir.expr import EQ, LT, Add, BufferLoad, CommReducer, IterVar, Max, Min, Mul, Select, Var
+from tilewright.tir.expr import EQ, LT, BufferLoad, CommReducer, IterVar, Select, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import call_intrin
 from tilewright.tir.stmt import (
@@ -24,12 +24,14 @@ from tilewright.tir.stmt import (
     For,
     ForKind,
     IfThenElse,
+    LetStmt,
     SeqStmt,
     Stmt,
     stmt_seq,
 )
 from tilewright.tir.stmt_functor import substitute
 from tilewright.tir.transform.base import body_pass, call_name, is_true, prim_func_pass
+from tilewright.tir.transform.reducers import update_of
 from tilewright.tir.transform.thread_sync import barrier
 
 
@@ -172,8 +174,6 @@ class _LowerAllreduce(Mutator):
         """Stores of values none of which sees another's store."""
         if len(buffers) == 1:
             return [IfThenElse(condition, BufferStore(buffers[0], values[0], (index,)))]
-        from tilewright.tir.stmt import LetStmt
-
         names = [Var(f"{b.name}_sum", v.dtype) for b, v in zip(buffers, values, strict=True)]
         body: Stmt = stmt_seq(*[BufferStore(b, v, (index,)) for b, v in zip(buffers, names, strict=True)])
         for v, value in reversed(list(zip(names, values, strict=True))):
@@ -293,17 +293,13 @@ class _CrossThread(Mutator):
         """for threads: own part; allreduce; thread 0 (or all, of storage of their own) writes the result back."""
         block = realize.block
         threads = [f for f in inside if _is_thread(f)]
-        combine, target, source = _update_of(block)
-        assert isinstance(block.init, BufferStore)
-        identity = block.init.value
-        dtype = identity.dtype
-        part, whole = (
-            decl_buffer((1,), dtype, f"{kind}_{target.buffer.name}", scope="local")
+        found = update_of(block)
+        reducer, targets = found.reducer, found.targets
+        parts, wholes = (
+            [decl_buffer((1,), t.dtype, f"{kind}_{t.buffer.name}", scope="local") for t in targets]
             for kind in ("in_thread", "cross_thread")
         )
         index = (_zero(),)
-        lhs, rhs = Var("x", dtype), Var("y", dtype)
-        reducer = CommReducer((lhs,), (rhs,), (combine(lhs, rhs),), (identity,))
         axes = {a.var: v for a, v in zip(block.iter_vars, realize.iter_values, strict=True)}
 
         def realized(suffix: str, body: Stmt, predicate: Any, reduces: bool) -> Stmt:
@@ -320,14 +316,16 @@ class _CrossThread(Mutator):
                 tuple([axes[a.var] for a in kept]), predicate, plain.replace(reads=reads, writes=writes)
             )
 
-        own = BufferLoad(part, index)
-        update: Stmt = realized("in_thread", BufferStore(part, combine(own, source), index), realize.predicate, True)
+        own = [BufferLoad(p, index) for p in parts]
+        combined = found.combine(own, found.sources)
+        update: Stmt = realized("in_thread", _stores(parts, combined), realize.predicate, True)
         for depth in range(len(inside), 0, -1):
             update = stmt_seq(*before.get(depth, ()), update)
             if inside[depth - 1] not in threads:
                 update = inside[depth - 1].replace(body=update)
         args = (
-            IntImm("uint32", 1), own, const_true(), BufferLoad(whole, index), *[_thread_var(f) for f in threads],
+            IntImm("uint32", len(parts)), *own, const_true(), *[BufferLoad(w, index) for w in wholes],
+            *[_thread_var(f) for f in threads],
         )  # fmt: skip
         everywhere: Stmt = Evaluate(call_intrin("handle", "tir.tvm_thread_allreduce", *args))
         everywhere = AttrStmt(reducer, "reduce_scope", IntImm("int32", 0), everywhere)
@@ -337,15 +335,15 @@ class _CrossThread(Mutator):
         for condition in conjuncts(realize.predicate):
             if not variables(condition) & stepping:
                 first = logical_and(first, condition)
-        if target.buffer.scope() not in ("local",):
+        if any([t.buffer.scope() != "local" for t in targets]):
             for f in threads:
                 first = logical_and(first, EQ(f.loop_var, f.min))
-        back = realized(
-            "write_back", BufferStore(target.buffer, BufferLoad(whole, index), target.indices), first, False
-        )
+        back = [BufferStore(t.buffer, BufferLoad(w, index), t.indices) for t, w in zip(targets, wholes, strict=True)]
+        write = realized("write_back", stmt_seq(*back), first, False)
         cross = Block((), (), (), f"{block.name_hint}_cross_thread", everywhere)
-        body: Stmt = stmt_seq(BufferStore(part, identity, index), update, BlockRealize((), const_true(), cross), back)
-        local = Block((), (), (), f"{block.name_hint}_reduction", body, None, (part, whole))
+        empty = [BufferStore(p, e, index) for p, e in zip(parts, reducer.identity_element, strict=True)]
+        body: Stmt = stmt_seq(*empty, update, BlockRealize((), const_true(), cross), write)
+        local = Block((), (), (), f"{block.name_hint}_reduction", body, None, (*parts, *wholes))
         out: Stmt = BlockRealize((), const_true(), local)
         for f in reversed(threads):
             out = f.replace(body=out)
@@ -376,29 +374,20 @@ def _thread_var(f: For) -> Var:
     return f.loop_var
 
 
-def _update_of(block: Block) -> tuple[Any, Any, PrimExpr]:
-    """(combiner, the element that is updated, what is combined into it) of a reduction block."""
-    body = block.body
-    if (
-        isinstance(body, BufferStore)
-        and isinstance(block.init, BufferStore)
-        and type(body.value) in (Add, Mul, Max, Min)
-    ):
-        value: Any = body.value
-        kind: Any = type(value)
-        own = BufferLoad(body.buffer, body.indices)
-        for mine, other in ((value.a, value.b), (value.b, value.a)):
-            if structural_equal(mine, own):
-                return kind, own, other
-    raise TVMError(
-        located(
-            f"LowerCrossThreadReduction: block {block.name_hint} reduces over threads; its body must be one store"
-            f" B[...] = B[...] op x with + * max or min, but it is\n{body}",
-            block,
-        )
-    )
+def _stores(buffers: list[Buffer], values: list[PrimExpr]) -> Stmt:
+    """Stores of values none of which sees another's store."""
+    if len(buffers) == 1:
+        return BufferStore(buffers[0], values[0], (_zero(),))
+    names = [Var(f"{b.name}_new", v.dtype) for b, v in zip(buffers, values, strict=True)]
+    body: Stmt = stmt_seq(*[BufferStore(b, v, (_zero(),)) for b, v in zip(buffers, names, strict=True)])
+    for name, value in reversed(list(zip(names, values, strict=True))):
+        body = LetStmt(name, value, body)
+    return body
 
 
 def LowerCrossThreadReduction() -> Pass:
-    """Reduction block whose reduction loop is bound to threads -> each thread's part, tvm_thread_allreduce, write back."""
+    """Reduction block whose reduction loop is bound to threads -> each thread's part, tvm_thread_allreduce, write back.
+
+    Reducers of tuples, such as argmax, are those of `te.comm_reducer`: values named, then stored.
+    """
     return body_pass("LowerCrossThreadReduction", lambda f: _CrossThread().visit(f.body))

@@ -1,0 +1,226 @@
+"""Reduction blocks read as reducers: what they update, what they combine into it, and how; of one value or of several."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import FloatImm, IntImm, PrimExpr
+from tilewright.node import Mutator, Node, Visitor, on, structural_equal
+from tilewright.node.leaves import numpy_dtype
+from tilewright.script.underline import located
+from tilewright.support.errors import TVMError
+from tilewright.tir import expr as E
+from tilewright.tir.expr import Add, BufferLoad, CommReducer, Max, Min, Mul, Var
+from tilewright.tir.stmt import Block, BufferStore, LetStmt, SeqStmt, Stmt, stmt_list
+from tilewright.tir.stmt_functor import substitute, used_vars
+
+
+class Update:
+    """targets: the elements that a block updates; sources: what it combines into them; reducer: how."""
+
+    def __init__(self, targets: list[BufferLoad], sources: list[PrimExpr], reducer: CommReducer) -> None:
+        self.targets, self.sources, self.reducer = targets, sources, reducer
+
+    def combine(self, a: list[Any], b: list[Any]) -> list[PrimExpr]:
+        """Two tuples of values combined."""
+        env = dict(zip((*self.reducer.lhs, *self.reducer.rhs), (*a, *b), strict=True))
+        return [substitute(e, env) for e in self.reducer.result]
+
+
+def update_of(block: Block) -> Update:
+    """A reduction block as a reducer. Raises TVMError where it is none that is known to be one."""
+    found = _of_one(block) or _of_several(block)
+    if found is None:
+        raise TVMError(
+            located(
+                f"LowerCrossThreadReduction: block {block.name_hint} reduces over threads; its body must be one store"
+                " B[...] = B[...] op x with + * max or min, or several of values that are named first and combine"
+                f" associatively, but it is\n{block.body}",
+                block,
+            )
+        )
+    return found
+
+
+def _of_one(block: Block) -> Update | None:
+    body, init = block.body, block.init
+    if (
+        not isinstance(body, BufferStore)
+        or not isinstance(init, BufferStore)
+        or type(body.value) not in (Add, Mul, Max, Min)
+    ):
+        return None
+    value: Any = body.value
+    own = BufferLoad(body.buffer, body.indices)
+    for mine, other in ((value.a, value.b), (value.b, value.a)):
+        if structural_equal(mine, own):
+            x, y = Var("x", own.dtype), Var("y", own.dtype)
+            return Update([own], [other], CommReducer((x,), (y,), (type(value)(x, y),), (init.value,)))
+    return None
+
+
+class _Own(Mutator):
+    """Elements that are updated -> variables; what is combined into them -> others, once it is known."""
+
+    def __init__(self, targets: list[BufferLoad], sources: dict[int, PrimExpr], lhs: list[Var], rhs: list[Var]) -> None:
+        self.targets, self.sources, self.lhs, self.rhs = targets, sources, lhs, rhs
+
+    @on(Node)
+    def _node(self, e: Any) -> Any:
+        if isinstance(e, PrimExpr):
+            for k, t in enumerate(self.targets):
+                if structural_equal(e, t):
+                    return self.lhs[k]
+            for k, s in self.sources.items():
+                if structural_equal(e, s):
+                    return self.rhs[k]
+        return e if e._leaf else self.rebuild(e)
+
+
+class _Parts(Visitor):
+    """The largest parts of an expression that do not touch what is updated."""
+
+    def __init__(self, targets: list[BufferLoad]) -> None:
+        self.targets = targets
+        self.found: list[PrimExpr] = []
+
+    def _touches(self, e: Any) -> bool:
+        walk = _Touch(self.targets)
+        walk.visit(e)
+        return walk.found
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> None:
+        if any([structural_equal(e, t) for t in self.targets]):
+            return
+        if self._touches(e):
+            self.visit_children(e)
+        elif not isinstance(e, (IntImm, FloatImm)) and not any([structural_equal(e, f) for f in self.found]):
+            self.found.append(e)
+
+
+class _Touch(Visitor):
+    def __init__(self, targets: list[BufferLoad]) -> None:
+        self.targets, self.found = targets, False
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> None:
+        self.found |= any([e.buffer is t.buffer for t in self.targets])
+        self.visit_children(e)
+
+
+def _of_several(block: Block) -> Update | None:
+    """The form that reducers of tuples take: values named, then stored."""
+    values: dict[Var, PrimExpr] = {}
+    body: Stmt = block.body
+    while isinstance(body, LetStmt):
+        values[body.var] = substitute(body.value, values)
+        body = body.body
+    stores, inits = stmt_list(body), [] if block.init is None else stmt_list(block.init)
+    if (
+        not isinstance(body, SeqStmt)
+        or not all([isinstance(s, BufferStore) for s in (*stores, *inits)])
+        or len(stores) != len(inits)
+    ):
+        return None
+    targets, results, identity = [], [], []
+    for s in stores:
+        assert isinstance(s, BufferStore)
+        mine = [i for i in inits if isinstance(i, BufferStore) and i.buffer is s.buffer]
+        if not isinstance(s.value, Var) or s.value not in values or len(mine) != 1:
+            return None
+        targets.append(BufferLoad(s.buffer, s.indices))
+        results.append(values[s.value])
+        identity.append(mine[0].value)
+    sources = _sources(targets, results)
+    if sources is None:
+        return None
+    lhs = [Var(f"x{k}", t.dtype) for k, t in enumerate(targets)]
+    rhs = [Var(f"y{k}", t.dtype) for k, t in enumerate(targets)]
+    walk = _Own(targets, dict(enumerate(sources)), lhs, rhs)
+    combined = [walk.visit(e) for e in results]
+    if not set(used_vars(combined)) <= {*lhs, *rhs}:
+        return None
+    reducer = CommReducer(lhs, rhs, combined, identity)
+    return Update(targets, sources, reducer) if holds(reducer) else None
+
+
+def _sources(targets: list[BufferLoad], results: list[PrimExpr]) -> list[PrimExpr] | None:
+    """Which part of each result is what is combined into its element: parts of its type that no other result claims."""
+    candidates: list[list[PrimExpr]] = []
+    for t, e in zip(targets, results, strict=True):
+        walk = _Parts(targets)
+        walk.visit(e)
+        candidates.append([p for p in walk.found if p.dtype is t.dtype])
+    chosen: dict[int, PrimExpr] = {}
+    while len(chosen) < len(targets):
+        ready = next((k for k, c in enumerate(candidates) if k not in chosen and len(c) == 1), None)
+        if ready is None:
+            return None
+        chosen[ready] = candidates[ready][0]
+        for k, c in enumerate(candidates):
+            if k not in chosen and len(c) > 1:
+                candidates[k] = [p for p in c if not structural_equal(p, chosen[ready])]
+    return [chosen[k] for k in range(len(targets))]
+
+
+# --- whether it is a reducer at all
+
+_ARITHMETIC: dict[type, Any] = {
+    E.Add: np.add, E.Sub: np.subtract, E.Mul: np.multiply, E.Min: np.minimum, E.Max: np.maximum, E.EQ: np.equal,
+    E.NE: np.not_equal, E.LT: np.less, E.LE: np.less_equal, E.GT: np.greater, E.GE: np.greater_equal,
+    E.And: np.logical_and, E.Or: np.logical_or,
+}  # fmt: skip
+
+
+def _value(e: Any, env: dict[Var, Any]) -> Any:
+    """An expression of a combiner at one point. Raises KeyError for what it does not know."""
+    kind = numpy_dtype(e.dtype)
+    if isinstance(e, Var):
+        return env[e]
+    if isinstance(e, (IntImm, FloatImm)):
+        return kind.type(e.value)
+    if isinstance(e, E.Select):
+        return _value(e.true_value if _value(e.condition, env) else e.false_value, env)
+    if isinstance(e, E.Not):
+        return not _value(e.a, env)
+    if isinstance(e, E.Cast):
+        return kind.type(_value(e.value, env))
+    if isinstance(e, E.Call) and getattr(e.op, "name", "") == "tir.if_then_else":
+        return _value(e.args[1] if _value(e.args[0], env) else e.args[2], env)
+    return _ARITHMETIC[type(e)](_value(e.a, env), _value(e.b, env))
+
+
+def holds(reducer: CommReducer) -> bool:
+    """Whether a combiner is associative, has the identity, and takes values in any order, tried out on small numbers.
+
+    Where two values rank the same, order may decide which of them is kept: so may it between threads.
+    """
+    rng = np.random.default_rng(0)
+    kinds = [numpy_dtype(v.dtype).type for v in reducer.lhs]
+
+    def combine(a: Any, b: Any) -> tuple[Any, ...]:
+        env = dict(zip((*reducer.lhs, *reducer.rhs), (*a, *b), strict=True))
+        return tuple([_value(e, env) for e in reducer.result])
+
+    try:
+        with np.errstate(all="ignore"):
+            identity = tuple([k(_value(e, {})) for k, e in zip(kinds, reducer.identity_element, strict=True)])
+            # Different numbers in each place, so that no two rank the same.
+            points = [tuple([k(n) for k, n in zip(kinds, p, strict=True)]) for p in
+                      zip(*[rng.permutation(9) - 4 for _ in kinds], strict=True)]  # fmt: skip
+            for a in points:
+                if combine(identity, a) != a or combine(a, identity) != a:
+                    return False
+            for a, b in itertools.product(points, points):
+                if a != b and combine(a, b) != combine(b, a):
+                    return False
+            for a, b, c in itertools.islice(itertools.permutations(points, 3), 100):
+                if combine(combine(a, b), c) != combine(a, combine(b, c)):
+                    return False
+    except (KeyError, AttributeError):
+        return False
+    return True
