@@ -144,7 +144,7 @@ def _of_several(block: Block) -> Update | None:
     combined = [walk.visit(e) for e in results]
     if not set(used_vars(combined)) <= {*lhs, *rhs}:
         return None
-    reducer = CommReducer(lhs, rhs, combined, identity)
+    reducer = CommReducer(tuple(lhs), tuple(rhs), tuple(combined), tuple(identity))
     return Update(targets, sources, reducer) if holds(reducer) else None
 
 
