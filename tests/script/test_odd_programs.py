@@ -215,6 +215,12 @@ for dt in ("float16", "bfloat16", "bool", "int8", "uint64", "float8_e5m2"):
             AllocateConst(h, dt, [2, 2], np.array([[0, 1], [1, 0]]).astype(numpy_dtype(DataType(dt))), Evaluate(h))
         )
     )(pointer("h", "int8" if dt == "bool" else dt))
+P["const of another shape"] = lambda: (
+    lambda h: one(AllocateConst(h, "int32", [4], np.arange(4, dtype="int32").reshape(2, 2), Evaluate(h)))
+)(pointer("h", "int32"))
+P["large const"] = lambda: (
+    lambda h: one(AllocateConst(h, "int32", [1000], np.arange(1000, dtype="int32"), Evaluate(h)))
+)(pointer("h", "int32"))
 P["const nan"] = lambda: (
     lambda h: one(AllocateConst(h, "float32", [3], np.array([np.nan, np.inf, -0.0], "float32"), Evaluate(h)))
 )(pointer("h"))

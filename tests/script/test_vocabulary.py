@@ -96,7 +96,7 @@ WORDS: dict[str, str] = {
     "launch_thread": "b = T.launch_thread('blockIdx.x', 32)\nwith T.launch_thread('threadIdx.x', n) as t:\n    F[t + b] = x",
     "iter_var": "T.attr(T.iter_var(T.int32(), None, 'ThreadIndex', 'threadIdx.x'), 'thread_extent', 4)\nF[0] = x",
     "evaluate": "T.evaluate(n)\nT.evaluate(0)",
-    "prefetch": "T.evaluate(T.prefetch(T.address_of(F[0]), 0, 3, 1))",
+    "prefetch": "T.evaluate(T.prefetch(T.address_of(F[0]), 0, 3, 1))\nT.prefetch(A, [T.Range(0, n), T.Range(n, n + 4)])",
     # values
     "void": "T.call_extern(T.void, 'f')\nT.call_extern('void', 'f')",
     "cast": "J[0] = T.cast(x, 'int32')",

@@ -71,6 +71,10 @@ def allocate_const(data: Any, dtype: Any, extents: Any, annotations: Mapping[str
     """Constant storage for what follows; gives the data pointer."""
     kind, dims = dtype_of(dtype), _extents(extents)
     var = _named("T.allocate_const", _pointer(kind, "global"))
+    if isinstance(data, np.ndarray):
+        return Around(
+            "T.allocate_const", var, lambda v, body: AllocateConst(v, kind, dims, data, body, annotations or {})
+        )
     if any([isinstance(x, str) for x in data]):
         data = [float(x) for x in data]
     array = np.asarray(data, numpy_dtype(kind)).reshape([int(d) for d in dims])  # type: ignore[call-overload]

@@ -94,7 +94,7 @@ from tilewright.tir.parser.scopes import (
 from tilewright.tir.parser.scopes import Let_ as Let
 from tilewright.tir.parser.values import loop_domain, plain, store_to
 from tilewright.tir.parser.words import Word, buffer_var, dtype_of, handle, ptr, var, with_dtype
-from tilewright.tir.stmt import BufferRegion, Evaluate, ForKind
+from tilewright.tir.stmt import BufferRegion, Evaluate, ForKind, Prefetch
 
 Ptr = handle
 buffer = buffer_decl = Buffer
@@ -149,6 +149,19 @@ def evaluate(value: object) -> None:
 def buffer_store(buffer: _Buffer, value: object, indices: list[object]) -> None:
     """A statement that stores a value to an element."""
     tir_parser("T.buffer_store").emit(store_to(buffer, indices, value))
+
+
+_prefetch = intrinsic("prefetch")
+
+
+def prefetch(buffer: object, bounds: list[object] | None = None, *args: object) -> object:
+    """A statement that says that a region of a buffer is read soon; of an address, the instruction itself."""
+    if isinstance(buffer, _Buffer) and bounds is not None:
+        ranges = tuple([b if isinstance(b, IrRange) else Range(b) for b in bounds])
+        tir_parser("T.prefetch").emit(Prefetch(buffer, ranges))
+        return None
+    assert _prefetch is not None
+    return _prefetch(buffer, *([] if bounds is None else [bounds]), *args)
 
 
 # --- loops
@@ -299,7 +312,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "BufferRegion", "Call", "CommReducer", "Else", "If", "ProducerLoad", "ProducerRealize", "SizeVar", "Then", "While", "arg",
-    "boolean", "broadcast", "buffer", "buffer_var", "func_name", "index_map", "llvm_lookup_intrinsic_id", "ptr", "ramp", "var",
+    "boolean", "broadcast", "buffer", "buffer_var", "func_name", "index_map", "llvm_lookup_intrinsic_id", "prefetch", "ptr", "ramp", "var",
     "EQ", "GE", "GT", "LE", "LT", "NE", "Add", "And", "Any", "Assert", "Broadcast", "Buffer", "BufferLoad", "Cast", "Div",
     "FloatImm", "FloorDiv", "FloorMod", "IntImm", "IterVar", "Let", "LetStmt", "Max", "Min", "Mod", "Mul", "Not", "Or",
     "PrimFunc", "Ptr", "Ramp", "Select", "Shuffle", "StringImm", "Sub", "Var", "add", "alloc_buffer", "allocate",

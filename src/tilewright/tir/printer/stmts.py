@@ -124,7 +124,12 @@ def _storage(p: Printer, s: S.Allocate | S.AllocateConst, value: Expr) -> list[S
 
 @stmt_hook(S.AllocateConst)
 def _allocate_const(p: Printer, s: S.AllocateConst) -> list[Stmt]:
-    data = list_([literal(v) for v in np.asarray(s.data).reshape(-1).tolist()])
+    array = np.asarray(s.data)
+    sizes = [e.value if isinstance(e, IntImm) else None for e in s.extents]
+    if array.size > 256 or list(array.shape) != sizes:
+        data = p.data(array)
+    else:
+        data = list_([literal(v) for v in array.reshape(-1).tolist()])
     extents = list_([p.expr(e) for e in s.extents])
     kwargs = {"annotations": p.data(dict(s.annotations))} if s.annotations else {}
     value = t(p, "allocate_const").call(data, literal(str(s.dtype)), extents, **kwargs)
@@ -171,6 +176,12 @@ def _realize_buffer(p: Printer, s: S.BufferRealize) -> list[Stmt]:
     buffer = buffer_doc(p, s.buffer).index(bounds)
     kwargs = {} if isinstance(s.condition, IntImm) and s.condition.value else {"condition": p.expr(s.condition)}
     return _scoped(p, None, "", t(p, "realize").call(buffer, literal(s.buffer.scope()), **kwargs), s.body, s)
+
+
+@stmt_hook(S.Prefetch)
+def _prefetch(p: Printer, s: S.Prefetch) -> list[Stmt]:
+    bounds = list_([p.expr(r) for r in s.bounds])
+    return [Line(t(p, "prefetch").call(buffer_doc(p, s.buffer), bounds), node=s)]
 
 
 @stmt_hook(S.ProducerStore)
