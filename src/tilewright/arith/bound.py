@@ -120,8 +120,8 @@ class _Deduction:
         """k * atom <= limit."""
         engine = self.engine
         upper = k > 0
-        limit = engine.floordiv(limit, abs(k))
-        end = limit if upper else scale(limit, -1)  # atom <= end, or atom >= end
+        # atom <= end, or atom >= end
+        end = engine.floordiv(limit, k) if upper else shift(engine.floordiv(shift(scale(limit, -1), -1), -k), 1)
         if t.kind == LEAF and t.leaf is self.var:
             self.end(upper, end)
             return True
@@ -137,7 +137,7 @@ class _Deduction:
                 return self.nonpositive(engine.merge(shift(combine(source, top, -1), 1)))
             return self.nonpositive(engine.merge(combine(engine.multiply(end, divisor), source, -1)))
         found = self.factor({t: 1})
-        return found is not None and self.times(found if upper else scale(found, -1), limit)
+        return found is not None and self.times(found if upper else scale(found, -1), end if upper else scale(end, -1))
 
     def times(self, factor: Lin, limit: Lin) -> bool:
         """var * factor <= limit, where the sign of the factor is known."""
@@ -149,7 +149,7 @@ class _Deduction:
             self.end(True, engine.quotient(limit, factor))
             return True
         if high < 0:
-            self.end(False, scale(engine.quotient(limit, scale(factor, -1)), -1))
+            self.end(False, shift(engine.quotient(shift(scale(limit, -1), -1), scale(factor, -1)), 1))
             return True
         return False
 

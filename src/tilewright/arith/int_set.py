@@ -29,7 +29,7 @@ from tilewright.arith.linear import (
 )
 from tilewright.ir import IntImm, PrimExpr, Range, as_prim_expr
 from tilewright.node import Node, post_order_visit
-from tilewright.tir.expr import Call, IterVar, Select, Var
+from tilewright.tir.expr import Call, Div, IterVar, Mod, Select, Var
 
 if TYPE_CHECKING:
     from tilewright.arith.analyzer import Analyzer
@@ -266,12 +266,18 @@ class Evaluator:
             for x in fixed:
                 factor = engine.multiply(factor, x)
             bound = engine.bound(factor)
-            if bound[0] >= 0 or bound[1] <= 0:
+            if low is None or high is None:
+                if bound[0] < 0 < bound[1]:
+                    return None, None
                 if bound[0] < 0:
                     low, high = high, low
                 return None if low is None else engine.multiply(low, factor), None if high is None else engine.multiply(
                     high, factor
                 )
+            first, second = engine.merge(engine.multiply(low, factor)), engine.merge(engine.multiply(high, factor))
+            if bound[0] >= 0:
+                return first, second
+            return (second, first) if bound[1] <= 0 else (engine.minimum(first, second), engine.maximum(first, second))
         return None, None
 
     def _leaf(self, t: Atom) -> Interval:
@@ -290,9 +296,24 @@ class Evaluator:
             return low, high
         if isinstance(node, Select):
             return self._union(node.true_value, node.false_value)
+        if isinstance(node, (Div, Mod)) and isinstance(node.b, IntImm) and node.b.value > 0:
+            return self._truncated(type(node), *self.expr(node.a), node.b.value, t)
         if isinstance(node, Call) and getattr(node.op, "name", "") == "tir.if_then_else":
             return self._union(node.args[1], node.args[2])
         return self._constant_ends(t)
+
+    def _truncated(self, kind: type, low: Lin | None, high: Lin | None, divisor: int, t: Atom) -> Interval:
+        engine = self.engine
+        if kind is Div:
+            # Rounding towards zero keeps the order.
+            first, second = (
+                None if e is None else engine.truncated(Div, e, constant(divisor), t.leaf.dtype)  # type: ignore[union-attr]
+                for e in (low, high)
+            )
+            return first, second
+        least = low is not None and engine.prove_nonpositive(scale(low, -1))
+        most = high is not None and engine.prove_nonpositive(high)
+        return ZERO if least else constant(1 - divisor), ZERO if most else constant(divisor - 1)
 
     def _union(self, a: PrimExpr, b: PrimExpr) -> Interval:
         (low, high), (first, second) = self.expr(a), self.expr(b)

@@ -39,6 +39,11 @@ def _weight(a: Lin) -> int:
     return len(a.terms) + (a.const != 0)
 
 
+def _never_positive(a: Lin) -> bool:
+    """Whether no coefficient, nor the constant, is positive."""
+    return a.const <= 0 and all([k < 0 for k in a.terms.values()])
+
+
 def _spread(a: Lin) -> int:
     """The same, counting those inside of products."""
     return (a.const != 0) + sum([sum(map(_weight, t.args)) if t.kind == PRODUCT else 1 for t in a.terms])
@@ -385,6 +390,8 @@ class Integers(Bounds):
             return self.floordiv(a, b.const) if b.const else self._symbolic(QUOTIENT, a, b)
         if not a.terms and a.const == 0:
             return ZERO
+        if _never_positive(b):
+            a, b = scale(a, -1), scale(b, -1)
         whole, rest = self._parts_divisible(a, b)
         if not rest.terms and rest.const == 0:
             return whole
@@ -399,6 +406,8 @@ class Integers(Bounds):
         """a % b for any b; where b may be 0, whatever suits."""
         if not b.terms:
             return self.floormod(a, b.const) if b.const else self._symbolic(REMAINDER, a, b)
+        if _never_positive(b):
+            return scale(self.remainder(scale(a, -1), scale(b, -1)), -1)
         _, rest = self._parts_divisible(a, b)
         if not rest.terms and rest.const == 0:
             return ZERO
@@ -500,7 +509,7 @@ class Integers(Bounds):
         g = gcd(content(a), content(b))
         if g > 1:
             return scale(self._extreme(kind, divide_exactly(a, g), divide_exactly(b, g)), g)
-        if a.const <= 0 and b.const <= 0 and all([k < 0 for x in (a, b) for k in x.terms.values()]):
+        if _never_positive(a) and _never_positive(b):
             return scale(self._extreme(dual, scale(a, -1), scale(b, -1)), -1)
         shared = self._shared_factor(a, b)
         if shared is not None:

@@ -105,7 +105,7 @@ def detect_clip_bound(expr: PrimExpr, var_list: Sequence[Var]) -> list[PrimExpr 
                 old = high[i]
                 high[i] = limit if old is None else engine.minimum(old, limit)
             else:
-                limit = scale(engine.floordiv(scale(rest, -1), -k), -1)
+                limit = shift(engine.floordiv(shift(rest, -1), -k), 1)
                 old = low[i]
                 low[i] = limit if old is None else engine.maximum(old, limit)
     out: list[PrimExpr | None] = []
