@@ -45,7 +45,7 @@ BAD = [
     (
         ((5, 4, F), (5, F), 3),
         TypeError,
-        r"addb: argument 2 \(C\) must be a tensor: its type index must be 7 or 70, but is 1",
+        r"addb: argument 2 \(C\) must be a tensor, but is an int$",
     ),
     (
         ((5, 4, F), (5, 1, F), (5, 4, F)),
@@ -99,7 +99,7 @@ def test_scalar_arguments_and_results() -> None:
     scaled = tvm.build(f, target="llvm")["scaled"]
     assert scaled(3, 1.5) == 4.5
     assert scaled(3, 2) == 6.0
-    with pytest.raises(TypeError, match=r"scaled: argument 0 \(n\) must be an int: its type index, but is 3"):
+    with pytest.raises(TypeError, match=r"scaled: argument 0 \(n\) must be an int, but is a float$"):
         scaled(1.0, 1.0)
 
 

@@ -56,9 +56,27 @@ def _frame(file: str, line: int, function: str) -> FrameType:
     return frame
 
 
+_TYPE_INDEX = re.compile(r": its type index(?: must be [\d or]+)?, but is (-?\d+)$")
+_TYPES = {
+    0: "None", 1: "an int", 2: "a bool", 3: "a float", 4: "a pointer", 5: "a data type", 6: "a device", 7: "a tensor",
+    8: "a str", 9: "bytes", 11: "a str", 12: "bytes", 65: "a str", 66: "bytes", 67: "an error", 68: "a function",
+    69: "a shape", 70: "a tensor", 71: "a list", 72: "a dict", 73: "a module",
+}  # fmt: skip
+"""What the type indices of the calling convention stand for in Python."""
+
+
+def _readable(message: str) -> str:
+    """Compiled code knows only the number of an argument's type; a reader wants its name."""
+    found = _TYPE_INDEX.search(message)
+    if found is None:
+        return message
+    return f"{message[: found.start()]}, but is {_TYPES.get(int(found[1]), f'a value of type index {found[1]}')}"
+
+
 def make_error(kind: str, message: str, backtrace: str) -> BaseException:
     """The exception for a native error, with the native calls as the innermost entries of its traceback."""
     cls = error_class(kind)
+    message = _readable(message)
     try:
         error = cls(message)
     except TypeError:  # classes such as UnicodeDecodeError want more than a text
