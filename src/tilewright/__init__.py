@@ -90,7 +90,10 @@ lazy.declare(
     | {"IndexMap": "tilewright.tir.schedule.index_map:IndexMap"},
 )
 # Values as programs hold them: numbers become constants of tir.
-lazy.declare("tilewright.runtime", {"const": "tilewright.tir:const", "DataType": "tilewright.ir:DataType"})
+lazy.declare(
+    "tilewright.runtime",
+    {"const": "tilewright.tir:const", "DataType": "tilewright.ir:DataType", "ObjectPath": "tilewright.node:ObjectPath"},
+)
 lazy.declare(
     "tilewright.ir",
     {name: f"tilewright.ir.{name}" for name in ("container", "instrument", "transform")}
