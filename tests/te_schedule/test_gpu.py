@@ -196,6 +196,34 @@ def test_reduction_across_threads(reducer: Any, value: Any) -> None:
     check(s, [a, b], [x], [value(x, 1)])
 
 
+@pytest.mark.parametrize("columns", [16, 13])
+def test_place_of_the_maximum_across_threads(columns: int) -> None:
+    a = te.placeholder((4, columns), name="A")
+    k = te.reduce_axis((0, columns), "k")
+    argmax = te.comm_reducer(
+        lambda x, y: (tir.Select(x[1] >= y[1], x[0], y[0]), tir.Select(x[1] >= y[1], x[1], y[1])),
+        lambda d0, d1: (tir.const(-1, d0), te.min_value(d1)),
+    )
+    place, top = te.compute((4,), lambda i: argmax((k, a[i, k]), axis=k), name="top")
+    s = te.create_schedule(place.op)
+    _, inner = s[place].split(place.op.reduce_axis[0], factor=8)
+    s[place].bind(place.op.axis[0], te.thread_axis("blockIdx.x"))
+    s[place].bind(inner, te.thread_axis("threadIdx.x"))
+    x = random(4, columns)
+    check(s, [a, place, top], [x], [x.argmax(1).astype("int32"), x.max(1)])
+
+
+def test_two_sums_across_threads() -> None:
+    a = te.placeholder((3, 20), name="A")
+    k = te.reduce_axis((0, 20), "k")
+    both = te.comm_reducer(lambda x, y: (x[0] + y[0], x[1] + y[1]), lambda s, t: (tir.const(0, s), tir.const(0, t)))
+    total, squares = te.compute((3,), lambda i: both((a[i, k], a[i, k] * a[i, k]), axis=k), name="moments")
+    s = te.create_schedule(total.op)
+    s[total].bind(total.op.reduce_axis[0], te.thread_axis("threadIdx.x"))
+    x = random(3, 20)
+    check(s, [a, total, squares], [x], [x.sum(1), (x * x).sum(1)])
+
+
 def test_softmax_with_reductions_across_threads() -> None:
     a = te.placeholder((6, 20), name="A")
     k, m = te.reduce_axis((0, 20), "k"), te.reduce_axis((0, 20), "m")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import FloatImm, IntImm, PrimExpr
-from tilewright.node import Mutator, Node, Visitor, on, structural_equal
+from tilewright.node import Mutator, Node, Visitor, on, post_order_visit, structural_equal
 from tilewright.node.leaves import numpy_dtype
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
@@ -16,6 +16,17 @@ from tilewright.tir import expr as E
 from tilewright.tir.expr import Add, BufferLoad, CommReducer, Max, Min, Mul, Var
 from tilewright.tir.stmt import Block, BufferStore, LetStmt, SeqStmt, Stmt, stmt_list
 from tilewright.tir.stmt_functor import substitute, used_vars
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two expressions are equal and load from the same buffers: alone, one buffer is as good as another like it."""
+    return structural_equal(a, b) and all([x is y for x, y in zip(_loaded(a), _loaded(b), strict=True)])
+
+
+def _loaded(e: Any) -> list[Any]:
+    found: list[Any] = []
+    post_order_visit(e, lambda n: found.append(n.buffer) if isinstance(n, BufferLoad) else None)
+    return found
 
 
 class Update:
@@ -56,7 +67,7 @@ def _of_one(block: Block) -> Update | None:
     value: Any = body.value
     own = BufferLoad(body.buffer, body.indices)
     for mine, other in ((value.a, value.b), (value.b, value.a)):
-        if structural_equal(mine, own):
+        if _same(mine, own):
             x, y = Var("x", own.dtype), Var("y", own.dtype)
             return Update([own], [other], CommReducer((x,), (y,), (type(value)(x, y),), (init.value,)))
     return None
@@ -72,10 +83,10 @@ class _Own(Mutator):
     def _node(self, e: Any) -> Any:
         if isinstance(e, PrimExpr):
             for k, t in enumerate(self.targets):
-                if structural_equal(e, t):
+                if _same(e, t):
                     return self.lhs[k]
             for k, s in self.sources.items():
-                if structural_equal(e, s):
+                if _same(e, s):
                     return self.rhs[k]
         return e if e._leaf else self.rebuild(e)
 
@@ -94,11 +105,11 @@ class _Parts(Visitor):
 
     @on(PrimExpr)
     def _expr(self, e: PrimExpr) -> None:
-        if any([structural_equal(e, t) for t in self.targets]):
+        if any([_same(e, t) for t in self.targets]):
             return
         if self._touches(e):
             self.visit_children(e)
-        elif not isinstance(e, (IntImm, FloatImm)) and not any([structural_equal(e, f) for f in self.found]):
+        elif not isinstance(e, (IntImm, FloatImm)) and not any([_same(e, f) for f in self.found]):
             self.found.append(e)
 
 
@@ -163,7 +174,7 @@ def _sources(targets: list[BufferLoad], results: list[PrimExpr]) -> list[PrimExp
         chosen[ready] = candidates[ready][0]
         for k, c in enumerate(candidates):
             if k not in chosen and len(c) > 1:
-                candidates[k] = [p for p in c if not structural_equal(p, chosen[ready])]
+                candidates[k] = [p for p in c if not _same(p, chosen[ready])]
     return [chosen[k] for k in range(len(targets))]
 
 
