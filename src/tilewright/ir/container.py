@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-Array = tuple
+Array: type = tuple
 """`isinstance(buffer.shape, tvm.ir.Array)`."""
-Map = Mapping
+Map: type = Mapping
 """`isinstance(func.buffer_map, tvm.ir.Map)`."""
