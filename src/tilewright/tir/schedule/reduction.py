@@ -14,6 +14,7 @@ from tilewright.tir.schedule.analysis import (
     conjuncts,
     leaf_of,
     loops_above,
+    need_simple_iters,
     need_whole_reduction,
 )
 from tilewright.tir.schedule.copies import copy_iters
@@ -52,6 +53,7 @@ def decompose_reduction(s: Schedule, block: BlockRV | str, loop: LoopRV) -> Bloc
             refuse(
                 "{0} must be outside all reduction loops of {1}, but {2} around it is one", loop_ref.stmt, old, r.stmt
             )
+    need_simple_iters(old)
     need_order_free(state, old)
     need_whole_reduction(binding, leaf)
     spatial = [iv for iv in old.iter_vars if iv.iter_type == DATA_PAR]

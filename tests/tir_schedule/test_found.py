@@ -1,0 +1,167 @@
+"""Programs that primitives once changed, at their smallest: now refused, or computed as before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright.support.errors import ScheduleError
+from tilewright.tir import PrimFunc
+from tilewright.tir.schedule import Schedule
+
+from .hostile import outcome
+from .refusals import block, script
+
+Case = tuple[str, Callable[[], PrimFunc], Callable[[Schedule], Any]]
+
+OPAQUE_SUM = script("""
+for i in range(4):
+    with T.block("s"):
+        v = T.axis.opaque(4, i)
+        with T.init():
+            D[v] = T.float32(0)
+        D[v] = D[v] + A[v]
+""")
+INIT_ONCE = script("""
+for i in range(3):
+    with T.block("s"):
+        v, w = T.axis.remap("SR", [i, i])
+        with T.init():
+            D[v] = T.float32(0)
+        D[v] = D[v] + A[w]
+""")
+UNUSED_LOOP = script("""
+for i, j in T.grid(3, 2):
+    with T.block("s"):
+        v = T.axis.spatial(2, j)
+        with T.init():
+            D[v] = T.float32(0)
+        D[v] = D[v] + A[v]
+""")
+READS_NEXT = script("""
+for i in range(2):
+    with T.block("s"):
+        v = T.axis.spatial(2, i)
+        with T.init():
+            D[v] = T.float32(0)
+        D[v] = D[v] + D[v + 1]
+""")
+PARTIAL_SUMS = script("""
+for i, k in T.grid(4, 2):
+    with T.block("s"):
+        v, w = T.axis.remap("SR", [i, k])
+        with T.init():
+            B[v] = T.float32(0)
+        B[v] = B[v] + A[w]
+    with T.block("d"):
+        v, w = T.axis.remap("SS", [i, k])
+        D[v * 2 + w] = B[v]
+""")
+TRIANGLE = script("""
+for i in range(4):
+    for j in range(i + 1):
+        with T.block("b"):
+            v, w = T.axis.remap("SS", [i, j])
+            B[w] = A[w // 2]
+for i in range(4):
+    with T.block("d"):
+        v = T.axis.spatial(4, i)
+        D[v] = B[v]
+""")
+SHORTER = script(
+    block("b", "B[v] = A[v]")
+    + "\n"
+    + block("d", "D[v] = B[v] * T.float32(2)", "v = T.axis.spatial(8, i)", "for i in range(2, 7):")
+)
+OVERWRITTEN = script("""
+for i in range(4):
+    with T.block("x"):
+        v = T.axis.spatial(4, i)
+        C[v // 4] = A[v]
+    with T.block("b"):
+        v = T.axis.spatial(4, i)
+        B[v] = C[0]
+for i in range(4):
+    with T.block("d"):
+        v = T.axis.spatial(4, i)
+        D[v] = B[v]
+""")
+EMPTY = script("""
+for i in range(0):
+    with T.block("b"):
+        v = T.axis.spatial(1, i)
+        D[v] = A[v] + D[v]
+""")
+TWO_WRITERS = script("""
+for i in range(4):
+    with T.block("x"):
+        v = T.axis.spatial(4, i)
+        D[v] = A[v]
+    with T.block("y"):
+        v = T.axis.spatial(4, i)
+        D[v + 1] = A[v + 2]
+""")
+ONE_VALUE = script("""
+for i in range(8):
+    with T.block("b"):
+        v = T.axis.spatial(8, i)
+        for k in range(1):
+            D[v] = A[v + k // 2]
+""")
+VIEW = script("""
+for i in range(4):
+    with T.block("b"):
+        v = T.axis.spatial(4, i)
+        M = T.match_buffer(A[v : v + 2], (2,), offset_factor=1)
+        D[v] = M[1]
+""")
+PREDICATE = script("""
+for i, j in T.grid(1, 3):
+    with T.block("b"):
+        v, w = T.axis.remap("SS", [i, j])
+        T.where(i >= 1)
+        D[w] = A[w + v]
+""")
+
+SINGLE = script(
+    block("b", "D[v] = A[w]", "v = T.axis.spatial(1, i); w = T.axis.spatial(1, i // 2)", "for i in range(1):")
+)
+
+FOUND: list[Case] = [
+    ("opaque variables in an initialisation", OPAQUE_SUM, lambda s: s.decompose_reduction("s", s.get_loops("s")[0])),
+    ("a start that most elements do not get", INIT_ONCE, lambda s: s.cache_write("s", 0, "local")),
+    ("a start that is repeated", UNUSED_LOOP, lambda s: s.blockize(s.get_loops("s")[0])),
+    ("a start that others read", READS_NEXT, lambda s: s.blockize(s.get_loops("s")[0])),
+    ("sums that go on", PARTIAL_SUMS, lambda s: s.compute_at("s", s.get_loops("s")[0])),
+    ("loops that run to others", TRIANGLE, lambda s: s.cache_read("b", 0, "local")),
+    ("a part of a domain, moved", SHORTER, lambda s: s.reverse_compute_at("d", s.get_loops("b")[0])),
+    ("a part of a domain, inlined", SHORTER, lambda s: s.reverse_compute_inline("d")),
+    ("a part of a domain, laid out", SHORTER, lambda s: s.transform_block_layout("d", lambda i: (i // 2, i % 2))),
+    ("inputs that later iterations overwrite", OVERWRITTEN, lambda s: s.compute_at("b", s.get_loops("d")[0])),
+    ("inputs that later iterations overwrite", OVERWRITTEN, lambda s: s.compute_inline("b")),
+    ("loops without iterations", EMPTY, lambda s: s.cache_write("b", 0, "local")),
+    ("loops without iterations, tiled", EMPTY, lambda s: s.blockize(s.get_loops("b")[0])),
+    ("loops without iterations, sampled", EMPTY, lambda s: s.sample_perfect_tile(s.get_loops("b")[0], 2)),
+    ("writers in turns", TWO_WRITERS, lambda s: s.parallel(s.get_loops("x")[0])),
+    ("writers in turns, merged", TWO_WRITERS, lambda s: s.vectorize(s.get_loops("x")[0])),
+    ("an index that has one value", ONE_VALUE, lambda s: s.reindex("b", ("read", 0))),
+    ("a view in another scope", VIEW, lambda s: s.cache_read("b", 0, "local")),
+    ("a predicate that leaves all out", PREDICATE, lambda s: s.cache_write("b", 0, "local")),
+    ("a fused loop of one iteration", SINGLE, lambda s: s.fuse(s.get_loops("b")[0], preserve_unit_iters=False)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "program", "call"), FOUND, ids=[w for w, _, _ in FOUND])
+def test_found(what: str, program: Callable[[], PrimFunc], call: Callable[[Schedule], Any]) -> None:
+    func = program()
+    s = Schedule(func, debug_mask="all")
+    try:
+        call(s)
+    except ScheduleError:
+        assert s.mod["main"] is func
+        return
+    for a, b in zip(outcome(func, False), outcome(s.mod, False), strict=True):
+        np.testing.assert_array_equal(a, b)
