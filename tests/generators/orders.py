@@ -21,7 +21,7 @@ ANYWHERE: list[Make] = [
 FLAT: list[Make] = [
     T.HoistIfThenElse, T.CommonSubexprElimTIR, T.NarrowDataType, T.UnrollLoop, T.MarkUnrollLoop, T.LoopPartition,
     T.StorageRewrite, T.VectorizeLoop, T.InstrumentBoundCheckers, T.SkipAssert, T.LowerIntrin, T.InjectVirtualThread,
-    T.InjectDoubleBuffer,
+    T.InjectDoubleBuffer, T.HoistExpression, T.RewriteUnsafeSelect,
 ]  # fmt: skip
 """Passes for programs that hold no blocks any more."""
 
