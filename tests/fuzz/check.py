@@ -136,7 +136,7 @@ def _run(
         assert_roundtrip(case.func)
         counts["round trips"] += 1
     at[0] = "the schedule"
-    s = None if recipe.kind == "flat" else scheduled(case, recipe, counts, schedule)
+    s = None if case.kind == "flat" else scheduled(case, recipe, counts, schedule)
     mod = IRModule({"main": (case.func if s is None else s.mod["main"]).with_attr("global_symbol", "main")})
     if s is not None and s.mod["main"] is not case.func:
         at[1] = mod
@@ -263,7 +263,7 @@ def locate(case: Case, recipe: Recipe, schedule: Callable[[Schedule], Any] | Non
             step, text = "the schedule", s.mod["main"]
 
         step, func = "the schedule", case.func
-        if recipe.kind != "flat":
+        if case.kind != "flat":
             func = scheduled(case, recipe, None, schedule, after).mod["main"]
         mod: Any = IRModule({"main": func.with_attr("global_symbol", "main")})
         text = mod

@@ -15,6 +15,7 @@ from tests.generators.roundtrip import assert_roundtrip
 from tilewright import te, tir
 from tilewright.script import from_source
 from tilewright.support.errors import ScheduleError
+from tilewright.tir import Allocate
 from tilewright.tir.schedule import Schedule
 
 Found = tuple[list[Any], dict[tir.Var, int], Callable[[Schedule], Any]]
@@ -66,6 +67,21 @@ def consumer_in_a_loop_that_goes_too_far() -> Found:
     return [x, out], {}, schedule
 
 
+def consumer_of_one_element() -> Found:
+    """Where there is one element, its consumer ran in iterations that do not write it."""
+    x = te.placeholder((1,), name="x")
+    out = te.compute((1,), lambda i: x[i] + tir.const(1.0, "float32"), name="out")
+
+    def schedule(s: Schedule) -> None:
+        other = Schedule(s.mod)
+        _, inner = other.split(other.get_loops("out")[0], [None, 4])
+        copy = other.cache_write("out", 0, "local")
+        with pytest.raises(ScheduleError, match="must read of out_local only what one iteration of"):
+            other.reverse_compute_at(copy, inner)
+
+    return [x, out], {}, schedule
+
+
 def window_in_the_loop_of_its_input() -> Found:
     """A sum over a window was moved to where one element of the window was ready."""
     x, w = te.placeholder((4,), name="x"), te.placeholder((3,), name="w")
@@ -85,6 +101,7 @@ def window_in_the_loop_of_its_input() -> Found:
     "make",
     [
         quotient_by_a_variable,
+        consumer_of_one_element,
         window_in_the_loop_of_its_input,
         predicate_on_a_quotient_by_a_variable,
         consumer_in_a_loop_that_goes_too_far,
@@ -160,8 +177,34 @@ def main(n: T.int32, a_h: T.handle, out: T.Buffer((4,), "float32")):
 """
 
 
+def register_beside_a_while_loop() -> str:
+    """A register that a while loop only reads came out of it under a name that ends with the loops around."""
+    return """
+@T.prim_func
+def main(a: T.Buffer((2,), "float32"), out: T.Buffer((4,), "float32")):
+    x_data = T.allocate([1], "float32", "global")
+    x = T.decl_buffer((1,), "float32", data=x_data)
+    n_data = T.allocate([1], "int32", "global")
+    n = T.decl_buffer((1,), "int32", data=n_data)
+    x[0] = a[0] + a[1]
+    for i, j in T.grid(2, 2):
+        n[0] = 0
+        while n[0] < 2:
+            n[0] = n[0] + 1
+        out[i * 2 + j] = T.Cast("float32", n[0])
+    for i in range(4):
+        out[i] = out[i] + x[0]
+"""
+
+
 @pytest.mark.parametrize(
-    "text", [views_of_a_dead_buffer, recurrence_of_a_dead_buffer, region_of_a_remainder_by_a_variable]
+    "text",
+    [
+        register_beside_a_while_loop,
+        views_of_a_dead_buffer,
+        recurrence_of_a_dead_buffer,
+        region_of_a_remainder_by_a_variable,
+    ],
 )
 def test_found_script(text: Callable[[], str]) -> None:
     func = from_source(text())
@@ -169,7 +212,8 @@ def test_found_script(text: Callable[[], str]) -> None:
     fill = {b.name: small for b in func.buffer_map.values() if b.name != "out"}
     sizes = {p: 3 for p in func.params if p not in func.buffer_map}
     for level in LEVELS:
-        check_case(Case("found", func, fill, sizes), Recipe(0, (), ()), lambda s: None, level)
+        case = Case("flat" if isinstance(func.body, Allocate) else "found", func, fill, sizes)
+        check_case(case, Recipe(0, (), ()), lambda s: None, level)
 
 
 def test_padding_that_would_be_divided_by_is_refused() -> None:

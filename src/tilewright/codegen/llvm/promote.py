@@ -7,7 +7,20 @@ from typing import Any
 from tilewright.codegen.llvm.affine import Affine, AffineForms
 from tilewright.ir import DataType, IntImm
 from tilewright.node import Visitor, on
-from tilewright.tir import Allocate, AttrStmt, Buffer, BufferLoad, BufferStore, Call, For, ForKind, Let, LetStmt, Var
+from tilewright.tir import (
+    Allocate,
+    AttrStmt,
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Call,
+    For,
+    ForKind,
+    Let,
+    LetStmt,
+    Var,
+    While,
+)
 
 MAX_REGISTER_BYTES = 16384
 
@@ -64,6 +77,17 @@ class BufferUse(Visitor):
         self._parallel += s.kind == ForKind.PARALLEL
         self.visit(s.body)
         self._parallel -= s.kind == ForKind.PARALLEL
+        self._loops.pop()
+        if self._loops:
+            self._loops[-1] |= stores
+
+    @on(While)
+    def _while(self, s: While) -> None:
+        stores: set[Var] = set()
+        self.stored[id(s)] = stores
+        self._loops.append(stores)
+        self.visit(s.condition)
+        self.visit(s.body)
         self._loops.pop()
         if self._loops:
             self._loops[-1] |= stores

@@ -218,7 +218,7 @@ class StmtEmitter(MemoryEmitter):
         head, done = b.label("while"), b.label("done")
         before = parent.label
         b.push(head)
-        carried = self._carry(set(self.registers))
+        carried = self._carry(self.use.stored.get(id(s), set()))
         self.forget(None)
         cond = self.expr(s.condition)
         test = b.scopes[-1]

@@ -535,8 +535,9 @@ def ready_domain(forms: Forms, block: Any, region: Any, box: Region, loop: Any) 
         )  # fmt: skip
 
     for r, bounds, size in zip(region.region, box, region.buffer.shape, strict=True):
-        # Where there is one element, each box holds it.
-        if _covers_dim(forms, bounds, size) or (isinstance(size, IntImm) and size.value == 1):
+        # Where there is one element, each box holds it that is known to be written.
+        single = bounds is not None and isinstance(size, IntImm) and size.value == 1
+        if single or _covers_dim(forms, bounds, size):
             continue
         index, extent = forms.of(r.min), forms.of(r.extent)
         terms = _digits(index, own)

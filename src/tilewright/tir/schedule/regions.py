@@ -14,6 +14,7 @@ from tilewright.tir.schedule.effects import writes_exactly
 from tilewright.tir.schedule.enumeration import visits
 from tilewright.tir.schedule.forms import Bounds, Forms, Lin, combine, constant, is_const, same, scale, shift
 from tilewright.tir.schedule.state import ScheduleState
+from tilewright.tir.stmt_functor import used_vars
 
 Region = list[Bounds | None]
 """Inclusive bounds per dimension; None where nothing is known."""
@@ -43,6 +44,8 @@ def swept(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequenc
             return [None] * len(region.region)
         if not (_all_run(forms, leaf, loops, placed) and is_rectangular(forms, loops)):
             return [None] * len(region.region)
+    if exact and any([_idle(forms, iv, region, env[iv.var], relaxed) for iv in realize.block.iter_vars]):
+        return [None] * len(region.region)
     out: Region = []
     lows: list[tuple[Lin, Lin]] = []
     for r in region.region:
@@ -112,12 +115,31 @@ def _all_run(forms: Forms, leaf: Leaf, loops: Sequence[Any], placed: Set[Any]) -
     return True
 
 
+def _idle(forms: Forms, iv: Any, region: BufferRegion, value: Lin, relaxed: Mapping[Any, Bounds]) -> bool:
+    """Whether iterations of loops further out may leave the domain of a variable, which the region does not show."""
+    if forms.leaves(value) <= relaxed.keys():
+        return False
+    single = isinstance(iv.dom.extent, IntImm) and iv.dom.extent.value == 1
+    if not single and any([iv.var in used_vars(r.min) for r in region.region]):
+        return False
+    bounds = forms.bounds(value, relaxed)
+    first = forms.of(iv.dom.min)
+    last = shift(combine(first, forms.of(iv.dom.extent)), -1)
+    return (
+        bounds is None
+        or not forms.nonneg(combine(bounds[0], first, -1))
+        or not forms.nonneg(combine(last, bounds[1], -1))
+    )
+
+
 def _in_domain(
     forms: Forms, leaf: Leaf, env: Mapping[Any, Lin], r: Any, size: Any, bounds: Bounds, relaxed: Mapping[Any, Bounds]
 ) -> Bounds | None:
     """Bounds without what loops reach only outside of the block's domain, where that is not outside of the buffer too."""
     beyond: dict[Any, Bounds] = {}
     for iv in leaf.block.iter_vars:
+        if not forms.leaves(env[iv.var]) <= relaxed.keys():
+            continue  # other iterations of the loops further out may reach nothing of the domain
         first = forms.of(iv.dom.min)
         last = shift(combine(first, forms.of(iv.dom.extent)), -1)
         value = forms.bounds(env[iv.var], relaxed)
