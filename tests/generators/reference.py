@@ -62,9 +62,8 @@ _SMOOTH = ("tir.sqrt", "tir.exp", "tir.tanh", "tir.sin", "tir.cos", "tir.log", "
 
 def _divided(kind: type, a: Array, b: Array) -> Array:
     if kind in (tir.Div, tir.Mod) and a.dtype.kind in "iu":
-        quotient = np.abs(a) // np.abs(b)
-        quotient = np.where((a < 0) == (b < 0), quotient, -quotient)
-        return np.asarray(quotient if kind is tir.Div else a - quotient * b)
+        remainder = np.fmod(a, b)
+        return np.asarray((a - remainder) // b if kind is tir.Div else remainder)
     if kind is tir.Div:
         return np.asarray(a / b)
     return np.asarray(np.floor_divide(a, b) if kind is tir.FloorDiv else np.remainder(a, b))
