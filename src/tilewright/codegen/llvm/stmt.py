@@ -56,7 +56,7 @@ class StmtEmitter(MemoryEmitter):
         for item in s.seq:
             self.stmt(item)
 
-    def _nothing(self, s: Prefetch) -> None:
+    def _hint(self, s: Prefetch) -> None:
         """Hints that no schedule has made calls of change nothing."""
 
     def _evaluate(self, s: Evaluate) -> None:
@@ -378,6 +378,6 @@ StmtEmitter._stmts = {
     AttrStmt: StmtEmitter._attr,
     DeclBuffer: StmtEmitter._body_only,
     BufferRealize: StmtEmitter._body_only,
-    Prefetch: StmtEmitter._nothing,
+    Prefetch: StmtEmitter._hint,
 }
 _NOT_LOWERED = (Block, BlockRealize)
