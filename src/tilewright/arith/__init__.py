@@ -1,4 +1,10 @@
-"""Integer analysis: bounds, modular sets, simplification, integer sets and iterator maps."""
+"""Integer analysis: bounds, modular sets, simplification, integer sets, iterator maps and linear systems.
+
+int32 and int64 are index arithmetic: they do not overflow, as in C, so that (x * 4 + y) // 4 may become x. No sum that a
+program does not compute is made of elements of buffers, which may hold any value. Narrower and unsigned integers wrap
+around, floats are IEEE numbers (NaN and infinities are kept, the sign of a zero is not), and only rules that hold for
+them are applied to them. A division by zero says nothing, but none is made where there was none.
+"""
 
 from tilewright.arith.analyzer import (
     Analyzer,

@@ -49,6 +49,7 @@ class Choices(Truncation):
     """Handlers of nodes; the engine gives them the simplification of their parts."""
 
     values: dict[int, Lin | PrimExpr]
+    _has_selects = False
 
     def simp(self, node: PrimExpr) -> PrimExpr:
         raise NotImplementedError
@@ -139,6 +140,7 @@ class Choices(Truncation):
         return self._generic(node)
 
     def _select(self, node: Any) -> PrimExpr:
+        self._has_selects = True
         condition = self.simp(node.condition)
         if isinstance(condition, IntImm):
             return self.simp(node.true_value if condition.value else node.false_value)
@@ -167,6 +169,8 @@ class Choices(Truncation):
     def gather(self, a: Lin) -> Lin:
         """Sums of selects by one condition are one select."""
         a = super().gather(a)
+        if not self._has_selects or len(a.terms) < 2:
+            return a
         first: dict[int, Atom] = {}
         for t in a.terms:
             if type(t.leaf) is Select:
