@@ -241,3 +241,20 @@ def test_conditions_for_which_no_loop_is_parted() -> None:
     assert len(nodes(kept, tir.For)) == 1
     assert outputs(kept, np.zeros(16, "int32")).tolist() == [*range(16)]
     assert outputs(P.LowerIntrin()(kept), np.zeros(16, "int32")).tolist() == [*range(16)]
+
+
+def test_alignment_is_left_out_once_blocks_have_no_regions() -> None:
+    @T.prim_func
+    def f(A: T.Buffer((8,), "int32")):
+        S = T.alloc_buffer((8,), "int32")
+        for i in range(8):
+            with T.block("S"):
+                T.block_attr({"buffer_dim_align": [[0, 0, 4, 0]]})
+                T.writes(S[i])
+                S[i] = i
+        for i in range(8):
+            with T.block("A"):
+                A[i] = S[i]
+
+    mod = P.CompactBufferAllocation()(P.LowerMatchBuffer()(P.ConvertBlocksToOpaque()(P.LowerInitBlock()(one(f)))))
+    assert outputs(mod, np.zeros(8, "int32")).tolist() == [*range(8)]

@@ -113,8 +113,10 @@ class _Collect(Visitor):
         for m in block.match_buffers:
             self._note(m.source.buffer, tuple(m.source.region))
         for output, axis, factor, offset in block.annotations.get("buffer_dim_align", ()):
-            rules = self.aligned.setdefault(block.writes[int(output)].buffer, {})
-            rules[int(axis)] = (int(factor), int(offset))
+            # Without regions, as LowerMatchBuffer leaves blocks, it is not known which buffer is meant.
+            if int(output) < len(block.writes):
+                rules = self.aligned.setdefault(block.writes[int(output)].buffer, {})
+                rules[int(axis)] = (int(factor), int(offset))
         self.visit(block.body)
 
     @on(DeclBuffer)
