@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright.script import from_source
 from tilewright.support.errors import ScheduleError
 from tilewright.tir import PrimFunc
 from tilewright.tir.schedule import Schedule
@@ -130,6 +131,16 @@ SINGLE = script(
     block("b", "D[v] = A[w]", "v = T.axis.spatial(1, i); w = T.axis.spatial(1, i // 2)", "for i in range(1):")
 )
 
+MAY_BE_EMPTY = """
+@T.prim_func
+def main(a: T.handle, d: T.handle, n: T.int32):
+    A = T.match_buffer(a, (7,))
+    D = T.match_buffer(d, (7,))
+    for i in range(n):
+        with T.block("b"):
+            D[0] = A[0]
+"""
+
 FOUND: list[Case] = [
     ("opaque variables in an initialisation", OPAQUE_SUM, lambda s: s.decompose_reduction("s", s.get_loops("s")[0])),
     ("a start that most elements do not get", INIT_ONCE, lambda s: s.cache_write("s", 0, "local")),
@@ -165,3 +176,11 @@ def test_found(what: str, program: Callable[[], PrimFunc], call: Callable[[Sched
         return
     for a, b in zip(outcome(func, False), outcome(s.mod, False), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_symbolic_loop_may_have_no_iterations() -> None:
+    s = Schedule(from_source(MAY_BE_EMPTY))
+    with pytest.raises(
+        ScheduleError, match="cache_write: the loops of block b must surely write the whole part of buffer D"
+    ):
+        s.cache_write("b", 0, "local")

@@ -103,14 +103,14 @@ def _all_run(forms: Forms, leaf: Leaf, loops: Sequence[Any], placed: Set[Any]) -
 
     A symbolic number of steps of a reduction counts as one or more: what is reduced over nothing is undefined.
     """
-    spatial: set[Any] = set()
+    reducing: set[Any] = set()
     for iv, value in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True):
-        if iv.iter_type != REDUCE:
-            spatial |= forms.leaves(forms.of(value))
+        if iv.iter_type == REDUCE and leaf.block.init is not None:
+            reducing |= forms.leaves(forms.of(value))
     for lp in loops:
         if lp.loop_var in placed or forms.nonneg(shift(forms.of(lp.extent), -1)):
             continue
-        if isinstance(lp.extent, IntImm) or lp.loop_var in spatial or leaf.block.init is None:
+        if isinstance(lp.extent, IntImm) or lp.loop_var not in reducing:
             return False
     return True
 
