@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random as numbers
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tests.te_schedule.helpers import Array, check, random
+from tests.te_schedule.helpers import Array, check, interpret, random
 from tilewright import te
 from tilewright.support.errors import ScheduleError
 
@@ -96,6 +97,31 @@ def test_numbers_of_one_iteration_do_not_tie_iterations() -> None:
     io, ii = s[out].split(out.op.axis[0], factor=4)
     s[out].parallel(io)
     check(s, [a, out], [value], [value.sum(1)])
+    s = te.create_schedule(out.op)
+    s[out].vectorize(out.op.axis[0])
+    with pytest.raises(ScheduleError) as caught:
+        s.to_prim_func([a, out])
+    assert str(caught.value) == (
+        "vectorize: stage row_sums: iterations of i must write different elements, which is not known of total"
+    )
+
+
+@te.hybrid.script
+def lanes_with_a_number(a: Any) -> Any:
+    out = output_tensor((8,), "float32")  # type: ignore[name-defined]
+    for i in vectorize(8):  # type: ignore[name-defined]
+        twice = a[i] * 2.0
+        out[i] = twice
+    return out
+
+
+def test_lanes_cannot_set_one_number() -> None:
+    first = lanes_with_a_number.__wrapped__.__code__.co_firstlineno  # type: ignore[attr-defined]
+    with pytest.raises(ValueError) as caught:
+        lanes_with_a_number(te.placeholder((8,), name="a"))
+    assert str(caught.value) == (
+        f"te.hybrid: {__file__}:{first + 3}: twice is one number, which the lanes of vectorize cannot all set; use range"
+    )
 
 
 def test_threads() -> None:
@@ -224,3 +250,80 @@ def test_schedules_as_scripts(tmp_path: Path) -> None:
     extern = te.extern((4,), [a], lambda i, o: tvm.tir.call_extern("int32", "f", o[0].data), name="e")
     with pytest.raises(tvm.TVMError, match="^te.hybrid.build: Call cannot be written as a hybrid script"):
         te.hybrid.build(te.create_schedule(extern.op), [a], [extern])
+
+
+@te.hybrid.script
+def windows(a: Any) -> Any:
+    b = output_tensor((8, 6), "float32")  # type: ignore[name-defined]
+    for i in range(8):
+        for j in range(6):
+            b[i, j] = 0.0
+            for k in range(3):
+                b[i, j] += a[i, (j + k) % 6]
+    return b
+
+
+@te.hybrid.script
+def running(a: Any) -> Any:
+    b = output_tensor((9,), "float32")  # type: ignore[name-defined]
+    b[0] = a[0]
+    for i in range(1, 9):
+        b[i] = b[i - 1] + a[i]
+    return b
+
+
+@te.hybrid.script
+def turned(a: Any) -> Any:
+    b = output_tensor((24,), "float32")  # type: ignore[name-defined]
+    for i in range(6):
+        for j in range(4):
+            b[i * 4 + j] = a[j * 6 + i]
+    return b
+
+
+@te.hybrid.script
+def overlapping(a: Any) -> Any:
+    b = output_tensor((9,), "float32")  # type: ignore[name-defined]
+    for i in range(6):
+        for j in range(4):
+            b[i + j] = a[i] * 10.0 + j
+    return b
+
+
+SCRIPTS: list[tuple[Any, tuple[int, ...]]] = [
+    (accumulated, (5, 6)),
+    (row_sums, (9, 7)),
+    (windows, (8, 6)),
+    (running, (9,)),
+    (turned, (24,)),
+    (overlapping, (6,)),
+]
+
+
+@pytest.mark.parametrize("seed", range(48))
+def test_random_schedules_are_refused_or_change_nothing(seed: int) -> None:
+    rng = numbers.Random(seed)
+    script, shape = rng.choice(SCRIPTS)
+    a = te.placeholder(shape, name="a")
+    out = script(a)
+    s = te.create_schedule(out.op)
+    stage = s[out]
+    try:
+        for _ in range(rng.randrange(1, 4)):
+            leaves = list(stage.leaf_iter_vars)
+            kind = rng.randrange(5)
+            if kind == 0:
+                stage.split(rng.choice(leaves), factor=rng.choice([2, 3, 4]))
+            elif kind == 1 and len(leaves) > 1:
+                place = rng.randrange(len(leaves) - 1)
+                stage.fuse(leaves[place], leaves[place + 1])
+            elif kind == 2:
+                stage.reorder(*rng.sample(leaves, rng.randrange(1, len(leaves) + 1)))
+            else:
+                (stage.vectorize if kind == 3 else stage.parallel)(rng.choice(leaves))
+        s.to_prim_func([a, out])
+    except ScheduleError as error:
+        assert f"stage {script.__name__}" in str(error)
+        return
+    value = random(*shape)
+    interpret(s, [a, out], [value], [script(value)])

@@ -275,7 +275,7 @@ class _SetFirst(Visitor):
         self.known = known
 
 
-def _told_apart(body: Stmt, loops: Sequence[For], whole: Stmt) -> dict[Buffer, set[Var]]:
+def _told_apart(body: Stmt, loops: Sequence[For], whole: Stmt, shared: bool = False) -> dict[Buffer, set[Var]]:
     """For each buffer that the body writes and others may see: the loops of which no two iterations meet in it."""
     inside, around = _Accesses(), _Accesses()
     inside.visit(body)
@@ -285,7 +285,8 @@ def _told_apart(body: Stmt, loops: Sequence[For], whole: Stmt) -> dict[Buffer, s
     for buffer, stores in inside.stores.items():
         used = [*stores, *inside.loads.get(buffer, [])]
         everywhere = len(around.stores.get(buffer, [])) + len(around.loads.get(buffer, []))
-        if len(used) == everywhere and buffer.scope() == "local" and _one(buffer) and _is_set_first(body, buffer):
+        own = len(used) == everywhere and buffer.scope() == "local" and _one(buffer) and _is_set_first(body, buffer)
+        if own and not shared:
             # A number of one iteration, that nothing else reads.
             continue
         first = used[0]
@@ -354,7 +355,9 @@ def _need_same_order(stage: Stage, chain: _Chain, order: Sequence[For], whole: S
 
 def _need_apart(stage: Stage, primitive: str, whole: Stmt, loop: For) -> None:
     outer = _around(whole, loop.loop_var)
-    for buffer, apart in _told_apart(loop.body, [*outer, loop], whole).items():
+    # Lanes share a number that each iteration would have of its own.
+    shared = primitive == "vectorize"
+    for buffer, apart in _told_apart(loop.body, [*outer, loop], whole, shared).items():
         if loop.loop_var not in apart:
             raise stage.refuse(
                 primitive,

@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any, NoReturn
 
 from tilewright.ir import DataType, IntImm, PrimExpr, Range, as_prim_expr
+from tilewright.node import post_order_visit
 from tilewright.target import Target
 from tilewright.te.regions import full_region
 from tilewright.te.tensor import Tensor
@@ -233,9 +234,23 @@ class HybridParser:
         kept = dict(self.env)
         self.env[node.target.id] = value
         body = self.block(node.body)
+        if kind == ForKind.VECTORIZED:
+            self._need_no_numbers(node, body)
         self.env = {**kept, **{k: v for k, v in self.env.items() if isinstance(v, _Scalar)}}
         thread = IterVar(None, Var(tag, size.dtype), IterVar.ThreadIndex, tag) if tag else None
         return For(var, dom.min, size, kind, body, thread)
+
+    def _need_no_numbers(self, node: ast.For, body: Stmt) -> None:
+        """Lanes run side by side, so none may set a number that all of them have."""
+        scalars = {v.buffer for v in self.env.values() if isinstance(v, _Scalar)}
+
+        def note(s: Any) -> None:
+            if isinstance(s, BufferStore) and s.buffer in scalars:
+                self.fail(
+                    node, f"{s.buffer.name} is one number, which the lanes of vectorize cannot all set; use range"
+                )
+
+        post_order_visit(body, note)
 
     def _unrolled(self, node: ast.For, begin: Any, end: Any, step: Any) -> Stmt:
         numbers = [_plain(x) for x in (begin, end, step)]
