@@ -20,6 +20,9 @@ def _thread_loops(s: Schedule, loops: list[Any]) -> dict[str, Any]:
         binding = s.get(rv).thread_binding
         if binding is not None:
             found[binding.thread_tag] = rv
+    tags = list(found)
+    if "blockIdx.x" in tags and "threadIdx.x" in tags and tags.index("blockIdx.x") > tags.index("threadIdx.x"):
+        raise Unfit  # reordered: a thread of several blocks has no storage of its own
     return found
 
 
