@@ -48,7 +48,7 @@ def blocking(m: int, n: int, k: int) -> Program:
     s = te.create_schedule(c.op)
     io, jo, ii, ji = s[c].tile(c.op.axis[0], c.op.axis[1], TILE_M, TILE_N)
     ko, ki = s[c].split(s[c].op.reduce_axis[0], factor=DEPTH)
-    s[c].reorder(io, jo, ko, ki, ii, ji)
+    s[c].reorder(io, jo, ko, ii, ki, ji)
     return s, [a, b, c]
 
 
@@ -58,18 +58,18 @@ def vectorized(m: int, n: int, k: int) -> Program:
     s = te.create_schedule(c.op)
     io, jo, ii, ji = s[c].tile(c.op.axis[0], c.op.axis[1], TILE_M, TILE_N)
     ko, ki = s[c].split(s[c].op.reduce_axis[0], factor=DEPTH)
-    s[c].reorder(io, jo, ko, ki, ii, ji)
+    s[c].reorder(io, jo, ko, ii, ki, ji)
     s[c].vectorize(ji)
     return s, [a, b, c]
 
 
 def permuted(m: int, n: int, k: int) -> Program:
-    """Rows outside of the reduction's inner part: A is read along its rows."""
+    """Rows inside of the reduction: a row of B, once read, serves all rows of the tile."""
     a, b, c = multiply(m, n, k)
     s = te.create_schedule(c.op)
     io, jo, ii, ji = s[c].tile(c.op.axis[0], c.op.axis[1], TILE_M, TILE_N)
     ko, ki = s[c].split(s[c].op.reduce_axis[0], factor=DEPTH)
-    s[c].reorder(io, jo, ko, ii, ki, ji)
+    s[c].reorder(io, jo, ko, ki, ii, ji)
     s[c].vectorize(ji)
     return s, [a, b, c]
 
@@ -98,7 +98,7 @@ def array_packing(m: int, n: int, k: int) -> Program:
     s = te.create_schedule(c.op)
     io, jo, ii, ji = s[c].tile(c.op.axis[0], c.op.axis[1], TILE_M, TILE_N)
     ko, ki = s[c].split(s[c].op.reduce_axis[0], factor=DEPTH)
-    s[c].reorder(io, jo, ko, ii, ki, ji)
+    s[c].reorder(io, jo, ko, ki, ii, ji)
     s[c].vectorize(ji)
     schedule_packing(s, packed)
     return s, [a, b, c]
