@@ -127,6 +127,26 @@ for i, j in T.grid(1, 3):
         D[w] = A[w + v]
 """)
 
+BACKWARDS = script("""
+for i in range(5):
+    with T.block("b"):
+        v = T.axis.spatial(5, i)
+        B[4 - v] = A[v]
+for i in range(5):
+    with T.block("s"):
+        w = T.axis.reduce(5, i)
+        with T.init():
+            D[1] = T.float32(0)
+        D[1] = T.max(D[1], B[w])
+""")
+LAST_START = script("""
+for i in range(5):
+    with T.block("s"):
+        w = T.axis.reduce(5, 4 - i)
+        with T.init():
+            D[1] = T.float32(0)
+        D[1] = D[1] + A[w]
+""")
 SINGLE = script(
     block("b", "D[v] = A[w]", "v = T.axis.spatial(1, i); w = T.axis.spatial(1, i // 2)", "for i in range(1):")
 )
@@ -161,6 +181,9 @@ FOUND: list[Case] = [
     ("an index that has one value", ONE_VALUE, lambda s: s.reindex("b", ("read", 0))),
     ("a view in another scope", VIEW, lambda s: s.cache_read("b", 0, "local")),
     ("a predicate that leaves all out", PREDICATE, lambda s: s.cache_write("b", 0, "local")),
+    ("a sum run backwards", BACKWARDS, lambda s: s.reverse_compute_at("s", s.get_loops("b")[0])),
+    ("a start that comes last", LAST_START, lambda s: s.decompose_reduction("s", s.get_loops("s")[0])),
+    ("a start that comes last, in parts", LAST_START, lambda s: s.rfactor(s.get_loops("s")[0], 0)),
     ("a fused loop of one iteration", SINGLE, lambda s: s.fuse(s.get_loops("b")[0], preserve_unit_iters=False)),
 ]  # fmt: skip
 

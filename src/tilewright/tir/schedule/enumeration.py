@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.arith.linear import LEAF, MAXIMUM, MINIMUM, PRODUCT, SPLIT
 from tilewright.ir import IntImm
-from tilewright.tir import GE, GT, LE, LT
+from tilewright.tir import GE, GT, LE, LT, IterVar
 from tilewright.tir.schedule.forms import Forms, Lin
 
 LIMIT = 1 << 15
@@ -85,5 +85,20 @@ def visits(forms: Forms, block: Any, values: list[Any], loops: Any, conditions: 
     points = [p - iv.dom.min.value for p, iv in zip(points, block.iter_vars, strict=True)]
     if any([p.size and (p.min() < 0 or p.max() >= n) for p, n in zip(points, shape, strict=True)]):
         return None
+    if block.init is not None and not _starts_first(block, points):
+        return None
     flat = np.ravel_multi_index(points, shape) if points else np.zeros(int(inside.sum()), int)
     return np.bincount(flat, minlength=prod(shape)).reshape(shape)
+
+
+def _starts_first(block: Any, points: list[Any]) -> bool:
+    """Whether the first visit to each element is the one that initialises it: all reduction variables are at their start."""
+    reducing = [p for p, iv in zip(points, block.iter_vars, strict=True) if iv.iter_type == IterVar.CommReduce]
+    spatial = [p for p, iv in zip(points, block.iter_vars, strict=True) if iv.iter_type != IterVar.CommReduce]
+    if not reducing or not reducing[0].size:
+        return True
+    starts = np.logical_and.reduce([p == 0 for p in reducing])
+    if not spatial:
+        return bool(starts[0])
+    _, first = np.unique(np.stack(spatial), axis=1, return_index=True)
+    return bool(starts[first].all())
