@@ -28,7 +28,7 @@ def test_programs(first: int) -> None:
 
 def test_reference_is_what_the_interpreter_finds() -> None:
     for seed in range(100, 160):
-        case = fuzz.draw(Recipe.of(seed))
+        case = fuzz.draw(Recipe.of(seed)._replace(steps=()))
         assert case.reference is not None
         left, right = case.arguments(seed), case.arguments(seed)
         case.reference(left)
