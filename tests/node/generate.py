@@ -39,7 +39,8 @@ class Generator:
         self.variables: list[Node] = []
 
     def instance(self, cls: type[Node], depth: int = 2) -> Node:
-        for _ in range(400):
+        # Inside of another node a type that is hard to make is given up early: the node takes another type.
+        for _ in range(400 if depth >= 2 else 12):
             try:
                 return cls.restore(self.field_values(cls, depth))
             except (*REFUSALS, NoInstance):
