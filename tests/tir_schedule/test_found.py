@@ -147,6 +147,7 @@ for i in range(5):
             D[1] = T.float32(0)
         D[1] = D[1] + A[w]
 """)
+SOMETIMES = script(block("b", "if v < 4:;     B[v] = A[v]"))
 SINGLE = script(
     block("b", "D[v] = A[w]", "v = T.axis.spatial(1, i); w = T.axis.spatial(1, i // 2)", "for i in range(1):")
 )
@@ -184,6 +185,7 @@ FOUND: list[Case] = [
     ("a sum run backwards", BACKWARDS, lambda s: s.reverse_compute_at("s", s.get_loops("b")[0])),
     ("a start that comes last", LAST_START, lambda s: s.decompose_reduction("s", s.get_loops("s")[0])),
     ("a start that comes last, in parts", LAST_START, lambda s: s.rfactor(s.get_loops("s")[0], 0)),
+    ("elements written under a condition", SOMETIMES, lambda s: s.reindex("b", ("write", 0))),
     ("a fused loop of one iteration", SINGLE, lambda s: s.fuse(s.get_loops("b")[0], preserve_unit_iters=False)),
 ]  # fmt: skip
 

@@ -223,7 +223,7 @@ def blockize_blocks(state: ScheduleState, refs: list[StmtSRef], preserve_unit_it
         changes[id(x.realize)] = realize
         inside.append(Leaf(realize, x.loops))
     for iv in division.iters:
-        if iv.iter_type == REDUCE and iv.dom.extent.value != 1:
+        if iv.iter_type == REDUCE and str(iv.dom.extent) != "1":
             refuse(
                 f"the loops around {{0}} must not be reduction loops of the blocks, but {iv.var.name} is",
                 *[r.stmt for r in refs],

@@ -37,7 +37,7 @@ from tilewright.tir.schedule.analysis import (
 )
 from tilewright.tir.schedule.arguments import block_map, either, layout_map
 from tilewright.tir.schedule.cache import need_no_outer_init, need_written, top_statement
-from tilewright.tir.schedule.effects import need_order_free
+from tilewright.tir.schedule.effects import need_order_free, writes_exactly
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.index_map import IndexMap
 from tilewright.tir.schedule.regions import swept
@@ -390,6 +390,8 @@ def reindex_buffer(
     if kind == "write":
         need_whole(state, ref)
         need_order_free(state, block)
+        if not writes_exactly(state, block, old):
+            refuse("{0} must surely write what it declares to write of {1}", block, old)
         if block.init is None and any([r.buffer is old for r in block.reads]):
             refuse("{0} must not go on with what {1} holds", block, old)
         need_no_outer_init(scope.stmt, old)
