@@ -63,6 +63,8 @@ class Pick:
 
     def index_map(self, rank: int, extents: list[Any]) -> Any:
         """A bijection on indices, or one that pads."""
+        if rank == 0:
+            raise Unfit
         kinds = ["rotate", "split", "split", "fuse", "swap"]
         kind = self.rng.choice(kinds)
         factor = self.rng.choice([2, 2, 3, 4])
