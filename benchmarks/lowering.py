@@ -24,6 +24,7 @@ from typing import Any
 
 from tilewright import te, topi
 from tilewright.codegen.llvm import compile_object, emit_module
+from tilewright.codegen.llvm.effort import effort
 from tilewright.driver import host_pipeline, lower
 from tilewright.ir import IRModule
 from tilewright.ir.transform import PassContext
@@ -176,7 +177,6 @@ def measure(
     name: str, runs: Sequence[Callable[[], tuple[dict[str, float], dict[str, Any], str]]], target: Target, rounds: int
 ) -> dict[str, Any]:
     """A row of the table: medians over the rounds, added over the runs (one for each function of the program)."""
-    level = 3 if name in PROGRAMS else 1
     ms = dict.fromkeys(PHASES, 0.0)
     count = dict.fromkeys(PHASES, 0)
     text_lines, object_bytes, inputs = 0, 0, []
@@ -186,6 +186,8 @@ def measure(
             count[phase] += nodes(program)
         inputs.append(taken["lower"])
         text_lines += text.count("\n")
+        # As `build` does it, and as the graph compiler does.
+        level = effort(taken["emit"]) if name in PROGRAMS else 1
         object_bytes += len(compile_object(text, target, level))
         rows = [run()[0] for _ in range(rounds)]
         for phase in rows[0]:
