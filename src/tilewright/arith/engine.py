@@ -16,8 +16,6 @@ from tilewright.arith.linear import (
     OutOfRange,
     combine,
     constant,
-    scale,
-    shift,
 )
 from tilewright.arith.logic import FALSE, TRUE, boolean
 from tilewright.arith.rewriting import domain_of, is_literal, rewriter
@@ -542,37 +540,6 @@ class Engine(Choices):
 
     def lanes(self, node: PrimExpr) -> int:
         return node.dtype.lanes
-
-    def not_negative(self, base: PrimExpr, stride: int, lanes: int) -> bool:
-        """Whether no lane of a ramp is negative."""
-        return bool(self._of(base)[0] + min(0, stride * (lanes - 1)) >= 0)
-
-    def always(self, order: str, base: PrimExpr, other: PrimExpr, stride: int, lanes: int) -> bool:
-        """Whether all lanes of a ramp certainly compare so with a scalar."""
-        return self._lane_order(order, base, other, stride, lanes) is TRUE
-
-    def same_order(self, order: str, base: PrimExpr, other: PrimExpr, stride: int, lanes: int) -> bool:
-        """Whether all lanes of a ramp compare in one way with a scalar."""
-        return self._lane_order(order, base, other, stride, lanes) is not None
-
-    def _lane_order(self, order: str, base: PrimExpr, other: PrimExpr, stride: int, lanes: int) -> PrimExpr | None:
-        """The condition, where it is the same for the first and the last lane."""
-        if not self.is_index(base):
-            return None
-        found: list[PrimExpr] = []
-        for lane in (0, lanes - 1):
-            d = self.merge(shift(combine(self.lin(base), self.lin(other), -1), stride * lane))
-            d = scale(d, -1) if order[0] == "G" else d
-            found.append(self.nonpositive(shift(d, 1) if order[1] == "T" else d, base.dtype))
-        return found[0] if found[0] is found[1] else None
-
-    def same_quotient(self, base: PrimExpr, stride: int, divisor: int, lanes: int) -> bool:
-        """Whether all lanes of a ramp have one quotient by the divisor."""
-        if not self.is_index(base):
-            return False
-        low, high = self.bound(self.floormod(self.lin(base), divisor))
-        last = stride * (lanes - 1)
-        return bool(low + min(0, last) >= 0 and high + max(0, last) < divisor)
 
 
 _FORMS: dict[type, Callable[[Engine, Any], Lin]] = {
