@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.arith.checks import Case, failure_of
 from tilewright import arith, tir
-from tilewright.ir import Range
+from tilewright.ir import IntImm, Range
 from tilewright.node import structural_equal
 from tilewright.tir import Var
 
@@ -61,3 +61,9 @@ def test_deduced_bounds_say_nothing_of_what_is_not_understood() -> None:
 def test_constants_that_an_expression_cannot_hold() -> None:
     e = tir.And(x <= 2**31 - 1, tir.GT(tir.floordiv(x, 2**16), 2**15))
     assert not arith.Analyzer().can_prove(e)
+
+
+def test_ends_that_their_type_cannot_hold() -> None:
+    e = tir.Div(tir.bitwise_xor(IntImm("int32", 3), y) - (x - 1), IntImm("int32", 16))
+    assert passes("value", e, x=range(32), y=range(-5, 6))
+    assert arith.Analyzer().int_set(e, {y: Range(-5, 6)}).has_lower_bound()

@@ -306,10 +306,13 @@ class Evaluator:
         engine = self.engine
         if kind is Div:
             # Rounding towards zero keeps the order.
-            first, second = (
-                None if e is None else engine.truncated(Div, e, constant(divisor), t.leaf.dtype)  # type: ignore[union-attr]
-                for e in (low, high)
-            )
+            try:
+                first, second = (
+                    None if e is None else engine.truncated(Div, e, constant(divisor), t.leaf.dtype)  # type: ignore[union-attr]
+                    for e in (low, high)
+                )
+            except OutOfRange:
+                return self._constant_ends(t)
             return first, second
         least = low is not None and engine.prove_nonpositive(scale(low, -1))
         most = high is not None and engine.prove_nonpositive(high)
