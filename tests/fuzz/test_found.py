@@ -13,6 +13,8 @@ from tests.fuzz.native import LEVELS, symbolic
 from tests.generators.case import Case, Recipe
 from tests.generators.roundtrip import assert_roundtrip
 from tilewright import te, tir
+from tilewright.codegen.interp import run
+from tilewright.driver import lower
 from tilewright.script import from_source
 from tilewright.support.errors import ScheduleError
 from tilewright.tir import Allocate
@@ -306,10 +308,33 @@ def fused_whole(s: Schedule) -> None:
     s.blockize(s.fuse(*s.get_loops("out")))
 
 
+ROW_SUMS = """
+@T.prim_func
+def main(n: T.int32, m: T.int32, a_h: T.handle, out_h: T.handle):
+    a = T.match_buffer(a_h, (n, m), "int32")
+    out = T.match_buffer(out_h, (n, m), "int32")
+    for i, k in T.grid((n - 1) * m, 3):
+        with T.block("out"):
+            vi = T.axis.spatial(n, i // m + 1)
+            vj = T.axis.spatial(m, i % m)
+            vk = T.axis.reduce(3, k)
+            T.where(i // m + 1 < n)
+            with T.init():
+                out[vi, vj] = 0
+            out[vi, vj] = out[vi, vj] + a[vi, vj] * vk
+    for j in range(m):
+        with T.block("first"):
+            vj = T.axis.spatial(m, j)
+            out[0, vj] = a[0, vj]
+"""
+"""All rows but the first, by a loop over the elements of rows of a symbolic length."""
+
+
 @pytest.mark.parametrize(
     ("text", "schedule"),
     [
         (ROW, lambda s: s.reindex("b", ("read", 0))),
+        (ROW_SUMS, lambda s: s.decompose_reduction("out", s.get_loops("out")[0])),
         (ROW, lambda s: s.reindex("b", ("write", 0))),
         (ROW, lambda s: s.reindex_cache_read("b", 0, "global", lambda i: (i // 2, i % 2))),
         (ROW, never_runs),
@@ -323,3 +348,20 @@ def test_found_schedule(text: str, schedule: Callable[[Schedule], Any]) -> None:
     func = from_source(text)
     sizes = {p: 3 for p in func.params if p not in func.buffer_map}
     check_case(Case("found", func, {"a": small, "k": small}, sizes), Recipe(0, (), ()), schedule, "plain")
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int8"])
+@pytest.mark.parametrize(("value", "n"), [("T.truncmod(a[i * 4 + j], b[i * 4 + j])", 6), ("7 // n", 0)])
+def test_lanes_that_are_off_divide_by_nothing(dtype: str, value: str, n: int) -> None:
+    """Lanes outside of a guard divided by the zero that they loaded, or by what only the guard keeps from being zero."""
+    func = from_source(f"""
+@T.prim_func
+def main(n: T.{dtype}, a: T.Buffer((6,), "{dtype}"), b: T.Buffer((6,), "{dtype}"), out: T.Buffer((8,), "{dtype}")):
+    for i in range(2):
+        for j in T.vectorized(4):
+            if i * 4 + j < T.Cast("int32", n):
+                out[i * 4 + j] = {value}
+""")
+    a, b, out = (np.arange(k, k + size).astype(dtype) for k, size in ((7, 6), (1, 6), (0, 8)))
+    run(lower(func), [n, a, b, out])
+    np.testing.assert_array_equal(out, [*(a % b)[:n], *range(n, 8)])

@@ -322,11 +322,13 @@ class Forms:
         )
 
     def leaves(self, a: Lin) -> set[Any]:
-        """The variables (and opaque expressions) that the form is made of."""
+        """The variables that the form depends on, and the opaque expressions in it."""
         out: set[Any] = set()
         for t in a.terms:
             if t.kind == LEAF:
                 out.add(t.leaf)
+                if not isinstance(t.leaf, Var):
+                    out |= used_vars(t.leaf).keys()
             else:
                 for arg in t.args:
                     if isinstance(arg, Lin):

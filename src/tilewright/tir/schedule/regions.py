@@ -191,6 +191,8 @@ def _is_box(
                     return False
                 digits.setdefault(id(t.args[0]), []).append((t.args[1], t.args[2] or 1 << 62))
                 continue
+            if t.leaf not in relaxed:
+                return False  # an opaque expression of a loop
             digits.setdefault(t.leaf, []).append((1, 1 << 62))
             size = forms.const_bounds(combine(relaxed[t.leaf][1], relaxed[t.leaf][0], -1))[1]
             if size == 0:

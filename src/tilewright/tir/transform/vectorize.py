@@ -135,10 +135,12 @@ class _Vectorize(Mutator):
     @on(FloorDiv, FloorMod, DivExpr, ModExpr)
     def _division(self, e: Any) -> PrimExpr:
         a, b = self.visit(e.a), self.visit(e.b)
+        if self.masks and not e.dtype.is_float and not isinstance(b, IntImm):
+            if b.dtype.lanes > 1:
+                raise NotVectorizable  # a lane that is off could divide by zero
+            self.needs_lane = True  # where all lanes are off, the one divisor may be zero
         if a is e.a and b is e.b:
             return e  # type: ignore[no-any-return]
-        if self.masks and e.dtype.is_int and not isinstance(b, IntImm) and b.dtype.lanes > 1:
-            raise NotVectorizable  # a lane that is off could divide by zero
         out = type(e)(*self._both(a, b))
         if out.dtype.lanes > 1 and not e.dtype.is_float:
             return self.analyzer.simplify(out)
