@@ -211,13 +211,17 @@ class _Comparer:
     def compare_mappings(self, a: Mapping[Any, Any], b: Any, binding: bool) -> bool:
         if not isinstance(b, Mapping) or len(a) != len(b):
             return self.differ(a, b)
-        by_content = None
+        by_content: dict[Any, list[Any]] | None = None
         for key, value in a.items():
-            other = self.forward.get(id(key), key) if isinstance(key, Node) else key
+            other: Any = self.forward.get(id(key), key) if isinstance(key, Node) else key
             if isinstance(other, Node) and other not in b:
                 if by_content is None:
-                    by_content = {structural_digest(k): k for k in b}
-                other = by_content.get(structural_digest(key))
+                    # Keys of one content, such as free variables, correspond in order.
+                    by_content = {}
+                    for k in b:
+                        by_content.setdefault(structural_digest(k), []).append(k)
+                alike = by_content.get(structural_digest(key))
+                other = alike.pop(0) if alike else None
             if other is None or other not in b:
                 self.path.append((KEY, key, other))
                 return self.differ(value, None)
