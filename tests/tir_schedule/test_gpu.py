@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.generators.roundtrip import assert_roundtrip
 from tilewright import te
 from tilewright.codegen.interp import run
+from tilewright.node import post_order_visit
 from tilewright.support.errors import ScheduleError
-from tilewright.tir import PrimFunc
+from tilewright.tir import IterVar, PrimFunc
 from tilewright.tir import transform as T
 from tilewright.tir.schedule import Schedule
 
@@ -232,3 +234,22 @@ def test_threads_of_symbolic_extent() -> None:
         x, y = np.arange(size, dtype="float32"), np.zeros(size, "float32")
         run(s.mod, [x, y])
         np.testing.assert_array_equal(y, x + 1)
+
+
+@pytest.mark.parametrize(
+    "duplicate",
+    [
+        lambda s, i, k: s.rfactor(k, 0),
+        lambda s, i, k: s.decompose_reduction("C", i),
+        lambda s, i, k: s.loop_partition(s.get_loops("C")[0], [1, None]),
+    ],
+)
+def test_copies_of_a_loop_on_threads_have_an_axis_of_their_own(duplicate: Any) -> None:
+    s = Schedule(matmul(4, 4, 4))
+    _, i, k = s.get_loops("C")
+    s.bind(i, "threadIdx.x")
+    duplicate(s, i, k)
+    axes: list[Any] = []
+    post_order_visit(s.mod["main"].body, lambda n: axes.append(n.var) if isinstance(n, IterVar) and n.thread_tag else 0)
+    assert len(axes) == len(set(axes)) == 2
+    assert_roundtrip(s.mod)

@@ -8,6 +8,11 @@ from tilewright.node import Mutator, on
 from tilewright.tir import Block, Buffer, For, IterVar, Var
 
 
+def renewed_thread(thread: IterVar | None) -> IterVar | None:
+    """The thread axis of a loop with a variable of its own: no variable is bound twice."""
+    return None if thread is None else thread.replace(var=Var(thread.var.name, thread.var.dtype))
+
+
 class _Copy(Mutator):
     def __init__(self, suffix: str) -> None:
         self.env: dict[Any, Any] = {}
@@ -31,7 +36,7 @@ class _Copy(Mutator):
             self.visit(x.extent),
             x.kind,
             self.visit(x.body),
-            x.thread_binding,
+            renewed_thread(x.thread_binding),
             x.annotations,
             x.span,
         )

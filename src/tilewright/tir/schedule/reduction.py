@@ -17,7 +17,7 @@ from tilewright.tir.schedule.analysis import (
     need_simple_iters,
     need_whole_reduction,
 )
-from tilewright.tir.schedule.copies import copy_iters
+from tilewright.tir.schedule.copies import copy_iters, renewed_thread
 from tilewright.tir.schedule.effects import need_order_free
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.loops import reaches_once
@@ -91,7 +91,8 @@ def decompose_reduction(s: Schedule, block: BlockRV | str, loop: LoopRV) -> Bloc
         threaded = lp.kind == ForKind.THREAD_BINDING
         nest = For(
             loop_env[lp.loop_var], substitute(lp.min, loop_env), substitute(lp.extent, loop_env),
-            lp.kind if threaded else ForKind.SERIAL, nest, lp.thread_binding if threaded else None, span=lp.span,
+            lp.kind if threaded else ForKind.SERIAL, nest,
+            renewed_thread(lp.thread_binding) if threaded else None, span=lp.span,
         )  # fmt: skip
     own = {r.buffer for r in old.writes} - {r.buffer for r in old.reads}
     reads = (*[w for w in old.writes if w.buffer in own], *old.reads)

@@ -16,6 +16,7 @@ from tilewright.tir.schedule.analysis import (
     need_complete_or_reduction,
     scope_root,
 )
+from tilewright.tir.schedule.copies import renewed_thread
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Lin, combine, constant
 from tilewright.tir.schedule.reducers import Reducer, reducer_of
@@ -204,7 +205,7 @@ class _RFactor:
             bound = lp.kind == ForKind.THREAD_BINDING
             nest = For(
                 copies[lp.loop_var], lp.min, lp.extent, lp.kind if bound else ForKind.SERIAL, nest,
-                lp.thread_binding if bound else None, span=lp.span,
+                renewed_thread(lp.thread_binding) if bound else None, span=lp.span,
             )  # fmt: skip
         return nest, block
 
