@@ -365,3 +365,66 @@ def main(n: T.{dtype}, a: T.Buffer((6,), "{dtype}"), b: T.Buffer((6,), "{dtype}"
     a, b, out = (np.arange(k, k + size).astype(dtype) for k, size in ((7, 6), (1, 6), (0, 8)))
     run(lower(func), [n, a, b, out])
     np.testing.assert_array_equal(out, [*(a % b)[:n], *range(n, 8)])
+
+
+READERS = {
+    "storage of its own": """
+            t = T.alloc_buffer((2,), "int32", scope="local")
+            for j in range(2):
+                t[j] = b[vi * 2 + j]
+            for j in range(2):
+                out[vi * 2 + j] = t[1 - j]
+""",
+    "storage of its own to index by": """
+            t = T.alloc_buffer((1,), "int32", scope="local")
+            t[0] = 0
+            while t[0] < 2:
+                out[vi * 2 + t[0]] = b[vi * 2 + t[0]]
+                t[0] = t[0] + 1
+""",
+    "an allocation": """
+            t_data = T.allocate([2], "int32", "global")
+            t = T.decl_buffer((2,), "int32", data=t_data)
+            for j in range(2):
+                t[j] = b[vi * 2 + j]
+            for j in range(2):
+                out[vi * 2 + j] = t[1 - j]
+""",
+    "a name for an index": """
+            for j in range(2):
+                with T.LetStmt(vi * 2 + j) as x:
+                    out[x] = b[x]
+""",
+    "a view of an input": """
+            m = T.match_buffer(a[0:4], (4,), "int32", offset_factor=1)
+            for j in range(2):
+                out[vi * 2 + j] = b[vi * 2 + j] + m[3 - vi * 2 - j]
+""",
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_regions_after_inlining_name_nothing_of_the_block(reader: str) -> None:
+    """Staging an input afterwards met buffers and variables outside of their block, or too little of a viewed buffer."""
+    func = from_source(
+        """
+@T.prim_func
+def main(a: T.Buffer((4,), "int32"), out: T.Buffer((4,), "int32")):
+    b = T.alloc_buffer((4,), "int32")
+    for i in range(4):
+        with T.block("b"):
+            vi = T.axis.spatial(4, i)
+            b[vi] = a[vi] + 1
+    for i in range(2):
+        with T.block("out"):
+            vi = T.axis.spatial(2, i)"""
+        + READERS[reader]
+    )
+
+    def schedule(s: Schedule) -> None:
+        s.compute_inline("b")
+        (read,) = s.get(s.get_block("out")).reads
+        assert read.buffer.name == "a"
+        s.cache_read("out", 0, "local")
+
+    check_case(Case("found", func, {"a": small}, {}), Recipe(0, (), ()), schedule)

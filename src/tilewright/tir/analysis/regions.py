@@ -8,11 +8,11 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.arith.int_set import IntervalSet, eval_set, union
 from tilewright.ir import IntImm, PrimExpr, Range
-from tilewright.node import Visitor, on
+from tilewright.node import Visitor, on, post_order_visit
 from tilewright.tir.arithmetic import add
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Let, Var
-from tilewright.tir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, LetStmt
+from tilewright.tir.stmt import Allocate, AllocateConst, Block, BlockRealize, BufferRegion, BufferStore, For, LetStmt
 
 
 class _Regions(Visitor):
@@ -26,6 +26,7 @@ class _Regions(Visitor):
         self.writes: dict[Buffer, list[list[IntervalSet]]] = {}
         self.opaque: dict[Buffer, list[list[IntervalSet]]] = {}
         self.local: set[Buffer] = set()
+        self.storage: set[Var] = set()
 
     def _box(self, indices: Any) -> list[IntervalSet]:
         out = []
@@ -39,7 +40,7 @@ class _Regions(Visitor):
         return out
 
     def _note(self, table: dict[Buffer, list[list[IntervalSet]]], buffer: Buffer, indices: Any) -> None:
-        if buffer not in self.local:
+        if buffer not in self.local and buffer.data not in self.storage:
             table.setdefault(buffer, []).append(self._box(indices))
 
     @on(BufferLoad)
@@ -60,6 +61,11 @@ class _Regions(Visitor):
         self.domains[s.loop_var] = domain
         self.analyzer.bind(s.loop_var, domain, allow_override=True)
         self.visit(s.body)
+
+    @on(Allocate, AllocateConst)
+    def _allocate(self, s: Any) -> None:
+        self.storage.add(s.buffer_var)
+        self.visit_children(s)
 
     @on(LetStmt, Let)
     def _let(self, s: Any) -> None:
@@ -94,8 +100,16 @@ def _as_wide_as_its_type(s: IntervalSet) -> bool:
     return isinstance(low, IntImm) and isinstance(high, IntImm) and high.value - low.value >= 1 << (low.dtype.bits - 1)
 
 
-def _merge(found: dict[Buffer, list[list[IntervalSet]]], analyzer: Analyzer) -> tuple[BufferRegion, ...]:
-    out = []
+def _only_inside(ends: IntervalSet, walk: _Regions) -> bool:
+    """Whether the ends are elements that only the block knows, or that it changes."""
+    loaded: list[Buffer] = []
+    for end in (ends.min_value, ends.max_value):
+        post_order_visit(end, lambda e: loaded.append(e.buffer) if isinstance(e, BufferLoad) else None)
+    return any([b in walk.writes or b in walk.local or b.data in walk.storage for b in loaded])
+
+
+def _merge(found: dict[Buffer, list[list[IntervalSet]]], walk: _Regions) -> tuple[BufferRegion, ...]:
+    out, analyzer = [], walk.analyzer
     for buffer, boxes in found.items():
         region = []
         for axis, dim in enumerate(buffer.shape):
@@ -103,7 +117,8 @@ def _merge(found: dict[Buffer, list[list[IntervalSet]]], analyzer: Analyzer) -> 
             whole = sets[0] if len(sets) == 1 else union(sets, analyzer)
             low: PrimExpr = IntImm(dim.dtype, 0)
             extent: Any = dim
-            if whole.has_lower_bound() and whole.has_upper_bound() and not _as_wide_as_its_type(whole):
+            known = whole.has_lower_bound() and whole.has_upper_bound() and not _as_wide_as_its_type(whole)
+            if known and not _only_inside(whole, walk):
                 low = whole.min_value
                 extent = analyzer.simplify(add(whole.max_value - low, IntImm(low.dtype, 1)))
             region.append(Range.from_min_extent(low, extent))
@@ -133,7 +148,7 @@ def get_block_access_region(
                 del table[view]
                 walk._note(table, source.buffer, source.region)
     # What a block has written before it reads it (the running sum of a reduction) is still read.
-    merged = tuple([_merge(t, walk.analyzer) for t in (walk.reads, walk.writes, walk.opaque)])
+    merged = tuple([_merge(t, walk) for t in (walk.reads, walk.writes, walk.opaque)])
     return merged[0], merged[1], merged[2]
 
 

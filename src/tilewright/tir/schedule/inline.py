@@ -83,7 +83,7 @@ class _Inline(Mutator):
 
 def merged_reads(state: ScheduleState, old: Any, new: Any, gone: Any) -> tuple[Any, ...]:
     """Regions for what the new body reads; declared regions of buffers that were read before stay as they are."""
-    reads, writes = access_regions(state, new.body, new.init)
+    reads, writes = access_regions(state, new.body, new.init, new)
     if old.init is None:
         own = {r.buffer for r in old.writes} - {r.buffer for r in old.reads}
     else:

@@ -8,13 +8,31 @@ from typing import Any
 from tilewright.arith.linear import LEAF, SPLIT
 from tilewright.ir import IntImm
 from tilewright.node import Visitor, on
-from tilewright.tir import GE, LT, BlockRealize, Buffer, BufferLoad, BufferRegion, BufferStore, For
+from tilewright.tir import (
+    GE,
+    LT,
+    Allocate,
+    AllocateConst,
+    AttrStmt,
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Call,
+    For,
+    IterVar,
+    Let,
+    LetStmt,
+    Var,
+)
 from tilewright.tir.schedule.analysis import REDUCE, Leaf, binding_of, conjuncts
 from tilewright.tir.schedule.effects import writes_exactly
 from tilewright.tir.schedule.enumeration import visits
 from tilewright.tir.schedule.forms import Bounds, Forms, Lin, combine, constant, is_const, same, scale, shift
 from tilewright.tir.schedule.state import ScheduleState
-from tilewright.tir.stmt_functor import used_vars
+from tilewright.tir.stmt_functor import post_order_visit, substitute, used_vars
 
 Region = list[Bounds | None]
 """Inclusive bounds per dimension; None where nothing is known."""
@@ -364,62 +382,114 @@ def contains(forms: Forms, outer: Region, inner: Region, shape: Iterable[Any]) -
 class _Accesses(Visitor):
     """Collects the loads and stores of a block body, with the loops inside it."""
 
-    def __init__(self) -> None:
+    def __init__(self, holder: Block | None = None) -> None:
         self.loads: list[tuple[Buffer, Any, tuple[Any, ...]]] = []
         self.stores: list[tuple[Buffer, Any, tuple[Any, ...]]] = []
         self.loops: tuple[Any, ...] = ()
+        self.lets: dict[Var, Any] = {}
+        self.inner: set[Var] = set()
+        """Variables that only the body knows, those of its own storage too."""
+        self.pointers: set[Var] = set()
+        """Variables given to calls, which may use all of what they point to."""
+        self.views: dict[Buffer, BufferRegion] = {}
+        if holder is not None:
+            self.inner.update([b.data for b in holder.alloc_buffers])
+            self.views.update([(m.buffer, m.source) for m in holder.match_buffers])
+
+    def _note(self, table: list[tuple[Buffer, Any, tuple[Any, ...]]], buffer: Buffer, indices: Any) -> None:
+        source = self.views.get(buffer)
+        if source is not None:
+            table.append((source.buffer, source.region, self.loops))
+        elif self.lets:
+            table.append((buffer, tuple([substitute(i, self.lets) for i in indices]), self.loops))
+        else:
+            table.append((buffer, indices, self.loops))
 
     @on(BufferLoad)
     def _load(self, x: BufferLoad) -> None:
-        self.loads.append((x.buffer, x.indices, self.loops))
+        self._note(self.loads, x.buffer, x.indices)
         for i in x.indices:
             self.visit(i)
 
     @on(BufferStore)
     def _store(self, x: BufferStore) -> None:
-        self.stores.append((x.buffer, x.indices, self.loops))
+        self._note(self.stores, x.buffer, x.indices)
         self.visit(x.value)
         for i in x.indices:
             self.visit(i)
 
     @on(For)
     def _for(self, x: For) -> None:
-        outer, self.loops = self.loops, (*self.loops, x)
+        self.visit(x.min)
+        self.visit(x.extent)
+        ends = {"min": substitute(x.min, self.lets), "extent": substitute(x.extent, self.lets)} if self.lets else {}
+        outer, self.loops = self.loops, (*self.loops, x.replace(**ends))
         self.visit(x.body)
         self.loops = outer
+
+    @on(LetStmt, Let)
+    def _let(self, x: Any) -> None:
+        self.visit(x.value)
+        self.inner.add(x.var)
+        self.lets[x.var] = substitute(x.value, self.lets)
+        self.visit(x.body)
+
+    @on(Allocate, AllocateConst)
+    def _allocate(self, x: Any) -> None:
+        self.inner.add(x.buffer_var)
+        self.visit_children(x)
+
+    @on(AttrStmt)
+    def _attr(self, x: AttrStmt) -> None:
+        if isinstance(x.node, IterVar):
+            self.inner.add(x.node.var)
+        self.visit(x.value)
+        self.visit(x.body)
+
+    @on(Call)
+    def _call(self, x: Call) -> None:
+        self.pointers.update([arg for arg in x.args if isinstance(arg, Var)])
+        self.visit_children(x)
 
     @on(BlockRealize)
     def _realize(self, x: BlockRealize) -> None:
         # An inner block answers for itself by its declared regions.
-        from tilewright.tir.stmt_functor import substitute
-
+        for value in (*x.iter_values, x.predicate):
+            self.visit(value)
         env = {iv.var: v for iv, v in zip(x.block.iter_vars, x.iter_values, strict=True)}
         for regions, out in ((x.block.reads, self.loads), (x.block.writes, self.stores)):
             for region in regions:
                 if region.buffer not in x.block.alloc_buffers:
-                    out.append((region.buffer, substitute(region, env).region, self.loops))
+                    self._note(out, region.buffer, substitute(region, env).region)
 
 
 def access_regions(
-    state: ScheduleState, body: Any, init: Any = None
+    state: ScheduleState, body: Any, init: Any = None, holder: Block | None = None
 ) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
-    """The reads and writes of a block body as boxes, one per buffer, in the order of first use."""
-    collected = _Accesses()
+    """The reads and writes of a block body as boxes, one per buffer, in the order of first use.
+
+    `holder`: the block, where it has storage of its own or views.
+    """
+    collected, first = _Accesses(holder), _Accesses(holder)
     collected.visit(body)
-    init_only = _Accesses()
     if init is not None:
-        init_only.visit(init)
-    reads = _boxes(state, collected.loads)
-    writes = _boxes(state, [*collected.stores, *init_only.stores])
-    return reads, writes
+        first.visit(init)
+    collected.inner |= first.inner
+    stores = [*collected.stores, *first.stores]
+    changed = {buffer for buffer, _, _ in stores}
+    return _boxes(state, collected, collected.loads, changed), _boxes(state, collected, stores, changed)
 
 
-def _boxes(state: ScheduleState, accesses: list[tuple[Buffer, Any, tuple[Any, ...]]]) -> tuple[BufferRegion, ...]:
+def _boxes(
+    state: ScheduleState, known: _Accesses, accesses: list[tuple[Buffer, Any, tuple[Any, ...]]], changed: set[Buffer]
+) -> tuple[BufferRegion, ...]:
     from tilewright.ir import Range
 
     forms = state.forms
     boxes: dict[Buffer, Region] = {}
     for buffer, indices, loops in accesses:
+        if buffer.data in known.inner:
+            continue
         relaxed = loop_bounds(forms, loops)
         region: Region = []
         for i in indices:
@@ -435,10 +505,22 @@ def _boxes(state: ScheduleState, accesses: list[tuple[Buffer, Any, tuple[Any, ..
         ranges = []
         for b, n in zip(region, buffer.shape, strict=True):
             dtype = str(n.dtype)
-            if b is None:
+            if b is None or buffer.data in known.pointers or _only_inside(forms, b, known.inner, changed):
                 ranges.append(Range.from_min_extent(IntImm(dtype, 0), n))
             else:
                 extent = forms.merge_digits(shift(combine(b[1], b[0], -1), 1))
                 ranges.append(Range.from_min_extent(forms.emit(b[0], dtype), forms.emit(extent, dtype)))
         out.append(BufferRegion(buffer, tuple(ranges)))
     return tuple(out)
+
+
+def _only_inside(forms: Forms, ends: Bounds, inner: set[Var], changed: set[Buffer]) -> bool:
+    """Whether the ends are made of what only the body knows: its variables, or elements that it changes."""
+    leaves = forms.leaves(ends[0]) | forms.leaves(ends[1])
+    if not leaves.isdisjoint(inner):
+        return True
+    loaded: list[Any] = []
+    for leaf in leaves:
+        if not isinstance(leaf, Var):
+            post_order_visit(leaf, lambda x: loaded.append(x.buffer) if isinstance(x, BufferLoad) else None)
+    return any([b in changed or b.data in inner for b in loaded])
