@@ -292,9 +292,28 @@ def main(a: T.Buffer((4,), "float32"), k: T.Buffer((3,), "int32"), out: T.Buffer
 """
 """Elements picked by an input."""
 
+NESTED = """
+@T.prim_func
+def main(a: T.Buffer((4, 4), "float32"), out: T.Buffer((3, 4), "float32")):
+    for i in range(3):
+        with T.block("out"):
+            vi = T.axis.spatial((1, 4), i + 1)
+            for j in range(vi // 4 + 4):
+                with T.block("inner"):
+                    vj = T.axis.spatial(4, j)
+                    vk = T.axis.spatial(2, vi // 2)
+                    out[vi - 1, vj] = a[vi // 2, vj] * T.Cast("float32", vi % 2 + vk)
+"""
+"""A block in a block, with an index that divides a variable of the outer one."""
+
 
 def beside_its_reader(s: Schedule) -> None:
     s.compute_at("b", s.split(s.get_loops("out")[0], [None, 2])[1])
+
+
+def cached_index_in_another_layout(s: Schedule) -> None:
+    (index,) = s.cache_index("out", "global")
+    s.transform_layout(index, ("write", 0), lambda i: (i % 3,))
 
 
 def parts_with_storage(s: Schedule) -> None:
@@ -341,6 +360,7 @@ def main(n: T.int32, m: T.int32, a_h: T.handle, out_h: T.handle):
         (SYMBOLIC, lambda s: s.split(s.fuse(*s.get_loops("out")), [None, 4])),
         (SYMBOLIC, fused_whole),
         (GATHER, beside_its_reader),
+        (NESTED, cached_index_in_another_layout),
         (SQUARE, parts_with_storage),
     ],
 )

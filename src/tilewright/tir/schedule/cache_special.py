@@ -36,7 +36,7 @@ from tilewright.tir.schedule.cache import (
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.regions import access_regions, contains, unite
 from tilewright.tir.schedule.rewrite import ReplaceBuffers, ReplaceStmts, body_list, vars_in
-from tilewright.tir.schedule.state import seq_of
+from tilewright.tir.schedule.state import ScheduleState, seq_of
 from tilewright.tir.schedule.trace import BlockRV, primitive, recorded_as
 from tilewright.tir.schedule.transform import reindex_buffer
 from tilewright.tir.stmt_functor import substitute
@@ -163,8 +163,30 @@ def _has_division(e: Any) -> bool:
 
 
 class _UseCache(Mutator):
-    def __init__(self, pairs: list[tuple[Any, Any]]) -> None:
-        self.pairs = pairs
+    """Replaces expressions by loads, and adds these to what inner blocks read; not in bindings, regions and ends of loops."""
+
+    def __init__(self, state: ScheduleState, pairs: list[tuple[Any, Any]]) -> None:
+        self.state, self.pairs = state, pairs
+        self.reuse: dict[Any, Any] = {}
+
+    def run(self, block: Block) -> Block:
+        """The block with its body changed."""
+        body = self.visit(block.body)
+        if body is block.body:
+            return block
+        caches = {load.buffer for _, load in self.pairs}
+        reads, _ = access_regions(self.state, body)
+        new = block.replace(body=body, reads=(*block.reads, *[r for r in reads if r.buffer in caches]))
+        self.reuse[block] = new
+        return new
+
+    @on(BlockRealize)
+    def _realize(self, x: BlockRealize) -> Any:
+        return x.replace(block=self.run(x.block))
+
+    @on(For)
+    def _for(self, x: For) -> Any:
+        return x.replace(body=self.visit(x.body))
 
     @on(FloorDiv, FloorMod, PrimExpr)
     def _expr(self, x: Any) -> Any:
@@ -200,28 +222,28 @@ def cache_index(s: Schedule, block: BlockRV | str, storage_scope: str, cse_thres
         buffer = decl_buffer([iv.dom.extent for iv in own], e.dtype, f"index_var_{n}", scope=storage_scope)
         copies = [Var(iv.var.name, iv.var.dtype) for iv in own]
         value = substitute(e, dict(zip([iv.var for iv in own], copies, strict=True)))
-        region = BufferRegion(buffer, tuple([Range.from_min_extent(v, IntImm(v.dtype, 1)) for v in copies]))
+        place = tuple([state.forms.simplify(v - iv.dom.min) for iv, v in zip(own, copies, strict=True)])
+        region = BufferRegion(buffer, tuple([Range.from_min_extent(i, IntImm(str(i.dtype), 1)) for i in place]))
         maker = Block(
             tuple([IterVar(iv.dom, v, DATA_PAR) for iv, v in zip(own, copies, strict=True)]), (), (region,), f"index_{n}",
-            BufferStore(buffer, value, tuple(copies)),
+            BufferStore(buffer, value, place),
         )  # fmt: skip
         loops = [Var(f"ax{i}", v.dtype) for i, v in enumerate(copies)]
-        nest: Any = BlockRealize(tuple(loops), IntImm("bool", 1), maker)
+        values = [state.forms.simplify(v + iv.dom.min) for iv, v in zip(own, loops, strict=True)]
+        nest: Any = BlockRealize(tuple(values), IntImm("bool", 1), maker)
         for v, iv in reversed(list(zip(loops, own, strict=True))):
             nest = For(v, 0, iv.dom.extent, ForKind.SERIAL, nest)
         nests.append(nest)
         made.append(maker)
         allocs.append(buffer)
-        pairs.append((e, BufferLoad(buffer, tuple([iv.var for iv in own]))))
+        pairs.append((e, BufferLoad(buffer, tuple([state.forms.simplify(iv.var - iv.dom.min) for iv in own]))))
     if not pairs:
         return []
-    body = _UseCache(pairs).visit(old.body)
-    extra, _ = access_regions(state, body)
-    index_reads = tuple([r for r in extra if r.buffer in allocs])
-    new = old.replace(body=body, reads=(*old.reads, *index_reads))
+    use = _UseCache(state, pairs)
+    new = use.run(old)
     leaf = leaf_of(ref)
     statements = body_list(ReplaceStmts({id(leaf.realize): leaf.realize.replace(block=new)}).run(scope.stmt.body))
     at = next(i for i, st in enumerate(statements) if any([x.block is new for x in leaves(st)]))
     out = seq_of([*statements[:at], *nests, *statements[at:]])
-    state.replace(scope, scope.stmt.replace(body=out, alloc_buffers=(*scope.stmt.alloc_buffers, *allocs)), {old: new})
+    state.replace(scope, scope.stmt.replace(body=out, alloc_buffers=(*scope.stmt.alloc_buffers, *allocs)), use.reuse)
     return [s.block_rv(state.ref(b)) for b in made]
