@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,9 @@ class _Writer:
         # Mild programs are mostly what primitives accept; one thing or another in them is odd.
         self.mild = rng.random() < 0.6
         self.last = "A"
+        self.driven: set[str] = set()
+        """Loops of `n` iterations."""
+        self.sizes = (3, 1, 0) if symbolic else (0,)
 
     def odd(self, chance: float) -> bool:
         return self.rng.random() < (chance * 0.25 if self.mild else chance)
@@ -66,6 +70,7 @@ class _Writer:
             extent = 0
         if self.symbolic and rng.random() < 0.4:
             header, extent = f"for {var} in range(n):", 3
+            self.driven.add(var)
         elif self.odd(0.06):
             low = rng.choice([1, 2, -1])
             header = f"for {var} in range({low}, {extent + low}):"
@@ -148,6 +153,8 @@ class _Writer:
                 domain = "n" if extent == 3 else domain
             self.put(depth, f"{var} = T.axis.{names[kind]}({domain}, {value})")
             (reduced if kind == "R" else spatial).append((var, extent))
+            if kind == "R" and self.driven.intersection(re.findall(r"\w+", value)):
+                self.sizes = (3, 1)  # what is reduced over nothing is undefined
         if loops and self.odd(0.15):
             i, n = rng.choice(loops)
             j, m = rng.choice(loops)
@@ -203,7 +210,7 @@ class _Writer:
             self.put(depth, f"{self.access(rng.choice(['B', 'C', 'D']), spatial)} = T.float32(5)")
 
 
-def arguments(func: PrimFunc, symbolic: bool, n: int) -> list[Any]:
+def arguments(func: PrimFunc, n: int) -> list[Any]:
     """Small whole numbers in A, a mark in D: what is not written must stay."""
     rng = np.random.default_rng(5)
     a, d = [func.buffer_map[p] for p in func.params[:2]]
@@ -211,28 +218,28 @@ def arguments(func: PrimFunc, symbolic: bool, n: int) -> list[Any]:
         rng.integers(1, 4, [int(x) for x in a.shape]).astype("float32"),
         np.arange(np.prod([int(x) for x in d.shape]), dtype="float32").reshape([int(x) for x in d.shape]) + 50,
     ]
-    return [*arrays, n] if symbolic else arrays
+    return [*arrays, n] if len(func.params) > 2 else arrays
 
 
-def outcome(func: Any, symbolic: bool) -> list[np.ndarray]:
+def outcome(func: Any, sizes: tuple[int, ...] = (0,)) -> list[np.ndarray]:
     """The output for each size that is tried. InterpError where the program is wrong."""
     out = []
     main = func if isinstance(func, PrimFunc) else func["main"]
-    for n in (3, 1, 0) if symbolic else (0,):
-        args = arguments(main, symbolic, n)
+    for n in sizes:
+        args = arguments(main, n)
         run(main, args)
         out.append(args[1])
     return out
 
 
-def hostile_program(seed: int) -> tuple[PrimFunc, list[np.ndarray], str, bool]:
-    """A program that runs, what it computes, its text, and whether it has a symbolic size."""
+def hostile_program(seed: int) -> tuple[PrimFunc, list[np.ndarray], str, tuple[int, ...]]:
+    """A program that runs, what it computes, its text, and the values of its symbolic size that are tried."""
     rng = random.Random(seed)
     while True:
-        symbolic = rng.random() < 0.15
-        text = _Writer(rng, symbolic).text()
+        writer = _Writer(rng, rng.random() < 0.15)
+        text = writer.text()
         func = from_source(text)
         try:
-            return func, outcome(func, symbolic), text, symbolic
+            return func, outcome(func, writer.sizes), text, writer.sizes
         except InterpError:
             continue

@@ -57,6 +57,27 @@ for i in range(4):
 """)
 CARRIED = script(block("b", "D[v + 1] = D[v] + A[v]", "v = T.axis.spatial(7, i)", "for i in range(7):"))
 SAME = script(block("b", "D[v // 2] = A[v]"))
+STAGED_IN_PART = script("""
+for i in range(2):
+    with T.block("b"):
+        v = T.axis.spatial(2, i)
+        D[v] = A[v]
+for i in range(4):
+    with T.block("c"):
+        v = T.axis.spatial(4, i)
+        B[v] = D[v]
+""")
+INLINED_VIEW = script("""
+for i in range(4):
+    with T.block("b"):
+        v = T.axis.spatial(4, i)
+        M = T.match_buffer(A[v : v + 2], (2,), offset_factor=1)
+        B[v] = M[1]
+for i in range(4):
+    with T.block("d"):
+        v = T.axis.spatial(4, i)
+        D[v] = B[v]
+""")
 EIGHT, SIX, FOUR = [f"for i in range({n}):" for n in (8, 6, 4)]
 PARTLY = script(
     block("b", "B[v] = A[v]", "v = T.axis.spatial(8, i + 2)", SIX)
@@ -235,6 +256,7 @@ REFUSALS: list[tuple[str, Callable[[], PrimFunc], Callable[[Schedule], Any]]] = 
     ("cache_write", in_place, lambda s: s.cache_write("fill", 0, "local")),
     ("cache_write", CARRIED, lambda s: s.cache_write("b", 0, "local")),
     ("cache_write", CONDITION, lambda s: s.cache_write("b", 0, "local")),
+    ("cache_write", STAGED_IN_PART, lambda s: s.cache_write("b", 0, "local", ["c"])),
     ("cache_inplace", chain, lambda s: s.cache_inplace("B", 0, "local")),
     ("reindex", gathered, lambda s: s.reindex("B", ("read", 0))),
     ("reindex", chain, lambda s: s.reindex("B", "X")),
@@ -258,6 +280,7 @@ REFUSALS: list[tuple[str, Callable[[], PrimFunc], Callable[[Schedule], Any]]] = 
     ("compute_inline", TWICE, lambda s: s.compute_inline("first")),
     ("compute_inline", LATE, lambda s: s.compute_inline("b")),
     ("compute_inline", VIEWED, lambda s: s.compute_inline("b")),
+    ("compute_inline", INLINED_VIEW, lambda s: s.compute_inline("b")),
     ("compute_inline", WRAPPED, lambda s: s.compute_inline("b")),
     ("reverse_compute_inline", chain, lambda s: s.reverse_compute_inline("B")),
     ("reverse_compute_inline", pooled, lambda s: s.reverse_compute_inline("C")),

@@ -14,7 +14,7 @@ from tilewright.tir import PrimFunc
 from tilewright.tir.schedule import Schedule
 
 from .hostile import outcome
-from .refusals import block, script
+from .refusals import INLINED_VIEW, STAGED_IN_PART, block, script
 
 Case = tuple[str, Callable[[], PrimFunc], Callable[[Schedule], Any]]
 
@@ -151,7 +151,6 @@ SOMETIMES = script(block("b", "if v < 4:;     B[v] = A[v]"))
 SINGLE = script(
     block("b", "D[v] = A[w]", "v = T.axis.spatial(1, i); w = T.axis.spatial(1, i // 2)", "for i in range(1):")
 )
-
 MAY_BE_EMPTY = """
 @T.prim_func
 def main(a: T.handle, d: T.handle, n: T.int32):
@@ -187,6 +186,9 @@ FOUND: list[Case] = [
     ("a start that comes last, in parts", LAST_START, lambda s: s.rfactor(s.get_loops("s")[0], 0)),
     ("elements written under a condition", SOMETIMES, lambda s: s.reindex("b", ("write", 0))),
     ("a fused loop of one iteration", SINGLE, lambda s: s.fuse(s.get_loops("b")[0], preserve_unit_iters=False)),
+    ("a reader of what is not staged", STAGED_IN_PART, lambda s: s.cache_write("b", 0, "local", ["c"])),
+    ("a view, inlined", INLINED_VIEW, lambda s: s.compute_inline("b")),
+    ("a view, inlined into", INLINED_VIEW, lambda s: s.reverse_compute_inline("d")),
 ]  # fmt: skip
 
 
@@ -199,7 +201,7 @@ def test_found(what: str, program: Callable[[], PrimFunc], call: Callable[[Sched
     except ScheduleError:
         assert s.mod["main"] is func
         return
-    for a, b in zip(outcome(func, False), outcome(s.mod, False), strict=True):
+    for a, b in zip(outcome(func), outcome(s.mod), strict=True):
         np.testing.assert_array_equal(a, b)
 
 

@@ -19,7 +19,7 @@ FIRST, LAST = int(os.environ.get("HOSTILE_FROM", "0")), int(os.environ.get("HOST
 
 
 def attack(seed: int, attempts: int = 3, steps: int = 3) -> None:
-    func, expected, text, symbolic = hostile_program(seed)
+    func, expected, text, sizes = hostile_program(seed)
     rng = random.Random(seed * 7 + 1)
     for _ in range(attempts):
         s = Schedule(func, seed=seed)
@@ -33,7 +33,7 @@ def attack(seed: int, attempts: int = 3, steps: int = 3) -> None:
             if s.mod["main"] is before:
                 continue
             try:
-                got = outcome(s.mod, symbolic)
+                got = outcome(s.mod, sizes)
             except InterpError as error:
                 raise AssertionError(
                     f"seed {seed}: {log}: {error}\n{text}\n--- before\n{before}\n--- after\n{s.mod}"

@@ -33,7 +33,8 @@ Each primitive with what it does (`before --> after`; S and T stand for statemen
 in the words of its errors: the rule, and what was found in a small program that breaks it. A refusal is a `ScheduleError`
 that shows the program with the loop or block underlined, and leaves the schedule as it was. What is accepted computes what
 the program computed before: elements of a buffer that are written get the same values (sums up to the order of rounding),
-and no other element is written. Two things are taken on trust: that an update over `T.axis.reduce` may be done in any order,
+and no other element is written. Three things are taken on trust: that an update over `T.axis.reduce` may be done in any order,
+that a reduction with a start and a symbolic number of steps has at least one step (what is reduced over nothing is undefined),
 and the regions that an `unsafe_` primitive or `annotate_buffer_access` declares.
 
 Blocks are given as handles or by name. `sch.trace` holds what was done: `str(sch.trace)` is a Python function of a schedule,

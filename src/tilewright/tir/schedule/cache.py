@@ -203,6 +203,15 @@ def _need_fresh(state: ScheduleState, nest: Any, buffer: Any, block: Any) -> Non
             refuse("{0} must not read of {1} what was there before, or what is written later", leaf.block, buffer)
 
 
+def _need_staged(state: ScheduleState, writers: list[Leaf], buffer: Any, readers: list[Leaf]) -> None:
+    """Readers of the staged buffer take no element that only the original has."""
+    box = written_box(state, writers, buffer)
+    for leaf in readers:
+        required = touched_region(state, [leaf], buffer, False)
+        if required is not None and not contains(state.forms, box, required, buffer.shape):
+            refuse("{0} must read of {1} only what {2} surely writes", leaf.block, buffer, writers[0].block)
+
+
 @recorded_as(read_number)
 def cache_read(
     s: Schedule,
@@ -281,6 +290,8 @@ def cache_write(
     replaced = rewriter.visit(statements[at])
     rest = statements[at + 1 :]
     if chosen:
+        readers = [leaf for st in rest for leaf in leaves(st) if id(leaf.block) in chosen]
+        _need_staged(state, leaves(statements[at]), buffer, readers)
         rewriter.wanted = lambda b: id(b) in chosen
         rest = [rewriter.visit(st) for st in rest]
     body = seq_of([*statements[:at], replaced, nest, *rest])

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 def _only_store(block: Any) -> Any:
     if not isinstance(block.body, BufferStore) or block.init is not None:
         refuse("the body of {0} must be one plain store", block)
+    if block.match_buffers:
+        refuse("{0} must not view {1} through a match_buffer", block, block.match_buffers[0].source.buffer)
     return block.body
 
 
