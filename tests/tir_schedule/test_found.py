@@ -211,3 +211,25 @@ def test_a_symbolic_loop_may_have_no_iterations() -> None:
         ScheduleError, match="cache_write: the loops of block b must surely write the whole part of buffer D"
     ):
         s.cache_write("b", 0, "local")
+
+
+MAY_BE_SHORT = """
+@T.prim_func
+def main(a: T.handle, d: T.handle, n: T.int32):
+    A = T.match_buffer(a, (7,))
+    D = T.match_buffer(d, (7,))
+    for i, j in T.grid(n, 3):
+        with T.block("b"):
+            v = T.axis.spatial(3, i)
+            w = T.axis.spatial(3, j)
+            T.where(i < 3)
+            D[w] = A[w]
+"""
+
+
+def test_a_symbolic_loop_may_end_before_its_predicate() -> None:
+    s = Schedule(from_source(MAY_BE_SHORT))
+    with pytest.raises(
+        ScheduleError, match="cache_write: the loops of block b must surely write the whole part of buffer D"
+    ):
+        s.cache_write("b", 0, "local")

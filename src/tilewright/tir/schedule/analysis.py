@@ -195,6 +195,9 @@ class Binding:
         self.reason = self.reason or reason
 
 
+SYMBOLIC = 1000000007
+"""Stands for a symbolic extent: no constant extent equals it, which keeps the digits of both kinds of loops apart."""
+
 Digit = tuple[Any, int, int]
 """(source, lower, upper): the part (source % upper) // lower of a loop variable or of a fused number."""
 
@@ -243,12 +246,9 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
     extents: dict[Any, int] = {}
     for loop in leaf.loops:
         extent = int_extent(loop)
-        if extent is None or not (isinstance(loop.min, IntImm) and loop.min.value == 0):
-            if not isinstance(loop.min, IntImm) or loop.min.value != 0:
-                out.fail(f"loop {loop.loop_var.name} does not start at 0")
-            extents[loop.loop_var] = extent if extent is not None else _symbolic_extent(loop)
-        else:
-            extents[loop.loop_var] = extent
+        extents[loop.loop_var] = SYMBOLIC if extent is None else extent
+        if not isinstance(loop.min, IntImm) or loop.min.value != 0:
+            out.fail(f"loop {loop.loop_var.name} does not start at 0")
     conditions = conjuncts(leaf.realize.predicate)
     limits = {_limit_key(forms, c) for c in conditions}
     caps = {key[0]: -key[1] for key in limits if key is not None and key[1] < 0}
@@ -316,6 +316,9 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
         if total > extent:
             if (frozenset(form.terms.items()), form.const - extent) in limits:
                 bound_conditions += 1
+                if not _reaches(forms, leaf, form, extent):
+                    out.gaps.add(iv.var)
+                    out.fail(f"{iv.var.name} = {value} may take less than its {extent} values", True)
             else:
                 out.gaps.add(iv.var)
                 out.fail(f"{iv.var.name} = {value} exceeds its domain of {extent} and no predicate stops it", True)
@@ -429,9 +432,15 @@ def _symbolic_digits(
     return None
 
 
-def _symbolic_extent(loop: Any) -> int:
-    # Any number that no constant extent equals keeps the digits of symbolic loops apart from those of constant ones.
-    return 1000000007
+def _reaches(forms: Forms, leaf: Leaf, form: Lin, extent: int) -> bool:
+    """Whether loops of symbolic extent in a value have enough iterations for `extent` values."""
+    symbolic = {lp.loop_var: lp.extent for lp in leaf.loops if int_extent(lp) is None}
+    for atom, stride in form.terms.items():
+        if not symbolic.keys().isdisjoint(forms.leaves(Lin({atom: 1}, 0))):
+            steps = symbolic.get(atom.leaf)
+            if steps is None or not Analyzer().can_prove(steps * stride >= extent):
+                return False
+    return True
 
 
 def _extent_of(forms: Forms, f: Lin | None, extents: Mapping[Any, int], caps: Caps) -> int:
