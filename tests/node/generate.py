@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import DataType
+from tilewright import te, tir
+from tilewright.ir import DataType, PointerType, PrimType, Range
 from tilewright.node import Node, node_types
 from tilewright.node.base import _BASES, SKIP
 from tilewright.support.errors import TVMError
@@ -27,24 +28,61 @@ SHALLOW = {
 REFUSALS = (TypeError, ValueError, TVMError, IndexError, AttributeError, AssertionError, ZeroDivisionError)
 
 
+def samples() -> list[Node]:
+    """Parts that random fields hardly ever make: pointers, conditions, layouts, tensors."""
+    x = te.placeholder((2, 3), name="x")
+    pointer = tir.Var("p", PointerType(PrimType("float32")))
+    lhs, rhs = tir.Var("a", "float32"), tir.Var("b", "float32")
+    zero, one = tir.const(0, "int32"), tir.const(1.0, "float32")
+    reducer = tir.CommReducer((lhs,), (rhs,), (lhs + rhs,), (tir.const(0.0, "float32"),))
+    axis = tir.IterVar(Range(0, 4), tir.Var("k", "int32"), tir.IterVar.CommReduce)
+    nothing, buffer = tir.Evaluate(0), tir.decl_buffer((2, 3), name="B")
+    return [
+        tir.exp(one),
+        tir.call_extern("int32", "f", zero),
+        reducer,
+        tir.Reduce(reducer, (one,), (axis,), tir.const(True), 0, ()),
+        tir.ProducerStore(x, one, (zero, zero)),
+        tir.ProducerRealize(x, (Range(0, 2), Range(0, 3)), tir.const(True), nothing),
+        tir.Allocate(pointer, "float32", (4,), tir.const(True), nothing),
+        tir.AllocateConst(pointer, "float32", (2,), np.zeros(2, "float32"), nothing),
+        pointer,
+        tir.Var("q", PointerType(PrimType("int32"), "shared")),
+        buffer,
+        tir.BufferLoad(buffer, (zero, zero)),
+        tir.BufferStore(buffer, one, (zero, zero)),
+        tir.Select(tir.const(True), one, one),
+        tir.const(True),
+        tir.layout("NCHW16c"),
+        tir.bijective_layout("NCHW", "NHWC"),
+        x,
+        te.compute((2,), lambda i: x[i, 0], name="y"),
+        nothing,
+    ]
+
+
 class NoInstance(Exception):
     """No random field values were accepted."""
 
 
 class Generator:
-    """Draws values by annotation; constructors that refuse a combination get another one."""
+    """Draws values by annotation; constructors that refuse a combination get another one. What was made is used again in other
+    places, so that the parts of nodes that ask for much of them (a pointer of the right type) are soon at hand."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.variables: list[Node] = []
+        self.made: list[Node] = samples()
 
     def instance(self, cls: type[Node], depth: int = 2) -> Node:
-        # Inside of another node a type that is hard to make is given up early: the node takes another type.
-        for _ in range(400 if depth >= 2 else 12):
+        """A node of a type. Raises NoInstance when no fields were accepted."""
+        for _ in range(150 if depth >= 2 else 3):
             try:
                 return cls.restore(self.field_values(cls, depth))
             except (*REFUSALS, NoInstance):
                 continue
+        alike = [v for v in self.made if type(v) is cls]
+        if alike:
+            return self.rng.choice(alike)
         raise NoInstance(f"no random fields made a {cls.type_key}")
 
     def field_values(self, cls: type[Node], depth: int) -> list[Any]:
@@ -80,7 +118,7 @@ class Generator:
         if annotation == "float":
             return rng.choice((0.0, -0.0, 1.5, float("inf"), float("nan"), rng.random()))
         if annotation == "str":
-            return rng.choice(("a", "b", "global", 'q"uote\n', "é", ""))
+            return rng.choice(("a", "b", "global", 'q"uote\n', "é", "", "NHWC"))
         if annotation == "DataType":
             return DataType(rng.choice(DTYPES))
         if annotation == "ConstArray":
@@ -95,8 +133,8 @@ class Generator:
         base = _BASES.get(annotation) or _by_name().get(annotation)
         if base is None:
             raise NoInstance(f"the generator knows no values of {annotation}")
-        shared = [v for v in self.variables if isinstance(v, base)]
-        if shared and self.rng.random() < 0.4:
+        shared = [v for v in self.made if isinstance(v, base)]
+        if shared and self.rng.random() < 0.5:
             return self.rng.choice(shared)
         concrete = [t for t in node_types().values() if issubclass(t, base)]
         if base.__name__ == "RelayExpr":
@@ -104,9 +142,13 @@ class Generator:
         if depth <= 0:
             simple = [t for t in concrete if t.type_key in SHALLOW.get(base.__name__, ())]
             concrete = simple or concrete
-        made = self.instance(self.rng.choice(concrete), depth)
-        if made._identity != "value":
-            self.variables.append(made)
+        try:
+            made = self.instance(self.rng.choice(concrete), depth)
+        except NoInstance:
+            if not shared:
+                raise
+            return self.rng.choice(shared)
+        self.made.append(made)
         return made
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 import zlib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ KEYS = sorted(node_types())
 INTERNED = {"Op", "SourceName"}
 
 
+@cache
 def instances(key: str) -> list[Node]:
     seed = zlib.crc32(key.encode())
     return [Generator(seed + i).instance(node_types()[key]) for i in range(ROUNDS)]

@@ -274,7 +274,9 @@ register_printer(
 )
 register_printer(
     TensorComputeOp,
-    lambda op: f"tensor_compute({op.name}, intrin={op.intrin.name}, inputs={list(op.inputs)}, axis={list(op.axis)})",
+    lambda op: (
+        f"tensor_compute({op.name}, intrin={getattr(op.intrin, 'name', op.intrin)}, inputs={list(op.inputs)}, axis={list(op.axis)})"
+    ),
 )
 register_printer(ExternOp, lambda op: f"extern({op.name}, inputs={list(op.inputs)})")
 register_printer(ScanOp, lambda op: f"scan({op.name}, state={list(op.state_placeholder)})")
