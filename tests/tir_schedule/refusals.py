@@ -78,6 +78,7 @@ for i in range(4):
         v = T.axis.spatial(4, i)
         D[v] = B[v]
 """)
+WRITES_NOTHING = script(block("b", "T.evaluate(v)"))
 EIGHT, SIX, FOUR = [f"for i in range({n}):" for n in (8, 6, 4)]
 PARTLY = script(
     block("b", "B[v] = A[v]", "v = T.axis.spatial(8, i + 2)", SIX)

@@ -14,7 +14,7 @@ from tilewright.tir import PrimFunc
 from tilewright.tir.schedule import Schedule
 
 from .hostile import outcome
-from .refusals import INLINED_VIEW, STAGED_IN_PART, block, script
+from .refusals import INLINED_VIEW, STAGED_IN_PART, WRITES_NOTHING, block, script
 
 Case = tuple[str, Callable[[], PrimFunc], Callable[[Schedule], Any]]
 
@@ -187,6 +187,7 @@ FOUND: list[Case] = [
     ("elements written under a condition", SOMETIMES, lambda s: s.reindex("b", ("write", 0))),
     ("a fused loop of one iteration", SINGLE, lambda s: s.fuse(s.get_loops("b")[0], preserve_unit_iters=False)),
     ("a reader of what is not staged", STAGED_IN_PART, lambda s: s.cache_write("b", 0, "local", ["c"])),
+    ("a block that writes nothing", WRITES_NOTHING, lambda s: s.pad_einsum("b", [4])),
     ("a view, inlined", INLINED_VIEW, lambda s: s.compute_inline("b")),
     ("a view, inlined into", INLINED_VIEW, lambda s: s.reverse_compute_inline("d")),
 ]  # fmt: skip

@@ -215,6 +215,8 @@ def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
                 old,
             )
         sizes[iv.var] = -(-iv.dom.extent.value // n) * n
+    if len(old.writes) != 1 or not isinstance(old.body, BufferStore):
+        refuse("the body of {0} must be one store", old)
     target = old.writes[0].buffer
     buffers: dict[Any, Any] = {}
     before: list[Any] = []
@@ -270,8 +272,6 @@ def _need_product(block: Any, target: Any, padded: set[Any]) -> None:
     """Zeros in the padding add nothing only to a sum of products."""
     from tilewright.tir.schedule.reducers import reducer_of
 
-    if len(block.writes) != 1 or not isinstance(block.body, BufferStore):
-        refuse("the body of {0} must be one store", block)
     divisors: list[Any] = []
     post_order_visit(
         block.body, lambda e: divisors.append(e.b) if isinstance(e, (Div, Mod, FloorDiv, FloorMod)) else None
