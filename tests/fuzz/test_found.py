@@ -316,6 +316,11 @@ def cached_index_in_another_layout(s: Schedule) -> None:
     s.transform_layout(index, ("write", 0), lambda i: (i % 3,))
 
 
+def copy_for_one_reader(s: Schedule) -> None:
+    s.cache_read("out", 0, "local", consumer_blocks=["out"])
+    assert [r.buffer.name for r in s.get(s.get_block("inner")).reads] == ["a_local"]
+
+
 def parts_with_storage(s: Schedule) -> None:
     outer, inner = s.get_loops("out")
     s.blockize(inner)
@@ -361,6 +366,7 @@ def main(n: T.int32, m: T.int32, a_h: T.handle, out_h: T.handle):
         (SYMBOLIC, fused_whole),
         (GATHER, beside_its_reader),
         (NESTED, cached_index_in_another_layout),
+        (NESTED, copy_for_one_reader),
         (SQUARE, parts_with_storage),
     ],
 )
@@ -448,3 +454,21 @@ def main(a: T.Buffer((4,), "int32"), out: T.Buffer((4,), "int32")):
         s.cache_read("out", 0, "local")
 
     check_case(Case("found", func, {"a": small}, {}), Recipe(0, (), ()), schedule)
+
+
+def test_padding_of_a_variable_of_one_value_that_an_index_leaves_out_is_refused() -> None:
+    """`a[i, 0]` for j in (0, 1) stayed at 0 where j was padded, and its region did not."""
+    s = Schedule(
+        from_source("""
+@T.prim_func
+def main(a: T.Buffer((3, 1), "float32"), out: T.Buffer((3, 1), "float32")):
+    for i, j in T.grid(3, 1):
+        with T.block("out"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            T.reads(a[vi, vj])
+            T.writes(out[vi, vj])
+            out[vi, vj] = a[vi, 0]
+""")
+    )
+    with pytest.raises(ScheduleError, match="must access buffer a at plain iteration variables, but at vi, 0"):
+        s.pad_einsum("out", [1, 2])

@@ -249,6 +249,7 @@ def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
             before.append(_copy_padded(state, region.buffer, new, new.shape, region.buffer.shape))
     if not buffers:
         return
+    _need_regions(old)
     iters: Any = tuple(
         [
             IterVar(Range.from_min_extent(iv.dom.min, IntImm(iv.var.dtype, sizes[iv.var])), iv.var, iv.iter_type)
@@ -293,6 +294,19 @@ def _need_product(block: Any, target: Any, padded: set[Any]) -> None:
         or not all([_vanishes(combiner.incoming[0], v) for v in reduced])
     ):
         refuse("{0} must be a sum of products into {1}, so that zeros change nothing", block, target)
+
+
+def _need_regions(block: Any) -> None:
+    """Indices are those of the regions: one that was written as a constant, for a variable of one value, stays there."""
+    regions = {r.buffer: [x.min for x in r.region] for r in (*block.reads, *block.writes)}
+    accesses: list[Any] = []
+    for part in (block.body, block.init):
+        if part is not None:
+            post_order_visit(part, lambda e: accesses.append(e) if isinstance(e, (BufferLoad, BufferStore)) else None)
+    for x in accesses:
+        if any([a is not b for a, b in zip(x.indices, regions.get(x.buffer, x.indices), strict=True)]):
+            names = ", ".join([str(i) for i in x.indices])
+            refuse("{0} must access {1} at plain iteration variables, but at " + names, block, x.buffer)
 
 
 def _vanishes(e: Any, v: Any) -> bool:

@@ -88,7 +88,10 @@ def substitute_loops(forms: Forms, stmt: Any, env: Mapping[Any, Any], conditions
 
 
 class ReplaceBuffers(Mutator):
-    """Replaces buffers by others of the same shape, in bodies, regions and allocations; other blocks are not entered."""
+    """Replaces buffers by others of the same shape, in bodies, regions and allocations; other blocks are not entered.
+
+    wanted: whether a block, with all that it holds, is entered; None for all of them.
+    """
 
     def __init__(self, buffers: Mapping[Buffer, Buffer], wanted: Callable[[Any], bool] | None = None) -> None:
         self.buffers = buffers
@@ -106,8 +109,17 @@ class ReplaceBuffers(Mutator):
 
     @on(Block)
     def _block(self, x: Block) -> Any:
-        if self.wanted is not None and not self.wanted(x):
+        wanted = self.wanted
+        if wanted is None:
+            return self._replaced(x)
+        if not wanted(x):
             return x
+        self.wanted = None  # the blocks inside of it go with it
+        new = self._replaced(x)
+        self.wanted = wanted
+        return new
+
+    def _replaced(self, x: Block) -> Any:
         if not touches(x, self.buffers):
             return x
         views = {
