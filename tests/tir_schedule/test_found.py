@@ -151,6 +151,19 @@ SOMETIMES = script(block("b", "if v < 4:;     B[v] = A[v]"))
 SINGLE = script(
     block("b", "D[v] = A[w]", "v = T.axis.spatial(1, i); w = T.axis.spatial(1, i // 2)", "for i in range(1):")
 )
+ALSO_READS_NEXT = script("""
+for i in range(2):
+    with T.block("x"):
+        v = T.axis.spatial(2, i)
+        D[0] = D[0] + A[v]
+    for j in range(2):
+        with T.block("s"):
+            w = T.axis.spatial(2, j)
+            with T.init():
+                D[w] = T.float32(0)
+            D[w] = D[w] + D[w + 1]
+""")
+
 MAY_BE_EMPTY = """
 @T.prim_func
 def main(a: T.handle, d: T.handle, n: T.int32):
@@ -188,6 +201,7 @@ FOUND: list[Case] = [
     ("a fused loop of one iteration", SINGLE, lambda s: s.fuse(s.get_loops("b")[0], preserve_unit_iters=False)),
     ("a reader of what is not staged", STAGED_IN_PART, lambda s: s.cache_write("b", 0, "local", ["c"])),
     ("a block that writes nothing", WRITES_NOTHING, lambda s: s.pad_einsum("b", [4])),
+    ("a start that reads more, staged in place", ALSO_READS_NEXT, lambda s: s.cache_inplace("x", 0, "local")),
     ("a view, inlined", INLINED_VIEW, lambda s: s.compute_inline("b")),
     ("a view, inlined into", INLINED_VIEW, lambda s: s.reverse_compute_inline("d")),
 ]  # fmt: skip

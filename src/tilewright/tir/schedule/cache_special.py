@@ -33,6 +33,7 @@ from tilewright.tir.schedule.cache import (
     top_statement,
     written_box,
 )
+from tilewright.tir.schedule.effects import self_dependence
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.regions import access_regions, contains, unite
 from tilewright.tir.schedule.rewrite import ReplaceBuffers, ReplaceStmts, body_list, vars_in
@@ -90,6 +91,12 @@ def cache_inplace(s: Schedule, block: BlockRV | str, read_buffer_index: int | st
     statements = body_list(scope.stmt.body)
     at = top_statement(scope.stmt, old)
     found = leaves(statements[at])
+    for leaf in found:
+        # The reads of a block with a start leave out what it starts: it must read no more of it.
+        if leaf.block.init is not None and any([r.buffer is buffer for r in leaf.block.writes]):
+            reason = self_dependence(state, leaf.block)
+            if reason:
+                refuse(f"the points of {{0}} must not depend on each other, but {reason}", leaf.block)
     region = need_touched(state, found, buffer, writes=False)
     written = need_touched(state, found, buffer, writes=True)
     surely = written_box(state, found, buffer)
