@@ -33,7 +33,15 @@ from tilewright.ir.types import (
     TypeVar,
     VoidType,
 )
-from tilewright.node import Node, assert_structural_equal, load_json, save_json, structural_equal, structural_hash
+from tilewright.node import (
+    Node,
+    assert_structural_equal,
+    get_first_structural_mismatch,
+    load_json,
+    save_json,
+    structural_equal,
+    structural_hash,
+)
 from tilewright.support import lazy
 
 __getattr__ = lazy.resolver(__name__)
@@ -72,6 +80,7 @@ __all__ = [
     "VoidType",
     "as_prim_expr",
     "assert_structural_equal",
+    "get_first_structural_mismatch",
     "load_json",
     "register_intrin_lowering",
     "register_op_attr",
