@@ -182,7 +182,8 @@ def test_an_interrupt_leaves_no_broken_cache(tmp_path: Path, delay: float) -> No
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode == 0 or "KeyboardInterrupt" in errors
+    # At the very end of a process nothing but the system's own handling of the signal is left.
+    assert process.returncode in (0, -signal.SIGINT) or "KeyboardInterrupt" in errors
     held = Cache(tmp_path)
     for entry in held.entries():
         assert not entry.path.name.startswith(".")
