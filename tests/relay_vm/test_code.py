@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import re
+from pathlib import Path
 
-from tilewright.relay.backend.vm.code import Instruction, Label, VMFunction
+from tilewright.relay.backend.vm.code import INT_OPS, LAYOUTS, Instruction, Label, VMFunction
 
 
 def random_function(rng: random.Random) -> VMFunction:
@@ -72,3 +74,12 @@ def test_unused_parameters_are_dropped_at_once() -> None:
     f.emit("ret", 1)
     f.free_dead_registers()
     assert isinstance(f.code[0], Instruction) and f.code[0].name == "kill" and f.code[0].operands == ([0],)
+
+
+def test_the_machine_reads_by_the_same_table() -> None:
+    text = (Path(__file__).parents[2] / "native" / "src" / "vm" / "program.h").read_text()
+    found = re.findall(r'X\((\w+), "(\w+)"\)', text)
+    assert [(name.replace("_", ""), layout) for name, layout in LAYOUTS.items()] == [(n.lower(), s) for n, s in found]
+    operations = re.search(r"enum IntOp : int32_t \{ (.*), kNumIntOps \}", text)
+    assert operations is not None
+    assert [w.strip().removeprefix("k").lower() for w in operations[1].split(",")] == list(INT_OPS)

@@ -293,13 +293,13 @@ class ExprMutator(_Functor):
 
 
 class _Substitute(ExprMutator):
-    def __init__(self, table: Mapping[Var, Expr]) -> None:
+    def __init__(self, table: Mapping[Any, Expr]) -> None:
         super().__init__()
         self.memo_map.update(dict(table.items()))
 
 
-def substitute(expr: Expr, table: Mapping[Var, Expr]) -> Expr:
-    """`expr` with variables replaced."""
+def substitute(expr: Expr, table: Mapping[Any, Expr]) -> Expr:
+    """`expr` with variables, or other expressions that are the same objects, replaced."""
     return _Substitute(table).visit(expr)  # type: ignore[no-any-return]
 
 

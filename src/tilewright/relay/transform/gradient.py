@@ -31,7 +31,7 @@ from tilewright.relay.expr import (
     TupleWrapper,
     Var,
 )
-from tilewright.relay.functor import post_order
+from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.op.adjoint import derived
 from tilewright.relay.op.card import OpCard, constructor
 from tilewright.relay.printer import span_text, type_text
@@ -87,15 +87,12 @@ def call_adjoints(call: Call, dy: Expr) -> Sequence[Expr | None]:
     card = card_of(call)
     if card.flat:
         return [None] * len(call.args)
-    try:
-        if type(card).grad is not OpCard.grad:
-            return card.grad(*call.args, call, dy)
-        if card.expands():
-            return _through_expansion(call, card, dy)
-        if card.outputs == 1 and type(card).compute is not OpCard.compute:
-            return derived(card, call.args, dy)
-    except OpNotImplemented:
-        raise
+    if type(card).grad is not OpCard.grad:
+        return card.grad(*call.args, call, dy)
+    if card.expands():
+        return _through_expansion(call, card, dy)
+    if card.outputs == 1 and type(card).compute is not OpCard.compute:
+        return derived(card, call.args, dy)
     where = span_text(call.span)
     raise OpNotImplemented(
         f"{where + ': ' if where else ''}{call.op.name} has no gradient: its card {type(card).__name__} defines neither grad(),"  # type: ignore[attr-defined]
@@ -111,8 +108,6 @@ def _through_expansion(call: Call, card: OpCard, dy: Expr) -> Sequence[Expr | No
     body = body.astuple() if isinstance(body, TupleWrapper) else body
     infer_types(body)
     adjoints = _Backwards(body, dy).adjoints(params)
-    from tilewright.relay.functor import substitute
-
     table = dict(zip(params, call.args, strict=True))
     return [None if a is None else substitute(a, table) for a in adjoints]
 
@@ -395,10 +390,9 @@ class _Scope:
             call = Call(e.op, tuple(named), e.attrs, (), e.span)
             infer_types(call)
             adjoints = call_adjoints(call, dy)
-            table: dict[Expr, Expr] = {call: out}
             for (_, cells), a in zip(plain, adjoints, strict=False):
                 if a is not None:
-                    self.accumulate(inner, cells, _replace(a, table))
+                    self.accumulate(inner, cells, substitute(a, {call: out}))
             before = sb.let("before", RefRead(self.back))
             inner.ret(Call(before, ()))
             sb.let("_", RefWrite(self.back, Function((), inner.get(), TupleType(()))))
@@ -433,17 +427,6 @@ class _Scope:
                 self.accumulate(sb, cell, _item(adjoint, i))
             return
         sb.let("_", RefWrite(cells, constructor("add")(RefRead(cells), adjoint)))
-
-
-def _replace(e: Expr, table: dict[Expr, Expr]) -> Expr:
-    from tilewright.relay.functor import ExprMutator
-
-    class Replace(ExprMutator):
-        pass
-
-    walker = Replace()
-    walker.memo_map.update(table)
-    return walker.visit(e)  # type: ignore[no-any-return]
 
 
 def FirstOrderGradient() -> Pass:
