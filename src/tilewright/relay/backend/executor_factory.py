@@ -25,6 +25,15 @@ CONTEXT = "__tilewright_context"
 SOURCE_KINDS = ("te", "tir", "lowered", "ll", "s", "asm")
 
 
+def need_host(target: Target, what: str) -> None:
+    """TVMError unless code for a target runs on this machine; `what` was compiled: a "model", a "program"."""
+    if not is_native(target):
+        raise TVMError(
+            f"this {what} was compiled for {target}, which is not this machine, so it cannot run here;"
+            f' write it with export_library("{what}.so") and run it there'
+        )
+
+
 class ExecutorFactoryModule:
     """A compiled model.
 
@@ -89,19 +98,12 @@ class ExecutorFactoryModule:
     def lib(self) -> runtime.Module:
         """The library loaded into this process."""
         if self._module is None:
-            self._check_host()
+            need_host(self.target, "model")
             loaded = load_objects(self.objects, [*self.symbols, CONTEXT])
             self._module = runtime.Module.from_aot(
                 loaded.symbols, self.graph_json, self.constants(), loaded, self.source()
             )
         return self._module
-
-    def _check_host(self) -> None:
-        if not is_native(self.target):
-            raise TVMError(
-                f"this model was compiled for {self.target}, which is not this machine, so it cannot run here;"
-                ' write it with export_library("model.so") and run it there'
-            )
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """`["default"]` makes executors from a device; other names are functions of the library."""

@@ -11,9 +11,8 @@ import numpy as np
 
 from tilewright import runtime
 from tilewright.codegen.llvm import load_objects
-from tilewright.codegen.llvm.build import is_native
 from tilewright.ir import IRModule
-from tilewright.relay.backend.executor_factory import CONTEXT
+from tilewright.relay.backend.executor_factory import CONTEXT, need_host
 from tilewright.relay.backend.interpreter import ConstructorValue, RefValue
 from tilewright.relay.backend.vm.code import Instruction, Program
 from tilewright.relay.expr import Function
@@ -21,7 +20,6 @@ from tilewright.runtime.container import ADT, Ref
 from tilewright.runtime.export import export_library
 from tilewright.runtime.object_file import data_object
 from tilewright.runtime.vm import VirtualMachine
-from tilewright.support.errors import TVMError
 from tilewright.target import Target
 
 BYTECODE = "__tilewright_bytecode"
@@ -96,11 +94,7 @@ class Executable:
     def lib(self) -> runtime.Module:
         """The library loaded into this process."""
         if self._module is None:
-            if not is_native(self.target):
-                raise TVMError(
-                    f"this program was compiled for {self.target}, which is not this machine, so it cannot run here;"
-                    ' write it with export_library("program.so") and run it there'
-                )
+            need_host(self.target, "program")
             loaded = load_objects(self.objects, [*self.program.kernels, CONTEXT])
             held = runtime.array(np.frombuffer(self.code, np.uint8))
             symbols = {**loaded.symbols, BYTECODE: held.data_address}
