@@ -164,6 +164,15 @@ for i in range(2):
             D[w] = D[w] + D[w + 1]
 """)
 
+REPEATED_SUM = script("""
+for i, j, k in T.grid(2, 3, 2):
+    with T.block("s"):
+        w, r = T.axis.remap("SR", [j, k])
+        with T.init():
+            D[w] = T.float32(0)
+        D[w] = D[w] + A[w + r]
+""")
+
 MAY_BE_EMPTY = """
 @T.prim_func
 def main(a: T.handle, d: T.handle, n: T.int32):
@@ -173,6 +182,12 @@ def main(a: T.handle, d: T.handle, n: T.int32):
         with T.block("b"):
             D[0] = A[0]
 """
+
+
+def _within(s: Schedule) -> None:
+    i, _, k = s.get_loops("s")
+    s.reorder(k, i)
+
 
 FOUND: list[Case] = [
     ("opaque variables in an initialisation", OPAQUE_SUM, lambda s: s.decompose_reduction("s", s.get_loops("s")[0])),
@@ -203,6 +218,8 @@ FOUND: list[Case] = [
     ("a block that writes nothing", WRITES_NOTHING, lambda s: s.pad_einsum("b", [4])),
     ("a start that reads more, staged in place", ALSO_READS_NEXT, lambda s: s.cache_inplace("x", 0, "local")),
     ("a view, inlined", INLINED_VIEW, lambda s: s.compute_inline("b")),
+    ("a sum that is repeated, within its steps", REPEATED_SUM, _within),
+    ("a sum that is repeated, outside of them", REPEATED_SUM, lambda s: s.reorder(*s.get_loops("s")[:2][::-1])),
     ("a view, inlined into", INLINED_VIEW, lambda s: s.reverse_compute_inline("d")),
 ]  # fmt: skip
 

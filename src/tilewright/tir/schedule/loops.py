@@ -10,6 +10,7 @@ from tilewright.tir.arithmetic import cast_to
 from tilewright.tir.schedule.analysis import (
     DATA_PAR,
     REDUCE,
+    Binding,
     Leaf,
     binding_of,
     int_extent,
@@ -313,6 +314,9 @@ def need_reorderable(
         binding = binding_of(state, full)
         if not binding.injective and not _is_pure(leaf.block) and not reaches_once(state, full, at)[0]:
             refuse(f"{{0}} must be bound one to one to its loops, but {binding.reason}", leaf.block)
+        if leaf.block.init is not None and (binding.repeats or not binding.injective):
+            order = (*outer[:at], *[r.stmt for r in new_chain], *outer[at + len(chain) :], *leaf.loops)
+            need_single_pass(state, Leaf(leaf.realize, order, leaf.conditional), binding)
         for r in moved:
             kinds = binding.uses.get(r.stmt.loop_var, ())
             if leaf.block.init is not None and len(kinds) > 1:
@@ -327,6 +331,19 @@ def need_reorderable(
                 )
     if len(found) > 1:
         need_same_iteration(state, found, outer, [r.stmt for r in chain], private_buffers(chain[0], found))
+
+
+def need_single_pass(state: ScheduleState, leaf: Leaf, binding: Binding) -> None:
+    """A reduction that runs several times begins anew each time: nothing is repeated within its reduction loops."""
+    first = next((i for i, lp in enumerate(leaf.loops) if REDUCE in binding.uses.get(lp.loop_var, ())), None)
+    if first is not None:
+        once, reason = reaches_once(state, leaf, first)
+        if not once:
+            refuse(
+                "{0} would reach points of {1} again before its reduction is complete, since " + reason,
+                leaf.loops[first],
+                leaf.block,
+            )
 
 
 def _is_pure(block: Any) -> bool:
