@@ -164,6 +164,9 @@ for i in range(2):
             D[w] = D[w] + D[w + 1]
 """)
 
+FROM_FOUR = script(block("b", "D[v] = A[v]", "v = T.axis.spatial((4, 8), i + 4)", "for i in range(4):"))
+FROM_TWO = script(block("b", "D[v] = A[v]", "v = T.axis.spatial((2, 8), i * 2 + j + 2)", "for i, j in T.grid(3, 2):"))
+FROM_ONE = script(block("b", "D[v] = A[v]", "v = T.axis.spatial((1, 7), i * 2 + j + 1)", "for i, j in T.grid(3, 2):"))
 REPEATED_SUM = script("""
 for i, j, k in T.grid(2, 3, 2):
     with T.block("s"):
@@ -218,6 +221,9 @@ FOUND: list[Case] = [
     ("a block that writes nothing", WRITES_NOTHING, lambda s: s.pad_einsum("b", [4])),
     ("a start that reads more, staged in place", ALSO_READS_NEXT, lambda s: s.cache_inplace("x", 0, "local")),
     ("a view, inlined", INLINED_VIEW, lambda s: s.compute_inline("b")),
+    ("a domain that starts at 4", FROM_FOUR, lambda s: s.blockize(s.get_loops("b")[0])),
+    ("a domain that starts at 2", FROM_TWO, lambda s: s.blockize(s.get_loops("b")[1])),
+    ("a domain that starts at 1", FROM_ONE, lambda s: s.blockize(s.get_loops("b")[1])),
     ("a sum that is repeated, within its steps", REPEATED_SUM, _within),
     ("a sum that is repeated, outside of them", REPEATED_SUM, lambda s: s.reorder(*s.get_loops("s")[:2][::-1])),
     ("a view, inlined into", INLINED_VIEW, lambda s: s.reverse_compute_inline("d")),

@@ -112,11 +112,12 @@ class _Division:
                 old,
             )
         size = high + 1
-        if any([k % size for k in outer.terms.values()]) or outer.const % size:
-            refuse(
-                f"the outer part of {iv.var.name} of {{0}} must be a multiple of {size}, but is {forms.emit(outer)}",
-                old,
-            )
+        for what, number in (("outer part", outer), ("first value", forms.of(iv.dom.min))):
+            if any([k % size for k in (*number.terms.values(), number.const)]):
+                refuse(
+                    f"the {what} of {iv.var.name} of {{0}} must be a multiple of {size}, but is {forms.emit(number)}",
+                    old,
+                )
         base = self._outer_value(iv, forms.div(outer, size), size, guarded=True)
         return forms.emit(combine(inner, forms.of(base), size), dtype)
 
@@ -132,7 +133,7 @@ class _Division:
             count: Any = IntImm(dtype, -(-extent.value // size))
         else:
             count = extent if size == 1 else forms.simplify((extent + size - 1) // size)
-        low: Any = IntImm(dtype, 0) if size != 1 else iv.dom.min
+        low: Any = iv.dom.min if size == 1 else forms.emit(forms.div(forms.of(iv.dom.min), size), dtype)
         if not self.preserve and isinstance(count, IntImm) and count.value == 1 and not base.terms:
             return forms.emit(base, dtype)
         for known, kind, known_size, var in self._known:
