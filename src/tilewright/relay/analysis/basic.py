@@ -1,4 +1,4 @@
-"""Questions about relay programs, with the classic names."""
+"""Variables, types, features, scopes and match clauses of relay programs."""
 
 from __future__ import annotations
 
@@ -163,25 +163,36 @@ def well_formed(program: Expr | IRModule, diag_ctx: object = None, report: bool 
 
     A lone expression may have free variables (a module's functions may not). With `report` a program that is not
     well formed raises DiagnosticError with all findings."""
-    findings: list[str] = []
+    found = findings(program)
+    if found and report:
+        raise DiagnosticError("the program is not well formed\n" + "\n".join(found))
+    return not found
+
+
+def findings(program: Expr | IRModule) -> list[str]:
+    """What makes a program not well formed, in words."""
+    out: list[str] = []
     if isinstance(program, IRModule):
         bound: set[Var] = set()
         for gvar, f in program.functions.items():
             if isinstance(f, Function):
-                checker = _Scopes(bound, set())
-                checker.walk(f)
-                free = [f"%{v.name_hint} is used, but nothing binds it" for v in checker.free]
-                loose = [f"the type variable {v.name_hint} is used, but nothing binds it" for v in free_type_vars(f)]
-                findings += [f"@{gvar.name_hint}: {text}" for text in [*checker.findings, *free, *loose]]
+                out += [f"@{gvar.name_hint}: {text}" for text in function_findings(f, bound)]
     else:
         checker = _Scopes(set(), set())
         checker.walk(program)
-        findings = checker.findings
+        out = checker.findings
         inside = checker.bound & set(checker.free)
-        findings += [f"%{v.name_hint} is used outside of the scope that binds it" for v in inside]
-    if findings and report:
-        raise DiagnosticError("the program is not well formed\n" + "\n".join(dict.fromkeys(findings)))
-    return not findings
+        out += [f"%{v.name_hint} is used outside of the scope that binds it" for v in inside]
+    return list(dict.fromkeys(out))
+
+
+def function_findings(func: Function, bound: set[Var]) -> list[str]:
+    """What makes a module's function not well formed; `bound` are variables that other functions bind, and gets its own."""
+    checker = _Scopes(bound, set())
+    checker.walk(func)
+    free = [f"%{v.name_hint} is used, but nothing binds it" for v in checker.free]
+    loose = [f"the type variable {v.name_hint} is used, but nothing binds it" for v in free_type_vars(func)]
+    return [*checker.findings, *free, *loose]
 
 
 class _Scopes:

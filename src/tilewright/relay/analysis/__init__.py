@@ -1,0 +1,43 @@
+"""Questions about relay programs, with the classic names."""
+
+from tilewright.relay.analysis.basic import (
+    Feature,
+    all_dtypes,
+    all_type_vars,
+    all_vars,
+    alpha_equal,
+    bound_type_vars,
+    bound_vars,
+    called_functions,
+    check_constant,
+    detect_feature,
+    findings,
+    free_type_vars,
+    free_vars,
+    list_op_freqs,
+    post_order,
+    post_order_visit,
+    unmatched_cases,
+    well_formed,
+)
+
+__all__ = [
+    "Feature",
+    "all_dtypes",
+    "all_type_vars",
+    "all_vars",
+    "alpha_equal",
+    "bound_type_vars",
+    "bound_vars",
+    "called_functions",
+    "check_constant",
+    "detect_feature",
+    "findings",
+    "free_type_vars",
+    "free_vars",
+    "list_op_freqs",
+    "post_order",
+    "post_order_visit",
+    "unmatched_cases",
+    "well_formed",
+]
