@@ -167,6 +167,17 @@ for i in range(2):
 FROM_FOUR = script(block("b", "D[v] = A[v]", "v = T.axis.spatial((4, 8), i + 4)", "for i in range(4):"))
 FROM_TWO = script(block("b", "D[v] = A[v]", "v = T.axis.spatial((2, 8), i * 2 + j + 2)", "for i, j in T.grid(3, 2):"))
 FROM_ONE = script(block("b", "D[v] = A[v]", "v = T.axis.spatial((1, 7), i * 2 + j + 1)", "for i, j in T.grid(3, 2):"))
+FLAT_FROM_ONE = script("""
+for i, j in T.grid(4, 2):
+    with T.block("b"):
+        v = T.axis.spatial(8, i * 2 + j)
+        C[v] = A[v]
+for i, j in T.grid(3, 2):
+    with T.block("s"):
+        v = T.axis.spatial(3, i)
+        w = T.axis.spatial((1, 3), j + 1)
+        D[v * 2 + w] = C[v * 2 + w]
+""")
 REPEATED_SUM = script("""
 for i, j, k in T.grid(2, 3, 2):
     with T.block("s"):
@@ -224,6 +235,8 @@ FOUND: list[Case] = [
     ("a domain that starts at 4", FROM_FOUR, lambda s: s.blockize(s.get_loops("b")[0])),
     ("a domain that starts at 2", FROM_TWO, lambda s: s.blockize(s.get_loops("b")[1])),
     ("a domain that starts at 1", FROM_ONE, lambda s: s.blockize(s.get_loops("b")[1])),
+    ("digits that start at 1", FLAT_FROM_ONE, lambda s: s.compute_at("b", s.get_loops("s")[0])),
+    ("digits that start at 1, from the producer", FLAT_FROM_ONE, lambda s: s.reverse_compute_at("s", s.get_loops("b")[0])),
     ("a sum that is repeated, within its steps", REPEATED_SUM, _within),
     ("a sum that is repeated, outside of them", REPEATED_SUM, lambda s: s.reorder(*s.get_loops("s")[:2][::-1])),
     ("a view, inlined into", INLINED_VIEW, lambda s: s.reverse_compute_inline("d")),

@@ -25,7 +25,7 @@ from tilewright.tir.schedule.analysis import (
     scope_root,
 )
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import Bounds, Forms, Lin, combine, constant, is_const, same, scale, shift
+from tilewright.tir.schedule.forms import ZERO, Bounds, Forms, Lin, combine, constant, is_const, same, scale, shift
 from tilewright.tir.schedule.hazards import need_own_elements, need_settled, shared_loops
 from tilewright.tir.schedule.inline import inline_block, reverse_inline_block
 from tilewright.tir.schedule.regions import Region, contains, reaches_domain, swept, unite
@@ -504,6 +504,8 @@ def _mixed(
     radix = 1
     for k, v, part in terms:
         if k != radix or part is not None or not isinstance(own[v].dom.extent, IntImm):
+            return False
+        if not same(forms.of(own[v].dom.min), ZERO):
             return False
         radix *= own[v].dom.extent.value
     for k, v, _ in reversed(terms):

@@ -139,7 +139,7 @@ class _Division:
         for known, kind, known_size, var in self._known:
             if same(known, base) and kind == iv.iter_type and known_size == size:
                 dom = next(x.dom for x in self.iters if x.var is var)
-                if same(forms.of(dom.extent), forms.of(count)):
+                if same(forms.of(dom.extent), forms.of(count)) and same(forms.of(dom.min), forms.of(low)):
                     return var
         var = Var(f"{iv.var.name}_o", dtype)
         self.state.note_range(var, low, count)
