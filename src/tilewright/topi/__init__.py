@@ -36,19 +36,7 @@ from tilewright.topi.broadcast import (
     where,
 )
 from tilewright.topi.broadcast import equal_ as equal
-from tilewright.topi.indexing import (
-    argsort,
-    cumprod,
-    cumsum,
-    gather,
-    gather_nd,
-    one_hot,
-    scatter_elements,
-    scatter_nd,
-    sort,
-    take,
-    topk,
-)
+from tilewright.topi.indexing import gather, gather_nd, one_hot, take
 from tilewright.topi.math import (
     abs,
     acos,
@@ -92,6 +80,9 @@ from tilewright.topi.math import (
 )
 from tilewright.topi.reduction import all, any, argmax, argmin, collapse_sum, max, mean, min, sum, variance
 from tilewright.topi.reduction import product as prod
+from tilewright.topi.scan import cumprod, cumsum
+from tilewright.topi.scatter import scatter_elements, scatter_nd
+from tilewright.topi.sort import argsort, searchsorted, sort, topk
 from tilewright.topi.transform import (
     arange,
     concatenate,
@@ -195,6 +186,7 @@ __all__ = [
     "rsqrt",
     "scatter_elements",
     "scatter_nd",
+    "searchsorted",
     "sequence_mask",
     "shape",
     "sigmoid",

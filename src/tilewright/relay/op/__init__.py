@@ -12,8 +12,10 @@ from typing import Any
 
 from tilewright.relay.op import (
     adjoint,
+    algorithm,
     binary,
     conv,
+    conv_nd,
     create,
     elemwise,
     indexing,
@@ -22,6 +24,7 @@ from tilewright.relay.op import (
     pool,
     reduce,
     resize,
+    scatter,
     transform,
 )
 from tilewright.relay.op.card import OpCard, cards, constructor, find_card

@@ -13,6 +13,16 @@ from tilewright.topi.nn.conv2d import (
     depthwise_conv2d_NCHWc,
     group_conv2d_nchw,
 )
+from tilewright.topi.nn.conv_nd import (
+    conv,
+    conv1d_ncw,
+    conv1d_nwc,
+    conv1d_transpose_ncw,
+    conv3d_ncdhw,
+    conv3d_ndhwc,
+    conv3d_transpose_ncdhw,
+    conv_transpose,
+)
 from tilewright.topi.nn.dense import batch_matmul, dense, dense_pack, matmul
 from tilewright.topi.nn.elemwise import bias_add, leaky_relu, prelu, relu
 from tilewright.topi.nn.norm import batch_norm, group_norm, instance_norm, l2_normalize, layer_norm, lrn
@@ -25,7 +35,15 @@ __all__ = [
     "batch_matmul",
     "batch_norm",
     "bias_add",
+    "conv",
     "conv1d",
+    "conv1d_ncw",
+    "conv1d_nwc",
+    "conv1d_transpose_ncw",
+    "conv3d_ncdhw",
+    "conv3d_ndhwc",
+    "conv3d_transpose_ncdhw",
+    "conv_transpose",
     "conv2d",
     "conv2d_NCHWc",
     "conv2d_nchw",

@@ -1,0 +1,99 @@
+"""Computes that are programs: what visits a tensor in an order (sorting, running sums, scattering) rather than element by element.
+
+Each is an extern operation whose body is written with the IR builder; its loops are final, no schedule changes them. Lines of
+a tensor along one axis are independent, and are what threads share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright import te
+from tilewright.tir import ir_builder
+from tilewright.topi.lang import tir
+from tilewright.topi.utils import Dim, prod
+
+PARALLEL_FROM = 1 << 14
+"""Fewest elements for which threads are worth their start."""
+
+
+def program(
+    shapes: Sequence[Sequence[Dim]],
+    dtypes: Sequence[str],
+    inputs: Sequence[te.Tensor],
+    body: Callable[..., None],
+    name: str,
+    scratch: Sequence[tuple[Sequence[Dim], str]] = (),
+) -> list[te.Tensor]:
+    """Tensors of `shapes` that `body(builder, *inputs, *outputs, *scratch)` fills; it is given buffers to index.
+
+    `scratch` are the shapes and dtypes of storage that the body needs besides."""
+
+    def generate(ins: list[Any], outs: list[Any]) -> Any:
+        ib = ir_builder.create()
+        body(ib, *[ib.buffer_ptr(b) for b in (*ins, *outs)])
+        return ib.get()
+
+    every = [list(s) for s in (*shapes, *[s for s, _ in scratch])]
+    made = te.extern(every, list(inputs), generate, name=name, dtype=[*dtypes, *[d for _, d in scratch]])
+    return list(made)[: len(shapes)] if isinstance(made, (list, tuple)) else [made]
+
+
+def loop_kind(*shape: Dim) -> str:
+    """How to run an outer loop over this many elements."""
+    total = prod(shape)
+    return "serial" if isinstance(total, int) and total < PARALLEL_FROM else "parallel"
+
+
+class Lines:
+    """The lines of a tensor of `shape` along `axis`: `count` of them, each `length` long."""
+
+    def __init__(self, shape: Sequence[Dim], axis: int) -> None:
+        self.shape, self.axis = list(shape), axis
+        self.rest = [d for i, d in enumerate(shape) if i != axis]
+        self.count, self.length = prod(self.rest), shape[axis]
+
+    def index(self, line: Any, k: Any) -> tuple[Any, ...]:
+        """The index of element k of a line."""
+        found: list[Any] = unflatten(line, self.rest)
+        found.insert(self.axis, k)
+        return tuple(found)
+
+    def each(self, ib: Any, weight: Dim = 1) -> Any:
+        """A loop over all lines, on threads where there is enough to do; `weight` is the work of one element."""
+        return ib.for_range(0, self.count, "line", kind=loop_kind(self.count, self.length, weight))
+
+
+def unflatten(flat: Any, shape: Sequence[Dim]) -> list[Any]:
+    """The index of an element from its place in row-major order; a single axis of extent 1 needs no arithmetic."""
+    found: list[Any] = []
+    for i in range(len(shape) - 1, -1, -1):
+        d = shape[i]
+        if isinstance(d, int) and d == 1:
+            found.insert(0, tir.const(0, "int32"))
+        elif i == 0 or all(isinstance(e, int) and e == 1 for e in shape[:i]):
+            found.insert(0, flat)
+            flat = tir.const(0, "int32")
+        else:
+            found.insert(0, tir.floormod(flat, d))
+            flat = tir.floordiv(flat, d)
+    return found
+
+
+def local(ib: Any, dtype: str, value: Any, name: str) -> Any:
+    """A variable that the body may assign: `v[0]`."""
+    made = ib.allocate(dtype, (1,), name=name, scope="local")
+    made[0] = tir.const(value, dtype) if isinstance(value, (int, float)) else value
+    return made
+
+
+def copy(ib: Any, source: Any, target: Any, shape: Sequence[Dim]) -> None:
+    """Emits a copy of a whole tensor."""
+    if not shape:
+        target[()] = source[()]
+        return
+    rows = prod(shape[:-1])
+    with ib.for_range(0, rows, "row", kind=loop_kind(*shape)) as r, ib.for_range(0, shape[-1], "k") as k:
+        index = (*unflatten(r, shape[:-1]), k)
+        target[index] = source[index]

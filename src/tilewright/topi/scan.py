@@ -1,0 +1,65 @@
+"""Running sums and products along an axis: one pass, lines on threads, neighbouring lines side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright import te
+from tilewright.topi.lang import tir
+from tilewright.topi.loops import loop_kind, program, unflatten
+from tilewright.topi.utils import normalize_axis, prod, shape_of, to
+
+
+def scanop(
+    data: te.Tensor,
+    binop: Callable[[Any, Any], Any],
+    identity_value: Any,
+    op_name: str,
+    axis: int | None = None,
+    dtype: str | None = None,
+    exclusive: bool | None = None,
+) -> te.Tensor:
+    """binop of all elements up to each one along `axis` (of the flattened data when None), in `dtype`; when `exclusive`, of those
+    before it, and the first is `identity_value`."""
+    if axis is None:
+        from tilewright.topi.transform import reshape
+
+        data, axis = reshape(data, [prod(shape_of(data))]), 0
+    result = dtype or data.dtype
+    shape = shape_of(data)
+    at = normalize_axis(axis, len(shape))
+    outer, inner, n = shape[:at], shape[at + 1 :], shape[at]
+    start = tir.const(identity_value, result) if isinstance(identity_value, (int, float)) else identity_value
+
+    def body(ib: Any, x: Any, out: Any) -> None:
+        def step(i: list[Any], k: Any, j: list[Any], before: Any) -> None:
+            index = (*i, k, *j)
+            out[index] = before if exclusive else binop(before, to(x[index], result))
+
+        with ib.for_range(0, prod(outer), "o", kind=loop_kind(*shape)) as o:
+            i = unflatten(o, outer)
+            with ib.for_range(0, prod(inner), "j") as j:
+                step(i, tir.const(0, "int32"), unflatten(j, inner), start)
+            with ib.for_range(1, n, "k") as k, ib.for_range(0, prod(inner), "j") as j:
+                rest = unflatten(j, inner)
+                last = (*i, k - 1, *rest)
+                step(i, k, rest, binop(out[last], to(x[last], result)) if exclusive else out[last])
+
+    if any(isinstance(d, int) and d == 0 for d in shape):
+        return te.compute(shape, lambda *i: start, name=op_name, tag="injective")  # type: ignore[no-any-return]
+    return program([shape], [result], [data], body, op_name)[0]
+
+
+def cumsum(
+    data: te.Tensor, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None
+) -> te.Tensor:
+    """Running sum along `axis` (of the flattened data when None), without the element itself when `exclusive`."""
+    return scanop(data, lambda a, b: a + b, 0, "T_cumsum", axis, dtype, exclusive)
+
+
+def cumprod(
+    data: te.Tensor, axis: int | None = None, dtype: str | None = None, exclusive: bool | None = None
+) -> te.Tensor:
+    """Running product along `axis`."""
+    return scanop(data, lambda a, b: a * b, 1, "T_cumprod", axis, dtype, exclusive)

@@ -1,0 +1,112 @@
+"""Scattering: a copy of the data, then one step for each update, in their order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright import te
+from tilewright.topi.lang import tir
+from tilewright.topi.loops import copy, loop_kind, program, unflatten
+from tilewright.topi.utils import Dim, get_const_int, normalize_axis, prod, shape_of, to
+
+MODES = ("update", "add", "mul", "min", "max", "mean")
+
+
+def combine(mode: str, old: Any, new: Any) -> Any:
+    """What stands where `new` falls on `old`."""
+    if mode == "update":
+        return new
+    if mode in ("add", "mean"):
+        return old + new
+    if mode == "mul":
+        return old * new
+    if mode == "min":
+        return tir.min(old, new)
+    if mode == "max":
+        return tir.max(old, new)
+    raise ValueError(f"the reduction of a scatter must be one of {', '.join(MODES)}, but is {mode!r}")
+
+
+def wrapped(index: Any, extent: Dim) -> Any:
+    """An index whose negative values count from the end."""
+    return tir.Select(index < 0, index + to(extent, index.dtype), index)
+
+
+def _inside(index: Any, extent: Dim) -> Any:
+    return tir.And(index >= 0, index < to(extent, index.dtype))
+
+
+def scatter_elements(
+    data: te.Tensor, indices: te.Tensor, updates: te.Tensor, axis: int = 0, reduction: str = "update"
+) -> te.Tensor:
+    """data with updates[i] put (or added, ...) at position indices[i] along `axis`, in the order of the updates. Those whose index
+    lies outside are left out. With "mean", what is added is divided by the number of updates plus one."""
+    shape, where = shape_of(data), shape_of(indices)
+    at = normalize_axis(axis, len(shape))
+    combine(reduction, tir.const(0, data.dtype), tir.const(0, data.dtype))
+    # Updates that agree before the axis fall on one part of the data, of which no other thread writes.
+    outer, rest = where[:at], where[at:]
+
+    def body(ib: Any, x: Any, idx: Any, upd: Any, out: Any, count: Any = None) -> None:
+        copy(ib, x, out, shape)
+        if count is not None:
+            _fill(ib, count, shape, 1)
+        kind = loop_kind(*where) if outer else "serial"
+        with ib.for_range(0, prod(outer), "o", kind=kind) as o, ib.for_range(0, prod(rest), "u") as u:
+            place = [*unflatten(o, outer), *unflatten(u, rest)]
+            index = ib.let("index", wrapped(idx[tuple(place)], shape[at]))
+            target = (*place[:at], index, *place[at + 1 :])
+            with ib.if_scope(_inside(index, shape[at])):
+                out[target] = combine(reduction, out[target], upd[tuple(place)])
+                if count is not None:
+                    count[target] = count[target] + tir.const(1, "int32")
+        if count is not None:
+            _divide(ib, out, count, shape)
+
+    scratch = [(shape, "int32")] if reduction == "mean" else []
+    return program([shape], [data.dtype], [data, indices, updates], body, "scatter_elements", scratch)[0]
+
+
+def _fill(ib: Any, target: Any, shape: list[Dim], value: int) -> None:
+    with ib.for_range(0, prod(shape), "i") as i:
+        target[tuple(unflatten(i, shape))] = tir.const(value, target.dtype)
+
+
+def _divide(ib: Any, target: Any, count: Any, shape: list[Dim]) -> None:
+    with ib.for_range(0, prod(shape), "i") as i:
+        index = tuple(unflatten(i, shape))
+        number = to(count[index], target.dtype)
+        whole = target[index]
+        target[index] = whole / number if "float" in target.dtype else tir.floordiv(whole, number)
+
+
+def scatter_nd(data: te.Tensor, indices: te.Tensor, updates: te.Tensor, mode: str = "update") -> te.Tensor:
+    """data with updates[y.., x..] put (or added, ...) at data[indices[0, y..], .., indices[m-1, y..], x..], in order. Updates whose
+    index lies outside are left out."""
+    shape, where = shape_of(data), shape_of(indices)
+    m = get_const_int(where[0])
+    rest, tail = where[1:], shape[m:]
+    combine(mode, tir.const(0, data.dtype), tir.const(0, data.dtype))
+
+    def body(ib: Any, x: Any, idx: Any, upd: Any, out: Any, count: Any = None) -> None:
+        copy(ib, x, out, shape)
+        if count is not None:
+            _fill(ib, count, shape, 1)
+        with ib.for_range(0, prod(rest), "u") as u:
+            place = unflatten(u, rest)
+            index = [ib.let(f"index{c}", wrapped(idx[(c, *place)], shape[c])) for c in range(m)]
+            inside = [_inside(i, d) for i, d in zip(index, shape[:m], strict=True)]
+            with (
+                ib.if_scope(tir.all(*inside) if inside else tir.const(True, "bool")),
+                ib.for_range(0, prod(tail), "t") as t,
+            ):
+                k = unflatten(t, tail)
+                target = (*index, *k)
+                out[target] = combine(mode, out[target], upd[(*place, *k)])
+                if count is not None:
+                    count[target] = count[target] + tir.const(1, "int32")
+        if count is not None:
+            _divide(ib, out, count, shape)
+
+    scratch = [(shape, "int32")] if mode == "mean" else []
+    return program([shape], [data.dtype], [data, indices, updates], body, "scatter_nd", scratch)[0]
