@@ -14,6 +14,7 @@ from tilewright.relay.op import (
     adjoint,
     algorithm,
     binary,
+    compiler_regions,
     conv,
     conv_nd,
     create,
@@ -61,6 +62,7 @@ def lookup(key: str) -> Callable[..., Any]:
 
 
 nn, image, vision, random, dyn, qnn = (Namespace(p) for p in ("nn", "image", "vision", "random", "dyn", "qnn"))
+annotation = Namespace("annotation")
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
