@@ -75,6 +75,7 @@ lazy.declare(
         "instrument": "tilewright.ir.instrument",
         "lower": "tilewright.driver:lower",
         "nd": "tilewright.runtime.ndarray",
+        "parser": "tilewright.relay.parser",
         "ndarray": "tilewright.runtime.ndarray",
         "_ffi": "tilewright._ffi",
         "transform": "tilewright.ir.transform",
@@ -99,6 +100,9 @@ lazy.declare(
     {name: f"tilewright.ir.{name}" for name in ("container", "instrument", "transform")}
     | {name: f"tilewright.ir.container:{name}" for name in ("Array", "Map")},
 )
+# Data types are of relay, and classic `tvm.ir` names them.
+lazy.faces("tilewright.ir", {"adt": ("tilewright.relay.adt:Constructor", "tilewright.relay.adt:TypeData")})
+lazy.declare("tilewright.ir", {name: f"tilewright.relay.adt:{name}" for name in ("Constructor", "TypeData")})
 # Schedules, passes and analyses are layers above the nodes of tir, but part of `tvm.tir` to those who use it.
 lazy.declare(
     "tilewright.tir",

@@ -171,7 +171,7 @@ def @main[A](%f: fn (A) -> A, %l: List[A], %r: ref(int32)) -> List[A] {
   }
 }"""
     mod = relay.parse(text)
-    assert relay.astext(mod, types=False) == text
+    assert relay.astext(mod, show_meta_data=False, types=False) == text
     check(mod)
 
 

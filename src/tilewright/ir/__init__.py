@@ -1,7 +1,9 @@
 """What every dialect shares: data types, types, spans, expressions' roots, IRModule, operators, passes."""
 
 from tilewright.ir.attrs import Attrs, DictAttrs
+from tilewright.ir.calling_conv import CallingConv
 from tilewright.ir.dtype import DataType
+from tilewright.ir.env_func import EnvFunc
 from tilewright.ir.expr import (
     BaseExpr,
     BaseFunc,
@@ -17,19 +19,24 @@ from tilewright.ir.expr import (
 from tilewright.ir.module import IRModule
 from tilewright.ir.op import register_intrin_lowering, register_op_attr
 from tilewright.ir.span import SequentialSpan, SourceName, Span
+from tilewright.ir.supply import GlobalVarSupply, NameSupply
 from tilewright.ir.types import (
+    AffineType,
     FuncType,
     GlobalTypeVar,
     IncompleteType,
     PointerType,
     PrimType,
     RefType,
+    TensorAffineType,
     TensorType,
+    TupleAffineType,
     TupleType,
     Type,
     TypeCall,
     TypeConstraint,
     TypeKind,
+    TypeRelation,
     TypeVar,
     VoidType,
 )
@@ -46,19 +53,62 @@ from tilewright.support import lazy
 
 __getattr__ = lazy.resolver(__name__)
 
+RelayRefType = RefType
+
+lazy.faces(
+    __name__,
+    {
+        "affine_type": ("AffineType", "TensorAffineType", "TupleAffineType"),
+        "base": (
+            "EnvFunc",
+            "Node",
+            "SequentialSpan",
+            "SourceName",
+            "Span",
+            "assert_structural_equal",
+            "get_first_structural_mismatch",
+            "load_json",
+            "save_json",
+            "structural_equal",
+            "structural_hash",
+        ),
+        "function": ("BaseFunc", "CallingConv"),
+        "tensor_type": ("TensorType",),
+        "type": (
+            "FuncType",
+            "GlobalTypeVar",
+            "IncompleteType",
+            "PointerType",
+            "PrimType",
+            "RelayRefType",
+            "TupleType",
+            "Type",
+            "TypeConstraint",
+            "TypeKind",
+            "TypeVar",
+        ),
+        "type_relation": ("TypeCall", "TypeRelation"),
+    },
+)
+
 __all__ = [
+    "AffineType",
     "Attrs",
     "BaseExpr",
     "BaseFunc",
+    "CallingConv",
     "DataType",
     "DictAttrs",
+    "EnvFunc",
     "FloatImm",
     "FuncType",
     "GlobalTypeVar",
     "GlobalVar",
+    "GlobalVarSupply",
     "IRModule",
     "IncompleteType",
     "IntImm",
+    "NameSupply",
     "Node",
     "Op",
     "PointerType",
@@ -67,15 +117,19 @@ __all__ = [
     "Range",
     "RefType",
     "RelayExpr",
+    "RelayRefType",
     "SequentialSpan",
     "SourceName",
     "Span",
+    "TensorAffineType",
     "TensorType",
+    "TupleAffineType",
     "TupleType",
     "Type",
     "TypeCall",
     "TypeConstraint",
     "TypeKind",
+    "TypeRelation",
     "TypeVar",
     "VoidType",
     "as_prim_expr",

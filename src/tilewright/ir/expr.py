@@ -203,13 +203,13 @@ _text_makers: list[Any] = []
 
 
 def install_astext(make: Any) -> None:
-    """Makes `make(node, show_meta_data)` the text that `astext` answers for expressions and modules."""
+    """Makes `make(node, show_meta_data, annotate)` the text that `astext` answers for expressions and modules."""
     _text_makers[:] = [make]
 
 
-def text_of(node: Any, show_meta_data: bool) -> str:
+def text_of(node: Any, show_meta_data: bool, annotate: Any = None) -> str:
     """The text of an expression or a module, by the dialect that installed one, else its repr."""
-    return str(_text_makers[0](node, show_meta_data)) if _text_makers else repr(node)
+    return str(_text_makers[0](node, show_meta_data, annotate)) if _text_makers else repr(node)
 
 
 class RelayExpr(BaseExpr):
@@ -217,9 +217,10 @@ class RelayExpr(BaseExpr):
 
     __slots__ = ("_checked_type",)
 
-    def astext(self, show_meta_data: bool = True) -> str:
-        """The expression as text; `show_meta_data` appends the values of constants."""
-        return text_of(self, show_meta_data)
+    def astext(self, show_meta_data: bool = True, annotate: Any = None) -> str:
+        """The expression as text; `show_meta_data` appends the values of constants, `annotate(call)` is a comment at each
+        call."""
+        return text_of(self, show_meta_data, annotate)
 
     @property
     def checked_type(self) -> Type:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright.ir.expr import BaseFunc, GlobalVar, text_of
 from tilewright.ir.types import GlobalTypeVar
-from tilewright.node import Node, structural_equal
+from tilewright.node import Mutator, Node, on, structural_equal
 
 
 class IRModule(Node, key="IRModule"):
@@ -55,6 +55,32 @@ class IRModule(Node, key="IRModule"):
     def functions_items(self) -> list[tuple[GlobalVar, BaseFunc]]:
         return list(self.functions.items())
 
+    def get_global_type_vars(self) -> list[GlobalTypeVar]:
+        return list(self.type_definitions)
+
+    def replace_global_vars(self, replacements: Mapping[GlobalVar | str, GlobalVar | str]) -> IRModule:
+        """The module with functions renamed, where they are defined and where they are called."""
+        renamed: dict[GlobalVar, GlobalVar] = {}
+        for old, new in replacements.items():
+            held = self.get_global_var(old) if isinstance(old, str) else old
+            renamed[held] = GlobalVar(new) if isinstance(new, str) else new
+        names = [renamed.get(g, g).name_hint for g in self.functions]
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            raise ValueError(f"two functions would be called {', '.join(twice)}")
+        functions = {renamed.get(g, g): _rename_globals(f, renamed) for g, f in self.functions.items()}
+        return IRModule(functions, self.type_definitions, self.attrs, self.global_infos)
+
+    def get_constructor(self, tag: int) -> Any:
+        """The constructor of a tag. Raises ValueError when no type of the module has one, or several have."""
+        found = [
+            c for data in self.type_definitions.values() for c in getattr(data, "constructors", ()) if c.tag == tag
+        ]
+        if len(found) != 1:
+            names = ", ".join([f"{c.belong_to.name_hint}.{c.name_hint}" for c in found]) or "none"
+            raise ValueError(f"exactly one constructor must have the tag {tag}, but the module has {names}")
+        return found[0]
+
     def get_global_type_var(self, name: str) -> GlobalTypeVar:
         """The name of a type that the module defines. Raises ValueError when there is none."""
         for header in self.type_definitions:
@@ -85,6 +111,13 @@ class IRModule(Node, key="IRModule"):
             func = _wrap_expr(func)
         self.functions[gvar] = func  # type: ignore[index]
 
+    def __delitem__(self, key: str | GlobalVar) -> None:
+        del self.functions[self.get_global_var(key) if isinstance(key, str) else key]  # type: ignore[attr-defined]
+
+    def update_global_info(self, name: str, global_info: Any) -> None:
+        """Set a global info of the module."""
+        self.global_infos = {**self.global_infos, name: global_info}
+
     def update_func(self, var: GlobalVar, func: BaseFunc) -> None:
         self[var] = func
 
@@ -97,9 +130,9 @@ class IRModule(Node, key="IRModule"):
         if isinstance(other, IRModule):
             self.type_definitions.update(other.type_definitions)  # type: ignore[attr-defined]
 
-    def astext(self, show_meta_data: bool = True) -> str:
-        """The module as text; `show_meta_data` appends the values of constants."""
-        return text_of(self, show_meta_data)
+    def astext(self, show_meta_data: bool = True, annotate: Any = None) -> str:
+        """The module as text; `show_meta_data` appends the values of constants, `annotate(call)` is a comment at each call."""
+        return text_of(self, show_meta_data, annotate)
 
     def shallow_copy(self) -> IRModule:
         return IRModule(self.functions, self.type_definitions, self.attrs, self.global_infos)
@@ -109,6 +142,21 @@ class IRModule(Node, key="IRModule"):
 
     def get_attr(self, key: str) -> Any:
         return self.attrs.get(key)
+
+    def get_attrs(self) -> Mapping[str, Any]:
+        return self.attrs
+
+    def with_attrs(self, attr_map: Mapping[str, Any]) -> IRModule:
+        """The module with these attributes beside its own."""
+        return IRModule(self.functions, self.type_definitions, {**self.attrs, **attr_map}, self.global_infos)
+
+    def import_from_std(self, file_to_import: str) -> None:
+        """Add a module of relay's standard library, such as "prelude.rly", to this one, which is changed."""
+        _std_loaders[0](self, file_to_import)
+
+    def _import(self, file_to_import: str) -> None:
+        """Add the module in a file of relay text to this one, which is changed."""
+        _std_loaders[1](self, file_to_import)
 
     def with_attr(self, key: str, value: Any) -> IRModule:
         return IRModule(self.functions, self.type_definitions, {**self.attrs, key: value}, self.global_infos)
@@ -122,6 +170,24 @@ class IRModule(Node, key="IRModule"):
 
     def __hash__(self) -> int:
         return id(self) >> 4
+
+
+_std_loaders: list[Any] = []
+
+
+def register_text_import(standard: Any, file: Any) -> None:
+    """What `import_from_std(name)` and `_import(path)` of a module do: functions of the module and the name."""
+    _std_loaders[:] = [standard, file]
+
+
+def _rename_globals(func: BaseFunc, renamed: Mapping[GlobalVar, GlobalVar]) -> BaseFunc:
+    class Rename(Mutator):
+        @on(GlobalVar)
+        def _global(self, gvar: GlobalVar) -> GlobalVar:
+            return renamed.get(gvar, gvar)
+
+    new: BaseFunc = Rename().visit(func)
+    return new
 
 
 _wrappers: list[Any] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.ir.dtype import DataType
 from tilewright.ir.span import BaseSpan
@@ -67,15 +67,22 @@ class TypeVar(Type, key="TypeVar"):
 
     __hash__ = object.__hash__
 
+    def __call__(self, *args: Type) -> TypeCall:
+        """The type constructor that this stands for, applied."""
+        return TypeCall(self, args)
+
     def __eq__(self, other: object) -> bool:
         return self is other
 
 
 class GlobalTypeVar(Type, key="GlobalTypeVar"):
-    """The name of a type that a module defines."""
+    """The name of a type that a module defines. Called with types it is that type of them: `List(A)`."""
 
     name_hint: str
     kind: int = TypeKind.AdtHandle
+
+    def __call__(self, *args: Type) -> TypeCall:
+        return TypeCall(self, args)
 
 
 class TypeCall(Type, key="TypeCall"):
@@ -94,6 +101,36 @@ class TupleType(Type, key="TupleType"):
 
 class TypeConstraint(Type):
     """Root of constraints among types."""
+
+
+class TypeRelation(TypeConstraint, key="TypeRelation"):
+    """A relation that must hold among types: the first `num_inputs` of `args` decide the others.
+
+    Operators carry their relations in their cards; this is the form in which a function type may state one."""
+
+    func: Any
+    args: tuple[Type, ...]
+    num_inputs: int
+    attrs: Any = None
+
+
+class AffineType(Type):
+    """Root of the types of quantised values: real value = scale * (value - zero_point)."""
+
+
+class TensorAffineType(AffineType, key="TensorAffineType"):
+    """A tensor of `dtype` with its scale and zero point (expressions); `axis` is that of per-channel scales."""
+
+    scale: Any
+    zero_point: Any
+    dtype: DataType
+    axis: int = -1
+
+
+class TupleAffineType(AffineType, key="TupleAffineType"):
+    """Several of them."""
+
+    types: tuple[TensorAffineType, ...]
 
 
 class FuncType(Type, key="FuncType"):

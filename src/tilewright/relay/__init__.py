@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sys import setrecursionlimit
 from typing import Any as _Object
 
 from tilewright.ir import (
@@ -19,6 +20,7 @@ from tilewright.ir import (
     TypeCall,
     TypeConstraint,
     TypeKind,
+    TypeRelation,
     TypeVar,
 )
 from tilewright.relay import analysis, dataflow_pattern, op, transform
@@ -56,55 +58,54 @@ from tilewright.relay.expr import (
     const,
     var,
 )
-from tilewright.relay.functor import ExprMutator, ExprVisitor
-from tilewright.relay.op import dyn, image, nn, qnn, random, vision
-from tilewright.relay.parser import fromtext, parse, parse_expr
+from tilewright.relay.expr_functor import ExprFunctor, ExprMutator, ExprVisitor
+from tilewright.relay.op import annotation, dyn, image, nn, qnn, random, vision
+from tilewright.relay.parser import SpanCheck, fromtext, parse, parse_expr
 from tilewright.relay.prelude import Prelude
-from tilewright.relay.printer import astext
+from tilewright.relay.printer import astext, pretty_print
 from tilewright.relay.scope_builder import ScopeBuilder
+from tilewright.relay.ty import ShapeVar, scalar_type
+from tilewright.relay.type_functor import TypeFunctor, TypeMutator, TypeVisitor
 from tilewright.runtime import load_param_dict, save_param_dict
 from tilewright.support import lazy
 from tilewright.tir import Any
 
 __all__ = [
-    "dataflow_pattern",
-    "Prelude",
-    "ScopeBuilder",
-    "alpha_equal",
-    "Clause",
-    "Constructor",
-    "Match",
-    "Pattern",
-    "PatternConstructor",
-    "PatternTuple",
-    "PatternVar",
-    "PatternWildcard",
-    "TypeData",
-    "RefCreate",
-    "RefRead",
-    "RefWrite",
-    "fromtext",
-    "parse",
-    "parse_expr",
     "Any",
     "Call",
+    "Clause",
     "Constant",
+    "Constructor",
     "Expr",
+    "ExprFunctor",
     "ExprMutator",
     "ExprVisitor",
     "FuncType",
     "Function",
     "GlobalTypeVar",
     "GlobalVar",
-    "If",
     "IRModule",
+    "If",
     "IncompleteType",
     "Let",
+    "Match",
+    "Pattern",
+    "PatternConstructor",
+    "PatternTuple",
+    "PatternVar",
+    "PatternWildcard",
+    "Prelude",
+    "RefCreate",
+    "RefRead",
     "RefType",
+    "RefWrite",
     "RelayExpr",
+    "ScopeBuilder",
     "SequentialSpan",
+    "ShapeVar",
     "SourceName",
     "Span",
+    "SpanCheck",
     "TensorType",
     "Tuple",
     "TupleGetItem",
@@ -113,25 +114,39 @@ __all__ = [
     "Type",
     "TypeCall",
     "TypeConstraint",
+    "TypeData",
+    "TypeFunctor",
     "TypeKind",
+    "TypeMutator",
+    "TypeRelation",
     "TypeVar",
+    "TypeVisitor",
     "Var",
+    "alpha_equal",
     "analysis",
+    "annotation",
     "astext",
     "bind",
     "build",
     "build_module",
     "const",
     "create_executor",
+    "dataflow_pattern",
     "dyn",
+    "fromtext",
     "image",
     "load_param_dict",
     "nn",
     "op",
     "optimize",
+    "parse",
+    "parse_expr",
+    "pretty_print",
     "qnn",
     "random",
     "save_param_dict",
+    "scalar_type",
+    "setrecursionlimit",
     "transform",
     "var",
     "vision",
@@ -144,6 +159,14 @@ _LATE = {
     "vm": "tilewright.relay.backend.vm",
 }
 lazy.declare("tilewright.relay", _LATE)
+lazy.faces(
+    "tilewright.relay",
+    {
+        "base": ("astext", "pretty_print", "Span", "SequentialSpan", "SourceName", "tilewright.ir:Node"),
+        "function": ("Function",),
+        "param_dict": ("load_param_dict", "save_param_dict"),
+    },
+)
 _late = lazy.resolver("tilewright.relay")
 
 
@@ -151,6 +174,7 @@ def __getattr__(name: str) -> _Object:
     """Every operator's constructor by its name: relay.add, relay.reshape, ..."""
     if name.startswith("__"):
         raise AttributeError(name)
-    if name in _LATE:
+    try:
         return _late(name)
-    return op.lookup(name)
+    except AttributeError:
+        return op.lookup(name)

@@ -84,7 +84,7 @@ def post_order_visit(expr: Expr, fvisit: Callable[[Expr], None]) -> None:
         fvisit(node)
 
 
-class _Functor:
+class Functor:
     """Dispatch by type and the memo; operands are visited before the node that uses them."""
 
     _methods: ClassVar[dict[type, str]] = {
@@ -135,7 +135,7 @@ class _Functor:
         return memo[expr]
 
 
-class ExprVisitor(_Functor):
+class ExprVisitor(Functor):
     """Visits every expression once. Override visit_call and the like; call `super()` to go on below a scope."""
 
     def visit_var(self, var: Var) -> Any:
@@ -205,7 +205,7 @@ class ExprVisitor(_Functor):
         self.visit(r.value)
 
 
-class ExprMutator(_Functor):
+class ExprMutator(Functor):
     """Rewrites expressions; an unchanged expression comes back as the same object, a shared one is rewritten once."""
 
     def visit_var(self, var: Var) -> Expr:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir.module import register_text_import
 from tilewright.relay.adt import Constructor, TypeData
 from tilewright.relay.parser.lexer import Source
 from tilewright.relay.parser.parser import parse_module_text
@@ -73,3 +74,13 @@ class Prelude:
 def import_from_std(mod: IRModule, name: str) -> None:
     """Add a module of the standard library to `mod`."""
     mod.update(standard_module(name))
+
+
+def import_file(mod: IRModule, path: str) -> None:
+    """Add the module in a file of relay text to `mod`. Raises OSError where there is no such file."""
+    text = Path(path).read_text(encoding="utf-8")
+    remember(path, text)
+    mod.update(parse_module_text(Source(path, text), mod, None))
+
+
+register_text_import(import_from_std, import_file)

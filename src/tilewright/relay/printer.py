@@ -152,10 +152,12 @@ def scalar_text(value: Any) -> str | None:
 
 
 class Printer:
-    """Prints functions; `types` appends the inferred type of every call as a comment."""
+    """Prints functions; `types` appends the inferred type of every call as a comment, `annotate` what it answers."""
 
-    def __init__(self, show_meta_data: bool = False, types: bool = True) -> None:
-        self.show_meta_data, self.types = show_meta_data, types
+    def __init__(
+        self, show_meta_data: bool = False, types: bool = True, annotate: Callable[[Expr], str] | None = None
+    ) -> None:
+        self.show_meta_data, self.types, self.annotate = show_meta_data, types, annotate
         self.lines: list[str] = []
         self.temps = 0
         self.indent = 0
@@ -365,6 +367,10 @@ class Printer:
         found = getattr(e, "_checked_type", None) if self.types else None
         given = f"[{', '.join(map(self.type, e.type_args))}]" if e.type_args else ""
         note = f" /* ty={type_text(found)} */" if found is not None else ""
+        if self.annotate is not None:
+            # A comment must not end the comment that it stands in.
+            remark = str(self.annotate(e) or "").replace("*/", "* /")
+            note = f" /* {remark} */" if remark else ""
         return f"{self.text(e.op)}{given}({', '.join(parts)}){note}"
 
     def constant(self, e: Constant) -> str:
@@ -427,13 +433,26 @@ def _print(value: Expr | IRModule, printer: Printer, declare: bool = False) -> s
     return printer.result()
 
 
-def astext(value: Expr | IRModule, show_meta_data: bool = False, types: bool = True) -> str:
+def astext(
+    value: Expr | IRModule,
+    show_meta_data: bool = True,
+    annotate: Callable[[Expr], str] | None = None,
+    types: bool = True,
+) -> str:
     """The text of an expression, or of a module, that `relay.parse_expr` or `relay.parse` reads.
 
     `show_meta_data` appends what cannot stand in the text (arrays, nodes in attributes), without which a
-    program that has such can be read by people only. `types` adds what was inferred as comments.
+    program that has such can be read by people only. `types` adds what was inferred as comments; with `annotate`
+    the comment at a call is what that answers for it ("": none).
     """
-    return f"{VERSION}\n{_print(value, Printer(show_meta_data, types), declare=True)}"
+    if not isinstance(value, (Expr, IRModule)):
+        return repr(value)
+    return f"{VERSION}\n{_print(value, Printer(show_meta_data, types, annotate), declare=True)}"
+
+
+def pretty_print(obj: Any) -> str:
+    """The text of a node without metadata and without the line that says its version."""
+    return plain_text(obj) if isinstance(obj, (Expr, IRModule)) and not isinstance(obj, (GlobalVar, Op)) else repr(obj)
 
 
 def text_and_metadata(value: Expr | IRModule) -> tuple[str, dict[str, list[Any]]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tilewright.ir import Type
+from tilewright.ir import IncompleteType, Type
 from tilewright.relay.expr import Expr, If, Let, TupleWrapper, Var
 from tilewright.relay.op.card import as_expr
 
@@ -84,6 +84,15 @@ class ScopeBuilder:
         if self._open_if is not None:
             raise ValueError("an if_scope must be followed by an else_scope, but there is none")
         return self._blocks[-1].expr()
+
+    def type_of(self, expr: Expr) -> Type | None:
+        """The annotation of a variable (None if it has none); for another expression a hole that inference fills with its
+        type: the expression is bound to a variable of that type in this scope."""
+        if isinstance(expr, Var):
+            return expr.type_annotation
+        hole = IncompleteType()
+        self.let(Var("unify", hole), expr)
+        return hole
 
     def _need_open(self) -> None:
         if self._open_if is not None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 _declared: dict[str, dict[str, str]] = {}
@@ -43,3 +44,35 @@ def resolver(package: str) -> Callable[[str], Any]:
         return value
 
     return __getattr__
+
+
+class Face(ModuleType):
+    """A module that holds no code: names of other modules, under the path that programs know them by."""
+
+    def __init__(self, path: str, home: str, held: Iterable[str]) -> None:
+        super().__init__(path, f"Names of {home}, where classic programs look for them.")
+        self._places = {}
+        for entry in held:
+            place, _, name = entry.rpartition(":")
+            self._places[name] = place or home
+        self.__all__ = list(self._places)
+
+    def __getattr__(self, name: str) -> Any:
+        place = self.__dict__.get("_places", {}).get(name)
+        if place is None:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
+        value = getattr(import_module(place), name)
+        setattr(self, name, value)
+        return value
+
+    def __dir__(self) -> list[str]:
+        return sorted({*self.__dict__, *self._places})
+
+
+def faces(package: str, table: Mapping[str, Iterable[str]]) -> None:
+    """Modules below a package that only hold names of others: by module, its names, which are the package's own unless
+    "module:name" says where they stand."""
+    for name, held in table.items():
+        face = Face(f"{package}.{name}", package, held)
+        sys.modules[face.__name__] = face
+        declare(package, {name: face.__name__})

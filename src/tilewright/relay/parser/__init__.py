@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from tilewright.ir import IRModule
-from tilewright.relay.expr import Expr
+from tilewright.ir.transform import PassContext, module_pass
+from tilewright.relay.expr import Expr, Function
+from tilewright.relay.functor import post_order
 from tilewright.relay.parser.lexer import Source
 from tilewright.relay.parser.parser import parse_expr_text, parse_module_text
 from tilewright.relay.source_map import remember
 from tilewright.relay.transform.infer_type import infer_module
 
-__all__ = ["fromtext", "parse", "parse_expr"]
+__all__ = ["SpanCheck", "fromtext", "parse", "parse_expr"]
 
 Meta = Mapping[str, list[Any]]
 
@@ -48,3 +51,17 @@ def fromtext(data: str, source_name: str = "from_string") -> Expr | IRModule:
     if any([w in words for w in ("def", "type", "extern")]):
         return parse(data, source_name)
     return parse_expr_text(program, None, None)
+
+
+@module_pass(opt_level=0, name="SpanCheck")
+class SpanCheck:
+    """Warn of every expression that does not know where in a text, or at which node of a model, it stands."""
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        for gvar, f in mod.functions.items():
+            if isinstance(f, Function):
+                lost = [e for e in post_order(f) if "span" in {x.name for x in e._fields} and e.span is None]  # type: ignore[attr-defined]
+                for e in lost:
+                    text = " ".join(repr(e).split())
+                    warnings.warn(f"@{gvar.name_hint}: no span is known of {text[:80]}", stacklevel=2)
+        return mod

@@ -1,0 +1,28 @@
+"""Functions of the global registry as nodes: in JSON and in attributes stands their name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.node import Node
+from tilewright.runtime import get_global_func
+
+
+class EnvFunc(Node, key="EnvFunc"):
+    """The global function of a name."""
+
+    name: str
+
+    @staticmethod
+    def get(name: str) -> EnvFunc:
+        """The node for a registered function. Raises ValueError when none has that name."""
+        get_global_func(name)
+        return EnvFunc(name)
+
+    @property
+    def func(self) -> Any:
+        """The function that is registered under the name now."""
+        return get_global_func(self.name)
+
+    def __call__(self, *args: Any) -> Any:
+        return self.func(*args)

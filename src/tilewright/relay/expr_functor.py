@@ -1,0 +1,70 @@
+"""Functors, visitors and mutators for user programs, as classic TVM has them: a method decides what below it is visited, and
+when. The mixed-mode ones visit operands first, without recursion; relay's own passes are made of those."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.node import deep_recursion
+from tilewright.relay import functor
+from tilewright.relay.expr import Expr, Let
+from tilewright.support.errors import TVMError
+
+__all__ = ["ExprFunctor", "ExprMutator", "ExprVisitor", "MixedModeMutator", "MixedModeVisitor"]
+
+MixedModeVisitor = functor.ExprVisitor
+MixedModeMutator = functor.ExprMutator
+
+
+class ExprFunctor(functor.Functor):
+    """A function of expressions by cases: define visit_call, visit_var and the like. Results are kept by expression, so
+    a shared one is visited once. Programs may be tens of thousands of calls deep."""
+
+    _deep = False
+
+    def visit(self, expr: Expr) -> Any:
+        """The result for `expr`: that of its kind's method, at its first visit."""
+        memo = self.memo_map
+        if expr in memo:
+            return memo[expr]
+        if not self._deep:
+            return self._first(expr)
+        method = self._table.get(type(expr))
+        if method is None:
+            kind = self._methods.get(type(expr))
+            if kind is None:
+                raise TypeError(f"{type(self).__name__}.visit takes a relay expression, but was given {expr!r}")
+            raise TVMError(f"{type(self).__name__} meets a {type(expr).__name__}, but defines no {kind}")
+        result = memo[expr] = method(self, expr)
+        return result
+
+    def _first(self, expr: Expr) -> Any:
+        """The visit that the others are inside of."""
+        self._deep = True
+        try:
+            with deep_recursion():
+                return self.visit(expr)
+        except RecursionError:
+            raise TVMError(
+                f"{type(self).__name__} went deeper than Python allows. Derive it from relay.expr_functor.MixedModeMutator"
+                " or MixedModeVisitor, which do not recurse along operands"
+            ) from None
+        finally:
+            self._deep = False
+
+
+class ExprVisitor(ExprFunctor, functor.ExprVisitor):
+    """Visits everything below an expression, each part once. A method that does not call `super()` visits nothing below."""
+
+    def visit_let(self, let: Let) -> Any:
+        self.visit(let.var)
+        self.visit(let.value)
+        self.visit(let.body)
+
+
+class ExprMutator(ExprFunctor, functor.ExprMutator):
+    """Rewrites an expression; a method gets it as it was, and decides what of it is rewritten. What does not change comes back
+    as the same object."""
+
+    def visit_let(self, let: Let) -> Expr:
+        return let.replace(var=self.visit(let.var), value=self.visit(let.value), body=self.visit(let.body))
