@@ -129,3 +129,19 @@ def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         report(3, 12, "fused_add")
         time.sleep(0.15)
     assert "fused_add" in screen.getvalue() and "3/12" in screen.getvalue()
+
+
+def test_compile_writes_a_report(folder: Path) -> None:
+    done = command("compile", folder / "dense.onnx", "-o", folder / "again.so", "--report", folder / "passes.html")
+    assert done.code == 0, done.err
+    text = (folder / "passes.html").read_text()
+    assert "<h1>dense.onnx</h1>" in text
+    assert 'data-name="FuseOps"' in text and 'data-name="tir.VectorizeLoop"' in text
+    bad = command("compile", folder / "dense.onnx", "-o", folder / "again.so", "--report", folder / "no" / "r.html")
+    assert bad.code == 1 and "--report" in bad.err
+
+
+def test_memory(folder: Path) -> None:
+    done = command("memory", folder / "dense.onnx")
+    assert done.code == 0, done.err
+    assert "activations (arena)" in done.out and "constants" in done.out

@@ -6,17 +6,21 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilewright as tvm
-from tilewright import tir
+from tilewright import relay, tir
 from tilewright.ir import IRModule
 from tilewright.ir.instrument import (
     DumpIR,
     PassInstrument,
     PassPrintingInstrument,
     PassTimingInstrument,
+    PassVerifier,
+    PrintAfter,
     PrintAfterAll,
+    PrintBefore,
     PrintBeforeAll,
     pass_instrument,
     print_changed,
@@ -194,3 +198,59 @@ def test_pipelines_of_the_driver_are_seen() -> None:
         tvm.lower(MOD["main"])
         assert "tir.Simplify" in timing.render()
     assert isinstance(rename, Pass)
+
+
+def test_printing_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    with PassContext(instruments=[PrintBefore("rename"), PrintAfter("keep")]):
+        rename(keep(MOD))
+    heads = [line for line in capsys.readouterr().out.split("\n") if line.startswith(("# before", "# after"))]
+    assert heads == ["# after keep", "# before rename"]
+
+
+@module_pass(opt_level=0, name="breaks")
+def breaks(mod: IRModule, ctx: PassContext) -> IRModule:
+    return IRModule({"main": tir.PrimFunc([], tir.Evaluate(tir.Var("n", "int32") + 1))})
+
+
+def test_the_verifier_names_the_pass_that_broke_the_module() -> None:
+    with PassContext(instruments=[PassVerifier()]):
+        rename(keep(MOD))
+        with pytest.raises(TVMError, match="^pass breaks broke the module\n@main: n is used where it is not defined"):
+            Sequential([keep, breaks], name="outer")(MOD)
+    broken = breaks(MOD)
+    before = pytest.raises(TVMError, match="^the module is broken before pass keep runs\n@main: n is used")
+    with PassContext(instruments=[PassVerifier()]), before:
+        keep(broken)
+
+
+def test_the_verifier_finds_types_that_no_rule_gives() -> None:
+    x = relay.var("x", shape=(2, 3))
+
+    @module_pass(opt_level=0, name="lies")
+    def lies(mod: IRModule, ctx: PassContext) -> IRModule:
+        call = relay.tanh(x)
+        call._checked_type = relay.TensorType((3, 2))
+        return IRModule.from_expr(relay.Function([x], call))
+
+    expected = (
+        r"pass lies broke the module\n@main: tanh is said to be Tensor\[\(3, 2\), float32\], but is Tensor\[\(2, 3\)"
+    )
+    with PassContext(instruments=[PassVerifier()]), pytest.raises(TVMError, match=expected):
+        lies(IRModule.from_expr(relay.exp(x)))
+
+
+def test_the_verifier_finds_variables_that_nothing_binds() -> None:
+    x = relay.var("x", shape=(2, 3))
+
+    @module_pass(opt_level=0, name="forgets")
+    def forgets(mod: IRModule, ctx: PassContext) -> IRModule:
+        return IRModule({"main": relay.Function([], relay.tanh(x))})
+
+    with PassContext(instruments=[PassVerifier()]), pytest.raises(TVMError, match="%x is used, but nothing binds it"):
+        forgets(IRModule.from_expr(relay.exp(x)))
+
+
+def test_the_pipelines_pass_the_verifier() -> None:
+    x, w = relay.var("x", shape=(4, 8)), relay.const(np.ones((6, 8), "float32"))
+    with PassContext(opt_level=3, instruments=[PassVerifier()]):
+        relay.build(IRModule.from_expr(relay.nn.softmax(relay.nn.dense(x, w))), "llvm")

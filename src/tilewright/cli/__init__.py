@@ -1,4 +1,4 @@
-"""The command line: compile, run, bench, profile, cache."""
+"""The command line: compile, run, bench, profile, memory, cache."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ def cli() -> None:
     """Compile trained models to native code, run them, and see where the time goes.
 
     \b
-    tilewright compile resnet50.onnx -o resnet50.so
+    tilewright compile resnet50.onnx -o resnet50.so --report passes.html
     tilewright run resnet50.so --input picture.npz
     tilewright bench resnet50.onnx
     tilewright profile resnet50.onnx
+    tilewright memory resnet50.onnx
     """
 
 

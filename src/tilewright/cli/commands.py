@@ -37,9 +37,17 @@ def out() -> Console:
     type=click.Path(dir_okay=False, path_type=Path),
     help="The library to write: .so (linked), or .tar and .o (objects); or its kernels as text: .ll (LLVM IR), .s (assembly).",
 )
-def compile_command(model: Path, shapes: Shapes, target: str, opt_level: int, output: Path) -> None:
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write this HTML file: every pass in order with its time and what it changed, and the memory plan.",
+)
+def compile_command(
+    model: Path, shapes: Shapes, target: str, opt_level: int, output: Path, report: Path | None
+) -> None:
     """Compile MODEL (.onnx) to a native library."""
     from tilewright.cli.work import check_writable, compile_model
+    from tilewright.ir.instrument import HtmlReport
 
     # Said before minutes of compiling, not after.
     if output.suffix not in (".so", ".tar", ".o", ".ll", ".s"):
@@ -47,7 +55,10 @@ def compile_command(model: Path, shapes: Shapes, target: str, opt_level: int, ou
             f"--output {output}: the name ends in {output.suffix or 'nothing'}, but must end in .so, .tar, .o, .ll or .s"
         )
     check_writable(output, "--output")
-    library, seconds = compile_model(model, shapes, target, opt_level)
+    if report is not None:
+        check_writable(report, "--report")
+    watching = [HtmlReport(report, model.name)] if report is not None else []
+    library, seconds = compile_model(model, shapes, target, opt_level, watching)
     start = time.perf_counter()
     library.export_library(str(output))
     seconds["link"] = time.perf_counter() - start
@@ -168,6 +179,15 @@ def profile_command(
     with progress("measuring") as report:
         kernels, peak = profile_kernels(executor, seconds, runtime.num_threads(), report)
     out().print(render_profile(kernels, peak, top, model.name))
+
+
+@cli.command("memory")
+@model_options
+def memory_command(model: Path, shapes: Shapes, target: str, opt_level: int) -> None:
+    """Show how much memory MODEL (.onnx) takes when it runs, and which tensors fill the peak."""
+    from tilewright.cli.work import memory_of
+
+    click.echo(str(memory_of(model, shapes, target, opt_level)))
 
 
 @cli.group("cache")

@@ -65,8 +65,10 @@ def line_report(title: str) -> Report:
     return report
 
 
-def compile_model(model: Path, shapes: Shapes, target: str, opt_level: int) -> tuple[Any, dict[str, float]]:
-    """The library of a model file, and the seconds that importing and compiling took."""
+def compile_model(
+    model: Path, shapes: Shapes, target: str, opt_level: int, instruments: Sequence[Any] = ()
+) -> tuple[Any, dict[str, float]]:
+    """The library of a model file, and the seconds that importing and compiling took. `instruments` watch the passes."""
     import tilewright as tvm
     from tilewright import relay
 
@@ -77,9 +79,23 @@ def compile_model(model: Path, shapes: Shapes, target: str, opt_level: int) -> t
         mod, params = relay.frontend.from_onnx(model, shape=dict(shapes) or None)
         imported = time.perf_counter()
         check_shapes(model, mod["main"])
-        with tvm.transform.PassContext(opt_level=opt_level):
+        with tvm.transform.PassContext(opt_level=opt_level, instruments=instruments):
             library = relay.build(mod, target=chosen, params=params, progress=report)
     return library, {"import": imported - start, "compile": time.perf_counter() - imported}
+
+
+def memory_of(model: Path, shapes: Shapes, target: str, opt_level: int) -> Any:
+    """The memory report of a model file; its kernels are not compiled."""
+    import tilewright as tvm
+    from tilewright import relay
+    from tilewright.relay.backend.build import plan_memory
+
+    chosen = checked_target(target)
+    with shown_warnings():
+        mod, params = relay.frontend.from_onnx(model, shape=dict(shapes) or None)
+        check_shapes(model, mod["main"])
+        with tvm.transform.PassContext(opt_level=opt_level):
+            return plan_memory(mod, chosen, params)
 
 
 def check_shapes(model: Path, main: Any) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any
 
+from tilewright.ir.expr import BaseFunc
+from tilewright.ir.html_report import HtmlReport as HtmlReport
+from tilewright.ir.inspection import faults_of
 from tilewright.ir.module import IRModule
+from tilewright.ir.text_diff import diff
 from tilewright.ir.transform import PassInfo
+from tilewright.support.errors import TVMError
 
 
 class PassInstrument:
@@ -96,6 +100,48 @@ class PassPrintingInstrument(PassInstrument):
             print(f"# after {info.name}\n{mod}")
 
 
+class PrintBefore(PassPrintingInstrument):
+    """Prints the module before the passes of these names: PrintBefore("FuseOps", "tir.Simplify")."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__(names, ())
+
+
+class PrintAfter(PassPrintingInstrument):
+    """Prints the module after the passes of these names."""
+
+    def __init__(self, *names: str) -> None:
+        super().__init__((), names)
+
+
+class PassVerifier(PassInstrument):
+    """Checks functions after each pass that changed them, by the rules of their dialect: variables are bound once and where
+    they are used, types are what the operators' rules say, programs on buffers are well-formed. Raises TVMError that names
+    the pass (and says so when the module was wrong before the first pass)."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, BaseFunc] = {}
+
+    def enter_pass_ctx(self) -> None:
+        self.seen = {}
+
+    def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+        self._check(mod, f"the module is broken before pass {info.name} runs")
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        self._check(mod, f"pass {info.name} broke the module")
+
+    def _check(self, mod: IRModule, what: str) -> None:
+        found: list[str] = []
+        for gvar, func in mod.functions.items():
+            if self.seen.get(id(func)) is not func:
+                found += [f"@{gvar.name_hint}: {fault}" for fault in faults_of(func, mod)]
+                # The function is kept, so that its number stays its own.
+                self.seen[id(func)] = func
+        if found:
+            raise TVMError(f"{what}\n" + "\n".join(found))
+
+
 class DumpIR(PassInstrument):
     """Writes the module after each pass to `dump_dir`/NNN_<pass>.ir; `refresh` removes such files there first."""
 
@@ -122,9 +168,7 @@ def print_changed(
     def instrument(info: PassInfo, mod: IRModule) -> Generator[None, IRModule, None]:
         new = yield
         if new is not mod and only in (None, info.name):
-            lines = difflib.unified_diff(
-                str(mod).splitlines(), str(new).splitlines(), f"before {info.name}", f"after {info.name}", lineterm=""
-            )
-            out("\n".join(lines))
+            lines = diff(str(mod), str(new))
+            out("\n".join([f"--- before {info.name}", f"+++ after {info.name}", *lines]))
 
     return instrument

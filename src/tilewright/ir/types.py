@@ -85,6 +85,10 @@ class GlobalTypeVar(Type, key="GlobalTypeVar"):
         return TypeCall(self, args)
 
 
+register_converter("TypeVar", TypeVar)
+register_converter("GlobalTypeVar", GlobalTypeVar)
+
+
 class TypeCall(Type, key="TypeCall"):
     """A type constructor applied to arguments."""
 
@@ -156,6 +160,9 @@ class IncompleteType(Type, key="IncompleteType"):
         return self is other
 
 
+_DIM_TYPES = frozenset({"int32", "int64", "int16", "int8", "uint8", "uint16", "uint32", "uint64"})
+
+
 class RefType(Type, key="relay.RefType"):
     """A mutable reference."""
 
@@ -175,6 +182,13 @@ class TensorType(Type, key="relay.TensorType"):
 
         if not all([isinstance(d, PrimExpr) for d in self.shape]):
             self.shape = tuple([as_prim_expr(d, "TensorType.shape") for d in self.shape])
+        for d in self.shape:
+            if d.dtype not in _DIM_TYPES or (type(d).__name__ == "IntImm" and d.value < 0):  # type: ignore[attr-defined]
+                what = "must not be negative" if d.dtype in _DIM_TYPES else "must be an integer or a symbol"
+                raise (ValueError if d.dtype in _DIM_TYPES else TypeError)(
+                    f"a dimension of a tensor type {what}, but is {d!r} in {tuple(self.shape)}; relay.Any() is one of"
+                    " which nothing is known"
+                )
 
     @property
     def concrete_shape(self) -> tuple[int, ...]:

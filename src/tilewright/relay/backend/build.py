@@ -14,6 +14,7 @@ from tilewright.relay import transform
 from tilewright.relay.backend.entry import ENTRY, entry_module, metadata
 from tilewright.relay.backend.executor_factory import CONTEXT, CompiledExecutor, ExecutorFactoryModule
 from tilewright.relay.backend.kernels import Progress, cached_object, compile_kernels
+from tilewright.relay.backend.memory_report import MemoryReport, memory_report
 from tilewright.relay.backend.plan import Plan, make_plan
 from tilewright.relay.backend.te_compiler import Kernel, TECompiler
 from tilewright.relay.expr import Function, bind
@@ -107,12 +108,28 @@ def build(
         compiler = TECompiler(chosen)
         with deep_recursion():
             plan = make_plan(optimized, compiler)
+        tell_memory(plan)
         # Laying the constants out waits for memory most of the time; the compiler works meanwhile.
         with ThreadPoolExecutor(1) as background:
             constants = background.submit(plan.constants.blob)
             objects, symbols = compile_plan(plan, list(compiler.kernels.values()), chosen, progress)
         facts = metadata(plan, chosen, PassContext.current().opt_level)
     return ExecutorFactoryModule(optimized, chosen, mod_name, plan, facts, objects, symbols, constants.result())
+
+
+def plan_memory(mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None) -> MemoryReport:
+    """What the memory of the model would be, compiled by `build`; no kernel is compiled for it."""
+    chosen = target_of(target)
+    with chosen, deep_recursion():
+        optimized, _ = optimize(mod, chosen, params)
+        return memory_report(make_plan(optimized, TECompiler(chosen)))
+
+
+def tell_memory(plan: Plan) -> None:
+    """Instruments that gather a report of the compilation get the memory plan."""
+    for instrument in PassContext.current().instruments:
+        if hasattr(instrument, "add_section"):
+            instrument.add_section("Memory", memory_report(plan).to_html())
 
 
 def compile_plan(

@@ -12,7 +12,7 @@ from pathlib import Path
 from tilewright.codegen.llvm import AOT, compile_object, emit_module
 from tilewright.driver import lower
 from tilewright.ir import GlobalVar, IRModule
-from tilewright.ir.transform import PassContext
+from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion, structural_digest
 from tilewright.relay.backend.te_compiler import Kernel
 from tilewright.support import cache as disk
@@ -59,9 +59,14 @@ def target_key(target: Target) -> str:
 
 
 def scheduled(func: PrimFunc, target: Target) -> PrimFunc:
-    """The kernel's PrimFunc with the schedule rule of the target applied."""
+    """The kernel's PrimFunc with the schedule rule of the target applied. A pass, for instruments that watch."""
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        return mod.with_functions({g: schedule_kernel(f, target) for g, f in mod.functions.items()})  # type: ignore[arg-type]
+
+    gvar = GlobalVar(str(func.attrs["global_symbol"]))
     with deep_recursion():
-        return schedule_kernel(func, target)
+        return Pass(PassInfo(0, "topi.schedule"), run)(IRModule({gvar: func}))[gvar]  # type: ignore[no-any-return]
 
 
 def lowered(func: PrimFunc, target: Target) -> IRModule:
@@ -109,6 +114,8 @@ def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progres
     objects: list[bytes | Future[bytes]] = []
     keys = [cache_key(k, target) for k in kernels]
     workers = max(1, len(os.sched_getaffinity(0)))
+    # Instruments are told of every pass, so passes run for kernels too whose code is at hand.
+    watched = bool(PassContext.current().instruments)
 
     def report(what: str) -> None:
         if progress is not None:
@@ -119,6 +126,8 @@ def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progres
         for kernel, key in zip(kernels, keys, strict=True):
             found = disk.get(key)
             if found is not None:
+                if watched:
+                    lowered(scheduled(kernel.func, target), target)
                 objects.append(found)
                 done += 1
                 report("compiling kernels")

@@ -1,8 +1,10 @@
 """Relay passes, with the classic names; each is made by a call and run on an IRModule."""
 
+from tilewright.ir.inspection import register_inspection as _register_inspection
 from tilewright.ir.transform import Pass, PassContext, PassInfo, PrintIR, Sequential, function_pass_of, module_pass
 from tilewright.ir.transform import register_pass as _register_pass
 from tilewright.relay.expr import Function as _Function
+from tilewright.relay.transform import verify as _verify
 from tilewright.relay.transform.alter_layout import AlterOpLayout, PackDense
 from tilewright.relay.transform.common_subexpr import EliminateCommonSubexpr
 from tilewright.relay.transform.dead_code import DeadCodeElimination, RemoveUnusedFunctions
@@ -55,6 +57,8 @@ __all__ = [
     "gradient",
     "module_pass",
 ]
+
+_register_inspection(_Function, _verify.faults, _verify.size)
 
 for _name in __all__:
     _made = globals()[_name]

@@ -1,0 +1,45 @@
+"""What makes a relay function wrong: scopes, and types that are not what the operators' rules say. For `PassVerifier`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import IRModule, Op
+from tilewright.relay.analysis.basic import function_findings
+from tilewright.relay.expr import Call
+from tilewright.relay.functor import post_order
+from tilewright.relay.op.card import OpCard
+from tilewright.relay.printer import type_text
+from tilewright.relay.transform.infer_type import infer_module, type_of
+from tilewright.support.errors import TVMError
+
+
+def faults(func: Any, mod: IRModule) -> list[str]:
+    """What is wrong with a function of a module, in words."""
+    found = function_findings(func, set())
+    if found:
+        return found
+    try:
+        infer_module(mod)
+    except TVMError as error:
+        return [str(error)]
+    return [text for e in post_order(func) if isinstance(e, Call) for text in _wrong_type(e)]
+
+
+def _wrong_type(call: Call) -> list[str]:
+    """A call of an operator whose type, as kept, is not what its rule makes of the operands' types."""
+    kept, operands = type_of(call), [type_of(a) for a in call.args]
+    if type(call.op) is not Op or not isinstance(call.attrs, OpCard) or kept is None or None in operands:
+        return []
+    try:
+        found = call.attrs.infer(*operands)
+    except Exception as error:
+        return [f"{call.op.name} does not take its operands: {error}"]
+    if found == kept:
+        return []
+    return [f"{call.op.name} is said to be {type_text(kept)}, but is {type_text(found)} by its type rule"]
+
+
+def size(func: Any) -> int:
+    """The number of expressions of a function."""
+    return sum([1 for _ in post_order(func)])
