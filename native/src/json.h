@@ -1,4 +1,4 @@
-// A reader for the JSON that our own compiler writes into libraries.
+// A reader for the JSON of graphs and of what our own compiler writes into libraries.
 #pragma once
 #include <cstdlib>
 #include <map>
@@ -25,7 +25,8 @@ struct Json {
 
 class JsonReader {
  public:
-  explicit JsonReader(const std::string& text) : begin_(text.c_str()), at_(begin_), end_(begin_ + text.size()) {}
+  explicit JsonReader(const std::string& text, const char* what = "the library's metadata")
+      : what_(what), begin_(text.c_str()), at_(begin_), end_(begin_ + text.size()) {}
   Json read() {
     Json value = read_value(0);
     skip_space();
@@ -34,7 +35,7 @@ class JsonReader {
   }
 
  private:
-  [[noreturn]] void bad(const char* what) { fail("ValueError", "the library's metadata is damaged: %s at byte %ld", what, static_cast<long>(at_ - begin_)); }
+  [[noreturn]] void bad(const char* what) { fail("ValueError", "%s is damaged: %s at byte %ld", what_, what, static_cast<long>(at_ - begin_)); }
   void skip_space() { while (at_ < end_ && (*at_ == ' ' || *at_ == '\n' || *at_ == '\t' || *at_ == '\r')) ++at_; }
   bool take(char c) {
     skip_space();
@@ -125,6 +126,7 @@ class JsonReader {
     }
     return v;
   }
+  const char* what_;
   const char* begin_;
   const char* at_;
   const char* end_;

@@ -3,7 +3,6 @@
 #include "module.h"
 
 namespace tw {
-namespace {
 
 void check_cpu(const Json& meta) {
   const Json& target = meta["target"].kind == Json::kObject ? meta["target"] : meta;
@@ -31,7 +30,6 @@ void check_cpu(const Json& meta) {
   if (amx) enable_amx();
 }
 
-// The constants given, else those in the library, aligned as kernels expect.
 Ref<TensorObject> constants_of(const Library& library, Ref<TensorObject> given, int64_t bytes) {
   if (bytes < 0) fail("ValueError", "the metadata of %s is damaged: its constants take %lld bytes", library.label().c_str(), static_cast<long long>(bytes));
   int64_t shape[1] = {bytes > 0 ? bytes : 1};
@@ -52,19 +50,21 @@ Ref<TensorObject> constants_of(const Library& library, Ref<TensorObject> given, 
   return copy;
 }
 
-}  // namespace
-
-Ref<ModuleObject> make_executor(Ref<ModuleObject> module, std::shared_ptr<Library> library, const std::string& metadata,
-                                Ref<TensorObject> constants, DLDevice device, Ref<TensorObject> bytecode) {
-  std::string label = library->label();
-  if (device.device_type != kDLCPU) fail("ValueError", "%s was compiled for the CPU; create it with cpu(0), not device type %d", label.c_str(), device.device_type);
-  Json meta = JsonReader(metadata).read();
+Ref<ModuleObject> make_executor(Ref<ModuleObject> module, const Code& code, std::vector<DLDevice> devices, Ref<TensorObject> bytecode) {
+  std::string label = code.library->label();
+  for (auto& d : devices)
+    if (d.device_type != kDLCPU) fail("ValueError", "%s was compiled for the CPU; create it with cpu(0), not device type %d", label.c_str(), d.device_type);
+  Json meta = JsonReader(code.metadata).read();
   if (meta.kind != Json::kObject) fail("ValueError", "the metadata of %s is no JSON object", label.c_str());
+  const std::string& executor = meta["executor"].string;
+  if (bytecode && executor != "vm") fail("ValueError", "%s holds a model for the ahead-of-time executor, which has no bytecode", label.c_str());
+  if (executor == "kernels")
+    fail("ValueError", "%s holds the kernels of a graph only; graph_executor.create(graph_json, library, device) runs them", label.c_str());
+  if (executor == "graph") return make_graph_executor(std::move(module), meta["graph"].string, std::move(devices), false);
   check_cpu(meta);
-  constants = constants_of(*library, std::move(constants), meta["constants_bytes"].integer);
-  if (meta["executor"].string == "vm") return make_machine(std::move(module), std::move(library), meta, std::move(constants), std::move(bytecode));
-  if (bytecode) fail("ValueError", "%s holds a model for the ahead-of-time executor, which has no bytecode", label.c_str());
-  return make_aot_executor(std::move(module), std::move(library), metadata, meta, std::move(constants), device);
+  auto constants = constants_of(*code.library, code.constants, meta["constants_bytes"].integer);
+  if (executor == "vm") return make_machine(std::move(module), code.library, meta, std::move(constants), std::move(bytecode));
+  return make_aot_executor(std::move(module), code.library, code.metadata, meta, std::move(constants), devices[0]);
 }
 
 }  // namespace tw

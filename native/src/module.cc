@@ -9,6 +9,7 @@
 #include <mutex>
 #include <type_traits>
 
+#include "json.h"
 #include "thread_pool.h"
 
 extern "C" void TWErrorTake(TVMFFIObjectHandle* result);  // our own TVMFFIErrorMoveFromRaised
@@ -42,18 +43,38 @@ std::map<std::string, void*>& system_symbols() {
   return *symbols;
 }
 
-int32_t call_packed(const char* name, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+// A function by its name, for code in the library of this module: what it or its imports have stays found, a global one is
+// looked up each time, since it may be replaced.
+Ref<FunctionObject> known_to(ModuleObject* module, const char* name) {
+  if (!module) return get_global(name);
+  {
+    std::lock_guard<std::mutex> hold(context_lock);
+    auto it = module->import_cache.find(name);
+    if (it != module->import_cache.end() && it->second) return it->second;
+  }
+  // Not under the lock: what is asked may be a function of the host.
+  auto found = module->impl->inner_function(name, module);
+  for (size_t i = 0; !found && i < module->imports.size(); ++i) found = module->imports[i]->find(name, true);
+  if (!found) return get_global(name);
+  std::lock_guard<std::mutex> hold(context_lock);
+  module->import_cache[name] = found;
+  return found;
+}
+int32_t call_from(void* module, const char* name, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
   return guarded([&] {
-    auto f = get_global(name);
-    if (!f) fail("ValueError", "compiled code calls the global function `%s`, which is not registered; use register_func", name);
+    auto f = known_to(static_cast<ModuleObject*>(module), name);
+    if (!f) fail("ValueError", "compiled code calls the function `%s`, which is not registered; use register_func, or import_module the module that has it", name);
     *result = call(f.get(), args, count);
   });
+}
+int32_t call_packed(const char* name, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+  return call_from(nullptr, name, args, count, result);
 }
 void* alloc_workspace(int64_t bytes, int32_t, int32_t) {
   return aligned_alloc(64, (static_cast<size_t>(bytes) + 63) & ~size_t{63});
 }
 const TWContext kContext = {parallel_launch, [](const char* kind, const char* message) { set_raised(kind, message); },
-                            alloc_workspace, free, call_packed};
+                            alloc_workspace, free, call_packed, call_from};
 
 class SharedLibrary : public Library {
  public:
@@ -169,6 +190,7 @@ class SharedLibrary : public Library {
 class SymbolLibrary : public Library {
  public:
   std::map<std::string, void*> symbols;
+  std::map<std::string, Ref<TensorObject>> held;
   TVMFFIAny keep_alive = none();
   ~SymbolLibrary() override { destroy(keep_alive); }
   void* symbol(const std::string& name) const override {
@@ -176,6 +198,10 @@ class SymbolLibrary : public Library {
     return it == symbols.end() ? nullptr : it->second;
   }
   std::string label() const override { return "the compiled module"; }
+  Ref<> owner(const std::string& name) const override {
+    auto it = held.find(name);
+    return it == held.end() ? Ref<>() : Ref<>::share(it->second.get());
+  }
 };
 
 class SystemLibrary : public Library {
@@ -188,62 +214,124 @@ class SystemLibrary : public Library {
   std::string label() const override { return "the system library"; }
 };
 
+// The devices among arguments, as Device values or as pairs of numbers; the first CPU where there is none.
+std::vector<DLDevice> devices_of(Args args, int32_t from) {
+  std::vector<DLDevice> found;
+  for (int32_t i = from; i < args.count; ++i) {
+    const TVMFFIAny& v = args[i];
+    if (v.type_index == kTVMFFIDevice) {
+      found.push_back(v.v_device);
+    } else if (v.type_index == kTVMFFIArray) {
+      for (auto& item : reinterpret_cast<ArrayObject*>(v.v_obj)->items) {
+        if (item.type_index != kTVMFFIDevice) fail("TypeError", "expected a list of devices, but it holds a value of type index %d", item.type_index);
+        found.push_back(item.v_device);
+      }
+    } else if (v.type_index == kTVMFFIInt && i + 1 < args.count) {
+      found.push_back({static_cast<int32_t>(v.v_int64), static_cast<int32_t>(as_int(args[++i], "a device's number"))});
+    } else {
+      fail("TypeError", "expected a device such as cpu(0), got a value of type index %d", v.type_index);
+    }
+  }
+  if (found.empty()) found.push_back({kDLCPU, 0});
+  return found;
+}
+
 class LibraryModule : public ModuleImpl {
  public:
-  LibraryModule(std::shared_ptr<Library> library, std::string metadata, Ref<TensorObject> constants)
-      : library_(std::move(library)), metadata_(std::move(metadata)), constants_(std::move(constants)) {
-    if (auto* context = static_cast<TWContext*>(library_->symbol("__tilewright_context"))) *context = kContext;
+  explicit LibraryModule(Code code) : code_(std::move(code)) {
+    if (auto* context = static_cast<TWContext*>(symbol("__tilewright_context"))) *context = kContext;
     std::lock_guard<std::mutex> hold(context_lock);
     for (auto& entry : context_symbols())
-      if (auto* slot = static_cast<void**>(library_->symbol(entry.first))) *slot = entry.second;
-    if (metadata_.empty())
-      if (auto* text = static_cast<const char*>(library_->symbol("__tilewright_metadata"))) metadata_ = text;
+      if (auto* slot = static_cast<void**>(symbol(entry.first))) *slot = entry.second;
+    if (code_.metadata.empty())
+      if (auto* text = static_cast<const char*>(symbol("__tilewright_metadata"))) code_.metadata = text;
   }
   const char* kind() const override { return "library"; }
+  const Code* code() const override { return &code_; }
+  const Library& library() const { return *code_.library; }
+
+  Ref<FunctionObject> inner_function(const std::string& name, ModuleObject* self) override {
+    {
+      std::lock_guard<std::recursive_mutex> hold(constants_lock_);
+      if (!constants_given_) {
+        constants_given_ = true;  // what takes them may call on
+        try {
+          give_constants(self, library());
+        } catch (...) {
+          constants_given_ = false;
+          throw;
+        }
+      }
+    }
+    void* address = symbol("__tvm_ffi_" + name);
+    return address ? make_raw_function(self, reinterpret_cast<TVMFFISafeCallType>(address), nullptr) : Ref<FunctionObject>();
+  }
 
   void bind_self(ModuleObject* self) {
-    if (auto** slot = static_cast<void**>(library_->symbol("__tvm_ffi__library_ctx"))) *slot = self;
+    if (auto** slot = static_cast<void**>(symbol("__tvm_ffi__library_ctx"))) *slot = self;
   }
 
   Ref<FunctionObject> get_function(const std::string& name, ModuleObject* self) override {
     std::string key = name == "__tvm_main__" ? "main" : name;
-    if (void* address = library_->symbol("__tvm_ffi_" + key)) {
+    if (void* address = symbol("__tvm_ffi_" + key)) {
       incref(self);  // code lives as long as its functions
       return make_raw_function(self, reinterpret_cast<TVMFFISafeCallType>(address), [](void* p) { decref(p); });
     }
-    if (metadata_.empty()) return {};
+    if (code_.metadata.empty()) return {};
     auto module = Ref<ModuleObject>::share(self);
-    if (name == "default" || name == "main") {
+    if (name == "default" || name == "main" || name == model_name()) {
+      return make_function([this, module](Args args) { return from_ref(make_executor(module, code_, devices_of(args, 0), {})); });
+    }
+    if (name == "debug_create") {  // (name of the model, devices...)
       return make_function([this, module](Args args) {
-        DLDevice device{kDLCPU, 0};
-        if (args.count > 0 && args[0].type_index == kTVMFFIDevice) device = args[0].v_device;
-        return from_ref(make_executor(module, library_, metadata_, constants_, device, {}));
+        std::string model = as_string(args[0]);
+        if (model != "default" && model != model_name()) fail("ValueError", "%s has no model `%s`; it has `%s`", code_.library->label().c_str(), model.c_str(), model_name().c_str());
+        Json meta = JsonReader(code_.metadata).read();
+        if (meta["graph"].string.empty()) fail("ValueError", "%s says nothing of the graph that it was compiled from, which the debug executor runs", code_.library->label().c_str());
+        return from_ref(make_graph_executor(module, meta["graph"].string, devices_of(args, 1), true));
       });
+    }
+    if (name == "get_graph_json") {
+      return make_function([this, module](Args) { return from_string(JsonReader(code_.metadata).read()["graph"].string); });
     }
     if (name == "load_executable") {  // (device, bytecode as a tensor of bytes): bytecode that was saved apart
       return make_function([this, module](Args args) {
         if (args[0].type_index != kTVMFFIDevice) fail("TypeError", "load_executable takes a device first");
         if (args[1].type_index != kTVMFFITensor) fail("TypeError", "load_executable takes the bytecode as a tensor");
-        return from_ref(make_executor(module, library_, metadata_, constants_, args[0].v_device, Ref<TensorObject>::share(args[1].v_obj)));
+        return from_ref(make_executor(module, code_, {args[0].v_device}, Ref<TensorObject>::share(args[1].v_obj)));
       });
     }
     if (name == "get_metadata") {
-      return make_function([this, module](Args) { return from_string(metadata_); });
+      return make_function([this, module](Args) { return from_string(code_.metadata); });
     }
     return {};
   }
 
  private:
-  std::shared_ptr<Library> library_;
-  std::string metadata_;
-  Ref<TensorObject> constants_;
+  void* symbol(const std::string& name) const { return code_.library->symbol(name); }
+  // Looked for by hand: the metadata of a large model is long, and every look-up of a function comes here.
+  const std::string& model_name() {
+    std::call_once(named_, [this] {
+      const std::string key = "\"mod_name\": \"";
+      size_t at = code_.metadata.find(key);
+      if (at != std::string::npos) name_ = code_.metadata.substr(at + key.size(), code_.metadata.find('"', at + key.size()) - at - key.size());
+    });
+    return name_;
+  }
+
+  Code code_;
+  std::recursive_mutex constants_lock_;
+  bool constants_given_ = false;
+  std::once_flag named_;
+  std::string name_ = "default";
 };
 
 Ref<ModuleObject> library_module(std::shared_ptr<Library> library, std::string metadata, Ref<TensorObject> constants) {
-  auto impl = std::make_unique<LibraryModule>(std::move(library), std::move(metadata), std::move(constants));
+  auto impl = std::make_unique<LibraryModule>(Code{std::move(library), std::move(metadata), std::move(constants)});
   LibraryModule* raw = impl.get();
   auto module = make_module(std::move(impl));
   raw->bind_self(module.get());
+  load_imports(module.get(), *raw->code()->library);
   return module;
 }
 
@@ -251,15 +339,29 @@ void register_modules() {
   register_global("runtime.ModuleLoadFromFile", [](Args args) {
     return from_ref(library_module(std::make_shared<SharedLibrary>(as_string(args[0])), "", {}));
   });
+  // (graph JSON, module, devices...)
+  register_global("tvm.graph_executor.create", [](Args args) {
+    return from_ref(make_graph_executor(Ref<ModuleObject>::share(as_module(args[1])), as_string(args[0]), devices_of(args, 2), false));
+  });
+  register_global("tvm.graph_executor_debug.create", [](Args args) {
+    return from_ref(make_graph_executor(Ref<ModuleObject>::share(as_module(args[1])), as_string(args[0]), devices_of(args, 2), true));
+  });
   register_global("runtime.SystemLib", [](Args) { return from_ref(library_module(std::make_shared<SystemLibrary>(), "", {})); });
-  // (keep_alive, metadata JSON or "", constants or None, name 0, address 0, name 1, ...)
+  // (keep_alive, metadata JSON or "", constants or None, name 0, address or tensor 0, name 1, ...)
   register_global("runtime.ModuleFromSymbols", [](Args args) {
     auto library = std::make_shared<SymbolLibrary>();
     library->keep_alive = own(args[0]);
     Ref<TensorObject> constants;
     if (args[2].type_index == kTVMFFITensor) constants = Ref<TensorObject>::share(args[2].v_obj);
-    for (int32_t i = 3; i + 1 < args.count; i += 2)
-      library->symbols[as_string(args[i])] = reinterpret_cast<void*>(as_int(args[i + 1], "a symbol's address"));
+    for (int32_t i = 3; i + 1 < args.count; i += 2) {
+      std::string name = as_string(args[i]);
+      if (args[i + 1].type_index == kTVMFFITensor) {  // data: the library keeps it
+        auto tensor = library->held[name] = Ref<TensorObject>::share(args[i + 1].v_obj);
+        library->symbols[name] = static_cast<char*>(tensor->tensor.data) + tensor->tensor.byte_offset;
+      } else {
+        library->symbols[name] = reinterpret_cast<void*>(as_int(args[i + 1], "a symbol's address"));
+      }
+    }
     return from_ref(library_module(library, as_string(args[1]), constants));
   });
   register_global("runtime.ModuleGetFunction", [](Args args) {

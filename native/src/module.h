@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <mutex>
 #include <unordered_map>
 
 #include "core.h"
@@ -10,11 +11,17 @@ namespace tw {
 
 struct ModuleObject;
 
+struct Code;
+
 class ModuleImpl {
  public:
   virtual ~ModuleImpl() = default;
   virtual const char* kind() const = 0;
   virtual Ref<FunctionObject> get_function(const std::string& name, ModuleObject* self) = 0;
+  // For the module's own code, which may keep it: a function that does not keep the module alive.
+  virtual Ref<FunctionObject> inner_function(const std::string&, ModuleObject*) { return {}; }
+  // The compiled code that it holds, if it is a library.
+  virtual const Code* code() const { return nullptr; }
 };
 
 struct ModuleObject : ObjectBase<ModuleObject> {
@@ -33,17 +40,38 @@ class Library {
   virtual ~Library() = default;
   virtual void* symbol(const std::string& name) const = 0;
   virtual std::string label() const = 0;
+  // What keeps a symbol's data alive, where that is not the library.
+  virtual Ref<> owner(const std::string&) const { return {}; }
+};
+
+struct Json;
+// Makes the modules that a library holds as data, and imports them.
+void load_imports(ModuleObject* module, const Library& library);
+// Gives external code the constants that it receives at run time.
+void give_constants(ModuleObject* module, const Library& library);
+
+// A library, what it says of itself (JSON text), and its constants where they are not inside it.
+struct Code {
+  std::shared_ptr<Library> library;
+  std::string metadata;
+  Ref<TensorObject> constants;
 };
 
 // The executor of a compiled model, or the virtual machine of a program; `metadata` as its JSON text. Throws when this CPU cannot run it.
 // `bytecode` replaces what the library holds.
-Ref<ModuleObject> make_executor(Ref<ModuleObject> library_module, std::shared_ptr<Library> library,
-                                const std::string& metadata, Ref<TensorObject> constants, DLDevice device, Ref<TensorObject> bytecode);
-struct Json;
+Ref<ModuleObject> make_executor(Ref<ModuleObject> library_module, const Code& code, std::vector<DLDevice> devices, Ref<TensorObject> bytecode);
 Ref<ModuleObject> make_aot_executor(Ref<ModuleObject> library_module, std::shared_ptr<Library> library, const std::string& metadata,
                                     const Json& meta, Ref<TensorObject> constants, DLDevice device);
+// The executor of a graph in the classic JSON form. Its functions are kernels of the module's code where it has some, else packed
+// functions of the module and its imports. With `debug` it also runs and times single nodes.
+Ref<ModuleObject> make_graph_executor(Ref<ModuleObject> module, const std::string& graph_json, std::vector<DLDevice> devices, bool debug);
 Ref<ModuleObject> make_machine(Ref<ModuleObject> library_module, std::shared_ptr<Library> library, const Json& meta,
                                Ref<TensorObject> constants, Ref<TensorObject> bytecode);
+
+// Throws when this CPU cannot run what the metadata describes.
+void check_cpu(const Json& meta);
+// The constants given, else those in the library, aligned as kernels expect.
+Ref<TensorObject> constants_of(const Library& library, Ref<TensorObject> given, int64_t bytes);
 
 // CPU features of LLVM's naming; empty when all are there, else the missing ones.
 std::vector<std::string> missing_features(const std::vector<std::string>& required);
