@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.node import Visitor, on
+from tilewright.tir.analysis.flow import Accesses
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, IterVar, Var
 from tilewright.tir.function import PrimFunc
@@ -48,8 +49,6 @@ class _Accesses(Visitor):
         self.env: dict[Var, set[Var]] = {}
         self.limit: Place | None = None
         self.carried: dict[Buffer, Place] = {}
-        self.readers: dict[Buffer, set[int]] = {}
-        self.block: Block | None = None
 
     def _loop_vars(self, value: Any) -> set[Var]:
         """Loop variables that a value depends on, through the block variables above it."""
@@ -76,8 +75,6 @@ class _Accesses(Visitor):
     @on(BufferLoad)
     def _load(self, e: BufferLoad) -> None:
         self.touch(e.buffer)
-        if self.block is not None:
-            self.readers.setdefault(e.buffer, set()).add(id(self.block))
         for i in e.indices:
             self.visit(i)
 
@@ -142,27 +139,32 @@ class _Accesses(Visitor):
         for buffer in block.alloc_buffers:
             self.declared[buffer] = self.here
             self.by_data.setdefault(buffer.data, []).append(buffer)
-        for region in block.reads:
-            self.readers.setdefault(region.buffer, set()).add(id(block))
-        above, self.block = self.block, block
         if block.init is not None:
             self.visit(block.init)
         self.visit(block.body)
-        self.here, self.block = outer, above
+        self.here = outer
 
 
-def _outside_of_readers(place: Place, declared: Place, readers: set[int]) -> Place:
-    """A place where all of a buffer's accesses see one allocation, when they are in a block that reads it.
+def _outside_of_carrying(place: Place, declared: Place, buffer: Buffer, settled: Any) -> Place:
+    """The innermost place from here on outwards where no value in the buffer goes from step to step of a loop around it.
 
-    What such a block reads may come from an earlier step of a loop around it, unless the steps are independent.
+    `settled` proves that; steps of some kinds of loops are independent without a proof.
     """
-    at, inside = place, False
-    while at is not declared and at.parent is not None:
-        inside = inside or id(at.node) in readers
-        if inside and isinstance(at.node, For) and at.node.kind in INDEPENDENT:
+    at = place
+    while at is not declared:
+        loops, up = [], at
+        while up is not declared and up.parent is not None:
+            loops += [up.node] if isinstance(up.node, For) else []
+            up = up.parent
+        if all([lp.kind in INDEPENDENT for lp in loops]) or settled(buffer, at.node):
             return at
-        at = at.parent
-    return declared if inside else place
+        while at is not declared and not isinstance(at.node, For):
+            assert at.parent is not None
+            at = at.parent
+        if at is not declared:
+            assert at.parent is not None
+            at = at.parent
+    return declared
 
 
 def find_places(func: PrimFunc) -> dict[Buffer, Place]:
@@ -170,13 +172,20 @@ def find_places(func: PrimFunc) -> dict[Buffer, Place]:
     walk = _Accesses()
     walk.visit(func.body)
     out: dict[Buffer, Place] = {}
+    accesses: Accesses | None = None
+
+    def settled(buffer: Buffer, node: Any) -> bool:
+        nonlocal accesses
+        accesses = accesses or Accesses(func)
+        return accesses.settled(buffer, node)
+
     for buffer, declared in walk.declared.items():
         place = walk.safe.get(buffer)
         if place is None:
             continue
         if place.depth < declared.depth:
             place = declared
-        place = _outside_of_readers(place, declared, walk.readers.get(buffer, set()))
+        place = _outside_of_carrying(place, declared, buffer, settled)
         # Lanes of a vector loop would share what is allocated inside of it.
         above: Place | None = place
         while above is not None and above is not declared:

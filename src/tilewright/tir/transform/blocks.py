@@ -75,7 +75,11 @@ def _plan(func: PrimFunc) -> Stmt:
 
 
 def PlanAndUpdateBufferAllocationLocation() -> Pass:
-    """Buffers of blocks -> allocated at the innermost loop or block that holds all their accesses."""
+    """Buffers of blocks -> allocated at the innermost loop or block that holds all their accesses.
+
+    A loop from step to step of which a value may be kept stays inside: each read there must be proved to see what was
+    written before in the same step, whatever axes the blocks have.
+    """
     return body_pass("PlanAndUpdateBufferAllocationLocation", _plan, gives=("allocations_placed",))
 
 
