@@ -7,6 +7,17 @@ with their own axes, paddings are stages of their own, and data movement never d
 from __future__ import annotations
 
 from tilewright.topi import image, nn, tag, utils
+from tilewright.topi.arrange import (
+    adv_index,
+    invert_permutation,
+    matrix_set_diag,
+    meshgrid,
+    reverse_sequence,
+    sliding_window,
+    strided_set,
+    trilu,
+    unravel_index,
+)
 from tilewright.topi.broadcast import (
     add,
     bitwise_and,
@@ -36,6 +47,7 @@ from tilewright.topi.broadcast import (
     where,
 )
 from tilewright.topi.broadcast import equal_ as equal
+from tilewright.topi.einsum import einsum
 from tilewright.topi.indexing import gather, gather_nd, one_hot, take
 from tilewright.topi.math import (
     abs,
@@ -103,6 +115,16 @@ from tilewright.topi.transform import (
 from tilewright.topi.transform import shape_vector as shape
 
 __all__ = [
+    "adv_index",
+    "invert_permutation",
+    "matrix_set_diag",
+    "meshgrid",
+    "reverse_sequence",
+    "sliding_window",
+    "strided_set",
+    "trilu",
+    "unravel_index",
+    "einsum",
     "abs",
     "acos",
     "acosh",

@@ -13,6 +13,7 @@ from typing import Any
 from tilewright.relay.op import (
     adjoint,
     algorithm,
+    arrange,
     binary,
     compiler_regions,
     conv,
@@ -26,6 +27,7 @@ from tilewright.relay.op import (
     reduce,
     resize,
     scatter,
+    space,
     transform,
 )
 from tilewright.relay.op.card import OpCard, cards, constructor, find_card

@@ -14,7 +14,7 @@ import numpy as np
 from tilewright import te
 from tilewright.ir import IntImm, TensorType, TupleType, Type
 from tilewright.node.leaves import numpy_dtype
-from tilewright.relay.expr import Expr, const
+from tilewright.relay.expr import Expr, Tuple, TupleGetItem, const
 from tilewright.relay.op.card import OPAQUE, OpCard, constructor, need
 from tilewright.relay.op.relations import dims, may_equal
 
@@ -36,6 +36,11 @@ def number(value: float, like: Expr) -> Expr:
     """A scalar constant of a tensor's dtype."""
     t: Any = like.checked_type
     return const(value, str(t.dtype))
+
+
+def field(e: Expr, k: int) -> Expr:
+    """Field k of a tuple."""
+    return e.fields[k] if isinstance(e, Tuple) else TupleGetItem(e, k)
 
 
 class vjp(OpCard, key="vjp"):

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.relay.expr import Expr
-from tilewright.relay.op.adjoint import op
+from tilewright.relay.op.adjoint import field, op
 from tilewright.relay.op.card import OPAQUE, OpCard, need
 from tilewright.relay.op.relations import Dim, dims, may_equal, normal_axis, product, tensor, tensor_type
 
@@ -128,7 +128,7 @@ class topk(OpCard, key="topk"):
         if self.ret_type == "indices":
             return [None]
         places = op("topk")(data, k=self.k, axis=self.axis, ret_type="indices", is_ascend=self.is_ascend)
-        parts = dy.fields[0] if self.ret_type == "both" else dy
+        parts = field(dy, 0) if self.ret_type == "both" else dy
         return [op("scatter_elements")(op("zeros_like")(data), places, parts, axis=self.axis)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.topi.arrange import batch_to_space_nd, space_to_batch_nd
 from tilewright.topi.nn.conv2d import (
     conv1d,
     conv2d,
@@ -31,6 +32,8 @@ from tilewright.topi.nn.pooling import adaptive_pool, global_pool, pool1d, pool2
 from tilewright.topi.nn.softmax import log_softmax, softmax
 
 __all__ = [
+    "batch_to_space_nd",
+    "space_to_batch_nd",
     "adaptive_pool",
     "batch_matmul",
     "batch_norm",

@@ -1,0 +1,121 @@
+"""Operators that move elements between the batch and space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright import te, topi
+from tilewright.ir import TensorType, Type
+from tilewright.relay.op.card import INJECTIVE, OpCard, need
+from tilewright.relay.op.relations import dims, is_any, tensor, tensor_type
+from tilewright.tir import Any as AnyDim
+
+RULE = "crops, paddings and block_shape must have a number for each spatial axis of data"
+
+
+def _crops(values: Any) -> tuple[tuple[int, ...], ...]:
+    return tuple([tuple([int(v) for v in row]) for row in values])
+
+
+class batch_to_space_nd(OpCard, key="nn.batch_to_space_nd"):
+    """The blocks that the batch holds side by side in the spatial axes after it, with `crops` (begin, end) taken off each."""
+
+    block_shape: tuple[int, ...]
+    crops: tuple[tuple[int, ...], ...]
+    fuse = INJECTIVE
+    samples = [(((8, 2, 3, 2),), {"block_shape": (2, 2), "crops": ((0, 1), (1, 0))})]
+
+    @classmethod
+    def make(cls, data: Any, block_shape: Any, crops: Any, span: Any = None) -> Any:
+        """`crops` are (begin, end) for each spatial axis."""
+        return cls.call([data], {"block_shape": tuple(block_shape), "crops": _crops(crops)}, span)
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0)
+        shape: list[Any] = dims(t)
+        m, total = len(self.block_shape), int(np.prod(self.block_shape))
+        need(
+            len(shape) > m == len(self.crops),
+            RULE,
+            f"they have {len(self.crops)} and {m} for {len(shape)} axes",
+        )
+        need(
+            not isinstance(shape[0], int) or shape[0] % total == 0,
+            "the blocks must divide the batch",
+            f"{total} does not divide {shape[0]}",
+            0,
+        )
+        out: list[Any] = [AnyDim() if is_any(shape[0]) else shape[0] // total]
+        for d, b, (before, after) in zip(shape[1:], self.block_shape, self.crops, strict=False):
+            out.append(AnyDim() if is_any(d) else d * b - (before + after))
+        return tensor_type((*out, *shape[1 + m :]), t.dtype)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.nn.batch_to_space_nd(data, self.block_shape, [c[0] for c in self.crops], [c[1] for c in self.crops])
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        m, blocks = len(self.block_shape), list(self.block_shape)
+        batch = data.shape[0] // int(np.prod(blocks))
+        x = data.reshape(*blocks, batch, *data.shape[1:])
+        order = [m]
+        for k in range(m):
+            order += [m + 1 + k, k]
+        x = x.transpose([*order, *range(2 * m + 1, x.ndim)])
+        x = x.reshape(batch, *[d * b for d, b in zip(data.shape[1:], blocks, strict=False)], *data.shape[1 + m :])
+        cut = [slice(b, d - a) for d, (b, a) in zip(x.shape[1:], self.crops, strict=False)]
+        return np.ascontiguousarray(x[(slice(None), *cut)])
+
+
+class space_to_batch_nd(OpCard, key="nn.space_to_batch_nd"):
+    """The spatial axes after the batch, padded by `paddings` (before, after), taken apart into blocks that become batches."""
+
+    block_shape: tuple[int, ...]
+    paddings: tuple[tuple[int, ...], ...]
+    pad_value: float = 0.0
+    fuse = INJECTIVE
+    samples = [(((2, 3, 4, 2),), {"block_shape": (2, 2), "paddings": ((0, 1), (2, 0)), "pad_value": 1.5})]
+
+    @classmethod
+    def make(cls, data: Any, block_shape: Any, paddings: Any, pad_value: float = 0, span: Any = None) -> Any:
+        """`paddings` are (before, after) for each spatial axis."""
+        attrs = {"block_shape": tuple(block_shape), "paddings": _crops(paddings), "pad_value": float(pad_value)}
+        return cls.call([data], attrs, span)
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0)
+        shape: list[Any] = dims(t)
+        m, total = len(self.block_shape), int(np.prod(self.block_shape))
+        need(
+            len(shape) > m == len(self.paddings),
+            RULE,
+            f"they have {len(self.paddings)} and {m} for {len(shape)} axes",
+        )
+        out: list[Any] = [AnyDim() if is_any(shape[0]) else shape[0] * total]
+        for d, b, (before, after) in zip(shape[1:], self.block_shape, self.paddings, strict=False):
+            whole = AnyDim() if is_any(d) else d + (before + after)
+            need(
+                not isinstance(whole, int) or whole % b == 0,
+                "the blocks must divide the padded extents",
+                f"{b} does not divide {whole}",
+                0,
+            )
+            out.append(AnyDim() if is_any(whole) else whole // b)
+        return tensor_type((*out, *shape[1 + m :]), t.dtype)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        before, after = [p[0] for p in self.paddings], [p[1] for p in self.paddings]
+        return topi.nn.space_to_batch_nd(data, self.block_shape, before, after, self.pad_value)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        m, blocks = len(self.block_shape), list(self.block_shape)
+        rest = data.ndim - 1 - m
+        x = np.pad(data, [(0, 0), *self.paddings, *[(0, 0)] * rest], constant_values=self.pad_value)
+        parts: list[int] = [x.shape[0]]
+        for d, b in zip(x.shape[1:], blocks, strict=False):
+            parts += [d // b, b]
+        x = x.reshape(*parts, *x.shape[1 + m :])
+        order = [2 + 2 * k for k in range(m)] + [0] + [1 + 2 * k for k in range(m)]
+        x = x.transpose([*order, *range(2 * m + 1, x.ndim)])
+        return np.ascontiguousarray(x).reshape(-1, *x.shape[m + 1 :])
