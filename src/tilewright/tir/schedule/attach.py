@@ -24,11 +24,12 @@ from tilewright.tir.schedule.analysis import (
     scope_leaves,
     scope_root,
 )
+from tilewright.tir.schedule.certain import reaches_domain, surely
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import ZERO, Bounds, Forms, Lin, combine, constant, is_const, same, scale, shift
 from tilewright.tir.schedule.hazards import need_own_elements, need_settled, shared_loops
 from tilewright.tir.schedule.inline import inline_block, reverse_inline_block
-from tilewright.tir.schedule.regions import Region, contains, reaches_domain, swept, unite
+from tilewright.tir.schedule.regions import Region, contains, swept, unite, unite_exact
 from tilewright.tir.schedule.rewrite import ReplaceStmts, body_list
 from tilewright.tir.schedule.sampling import COMPUTE_INLINE
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
@@ -195,7 +196,7 @@ def _need_inputs_ready(state: ScheduleState, moved: Leaf, sources: list[Leaf], o
             reads = [r for r in moved.block.reads if r.buffer is region.buffer]
             if not reads:
                 continue
-            provided = swept(state, region, source, source.loops[shared:], exact=True)
+            provided = surely(state, region, source, source.loops[shared:])
             for read in reads:
                 required = swept(state, read, moved, moved.loops[shared:])
                 if not contains(state.forms, provided, required, region.buffer.shape):
@@ -245,8 +246,8 @@ def move_consumer(
     provided: dict[Any, Region] = {}
     for x in inner:
         for region in x.block.writes:
-            box = swept(state, region, x, x.loops, exact=True)
-            provided[region.buffer] = unite(state.forms, provided.get(region.buffer), box)
+            box = surely(state, region, x, x.loops)
+            provided[region.buffer] = unite_exact(state.forms, provided.get(region.buffer), box)
     domain: Domain = {}
     for region in block.reads:
         if region.buffer in provided:
@@ -283,7 +284,7 @@ def _need_all_written(
         for x in inner:
             for w in x.block.writes:
                 if w.buffer is region.buffer:
-                    written = unite(state.forms, written, swept(state, w, x, (*outer, *x.loops), exact=True))
+                    written = unite_exact(state.forms, written, surely(state, w, x, (*outer, *x.loops)))
         required = swept(state, region, moved, moved.loops)
         if written is None or not contains(state.forms, written, required, region.buffer.shape):
             refuse(
@@ -537,9 +538,7 @@ def ready_domain(forms: Forms, block: Any, region: Any, box: Region, loop: Any) 
         )  # fmt: skip
 
     for r, bounds, size in zip(region.region, box, region.buffer.shape, strict=True):
-        # Where there is one element, each box holds it that is known to be written.
-        single = bounds is not None and isinstance(size, IntImm) and size.value == 1
-        if single or _covers_dim(forms, bounds, size):
+        if _covers_dim(forms, bounds, size):
             continue
         index, extent = forms.of(r.min), forms.of(r.extent)
         terms = _digits(index, own)

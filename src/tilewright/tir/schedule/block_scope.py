@@ -16,6 +16,7 @@ from tilewright.tir.schedule.analysis import (
     producers,
     scope_root,
 )
+from tilewright.tir.schedule.certain import surely
 from tilewright.tir.schedule.effects import clashes, self_dependence
 from tilewright.tir.schedule.regions import contains, swept, unite_exact
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
@@ -125,7 +126,7 @@ def covers_reads(state: ScheduleState, ref: StmtSRef) -> bool:
         for x in writers:
             for w in x.block.writes:
                 if w.buffer is buffer:
-                    provided = unite_exact(state.forms, provided, swept(state, w, x, x.loops[shared:], exact=True))
+                    provided = unite_exact(state.forms, provided, surely(state, w, x, x.loops[shared:]))
         required = swept(state, read, reader, reader.loops[shared:])
         if not contains(state.forms, provided, required, buffer.shape):
             return False

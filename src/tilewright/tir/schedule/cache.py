@@ -20,6 +20,7 @@ from tilewright.tir import (
 )
 from tilewright.tir.schedule.analysis import DATA_PAR, Leaf, binding_of, leaves, need_whole_reduction, scope_root
 from tilewright.tir.schedule.arguments import read_number, write_number
+from tilewright.tir.schedule.certain import surely
 from tilewright.tir.schedule.effects import self_dependence
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import ZERO, Forms, Lin, combine, is_const, same, shift
@@ -100,7 +101,7 @@ def written_box(state: ScheduleState, found: list[Any], buffer: Any) -> Any:
 
 def whole_region(state: ScheduleState, leaf: Leaf, region: Any) -> Any:
     """What a block surely writes while all loops of its scope run."""
-    box = swept(state, region, leaf, leaf.loops, exact=True)
+    box = surely(state, region, leaf, leaf.loops)
     if None not in box or not binding_of(state, leaf).covers:
         return in_domain(state, leaf, region, box)
     # The predicate says no more than that the block keeps to its domain, so all of that is visited.
@@ -108,7 +109,7 @@ def whole_region(state: ScheduleState, leaf: Leaf, region: Any) -> Any:
         [For(iv.var, iv.dom.min, iv.dom.extent, ForKind.SERIAL, leaf.block.body) for iv in leaf.block.iter_vars]
     )
     values = tuple([iv.var for iv in leaf.block.iter_vars])
-    return swept(state, region, Leaf(BlockRealize(values, IntImm("bool", 1), leaf.block), loops), loops, exact=True)
+    return surely(state, region, Leaf(BlockRealize(values, IntImm("bool", 1), leaf.block), loops), loops)
 
 
 def need_written(state: ScheduleState, scope: Any, before: list[Any], buffer: Any, region: Any, reader: Any) -> None:
@@ -192,9 +193,7 @@ def _need_fresh(state: ScheduleState, nest: Any, buffer: Any, block: Any) -> Non
             while shared < min(len(source.loops), len(leaf.loops)) and source.loops[shared] is leaf.loops[shared]:
                 shared += 1
             provided = [
-                swept(state, r, source, source.loops[shared:], exact=True)
-                for r in source.block.writes
-                if r.buffer is buffer
+                surely(state, r, source, source.loops[shared:]) for r in source.block.writes if r.buffer is buffer
             ]
             required = [swept(state, r, leaf, leaf.loops[shared:]) for r in leaf.block.reads if r.buffer is buffer]
             if provided and all([contains(state.forms, provided[0], r, buffer.shape) for r in required]):

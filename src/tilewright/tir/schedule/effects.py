@@ -109,7 +109,11 @@ def _writes_exactly(state: ScheduleState, block: Any, body: _Body, region: Any) 
         return False
     if body.nested:
         return _nest_writes_exactly(state, block, region)
-    views = {m.buffer for m in block.match_buffers if m.source.buffer is region.buffer}
+    views = {
+        m.buffer
+        for m in block.match_buffers
+        if m.source.buffer is region.buffer and _same_region(state.forms, m.source, region)
+    }
     stores = [s for s in body.stores if s[0] is region.buffer or s[0] in views]
     if not stores:
         # An instruction writes what its block declares.
@@ -160,14 +164,15 @@ def _sweeps(forms: Forms, indices: list[Lin], loops: tuple[Any, ...], wanted: li
 def _nest_writes_exactly(state: ScheduleState, block: Any, region: Any) -> bool:
     """As for a single body, by what the inner blocks declare."""
     from tilewright.tir.schedule.analysis import leaves
-    from tilewright.tir.schedule.regions import contains, swept
+    from tilewright.tir.schedule.certain import surely
+    from tilewright.tir.schedule.regions import contains
 
     forms = state.forms
     wanted = [(forms.of(r.min), shift(combine(forms.of(r.min), forms.of(r.extent)), -1)) for r in region.region]
     for leaf in leaves(block.body):
         for inner in leaf.block.writes:
             if inner.buffer is region.buffer:
-                box = swept(state, inner, leaf, leaf.loops, exact=True)
+                box = surely(state, inner, leaf, leaf.loops)
                 if contains(forms, box, list(wanted), region.buffer.shape):
                     return True
     return False
@@ -220,8 +225,8 @@ def undetermined(forms: Forms, places: Sequence[tuple[Lin, Lin]], wanted: Set[An
         for lower, upper in sorted(digits.get(v, ()), key=lambda p: p[0]):
             if at is not None and lower <= at:
                 at = None if upper is None else max(at, upper)
-        high = forms.ranges.get(v, (0, None))[1]
-        if at is not None and (high is None or at <= high):
+        low_value, high_value = forms.ranges.get(v, (None, None))
+        if at is not None and (high_value is None or at <= high_value or low_value is None or low_value < 0):
             out.add(v)
     return out
 

@@ -102,3 +102,20 @@ def _starts_first(block: Any, points: list[Any]) -> bool:
         return bool(starts[0])
     _, first = np.unique(np.stack(spatial), axis=1, return_index=True)
     return bool(starts[first].all())
+
+
+def fills(forms: Forms, indices: list[Lin], loops: Any) -> bool:
+    """Whether the indices take every combination of values between their least and greatest ones while the loops run."""
+    if any([not isinstance(lp.extent, IntImm) or not isinstance(lp.min, IntImm) for lp in loops]):
+        return False
+    extents = [lp.extent.value for lp in loops]
+    if not extents or not 0 < prod(extents) <= LIMIT:
+        return False
+    grid = np.indices(extents).reshape(len(extents), -1)
+    env = {lp.loop_var: grid[i] + lp.min.value for i, lp in enumerate(loops)}
+    try:
+        found = np.stack([np.broadcast_to(_value(lin, env), (grid.shape[1],)) for lin in indices])
+    except _Unknown:
+        return False
+    volume = int(np.prod(found.max(axis=1) - found.min(axis=1) + 1))
+    return volume <= grid.shape[1] and np.unique(found, axis=1).shape[1] == volume

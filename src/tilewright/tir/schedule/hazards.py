@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.tir import Block, Buffer
 from tilewright.tir.schedule.analysis import REDUCE, Leaf, binding_of, leaves, need_complete_or_reduction, producers
+from tilewright.tir.schedule.certain import surely
 from tilewright.tir.schedule.effects import undetermined
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import combine, same, shift
@@ -21,7 +22,8 @@ def swept_by(state: ScheduleState, found: Iterable[Leaf], buffer: Buffer, writes
     for leaf in found:
         for region in leaf.block.writes if writes else leaf.block.reads:
             if region.buffer is buffer:
-                out = join(state.forms, out, swept(state, region, leaf, leaf.loops, exact=writes))
+                box = (surely if writes else swept)(state, region, leaf, leaf.loops)
+                out = join(state.forms, out, box)
     return out
 
 

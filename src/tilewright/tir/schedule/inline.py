@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm
 from tilewright.node import Mutator, on
-from tilewright.tir import Block, BufferLoad, BufferStore, Var
+from tilewright.tir import Block, Buffer, BufferLoad, BufferStore, Var
 from tilewright.tir.arithmetic import cast_to
 from tilewright.tir.schedule.analysis import (
     DATA_PAR,
@@ -22,11 +22,12 @@ from tilewright.tir.schedule.analysis import (
     scope_leaves,
     scope_root,
 )
+from tilewright.tir.schedule.certain import reaches_domain
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import same, shift
+from tilewright.tir.schedule.forms import combine, same, shift
 from tilewright.tir.schedule.hazards import need_settled
-from tilewright.tir.schedule.regions import access_regions, reaches_domain
-from tilewright.tir.schedule.rewrite import ReplaceStmts, touches
+from tilewright.tir.schedule.regions import access_regions
+from tilewright.tir.schedule.rewrite import ReplaceStmts, need_no_pointer, touches
 from tilewright.tir.schedule.solve import solve
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.trace import BlockRV, primitive
@@ -56,6 +57,14 @@ class _Inline(Mutator):
         self.state, self.buffer, self.variables, self.value = state, buffer, variables, value
         self.wanted = {buffer}
         self.reuse: dict[Any, Any] = {}
+
+    @on(Var)
+    def _var(self, v: Var) -> Any:
+        return need_no_pointer(v, self.buffer)
+
+    @on(Buffer)
+    def _buffer(self, b: Buffer) -> Any:
+        return b
 
     @on(BufferLoad)
     def _load(self, x: BufferLoad) -> Any:
@@ -192,6 +201,11 @@ def reverse_inline_block(state: ScheduleState, ref: StmtSRef) -> None:
     source_store = _only_store(source.block)
     if not reaches_domain(state, leaf_of(ref)):
         refuse("{0} must visit every point of its domain where it stands, but its loops may leave some out", old)
+    if not reaches_domain(state, source):
+        # Where the producer writes nothing, the consumer may do without it.
+        refuse(
+            "{0} must visit every point of its domain where it stands, but its loops may leave some out", source.block
+        )
     _need_nothing_between(ref, source.block)
     loads: list[Any] = []
     _Loads(buffer, loads).visit(store.value)
@@ -237,6 +251,14 @@ class _Loads(Mutator):
     def __init__(self, buffer: Any, found: list[Any]) -> None:
         self.buffer, self.found = buffer, found
 
+    @on(Var)
+    def _var(self, v: Var) -> Any:
+        return need_no_pointer(v, self.buffer)
+
+    @on(Buffer)
+    def _buffer(self, b: Buffer) -> Any:
+        return b
+
     @on(BufferLoad)
     def _load(self, x: BufferLoad) -> Any:
         if x.buffer is self.buffer:
@@ -264,6 +286,12 @@ def invert_access(
     forms = state.forms
     if not loads:
         refuse("{0} must load what {1} stores", consumer, producer)
+    # Solved for numbers that start at 0, wherever the variables do.
+    numbers = {iv.var: Var(iv.var.name, iv.var.dtype) for iv in consumer.iter_vars}
+    shifted = {}
+    for iv in consumer.iter_vars:
+        state.note_range(numbers[iv.var], IntImm(iv.var.dtype, 0), iv.dom.extent)
+        shifted[iv.var] = combine(forms.var(numbers[iv.var]), forms.of(iv.dom.min))
     first = [forms.of(i) for i in loads[0].indices]
     for other in loads[1:]:
         for a, b in zip(first, other.indices, strict=True):
@@ -272,7 +300,7 @@ def invert_access(
     for iv in consumer.iter_vars:
         if iv.iter_type != DATA_PAR:
             refuse("{0} must be data parallel", consumer)
-    extents = {iv.var: iv.dom.extent for iv in consumer.iter_vars}
+    extents = {numbers[iv.var]: iv.dom.extent for iv in consumer.iter_vars}
 
     def no(why: str) -> NoReturn:
         refuse(f"{{0}} must read {{1}} at indices that can be solved for its variables, but {why}", consumer, producer)
@@ -290,6 +318,10 @@ def invert_access(
     analyzer = Analyzer()
     for iv in producer.iter_vars:
         analyzer.bind(iv.var, iv.dom)
-    equations = list(zip(first, [forms.of(at) for at in stored], strict=True))
+    equations = [(forms.of(i, shifted), forms.of(at)) for i, at in zip(loads[0].indices, stored, strict=True)]
     solved, guards = solve(forms, equations, extents, no, analyzer.can_prove)
-    return {v: forms.emit(form, v.dtype) for v, form in solved.items()}, guards
+    env = {
+        iv.var: forms.emit(combine(solved[numbers[iv.var]], forms.of(iv.dom.min)), iv.var.dtype)
+        for iv in consumer.iter_vars
+    }
+    return env, guards

@@ -14,7 +14,7 @@ from tilewright.tir.schedule.analysis import (
     loops_above,
     need_simple_iters,
 )
-from tilewright.tir.schedule.effects import need_order_free
+from tilewright.tir.schedule.effects import need_order_free, self_dependence
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.hazards import need_same_iteration, private_buffers
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
@@ -47,6 +47,10 @@ def need_independent(state: ScheduleState, ref: StmtSRef, what: str, private: bo
                 leaf.block,
             )
         if all([r.buffer in own for r in leaf.block.writes]):
+            # Each iteration has a copy of its own, so a point must not go on with what another one left there.
+            reason = self_dependence(state, leaf.block)
+            if reason:
+                refuse(f"the points of {{0}} must not depend on each other, but {reason}", leaf.block)
             continue
         if not binding.injective:
             refuse(

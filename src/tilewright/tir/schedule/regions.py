@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tilewright.arith.linear import LEAF, SPLIT
+from tilewright.arith.linear import MAXIMUM, MINIMUM
 from tilewright.ir import IntImm
 from tilewright.node import Visitor, on
 from tilewright.tir import (
@@ -27,226 +27,39 @@ from tilewright.tir import (
     LetStmt,
     Var,
 )
-from tilewright.tir.schedule.analysis import REDUCE, Leaf, binding_of, conjuncts
-from tilewright.tir.schedule.effects import writes_exactly
-from tilewright.tir.schedule.enumeration import visits
+from tilewright.tir.schedule.analysis import Leaf, conjuncts
 from tilewright.tir.schedule.forms import Bounds, Forms, Lin, combine, constant, is_const, same, scale, shift
 from tilewright.tir.schedule.state import ScheduleState
-from tilewright.tir.stmt_functor import post_order_visit, substitute, used_vars
+from tilewright.tir.stmt_functor import post_order_visit, substitute
 
 Region = list[Bounds | None]
 """Inclusive bounds per dimension; None where nothing is known."""
 
 
-def swept(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[Any], exact: bool = False) -> Region:
-    """The region that a block touches while `loops` run, over the variables of the loops further out.
+def swept(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[Any]) -> Region:
+    """The region that a block may touch while `loops` run, over the variables of the loops further out.
 
-    It may be too large where a predicate cuts it; with `exact` (for writes) such dimensions, and those of which it is
-    not known that every element is written, are None. What lies outside the domain of the block counts as touched:
-    there is nothing there.
+    It may be too large where a predicate or the end of the block's domain cuts it; `certain.surely` tells what is
+    surely written.
     """
     forms = state.forms
-    realize = leaf.realize
-    if exact and (leaf.conditional or not writes_exactly(state, leaf.block, region.buffer)):
-        return [None] * len(region.region)
-    env = {iv.var: forms.of(v) for iv, v in zip(realize.block.iter_vars, realize.iter_values, strict=True)}
+    env = {iv.var: forms.of(v) for iv, v in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True)}
     relaxed = loop_bounds(forms, loops)
-    cuts = _cuts(forms, realize, env)
-    if exact and any([relaxed.keys().isdisjoint(forms.leaves(cut)) for cut in cuts]):
-        return [None] * len(region.region)
-    if exact:
-        placed: set[Any] = set()
-        for r in region.region:
-            placed |= forms.leaves(forms.of(r.min, env)) | forms.leaves(forms.of(r.extent, env))
-        if any([not (forms.leaves(cut) & relaxed.keys()) <= placed for cut in cuts]):
-            return [None] * len(region.region)
-        if not (_all_run(forms, leaf, loops, placed) and is_rectangular(forms, loops)):
-            return [None] * len(region.region)
-    if exact and any([_idle(forms, iv, region, env[iv.var], relaxed) for iv in realize.block.iter_vars]):
-        return [None] * len(region.region)
+    cuts = cuts_of(forms, leaf.realize, env)
     out: Region = []
-    lows: list[tuple[Lin, Lin]] = []
     for r in region.region:
-        low = forms.of(r.min, env)
-        extent = forms.of(r.extent, env)
+        low, extent = forms.of(r.min, env), forms.of(r.extent, env)
         high = low if is_const(extent) and extent.const == 1 else combine(low, shift(extent, -1))
-        lows.append((low, extent))
-        low_bounds = forms.bounds(low, relaxed)
-        high_bounds = low_bounds if high is low else forms.bounds(high, relaxed)
-        bounds = None if low_bounds is None or high_bounds is None else (low_bounds[0], high_bounds[1])
+        first = forms.bounds(low, relaxed)
+        last = first if high is low else forms.bounds(high, relaxed)
+        bounds = None if first is None or last is None else (first[0], last[1])
         if bounds is not None and cuts:
-            bounds = _cut_bounds(forms, cuts, low, high, bounds, relaxed, exact)
-        if exact and bounds is not None:
-            bounds = _in_domain(forms, leaf, env, r, region.buffer.shape[len(out)], bounds, relaxed)
+            bounds = _cut_bounds(forms, cuts, low, high, bounds, relaxed)
         out.append(bounds)
-    if exact and not _is_box(forms, lows, out, relaxed, bool(cuts)):
-        return [
-            b if b is not None and not relaxed.keys() & forms.leaves(x[0]) else None
-            for b, x in zip(out, lows, strict=True)
-        ]
     return out
 
 
-def reaches_domain(state: ScheduleState, leaf: Leaf) -> bool:
-    """Whether a block visits every point of its domain at least once while all of its loops run."""
-    if leaf.conditional:
-        return False
-    if binding_of(state, leaf).covers:
-        return True
-    forms = state.forms
-    counts = visits(forms, leaf.block, list(leaf.realize.iter_values), leaf.loops, conjuncts(leaf.realize.predicate))
-    if counts is not None:
-        return bool(counts.min() >= 1)
-    env = {iv.var: forms.of(v) for iv, v in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True)}
-    relaxed = loop_bounds(forms, leaf.loops)
-    placed: set[Any] = set()
-    for form in env.values():
-        placed |= forms.leaves(form)
-    if _cuts(forms, leaf.realize, env) or not _all_run(forms, leaf, leaf.loops, placed):
-        return False
-    if not is_rectangular(forms, leaf.loops):
-        return False
-    lows = [(env[iv.var], constant(1)) for iv in leaf.block.iter_vars]
-    box = [forms.bounds(low, relaxed) for low, _ in lows]
-    whole: Region = []
-    for iv in leaf.block.iter_vars:
-        low = forms.of(iv.dom.min)
-        whole.append((low, shift(combine(low, forms.of(iv.dom.extent)), -1)))
-    sizes = [iv.dom.min + iv.dom.extent for iv in leaf.block.iter_vars]
-    return _is_box(forms, lows, box, relaxed, False) and contains(forms, box, whole, sizes)
-
-
-def _all_run(forms: Forms, leaf: Leaf, loops: Sequence[Any], placed: Set[Any]) -> bool:
-    """Whether no loop other than the `placed` ones may have no iterations.
-
-    A symbolic number of steps of a reduction counts as one or more: what is reduced over nothing is undefined.
-    """
-    reducing: set[Any] = set()
-    for iv, value in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True):
-        if iv.iter_type == REDUCE and leaf.block.init is not None:
-            reducing |= forms.leaves(forms.of(value))
-    for lp in loops:
-        if lp.loop_var in placed or forms.nonneg(shift(forms.of(lp.extent), -1)):
-            continue
-        if isinstance(lp.extent, IntImm) or lp.loop_var not in reducing:
-            return False
-    return True
-
-
-def _idle(forms: Forms, iv: Any, region: BufferRegion, value: Lin, relaxed: Mapping[Any, Bounds]) -> bool:
-    """Whether iterations of loops further out may leave the domain of a variable, which the region does not show."""
-    if forms.leaves(value) <= relaxed.keys():
-        return False
-    single = isinstance(iv.dom.extent, IntImm) and iv.dom.extent.value == 1
-    if not single and any([iv.var in used_vars(r.min) for r in region.region]):
-        return False
-    bounds = forms.bounds(value, relaxed)
-    first = forms.of(iv.dom.min)
-    last = shift(combine(first, forms.of(iv.dom.extent)), -1)
-    return (
-        bounds is None
-        or not forms.nonneg(combine(bounds[0], first, -1))
-        or not forms.nonneg(combine(last, bounds[1], -1))
-    )
-
-
-def _in_domain(
-    forms: Forms, leaf: Leaf, env: Mapping[Any, Lin], r: Any, size: Any, bounds: Bounds, relaxed: Mapping[Any, Bounds]
-) -> Bounds | None:
-    """Bounds without what loops reach only outside of the block's domain, where that is not outside of the buffer too."""
-    beyond: dict[Any, Bounds] = {}
-    for iv in leaf.block.iter_vars:
-        if not forms.leaves(env[iv.var]) <= relaxed.keys():
-            continue  # other iterations of the loops further out may reach nothing of the domain
-        first = forms.of(iv.dom.min)
-        last = shift(combine(first, forms.of(iv.dom.extent)), -1)
-        value = forms.bounds(env[iv.var], relaxed)
-        inside = value is not None and forms.nonneg(combine(value[0], first, -1))
-        if not (inside and value is not None and forms.nonneg(combine(last, value[1], -1))):
-            beyond[iv.var] = (first, last)
-    if beyond.keys().isdisjoint(forms.leaves(forms.of(r.min)) | forms.leaves(forms.of(r.extent))):
-        return bounds
-    known = {v: e for v, e in env.items() if v not in beyond}
-    ranges = {**relaxed, **beyond}
-    low = forms.bounds(forms.of(r.min, known), ranges)
-    high = forms.bounds(shift(combine(forms.of(r.min, known), forms.of(r.extent, known)), -1), ranges)
-    if low is None or high is None:
-        return None
-    begin: Any = None
-    end: Any = None
-    if forms.nonneg(combine(low[0], bounds[0], -1)):
-        begin = low[0]
-    elif forms.nonneg(combine(bounds[0], low[0], -1)) or forms.nonneg(scale(low[0], -1)):
-        begin = bounds[0]
-    if forms.nonneg(combine(bounds[1], high[1], -1)):
-        end = high[1]
-    elif forms.nonneg(combine(high[1], bounds[1], -1)) or forms.nonneg(combine(shift(high[1], 1), forms.of(size), -1)):
-        end = bounds[1]
-    return None if begin is None or end is None else (begin, end)
-
-
-def _is_box(
-    forms: Forms, indices: list[tuple[Lin, Lin]], box: Region, relaxed: Mapping[Any, Bounds], cut: bool
-) -> bool:
-    """Whether the relaxed loops reach every element of the box, not only its corners."""
-    seen: set[Any] = set()
-    digits: dict[Any, list[tuple[int, int]]] = {}
-    plain = True
-    for low, extent in indices:
-        span: int = extent.const if is_const(extent) else 0
-        mine: set[Any] = set()
-        endless = False
-        for t, k in sorted(low.terms.items(), key=lambda x: abs(x[1])):
-            here = relaxed.keys() & forms.leaves(Lin({t: 1}, 0))
-            if not here:
-                continue
-            mine |= here
-            if endless:
-                return False
-            if t.kind != LEAF:
-                plain = False
-                if t.kind != SPLIT:
-                    return False
-                digits.setdefault(id(t.args[0]), []).append((t.args[1], t.args[2] or 1 << 62))
-                continue
-            if t.leaf not in relaxed:
-                return False  # an opaque expression of a loop
-            digits.setdefault(t.leaf, []).append((1, 1 << 62))
-            size = forms.const_bounds(combine(relaxed[t.leaf][1], relaxed[t.leaf][0], -1))[1]
-            if size == 0:
-                continue
-            if abs(k) > span:
-                return False
-            if size is None:
-                # A loop of symbolic extent: right when nothing stands above it in this dimension.
-                endless = True
-                continue
-            span += size * abs(k)
-        plain = plain and not (mine & seen)
-        seen |= mine
-    if plain:
-        return True
-    if cut or any([not is_const(extent) or extent.const != 1 for _, extent in indices]):
-        return False
-    for parts in digits.values():
-        parts.sort()
-        if any([a[1] > b[0] for a, b in zip(parts, parts[1:], strict=False)]):
-            return False
-    volume, points = 1, 1
-    for b in box:
-        height = None if b is None else forms.merge_digits(combine(b[1], b[0], -1))
-        if height is None or not is_const(height):
-            return False
-        volume *= height.const + 1
-    for v in seen:
-        width = combine(relaxed[v][1], relaxed[v][0], -1)
-        if not is_const(width):
-            return False
-        points *= width.const + 1
-    return volume == points
-
-
-def _cuts(forms: Forms, realize: Any, env: Mapping[Any, Lin]) -> list[Lin]:
+def cuts_of(forms: Forms, realize: Any, env: Mapping[Any, Lin]) -> list[Lin]:
     """Forms that the predicate keeps at or below 0, other than the bounds of the iteration variables."""
     cuts: list[Lin] = []
     for c in conjuncts(realize.predicate):
@@ -271,31 +84,19 @@ def _cuts(forms: Forms, realize: Any, env: Mapping[Any, Lin]) -> list[Lin]:
 
 
 def _cut_bounds(
-    forms: Forms, cuts: list[Lin], low: Lin, high: Lin, bounds: Bounds, relaxed: Mapping[Any, Bounds], exact: bool
-) -> Bounds | None:
+    forms: Forms, cuts: list[Lin], low: Lin, high: Lin, bounds: Bounds, relaxed: Mapping[Any, Bounds]
+) -> Bounds:
     """Bounds of an index under `cut <= 0`, where the cut is part of the index."""
     inside = forms.leaves(low) | forms.leaves(high)
     for cut in cuts:
         shared = inside & forms.leaves(cut) & relaxed.keys()
-        if not shared:
-            continue
         k = min([high.terms.get(t, 0) // c for t, c in cut.terms.items()], default=0)
-        rest = combine(high, cut, -k) if k >= 1 else high
-        if (
-            k >= 1
-            and not forms.leaves(rest) & shared
-            and all([high.terms.get(t) == k * c for t, c in cut.terms.items()])
-        ):
-            top = forms.bounds(rest, relaxed)
-            if top is not None:
-                least = forms.minimum(top[1], bounds[1])
-                if not exact or (
-                    forms.nonneg(combine(least, bounds[0], -1)) and (same(least, top[1]) or same(least, bounds[1]))
-                ):
-                    bounds = (bounds[0], least if same(least, top[1]) else bounds[1])
-                    continue
-        if exact:
-            return None
+        if not shared or k < 1 or any([high.terms.get(t) != k * c for t, c in cut.terms.items()]):
+            continue
+        rest = combine(high, cut, -k)
+        top = None if forms.leaves(rest) & shared else forms.bounds(rest, relaxed)
+        if top is not None and same(forms.minimum(top[1], bounds[1]), top[1]):
+            bounds = (bounds[0], top[1])
     return bounds
 
 
@@ -311,16 +112,6 @@ def loop_bounds(forms: Forms, loops: Iterable[Any]) -> dict[Any, Any]:
         else:
             out[loop.loop_var] = (low, high)
     return out
-
-
-def is_rectangular(forms: Forms, loops: Iterable[Any]) -> bool:
-    """Whether no loop runs to a value of another one."""
-    seen: set[Any] = set()
-    for loop in loops:
-        if seen and not (forms.leaves(forms.of(loop.min)) | forms.leaves(forms.of(loop.extent))).isdisjoint(seen):
-            return False
-        seen.add(loop.loop_var)
-    return True
 
 
 def unite(forms: Forms, a: Region | None, b: Region) -> Region:
@@ -368,15 +159,38 @@ def contains(forms: Forms, outer: Region, inner: Region, shape: Iterable[Any]) -
     for a, b, n in zip(outer, inner, shape, strict=True):
         if a is None:
             return False
-        size = forms.of(n)
-        full = forms.nonneg(combine(constant(0), a[0], -1)) and forms.nonneg(combine(shift(a[1], 1), size, -1))
-        if full:
-            continue
-        if b is None or not forms.nonneg(combine(b[0], a[0], -1)):
+        low = scale(b[0], -1) if b is not None else None
+        high = b[1] if b is not None else None
+        if not _reaches(forms, scale(a[0], -1), low, constant(0)):
             return False
-        if not forms.nonneg(combine(a[1], b[1], -1)) and not forms.nonneg(combine(shift(a[1], 1), size, -1)):
+        if not _reaches(forms, a[1], high, shift(forms.of(n), -1)):
             return False
     return True
+
+
+def _reaches(forms: Forms, a: Lin, b: Lin | None, end: Lin) -> bool:
+    """Whether `a` is provably at least `b`, or at least the end of the buffer. All of a minimum and one of a maximum is enough."""
+    for t, k in a.terms.items():
+        if t.kind in (MINIMUM, MAXIMUM):
+            rest = Lin({x: c for x, c in a.terms.items() if x is not t}, a.const)
+            least = (t.kind == MINIMUM) == (k > 0)
+            parts = [_reaches(forms, combine(rest, arg, k), b, end) for arg in t.args]
+            if any(parts) if not least else all(parts):
+                return True
+            break
+    if forms.nonneg(combine(a, end, -1)):
+        return True
+    if b is None:
+        return False
+    for t, k in b.terms.items():
+        if t.kind in (MINIMUM, MAXIMUM) and t not in a.terms:
+            rest = Lin({x: c for x, c in b.terms.items() if x is not t}, b.const)
+            least = (t.kind == MINIMUM) == (k > 0)
+            parts = [_reaches(forms, a, combine(rest, arg, k), end) for arg in t.args]
+            if any(parts) if least else all(parts):
+                return True
+            break
+    return forms.nonneg(combine(a, b, -1))
 
 
 class _Accesses(Visitor):

@@ -155,6 +155,13 @@ def touches(block: Any, buffers: Mapping[Any, Any] | set[Any]) -> bool:
     )
 
 
+def need_no_pointer(v: Var, buffer: Buffer) -> Var:
+    """Refuses the address of a buffer outside of loads and stores: what is done with it cannot be rewritten."""
+    if v is buffer.data:
+        refuse("{0} is given to a call by its address, which this primitive cannot rewrite", buffer)
+    return v
+
+
 class RewriteAccesses(Mutator):
     """Replaces loads and stores of one buffer by callbacks, in the blocks that touch it; regions through `region`."""
 
@@ -178,6 +185,14 @@ class RewriteAccesses(Mutator):
     def _store(self, x: BufferStore) -> Any:
         new = self.rebuild(x)
         return self.store(new) if self.store is not None and x.buffer is self.buffer else new
+
+    @on(Var)
+    def _var(self, v: Var) -> Any:
+        return need_no_pointer(v, self.buffer)
+
+    @on(Buffer)
+    def _buffer(self, b: Buffer) -> Any:
+        return b
 
     @on(BufferRegion)
     def _region(self, x: BufferRegion) -> Any:
@@ -247,5 +262,5 @@ def fresh_buffer(buffer: Buffer, name: str | None = None, scope: str | None = No
 TRUE = IntImm("bool", 1)
 __all__ = [
     "TRUE", "ReplaceBuffers", "ReplaceStmts", "RewriteAccesses", "SubstituteLoops", "body_list", "fresh_buffer", "mutate_tuple",
-    "only_child", "substitute_loops", "touches", "vars_in", "vars_of_block",
+    "need_no_pointer", "only_child", "substitute_loops", "touches", "vars_in", "vars_of_block",
 ]  # fmt: skip

@@ -39,6 +39,7 @@ from tilewright.tir.schedule.arguments import block_map, either, layout_map
 from tilewright.tir.schedule.cache import need_no_outer_init, need_written, top_statement
 from tilewright.tir.schedule.effects import need_order_free, writes_exactly
 from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.forms import combine
 from tilewright.tir.schedule.index_map import IndexMap
 from tilewright.tir.schedule.regions import swept
 from tilewright.tir.schedule.rewrite import ReplaceStmts, RewriteAccesses, body_list, vars_in
@@ -245,7 +246,7 @@ def transform_block_layout(s: Schedule, block: BlockRV | str, index_map: Any) ->
     if guards:
         refuse(f"the index map must be one to one for {{0}}, but leaves gaps where not {guards[0]}", old)
     env = {
-        iv.var: forms.emit(solved[v], iv.var.dtype)
+        iv.var: forms.emit(combine(solved[v], forms.of(iv.dom.min)), iv.var.dtype)
         for v, iv in zip(mapping.initial_indices, old.iter_vars, strict=True)
     }
     iters = tuple(

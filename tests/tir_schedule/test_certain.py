@@ -1,0 +1,197 @@
+"""What blocks surely write and visit, and what a primitive must not take for granted: at its smallest, refused or computed as before."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright.support.errors import ScheduleError
+from tilewright.tir import PrimFunc
+from tilewright.tir.schedule import Schedule
+
+from .hostile import outcome
+from .refusals import script
+
+Program = Callable[[], PrimFunc]
+
+HOLES = script("""
+for a, j in T.grid(2, 4):
+    with T.block("b"):
+        v, w = T.axis.remap("SS", [a, j])
+        T.where(j < 3)
+        D[v * 4 + w] = A[v + w]
+""")
+SHORT_DIGIT = script("""
+for a, j in T.grid(2, 4):
+    with T.block("b"):
+        v = T.axis.spatial(2, a)
+        w = T.axis.spatial(3, j)
+        T.where(j < 3)
+        D[v * 4 + w] = A[v + w]
+""")
+CUT_DIGIT = script("""
+for i, j in T.grid(2, 4):
+    with T.block("b"):
+        v = T.axis.spatial(8, i * 4 + j)
+        T.where(j < 3)
+        D[v] = A[v]
+""")
+CUT_BY_ANOTHER = script("""
+for i in range(4):
+    with T.block("b"):
+        v = T.axis.spatial(4, i)
+        w = T.axis.spatial(2, i)
+        T.where(i < 2)
+        D[v] = A[w]
+""")
+STRIDE = script("""
+for i in range(4):
+    with T.block("b"):
+        v = T.axis.spatial(4, i)
+        D[v // 2 * 3] = A[v]
+""")
+TWO_VIEWS = script("""
+for i in range(2):
+    with T.block("b"):
+        v = T.axis.spatial(2, i)
+        M = T.match_buffer(D[v * 4 : v * 4 + 2], (2,), offset_factor=1)
+        N = T.match_buffer(D[v * 4 + 2 : v * 4 + 4], (2,), offset_factor=1)
+        for k in range(2):
+            M[k] = A[k]
+        if v < 1:
+            for k in range(2):
+                N[k] = A[k]
+""")
+SHORT_TILE = script("""
+for i, j in T.grid(2, 4):
+    with T.block("b"):
+        v = T.axis.spatial(6, i * 4 + j)
+        T.where(i * 4 + j < 6)
+        D[v] = A[v]
+""")
+BELOW_ZERO = script("""
+for i in range(6):
+    with T.block("b"):
+        v = T.axis.spatial((-3, 3), i - 3)
+        D[v % 4] = A[v + 3]
+""")
+FROM_ONE = script("""
+for i in range(1, 5):
+    with T.block("b"):
+        v = T.axis.spatial((1, 5), i)
+        D[v] = A[v]
+""")
+PART_OF_A_COPY = script("""
+for i in range(8):
+    with T.block("b"):
+        v = T.axis.spatial(8, i)
+        C[v] = A[v]
+for i in range(2):
+    with T.block("d"):
+        v = T.axis.spatial((1, 3), i + 1)
+        D[v] = C[v]
+""")
+GUARDED_READER = """
+for i in range({loop}):
+    with T.block("b"):
+        v = T.axis.spatial(8, i)
+        T.where(i < 2)
+        B[v] = A[v]
+for i in range(8):
+    with T.block("d"):
+        v = T.axis.spatial(8, i)
+        D[v] = T.if_then_else(v < 2, B[v], T.float32(7))
+"""
+GUARDED, GUARDED_SHORT = script(GUARDED_READER.format(loop=8)), script(GUARDED_READER.format(loop=2))
+
+
+def _tiled(s: Schedule, then: Callable[[Any], Any]) -> None:
+    then(s.blockize(s.get_loops("b")[1]))
+
+
+CASES: list[tuple[str, Program, Callable[[Schedule], Any]]] = [
+    ("elements between those written", HOLES, lambda s: s.cache_write("b", 0, "local")),
+    ("a short domain inside a number", SHORT_DIGIT, lambda s: s.cache_write("b", 0, "local")),
+    ("a condition on a low digit", CUT_DIGIT, lambda s: s.cache_write("b", 0, "local")),
+    ("the domain of another axis", CUT_BY_ANOTHER, lambda s: s.cache_write("b", 0, "local")),
+    ("values of a division, apart", STRIDE, lambda s: s.cache_write("b", 0, "local")),
+    ("two views, one of which is written", TWO_VIEWS, lambda s: s.cache_write("b", 0, "global")),
+    ("a last tile that is not full", SHORT_TILE, lambda s: _tiled(s, lambda b: s.cache_write(b, 0, "local"))),
+    ("remainders of negative numbers", BELOW_ZERO, lambda s: s.parallel(s.get_loops("b")[0])),
+    ("a domain that starts at 1, laid out", FROM_ONE, lambda s: s.transform_block_layout("b", lambda i: (i // 2, i % 2))),
+    ("a domain that starts at 1, inlined", PART_OF_A_COPY, lambda s: s.reverse_compute_inline("d")),
+    ("a reader that does without a predicated producer", GUARDED, lambda s: s.reverse_compute_inline("d")),
+    ("a reader that does without a short producer", GUARDED_SHORT, lambda s: s.reverse_compute_inline("d")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "program", "call"), CASES, ids=[c[0] for c in CASES])
+def test_certain(what: str, program: Program, call: Callable[[Schedule], Any]) -> None:
+    func = program()
+    s = Schedule(func, debug_mask="all")
+    with contextlib.suppress(ScheduleError):
+        call(s)
+    for a, b in zip(outcome(func), outcome(s.mod), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+ACCEPTED: list[tuple[str, Program, Callable[[Schedule], Any]]] = [
+    ("a last tile that is not full", SHORT_TILE, lambda s: s.cache_write("b", 0, "local")),
+    ("a domain that starts at 1, laid out", FROM_ONE, lambda s: s.transform_block_layout("b", lambda i: (i // 2, i % 2))),
+    ("a domain that starts at 1, inlined", PART_OF_A_COPY, lambda s: s.reverse_compute_inline("d")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "program", "call"), ACCEPTED, ids=[c[0] for c in ACCEPTED])
+def test_what_is_known_is_not_refused(what: str, program: Program, call: Callable[[Schedule], Any]) -> None:
+    s = Schedule(program())
+    call(s)
+
+
+PRIVATE_CHAIN = script("""
+for i in range(8):
+    with T.block("b"):
+        v = T.axis.spatial(8, i)
+        B[v] = T.if_then_else(v > 0, B[v - 1], T.float32(0)) + A[v]
+    with T.block("d"):
+        v = T.axis.spatial(8, i)
+        D[v] = B[v]
+""")
+
+
+def test_a_private_buffer_carries_nothing_to_the_next_iteration() -> None:
+    s = Schedule(PRIVATE_CHAIN())
+    with pytest.raises(ScheduleError, match=r"must not depend on each other, but it reads B\[v - 1\]"):
+        s.parallel(s.get_loops("b")[0])
+
+
+BY_ADDRESS = script("""
+for i in range(8):
+    with T.block("b"):
+        v = T.axis.spatial(8, i)
+        B[v] = A[v]
+for i in range(1):
+    with T.block("d"):
+        v = T.axis.spatial(1, i)
+        T.reads(B[0:8])
+        T.writes(D[0:8])
+        T.evaluate(T.call_extern("int32", "f", B.data, D.data))
+""")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda s: s.transform_layout("b", ("write", 0), lambda i: (i // 4, i % 4)),
+        lambda s: s.compute_inline("b"),
+        lambda s: s.reindex("d", ("read", 0)),
+        lambda s: s.unsafe_set_dtype("b", 0, "float16"),
+    ],
+)
+def test_what_takes_an_address_keeps_its_buffer(call: Callable[[Schedule], Any]) -> None:
+    with pytest.raises(ScheduleError, match="buffer B is given to a call by its address"):
+        call(Schedule(BY_ADDRESS()))
