@@ -178,12 +178,12 @@ class TensorType(Type, key="relay.TensorType"):
 
     def _derive(self) -> None:
         # Expressions are declared after types, so this field's converter is not known to the class.
-        from tilewright.ir.expr import PrimExpr, as_prim_expr
+        from tilewright.ir.expr import IntImm, PrimExpr, as_prim_expr
 
         if not all([isinstance(d, PrimExpr) for d in self.shape]):
             self.shape = tuple([as_prim_expr(d, "TensorType.shape") for d in self.shape])
         for d in self.shape:
-            if d.dtype not in _DIM_TYPES or (type(d).__name__ == "IntImm" and d.value < 0):  # type: ignore[attr-defined]
+            if d.dtype not in _DIM_TYPES or (type(d) is IntImm and d.value < 0):
                 what = "must not be negative" if d.dtype in _DIM_TYPES else "must be an integer or a symbol"
                 raise (ValueError if d.dtype in _DIM_TYPES else TypeError)(
                     f"a dimension of a tensor type {what}, but is {d!r} in {tuple(self.shape)}; relay.Any() is one of"

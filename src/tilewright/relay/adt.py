@@ -15,6 +15,46 @@ class Pattern(Node):
     """Root of the patterns of a match."""
 
 
+register_converter("Pattern", Pattern)
+
+
+class Constructor(RelayExpr, key="relay.Constructor"):
+    """One form of an algebraic data type: `inputs` are its fields' types, `belong_to` the type it makes.
+
+    `tag` is its place among the type's constructors once TypeData holds it."""
+
+    name_hint: str
+    inputs: Def[tuple[Type, ...]]
+    belong_to: GlobalTypeVar
+    tag: Skip[int] = -1
+    type_data: TypeData | None = derived()
+
+    def _derive(self) -> None:
+        self.type_data = None
+
+    def __call__(self, *args: Any) -> Call:
+        return Call(self, args)
+
+
+register_converter("Constructor", Constructor)
+
+
+class TypeData(Type, key="relay.TypeData"):
+    """The definition of an algebraic data type: `type header[type_vars] { constructors }`."""
+
+    header: GlobalTypeVar
+    type_vars: Def[tuple[TypeVar, ...]]
+    constructors: tuple[Constructor, ...]
+    span: Skip[BaseSpan | None] = None
+
+    __hash__ = object.__hash__
+
+    def _derive(self) -> None:
+        for tag, c in enumerate(self.constructors):
+            object.__setattr__(c, "tag", tag)
+            object.__setattr__(c, "type_data", self)
+
+
 class PatternWildcard(Pattern, key="relay.PatternWildcard"):
     """`_`: matches everything and binds nothing."""
 
@@ -43,45 +83,14 @@ class PatternTuple(Pattern, key="relay.PatternTuple"):
     span: Skip[BaseSpan | None] = None
 
 
-class Constructor(RelayExpr, key="relay.Constructor"):
-    """One form of an algebraic data type: `inputs` are its fields' types, `belong_to` the type it makes.
-
-    `tag` is its place among the type's constructors once TypeData holds it."""
-
-    name_hint: str
-    inputs: Def[tuple[Type, ...]]
-    belong_to: GlobalTypeVar
-    tag: Skip[int] = -1
-    type_data: TypeData | None = derived()
-
-    def _derive(self) -> None:
-        self.type_data = None
-
-    def __call__(self, *args: Any) -> Call:
-        return Call(self, args)
-
-
-class TypeData(Type, key="relay.TypeData"):
-    """The definition of an algebraic data type: `type header[type_vars] { constructors }`."""
-
-    header: GlobalTypeVar
-    type_vars: Def[tuple[TypeVar, ...]]
-    constructors: tuple[Constructor, ...]
-    span: Skip[BaseSpan | None] = None
-
-    __hash__ = object.__hash__
-
-    def _derive(self) -> None:
-        for tag, c in enumerate(self.constructors):
-            object.__setattr__(c, "tag", tag)
-            object.__setattr__(c, "type_data", self)
-
-
 class Clause(Node, key="relay.Clause"):
     """`lhs => rhs` of a match."""
 
     lhs: Pattern
     rhs: RelayExpr
+
+
+register_converter("Clause", Clause)
 
 
 class Match(ExprWithOp, key="relay.Match"):
@@ -92,11 +101,6 @@ class Match(ExprWithOp, key="relay.Match"):
     clauses: tuple[Clause, ...]
     complete: bool = True
     span: Skip[BaseSpan | None] = None
-
-
-register_converter("Pattern", Pattern)
-register_converter("Clause", Clause)
-register_converter("Constructor", Constructor)
 
 
 def constructor_type(c: Constructor) -> FuncType:

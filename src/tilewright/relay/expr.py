@@ -7,7 +7,18 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from tilewright.ir import Attrs, BaseFunc, DataType, FuncType, GlobalVar, IRModule, RelayExpr, TensorType, Type
+from tilewright.ir import (
+    Attrs,
+    BaseFunc,
+    DataType,
+    FuncType,
+    GlobalVar,
+    IntImm,
+    IRModule,
+    RelayExpr,
+    TensorType,
+    Type,
+)
 from tilewright.ir.expr import register_global_call
 from tilewright.ir.module import register_expr_wrapper
 from tilewright.ir.span import BaseSpan
@@ -58,6 +69,26 @@ register_leaf(
     ConstArray, "const", encode_array, lambda v: const_array(decode_array(v)), ConstArray.digest, _equal_const
 )
 register_converter("ConstArray", ConstArray, lambda value, where: const_array(value))
+
+
+def _expr(value: Any, where: str) -> Expr:
+    if isinstance(value, TupleWrapper):
+        return value.tuple_value
+    if isinstance(value, (list, tuple)):
+        return Tuple(tuple([_expr(v, where) for v in value]))
+    remedy = (
+        "; write relay.const(...) for a constant" if isinstance(value, (int, float, np.ndarray, np.generic)) else ""
+    )
+    raise TypeError(f"{where} takes a relay expression, but was given {type(value).__name__}: {value!r}{remedy}")
+
+
+def _not_var(value: Any, where: str) -> Expr:
+    shown = " ".join(repr(value).split())
+    raise TypeError(f"{where} takes a relay.Var, but was given {type(value).__name__}: {shown[:80]}")
+
+
+# Before the first node that has such a field: its constructor is generated with the conversion.
+register_converter("RelayExpr", RelayExpr, _expr)
 
 
 class ExprWithOp(RelayExpr):
@@ -168,6 +199,13 @@ class Var(ExprWithOp, key="relay.Var"):
     type_annotation: Type | None = None
     span: Skip[BaseSpan | None] = None
 
+    def _derive(self) -> None:
+        if not isinstance(self.name_hint, str):
+            raise TypeError(f"the name of a relay.Var must be a string, but is {self.name_hint!r}")
+
+
+register_converter("RelayVar", Var, _not_var)
+
 
 class Call(ExprWithOp, key="relay.Call"):
     """Application of an operator (then `attrs` is its card) or of a function."""
@@ -186,6 +224,14 @@ class TupleGetItem(ExprWithOp, key="relay.TupleGetItem"):
     tuple_value: RelayExpr
     index: int
     span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        if type(self.index) is not int:
+            if isinstance(self.index, bool) or not hasattr(self.index, "__index__"):
+                raise TypeError(f"the index of a TupleGetItem must be an integer, but is {self.index!r}")
+            self.index = int(self.index)
+        if self.index < 0:
+            raise ValueError(f"the index of a TupleGetItem counts from 0, but is {self.index}")
 
 
 class Let(ExprWithOp, key="relay.Let"):
@@ -253,6 +299,10 @@ class Function(BaseFunc, key="relay.Function"):
         attrs: Mapping[str, Any] | None = None,
         span: BaseSpan | None = None,
     ) -> None:
+        if not isinstance(params, (tuple, list)) and not hasattr(params, "__iter__"):
+            raise TypeError(
+                f"Function.params takes a list of relay.Var, but was given {type(params).__name__}: {params!r}"
+            )
         given = {
             "params": tuple(params),
             "body": body.tuple_value if isinstance(body, TupleWrapper) else body,
@@ -297,18 +347,6 @@ class TupleWrapper:
 
     def __repr__(self) -> str:
         return f"TupleWrapper({self.tuple_value!r}, {self.size})"
-
-
-def _expr(value: Any, where: str) -> Expr:
-    if isinstance(value, TupleWrapper):
-        return value.tuple_value
-    if isinstance(value, (list, tuple)):
-        return Tuple(tuple([_expr(v, where) for v in value]))
-    raise TypeError(f"{where} takes a relay expression, but was given {type(value).__name__}: {value!r}")
-
-
-register_converter("RelayExpr", RelayExpr, _expr)
-register_converter("RelayVar", Var, _expr)
 
 
 def _is_relay(args: Sequence[Any]) -> bool:
@@ -356,25 +394,52 @@ def const(value: Any, dtype: str | None = None, span: BaseSpan | None = None) ->
     if not isinstance(value, np.ndarray) and hasattr(value, "numpy"):
         value = value.numpy()
     array = np.asarray(value) if dtype is None else np.asarray(value, numpy_dtype(str(dtype)))
+    if array.dtype.kind in "OSUMm":
+        raise TypeError(
+            f"relay.const takes numbers or an array of numbers, but was given {type(value).__name__}: {value!r}"
+        )
     return Constant(const_array(array), span)
 
 
-def bind(function: Function, values: Mapping[Var, Expr] | Mapping[str, Any]) -> Function:
-    """The function with some parameters (by Var or by name) replaced by expressions or constants."""
-    from tilewright.relay.functor import substitute
+def bind(expr: Expr, binds: Mapping[Var, Any] | Mapping[str, Any]) -> Expr:
+    """The function with some parameters (by Var or by name) replaced by expressions or arrays; of another expression, its
+    variables. Names that no parameter has are left alone.
 
+    Raises TypeError for an array that does not fit the parameter's type."""
+    from tilewright.relay.functor import free_vars, substitute
+
+    function = expr if isinstance(expr, Function) else None
+    variables = function.params if function is not None else free_vars(expr)
+    by_name = {p.name_hint: p for p in variables}
     table: dict[Var, Expr] = {}
-    by_name = {p.name_hint: p for p in function.params}
-    for key, value in values.items():
+    for key, value in binds.items():
         param = by_name.get(key) if isinstance(key, str) else key
         if param is not None:
-            table[param] = value if isinstance(value, RelayExpr) else const(value)
+            table[param] = value if isinstance(value, RelayExpr) else _fitting(param, const(value))
     if not table:
-        return function
+        return expr
+    if function is None:
+        return substitute(expr, table)
     params = [p for p in function.params if p not in table]
     return Function(
         params, substitute(function.body, table), function.ret_type, function.type_params, function.attrs, function.span
     )
+
+
+def _fitting(param: Var, value: Constant) -> Constant:
+    """The value, if it is of the type that the parameter is declared with."""
+    t = param.type_annotation
+    if isinstance(t, TensorType):
+        shape = value.data.shape
+        fits = len(shape) == len(t.shape) and all(
+            [not isinstance(want, IntImm) or want.value == have for want, have in zip(t.shape, shape, strict=True)]
+        )
+        if not fits or t.dtype != value.data.dtype.name:
+            raise TypeError(
+                f"the parameter %{param.name_hint} is declared {t!r}, but is bound to an array of shape {shape} and dtype"
+                f" {value.data.dtype.name}"
+            )
+    return value
 
 
 __all__ = [
