@@ -12,6 +12,7 @@ from tests.fuzz import native
 from tests.generators import flats, orders, scripts, stages, tensors, threads
 from tests.generators import steps as primitives
 from tests.generators.case import Case, Recipe, difference
+from tests.generators.disguise import disguise
 from tests.generators.roundtrip import assert_roundtrip
 from tilewright.codegen import interp
 from tilewright.ir import IRModule
@@ -51,8 +52,11 @@ class Refused(Exception):
 
 
 def draw(recipe: Recipe) -> Case:
-    """The program that a recipe makes."""
-    return GENERATORS[recipe.kind](recipe)
+    """The program that a recipe makes, some in an unusual form."""
+    case, rng = GENERATORS[recipe.kind](recipe), recipe.rng("disguise")
+    if recipe.kind in ("te", "script") and rng.random() < 0.25:
+        case.func = disguise(case.func, rng)
+    return case
 
 
 def passes(recipe: Recipe) -> list[Pass]:

@@ -284,3 +284,23 @@ def test_a_symbolic_loop_may_end_before_its_predicate() -> None:
         ScheduleError, match="cache_write: the loops of block b must surely write the whole part of buffer D"
     ):
         s.cache_write("b", 0, "local")
+
+
+FUSED_MAY_BE_SHORT = """
+@T.prim_func
+def main(a: T.handle, d: T.handle, n: T.int32, m: T.int32):
+    A = T.match_buffer(a, (n, m))
+    D = T.match_buffer(d, (n, m))
+    for f in range(n):
+        with T.block("b"):
+            v = T.axis.spatial(n, f // m)
+            w = T.axis.spatial(m, f % m)
+            T.where(f < n * m)
+            D[v, w] = A[v, w]
+"""
+
+
+def test_a_fused_symbolic_loop_may_end_before_its_predicate() -> None:
+    s = Schedule(from_source(FUSED_MAY_BE_SHORT))
+    with pytest.raises(ScheduleError, match="may take less than n \\* m values"):
+        s.reindex("b", ("write", 0))

@@ -278,6 +278,9 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
                 sources.update(radix[2])
                 if (frozenset(beyond.terms.items()), beyond.const) in limits:
                     bound_conditions += 1
+                    if not _runs_to(leaf, form, count):
+                        out.gaps.add(iv.var)
+                        out.fail(f"{number} may take less than {count} values", True)
                 elif not _is_loop_of(forms, leaf, number, count):
                     out.gaps.add(iv.var)
                     out.fail(f"{number} does not run over {count} numbers", True)
@@ -419,17 +422,21 @@ def _symbolic_digits(
     radix = mixed_radix(forms, form, extents, caps)
     if radix is None or form.const or radix[2] or not form.terms:
         return None
-    atom, stride = max(form.terms.items(), key=lambda t: t[1])
-    outer = [lp for lp in leaf.loops if lp.loop_var is atom.leaf]
-    if not outer:
-        return None
-    analyzer, total = Analyzer(), outer[0].extent * stride
-    if not analyzer.can_prove(total >= iv.dom.extent):
+    if not _runs_to(leaf, form, iv.dom.extent):
         return None
     beyond = combine(form, forms.of(iv.dom.extent), -1)
-    if (frozenset(beyond.terms.items()), beyond.const) in limits or analyzer.can_prove(total <= iv.dom.extent):
+    if (frozenset(beyond.terms.items()), beyond.const) in limits:
         return radix[0]
-    return None
+    atom, stride = max(form.terms.items(), key=lambda t: t[1])
+    outer = next(lp for lp in leaf.loops if lp.loop_var is atom.leaf)
+    return radix[0] if Analyzer().can_prove(outer.extent * stride <= iv.dom.extent) else None
+
+
+def _runs_to(leaf: Leaf, radix: Lin, count: Any) -> bool:
+    """Whether a number in mixed radix, its outermost digit a loop, takes `count` values or more."""
+    atom, stride = max(radix.terms.items(), key=lambda t: t[1], default=(None, 0))
+    outer = [lp for lp in leaf.loops if atom is not None and lp.loop_var is atom.leaf]
+    return bool(outer) and Analyzer().can_prove(outer[0].extent * stride >= count)
 
 
 def _reaches(forms: Forms, leaf: Leaf, form: Lin, extent: int) -> bool:
