@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import tilewright as tvm
+from benchmarks import memory
 from tests.ir.test_html_report import Page
 from tilewright import relay
 from tilewright.ir import IRModule
@@ -69,3 +71,22 @@ def test_a_report_of_a_whole_build(tmp_path: Path) -> None:
         assert {c.kernel.name for c in library.plan.calls} <= set(page.functions)
         assert "memory" in page.ids
         assert {href[1:] for href in page.links} <= set(page.ids)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["resnet50", "bert_base"])
+def test_activations_take_no_more_than_onnx_runtime_plans(name: str) -> None:
+    assert memory.ours(name)["arena"] <= memory.onnxruntime_arena(name)["planned"]
+
+
+def test_the_log_of_the_arena_is_read() -> None:
+    grow = "bfc_arena.cc:335 AllocateRawInternal] Extending BFCArena for Cpu. bin_num:1 (requested) num_bytes: {} (actual)\n"
+    runs = [
+        grow.format(100) + "Extended allocation by 128 bytes.\n",
+        "",
+        "Extended allocation by 256 bytes.\n",
+        "",
+        grow.format(300),
+    ]
+    log = "Reserving memory in BFCArena for Cpu size: 16\n" + "".join([f"== run\n{run}" for run in runs])
+    assert memory.read_arena(log) == {"planned": 300, "arena": 384}
