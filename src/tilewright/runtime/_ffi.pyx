@@ -285,7 +285,8 @@ cdef int own_handle(object value, TVMFFIAny* out) except -1:
         if code:
             fail_with_last()
         out.type_index = kTVMFFIArray
-    elif callable(value) and not isinstance(value, type):
+    elif callable(value) and not isinstance(value, type) and not hasattr(type(value), "type_key"):
+        # Nodes of the IR that can be called to make calls of the IR stay what they are.
         handle = make_callback(value)
         out.type_index = kTVMFFIFunction
     else:
