@@ -142,7 +142,11 @@ def partition(
     Matches are taken from the end and do not overlap. The function has the attribute "PartitionedFromPattern", the
     operators in it, and `attrs`; constants that the pattern asks for are inside, other inputs are its parameters."""
     uses = users([expr])
+    # What an earlier pattern took is not matched again.
     taken: set[Expr] = set()
+    for e in post_order(expr):
+        if type(e) is Function and "PartitionedFromPattern" in e.attrs:
+            taken.update(post_order(e.body))
     groups: dict[Expr, dict[Expr, None]] = {}
     for e in reversed(list(post_order(expr))):
         if e in taken or type(e) is Op:

@@ -6,6 +6,15 @@ from tilewright.ir.transform import register_pass as _register_pass
 from tilewright.relay.expr import Function as _Function
 from tilewright.relay.transform import verify as _verify
 from tilewright.relay.transform.alter_layout import AlterOpLayout, PackDense
+from tilewright.relay.transform.byoc import (
+    AnnotateTarget,
+    InlineCompilerFunctionsBoundTo,
+    MarkCompilerFunctionsAsExtern,
+    MergeCompilerRegions,
+    MergeComposite,
+    OutlineCompilerFunctionsWithExistingGlobalSymbols,
+    PartitionGraph,
+)
 from tilewright.relay.transform.common_subexpr import EliminateCommonSubexpr
 from tilewright.relay.transform.dead_code import DeadCodeElimination, RemoveUnusedFunctions
 from tilewright.relay.transform.fold_constant import FoldConstant, fold_constant_expr
@@ -27,6 +36,7 @@ ToANormalFormExpr = to_anf
 
 __all__ = [
     "AlterOpLayout",
+    "AnnotateTarget",
     "BackwardFoldScaleAxis",
     "CanonicalizeOps",
     "DeadCodeElimination",
@@ -40,8 +50,14 @@ __all__ = [
     "InferType",
     "InferTypeLocal",
     "Inline",
+    "InlineCompilerFunctionsBoundTo",
     "LambdaLift",
+    "MarkCompilerFunctionsAsExtern",
+    "MergeCompilerRegions",
+    "MergeComposite",
+    "OutlineCompilerFunctionsWithExistingGlobalSymbols",
     "PackDense",
+    "PartitionGraph",
     "Pass",
     "PassContext",
     "PassInfo",

@@ -1,0 +1,194 @@
+"""Functions of other compilers as such: put where they are called, named again, undone, or marked as made already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.ir import GlobalVar, IRModule, Op
+from tilewright.ir.transform import Pass, PassContext, PassInfo
+from tilewright.relay.expr import Call, Expr, Function, Tuple, Var
+from tilewright.relay.functor import ExprMutator, substitute
+from tilewright.relay.op.card import constructor
+from tilewright.relay.transform.byoc.borders import is_composite, is_external
+from tilewright.relay.transform.infer_type import infer_module, type_of
+from tilewright.support.errors import TVMError
+
+CALL_LOWERED = "call_lowered"
+
+
+def inlined(call: Call, function: Function) -> Expr:
+    """What a call of a function computes, with the arguments in the place of the parameters."""
+    return substitute(function.body, dict(zip(function.params, call.args, strict=True)))
+
+
+class _OwnMutator(ExprMutator):
+    """Leaves other compilers' functions as they are."""
+
+    def visit_function(self, fn: Function) -> Expr:
+        return fn if fn.is_primitive or is_external(fn) else super().visit_function(fn)
+
+
+def _each_own(mod: IRModule, mutator: ExprMutator, without: Sequence[GlobalVar] = ()) -> dict[Any, Any]:
+    return {
+        g: mutator.visit(f) if isinstance(f, Function) and not is_external(f) else f
+        for g, f in mod.functions.items()
+        if g not in without
+    }
+
+
+class _Undo(_OwnMutator):
+    """Calls of some global functions replaced by what these compute, their composite functions too."""
+
+    def __init__(self, functions: dict[GlobalVar, Function]) -> None:
+        super().__init__()
+        self.functions = functions
+
+    def visit_call(self, call: Call) -> Expr:
+        new: Any = super().visit_call(call)
+        found = self.functions.get(new.op) if isinstance(new.op, GlobalVar) else None
+        return new if found is None else self.visit(inlined(new, _WithoutComposites().visit(found)))
+
+
+class _WithoutComposites(ExprMutator):
+    def visit_call(self, call: Call) -> Expr:
+        new: Any = super().visit_call(call)
+        return inlined(new, new.op) if is_composite(new.op) else new
+
+
+def InlineCompilerFunctionsBoundTo(global_vars: Sequence[GlobalVar | str]) -> Pass:
+    """Undo partitioning: calls of these global functions become what they compute, composite functions in them included.
+
+    The functions leave the module. Raises TVMError for a name that the module does not have.
+    """
+    names = [g.name_hint if isinstance(g, GlobalVar) else str(g) for g in global_vars]
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        known = {g.name_hint: g for g in mod.functions}
+        for name in names:
+            if not isinstance(mod.functions.get(known.get(name)), Function):  # type: ignore[arg-type]
+                raise TVMError(f"InlineCompilerFunctionsBoundTo: the module has no relay function @{name}")
+        chosen: dict[Any, Any] = {known[n]: mod.functions[known[n]] for n in names}
+        return infer_module(mod.with_functions(_each_own(mod, _Undo(chosen), list(chosen))))
+
+    return Pass(PassInfo(0, "InlineCompilerFunctionsBoundTo"), run)
+
+
+def _wanted(function: Any, compiler_filter: str) -> bool:
+    if not isinstance(function, Function) or "Compiler" not in function.attrs:
+        return False
+    return not compiler_filter or function.attrs["Compiler"] == compiler_filter
+
+
+class _Outline(ExprMutator):
+    def __init__(self, compiler_filter: str, known: dict[str, GlobalVar]) -> None:
+        super().__init__()
+        self.filter, self.known = compiler_filter, known
+        self.made: dict[GlobalVar, Function] = {}
+
+    def visit_function(self, fn: Function) -> Expr:
+        return fn if fn.is_primitive or is_external(fn) else super().visit_function(fn)
+
+    def visit_call(self, call: Call) -> Expr:
+        new: Any = super().visit_call(call)
+        if not _wanted(new.op, self.filter):
+            return new  # type: ignore[no-any-return]
+        symbol = str(new.op.attrs.get("global_symbol") or "")
+        if not symbol:
+            raise TVMError(
+                "OutlineCompilerFunctionsWithExistingGlobalSymbols: a function of the compiler"
+                f" {new.op.attrs['Compiler']} has no attribute global_symbol, which would be its name:\n{new.op}"
+            )
+        if symbol not in self.known:
+            self.known[symbol] = GlobalVar(symbol)
+            self.made[self.known[symbol]] = new.op
+        return new.replace(op=self.known[symbol])  # type: ignore[no-any-return]
+
+
+def OutlineCompilerFunctionsWithExistingGlobalSymbols(compiler_filter: str = "") -> Pass:
+    """Functions with the attribute Compiler that stand where they are called become global functions, named by their
+    global_symbol; of several with one name the first. compiler_filter: only those of this compiler."""
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        outline = _Outline(compiler_filter, {g.name_hint: g for g in mod.functions})
+        functions = _each_own(mod, outline)
+        return infer_module(mod.with_functions({**functions, **outline.made}))
+
+    return Pass(PassInfo(0, "OutlineCompilerFunctionsWithExistingGlobalSymbols"), run)
+
+
+class _CallLowered(_OwnMutator):
+    def __init__(self, extern: dict[Any, Any]) -> None:
+        super().__init__()
+        self.extern = extern
+
+    def visit_call(self, call: Call) -> Expr:
+        new: Any = super().visit_call(call)
+        if isinstance(new.op, GlobalVar) and new.op in self.extern:
+            return constructor(CALL_LOWERED)(new.op, Tuple(new.args))  # type: ignore[no-any-return]
+        return new  # type: ignore[no-any-return]
+
+
+def MarkCompilerFunctionsAsExtern(compiler_filter: str = "") -> Pass:
+    """Global functions with the attribute Compiler get the attribute Extern in the place of all others, and calls of them
+    become `call_lowered(@f, (arguments,))`: their code is made already, and is found by the name of the function.
+
+    compiler_filter: only those of this compiler. The modules with the code stand in the IRModule's attribute "external_mods".
+    """
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        extern: dict[Any, Any] = {
+            g: f.replace(attrs={"Extern": 1})  # type: ignore[attr-defined]
+            for g, f in mod.functions.items()
+            if _wanted(f, compiler_filter)
+        }
+        if not extern:
+            return mod
+        mod = infer_module(mod)
+        return infer_module(mod.with_functions({**_each_own(mod, _CallLowered(extern)), **extern}))
+
+    return Pass(PassInfo(0, "MarkCompilerFunctionsAsExtern"), run)
+
+
+class _InPlace(_OwnMutator):
+    """Other compilers' functions where they are called; composite functions that no compiler took, undone."""
+
+    def __init__(self, functions: dict[GlobalVar, Function]) -> None:
+        super().__init__()
+        self.functions = functions
+
+    def visit_call(self, call: Call) -> Expr:
+        if isinstance(call.op, GlobalVar) and call.op in self.functions:
+            return call.replace(op=self.functions[call.op], args=self.visit_all(call.args))
+        if type(call.op) is Op and call.op.name == CALL_LOWERED:
+            gvar, args = call.args
+            if gvar not in self.functions or not isinstance(args, Tuple):
+                raise TVMError(
+                    f"call_lowered takes a function that is marked Extern and a tuple of arguments, but stands here as\n{call}"
+                )
+            return Call(self.functions[gvar], self.visit_all(args.fields), None, (), call.span)  # type: ignore[index]
+        new: Any = super().visit_call(call)
+        return self.visit(inlined(new, new.op)) if is_composite(new.op) else new
+
+    def visit_global_var(self, gvar: GlobalVar) -> Expr:
+        function = self.functions.get(gvar)
+        if function is None:
+            return gvar
+        # As a value: a function of relay's own that calls it.
+        params = tuple([Var(p.name_hint, type_of(p) or p.type_annotation) for p in function.params])
+        return Function(params, Call(function, params), function.ret_type)
+
+
+def external_in_place(mod: IRModule) -> IRModule:
+    """The module as executors compile it: functions of other compilers stand where they are called, composite functions that
+    belong to no compiler are gone."""
+    functions: dict[Any, Any] = {}
+    for g, f in mod.functions.items():
+        if is_external(f):
+            assert isinstance(f, Function)
+            attrs = {"global_symbol": g.name_hint, **f.attrs, "Primitive": 1}
+            functions[g] = f.replace(attrs=attrs)
+    changed = _each_own(mod, _InPlace(functions), list(functions))
+    if len(changed) == len(mod.functions) and all([changed[g] is f for g, f in mod.functions.items()]):
+        return mod
+    return mod.with_functions(changed)

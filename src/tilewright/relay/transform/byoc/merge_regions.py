@@ -1,0 +1,193 @@
+"""MergeCompilerRegions: neighbouring regions of one compiler become one, where what is between them allows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import IRModule
+from tilewright.ir.transform import Pass, PassContext, PassInfo
+from tilewright.node import deep_recursion
+from tilewright.relay.expr import Call, Expr, Function
+from tilewright.relay.functor import ExprMutator, children
+from tilewright.relay.transform.byoc.borders import (
+    DEFAULT,
+    inner,
+    is_begin,
+    is_border,
+    is_composite,
+    is_end,
+    own_functions,
+)
+from tilewright.relay.transform.byoc.regions import Region, RegionSet, name_of, scopes_of
+from tilewright.relay.transform.infer_type import infer_module
+from tilewright.support.errors import TVMError
+
+
+class Dependences:
+    """What every region, and every expression outside of them, is computed from: sets of regions as bits of a number.
+
+    Regions are entered in order of evaluation. Two become one where no way from one to the other leads over a third: as one
+    function they would wait for what waits for them.
+    """
+
+    def __init__(self, regions: RegionSet) -> None:
+        self.regions = regions
+        self.bits: dict[Region, int] = {}
+        """The numbers of the regions that a region was made of."""
+        self.above: dict[Region, int] = {}
+        """What a region depends on, itself left out."""
+        self.outside: dict[Expr, int] = {}
+        self.inputs: dict[Region, dict[Expr, None]] = {}
+
+    def of(self, e: Expr) -> int:
+        """What the value of `e` depends on."""
+        region = None if is_begin(e) else self.regions.of(e)
+        if region is not None:
+            return self.above.get(region, 0) | self.bits.get(region, 1 << region.number)
+        return self.of(inner(e)) if is_border(e) else self.outside.get(e, 0)
+
+    def note(self, e: Expr) -> None:
+        """Enters an expression outside of all regions."""
+        found = 0
+        for c in children(e):
+            found |= self.of(c)
+        if found:
+            self.outside[e] = found
+
+    def enter(self, region: Region) -> None:
+        """Enters a region; what it depends on is known already."""
+        self.bits[region] = own = 1 << region.number
+        self.inputs[region] = dict.fromkeys(inputs_of(region))
+        found = 0
+        for e in self.inputs[region]:
+            found |= self.of(e)
+        if found & own:
+            raise TVMError(
+                f"the region of {region.compiler} that holds {', '.join(map(name_of, region.nodes))} depends on itself: one of"
+                " its results goes through what is outside of the region, and comes back into it. End the region"
+                " before; MergeCompilerRegions makes no such regions"
+            )
+        self.above[region] = found
+        if len(region.nodes) > 1 and found:
+            # Who waits for a part that was seen before waits for the whole.
+            self._spread(own, found)
+
+    def _spread(self, bits: int, whole: int) -> None:
+        for r, known in self.above.items():
+            if known & bits:
+                self.above[r] = known | whole
+        for e, known in self.outside.items():
+            if known & bits:
+                self.outside[e] = known | whole
+
+    def separate(self, region: Region, other: Region) -> bool:
+        """Whether some input of `region`, not from `other`, depends on `other`."""
+        bits = self.bits[other]
+        for e in self.inputs[region]:
+            if not self._from(e, other) and self.of(e) & bits:
+                return True
+        return False
+
+    def merge(self, region: Region, other: Region) -> None:
+        """Makes `region` part of `other`."""
+        bits = self.bits.pop(region) | self.bits[other]
+        above = (self.above.pop(region) | self.above[other]) & ~bits
+        inputs = self.inputs.pop(region)
+        other.absorb(region)
+        self.bits[other], self.above[other] = bits, above
+        # What came from the other one is inside now.
+        self.inputs[other] |= inputs
+        self.inputs[other] = {e: None for e in self.inputs[other] if not self._from(e, other)}
+        self._spread(bits, bits | above)
+        self.above[other] &= ~bits
+
+    def _from(self, e: Expr, region: Region) -> bool:
+        """Whether an input is handed over by a region directly."""
+        return is_begin(e) and is_end(inner(e)) and self.regions.of(inner(e)) is region
+
+
+def inputs_of(region: Region) -> list[Expr]:
+    """The operands of a region's nodes that are not in it, in order: borders, variables, and what has no border."""
+    inside = set(region.nodes)
+    found: dict[Expr, None] = {}
+    for node in region.nodes:
+        for c in children(node):
+            if c not in inside and not (isinstance(c, Function) and is_composite(c)):
+                found[c] = None
+    return list(found)
+
+
+def merged_regions(body: Expr) -> RegionSet:
+    """The regions of an annotated body after all that may be merged are."""
+    regions = RegionSet(body)
+    scopes = scopes_of(body)
+    known = Dependences(regions)
+    entered: set[Region] = set()
+    for e in regions.order:
+        region = regions.of(e)
+        if is_border(e) or region in entered:
+            continue
+        if region is None:
+            known.note(e)
+        elif region.nodes[-1] is e:
+            # All its nodes, and with them all its inputs, have been seen.
+            entered.add(region)
+            known.enter(region)
+            if region.compiler == DEFAULT:
+                continue
+            _merge_into_sources(region, regions, known, scopes)
+    return regions
+
+
+def _merge_into_sources(
+    region: Region, regions: RegionSet, known: Dependences, scopes: dict[Expr, frozenset[Expr]]
+) -> None:
+    node = region.nodes[0]
+    for e in list(known.inputs[region]):
+        if not (is_begin(e) and is_end(inner(e))):
+            continue
+        region, source = region.root(), regions.of(inner(e))
+        if source is None or source is region or source.compiler != region.compiler:
+            continue
+        if scopes[source.nodes[0]] != scopes[node]:
+            continue
+        if not known.separate(region, source) and not known.separate(source, region):
+            known.merge(region, source)
+
+
+class _WithoutInnerBorders(ExprMutator):
+    """Takes away the borders between parts of one region."""
+
+    def __init__(self, regions: RegionSet) -> None:
+        super().__init__()
+        self.regions = regions
+
+    def visit_call(self, call: Call) -> Expr:
+        if is_begin(call) and is_end(inner(call)):
+            region = self.regions.of(call)
+            if region is not None and region is self.regions.of(inner(call)):
+                return self.visit(inner(inner(call)))  # type: ignore[no-any-return]
+        return super().visit_call(call)
+
+    def visit_function(self, fn: Function) -> Expr:
+        return fn if fn.is_primitive or is_composite(fn) else super().visit_function(fn)
+
+
+def MergeCompilerRegions() -> Pass:
+    """Regions of one compiler that hand values to each other become one region, as large as possible.
+
+    Two stay apart where a way between them leads through something else, which would wait for the merged region while that
+    waits for it. Runs behind AnnotateTarget and before PartitionGraph; without it every operator is a function of its own.
+    """
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        mod = infer_module(mod)
+        with deep_recursion():
+            changed: dict[Any, Any] = {
+                g: f.replace(body=_WithoutInnerBorders(merged_regions(f.body)).visit(f.body))
+                for g, f in own_functions(mod).items()
+            }
+        return infer_module(mod.with_functions({**mod.functions, **changed}))
+
+    return Pass(PassInfo(0, "MergeCompilerRegions"), run)
+

@@ -1,0 +1,212 @@
+"""The regions of an annotated program: what is connected between the borders that compilers' regions begin and end with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilewright.ir import Op
+from tilewright.relay.adt import Constructor, Match
+from tilewright.relay.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from tilewright.relay.functor import children, flow_children, post_order
+from tilewright.relay.transform.byoc.borders import compiler_of, inner, is_begin, is_border, is_composite, is_end
+from tilewright.support.errors import TVMError
+
+_OUTSIDE = (Var, Constant, GlobalVar, Op, Constructor, Function, If, Let, Match, RefCreate, RefRead, RefWrite)
+"""What a region never holds: names, scopes, and what has an effect. Constants are taken along without asking."""
+
+
+class Region:
+    """What one compiler gets as one function: `nodes` in order of evaluation, the borders where values enter and leave."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.compiler = ""
+        self.nodes: list[Expr] = []
+        self.begins: list[Expr] = []
+        self.ends: list[Expr] = []
+        self._parent: Region | None = None
+
+    def root(self) -> Region:
+        """The region that this one became part of."""
+        region = self
+        while region._parent is not None:
+            region = region._parent
+        return region
+
+    def absorb(self, other: Region) -> None:
+        """Makes another region part of this one."""
+        assert other._parent is None and self._parent is None and other is not self
+        other._parent = self
+        for mine, others in ((self.nodes, other.nodes), (self.begins, other.begins), (self.ends, other.ends)):
+            mine += others
+            others.clear()
+
+    @property
+    def outputs(self) -> list[Expr]:
+        """What leaves the region, each value once."""
+        return list(dict.fromkeys([inner(e) for e in self.ends]))
+
+    def __repr__(self) -> str:
+        return f"Region({self.compiler}: {', '.join(map(name_of, self.nodes))})"
+
+
+def name_of(e: Expr) -> str:
+    """A word for an expression, in messages."""
+    if type(e) is Call and type(e.op) is Op:
+        return e.op.name
+    if type(e) is Call and isinstance(e.op, Function):
+        return str(e.op.attrs.get("Composite", "a call of a function"))
+    return type(e).__name__
+
+
+class RegionSet:
+    """The regions under one expression. Raises TVMError where borders contradict each other."""
+
+    def __init__(self, root: Expr) -> None:
+        self.order = list(post_order(root, skip=_skipped))
+        self._of: dict[Expr, Region] = {}
+        self._count = 0
+        scopes = scopes_of(root)
+        for e in self.order:
+            if is_begin(e):
+                continue
+            if is_end(e):
+                self._end(e)
+            elif can_be_inside(e):
+                self._inside(e, scopes)
+
+    def _new(self) -> Region:
+        self._count += 1
+        return Region(self._count)
+
+    def _join(self, a: Region | None, b: Region) -> Region:
+        a, b = a.root() if a is not None else None, b.root()
+        if a is None or a is b:
+            return b
+        if a.compiler and b.compiler and a.compiler != b.compiler:
+            raise TVMError(
+                f"{name_of((a.nodes or a.begins)[-1])} joins regions of different compilers, {a.compiler} and {b.compiler}:"
+                " every way from one to the other must lead over a compiler_end and a compiler_begin"
+            )
+        a.compiler = a.compiler or b.compiler
+        a.absorb(b)
+        return a
+
+    def _inside(self, e: Expr, scopes: dict[Expr, frozenset[Expr]]) -> None:
+        region: Region | None = None
+        for operand in flow_children(e):
+            here = scopes[operand] == scopes[e]
+            if is_begin(operand):
+                found = self._of.get(operand) if here else None
+                if found is None:
+                    found = self._new()
+                    found.begins.append(operand)
+                    found.compiler = compiler_of(operand)
+                    if here:
+                        self._of[operand] = found
+                region = self._join(region, found)
+            elif here and operand in self._of and not is_border(operand):
+                region = self._join(region, self._of[operand])
+        if region is not None:
+            region.nodes.append(e)
+            self._of[e] = region
+
+    def _end(self, e: Expr) -> None:
+        value, compiler = inner(e), compiler_of(e)
+        if not can_be_inside(value):
+            return
+        region = self._of.get(value)
+        if region is None:
+            # Of no operands, or of operands from outside that no border tells of.
+            region = self._of[value] = self._new()
+            region.nodes.append(value)
+        region = region.root()
+        if region.compiler and region.compiler != compiler:
+            raise TVMError(
+                f"the region of {name_of(value)} begins with the compiler {region.compiler}, but ends with {compiler};"
+                " both borders must name one compiler"
+            )
+        region.compiler = compiler
+        region.ends.append(e)
+        self._of[e] = region
+
+    def of(self, e: Expr) -> Region | None:
+        """The region that an expression or border belongs to."""
+        found = self._of.get(e)
+        return found.root() if found is not None else None
+
+    def __iter__(self) -> Iterator[Region]:
+        """The regions, in the order of their last operators."""
+        return iter(dict.fromkeys([r.root() for r in self._of.values()]))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+def can_be_inside(e: Expr) -> bool:
+    """Whether an expression may belong to a region: calls of operators and of composite functions, tuples and their elements."""
+    if type(e) is Call:
+        return not is_border(e) and (type(e.op) is Op or is_composite(e.op))
+    return not isinstance(e, _OUTSIDE)
+
+
+def _skipped(e: Expr) -> bool:
+    """Bodies that are no part of the program around them."""
+    return isinstance(e, Function) and (e.is_primitive or is_composite(e) or "Compiler" in e.attrs)
+
+
+def scopes_of(root: Expr) -> dict[Expr, frozenset[Expr]]:
+    """For every expression the scopes that it is evaluated in: bodies, branches, bound values; of nested ones the outermost."""
+    found: dict[Expr, set[Expr]] = {}
+    parents: dict[Expr, Expr | None] = {root: None}
+    pending = [root]
+    while pending:
+        scope = pending.pop()
+        stack = [scope]
+        while stack:
+            e = stack.pop()
+            held = found.setdefault(e, set())
+            if scope in held:
+                continue
+            held.add(scope)
+            if isinstance(e, (If, Let, Match, Function)):
+                if _skipped(e):
+                    continue
+                first, *rest = children(e)
+                if isinstance(e, (If, Match)):
+                    stack.append(first)  # what decides is evaluated here
+                else:
+                    rest = [first, *rest]
+                for part in rest:
+                    if part not in parents:
+                        parents[part] = scope
+                        pending.append(part)
+            else:
+                stack += flow_children(e)
+
+    def outermost(scopes: set[Expr]) -> frozenset[Expr]:
+        if len(scopes) == 1:
+            return frozenset(scopes)
+        return frozenset([s for s in scopes if not any([a in scopes for a in around(s)])])
+
+    def around(scope: Expr) -> Iterator[Expr]:
+        above = parents[scope]
+        while above is not None:
+            yield above
+            above = parents[above]
+
+    return {e: outermost(scopes) for e, scopes in found.items()}
