@@ -16,6 +16,7 @@ from tilewright.relay.op import (
     arrange,
     binary,
     compiler_regions,
+    contrib,
     conv,
     conv_nd,
     create,
@@ -29,6 +30,9 @@ from tilewright.relay.op import (
     scatter,
     space,
     transform,
+)
+from tilewright.relay.op import (
+    image as image_,
 )
 from tilewright.relay.op.card import OpCard, cards, constructor, find_card
 

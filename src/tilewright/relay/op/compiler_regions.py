@@ -1,13 +1,13 @@
-"""Where the region of another compiler begins and ends; what external code generators get is between the two."""
+"""Where the region of another compiler begins and ends (external code generators get what is between), and calls of its code."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tilewright import te
-from tilewright.ir import Type
+from tilewright.ir import FuncType, TupleType, Type
 from tilewright.relay.expr import Expr
-from tilewright.relay.op.card import OpCard
+from tilewright.relay.op.card import OPAQUE, OpCard, need
 
 
 class _Border(OpCard):
@@ -40,3 +40,20 @@ class compiler_end(_Border, key="annotation.compiler_end"):
     """`data`, which a region of the compiler named `compiler` gives out."""
 
     samples = [(((2, 3),), {"compiler": "ccompiler"})]
+
+
+class call_lowered(OpCard, key="call_lowered"):
+    """The result of a function whose code is made already, and which carries the attribute Extern: `func` is its global
+    variable, `inputs` the tuple of its arguments."""
+
+    fuse = OPAQUE
+
+    def infer(self, func: Type, inputs: Type) -> Type:
+        need(isinstance(func, FuncType), "the first argument must be a function", f"it is {func}", 0)
+        need(isinstance(inputs, TupleType), "the arguments must be a tuple", f"they are {inputs}", 1)
+        assert isinstance(func, FuncType) and isinstance(inputs, TupleType)
+        given, taken = len(inputs.fields), len(func.arg_types)
+        need(given == taken, f"the function takes {taken} arguments", f"the tuple holds {given}", 1)
+        for i, (a, b) in enumerate(zip(inputs.fields, func.arg_types, strict=True)):
+            need(a == b, f"argument {i} must be {b}", f"it is {a}", 1)
+        return func.ret_type

@@ -1,0 +1,39 @@
+"""Pattern tables by compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tilewright.support.errors import TVMError
+
+Table = Sequence[tuple[Any, ...]]
+
+_tables: dict[str, Table] = {}
+
+
+def register_pattern_table(compiler: str, table: Callable[[], Table] | None = None) -> Any:
+    """Registers the patterns that a compiler takes. A decorator of a function that answers the table, for MergeComposite: a list
+    of (name, pattern) or (name, pattern, check), names beginning with "<compiler>.".
+
+    Raises TVMError when the function answers something else."""
+    if not isinstance(compiler, str):
+        raise TVMError(
+            f'register_pattern_table takes the name of a compiler: @register_pattern_table("dnnl"); it was given'
+            f" {type(compiler).__name__}"
+        )
+
+    def register(function: Callable[[], Table]) -> Callable[[], Table]:
+        from tilewright.relay.transform.byoc.merge_composite import checked_table
+
+        made = function()
+        checked_table(made, f'register_pattern_table("{compiler}")')
+        _tables[compiler] = made
+        return function
+
+    return register if table is None else register(table)
+
+
+def get_pattern_table(compiler: str) -> Table | None:
+    """The pattern table of a compiler, in order; None when there is none."""
+    return _tables.get(compiler)
