@@ -145,7 +145,7 @@ def test_exported_library_runs_in_another_process(tmp_path: Path, suffix: str) -
 def test_metadata() -> None:
     mod, params = from_onnx(cnn())
     library = relay.build(mod, "llvm", params=params)
-    facts = json.loads(library.graph_json)
+    facts = json.loads(json.dumps(library.metadata))
     assert facts["inputs"] == [{"name": "x", "shape": [1, 3, 16, 16], "dtype": "float32"}]
     assert facts["outputs"] == [{"name": "y", "shape": [1, 10], "dtype": "float32"}]
     conv = next(k for k in facts["kernels"] if k["name"].startswith("fused_nn_contrib_conv2d_NCHWc"))

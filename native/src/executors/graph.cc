@@ -16,6 +16,7 @@ struct Node {
   int32_t first = 0, outputs = 1;
   int32_t op = -1;              // its place among the operators, below 0 for inputs and what needs no work
   bool is_input = false, is_view = false;
+  bool is_output = false;       // a view that a host reads: what it shows is written into its memory
 };
 struct Op {
   Kernel kernel = nullptr;      // null for a packed function
@@ -80,7 +81,7 @@ class GraphExecutor : public StaticExecutor {
   void bind() override {
     for (auto& node : nodes_)
       if (node.is_view) {
-        Slot &to = entry(node.first), &from = entry(node.inputs[0]);
+        Slot &to = entry(node.is_output ? node.inputs[0] : node.first), &from = entry(node.is_output ? node.first : node.inputs[0]);
         to.view(from.data(), from.tensor->tensor.device, Ref<>::share(from.tensor.get()));
       }
     for (auto& op : ops_) {
@@ -280,6 +281,15 @@ class GraphExecutor : public StaticExecutor {
       bool is_input = std::find(inputs_.begin(), inputs_.end(), &s) != inputs_.end();
       if (names.items.size() == 2 && i < names.items[1].items.size() && !is_input) s.name = names.items[1].items[i].string;
       outputs_.push_back(&s);
+    }
+    for (auto& n : nodes_) {
+      if (!n.is_view || std::find(outputs_.begin(), outputs_.end(), &entry(n.first)) == outputs_.end()) continue;
+      bool computed = false, taken = std::find(outputs_.begin(), outputs_.end(), &entry(n.inputs[0])) != outputs_.end();
+      for (auto& from : nodes_) {
+        if (n.inputs[0] >= from.first && n.inputs[0] < from.first + from.outputs) computed = !from.is_input && !from.is_view;
+        taken |= from.is_output && from.inputs[0] == n.inputs[0];
+      }
+      n.is_output = computed && !taken;
     }
     const Json& bound = graph["attrs"]["bound_params"];
     if (bound.items.size() == 2)

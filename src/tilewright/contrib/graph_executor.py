@@ -1,8 +1,8 @@
-"""The graph executor of classic TVM, over the ahead-of-time executor of a compiled model."""
+"""The graph executor of classic TVM: one face for graphs that are interpreted and for models compiled ahead of time."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,14 +11,33 @@ from tilewright import runtime
 from tilewright.runtime import BenchmarkResult, Device, Module, NDArray
 
 
-def create(graph_json_str: Any, libmod: Any, device: Device | list[Device]) -> GraphModule:
-    """An executor from the parts of relay.build; the library says all, the JSON is for older programs."""
-    first = device[0] if isinstance(device, (list, tuple)) else device
-    return GraphModule(libmod["default"](first))
+def create(graph_json_str: str, libmod: Any, device: Device | Sequence[Device]) -> GraphModule:
+    """An executor of a graph in the classic JSON form, whose functions are in a library: the parts of relay.build, or functions
+    of tvm.build. Parameters are set by load_params or set_input. A graph over several devices takes all of them."""
+    return GraphModule(native_executor("tvm.graph_executor.create", graph_json_str, libmod, device))
+
+
+def native_executor(maker: str, graph_json_str: str, libmod: Any, device: Device | Sequence[Device]) -> Module:
+    """An executor by the registered function that makes it."""
+    if not isinstance(graph_json_str, str):
+        raise ValueError(f"the graph must be JSON text, but is a {type(graph_json_str).__name__}")
+    module = libmod if isinstance(libmod, Module) else libmod.get_lib()
+    made: Module = runtime.get_global_func(maker)(graph_json_str, module, *device_list(device))
+    return made
+
+
+def device_list(device: Device | Sequence[Device]) -> list[Device]:
+    """The devices given, one or several."""
+    devices = list(device) if isinstance(device, (list, tuple)) else [device]
+    wrong = next((d for d in devices if not isinstance(d, runtime.Device)), None)
+    if wrong is not None or not devices:
+        raise ValueError(f"device must be a Device such as cpu(0), or a list of them, but {wrong!r} was given")
+    return devices
 
 
 class GraphModule:
-    """Runs a compiled model: `GraphModule(lib["default"](dev))`."""
+    """Runs a compiled model: `GraphModule(lib["default"](dev))`. Each has inputs, outputs and a workspace of its own, and runs in one
+    thread at a time; parameters are shared by all executors of a library until they are set."""
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -34,11 +53,18 @@ class GraphModule:
         self._get_input_name = module["get_input_name"]
 
     def set_input(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
-        """Copies values into inputs, by name or index, or several by keyword; shape and dtype must be the model's."""
+        """Copies values into inputs, by name or index, or several by keyword; shape and dtype must be the model's. Of keywords, the
+        parameters that the model was built with are passed over: they are constants in it."""
         if key is not None:
             self._set(key, value)
         for name, each in params.items():
-            self._set(name, each)
+            if not self._is_folded(name):
+                self._set(name, each)
+
+    def _is_folded(self, name: str) -> bool:
+        if self._get_input_index(name) >= 0 or not self.module.implements_function("is_bound"):
+            return False
+        return bool(self.module["is_bound"](name))
 
     def _set(self, key: str | int, value: Any) -> None:
         if isinstance(value, (int, float, bool, list, tuple, np.generic)):
@@ -87,10 +113,12 @@ class GraphModule:
         return index
 
     def get_input_info(self) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
-        """Shapes and dtypes of the inputs, by name."""
+        """Shapes and dtypes, by name, of the inputs that are no parameters."""
         shapes: dict[str, tuple[int, ...]] = {}
         dtypes: dict[str, str] = {}
         for i in range(self.get_num_inputs()):
+            if self.module["is_param"](i):
+                continue
             name: str = self._get_input_name(i)
             tensor = self.get_input(i)
             shapes[name], dtypes[name] = tensor.shape, tensor.dtype
@@ -102,20 +130,18 @@ class GraphModule:
         return result
 
     def debug_get_output(self, node: int | str, out: NDArray | None = None) -> NDArray:
-        """Inner tensors are planned away in compiled models; the debug executor measures their kernels."""
+        """Inner tensors share memory with later ones; the debug executor runs up to a node and keeps its result."""
         raise ValueError(
-            f"tensor {node!r} is not kept: a compiled model holds its outputs only; make it an output of the function"
+            f"the tensor of node {node!r} is not kept: use contrib.debugger.debug_executor in place of graph_executor"
         )
 
     def load_params(self, params_bytes: bytes | bytearray) -> None:
-        """Sets inputs from serialised parameters (runtime.save_param_dict)."""
-        for name, value in runtime.load_param_dict(params_bytes).items():
-            self._set_input(name, value)
+        """Sets parameters, and inputs, from serialised parameters (save_param_dict); what the model has not is passed over."""
+        self.module["load_params"](bytes(params_bytes))
 
     def share_params(self, other: GraphModule, params_bytes: bytes | bytearray) -> None:
-        """Uses another executor's arrays for the inputs that the parameters name."""
-        for name in runtime.load_param_dict(params_bytes):
-            self._set_input_zero_copy(name, other.get_input(name))
+        """Uses another executor's memory for what the parameters name, in place of its own."""
+        self.module["share_params"](other.module, bytes(params_bytes))
 
     def __getitem__(self, key: str) -> Any:
         """A function of the executor, by name."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from tilewright.ir import IRModule
 from tilewright.relay.backend.interpreter import DebugExecutor, Interpreter
+from tilewright.relay.backend.options import Executor, Runtime
 
 
 def create_executor(
@@ -31,4 +32,4 @@ def create_executor(
     raise ValueError(f"unknown executor {kind!r}: the executors are debug, graph, aot and vm")
 
 
-__all__ = ["DebugExecutor", "Interpreter", "create_executor"]
+__all__ = ["DebugExecutor", "Executor", "Interpreter", "Runtime", "create_executor"]

@@ -12,9 +12,16 @@ from tilewright.ir.transform import PassContext, Sequential
 from tilewright.node import deep_recursion
 from tilewright.relay import transform
 from tilewright.relay.backend.entry import ENTRY, entry_module, metadata
-from tilewright.relay.backend.executor_factory import CONTEXT, CompiledExecutor, ExecutorFactoryModule
+from tilewright.relay.backend.executor_factory import (
+    CONTEXT,
+    AOTExecutorFactoryModule,
+    CompiledExecutor,
+    ExecutorFactoryModule,
+    GraphExecutorFactoryModule,
+)
 from tilewright.relay.backend.kernels import Progress, cached_object, compile_kernels
 from tilewright.relay.backend.memory_report import MemoryReport, memory_report
+from tilewright.relay.backend.options import Executor, Runtime
 from tilewright.relay.backend.plan import Plan, make_plan
 from tilewright.relay.backend.te_compiler import Kernel, TECompiler
 from tilewright.relay.expr import Function, bind
@@ -97,10 +104,13 @@ def build(
 ) -> ExecutorFactoryModule:
     """Compile a model for a target. `params` are weights by parameter name; `progress(done, total, what)` counts kernels.
 
-    The result's `["default"](device)` makes an executor; `export_library` writes a shared library. Raises TVMError for
-    graphs with dimensions that are not known.
+    The result's `["default"](device)` makes an executor; `export_library` writes a shared library. `executor` is
+    Executor("aot"), one compiled entry, or Executor("graph"), which interprets the graph; without one the entry is compiled, and
+    the result has the parts of the graph executor (graph JSON, library, parameters) as well. Raises TVMError for graphs with
+    dimensions that are not known.
     """
     chosen = target_of(target)
+    how, _ = executor_of(mod, executor), Runtime.of(runtime)
     if chosen.kind.name != "llvm":
         raise TVMError(f'relay.build: there is no code generator for target kind {chosen.kind.name!r}; use "llvm"')
     with chosen:
@@ -109,12 +119,25 @@ def build(
         with deep_recursion():
             plan = make_plan(optimized, compiler)
         tell_memory(plan)
+        kind = "aot" if how is None else how.name
         # Laying the constants out waits for memory most of the time; the compiler works meanwhile.
         with ThreadPoolExecutor(1) as background:
             constants = background.submit(plan.constants.blob)
-            objects, symbols = compile_plan(plan, list(compiler.kernels.values()), chosen, progress)
-        facts = metadata(plan, chosen, PassContext.current().opt_level)
-    return ExecutorFactoryModule(optimized, chosen, mod_name, plan, facts, objects, symbols, constants.result())
+            objects, symbols = compile_plan(plan, list(compiler.kernels.values()), chosen, progress, kind == "aot")
+        facts = metadata(plan, chosen, PassContext.current().opt_level, kind, mod_name, list(params or {}))
+    made: type[ExecutorFactoryModule] = AOTExecutorFactoryModule
+    if how is None or how.name == "graph":
+        made = GraphExecutorFactoryModule
+    return made(
+        optimized, chosen, how or Executor("graph"), mod_name, plan, facts, objects, symbols, constants.result()
+    )
+
+
+def executor_of(mod: IRModule | Function, executor: Any) -> Executor | None:
+    """The executor asked for, by an argument or by the module's attribute."""
+    if executor is None and isinstance(mod, IRModule):
+        executor = (mod.attrs or {}).get("executor")
+    return Executor.of(executor)
 
 
 def plan_memory(mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None) -> MemoryReport:
@@ -133,17 +156,16 @@ def tell_memory(plan: Plan) -> None:
 
 
 def compile_plan(
-    plan: Plan, kernels: list[Kernel], target: Target, progress: Progress | None
+    plan: Plan, kernels: list[Kernel], target: Target, progress: Progress | None, entry: bool = True
 ) -> tuple[list[bytes], list[str]]:
-    """The objects of the kernels and of the entry, and the symbols that they export."""
+    """The objects of the kernels and of the entry, if one is wanted, and the symbols that they export."""
     objects = compile_kernels(kernels, target, progress)
-    if plan.calls:
-        text = ModuleEmitter(entry_module(plan), target).emit([GlobalVar(ENTRY)])
-        if CONTEXT not in text:
-            # Kernels that use the context define it as well; the linker keeps one.
-            text += f"@{CONTEXT} = weak global [8 x ptr] zeroinitializer, align 16\n"
-        objects.append(cached_object(text, target))
-    return objects, [*[k.name for k in kernels], ENTRY]
+    text = ModuleEmitter(entry_module(plan), target).emit([GlobalVar(ENTRY)]) if entry and plan.calls else ""
+    if CONTEXT not in text:
+        # Kernels that use the context define it as well; the linker keeps one.
+        text += f"@{CONTEXT} = weak global [8 x ptr] zeroinitializer, align 16\n"
+    objects.append(cached_object(text, target))
+    return objects, [*[k.name for k in kernels], *([ENTRY] if entry else [])]
 
 
 def compiled_executor(mod: IRModule, device: Any, target: Any) -> CompiledExecutor:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright import tir
 from tilewright.ir import DataType, GlobalVar, IRModule, TensorType
+from tilewright.relay.backend.graph_json import graph_json, param_names
 from tilewright.relay.backend.plan import KernelCall, Place, Plan
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
@@ -60,8 +62,15 @@ def output_names(plan: Plan) -> list[str]:
     return [given[i] if i < len(given) else f"output_{i}" for i in range(len(plan.outputs))]
 
 
-def metadata(plan: Plan, target: Target, opt_level: int) -> dict[str, Any]:
-    """What a host needs to run the library: inputs, outputs, sizes, kernels, and the CPU it was made for."""
+def metadata(
+    plan: Plan,
+    target: Target,
+    opt_level: int,
+    executor: str = "aot",
+    mod_name: str = "default",
+    bound_params: Sequence[str] = (),
+) -> dict[str, Any]:
+    """What a host needs to run the library: inputs, outputs, sizes, kernels, the graph, and the CPU it was made for."""
 
     def argument(place: Place) -> list[Any]:
         if place.kind in ("input", "output"):
@@ -70,6 +79,8 @@ def metadata(plan: Plan, target: Target, opt_level: int) -> dict[str, Any]:
 
     return {
         "format": METADATA_FORMAT,
+        "executor": executor,
+        "mod_name": mod_name,
         "inputs": [{"name": name, **_tensor(t)} for name, t in plan.inputs],
         "outputs": [{"name": name, **_tensor(t)} for name, t in zip(output_names(plan), plan.outputs, strict=True)],
         "workspace_bytes": plan.workspace_bytes,
@@ -88,4 +99,10 @@ def metadata(plan: Plan, target: Target, opt_level: int) -> dict[str, Any]:
         ],
         "target": {"triple": target.triple, "cpu": target.mcpu, "features": sorted(target.features)},
         "opt_level": opt_level,
+        "params": [
+            {"name": name, "shape": list(a.shape), "dtype": a.dtype.name, "offset": offset}
+            for name, a, offset in zip(param_names(plan), plan.constants.arrays, plan.constants.offsets, strict=True)
+        ],
+        "bound_params": list(bound_params),
+        "graph": graph_json(plan, output_names(plan), bound_params),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from tilewright.codegen.llvm import compile_assembly, load_objects
 from tilewright.codegen.llvm.build import is_native
 from tilewright.ir import IRModule
 from tilewright.relay.backend.kernels import kernel_text, lowered, scheduled
+from tilewright.relay.backend.options import Executor
 from tilewright.relay.backend.plan import Plan
 from tilewright.runtime.export import export_library
 from tilewright.runtime.object_file import data_object
@@ -37,15 +38,16 @@ def need_host(target: Target, what: str) -> None:
 class ExecutorFactoryModule:
     """A compiled model.
 
-    `lib["default"](device)` makes an executor; `export_library("model.so")` writes the library; `lib.lib` is the module of
-    its kernels; `ir_mod` the relay module after all passes; `metadata` describes inputs, outputs and kernels. Unpacks as
-    (graph JSON, library, parameters), as older programs expect.
+    `lib["default"](device)` makes an executor; `export_library("model.so")` writes one library with all it needs; `lib.lib` is the
+    library in this process; `ir_mod` the relay module after all passes; `metadata` describes inputs, outputs and kernels.
+    Unpacks as (graph JSON, library, parameters), which graph_executor.create puts together again.
     """
 
     def __init__(
         self,
         ir_mod: IRModule,
         target: Target,
+        executor: Executor,
         libmod_name: str,
         plan: Plan,
         metadata: dict[str, Any],
@@ -53,56 +55,78 @@ class ExecutorFactoryModule:
         symbols: Sequence[str],
         constants: np.ndarray[Any, Any],
     ) -> None:
-        self.ir_mod, self.target, self.libmod_name, self.plan, self.metadata = (
-            ir_mod,
-            target,
-            libmod_name,
-            plan,
-            metadata,
-        )
+        self.ir_mod, self.target, self.executor, self.libmod_name = ir_mod, target, executor, libmod_name
+        self.plan, self.metadata = plan, metadata
         self.objects, self.symbols = list(objects), list(symbols)
         self._module: runtime.Module | None = None
+        self._kernels: runtime.Module | None = None
+        self._loaded: Any = None
         self._constants = runtime.from_dlpack(constants) if constants.size else None
 
     @property
     def graph_json(self) -> str:
-        """The metadata as JSON text."""
-        return json.dumps(self.metadata)
+        """The graph in the classic JSON form: nodes, arg_nodes, heads, attrs of every tensor, node_row_ptr."""
+        text: str = self.metadata["graph"]
+        return text
 
     def get_graph_json(self) -> str:
+        """The graph in the classic JSON form."""
         return self.graph_json
 
     def get_executor_config(self) -> str:
+        """What the executor runs by."""
         return self.graph_json
 
     def get_params(self) -> dict[str, Any]:
-        """Parameters that a host must still set: none, they are constants in the library."""
-        return {}
+        """Parameters by the names that the graph gives them, in the memory that all executors of this process share; none
+        where they were linked into the library ("link-params")."""
+        if self.links_params or self._constants is None:
+            return {}
+        return {
+            item["name"]: self._constants._create_view(item["shape"], item["dtype"], item["offset"])
+            for item in self.metadata["params"]
+        }
 
-    def get_lib(self) -> Any:
-        return self.lib
+    @property
+    def links_params(self) -> bool:
+        """Whether parameters can come from the library only."""
+        return bool(self.executor.get("link-params"))
+
+    def get_lib(self) -> runtime.Module:
+        """The library of the kernels; of a graph whose parameters are not linked, without them."""
+        if self.metadata["executor"] != "graph" or self.links_params:
+            return self.lib
+        if self._kernels is None:
+            facts = {k: self.metadata[k] for k in ("format", "mod_name", "kernels", "target")} | {"executor": "kernels"}
+            self._kernels = self.loaded_with(facts, None)
+        return self._kernels
 
     def constants(self) -> Any:
         """All constants as one NDArray of bytes; None when there are none."""
         return self._constants
 
-    def source(self) -> runtime.ModuleSource:
+    def source(self, facts: Mapping[str, Any] | None = None, constants: Any = None) -> runtime.ModuleSource:
         """What export needs: objects, metadata and constants."""
-        described = data_object(
-            "__tilewright_metadata", self.graph_json.encode() + b"\0", self.target.triple.split("-")[0]
-        )
+        if facts is None:
+            facts, constants = self.metadata, self.constants()
+        text = json.dumps(facts).encode() + b"\0"
+        described = data_object("__tilewright_metadata", text, self.target.triple.split("-")[0])
         texts = {kind: functools.partial(self.get_source, kind) for kind in ("ll", "s", "asm", "tir")}
-        return runtime.ModuleSource([*self.objects, described], texts, self.target.triple, self.constants())
+        return runtime.ModuleSource([*self.objects, described], texts, self.target.triple, constants)
+
+    def loaded_with(self, facts: Mapping[str, Any], constants: Any) -> runtime.Module:
+        """The objects, loaded once, as a module that says `facts` of itself."""
+        if self._loaded is None:
+            need_host(self.target, "model")
+            self._loaded = load_objects(self.objects, [*self.symbols, CONTEXT])
+        source = self.source(facts, constants)
+        return runtime.Module.from_aot(self._loaded.symbols, json.dumps(facts), constants, self._loaded, source)
 
     @property
     def lib(self) -> runtime.Module:
         """The library loaded into this process."""
         if self._module is None:
-            need_host(self.target, "model")
-            loaded = load_objects(self.objects, [*self.symbols, CONTEXT])
-            self._module = runtime.Module.from_aot(
-                loaded.symbols, self.graph_json, self.constants(), loaded, self.source()
-            )
+            self._module = self.loaded_with(self.metadata, self.constants())
         return self._module
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
@@ -114,7 +138,7 @@ class ExecutorFactoryModule:
         return self
 
     def __iter__(self) -> Iterator[Any]:
-        return iter((self.graph_json, self, self.get_params()))
+        return iter((self.graph_json, self.get_lib(), self.get_params()))
 
     def export_library(
         self,
@@ -160,6 +184,14 @@ class ExecutorFactoryModule:
                 return str(lowered(scheduled(kernel.func, self.target), self.target))
             text = kernel_text(kernel, self.target)
             return compile_assembly(text, self.target) if kind in ("s", "asm") else text
+
+
+class GraphExecutorFactoryModule(ExecutorFactoryModule):
+    """A compiled model whose parts are those of the graph executor: graph JSON, library, parameters."""
+
+
+class AOTExecutorFactoryModule(ExecutorFactoryModule):
+    """A compiled model whose library holds everything: an entry, the kernels, the parameters."""
 
 
 class CompiledExecutor:

@@ -16,29 +16,37 @@ from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import constructor
 from tilewright.relay.printer import type_text
 from tilewright.relay.transform.infer_type import infer_types
+from tilewright.runtime import Device, cpu
 from tilewright.support.errors import TVMError
 
 
 class Place:
-    """Where a tensor lies: `kind` is input, output, constant or workspace; `index` numbers inputs, outputs and constants."""
+    """Where a tensor lies: `kind` is input, output, constant or workspace; `index` numbers inputs, outputs and constants;
+    `device` numbers the plan's devices; `view_of` is the place whose memory it shows under another shape."""
 
-    __slots__ = ("index", "kind", "storage", "type")
+    __slots__ = ("device", "index", "kind", "storage", "type", "view_of")
 
-    def __init__(self, kind: str, t: TensorType, index: int = 0, storage: Storage | None = None) -> None:
-        self.kind, self.type, self.index, self.storage = kind, t, index, storage
+    def __init__(
+        self, kind: str, t: TensorType, index: int = 0, storage: Storage | None = None, device: int = 0
+    ) -> None:
+        self.kind, self.type, self.index, self.storage, self.device = kind, t, index, storage, device
+        self.view_of: Place | None = None
 
     def retyped(self, t: TensorType) -> Place:
         """The same memory under another shape."""
-        return Place(self.kind, t, self.index, self.storage)
+        view = Place(self.kind, t, self.index, self.storage, self.device)
+        view.view_of = self
+        return view
 
 
 class KernelCall:
-    """One call of a kernel: the places of its inputs, then of its outputs."""
+    """One call of a kernel: the places of its inputs, then of its `outputs` outputs. `copies` tells that it moves a tensor from
+    one device to another."""
 
-    __slots__ = ("args", "kernel", "source")
+    __slots__ = ("args", "copies", "kernel", "outputs", "source")
 
-    def __init__(self, kernel: Kernel, args: list[Place], source: str) -> None:
-        self.kernel, self.args, self.source = kernel, args, source
+    def __init__(self, kernel: Kernel, args: list[Place], source: str, outputs: int = 1, copies: bool = False) -> None:
+        self.kernel, self.args, self.source, self.outputs, self.copies = kernel, args, source, outputs, copies
 
 
 class Plan:
@@ -49,15 +57,23 @@ class Plan:
         self.outputs: list[TensorType] = []
         self.calls: list[KernelCall] = []
         self.constants = ConstantPool()
-        self.workspace_bytes = 0
+        self.devices: list[Device] = [cpu(0)]
+        self.input_devices: list[int] = []
+        self.arena_bytes: list[int] = [0]
+        """Bytes of the arena of each device."""
         self.func = func
 
+    @property
+    def workspace_bytes(self) -> int:
+        """Bytes of all arenas, which lie one after the other in the workspace of the ahead-of-time entry."""
+        return sum(self.arena_bytes)
+
     def offset(self, place: Place) -> int:
-        """Byte offset of a constant or workspace tensor."""
+        """Byte offset of a constant in the constants, or of a tensor in the workspace."""
         if place.kind == "constant":
             return self.constants.offsets[place.index]
         assert place.storage is not None
-        return place.storage.offset
+        return sum(self.arena_bytes[: place.device]) + place.storage.offset
 
 
 class _Planner:
@@ -78,6 +94,7 @@ class _Planner:
                 raise TVMError(f"input {p.name_hint} must be a tensor, but is {type_text(t)}")
             static_bytes(t)
             self.plan.inputs.append((p.name_hint, t))
+            self.plan.input_devices.append(0)
             self.places[p] = Place("input", t, i)
         self.plan.outputs = tensor_types(func.body.checked_type)
         self.find_views()
@@ -86,7 +103,7 @@ class _Planner:
         for node in self.order:
             self.visit(node)
         self.write_copies()
-        self.plan.workspace_bytes = plan(self.storages)
+        self.plan.arena_bytes = [plan(self.storages)]
         return self.plan
 
     def find_views(self) -> None:
@@ -187,7 +204,7 @@ class _Planner:
         self.places[node] = (
             outputs[0] if isinstance(node.checked_type, TensorType) else _nest(node.checked_type, outputs)
         )
-        self.plan.calls.append(KernelCall(kernel, [*inputs, *outputs], kernel.source))
+        self.plan.calls.append(KernelCall(kernel, [*inputs, *outputs], kernel.source, len(outputs)))
 
     def reusable(self, node: Call, kernel: Kernel, inputs: list[Place], size: int, step: int) -> Storage | None:
         """The storage of an input that nobody needs after this step, where the kernel may write over it."""
