@@ -178,6 +178,18 @@ for i, j in T.grid(3, 2):
         w = T.axis.spatial((1, 3), j + 1)
         D[v * 2 + w] = C[v * 2 + w]
 """)
+ROWS = script("""
+for i, j in T.grid(2, 2):
+    with T.block("b"):
+        v = T.axis.spatial(4, i * 2 + j)
+        C[v] = A[v]
+for i, k in T.grid(2, 2):
+    with T.block("s"):
+        v, r = T.axis.remap("SR", [i, k])
+        with T.init():
+            D[v] = T.float32(0)
+        D[v] = D[v] + C[v * 2 + r]
+""")
 REPEATED_SUM = script("""
 for i, j, k in T.grid(2, 3, 2):
     with T.block("s"):
@@ -304,3 +316,12 @@ def test_a_fused_symbolic_loop_may_end_before_its_predicate() -> None:
     s = Schedule(from_source(FUSED_MAY_BE_SHORT))
     with pytest.raises(ScheduleError, match="may take less than n \\* m values"):
         s.reindex("b", ("write", 0))
+
+
+@pytest.mark.parametrize("kind", ["vectorize", "parallel"])
+def test_no_sum_moves_into_loops_that_run_at_once(kind: str) -> None:
+    s = Schedule(ROWS())
+    loop = s.fuse(*s.get_loops("b"))
+    getattr(s, kind)(loop)
+    with pytest.raises(ScheduleError, match=f"must not be {kind.removesuffix('e')}"):
+        s.reverse_compute_at("s", loop)

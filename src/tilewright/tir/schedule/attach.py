@@ -29,6 +29,7 @@ from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import ZERO, Bounds, Forms, Lin, combine, constant, is_const, same, scale, shift
 from tilewright.tir.schedule.hazards import need_own_elements, need_settled, shared_loops
 from tilewright.tir.schedule.inline import inline_block, reverse_inline_block
+from tilewright.tir.schedule.kinds import need_kind_holds
 from tilewright.tir.schedule.regions import Region, contains, swept, unite, unite_exact
 from tilewright.tir.schedule.rewrite import ReplaceStmts, body_list
 from tilewright.tir.schedule.sampling import COMPUTE_INLINE
@@ -346,6 +347,8 @@ def _insert(
     changes[id(old_realize)] = None
     body = ReplaceStmts(changes).run(scope.stmt.body)
     state.replace(scope, scope.stmt.replace(body=body))
+    for r in [*loops_above(loop_ref), loop_ref]:
+        need_kind_holds(state, r)
 
 
 def build_nest(

@@ -18,7 +18,7 @@ from tilewright.tir.schedule.effects import need_order_free, self_dependence
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.hazards import need_same_iteration, private_buffers
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
-from tilewright.tir.schedule.threads import need_one_axis
+from tilewright.tir.schedule.threads import need_one_axis, thread_tag
 from tilewright.tir.schedule.trace import LoopRV, primitive
 
 if TYPE_CHECKING:
@@ -67,6 +67,18 @@ def need_independent(state: ScheduleState, ref: StmtSRef, what: str, private: bo
         need_order_free(state, leaf.block)
     if len(found) > 1:
         need_same_iteration(state, found, outer, [loop], own)
+
+
+def need_kind_holds(state: ScheduleState, ref: StmtSRef) -> None:
+    """A loop that runs in parallel, as a vector or by threads may still do so with what has come to stand in it."""
+    kind = ref.stmt.kind
+    if kind == ForKind.PARALLEL:
+        need_independent(state, ref, "parallel", private=True)
+    elif kind == ForKind.VECTORIZED:
+        need_independent(state, ref, "vectorized", private=False)
+    elif kind == ForKind.THREAD_BINDING:
+        tag = thread_tag(ref.stmt)
+        need_independent(state, ref, f"bound to {tag}", private=True, reduction=tag.startswith("threadIdx."))
 
 
 def set_kind(s: Schedule, ref: StmtSRef, kind: int, thread_binding: Any = None) -> None:
