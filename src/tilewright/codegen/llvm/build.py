@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.codegen.llvm.effort import effort
+from tilewright.codegen.llvm.function import LIBRARY
 from tilewright.codegen.llvm.jit import load_objects
 from tilewright.codegen.llvm.machine import compile_assembly, compile_object
 from tilewright.codegen.llvm.module import emit_module, symbol_of
@@ -18,9 +19,9 @@ CONTEXT = "__tilewright_context"
 
 
 def exported_symbols(mod: IRModule, text: str) -> list[str]:
-    """The symbols that a module's text defines for others: its functions, and the runtime context where it has one."""
+    """The symbols that a module's text defines for others: its functions, and what the runtime fills in where it has it."""
     names = [symbol_of(gvar, func) for gvar, func in mod.functions.items() if isinstance(func, PrimFunc)]
-    return [*names, CONTEXT] if f"@{CONTEXT} =" in text else names
+    return [*names, *[slot for slot in (CONTEXT, LIBRARY) if f"@{slot} =" in text]]
 
 
 class _Imports(Visitor):

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 COLD = "nounwind noinline optnone"
 """Attributes of functions that run once a call and only pass arguments on: LLVM translates them the short way, which takes a
 tenth of the time (a third of a small kernel's)."""
-LAUNCH, SET_ERROR, ALLOC, FREE, CALL_PACKED = range(5)
+LAUNCH, SET_ERROR, ALLOC, FREE, CALL_PACKED, CALL_FROM = range(6)
 """Fields of the context that the runtime fills."""
+LIBRARY = "__tvm_ffi__library_ctx"
+"""Where the loader puts the module that the code belongs to: look-ups of functions begin there."""
 
 
 class FunctionEmitter(PackedEmitter):
@@ -317,7 +319,11 @@ class FunctionEmitter(PackedEmitter):
         return self.module.string(text)
 
     def packed_entry(self) -> str:
-        return self.context(CALL_PACKED)
+        return self.context(CALL_FROM)
+
+    def own_module(self) -> str:
+        self.module.uses_module = True
+        return self.b.here(f"load ptr, ptr @{LIBRARY}")
 
     def _string(self, e: Any) -> str:
         return self.module.string(e.value)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.codegen.llvm.calls import C_FUNCTION, CallEmitter
-from tilewright.codegen.llvm.function import COLD, FunctionEmitter
+from tilewright.codegen.llvm.function import COLD, LIBRARY, FunctionEmitter
 from tilewright.codegen.llvm.half import half_helpers
 from tilewright.codegen.llvm.machine import data_layout
 from tilewright.codegen.llvm.tell import TELL, TELL_NUMBER
@@ -36,7 +36,7 @@ class ModuleEmitter:
         self.declare: dict[str, str] = {}
         self.functions: list[str] = []
         self.globals: list[str] = []
-        self.uses_context = False
+        self.uses_context = self.uses_module = False
         self.helpers: set[str] = set()
         self.hosted = not any(part in target.triple for part in ("none", "unknown-unknown", "wasm"))
         self._strings: dict[str, str] = {}
@@ -131,6 +131,8 @@ class ModuleEmitter:
         parts = [f'target datalayout = "{data_layout(self.target)}"', f'target triple = "{self.target.triple}"']
         if self.uses_context:
             parts.append("@__tilewright_context = weak global [8 x ptr] zeroinitializer, align 16")
+        if self.uses_module:
+            parts.append(f"@{LIBRARY} = weak global ptr null")
         parts += self.globals
         self._check_names(chosen)
         parts += [text for symbol, text in self.declare.items() if symbol not in self._defined]

@@ -124,7 +124,7 @@ class PackedEmitter(CallEmitter):
         return tensor
 
     def _call_packed(self, e: Call) -> str:
-        """A packed function by its global name, through the runtime's context."""
+        """A packed function by its name, through the runtime's context: of this library, of its imports, or global."""
         name = e.args[0]
         if not isinstance(name, StringImm):
             raise self.error("a packed call names its function with a string", e)
@@ -160,9 +160,8 @@ class PackedEmitter(CallEmitter):
         function = self.packed_entry()
         known = self.b.here(f"icmp ne ptr {function}, null")
         self.require(known, "RuntimeError", f"{self.name}: no runtime is there to call the packed function {name!r}")
-        code = self.b.here(
-            f"call i32 {function}(ptr {self.module_string(name)}, ptr {array}, i32 {count}, ptr {result})"
-        )
+        given = f"ptr {self.own_module()}, ptr {self.module_string(name)}, ptr {array}, i32 {count}, ptr {result}"
+        code = self.b.here(f"call i32 {function}({given})")
         self.check(code)
         if e.dtype.code == "void":
             return "0"
@@ -201,6 +200,9 @@ class PackedEmitter(CallEmitter):
         return "0"
 
     def packed_entry(self) -> str:
+        raise self.error("packed calls are emitted by the function", None)
+
+    def own_module(self) -> str:
         raise self.error("packed calls are emitted by the function", None)
 
     def module_string(self, text: str) -> str:
