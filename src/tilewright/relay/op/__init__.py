@@ -21,6 +21,7 @@ from tilewright.relay.op import (
     conv_nd,
     create,
     elemwise,
+    imaging,
     indexing,
     like,
     neural,
@@ -31,10 +32,13 @@ from tilewright.relay.op import (
     space,
     transform,
 )
-from tilewright.relay.op import (
-    image as image_,
-)
 from tilewright.relay.op.card import OpCard, cards, constructor, find_card
+from tilewright.relay.op.registry import (
+    register_alter_op_layout,
+    register_convert_op_layout,
+    register_legalize,
+    register_mixed_precision_conversion,
+)
 
 # The adjoint of any operator, shown by those of two.
 adjoint.vjp.samples = [
@@ -42,7 +46,16 @@ adjoint.vjp.samples = [
     (((2, 3), (4, 3), (2, 4)), {"card": neural.dense(), "wrt": 1}),
 ]
 
-__all__ = ["OpCard", "cards", "constructor", "find_card"]
+__all__ = [
+    "OpCard",
+    "cards",
+    "constructor",
+    "find_card",
+    "register_alter_op_layout",
+    "register_convert_op_layout",
+    "register_legalize",
+    "register_mixed_precision_conversion",
+]
 
 
 class Namespace(types.ModuleType):

@@ -1,9 +1,10 @@
-"""Operators on images and the rearrangement of space and depth."""
+"""Resizing over one, two or three spatial axes, and upsampling."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from fractions import Fraction
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,9 +19,14 @@ from tilewright.topi.nn.pooling import spatial_axes
 from tilewright.topi.transform import layout_axes
 
 
-def np_source(extent: int, target: int, mode: str) -> np.ndarray:
+def np_source(extent: int, target: int, mode: str, start: float = 0.0, end: float = 1.0) -> np.ndarray:
     """Where each output place lies among the input places (float32, as the compiled code computes it)."""
     x = np.arange(target, dtype=np.float32)
+    if mode == "tf_crop_and_resize":
+        whole = np.float32(extent - 1)
+        if target == 1:
+            return np.full(1, whole * np.float32((start + end) / 2), np.float32)
+        return whole * np.float32(start) + x * np.float32(whole * np.float32(end - start) / np.float32(target - 1))
     if mode == "align_corners":
         return x * np.float32((extent - 1) / (target - 1) if target > 1 else 0.0)
     scale = np.float32(extent / target)
@@ -33,13 +39,24 @@ def np_source(extent: int, target: int, mode: str) -> np.ndarray:
 
 
 def np_resize_axis(
-    data: np.ndarray, axis: int, target: int, method: str, mode: str, rounding: str, alpha: float, exclude: bool
+    data: np.ndarray,
+    axis: int,
+    target: int,
+    method: str,
+    mode: str,
+    rounding: str,
+    alpha: float,
+    exclude: bool,
+    start: float = 0.0,
+    end: float = 1.0,
 ) -> np.ndarray:
     """One axis of resize."""
     extent = data.shape[axis]
-    x = np_source(extent, target, mode)
+    x = np_source(extent, target, mode, start, end)
     shape = [1] * data.ndim
     shape[axis] = -1
+    if method == "nearest_neighbor" and mode == "tf_crop_and_resize":
+        return np.take(data, np.clip(np.floor(x + np.float32(0.5)).astype(np.int64), 0, extent - 1), axis)
     if method == "nearest_neighbor":
         rounding = rounding or ("round" if mode == "align_corners" else "floor")
         m, b, d, up = nearest_ratio(extent, target, mode, rounding)
@@ -68,12 +85,16 @@ def np_resize_axis(
     )
 
 
-class resize2d(OpCard, key="image.resize2d"):
-    """data resized over H and W to `size`: nearest_neighbor, linear or cubic, in the classic coordinate modes."""
+METHODS = ("nearest_neighbor", "linear", "cubic")
+
+
+class Resize(OpCard):
+    """data resized over the spatial axes to `size`: nearest_neighbor, linear or cubic. `roi` (starts, then ends, as parts of the
+    extents) bounds what coordinate_transformation_mode "tf_crop_and_resize" takes; outside of the data it is extrapolation_value."""
 
     size: tuple[int, ...]
     roi: tuple[float, ...] | None = None
-    layout: str = "NCHW"
+    layout: str = ""
     method: str = "linear"
     coordinate_transformation_mode: str = "half_pixel"
     rounding_method: str = ""
@@ -81,8 +102,70 @@ class resize2d(OpCard, key="image.resize2d"):
     cubic_exclude: int = 0
     extrapolation_value: float = 0.0
     out_dtype: str | None = None
+    letters: ClassVar[str] = "HW"
     fuse = INJECTIVE
     tolerance = 1e-4
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0, len(layout_axes(self.layout)))
+        shape: list[Any] = list(dims(t))
+        n = len(self.letters)
+        known = [s for s in self.size if isinstance(s, int)]
+        need(
+            len(self.size) == n and min(known, default=1) > 0,
+            f"size must be {n} positive numbers",
+            f"it is {self.size}",
+        )
+        need(self.method in METHODS, f"method must be one of {', '.join(METHODS)}", f"it is {self.method!r}")
+        need(not self.roi or len(self.roi) == 2 * n, f"roi must have {n} starts and {n} ends", f"it is {self.roi}")
+        for a, s in zip(spatial_axes(self.layout, self.letters), self.size, strict=True):
+            shape[a] = s
+        return tensor_type(tuple(shape), self.out_dtype or t.dtype)
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        resize = {1: topi.image.resize1d, 2: topi.image.resize2d, 3: topi.image.resize3d}[len(self.letters)]
+        return resize(
+            data, self.roi, self.size, self.layout, self.method, self.coordinate_transformation_mode, self.rounding_method,
+            self.cubic_alpha, self.cubic_exclude, self.extrapolation_value, self.out_dtype,
+        )  # fmt: skip
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        out = data
+        n, mode = len(self.letters), self.coordinate_transformation_mode
+        roi = self.roi or (0.0,) * n + (1.0,) * n
+        outside = np.zeros((), bool)
+        for j, (a, s) in enumerate(zip(spatial_axes(self.layout, self.letters), self.size, strict=True)):
+            extent = data.shape[a]
+            out = np_resize_axis(
+                out, a, s, self.method, mode, self.rounding_method, self.cubic_alpha, bool(self.cubic_exclude), roi[j], roi[n + j]
+            )  # fmt: skip
+            if mode == "tf_crop_and_resize":
+                x = np_source(extent, s, mode, roi[j], roi[n + j])
+                shape = [1] * data.ndim
+                shape[a] = -1
+                outside = outside | ((x < 0) | (x > extent - 1)).reshape(shape)
+        return np.where(outside, self.extrapolation_value, out).astype(self.out_dtype or data.dtype)
+
+    def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
+        """Blocks as single channels."""
+        return keep_blocks(self, args)
+
+
+class resize1d(Resize, key="image.resize1d"):
+    """data resized over W to `size`: nearest_neighbor, linear or cubic, in the classic coordinate modes."""
+
+    layout: str = "NCW"
+    letters = "W"
+    samples = [
+        (((1, 2, 5),), {"size": (8,)}),
+        (((1, 2, 5),), {"size": (3,), "method": "cubic", "coordinate_transformation_mode": "align_corners"}),
+    ]
+
+
+class resize2d(Resize, key="image.resize2d"):
+    """data resized over H and W to `size`: nearest_neighbor, linear or cubic, in the classic coordinate modes."""
+
+    layout: str = "NCHW"
     samples = [
         (
             ((1, 2, 3, 4),),
@@ -96,115 +179,111 @@ class resize2d(OpCard, key="image.resize2d"):
             ((1, 2, 3, 4, 4),),
             {"size": (6, 8), "layout": "NCHW4c", "coordinate_transformation_mode": "pytorch_half_pixel"},
         ),
+        (
+            ((1, 2, 5, 4),),
+            {
+                "size": (3, 4),
+                "roi": (0.1, -0.2, 0.8, 1.1),
+                "coordinate_transformation_mode": "tf_crop_and_resize",
+                "extrapolation_value": -1.5,
+            },
+        ),
     ]
 
+
+class resize3d(Resize, key="image.resize3d"):
+    """data resized over D, H and W to `size`: nearest_neighbor, linear or cubic, in the classic coordinate modes."""
+
+    layout: str = "NCDHW"
+    letters = "DHW"
+    samples = [
+        (((1, 2, 2, 3, 2),), {"size": (3, 4, 5)}),
+        (((1, 1, 2, 3, 2),), {"size": (3, 2, 4), "method": "nearest_neighbor"}),
+    ]
+
+
+WORDS = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}
+
+
+class Upsampling(OpCard):
+    """data with extents scaled, rounded to whole numbers."""
+
+    fuse = INJECTIVE
+    tolerance = 1e-4
+    letters: ClassVar[str] = "HW"
+
+    def scales(self) -> tuple[float, ...]:
+        """The factor of each spatial axis."""
+        return (self.scale_h, self.scale_w)  # type: ignore[attr-defined]
+
+    def mode(self) -> str:
+        """The coordinate mode."""
+        return "align_corners" if self.align_corners else "asymmetric"  # type: ignore[attr-defined]
+
+    def resized(self, shape: Sequence[Any]) -> Resize:
+        """The resize that this is, for data of this shape."""
+        layout: str = self.layout  # type: ignore[attr-defined]
+        size: list[Any] = []
+        for a, scale in zip(spatial_axes(layout, self.letters), self.scales(), strict=True):
+            d = shape[a]
+            if isinstance(d, int):
+                size.append(int(np.floor(d * scale + 0.5)))
+            elif is_any(d):
+                size.append(AnyDim())
+            else:
+                part = Fraction(scale).limit_denominator(1 << 12)
+                size.append((d * (2 * part.numerator) + part.denominator) // (2 * part.denominator))
+        method = WORDS.get(self.method, self.method)  # type: ignore[attr-defined]
+        card: Any = resize3d if len(self.letters) == 3 else resize2d
+        made: Resize = card(size=tuple(size), layout=layout, method=method, coordinate_transformation_mode=self.mode())
+        return made
+
     def infer(self, data: TensorType) -> Type:
-        t = tensor(data, 0, len(layout_axes(self.layout)))
-        shape: list[Any] = list(dims(t))
-        need(len(self.size) == 2 and min(self.size) > 0, "size must be (height, width)", f"it is {self.size}")
-        need(
-            self.method in ("nearest_neighbor", "linear", "cubic"),
-            'method must be "nearest_neighbor", "linear" or "cubic"',
-            f"it is {self.method!r}",
-        )
-        for a, s in zip(spatial_axes(self.layout), self.size, strict=True):
-            need(isinstance(shape[a], int), "the extents of H and W must be known", f"axis {a} is {shape[a]}", 0)
-            shape[a] = s
-        return tensor_type(tuple(shape), self.out_dtype or t.dtype)
+        t = tensor(data, 0, len(layout_axes(self.layout)))  # type: ignore[attr-defined]
+        return self.resized(dims(t)).infer(t)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
-        return topi.image.resize2d(
-            data, self.roi, self.size, self.layout, self.method, self.coordinate_transformation_mode, self.rounding_method,
-            self.cubic_alpha, self.cubic_exclude, self.extrapolation_value, self.out_dtype,
-        )  # fmt: skip
+        return self.resized(topi.utils.shape_of(data)).compute(data)
 
     def ref(self, data: np.ndarray) -> np.ndarray:
-        out = data
-        for a, s in zip(spatial_axes(self.layout), self.size, strict=True):
-            out = np_resize_axis(
-                out,
-                a,
-                s,
-                self.method,
-                self.coordinate_transformation_mode,
-                self.rounding_method,
-                self.cubic_alpha,
-                bool(self.cubic_exclude),
-            )
-        return out.astype(self.out_dtype or data.dtype)
+        return self.resized(data.shape).ref(data)
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
         """Blocks as single channels."""
         return keep_blocks(self, args)
 
 
-class depth_to_space(OpCard, key="nn.depth_to_space"):
-    """(N, C * b * b, H, W) to (N, C, H * b, W * b); mode DCR takes depth as (b, b, C), CRD as (C, b, b)."""
+class upsampling(Upsampling, key="nn.upsampling"):
+    """data with H and W scaled: nearest_neighbor, bilinear or bicubic."""
 
-    block_size: int
+    scale_h: float = 1
+    scale_w: float = 1
     layout: str = "NCHW"
-    mode: str = "DCR"
-    fuse = INJECTIVE
-    samples = [(((1, 8, 2, 3),), {"block_size": 2}), (((1, 8, 2, 3),), {"block_size": 2, "mode": "CRD"})]
-
-    def infer(self, data: TensorType) -> Type:
-        t = tensor(data, 0, 4)
-        need(self.layout == "NCHW", "depth_to_space takes NCHW", f"it is {self.layout}")
-        n, c, h, w = dims(t)
-        b = self.block_size
-        need(
-            not isinstance(c, int) or c % (b * b) == 0, "block_size squared must divide the channels", f"{b} and {c}", 0
-        )
-        return tensor_type((n, AnyDim() if is_any(c) else c // (b * b), _times(h, b), _times(w, b)), t.dtype)
-
-    def _steps(self, shape: Sequence[Any]) -> tuple[list[Any], list[int], list[Any]]:
-        n, c, h, w = shape
-        b = self.block_size
-        depth = c // (b * b)
-        if self.mode == "DCR":
-            return [n, b, b, depth, h, w], [0, 3, 4, 1, 5, 2], [n, depth, h * b, w * b]
-        return [n, depth, b, b, h, w], [0, 1, 4, 2, 5, 3], [n, depth, h * b, w * b]
-
-    def compute(self, data: te.Tensor) -> te.Tensor:
-        split, order, joined = self._steps(topi.utils.shape_of(data))
-        return topi.reshape(topi.transpose(topi.reshape(data, split), order), joined)
-
-    def ref(self, data: np.ndarray) -> np.ndarray:
-        split, order, joined = self._steps(data.shape)
-        return np.ascontiguousarray(data.reshape(split).transpose(order)).reshape(joined)
+    method: str = "nearest_neighbor"
+    align_corners: bool = False
+    samples = [
+        (((1, 2, 3, 4),), {"scale_h": 2, "scale_w": 2}),
+        (((1, 2, 3, 4),), {"scale_h": 2, "scale_w": 1.5, "method": "bilinear", "align_corners": True}),
+    ]
 
 
-def _times(d: Any, b: int) -> Any:
-    return AnyDim() if is_any(d) else d * b
+class upsampling3d(Upsampling, key="nn.upsampling3d"):
+    """data with D, H and W scaled: nearest_neighbor or trilinear."""
 
+    scale_d: float = 1
+    scale_h: float = 1
+    scale_w: float = 1
+    layout: str = "NCDHW"
+    method: str = "nearest_neighbor"
+    coordinate_transformation_mode: str = "half_pixel"
+    letters = "DHW"
+    samples = [
+        (((1, 1, 2, 3, 2),), {"scale_d": 2, "scale_h": 2, "scale_w": 1}),
+        (((1, 1, 2, 3, 2),), {"scale_d": 2, "scale_h": 2, "scale_w": 3, "method": "trilinear"}),
+    ]
 
-class space_to_depth(OpCard, key="nn.space_to_depth"):
-    """(N, C, H * b, W * b) to (N, b * b * C, H, W)."""
+    def scales(self) -> tuple[float, ...]:
+        return (self.scale_d, self.scale_h, self.scale_w)
 
-    block_size: int
-    layout: str = "NCHW"
-    fuse = INJECTIVE
-    samples = [(((1, 2, 4, 6),), {"block_size": 2})]
-
-    def infer(self, data: TensorType) -> Type:
-        t = tensor(data, 0, 4)
-        need(self.layout == "NCHW", "space_to_depth takes NCHW", f"it is {self.layout}")
-        n, c, h, w = dims(t)
-        b = self.block_size
-        for d in (h, w):
-            need(not isinstance(d, int) or d % b == 0, "block_size must divide H and W", f"{b} and {d}", 0)
-        parts = [AnyDim() if is_any(d) else d // b for d in (h, w)]
-        return tensor_type((n, _times(c, b * b), *parts), t.dtype)
-
-    def _steps(self, shape: Sequence[Any]) -> tuple[list[Any], list[int], list[Any]]:
-        n, c, h, w = shape
-        b = self.block_size
-        return [n, c, h // b, b, w // b, b], [0, 3, 5, 1, 2, 4], [n, c * b * b, h // b, w // b]
-
-    def compute(self, data: te.Tensor) -> te.Tensor:
-        split, order, joined = self._steps(topi.utils.shape_of(data))
-        return topi.reshape(topi.transpose(topi.reshape(data, split), order), joined)
-
-    def ref(self, data: np.ndarray) -> np.ndarray:
-        split, order, joined = self._steps(data.shape)
-        return np.ascontiguousarray(data.reshape(split).transpose(order)).reshape(joined)
+    def mode(self) -> str:
+        return self.coordinate_transformation_mode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -119,3 +120,75 @@ class space_to_batch_nd(OpCard, key="nn.space_to_batch_nd"):
         order = [2 + 2 * k for k in range(m)] + [0] + [1 + 2 * k for k in range(m)]
         x = x.transpose([*order, *range(2 * m + 1, x.ndim)])
         return np.ascontiguousarray(x).reshape(-1, *x.shape[m + 1 :])
+
+
+class depth_to_space(OpCard, key="nn.depth_to_space"):
+    """(N, C * b * b, H, W) to (N, C, H * b, W * b); mode DCR takes depth as (b, b, C), CRD as (C, b, b)."""
+
+    block_size: int
+    layout: str = "NCHW"
+    mode: str = "DCR"
+    fuse = INJECTIVE
+    samples = [(((1, 8, 2, 3),), {"block_size": 2}), (((1, 8, 2, 3),), {"block_size": 2, "mode": "CRD"})]
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0, 4)
+        need(self.layout == "NCHW", "depth_to_space takes NCHW", f"it is {self.layout}")
+        n, c, h, w = dims(t)
+        b = self.block_size
+        need(
+            not isinstance(c, int) or c % (b * b) == 0, "block_size squared must divide the channels", f"{b} and {c}", 0
+        )
+        return tensor_type((n, AnyDim() if is_any(c) else c // (b * b), _times(h, b), _times(w, b)), t.dtype)
+
+    def _steps(self, shape: Sequence[Any]) -> tuple[list[Any], list[int], list[Any]]:
+        n, c, h, w = shape
+        b = self.block_size
+        depth = c // (b * b)
+        if self.mode == "DCR":
+            return [n, b, b, depth, h, w], [0, 3, 4, 1, 5, 2], [n, depth, h * b, w * b]
+        return [n, depth, b, b, h, w], [0, 1, 4, 2, 5, 3], [n, depth, h * b, w * b]
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        split, order, joined = self._steps(topi.utils.shape_of(data))
+        return topi.reshape(topi.transpose(topi.reshape(data, split), order), joined)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        split, order, joined = self._steps(data.shape)
+        return np.ascontiguousarray(data.reshape(split).transpose(order)).reshape(joined)
+
+
+def _times(d: Any, b: int) -> Any:
+    return AnyDim() if is_any(d) else d * b
+
+
+class space_to_depth(OpCard, key="nn.space_to_depth"):
+    """(N, C, H * b, W * b) to (N, b * b * C, H, W)."""
+
+    block_size: int
+    layout: str = "NCHW"
+    fuse = INJECTIVE
+    samples = [(((1, 2, 4, 6),), {"block_size": 2})]
+
+    def infer(self, data: TensorType) -> Type:
+        t = tensor(data, 0, 4)
+        need(self.layout == "NCHW", "space_to_depth takes NCHW", f"it is {self.layout}")
+        n, c, h, w = dims(t)
+        b = self.block_size
+        for d in (h, w):
+            need(not isinstance(d, int) or d % b == 0, "block_size must divide H and W", f"{b} and {d}", 0)
+        parts = [AnyDim() if is_any(d) else d // b for d in (h, w)]
+        return tensor_type((n, _times(c, b * b), *parts), t.dtype)
+
+    def _steps(self, shape: Sequence[Any]) -> tuple[list[Any], list[int], list[Any]]:
+        n, c, h, w = shape
+        b = self.block_size
+        return [n, c, h // b, b, w // b, b], [0, 3, 5, 1, 2, 4], [n, c * b * b, h // b, w // b]
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        split, order, joined = self._steps(topi.utils.shape_of(data))
+        return topi.reshape(topi.transpose(topi.reshape(data, split), order), joined)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        split, order, joined = self._steps(data.shape)
+        return np.ascontiguousarray(data.reshape(split).transpose(order)).reshape(joined)

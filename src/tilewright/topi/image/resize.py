@@ -1,4 +1,4 @@
-"""Resizing of images over H and W."""
+"""Resizing over one, two or three spatial axes, whose extents may be expressions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pooling import spatial_axes
-from tilewright.topi.utils import Dim, get_const_int, shape_of, to
+from tilewright.topi.utils import Dim, as_int, shape_of, to
 
 COORDINATES = (
     "half_pixel",
@@ -22,24 +22,46 @@ COORDINATES = (
 )
 
 
-def _source(o: Any, extent: int, target: int, mode: str) -> Any:
-    """Where output place o lies among the input places, as float32."""
+def _ratio(a: Dim, b: Dim) -> Any:
+    """a / b as float32."""
+    if isinstance(a, int) and isinstance(b, int):
+        return tir.const(a / b, "float32")
+    return to(a, "float32") / to(b, "float32")
+
+
+def _only(target: Dim, one: Any, other: Any) -> Any:
+    """`one` where there is one output place, else `other`."""
+    if isinstance(target, int):
+        return one if target == 1 else other
+    return tir.Select(tir.EQ(target, tir.const(1, target.dtype)), one, other)
+
+
+def _source(o: Any, extent: Dim, target: Dim, mode: str, start: float = 0.0, end: float = 1.0) -> Any:
+    """Where output place o lies among the input places, as float32. `start` and `end` bound the part of tf_crop_and_resize."""
     x = to(o, "float32")
+    half = tir.const(0.5, "float32")
     if mode == "align_corners":
-        return x * tir.const((extent - 1) / (target - 1) if target > 1 else 0.0, "float32")
-    scale = tir.const(extent / target, "float32")
+        last = max(target - 1, 1) if isinstance(target, int) else tir.max(target - 1, tir.const(1, target.dtype))
+        return _only(target, tir.const(0.0, "float32"), x * _ratio(extent - 1, last))
+    if mode == "tf_crop_and_resize":
+        whole = to(extent - 1, "float32")
+        last = max(target - 1, 1) if isinstance(target, int) else tir.max(target - 1, tir.const(1, target.dtype))
+        first = whole * tir.const(start, "float32")
+        step = whole * tir.const(end - start, "float32") / to(last, "float32")
+        return _only(target, whole * tir.const((start + end) / 2, "float32"), first + x * step)
+    scale = _ratio(extent, target)
     if mode == "asymmetric":
         return x * scale
-    if mode == "pytorch_half_pixel" and target == 1:
-        return tir.const(0.0, "float32")
     if mode == "tf_half_pixel_for_nn":
-        return (x + tir.const(0.5, "float32")) * scale
-    if mode in ("half_pixel", "pytorch_half_pixel"):
-        return (x + tir.const(0.5, "float32")) * scale - tir.const(0.5, "float32")
-    raise ValueError(f"coordinate_transformation_mode must be one of {', '.join(COORDINATES[:-1])}, but is {mode!r}")
+        return (x + half) * scale
+    if mode == "half_pixel":
+        return (x + half) * scale - half
+    if mode == "pytorch_half_pixel":
+        return _only(target, tir.const(0.0, "float32"), (x + half) * scale - half)
+    raise ValueError(f"coordinate_transformation_mode must be one of {', '.join(COORDINATES)}, but is {mode!r}")
 
 
-def _bound(index: Any, extent: int) -> Any:
+def _bound(index: Any, extent: Dim) -> Any:
     return tir.max(tir.min(index, extent - 1), 0)
 
 
@@ -59,9 +81,7 @@ def nearest_ratio(extent: int, target: int, mode: str, rounding: str) -> tuple[i
     elif mode in ("half_pixel", "pytorch_half_pixel"):
         m, b, d = 2 * extent, extent - target, 2 * target
     else:
-        raise ValueError(
-            f"coordinate_transformation_mode must be one of {', '.join(COORDINATES[:-1])}, but is {mode!r}"
-        )
+        raise ValueError(f"coordinate_transformation_mode must be one of {', '.join(COORDINATES)}, but is {mode!r}")
     half = d // 2
     if rounding == "floor":
         shift, up = 0, False
@@ -80,7 +100,9 @@ def nearest_ratio(extent: int, target: int, mode: str, rounding: str) -> tuple[i
     return m // common, b // common, d // common, up
 
 
-def _nearest(o: Any, extent: int, target: int, mode: str, rounding: str) -> Any:
+def _nearest(o: Any, extent: Dim, target: Dim, mode: str, rounding: str) -> Any:
+    if not isinstance(extent, int) or not isinstance(target, int):
+        return _bound(_nearest_of_sizes(o, extent, target, mode, rounding), extent)
     m, b, d, up = nearest_ratio(extent, target, mode, rounding)
     # Rounding up is rounding down of what is d - 1 more.
     number = o * m + (b + d - 1 if up else b)
@@ -90,6 +112,24 @@ def _nearest(o: Any, extent: int, target: int, mode: str, rounding: str) -> Any:
         return (i * m + (b + d - 1 if up else b)) // d
 
     return index if place(0) >= 0 and place(target - 1) < extent else _bound(index, extent)
+
+
+def _nearest_of_sizes(o: Any, extent: Dim, target: Dim, mode: str, rounding: str) -> Any:
+    """The same where the sizes are expressions."""
+    nearest_ratio(1, 1, mode, rounding)  # refuses unknown words
+    extent, target = to(extent, "int64"), to(target, "int64")
+    m, b, d = 2 * extent, tir.const(0, "int64"), 2 * target
+    if mode == "align_corners":
+        m, d = 2 * (extent - 1), 2 * tir.max(target - 1, tir.const(1, target.dtype))
+    elif mode == "tf_half_pixel_for_nn":
+        b = extent
+    elif mode in ("half_pixel", "pytorch_half_pixel"):
+        b = extent - target
+        if mode == "pytorch_half_pixel":
+            m, b = _only(target, b * 0, m), _only(target, b * 0, b)
+    half = tir.floordiv(d, 2)
+    shift = {"floor": 0, "ceil": d - 1, "round_prefer_ceil": half}.get(rounding, d - 1 - half)
+    return tir.floordiv(to(o, "int64") * m + b + shift, d)
 
 
 def _cubic(t: Any, a: float) -> list[Any]:
@@ -107,11 +147,8 @@ def _cubic(t: Any, a: float) -> list[Any]:
     return [far(t + c(1)), near(t), near(c(1) - t), far(c(2) - t)]
 
 
-def _taps(
-    o: Any, extent: int, target: int, mode: str, method: str, alpha: float, exclude: bool
-) -> list[tuple[Any, Any]]:
-    """(index, weight) of the input places that output place o reads; no weight for the only one."""
-    x = _source(o, extent, target, mode)
+def _taps(x: Any, extent: Dim, method: str, alpha: float, exclude: bool) -> list[tuple[Any, Any]]:
+    """(index, weight) of the input places around place x that are read for it."""
     base = tir.floor(x)
     t = x - base
     first = to(base, "int32")
@@ -128,10 +165,103 @@ def _taps(
     return [(_bound(first + k - 1, extent), w) for k, w in enumerate(weights)]
 
 
+def resize_nd(
+    data: te.Tensor,
+    roi: Sequence[float] | None,
+    size: Sequence[Dim],
+    axes: Sequence[int],
+    method: str,
+    mode: str,
+    rounding_method: str,
+    alpha: float,
+    exclude: bool,
+    extrapolation_value: float,
+    out_dtype: str | None,
+) -> te.Tensor:
+    """data resized along `axes`; `roi` is (starts..., ends...) as parts of the extents, for tf_crop_and_resize."""
+    shape = shape_of(data)
+    target = [as_int(s) for s in size]
+    n = len(axes)
+    out: list[Dim] = list(shape)
+    for a, s in zip(axes, target, strict=True):
+        out[a] = s
+    dtype = out_dtype or data.dtype
+    crop = mode == "tf_crop_and_resize"
+    bounds = list(roi) if roi else [0.0] * n + [1.0] * n
+    rounding = rounding_method or ("round" if mode == "align_corners" else "floor")
+    if method not in ("nearest_neighbor", "linear", "cubic"):
+        raise ValueError(f'method must be "nearest_neighbor", "linear" or "cubic", but is {method!r}')
+
+    def source(i: Sequence[Any], j: int) -> Any:
+        return _source(i[axes[j]], shape[axes[j]], target[j], mode, bounds[j], bounds[n + j])
+
+    def inside(i: Sequence[Any], value: Any) -> Any:
+        """`value`, or the extrapolation's where the place lies outside of the data."""
+        if not crop:
+            return value
+        places = [source(i, j) for j in range(n)]
+        tests = [t for x, a in zip(places, axes, strict=True) for t in (x >= 0, x <= to(shape[a] - 1, "float32"))]
+        return tir.Select(tir.all(*tests), value, tir.const(extrapolation_value, dtype))
+
+    def pick(*i: Any) -> Any:
+        index = list(i)
+        for j, a in enumerate(axes):
+            if crop:
+                place = to(tir.floor(source(i, j) + tir.const(0.5, "float32")), "int32")
+                index[a] = _bound(place, shape[a])
+            else:
+                index[a] = _nearest(i[a], shape[a], target[j], mode, rounding)
+        return inside(i, to(data(*index), dtype))
+
+    def blend(*i: Any) -> Any:
+        ways = [_taps(source(i, j), shape[a], method, alpha, exclude) for j, a in enumerate(axes)]
+
+        def along(j: int, index: list[Any]) -> Any:
+            if j == n:
+                return to(data(*index), "float32")
+            total: Any = None
+            for place, weight in ways[j]:
+                index[axes[j]] = place
+                part = along(j + 1, index) * weight
+                total = part if total is None else total + part
+            return total
+
+        return inside(i, to(along(0, list(i)), dtype))
+
+    return compute(out, pick if method == "nearest_neighbor" else blend, name="resize", tag=tag.INJECTIVE)
+
+
+def _resize(data: te.Tensor, roi: Any, size: Any, layout: str, letters: str, *rest: Any) -> te.Tensor:
+    method, mode, rounding, alpha, exclude, extrapolation, out_dtype = rest
+    axes = spatial_axes(layout, letters)
+    return resize_nd(data, roi, size, axes, method, mode, rounding, alpha, bool(exclude), extrapolation, out_dtype)
+
+
+def resize1d(
+    data: te.Tensor,
+    roi: Sequence[float] | None,
+    size: Sequence[Dim],
+    layout: str = "NCW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    bicubic_alpha: float = -0.5,
+    bicubic_exclude: int = 0,
+    extrapolation_value: float = 0.0,
+    out_dtype: str | None = None,
+    output_shape: Any = None,
+) -> te.Tensor:
+    """data resized to `size` (width): nearest_neighbor, linear or cubic."""
+    return _resize(
+        data, roi, size, layout, "W", method, coordinate_transformation_mode, rounding_method, bicubic_alpha,
+        bicubic_exclude, extrapolation_value, out_dtype,
+    )  # fmt: skip
+
+
 def resize2d(
     data: te.Tensor,
     roi: Sequence[float] | None,
-    size: Sequence[int],
+    size: Sequence[Dim],
     layout: str = "NCHW",
     method: str = "linear",
     coordinate_transformation_mode: str = "half_pixel",
@@ -142,45 +272,29 @@ def resize2d(
     out_dtype: str | None = None,
     output_shape: Any = None,
 ) -> te.Tensor:
-    """data resized to `size` (height, width): nearest_neighbor, linear or cubic. Input extents must be known."""
-    axes = spatial_axes(layout)
-    shape = shape_of(data)
-    extents = [get_const_int(shape[a]) for a in axes]
-    target = [get_const_int(s) for s in size]
-    out: list[Dim] = list(shape)
-    for a, s in zip(axes, target, strict=True):
-        out[a] = s
-    dtype = out_dtype or data.dtype
-    mode = coordinate_transformation_mode
-    if method == "nearest_neighbor":
-        rounding = rounding_method or ("round" if mode == "align_corners" else "floor")
+    """data resized to `size` (height, width): nearest_neighbor, linear or cubic."""
+    return _resize(
+        data, roi, size, layout, "HW", method, coordinate_transformation_mode, rounding_method, bicubic_alpha,
+        bicubic_exclude, extrapolation_value, out_dtype,
+    )  # fmt: skip
 
-        def pick(*i: Any) -> Any:
-            index = list(i)
-            for j, a in enumerate(axes):
-                index[a] = _nearest(i[a], extents[j], target[j], mode, rounding)
-            v = data(*index)
-            return v if v.dtype == dtype else to(v, dtype)
 
-        return compute(out, pick, name="resize", tag=tag.INJECTIVE)
-    if method not in ("linear", "cubic"):
-        raise ValueError(f'method must be "nearest_neighbor", "linear" or "cubic", but is {method!r}')
-
-    def blend(*i: Any) -> Any:
-        ways = [
-            _taps(i[a], extents[j], target[j], mode, method, bicubic_alpha, bool(bicubic_exclude))
-            for j, a in enumerate(axes)
-        ]
-        total: Any = None
-        for y, wy in ways[0]:
-            row: Any = None
-            for x, wx in ways[1]:
-                index = list(i)
-                index[axes[0]], index[axes[1]] = y, x
-                v = data(*index)
-                v = (v if v.dtype == "float32" else to(v, "float32")) * wx
-                row = v if row is None else row + v
-            total = row * wy if total is None else total + row * wy
-        return total if dtype == "float32" else to(total, dtype)
-
-    return compute(out, blend, name="resize", tag=tag.INJECTIVE)
+def resize3d(
+    data: te.Tensor,
+    roi: Sequence[float] | None,
+    size: Sequence[Dim],
+    layout: str = "NCDHW",
+    method: str = "linear",
+    coordinate_transformation_mode: str = "half_pixel",
+    rounding_method: str = "",
+    bicubic_alpha: float = -0.5,
+    bicubic_exclude: int = 0,
+    extrapolation_value: float = 0.0,
+    out_dtype: str | None = None,
+    output_shape: Any = None,
+) -> te.Tensor:
+    """data resized to `size` (depth, height, width): nearest_neighbor, linear or cubic."""
+    return _resize(
+        data, roi, size, layout, "DHW", method, coordinate_transformation_mode, rounding_method, bicubic_alpha,
+        bicubic_exclude, extrapolation_value, out_dtype,
+    )  # fmt: skip
