@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.arith import Analyzer
-from tilewright.arith.iter_affine_map import detect_iter_map, inverse_affine_iter_map
+from tilewright.arith.iter_affine_map import IterMapLevel, detect_iter_map, inverse_affine_iter_map
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Visitor, on, post_order_visit
 from tilewright.tir.arithmetic import add, const_true, eq, logical_and, logical_not
@@ -41,12 +41,12 @@ class Frame:
 class Access:
     """A read or write of the elements `places` (ranges of loop variables) below some frames; None: of any elements."""
 
-    __slots__ = ("frames", "order", "places", "writes")
+    __slots__ = ("frames", "node", "order", "places", "writes")
 
     def __init__(
-        self, frames: tuple[Frame, ...], order: int, writes: bool, places: tuple[tuple[Any, Any], ...] | None
+        self, frames: tuple[Frame, ...], order: int, writes: bool, places: tuple[tuple[Any, Any], ...] | None, node: Any
     ) -> None:
-        self.frames, self.order, self.writes, self.places = frames, order, writes, places
+        self.frames, self.order, self.writes, self.places, self.node = frames, order, writes, places, node
 
 
 def _plain(e: Any) -> bool:
@@ -61,6 +61,7 @@ class Accesses(Visitor):
 
     def __init__(self, func: PrimFunc) -> None:
         self.found: dict[Buffer, list[Access]] = {}
+        self.made: dict[Buffer, tuple[Frame, ...]] = {}
         self.by_data: dict[Var, list[Buffer]] = {}
         self.views: dict[Buffer, MatchBufferRegion] = {}
         self.frames: tuple[Frame, ...] = ()
@@ -91,10 +92,11 @@ class Accesses(Visitor):
         boxes = None
         if places is not None:
             boxes = tuple([(substitute(low, self.env), substitute(n, self.env)) for low, n in places])
-        self.found[buffer].append(Access(self.frames, self.order, writes, boxes))
+        self.found[buffer].append(Access(self.frames, self.order, writes, boxes, self.node))
         self.order += 1
 
     order = 0
+    node: BufferLoad | BufferStore | None = None
 
     def _under(self, frame: Frame, body: Any) -> None:
         outer = self.frames
@@ -111,6 +113,7 @@ class Accesses(Visitor):
     def _load(self, e: BufferLoad) -> None:
         for i in e.indices:
             self.visit(i)
+        self.node = e
         self._note(e.buffer, [(i, IntImm(i.dtype.element, 1)) for i in e.indices], False)
 
     @on(BufferStore)
@@ -118,6 +121,7 @@ class Accesses(Visitor):
         for i in s.indices:
             self.visit(i)
         self.visit(s.value)
+        self.node = s
         places = [(i, IntImm(i.dtype.element, 1)) for i in s.indices]
         self._note(s.buffer, places if s.predicate is None else None, True)
 
@@ -212,7 +216,7 @@ class Accesses(Visitor):
             self.views[m.buffer] = m
             self.by_data.setdefault(m.buffer.data, []).append(self._source(m.buffer))
         for buffer in block.alloc_buffers:
-            self.found[buffer] = []
+            self.found[buffer], self.made[buffer] = [], self.frames
             self.by_data.setdefault(buffer.data, []).append(buffer)
         self.blocks.append(block)
         outer = self.frames
@@ -233,47 +237,73 @@ class Accesses(Visitor):
         """Whether each read of the buffer below a loop or block sees what the same step of all loops there wrote before."""
         found = self.found.get(buffer, [])
         writes = [a for a in found if a.writes and a.places is not None]
-        return all([_covered(a, writes, node) for a in found if not a.writes])
+        return all([covered(a, writes, node) for a in found if not a.writes])
 
 
-def _covered(read: Access, writes: list[Access], node: Any) -> bool:
+def covered(read: Access, writes: list[Access], node: Any) -> bool:
     """Whether one of the writes surely wrote each element that is read, before and in the same step of `node`."""
     depth = next((i + 1 for i, f in enumerate(read.frames) if f.node is node), None)
     if depth is None or read.places is None:
         return False
-    analyzer = Analyzer()
-    facts: list[PrimExpr] = []
-    for f in read.frames:
-        if f.kind == LOOP:
-            analyzer.bind(f.var, f.domain)  # type: ignore[arg-type]
-        elif f.kind == CONDITION:
-            facts.append(f.node)
-    target = []
-    for low, extent in read.places:
-        if isinstance(extent, IntImm) and extent.value == 1:
-            target.append(low)
-            continue
-        inside = Var("element", low.dtype)
-        analyzer.bind(inside, Range.from_min_extent(IntImm(low.dtype, 0), extent))
-        target.append(add(low, inside))
-    scopes = [analyzer.constraint_scope(fact) for fact in facts]
-    for scope in scopes:
-        scope.__enter__()
-    try:
+    with _At(read) as here:
         for write in writes:
             if write.order < read.order and len(write.frames) >= depth and write.frames[depth - 1].node is node:
                 shared = depth
                 both = min(len(read.frames), len(write.frames))
                 while shared < both and write.frames[shared] is read.frames[shared]:
                     shared += 1
-                if _Wrote(analyzer, write, target, shared, shared).proved():
+                if _Wrote(here, write, shared, shared).proved():
                     return True
-                if shared > depth and _Wrote(analyzer, write, target, depth, shared).proved():
+                if shared > depth and _Wrote(here, write, depth, shared).proved():
                     return True
+    return False
+
+
+def same_step(read: Access, write: Access, above: int, one: Var, other: Var) -> bool:
+    """Whether an element is read only at steps with the value of `one` that `other` has where it is written.
+
+    above: how many frames, outermost ones, are at the same step for both.
+    """
+    if read.places is None or write.places is None:
         return False
-    finally:
-        for scope in reversed(scopes):
+    with _At(read) as here:
+        wrote = _Wrote(here, write, above, above)
+        return wrote.lay_out() and wrote.determines(other, one)
+
+
+class _At:
+    """An analyzer that knows what holds where a read is, and the elements that are read there."""
+
+    def __init__(self, read: Access) -> None:
+        self.analyzer = Analyzer()
+        facts: list[PrimExpr] = []
+        for f in read.frames:
+            if f.kind == LOOP:
+                self.analyzer.bind(f.var, f.domain)  # type: ignore[arg-type]
+            elif f.kind == CONDITION:
+                facts.append(f.node)
+        self.target: list[PrimExpr] = []
+        assert read.places is not None
+        for low, extent in read.places:
+            inside = _element(low, extent)
+            if inside is not None:
+                self.analyzer.bind(inside, Range.from_min_extent(IntImm(low.dtype, 0), extent))
+            self.target.append(low if inside is None else add(low, inside))
+        self.scopes = [self.analyzer.constraint_scope(fact) for fact in facts]
+
+    def __enter__(self) -> _At:
+        for scope in self.scopes:
+            scope.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for scope in reversed(self.scopes):
             scope.__exit__(None, None, None)
+
+
+def _element(low: PrimExpr, extent: PrimExpr) -> Var | None:
+    """A variable for the elements of a range; None for a single one."""
+    return None if isinstance(extent, IntImm) and extent.value == 1 else Var("element", low.dtype)
 
 
 class _Wrote:
@@ -282,73 +312,79 @@ class _Wrote:
     Loops that the reader shares (up to `shared` frames) must be at that step already, or before.
     """
 
-    def __init__(self, analyzer: Analyzer, write: Access, target: list[PrimExpr], own: int, shared: int) -> None:
-        self.analyzer, self.target = analyzer, target
+    def __init__(self, here: _At, write: Access, own: int, shared: int) -> None:
+        self.analyzer, self.target = here.analyzer, here.target
         self.places = write.places
         self.frames, self.common = write.frames[own:], write.frames[own:shared]
+        self.conditions: list[PrimExpr] = [f.node for f in self.frames if f.kind == CONDITION]
+        self.fresh: dict[Var, PrimExpr] = {}
+        self.domains: dict[Var, Range] = {}
+        self.indices: list[PrimExpr] = []
 
-    def proved(self) -> bool:
-        """Whether there is such a step for every element."""
+    def lay_out(self) -> bool:
+        """Gives the write's steps variables of their own; False where what it writes is no function of them."""
         assert self.places is not None
-        conditions = [f.node for f in self.frames if f.kind == CONDITION]
-        if any([f.kind == UNKNOWN for f in self.frames]) or not all([_plain(c) for c in conditions]):
+        if any([f.kind == UNKNOWN for f in self.frames]):
             return False
-        fresh: dict[Var, PrimExpr] = {}
-        domains: dict[Var, Range] = {}
         for f in self.frames:
             if f.kind == LOOP:
                 assert f.var is not None and f.domain is not None
-                low, extent = substitute(f.domain.min, fresh), substitute(f.domain.extent, fresh)
+                low, extent = substitute(f.domain.min, self.fresh), substitute(f.domain.extent, self.fresh)
                 if not (_plain(low) and _plain(extent)):
                     return False
                 new = Var(f.var.name, f.var.dtype)
-                fresh[f.var] = new
-                domains[new] = Range.from_min_extent(low, extent)
-        indices: list[PrimExpr] = []
+                self.fresh[f.var] = new
+                self.domains[new] = Range.from_min_extent(low, extent)
         for low, extent in self.places:
-            index = substitute(low, fresh)
+            index = substitute(low, self.fresh)
             if not _plain(index):
                 return False
-            if not (isinstance(extent, IntImm) and extent.value == 1):
-                inside = Var("element", index.dtype)
-                domains[inside] = Range.from_min_extent(IntImm(index.dtype, 0), substitute(extent, fresh))
+            inside = _element(index, extent)
+            if inside is not None:
+                self.domains[inside] = Range.from_min_extent(IntImm(index.dtype, 0), substitute(extent, self.fresh))
                 index = add(index, inside)
-            indices.append(index)
-        values = self._solve(indices, domains)
-        return values is not None and self._holds(values, indices, domains, conditions, fresh)
+            self.indices.append(index)
+        return True
 
-    def _solve(self, indices: list[PrimExpr], domains: Mapping[Var, Range]) -> dict[Var, PrimExpr] | None:
-        """The variables' values at the step that writes the element; those that no index knows are at their first."""
-        values: dict[Var, PrimExpr] = {}
-        if domains:
-            pairs = [(i, t) for i, t in zip(indices, self.target, strict=True) if _mentions(i, domains)]
-            used = {v: r for v, r in domains.items() if any([_mentions(i, {v: r}) for i, _ in pairs])}
-            if used:
-                found = detect_iter_map([i for i, _ in pairs], used, analyzer=self.analyzer)
-                if not found.indices:
-                    return None
-                try:
-                    values = inverse_affine_iter_map(found.indices, [t for _, t in pairs])
-                except ValueError:
-                    return None
-        for v, r in domains.items():
+    def proved(self) -> bool:
+        """Whether there is such a step for every element."""
+        if not self.lay_out() or not all([_plain(c) for c in self.conditions]):
+            return False
+        values = self._solve()
+        if values is None:
+            return False
+        for v, r in self.domains.items():
             if v not in values:
                 values[v] = substitute(r.min, values)
-        return values
+        return self._holds(values)
 
-    def _holds(
-        self,
-        values: dict[Var, PrimExpr],
-        indices: list[PrimExpr],
-        domains: Mapping[Var, Range],
-        conditions: list[PrimExpr],
-        fresh: Mapping[Var, PrimExpr],
-    ) -> bool:
+    def determines(self, var: Var, value: Var) -> bool:
+        """Whether the element is written only in steps in which the variable has that value."""
+        values, mine = self._solve(IterMapLevel.Bijective), self.fresh.get(var)
+        if values is None or not isinstance(mine, Var) or mine not in values:
+            return False
+        return self.analyzer.can_prove_equal(values[mine], value)
+
+    def _solve(self, level: IterMapLevel = IterMapLevel.Surjective) -> dict[Var, PrimExpr] | None:
+        """The variables' values at the step that writes the element, of those that the indices know."""
+        pairs = [(i, t) for i, t in zip(self.indices, self.target, strict=True) if _mentions(i, self.domains)]
+        used = {v: r for v, r in self.domains.items() if any([_mentions(i, {v: r}) for i, _ in pairs])}
+        if not used:
+            return {}
+        found = detect_iter_map([i for i, _ in pairs], used, check_level=level, analyzer=self.analyzer)
+        if not found.indices:
+            return None
+        try:
+            return inverse_affine_iter_map(found.indices, [t for _, t in pairs])
+        except ValueError:
+            return None
+
+    def _holds(self, values: Mapping[Var, PrimExpr]) -> bool:
         prove = self.analyzer.can_prove
-        for index, wanted in zip(indices, self.target, strict=True):
+        for index, wanted in zip(self.indices, self.target, strict=True):
             if not self.analyzer.can_prove_equal(substitute(index, values), wanted):
                 return False
-        for v, r in domains.items():
+        for v, r in self.domains.items():
             low = substitute(r.min, values)
             if not prove(values[v] >= low) or not prove(values[v] < add(low, substitute(r.extent, values))):
                 return False
@@ -356,9 +392,9 @@ class _Wrote:
             if f.kind == LOOP:
                 assert f.var is not None
                 # At the first step that both have, or at that of the reader: never after it.
-                if not prove(substitute(fresh[f.var], values) <= f.var):
+                if not prove(substitute(self.fresh[f.var], values) <= f.var):
                     return False
-        return all([prove(substitute(substitute(c, fresh), values)) for c in conditions])
+        return all([prove(substitute(substitute(c, self.fresh), values)) for c in self.conditions])
 
 
 def _mentions(e: PrimExpr, names: Mapping[Var, Any]) -> bool:

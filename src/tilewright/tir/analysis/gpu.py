@@ -35,6 +35,7 @@ class _Kernels(Visitor):
         self.inside = False
         self.used: dict[str, int] = {}
         self.extents: dict[str, int] = {}
+        self.virtual = 1
 
     def check(self, what: str, used: int, text: str) -> None:
         limit = self.limits.get(what)
@@ -52,8 +53,10 @@ class _Kernels(Visitor):
             self.inside = True
             self.kernels += 1
             self.used, self.extents = {}, {}
+        outer = self.virtual
         self._axis(s.node.thread_tag or s.node.var.name, s.value)
         self.visit(s.body)
+        self.virtual = outer
         if outermost:
             self.inside = False
             self._finish()
@@ -66,7 +69,8 @@ class _Kernels(Visitor):
             self.errors.append(f"the extent of {tag} is {extent}, which is no constant")
             return
         if kind == "vthread":
-            self.extents["vthread"] = self.extents.get("vthread", 1) * extent.value
+            self.virtual *= extent.value
+            self.extents["vthread"] = max(self.extents.get("vthread", 1), self.virtual)
             return
         old = self.extents.get(tag)
         if old is not None and old != extent.value:

@@ -28,8 +28,8 @@ from tilewright.tir.stmt import (
 from tilewright.tir.stmt_functor import used_vars
 from tilewright.tir.transform.base import body_pass
 
-IN_BLOCK = ("threadIdx", "vthread")
-"""Axes of threads that see one shared memory."""
+SEEN_BY = {"shared": ("threadIdx", "vthread"), "warp": ("threadIdx.x",)}
+"""Axes of threads that see one buffer of a scope, though each of them declares it."""
 Ends = tuple[PrimExpr | None, PrimExpr | None]
 
 
@@ -53,7 +53,7 @@ class _Collect(Visitor):
         self.chains: list[tuple[tuple[Var, Range], ...]] = []
         self.above: dict[Buffer, tuple[tuple[Var, Range], ...]] = {}
         self.aligned: dict[Buffer, dict[int, tuple[int, int]]] = {}
-        self.threads: set[int] = set()
+        self.threads: dict[int, str] = {}
         self._chain: int = -1
 
     def _note(self, buffer: Buffer, indices: tuple[Any, ...]) -> None:
@@ -69,8 +69,8 @@ class _Collect(Visitor):
     def _for(self, s: For) -> None:
         self.visit(s.min)
         self.visit(s.extent)
-        if s.thread_binding is not None and s.thread_binding.thread_tag.startswith(IN_BLOCK):
-            self.threads.add(id(s.loop_var))
+        if s.thread_binding is not None:
+            self.threads[id(s.loop_var)] = s.thread_binding.thread_tag
         self.loops.append((s.loop_var, Range.from_min_extent(s.min, s.extent)))
         self._chain = -1
         self.visit(s.body)
@@ -84,8 +84,7 @@ class _Collect(Visitor):
             self.visit_children(s)
             return
         self.visit(s.value)
-        if axis.thread_tag.startswith(IN_BLOCK):
-            self.threads.add(id(axis.var))
+        self.threads[id(axis.var)] = axis.thread_tag
         self.loops.append((axis.var, Range.from_min_extent(IntImm(axis.var.dtype, 0), s.value)))
         self._chain = -1
         self.visit(s.body)
@@ -180,9 +179,8 @@ def _shrink(buffer: Buffer, live: _Live, collect: _Collect) -> tuple[tuple[PrimE
         above.add(id(var))
         if dom is not None:
             analyzer.bind(var, dom)
-    # All threads of a block see the one buffer that each of them declares.
-    shared = buffer.scope().split(".")[0] == "shared"
-    joint = [x for x in collect.above[buffer] if shared and id(x[0]) in collect.threads]
+    seen_by = SEEN_BY.get(buffer.scope().split(".")[0], ())
+    joint = [x for x in collect.above[buffer] if seen_by and collect.threads.get(id(x[0]), "").startswith(seen_by)]
     groups: dict[int, list[tuple[Any, ...]]] = {}
     for indices, chain in live.accesses:
         groups.setdefault(chain, []).append(indices)

@@ -14,14 +14,12 @@ from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import AttrStmt, For, ForKind, Stmt
 from tilewright.tir.stmt_functor import BufferMutator
 from tilewright.tir.transform.base import body_pass
-
-LEGACY_VTHREAD = "vthread"
-"""The tag of virtual threads that stand each for itself; those named vthread.x are unified like others."""
+from tilewright.tir.transform.thread_memory import need_own_memory
 
 
 def is_vthread(tag: str) -> bool:
     """Whether an axis is one of virtual threads."""
-    return tag.split(".")[0] == LEGACY_VTHREAD
+    return tag.split(".")[0] == "vthread"
 
 
 class _Unify(BufferMutator):
@@ -40,11 +38,9 @@ class _Unify(BufferMutator):
     def _axis(self, old: IterVar, extent: PrimExpr) -> IterVar:
         """The kernel's axis of that tag, made by the first loop that is bound to it."""
         tag = old.thread_tag
-        found = None if tag == LEGACY_VTHREAD else self.by_tag.get(tag)
+        found = self.by_tag.get(tag)
         if found is None:
-            var = Var(old.var.name or tag.replace(".", "_"), extent.dtype)
-            axis = IterVar(None, var, old.iter_type, tag)
-            found = self.by_tag[tag] = (axis, extent)
+            found = self.by_tag[tag] = (_own_axis(old, extent), extent)
             self.launch.append(found)
         elif not self.analyzer.can_prove_equal(found[1], extent.astype(found[1].dtype)):  # type: ignore[attr-defined]
             raise TVMError(
@@ -62,8 +58,7 @@ class _Unify(BufferMutator):
         self.launch, self.by_tag = [], {}
         body: Stmt = make()
         for axis, extent in reversed(self.launch):
-            key = "virtual_thread" if is_vthread(axis.thread_tag) else "thread_extent"
-            body = AttrStmt(axis, key, extent, body)
+            body = AttrStmt(axis, "thread_extent", extent, body)
         self.inside = False
         return body
 
@@ -75,7 +70,8 @@ class _Unify(BufferMutator):
 
         def make() -> Stmt:
             low, extent = self.visit(s.min), self.visit(s.extent)
-            axis = self._axis(old, extent)
+            virtual = is_vthread(old.thread_tag)
+            axis = _own_axis(old, extent) if virtual else self._axis(old, extent)
             value = axis.var.astype(s.loop_var.dtype)  # type: ignore[attr-defined]
             self.env[s.loop_var] = value if isinstance(low, IntImm) and not low.value else value + low
             self.env[old.var] = axis.var
@@ -83,13 +79,14 @@ class _Unify(BufferMutator):
             for name, note in s.annotations.items():
                 if name.startswith("pragma_"):
                     body = AttrStmt(axis, name, StringImm(note) if isinstance(note, str) else note, body)
-            return body
+            # One thread runs them all, side by side: what is outside of the loop is not theirs to run.
+            return AttrStmt(axis, "virtual_thread", extent, body) if virtual else body
 
         return self._within(make)
 
     @on(AttrStmt)
     def _attr(self, s: AttrStmt) -> Any:
-        if s.attr_key not in ("thread_extent", "virtual_thread") or not isinstance(s.node, IterVar):
+        if s.attr_key != "thread_extent" or not isinstance(s.node, IterVar) or is_vthread(s.node.thread_tag):
             value, body = self.visit(s.value), self.visit(s.body)
             return s if value is s.value and body is s.body else AttrStmt(s.node, s.attr_key, value, body, s.span)
         old = s.node
@@ -103,9 +100,24 @@ class _Unify(BufferMutator):
         return self._within(make)
 
 
+def _own_axis(old: IterVar, extent: PrimExpr) -> IterVar:
+    tag = old.thread_tag
+    return IterVar(None, Var(old.var.name or tag.replace(".", "_"), extent.dtype), old.iter_type, tag)
+
+
+def _unified(func: PrimFunc) -> Stmt:
+    need_own_memory(func)
+    out: Stmt = _Unify().visit(func.body)
+    return out
+
+
 def UnifyThreadBinding() -> Pass:
-    """Loops bound to thread axes -> one attribute per axis around the kernel, "virtual_thread" for virtual ones."""
-    return body_pass("UnifyThreadBinding", lambda f: _Unify().visit(f.body), gives=("no_thread_loops",))
+    """Loops bound to thread axes -> one attribute per axis around the kernel; virtual threads stay where their loop was.
+
+    Raises TVMError where the threads of a kernel would not do what the loops did: where one reads what another keeps in
+    memory of its own, or where each would do an update that was done once.
+    """
+    return body_pass("UnifyThreadBinding", _unified, gives=("no_thread_loops",))
 
 
 class _Serial(BufferMutator):

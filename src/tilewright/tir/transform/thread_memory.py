@@ -1,0 +1,181 @@
+"""What loops bound to threads may not do once all of a kernel is run by every thread: use what another thread keeps to
+itself, or do again what is to be done once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import IntImm
+from tilewright.node import Visitor, on, structural_equal
+from tilewright.script.underline import located
+from tilewright.support.errors import TVMError
+from tilewright.tir.analysis.flow import LOOP, Access, Accesses, Frame, covered, same_step
+from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import BufferLoad, IterVar
+from tilewright.tir.function import PrimFunc
+from tilewright.tir.stmt import AttrStmt, Block, BufferStore, For, ForKind
+
+REAL = ("blockIdx.", "threadIdx.")
+
+
+def thread_tag(s: Any) -> str:
+    """The axis of real threads that a loop or attribute runs over; "" for anything else."""
+    axis = s.thread_binding if isinstance(s, For) and s.kind == ForKind.THREAD_BINDING else None
+    if isinstance(s, AttrStmt) and s.attr_key == "thread_extent":
+        axis = s.node
+    tag = axis.thread_tag if isinstance(axis, IterVar) else ""
+    return tag if tag.startswith(REAL) else ""
+
+
+def own_memory(scope: str, tag: str) -> bool:
+    """Whether each thread along the axis has a buffer of its own, when the kernel allocates it in that scope."""
+    memory = scope.split(".")[0]
+    if tag.startswith("blockIdx."):
+        return memory in ("", "global", "local", "warp", "shared")
+    return memory in ("", "global", "local") or (memory == "warp" and tag != "threadIdx.x")
+
+
+def need_own_memory(func: PrimFunc) -> None:
+    """Refuses a kernel in which a thread reads what another thread wrote into memory of its own."""
+    accesses: Accesses | None = None
+    walk = _Kernels()
+    walk.visit(func.body)
+    if walk.apart:
+        accesses = Accesses(func)
+        for buffer in accesses.made:
+            found = _foreign(buffer, accesses)
+            if found is not None:
+                tag, read, write = found
+                raise TVMError(
+                    located(
+                        f"UnifyThreadBinding: each thread of {tag} has its own {buffer.name} ({buffer.scope() or 'global'}"
+                        " memory), and what is read there may have been written by another one; threads share buffers of"
+                        " a wider scope, or the same thread must read what it wrote",
+                        write.node,
+                        read.node,
+                    )  # fmt: skip
+                )
+
+
+def _of(frames: tuple[Frame, ...], tag: str) -> Frame | None:
+    return next((f for f in frames if f.kind == LOOP and thread_tag(f.node) == tag), None)
+
+
+def _foreign(buffer: Buffer, accesses: Accesses) -> tuple[str, Access, Access] | None:
+    """An axis, a read and a write of a buffer such that the write may be another thread's."""
+    made = accesses.made[buffer]
+    root = next((i for i, f in enumerate(made) if thread_tag(f.node)), None)
+    if root is None:
+        return None
+    found = accesses.found[buffer]
+    writes = [a for a in found if a.writes]
+    tags = dict.fromkeys([thread_tag(f.node) for w in writes for f in w.frames[len(made) :]])
+    for tag in tags:
+        if not tag or not own_memory(buffer.scope(), tag) or _of(made, tag) is not None:
+            continue
+        for read in found:
+            if read.writes:
+                continue
+            mine = _of(read.frames, tag)
+            for write in writes:
+                other = _of(write.frames, tag)
+                if other is None or _single(other):
+                    continue
+                if mine is other and covered(read, writes, other.node):
+                    break
+                if mine is None or not same_step(read, write, root, mine.var, other.var):  # type: ignore[arg-type]
+                    return tag, read, write
+    return None
+
+
+def _single(frame: Frame) -> bool:
+    return frame.domain is not None and isinstance(frame.domain.extent, IntImm) and frame.domain.extent.value == 1
+
+
+class _Kernels(Visitor):
+    """Refuses updates that each thread of an axis would do; finds out whether a kernel has axes that start deep inside."""
+
+    def __init__(self) -> None:
+        self.tags: tuple[str, ...] = ()
+        self.launched: dict[str, Any] = {}
+        self.updates: list[tuple[BufferStore, tuple[str, ...]]] = []
+        self.inside: dict[Buffer, tuple[str, ...]] = {}
+        self.apart = False
+
+    def _axis(self, tag: str, extent: Any, body: Any) -> None:
+        outer = self.tags
+        if not outer:
+            self.launched, self.updates, self.inside = {}, [], {}
+        self.tags = (*outer, tag)
+        if not (isinstance(extent, IntImm) and extent.value == 1):
+            self.launched[tag] = extent
+        self.visit(body)
+        self.tags = outer
+        if not outer:
+            for store, around in self.updates:
+                self._once(store, around)
+
+    def _once(self, store: BufferStore, around: tuple[str, ...]) -> None:
+        made = self.inside.get(store.buffer)
+        for tag in self.launched:
+            if tag in around or (made is not None and (tag in made or own_memory(store.buffer.scope(), tag))):
+                continue
+            raise TVMError(
+                located(
+                    f"UnifyThreadBinding: every thread of {tag} would update {store.buffer.name}, which they share"
+                    f" ({store.buffer.scope() or 'global'} memory), as the update is in no loop that is bound to {tag};"
+                    f" bind one, or keep the sum in local memory",
+                    store,
+                )
+            )
+
+    @on(For)
+    def _for(self, s: For) -> None:
+        tag = thread_tag(s)
+        if tag:
+            self._axis(tag, s.extent, s.body)
+        else:
+            self.visit(s.body)
+
+    @on(AttrStmt)
+    def _attr(self, s: AttrStmt) -> None:
+        tag = thread_tag(s)
+        if tag:
+            self._axis(tag, s.value, s.body)
+        else:
+            self.visit(s.body)
+
+    @on(Block)
+    def _block(self, s: Block) -> None:
+        for b in s.alloc_buffers:
+            if self.tags:
+                self.inside[b] = self.tags
+                self.apart = True
+        if s.init is not None:
+            self.visit(s.init)
+        self.visit(s.body)
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> None:
+        if self.tags and _updates(s):
+            self.updates.append((s, self.tags))
+
+
+class _Loads(Visitor):
+    def __init__(self, store: BufferStore) -> None:
+        self.store, self.found = store, False
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> None:
+        same = e.buffer is self.store.buffer and all(
+            [structural_equal(a, b) for a, b in zip(e.indices, self.store.indices, strict=True)]
+        )
+        self.found = self.found or same
+        self.visit_children(e)
+
+
+def _updates(s: BufferStore) -> bool:
+    """Whether a store changes the element by its old value."""
+    walk = _Loads(s)
+    walk.visit(s.value)
+    return walk.found

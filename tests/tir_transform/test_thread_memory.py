@@ -1,0 +1,187 @@
+"""Kernels whose blocks are bound to threads apart: what the threads share, what each keeps, and what is done once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright import tir
+from tilewright.codegen.interp import run
+from tilewright.driver.pipeline import lower_pipeline
+from tilewright.ir import IRModule
+from tilewright.script import tir as T
+from tilewright.support.errors import TVMError
+from tilewright.tir import PrimFunc, Schedule, analysis
+from tilewright.tir import transform as X
+
+
+@T.prim_func
+def staged(a: T.Buffer((16,), "float32"), out: T.Buffer((16,), "float32")) -> None:
+    s = T.alloc_buffer((16,))
+    for i in range(16):
+        with T.block("s"):
+            v = T.axis.spatial(16, i)
+            s[v] = a[v] + T.float32(1)
+    for i in range(16):
+        with T.block("out"):
+            v = T.axis.spatial(16, i)
+            out[v] = s[v] * T.float32(2)
+
+
+BLOCKS = [
+    X.LowerCrossThreadReduction,
+    X.LowerInitBlock,
+    X.PlanAndUpdateBufferAllocationLocation,
+    X.ConvertBlocksToOpaque,
+]
+REST = [
+    X.CompactBufferAllocation, X.LowerMatchBuffer, X.LowerOpaqueBlock, X.FlattenBuffer, X.Simplify, X.LoopPartition,
+    X.VectorizeLoop, X.InjectVirtualThread, X.StorageRewrite, X.UnrollLoop, X.RemoveNoOp,
+]  # fmt: skip
+
+
+def kernel(func: PrimFunc, classic: bool = True) -> IRModule:
+    """Lowered with barriers, axes unified before buffers shrink (as classic TVM does) or after."""
+    mod = IRModule({"main": func.with_attr("global_symbol", "main")})
+    passes = [make() for make in [*BLOCKS, X.UnifyThreadBinding, *REST]]
+    for p in passes if classic else [lower_pipeline(threads=True)]:
+        mod = p(mod)
+    for scope in ("shared", "warp"):
+        mod = X.ThreadSync(scope)(mod)
+    return mod
+
+
+def result(mod: Any) -> Any:
+    out = np.zeros(16, "float32")
+    run(mod, [np.arange(16, dtype="float32"), out])
+    return out
+
+
+def scheduled(scope: str, writer: str | None, reader: str | None) -> Schedule:
+    """One kernel of four blocks of threads: the axes of the loops that write s and that read it."""
+    sch = Schedule(staged)
+    outer, inner = sch.split(sch.get_loops("out")[0], [4, 4])
+    sch.bind(outer, "blockIdx.x")
+    sch.set_scope("s", 0, scope)
+    sch.compute_at("s", outer)
+    if writer:
+        sch.bind(sch.get_loops("s")[-1], writer)
+    if reader:
+        sch.bind(inner, reader)
+    return sch
+
+
+VIRTUAL = ["vthread", "vthread.x", "vthread.y"]
+RUNS = [
+    *[(scope, w, r) for scope in ("local", "shared") for w in (*VIRTUAL, None) for r in (*VIRTUAL, None)],
+    *[("local", None, "threadIdx.x"), ("local", "threadIdx.x", "threadIdx.x"), ("local", "vthread.x", "threadIdx.x")],
+    *[("shared", w, r) for w in ("threadIdx.x", None) for r in ("threadIdx.x", "threadIdx.y", "vthread.x", None)],
+    *[("warp", w, r) for w in ("threadIdx.x", None) for r in ("threadIdx.x", None)],
+]
+
+
+@pytest.mark.parametrize(("scope", "writer", "reader"), RUNS)
+def test_threads_take_what_they_share(scope: str, writer: str | None, reader: str | None) -> None:
+    sch = scheduled(scope, writer, reader)
+    want = 2 * (np.arange(16, dtype="float32") + 1)
+    np.testing.assert_array_equal(result(sch.mod), want)
+    for classic in (True, False):
+        np.testing.assert_array_equal(result(kernel(sch.mod["main"], classic)), want)
+
+
+@pytest.mark.parametrize(
+    ("scope", "writer", "reader"),
+    [
+        ("local", "threadIdx.x", None), ("local", "threadIdx.x", "threadIdx.y"), ("local", "threadIdx.x", "vthread.x"),
+        ("warp", "threadIdx.y", None), ("warp", "threadIdx.y", "threadIdx.x"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("classic", [True, False])
+def test_threads_keep_what_is_their_own(scope: str, writer: str, reader: str | None, classic: bool) -> None:
+    text = (
+        rf"each thread of {writer} has its own s \({scope} memory\), and what is read there may have been written by an"
+    )
+    with pytest.raises(TVMError, match=text):
+        kernel(scheduled(scope, writer, reader).mod["main"], classic)
+
+
+@pytest.mark.parametrize(("place", "legal"), [("v", True), ("3 - v", False), ("v // 2", False), ("(v + 1) % 4", False)])
+def test_the_same_thread_reads_what_it_wrote(place: str, legal: bool) -> None:
+    func = tir_function(
+        f"""
+@T.prim_func
+def main(a: T.Buffer((16,), "float32"), out: T.Buffer((16,), "float32")):
+    for b in T.thread_binding(4, thread="blockIdx.x"):
+        with T.block("outer"):
+            vb = T.axis.spatial(4, b)
+            s = T.alloc_buffer((4,), scope="local")
+            for t in T.thread_binding(4, thread="threadIdx.x"):
+                with T.block("write"):
+                    v = T.axis.spatial(4, t)
+                    s[v] = a[vb * 4 + v]
+            for t in T.thread_binding(4, thread="threadIdx.x"):
+                with T.block("read"):
+                    v = T.axis.spatial(4, t)
+                    out[vb * 4 + v] = s[{place}]
+"""
+    )
+    if legal:
+        for classic in (True, False):
+            np.testing.assert_array_equal(result(kernel(func, classic)), np.arange(16, dtype="float32"))
+        return
+    for classic in (True, False):
+        with pytest.raises(TVMError, match="has its own s"):
+            kernel(func, classic)
+
+
+def tir_function(text: str) -> PrimFunc:
+    from tilewright.script import from_source
+
+    found = from_source(text)
+    assert isinstance(found, PrimFunc)
+    return found
+
+
+def test_an_update_is_done_once() -> None:
+    def program(scope: str, bound: bool) -> PrimFunc:
+        loop = 'T.thread_binding(4, thread="threadIdx.x")' if bound else "range(4)"
+        return tir_function(
+            f"""
+@T.prim_func
+def main(a: T.Buffer((16,), "float32"), out: T.Buffer((16,), "float32")):
+    for b in T.thread_binding(4, thread="blockIdx.x"):
+        with T.block("outer"):
+            vb = T.axis.spatial(4, b)
+            s = T.alloc_buffer((4,), scope="{scope}")
+            for i, k in T.grid(4, 4):
+                with T.block("sum"):
+                    v, vk = T.axis.remap("SR", [i, k])
+                    with T.init():
+                        s[v] = T.float32(0)
+                    s[v] = s[v] + a[vb * 4 + vk]
+            for t in {loop}:
+                with T.block("read"):
+                    v = T.axis.spatial(4, t)
+                    out[vb * 4 + v] = s[v]
+"""
+        )
+
+    want = np.arange(16, dtype="float32").reshape(4, 4).sum(1).repeat(4)
+    for scope, bound in (("local", True), ("local", False), ("shared", False)):
+        np.testing.assert_array_equal(result(kernel(program(scope, bound))), want)
+    with pytest.raises(
+        TVMError, match=r"every thread of threadIdx\.x would update s, which they share \(shared memory\)"
+    ):
+        kernel(program("shared", True))
+
+
+def test_virtual_threads_side_by_side_are_counted_once() -> None:
+    steps = [tir.Evaluate(0), tir.Evaluate(0)]
+    axes = [tir.IterVar(None, tir.Var("v", "int32"), tir.IterVar.ThreadIndex, "vthread.x") for _ in steps]
+    parts = [tir.AttrStmt(axis, "virtual_thread", 2, s) for axis, s in zip(axes, steps, strict=True)]
+    thread = tir.IterVar(None, tir.Var("t", "int32"), tir.IterVar.ThreadIndex, "threadIdx.x")
+    func = PrimFunc([], tir.AttrStmt(thread, "thread_extent", 4, tir.SeqStmt(parts)))
+    assert analysis.verify_gpu_code(func, {"max_vthread": 2})
+    assert not analysis.verify_gpu_code(func, {"max_vthread": 1})
