@@ -1,4 +1,5 @@
-"""`pytest --roundtrip`: a test fails when parse(print(f)) differs from any PrimFunc f, or module of such, made while it runs."""
+"""`pytest --roundtrip`: a test fails when parse(print(f)) differs from any PrimFunc f, or module of relay functions or of such,
+made while it runs."""
 
 from __future__ import annotations
 
@@ -8,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.generators.relay_roundtrip import assert_relay_roundtrip, relay_closed
 from tests.generators.roundtrip import assert_roundtrip
 from tilewright.ir import IRModule
 from tilewright.node import structural_hash
+from tilewright.relay import Function
 from tilewright.tir import PrimFunc
 
 
@@ -55,6 +58,8 @@ class RoundTrip:
     def _problem(self, node: Any) -> str | None:
         if isinstance(node, IRModule):
             functions = node.functions.values()
+            if functions and all([isinstance(f, Function) for f in functions]):
+                return self._relay_problem(node)
             if not functions or not all([isinstance(f, PrimFunc) for f in functions]):
                 return None
         key = (type(node), structural_hash(node))
@@ -65,6 +70,19 @@ class RoundTrip:
             assert_roundtrip(node)
         except Exception as error:
             # What the text is can be seen in the error, but for errors of the printer itself.
+            return "".join(traceback.format_exception(error, limit=-4))
+        return None
+
+    def _relay_problem(self, mod: IRModule) -> str | None:
+        try:
+            key = (IRModule, structural_hash(mod))
+            if key in self.seen:
+                return None
+            self.seen.add(key)
+            if not relay_closed(mod):
+                return None
+            assert_relay_roundtrip(mod)
+        except Exception as error:
             return "".join(traceback.format_exception(error, limit=-4))
         return None
 

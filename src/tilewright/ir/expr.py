@@ -238,6 +238,10 @@ class GlobalVar(RelayExpr, key="GlobalVar"):
 
     name_hint: str
 
+    def _derive(self) -> None:
+        if not isinstance(self.name_hint, str):
+            raise TypeError(f"the name of a GlobalVar must be a string, but is {self.name_hint!r}")
+
     def __call__(self, *args: Any) -> Any:
         return _call_global(self, args)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from tilewright.node import GRAPH, VARIABLE, Def, Skip, register_converter, regi
 from tilewright.node.leaves import decode_array, digest_array, encode_array, equal_arrays, numpy_dtype
 
 Expr = RelayExpr
+_E = TypeVar("_E", bound=RelayExpr)
 RelayVar: TypeAlias = "Var"  # node fields name their converter, and plain "Var" is tir's
 
 
@@ -52,6 +53,10 @@ def const_array(value: Any) -> ConstArray:
     """The read-only view; scalars, sequences and tensors that NumPy understands are converted first."""
     if not isinstance(value, np.ndarray):
         value = value.numpy() if hasattr(value, "numpy") else np.asarray(value)
+    if value.dtype.kind in "OSUMm":
+        raise TypeError(
+            f"a constant holds numbers, but was given {value.dtype} values: {' '.join(repr(value).split())[:80]}"
+        )
     view = value.view(ConstArray)
     view.flags.writeable = False
     return view  # type: ignore[no-any-return]
@@ -401,7 +406,7 @@ def const(value: Any, dtype: str | None = None, span: BaseSpan | None = None) ->
     return Constant(const_array(array), span)
 
 
-def bind(expr: Expr, binds: Mapping[Var, Any] | Mapping[str, Any]) -> Expr:
+def bind(expr: _E, binds: Mapping[Var, Any] | Mapping[str, Any]) -> _E:
     """The function with some parameters (by Var or by name) replaced by expressions or arrays; of another expression, its
     variables. Names that no parameter has are left alone.
 
@@ -419,11 +424,11 @@ def bind(expr: Expr, binds: Mapping[Var, Any] | Mapping[str, Any]) -> Expr:
     if not table:
         return expr
     if function is None:
-        return substitute(expr, table)
+        return substitute(expr, table)  # type: ignore[return-value]
     params = [p for p in function.params if p not in table]
-    return Function(
-        params, substitute(function.body, table), function.ret_type, function.type_params, function.attrs, function.span
-    )
+    body = substitute(function.body, table)
+    made: Any = Function(params, body, function.ret_type, function.type_params, function.attrs, function.span)
+    return made  # type: ignore[no-any-return]
 
 
 def _fitting(param: Var, value: Constant) -> Constant:

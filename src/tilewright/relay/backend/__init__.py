@@ -18,7 +18,7 @@ def create_executor(
 
     mod = IRModule() if mod is None else mod
     if params:
-        mod = mod.with_functions({g: bind(f, params) if g.name_hint == "main" else f for g, f in mod.functions.items()})  # type: ignore[arg-type]
+        mod = mod.with_functions({g: bind(f, params) if g.name_hint == "main" else f for g, f in mod.functions.items()})
     if kind == "debug":
         return DebugExecutor(mod, device, target)
     if kind in ("graph", "aot"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import GlobalVar, IRModule, Op, TensorType
+from tilewright.ir import DataType, GlobalVar, IRModule, Op, TensorType, TupleType, Type
 from tilewright.node.leaves import numpy_dtype
 from tilewright.node.structural import deep_recursion
 from tilewright.relay.adt import (
@@ -33,9 +33,9 @@ from tilewright.relay.expr import (
     Var,
 )
 from tilewright.relay.functor import flow_children
-from tilewright.relay.op.card import OpCard, find_card
+from tilewright.relay.op.card import OpCard, TypeRuleError, argument_names, find_card
 from tilewright.relay.printer import Printer, span_text
-from tilewright.relay.transform.infer_type import infer_module, type_of
+from tilewright.relay.transform.infer_type import call_text, infer_module, type_of
 from tilewright.runtime import array
 from tilewright.support.errors import TVMError
 
@@ -294,11 +294,38 @@ def brief(value: Value) -> str:
     return text if len(text) <= 120 else text[:117] + "..."
 
 
+def misfit(e: Call, card: OpCard, args: Sequence[Value], error: Exception) -> TVMError:
+    """What to tell of values that an operator does not take: the broken rule of its types where there is one."""
+    types = [value_type(a) for a in args]
+    try:
+        card.infer(*types)
+        finding = f"{type(error).__name__}: {error}"
+    except TypeRuleError as rule:
+        finding = str(rule)
+    except (ValueError, TypeError, IndexError, AttributeError):
+        finding = f"{type(error).__name__}: {error}"
+    where = span_text(e.span)
+    name = e.op.name  # type: ignore[attr-defined]
+    text = call_text(e, argument_names(type(card))[0], types)
+    return TVMError(f"{where + ': ' if where else ''}{name} cannot be evaluated here: {finding}\n{text}")
+
+
+def value_type(value: Value) -> Type:
+    """The type of a tensor or a tuple of tensors."""
+    if isinstance(value, tuple):
+        return TupleType(tuple([value_type(v) for v in value]))
+    array = np.asarray(value)
+    return TensorType(array.shape, DataType(array.dtype.name))
+
+
 def run_card(e: Call, args: Sequence[Value]) -> Value:
     """The reference of the called operator on values, in the dtypes that inference found."""
     card = e.attrs if isinstance(e.attrs, OpCard) else find_card(e.op.name)()  # type: ignore[attr-defined]
-    with np.errstate(all="ignore"):
-        result = card.ref(*args)
+    try:
+        with np.errstate(all="ignore"):
+            result = card.ref(*args)
+    except (ValueError, TypeError, IndexError, ArithmeticError, MemoryError) as error:
+        raise misfit(e, card, args, error) from None
     if isinstance(result, (tuple, list)):
         return tuple([np.asarray(r) for r in result])
     t = type_of(e)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from tilewright import tir
 from tilewright.ir import (
@@ -27,6 +27,7 @@ from tilewright.node import load_json
 from tilewright.relay.adt import Constructor
 from tilewright.relay.expr import Var
 from tilewright.relay.parser.lexer import Source, Token, tokens
+from tilewright.support.errors import TVMError
 
 T = TypeVar("T")
 
@@ -40,6 +41,12 @@ SUFFIX_DTYPES = {
 }
 _DIM_CALLS: dict[str, Any] = {"floordiv": tir.FloorDiv, "floormod": tir.FloorMod, "min": tir.Min, "max": tir.Max}
 _DIM_OPS: dict[str, Any] = {"+": tir.Add, "-": tir.Sub, "*": tir.Mul}
+
+
+class Written(NamedTuple):
+    """An entry of a metadata section, not read yet."""
+
+    json: Any
 
 
 class BaseParser:
@@ -148,7 +155,11 @@ class BaseParser:
             )
         if (kind, index) not in self.loaded:
             entry = entries[index]
-            self.loaded[kind, index] = load_json(json.dumps(entry)) if isinstance(entry, dict) else entry
+            try:
+                self.loaded[kind, index] = load_json(json.dumps(entry.json)) if type(entry) is Written else entry
+            except TVMError as error:
+                word = Token("name", "", start.start, self.words[self.at - 1].end)
+                self.fail(f"entry {index} of {kind} in the metadata section cannot be read: {error}", word)
         return self.loaded[kind, index]
 
     def type(self) -> Type:

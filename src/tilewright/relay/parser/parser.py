@@ -38,7 +38,7 @@ from tilewright.relay.expr import (
     const,
 )
 from tilewright.relay.op.card import _clean, argument_names, cards, find_card, required_arguments
-from tilewright.relay.parser.base import SUFFIX_DTYPES, BaseParser
+from tilewright.relay.parser.base import SUFFIX_DTYPES, BaseParser, Written
 from tilewright.relay.parser.lexer import Source, Token
 from tilewright.support.errors import OpError
 
@@ -512,7 +512,9 @@ def split_metadata(source: Source) -> tuple[Source, dict[str, list[Any]]]:
         entries = json.loads(source.text[start:])
     except ValueError as error:
         source.fail(f"the metadata section is not JSON: {error}", at + 1, start)
-    return Source(source.name, source.text[:at]), entries
+    if not isinstance(entries, dict) or not all([isinstance(v, list) for v in entries.values()]):
+        source.fail("the metadata section must be an object of lists, one for each kind", at + 1, start)
+    return Source(source.name, source.text[:at]), {k: [Written(e) for e in v] for k, v in entries.items()}
 
 
 def run(source: Source, init_module: IRModule | None, meta: Mapping[str, list[Any]] | None) -> Parser:

@@ -48,7 +48,7 @@ from tilewright.relay.expr import (
     Var,
 )
 from tilewright.relay.functor import flow_children, post_order
-from tilewright.relay.op.card import OpCard, TypeRuleError, argument_names, find_card
+from tilewright.relay.op.card import OpCard, TypeRuleError, argument_names, cards, required_arguments
 from tilewright.relay.printer import Printer, span_text, type_text
 from tilewright.relay.source_map import caret
 from tilewright.relay.unify import Unifier, substitute_types
@@ -491,12 +491,17 @@ class _Inference:
                 if hole is not None:
                     return self.wait(e, hole)
         op: Any = e.op
-        card = e.attrs if isinstance(e.attrs, OpCard) else find_card(op.name)()
+        card = self.card_of(e)
+        if card is None:
+            return None
         names, variadic = argument_names(type(card))
         if not variadic and len(types) > len(names):
             self.report(
                 e, f"{op.name} takes {len(names)} arguments ({', '.join(names)}), but is called with {len(types)}"
             )
+            return None
+        if len(types) < required_arguments(type(card)) and not variadic:
+            self.report(e, f"{op.name} takes the arguments ({', '.join(names)}), but is called with {len(types)}")
             return None
         try:
             return card.infer(*types)
@@ -507,6 +512,23 @@ class _Inference:
             self.report(
                 e, f"{op.name}: its type rule failed with {type(error).__name__}: {error}\n{call_text(e, names, types)}"
             )
+        return None
+
+    def card_of(self, e: Call) -> OpCard | None:
+        """The attributes of an operator's call, which are its card; a call without any has the defaults."""
+        name = e.op.name  # type: ignore[attr-defined]
+        kind = cards().get(name)
+        if kind is None:
+            self.report(e, f"{name} is called, but relay has no operator of this name")
+        elif type(e.attrs) is kind:
+            return e.attrs
+        elif e.attrs is not None:
+            self.report(e, f"{name} is called with attributes of {e.attrs.type_key or type(e.attrs).__name__}")
+        else:
+            missing = [f.name for f in kind._fields if f.required]
+            if not missing:
+                return kind()
+            self.report(e, f"{name} needs the attribute {missing[0]}, but is called without attributes")
         return None
 
     rules: ClassVar[dict[type, Any]] = {

@@ -21,6 +21,7 @@ from tilewright.relay.backend.vm.sizes import named
 from tilewright.relay.expr import Function, Var
 from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.transform.lambda_lift import CLOSURE, LIFTED
+from tilewright.relay.transform.retype import widen_dimensions
 from tilewright.support.errors import TVMError
 
 METADATA_FORMAT = 1
@@ -80,7 +81,7 @@ def name_dimensions(mod: IRModule) -> IRModule:
 def optimize(mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None) -> IRModule:
     """The module after all relay passes of the virtual machine; parameters of main are constants in it."""
     with target_of(target), deep_recursion():
-        return vm_pipeline()(name_dimensions(reachable(bind_params(as_module(mod), params))))
+        return vm_pipeline()(name_dimensions(widen_dimensions(reachable(bind_params(as_module(mod), params)))))
 
 
 def compile(

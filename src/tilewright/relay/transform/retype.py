@@ -1,0 +1,87 @@
+"""Programs with other types in their annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.ir import IntImm, IRModule, TensorType, Type
+from tilewright.node import Mutator, on
+from tilewright.relay.adt import Match, pattern_vars
+from tilewright.relay.expr import Call, Expr, Function, Let, Var
+from tilewright.relay.functor import ExprMutator, post_order
+from tilewright.relay.unify import map_parts
+from tilewright.tir import Any as AnyDim
+from tilewright.tir import SizeVar
+from tilewright.tir import Var as DimVar
+
+
+class Retype(ExprMutator):
+    """`change` applied to every type that a program is annotated with."""
+
+    def __init__(self, change: Callable[[Type], Type]) -> None:
+        super().__init__()
+        self.change = change
+
+    def _type(self, t: Type | None) -> Type | None:
+        return None if t is None else self.change(t)
+
+    def visit_var(self, var: Var) -> Expr:
+        return var.replace(type_annotation=self._type(var.type_annotation))
+
+    def visit_call(self, call: Call) -> Expr:
+        new = super().visit_call(call)
+        types = [self.change(t) for t in call.type_args]
+        same = all([a is b for a, b in zip(types, call.type_args, strict=True)])
+        return new if same else new.replace(type_args=tuple(types))
+
+    def visit_function(self, fn: Function) -> Expr:
+        return super().visit_function(fn).replace(ret_type=self._type(fn.ret_type))
+
+
+def _annotations(f: Function) -> list[Type]:
+    found: list[Type | None] = []
+    for e in post_order(f):
+        if isinstance(e, Function):
+            found += [e.ret_type, *[p.type_annotation for p in e.params]]
+        elif isinstance(e, Let):
+            found.append(e.var.type_annotation)
+        elif isinstance(e, Match):
+            found += [v.type_annotation for c in e.clauses for v in pattern_vars(c.lhs)]
+        elif isinstance(e, Call):
+            found += e.type_args
+    return [t for t in found if t is not None]
+
+
+def widen_dimensions(mod: IRModule) -> IRModule:
+    """The module with its symbolic dimensions in int64, in which sizes are counted; the same one if they are."""
+    widen = _Widen()
+
+    def change(t: Type) -> Type:
+        if not isinstance(t, TensorType):
+            return map_parts(t, change)
+        shape = tuple([d if isinstance(d, (IntImm, AnyDim)) else widen.visit(d) for d in t.shape])
+        same = all([a is b for a, b in zip(shape, t.shape, strict=True)])
+        return t if same else TensorType(shape, t.dtype)
+
+    functions = [f for f in mod.functions.values() if isinstance(f, Function)]
+    if all([change(t) is t for f in functions for t in _annotations(f)]):
+        return mod
+    new = Retype(change)
+    return mod.with_functions({g: new.visit(f) if isinstance(f, Function) else f for g, f in mod.functions.items()})
+
+
+class _Widen(Mutator):
+    """Dimensions in int64; a variable becomes the same one wherever it stands."""
+
+    def __init__(self) -> None:
+        self.wide: dict[DimVar, DimVar] = {}
+
+    @on(DimVar)
+    def _var(self, v: DimVar) -> DimVar:
+        if v.dtype == "int64":
+            return v
+        return self.wide.setdefault(v, SizeVar(v.name, "int64"))
+
+    @on(IntImm)
+    def _number(self, n: IntImm) -> IntImm:
+        return IntImm("int64", n.value)
