@@ -13,7 +13,7 @@ from tilewright.script import from_source
 from tilewright.tir import PrimFunc
 
 SIZE = 7
-"""Elements in each dimension of every buffer."""
+"""Elements in each dimension of every buffer, unless blocks are to fill them."""
 
 
 class _Writer:
@@ -22,6 +22,8 @@ class _Writer:
     def __init__(self, rng: random.Random, symbolic: bool) -> None:
         self.rng, self.symbolic = rng, symbolic
         self.lines: list[str] = []
+        # Half of the programs have nests that run over whole buffers.
+        self.size = rng.choice([SIZE, SIZE, 3, 4])
         self.ranks = {name: rng.choice([1, 1, 2]) for name in ("A", "B", "C", "D")}
         self.blocks = self.names = 0
         # Mild programs are mostly what primitives accept; one thing or another in them is odd.
@@ -53,7 +55,7 @@ class _Writer:
         return "\n".join(self.lines) + "\n"
 
     def shape(self, name: str) -> str:
-        return f"({', '.join([str(SIZE)] * self.ranks[name])},)"
+        return f"({', '.join([str(self.size)] * self.ranks[name])},)"
 
     def fresh(self, prefix: str) -> str:
         self.names += 1
@@ -66,6 +68,8 @@ class _Writer:
             return
         var = self.fresh("i")
         extent = rng.choice([1, 2, 2, 3, 3, 4, 5])
+        if self.size < SIZE and rng.random() < 0.75:
+            extent = self.size
         if self.odd(0.02):
             extent = 0
         if self.symbolic and rng.random() < 0.4:
@@ -137,6 +141,7 @@ class _Writer:
         reduced: list[tuple[str, int]] = []
         update = rng.random() < 0.35
         direct = not self.odd(0.6)
+        short: list[str] = []
         for number in range(max(len(loops), 1) if direct else rng.choice([1, 2, 2, 3])):
             value, extent = self.binding(loops)
             if loops and (direct or rng.random() < 0.6):
@@ -148,20 +153,29 @@ class _Writer:
                 kind = "O"
             var = self.fresh("v")
             names = {"S": "spatial", "R": "reduce", "O": "opaque"}
-            domain = str(max(extent, 1) + (1 if self.odd(0.05) else 0))
+            domain, first = str(max(extent, 1) + (1 if self.odd(0.05) else 0)), 0
+            if rng.random() < 0.06:
+                first = rng.choice([1, 1, 2, -1])
+                domain, value = f"({first}, {int(domain) + first})", f"{value} + {first}"
+            elif extent > 1 and rng.random() < 0.06:
+                # The loops go further than the domain.
+                extent -= 1
+                domain = str(extent)
+                short.append(f"{value} < {extent}")
             if self.symbolic and rng.random() < 0.3 and any(value == i for i, _ in loops):
                 domain = "n" if extent == 3 else domain
             self.put(depth, f"{var} = T.axis.{names[kind]}({domain}, {value})")
-            (reduced if kind == "R" else spatial).append((var, extent))
+            (reduced if kind == "R" else spatial).append((var, extent + max(first, 0)))
             if kind == "R" and self.driven.intersection(re.findall(r"\w+", value)):
                 self.sizes = (3, 1)  # what is reduced over nothing is undefined
         if loops and self.odd(0.15):
             i, n = rng.choice(loops)
             j, m = rng.choice(loops)
-            self.put(
-                depth,
-                f"T.where({rng.choice([f'{i} < {max(n - 1, 1)}', f'{i} * {m} + {j} < {n * m - 1}', f'{i} + {j} < 3', f'{i} >= 1'])})",
+            short.append(
+                rng.choice([f"{i} < {max(n - 1, 1)}", f"{i} * {m} + {j} < {n * m - 1}", f"{i} + {j} < 3", f"{i} >= 1"])
             )
+        if short:
+            self.put(depth, f"T.where({' and '.join(short)})")
         self.body(depth, spatial, reduced, update)
 
     def body(self, depth: int, spatial: list[tuple[str, int]], reduced: list[tuple[str, int]], update: bool) -> None:

@@ -19,13 +19,14 @@ def block_names(s: Schedule) -> list[str]:
 class Site:
     """A random block of the program with its loops, one of them chosen."""
 
-    def __init__(self, s: Schedule, rng: random.Random) -> None:
+    def __init__(self, s: Schedule, rng: random.Random, name: str = "", number: int | None = None) -> None:
         self.s, self.rng = s, rng
         self.names = block_names(s)
-        self.name = rng.choice(self.names)
+        self.name = name or rng.choice(self.names)
         self.block: BlockRV = s.get_block(self.name)
         self.loops: list[LoopRV] = s.get_loops(self.block)
-        self.loop: Any = rng.choice(self.loops) if self.loops else None
+        chosen = self.loops if number is None else self.loops[number : number + 1]
+        self.loop: Any = rng.choice(chosen) if chosen else None
 
     def other_loop(self) -> Any:
         """A loop around some block."""
@@ -64,7 +65,7 @@ def _attach(kind: str) -> Move:
 def _layout(x: Site) -> Any:
     kind = x.rng.choice(["read", "write"])
     regions = x.s.get(x.block).reads if kind == "read" else x.s.get(x.block).writes
-    if not regions or regions[0].buffer in x.s.mod["main"].buffer_map.values():
+    if not regions or not regions[0].region or regions[0].buffer in x.s.mod["main"].buffer_map.values():
         return
     maps = [
         lambda *i: (*i[1:], i[0]),
@@ -165,6 +166,27 @@ KINDS = list(MOVES)
 OFTEN = ["split", "fuse", "reorder", "compute_at", "reverse_compute_at"] * 2
 
 
+SETUP = [
+    "split", "split", "fuse", "blockize", "blockize", "compute_at", "reverse_compute_at", "cache_read", "cache_write",
+    "reindex", "decompose_reduction", "loop_partition", "compute_inline", "reorder", "transform_layout", "merge",
+]  # fmt: skip
+"""What makes blocks of unusual forms: tiles, parts of domains, loops that repeat them, predicates."""
+
+
+def sites(s: Schedule) -> list[tuple[str, str, int | None]]:
+    """Each primitive at each place: (primitive, block, number of the loop)."""
+    out: list[tuple[str, str, int | None]] = []
+    for name in block_names(s):
+        out += [(kind, name, None) for kind in ANYWHERE]
+        out += [(kind, name, n) for kind in NEEDS_LOOP for n in range(len(s.get_loops(s.get_block(name))))]
+    return out
+
+
+def apply(s: Schedule, rng: random.Random, kind: str, name: str, number: int | None) -> None:
+    """A primitive at a place, with random arguments."""
+    MOVES[kind](Site(s, rng, name, number))
+
+
 def step(s: Schedule, rng: random.Random, kinds: list[str] | None = None) -> str:
     """One random primitive; its name, and what it was given, for the failure message. Raises what it raises."""
     site = Site(s, rng)
@@ -175,4 +197,4 @@ def step(s: Schedule, rng: random.Random, kinds: list[str] | None = None) -> str
     return text
 
 
-__all__ = ["KINDS", "MOVES", "block_names", "step"]
+__all__ = ["KINDS", "MOVES", "SETUP", "apply", "block_names", "sites", "step"]

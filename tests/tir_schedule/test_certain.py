@@ -108,6 +108,48 @@ for i in range(8):
 """
 GUARDED, GUARDED_SHORT = script(GUARDED_READER.format(loop=8)), script(GUARDED_READER.format(loop=2))
 
+DIAGONAL = script(
+    """
+for i in range(8):
+    with T.block("b"):
+        v = T.axis.spatial(8, i)
+        B[v, v] = A[v, v]
+for i in range(8):
+    with T.block("d"):
+        v = T.axis.spatial(8, i)
+        D[v, v] = B[v, v]
+""",
+    2,
+)
+PARTLY_WRITTEN = script("""
+for i in range(2):
+    with T.block("b"):
+        v = T.axis.spatial(2, i)
+        B[v] = A[v]
+for i in range(8):
+    with T.block("d"):
+        v = T.axis.spatial(8, i)
+        D[v] = T.if_then_else(v < 2, B[v], T.float32(7))
+""")
+FIRST_TILE = script("""
+for i in range(6):
+    with T.block("b"):
+        v = T.axis.spatial(6, i)
+        B[v] = A[v]
+for i, j in T.grid(2, 4):
+    with T.block("d"):
+        v = T.axis.spatial(6, i * 4 + j)
+        T.where(i * 4 + j < 6)
+        D[v] = B[v]
+""")
+DIVIDES_BY_ZERO = script("""
+for i, j in T.grid(8, 3):
+    with T.block("b"):
+        v, w = T.axis.remap("SS", [i, j])
+        T.where(j >= 1)
+        D[v // w] = A[v // w]
+""")
+
 
 def _tiled(s: Schedule, then: Callable[[Any], Any]) -> None:
     then(s.blockize(s.get_loops("b")[1]))
@@ -124,6 +166,9 @@ CASES: list[tuple[str, Program, Callable[[Schedule], Any]]] = [
     ("remainders of negative numbers", BELOW_ZERO, lambda s: s.parallel(s.get_loops("b")[0])),
     ("a domain that starts at 1, laid out", FROM_ONE, lambda s: s.transform_block_layout("b", lambda i: (i // 2, i % 2))),
     ("a domain that starts at 1, inlined", PART_OF_A_COPY, lambda s: s.reverse_compute_inline("d")),
+    ("a diagonal, padded", DIAGONAL, lambda s: s.pad_einsum("d", [3])),
+    ("a buffer that is written in part, padded", PARTLY_WRITTEN, lambda s: s.pad_einsum("d", [3])),
+    ("an index that exists at some points only", DIVIDES_BY_ZERO, lambda s: s.cache_index("b", "global")),
     ("a reader that does without a predicated producer", GUARDED, lambda s: s.reverse_compute_inline("d")),
     ("a reader that does without a short producer", GUARDED_SHORT, lambda s: s.reverse_compute_inline("d")),
 ]  # fmt: skip
@@ -139,17 +184,26 @@ def test_certain(what: str, program: Program, call: Callable[[Schedule], Any]) -
         np.testing.assert_array_equal(a, b)
 
 
+def _inside_tiles(s: Schedule) -> None:
+    s.blockize(s.get_loops("d")[1])
+    s.cache_read("d", 0, "local")
+
+
 ACCEPTED: list[tuple[str, Program, Callable[[Schedule], Any]]] = [
     ("a last tile that is not full", SHORT_TILE, lambda s: s.cache_write("b", 0, "local")),
     ("a domain that starts at 1, laid out", FROM_ONE, lambda s: s.transform_block_layout("b", lambda i: (i // 2, i % 2))),
     ("a domain that starts at 1, inlined", PART_OF_A_COPY, lambda s: s.reverse_compute_inline("d")),
+    ("a copy inside of tiles, the last of which is not full", FIRST_TILE, _inside_tiles),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("what", "program", "call"), ACCEPTED, ids=[c[0] for c in ACCEPTED])
 def test_what_is_known_is_not_refused(what: str, program: Program, call: Callable[[Schedule], Any]) -> None:
-    s = Schedule(program())
+    func = program()
+    s = Schedule(func)
     call(s)
+    for a, b in zip(outcome(func), outcome(s.mod), strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 PRIVATE_CHAIN = script("""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,19 @@ from tilewright.support.errors import ScheduleError
 from tilewright.tir.schedule import Schedule
 
 from .hostile import hostile_program, outcome
-from .moves import step
+from .moves import SETUP, apply, sites, step
 
 FIRST, LAST = int(os.environ.get("HOSTILE_FROM", "0")), int(os.environ.get("HOSTILE_TO", "60"))
+
+
+def _stays(mod: Any, expected: list[Any], sizes: Any, log: str, before: Any) -> None:
+    """The program computes what it did."""
+    try:
+        got = outcome(mod, sizes)
+    except InterpError as error:
+        raise AssertionError(f"{log}: {error}\n--- before\n{before}\n--- after\n{mod}") from error
+    for a, b in zip(expected, got, strict=True):
+        np.testing.assert_array_equal(a, b, f"{log}\n--- before\n{before}\n--- after\n{mod}")
 
 
 def attack(seed: int, attempts: int = 3, steps: int = 3) -> None:
@@ -30,19 +41,44 @@ def attack(seed: int, attempts: int = 3, steps: int = 3) -> None:
             except ScheduleError:
                 assert s.mod["main"] is before
                 continue
-            if s.mod["main"] is before:
-                continue
+            if s.mod["main"] is not before:
+                _stays(s.mod, expected, sizes, f"seed {seed}: {log}\n{text}", before)
+
+
+def besiege(seed: int, states: int = 2) -> None:
+    """Some primitives that make unusual blocks, and then every primitive at every place."""
+    func, expected, text, sizes = hostile_program(seed)
+    rng = random.Random(seed * 7 + 3)
+    for _ in range(states):
+        start = Schedule(func, seed=seed)
+        done = 0
+        for _ in range(10):
             try:
-                got = outcome(s.mod, sizes)
-            except InterpError as error:
-                raise AssertionError(
-                    f"seed {seed}: {log}: {error}\n{text}\n--- before\n{before}\n--- after\n{s.mod}"
-                ) from error
-            for a, b in zip(expected, got, strict=True):
-                np.testing.assert_array_equal(a, b, f"seed {seed}: {log}\n--- before\n{before}\n--- after\n{s.mod}")
+                log = step(start, rng, SETUP)
+            except ScheduleError:
+                continue
+            _stays(start.mod, expected, sizes, f"seed {seed}: {log}\n{text}", func)
+            done += 1
+            if done == 3:
+                break
+        before = start.mod["main"]
+        for place in sites(start):
+            s = Schedule(before, seed=seed)
+            try:
+                apply(s, rng, *place)
+            except ScheduleError:
+                assert s.mod["main"] is before
+                continue
+            if s.mod["main"] is not before:
+                _stays(s.mod, expected, sizes, f"siege {seed}: {place}\n{text}", before)
 
 
 @pytest.mark.parametrize("first", range(FIRST, LAST, 10))
 def test_hostile_programs(first: int) -> None:
     for seed in range(first, min(first + 10, LAST)):
         attack(seed)
+
+
+@pytest.mark.parametrize("seed", range(FIRST, LAST, 12))
+def test_every_primitive_everywhere(seed: int) -> None:
+    besiege(seed)

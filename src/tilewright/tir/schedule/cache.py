@@ -18,15 +18,26 @@ from tilewright.tir import (
     Var,
     decl_buffer,
 )
-from tilewright.tir.schedule.analysis import DATA_PAR, Leaf, binding_of, leaves, need_whole_reduction, scope_root
+from tilewright.tir.schedule.analysis import (
+    DATA_PAR,
+    Leaf,
+    alloc_site,
+    binding_of,
+    leaf_of,
+    leaves,
+    need_whole_reduction,
+    scope_leaves,
+    scope_root,
+)
 from tilewright.tir.schedule.arguments import read_number, write_number
 from tilewright.tir.schedule.certain import surely
 from tilewright.tir.schedule.effects import self_dependence
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import ZERO, Forms, Lin, combine, is_const, same, shift
+from tilewright.tir.schedule.forms import ZERO, Forms, Lin, combine, is_const, same, scale, shift
+from tilewright.tir.schedule.hazards import shared_loops
 from tilewright.tir.schedule.regions import contains, swept, unite, unite_exact
 from tilewright.tir.schedule.rewrite import ReplaceBuffers, body_list
-from tilewright.tir.schedule.state import ScheduleState, seq_of
+from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
 from tilewright.tir.schedule.trace import BlockRV, recorded_as
 
 if TYPE_CHECKING:
@@ -112,13 +123,35 @@ def whole_region(state: ScheduleState, leaf: Leaf, region: Any) -> Any:
     return surely(state, region, Leaf(BlockRealize(values, IntImm("bool", 1), leaf.block), loops), loops)
 
 
-def need_written(state: ScheduleState, scope: Any, before: list[Any], buffer: Any, region: Any, reader: Any) -> None:
-    """What is to be copied of a buffer of the scope has been written, as far as that is known; else there is nothing to copy."""
-    if all([b is not buffer for b in scope.alloc_buffers]):
+def need_written(
+    state: ScheduleState, scope: StmtSRef, before: list[Any], buffer: Any, region: Any, reader: Any
+) -> None:
+    """What is to be copied of a buffer has been written, as far as that is known; else there is nothing to copy.
+
+    before: the statements of the scope that run before the copy. What the function is given holds something everywhere.
+    """
+    if alloc_site(scope, buffer) is None:
         return
-    box = written_box(state, [leaf for st in before for leaf in leaves(st)], buffer)
-    if box is None or not contains(state.forms, box, region, buffer.shape):
+    found = [leaf for st in before for leaf in leaves(st)]
+    if not _is_written(state, scope, found, buffer, region):
         refuse("all of {0} that a copy for {1} takes must surely be written before", buffer, reader)
+
+
+def _is_written(state: ScheduleState, scope: StmtSRef, found: list[Leaf], buffer: Any, region: Any) -> bool:
+    """Whether the blocks, or others that run before the scope they stand in, write a region."""
+    box = written_box(state, found, buffer)
+    if box is not None and contains(state.forms, box, region, buffer.shape):
+        return True
+    if buffer in scope.stmt.alloc_buffers or scope.parent is None:
+        return False
+    forms, here, earlier = state.forms, leaf_of(scope), []
+    env = {iv.var: forms.of(v) for iv, v in zip(here.block.iter_vars, here.realize.iter_values, strict=True)}
+    outer = [None if b is None else (forms.of(forms.emit(b[0]), env), forms.of(forms.emit(b[1]), env)) for b in region]
+    for leaf in scope_leaves(scope):
+        if leaf.block is here.block:
+            break
+        earlier.append(Leaf(leaf.realize, leaf.loops[shared_loops(leaf.loops, here.loops) :], leaf.conditional))
+    return _is_written(state, scope_root(scope), earlier, buffer, outer)
 
 
 def touched_region(state: ScheduleState, found: list[Any], buffer: Any, writes: bool) -> Any:
@@ -132,21 +165,27 @@ def touched_region(state: ScheduleState, found: list[Any], buffer: Any, writes: 
 
 
 def in_domain(state: ScheduleState, leaf: Leaf, region: Any, box: Any) -> Any:
-    """A box without what only points outside of the block's domain would touch, as far as that is constant."""
+    """A box without what only points outside of the block's domain would touch, where that lies inside of the buffer."""
     forms = state.forms
     relaxed = {}
     for iv in leaf.block.iter_vars:
         low = forms.of(iv.dom.min)
         relaxed[iv.var] = (low, shift(combine(low, forms.of(iv.dom.extent)), -1))
+    loops = {lp.loop_var for lp in leaf.loops}
     out: list[Any] = []
-    for b, r in zip(box, region.region, strict=True):
+    for b, r, n in zip(box, region.region, region.buffer.shape, strict=True):
         first = forms.bounds(forms.of(r.min), relaxed)
         last = forms.bounds(shift(combine(forms.of(r.min), forms.of(r.extent)), -1), relaxed)
-        if b is None or first is None or last is None:
+        if b is None or first is None or last is None or loops & (forms.leaves(first[0]) | forms.leaves(last[1])):
             out.append(b)
             continue
-        low = first[0] if is_const(first[0]) and is_const(b[0]) and first[0].const > b[0].const else b[0]
-        high = last[1] if is_const(last[1]) and is_const(b[1]) and last[1].const < b[1].const else b[1]
+        low, high = b
+        if not forms.nonneg(scale(first[0], -1)) and not forms.nonneg(combine(low, first[0], -1)):
+            low = forms.maximum(low, first[0])
+        if not forms.nonneg(combine(shift(last[1], 1), forms.of(n), -1)) and not forms.nonneg(
+            combine(last[1], high, -1)
+        ):
+            high = forms.minimum(high, last[1])
         out.append((low, high))
     return out
 
@@ -189,9 +228,7 @@ def _need_fresh(state: ScheduleState, nest: Any, buffer: Any, block: Any) -> Non
         if all([r.buffer is not buffer for r in leaf.block.reads]):
             continue
         for source in found[:number]:
-            shared = 0
-            while shared < min(len(source.loops), len(leaf.loops)) and source.loops[shared] is leaf.loops[shared]:
-                shared += 1
+            shared = shared_loops(source.loops, leaf.loops)
             provided = [
                 surely(state, r, source, source.loops[shared:]) for r in source.block.writes if r.buffer is buffer
             ]
@@ -244,8 +281,7 @@ def cache_read(
         refuse("{0} must stand in loops of its own, apart from the writer of {1}", old, buffer)
     if any([w >= place for w in writers]):
         refuse("{0} must be written before {1} only, but is written later too", buffer, old)
-    if buffer in scope.stmt.alloc_buffers:
-        need_written(state, scope.stmt, statements[:place], buffer, region, old)
+    need_written(state, scope, statements[:place], buffer, region, old)
     rewriter = ReplaceBuffers({buffer: copy}, (lambda b: id(b) in chosen) if chosen else None)
     after = [rewriter.visit(st) for st in statements[place:]]
     body = seq_of([*statements[:place], nest, *after])

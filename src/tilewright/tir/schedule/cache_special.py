@@ -103,7 +103,7 @@ def cache_inplace(s: Schedule, block: BlockRV | str, read_buffer_index: int | st
     if surely is None or not contains(state.forms, surely, written, buffer.shape):
         # What the block may leave as it is comes back unchanged, so it must be there first.
         region = unite(state.forms, region, written)
-    need_written(state, scope.stmt, statements[:at], buffer, region, old)
+    need_written(state, scope, statements[:at], buffer, region, old)
     load_nest, loader = copy_block(state, buffer, copy, copy.name, box_of(state, region, buffer))
     name = f"{copy.name}_{buffer.scope()}"
     store_nest, storer = copy_block(state, copy, buffer, name, box_of(state, written, buffer))
@@ -161,6 +161,15 @@ def _loads(e: Any) -> bool:
     found: list[Any] = []
     post_order_visit(e, lambda x: found.append(x) if isinstance(x, (BufferLoad, Call)) else None)
     return bool(found)
+
+
+def _divides_by_numbers(e: Any) -> bool:
+    """Whether an expression divides by numbers other than 0 only, so that it can be computed at any point of a domain."""
+    if isinstance(e, (FloorDiv, FloorMod)) and not (isinstance(e.b, IntImm) and e.b.value):
+        return False
+    return all(
+        [_divides_by_numbers(c) for c in (getattr(e, "a", None), getattr(e, "b", None)) if isinstance(c, PrimExpr)]
+    )
 
 
 def _has_division(e: Any) -> bool:
@@ -223,7 +232,7 @@ def cache_index(s: Schedule, block: BlockRV | str, storage_scope: str, cse_thres
     for e in work.chosen(cse_thresh):
         used = vars_in(e)
         own = [iv for iv in old.iter_vars if iv.var in used]
-        if len(own) != len(used) or _loads(e):
+        if len(own) != len(used) or _loads(e) or not _divides_by_numbers(e):
             continue
         n = len(made)
         buffer = decl_buffer([iv.dom.extent for iv in own], e.dtype, f"index_var_{n}", scope=storage_scope)

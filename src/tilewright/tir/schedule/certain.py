@@ -214,6 +214,8 @@ def _clips(
     conditions = [forms.leaves(c) & relaxed.keys() for c in cuts]
     for c in found:
         mine = forms.leaves(c.value) & relaxed.keys()
+        if (forms.leaves(c.first) | forms.leaves(c.last)) & relaxed.keys():
+            return None
         if any([mine & x for x in (*conditions, *[forms.leaves(e) for v, e in env.items() if v is not c.var])]):
             return None
         if c.var not in named:

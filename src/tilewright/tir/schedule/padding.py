@@ -43,9 +43,10 @@ from tilewright.tir.schedule.analysis import (
     need_complete_or_reduction,
     scope_root,
 )
+from tilewright.tir.schedule.cache import need_written
 from tilewright.tir.schedule.copies import copy_iters
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import combine, shift
+from tilewright.tir.schedule.forms import ZERO, combine, shift
 from tilewright.tir.schedule.regions import access_regions
 from tilewright.tir.schedule.rewrite import ReplaceBuffers, ReplaceStmts, body_list, vars_in
 from tilewright.tir.schedule.state import ScheduleState, seq_of
@@ -231,6 +232,8 @@ def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
                     old,
                 )
             shape.append(sizes[r.min])
+        if len({r.min for r in region.region}) < len(shape):
+            refuse("{0} must access each dimension of {1} at a variable of its own", old, region.buffer)
         if [str(n) for n in region.buffer.shape] != [str(extents[r.min]) for r in region.region]:
             refuse(
                 f"{{0}} must run over all of {{1}}, but its variables run to {[str(extents[r.min]) for r in region.region]}"
@@ -246,6 +249,8 @@ def pad_einsum(s: Schedule, block: BlockRV | str, padding: list[int]) -> None:
         if region.buffer is target:
             after.append(_copy_padded(state, new, target, target.shape, None))
         else:
+            whole = [(ZERO, shift(state.forms.of(n), -1)) for n in region.buffer.shape]
+            need_written(state, scope, statements[:at], region.buffer, whole, old)
             before.append(_copy_padded(state, region.buffer, new, new.shape, region.buffer.shape))
     if not buffers:
         return

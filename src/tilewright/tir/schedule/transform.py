@@ -383,7 +383,7 @@ def reindex_buffer(
     if kind == "read":
         if any([r.buffer is old for r in block.writes]):
             refuse("{0} must only read {1}, but writes it too", block, old)
-        _need_copied_written(state, scope.stmt, statements[:place], old, block, leaf)
+        _need_copied_written(state, scope, statements[:place], old, block, leaf)
         for st in statements[place:]:
             for x in leaves(st):
                 if any([r.buffer is old for r in x.block.writes]):
@@ -406,7 +406,9 @@ def reindex_buffer(
     return state.ref(copier)
 
 
-def _need_copied_written(state: ScheduleState, scope: Any, before: list[Any], old: Any, block: Any, leaf: Leaf) -> None:
+def _need_copied_written(
+    state: ScheduleState, scope: StmtSRef, before: list[Any], old: Any, block: Any, leaf: Leaf
+) -> None:
     """The whole domain of a block is copied, so all that it may read must be written, also what no iteration reads."""
     loops = tuple([For(iv.var, iv.dom.min, iv.dom.extent, ForKind.SERIAL, block.body) for iv in block.iter_vars])
     everywhere = Leaf(leaf.realize.replace(iter_values=tuple([iv.var for iv in block.iter_vars])), loops)
