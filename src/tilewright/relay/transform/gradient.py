@@ -38,6 +38,7 @@ from tilewright.relay.printer import span_text, type_text
 from tilewright.relay.scope_builder import ScopeBuilder
 from tilewright.relay.transform.infer_type import infer_module, infer_types, set_type, type_of
 from tilewright.relay.transform.normal_forms import to_anf, to_graph
+from tilewright.relay.transform.retype import fresh_type_params
 from tilewright.relay.transform.rewriting import card_of, rewrite_calls, typed
 from tilewright.support.errors import OpNotImplemented, TVMError
 
@@ -277,7 +278,8 @@ class _HigherOrder:
             back = Var("back", RefType(BACK))
             scope = _Scope(self, back)
             inner = scope.local(self.named(f))
-            self.mod[made] = Function((back, *inner.params), inner.body, inner.ret_type, f.type_params)
+            whole = Function((back, *inner.params), inner.body, inner.ret_type)
+            self.mod[made] = fresh_type_params(whole, f.type_params)
         return self.names[gvar]
 
 

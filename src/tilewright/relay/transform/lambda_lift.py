@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.ir import GlobalVar, IRModule, TypeVar
+from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.relay.adt import Constructor
 from tilewright.relay.analysis import free_type_vars
 from tilewright.relay.expr import Call, Expr, Function, Let, Var
 from tilewright.relay.functor import ExprMutator, free_vars, substitute
 from tilewright.relay.transform.infer_type import infer_module, type_of
-from tilewright.relay.transform.retype import Retype
-from tilewright.relay.unify import substitute_types
+from tilewright.relay.transform.retype import fresh_type_params
 
 CLOSURE = "Closure"
 """Attribute of a lifted function: called with what it captures, it answers the function itself."""
@@ -87,20 +86,8 @@ class _Lifter(ExprMutator):
             return gvar
         result: Any = type_of(fn)
         made = Function(inner, body, result, (), {CLOSURE: 1})
-        self.lifted[gvar] = with_own_type_params(made)
+        self.lifted[gvar] = fresh_type_params(made, free_type_vars(made))
         return Call(gvar, tuple([self.visit(v) for v in captured]))
-
-
-def with_own_type_params(fn: Function) -> Function:
-    """The function generic in the type variables that are free in it, under variables of its own: those of the function
-    that it is lifted from stay bound there alone."""
-    free = free_type_vars(fn)
-    if not free:
-        return fn
-    fresh = [TypeVar(v.name_hint, v.kind) for v in free]
-    bound = dict(zip(free, fresh, strict=True))
-    retyped = Retype(lambda t: substitute_types(t, bound)).visit(fn)
-    return retyped.replace(type_params=tuple(fresh))  # type: ignore[no-any-return]
 
 
 def lambda_lift(mod: IRModule) -> IRModule:

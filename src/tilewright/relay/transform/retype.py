@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from tilewright.ir import IntImm, IRModule, TensorType, Type
+from tilewright.ir import IntImm, IRModule, TensorType, Type, TypeVar
 from tilewright.node import Mutator, on
 from tilewright.relay.adt import Match, pattern_vars
 from tilewright.relay.expr import Call, Expr, Function, Let, Var
 from tilewright.relay.functor import ExprMutator, post_order
-from tilewright.relay.unify import map_parts
+from tilewright.relay.unify import map_parts, substitute_types
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import SizeVar
 from tilewright.tir import Var as DimVar
@@ -36,6 +36,16 @@ class Retype(ExprMutator):
 
     def visit_function(self, fn: Function) -> Expr:
         return super().visit_function(fn).replace(ret_type=self._type(fn.ret_type))
+
+
+def fresh_type_params(fn: Function, variables: Sequence[Type]) -> Function:
+    """The function generic in `variables`, under type variables of its own: what another function binds stays bound there
+    alone."""
+    if not variables:
+        return fn
+    fresh = {v: TypeVar(v.name_hint, v.kind) for v in variables if isinstance(v, TypeVar)}
+    made: Function = Retype(lambda t: substitute_types(t, fresh)).visit(fn)
+    return made.replace(type_params=tuple(fresh.values()))
 
 
 def _annotations(f: Function) -> list[Type]:
