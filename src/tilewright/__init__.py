@@ -93,7 +93,8 @@ lazy.declare(
 # Values as programs hold them: numbers become constants of tir.
 lazy.declare(
     "tilewright.runtime",
-    {"const": "tilewright.tir:const", "DataType": "tilewright.ir:DataType", "ObjectPath": "tilewright.node:ObjectPath"},
+    {"const": "tilewright.tir:const", "DataType": "tilewright.ir:DataType", "ObjectPath": "tilewright.node:ObjectPath"}
+    | {name: f"tilewright.runtime.{name}" for name in ("profiler_vm", "profiling", "vm")},
 )
 lazy.declare(
     "tilewright.ir",

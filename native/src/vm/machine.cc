@@ -1,6 +1,7 @@
 // The virtual machine as a module: functions by name, arguments, inputs that stay set; runs programs with control flow, data types,
 // closures and sizes known only at run time.
 #include <atomic>
+#include <chrono>
 
 #include "../json.h"
 #include "run.h"
@@ -30,7 +31,7 @@ class Machine : public ModuleImpl {
         {"set_one_input", &Machine::set_one_input}, {"set_outputs", &Machine::set_outputs}, {"invoke_stateful", &Machine::invoke_stateful},
         {"get_output", &Machine::get_output}, {"get_num_outputs", &Machine::get_num_outputs},
         {"get_function_arity", &Machine::get_function_arity}, {"get_function_param_name", &Machine::get_function_param_name},
-        {"get_input_index", &Machine::get_input_index}, {"set_depth_limit", &Machine::set_depth_limit}, {"trim", &Machine::trim}};
+        {"get_input_index", &Machine::get_input_index}, {"set_depth_limit", &Machine::set_depth_limit}, {"trim", &Machine::trim}, {"profile", &Machine::profile}};
     auto it = methods.find(name);
     if (it == methods.end()) return {};
     auto method = it->second;
@@ -139,6 +140,17 @@ class Machine : public ModuleImpl {
     const Function& f = function(args[0]);
     return run(f, arguments(f, args.values + 1, args.count - 1));
   }
+  // (function, arguments...): runs it and answers a JSON list of [kernel, seconds, shapes of its tensors], after the seconds of all.
+  TVMFFIAny profile(Args args) {
+    const Function& f = function(args[0]);
+    std::vector<KernelRecord> records;
+    auto begin = std::chrono::steady_clock::now();
+    Owned result{{Run(*program_, pool_, limit_, &records).call(f, arguments(f, args.values + 1, args.count - 1))}};
+    std::string text = "[" + format("%.9g", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    for (auto& r : records) text += format(", [\"%s\", %.9g, \"%s\"]", kernel_name(r.kernel).c_str(), r.seconds, r.shapes.c_str());
+    return from_string(text + "]");
+  }
+  const std::string& kernel_name(int32_t i) const { return program_->kernels[static_cast<size_t>(i)].name; }
   TVMFFIAny invoke_closure(Args args) {
     if (args[0].type_index != closure_type()) fail("TypeError", "a function of this program was expected, but %s was given", described(args[0]).c_str());
     auto* c = reinterpret_cast<ClosureObject*>(args[0].v_obj);

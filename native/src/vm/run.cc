@@ -1,7 +1,26 @@
 // The loop over instructions.
+#include <chrono>
+
 #include "run.h"
 
 namespace tw {
+
+// Runs a kernel on the pointers that are set up, and notes how long it took and on what.
+int32_t Run::timed(int32_t kernel, const int32_t* tensors, int32_t n) {
+  using Clock = std::chrono::steady_clock;
+  KernelRecord record{kernel, 0, {}};
+  for (int32_t i = 0; i < n; ++i) {
+    const DLTensor& t = tensor(tensors[i]);
+    record.shapes += (i ? ", " : "") + dtype_text(t.dtype) + "[";
+    for (int32_t d = 0; d < t.ndim; ++d) record.shapes += (d ? ", " : "") + std::to_string(t.shape[d]);
+    record.shapes += "]";
+  }
+  auto begin = Clock::now();
+  int32_t code = p_.kernels[static_cast<size_t>(kernel)].entry(pointers_.data());
+  record.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  records_->push_back(std::move(record));
+  return code;
+}
 
 TVMFFIAny Run::loop() {
   const int32_t* text = p_.text.data();
@@ -79,7 +98,7 @@ TVMFFIAny Run::loop() {
           integer(operands[i]);
           pointers_.push_back(const_cast<int64_t*>(&value(operands[i]).v_int64));
         }
-        if (int32_t code = k.entry(pointers_.data())) {
+        if (int32_t code = records_ ? timed(w[1], operands + n + 1, m) : k.entry(pointers_.data())) {
           if (Ref<ErrorObject> error = take_raised()) { set_raised(error); throw Raised{}; }
           fail("RuntimeError", "the kernel %s failed with code %d", k.name.c_str(), code);
         }

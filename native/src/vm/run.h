@@ -12,10 +12,17 @@ struct Frame {
   size_t base;       // the caller's first register
   int32_t result;    // where the caller wants the result
 };
+// A call of a kernel, as a profiled run notes it.
+struct KernelRecord {
+  int32_t kernel;
+  double seconds;
+  std::string shapes;
+};
 // One run of one function: a stack of registers and frames of its own, so that several threads may run one program.
 class Run {
  public:
-  Run(const Program& program, const std::shared_ptr<Pool>& pool, size_t depth_limit) : p_(program), pool_(pool), limit_(depth_limit) {}
+  Run(const Program& program, const std::shared_ptr<Pool>& pool, size_t depth_limit, std::vector<KernelRecord>* records = nullptr)
+      : p_(program), pool_(pool), limit_(depth_limit), records_(records) {}
   ~Run() { while (!stack_.empty()) { destroy(stack_.back()); stack_.pop_back(); } }
 
   // Takes the arguments over.
@@ -157,6 +164,7 @@ class Run {
   }
 
   TVMFFIAny loop();
+  int32_t timed(int32_t kernel, const int32_t* tensors, int32_t n);
   RefObject* ref(int32_t operand) const {
     const TVMFFIAny& v = value(operand);
     if (v.type_index != ref_type()) wrong("a reference", v);
@@ -171,6 +179,7 @@ class Run {
   std::vector<TVMFFIAny> stack_;
   std::vector<Frame> frames_;
   std::vector<void*> pointers_;
+  std::vector<KernelRecord>* records_;
   std::vector<int64_t> scratch_;
 };
 
