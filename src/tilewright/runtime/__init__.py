@@ -49,6 +49,7 @@ from tilewright.runtime.packed_func import (  # noqa: E402
     remove_global_func,
 )
 from tilewright.runtime.params import load_param_dict, save_param_dict  # noqa: E402
+from tilewright.runtime.source_module import c_source_module  # noqa: E402
 from tilewright.runtime.values import ShapeTuple, String  # noqa: E402
 from tilewright.support import lazy  # noqa: E402
 
@@ -66,6 +67,7 @@ __all__ = [
     "ShapeTuple",
     "String",
     "array",
+    "c_source_module",
     "cl",
     "config_threadpool",
     "convert",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import struct
 import tarfile
 import tempfile
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 from tilewright.runtime.module import ModuleSource
 from tilewright.runtime.ndarray import NDArray
 from tilewright.runtime.object_file import data_object
+from tilewright.runtime.source_module import CSource, link_by_compiler
 from tilewright.support.errors import TVMError
 from tilewright.support.linker import link_shared, write_library
 
@@ -41,6 +43,23 @@ def constants_object(constants: NDArray, triple: str | None) -> bytes:
     return data_object("__tilewright_constants", data, (triple or platform.machine()).split("-")[0])
 
 
+def library_bin(modules: Sequence[tuple[str, bytes]]) -> bytes:
+    """Modules (kind, bytes) that a library imports, as loaders of tvm-ffi read them: the size, the tree of imports in compressed
+    rows, and the modules, of which the first is the library itself."""
+    count = len(modules)
+
+    def text(data: bytes) -> bytes:
+        return struct.pack("<Q", len(data)) + data
+
+    def numbers(values: Sequence[int]) -> bytes:
+        return struct.pack(f"<{1 + len(values)}Q", len(values), *values)
+
+    rows = [0, *[count] * (count + 1)]
+    body = numbers(rows) + numbers(range(1, count + 1)) + text(b"_lib")
+    body += b"".join([text(kind.encode()) + text(data) for kind, data in modules])
+    return text(body)
+
+
 def export_library(
     path: str,
     sources: Sequence[ModuleSource],
@@ -49,18 +68,31 @@ def export_library(
     workspace_dir: str | None,
     options: dict[str, Any],
 ) -> None:
-    """Writes the objects of modules as one library: .so, .tar or .o by the path's name."""
+    """Writes the objects of modules as one library: .so, .tar or .o by the path's name.
+
+    options: for source that is compiled now, `options` (flags of the compiler) and `cc`; for `fcompile`, all.
+    """
     objects: dict[str, bytes] = {}
+    flags = [str(o) for o in options.get("options") or ()]
+    linking = [o for o in flags if o.startswith(("-l", "-L", "-Wl,"))]
+    generated = [s for s in sources if isinstance(s, CSource)]
+    for source in generated:
+        source.options = [o for o in flags if o not in linking] or source.options
+        source.cc = options.get("cc", source.cc)
     for i, source in enumerate(sources):
         for j, data in enumerate(source.objects):
             objects[f"lib{i}_{j}.o"] = data
         if source.constants is not None:
             objects[f"constants{i}.o"] = constants_object(source.constants, source.triple)
+    held = [(s.type_key, s.binary()) for s in sources if s.binary is not None]
+    if held:
+        arch = (sources[0].triple or platform.machine()).split("-")[0]
+        objects["imports.o"] = data_object("__tvm_ffi__library_bin", library_bin(held), arch)
     for extra in addons:
         objects[Path(extra).name] = Path(extra).read_bytes()
     if not objects:
         raise ValueError(f"nothing to write into {path}: the module holds no objects")
-    if fcompile is None:
+    if not fcompile and not (generated and path.endswith(".so")):
         write_library(objects, Path(path), cross=not all(is_host_triple(s.triple) for s in sources))
         return
     with tempfile.TemporaryDirectory(dir=workspace_dir) as folder:
@@ -69,7 +101,11 @@ def export_library(
             file = Path(folder) / name
             file.write_bytes(data)
             files.append(str(file))
-        fcompile(path, files, **options)
+        if fcompile:
+            fcompile(path, files, **options)
+        else:
+            last = next((s for s in generated if s.language == "c++"), generated[0])
+            link_by_compiler(files, Path(path), last.language, last.triple, last.cc, linking)
 
 
 def link_for_loading(path: str) -> str:

@@ -29,14 +29,25 @@ class ModuleSource:
         triple: str | None = None,
         constants: NDArray | None = None,
     ) -> None:
-        self.objects = list(objects)
-        """Relocatable objects."""
+        self._objects = list(objects)
         self.texts = dict(texts or {})
         """Makers of other forms by format: `ll`, `s`, `c`."""
         self.triple = triple
         """LLVM target triple; None for this machine."""
         self.constants = constants
         """Blob exported as `__tilewright_constants`."""
+        self.binary: Callable[[], bytes] | None = None
+        """What a library holds of a module that cannot be linked; `runtime.module.loadbinary_<type_key>` makes it again."""
+
+    @property
+    def objects(self) -> list[bytes]:
+        """Relocatable objects."""
+        return self._objects
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether there are objects, which is known before they are made."""
+        return bool(self._objects)
 
 
 class Module(_ffi.Object):
@@ -82,12 +93,13 @@ class Module(_ffi.Object):
     def is_dso_exportable(self) -> bool:
         """Whether it holds objects that `export_library` can link."""
         source = self.source
-        return source is not None and bool(source.objects)
+        return source is not None and source.has_objects
 
     @property
     def is_binary_serializable(self) -> bool:
         """Whether it is kept as data inside a library; compiled code is linked instead."""
-        return False
+        source = self.source
+        return source is not None and source.binary is not None
 
     @property
     def is_device_module(self) -> bool:
@@ -191,9 +203,10 @@ class Module(_ffi.Object):
 
     def _exportable(self) -> ModuleSource:
         source = self.source
-        if source is None:
+        if source is None or not (source.has_objects or source.binary or source.texts):
             raise ValueError(
-                f"a module of kind `{self.type_key}` holds no objects to export; export the module that was built"
+                f"a module of kind `{self.type_key}` holds no objects to export; export the module that was built. Functions of"
+                " Python are exported by from_functions(..., save=...), where something can make them again from bytes"
             )
         return source
 
@@ -221,13 +234,41 @@ class Module(_ffi.Object):
         return path
 
     @staticmethod
-    def from_symbols(symbols: Mapping[str, int], keep_alive: Any = None, source: ModuleSource | None = None) -> Module:
-        """A module over addresses of code made in this process; `keep_alive` lives as long as any of its functions."""
+    def from_symbols(
+        symbols: Mapping[str, int | NDArray], keep_alive: Any = None, source: ModuleSource | None = None
+    ) -> Module:
+        """A module over addresses of code (or arrays of data) made in this process; `keep_alive` lives as long as any of its functions."""
         return _from_symbols(symbols, keep_alive, "", None, source)
 
     @staticmethod
+    def from_functions(
+        functions: Mapping[str, Callable[..., Any]] | Callable[[str], Any],
+        type_key: str,
+        source: ModuleSource | None = None,
+        save: Callable[[], bytes] | None = None,
+    ) -> Module:
+        """A module of Python functions: by name, or found by a function that answers None for other names.
+
+        save: answers bytes, which a library holds when the module is exported in it; the function that is registered as
+        `runtime.module.loadbinary_<type_key>` makes the module of them when that library is loaded.
+        """
+        keeper = _Keeper(functions)
+
+        def find(name: str) -> Any:
+            held = keeper.held
+            return held.get(name) if isinstance(held, Mapping) else held(name)
+
+        module: Module = global_func("runtime.ModuleFromFinder")(type_key, find)
+        source = source if source is not None else ModuleSource()
+        source.type_key = type_key
+        source.binary = save
+        keeper.address = module.handle_address
+        _sources[keeper.address] = source
+        return module
+
+    @staticmethod
     def from_aot(
-        symbols: Mapping[str, int],
+        symbols: Mapping[str, int | NDArray],
         metadata: str | bytes,
         constants: NDArray | None = None,
         keep_alive: Any = None,
@@ -287,10 +328,14 @@ class _Keeper:
 
 
 def _from_symbols(
-    symbols: Mapping[str, int], keep_alive: Any, metadata: str, constants: NDArray | None, source: ModuleSource | None
+    symbols: Mapping[str, int | NDArray],
+    keep_alive: Any,
+    metadata: str,
+    constants: NDArray | None,
+    source: ModuleSource | None,
 ) -> Module:
     keeper = _Keeper(keep_alive)
-    flat = [item for name, address in symbols.items() for item in (name, int(address))]
+    flat = [i for n, at in symbols.items() for i in (n, at if isinstance(at, NDArray) else int(at))]
     module: Module = global_func("runtime.ModuleFromSymbols")(keeper, metadata, constants, *flat)
     if source is not None:
         keeper.address = module.handle_address

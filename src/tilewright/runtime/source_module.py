@@ -1,0 +1,227 @@
+"""Modules of C or C++ source: compiled when something of them is called, and into the library when they are exported."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright.runtime import _ffi
+from tilewright.runtime.module import Module, ModuleSource, load_module
+from tilewright.runtime.packed_func import register_func
+from tilewright.support import cache
+from tilewright.support.errors import TVMError
+
+C_FORMATS = ("c",)
+CXX_FORMATS = ("cc", "cpp", "cxx", "c++")
+STANDARD = {"c": "-std=gnu11", "c++": "-std=c++17"}
+
+
+def include_folder() -> str:
+    """The folder of the headers for code that packed functions are made of: tilewright/packed.h, dlpack/dlpack.h, and those
+    of classic TVM that generated code includes."""
+    return os.fspath(Path(_ffi.__file__).parent / "include")
+
+
+def compiler_command(language: str, triple: str | None = None) -> list[str]:
+    """The command of a compiler of "c" or "c++": that of CC or CXX, the system's, or the one in the package ziglang, which is also
+    the one for other machines (`triple`, as LLVM writes it). Raises TVMError when there is none."""
+    cxx = language == "c++"
+    if triple is None:
+        given = os.environ.get("CXX" if cxx else "CC")
+        if given:
+            return shlex.split(given)
+        for name in ("g++", "clang++", "c++") if cxx else ("cc", "gcc", "clang"):
+            found = shutil.which(name)
+            if found:
+                return [found]
+    if importlib.util.find_spec("ziglang") is not None:
+        command = [sys.executable, "-m", "ziglang", "c++" if cxx else "cc"]
+        return command if triple is None else [*command, "-target", zig_target(triple)]
+    what = f"for {triple} " if triple else ""
+    raise TVMError(
+        f"compiling {'C++' if cxx else 'C'} source {what}needs a compiler, and this machine has none: install one, or"
+        " `pip install tilewright[cross]`; CC and CXX may name one"
+    )
+
+
+def zig_target(triple: str) -> str:
+    """An LLVM triple as zig writes it: x86_64-unknown-linux-gnu is x86_64-linux-gnu."""
+    parts = [p for p in triple.split("-") if p not in ("unknown", "pc", "none")]
+    return "-".join(parts)
+
+
+def compile_source(
+    code: str,
+    language: str,
+    options: Sequence[str] = (),
+    triple: str | None = None,
+    cc: str | None = None,
+    native: bool = True,
+) -> bytes:
+    """A relocatable object of C or C++ source. Raises TVMError with the compiler's words. What was compiled once is taken from
+    the on-disk cache."""
+    command = shlex.split(cc) if cc else compiler_command(language, triple)
+    flags = ["-O3", "-fPIC", STANDARD[language], "-fno-math-errno", "-fno-stack-protector", f"-I{include_folder()}"]
+    if triple is None and native:
+        flags.append("-march=native")
+    headers = "".join([p.read_text() for p in sorted(Path(include_folder()).rglob("*.h"))])
+    key = cache.key("source", code, language, *command, *flags, *options, headers, _machine())
+    found = cache.get(key)
+    if found is not None:
+        return found
+    with tempfile.TemporaryDirectory(prefix="tilewright-cc-") as folder:
+        source, output = Path(folder) / ("code.c" if language == "c" else "code.cc"), Path(folder) / "code.o"
+        source.write_text(code)
+        done = subprocess.run(
+            [*command, *flags, *options, "-c", str(source), "-o", str(output)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            words = (done.stderr.strip() or done.stdout.strip()).replace(f"{folder}{os.sep}", "")
+            raise TVMError(
+                f"generated {'C' if language == 'c' else 'C++'} source does not compile: {command[0]} says\n{words}"
+            )
+        data = output.read_bytes()
+    cache.put(key, data)
+    return data
+
+
+@functools.cache
+def _machine() -> str:
+    """What -march=native means here."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    facts = [line for line in dict.fromkeys(lines) if line.startswith(("model name", "flags", "Features", "CPU part"))]
+    return " ".join([platform.machine(), platform.processor(), *facts])
+
+
+def link_by_compiler(
+    objects: Sequence[str],
+    output: Path,
+    language: str,
+    triple: str | None = None,
+    cc: str | None = None,
+    options: Sequence[str] = (),
+) -> None:
+    """Links objects into a shared library by the compiler of a language, which knows the libraries that the language needs."""
+    command = shlex.split(cc) if cc else compiler_command(language, triple)
+    temporary = output.with_name(f".{output.name}.{os.getpid()}")
+    arguments = [*command, "-shared", "-o", str(temporary), *objects, "-lm", *options]
+    try:
+        done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise TVMError(f"linking {output} failed: {command[0]} says\n{done.stderr.strip() or done.stdout.strip()}")
+        # A reader never meets half a library, and an older one stays when linking fails.
+        os.replace(temporary, output)
+    except OSError as error:
+        raise TVMError(f"{output} cannot be written: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+class CSource(ModuleSource):
+    """What a module of C source was made from. Its object is compiled when it is asked for; `triple` may be set before."""
+
+    type_key = "c"
+
+    def __init__(self, code: str, fmt: str, func_names: Sequence[str], const_vars: Sequence[str]) -> None:
+        self.code, self.fmt = code, fmt
+        self.func_names, self.const_vars = list(func_names), list(const_vars)
+        self.language = "c" if fmt in C_FORMATS else "c++"
+        self.options: list[str] = []
+        self.cc: str | None = None
+        self.native = True
+        """Whether the code may use all that this machine's CPU has."""
+        super().__init__((), {fmt: lambda: code}, None)
+
+    @property
+    def objects(self) -> list[bytes]:
+        """The object, for the machine of `triple`."""
+        return [self.compiled(self.triple)]
+
+    @property
+    def has_objects(self) -> bool:
+        return True
+
+    def compiled(self, triple: str | None = None) -> bytes:
+        """The object, for a machine (None: this one)."""
+        return compile_source(self.complete, self.language, self.options, triple, self.cc, self.native)
+
+    @property
+    def complete(self) -> str:
+        """The code with what makes its functions of the older calling convention packed functions."""
+        classic = [f for f in self.func_names if re.search(rf"\b{re.escape(f)}\s*\(\s*TVMValue\s*\*", self.code)]
+        added = "".join([f"TW_CLASSIC_FUNC({f})\n" for f in classic])
+        return f"{self.code}\n#include <tvm/runtime/c_runtime_api.h>\n{added}" if classic else self.code
+
+
+class _Loaded:
+    """Finds the functions of a module of C source; the code is compiled and loaded when the first is asked for."""
+
+    def __init__(self, source: CSource) -> None:
+        self.source = source
+        self.folder: tempfile.TemporaryDirectory[str] | None = None
+        self.module: Module | None = None
+        self.told: dict[str, Callable[..., Any]] = {
+            "get_symbol": lambda: self.source.func_names[0] if self.source.func_names else "",
+            "get_func_names": lambda: self.source.func_names,
+            "get_const_vars": lambda: self.source.const_vars,
+        }
+
+    def __call__(self, name: str) -> Any:
+        if name in self.told:
+            return self.told[name] if name != "get_const_vars" or self.source.const_vars else None
+        if not re.search(rf"\b{re.escape(name)}\b", self.source.code):
+            return None
+        found = self.library()
+        return found.get_function(name) if found.implements_function(name) else None
+
+    def library(self) -> Module:
+        """The code, loaded into this process."""
+        if self.module is None:
+            self.folder = tempfile.TemporaryDirectory(prefix="tilewright-load-")
+            made, library = Path(self.folder.name) / "code.o", Path(self.folder.name) / "lib.so"
+            made.write_bytes(self.source.compiled())
+            link_by_compiler([str(made)], library, self.source.language, None, self.source.cc)
+            self.module = load_module(library)
+        return self.module
+
+
+def c_source_module(
+    code: str, fmt: str = "c", func_names: Sequence[str] | None = None, const_vars: Sequence[str] | None = None
+) -> Module:
+    """A module of C (fmt "c") or C++ ("cc", "cpp") source that defines packed functions.
+
+    func_names: the functions in it. const_vars: names of constants that it receives before its first call, as one list of
+    tensors given to the function `__init_<first function>`. Packed functions are made by the macros of tilewright/packed.h in
+    C, by TVM_DLL_EXPORT_TYPED_FUNC of tvm/runtime/packed_func.h in C++. The code is compiled by the system's compiler, or the
+    one in the package ziglang, when one of its functions is called, and into the library when that is exported.
+    """
+    if not isinstance(code, str):
+        raise TypeError(f"a module of C source is made of its text, but was given {type(code).__name__}")
+    if fmt not in (*C_FORMATS, *CXX_FORMATS):
+        raise ValueError(
+            f"source of the format {fmt!r} cannot be compiled; the formats are {', '.join((*C_FORMATS, *CXX_FORMATS))}"
+        )
+    source = CSource(code, fmt, func_names or (), const_vars or ())
+    return Module.from_functions(_Loaded(source), "c", source)
+
+
+@register_func("runtime.CSourceModuleCreate", override=True)
+def _create(code: str, fmt: str, func_names: Any = None, const_vars: Any = None) -> Module:
+    return c_source_module(code, fmt, func_names, const_vars)
