@@ -39,9 +39,7 @@ def checked_table(table: Iterable[Sequence[Any]], where: str) -> list[Entry]:
             raise TVMError(f'{what} must begin with a name such as "dnnl.conv2d_relu", but begins with {name!r}')
         if not isinstance(pattern, DFPattern):
             remedy = "; call the function that makes it" if callable(pattern) else ""
-            raise TVMError(
-                f"{what}, {name}, must hold a dataflow pattern, but holds {type(pattern).__name__}{remedy}"
-            )
+            raise TVMError(f"{what}, {name}, must hold a dataflow pattern, but holds {type(pattern).__name__}{remedy}")
         check = rest[0] if rest else None
         if check is not None and not callable(check):
             raise TVMError(

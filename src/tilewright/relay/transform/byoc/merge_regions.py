@@ -80,13 +80,10 @@ class Dependences:
             if known & bits:
                 self.outside[e] = known | whole
 
-    def separate(self, region: Region, other: Region) -> bool:
+    def apart(self, region: Region, other: Region) -> bool:
         """Whether some input of `region`, not from `other`, depends on `other`."""
         bits = self.bits[other]
-        for e in self.inputs[region]:
-            if not self._from(e, other) and self.of(e) & bits:
-                return True
-        return False
+        return any([not self._from(e, other) and self.of(e) & bits for e in self.inputs[region]])
 
     def merge(self, region: Region, other: Region) -> None:
         """Makes `region` part of `other`."""
@@ -151,7 +148,7 @@ def _merge_into_sources(
             continue
         if scopes[source.nodes[0]] != scopes[node]:
             continue
-        if not known.separate(region, source) and not known.separate(source, region):
+        if not known.apart(region, source) and not known.apart(source, region):
             known.merge(region, source)
 
 
@@ -190,4 +187,3 @@ def MergeCompilerRegions() -> Pass:
         return infer_module(mod.with_functions({**mod.functions, **changed}))
 
     return Pass(PassInfo(0, "MergeCompilerRegions"), run)
-

@@ -17,8 +17,6 @@ from tilewright.relay.expr import (
     RefCreate,
     RefRead,
     RefWrite,
-    Tuple,
-    TupleGetItem,
     Var,
 )
 from tilewright.relay.functor import children, flow_children, post_order
