@@ -185,3 +185,75 @@ def test_virtual_threads_side_by_side_are_counted_once() -> None:
     func = PrimFunc([], tir.AttrStmt(thread, "thread_extent", 4, tir.SeqStmt(parts)))
     assert analysis.verify_gpu_code(func, {"max_vthread": 2})
     assert not analysis.verify_gpu_code(func, {"max_vthread": 1})
+
+
+def swapped(tag: str, scope: str = "global") -> PrimFunc:
+    """Three times the first eight values from one half of a buffer to the other, each time in turned order."""
+    shared = scope == "shared"
+    start = "s[0, v] = a[v]" if shared else "out[v] = a[v]"
+    swap = "s[(vk + 1) % 2, v] = s[vk % 2, 7 - v]" if shared else "out[(vk + 1) % 2 * 8 + v] = out[vk % 2 * 8 + 7 - v]"
+    end = "out[v] = s[1, v % 8]" if shared else "T.evaluate(0)"
+    return tir_function(
+        f"""
+@T.prim_func
+def main(a: T.Buffer((16,), "float32"), out: T.Buffer((16,), "float32")):
+    for b in T.thread_binding(1, thread="blockIdx.y"):
+        with T.block("outer"):
+            vb = T.axis.spatial(1, b)
+            s = T.alloc_buffer((2, 16), scope="shared")
+            for i in range(16):
+                with T.block("start"):
+                    v = T.axis.spatial(16, i)
+                    {start}
+            for k in range(3):
+                for t in T.thread_binding(8, thread="{tag}"):
+                    with T.block("swap"):
+                        vk, v = T.axis.remap("SS", [k, t])
+                        {swap}
+            for i in range(16):
+                with T.block("end"):
+                    v = T.axis.spatial(16, i)
+                    {end}
+"""
+    )
+
+
+@pytest.mark.parametrize("tag", ["blockIdx.x", "threadIdx.x", "vthread.x"])
+def test_loops_between_which_values_go_are_not_exchanged(tag: str) -> None:
+    func = swapped(tag)
+    want = result(func)
+    lifted = X.LiftThreadBinding()(IRModule({"main": func}))
+    np.testing.assert_array_equal(result(lifted), want)
+    if tag == "blockIdx.x":
+        with pytest.raises(
+            TVMError, match=r"one kernel may read of out \(global memory\) what another of its blockIdx\.x wrote"
+        ):
+            X.UnifyThreadBinding()(lifted)
+
+
+def test_threads_that_wait_for_each_other_run_the_serial_loop() -> None:
+    func = swapped("threadIdx.x", "shared")
+    mod = X.LiftThreadBinding()(IRModule({"main": func}))
+    assert str(mod).index('thread="threadIdx.x"') < str(mod).index("range(3)")
+    np.testing.assert_array_equal(result(kernel(mod["main"])), result(func))
+
+
+@pytest.mark.parametrize("tag", ["blockIdx.x", "threadIdx.x", "vthread.x"])
+def test_extents_are_known_at_the_launch(tag: str) -> None:
+    func = tir_function(
+        f"""
+@T.prim_func
+def main(a: T.Buffer((16,), "float32"), out: T.Buffer((16,), "float32")):
+    for b in T.thread_binding(1, thread="blockIdx.y"):
+        for k in range(4):
+            for t in T.thread_binding(k + 1, thread="{tag}"):
+                with T.block("copy"):
+                    v = T.axis.spatial(16, k * 4 + t)
+                    out[v] = a[v]
+"""
+    )
+    if tag == "vthread.x":
+        np.testing.assert_array_equal(result(X.UnifyThreadBinding()(IRModule({"main": func}))), result(func))
+        return
+    with pytest.raises(TVMError, match=r"the extent k \+ 1 of a loop bound to .* is known only inside of the kernel"):
+        X.UnifyThreadBinding()(IRModule({"main": func}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.arith import Analyzer
@@ -57,7 +57,7 @@ def _plain(e: Any) -> bool:
 
 
 class Accesses(Visitor):
-    """The accesses of all buffers that blocks allocate, in program order, as functions of loop variables."""
+    """The accesses of all buffers, in program order, as functions of loop variables; `made`: where those of blocks are."""
 
     def __init__(self, func: PrimFunc) -> None:
         self.found: dict[Buffer, list[Access]] = {}
@@ -67,7 +67,20 @@ class Accesses(Visitor):
         self.frames: tuple[Frame, ...] = ()
         self.blocks: list[Block] = []
         self.env: dict[Var, PrimExpr] = {}
+        for buffer in func.buffer_map.values():
+            self._accesses_of(buffer)
         self.visit(func.body)
+
+    def _accesses_of(self, buffer: Buffer) -> list[Access]:
+        known = self.found.get(buffer)
+        if known is None:
+            known = self.found[buffer] = []
+            others = self.by_data.setdefault(buffer.data, [])
+            # Another name of the same storage: nothing is known of where it is.
+            for other in others:
+                known += [Access(a.frames, a.order, a.writes, None, a.node) for a in self.found.get(other, ())]
+            others.append(buffer)
+        return known
 
     def _note(self, buffer: Buffer, places: Sequence[tuple[Any, Any]] | None, writes: bool) -> None:
         view = self.views.get(buffer)
@@ -78,21 +91,14 @@ class Accesses(Visitor):
             places = [*[(r.min, r.extent) for r in region[:extra]], *shifted]
             buffer = view.source.buffer
             view = self.views.get(buffer)
-        known = self.found.get(buffer)
-        if known is None:
-            # Another name of the same storage: nothing is known of where it is.
-            for other in self.by_data.get(buffer.data, ()):
-                self._add(other, None, writes)
-            return
-        if places is not None and any([low.dtype.lanes != 1 for low, _ in places]):
-            places = None
-        self._add(buffer, places, writes)
-
-    def _add(self, buffer: Buffer, places: Sequence[tuple[Any, Any]] | None, writes: bool) -> None:
         boxes = None
-        if places is not None:
+        if places is not None and all([low.dtype.lanes == 1 for low, _ in places]):
             boxes = tuple([(substitute(low, self.env), substitute(n, self.env)) for low, n in places])
-        self.found[buffer].append(Access(self.frames, self.order, writes, boxes, self.node))
+        mine = self._accesses_of(buffer)
+        for other in self.by_data[buffer.data]:
+            if other is not buffer:
+                self._accesses_of(other).append(Access(self.frames, self.order, writes, None, self.node))
+        mine.append(Access(self.frames, self.order, writes, boxes, self.node))
         self.order += 1
 
     order = 0
@@ -128,7 +134,7 @@ class Accesses(Visitor):
     @on(Var)
     def _var(self, v: Var) -> None:
         """A pointer that is given away: the nearest block that says what it does with the buffer is believed."""
-        for buffer in self.by_data.get(v, ()):
+        for buffer in tuple(self.by_data.get(v, ())):
             for block in reversed(self.blocks):
                 reads = [r for r in block.reads if self._source(r.buffer) is buffer]
                 writes = [r for r in block.writes if self._source(r.buffer) is buffer]
@@ -140,6 +146,7 @@ class Accesses(Visitor):
                     break
             else:
                 self._note(buffer, None, False)
+                self._note(buffer, None, True)
 
     def _source(self, buffer: Buffer) -> Buffer:
         while buffer in self.views:
@@ -216,8 +223,10 @@ class Accesses(Visitor):
             self.views[m.buffer] = m
             self.by_data.setdefault(m.buffer.data, []).append(self._source(m.buffer))
         for buffer in block.alloc_buffers:
-            self.found[buffer], self.made[buffer] = [], self.frames
-            self.by_data.setdefault(buffer.data, []).append(buffer)
+            self.found.pop(buffer, None)
+            self.by_data.pop(buffer.data, None)
+            self.made[buffer] = self.frames
+            self._accesses_of(buffer)
         self.blocks.append(block)
         outer = self.frames
         self.frames = (*outer, Frame(BLOCK, block))
@@ -238,6 +247,23 @@ class Accesses(Visitor):
         found = self.found.get(buffer, [])
         writes = [a for a in found if a.writes and a.places is not None]
         return all([covered(a, writes, node) for a in found if not a.writes])
+
+    def apart(self, outer: Var, inner: Var, seen_by_all: Callable[[Buffer], bool] = lambda b: False) -> bool:
+        """Whether steps with different values of `inner`, a loop below `outer`, touch no element that one of them writes.
+
+        Buffers allocated inside of both, and those that `seen_by_all` names, do not count.
+        """
+        for buffer, accesses in self.found.items():
+            if seen_by_all(buffer) or any([f.var is inner for f in self.made.get(buffer, ())]):
+                continue
+            found = []
+            for a in accesses:
+                above = next((i for i, f in enumerate(a.frames) if f.var is outer), None)
+                if above is not None and any([f.var is inner for f in a.frames[above:]]):
+                    found.append((above, a))
+            if not all([same_step(b, a, above, inner, inner) for above, a in found if a.writes for _, b in found]):
+                return False
+        return True
 
 
 def covered(read: Access, writes: list[Access], node: Any) -> bool:

@@ -9,11 +9,13 @@ from tilewright.ir import IntImm, PrimExpr
 from tilewright.ir.transform import Pass
 from tilewright.node import on, post_order_visit
 from tilewright.support.errors import TVMError
+from tilewright.tir.analysis.flow import Accesses
 from tilewright.tir.expr import IterVar, StringImm, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import AttrStmt, For, ForKind, Stmt
 from tilewright.tir.stmt_functor import BufferMutator
 from tilewright.tir.transform.base import body_pass
+from tilewright.tir.transform.compact import SEEN_BY
 from tilewright.tir.transform.thread_memory import need_own_memory
 
 
@@ -135,13 +137,27 @@ def ConvertForLoopsToSerial() -> Pass:
 class _LiftBound(BufferMutator):
     """Bound loops out of serial loops around them, where nothing else stands between."""
 
+    def __init__(self, func: PrimFunc) -> None:
+        super().__init__()
+        self.accesses = Accesses(func)
+
+    def _may_change_places(self, serial: For, bound: For) -> bool:
+        """Whether each thread may run the whole serial loop: what it takes is its own, or a barrier stands before it."""
+        binding = bound.thread_binding
+        tag = "" if binding is None else binding.thread_tag
+        return self.accesses.apart(
+            serial.loop_var,
+            bound.loop_var,
+            lambda b: tag.startswith(SEEN_BY.get(b.scope().split(".")[0], ("none",))) and tag.startswith("threadIdx"),
+        )
+
     @on(For)
     def _for(self, s: For) -> Any:
         new = self.rebuild(s)
         if new.kind == ForKind.THREAD_BINDING or type(new.body) is not For or new.body.kind != ForKind.THREAD_BINDING:
             return new
         inner = new.body
-        if _uses(inner.min, new.loop_var) or _uses(inner.extent, new.loop_var):
+        if _uses(inner.min, new.loop_var) or _uses(inner.extent, new.loop_var) or not self._may_change_places(s, inner):
             return new
         return inner.replace(body=self._for(new.replace(body=inner.body)))
 
@@ -157,10 +173,10 @@ def _uses(e: Any, var: Var) -> bool:
 
 
 def LiftThreadBinding() -> Pass:
-    """Serial loop directly around a bound loop -> bound loop around the serial one: every thread runs the loop."""
+    """Serial loop directly around a bound loop -> bound loop around the serial one, where no thread waits for another."""
 
     def run(func: PrimFunc) -> Stmt:
-        out: Stmt = _LiftBound().visit(func.body)
+        out: Stmt = _LiftBound(func).visit(func.body)
         return out
 
     return body_pass("LiftThreadBinding", run)

@@ -11,9 +11,11 @@ from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.tir.analysis.flow import LOOP, Access, Accesses, Frame, covered, same_step
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BufferLoad, IterVar
+from tilewright.tir.expr import BufferLoad, IterVar, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.stmt import AttrStmt, Block, BufferStore, For, ForKind
+from tilewright.tir.stmt import AttrStmt, Block, BufferStore, For, ForKind, LetStmt
+from tilewright.tir.stmt_functor import used_vars
+from tilewright.tir.transform.base import has_load
 
 REAL = ("blockIdx.", "threadIdx.")
 
@@ -36,25 +38,35 @@ def own_memory(scope: str, tag: str) -> bool:
 
 
 def need_own_memory(func: PrimFunc) -> None:
-    """Refuses a kernel in which a thread reads what another thread wrote into memory of its own."""
-    accesses: Accesses | None = None
+    """Refuses a kernel in which a thread reads what another thread wrote into memory of its own.
+
+    So it is with global memory too for threads of different blocks, which do not wait for each other.
+    """
     walk = _Kernels()
     walk.visit(func.body)
-    if walk.apart:
-        accesses = Accesses(func)
-        for buffer in accesses.made:
-            found = _foreign(buffer, accesses)
-            if found is not None:
-                tag, read, write = found
-                raise TVMError(
-                    located(
-                        f"UnifyThreadBinding: each thread of {tag} has its own {buffer.name} ({buffer.scope() or 'global'}"
-                        " memory), and what is read there may have been written by another one; threads share buffers of"
-                        " a wider scope, or the same thread must read what it wrote",
-                        write.node,
-                        read.node,
-                    )  # fmt: skip
+    if not walk.apart:
+        return
+    accesses = Accesses(func)
+    for buffer in accesses.found:
+        found = _foreign(buffer, accesses)
+        if found is not None:
+            tag, read, write = found
+            scope = buffer.scope() or "global"
+            why = (
+                f"each thread of {tag} has its own {buffer.name} ({scope} memory), and what is read there may have been"
+                " written by another one; threads share buffers of a wider scope, or the same thread must read what it wrote"
+            )
+            if not _root(accesses.made.get(buffer, ())):
+                why = (
+                    f"one kernel may read of {buffer.name} ({scope} memory) what another of its {tag} wrote, which does not"
+                    " wait; the same must read what it wrote, or another kernel"
                 )
+            raise TVMError(located(f"UnifyThreadBinding: {why}", write.node, read.node))
+
+
+def _root(frames: tuple[Frame, ...]) -> Frame | None:
+    """The loop that launches the kernel."""
+    return next((f for f in frames if f.kind == LOOP and thread_tag(f.node)), None)
 
 
 def _of(frames: tuple[Frame, ...], tag: str) -> Frame | None:
@@ -62,30 +74,41 @@ def _of(frames: tuple[Frame, ...], tag: str) -> Frame | None:
 
 
 def _foreign(buffer: Buffer, accesses: Accesses) -> tuple[str, Access, Access] | None:
-    """An axis, a read and a write of a buffer such that the write may be another thread's."""
-    made = accesses.made[buffer]
-    root = next((i for i, f in enumerate(made) if thread_tag(f.node)), None)
-    if root is None:
-        return None
+    """An axis, a read and a write of a buffer in one kernel such that the write may be another thread's."""
+    made = accesses.made.get(buffer, ())
+    inside = _root(made) is not None
     found = accesses.found[buffer]
-    writes = [a for a in found if a.writes]
+    if not inside and (buffer.scope() or "global") != "global":
+        return None
+    writes = [a for a in found if a.writes and _root(a.frames)]
     tags = dict.fromkeys([thread_tag(f.node) for w in writes for f in w.frames[len(made) :]])
     for tag in tags:
-        if not tag or not own_memory(buffer.scope(), tag) or _of(made, tag) is not None:
+        own = own_memory(buffer.scope(), tag) if inside else tag.startswith("blockIdx.")
+        if not tag or not own or _of(made, tag) is not None:
             continue
         for read in found:
-            if read.writes:
+            root = _root(read.frames)
+            if read.writes or root is None:
                 continue
             mine = _of(read.frames, tag)
             for write in writes:
                 other = _of(write.frames, tag)
-                if other is None or _single(other):
+                if other is None or _single(other) or _root(write.frames) is not root or _one_update(read, write):
                     continue
                 if mine is other and covered(read, writes, other.node):
                     break
-                if mine is None or not same_step(read, write, root, mine.var, other.var):  # type: ignore[arg-type]
+                above = read.frames.index(root)
+                if mine is None or not same_step(read, write, above, mine.var, other.var):  # type: ignore[arg-type]
                     return tag, read, write
     return None
+
+
+def _one_update(read: Access, write: Access) -> bool:
+    """Whether a store changes an element by its old value: loops bound to threads write elements of their own."""
+    if read.frames[: len(write.frames)] != write.frames or read.places is None or write.places is None:
+        return False
+    same = [structural_equal(a, b) for a, b in zip(read.places, write.places, strict=True)]
+    return read.order < write.order and all(same)
 
 
 def _single(frame: Frame) -> bool:
@@ -100,18 +123,32 @@ class _Kernels(Visitor):
         self.launched: dict[str, Any] = {}
         self.updates: list[tuple[BufferStore, tuple[str, ...]]] = []
         self.inside: dict[Buffer, tuple[str, ...]] = {}
+        self.defined: set[Var] = set()
+        self.reads: set[Buffer] = set()
+        self.writes: set[Buffer] = set()
         self.apart = False
 
-    def _axis(self, tag: str, extent: Any, body: Any) -> None:
+    def _axis(self, tag: str, var: Var, extent: Any, body: Any) -> None:
         outer = self.tags
         if not outer:
-            self.launched, self.updates, self.inside = {}, [], {}
+            self.launched, self.updates, self.inside, self.defined = {}, [], {}, set()
+            self.reads, self.writes = set(), set()
+        elif has_load(extent) or not self.defined.isdisjoint(used_vars(extent)):
+            raise TVMError(
+                located(
+                    f"UnifyThreadBinding: the extent {extent} of a loop bound to {tag} is known only inside of the kernel, which"
+                    " is launched with the extents of all its axes; bind a loop of the greatest extent and guard its body",
+                    extent,
+                )
+            )
         self.tags = (*outer, tag)
+        self.defined.add(var)
         if not (isinstance(extent, IntImm) and extent.value == 1):
             self.launched[tag] = extent
         self.visit(body)
         self.tags = outer
         if not outer:
+            self.apart = self.apart or not self.reads.isdisjoint(self.writes)
             for store, around in self.updates:
                 self._once(store, around)
 
@@ -133,20 +170,27 @@ class _Kernels(Visitor):
     def _for(self, s: For) -> None:
         tag = thread_tag(s)
         if tag:
-            self._axis(tag, s.extent, s.body)
+            self._axis(tag, s.loop_var, s.extent, s.body)
         else:
+            self.defined.add(s.loop_var)
             self.visit(s.body)
 
     @on(AttrStmt)
     def _attr(self, s: AttrStmt) -> None:
         tag = thread_tag(s)
         if tag:
-            self._axis(tag, s.value, s.body)
+            self._axis(tag, s.node.var, s.value, s.body)
         else:
             self.visit(s.body)
 
+    @on(LetStmt)
+    def _let(self, s: LetStmt) -> None:
+        self.defined.add(s.var)
+        self.visit(s.body)
+
     @on(Block)
     def _block(self, s: Block) -> None:
+        self.defined.update([axis.var for axis in s.iter_vars])
         for b in s.alloc_buffers:
             if self.tags:
                 self.inside[b] = self.tags
@@ -157,8 +201,17 @@ class _Kernels(Visitor):
 
     @on(BufferStore)
     def _store(self, s: BufferStore) -> None:
-        if self.tags and _updates(s):
-            self.updates.append((s, self.tags))
+        if self.tags:
+            self.writes.add(s.buffer)
+            self.visit_children(s)
+            if _updates(s):
+                self.updates.append((s, self.tags))
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> None:
+        if self.tags:
+            self.reads.add(e.buffer)
+        self.visit_children(e)
 
 
 class _Loads(Visitor):
