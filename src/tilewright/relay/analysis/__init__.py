@@ -20,6 +20,17 @@ from tilewright.relay.analysis.basic import (
     unmatched_cases,
     well_formed,
 )
+from tilewright.relay.analysis.programs import (
+    check_basic_block_normal_form,
+    count_layers,
+    extract_fused_functions,
+    extract_intermdeiate_expr,
+    extract_intermediate_expr,
+    get_calibration_data,
+    get_total_mac_number,
+    list_fake_quantized_op_freqs,
+    search_fc_transpose,
+)
 
 __all__ = [
     "Feature",
@@ -30,14 +41,23 @@ __all__ = [
     "bound_type_vars",
     "bound_vars",
     "called_functions",
+    "check_basic_block_normal_form",
     "check_constant",
+    "count_layers",
     "detect_feature",
+    "extract_fused_functions",
+    "extract_intermdeiate_expr",
+    "extract_intermediate_expr",
     "findings",
     "free_type_vars",
     "free_vars",
+    "get_calibration_data",
+    "get_total_mac_number",
+    "list_fake_quantized_op_freqs",
     "list_op_freqs",
     "post_order",
     "post_order_visit",
+    "search_fc_transpose",
     "unmatched_cases",
     "well_formed",
 ]

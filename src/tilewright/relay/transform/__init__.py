@@ -6,6 +6,8 @@ from tilewright.ir.transform import register_pass as _register_pass
 from tilewright.relay.expr import Function as _Function
 from tilewright.relay.transform import verify as _verify
 from tilewright.relay.transform.alter_layout import AlterOpLayout, PackDense
+from tilewright.relay.transform.annotate import AnnotateSpans, AnnotateUsedMemory, CapturePostDfsIndexInSpans, LabelOps
+from tilewright.relay.transform.basic_block import ToBasicBlockNormalForm
 from tilewright.relay.transform.byoc import (
     AnnotateTarget,
     InlineCompilerFunctionsBoundTo,
@@ -15,35 +17,76 @@ from tilewright.relay.transform.byoc import (
     OutlineCompilerFunctionsWithExistingGlobalSymbols,
     PartitionGraph,
 )
+from tilewright.relay.transform.canonical import (
+    CanonicalizeCast,
+    DivToMul,
+    FlattenAtrousConv,
+    FoldExplicitPadding,
+    SimplifyExprPostAlterOp,
+    SimplifyFCTranspose,
+)
+from tilewright.relay.transform.combine_parallel import (
+    BatchingOps,
+    CombineParallelBatchMatmul,
+    CombineParallelConv2D,
+    CombineParallelDense,
+)
 from tilewright.relay.transform.common_subexpr import EliminateCommonSubexpr
+from tilewright.relay.transform.convert_layout import ConvertLayout, LayoutConfig
 from tilewright.relay.transform.dead_code import DeadCodeElimination, RemoveUnusedFunctions
+from tilewright.relay.transform.defuse_ops import DefuseOps
+from tilewright.relay.transform.dynamic_to_static import DynamicToStatic
+from tilewright.relay.transform.eta_expand import EtaExpand
+from tilewright.relay.transform.fast_math import FastMath
+from tilewright.relay.transform.flexible_shape import FlexibleShapeDispatch
 from tilewright.relay.transform.fold_constant import FoldConstant, fold_constant_expr
-from tilewright.relay.transform.fold_scale_axis import FoldScaleAxis
+from tilewright.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from tilewright.relay.transform.fuse_ops import FuseOps
 from tilewright.relay.transform.gradient import FirstOrderGradient, gradient
 from tilewright.relay.transform.infer_type import InferType, infer_types
 from tilewright.relay.transform.inline import Inline
 from tilewright.relay.transform.lambda_lift import LambdaLift
+from tilewright.relay.transform.legalize import Legalize
+from tilewright.relay.transform.mixed_precision import ToMixedPrecision
 from tilewright.relay.transform.normal_forms import ToANormalForm, ToGraphNormalForm, to_anf
+from tilewright.relay.transform.recast import ChangeBatch, recast
 from tilewright.relay.transform.simplify_expr import SimplifyExpr
 from tilewright.relay.transform.simplify_inference import CanonicalizeOps, SimplifyInference
+from tilewright.relay.transform.split_args import SplitArgs
 
 FoldConstantExpr = fold_constant_expr
-BackwardFoldScaleAxis = ForwardFoldScaleAxis = FoldScaleAxis
 function_pass = function_pass_of(_Function)
 InferTypeLocal = infer_types
 ToANormalFormExpr = to_anf
 
 __all__ = [
     "AlterOpLayout",
+    "AnnotateSpans",
     "AnnotateTarget",
+    "AnnotateUsedMemory",
     "BackwardFoldScaleAxis",
+    "BatchingOps",
+    "CanonicalizeCast",
     "CanonicalizeOps",
+    "CapturePostDfsIndexInSpans",
+    "ChangeBatch",
+    "CombineParallelBatchMatmul",
+    "CombineParallelConv2D",
+    "CombineParallelDense",
+    "ConvertLayout",
     "DeadCodeElimination",
+    "DefuseOps",
+    "DivToMul",
+    "DynamicToStatic",
     "EliminateCommonSubexpr",
+    "EtaExpand",
+    "FastMath",
     "FirstOrderGradient",
+    "FlattenAtrousConv",
+    "FlexibleShapeDispatch",
     "FoldConstant",
     "FoldConstantExpr",
+    "FoldExplicitPadding",
     "FoldScaleAxis",
     "ForwardFoldScaleAxis",
     "FuseOps",
@@ -51,7 +94,10 @@ __all__ = [
     "InferTypeLocal",
     "Inline",
     "InlineCompilerFunctionsBoundTo",
+    "LabelOps",
     "LambdaLift",
+    "LayoutConfig",
+    "Legalize",
     "MarkCompilerFunctionsAsExtern",
     "MergeCompilerRegions",
     "MergeComposite",
@@ -65,13 +111,19 @@ __all__ = [
     "RemoveUnusedFunctions",
     "Sequential",
     "SimplifyExpr",
+    "SimplifyExprPostAlterOp",
+    "SimplifyFCTranspose",
     "SimplifyInference",
+    "SplitArgs",
     "ToANormalForm",
     "ToANormalFormExpr",
+    "ToBasicBlockNormalForm",
     "ToGraphNormalForm",
+    "ToMixedPrecision",
     "function_pass",
     "gradient",
     "module_pass",
+    "recast",
 ]
 
 _register_inspection(_Function, _verify.faults, _verify.size)

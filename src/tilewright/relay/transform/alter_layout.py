@@ -17,6 +17,7 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem, const
 from tilewright.relay.functor import ExprMutator
 from tilewright.relay.op.card import BROADCAST, LayoutChoice, OpCard, constructor
+from tilewright.relay.transform.legalize import once
 from tilewright.relay.transform.rewriting import (
     card_of,
     constant_of,
@@ -175,8 +176,15 @@ class _AlterLayout(ExprMutator):
 def AlterOpLayout() -> Pass:
     """Run convolutions, and what lies between them, on channel blocks as wide as the current target's vectors."""
 
+    def by_program(call: Call) -> Expr | None:
+        """What a program says for the operator (`relay.op.register_alter_op_layout`)."""
+        alter = call.op.get_attr("FTVMAlterOpLayout")  # type: ignore[attr-defined]
+        if alter is None:
+            return None
+        return alter(call.attrs, list(call.args), [a.checked_type for a in call.args], call.checked_type)  # type: ignore[no-any-return]
+
     def run(func: Function, mod: IRModule) -> Expr:
-        return _AlterLayout().visit(func)  # type: ignore[no-any-return]
+        return _AlterLayout().visit(rewrite_calls(func, once(by_program)))  # type: ignore[no-any-return]
 
     return typed_pass("AlterOpLayout", 2, run, (), ("layouts",))
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
+from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, Function, const
 from tilewright.relay.op.card import constructor
 from tilewright.relay.transform.rewriting import (
@@ -57,17 +58,17 @@ def along(value: Array, ndim: int, axis: int) -> Array:
 
 
 class _Folder:
-    def __init__(self, func: Function) -> None:
-        self.counts = use_counts(func)
+    def __init__(self, func: Function, backward: bool, forward: bool) -> None:
+        self.counts, self.backward, self.forward = use_counts(func), backward, forward
 
     def single(self, e: Expr) -> bool:
         # Calls inside a rule's answer are not in the table; they have the one use that the answer makes of them.
         return self.counts.get(e, 1) == 1
 
     def fold(self, call: Call) -> Expr | None:
-        if is_op(call, "multiply"):
+        if self.backward and is_op(call, "multiply"):
             return self.after(call)
-        if is_op(call, *ANCHORS):
+        if self.forward and is_op(call, *ANCHORS):
             return self.before(call)
         return None
 
@@ -135,11 +136,24 @@ class _Folder:
         return None
 
 
-def FoldScaleAxis() -> Any:
-    """Fold scales per channel into constant weights (both ways, classic Backward- and ForwardFoldScaleAxis)."""
-
+def _pass(name: str, level: int, backward: bool, forward: bool) -> Pass:
     def run(func: Function, mod: IRModule) -> Expr:
-        folder = _Folder(func)
+        folder = _Folder(func, backward, forward)
         return rewrite_calls(func, folder.fold, folder.counts)  # type: ignore[no-any-return]
 
-    return typed_pass("FoldScaleAxis", 2, run)
+    return typed_pass(name, level, run)
+
+
+def FoldScaleAxis() -> Pass:
+    """A scale per channel after or before a convolution or dense layer -> part of its constant weight."""
+    return _pass("FoldScaleAxis", 2, True, True)
+
+
+def BackwardFoldScaleAxis() -> Pass:
+    """A scale per channel of what a convolution or dense layer gives -> part of its constant weight."""
+    return _pass("BackwardFoldScaleAxis", 3, True, False)
+
+
+def ForwardFoldScaleAxis() -> Pass:
+    """A scale per channel of what a convolution or dense layer takes -> part of its constant weight."""
+    return _pass("ForwardFoldScaleAxis", 3, False, True)

@@ -1,0 +1,189 @@
+"""What programs consist of: layers, operators, multiply-accumulates, fused functions, weights that are transposed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import GlobalVar, IRModule, Op, TensorType
+from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
+from tilewright.relay.functor import post_order
+from tilewright.support.errors import TVMError
+
+
+def check_basic_block_normal_form(expr: Expr) -> bool:
+    """Whether nothing but names is used from another scope than its own (see `transform.ToBasicBlockNormalForm`)."""
+    from tilewright.relay.transform.basic_block import is_basic_block
+
+    return is_basic_block(expr)
+
+
+def count_layers(expr: Expr | IRModule, valid_ops: Sequence[str]) -> int:
+    """The most operators among `valid_ops` on one way from an input to the result. Raises ValueError without operators."""
+    if not valid_ops:
+        raise ValueError("count_layers takes the names of the operators to count, but was given none")
+    root: Expr = expr["main"] if isinstance(expr, IRModule) else expr
+    depth: dict[Expr, int] = {}
+    from tilewright.relay.functor import children
+
+    for e in post_order(root):
+        below = max([depth[c] for c in children(e)], default=0)
+        counted = isinstance(e, Call) and type(e.op) is Op and e.op.name in valid_ops
+        depth[e] = below + counted
+    return depth[root]
+
+
+def extract_fused_functions(mod: IRModule) -> dict[int, Function]:
+    """The primitive functions of a module after FuseOps, by their structural hash."""
+    from tilewright.node import structural_hash
+
+    found: dict[int, Function] = {}
+    for f in mod.functions.values():
+        for e in post_order(f):
+            if isinstance(e, Function) and e.is_primitive:
+                found.setdefault(structural_hash(e), e)
+    return found
+
+
+def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
+    """A module whose main computes what the call number `expr_id` of main gives, counted in post-order from 0."""
+    main = mod["main"]
+    calls = [e for e in post_order(main.body) if isinstance(e, Call)]
+    if not 0 <= expr_id < len(calls):
+        raise ValueError(f"main has {len(calls)} calls, but the number {expr_id} was asked for")
+    chosen = calls[expr_id]
+    from tilewright.relay.functor import free_vars
+
+    used = set(free_vars(chosen))
+    params = [p for p in main.params if p in used]
+    rest = {g: f for g, f in mod.functions.items() if g.name_hint != "main"}
+    return IRModule({**rest, GlobalVar("main"): Function(params, chosen)}, mod.type_definitions)
+
+
+extract_intermediate_expr = extract_intermdeiate_expr
+
+
+def _products(call: Call) -> int:
+    """Multiply-accumulates of one call; 0 for operators that are no products."""
+    name: str = call.op.name  # type: ignore[attr-defined]
+    attrs: Any = call.attrs
+    if name not in _COUNTED:
+        return 0
+    out, x = call.checked_type, call.args[0].checked_type
+    if not isinstance(out, TensorType) or not isinstance(x, TensorType):
+        return 0
+    try:
+        size = int(np.prod(out.concrete_shape, dtype=np.int64))
+        weight: Any = call.args[-1].checked_type
+        if name in ("nn.dense", "nn.contrib_dense_pack"):
+            return size * int(x.concrete_shape[-1])
+        if name in ("nn.matmul", "nn.batch_matmul"):
+            return size * int(x.concrete_shape[-2 if attrs.transpose_a else -1])
+        per_output = int(np.prod(weight.concrete_shape, dtype=np.int64))
+    except TypeError:
+        raise TVMError(f"get_total_mac_number counts programs of fixed shapes, but {name} has the type {out}") from None
+    if name.endswith("_transpose"):
+        # Every input element meets its kernels.
+        return int(np.prod(x.concrete_shape, dtype=np.int64)) * per_output // int(weight.concrete_shape[0])
+    layout = str(getattr(attrs, "kernel_layout", "") or "O")
+    outputs = 1
+    number = 0
+    for i, c in enumerate(layout):
+        if c.isdigit():
+            number = 10 * number + int(c)
+        elif c in "Oo":
+            outputs *= (
+                number if c.islower() else int(weight.concrete_shape[len([k for k in layout[:i] if k.isalpha()])])
+            )
+            number = 0
+        else:
+            number = 0
+    return size * per_output // outputs
+
+
+_COUNTED = frozenset(
+    (
+        "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose",
+        "nn.contrib_conv2d_NCHWc", "nn.contrib_depthwise_conv2d_NCHWc", "nn.dense", "nn.contrib_dense_pack", "nn.matmul", "nn.batch_matmul",
+    )
+)  # fmt: skip
+
+
+def get_total_mac_number(expr: Expr | IRModule) -> int:
+    """The multiply-accumulates of a typed program's convolutions and products, each call counted once. Raises TVMError for
+    shapes that are not known."""
+    root: Expr = expr["main"] if isinstance(expr, IRModule) else expr
+    return sum([_products(e) for e in post_order(root) if isinstance(e, Call) and type(e.op) is Op])
+
+
+def list_fake_quantized_op_freqs(mod: IRModule) -> dict[str, int]:
+    """How often each operator is called between qnn.dequantize and qnn.quantize: on numbers that are quantised before and after."""
+    counts: dict[str, int] = {}
+    for f in mod.functions.values():
+        if not isinstance(f, Function):
+            continue
+        real: dict[Expr, bool] = {}
+        for e in post_order(f):
+            # Whether it is reckoned from nothing but dequantised values and constants.
+            if isinstance(e, Constant):
+                real[e] = True
+            elif isinstance(e, (Tuple, TupleGetItem)):
+                parts = e.fields if isinstance(e, Tuple) else (e.tuple_value,)
+                real[e] = all([real.get(p, False) for p in parts])
+            elif isinstance(e, Call) and type(e.op) is Op:
+                real[e] = e.op.name == "qnn.dequantize" or all([real.get(a, False) for a in e.args])
+        done: set[Expr] = set()
+        for e in post_order(f):
+            if not (isinstance(e, Call) and type(e.op) is Op and e.op.name == "qnn.quantize"):
+                continue
+            stack: list[Expr] = [e.args[0]]
+            while stack:
+                inner = stack.pop()
+                if inner in done or not real.get(inner, False):
+                    continue
+                done.add(inner)
+                if isinstance(inner, Call) and type(inner.op) is Op and inner.op.name != "qnn.dequantize":
+                    counts[inner.op.name] = counts.get(inner.op.name, 0) + 1
+                    stack += inner.args
+                elif isinstance(inner, (Tuple, TupleGetItem)):
+                    stack += inner.fields if isinstance(inner, Tuple) else (inner.tuple_value,)
+    return counts
+
+
+def search_fc_transpose(expr: Expr) -> list[str]:
+    """Names of the weights that are read as nn.dense(x, transpose(weight)), for `transform.SimplifyFCTranspose`."""
+    names: dict[str, None] = {}
+    for e in post_order(expr):
+        if isinstance(e, Call) and type(e.op) is Op and e.op.name == "nn.dense":
+            weight: Any = e.args[1]
+            if isinstance(weight, Call) and type(weight.op) is Op and weight.op.name == "transpose":
+                axes: Any = weight.attrs["axes"]  # type: ignore[index]
+                if isinstance(weight.args[0], Var) and tuple(axes or (1, 0)) in ((1, 0), (-1, -2), (-1, 0)):
+                    names[weight.args[0].name_hint] = None
+    return list(names)
+
+
+def get_calibration_data(mod: IRModule, data: Any) -> dict[GlobalVar, dict[str, list[Any]]]:
+    """The inputs and outputs of every function that main calls, when main runs on `data` (arrays by parameter name): what a
+    quantiser of another compiler's partitions calibrates with. Values are NDArrays."""
+    from tilewright.relay.backend.interpreter import DebugExecutor
+
+    main = mod["main"]
+    callees = [e for e in post_order(main.body) if isinstance(e, Call) and isinstance(e.op, GlobalVar)]
+    values: list[Expr] = []
+    places: list[tuple[GlobalVar, str]] = []
+    for call in callees:
+        for kind, exprs in (("inputs", call.args), ("outputs", (call,))):
+            for e in exprs:
+                values.append(e)
+                places.append((call.op, kind))  # type: ignore[arg-type]
+    watched = Function(main.params, Tuple(tuple(values)), None, main.type_params, main.attrs)
+    module = mod.with_functions({g: watched if g.name_hint == "main" else f for g, f in mod.functions.items()})
+    results = DebugExecutor(module, None, "llvm").evaluate()(**data)
+    out: dict[GlobalVar, dict[str, list[Any]]] = {}
+    for (gvar, kind), value in zip(places, results if isinstance(results, (list, tuple)) else [results], strict=True):
+        flat = value if isinstance(value, (list, tuple)) else [value]
+        out.setdefault(gvar, {"inputs": [], "outputs": []})[kind] += list(flat)
+    return out

@@ -1,0 +1,188 @@
+"""ToBasicBlockNormalForm: what several scopes use is let-bound in the scope around them; inside of a scope, graphs stay graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import GlobalVar, IRModule, Op
+from tilewright.ir.transform import PassContext, module_pass
+from tilewright.relay.adt import Constructor, Match
+from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, Var
+from tilewright.relay.functor import ExprMutator, flow_children
+
+LET_BODY = -1
+"""The part of a let that its variable is known in."""
+_ATOMS = (Var, Constant, GlobalVar, Op, Constructor)
+
+
+class Scopes:
+    """For every expression the scope that it is evaluated in: the innermost one around all of its uses. Scopes are numbered; each has
+    its parent and depth."""
+
+    def __init__(self, root: Expr) -> None:
+        self.parent: list[int] = [-1]
+        self.depth: list[int] = [0]
+        self.block: list[int] = [0]
+        self.used_in: dict[Expr, list[int]] = {}
+        self.scope: dict[Expr, int] = {}
+        self.inner: dict[tuple[Expr, int], int] = {}
+        self._walk(root)
+
+    def _new(self, around: int, of_let: bool) -> int:
+        """A scope; the body of a let is one too, in the block of the let."""
+        self.parent.append(around)
+        self.depth.append(self.depth[around] + 1)
+        self.block.append(self.block[around] if of_let else len(self.block))
+        return len(self.parent) - 1
+
+    def common(self, a: int, b: int) -> int:
+        """The innermost scope around both."""
+        while a != b:
+            if self.depth[a] < self.depth[b]:
+                a, b = b, a
+            a = self.parent[a]
+        return a
+
+    def operands(self, e: Expr) -> list[tuple[Expr, int]]:
+        """What is right under `e`: (expression, number of the part of `e` that it stands in; 0 for the scope of `e` itself)."""
+        if isinstance(e, Function):
+            return [] if e.is_primitive else [(e.body, 1)]
+        if isinstance(e, If):
+            return [(e.cond, 0), (e.true_branch, 1), (e.false_branch, 2)]
+        if isinstance(e, Match):
+            return [(e.data, 0), *[(c.rhs, i + 1) for i, c in enumerate(e.clauses)]]
+        if isinstance(e, Let):
+            return [(e.value, 0), (e.body, LET_BODY)]
+        return [(c, 0) for c in flow_children(e)]
+
+    def _walk(self, root: Expr) -> None:
+        """Users before what they use, so that the scope of an expression is known when its operands are reached."""
+        order: list[Expr] = []
+        stack: list[tuple[Expr, bool]] = [(root, False)]
+        seen: set[Expr] = set()
+        while stack:
+            e, done = stack.pop()
+            if done:
+                order.append(e)
+            elif e not in seen:
+                seen.add(e)
+                stack.append((e, True))
+                stack += [(c, False) for c, _ in self.operands(e)]
+        self.scope[root] = 0
+        for e in reversed(order):
+            here = self.scope[e]
+            for c, part in self.operands(e):
+                where = here
+                if part:
+                    where = self.inner[e, part] = self._new(here, part == LET_BODY)
+                self.used_in.setdefault(c, []).append(where)
+                self.scope[c] = where if c not in self.scope else self.common(self.scope[c], where)
+        self.lifted = {
+            e
+            for e, places in self.used_in.items()
+            if not isinstance(e, _ATOMS) and any([self.block[p] != self.block[self.scope[e]] for p in places])
+        }
+
+
+class _Blocks(ExprMutator):
+    """Lets for what is lifted, at the head of the scope that it belongs to."""
+
+    def __init__(self, scopes: Scopes) -> None:
+        super().__init__()
+        self.scopes = scopes
+        self.lets: dict[int, list[tuple[Var, Expr]]] = {}
+        self.count = 0
+
+    def bound(self, old: Expr, new: Expr) -> Expr:
+        if old not in self.scopes.lifted:
+            return new
+        v = Var(f"x{self.count}")
+        self.count += 1
+        self.lets.setdefault(self.scopes.scope[old], []).append((v, new))
+        return v
+
+    def block(self, e: Expr, part: int, body: Expr) -> Expr:
+        """A part of `e` that is a scope, with the lets that belong to it."""
+        return self.within(self.scopes.inner[e, part], self.visit(body))
+
+    def within(self, scope: int, body: Expr) -> Expr:
+        for v, value in reversed(self.lets.pop(scope, [])):
+            body = Let(v, value, body)
+        return body
+
+    def visit_let(self, let: Let) -> Expr:
+        chain: list[tuple[Let, Expr]] = []
+        body: Expr = let
+        while isinstance(body, Let):
+            chain.append((body, self.visit(body.value)))
+            body = body.body
+        new: Expr = self.visit(body)
+        for node, value in reversed(chain):
+            new = node.replace(value=value, body=self.within(self.scopes.inner[node, LET_BODY], new))
+        return new
+
+    def visit_call(self, call: Call) -> Expr:
+        return self.bound(call, super().visit_call(call))
+
+    def visit_tuple(self, tup: Tuple) -> Expr:
+        return self.bound(tup, super().visit_tuple(tup))
+
+    def visit_tuple_getitem(self, op: Any) -> Expr:
+        return self.bound(op, super().visit_tuple_getitem(op))
+
+    def visit_ref_create(self, r: Any) -> Expr:
+        return self.bound(r, super().visit_ref_create(r))
+
+    def visit_ref_read(self, r: Any) -> Expr:
+        return self.bound(r, super().visit_ref_read(r))
+
+    def visit_ref_write(self, r: Any) -> Expr:
+        return self.bound(r, super().visit_ref_write(r))
+
+    def visit_if(self, ite: If) -> Expr:
+        cond = self.visit(ite.cond)
+        new = ite.replace(
+            cond=cond,
+            true_branch=self.block(ite, 1, ite.true_branch),
+            false_branch=self.block(ite, 2, ite.false_branch),
+        )
+        return self.bound(ite, new)
+
+    def visit_match(self, m: Match) -> Expr:
+        data = self.visit(m.data)
+        clauses = tuple([c.replace(rhs=self.block(m, i + 1, c.rhs)) for i, c in enumerate(m.clauses)])
+        return self.bound(m, Match(data, clauses, m.complete, m.span))
+
+    def visit_function(self, fn: Function) -> Expr:
+        if fn.is_primitive:
+            return fn
+        return self.bound(fn, fn.replace(body=self.block(fn, 1, fn.body)))
+
+
+def to_basic_block(e: Expr) -> Expr:
+    """`e` with let-bound what several of its scopes use."""
+    scopes = Scopes(e)
+    blocks = _Blocks(scopes)
+    new: Expr = blocks.visit(e)
+    return blocks.within(0, new)
+
+
+def is_basic_block(e: Expr) -> bool:
+    """Whether nothing but names is used from another scope than its own."""
+    return not Scopes(e).lifted
+
+
+@module_pass(opt_level=0, name="ToBasicBlockNormalForm")
+class ToBasicBlockNormalForm:
+    """Every function in basic-block normal form: an expression that several scopes use (both branches of an if, a closure and
+    the code around it) is let-bound in the scope around them, so that it is computed once; what one scope uses stays a graph."""
+
+    def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        functions: dict[Any, Any] = {
+            g: to_basic_block(f) if isinstance(f, Function) and not f.is_primitive else f
+            for g, f in mod.functions.items()
+        }
+        return mod.with_functions(functions)
+
+
+__all__ = ["Scopes", "ToBasicBlockNormalForm", "is_basic_block", "to_basic_block"]

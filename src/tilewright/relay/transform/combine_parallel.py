@@ -1,0 +1,308 @@
+"""CombineParallelConv2D, CombineParallelDense, CombineParallelBatchMatmul: operators that read the same data become one.
+
+    conv2d(x, w1), conv2d(x, w2), conv2d(x, w3)  ->  y = conv2d(x, concatenate(w1, w2, w3)), and the slices of y
+
+What follows each of them alike (a bias, an activation) follows the joined one too, once. Weights that are constants are joined by
+FoldConstant afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.ir import IRModule, Op, TensorType
+from tilewright.ir.transform import Pass, Sequential
+from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple
+from tilewright.relay.functor import post_order, substitute, users
+from tilewright.relay.op.card import BROADCAST, constructor
+from tilewright.relay.transform.common_subexpr import attrs_key
+from tilewright.relay.transform.infer_type import type_of
+from tilewright.relay.transform.rewriting import card_of, is_op, static_shape, typed, typed_pass
+
+Branch = list[Call]
+"""An operator that can be joined, then what follows it, as far as that is alike in all branches."""
+
+
+class Joiner:
+    """How one kind of operator is joined. `axis` of a result says where the branches lie side by side."""
+
+    op: str
+    least = 3
+
+    def __init__(self, least: int) -> None:
+        self.least = least
+
+    def key(self, call: Call) -> Any:
+        """What must be equal in calls that are joined; None for a call that cannot be."""
+        raise AssertionError
+
+    def join(self, calls: Sequence[Call]) -> Expr:
+        """One call for all."""
+        raise AssertionError
+
+    def axis(self, call: Call) -> int:
+        """The axis of a result along which branches are joined."""
+        raise AssertionError
+
+    def extra(self, args: Sequence[Expr], chain: Sequence[Call], axis: int) -> Expr | None:
+        """One operand of what follows, for the other operands of all branches; None where there is none."""
+        shapes = [static_shape(a) for a in args]
+        ndim = len(static_shape(chain[0]) or ())
+        if any([s is None for s in shapes]):
+            return None
+        here = axis - ndim
+        if all([a is args[0] for a in args]) and (len(shapes[0] or ()) < -here or (shapes[0] or ())[here] == 1):
+            return args[0]
+        wanted = [(static_shape(c) or ())[axis] for c in chain]
+        for shape, size in zip(shapes, wanted, strict=True):
+            assert shape is not None
+            if len(shape) < -here or shape[here] != size or len(shape) != len(shapes[0] or ()):
+                return None
+            if (*shape[:here], *shape[len(shape) + here + 1 :]) != (
+                *(shapes[0] or ())[:here],
+                *(shapes[0] or ())[len(shape) + here + 1 :],
+            ):
+                return None
+        return _concatenate(args, here)
+
+    def parts(self, joined: Expr, chain: Sequence[Call], axis: int) -> list[Expr]:
+        """The branches' results as slices of the joined one."""
+        out, start = [], 0
+        for call in chain:
+            size = (static_shape(call) or ())[axis]
+            out.append(typed(constructor("strided_slice")(joined, [start], [start + size], [1], axes=[axis])))
+            start += size
+        return out
+
+
+def _concatenate(args: Sequence[Expr], axis: int) -> Expr:
+    return typed(constructor("concatenate")(typed(Tuple(tuple(args))), axis=axis))
+
+
+class _Conv2D(Joiner):
+    op = "nn.conv2d"
+
+    def key(self, call: Call) -> Any:
+        card: Any = card_of(call)
+        shape = static_shape(call.args[1])
+        if card.groups != 1 or shape is None or not _plain(card.kernel_layout) or not _plain(card.data_layout):
+            return None
+        o = card.kernel_layout.index("O")
+        return attrs_key(card.replace(channels=None)), shape[:o], shape[o + 1 :], call.args[1].checked_type.dtype  # type: ignore[attr-defined]
+
+    def join(self, calls: Sequence[Call]) -> Expr:
+        card: Any = card_of(calls[0])
+        weight = _concatenate([c.args[1] for c in calls], card.kernel_layout.index("O"))
+        channels = sum([(static_shape(c) or ())[self.axis(c)] for c in calls])
+        return Call(calls[0].op, (calls[0].args[0], weight), card.replace(channels=channels), (), calls[0].span)
+
+    def axis(self, call: Call) -> int:
+        card: Any = card_of(call)
+        return (card.out_layout or card.data_layout).index("C")  # type: ignore[no-any-return]
+
+
+def _plain(layout: str) -> bool:
+    return layout.isalpha()
+
+
+class _Dense(Joiner):
+    """Side by side along the units."""
+
+    op = "nn.dense"
+
+    def key(self, call: Call) -> Any:
+        card: Any = card_of(call)
+        shape = static_shape(call.args[1])
+        if shape is None or static_shape(call) is None:
+            return None
+        return attrs_key(card.replace(units=None)), shape[1:], call.args[1].checked_type.dtype  # type: ignore[attr-defined]
+
+    def join(self, calls: Sequence[Call]) -> Expr:
+        card: Any = card_of(calls[0])
+        weight = _concatenate([c.args[1] for c in calls], 0)
+        units = None if card.units is None else sum([(static_shape(c.args[1]) or ())[0] for c in calls])
+        return Call(calls[0].op, (calls[0].args[0], weight), card.replace(units=units), (), calls[0].span)
+
+    def axis(self, call: Call) -> int:
+        return len(static_shape(call) or ()) - 1
+
+
+class _DenseBatch(_Dense):
+    """As one batch_matmul: the data once for each branch, along a new first axis."""
+
+    def key(self, call: Call) -> Any:
+        shape = static_shape(call)
+        # All branches are of one shape, and the data has no batch of its own.
+        return None if shape is None or len(shape) != 2 else (super().key(call), shape)
+
+    def join(self, calls: Sequence[Call]) -> Expr:
+        card: Any = card_of(calls[0])
+        data = typed(constructor("stack")(typed(Tuple(tuple([c.args[0] for c in calls]))), axis=0))
+        weights = typed(constructor("stack")(typed(Tuple(tuple([c.args[1] for c in calls]))), axis=0))
+        make = constructor("nn.batch_matmul")
+        return make(data, weights, out_dtype=card.out_dtype, transpose_a=False, transpose_b=True)  # type: ignore[no-any-return]
+
+    def extra(self, args: Sequence[Expr], chain: Sequence[Call], axis: int) -> Expr | None:
+        shapes = [static_shape(a) for a in args]
+        if any([s is None or s != shapes[0] for s in shapes]):
+            return None
+        if all([a is args[0] for a in args]):
+            return args[0]
+        ndim = len(shapes[0] or ())
+        stacked = typed(constructor("stack")(typed(Tuple(tuple(args))), axis=0))
+        if ndim == 2:
+            return stacked
+        # (branches, 1, units): a bias goes to all rows of its branch.
+        return typed(constructor("reshape")(stacked, (len(args), *(1,) * (2 - ndim), *(shapes[0] or ()))))
+
+    def parts(self, joined: Expr, chain: Sequence[Call], axis: int) -> list[Expr]:
+        out = []
+        for i in range(len(chain)):
+            piece = typed(constructor("strided_slice")(joined, [i], [i + 1], [1], axes=[0]))
+            out.append(typed(constructor("squeeze")(piece, [0])))
+        return out
+
+
+class _BatchMatmul(Joiner):
+    op = "nn.batch_matmul"
+
+    def key(self, call: Call) -> Any:
+        card: Any = card_of(call)
+        shape = static_shape(call.args[1])
+        if shape is None or static_shape(call) is None:
+            return None
+        joined = 1 if card.transpose_b else 2
+        rest = (*shape[:joined], *shape[joined + 1 :])
+        # A batch of one that is broadcast stays one for all.
+        return attrs_key(card), rest, call.args[1].checked_type.dtype  # type: ignore[attr-defined]
+
+    def join(self, calls: Sequence[Call]) -> Expr:
+        card: Any = card_of(calls[0])
+        weight = _concatenate([c.args[1] for c in calls], 1 if card.transpose_b else 2)
+        return Call(calls[0].op, (calls[0].args[0], weight), card, (), calls[0].span)
+
+    def axis(self, call: Call) -> int:
+        return 2
+
+
+class _Combiner:
+    """Joins what can be joined in one function, one group after the other: each may depend on those before it."""
+
+    def __init__(self, joiner: Joiner) -> None:
+        self.joiner = joiner
+
+    def run(self, func: Function) -> Function:
+        done: set[Any] = set()
+        while True:
+            found = self.next_group(func, done)
+            if found is None:
+                return func
+            func = self.joined(func, found)
+
+    def next_group(self, func: Function, done: set[Any]) -> list[Call] | None:
+        groups: dict[Any, list[Call]] = {}
+        for e in post_order(func.body, skip=lambda e: type(e) in (Function, If, Let)):
+            if is_op(e, self.joiner.op):
+                assert isinstance(e, Call)
+                key = self.joiner.key(e)
+                if key is not None:
+                    groups.setdefault((e.args[0], key), []).append(e)
+        for key, calls in groups.items():
+            if len(calls) < self.joiner.least or key in done:
+                continue
+            done.add(key)
+            calls = _independent(calls, lambda c: c.args[1:])
+            if len(calls) >= self.joiner.least:
+                return calls
+        return None
+
+    def joined(self, func: Function, calls: Sequence[Call]) -> Function:
+        axis = self.joiner.axis(calls[0])
+        result = typed(self.joiner.join(calls))
+        chain: list[Call] = list(calls)
+        used = users([func])
+        while True:
+            further = self.further(chain, used, axis, result)
+            if further is None:
+                break
+            chain, result = further
+        parts = self.joiner.parts(result, chain, axis)
+        new = substitute(func, dict(zip(chain, parts, strict=True)))
+        assert isinstance(new, Function)
+        return new
+
+    def further(
+        self, chain: Sequence[Call], used: dict[Expr, list[Expr]], axis: int, result: Expr
+    ) -> tuple[list[Call], Expr] | None:
+        """What follows all branches alike, and its joined form."""
+        following: list[Call] = []
+        for call in chain:
+            by = used.get(call, [])
+            if len(by) != 1 or type(by[0]) is not Call or type(by[0].op) is not Op:
+                return None
+            following.append(by[0])
+        first = following[0]
+        at = first.args.index(chain[0])
+        if card_of(first).fuse > BROADCAST or not card_of(first).pure or len(set(following)) < len(following):
+            return None
+        for call, before in zip(following, chain, strict=True):
+            alike = call.op is first.op and attrs_key(call.attrs) == attrs_key(first.attrs)
+            if not alike or len(call.args) != len(first.args) or call.args.index(before) != at:
+                return None
+            if type_of(call) is None or not isinstance(call.checked_type, TensorType) or hasattr(card_of(call), "axis"):
+                return None
+            if static_shape(call) is None or static_shape(call) != static_shape(before):
+                return None
+        if len(_independent(following, lambda c: c.args)) < len(following):
+            return None
+        args: list[Expr] = []
+        for i in range(len(first.args)):
+            if i == at:
+                args.append(result)
+                continue
+            extra = self.joiner.extra([c.args[i] for c in following], following, axis)
+            if extra is None:
+                return None
+            args.append(extra)
+        joined = typed(Call(first.op, tuple(args), first.attrs, first.type_args, first.span))
+        return following, joined
+
+
+def _independent(calls: Sequence[Call], operands: Any) -> list[Call]:
+    """The calls none of whose operands needs another of them: joined ones are computed at one time."""
+    others = set(calls)
+    return [c for c in calls if not any([e in others and e is not c for a in operands(c) for e in post_order(a)])]
+
+
+def _pass(name: str, joiner: Joiner) -> Pass:
+    def run(func: Function, mod: IRModule) -> Expr:
+        return _Combiner(joiner).run(func)
+
+    return typed_pass(name, 4, run)
+
+
+def CombineParallelConv2D(min_num_branches: int = 3) -> Pass:
+    """Convolutions of the same data, of one kernel size, stride and so on, at least that many -> one with all channels."""
+    return _pass("CombineParallelConv2D", _Conv2D(min_num_branches))
+
+
+def CombineParallelDense(min_num_branches: int = 3, to_batch: bool = True) -> Pass:
+    """Dense layers of the same data -> one batch_matmul (layers of one shape only), or without `to_batch` one wider layer."""
+    joiner = _DenseBatch(min_num_branches) if to_batch else _Dense(min_num_branches)
+    return _pass("CombineParallelDense", joiner)
+
+
+def CombineParallelBatchMatmul(min_num_branches: int = 3) -> Pass:
+    """Batched products with the same left side, at least that many -> one with all columns."""
+    return _pass("CombineParallelBatchMatmul", _BatchMatmul(min_num_branches))
+
+
+def BatchingOps() -> Pass:
+    """Parallel convolutions, dense layers and batched products joined: the three passes one after the other."""
+    return Sequential(
+        [CombineParallelConv2D(), CombineParallelDense(), CombineParallelBatchMatmul()], opt_level=4, name="BatchingOps"
+    )
+
+
+__all__ = ["BatchingOps", "CombineParallelBatchMatmul", "CombineParallelConv2D", "CombineParallelDense"]

@@ -1,0 +1,21 @@
+"""DefuseOps: primitive functions taken apart again; the inverse of FuseOps."""
+
+from __future__ import annotations
+
+from tilewright.ir.transform import Pass
+from tilewright.relay.expr import Call, Expr, Function
+from tilewright.relay.functor import ExprMutator, substitute
+from tilewright.relay.transform.rewriting import typed_pass
+
+
+class _Defuse(ExprMutator):
+    def visit_call(self, call: Call) -> Expr:
+        new = super().visit_call(call)
+        if isinstance(new, Call) and isinstance(new.op, Function) and new.op.is_primitive:
+            return substitute(new.op.body, dict(zip(new.op.params, new.args, strict=True)))
+        return new
+
+
+def DefuseOps() -> Pass:
+    """Calls of primitive functions -> the operators in them: what FuseOps made becomes what it was given."""
+    return typed_pass("DefuseOps", 0, lambda f, mod: _Defuse().visit(f))

@@ -1,0 +1,25 @@
+"""FastMath: exp, tanh, erf and softmax become their fast forms."""
+
+from __future__ import annotations
+
+from tilewright.ir.transform import Pass
+from tilewright.relay.expr import Call, Expr
+from tilewright.relay.op.card import find_card
+from tilewright.relay.transform.rewriting import card_of, rewrite_calls, typed_pass
+
+FAST = {"exp": "fast_exp", "tanh": "fast_tanh", "erf": "fast_erf", "nn.softmax": "nn.fast_softmax"}
+
+
+def _fast(call: Call) -> Expr | None:
+    fast = FAST.get(call.op.name)  # type: ignore[attr-defined]
+    if fast is None:
+        return None
+    card = card_of(call)
+    new = find_card(fast)(**{f.name: getattr(card, f.name) for f in card._fields if f.name != "span"})
+    return Call(new.op, call.args, new, (), call.span)
+
+
+def FastMath() -> Pass:
+    """exp, tanh, erf, nn.softmax -> fast_exp, fast_tanh, fast_erf, nn.fast_softmax, which may be less exact. Level 4: it runs where
+    a program asks for it."""
+    return typed_pass("FastMath", 4, lambda f, mod: rewrite_calls(f, _fast))

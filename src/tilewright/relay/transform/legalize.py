@@ -1,0 +1,45 @@
+"""Legalize: calls become what a program says for their operator, such as what a target can run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import IRModule
+from tilewright.ir.transform import Pass
+from tilewright.relay.expr import Call, Expr, Function
+from tilewright.relay.transform.rewriting import rewrite_calls, typed_pass
+
+
+def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> Pass:
+    """Calls of operators that have that attribute (`relay.op.register_legalize` sets it) -> what its function answers to
+    (attrs, args, types of the args and of the result); None leaves the call as it is."""
+
+    def rule(call: Call) -> Expr | None:
+        legal: Any = call.op.get_attr(legalize_map_attr_name)  # type: ignore[attr-defined]
+        if legal is None:
+            return None
+        found = legal(call.attrs, list(call.args), [*[a.checked_type for a in call.args], call.checked_type])
+        return getattr(found, "tuple_value", found)  # type: ignore[no-any-return]
+
+    def run(func: Function, mod: IRModule) -> Expr:
+        return rewrite_calls(func, once(rule))  # type: ignore[no-any-return]
+
+    return typed_pass("Legalize", 1, run)
+
+
+def once(rule: Any) -> Any:
+    """The rule, not asked again about calls that it has answered: those stay as a program wants them."""
+    answered: set[Expr] = set()
+
+    def ask(call: Call) -> Expr | None:
+        if call in answered:
+            return None
+        found = rule(call)
+        if isinstance(found, Call):
+            answered.add(found)
+        return found  # type: ignore[no-any-return]
+
+    return ask
+
+
+__all__ = ["Legalize", "once"]

@@ -1,0 +1,243 @@
+"""ToMixedPrecision: heavy operators compute on narrow floats, those that need the range or digits stay as they are.
+
+Every operator is of a category: ALWAYS is worth casting for, FOLLOW computes in the narrow type when its operands are narrow already, NEVER
+gets its operands in the wide type.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.ir import DataType, IRModule, Op, TensorType, TupleType
+from tilewright.ir.transform import Pass, PassContext, PassInfo
+from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem
+from tilewright.relay.functor import ExprMutator
+from tilewright.relay.op.card import constructor
+from tilewright.relay.op.registry import register_mixed_precision_conversion as register_mixed_precision_conversion
+from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.transform.rewriting import card_of, typed
+from tilewright.support.errors import TVMError
+
+MIXED_PRECISION_ALWAYS, MIXED_PRECISION_FOLLOW, MIXED_PRECISION_NEVER = 0, 1, 2
+
+ALWAYS = (
+    "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.conv1d_transpose", "nn.conv2d_transpose", "nn.conv3d_transpose", "nn.dense",
+    "nn.matmul", "nn.batch_matmul",
+)  # fmt: skip
+FOLLOW = (
+    "abs", "add", "annotation.stop_fusion", "argmax", "argmin", "arange", "broadcast_to", "broadcast_to_like", "cast", "ceil", "clip",
+    "concatenate", "copy", "divide", "equal", "expand_dims", "fixed_point_multiply", "floor", "full", "full_like", "gather", "gather_nd",
+    "greater", "greater_equal", "image.resize2d", "layout_transform", "less", "less_equal", "logical_not", "max", "maximum", "meshgrid",
+    "min", "minimum", "multiply", "negative", "nn.adaptive_avg_pool1d", "nn.adaptive_avg_pool2d", "nn.adaptive_avg_pool3d",
+    "nn.adaptive_max_pool1d", "nn.adaptive_max_pool2d", "nn.adaptive_max_pool3d", "nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d",
+    "nn.batch_flatten", "nn.batch_norm", "nn.batch_to_space_nd", "nn.bias_add", "nn.depth_to_space", "nn.dropout",
+    "nn.global_avg_pool2d", "nn.global_max_pool2d", "nn.instance_norm", "nn.layer_norm", "nn.leaky_relu", "nn.max_pool1d",
+    "nn.max_pool2d", "nn.max_pool3d", "nn.pad", "nn.mirror_pad", "nn.prelu", "nn.relu", "nn.space_to_batch_nd", "nn.space_to_depth",
+    "nn.upsampling", "not_equal", "one_hot", "ones", "ones_like", "repeat", "reshape", "reshape_like", "reverse", "round",
+    "scatter_elements", "scatter_nd", "sequence_mask", "shape_of", "sigmoid", "sign", "slice_like", "sparse_to_dense", "split",
+    "sqrt", "squeeze", "stack",
+    "strided_set", "strided_slice", "subtract", "take", "tanh", "tile", "topk", "transpose", "trunc", "unravel_index", "where",
+    "zeros", "zeros_like",
+)  # fmt: skip
+NEVER = (
+    "atan", "acos", "acosh", "asin", "asinh", "atanh", "cos", "cosh", "cumsum", "cumprod", "erf", "exp", "fast_erf", "fast_exp", "log",
+    "log10", "log2", "mean", "nn.cross_entropy", "nn.cross_entropy_with_logits", "nn.fast_softmax", "nn.group_norm", "nn.l2_normalize",
+    "nn.log_softmax", "nn.lrn", "nn.nll_loss", "nn.softmax", "power", "prod", "rsqrt", "sin", "sinh", "std", "sum", "tan", "variance",
+)  # fmt: skip
+_DEFAULTS = {
+    **dict.fromkeys(ALWAYS, MIXED_PRECISION_ALWAYS),
+    **dict.fromkeys(FOLLOW, MIXED_PRECISION_FOLLOW),
+    **dict.fromkeys(NEVER, MIXED_PRECISION_NEVER),
+}
+
+
+class _Mixer(ExprMutator):
+    def __init__(self, narrow: str, missing: int) -> None:
+        super().__init__()
+        self.narrow, self.missing = narrow, missing
+        self.unknown: dict[str, None] = {}
+        self.casts: dict[tuple[Expr, str], Expr] = {}
+
+    def category(self, call: Call) -> tuple[int, str, str]:
+        """(category, the type to accumulate in, that of the result)."""
+        said = call.op.get_attr("FTVMMixedPrecisionConversionType")  # type: ignore[attr-defined]
+        if said is not None:
+            kind, accumulate, result = said(call, self.narrow)
+            return int(kind), str(accumulate), str(result)
+        name: str = call.op.name  # type: ignore[attr-defined]
+        kind = _DEFAULTS.get(name, -1)
+        if kind < 0:
+            self.unknown[name] = None
+            kind = MIXED_PRECISION_NEVER
+        # Sums of many products are kept in float32.
+        wide = "float32" if kind == MIXED_PRECISION_ALWAYS and hasattr(card_of(call), "out_dtype") else self.narrow
+        return kind, wide, self.narrow
+
+    def cast(self, e: Expr, dtype: str) -> Expr:
+        """A value whose float parts have that type; a cast that is there is used again."""
+        t = typed(e).checked_type
+        if isinstance(t, TupleType):
+            if isinstance(e, Tuple):
+                fields = tuple([self.cast(f, dtype) for f in e.fields])
+                same = all([a is b for a, b in zip(fields, e.fields, strict=True)])
+                return e if same else typed(Tuple(fields, e.span))
+            if not any([_floats(f) and str(f.dtype) != dtype for f in t.fields]):  # type: ignore[attr-defined]
+                return e
+            return typed(Tuple(tuple([self.cast(typed(TupleGetItem(e, i)), dtype) for i in range(len(t.fields))])))
+        if not _floats(t) or str(t.dtype) == dtype:  # type: ignore[attr-defined]
+            return e
+        key = (e, dtype)
+        if key not in self.casts:
+            self.casts[key] = typed(constructor("cast")(e, dtype))
+            if t.dtype.bits < DataType(dtype).bits:  # type: ignore[attr-defined]
+                # Narrowed again, it is what it was.
+                self.casts[self.casts[key], str(t.dtype)] = e  # type: ignore[attr-defined]
+        return self.casts[key]
+
+    def wide(self, call: Call) -> str:
+        """The widest float type among a call's operands, as they were."""
+        found = [str(d) for a in call.args for d in _dtypes(a.checked_type) if d.is_float]
+        return max(found, key=lambda d: DataType(d).bits, default="float32")
+
+    def visit_call(self, call: Call) -> Expr:
+        args = [self.visit(a) for a in call.args]
+        if type(call.op) is not Op:
+            # Functions keep their types.
+            args = [self.cast_as(a, old) for a, old in zip(args, call.args, strict=True)]
+            return Call(self.visit(call.op), tuple(args), call.attrs, call.type_args, call.span)
+        kind, accumulate, result = self.category(call)
+        floats = [d for a in args for d in _dtypes(typed(a).checked_type) if d.is_float]
+        follows = bool(floats) and all(
+            [str(d) == self.narrow or _scalar(a) for a in args for d in _dtypes(a.checked_type)]
+        )
+        narrow = bool(floats) and (kind == MIXED_PRECISION_ALWAYS or (kind == MIXED_PRECISION_FOLLOW and follows))
+        if call.op.name == "cast" or not floats:
+            return typed(self.remade(call, args, call.attrs))
+        if not narrow:
+            return typed(self.remade(call, [self.cast(a, self.wide(call)) for a in args], call.attrs))
+        attrs: Any = call.attrs
+        if hasattr(attrs, "out_dtype") and (kind == MIXED_PRECISION_ALWAYS or attrs.out_dtype):
+            attrs = attrs.replace(out_dtype=accumulate)
+        elif getattr(attrs, "dtype", None) and DataType(attrs.dtype).is_float:
+            attrs = attrs.replace(dtype=result)
+        new = typed(self.remade(call, [self.cast(a, self.narrow) for a in args], attrs))
+        return self.cast(new, result)
+
+    def remade(self, call: Call, args: Sequence[Expr], attrs: Any) -> Call:
+        if attrs is call.attrs and all([a is b for a, b in zip(args, call.args, strict=True)]):
+            return call
+        return Call(call.op, tuple(args), attrs, call.type_args, call.span)
+
+    def cast_as(self, new: Expr, old: Expr) -> Expr:
+        """`new`, with the type that `old` had."""
+        t = old.checked_type
+        if isinstance(t, TensorType) and t.dtype.is_float:
+            return self.cast(new, str(t.dtype))
+        if isinstance(t, TupleType) and isinstance(typed(new).checked_type, TupleType):
+            items = (
+                new.fields if isinstance(new, Tuple) else [typed(TupleGetItem(new, i)) for i in range(len(t.fields))]
+            )
+            fields = []
+            for item, want in zip(items, t.fields, strict=True):
+                keep = isinstance(want, TensorType) and want.dtype.is_float
+                fields.append(self.cast(item, str(want.dtype)) if keep else item)  # type: ignore[attr-defined]
+            same = all([a is b for a, b in zip(fields, items, strict=True)])
+            return new if same else typed(Tuple(tuple(fields)))
+        return new
+
+    def visit_tuple(self, tup: Tuple) -> Expr:
+        return typed(super().visit_tuple(tup))
+
+    def visit_tuple_getitem(self, op: TupleGetItem) -> Expr:
+        new: Any = super().visit_tuple_getitem(op)
+        return typed(new.tuple_value.fields[new.index] if isinstance(new.tuple_value, Tuple) else new)
+
+    def visit_if(self, ite: If) -> Expr:
+        # Both branches have one type: the one they had.
+        a, b = (self.cast_as(self.visit(e), e) for e in (ite.true_branch, ite.false_branch))
+        return typed(If(self.cast_as(self.visit(ite.cond), ite.cond), a, b, ite.span))
+
+    def visit_let(self, let: Let) -> Expr:
+        chain: list[tuple[Let, Expr]] = []
+        body: Expr = let
+        while isinstance(body, Let):
+            value = self.cast_as(self.visit(body.value), body.value)
+            chain.append((body, value))
+            body = body.body
+        result: Expr = self.cast_as(self.visit(body), body)
+        for node, value in reversed(chain):
+            result = Let(node.var, value, result, node.span)
+        return result
+
+    def visit_function(self, fn: Function) -> Expr:
+        if fn.is_primitive:
+            return fn
+        return fn.replace(body=self.cast_as(self.visit(fn.body), fn.body))
+
+
+def _floats(t: Any) -> bool:
+    return isinstance(t, TensorType) and t.dtype.is_float
+
+
+def _dtypes(t: Any) -> list[DataType]:
+    if isinstance(t, TupleType):
+        return [d for f in t.fields for d in _dtypes(f)]
+    return [t.dtype] if isinstance(t, TensorType) else []
+
+
+def _scalar(e: Expr) -> bool:
+    """Whether casting `e` costs nothing: what is no float, and constants."""
+    from tilewright.relay.expr import Constant
+
+    return isinstance(e, Constant) or not any([d.is_float for d in _dtypes(e.checked_type)])
+
+
+def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int = 1) -> Pass:
+    """Convolutions and products on `mixed_precision_type` (float16 or bfloat16), what needs range or digits as it was, the rest
+    as its operands are.
+
+    missing_op_mode: an operator of no category raises TVMError (0), or is NEVER, with a warning (1) or silently (2). With
+    the option "relay.ToMixedPrecision.keep_orig_output_dtype" the results keep their types; else they are what the last operators give.
+    """
+    if missing_op_mode not in (0, 1, 2):
+        raise ValueError(f"missing_op_mode must be 0 (raise), 1 (warn) or 2 (ignore), but is {missing_op_mode!r}")
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        mod = infer_module(mod)
+        keep = bool(ctx.config.get("relay.ToMixedPrecision.keep_orig_output_dtype", False))
+        functions: dict[Any, Any] = {}
+        unknown: dict[str, None] = {}
+        for g, f in mod.functions.items():
+            if isinstance(f, Function) and not f.is_primitive:
+                mixer = _Mixer(mixed_precision_type, missing_op_mode)
+                inner = mixer.visit(f.body)
+                f = _with_body(f, mixer.cast_as(inner, f.body) if keep or g.name_hint != "main" else inner)
+                unknown.update(mixer.unknown)
+            functions[g] = f
+        if unknown and missing_op_mode < 2:
+            text = f"ToMixedPrecision: operators of no category are kept in their types: {', '.join(sorted(unknown))}"
+            remedy = "say one with relay.op.register_mixed_precision_conversion"
+            if missing_op_mode == 0:
+                raise TVMError(f"{text}; {remedy}")
+            warnings.warn(f"{text}; {remedy}", stacklevel=2)
+        return infer_module(mod.with_functions(functions))
+
+    return Pass(PassInfo(0, "ToMixedPrecision"), run)
+
+
+def _with_body(func: Function, body: Expr) -> Function:
+    if body is func.body:
+        return func
+    # The declared result may have become narrow.
+    return Function(func.params, body, None, func.type_params, func.attrs, func.span)
+
+
+__all__ = [
+    "MIXED_PRECISION_ALWAYS",
+    "MIXED_PRECISION_FOLLOW",
+    "MIXED_PRECISION_NEVER",
+    "ToMixedPrecision",
+    "register_mixed_precision_conversion",
+]

@@ -1,0 +1,29 @@
+"""SplitArgs: concatenations of very many operands become concatenations of concatenations."""
+
+from __future__ import annotations
+
+from tilewright.ir.transform import Pass
+from tilewright.relay.expr import Call, Expr, Tuple
+from tilewright.relay.op.card import constructor
+from tilewright.relay.transform.rewriting import card_of, is_op, rewrite_calls, typed, typed_pass
+
+
+def SplitArgs(max_function_args: int) -> Pass:
+    """concatenate of more operands than that -> several of at most as many, kept apart by annotation.stop_fusion, and one of
+    their results: for targets whose kernels take only so many arguments. 0: no limit."""
+
+    def rule(call: Call) -> Expr | None:
+        if max_function_args <= 1 or not is_op(call, "concatenate") or not isinstance(call.args[0], Tuple):
+            return None
+        fields = call.args[0].fields
+        if len(fields) <= max_function_args:
+            return None
+        axis = card_of(call).axis  # type: ignore[attr-defined]
+        parts = []
+        for start in range(0, len(fields), max_function_args):
+            chunk = fields[start : start + max_function_args]
+            part = chunk[0] if len(chunk) == 1 else constructor("concatenate")(typed(Tuple(tuple(chunk))), axis=axis)
+            parts.append(typed(constructor("annotation.stop_fusion")(typed(part))))
+        return constructor("concatenate")(typed(Tuple(tuple(parts))), axis=axis)  # type: ignore[no-any-return]
+
+    return typed_pass("SplitArgs", 1, lambda f, mod: rewrite_calls(f, rule))
