@@ -77,12 +77,107 @@ def test_executor_of_a_file(model_file):
     check_model(runtime.load_module(model_file)["default"](runtime.cpu(0)))
 
 
+def graph_of_model():
+    """The model as a graph: x and the factors p0, scaled, then increased by one."""
+
+    def node(name, *inputs):
+        attrs = {"func_name": name, "num_inputs": str(len(inputs)), "num_outputs": "1", "flatten_data": "0"}
+        return {"op": "tvm_op", "name": name, "attrs": attrs, "inputs": [[i, 0, 0] for i in inputs]}
+
+    return {
+        "nodes": [
+            {"op": "null", "name": "x", "inputs": []},
+            {"op": "null", "name": "p0", "inputs": []},
+            node("scale", 0, 1),
+            node("increment", 2),
+        ],
+        "arg_nodes": [0, 1],
+        "heads": [[3, 0, 0]],
+        "attrs": {
+            "dltype": ["list_str", ["float32"] * 4],
+            "shape": ["list_shape", [[4]] * 4],
+            "storage_id": ["list_int", [0, 1, 2, 3]],
+        },
+        "node_row_ptr": [0, 1, 2, 3, 4],
+    }
+
+
+def test_graph_executor(model):
+    graph = graph_executor.create(json.dumps(graph_of_model()), model, runtime.cpu(0))
+    assert graph.module.type_key == "GraphExecutor" and graph.get_num_inputs() == 2
+    graph.load_params(runtime.save_param_dict({"p0": np.array([1, 2, 3, 4], "float32"), "other": np.zeros(2)}))
+    graph.run(x=np.array([1, 1, 2, 2], "float32"))
+    np.testing.assert_array_equal(graph.get_output(0).numpy(), [2, 3, 7, 9])
+    out = runtime.empty((4,))
+    graph.set_output_zero_copy(0, out)
+    graph.run()
+    np.testing.assert_array_equal(out.numpy(), [2, 3, 7, 9])
+    with pytest.raises(ValueError, match="the tensor of node 1 is not kept: use contrib.debugger.debug_executor"):
+        graph.debug_get_output(1)
+
+
 def test_debug_executor(model):
-    debug = debug_executor.GraphModuleDebug(model["default"](runtime.cpu(0)))
-    debug.set_input("x", np.ones(4, "float32"))
+    text = json.dumps(graph_of_model())
+    debug = debug_executor.create(text, model, runtime.cpu(0))
+    debug.set_input(x=np.ones(4, "float32"), p0=np.array([1, 2, 3, 4], "float32"))
     times = debug.run_individual(number=2, repeat=3)
-    assert debug.kernel_names == ["scale", "increment"] and [len(t) for t in times] == [3, 3]
+    assert [len(t) for t in times] == [3] * 4 and times[0] == [0, 0, 0] and min(times[2]) > 0
     np.testing.assert_array_equal(debug.get_output(0).numpy(), [2, 3, 4, 5])
+    np.testing.assert_array_equal(debug.debug_get_output("scale").numpy(), [1, 2, 3, 4])
+    debug.exit()
+    with pytest.raises(
+        ValueError, match=r'a module of kind AotExecutor keeps no single nodes; make one that does: lib\["de'
+    ):
+        debug_executor.GraphModuleDebug(model["default"](runtime.cpu(0)), [runtime.cpu(0)], text)
+    with pytest.raises(ValueError, match="says nothing of the graph that it was compiled from"):
+        model["debug_create"]("default", runtime.cpu(0))
+
+
+def damaged(change):
+    graph = graph_of_model()
+    change(graph)
+    return json.dumps(graph)
+
+
+DAMAGE = [
+    (lambda g: g.pop("nodes"), "this text is no graph: it has no list `nodes`"),
+    (
+        lambda g: g["nodes"][3].update(inputs=[[3, 0, 0]]),
+        r"at node 3 \(`increment`\): it reads a node that does not come b",
+    ),
+    (lambda g: g["nodes"][3].update(inputs=[[2, 1, 0]]), "it reads an output that its input does not have"),
+    (lambda g: g["nodes"][2].update(op="cuda_op"), r"node 2 \(`scale`\) of the graph is a `cuda_op`; a node is `null`"),
+    (lambda g: g.update(node_row_ptr=[0, 1, 2, 3, 9]), "node_row_ptr does not fit the outputs of its nodes"),
+    (lambda g: g["attrs"].pop("shape"), "its attrs have no `shape`"),
+    (lambda g: g["attrs"]["dltype"][1].pop(), "attrs `dltype` has 3 values for 4 tensors"),
+    (lambda g: g["attrs"]["shape"][1].__setitem__(2, [1 << 50]), r"tensor 2 has the shape \(1125899906842624,\)"),
+    (lambda g: g.update(arg_nodes=[2]), "arg_nodes names node 2, which is no input"),
+    (
+        lambda g: g["nodes"][2]["attrs"].update(func_name="absent"),
+        "the library has no function `absent`, which node `scale`",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "text"), DAMAGE)
+def test_damaged_graphs(model, change, text):
+    with pytest.raises(ValueError, match=text):
+        graph_executor.create(damaged(change), model, runtime.cpu(0))
+
+
+def test_graph_texts_cut_anywhere(model):
+    text = json.dumps(graph_of_model())
+    for cut in range(1, len(text), 7):
+        with pytest.raises(ValueError, match="the graph is damaged"):
+            graph_executor.create(text[:cut], model, runtime.cpu(0))
+    with pytest.raises(ValueError, match="the graph must be JSON text, but is a dict"):
+        graph_executor.create({}, model, runtime.cpu(0))
+    with pytest.raises(
+        ValueError, match=r"device must be a Device such as cpu\(0\), or a list of them, but 'cpu' was given"
+    ):
+        graph_executor.create(text, model, "cpu")
+    with pytest.raises(ValueError, match=r"create its executor with cpu\(0\), not device type 2"):
+        graph_executor.create(text, model, runtime.cuda(0))
 
 
 def test_executor_input_errors(model):

@@ -22,13 +22,14 @@ def native_executor(maker: str, graph_json_str: str, libmod: Any, device: Device
     if not isinstance(graph_json_str, str):
         raise ValueError(f"the graph must be JSON text, but is a {type(graph_json_str).__name__}")
     module = libmod if isinstance(libmod, Module) else libmod.get_lib()
-    made: Module = runtime.get_global_func(maker)(graph_json_str, module, *device_list(device))
+    make: Any = runtime.get_global_func(maker)
+    made: Module = make(graph_json_str, module, *device_list(device))
     return made
 
 
 def device_list(device: Device | Sequence[Device]) -> list[Device]:
     """The devices given, one or several."""
-    devices = list(device) if isinstance(device, (list, tuple)) else [device]
+    devices: list[Any] = list(device) if isinstance(device, (list, tuple)) else [device]
     wrong = next((d for d in devices if not isinstance(d, runtime.Device)), None)
     if wrong is not None or not devices:
         raise ValueError(f"device must be a Device such as cpu(0), or a list of them, but {wrong!r} was given")

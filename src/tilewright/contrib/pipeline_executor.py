@@ -1,14 +1,14 @@
 """Runs several compiled modules as a pipeline: each in a thread of its own, several inputs on their way at a time.
 
-    config = pipeline_executor_build.PipelineConfig()
-    config["input"]["data"].connect(config[mod_a]["input"]["x"])
-    config[mod_a]["output"][0].connect(config[mod_b]["input"]["y"])
-    config[mod_b]["output"][0].connect(config["output"]["0"])
-    pipeline = PipelineModule(pipeline_executor_build.build(config))
-    for x in batches:
-        pipeline.set_input("data", x)
-        pipeline.run()                       # does not wait
-    results = [pipeline.get_output() for _ in batches]
+config = pipeline_executor_build.PipelineConfig()
+config["input"]["data"].connect(config[mod_a]["input"]["x"])
+config[mod_a]["output"][0].connect(config[mod_b]["input"]["y"])
+config[mod_b]["output"][0].connect(config["output"]["0"])
+pipeline = PipelineModule(pipeline_executor_build.build(config))
+for x in batches:
+    pipeline.set_input("data", x)
+    pipeline.run()                       # does not wait
+results = [pipeline.get_output() for _ in batches]
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PipelineModule:
     def __init__(self, module: Any) -> None:
         executors, config = module.executors(), module.native_config()
         self._config: dict[str, Any] = config
-        make = runtime.get_global_func("tvm.pipeline_executor.create")
+        make: Any = runtime.get_global_func("tvm.pipeline_executor.create")
         self.module: Module = make(json.dumps(config), *executors)
         self._set_input = self.module["set_input"]
         self._run = self.module["run"]

@@ -11,7 +11,7 @@ from typing import Any
 from tilewright import relay
 from tilewright.ir import IRModule, TupleType, Type
 from tilewright.node import structural_equal
-from tilewright.relay.transform import InferType
+from tilewright.relay.transform.infer_type import infer_module
 from tilewright.runtime import Device, Module, cpu
 from tilewright.runtime.export import write_atomically
 
@@ -135,7 +135,7 @@ class ModuleWrapper:
         self.export_cc: str | None = None
         self.mod_name = "default"
         self.cpu_affinity = ""
-        main = InferType()(mod)["main"]
+        main = infer_module(mod)["main"]
         self.inputs = {p.name_hint: Binding(self, "input", p.name_hint, p.checked_type) for p in main.params}
         result = main.body.checked_type
         types = list(result.fields) if isinstance(result, TupleType) else [result]

@@ -1,9 +1,9 @@
 """A graph executor that runs, times and keeps every node of the graph.
 
-    module = debug_executor.create(lib.get_graph_json(), lib, tvm.cpu(0), dump_root="/tmp/dump")
-    module.set_input("data", x)
-    module.run()                    # prints times by node, writes every tensor below dump_root
-    print(module.profile())         # one run as a report
+module = debug_executor.create(lib.get_graph_json(), lib, tvm.cpu(0), dump_root="/tmp/dump")
+module.set_input("data", x)
+module.run()                    # prints times by node, writes every tensor below dump_root
+print(module.profile())         # one run as a report
 """
 
 from __future__ import annotations
@@ -191,9 +191,7 @@ class GraphModuleDebug(GraphModule):
         )
         return timer(index)
 
-    def profile(
-        self, collectors: Sequence[reports.MetricCollector] | None = None, **input_dict: Any
-    ) -> reports.Report:
+    def profile(self, collectors: Sequence[reports.MetricCollector] | None = None, **input_dict: Any) -> reports.Report:
         """One run, after one to warm up, as a report with a row for each node. Without collectors it is timed natively."""
         if input_dict:
             self.set_input(**input_dict)
@@ -212,7 +210,8 @@ class GraphModuleDebug(GraphModule):
         else:
             data: bytes = self.module["run_ops"]()
             seconds = list(struct.unpack(f"{len(data) // 8}d", data))
-        calls, totals = [], {}
+        calls: list[dict[str, Any]] = []
+        totals: dict[str, float] = {}
         for i, (node, spent) in enumerate(zip(self.nodes, seconds, strict=True)):
             if node["op"] in ("param", "__nop"):
                 continue

@@ -5,26 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.ir import IRModule
+from tilewright.relay.backend.evaluate import ProgramExecutor
 from tilewright.relay.backend.interpreter import DebugExecutor, Interpreter
 from tilewright.relay.backend.options import Executor, Runtime
+from tilewright.relay.expr import Function, bind
 
 
 def create_executor(
     kind: str = "debug", mod: IRModule | None = None, device: Any = None, target: Any = "llvm", params: Any = None
-) -> Any:
-    """An executor of a module: "debug" runs the operators' NumPy references, "graph" and "aot" compile a
-    graph, "vm" any program."""
-    from tilewright.relay.expr import bind
-
+) -> ProgramExecutor:
+    """An executor of a module, whose `evaluate(expr, binds)` runs functions and expressions in it. "debug" runs the whole language
+    on NumPy; "graph" and "aot" compile functions of tensors with known shapes; "vm" compiles any program. `params` are values
+    of main's parameters by name; `device` takes a list where the module runs on several."""
     mod = IRModule() if mod is None else mod
     if params:
-        mod = mod.with_functions({g: bind(f, params) if g.name_hint == "main" else f for g, f in mod.functions.items()})
-    if kind == "debug":
+        bound = {
+            g: bind(f, params) for g, f in mod.functions.items() if g.name_hint == "main" and isinstance(f, Function)
+        }
+        mod = mod.with_functions({**mod.functions, **bound})
+    if kind in ("debug", "interpreter"):
         return DebugExecutor(mod, device, target)
+    # The compilers take longer to import than the interpreter, which passes use as well.
     if kind in ("graph", "aot"):
-        from tilewright.relay.backend.build import compiled_executor
+        from tilewright.relay.backend.compiled_executor import make_compiled
 
-        return compiled_executor(mod, device, target)
+        return make_compiled(kind, mod, device, target)
     if kind == "vm":
         from tilewright.relay.backend.vm import VMExecutor
 
@@ -32,4 +37,4 @@ def create_executor(
     raise ValueError(f"unknown executor {kind!r}: the executors are debug, graph, aot and vm")
 
 
-__all__ = ["DebugExecutor", "Executor", "Interpreter", "Runtime", "create_executor"]
+__all__ = ["DebugExecutor", "Executor", "Interpreter", "ProgramExecutor", "Runtime", "create_executor"]

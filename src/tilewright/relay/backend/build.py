@@ -15,7 +15,6 @@ from tilewright.relay.backend.entry import ENTRY, entry_module, metadata
 from tilewright.relay.backend.executor_factory import (
     CONTEXT,
     AOTExecutorFactoryModule,
-    CompiledExecutor,
     ExecutorFactoryModule,
     GraphExecutorFactoryModule,
 )
@@ -37,6 +36,7 @@ def pipeline() -> Sequential:
             transform.InferType(),  # type: ignore[list-item]
             transform.SimplifyInference(),
             transform.FoldConstant(),
+            transform.DynamicToStatic(),
             transform.CanonicalizeOps(),
             transform.SimplifyExpr(),
             transform.FoldConstant(),
@@ -166,8 +166,3 @@ def compile_plan(
         text += f"@{CONTEXT} = weak global [8 x ptr] zeroinitializer, align 16\n"
     objects.append(cached_object(text, target))
     return objects, [*[k.name for k in kernels], *([ENTRY] if entry else [])]
-
-
-def compiled_executor(mod: IRModule, device: Any, target: Any) -> CompiledExecutor:
-    """The executor that create_executor("graph") answers."""
-    return CompiledExecutor(build, mod, device, target)

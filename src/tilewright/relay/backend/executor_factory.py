@@ -192,28 +192,3 @@ class GraphExecutorFactoryModule(ExecutorFactoryModule):
 
 class AOTExecutorFactoryModule(ExecutorFactoryModule):
     """A compiled model whose library holds everything: an entry, the kernels, the parameters."""
-
-
-class CompiledExecutor:
-    """`relay.create_executor("graph", mod)`: compiles main; `evaluate()` answers a function from arrays to arrays."""
-
-    def __init__(self, build: Callable[..., ExecutorFactoryModule], mod: IRModule, device: Any, target: Any) -> None:
-        self.factory = build(mod, target)
-        self.device = device
-
-    def evaluate(self, expr: Any = None, binds: Any = None) -> Callable[..., Any]:
-        """A function of main's arguments."""
-        device = self.device if self.device is not None else runtime.cpu(0)
-        executor = self.factory["default"](device)
-        names = [i["name"] for i in self.factory.metadata["inputs"]]
-        count = len(self.factory.metadata["outputs"])
-
-        def run(*args: Any, **kwargs: Any) -> Any:
-            given = dict(zip(names, args, strict=False)) | kwargs
-            for name, value in given.items():
-                executor["set_input"](name, value)
-            executor["run"]()
-            results = [executor["get_output"](i).copyto(runtime.cpu(0)) for i in range(count)]
-            return results[0] if count == 1 else results
-
-        return run

@@ -18,6 +18,8 @@ from tilewright.relay.adt import (
     PatternTuple,
     PatternVar,
 )
+from tilewright.relay.backend.evaluate import Call as Run
+from tilewright.relay.backend.evaluate import ProgramExecutor
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -333,32 +335,20 @@ def run_card(e: Call, args: Sequence[Value]) -> Value:
     return np.asarray(result, dtype)
 
 
-class DebugExecutor:
-    """`relay.create_executor("debug", mod)`: `evaluate()` answers a function from arrays to NDArrays."""
+class DebugExecutor(ProgramExecutor):
+    """`relay.create_executor("debug", mod)`: runs the whole language on NumPy; `evaluate()` answers a function from arrays to
+    NDArrays."""
 
-    def __init__(self, mod: IRModule, device: Any = None, target: Any = None) -> None:
-        self.mod = infer_module(mod)
+    def __init__(self, mod: IRModule | None = None, device: Any = None, target: Any = None) -> None:
+        super().__init__(infer_module(IRModule() if mod is None else mod), device, target)
 
-    def evaluate(self, expr: Expr | None = None, binds: Mapping[Any, Any] | None = None) -> Any:
-        """A callable for a function (default: main), the value for any other expression."""
-        if expr is None:
-            expr = self.mod["main"]
-        if not isinstance(expr, Function):
-            bound = {v: _array(value) for v, value in (binds or {}).items()}
-            infer_module(IRModule.from_expr(Function(tuple(bound), expr)))
+    def make(self, gvar: GlobalVar | None, func: Function) -> Run:
+        def run(args: Sequence[Any]) -> Any:
             with deep_recursion():
-                return _ndarray(Interpreter(self.mod, bound).evaluate(expr))
-        func: Function = expr
+                return _ndarray(run_function(func, args, self.mod))
 
-        def run(*args: Any, **kwargs: Any) -> Any:
-            values = [*args]
-            for p in func.params[len(values) :]:
-                if p.name_hint not in kwargs:
-                    raise TypeError(f"the argument {p.name_hint} was not given")
-                values.append(kwargs[p.name_hint])
-            with deep_recursion():
-                return _ndarray(run_function(func, values, self.mod))
-
+        if gvar is None:
+            infer_module(IRModule.from_expr(func))
         return run
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright import runtime
 from tilewright.codegen.llvm import load_objects
-from tilewright.ir import IRModule
+from tilewright.ir import GlobalVar, IRModule
+from tilewright.relay.backend.evaluate import Call, ProgramExecutor
 from tilewright.relay.backend.executor_factory import CONTEXT, need_host
 from tilewright.relay.backend.interpreter import ConstructorValue, RefValue
 from tilewright.relay.backend.vm.code import Instruction, Program
@@ -153,26 +155,33 @@ class LoadedExecutable:
         return lambda device: load(device, held)
 
 
-class VMExecutor:
-    """`relay.create_executor("vm", mod)`: compiles the module; `evaluate()` answers a function from arrays to results."""
+class VMExecutor(ProgramExecutor):
+    """`relay.create_executor("vm", mod)`: compiles the module for the virtual machine; results are NDArrays and ADTs of them."""
 
-    def __init__(self, mod: IRModule, device: Any, target: Any) -> None:
+    @functools.cached_property
+    def executable(self) -> Executable:
+        """The compiled module."""
+        return self.compiled(self.mod)
+
+    @functools.cached_property
+    def vm(self) -> VirtualMachine:
+        """The machine that runs it."""
+        return VirtualMachine(self.executable, self.device)
+
+    def compiled(self, mod: IRModule) -> Executable:
+        """A module, compiled for the target."""
         from tilewright.relay.backend.vm.build import compile
 
-        self.mod = mod
-        self.executable = compile(mod, target)
-        self.vm = VirtualMachine(self.executable, device)
+        return compile(mod, self.target)
 
-    def evaluate(self, expr: Any = None, binds: Mapping[Any, Any] | None = None) -> Callable[..., Any]:
-        """A function of main's arguments (or of a function of the module, given by name or as a GlobalVar)."""
-        name = "main" if expr is None else str(getattr(expr, "name_hint", expr))
-        main = self.mod[name]
-        assert isinstance(main, Function)
-
-        def run(*args: Any, **kwargs: Any) -> Any:
-            return self.vm.invoke(name, *[as_value(a) for a in args], **{k: as_value(v) for k, v in kwargs.items()})
-
-        return run
+    def make(self, gvar: GlobalVar | None, func: Function) -> Call:
+        if gvar is not None:
+            name, vm = gvar.name_hint, self.vm
+        else:
+            functions = {g: f for g, f in self.mod.functions.items() if g.name_hint != "main"}
+            mod = self.mod.with_functions({**functions, GlobalVar("main"): func})
+            name, vm = "main", VirtualMachine(self.compiled(mod), self.device)
+        return lambda args: vm.invoke(name, *[as_value(a) for a in args])
 
 
 def as_value(value: Any) -> Any:
