@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <mutex>
 #include <type_traits>
 
@@ -43,26 +44,45 @@ std::map<std::string, void*>& system_symbols() {
   return *symbols;
 }
 
-// A function by its name, for code in the library of this module: what it or its imports have stays found, a global one is
-// looked up each time, since it may be replaced.
-Ref<FunctionObject> known_to(ModuleObject* module, const char* name) {
-  if (!module) return get_global(name);
-  {
+// Where libraries keep the module that they belong to, and the modules made of each: one library may be opened several times.
+std::map<ModuleObject**, std::vector<ModuleObject*>>& bound_modules() {
+  static auto* bound = new std::map<ModuleObject**, std::vector<ModuleObject*>>;
+  return *bound;
+}
+// A reference, unless the object is on its way out.
+Ref<ModuleObject> share_if_alive(ModuleObject* module) {
+  uint64_t* count = &module->header.combined_ref_count;
+  uint64_t seen = __atomic_load_n(count, __ATOMIC_RELAXED);
+  while (static_cast<uint32_t>(seen) != 0)
+    if (__atomic_compare_exchange_n(count, &seen, seen + 1, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return Ref<ModuleObject>::steal(module);
+  return {};
+}
+// A function by its name, for code in the library that the slot is of: what its module or the imports have stays found, a global
+// one is looked up each time, since it may be replaced.
+Ref<FunctionObject> known_to(ModuleObject** slot, const char* name) {
+  Ref<ModuleObject> module;
+  if (slot) {
     std::lock_guard<std::mutex> hold(context_lock);
-    auto it = module->import_cache.find(name);
-    if (it != module->import_cache.end() && it->second) return it->second;
+    auto all = bound_modules().find(slot);
+    if (all != bound_modules().end())
+      for (size_t i = 0; !module && i < all->second.size(); ++i) module = share_if_alive(all->second[i]);
+    if (module) {
+      auto it = module->import_cache.find(name);
+      if (it != module->import_cache.end() && it->second) return it->second;
+    }
   }
+  if (!module) return get_global(name);
   // Not under the lock: what is asked may be a function of the host.
-  auto found = module->impl->inner_function(name, module);
+  auto found = module->impl->inner_function(name, module.get());
   for (size_t i = 0; !found && i < module->imports.size(); ++i) found = module->imports[i]->find(name, true);
   if (!found) return get_global(name);
   std::lock_guard<std::mutex> hold(context_lock);
   module->import_cache[name] = found;
   return found;
 }
-int32_t call_from(void* module, const char* name, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
+int32_t call_from(void* slot, const char* name, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
   return guarded([&] {
-    auto f = known_to(static_cast<ModuleObject*>(module), name);
+    auto f = known_to(static_cast<ModuleObject**>(slot), name);
     if (!f) fail("ValueError", "compiled code calls the function `%s`, which is not registered; use register_func, or import_module the module that has it", name);
     *result = call(f.get(), args, count);
   });
@@ -268,7 +288,19 @@ class LibraryModule : public ModuleImpl {
   }
 
   void bind_self(ModuleObject* self) {
-    if (auto** slot = static_cast<void**>(symbol("__tvm_ffi__library_ctx"))) *slot = self;
+    slot_ = static_cast<ModuleObject**>(symbol("__tvm_ffi__library_ctx"));
+    if (!slot_) return;
+    std::lock_guard<std::mutex> hold(context_lock);
+    bound_modules()[slot_].push_back(self_ = self);
+    *slot_ = self;
+  }
+  ~LibraryModule() override {
+    if (!slot_) return;
+    std::lock_guard<std::mutex> hold(context_lock);
+    auto& all = bound_modules()[slot_];
+    all.erase(std::find(all.begin(), all.end(), self_));
+    *slot_ = all.empty() ? nullptr : all.back();
+    if (all.empty()) bound_modules().erase(slot_);
   }
 
   Ref<FunctionObject> get_function(const std::string& name, ModuleObject* self) override {
@@ -320,6 +352,7 @@ class LibraryModule : public ModuleImpl {
   }
 
   Code code_;
+  ModuleObject *self_ = nullptr, **slot_ = nullptr;
   std::recursive_mutex constants_lock_;
   bool constants_given_ = false;
   std::once_flag named_;

@@ -109,8 +109,8 @@ typedef struct {
   void* (*alloc_workspace)(int64_t bytes, int32_t device_type, int32_t device_id);
   void (*free_workspace)(void* data);
   int32_t (*call_packed)(const char* name, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result);
-  /* The same for code that knows its module (`__tvm_ffi__library_ctx`): first what the module and its imports have. */
-  int32_t (*call_from)(void* module, const char* name, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result);
+  /* The same, but first what the library and its imports have; `slot` is the address of its `__tvm_ffi__library_ctx`. */
+  int32_t (*call_from)(void* slot, const char* name, const TVMFFIAny* args, int32_t num_args, TVMFFIAny* result);
 } TWContext;
 
 #ifdef __cplusplus

@@ -323,7 +323,7 @@ class FunctionEmitter(PackedEmitter):
 
     def own_module(self) -> str:
         self.module.uses_module = True
-        return self.b.here(f"load ptr, ptr @{LIBRARY}")
+        return f"@{LIBRARY}"
 
     def _string(self, e: Any) -> str:
         return self.module.string(e.value)
