@@ -98,6 +98,7 @@ def test_ranges() -> None:
     assert Range(n).min.dtype == "int64"
     assert Range(0, n).min.dtype == "int64" and Range(n, 9).extent.dtype == "int64"
     assert Range(0, n).extent is n
+    assert Range.from_min_extent(0, n).min.dtype == "int64" and Range.from_min_extent(n, 9).extent.dtype == "int64"
     loop = tir.For(tir.Var("i"), 0, 4, tir.ForKind.SERIAL, tir.Evaluate(0))
     axis = tir.IterVar((0, 4), "i", tir.IterVar.DataPar)
     assert structural_equal(axis.dom, Range(loop.extent))

@@ -176,18 +176,26 @@ class Range(Node, key="Range"):
             extent = as_prim_expr(begin, "Range.extent")
             begin = IntImm(extent.dtype, 0)
         else:
-            begin, end = as_prim_expr(begin, "Range.begin"), as_prim_expr(end, "Range.end")
-            # A constant takes the type of the other bound, as a Python number does in arithmetic.
-            if isinstance(begin, IntImm) and begin.dtype != end.dtype:
-                begin = IntImm(end.dtype, begin.value)
-            elif isinstance(end, IntImm) and begin.dtype != end.dtype:
-                end = IntImm(begin.dtype, end.value)
+            begin, end = _one_type(as_prim_expr(begin, "Range.begin"), as_prim_expr(end, "Range.end"))
             extent = end if isinstance(begin, IntImm) and begin.value == 0 else end - begin
         self._build(begin, extent, span)
 
     @staticmethod
     def from_min_extent(min_value: Any, extent: Any, span: BaseSpan | None = None) -> Range:
-        return Range.from_fields(min_value, extent, span)
+        """[min_value, min_value + extent)."""
+        return Range.from_fields(
+            *_one_type(as_prim_expr(min_value, "Range.min"), as_prim_expr(extent, "Range.extent")), span
+        )
+
+
+def _one_type(a: PrimExpr, b: PrimExpr) -> tuple[Any, Any]:
+    """Two bounds; a constant takes the type of the other one, as a Python number does in arithmetic."""
+    if a.dtype is not b.dtype:
+        if isinstance(a, IntImm) and b.dtype.is_int:
+            return IntImm(b.dtype, a.value), b
+        if isinstance(b, IntImm) and a.dtype.is_int:
+            return a, IntImm(a.dtype, b.value)
+    return a, b
 
 
 def _as_range(value: Any, where: str) -> Range:
