@@ -12,6 +12,7 @@ from tests.relay_op.test_cards import prepare, results, samples
 from tilewright import relay
 from tilewright.contrib import graph_executor
 from tilewright.relay.op.card import OpCard
+from tilewright.relay.op.dynamic import Dynamic
 
 
 @pytest.mark.parametrize("card, inputs, attrs", list(samples()))
@@ -27,7 +28,12 @@ def test_native_agrees_with_reference(card: type[OpCard], inputs: Any, attrs: An
         values.append(np.ascontiguousarray(x))
         return variables[-1]
 
-    call = card.call([[leaf(a) for a in x] if isinstance(x, tuple) else leaf(x) for x in arrays], attrs)
+    read = call_attrs.reads() if isinstance(call_attrs, Dynamic) else []
+    args = [
+        relay.const(x) if i in read else [leaf(a) for a in x] if isinstance(x, tuple) else leaf(x)
+        for i, x in enumerate(arrays)
+    ]
+    call = card.call(args, attrs)
     body = call if isinstance(call, relay.Expr) else call.tuple_value
     library = relay.build(tvm.IRModule.from_expr(relay.Function(variables, body)), target="llvm")
     executor = graph_executor.GraphModule(library["default"](tvm.cpu()))

@@ -11,7 +11,8 @@ from tests.relay.test_symbolic_cards import SAMPLES, flat, make_input, type_of
 from tilewright import relay
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.relay.backend.vm import compile
-from tilewright.relay.op.card import OpCard
+from tilewright.relay.op.card import OpCard, argument_names
+from tilewright.relay.op.dynamic import Dynamic
 from tilewright.runtime.container import ADT
 from tilewright.runtime.vm import VirtualMachine
 from tilewright.support.errors import DiagnosticError
@@ -30,10 +31,13 @@ def unknown(t: Type, axes: int | None = None) -> Type:
     return TensorType(tuple(shape), t.dtype)
 
 
-def compiled(card: type[OpCard], attrs: Any, types: list[Type]) -> VirtualMachine:
-    """The operator compiled for these types."""
+def compiled(card: type[OpCard], attrs: Any, types: list[Type], inputs: list[Any]) -> VirtualMachine:
+    """The operator compiled for these types; what must be constant is."""
     params = [relay.var(f"x{i}", t) for i, t in enumerate(types)]
-    call = card.call(params, attrs)
+    fixed = card.constant if issubclass(card, Dynamic) else ()
+    names = argument_names(card)[0]
+    args = [relay.const(inputs[i]) if fixed and names[i] in fixed else p for i, p in enumerate(params)]
+    call = card.call(args, attrs)
     function = relay.Function(params, getattr(call, "tuple_value", call))
     return VirtualMachine(compile(relay.IRModule.from_expr(function), "llvm"))
 
@@ -45,12 +49,12 @@ def test_dynamic(key: str, card: type[OpCard], sample: Any) -> None:
     inputs = [make_input(s, rng) for s in specs]
     types = [type_of(v) for v in inputs]
     try:
-        vm = compiled(card, attrs, [unknown(t) for t in types])
+        vm = compiled(card, attrs, [unknown(t) for t in types], inputs)
     except DiagnosticError as error:
         # Some extents decide what is computed (a window, a panel): then only the first, of the first tensor, is unknown.
         assert any([words in str(error) for words in NEEDED]), str(error)
         try:
-            vm = compiled(card, attrs, [unknown(t, 0 if i else 1) for i, t in enumerate(types)])
+            vm = compiled(card, attrs, [unknown(t, 0 if i else 1) for i, t in enumerate(types)], inputs)
         except DiagnosticError as again:
             assert any([words in str(again) for words in NEEDED]), str(again)
             return

@@ -204,11 +204,13 @@ def strided_slice(
     out = list(shape)
     for a, b, e, s in zip(places, begin, end, steps, strict=True):
         extent = shape[a]
-        if isinstance(extent, int):
-            start, count = slice_bounds(extent, int(b), int(e), s)
+        known = [as_int(v) for v in (b, e)]
+        if isinstance(extent, int) and all(isinstance(v, int) for v in known):
+            start, count = slice_bounds(extent, known[0], known[1], s)
             out[a] = count
         else:
-            start, out[a] = symbolic_slice(extent, int(b), int(e), s)
+            whole = tir.const(extent, "int64") if isinstance(extent, int) else extent
+            start, out[a] = symbolic_slice(whole, known[0], known[1], s)
         starts[a] = (start, s)
 
     def element(*i: Any) -> Any:
@@ -223,12 +225,17 @@ def strided_slice(
 def tile(data: te.Tensor, reps: Sequence[int]) -> te.Tensor:
     """data repeated `reps` times along each axis, as numpy.tile."""
     shape = shape_of(data)
-    times = [1] * (len(shape) - len(reps)) + [int(r) for r in reps]
+    times = [1] * (len(shape) - len(reps)) + [as_int(r) for r in reps]
     own = [1] * (len(times) - len(shape)) + shape
     skip = len(times) - len(shape)
 
     def element(*i: Any) -> Any:
-        return data(*[p if r == 1 else tir.floormod(p, d) for p, d, r in list(zip(i, own, times, strict=True))[skip:]])
+        return data(
+            *[
+                p if isinstance(r, int) and r == 1 else tir.floormod(p, d)
+                for p, d, r in list(zip(i, own, times, strict=True))[skip:]
+            ]
+        )
 
     return _injective([as_int(d * r) for d, r in zip(own, times, strict=True)], element, "T_tile")
 
@@ -251,14 +258,28 @@ def flip(data: te.Tensor, axis: int = 0) -> te.Tensor:
     return _injective(shape, lambda *i: data(*i[:at], shape[at] - 1 - i[at], *i[at + 1 :]), "T_flip")
 
 
+def arange_extent(start: Any, stop: Any, step: Any) -> Any:
+    """How many of start, start + step, ... come before stop."""
+    if all(isinstance(v, (int, float)) for v in (start, stop, step)):
+        return max(0, int(-((start - stop) // step)))
+    if not isinstance(step, (int, tir.IntImm)):
+        raise ValueError(f"the step of a range with bounds that are expressions must be a whole number, but is {step}")
+    start, stop = [tir.const(v, "int64") if isinstance(v, int) else to(v, "int64") for v in (start, stop)]
+    span, by = (stop - start, int(step)) if int(step) > 0 else (start - stop, -int(step))
+    return tir.max(span if by == 1 else tir.floordiv(span + (by - 1), by), tir.const(0, "int64"))
+
+
 def arange(start: float, stop: float, step: float, dtype: str) -> te.Tensor:
     """start, start + step, ... below stop; 1-D."""
-    number = max(0, int(-((start - stop) // step)))
+    number = arange_extent(start, stop, step)
     whole = "int" in dtype
-    first, by = (int(start), int(step)) if whole else (start, step)
+    first: Any = start
+    by: Any = step
+    if isinstance(start, (int, float)):
+        first, by = (int(start), int(step)) if whole else (start, step)
     return compute(
         (number,),
-        lambda i: to(i, dtype) * tir.const(by, dtype) + tir.const(first, dtype),
+        lambda i: to(i, dtype) * to(by, dtype) + to(first, dtype),
         name="T_arange",
         tag=tag.INJECTIVE,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tilewright import te
+from tilewright.arith import Analyzer
 from tilewright.topi.lang import tir
 
 Dim = Any
@@ -117,12 +118,17 @@ def window_extent(
     return min(count, begun) if isinstance(extent, int) else as_int(tir.min(count, begun))
 
 
-def symbolic_slice(extent: Any, begin: int, end: int, stride: int) -> tuple[Any, Any]:
-    """(start, number of elements) of begin:end:stride along an axis of unknown extent, clamped as in NumPy."""
+def symbolic_slice(extent: Any, begin: Any, end: Any, stride: int) -> tuple[Any, Any]:
+    """(start, number of elements) of begin:end:stride along an axis, clamped as in NumPy. Any of them but the stride may be unknown."""
     back = stride < 0
     low, high = (-1, extent - 1) if back else (0, extent)
 
-    def clamped(v: int) -> Any:
+    def clamped(v: Any) -> Any:
+        if not isinstance(v, int):
+            v = to(v, extent.dtype)
+            if Analyzer().const_int_bound(v).min_value < 0:
+                v = tir.Select(v < 0, v + extent, v)
+            return tir.max(tir.min(v, high), low)
         if v >= 0:
             return high if v >= 2**31 - 1 else tir.min(high, v)
         return low if v <= -(2**31) + 1 else tir.max(extent + v, low)
@@ -130,7 +136,7 @@ def symbolic_slice(extent: Any, begin: int, end: int, stride: int) -> tuple[Any,
     start, stop = clamped(begin), clamped(end)
     span = start - stop if back else stop - start
     count = span if abs(stride) == 1 else (span + (abs(stride) - 1)) // abs(stride)
-    sure = not back and begin == 0 and end >= 2**31 - 1
+    sure = isinstance(begin, int) and isinstance(end, int) and not back and begin == 0 and end >= 2**31 - 1
     return to(start, extent.dtype), as_int(count if sure else tir.max(count, tir.const(0, extent.dtype)))
 
 

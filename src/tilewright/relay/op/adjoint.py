@@ -43,6 +43,15 @@ def field(e: Expr, k: int) -> Expr:
     return e.fields[k] if isinstance(e, Tuple) else TupleGetItem(e, k)
 
 
+def moved_back(data: Expr, move: Callable[[Expr], Expr], dy: Expr) -> Expr:
+    """The adjoint of data where move(data) has some of its elements: what moves the numbers of places says where each came from."""
+    flat = op("reshape")(data, (-1,))
+    turn = op("cumsum")(op("ones_like")(op("cast")(flat, "int64")), axis=0, exclusive=True)
+    places = op("reshape")(move(op("reshape_like")(turn, data)), (1, -1))
+    total = op("scatter_nd")(op("zeros_like")(flat), places, op("reshape")(dy, (-1,)), mode="add")
+    return op("reshape_like")(total, data)  # type: ignore[no-any-return]
+
+
 class vjp(OpCard, key="vjp"):
     """The adjoint of argument `wrt` of the operator `card`, from (arguments..., adjoint of the result): the product of the
     result's adjoint with the Jacobian, derived from the operator's compute by `te.gradient`."""

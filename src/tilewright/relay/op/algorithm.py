@@ -97,12 +97,12 @@ class topk(OpCard, key="topk"):
         shape = dims(t)
         at = normal_axis(self.axis, len(shape))
         need(
-            not isinstance(shape[at], int) or self.k <= shape[at],
+            not isinstance(shape[at], int) or not isinstance(self.k, int) or self.k <= shape[at],
             "k must not exceed the axis",
             f"it is {self.k} of {shape[at]}",
             0,
         )
-        number: Dim = self.k if self.k >= 1 else shape[at]
+        number: Dim = self.k if not isinstance(self.k, int) or self.k >= 1 else shape[at]
         out = (*shape[:at], number, *shape[at + 1 :])
         values, indices = tensor_type(out, t.dtype), tensor_type(out, self.dtype)
         return (

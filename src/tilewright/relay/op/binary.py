@@ -232,4 +232,6 @@ class broadcast_to(OpCard, key="broadcast_to"):
 
 
 def _same(a: list[Dim], b: tuple[int, ...]) -> bool:
-    return len(a) == len(b) and all([not isinstance(x, int) or x == y for x, y in zip(a, b, strict=True)])
+    return len(a) == len(b) and all(
+        [not isinstance(x, int) or not isinstance(y, int) or x == y for x, y in zip(a, b, strict=True)]
+    )

@@ -24,7 +24,7 @@ import numpy as np
 from tilewright.ir import Attrs, IntImm, Op, Type
 from tilewright.ir.span import BaseSpan
 from tilewright.node.base import NodeMeta
-from tilewright.relay.expr import Call, Expr, Tuple, TupleWrapper, const
+from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleWrapper, const
 from tilewright.support.errors import OpAttributeInvalid, OpAttributeRequired, OpError, OpNotImplemented
 
 ELEMWISE, BROADCAST, INJECTIVE, COMM_REDUCE, OUT_ELEMWISE, TUPLE, OPAQUE = 0, 1, 2, 3, 4, 7, 8
@@ -172,7 +172,12 @@ class OpCard(Attrs, metaclass=CardMeta):
 
     @classmethod
     def call(cls, inputs: Sequence[Any], attrs: Mapping[str, Any], span: BaseSpan | None = None) -> Any:
-        """Call of this operator: argument expressions (numbers and arrays become constants, sequences tuples), attributes."""
+        """Call of this operator: argument expressions (numbers and arrays become constants, sequences tuples), attributes. An
+        attribute that a `dyn` form of the operator takes as an argument may be an expression."""
+        if cls in DYNAMIC:
+            attrs = {name: known_elements(value) for name, value in attrs.items()}
+            if any(map(has_expressions, attrs.values())):
+                return DYNAMIC[cls].call_of(inputs, attrs, span)  # type: ignore[attr-defined]
         known = {f.name: f for f in cls._fields}
         clean = {}
         for name, value in attrs.items():
@@ -202,6 +207,22 @@ class LayoutChoice:
 
     def __init__(self, card: OpCard, args: Sequence[str | None], result: str | None) -> None:
         self.card, self.args, self.result = card, tuple(args), result
+
+
+DYNAMIC: dict[type[OpCard], type[OpCard]] = {}
+"""The operators that take attributes of others as arguments (op/dynamic.py), by those others."""
+
+
+def known_elements(value: Any) -> Any:
+    """The numbers of a constant; anything else as it is."""
+    if not isinstance(value, Constant):
+        return value
+    return value.value.tolist()
+
+
+def has_expressions(value: Any) -> bool:
+    """Whether a value is, or holds, an expression."""
+    return isinstance(value, Expr) or isinstance(value, (list, tuple)) and any(map(has_expressions, value))
 
 
 def cards() -> Mapping[str, type[OpCard]]:

@@ -125,7 +125,7 @@ def _number(value: Any, name: str) -> float:
 
 
 class arange(OpCard, key="arange"):
-    """start, start + step, ... below stop: 1-D. Numbers or constants; their number must be known."""
+    """start, start + step, ... below stop: 1-D. Bounds that are expressions make it the operator dyn.arange."""
 
     flat = True
     start: float
@@ -142,12 +142,14 @@ class arange(OpCard, key="arange"):
     def make(cls, start: Any, stop: Any = None, step: Any = 1, dtype: str = "float32", span: Any = None) -> Any:
         if stop is None:
             start, stop = 0, start
+        if not all([isinstance(v, (int, float, Constant)) for v in (start, stop, step)]):
+            return op("dyn.arange")(start, stop, step, dtype=dtype)
         numbers = {k: _number(v, k) for k, v in (("start", start), ("stop", stop), ("step", step))}
         return cls.call([], {**numbers, "dtype": dtype}, span)
 
     def infer(self) -> Type:
-        need(self.step != 0, "step must not be 0", "it is")
-        return tensor_type((max(0, int(-((self.start - self.stop) // self.step))),), self.dtype)
+        need(not isinstance(self.step, (int, float)) or self.step != 0, "step must not be 0", "it is")
+        return tensor_type((topi.transform.arange_extent(self.start, self.stop, self.step),), self.dtype)
 
     def compute(self) -> te.Tensor:
         return topi.arange(self.start, self.stop, self.step, self.dtype)

@@ -29,7 +29,11 @@ class crop_and_resize(OpCard, key="image.crop_and_resize"):
     tolerance = 1e-4
     samples = [
         (
-            ((2, 2, 5, 4), np.array([[0, 0, 1, 1], [0.2, -0.3, 0.7, 0.9]], np.float32), np.array([1, 0], np.int32)),
+            (
+                (2, 2, 5, 4),
+                np.array([[0.05, 0.1, 0.93, 0.88], [0.2, -0.3, 0.7, 0.9]], np.float32),
+                np.array([1, 0], np.int32),
+            ),
             {"crop_size": (3, 4), "extrapolation_value": 2.5},
         ),
         (

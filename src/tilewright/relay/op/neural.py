@@ -11,7 +11,16 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.relay.expr import Expr, Tuple, const
 from tilewright.relay.op.adjoint import derived, op, summed_like
-from tilewright.relay.op.card import INJECTIVE, OPAQUE, OUT_ELEMWISE, LayoutChoice, OpCard, constructor, need
+from tilewright.relay.op.card import (
+    INJECTIVE,
+    OPAQUE,
+    OUT_ELEMWISE,
+    LayoutChoice,
+    OpCard,
+    constructor,
+    has_expressions,
+    need,
+)
 from tilewright.relay.op.relations import (
     broadcast_shapes,
     dims,
@@ -529,12 +538,14 @@ class pad(OpCard, key="nn.pad"):
     def make(
         cls,
         data: Expr,
-        pad_width: Sequence[Sequence[int]],
+        pad_width: Any,
         pad_value: Any = 0,
         pad_mode: str = "constant",
         span: Any = None,
     ) -> Any:
-        width = tuple([tuple([int(p) for p in w]) for w in pad_width])
+        width = pad_width
+        if not has_expressions(pad_width):
+            width = tuple([tuple([int(p) for p in w]) for w in pad_width])
         if isinstance(pad_value, (int, float)):
             from tilewright.relay.transform.infer_type import infer_types
 
@@ -555,9 +566,7 @@ class pad(OpCard, key="nn.pad"):
             f"it has {len(self.pad_width)} for {len(t.shape)} axes",
             0,
         )
-        return tensor_type(
-            tuple([_grown(d, b + a) for d, (b, a) in zip(dims(t), self.pad_width, strict=True)]), t.dtype
-        )
+        return tensor_type(tuple([_grown(d, b, a) for d, (b, a) in zip(dims(t), self.pad_width, strict=True)]), t.dtype)
 
     def compute(self, data: te.Tensor, pad_value: te.Tensor) -> te.Tensor:
         before, after = [w[0] for w in self.pad_width], [w[1] for w in self.pad_width]
@@ -565,7 +574,7 @@ class pad(OpCard, key="nn.pad"):
             return topi.nn.edge_pad(data, before, after)
         if self.pad_mode == "reflect":
             return topi.nn.mirror_pad(data, before, after, "REFLECT")
-        if not any(before) and not any(after):
+        if all([isinstance(w, int) and w == 0 for w in (*before, *after)]):
             return topi.identity(data)
         return topi.nn.pad(data, before, after, pad_value())
 
@@ -585,8 +594,11 @@ class pad(OpCard, key="nn.pad"):
         return LayoutChoice(self.replace(pad_width=(*self.pad_width, (0, 0))), [args[0], None], args[0])
 
 
-def _grown(d: Any, by: int) -> Any:
-    return d if by == 0 else AnyDim() if is_any(d) else d + by
+def _grown(d: Any, before: Any, after: Any) -> Any:
+    if any([is_any(v) for v in (d, before, after)]):
+        return d if isinstance(before, int) and isinstance(after, int) and before + after == 0 else AnyDim()
+    by = before + after
+    return d if isinstance(by, int) and by == 0 else d + by
 
 
 class mirror_pad(OpCard, key="nn.mirror_pad"):
@@ -614,9 +626,7 @@ class mirror_pad(OpCard, key="nn.mirror_pad"):
             f"it has {len(self.pad_width)} for {len(t.shape)} axes",
             0,
         )
-        return tensor_type(
-            tuple([_grown(d, b + a) for d, (b, a) in zip(dims(t), self.pad_width, strict=True)]), t.dtype
-        )
+        return tensor_type(tuple([_grown(d, b, a) for d, (b, a) in zip(dims(t), self.pad_width, strict=True)]), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
         return topi.nn.mirror_pad(data, [w[0] for w in self.pad_width], [w[1] for w in self.pad_width], self.mode)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from tilewright.arith import Analyzer
 from tilewright.ir import DataType, IntImm, PrimExpr, TensorType, TupleType, Type
 from tilewright.node import structural_equal
 from tilewright.relay.op.card import TypeRuleError, need
@@ -41,6 +42,13 @@ def known_equal(a: Dim, b: Dim) -> bool:
     if isinstance(a, IntImm) or isinstance(b, IntImm):
         return isinstance(a, (int, IntImm)) and isinstance(b, (int, IntImm)) and int(a) == int(b)
     return not is_any(a) and not is_any(b) and (a is b or structural_equal(a, b))
+
+
+def nonnegative(d: Any) -> bool:
+    """Whether an extent or a value is surely 0 or more."""
+    if isinstance(d, (int, IntImm)):
+        return int(d) >= 0
+    return not is_any(d) and Analyzer().const_int_bound(d).min_value >= 0
 
 
 class Assumption:

@@ -22,12 +22,14 @@ from tilewright.relay.op.relations import (
     known_equal,
     may_equal,
     merge_dim,
+    nonnegative,
     normal_axis,
     product,
     same_dtype,
     tensor,
     tensor_type,
 )
+from tilewright.tir import EQ, LT, Select
 from tilewright.tir import Any as AnyDim
 from tilewright.topi.transform import layout_axes, layout_shape, slice_bounds
 
@@ -44,16 +46,29 @@ def tuple_fields(data: Type) -> list[TensorType]:
     return [tensor(f, 0) for f in data.fields]
 
 
-def reshaped(shape: Sequence[Dim], newshape: Sequence[int], allowzero: bool) -> list[Dim]:
-    """The result of reshape's codes: 0 keeps an extent, -1 infers one, -2 keeps the rest, -3 merges two, -4 splits one."""
+def reshaped(shape: Sequence[Dim], newshape: Sequence[Any], allowzero: bool) -> list[Dim]:
+    """The result of reshape's codes: 0 keeps an extent, -1 infers one, -2 keeps the rest, -3 merges two, -4 splits one. Codes that
+    are expressions stand for extents, or for 0 or -1 where their value is."""
     out: list[Dim] = []
     src = 0
     unknown = None
+    open_places: list[int] = []
     codes = list(newshape)
     i = 0
     while i < len(codes):
         code = codes[i]
-        if code > 0 or (code == 0 and allowzero):
+        if is_any(code):
+            out.append(code)
+            src += 1
+        elif not isinstance(code, int):
+            if nonnegative(code):
+                out.append(code)
+            else:
+                open_places.append(len(out))
+                copied = src < len(shape) and not allowzero and not is_any(shape[src])
+                out.append(Select(EQ(code, as_dim(0)), as_dim(shape[src]), code) if copied else code)
+            src += 1
+        elif code > 0 or (code == 0 and allowzero):
             out.append(code)
             src += 1
         elif code == 0:
@@ -100,7 +115,24 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[int], allowzero: bool) -> 
         else:
             raise TypeRuleError("newshape holds extents and the codes 0, -1, -2, -3 and -4", f"it holds {code}", 0)
         i += 1
+    if any([is_any(c) for c in codes]):
+        # Whatever is not known may be inferred from the rest.
+        return [AnyDim() if d == -1 and isinstance(d, int) else d for d in out]
+    if open_places:
+        return _infer_open(shape, out, open_places)
     return _infer_rest(shape, out, unknown, newshape)
+
+
+def _infer_open(shape: Sequence[Dim], out: list[Dim], places: Sequence[int]) -> list[Dim]:
+    """The dimensions where those at `places` are -1 if one is to be inferred."""
+    if any([is_any(d) for d in (*shape, *out)]):
+        return [AnyDim() if k in places else d for k, d in enumerate(out)]
+    minus = as_dim(-1)
+    fixed: list[Any] = [
+        Select(EQ(as_dim(d), minus), as_dim(1), as_dim(d)) if k in places else d for k, d in enumerate(out)
+    ]
+    rest: Any = as_dim(product(shape)) // as_dim(product(fixed))
+    return [Select(EQ(as_dim(d), minus), rest, as_dim(d)) if k in places else d for k, d in enumerate(out)]
 
 
 def _infer_rest(shape: Sequence[Dim], out: list[Dim], unknown: int | None, newshape: Sequence[int]) -> list[Dim]:
@@ -461,7 +493,7 @@ class strided_slice(OpCard, key="strided_slice"):
         (((5, 6),), {"begin": (1, 2), "end": (2, -1), "slice_mode": "size"}),
     ]
 
-    def parts(self, ndim: int) -> list[tuple[int, int, int, int]]:
+    def parts(self, ndim: int) -> list[tuple[int, Any, Any, int]]:
         """(axis, begin, end, stride) of each sliced axis."""
         axes = (
             [normal_axis(a, ndim, "axes") for a in self.axes] if self.axes is not None else list(range(len(self.begin)))
@@ -472,11 +504,13 @@ class strided_slice(OpCard, key="strided_slice"):
             f"they are {self.begin}, {self.end}, {self.axes}",
             0,
         )
-        steps = list(self.strides or ()) + [1] * (len(axes) - len(self.strides or ()))
+        known = [s for s in self.strides or () if isinstance(s, int)]
+        need(len(known) == len(self.strides or ()), "strides must be constant", f"they are {self.strides}", 0)
+        steps = known + [1] * (len(axes) - len(self.strides or ()))
         result = []
         for a, b, e, s in zip(axes, self.begin, self.end, steps, strict=False):
             if self.slice_mode == "size":
-                s, e = 1, 2**31 - 1 if e < 0 else b + e if b >= 0 or b + e < 0 else 2**31 - 1
+                s, e = 1, _end_of(b, e)
             need(s != 0, "strides must not be 0", f"they are {self.strides}", 0)
             result.append((a, b, e, s))
         return result
@@ -486,10 +520,12 @@ class strided_slice(OpCard, key="strided_slice"):
         out: list[Any] = dims(t)
         for a, b, e, s in self.parts(len(out)):
             extent = out[a]
-            if isinstance(extent, int):
+            known = isinstance(b, int) and isinstance(e, int)
+            if isinstance(extent, int) and known:
                 out[a] = slice_bounds(extent, b, e, s)[1]
-            elif (b, s) != (0, 1) or e < 2**31 - 1:
-                out[a] = AnyDim() if is_any(extent) else topi.utils.symbolic_slice(extent, b, e, s)[1]
+            elif not known or (b, s) != (0, 1) or e < 2**31 - 1:
+                unknown = any([is_any(v) for v in (extent, b, e)])
+                out[a] = AnyDim() if unknown else topi.utils.symbolic_slice(as_dim(extent), b, e, s)[1]
         return tensor_type(tuple(out), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
@@ -504,10 +540,25 @@ class strided_slice(OpCard, key="strided_slice"):
         return data[tuple(index)]
 
 
+def _end_of(begin: Any, number: Any) -> Any:
+    """The end of a slice of `number` elements; a negative number means all that follow."""
+    far = 2**31 - 1
+    if is_any(begin) or is_any(number):
+        return AnyDim()
+    if not isinstance(begin, int) or not isinstance(number, int):
+        end = as_dim(begin) + number if not isinstance(number, int) else begin + as_dim(number)
+        return end if nonnegative(number) else Select(LT(as_dim(number), as_dim(0)), as_dim(far), end)
+    return far if number < 0 else begin + number if begin >= 0 or begin + number < 0 else far
+
+
 def _python_slice(extent: int, begin: int, end: int, stride: int) -> tuple[int, int | None, int]:
     start, count = slice_bounds(extent, begin, end, stride)
     stop = start + count * stride
     return start, stop if stop >= 0 else None, stride
+
+
+def _repeated(d: Any, r: Any) -> Any:
+    return d if isinstance(r, int) and r == 1 else AnyDim() if is_any(d) or is_any(r) else d * r
 
 
 class tile(OpCard, key="tile"):
@@ -523,7 +574,7 @@ class tile(OpCard, key="tile"):
         times = [1] * (len(shape) - len(self.reps)) + list(self.reps)
         shape = [1] * (len(times) - len(shape)) + shape
         return tensor_type(
-            tuple([d if r == 1 else AnyDim() if is_any(d) else d * r for d, r in zip(shape, times, strict=True)]),
+            tuple([_repeated(d, r) for d, r in zip(shape, times, strict=True)]),
             t.dtype,
         )
 

@@ -18,10 +18,10 @@ def pad(
     name: str = "PadInput",
 ) -> te.Tensor:
     """data with `pad_value` around it; a stage of its own, which schedules inline or pack. Negative amounts crop."""
-    before = [get_const_int(p) for p in pad_before]
-    after = before if pad_after is None else [get_const_int(p) for p in pad_after]
+    before = [as_int(p) for p in pad_before]
+    after = before if pad_after is None else [as_int(p) for p in pad_after]
     shape = shape_of(data)
-    if not any(before) and not any(after):
+    if all(isinstance(p, int) and p == 0 for p in [*before, *after]):
         return data
     out = [as_int(d + (b + a)) for d, b, a in zip(shape, before, after, strict=True)]
     value = tir.const(pad_value, data.dtype) if isinstance(pad_value, (int, float)) else pad_value
@@ -29,10 +29,10 @@ def pad(
     def element(*i: Any) -> Any:
         index, inside = [], []
         for p, d, b, a in zip(i, shape, before, after, strict=True):
-            index.append(p - b if b else p)
-            if b > 0:
+            index.append(p if isinstance(b, int) and b == 0 else p - b)
+            if not isinstance(b, int) or b > 0:
                 inside.append(p >= b)
-            if a > 0:
+            if not isinstance(a, int) or a > 0:
                 inside.append(p < d + b)
         return tir.if_then_else(tir.all(*inside), data(*index), value) if inside else data(*index)
 

@@ -13,7 +13,7 @@ from tilewright.relay.adt import Constructor, Match, Pattern, PatternConstructor
 from tilewright.relay.backend.constants import ConstantPool
 from tilewright.relay.backend.te_compiler import TECompiler, is_view
 from tilewright.relay.backend.vm.code import Label, Program, TensorSpec, VMFunction
-from tilewright.relay.backend.vm.sizes import DynamicCall, Sizes, is_static, named
+from tilewright.relay.backend.vm.sizes import DynamicCall, Sizes, has_sizes, is_static, named
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -29,8 +29,10 @@ from tilewright.relay.expr import (
     Var,
 )
 from tilewright.relay.functor import post_order
+from tilewright.relay.op.card import TypeRuleError
+from tilewright.relay.op.dynamic import Dynamic
 from tilewright.relay.printer import Printer, span_text
-from tilewright.relay.transform.infer_type import type_of
+from tilewright.relay.transform.infer_type import infer_types, type_of
 from tilewright.relay.transform.lambda_lift import CLOSURE
 from tilewright.support.errors import TVMError
 from tilewright.tir import Var as SizeName
@@ -335,7 +337,13 @@ class _FunctionCompiler:
         given: list[int] = []
         sizes: list[SizeName] = []
         result: Type = e.checked_type
-        if not (is_static(result) and all(map(is_static, types))):
+        if isinstance(func.body, Call) and isinstance(func.body.attrs, Dynamic):
+            func, kept = self.with_values(func, e, operands, types)
+            operands, types = [operands[i] for i in kept], [types[i] for i in kept]
+            inputs = [x for r, t in zip(operands, types, strict=True) for x in self.leaves(r, t)]
+            result = func.body.checked_type
+        symbolic = any([isinstance(n, Call) and has_sizes(n.attrs) for n in post_order(func.body)])
+        if symbolic or not (is_static(result) and all(map(is_static, types))):
             call = DynamicCall(func, types)
             func, sizes, result = call.func, call.sizes, call.result
             for a, b, rule in call.assumed:
@@ -355,6 +363,54 @@ class _FunctionCompiler:
         pack = self.allocate(result, dst, outputs)
         self.out.emit("kernel", self.home.kernel(kernel.name), given, [*inputs, *outputs])
         pack()
+
+    def with_values(
+        self, func: Function, site: Call, operands: Sequence[int], types: Sequence[Type]
+    ) -> tuple[Function, list[int]]:
+        """A primitive function of one dynamic operator as that of the static one whose attributes are what is read here, and
+        which of the operands it takes."""
+        call: Any = func.body
+        card: Any = call.attrs
+        places = {p: i for i, p in enumerate(func.params)}
+        values: dict[int, list[Any]] = {}
+        for place in card.reads():
+            if place >= len(call.args):
+                continue
+            a: Any = call.args[place]
+            if isinstance(a, Var) and isinstance(site.args[places[a]], Constant):
+                a = site.args[places[a]]
+            if isinstance(a, Constant):
+                values[place] = [v.item() for v in a.value.reshape(-1)]
+            else:
+                t: Any = types[places[a]]
+                values[place] = self.elements(operands[places[a]], t, a.name_hint)
+        try:
+            static = card.static(values)
+        except TypeRuleError as error:
+            raise TVMError(f"{self.out.name}: {card.type_key}: {error}") from None
+        kept: list[Any] = [call.args[i] for i in card.kept() if i < len(call.args)]
+        params = [Var(p.name_hint, types[places[p]]) for p in func.params if p in kept]
+        table: dict[Expr, Expr] = dict(zip([p for p in func.params if p in kept], params, strict=True))
+        body = Call(static.op, tuple([table.get(a, a) for a in kept]), static, (), call.span)
+        made = Function(tuple(params), body, None, (), func.attrs)
+        infer_types(made)
+        return made, [i for i, p in enumerate(func.params) if p in kept]
+
+    def elements(self, operand: int, t: TensorType, name: str) -> list[Any]:
+        """Variables for the elements of a small tensor, which are read into registers."""
+        count = int(np.prod(t.concrete_shape, dtype=np.int64))
+        if not (t.dtype.is_int or t.dtype.is_uint):
+            raise TVMError(
+                f"{self.out.name}: the elements of {name} ({t}) decide a shape, but only integers can be read when a program runs."
+                " Cast them, or make them constants"
+            )
+        found: list[Any] = []
+        for i in range(count):
+            register = self.out.register()
+            self.out.emit("load_element", register, operand, self.sizes.number(i))
+            found.append(SizeName(f"{name}_{i}", "int64"))
+            self.sizes.registers[found[-1]] = register
+        return found
 
     def allocate(self, t: Type, dst: int, outputs: list[int]) -> Callable[[], None]:
         """Registers with memory for a result of type `t`, added to `outputs`; what is to be done once they are written."""

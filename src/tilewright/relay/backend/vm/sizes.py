@@ -6,15 +6,17 @@ the rules say of results in terms of these variables is what the machine compute
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from tilewright.arith import Analyzer
-from tilewright.ir import IntImm, PrimExpr, TensorType, TupleType, Type
+from tilewright.ir import FloatImm, IntImm, PrimExpr, TensorType, TupleType, Type
 from tilewright.node import structural_equal, structural_hash
 from tilewright.relay.backend.vm.code import INT_OPS, VMFunction
-from tilewright.relay.expr import Function, Var
-from tilewright.relay.functor import substitute
-from tilewright.relay.op.relations import assumptions, is_any
+from tilewright.relay.expr import Call, Expr, Function, Var
+from tilewright.relay.functor import ExprMutator, post_order, substitute
+from tilewright.relay.op.card import OpCard
+from tilewright.relay.op.relations import assumptions, is_any, nonnegative
 from tilewright.relay.transform.infer_type import infer_types
 from tilewright.support.errors import InternalError
 from tilewright.tir import (
@@ -25,7 +27,6 @@ from tilewright.tir import (
     LT,
     NE,
     Add,
-    Call,
     Cast,
     FloorDiv,
     FloorMod,
@@ -36,6 +37,7 @@ from tilewright.tir import (
     SizeVar,
     Sub,
 )
+from tilewright.tir import Call as TirCall
 from tilewright.tir import Var as SizeName
 from tilewright.tir.stmt_functor import substitute as substitute_dims
 
@@ -83,7 +85,7 @@ class DynamicCall:
         self.values: list[PrimExpr] = []
         self._known: dict[int, list[int]] = {}
         params = [Var(p.name_hint, self._own(t)) for p, t in zip(func.params, args, strict=True)]
-        body = substitute(func.body, dict(zip(func.params, params, strict=True)))
+        body = self._own_attributes(substitute(func.body, dict(zip(func.params, params, strict=True))))
         made = Function(tuple(params), body, None, (), func.attrs)
         with assumptions() as assumed:
             infer_types(made)
@@ -93,6 +95,15 @@ class DynamicCall:
         self.assumed = [
             (_dim_in_terms_of(a.equal[0], table), _dim_in_terms_of(a.equal[1], table), a.text(table)) for a in assumed
         ]
+
+    def _own_attributes(self, body: Expr) -> Expr:
+        """The body with sizes of its own in the attributes of operators."""
+        found = [
+            e for e in post_order(body) if isinstance(e, Call) and isinstance(e.attrs, OpCard) and has_sizes(e.attrs)
+        ]
+        if not found:
+            return body
+        return rewritten(body, {e: map_sizes(e.attrs, self._size) for e in found})  # type: ignore[arg-type]
 
     def _own(self, t: Type) -> Type:
         if isinstance(t, TupleType):
@@ -106,9 +117,53 @@ class DynamicCall:
             if structural_equal(self.values[i], d):
                 return self.sizes[i]
         alike.append(len(self.sizes))
-        self.sizes.append(SizeVar(f"d{len(self.sizes)}", "int64"))
+        # A value that was read may be negative.
+        kind = SizeVar if nonnegative(d) else SizeName
+        self.sizes.append(kind(f"d{len(self.sizes)}", "int64"))
         self.values.append(d)
         return self.sizes[-1]
+
+
+def has_sizes(value: Any) -> bool:
+    """Whether an attribute, or any of a card, is an expression over sizes."""
+    if isinstance(value, OpCard):
+        return any([has_sizes(getattr(value, f.name)) for f in value._fields])
+    return _is_size(value) or isinstance(value, (tuple, list)) and any(map(has_sizes, value))
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, PrimExpr) and not isinstance(value, (IntImm, FloatImm))
+
+
+def map_sizes(card: OpCard, f: Callable[[PrimExpr], PrimExpr]) -> OpCard:
+    """The card with f of each expression over sizes."""
+
+    def mapped(value: Any) -> Any:
+        if isinstance(value, (tuple, list)):
+            return tuple([mapped(v) for v in value])
+        return f(value) if _is_size(value) else value
+
+    changes = {x.name: mapped(getattr(card, x.name)) for x in card._fields if has_sizes(getattr(card, x.name))}
+    return card.replace(**changes)
+
+
+class _Attributes(ExprMutator):
+    """Gives calls other attributes."""
+
+    def __init__(self, attrs: Mapping[Expr, OpCard]) -> None:
+        super().__init__()
+        self.attrs = attrs
+
+    def visit_call(self, call: Call) -> Expr:
+        new = super().visit_call(call)
+        if call not in self.attrs or not isinstance(new, Call):
+            return new
+        return Call(new.op, new.args, self.attrs[call], new.type_args, new.span)
+
+
+def rewritten(body: Expr, attrs: Mapping[Expr, OpCard]) -> Expr:
+    """The expression in which some calls have other attributes."""
+    return _Attributes(attrs).visit(body)  # type: ignore[no-any-return]
 
 
 def _in_terms_of(t: Type, table: Mapping[SizeName, PrimExpr]) -> Type:
@@ -177,7 +232,7 @@ class Sizes:
             return self.negated(self.operation("eq", self.register(e.a), self.register(e.b)))
         if isinstance(e, Select):
             return self.operation("select", *map(self.register, (e.condition, e.true_value, e.false_value)))
-        if isinstance(e, Call) and getattr(e.op, "name", "") == "tir.if_then_else":
+        if isinstance(e, TirCall) and getattr(e.op, "name", "") == "tir.if_then_else":
             return self.operation("select", *map(self.register, e.args))
         raise InternalError(f"{self.out.name}: a size cannot be computed at run time: {e}")
 
