@@ -76,9 +76,9 @@ def export_library(
     flags = [str(o) for o in options.get("options") or ()]
     linking = [o for o in flags if o.startswith(("-l", "-L", "-Wl,"))]
     generated = [s for s in sources if isinstance(s, CSource)]
-    for source in generated:
-        source.options = [o for o in flags if o not in linking] or source.options
-        source.cc = options.get("cc", source.cc)
+    for g in generated:
+        g.options = [o for o in flags if o not in linking] or g.options
+        g.cc = options.get("cc", g.cc)
     for i, source in enumerate(sources):
         for j, data in enumerate(source.objects):
             objects[f"lib{i}_{j}.o"] = data

@@ -222,6 +222,4 @@ def c_source_module(
     return Module.from_functions(_Loaded(source), "c", source)
 
 
-@register_func("runtime.CSourceModuleCreate", override=True)
-def _create(code: str, fmt: str, func_names: Any = None, const_vars: Any = None) -> Module:
-    return c_source_module(code, fmt, func_names, const_vars)
+register_func("runtime.CSourceModuleCreate", c_source_module, override=True)

@@ -18,12 +18,14 @@ from tilewright.relay.backend.executor_factory import (
     ExecutorFactoryModule,
     GraphExecutorFactoryModule,
 )
+from tilewright.relay.backend.external import generate
 from tilewright.relay.backend.kernels import Progress, cached_object, compile_kernels
 from tilewright.relay.backend.memory_report import MemoryReport, memory_report
 from tilewright.relay.backend.options import Executor, Runtime
 from tilewright.relay.backend.plan import Plan, make_plan
 from tilewright.relay.backend.te_compiler import Kernel, TECompiler
 from tilewright.relay.expr import Function, bind
+from tilewright.relay.transform.byoc import external_in_place
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 
@@ -87,7 +89,7 @@ def optimize(
 ) -> tuple[IRModule, dict[str, Any]]:
     """The module after all relay passes: main calls primitive functions. Parameters are constants in it."""
     with target_of(target):
-        return pipeline()(bind_params(as_module(mod), params)), {}
+        return pipeline()(external_in_place(bind_params(as_module(mod), params))), {}
 
 
 def build(
@@ -117,6 +119,7 @@ def build(
         optimized, _ = optimize(mod, chosen, params)
         compiler = TECompiler(chosen)
         with deep_recursion():
+            external = generate(optimized, chosen)
             plan = make_plan(optimized, compiler)
         tell_memory(plan)
         kind = "aot" if how is None else how.name
@@ -128,9 +131,8 @@ def build(
     made: type[ExecutorFactoryModule] = AOTExecutorFactoryModule
     if how is None or how.name == "graph":
         made = GraphExecutorFactoryModule
-    return made(
-        optimized, chosen, how or Executor("graph"), mod_name, plan, facts, objects, symbols, constants.result()
-    )
+    found = how or Executor("graph")
+    return made(optimized, chosen, found, mod_name, plan, facts, objects, symbols, constants.result(), external)
 
 
 def executor_of(mod: IRModule | Function, executor: Any) -> Executor | None:

@@ -14,6 +14,7 @@ from tilewright import runtime
 from tilewright.codegen.llvm import compile_assembly, load_objects
 from tilewright.codegen.llvm.build import is_native
 from tilewright.ir import IRModule
+from tilewright.relay.backend.external import ExternalCode
 from tilewright.relay.backend.kernels import kernel_text, lowered, scheduled
 from tilewright.relay.backend.options import Executor
 from tilewright.relay.backend.plan import Plan
@@ -54,7 +55,9 @@ class ExecutorFactoryModule:
         objects: Sequence[bytes],
         symbols: Sequence[str],
         constants: np.ndarray[Any, Any],
+        external: ExternalCode,
     ) -> None:
+        self.external = external
         self.ir_mod, self.target, self.executor, self.libmod_name = ir_mod, target, executor, libmod_name
         self.plan, self.metadata = plan, metadata
         self.objects, self.symbols = list(objects), list(symbols)
@@ -118,9 +121,10 @@ class ExecutorFactoryModule:
         """The objects, loaded once, as a module that says `facts` of itself."""
         if self._loaded is None:
             need_host(self.target, "model")
-            self._loaded = load_objects(self.objects, [*self.symbols, CONTEXT])
-        source = self.source(facts, constants)
-        return runtime.Module.from_aot(self._loaded.symbols, json.dumps(facts), constants, self._loaded, source)
+            self._loaded = load_objects(self.objects, [*self.symbols, CONTEXT, *self.external.slots()])
+        source, held = self.source(facts, constants), self.external.base(self._loaded)
+        symbols = self.external.without_slots(self._loaded.symbols)
+        return self.external.attach(runtime.Module.from_aot(symbols, json.dumps(facts), constants, held, source))
 
     @property
     def lib(self) -> runtime.Module:
@@ -156,7 +160,9 @@ class ExecutorFactoryModule:
             with open(path, "w") as file:
                 file.write(self.get_source(kind))
             return path
-        export_library(path, [self.source()], fcompile, list(addons or ()), workspace_dir, kwargs)
+        export_library(
+            path, [self.source(), *self.external.sources()], fcompile, list(addons or ()), workspace_dir, kwargs
+        )
         return path
 
     def get_source(self, kind: str = "ll") -> str:

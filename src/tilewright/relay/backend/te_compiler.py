@@ -8,6 +8,7 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.ir import IntImm, Op, TensorType, TupleType, Type
 from tilewright.node import Visitor, deep_recursion, on, structural_equal, structural_hash
+from tilewright.relay.backend.external import external_tensors, is_external, symbol_of
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import BROADCAST, OpCard
@@ -254,8 +255,23 @@ class TECompiler:
         key = structural_hash(func, map_free_vars=bool(sizes))
         found = self.kernels.get(key)
         if found is None:
-            found = self.kernels[key] = self._make(func, sizes)
+            make = self._call_of if is_external(func) else self._make
+            found = self.kernels[key] = make(func, sizes)
         return found
+
+    def _call_of(self, func: Function, sizes: Sequence[tir.Var]) -> Kernel:
+        """A kernel that calls what an external code generator made of a function."""
+        inputs = [
+            _placeholder(t, f"p{i}")
+            for i, t in enumerate([t for p in func.params for t in tensor_types(p.checked_type)])
+        ]
+        results = tensor_types(func.body.checked_type)
+        inputs, outputs = external_tensors(symbol_of(func), inputs, results)
+        name = self._unique(f"call_{symbol_of(func)}")
+        prim = te.create_prim_func([*inputs, *outputs, *sizes], "int64" if sizes else None)
+        tensors = [t for e in (*func.params, func.body) for t in tensor_types(e.checked_type)]
+        size = 0 if sizes else sum([static_bytes(t) for t in tensors])
+        return Kernel(name, prim.with_attr("global_symbol", name), None, 0, size, (), source_of(func))
 
     def _make(self, func: Function, sizes: Sequence[tir.Var]) -> Kernel:
         with deep_recursion():
@@ -263,7 +279,8 @@ class TECompiler:
             graph = TensorGraph(func)
             ops = compute_ops(graph.outputs)
             name = self._name(cards)
-            prim = te.create_prim_func([*graph.inputs, *graph.outputs, *sizes])
+            # Sizes are 64 bits wide; indices of two widths would hide from analysis what is equal.
+            prim = te.create_prim_func([*graph.inputs, *graph.outputs, *sizes], "int64" if sizes else None)
             anchor = max(cards, key=lambda c: c.fuse, default=None)
             in_place = in_place_inputs(graph, ops, cards)
             # An output that takes an input's storage is an alias of it.
@@ -278,7 +295,9 @@ class TECompiler:
         if len(base) > NAME_LIMIT:
             base = f"{base[:NAME_LIMIT]}_{structural_hash(tuple(cards)) & 0xFFFF:04x}"
         # Never the bare name of an operator: kernels are C symbols, and `tanh` and `exp` are taken.
-        base = f"fused_{base}"
+        return self._unique(f"fused_{base}")
+
+    def _unique(self, base: str) -> str:
         count = self.names.get(base, 0)
         self.names[base] = count + 1
         return f"{base}_{count}" if count else base
@@ -286,6 +305,8 @@ class TECompiler:
 
 def is_view(func: Function) -> bool:
     """Whether a primitive function only changes the shape: no kernel is needed, the result is the input's memory."""
+    if is_external(func):
+        return False
     node: Any = func.body
     while isinstance(node, Call) and type(node.op) is Op and node.op.name in ("reshape", "squeeze", "expand_dims"):
         node = node.args[0]

@@ -13,6 +13,7 @@ from tilewright.relay import transform
 from tilewright.relay.analysis import called_functions
 from tilewright.relay.backend.build import as_module, bind_params, pipeline, target_of
 from tilewright.relay.backend.executor_factory import CONTEXT
+from tilewright.relay.backend.external import generate
 from tilewright.relay.backend.kernels import Progress, cached_object, compile_kernels
 from tilewright.relay.backend.te_compiler import TECompiler
 from tilewright.relay.backend.vm.emit import ProgramCompiler
@@ -20,6 +21,7 @@ from tilewright.relay.backend.vm.executable import Executable
 from tilewright.relay.backend.vm.sizes import named
 from tilewright.relay.expr import Function, Var
 from tilewright.relay.functor import post_order, substitute
+from tilewright.relay.transform.byoc import external_in_place
 from tilewright.relay.transform.lambda_lift import CLOSURE, LIFTED
 from tilewright.relay.transform.retype import widen_dimensions
 from tilewright.support.errors import TVMError
@@ -81,7 +83,8 @@ def name_dimensions(mod: IRModule) -> IRModule:
 def optimize(mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None) -> IRModule:
     """The module after all relay passes of the virtual machine; parameters of main are constants in it."""
     with target_of(target), deep_recursion():
-        return vm_pipeline()(name_dimensions(widen_dimensions(reachable(bind_params(as_module(mod), params)))))
+        used = external_in_place(reachable(bind_params(as_module(mod), params)))
+        return vm_pipeline()(name_dimensions(widen_dimensions(used)))
 
 
 def compile(
@@ -102,6 +105,7 @@ def compile(
         entries = [name for name in entry_points(optimized) if not name_is_lifted(optimized, name)]
         if not entries:
             raise TVMError("relay.vm.compile: the module has no relay function to call")
+        external = generate(optimized, chosen)
         kernels = TECompiler(chosen)
         compiler = ProgramCompiler(optimized, kernels)
         program = compiler.run()
@@ -122,7 +126,7 @@ def compile(
             "target": {"triple": chosen.triple, "cpu": chosen.mcpu, "features": sorted(chosen.features)},
             "opt_level": PassContext.current().opt_level,
         }
-    return Executable(optimized, chosen, program, facts, objects, constants.result())
+    return Executable(optimized, chosen, program, facts, objects, constants.result(), external)
 
 
 def name_is_lifted(mod: IRModule, name: str) -> bool:

@@ -15,6 +15,7 @@ from tilewright.codegen.llvm import load_objects
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.relay.backend.evaluate import Call, ProgramExecutor
 from tilewright.relay.backend.executor_factory import CONTEXT, need_host
+from tilewright.relay.backend.external import ExternalCode
 from tilewright.relay.backend.interpreter import ConstructorValue, RefValue
 from tilewright.relay.backend.vm.code import Instruction, Program
 from tilewright.relay.expr import Function
@@ -39,7 +40,9 @@ class Executable:
         metadata: dict[str, Any],
         objects: Sequence[bytes],
         constants: np.ndarray[Any, Any],
+        external: ExternalCode,
     ) -> None:
+        self.external = external
         self.ir_mod, self.target, self.program = ir_mod, target, program
         self.code = program.to_bytes(lambda dtype: runtime.parse_dtype(str(dtype)))
         self.metadata = {**metadata, "bytecode_bytes": len(self.code)}
@@ -97,11 +100,12 @@ class Executable:
         """The library loaded into this process."""
         if self._module is None:
             need_host(self.target, "program")
-            loaded = load_objects(self.objects, [*self.program.kernels, CONTEXT])
+            loaded = load_objects(self.objects, [*self.program.kernels, CONTEXT, *self.external.slots()])
             held = runtime.array(np.frombuffer(self.code, np.uint8))
-            symbols = {**loaded.symbols, BYTECODE: held.data_address}
-            self._module = runtime.Module.from_aot(
-                symbols, json.dumps(self.metadata), self._constants, (loaded, held), self.source()
+            symbols = {**self.external.without_slots(loaded.symbols), BYTECODE: held.data_address}
+            keep = (self.external.base(loaded), held)
+            self._module = self.external.attach(
+                runtime.Module.from_aot(symbols, json.dumps(self.metadata), self._constants, keep, self.source())
             )
         return self._module
 
@@ -125,7 +129,9 @@ class Executable:
     ) -> str:
         """Write a library (.so, .tar or .o) that holds all: kernels, bytecode, constants. Returns the path."""
         path = os.fspath(file_name)
-        export_library(path, [self.source()], fcompile, list(addons or ()), workspace_dir, kwargs)
+        export_library(
+            path, [self.source(), *self.external.sources()], fcompile, list(addons or ()), workspace_dir, kwargs
+        )
         return path
 
     def save(self) -> tuple[bytearray, runtime.Module]:

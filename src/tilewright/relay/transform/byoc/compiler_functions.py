@@ -47,7 +47,9 @@ class _Undo(_OwnMutator):
     def visit_call(self, call: Call) -> Expr:
         new: Any = super().visit_call(call)
         found = self.functions.get(new.op) if isinstance(new.op, GlobalVar) else None
-        return new if found is None else self.visit(inlined(new, _WithoutComposites().visit(found)))
+        if found is None:
+            return new  # type: ignore[no-any-return]
+        return self.visit(inlined(new, _WithoutComposites().visit(found)))  # type: ignore[no-any-return]
 
 
 class _WithoutComposites(ExprMutator):
@@ -138,7 +140,7 @@ def MarkCompilerFunctionsAsExtern(compiler_filter: str = "") -> Pass:
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         extern: dict[Any, Any] = {
-            g: f.replace(attrs={"Extern": 1})  # type: ignore[attr-defined]
+            g: f.replace(attrs={"Extern": 1})
             for g, f in mod.functions.items()
             if _wanted(f, compiler_filter)
         }
@@ -168,7 +170,8 @@ class _InPlace(_OwnMutator):
                 )
             return Call(self.functions[gvar], self.visit_all(args.fields), None, (), call.span)  # type: ignore[index]
         new: Any = super().visit_call(call)
-        return self.visit(inlined(new, new.op)) if is_composite(new.op) else new
+        found: Expr = self.visit(inlined(new, new.op)) if is_composite(new.op) else new
+        return found
 
     def visit_global_var(self, gvar: GlobalVar) -> Expr:
         function = self.functions.get(gvar)

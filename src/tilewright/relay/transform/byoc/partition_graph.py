@@ -96,7 +96,8 @@ class _Partitioner(ExprMutator):
 
     def visit_call(self, call: Call) -> Expr:
         # A border without a region means nothing.
-        return self.visit(inner(call)) if is_border(call) else super().visit_call(call)  # type: ignore[no-any-return]
+        new: Expr = self.visit(inner(call)) if is_border(call) else super().visit_call(call)
+        return new
 
     def visit_function(self, fn: Function) -> Expr:
         return fn if fn.is_primitive or is_composite(fn) else super().visit_function(fn)
