@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tilewright.script import from_source
 from tilewright.support.errors import ScheduleError
 from tilewright.tir import PrimFunc
 from tilewright.tir.schedule import Schedule
@@ -150,6 +151,41 @@ for i, j in T.grid(8, 3):
         D[v // w] = A[v // w]
 """)
 
+USED_BEFORE = script("""
+for i in range(4):
+    with T.block("x"):
+        v = T.axis.spatial(4, i)
+        C[v] = D[v]
+    for k in range(3):
+        with T.block("s"):
+            v, w = T.axis.remap("SR", [i, k])
+            with T.init():
+                D[v] = T.float32(0)
+            D[v] = D[v] + A[v + w] + C[v]
+""")
+WRITES_NEXT = script("""
+for i in range(4):
+    for k in range(3):
+        with T.block("s"):
+            v, w = T.axis.remap("SR", [i, k])
+            with T.init():
+                D[v] = T.float32(0)
+            D[v] = D[v] + A[v + w]
+    with T.block("x"):
+        v = T.axis.spatial(4, i)
+        D[v + 1] = D[v] + T.float32(1)
+""")
+OLDER_THAN_THE_WINDOW = script("""
+for i in range(6):
+    for a in range(3):
+        with T.block("b"):
+            v = T.axis.spatial(8, i + a)
+            B[v] = A[v]
+    with T.block("d"):
+        v = T.axis.spatial(6, i)
+        D[v] = B[v] + T.if_then_else(v >= 3, B[v - 3], T.float32(0))
+""")
+
 
 def _tiled(s: Schedule, then: Callable[[Any], Any]) -> None:
     then(s.blockize(s.get_loops("b")[1]))
@@ -166,6 +202,9 @@ CASES: list[tuple[str, Program, Callable[[Schedule], Any]]] = [
     ("remainders of negative numbers", BELOW_ZERO, lambda s: s.parallel(s.get_loops("b")[0])),
     ("a domain that starts at 1, laid out", FROM_ONE, lambda s: s.transform_block_layout("b", lambda i: (i // 2, i % 2))),
     ("a domain that starts at 1, inlined", PART_OF_A_COPY, lambda s: s.reverse_compute_inline("d")),
+    ("an output that is read before", USED_BEFORE, lambda s: s.decompose_reduction("s", s.get_loops("s")[0])),
+    ("an output that is written before", WRITES_NEXT, lambda s: s.decompose_reduction("s", s.get_loops("s")[0])),
+    ("elements that the ring has lost", OLDER_THAN_THE_WINDOW, lambda s: s.rolling_buffer("b", 0)),
     ("a diagonal, padded", DIAGONAL, lambda s: s.pad_einsum("d", [3])),
     ("a buffer that is written in part, padded", PARTLY_WRITTEN, lambda s: s.pad_einsum("d", [3])),
     ("an index that exists at some points only", DIVIDES_BY_ZERO, lambda s: s.cache_index("b", "global")),
@@ -204,6 +243,28 @@ def test_what_is_known_is_not_refused(what: str, program: Program, call: Callabl
     call(s)
     for a, b in zip(outcome(func), outcome(s.mod), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+SYMBOLIC = """
+@T.prim_func
+def main(a: T.handle, d: T.handle, n: T.int32):
+    A = T.match_buffer(a, (n,))
+    D = T.match_buffer(d, (n,))
+    for i in range({extent}):
+        with T.block("b"):
+            v = T.axis.spatial({extent}, i)
+            D[v] = A[v]
+"""
+
+
+def test_factors_reach_a_symbolic_extent() -> None:
+    s = Schedule(from_source(SYMBOLIC.format(extent="n")))
+    with pytest.raises(
+        ScheduleError, match="split: the product of the factors must surely reach the extent n of loop i"
+    ):
+        s.split(s.get_loops("b")[0], [2, 2])
+    s = Schedule(from_source(SYMBOLIC.format(extent="n % 4")))
+    s.split(s.get_loops("b")[0], [2, 2])
 
 
 PRIVATE_CHAIN = script("""

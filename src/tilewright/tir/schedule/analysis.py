@@ -386,23 +386,77 @@ def _try_all(forms: Forms, leaf: Leaf, out: Binding, conditions: list[Any]) -> N
 
 
 def _fused_pairs(leaf: Leaf) -> dict[Any, tuple[Any, Any, bool]]:
-    """Two variables bound to `f // n` and `f % n` of one number, n symbolic: (f, how many values both have, is the first)."""
+    """Variables bound to the parts `f // (m * n)`, `f // n % m`, `f % n` of one number, where a divisor or the domain of the first
+    is symbolic: (f, how many values they have together, is the first)."""
     out: dict[Any, tuple[Any, Any, bool]] = {}
-    bound = list(zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True))
-    for low, value in bound:
-        if not isinstance(value, FloorMod) or isinstance(value.b, IntImm):
+    rest = [(iv, *part) for iv, part in [(iv, _part(v)) for iv, v in _bound(leaf)] if part is not None]
+    while rest:
+        number = rest[0][1]
+        group = [p for p in rest if structural_equal(p[1], number)]
+        rest = [p for p in rest if not structural_equal(p[1], number)]
+        if all([isinstance(iv.dom.extent, IntImm) for iv, *_ in group]):
             continue
-        for high, other in bound:
-            if (
-                isinstance(other, FloorDiv)
-                and structural_equal(other.a, value.a)
-                and structural_equal(other.b, value.b)
-                and structural_equal(low.dom.extent, value.b)
-                and all([str(iv.dom.min) == "0" for iv in (low, high)])
-            ):
-                count = high.dom.extent * value.b
-                out[high.var], out[low.var] = (value.a, count, True), (value.a, count, False)
+        count = _count_of_parts([p for p in group if len(group) > 1])
+        if count is not None:
+            for iv, *_ in group:
+                out[iv.var] = (number, count, iv is group[0][0])
     return out
+
+
+def _bound(leaf: Leaf) -> list[tuple[Any, Any]]:
+    """Iteration variables from zero with their values."""
+    pairs = zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True)
+    return [(iv, v) for iv, v in pairs if isinstance(iv.dom.min, IntImm) and iv.dom.min.value == 0]
+
+
+def _part(value: Any) -> tuple[Any, Any, Any] | None:
+    """(f, s, e) of a value `f // s % e` (or `f % (s * e) // s`); s is 1 and e None where they are missing, one of them is not."""
+    end = None
+    if isinstance(value, FloorMod):
+        value, end = value.a, value.b
+    if isinstance(value, FloorDiv):
+        whole, step = value.a, value.b
+        if end is None and isinstance(whole, FloorMod) and isinstance(whole.b, IntImm) and isinstance(step, IntImm):
+            return (
+                (whole.a, step, IntImm(step.dtype, whole.b.value // step.value))
+                if whole.b.value % step.value == 0
+                else None
+            )
+        return whole, step, end
+    return (value, IntImm(value.dtype, 1), end) if end is not None else None
+
+
+def stays_in(loops: Iterable[Any], value: Any, iv: Any) -> bool:
+    """Whether a value is a loop variable, or a part `f // s % e` of one, that never leaves the domain of an iteration variable:
+    what the extents of the loops say, symbolic ones too."""
+    if not isinstance(iv.dom.min, IntImm) or iv.dom.min.value != 0:
+        return False
+    whole, step, end = _part(value) or (value, None, None)
+    loop = next((lp for lp in loops if lp.loop_var is whole), None)
+    if loop is None or not isinstance(loop.min, IntImm) or loop.min.value != 0:
+        return False
+    analyzer = Analyzer()
+    if end is not None:
+        return analyzer.can_prove_equal(end, iv.dom.extent)
+    count = iv.dom.extent if step is None else iv.dom.extent * step
+    return analyzer.can_prove_equal(loop.extent, count)
+
+
+def _count_of_parts(parts: list[tuple[Any, Any, Any, Any]]) -> Any:
+    """How many values the parts of a number have together, when each begins where another ends and fills its domain; else None."""
+    analyzer = Analyzer()
+    count: Any = None
+    while parts:
+        step = IntImm(parts[0][2].dtype, 1) if count is None else count
+        found = next((p for p in parts if analyzer.can_prove_equal(p[2], step)), None)
+        if found is None:
+            return None
+        iv, _, _, end = found
+        if (end is None) != (len(parts) == 1) or not (end is None or analyzer.can_prove_equal(end, iv.dom.extent)):
+            return None
+        parts = [p for p in parts if p is not found]
+        count = iv.dom.extent if count is None else iv.dom.extent * count
+    return count
 
 
 def _is_loop_of(forms: Forms, leaf: Leaf, number: Any, count: Any) -> bool:

@@ -23,6 +23,7 @@ from tilewright.tir.schedule.analysis import (
     producers,
     scope_leaves,
     scope_root,
+    stays_in,
 )
 from tilewright.tir.schedule.certain import reaches_domain, surely
 from tilewright.tir.schedule.errors import refuse
@@ -149,8 +150,8 @@ def move_producer(
             for d in constrained[1:]:
                 low, high = state.forms.minimum(low, d[v][0]), state.forms.maximum(high, d[v][1])
             domain[v] = (low, high)
-    nest, realize, new_loops = build_nest(state, block, domain, preserve_unit_loops)
     outer = tuple([r.stmt for r in loops_above(loop_ref)]) + (loop_ref.stmt,)
+    nest, realize, new_loops = build_nest(state, block, domain, preserve_unit_loops, around=outer)
     _need_inputs_ready(state, Leaf(realize, outer + new_loops), sources, outer)
     _insert(state, ref, scope, loop_ref, loop, statements, place, nest)
 
@@ -259,7 +260,7 @@ def move_consumer(
                 domain[v] = bounds
     if domain:
         _need_all_written(state, leaf_of(ref), inner, outer, provided, loop)
-    nest, realize, new_loops = build_nest(state, block, domain, preserve_unit_loops, exact=True)
+    nest, realize, new_loops = build_nest(state, block, domain, preserve_unit_loops, exact=True, around=outer)
     moved = Leaf(realize, outer + new_loops)
     _need_inputs_ready(state, moved, [x for x in sources if id(x.block) not in under], outer)
     reduced = {iv.var for iv in block.iter_vars if iv.iter_type == REDUCE}
@@ -352,12 +353,17 @@ def _insert(
 
 
 def build_nest(
-    state: ScheduleState, block: Any, domain: Domain, preserve_unit_loops: bool, exact: bool = False
+    state: ScheduleState,
+    block: Any,
+    domain: Domain,
+    preserve_unit_loops: bool,
+    exact: bool = False,
+    around: tuple[Any, ...] = (),
 ) -> tuple[Any, Any, tuple[Any, ...]]:
     """Loops that run a block over part of its domain: (outermost statement, the BlockRealize, the loops).
 
     A bound that may leave the domain of its variable is clipped by a predicate. Without `exact`, a part that may be as
-    large as the domain becomes the domain.
+    large as the domain becomes the domain. around: the loops that it comes to stand in.
     """
     forms = state.forms
     values: list[Any] = []
@@ -392,6 +398,8 @@ def build_nest(
             continue
         if clip is not None:
             conditions.append(LT(forms.emit(loop_form, dtype), forms.emit(clip, dtype)))
+        if stays_in(around, values[-1], iv):
+            continue
         if not forms.nonneg(combine(value, dom_low, -1)):
             conditions.append(GE(values[-1], iv.dom.min))
         end = combine(dom_low, dom_extent)

@@ -130,6 +130,20 @@ def shared_loops(a: tuple[Any, ...], b: tuple[Any, ...]) -> int:
     return count
 
 
+def takes_only_from(state: ScheduleState, user: Leaf, source: Leaf, buffer: Buffer) -> bool:
+    """Whether a block touches only what another one surely wrote before it, in the same iteration of the loops they share."""
+    shared = shared_loops(source.loops, user.loops)
+    provided: Region | None = None
+    for region in source.block.writes:
+        if region.buffer is buffer:
+            provided = surely(state, region, source, source.loops[shared:])
+    return provided is not None and all([
+        contains(state.forms, provided, swept(state, region, user, user.loops[shared:]), buffer.shape)
+        for region in (*user.block.reads, *user.block.writes)
+        if region.buffer is buffer
+    ])  # fmt: skip
+
+
 def need_settled(state: ScheduleState, ref: StmtSRef, leaf: Leaf, seen: set[int]) -> None:
     """What other iterations of the loops around a block write of its inputs does not change what it has read.
 

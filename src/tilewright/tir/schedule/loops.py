@@ -97,6 +97,11 @@ def split_loop(
                 f"the product of the factors must reach the extent {extent.value} of {{0}}, but {factors} gives {total}",
                 stmt,
             )
+    elif None not in factors and not _reaches(state, IntImm(dtype, total) if isinstance(total, int) else total, extent):
+        refuse(
+            f"the product of the factors must surely reach the extent {extent} of {{0}}, but {total} is not known to",
+            stmt,
+        )
     new_vars = [Var(f"{stmt.loop_var.name}_{i}", dtype) for i in range(len(sizes))]
     index: Any = None
     for var, n in zip(new_vars, sizes, strict=True):
@@ -114,6 +119,10 @@ def split_loop(
         out.append(state.ref(body))
         body = body.body
     return out
+
+
+def _reaches(state: ScheduleState, total: Any, extent: Any) -> bool:
+    return state.forms.nonneg(combine(state.forms.of(total), state.forms.of(extent), -1))
 
 
 @primitive

@@ -13,6 +13,7 @@ from tilewright.tir.schedule.analysis import (
     conjunction,
     conjuncts,
     leaf_of,
+    leaves,
     loops_above,
     need_simple_iters,
     need_whole_reduction,
@@ -20,6 +21,7 @@ from tilewright.tir.schedule.analysis import (
 from tilewright.tir.schedule.copies import copy_iters, renewed_thread
 from tilewright.tir.schedule.effects import need_order_free
 from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.hazards import takes_only_from
 from tilewright.tir.schedule.loops import reaches_once
 from tilewright.tir.schedule.regions import access_regions
 from tilewright.tir.schedule.rewrite import ReplaceStmts, vars_in
@@ -60,6 +62,7 @@ def decompose_reduction(s: Schedule, block: BlockRV | str, loop: LoopRV) -> Bloc
     iters, env = copy_iters(spatial, "_init")
     inside = [r.stmt for r in above[at:]]
     _need_single_visits(state, leaf, at)
+    _need_no_earlier_use(state, loop_ref.stmt, old)
     copied: list[Any] = []
     loop_env: dict[Any, Any] = {}
     for lp in inside:
@@ -114,6 +117,20 @@ def _need_single_visits(state: ScheduleState, leaf: Leaf, at: int) -> None:
             leaf.block,
             leaf.loops[at],
         )
+
+
+def _need_no_earlier_use(state: ScheduleState, loop: Any, block: Any) -> None:
+    """Nothing below the loop uses an element before it is initialised: it would find what the initialisation leaves."""
+    found = leaves(loop.body)
+    at = next(i for i, x in enumerate(found) if x.block is block)
+    for i, x in enumerate(found):
+        for buffer in {r.buffer for r in block.writes} & {r.buffer for r in (*x.block.reads, *x.block.writes)}:
+            if i < at or (i > at and not takes_only_from(state, x, found[at], buffer)):
+                refuse(
+                    f"in {{0}}, {{1}} must use of {buffer.name} only what {{2}} has computed in the same iteration, but"
+                    " may use what is initialised in another one",
+                    loop, x.block, block,
+                )  # fmt: skip
 
 
 def _init_annotations(annotations: Any) -> dict[str, Any]:

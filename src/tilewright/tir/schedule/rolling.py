@@ -18,6 +18,7 @@ from tilewright.tir.schedule.analysis import (
 from tilewright.tir.schedule.arguments import write_number
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Lin, combine
+from tilewright.tir.schedule.hazards import takes_only_from
 from tilewright.tir.schedule.loops import replace_realize
 from tilewright.tir.schedule.rewrite import RewriteAccesses
 from tilewright.tir.schedule.state import ScheduleState
@@ -67,9 +68,15 @@ def rolling_buffer(s: Schedule, block: BlockRV | str, write_buffer_index: int) -
             refuse("{0} must be serial, for each iteration builds on the one before", lp)
     _need_bounds_only(state, leaf)
     inside = {id(x.block) for x in leaves(loop)}
+    computed = False
     for x in leaves(scope.stmt.body):
-        if id(x.block) not in inside and any([r.buffer is buffer for r in (*x.block.reads, *x.block.writes)]):
-            refuse("all uses of {0} must be in {1}, but {2} is outside", buffer, loop, x.block)
+        if x.block is old:
+            computed = True
+        elif any([r.buffer is buffer for r in (*x.block.reads, *x.block.writes)]):
+            if id(x.block) not in inside:
+                refuse("all uses of {0} must be in {1}, but {2} is outside", buffer, loop, x.block)
+            if not computed or not takes_only_from(state, x, leaf, buffer):
+                refuse("{0} must read of {1} only what {2} computes for the same iteration", x.block, buffer, old)
     dtype = str(buffer.shape[axis].dtype)
     shape = [*buffer.shape[:axis], IntImm(dtype, window), *buffer.shape[axis + 1 :]]
     ring = decl_buffer(shape, buffer.dtype, buffer.name, scope=buffer.scope())
