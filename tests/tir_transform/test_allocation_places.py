@@ -191,3 +191,27 @@ def test_what_each_step_writes_first_belongs_to_the_step(order: Any) -> None:
         lambda n: shapes.update({b.name: [int(x) for x in b.shape] for b in getattr(n, "alloc_buffers", ())}),
     )
     assert shapes == {"s": [2, 6], "r": [1, 4]}
+
+
+@T.prim_func
+def index_of_another_type(
+    p: T.Buffer((4,), "int64"), a: T.Buffer((4, 4), "float32"), out: T.Buffer((4, 4), "float32")
+) -> None:
+    s = T.alloc_buffer((4, 4))
+    for i in range(4):
+        for j0, j1 in T.grid(2, 2):
+            with T.block("write"):
+                v = T.axis.spatial(4, i)
+                w = T.axis.spatial(4, j0 * 2 + j1)
+                s[v, w] = a[v, w]
+        for j in range(4):
+            with T.block("read"):
+                v, w = T.axis.remap("SS", [i, j])
+                out[v, w] = s[v, p[w]]
+
+
+def test_indices_may_have_types_of_their_own() -> None:
+    mod = transform.PlanAndUpdateBufferAllocationLocation()(IRModule({"main": index_of_another_type}))
+    out, a = np.zeros((4, 4), "float32"), np.arange(16, dtype="float32").reshape(4, 4)
+    run(mod, [np.array([3, 1, 0, 2]), a, out])
+    np.testing.assert_array_equal(out, a[:, [3, 1, 0, 2]])

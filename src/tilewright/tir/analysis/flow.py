@@ -9,7 +9,7 @@ from tilewright.arith import Analyzer
 from tilewright.arith.iter_affine_map import IterMapLevel, detect_iter_map, inverse_affine_iter_map
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Visitor, on, post_order_visit
-from tilewright.tir.arithmetic import add, const_true, eq, logical_and, logical_not
+from tilewright.tir.arithmetic import add, cast_to, const_true, eq, logical_and, logical_not
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, IterVar, Let, Var
 from tilewright.tir.function import PrimFunc
@@ -401,14 +401,14 @@ class _Wrote:
         if not found.indices:
             return None
         try:
-            return inverse_affine_iter_map(found.indices, [t for _, t in pairs])
+            return inverse_affine_iter_map(found.indices, [cast_to(t, str(i.dtype)) for i, t in pairs])
         except ValueError:
             return None
 
     def _holds(self, values: Mapping[Var, PrimExpr]) -> bool:
         prove = self.analyzer.can_prove
         for index, wanted in zip(self.indices, self.target, strict=True):
-            if not self.analyzer.can_prove_equal(substitute(index, values), wanted):
+            if not self.analyzer.can_prove_equal(substitute(index, values), cast_to(wanted, str(index.dtype))):
                 return False
         for v, r in self.domains.items():
             low = substitute(r.min, values)
