@@ -13,8 +13,8 @@ from __future__ import annotations
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
-from tilewright.topi.schedule.injective import parallelize, vector_width
-from tilewright.topi.schedule.kernel import BlockView, KernelView, extent_of
+from tilewright.topi.schedule.injective import most_even, parallelize, vector_width
+from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, extent_of
 from tilewright.topi.schedule.tiles import LONG_BODY, SHORT_BODY, register_tile, unroll_factor
 
 
@@ -73,35 +73,38 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
         axes.shared.append(panels)
     else:
         wide, vector = sch.split(axes.vector, [None, lanes])
-    vectors = extent_of(sch.get(wide))
+    vectors = divisor_of(sch.get(wide).extent)
     tile_column = wide if vectors > 1 else (axes.columns[-1] if axes.columns else wide)
     if vectors == 1 and axes.columns:
         axes.shared.append(wide)
-        column_extent = extent_of(sch.get(tile_column))
+        column_extent = divisor_of(sch.get(tile_column).extent)
     else:
         column_extent = vectors
     if not axes.rows:
         axes.rows = [axes.shared.pop()] if axes.shared else []
     row_loop = axes.rows[-1] if axes.rows else None
-    row_extent = extent_of(sch.get(row_loop)) if row_loop is not None else 1
+    row_extent = divisor_of(sch.get(row_loop).extent) if row_loop is not None else 1
     rows, columns = register_tile(row_extent, column_extent, cpu.vector_registers)
     if not axes.columns and not axes.vector_is_column:
         # Nothing is reused across columns (depthwise, pooling): keep the tile narrow in them.
         columns = 1
 
-    column_outer, column_inner = sch.split(tile_column, [None, columns])
+    column_outer, column_inner = sch.split(tile_column, [None, columns], disable_predication=True)
     outer = [loop for loop in [*axes.shared, *axes.columns, column_outer] if loop is not tile_column]
     inner = [column_inner, vector]
     if row_loop is not None:
-        row_outer, row_inner = sch.split(row_loop, [None, rows])
+        row_outer, row_inner = sch.split(row_loop, [None, rows], disable_predication=True)
         outer += [*axes.rows[:-1], row_outer]
         inner = [row_inner, *inner]
     *reduce_outer, last = axes.reduction
-    factor = unroll_factor(extent_of(sch.get(last)), rows * columns, SHORT_BODY if reduce_outer else LONG_BODY)
-    last_outer, last_inner = sch.split(last, [None, factor])
+    factor = unroll_factor(divisor_of(sch.get(last).extent), rows * columns, SHORT_BODY if reduce_outer else LONG_BODY)
+    last_outer, last_inner = sch.split(last, [None, factor], disable_predication=True)
     sch.reorder(*outer, *reduce_outer, last_outer, last_inner, *inner)
-    tile = sch.fuse(*outer) if len(outer) > 1 else outer[0]
-    epilogue = attach_epilogue(view, block, tile)
+    # What reads the result comes below loops of one axis each, which are easier to see through than fused ones.
+    epilogue = attach_epilogue(view, block, outer[-1])
+    start, end = most_even(sch, outer, target)
+    shared_out = sch.fuse(*outer[start:end]) if end - start > 1 else outer[start]
+    tile = shared_out if end == len(outer) else outer[-1]
     first = reduce_outer[0] if reduce_outer else last_outer
     init = sch.decompose_reduction(block.rv, first)
 
@@ -111,7 +114,7 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     sch.vectorize(vector)
     vectorize_tile(sch, init, tile, lanes)
     vectorize_tile(sch, epilogue, tile, lanes)
-    parallelize(sch, [tile], work, target)
+    parallelize(sch, [shared_out], work, target)
 
 
 def attach_epilogue(view: KernelView, block: BlockView, tile: LoopRV) -> BlockRV:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from math import prod
 
+from tilewright.ir import IntImm
 from tilewright.target import Target
 from tilewright.tir.schedule import LoopRV, Schedule
-from tilewright.topi.schedule.kernel import BlockView, KernelView, extent_of
+from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, extent_of
 
 PARALLEL_WORK = 1 << 15
 """Iterations below which handing work to another thread costs more than it saves."""
@@ -53,13 +54,38 @@ def parallelize(sch: Schedule, loops: list[LoopRV], work: int, target: Target) -
     """Runs the outermost loops in parallel, fused as far as it takes to feed every thread evenly."""
     if work < PARALLEL_WORK or target.cpu.cores < 2 or not loops:
         return
+    start, end = most_even(sch, loops, target)
+    if start and prod([divisor_of(sch.get(loop).extent) for loop in loops[start:]]) < PARALLEL_WORK:
+        # Too little for a start of all threads: the loops of unknown extent that stand outside share it out.
+        start, end = 0, leading_open(sch, loops)
     enough = 8 * target.cpu.cores
-    count, take = 1, 0
-    for loop in loops:
-        count *= extent_of(sch.get(loop))
+    count, take = 1, start
+    for loop in loops[start:end]:
+        count *= extent_of(sch.get(loop)) if end - start == 1 else divisor_of(sch.get(loop).extent)
         take += 1
         if count >= enough:
             break
-    if count < 2:
+    if count < 2 and take - start < 2:
         return
-    sch.parallel(sch.fuse(*loops[:take]) if take > 1 else loops[0])
+    sch.parallel(sch.fuse(*loops[start:take]) if take - start > 1 else loops[start])
+
+
+def leading_open(sch: Schedule, loops: list[LoopRV]) -> int:
+    """How many of the outermost loops have unknown extents."""
+    known = [isinstance(sch.get(loop).extent, IntImm) for loop in loops]
+    return known.index(True) if True in known else len(loops)
+
+
+def most_even(sch: Schedule, loops: list[LoopRV], target: Target) -> tuple[int, int]:
+    """Which neighbouring loops (from, to) are to run in parallel: the outermost that surely have enough iterations for each
+    thread, else those with most. A loop of unknown extent stays by itself, so that no index is taken apart by a divisor that
+    is not known."""
+    groups: list[tuple[int, int]] = []
+    for i, loop in enumerate(loops):
+        if i and isinstance(sch.get(loop).extent, IntImm) and isinstance(sch.get(loops[i - 1]).extent, IntImm):
+            groups[-1] = (groups[-1][0], i + 1)
+        else:
+            groups.append((i, i + 1))
+    least = [prod([divisor_of(sch.get(loop).extent) for loop in loops[a:b]]) for a, b in groups]
+    enough = 8 * target.cpu.cores
+    return groups[next((i for i, n in enumerate(least) if n >= enough), least.index(max(least)))]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from math import prod
 from typing import Any
 
+from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import Visitor, on
 from tilewright.tir import Add, Block, BufferLoad, Call, FloorMod, For, IterVar, Sub, Var
@@ -52,6 +53,16 @@ def uses(node: Any) -> _Uses:
 def extent_of(loop: For) -> int:
     """A loop's extent, or a large number when it is symbolic."""
     return loop.extent.value if isinstance(loop.extent, IntImm) else 1 << 20
+
+
+def divisor_of(extent: PrimExpr) -> int:
+    """The extent, or what surely divides it where it is symbolic."""
+    return extent.value if isinstance(extent, IntImm) else _known_divisor(extent)
+
+
+def _known_divisor(extent: PrimExpr) -> int:
+    found = Analyzer().modular_set(extent)
+    return found.coeff if found.base == 0 else 1
 
 
 class BlockView:
