@@ -10,6 +10,8 @@ Every maker returns the path of an .onnx file. Names:
     ppocr_det ppocr_cls ppocr_rec                                   trained; inside the rapidocr_onnxruntime package
 
 `make(name)` gives the path, `inputs(name)` a dictionary of deterministic input arrays, `shapes(name)` the shapes to pin.
+With `_open` behind its name, an exported model is the same network with its batch (and the number of tokens) left open;
+`sized_inputs(name, batch, tokens)` are inputs for it.
 """
 
 from __future__ import annotations
@@ -134,6 +136,7 @@ FULL = ("resnet50", "mobilenetv2", "bert_base", "gpt2", "vit_b16")
 SMALL = ("resnet_small", "mobilenet_small", "bert_small", "gpt2_small", "vit_small")
 LIGHT_NAMES = tuple("light_" + name.removeprefix("bvlc_") for name in LIGHT)
 RANDOM_NAMES = tuple(name + "_random" for name in LIGHT_NAMES)
+OPEN_NAMES = tuple(name + "_open" for name in _MAKERS)
 ALL = FULL + SMALL + LIGHT_NAMES + tuple(PPOCR)
 
 
@@ -179,10 +182,16 @@ def _export(name: str, path: Path) -> None:
     import torch
 
     torch.manual_seed(0)
-    net, args, names = _MAKERS[name]()
+    net, args, names = _MAKERS[name.removesuffix("_open")]()
     net.eval()
     _settle(net, args)
     net = _by_keyword(net, names)
+    sizes = None
+    if name.endswith("_open"):
+        # The exporter takes an axis that is 1 in its example for one that is always 1.
+        args = tuple(a.expand(2, *a.shape[1:]).clone() for a in args)
+        axes = (0,) if args[0].ndim == 4 else (0, 1)
+        sizes = (tuple(dict.fromkeys(axes, torch.export.Dim.DYNAMIC) for _ in args),)
     # A model under 2 GB stays one file: benchmarks copy and hash it.
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
@@ -193,6 +202,7 @@ def _export(name: str, path: Path) -> None:
             input_names=names,
             opset_version=OPSET,
             dynamo=True,
+            dynamic_shapes=sizes,
             external_data=False,
             verbose=False,
         )
@@ -254,7 +264,7 @@ def make(name: str) -> Path:
     if name in LIGHT_NAMES:
         file = LIGHT[LIGHT_NAMES.index(name)]
         return _package_dir("onnx") / "backend" / "test" / "data" / "light" / f"light_{file}.onnx"
-    if name not in _MAKERS and name not in RANDOM_NAMES:
+    if name not in _MAKERS and name not in RANDOM_NAMES and name not in OPEN_NAMES:
         raise KeyError(f"unknown model {name!r}; known: {', '.join(ALL)}")
     path = CACHE / f"{name}.onnx"
     if not path.exists():
@@ -296,3 +306,15 @@ def inputs(name: str, seed: int = 0) -> dict[str, np.ndarray]:
         return {"input_ids": ids, "attention_mask": np.ones((1, tokens), np.int64)}
     size = 32 if small else 224
     return {"pixel_values": rng.standard_normal((1, 3, size, size), dtype=np.float32)}
+
+
+def sized_inputs(name: str, batch: int, tokens: int | None = None, seed: int = 0) -> dict[str, np.ndarray]:
+    """Inputs of a model with open sizes: deterministic arrays as `inputs` makes them, for a batch and a number of tokens."""
+    rng = np.random.default_rng(seed)
+    fixed = inputs(name.removesuffix("_open"))
+    if "input_ids" not in fixed:
+        ((key, value),) = fixed.items()
+        return {key: rng.standard_normal((batch, *value.shape[1:]), dtype=np.float32)}
+    shape = (batch, tokens or fixed["input_ids"].shape[1])
+    ids = rng.integers(0, int(fixed["input_ids"].max()) + 1, shape, dtype=np.int64)
+    return {"input_ids": ids, "attention_mask": np.ones(shape, np.int64)}
