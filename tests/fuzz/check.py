@@ -238,7 +238,8 @@ def scheduled(
 
 def settled(mod: IRModule) -> IRModule:
     """Threads that share memory, with the barriers that a later pass would place."""
-    flat = "thread_extent" in str(mod)
+    text = str(mod)
+    flat = "thread_extent" in text or "launch_thread" in text
     for scope in ("shared", "shared.dyn", "warp") if flat else ():
         mod = transform.ThreadSync(scope)(mod)
     return mod

@@ -257,3 +257,37 @@ def main(a: T.Buffer((16,), "float32"), out: T.Buffer((16,), "float32")):
         return
     with pytest.raises(TVMError, match=r"the extent k \+ 1 of a loop bound to .* is known only inside of the kernel"):
         X.UnifyThreadBinding()(IRModule({"main": func}))
+
+
+def test_memory_of_threads_is_gone_after_the_kernel() -> None:
+    sch = Schedule(staged)
+    sch.set_scope("s", 0, "warp")
+    sch.bind(sch.get_loops("s")[0], "threadIdx.x")
+    with pytest.raises(
+        TVMError, match=r"s \(warp memory\) is there while one kernel runs, but is used outside of it too"
+    ):
+        kernel(sch.mod["main"])
+
+
+def test_virtual_threads_around_a_kernel_launch_it_again() -> None:
+    sch = Schedule(staged)
+    outer, inner = sch.split(sch.get_loops("out")[0], [4, 4])
+    sch.bind(outer, "vthread.x")
+    sch.compute_at("s", outer)
+    sch.bind(inner, "threadIdx.x")
+    np.testing.assert_array_equal(result(kernel(sch.mod["main"])), result(sch.mod))
+
+
+def test_barriers_between_blocks_that_only_some_threads_run() -> None:
+    sch = Schedule(staged)
+    outer, inner = sch.split(sch.get_loops("out")[0], [3, 6])
+    sch.bind(outer, "blockIdx.x")
+    sch.set_scope("s", 0, "shared")
+    sch.compute_at("s", outer)
+    sch.bind(sch.get_loops("s")[-1], "threadIdx.x")
+    sch.bind(inner, "threadIdx.y")
+    want = result(sch.mod)
+    mod = IRModule({"main": sch.mod["main"]})
+    for make in [*BLOCKS, X.UnifyThreadBinding]:
+        mod = make()(mod)
+    np.testing.assert_array_equal(result(X.ThreadSync("shared")(mod)), want)

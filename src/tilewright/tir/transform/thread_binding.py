@@ -68,11 +68,10 @@ class _Unify(BufferMutator):
     def _for(self, s: For) -> Any:
         if s.kind != ForKind.THREAD_BINDING or s.thread_binding is None:
             return self.rebuild(s)
-        old = s.thread_binding
+        old, virtual = s.thread_binding, is_vthread(s.thread_binding.thread_tag)
 
         def make() -> Stmt:
             low, extent = self.visit(s.min), self.visit(s.extent)
-            virtual = is_vthread(old.thread_tag)
             axis = _own_axis(old, extent) if virtual else self._axis(old, extent)
             value = axis.var.astype(s.loop_var.dtype)  # type: ignore[attr-defined]
             self.env[s.loop_var] = value if isinstance(low, IntImm) and not low.value else value + low
@@ -84,7 +83,7 @@ class _Unify(BufferMutator):
             # One thread runs them all, side by side: what is outside of the loop is not theirs to run.
             return AttrStmt(axis, "virtual_thread", extent, body) if virtual else body
 
-        return self._within(make)
+        return make() if virtual else self._within(make)
 
     @on(AttrStmt)
     def _attr(self, s: AttrStmt) -> Any:

@@ -48,6 +48,7 @@ def need_own_memory(func: PrimFunc) -> None:
         return
     accesses = Accesses(func)
     for buffer in accesses.found:
+        _need_one_kernel(buffer, accesses)
         found = _foreign(buffer, accesses)
         if found is not None:
             tag, read, write = found
@@ -56,12 +57,29 @@ def need_own_memory(func: PrimFunc) -> None:
                 f"each thread of {tag} has its own {buffer.name} ({scope} memory), and what is read there may have been"
                 " written by another one; threads share buffers of a wider scope, or the same thread must read what it wrote"
             )
-            if not _root(accesses.made.get(buffer, ())):
+            if scope == "global" and not _root(accesses.made.get(buffer, ())):
                 why = (
                     f"one kernel may read of {buffer.name} ({scope} memory) what another of its {tag} wrote, which does not"
                     " wait; the same must read what it wrote, or another kernel"
                 )
             raise TVMError(located(f"UnifyThreadBinding: {why}", write.node, read.node))
+
+
+def _need_one_kernel(buffer: Buffer, accesses: Accesses) -> None:
+    """Refuses a buffer in memory of threads that more than one kernel uses, or the host too."""
+    scope = buffer.scope() or "global"
+    if scope == "global" or not own_memory(scope, "blockIdx.x"):
+        return
+    found = accesses.found[buffer]
+    for other in found[1:]:
+        if _root(other.frames) is not _root(found[0].frames):
+            raise TVMError(
+                located(
+                    f"UnifyThreadBinding: {buffer.name} ({scope} memory) is there while one kernel runs, but is used outside"
+                    " of it too; put all of that into loops around one kernel's threads, or use global memory",
+                    found[0].node, other.node,
+                )
+            )  # fmt: skip
 
 
 def _root(frames: tuple[Frame, ...]) -> Frame | None:
@@ -76,10 +94,8 @@ def _of(frames: tuple[Frame, ...], tag: str) -> Frame | None:
 def _foreign(buffer: Buffer, accesses: Accesses) -> tuple[str, Access, Access] | None:
     """An axis, a read and a write of a buffer in one kernel such that the write may be another thread's."""
     made = accesses.made.get(buffer, ())
-    inside = _root(made) is not None
     found = accesses.found[buffer]
-    if not inside and (buffer.scope() or "global") != "global":
-        return None
+    inside = _root(made) is not None or (buffer.scope() or "global") != "global"
     writes = [a for a in found if a.writes and _root(a.frames)]
     tags = dict.fromkeys([thread_tag(f.node) for w in writes for f in w.frames[len(made) :]])
     for tag in tags:
@@ -201,6 +217,8 @@ class _Kernels(Visitor):
 
     @on(BufferStore)
     def _store(self, s: BufferStore) -> None:
+        # What is in memory of threads is looked at wherever it is.
+        self.apart = self.apart or s.buffer.scope() not in ("", "global")
         if self.tags:
             self.writes.add(s.buffer)
             self.visit_children(s)

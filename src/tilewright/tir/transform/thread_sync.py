@@ -237,6 +237,8 @@ class _Planner:
             return self._apart(s, pending, f"the loop over {s.loop_var.name}")
         if isinstance(s, While) and self.differs(s.condition):
             return self._apart(s, pending, f"while {s.condition}")
+        if isinstance(s, BlockRealize) and self.differs(s.predicate):
+            return self._apart(s, pending, f"the block {s.block.name_hint}")
         if isinstance(s, Evaluate) and is_barrier(s.value, self.scope):
             return s, []
         return self._children(s, pending)
@@ -271,8 +273,6 @@ class _Planner:
             first, pending = self._expr(s.condition, pending)
             return self._body(s, first, pending)
         if isinstance(s, BlockRealize):
-            if self.differs(s.predicate):
-                return self._apart(s, pending, f"the block {s.block.name_hint}")
             for axis, value in zip(s.block.iter_vars, s.iter_values, strict=True):
                 if self.differs(value):
                     self.varying.add(axis.var)
