@@ -47,6 +47,7 @@ from tilewright.topi.broadcast import (
     where,
 )
 from tilewright.topi.broadcast import equal_ as equal
+from tilewright.topi.counted import argwhere, unique
 from tilewright.topi.einsum import einsum
 from tilewright.topi.indexing import gather, gather_nd, one_hot, take
 from tilewright.topi.math import (
@@ -115,6 +116,8 @@ from tilewright.topi.transform import (
 from tilewright.topi.transform import shape_vector as shape
 
 __all__ = [
+    "argwhere",
+    "unique",
     "adv_index",
     "invert_permutation",
     "matrix_set_diag",

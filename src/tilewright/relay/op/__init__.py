@@ -19,7 +19,9 @@ from tilewright.relay.op import (
     contrib,
     conv,
     conv_nd,
+    counted,
     create,
+    devices,
     dynamic,
     elemwise,
     fast_math,
@@ -84,6 +86,9 @@ def lookup(key: str) -> Callable[..., Any]:
 
 nn, image, vision, random, dyn, qnn = (Namespace(p) for p in ("nn", "image", "vision", "random", "dyn", "qnn"))
 annotation = Namespace("annotation")
+# Operators whose classic names have no prefix.
+annotation.on_device = constructor("on_device")  # type: ignore[attr-defined]
+annotation.function_on_device = devices.function_on_device  # type: ignore[attr-defined]
 
 
 def __getattr__(name: str) -> Callable[..., Any]:

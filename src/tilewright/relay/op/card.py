@@ -123,6 +123,9 @@ class OpCard(Attrs, metaclass=CardMeta):
     flat: ClassVar[bool] = False
     """Whether no adjoint flows back: comparisons, positions, rounding, what looks only at shapes."""
 
+    undifferentiable: ClassVar[str | None] = None
+    """Why there is no gradient, and what to do, for an operator whose adjoint is not zero but has not been written."""
+
     def grad(self, *args: Any, **kwargs: Any) -> Sequence[Expr | None]:
         """Adjoints of the arguments, from (arguments..., result, adjoint of the result), which are expressions of known type;
         for a tuple argument a Tuple. None where nothing flows back. Without one, op/adjoint.py derives it."""

@@ -25,6 +25,9 @@ Value = int | float | PrimExpr
 """An element of an argument that is read: a number, or an expression over sizes."""
 
 
+UNKNOWN = "its attributes are not known yet. Run relay.transform.DynamicToStatic() before gradient"
+
+
 class Dynamic(OpCard):
     """An operator that reads the values of some arguments: those that are named as attributes of `of` are."""
 
@@ -234,7 +237,7 @@ class dyn_one_hot(Dynamic, key="dyn.one_hot"):
     of = indexing.one_hot
     axis: int = -1
     dtype: str = "float32"
-    flat = True
+    undifferentiable = UNKNOWN
     samples = [
         ((indexing.picks(4, 2, 3), _scalar(1, "float32"), _scalar(0, "float32"), _scalar(4)), {}),
     ]
@@ -354,7 +357,7 @@ class dyn_pad(Dynamic, key="dyn.nn.pad"):
 
     of = neural.pad
     pad_mode: str = "constant"
-    flat = True
+    undifferentiable = UNKNOWN
     samples = [(((2, 3), np.array([[0, 1], [2, 0]], np.int64), _scalar(1.5, "float32")), {})]
 
     def infer(self, data: TensorType, pad_width: TensorType, pad_value: TensorType) -> Type:  # type: ignore[override]
@@ -386,7 +389,7 @@ class dyn_resize2d(Dynamic, key="dyn.image.resize2d"):
     extrapolation_value: float = 0.0
     out_dtype: str | None = None
     tolerance = 1e-4
-    flat = True
+    undifferentiable = UNKNOWN
     samples = [
         (((1, 2, 3, 4), _ints(5, 9), np.array([0, 0, 1, 1], np.float32)), {}),
         (((1, 2, 3, 4), _ints(6, 5)), {"method": "nearest_neighbor", "coordinate_transformation_mode": "asymmetric"}),
@@ -415,7 +418,7 @@ class dyn_upsampling(Dynamic, key="dyn.nn.upsampling"):
     method: str = "nearest_neighbor"
     align_corners: bool = False
     tolerance = 1e-4
-    flat = True
+    undifferentiable = UNKNOWN
     samples = [(((1, 2, 3, 4), _scalar(2, "float32"), _scalar(1.5, "float32")), {})]
 
     def infer(self, data: TensorType, scale_h: TensorType, scale_w: TensorType) -> Type:  # type: ignore[override]
@@ -434,7 +437,7 @@ class dyn_upsampling3d(Dynamic, key="dyn.nn.upsampling3d"):
     method: str = "nearest_neighbor"
     coordinate_transformation_mode: str = "half_pixel"
     tolerance = 1e-4
-    flat = True
+    undifferentiable = UNKNOWN
     samples = [
         (((1, 1, 2, 3, 2), _scalar(2, "float32"), _scalar(1, "float32"), _scalar(2, "float32")), {}),
     ]

@@ -88,6 +88,8 @@ def call_adjoints(call: Call, dy: Expr) -> Sequence[Expr | None]:
     card = card_of(call)
     if card.flat:
         return [None] * len(call.args)
+    if card.undifferentiable is not None:
+        raise OpNotImplemented(f"{call.op.name} has no gradient: {card.undifferentiable}")  # type: ignore[attr-defined]
     if type(card).grad is not OpCard.grad:
         return card.grad(*call.args, call, dy)
     if card.expands():

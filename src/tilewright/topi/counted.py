@@ -1,0 +1,88 @@
+"""Computes that find out how many elements their result has: they fill the front of what would hold the most, and tell the number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright import te
+from tilewright.topi.lang import tir
+from tilewright.topi.loops import local, program, unflatten
+from tilewright.topi.sort import _sorted
+from tilewright.topi.utils import prod, shape_of, to
+
+
+def argwhere(condition: te.Tensor) -> list[te.Tensor]:
+    """[indices (elements, axes) of int32, their number (1,)]: the index of each element that is not zero, in order, then zeros."""
+    shape = shape_of(condition)
+    rank, total = len(shape), prod(shape)
+
+    def body(ib: Any, x: Any, out: Any, count: Any) -> None:
+        found = local(ib, "int32", 0, "found")
+        with ib.for_range(0, total, "i") as i:
+            index = unflatten(i, shape)
+            with ib.if_scope(tir.NE(x[tuple(index)], tir.const(0, x.dtype))):
+                for axis in range(rank):
+                    out[found[0], axis] = to(index[axis], "int32")
+                found[0] = found[0] + 1
+        with ib.for_range(to(found[0], "int64"), to(total, "int64"), "j") as j:
+            for axis in range(rank):
+                out[j, axis] = tir.const(0, "int32")
+        count[0] = found[0]
+
+    return program([[total, rank], [1]], ["int32", "int32"], [condition], body, "argwhere")
+
+
+def unique(data: te.Tensor, is_sorted: bool = True, return_counts: bool = False) -> list[te.Tensor]:
+    """[the different elements, where each stands first, which of them each element is, how many they are (1,), how often each
+    stands]: in rising order, or in that of their first places; behind them zeros. `data` has one axis."""
+    shape = shape_of(data)
+    (n,) = shape
+    values, places = _sorted(data, 0, True, n, "int32")
+    outs = ["int32", "int32", "int32", "int32"]
+
+    def body(
+        ib: Any, v: Any, p: Any, kinds: Any, first: Any, which: Any, number: Any, counts: Any, group: Any, at: Any
+    ) -> None:
+        # Group g of the sorted elements begins at the first place of its element; at[i] is its group, or -1.
+        total = local(ib, "int32", 0, "total")
+        with ib.for_range(0, n, "i") as i:
+            at[i] = tir.const(-1, "int32")
+            kinds[i] = tir.const(0, data.dtype)
+            first[i] = tir.const(0, "int32")
+            counts[i] = tir.const(0, "int32")
+        with ib.for_range(0, n, "i") as i:
+            # Nothing stands before the first one.
+            fresh = tir.Or(i <= 0, tir.NE(v[i], v[tir.max(i - 1, 0)]))
+            with ib.if_scope(fresh):
+                at[p[i]] = total[0]
+                total[0] = total[0] + 1
+            group[i] = total[0] - 1
+        rank = local(ib, "int32", 0, "rank")
+        with ib.for_range(0, n, "i") as i, ib.if_scope(at[i] >= 0):
+            # From here on first[g] is the place of group g in the result.
+            first[at[i]] = at[i] if is_sorted else rank[0]
+            rank[0] = rank[0] + 1
+        with ib.for_range(0, n, "i") as i:
+            place = ib.let("place", first[group[i]])
+            which[p[i]] = place
+            kinds[place] = v[i]
+            counts[place] = counts[place] + 1
+        # The first places last: they take the room of what is needed no more.
+        with ib.for_range(0, n, "i") as i:
+            first[i] = tir.const(0, "int32")
+        with ib.for_range(0, n, "i") as i, ib.if_scope(at[i] >= 0):
+            first[which[i]] = to(i, "int32")
+        number[0] = total[0]
+
+    made = program(
+        [[n], [n], [n], [1], [n]],
+        [data.dtype, *outs],
+        [values, places],
+        body,
+        "unique",
+        [([n], "int32"), ([n], "int32")],
+    )
+    return made if return_counts else made[:4]
+
+
+__all__ = ["argwhere", "unique"]
