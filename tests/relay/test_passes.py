@@ -274,3 +274,38 @@ def test_long_chains() -> None:
     data = [np.ones((1, 4), "float32")]
     assert_same(evaluate(optimized, data), evaluate(mod, data))
     assert relay.astext(optimized).count("nn.relu") == 5000
+
+
+def test_writes_in_branches_are_not_dead() -> None:
+    x, r, unused = relay.var("x", shape=()), relay.var("r"), relay.var("u")
+    write = relay.If(x < relay.const(2.0), relay.RefWrite(r, x), relay.Tuple([]))
+    body = relay.Let(r, relay.RefCreate(relay.const(1.0)), relay.Let(unused, write, relay.RefRead(r)))
+    mod = IRModule.from_expr(relay.Function([x], body))
+    data = [np.array(0.5, "float32")]
+    assert_same(evaluate(transform.DeadCodeElimination()(mod), data), evaluate(mod, data))
+
+
+def test_what_only_dead_code_uses_is_dead() -> None:
+    a, b, f = (relay.var(n) for n in "abf")
+    x, y = relay.var("x", shape=(4,)), relay.var("y", shape=(4,))
+    recursive = relay.Function([y], relay.Call(f, [y]), relay.TensorType((4,)))
+    body = relay.Let(a, relay.tanh(x), relay.Let(b, relay.exp(a), relay.Let(f, recursive, x)))
+    assert transform.DeadCodeElimination()(IRModule.from_expr(relay.Function([x], body)))["main"].body is x
+
+
+def test_calls_of_functions_are_dead_on_request() -> None:
+    x, a, f, y = relay.var("x", shape=(4,)), relay.var("a"), relay.var("f"), relay.var("y", shape=(4,))
+    body = relay.Let(f, relay.Function([y], relay.tanh(y)), relay.Let(a, relay.Call(f, [x]), x))
+    mod = IRModule.from_expr(relay.Function([x], body))
+    assert isinstance(transform.DeadCodeElimination()(mod)["main"].body, relay.Let)
+    assert transform.DeadCodeElimination(ignore_impurity=True)(mod)["main"].body is x
+
+
+def test_values_used_once_are_inlined_on_request() -> None:
+    x, a, b, r = relay.var("x", shape=(4,)), relay.var("a"), relay.var("b"), relay.var("r")
+    body = relay.Let(a, relay.tanh(x), relay.Let(r, relay.RefCreate(x), relay.Let(b, relay.RefRead(r), a + b)))
+    mod = IRModule.from_expr(relay.Function([x], body))
+    after = transform.DeadCodeElimination(inline_once=True)(mod)["main"].body
+    # What reads or makes references stays in its order.
+    assert isinstance(after, relay.Let) and after.var is r and after.body.var is b
+    assert after.body.body.args[0].op.name == "tanh"

@@ -33,8 +33,10 @@ from tilewright.relay.transform.combine_parallel import (
 )
 from tilewright.relay.transform.common_subexpr import EliminateCommonSubexpr
 from tilewright.relay.transform.convert_layout import ConvertLayout, LayoutConfig
+from tilewright.relay.transform.cps import to_cps, un_cps
 from tilewright.relay.transform.dead_code import DeadCodeElimination, RemoveUnusedFunctions
 from tilewright.relay.transform.defuse_ops import DefuseOps
+from tilewright.relay.transform.device_planner import PlanDevices
 from tilewright.relay.transform.dynamic_to_static import DynamicToStatic
 from tilewright.relay.transform.eta_expand import EtaExpand
 from tilewright.relay.transform.fast_math import FastMath
@@ -49,6 +51,7 @@ from tilewright.relay.transform.lambda_lift import LambdaLift
 from tilewright.relay.transform.legalize import Legalize
 from tilewright.relay.transform.mixed_precision import ToMixedPrecision
 from tilewright.relay.transform.normal_forms import ToANormalForm, ToGraphNormalForm, to_anf
+from tilewright.relay.transform.partial_eval import PartialEvaluate
 from tilewright.relay.transform.recast import ChangeBatch, recast
 from tilewright.relay.transform.simplify_expr import SimplifyExpr
 from tilewright.relay.transform.simplify_inference import CanonicalizeOps, SimplifyInference
@@ -103,10 +106,12 @@ __all__ = [
     "MergeComposite",
     "OutlineCompilerFunctionsWithExistingGlobalSymbols",
     "PackDense",
+    "PartialEvaluate",
     "PartitionGraph",
     "Pass",
     "PassContext",
     "PassInfo",
+    "PlanDevices",
     "PrintIR",
     "RemoveUnusedFunctions",
     "Sequential",
@@ -124,6 +129,8 @@ __all__ = [
     "gradient",
     "module_pass",
     "recast",
+    "to_cps",
+    "un_cps",
 ]
 
 _register_inspection(_Function, _verify.faults, _verify.size)

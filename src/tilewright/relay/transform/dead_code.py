@@ -7,31 +7,86 @@ from typing import Any
 
 from tilewright.ir import IRModule, Op
 from tilewright.ir.transform import PassContext, module_pass
+from tilewright.relay.adt import Constructor, Match
 from tilewright.relay.analysis import called_functions
-from tilewright.relay.expr import Call, Expr, Let, Tuple, TupleGetItem
-from tilewright.relay.functor import ExprMutator, post_order
+from tilewright.relay.expr import Call, Expr, Function, Let, RefWrite, Tuple, TupleGetItem
+from tilewright.relay.functor import ExprMutator, children
+from tilewright.relay.transform.normal_forms import has_effect as ordered
 from tilewright.relay.transform.rewriting import card_of, typed_pass
 
 
-def is_pure(e: Expr) -> bool:
-    """Whether evaluating `e` has no effect but its value. Calls of functions count as impure."""
-    calls = [node for node in post_order(e) if type(node) is Call]
-    return all([type(c.op) is Op and card_of(c).pure for c in calls])
+def has_effect(e: Expr, ignore_impurity: bool = False) -> bool:
+    """Whether evaluating `e` does something besides giving its value: it writes a reference, calls a function, or an operator that
+    is not pure (with `ignore_impurity` these two count as none)."""
+    stack, seen = [e], {e}
+    while stack:
+        node = stack.pop()
+        if isinstance(node, RefWrite):
+            return True
+        if isinstance(node, Call) and not ignore_impurity and not isinstance(node.op, Constructor):
+            primitive = isinstance(node.op, Function) and node.op.is_primitive
+            if not primitive and (type(node.op) is not Op or not card_of(node).pure):
+                return True
+        parts = [c for c in _evaluated(node) if c not in seen]
+        stack += parts
+        seen.update(parts)
+    return False
+
+
+def _evaluated(node: Expr) -> Sequence[Expr]:
+    """The expressions under `node` that are evaluated with it: what is inside a function is when it is called."""
+    if isinstance(node, Function):
+        return ()
+    if isinstance(node, Let):
+        return (node.value, node.body)
+    if isinstance(node, Match):
+        return (node.data, *[c.rhs for c in node.clauses])
+    return children(node)
+
+
+def live_uses(root: Expr, ignore_impurity: bool) -> dict[Expr, int]:
+    """How often each expression is used by what is not dead: the value of a let is only looked at when its variable is used, or
+    when it has an effect."""
+    counts: dict[Expr, int] = {}
+    waiting: dict[Expr, Expr] = {}
+    stack, seen = [root], {root}
+
+    def use(e: Expr) -> None:
+        counts[e] = counts.get(e, 0) + 1
+        if e not in seen:
+            seen.add(e)
+            stack.append(e)
+        if e in waiting:
+            use(waiting.pop(e))
+
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Let):
+            if node.var in counts or has_effect(node.value, ignore_impurity):
+                use(node.value)
+            else:
+                waiting[node.var] = node.value
+            use(node.body)
+        else:
+            for child in (node.body,) if isinstance(node, Function) else _evaluated(node):
+                use(child)
+    return counts
 
 
 class _DropLets(ExprMutator):
-    def __init__(self, counts: dict[Expr, int], inline_once: bool) -> None:
+    def __init__(self, counts: dict[Expr, int], inline_once: bool, ignore_impurity: bool) -> None:
         super().__init__()
-        self.counts, self.inline_once = counts, inline_once
+        self.counts, self.inline_once, self.ignore_impurity = counts, inline_once, ignore_impurity
 
     def visit_let(self, let: Let) -> Expr:
         chain: list[tuple[Let, Expr]] = []
         body: Expr = let
         while type(body) is Let:
             uses = self.counts.get(body.var, 0)
-            if (uses == 0 or (self.inline_once and uses == 1)) and is_pure(body.value):
-                if uses:
-                    self.memo_map[body.var] = self.visit(body.value)
+            if uses == 0 and not has_effect(body.value, self.ignore_impurity):
+                pass
+            elif self.inline_once and uses == 1 and not (isinstance(body.value, Function) or ordered(body.value)):
+                self.memo_map[body.var] = self.visit(body.value)
             else:
                 chain.append((body, self.visit(body.value)))
             body = body.body
@@ -47,25 +102,15 @@ class _DropLets(ExprMutator):
         return new
 
 
-def _uses(root: Expr) -> dict[Expr, int]:
-    counts: dict[Expr, int] = {}
-    for node in post_order(root):
-        operands = (node.value, node.body) if type(node) is Let else _operands(node)
-        for child in operands:
-            counts[child] = counts.get(child, 0) + 1
-    return counts
-
-
-def _operands(node: Expr) -> Sequence[Expr]:
-    from tilewright.relay.expr import Function
-    from tilewright.relay.functor import children
-
-    return (node.body,) if type(node) is Function else children(node)
-
-
 def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False) -> Any:
-    """Drop let-bindings that nothing uses and elements of tuples that are taken apart at once."""
-    return typed_pass("DeadCodeElimination", 1, lambda f, mod: _DropLets(_uses(f), inline_once).visit(f))
+    """Lets whose variable nothing uses, and whose value has no effect -> without them, elements of tuples that are taken apart at once ->
+    the elements. inline_once: values used once stand where they are used; ignore_impurity: calls of functions and of operators
+    that are not pure count as without effect."""
+
+    def run(f: Function, mod: IRModule) -> Expr:
+        return _DropLets(live_uses(f, ignore_impurity), inline_once, ignore_impurity).visit(f)  # type: ignore[no-any-return]
+
+    return typed_pass("DeadCodeElimination", 1, run)
 
 
 @module_pass(opt_level=1, name="RemoveUnusedFunctions")
