@@ -18,7 +18,7 @@ from tilewright.node import deep_recursion
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import ExprMutator, post_order
 from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, INJECTIVE, OPAQUE, OUT_ELEMWISE
-from tilewright.relay.transform.infer_type import infer_module, set_type
+from tilewright.relay.transform.infer_type import infer_module, set_type, type_of
 from tilewright.relay.transform.rewriting import card_of, same_shape, static_shape, typed
 
 register_config_option("relay.FuseOps.max_depth", int)
@@ -224,8 +224,16 @@ class _Extract(ExprMutator):
                 stack += pending
                 continue
             stack.pop()
-            memo[node] = self.kernel(node) if node in self.partition.groups else self._table[type(node)](self, node)
+            memo[node] = self.kernel(node) if node in self.partition.groups else self.rebuilt(node)
         return memo[expr]
+
+    def rebuilt(self, node: Expr) -> Expr:
+        """What is no kernel, over new operands: of the type that it had, which inference does not look for below typed calls."""
+        new: Expr = self._table[type(node)](self, node)
+        known = type_of(node)
+        if new is not node and known is not None and type_of(new) is None:
+            set_type(new, known)
+        return new
 
     def visit_function(self, fn: Function) -> Expr:
         """What a local function computes is fused by itself."""

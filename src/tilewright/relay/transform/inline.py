@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.ir import GlobalVar, IRModule
@@ -66,6 +66,32 @@ class _Inliner(ExprMutator):
         return fn if fn.is_primitive else super().visit_function(fn)
 
 
+class _CallInPlace(ExprMutator):
+    """Functions of other compilers, which have no body to inline, put where they are called."""
+
+    def __init__(self, functions: Mapping[GlobalVar, Function]) -> None:
+        super().__init__()
+        self.functions = functions
+
+    def visit_call(self, call: Call) -> Expr:
+        new: Any = super().visit_call(call)
+        function = self.functions.get(new.op) if isinstance(new.op, GlobalVar) else None
+        return new if function is None else new.replace(op=function)  # type: ignore[no-any-return]
+
+    def visit_function(self, fn: Function) -> Expr:
+        return fn if fn.is_primitive else super().visit_function(fn)
+
+
+def call_in_place(mod: IRModule, functions: Mapping[GlobalVar, Function]) -> IRModule:
+    """The module with these global functions where they are called, and without those that nothing names any more."""
+    if not functions:
+        return mod
+    mutator = _CallInPlace(functions)
+    changed = {g: mutator.visit(f) if isinstance(f, Function) else f for g, f in mod.functions.items()}
+    named = {e for f in changed.values() if isinstance(f, Function) for e in post_order(f) if isinstance(e, GlobalVar)}
+    return mod.with_functions({g: f for g, f in changed.items() if g not in functions or g in named})
+
+
 def inline(mod: IRModule, wanted: Callable[[Function], bool]) -> IRModule:
     """The module with calls of those functions replaced by their bodies."""
     inliner = _Inliner(mod, wanted)
@@ -77,7 +103,10 @@ def inline(mod: IRModule, wanted: Callable[[Function], bool]) -> IRModule:
 
 @module_pass(opt_level=1, name="Inline")
 class Inline:
-    """Inline calls of the functions with the attribute Inline=1, unless they recurse."""
+    """Inline calls of the functions with the attribute Inline=1, unless they recurse. Those of other compilers stay functions, but
+    stand where they are called."""
 
     def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        return inline(mod, lambda f: bool(f.attrs.get("Inline", 0)))
+        external = {g: f for g, f in mod.functions.items() if isinstance(f, Function) and "Compiler" in f.attrs}
+        called = {g: f for g, f in external.items() if f.attrs.get("Inline", 0)}
+        return call_in_place(inline(mod, lambda f: bool(f.attrs.get("Inline", 0))), called)

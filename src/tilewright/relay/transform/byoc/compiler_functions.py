@@ -140,9 +140,7 @@ def MarkCompilerFunctionsAsExtern(compiler_filter: str = "") -> Pass:
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         extern: dict[Any, Any] = {
-            g: f.replace(attrs={"Extern": 1})
-            for g, f in mod.functions.items()
-            if _wanted(f, compiler_filter)
+            g: f.replace(attrs={"Extern": 1}) for g, f in mod.functions.items() if _wanted(f, compiler_filter)
         }
         if not extern:
             return mod

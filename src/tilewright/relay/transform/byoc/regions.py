@@ -83,7 +83,7 @@ class RegionSet:
             if is_begin(e):
                 continue
             if is_end(e):
-                self._end(e)
+                self._end(e, scopes)
             elif can_be_inside(e):
                 self._inside(e, scopes)
 
@@ -120,18 +120,29 @@ class RegionSet:
             elif here and operand in self._of and not is_border(operand):
                 region = self._join(region, self._of[operand])
         if region is not None:
-            region.nodes.append(e)
-            self._of[e] = region
+            self._add(e, region, scopes)
 
-    def _end(self, e: Expr) -> None:
+    def _add(self, e: Expr, region: Region, scopes: dict[Expr, frozenset[Expr]]) -> None:
+        """Makes an expression part of a region, with what it is computed from and no border is before: operators of no operands."""
+        found = [e]
+        for node in found:
+            self._of[node] = region
+            found += [
+                c
+                for c in flow_children(node)
+                if c not in self._of and can_be_inside(c) and scopes[c] == scopes[node] and not is_border(c)
+            ]
+        region.nodes += reversed(list(dict.fromkeys(found)))
+
+    def _end(self, e: Expr, scopes: dict[Expr, frozenset[Expr]]) -> None:
         value, compiler = inner(e), compiler_of(e)
         if not can_be_inside(value):
             return
         region = self._of.get(value)
         if region is None:
             # Of no operands, or of operands from outside that no border tells of.
-            region = self._of[value] = self._new()
-            region.nodes.append(value)
+            region = self._new()
+            self._add(value, region, scopes)
         region = region.root()
         if region.compiler and region.compiler != compiler:
             raise TVMError(
