@@ -50,6 +50,16 @@ Ref<TensorObject> constants_of(const Library& library, Ref<TensorObject> given, 
   return copy;
 }
 
+static std::string device_text(DLDevice d) { return d.device_type == kDLCPU ? format("cpu(%d)", d.device_id) : format("device %d(%d)", d.device_type, d.device_id); }
+DLDevice device_among(const std::vector<DLDevice>& given, DLDevice wanted) {
+  std::string text;
+  for (auto& d : given) {
+    if (d.device_type == wanted.device_type && d.device_id == wanted.device_id) return d;
+    text += (text.empty() ? "" : ", ") + device_text(d);
+  }
+  fail("ValueError", "the model was compiled for %s among others, but the executor was created with %s only; give all devices", device_text(wanted).c_str(), text.c_str());
+}
+
 Ref<ModuleObject> make_executor(Ref<ModuleObject> module, const Code& code, std::vector<DLDevice> devices, Ref<TensorObject> bytecode) {
   std::string label = code.library->label();
   for (auto& d : devices)
@@ -64,7 +74,7 @@ Ref<ModuleObject> make_executor(Ref<ModuleObject> module, const Code& code, std:
   check_cpu(meta);
   auto constants = constants_of(*code.library, code.constants, meta["constants_bytes"].integer);
   if (executor == "vm") return make_machine(std::move(module), code.library, meta, std::move(constants), std::move(bytecode));
-  return make_aot_executor(std::move(module), code.library, code.metadata, meta, std::move(constants), devices[0]);
+  return make_aot_executor(std::move(module), code.library, code.metadata, meta, std::move(constants), devices);
 }
 
 }  // namespace tw

@@ -61,7 +61,9 @@ struct Code {
 // `bytecode` replaces what the library holds.
 Ref<ModuleObject> make_executor(Ref<ModuleObject> library_module, const Code& code, std::vector<DLDevice> devices, Ref<TensorObject> bytecode);
 Ref<ModuleObject> make_aot_executor(Ref<ModuleObject> library_module, std::shared_ptr<Library> library, const std::string& metadata,
-                                    const Json& meta, Ref<TensorObject> constants, DLDevice device);
+                                    const Json& meta, Ref<TensorObject> constants, const std::vector<DLDevice>& devices);
+// The device among those given that code was compiled for; throws where it is not there.
+DLDevice device_among(const std::vector<DLDevice>& given, DLDevice wanted);
 // The executor of a graph in the classic JSON form. Its functions are kernels of the module's code where it has some, else packed
 // functions of the module and its imports. With `debug` it also runs and times single nodes.
 Ref<ModuleObject> make_graph_executor(Ref<ModuleObject> module, const std::string& graph_json, std::vector<DLDevice> devices, bool debug);

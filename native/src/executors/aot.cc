@@ -17,19 +17,19 @@ struct KernelCall {
 class AotExecutor : public StaticExecutor {
  public:
   AotExecutor(Ref<ModuleObject> module, std::shared_ptr<Library> library, const std::string& metadata, const Json& meta,
-              Ref<TensorObject> constants, DLDevice device)
-      : module_(std::move(module)), library_(std::move(library)), constants_(std::move(constants)), device_(device) {
+              Ref<TensorObject> constants, const std::vector<DLDevice>& devices)
+      : module_(std::move(module)), library_(std::move(library)), constants_(std::move(constants)), device_(devices[0]) {
     metadata_ = metadata;
     std::string entry = meta["entry"].kind == Json::kString ? meta["entry"].string : "__tilewright_run";
     entry_ = reinterpret_cast<Kernel>(library_->symbol(entry));
     if (!entry_) fail("ValueError", "%s exports no `%s`: it is not a compiled model", library_->label().c_str(), entry.c_str());
-    read_slots(meta["inputs"], &inputs_);
-    read_slots(meta["outputs"], &outputs_);
+    read_slots(meta["inputs"], devices, &inputs_);
+    read_slots(meta["outputs"], devices, &outputs_);
     read_constants(meta);
     for (auto& name : meta["bound_params"].items) bound_.push_back(name.string);
     int64_t bytes = meta["workspace_bytes"].integer;
     int64_t shape[1] = {bytes > 64 ? bytes : 64};
-    workspace_ = empty_tensor(1, shape, DLDataType{kDLUInt, 8, 1}, device);
+    workspace_ = empty_tensor(1, shape, DLDataType{kDLUInt, 8, 1}, device_);
     memset(workspace_->tensor.data, 0, static_cast<size_t>(shape[0]));  // pages are there before the first run
     read_kernels(meta["kernels"]);
     bind();
@@ -108,10 +108,12 @@ class AotExecutor : public StaticExecutor {
     memcpy(s.data(), from, size);
   }
 
-  void read_slots(const Json& list, std::vector<Slot*>* out) {
+  void read_slots(const Json& list, const std::vector<DLDevice>& devices, std::vector<Slot*>* out) {
     for (auto& item : list.items) {
       slots_.push_back(read_slot(item));
-      slots_.back().allocate(device_);
+      const Json& at = item["device"];  // [type, number], where there are several
+      bool several = at.items.size() == 2;
+      slots_.back().allocate(several ? device_among(devices, {static_cast<int32_t>(at.items[0].integer), static_cast<int32_t>(at.items[1].integer)}) : device_);
       out->push_back(&slots_.back());
     }
   }
@@ -194,8 +196,8 @@ class AotExecutor : public StaticExecutor {
 }  // namespace
 
 Ref<ModuleObject> make_aot_executor(Ref<ModuleObject> module, std::shared_ptr<Library> library, const std::string& metadata, const Json& meta,
-                                    Ref<TensorObject> constants, DLDevice device) {
-  return make_module(std::make_unique<AotExecutor>(std::move(module), std::move(library), metadata, meta, std::move(constants), device));
+                                    Ref<TensorObject> constants, const std::vector<DLDevice>& devices) {
+  return make_module(std::make_unique<AotExecutor>(std::move(module), std::move(library), metadata, meta, std::move(constants), devices));
 }
 
 }  // namespace tw

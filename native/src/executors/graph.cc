@@ -255,13 +255,8 @@ class GraphExecutor : public StaticExecutor {
   DLDevice device_of(const Json* type, const Json* number) const {
     if (!number) return devices_[0];
     DLDevice wanted{type ? static_cast<int32_t>(type->integer) : kDLCPU, static_cast<int32_t>(number->integer)};
-    for (auto& d : devices_)
-      if (d.device_type == wanted.device_type && d.device_id == wanted.device_id) return d;
-    std::string given;
-    for (auto& d : devices_) given += (given.empty() ? "" : ", ") + device_text(d);
-    fail("ValueError", "the graph was compiled for %s among others, but the executor was created with %s only; give all devices", device_text(wanted).c_str(), given.c_str());
+    return device_among(devices_, wanted);
   }
-  static std::string device_text(DLDevice d) { return d.device_type == kDLCPU ? format("cpu(%d)", d.device_id) : format("device %d(%d)", d.device_type, d.device_id); }
   size_t index_of(DLDevice device) const {
     for (size_t i = 0; i < devices_.size(); ++i)
       if (devices_[i].device_type == device.device_type && devices_[i].device_id == device.device_id) return i;

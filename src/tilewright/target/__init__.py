@@ -6,6 +6,7 @@ from tilewright.support import lazy
 from tilewright.target.cpu import CpuFacts, host_cpu
 from tilewright.target.kinds import KINDS, TargetKind
 from tilewright.target.target import Target, list_tags, register_tag
+from tilewright.target.virtual_device import CompilationConfig, VirtualDevice, make_compilation_config
 
 create = Target
 
@@ -30,14 +31,17 @@ __getattr__ = lazy.resolver(__name__)
 
 __all__ = [
     "KINDS",
+    "CompilationConfig",
     "CpuFacts",
     "Target",
     "TargetKind",
+    "VirtualDevice",
     "arm_cpu",
     "create",
     "cuda",
     "host_cpu",
     "list_tags",
     "llvm",
+    "make_compilation_config",
     "register_tag",
 ]

@@ -11,6 +11,7 @@ from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import PassContext, Sequential
 from tilewright.node import deep_recursion
 from tilewright.relay import transform
+from tilewright.relay.backend.devices import DeviceCompilers, need_code_generators, target_facts
 from tilewright.relay.backend.entry import ENTRY, entry_module, metadata
 from tilewright.relay.backend.executor_factory import (
     CONTEXT,
@@ -19,19 +20,18 @@ from tilewright.relay.backend.executor_factory import (
     GraphExecutorFactoryModule,
 )
 from tilewright.relay.backend.external import generate
-from tilewright.relay.backend.kernels import Progress, cached_object, compile_kernels
+from tilewright.relay.backend.kernels import Progress, cached_object
 from tilewright.relay.backend.memory_report import MemoryReport, memory_report
 from tilewright.relay.backend.options import Executor, Runtime
 from tilewright.relay.backend.plan import Plan, make_plan
-from tilewright.relay.backend.te_compiler import Kernel, TECompiler
 from tilewright.relay.expr import Function, bind
 from tilewright.relay.transform.byoc import external_in_place
-from tilewright.support.errors import TVMError
-from tilewright.target import Target
+from tilewright.target import CompilationConfig, Target, make_compilation_config
 
 
-def pipeline() -> Sequential:
-    """The relay passes, in order."""
+def pipeline(config: CompilationConfig | None = None) -> Sequential:
+    """The relay passes, in order; `config` names the devices and their targets."""
+    devices = [transform.PlanDevices(config)] if config is not None else []
     return Sequential(
         [
             transform.ToGraphNormalForm(),  # type: ignore[list-item]
@@ -49,6 +49,7 @@ def pipeline() -> Sequential:
             transform.PackDense(),
             transform.SimplifyExpr(),
             transform.FoldConstant(),
+            *devices,
             transform.FuseOps(),
         ],
         name="relay.build",
@@ -78,18 +79,21 @@ def bind_params(mod: IRModule, params: Mapping[str, Any] | None) -> IRModule:
 
 def target_of(target: Any) -> Target:
     """The target given, else the current one, else the host's CPU."""
-    if isinstance(target, Mapping):
-        target = next(iter(target.values()))
-    found = Target.canon_target(target) or Target.current(True)
-    return found if found is not None else Target("llvm")
+    return config_of(target).targets[0]
+
+
+def config_of(target: Any, target_host: Any = None) -> CompilationConfig:
+    """The devices and targets that build was given: one target, a list, or targets by device."""
+    return make_compilation_config(PassContext.current(), target, target_host)
 
 
 def optimize(
     mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None
 ) -> tuple[IRModule, dict[str, Any]]:
     """The module after all relay passes: main calls primitive functions. Parameters are constants in it."""
-    with target_of(target):
-        return pipeline()(external_in_place(bind_params(as_module(mod), params))), {}
+    config = config_of(target)
+    with config.targets[0]:
+        return pipeline(config)(external_in_place(bind_params(as_module(mod), params))), {}
 
 
 def build(
@@ -104,30 +108,34 @@ def build(
     mod_name: str = "default",
     progress: Callable[[int, int, str], None] | None = None,
 ) -> ExecutorFactoryModule:
-    """Compile a model for a target. `params` are weights by parameter name; `progress(done, total, what)` counts kernels.
+    """Compile a model for a target, or for several devices with a target each: a list, or {tvm.cpu(0): ..., tvm.cpu(1): ...}; the first
+    is where everything runs that relay.annotation.on_device puts nowhere else. `params` are weights by parameter name;
+    `progress(done, total, what)` counts kernels.
 
     The result's `["default"](device)` makes an executor; `export_library` writes a shared library. `executor` is
     Executor("aot"), one compiled entry, or Executor("graph"), which interprets the graph; without one the entry is compiled, and
     the result has the parts of the graph executor (graph JSON, library, parameters) as well. Raises TVMError for graphs with
     dimensions that are not known.
     """
-    chosen = target_of(target)
+    config = config_of(target, target_host)
+    chosen = config.targets[0]
     how, _ = executor_of(mod, executor), Runtime.of(runtime)
-    if chosen.kind.name != "llvm":
-        raise TVMError(f'relay.build: there is no code generator for target kind {chosen.kind.name!r}; use "llvm"')
+    need_code_generators(config, "relay.build")
     with chosen:
-        optimized, _ = optimize(mod, chosen, params)
-        compiler = TECompiler(chosen)
+        optimized, _ = optimize(mod, config, params)
         with deep_recursion():
             external = generate(optimized, chosen)
-            plan = make_plan(optimized, compiler)
+            compilers = DeviceCompilers(optimized, config)
+            plan = make_plan(optimized, compilers)
         tell_memory(plan)
         kind = "aot" if how is None else how.name
         # Laying the constants out waits for memory most of the time; the compiler works meanwhile.
         with ThreadPoolExecutor(1) as background:
             constants = background.submit(plan.constants.blob)
-            objects, symbols = compile_plan(plan, list(compiler.kernels.values()), chosen, progress, kind == "aot")
-        facts = metadata(plan, chosen, PassContext.current().opt_level, kind, mod_name, list(params or {}))
+            objects, symbols = compile_plan(plan, compilers, progress, kind == "aot")
+        facts = metadata(
+            plan, target_facts(config), PassContext.current().opt_level, kind, mod_name, list(params or {})
+        )
     made: type[ExecutorFactoryModule] = AOTExecutorFactoryModule
     if how is None or how.name == "graph":
         made = GraphExecutorFactoryModule
@@ -144,10 +152,10 @@ def executor_of(mod: IRModule | Function, executor: Any) -> Executor | None:
 
 def plan_memory(mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None) -> MemoryReport:
     """What the memory of the model would be, compiled by `build`; no kernel is compiled for it."""
-    chosen = target_of(target)
-    with chosen, deep_recursion():
-        optimized, _ = optimize(mod, chosen, params)
-        return memory_report(make_plan(optimized, TECompiler(chosen)))
+    config = config_of(target)
+    with config.targets[0], deep_recursion():
+        optimized, _ = optimize(mod, config, params)
+        return memory_report(make_plan(optimized, DeviceCompilers(optimized, config)))
 
 
 def tell_memory(plan: Plan) -> None:
@@ -158,13 +166,13 @@ def tell_memory(plan: Plan) -> None:
 
 
 def compile_plan(
-    plan: Plan, kernels: list[Kernel], target: Target, progress: Progress | None, entry: bool = True
+    plan: Plan, compilers: DeviceCompilers, progress: Progress | None, entry: bool = True
 ) -> tuple[list[bytes], list[str]]:
     """The objects of the kernels and of the entry, if one is wanted, and the symbols that they export."""
-    objects = compile_kernels(kernels, target, progress)
+    objects, target = compilers.objects(progress), compilers.config.targets[0]
     text = ModuleEmitter(entry_module(plan), target).emit([GlobalVar(ENTRY)]) if entry and plan.calls else ""
     if CONTEXT not in text:
         # Kernels that use the context define it as well; the linker keeps one.
         text += f"@{CONTEXT} = weak global [8 x ptr] zeroinitializer, align 16\n"
     objects.append(cached_object(text, target))
-    return objects, [*[k.name for k in kernels], *([ENTRY] if entry else [])]
+    return objects, [*[k.name for k in compilers.kernels], *([ENTRY] if entry else [])]

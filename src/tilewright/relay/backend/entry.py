@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright import tir
 from tilewright.ir import DataType, GlobalVar, IRModule, TensorType
 from tilewright.relay.backend.graph_json import graph_json, param_names
 from tilewright.relay.backend.plan import KernelCall, Place, Plan
-from tilewright.target import Target
 from tilewright.tir import PrimFunc
 
 ENTRY = "__tilewright_run"
@@ -64,7 +63,7 @@ def output_names(plan: Plan) -> list[str]:
 
 def metadata(
     plan: Plan,
-    target: Target,
+    target: Mapping[str, Any],
     opt_level: int,
     executor: str = "aot",
     mod_name: str = "default",
@@ -77,12 +76,22 @@ def metadata(
             return [place.kind, place.index]
         return [place.kind, plan.offset(place)]
 
+    def device(number: int) -> dict[str, Any]:
+        d = plan.devices[number]
+        return {"device": [d.device_type, d.device_id]} if len(plan.devices) > 1 else {}
+
     return {
         "format": METADATA_FORMAT,
         "executor": executor,
         "mod_name": mod_name,
-        "inputs": [{"name": name, **_tensor(t)} for name, t in plan.inputs],
-        "outputs": [{"name": name, **_tensor(t)} for name, t in zip(output_names(plan), plan.outputs, strict=True)],
+        "inputs": [
+            {"name": name, **_tensor(t), **device(d)}
+            for (name, t), d in zip(plan.inputs, plan.input_devices, strict=True)
+        ],
+        "outputs": [
+            {"name": name, **_tensor(t), **device(d)}
+            for name, t, d in zip(output_names(plan), plan.outputs, plan.output_devices, strict=True)
+        ],
         "workspace_bytes": plan.workspace_bytes,
         "constants_bytes": plan.constants.bytes,
         "entry": ENTRY,
@@ -97,7 +106,7 @@ def metadata(
             }
             for c in plan.calls
         ],
-        "target": {"triple": target.triple, "cpu": target.mcpu, "features": sorted(target.features)},
+        "target": dict(target),
         "opt_level": opt_level,
         "params": [
             {"name": name, "shape": list(a.shape), "dtype": a.dtype.name, "offset": offset}

@@ -181,15 +181,16 @@ class ExecutorFactoryModule:
             raise TVMError(
                 f"the model has no kernel {name!r}; it has {', '.join(dict.fromkeys([c.kernel.name for c in self.plan.calls]))}"
             )
-        with self.target:
+        target = self.plan.kernel_targets[name]
+        with target:
             if kind == "te":
                 return str(kernel.func)
             if kind == "tir":
-                return str(scheduled(kernel.func, self.target))
+                return str(scheduled(kernel.func, target))
             if kind == "lowered":
-                return str(lowered(scheduled(kernel.func, self.target), self.target))
-            text = kernel_text(kernel, self.target)
-            return compile_assembly(text, self.target) if kind in ("s", "asm") else text
+                return str(lowered(scheduled(kernel.func, target), target))
+            text = kernel_text(kernel, target)
+            return compile_assembly(text, target) if kind in ("s", "asm") else text
 
 
 class GraphExecutorFactoryModule(ExecutorFactoryModule):

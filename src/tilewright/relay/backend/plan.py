@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tilewright.ir import IRModule, TensorType
 from tilewright.relay.backend.constants import ConstantPool
+from tilewright.relay.backend.devices import DeviceCompilers
 from tilewright.relay.backend.memory_plan import Storage, plan
 from tilewright.relay.backend.te_compiler import Kernel, TECompiler, is_view, static_bytes, tensor_types
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import constructor
 from tilewright.relay.printer import type_text
+from tilewright.relay.transform.device_planner import is_copy
 from tilewright.relay.transform.infer_type import infer_types
 from tilewright.runtime import Device, cpu
 from tilewright.support.errors import TVMError
+from tilewright.target import Target
 
 
 class Place:
@@ -59,8 +61,11 @@ class Plan:
         self.constants = ConstantPool()
         self.devices: list[Device] = [cpu(0)]
         self.input_devices: list[int] = []
+        self.output_devices: list[int] = []
         self.arena_bytes: list[int] = [0]
         """Bytes of the arena of each device."""
+        self.kernel_targets: dict[str, Target] = {}
+        """The target of each kernel."""
         self.func = func
 
     @property
@@ -77,10 +82,13 @@ class Plan:
 
 
 class _Planner:
-    def __init__(self, func: Function, compiler: TECompiler) -> None:
-        self.plan, self.compiler = Plan(func), compiler
+    def __init__(self, func: Function, compilers: TECompiler | DeviceCompilers) -> None:
+        self.plan, self.compilers = Plan(func), compilers
+        self.devices = compilers.plan if isinstance(compilers, DeviceCompilers) else None
+        if isinstance(compilers, DeviceCompilers):
+            self.plan.devices = list(compilers.config.devices)
         self.places: dict[Expr, Any] = {}
-        self.storages: list[Storage] = []
+        self.storages: list[list[Storage]] = [[] for _ in self.plan.devices]
         self.last_use: dict[Expr, int] = {}
         self.steps: dict[Expr, int] = {}
         self.order = list(post_order(func.body, skip=lambda e: type(e) is Function))
@@ -94,8 +102,8 @@ class _Planner:
                 raise TVMError(f"input {p.name_hint} must be a tensor, but is {type_text(t)}")
             static_bytes(t)
             self.plan.inputs.append((p.name_hint, t))
-            self.plan.input_devices.append(0)
-            self.places[p] = Place("input", t, i)
+            self.plan.input_devices.append(self.device(p))
+            self.places[p] = Place("input", t, i, None, self.device(p))
         self.plan.outputs = tensor_types(func.body.checked_type)
         self.find_views()
         self.find_last_uses()
@@ -103,8 +111,23 @@ class _Planner:
         for node in self.order:
             self.visit(node)
         self.write_copies()
-        self.plan.arena_bytes = [plan(self.storages)]
+        written = {p.index: p.device for c in self.plan.calls for p in c.args if p.kind == "output"}
+        self.plan.output_devices = [written[i] for i in range(len(self.plan.outputs))]
+        self.plan.arena_bytes = [plan(s) for s in self.storages]
+        known = self.compilers.compilers if isinstance(self.compilers, DeviceCompilers) else [self.compilers]
+        for compiler in known:
+            self.plan.kernel_targets.update({k.name: compiler.target for k in compiler.kernels.values()})
         return self.plan
+
+    def device(self, e: Expr) -> int:
+        """The number of the device that a value is on."""
+        return self.devices.of(e) if self.devices is not None else 0
+
+    def kernel(self, func: Function, value: Expr) -> Kernel:
+        """The kernel that computes a value, for the device that this is on."""
+        if isinstance(self.compilers, TECompiler):
+            return self.compilers.kernel(func)
+        return self.compilers.kernel(func, value)
 
     def find_views(self) -> None:
         for node in self.order:
@@ -184,7 +207,8 @@ class _Planner:
         return Place("constant", TensorType(value.shape, value.dtype.name), self.plan.constants.add(value))
 
     def call(self, node: Call, func: Function) -> None:
-        kernel = self.compiler.kernel(func)
+        device, copies = self.device(node), is_copy(node) is not None
+        kernel = self.kernel(func, node)
         inputs = [p for a in node.args for p in _flat(self.places[a])]
         step = self.steps[node]
         end = self.last_use.get(node, step)
@@ -192,19 +216,20 @@ class _Planner:
         for t in tensor_types(node.checked_type):
             size = static_bytes(t)
             if node in self.direct:
-                outputs.append(Place("output", t, self.direct[node]))
+                outputs.append(Place("output", t, self.direct[node], None, device))
                 continue
-            storage = self.reusable(node, kernel, inputs, size, step)
+            # What is copied to another device lies in that one's memory.
+            storage = None if copies else self.reusable(node, kernel, inputs, size, step)
             if storage is not None:
                 storage.end = end
             else:
                 storage = Storage(size, step, end)
-                self.storages.append(storage)
-            outputs.append(Place("workspace", t, 0, storage))
+                self.storages[device].append(storage)
+            outputs.append(Place("workspace", t, 0, storage, device))
         self.places[node] = (
             outputs[0] if isinstance(node.checked_type, TensorType) else _nest(node.checked_type, outputs)
         )
-        self.plan.calls.append(KernelCall(kernel, [*inputs, *outputs], kernel.source, len(outputs)))
+        self.plan.calls.append(KernelCall(kernel, [*inputs, *outputs], kernel.source, len(outputs), copies))
 
     def reusable(self, node: Call, kernel: Kernel, inputs: list[Place], size: int, step: int) -> Storage | None:
         """The storage of an input that nobody needs after this step, where the kernel may write over it."""
@@ -233,7 +258,9 @@ class _Planner:
         p = Var("p0", t)
         func = Function([p], constructor("copy")(p), t, (), {"Primitive": 1})
         infer_types(func)
-        self.plan.calls.append(KernelCall(self.compiler.kernel(func), [place, Place("output", t, index)], ""))
+        kernel = self.kernel(func, self.output_exprs(self.plan.func.body)[index])
+        output = Place("output", t, index, None, place.device)
+        self.plan.calls.append(KernelCall(kernel, [place, output], ""))
 
 
 def _item(e: Expr, index: int) -> Expr:
@@ -255,9 +282,8 @@ def _nest(t: Any, places: list[Place]) -> Any:
     return build(t)
 
 
-def make_plan(mod: IRModule, compiler: TECompiler, progress: Callable[[int, int], None] | None = None) -> Plan:
-    """The plan of `main`, whose calls are all of primitive functions (after FuseOps)."""
+def make_plan(mod: IRModule, compilers: TECompiler | DeviceCompilers) -> Plan:
+    """The plan of `main`, whose calls are all of primitive functions (after FuseOps), on one device or several."""
     main = mod["main"]
     assert isinstance(main, Function)
-    planner = _Planner(main, compiler)
-    return planner.run()
+    return _Planner(main, compilers).run()

@@ -11,11 +11,11 @@ from tilewright.ir.transform import PassContext, Sequential
 from tilewright.node import deep_recursion
 from tilewright.relay import transform
 from tilewright.relay.analysis import called_functions
-from tilewright.relay.backend.build import as_module, bind_params, pipeline, target_of
+from tilewright.relay.backend.build import as_module, bind_params, config_of, pipeline
+from tilewright.relay.backend.devices import DeviceCompilers, need_code_generators, target_facts
 from tilewright.relay.backend.executor_factory import CONTEXT
 from tilewright.relay.backend.external import generate
-from tilewright.relay.backend.kernels import Progress, cached_object, compile_kernels
-from tilewright.relay.backend.te_compiler import TECompiler
+from tilewright.relay.backend.kernels import Progress, cached_object
 from tilewright.relay.backend.vm.emit import ProgramCompiler
 from tilewright.relay.backend.vm.executable import Executable
 from tilewright.relay.backend.vm.sizes import named
@@ -25,17 +25,18 @@ from tilewright.relay.transform.byoc import external_in_place
 from tilewright.relay.transform.lambda_lift import CLOSURE, LIFTED
 from tilewright.relay.transform.retype import widen_dimensions
 from tilewright.support.errors import TVMError
+from tilewright.target import CompilationConfig
 
 METADATA_FORMAT = 1
 
 
-def vm_pipeline() -> Sequential:
+def vm_pipeline(config: CompilationConfig | None = None) -> Sequential:
     """The relay passes for the virtual machine, in order: closures lifted before what is shared becomes a graph."""
     return Sequential(
         [
             transform.ToANormalForm(),  # type: ignore[list-item]
             transform.LambdaLift(),  # type: ignore[list-item]
-            pipeline(),
+            pipeline(config),
             transform.ToANormalForm(),  # type: ignore[list-item]
             transform.InferType(),  # type: ignore[list-item]
         ],
@@ -82,9 +83,10 @@ def name_dimensions(mod: IRModule) -> IRModule:
 
 def optimize(mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None) -> IRModule:
     """The module after all relay passes of the virtual machine; parameters of main are constants in it."""
-    with target_of(target), deep_recursion():
+    config = config_of(target)
+    with config.targets[0], deep_recursion():
         used = external_in_place(reachable(bind_params(as_module(mod), params)))
-        return vm_pipeline()(name_dimensions(widen_dimensions(used)))
+        return vm_pipeline(config)(name_dimensions(widen_dimensions(used)))
 
 
 def compile(
@@ -97,21 +99,21 @@ def compile(
     """Compile a program for the virtual machine. `params` are weights by name; `progress(done, total, what)` counts kernels.
 
     Raises TVMError for a module without functions, and DiagnosticError for ill-typed programs."""
-    chosen = target_of(target)
-    if chosen.kind.name != "llvm":
-        raise TVMError(f'relay.vm.compile: there is no code generator for target kind {chosen.kind.name!r}; use "llvm"')
+    config = config_of(target, target_host)
+    chosen = config.targets[0]
+    need_code_generators(config, "relay.vm.compile")
     with chosen:
-        optimized = optimize(mod, chosen, params)
+        optimized = optimize(mod, config, params)
         entries = [name for name in entry_points(optimized) if not name_is_lifted(optimized, name)]
         if not entries:
             raise TVMError("relay.vm.compile: the module has no relay function to call")
         external = generate(optimized, chosen)
-        kernels = TECompiler(chosen)
+        kernels = DeviceCompilers(optimized, config)
         compiler = ProgramCompiler(optimized, kernels)
         program = compiler.run()
         with ThreadPoolExecutor(1) as background:
             constants = background.submit(compiler.pool.blob)
-            objects = compile_kernels(list(kernels.kernels.values()), chosen, progress)
+            objects = kernels.objects(progress)
             text = f"@{CONTEXT} = weak global [8 x ptr] zeroinitializer, align 16\n"
             objects.append(cached_object(text, chosen))
         facts = {
@@ -120,10 +122,9 @@ def compile(
             "entry_points": entries,
             "constants_bytes": compiler.pool.bytes,
             "kernels": [
-                {"name": k.name, "flops": k.flops, "bytes": k.bytes, "source": k.source}
-                for k in kernels.kernels.values()
+                {"name": k.name, "flops": k.flops, "bytes": k.bytes, "source": k.source} for k in kernels.kernels
             ],
-            "target": {"triple": chosen.triple, "cpu": chosen.mcpu, "features": sorted(chosen.features)},
+            "target": target_facts(config),
             "opt_level": PassContext.current().opt_level,
         }
     return Executable(optimized, chosen, program, facts, objects, constants.result(), external)

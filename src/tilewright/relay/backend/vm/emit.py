@@ -11,7 +11,8 @@ from tilewright.ir import GlobalVar, IRModule, Op, TensorType, TupleType, Type
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from tilewright.relay.backend.constants import ConstantPool
-from tilewright.relay.backend.te_compiler import TECompiler, is_view
+from tilewright.relay.backend.devices import DeviceCompilers
+from tilewright.relay.backend.te_compiler import is_view
 from tilewright.relay.backend.vm.code import Label, Program, TensorSpec, VMFunction
 from tilewright.relay.backend.vm.sizes import DynamicCall, Sizes, has_sizes, is_static, named
 from tilewright.relay.expr import (
@@ -44,7 +45,7 @@ TUPLE_TAG = 0
 class ProgramCompiler:
     """Compiles the functions of a module (after optimisation, in A-normal form) to one program."""
 
-    def __init__(self, mod: IRModule, compiler: TECompiler) -> None:
+    def __init__(self, mod: IRModule, compiler: DeviceCompilers) -> None:
         self.mod, self.compiler = mod, compiler
         self.program = Program()
         self.pool = ConstantPool()
@@ -358,7 +359,7 @@ class _FunctionCompiler:
             assert isinstance(result, TensorType)
             self.out.emit("reshape_static", dst, inputs[0], self.home.program.type_index(spec_of(result)))
             return
-        kernel = self.home.compiler.kernel(func, sizes)
+        kernel = self.home.compiler.kernel(func, e, sizes)
         outputs: list[int] = []
         pack = self.allocate(result, dst, outputs)
         self.out.emit("kernel", self.home.kernel(kernel.name), given, [*inputs, *outputs])

@@ -1,0 +1,74 @@
+"""Kernels for several devices: a compiler for each, and the objects of all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.ir import IRModule
+from tilewright.relay.backend.kernels import Progress, compile_kernels
+from tilewright.relay.backend.te_compiler import Kernel, TECompiler
+from tilewright.relay.expr import Expr, Function
+from tilewright.relay.transform.device_planner import DevicePlan
+from tilewright.support.errors import TVMError
+from tilewright.target import CompilationConfig, Target
+from tilewright.tir import Var
+
+
+class DeviceCompilers:
+    """The compilers of the devices that a module runs on. Names of kernels are unique among all."""
+
+    def __init__(self, mod: IRModule, config: CompilationConfig) -> None:
+        self.config = config
+        self.compilers = [TECompiler(t) for t in config.targets]
+        for c in self.compilers[1:]:
+            c.names = self.compilers[0].names
+        self.plan = DevicePlan(mod, config) if len(config.devices) > 1 else None
+
+    def kernel(self, func: Function, call: Expr, sizes: Sequence[Var] = ()) -> Kernel:
+        """The kernel of a primitive function for the device that a call of it runs on."""
+        if self.plan is None:
+            return self.compilers[0].kernel(func, sizes)
+        compiler = self.compilers[self.plan.of(call)]
+        with compiler.target:
+            return compiler.kernel(func, sizes)
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """All kernels, those of one device after those of the one before."""
+        return [k for c in self.compilers for k in c.kernels.values()]
+
+    def objects(self, progress: Progress | None) -> list[bytes]:
+        """The machine code of all kernels."""
+        found: list[bytes] = []
+        total = len(self.kernels)
+        for compiler in self.compilers:
+            kernels = list(compiler.kernels.values())
+            before = len(found)
+
+            def report(done: int, _: int, what: str, before: int = before) -> None:
+                if progress is not None:
+                    progress(before + done, total, what)
+
+            if kernels or compiler is self.compilers[0]:
+                found += compile_kernels(kernels, compiler.target, report if progress is not None else None)
+        return found
+
+
+def need_code_generators(config: CompilationConfig, what: str) -> None:
+    """TVMError for a target that nothing here generates code for."""
+    for t in config.targets:
+        if t.kind.name != "llvm":
+            raise TVMError(f'{what}: there is no code generator for target kind {t.kind.name!r}; use "llvm"')
+    if len({t.triple.split("-")[0] for t in config.targets}) > 1:
+        raise TVMError(
+            f"{what}: all targets must be of one architecture, which one library holds, but they are"
+            f" {', '.join([t.triple for t in config.targets])}"
+        )
+
+
+def target_facts(config: CompilationConfig) -> dict[str, Any]:
+    """What a machine must be to run the code for all targets."""
+    features = {f for t in config.targets for f in t.features}
+    default: Target = config.targets[0]
+    return {"triple": default.triple, "cpu": default.mcpu, "features": sorted(features)}

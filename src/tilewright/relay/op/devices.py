@@ -1,0 +1,102 @@
+"""On which device what is computed: annotations, and copies from one device to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import te
+from tilewright.ir import Type
+from tilewright.relay.expr import Expr, Function
+from tilewright.relay.op.card import OPAQUE, OpCard
+from tilewright.runtime import Device, device
+from tilewright.target.virtual_device import VirtualDevice
+
+PARAM_DEVICES, RESULT_DEVICE = "param_virtual_devices", "result_virtual_device"
+"""Attributes of functions."""
+
+
+def as_virtual_device(value: Any) -> VirtualDevice:
+    """A virtual device from itself, a device, or a device's name."""
+    if isinstance(value, VirtualDevice):
+        return value
+    if isinstance(value, Device):
+        return VirtualDevice(value)
+    if isinstance(value, str):
+        name, _, number = value.partition(":")
+        return VirtualDevice(device(name, int(number or 0)))
+    raise ValueError(f"expecting a Device or device name, but received a {type(value).__name__}")
+
+
+class _Same(OpCard):
+    """The value of the argument."""
+
+    fuse = OPAQUE
+
+    def infer(self, data: Type) -> Type:
+        return data
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return te.compute(data.shape, lambda *i: data(*i), name="copy", tag="injective")  # type: ignore[no-any-return]
+
+    def ref(self, data: Any) -> Any:
+        return data
+
+
+class on_device(_Same, key="on_device"):
+    """`data`, which is computed on a device (`constrain_body`), and wanted on it (`constrain_result`); where it is wanted elsewhere,
+    planning inserts a copy."""
+
+    virtual_device: VirtualDevice
+    constrain_result: bool = False
+    constrain_body: bool = True
+    samples = [(((2, 3),), {"virtual_device": VirtualDevice(device("cpu", 0))})]
+
+    @classmethod
+    def make(cls, body: Any, device: Any, constrain_result: bool = False, constrain_body: bool = True) -> Any:
+        where = as_virtual_device(device)
+        attrs = {"virtual_device": where, "constrain_result": constrain_result, "constrain_body": constrain_body}
+        return cls.call([body], attrs)
+
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        # The adjoint is computed where the value is: the other way round.
+        return [on_device.make(dy, self.virtual_device, self.constrain_body, self.constrain_result)]
+
+
+class device_copy(_Same, key="device_copy"):
+    """`data`, copied from the memory of one device to that of another."""
+
+    src_virtual_device: VirtualDevice
+    dst_virtual_device: VirtualDevice
+    samples = [
+        (
+            ((2, 3),),
+            {
+                "src_virtual_device": VirtualDevice(device("cpu", 0)),
+                "dst_virtual_device": VirtualDevice(device("cpu", 1)),
+            },
+        )
+    ]
+
+    @classmethod
+    def make(cls, data: Any, src_device: Any = None, dst_device: Any = None, **attrs: Any) -> Any:
+        source = attrs.get("src_virtual_device", src_device)
+        target = attrs.get("dst_virtual_device", dst_device)
+        devices = {
+            "src_virtual_device": as_virtual_device(source),
+            "dst_virtual_device": as_virtual_device(target),
+        }
+        return cls.call([data], devices)
+
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [device_copy.make(dy, self.dst_virtual_device, self.src_virtual_device)]
+
+
+def function_on_device(function: Function, param_devices: Sequence[Any], result_device: Any) -> Function:
+    """The function with the devices of its parameters and of its result fixed."""
+    if len(param_devices) != len(function.params):
+        raise ValueError(
+            f"the function has {len(function.params)} parameters, but {len(param_devices)} devices were given"
+        )
+    devices = tuple([as_virtual_device(d) for d in param_devices])
+    return function.with_attr({PARAM_DEVICES: devices, RESULT_DEVICE: as_virtual_device(result_device)})
