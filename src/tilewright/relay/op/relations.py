@@ -11,7 +11,7 @@ from tilewright.arith import Analyzer
 from tilewright.ir import DataType, IntImm, PrimExpr, TensorType, TupleType, Type
 from tilewright.node import structural_equal
 from tilewright.relay.op.card import TypeRuleError, need
-from tilewright.tir import EQ, Select
+from tilewright.tir import EQ, Select, Var
 from tilewright.tir import Any as AnyDim
 from tilewright.tir.stmt_functor import substitute
 
@@ -72,7 +72,15 @@ class Assumption:
 
 def unless_one(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     """The extent that two broadcast to: `b` where `a` is 1, else `a`."""
-    return a if isinstance(a, IntImm) else Select(EQ(a, IntImm(a.dtype, 1)), b, a)
+    if isinstance(a, IntImm):
+        return a
+    one = IntImm(a.dtype, 1)
+    if isinstance(a, Var):
+        # What b is then may well be 1 too.
+        then = Analyzer().simplify(substitute(b, {a: one}))
+        if isinstance(then, IntImm) and then.value == 1:
+            return a
+    return Select(EQ(a, one), b, a)
 
 
 _assumed: ContextVar[list[Assumption] | None] = ContextVar("assumed", default=None)
@@ -146,8 +154,15 @@ def tensor(t: Type, arg: int | None = None, ndim: int | None = None) -> TensorTy
 
 
 def tensor_type(shape: Iterable[Any], dtype: str) -> TensorType:
-    """The tensor type of these dimensions (ints or symbols)."""
-    return TensorType(tuple(shape), DataType(dtype))
+    """The tensor type of these dimensions (ints or symbols, expressions in their simplest form)."""
+    return TensorType(tuple([simplest(d) for d in shape]), DataType(dtype))
+
+
+def simplest(d: Any) -> Any:
+    """A dimension as short as it can be said, so that equal ones are seen to be equal."""
+    if not isinstance(d, PrimExpr) or isinstance(d, (IntImm, Var, AnyDim)):
+        return d
+    return Analyzer().simplify(d)
 
 
 def same_dtype(*types: TensorType) -> str:

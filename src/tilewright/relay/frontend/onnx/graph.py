@@ -230,7 +230,7 @@ class Importer:
     def symbol(self, param: str, name: str, axis: int) -> SizeVar:
         """The symbol of a named dimension (one for all its uses), or of an input's axis."""
         key = re.sub(r"\W", "_", param) if param and param != "?" else re.sub(r"\W", "_", f"{name}_{axis}")
-        return self.symbols.setdefault(key, SizeVar(key, "int32"))
+        return self.symbols.setdefault(key, SizeVar(key, "int64"))
 
     def find(self, name: str, reader: str) -> Value | None:
         """A tensor by name; None when it comes from a node that was reported. Raises ModelError for an unknown name."""
@@ -298,7 +298,7 @@ class Importer:
         small = (
             node.op_type not in ("If", "Loop")
             and inputs
-            and all([v is None or (v.array is not None and v.array.size <= LIMIT) for v in inputs])
+            and all([v is None or v.array is not None and v.is_number and v.array.size <= LIMIT for v in inputs])
         )
         return [evaluate(v) for v in values] if small else values
 

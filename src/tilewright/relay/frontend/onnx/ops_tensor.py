@@ -19,20 +19,9 @@ def _reshape(node: OnnxNode, x: Value, shape: Value) -> Any:
     keep_zero = bool(node.get("allowzero", 0)) and 0 in new
     if all(isinstance(d, int) for d in new):
         return node.call("reshape", x, newshape=tuple(new), allowzero=keep_zero)
-    # Symbols of the input's own shape: a 0 keeps the extent in place, one -1 takes the rest.
+    # A 0 keeps the extent in place, symbols or not.
     old = x.shape
-    codes: list[int] = []
-    for k, d in enumerate(new):
-        if isinstance(d, int):
-            codes.append(d)
-        elif k < len(old) and known_equal(d, old[k]):
-            codes.append(0)
-        elif -1 not in codes and -1 not in new:
-            codes.append(-1)
-        else:
-            raise OpNotImplemented(
-                "its shape has more unknown extents than can be told apart. Pin the input shapes: shape={name: [...]}"
-            )
+    codes = [0 if k < len(old) and not isinstance(d, int) and known_equal(d, old[k]) else d for k, d in enumerate(new)]
     return node.call("reshape", x, newshape=tuple(codes))
 
 
@@ -104,9 +93,9 @@ def _slice_with(
     axes: Sequence[int] | None,
     steps: Sequence[int],
 ) -> Any:
-    if not all(isinstance(v, int) for v in [*starts, *ends, *steps]):
+    if not all(isinstance(v, int) for v in steps):
         raise OpNotImplemented(
-            "its bounds depend on a dimension that is not known. Pin the input shapes: shape={name: [...]}"
+            "its steps depend on a dimension that is not known. Pin the input shapes: shape={name: [...]}"
         )
     places = list(axes) if axes is not None else list(range(len(starts)))
     low, high = -(2**31) + 1, 2**31 - 1
@@ -117,8 +106,9 @@ def _slice_with(
         for k, a in enumerate(places)
         if not (
             steps[k] == 1
+            and isinstance(starts[k], int)
             and starts[k] == 0
-            and (ends[k] >= high or (isinstance(shape[a], int) and ends[k] >= shape[a]))
+            and (_reaches(ends[k], high) or known_equal(ends[k], shape[a]) or _reaches(ends[k], shape[a]))
         )
     ]
     if not keep:
@@ -126,11 +116,19 @@ def _slice_with(
     return node.call(
         "strided_slice",
         x,
-        begin=tuple(int(np.clip(starts[k], low, high)) for k in keep),
-        end=tuple(int(np.clip(ends[k], low, high)) for k in keep),
+        begin=tuple(_clipped(starts[k], low, high) for k in keep),
+        end=tuple(_clipped(ends[k], low, high) for k in keep),
         strides=tuple(int(steps[k]) for k in keep),
         axes=tuple(int(places[k]) for k in keep),
     )
+
+
+def _reaches(end: Any, extent: Any) -> bool:
+    return isinstance(end, int) and isinstance(extent, int) and end >= extent
+
+
+def _clipped(bound: Any, low: int, high: int) -> Any:
+    return min(max(bound, low), high) if isinstance(bound, int) else bound
 
 
 @onnx_op("Slice")
@@ -210,14 +208,21 @@ def _expand(node: OnnxNode, x: Value, shape: Value) -> Any:
     old = x.shape
     rank = max(len(old), len(new))
     old, new = [1] * (rank - len(old)) + old, [1] * (rank - len(new)) + new
-    target = [o if isinstance(n, int) and n == 1 else n for o, n in zip(old, new, strict=True)]
+    # Of a number and a symbol, the number is what they broadcast to; 1 is either.
+    target = [
+        o if isinstance(n, int) and n == 1 or isinstance(o, int) and o != 1 and not isinstance(n, int) else n
+        for o, n in zip(old, new, strict=True)
+    ]
     if all(known_equal(o, t) for o, t in zip(old, target, strict=True)) and rank == x.ndim:
         return x
-    if not all(isinstance(t, int) for t in target):
-        raise OpNotImplemented(
-            "its shape depends on a dimension that is not known. Pin the input shapes: shape={name: [...]}"
-        )
     return node.call("broadcast_to", x, shape=tuple(target))
+
+
+@onnx_op("Range")
+def _range(node: OnnxNode, start: Value, limit: Value, delta: Value) -> Any:
+    bounds = [node.known(v, "bounds").reshape(-1)[0] for v in (start, limit, delta)]
+    low, high, step = [v.item() if isinstance(v, np.generic) else v for v in bounds]
+    return node.call("arange", start=low, stop=high, step=step, dtype=limit.dtype)
 
 
 @onnx_op("Tile")

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import SourceName, Span, TensorType
-from tilewright.relay.expr import Constant, Expr, TupleWrapper, const_array
-from tilewright.relay.op.card import find_card
+from tilewright.ir import IntImm, PrimExpr, SourceName, Span, TensorType
+from tilewright.relay.expr import Call, Constant, Expr, TupleWrapper, const_array
+from tilewright.relay.op.card import as_expr, find_card
 from tilewright.relay.op.relations import dims, shape_text
 from tilewright.relay.transform.infer_type import infer_types
 from tilewright.support.errors import OpAttributeUnImplemented, OpNotImplemented
@@ -36,6 +36,11 @@ class Value:
                 raise OpNotImplemented(f"{self.name!r} holds strings; tensors of numbers are supported")
             self._expr = Constant(const_array(self.array))
         return self._expr
+
+    @property
+    def is_number(self) -> bool:
+        """Whether all elements are known, none of them as a symbol."""
+        return self.array is not None and self.array.dtype != object
 
     @property
     def shape(self) -> list[Any]:
@@ -110,8 +115,10 @@ class OnnxNode:
         return self.attrs.get(name, default)
 
     def call(self, key: str, *args: Any, **attrs: Any) -> Any:
-        """The operator `key` on values, expressions or lists of them."""
+        """The operator `key` on values, expressions or lists of them. Attributes may hold sizes that are symbols."""
         card = find_card(key)
+        if any(map(_has_symbols, attrs.values())):
+            return Call(card.op, tuple([as_expr(_unwrap(a)) for a in args]), card(**attrs), (), self.span)
         return card.call([_unwrap(a) for a in args], attrs, self.span)
 
     def scalar(self, value: float, like: Any) -> Expr:
@@ -147,6 +154,12 @@ class OnnxNode:
     def refuse(self, attribute: str, value: Any, supported: str) -> OpAttributeUnImplemented:
         """The error for an attribute value that is not supported."""
         return OpAttributeUnImplemented(f"its attribute {attribute} is {value!r}; supported: {supported}")
+
+
+def _has_symbols(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_has_symbols, value))
+    return isinstance(value, PrimExpr) and not isinstance(value, IntImm)
 
 
 def _unwrap(a: Any) -> Any:
