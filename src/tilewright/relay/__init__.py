@@ -64,6 +64,7 @@ from tilewright.relay.parser import SpanCheck, fromtext, parse, parse_expr
 from tilewright.relay.prelude import Prelude
 from tilewright.relay.printer import astext, pretty_print
 from tilewright.relay.scope_builder import ScopeBuilder
+from tilewright.relay.transform import build_config
 from tilewright.relay.ty import ShapeVar, scalar_type
 from tilewright.relay.type_functor import TypeFunctor, TypeMutator, TypeVisitor
 from tilewright.runtime import load_param_dict, save_param_dict
@@ -128,6 +129,7 @@ __all__ = [
     "astext",
     "bind",
     "build",
+    "build_config",
     "build_module",
     "const",
     "create_executor",

@@ -20,6 +20,7 @@ from tilewright.relay.analysis.basic import (
     unmatched_cases,
     well_formed,
 )
+from tilewright.relay.analysis.call_graph import CallGraph
 from tilewright.relay.analysis.programs import (
     check_basic_block_normal_form,
     count_layers,
@@ -33,6 +34,7 @@ from tilewright.relay.analysis.programs import (
 )
 
 __all__ = [
+    "CallGraph",
     "Feature",
     "all_dtypes",
     "all_type_vars",

@@ -1,5 +1,7 @@
 """Relay passes, with the classic names; each is made by a call and run on an IRModule."""
 
+from typing import Any as _Any
+
 from tilewright.ir.inspection import register_inspection as _register_inspection
 from tilewright.ir.transform import Pass, PassContext, PassInfo, PrintIR, Sequential, function_pass_of, module_pass
 from tilewright.ir.transform import register_pass as _register_pass
@@ -56,6 +58,15 @@ from tilewright.relay.transform.recast import ChangeBatch, recast
 from tilewright.relay.transform.simplify_expr import SimplifyExpr
 from tilewright.relay.transform.simplify_inference import CanonicalizeOps, SimplifyInference
 from tilewright.relay.transform.split_args import SplitArgs
+
+
+
+def build_config(
+    opt_level: int = 2, required_pass: _Any = None, disabled_pass: _Any = None, trace: _Any = None
+) -> PassContext:
+    """The settings under which passes run, as older programs ask for them: a PassContext."""
+    return PassContext(opt_level, required_pass, disabled_pass)
+
 
 FoldConstantExpr = fold_constant_expr
 function_pass = function_pass_of(_Function)
@@ -125,6 +136,7 @@ __all__ = [
     "ToBasicBlockNormalForm",
     "ToGraphNormalForm",
     "ToMixedPrecision",
+    "build_config",
     "function_pass",
     "gradient",
     "module_pass",
