@@ -1,0 +1,24 @@
+"""Computes of object detection."""
+
+from __future__ import annotations
+
+from tilewright.topi.vision.boxes import multibox_prior, multibox_transform_loc, proposal, reorg
+from tilewright.topi.vision.nms import (
+    all_class_non_max_suppression,
+    get_valid_counts,
+    non_max_suppression,
+)
+from tilewright.topi.vision.roi import roi_align_nchw, roi_align_nhwc, roi_pool_nchw
+
+__all__ = [
+    "all_class_non_max_suppression",
+    "get_valid_counts",
+    "multibox_prior",
+    "multibox_transform_loc",
+    "non_max_suppression",
+    "proposal",
+    "reorg",
+    "roi_align_nchw",
+    "roi_align_nhwc",
+    "roi_pool_nchw",
+]

@@ -1,0 +1,159 @@
+"""Pooling of regions of interest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright import te
+from tilewright.topi.lang import compute, tir
+from tilewright.topi.loops import local, program
+from tilewright.topi.utils import pair, shape_of, to
+
+
+def _sample(load: Any, y: Any, x: Any, height: Any, width: Any, dtype: str) -> Any:
+    """The bilinear mean at a place; zero where it lies more than one element outside."""
+
+    def c(v: float) -> Any:
+        return tir.const(v, dtype)
+
+    last_y, last_x = to(height, dtype) - c(1), to(width, dtype) - c(1)
+    outside = tir.any(y < c(-1), x < c(-1), y > last_y + c(1), x > last_x + c(1))
+    y, x = tir.min(tir.max(y, c(0)), last_y), tir.min(tir.max(x, c(0)), last_x)
+    low_y, low_x = to(tir.floor(y), "int32"), to(tir.floor(x), "int32")
+    high_y, high_x = tir.min(low_y + 1, to(height, "int32") - 1), tir.min(low_x + 1, to(width, "int32") - 1)
+    ty, tx = y - to(low_y, dtype), x - to(low_x, dtype)
+    value = (
+        load(low_y, low_x) * (c(1) - ty) * (c(1) - tx)
+        + load(low_y, high_x) * (c(1) - ty) * tx
+        + load(high_y, low_x) * ty * (c(1) - tx)
+        + load(high_y, high_x) * ty * tx
+    )
+    return tir.Select(outside, c(0), value)
+
+
+def _roi_align(
+    data: te.Tensor, rois: te.Tensor, pooled_size: Any, spatial_scale: float, mode: str, sample_ratio: int, layout: str
+) -> te.Tensor:
+    if mode not in ("avg", "max", b"avg", b"max"):
+        raise ValueError(f'roi_align: mode must be "avg" or "max", but is {mode!r}')
+    average = mode in ("avg", b"avg")
+    shape = dict(zip(layout, shape_of(data), strict=True))
+    count = shape_of(rois)[0]
+    ph, pw = pair(pooled_size)
+    dtype = data.dtype
+    out = {"N": count, "C": shape["C"], "H": ph, "W": pw}
+
+    def region(r: Any, load: Any) -> tuple[Any, Any, Any, Any]:
+        """(begin y, begin x, height and width of a bin) of region r."""
+        scale = tir.const(spatial_scale, dtype)
+        x0, y0, x1, y1 = [to(load(r, k), dtype) * scale for k in range(1, 5)]
+        one = tir.const(1, dtype)
+        height, width = tir.max(y1 - y0, one), tir.max(x1 - x0, one)
+        return y0, x0, height / tir.const(ph, dtype), width / tir.const(pw, dtype)
+
+    if sample_ratio > 0 and average:
+        ry, rx = te.reduce_axis((0, sample_ratio), name="ry"), te.reduce_axis((0, sample_ratio), name="rx")
+
+        def element(*i: Any) -> Any:
+            at = dict(zip(layout, i, strict=True))
+            y0, x0, bh, bw = region(at["N"], rois)
+            image = to(rois(at["N"], 0), "int32")
+
+            def load(y: Any, x: Any) -> Any:
+                index = {"N": image, "C": at["C"], "H": y, "W": x}
+                return data(*[index[a] for a in layout])
+
+            share, half = tir.const(1.0 / sample_ratio, dtype), tir.const(0.5, dtype)
+            y = y0 + (to(at["H"], dtype) + (to(ry.var, dtype) + half) * share) * bh
+            x = x0 + (to(at["W"], dtype) + (to(rx.var, dtype) + half) * share) * bw
+            value = _sample(load, y, x, shape["H"], shape["W"], dtype)
+            return te.sum(value * tir.const(1.0 / sample_ratio**2, dtype), axis=[ry, rx])
+
+        return compute([out[a] for a in layout], element, name="roi_align", tag="roi_align")
+
+    def body(ib: Any, x: Any, roi: Any, result: Any) -> None:
+        with ib.for_range(0, count, "r", kind="parallel") as r:
+            y0, x0, bh, bw = [
+                ib.let(n, v) for n, v in zip(("y0", "x0", "bh", "bw"), region(r, lambda a, k: roi[a, k]), strict=True)
+            ]
+            image = ib.let("image", to(roi[r, 0], "int32"))
+            # As many samples as a bin has elements.
+            ny, nx = [
+                ib.let(
+                    n, tir.const(sample_ratio, "int32") if sample_ratio > 0 else tir.max(to(tir.ceil(b), "int32"), 1)
+                )
+                for n, b in (("ny", bh), ("nx", bw))
+            ]
+            with (
+                ib.for_range(0, shape["C"], "c") as c,
+                ib.for_range(0, ph, "oy") as oy,
+                ib.for_range(0, pw, "ox") as ox,
+            ):
+                total = local(ib, dtype, 0 if average else tir.min_value(dtype), "total")
+
+                def load(y: Any, z: Any) -> Any:
+                    index = {"N": image, "C": c, "H": y, "W": z}
+                    return x[tuple([index[a] for a in layout])]
+
+                with ib.for_range(0, ny, "sy") as sy, ib.for_range(0, nx, "sx") as sx:
+                    half = tir.const(0.5, dtype)
+                    y = y0 + (to(oy, dtype) + (to(sy, dtype) + half) / to(ny, dtype)) * bh
+                    z = x0 + (to(ox, dtype) + (to(sx, dtype) + half) / to(nx, dtype)) * bw
+                    value = _sample(load, y, z, shape["H"], shape["W"], dtype)
+                    total[0] = total[0] + value if average else tir.max(total[0], value)
+                place = {"N": r, "C": c, "H": oy, "W": ox}
+                result[tuple([place[a] for a in layout])] = total[0] / to(ny * nx, dtype) if average else total[0]
+
+    return program([[out[a] for a in layout]], [dtype], [data, rois], body, "roi_align")[0]
+
+
+def roi_align_nchw(
+    data: te.Tensor, rois: te.Tensor, pooled_size: Any, spatial_scale: float, mode: str, sample_ratio: int = -1
+) -> te.Tensor:
+    """The mean ("avg") or largest ("max") of bilinear samples in each bin of each region. data (N, C, H, W); rois (regions, 5): the
+    image, then x, y of two corners, times `spatial_scale`; sample_ratio samples along each axis of a bin, -1: one for each element."""
+    return _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, "NCHW")
+
+
+def roi_align_nhwc(
+    data: te.Tensor, rois: te.Tensor, pooled_size: Any, spatial_scale: float, mode: str, sample_ratio: int = -1
+) -> te.Tensor:
+    """As roi_align_nchw for data (N, H, W, C)."""
+    return _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, "NHWC")
+
+
+def roi_pool_nchw(data: te.Tensor, rois: te.Tensor, pooled_size: Any, spatial_scale: float) -> te.Tensor:
+    """The largest element in each bin of each region, whose corners are rounded to elements; zero where a bin is empty."""
+    _, channels, height, width = shape_of(data)
+    count = shape_of(rois)[0]
+    ph, pw = pair(pooled_size)
+    dtype = data.dtype
+
+    def body(ib: Any, x: Any, roi: Any, out: Any) -> None:
+        def rounded(v: Any) -> Any:
+            return to(tir.round(to(v, dtype) * tir.const(spatial_scale, dtype)), "int32")
+
+        def bins(o: Any, size: Any, n: int, begin: Any, extent: Any) -> tuple[Any, Any]:
+            each = to(size, dtype) / tir.const(n, dtype)
+            low = to(tir.floor(to(o, dtype) * each), "int32") + begin
+            high = to(tir.ceil(to(o + 1, dtype) * each), "int32") + begin
+            most = to(extent, "int32")
+            return tir.min(tir.max(low, 0), most), tir.min(tir.max(high, 0), most)
+
+        with ib.for_range(0, count, "r", kind="parallel") as r:
+            image = ib.let("image", to(roi[r, 0], "int32"))
+            x0, y0, x1, y1 = [ib.let(f"p{k}", rounded(roi[r, k])) for k in range(1, 5)]
+            rows, columns = ib.let("rows", tir.max(y1 - y0 + 1, 1)), ib.let("columns", tir.max(x1 - x0 + 1, 1))
+            with ib.for_range(0, channels, "c") as c, ib.for_range(0, ph, "oy") as oy, ib.for_range(0, pw, "ox") as ox:
+                low_y, high_y = bins(oy, rows, ph, y0, height)
+                low_x, high_x = bins(ox, columns, pw, x0, width)
+                empty = tir.Or(high_y <= low_y, high_x <= low_x)
+                best = local(ib, dtype, tir.Select(empty, tir.const(0, dtype), tir.min_value(dtype)), "best")
+                with (
+                    ib.for_range(low_y, tir.max(low_y, high_y), "y") as y,
+                    ib.for_range(low_x, tir.max(low_x, high_x), "x") as z,
+                ):
+                    best[0] = tir.max(best[0], x[image, c, y, z])
+                out[r, c, oy, ox] = best[0]
+
+    return program([[count, channels, ph, pw]], [dtype], [data, rois], body, "roi_pool")[0]
