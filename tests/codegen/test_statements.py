@@ -13,6 +13,7 @@ from tests.codegen.util import Array, aligned, buffer1d, native
 from tilewright.codegen import interp
 from tilewright.codegen.llvm import AOT, compile_object, emit_module, load_objects
 from tilewright.ir import DataType, GlobalVar, IRModule
+from tilewright.script import from_source
 from tilewright.support.errors import TVMError
 from tilewright.tir import (
     Allocate,
@@ -375,3 +376,21 @@ def test_objects_share_one_context() -> None:
     assert loaded.function("one", ctypes.c_void_p)(args) == 0
     assert loaded.function("two", ctypes.c_void_p)(args) == 0
     assert seen == [0, 0]
+
+
+def test_elements_outside_of_a_register_are_those_that_conditions_exclude() -> None:
+    func = from_source("""
+@T.prim_func
+def main(a: T.Buffer((2,), "float32"), out: T.Buffer((2,), "float32")):
+    s = T.allocate([2], "float32", "local")
+    t = T.Buffer((2,), "float32", data=s)
+    t[0] = a[0]
+    t[1] = a[1]
+    if a[0] < T.float32(0):
+        t[-1] = t[2]
+    out[0] = t[0]
+    out[1] = t[1]
+""")
+    args = [aligned([1, 2], "float32"), aligned([0, 0], "float32")]
+    native(func, args)
+    np.testing.assert_array_equal(args[1], [1, 2])

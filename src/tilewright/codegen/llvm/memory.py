@@ -22,6 +22,10 @@ class Registers:
         self.lanes = lanes
         self.slots: dict[int, str] = dict.fromkeys(range(0, count, lanes), "poison")
 
+    def holds(self, offset: int) -> bool:
+        """Whether the buffer reaches to an element. Where an unrolled loop goes further, a condition keeps it from running."""
+        return 0 <= offset < len(self.slots) * self.lanes
+
 
 class MemoryEmitter(ExprEmitter):
     """The part of a function's emitter that reads and writes buffers."""
@@ -152,7 +156,8 @@ class MemoryEmitter(ExprEmitter):
         kept = self.registers.get(var)
         if kept is not None:
             assert form is not None
-            return self._register(kept, form)[0]
+            offset = self._register(kept, form)
+            return kept.slots[offset] if kept.holds(offset) else "poison"
         lanes = dtype.lanes // buffer.dtype.lanes
         if e.predicate is not None:
             return self._masked_load(e, form)
@@ -187,13 +192,13 @@ class MemoryEmitter(ExprEmitter):
     def _from_bool(self, value: str, dtype: DataType) -> str:
         return self.b.pure(f"zext {llvm_type(dtype)} {value} to {memory_type(dtype)}", value)
 
-    def _register(self, kept: Registers, form: Affine) -> tuple[str, int]:
+    def _register(self, kept: Registers, form: Affine) -> int:
         offset = form.const
         for leaf, coefficient in form.terms:
             value = self.index_leaf(leaf)
             assert isinstance(value, int), "a register's index must be constant"
             offset += coefficient * value
-        return kept.slots[offset], offset
+        return offset
 
     def _strided(self, var: Var, form: Affine, size: int, dtype: DataType) -> str:
         pointer, const, align = self.address(var, form, size)
@@ -293,7 +298,9 @@ class MemoryEmitter(ExprEmitter):
         if kept is not None:
             assert form is not None
             value = self.expr(s.value)
-            kept.slots[self._register(kept, form)[1]] = value
+            offset = self._register(kept, form)
+            if kept.holds(offset):
+                kept.slots[offset] = value
             return
         value = self.expr(s.value)
         size = buffer.dtype.bytes * buffer.dtype.lanes
