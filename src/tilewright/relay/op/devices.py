@@ -73,7 +73,7 @@ class device_copy(_Same, key="device_copy"):
             ((2, 3),),
             {
                 "src_virtual_device": VirtualDevice(device("cpu", 0)),
-                "dst_virtual_device": VirtualDevice(device("cpu", 1)),
+                "dst_virtual_device": VirtualDevice(device("cpu", 0)),
             },
         )
     ]
