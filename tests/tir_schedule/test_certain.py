@@ -267,6 +267,23 @@ def test_factors_reach_a_symbolic_extent() -> None:
     s.split(s.get_loops("b")[0], [2, 2])
 
 
+def test_a_loop_without_iterations_gets_none_that_divide_by_zero() -> None:
+    text = """
+@T.prim_func
+def main(a: T.handle, d: T.handle, n: T.int32):
+    A = T.match_buffer(a, (2, n))
+    D = T.match_buffer(d, (2, n))
+    for i, j in T.grid(2, n):
+        with T.block("b"):
+            v, w = T.axis.remap("SS", [i, j])
+            D[v, w] = A[v, w]
+"""
+    s = Schedule(from_source(text))
+    fused = s.fuse(*s.get_loops("b"))
+    with pytest.raises(ScheduleError, match="may have no iterations, and then .* divides by 0"):
+        s.loop_partition(fused, [1, None])
+
+
 PRIVATE_CHAIN = script("""
 for i in range(8):
     with T.block("b"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm
-from tilewright.tir import LT, Block, For, ForKind, Max, Var
+from tilewright.node import post_order_visit
+from tilewright.tir import LT, Block, FloorDiv, FloorMod, For, ForKind, Max, Var
 from tilewright.tir.arithmetic import cast_to
 from tilewright.tir.schedule.analysis import (
     DATA_PAR,
@@ -110,6 +111,8 @@ def split_loop(
         index = term if index is None else index * n + term
     index = state.forms.simplify(index)
     conditions = [] if exact or disable_predication else [LT(index, extent)]
+    if conditions and all([isinstance(n, int) for n in sizes]):
+        need_no_quotients(stmt)
     body = substitute_loops(state.forms, stmt.body, {stmt.loop_var: index}, conditions)
     for var, n in reversed(list(zip(new_vars, sizes, strict=True))):
         body = For(var, 0, n, ForKind.SERIAL, body, span=stmt.span)
@@ -119,6 +122,23 @@ def split_loop(
         out.append(state.ref(body))
         body = body.body
     return out
+
+
+def need_no_quotients(loop: Any) -> None:
+    """Where a loop may have had no iterations but now has some, cut by a predicate, nothing may divide by what is 0 then."""
+    if isinstance(loop.extent, IntImm):
+        return
+    found: list[Any] = []
+
+    def look(e: Any) -> None:
+        if isinstance(e, (FloorDiv, FloorMod)) and not isinstance(e.b, IntImm):
+            found.append(e)
+
+    for leaf in leaves(loop):
+        for e in (*leaf.realize.iter_values, leaf.realize.predicate, *[lp.extent for lp in leaf.loops]):
+            post_order_visit(e, look)
+    if found:
+        refuse(f"{{0}} may have no iterations, and then {found[0]} divides by 0 where a predicate ends its parts", loop)
 
 
 def _reaches(state: ScheduleState, total: Any, extent: Any) -> bool:
@@ -155,6 +175,8 @@ def partition_loop(state: ScheduleState, ref: StmtSRef, factors: list[Any], pres
         for f in known:
             taken = taken + f
         left = simplify(Max(stmt.extent - taken, IntImm(dtype, 0)))
+    if extent is None:
+        need_no_quotients(stmt)
     sizes = [left if f is None else f for f in factors]
     if None not in factors and not (isinstance(left, int) and left == 0):
         sizes.append(left)
