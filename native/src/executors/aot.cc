@@ -87,7 +87,7 @@ class AotExecutor : public StaticExecutor {
 
   TVMFFIAny run(Args) override {
     Use use(*this);
-    check(entry_(args_.data()), "the model", library_->label());
+    if (int32_t code = entry_(args_.data())) check(code, "the model", library_->label());
     return none();
   }
 
@@ -158,7 +158,8 @@ class AotExecutor : public StaticExecutor {
     for (auto& a : k.args) pointers.push_back(address(a));
     int64_t times = args.count > 1 ? as_int(args[1], "the number of runs") : 1;
     Use use(*this);
-    for (int64_t i = 0; i < times; ++i) check(k.entry(pointers.data()), k.name, library_->label());
+    for (int64_t i = 0; i < times; ++i)
+      if (int32_t code = k.entry(pointers.data())) check(code, k.name, library_->label());
     return none();
   }
   void* address(const KernelArg& a) {
