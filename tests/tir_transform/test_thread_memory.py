@@ -291,3 +291,51 @@ def test_barriers_between_blocks_that_only_some_threads_run() -> None:
     for make in [*BLOCKS, X.UnifyThreadBinding]:
         mod = make()(mod)
     np.testing.assert_array_equal(result(X.ThreadSync("shared")(mod)), want)
+
+
+@pytest.mark.parametrize(
+    ("tag", "scope", "index", "legal"),
+    [
+        ("threadIdx.x", "shared", "v", True),
+        ("threadIdx.x", "shared", "(v + vo) % 4", False),
+        ("threadIdx.x", "local", "v", False),
+        ("blockIdx.x", "shared", "v", False),
+        ("vthread.x", "local", "(v + vo) % 4", True),
+    ],
+)
+def test_a_loop_of_an_axis_inside_of_another(tag: str, scope: str, index: str, legal: bool) -> None:
+    func = tir_function(
+        f"""
+@T.prim_func
+def main(a: T.Buffer((16,), "float32"), out: T.Buffer((16,), "float32")):
+    for b in T.thread_binding(2, thread="blockIdx.y"):
+        for o in T.thread_binding(4, thread="{tag}"):
+            with T.block("outer"):
+                vb, vo = T.axis.remap("SS", [b, o])
+                s = T.alloc_buffer((4,), scope="{scope}")
+                for t in T.thread_binding(4, thread="{tag}"):
+                    with T.block("fetch"):
+                        v = T.axis.spatial(4, t)
+                        s[{index}] = a[vb * 4 + {index}]
+                with T.block("out"):
+                    out[vb * 4 + vo] = s[3 - vo]
+                    out[vb * 4 + vo + 8] = s[vo]
+"""
+    )
+    mod = IRModule({"main": func})
+    want = result(mod)
+    if legal:
+        np.testing.assert_array_equal(result(kernel(func)), want)
+        return
+    with pytest.raises(TVMError, match="stands inside of another one|has its own s"):
+        X.UnifyThreadBinding()(mod)
+
+
+@pytest.mark.parametrize("inner_first", [True, False])
+def test_blocks_are_bound_once(inner_first: bool) -> None:
+    sch = Schedule(staged)
+    loops = sch.split(sch.get_loops("out")[0], [4, 4])
+    first, second = (loops[1], loops[0]) if inner_first else (loops[0], loops[1])
+    sch.bind(first, "blockIdx.x")
+    with pytest.raises(TVMError, match=r"must not be bound to blockIdx\.x, to which loop i_\d .* is bound"):
+        sch.bind(second, "blockIdx.x")

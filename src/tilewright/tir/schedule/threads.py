@@ -41,10 +41,15 @@ def need_one_axis(state: ScheduleState, ref: StmtSRef, tag: str) -> None:
 
     So they must be equally long, and what the inner one does must not depend on the outer one: all threads do it together.
     """
+    if tag.startswith("vthread"):
+        return
     if not tag.startswith("threadIdx."):
         for up in loops_above(ref):
-            if thread_tag(up.stmt) == tag and not tag.startswith("vthread"):
+            if thread_tag(up.stmt) == tag:
                 refuse(f"{{0}} must not be bound to {tag}, to which {{1}} around it is bound", ref.stmt, up.stmt)
+        for below in _loops_below(ref.stmt.body):
+            if thread_tag(below) == tag:
+                refuse(f"{{0}} must not be bound to {tag}, to which {{1}} inside of it is bound", ref.stmt, below)
         return
     for up in loops_above(ref):
         if thread_tag(up.stmt) == tag:

@@ -13,7 +13,7 @@ from tilewright.tir.analysis.flow import LOOP, Access, Accesses, Frame, covered,
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, IterVar, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.stmt import AttrStmt, Block, BufferStore, For, ForKind, LetStmt
+from tilewright.tir.stmt import AttrStmt, Block, BlockRealize, BufferStore, For, ForKind, LetStmt
 from tilewright.tir.stmt_functor import used_vars
 from tilewright.tir.transform.base import has_load
 
@@ -88,7 +88,8 @@ def _root(frames: tuple[Frame, ...]) -> Frame | None:
 
 
 def _of(frames: tuple[Frame, ...], tag: str) -> Frame | None:
-    return next((f for f in frames if f.kind == LOOP and thread_tag(f.node) == tag), None)
+    """The innermost loop over the axis."""
+    return next((f for f in reversed(frames) if f.kind == LOOP and thread_tag(f.node) == tag), None)
 
 
 def _foreign(buffer: Buffer, accesses: Accesses) -> tuple[str, Access, Access] | None:
@@ -100,8 +101,9 @@ def _foreign(buffer: Buffer, accesses: Accesses) -> tuple[str, Access, Access] |
     tags = dict.fromkeys([thread_tag(f.node) for w in writes for f in w.frames[len(made) :]])
     for tag in tags:
         own = own_memory(buffer.scope(), tag) if inside else tag.startswith("blockIdx.")
-        if not tag or not own or _of(made, tag) is not None:
+        if not tag or not own:
             continue
+        here = _of(made, tag)
         for read in found:
             root = _root(read.frames)
             if read.writes or root is None:
@@ -109,7 +111,13 @@ def _foreign(buffer: Buffer, accesses: Accesses) -> tuple[str, Access, Access] |
             mine = _of(read.frames, tag)
             for write in writes:
                 other = _of(write.frames, tag)
-                if other is None or _single(other) or _root(write.frames) is not root or _one_update(read, write):
+                if (
+                    other is here
+                    or other is None
+                    or _single(other)
+                    or _root(write.frames) is not root
+                    or _one_update(read, write)
+                ):
                     continue
                 if mine is other and covered(read, writes, other.node):
                     break
@@ -140,12 +148,15 @@ class _Kernels(Visitor):
         self.updates: list[tuple[BufferStore, tuple[str, ...]]] = []
         self.inside: dict[Buffer, tuple[str, ...]] = {}
         self.defined: set[Var] = set()
+        self.by_thread: dict[str, set[Var]] = {}
         self.reads: set[Buffer] = set()
         self.writes: set[Buffer] = set()
         self.apart = False
 
     def _axis(self, tag: str, var: Var, extent: Any, body: Any) -> None:
-        outer = self.tags
+        outer, by_thread = self.tags, self.by_thread.get(tag)
+        if tag in outer:
+            self._need_joint(tag, body)
         if not outer:
             self.launched, self.updates, self.inside, self.defined = {}, [], {}, set()
             self.reads, self.writes = set(), set()
@@ -158,15 +169,36 @@ class _Kernels(Visitor):
                 )
             )
         self.tags = (*outer, tag)
+        self.by_thread[tag] = {var}
         self.defined.add(var)
         if not (isinstance(extent, IntImm) and extent.value == 1):
             self.launched[tag] = extent
         self.visit(body)
         self.tags = outer
+        self.by_thread[tag] = by_thread or set()
         if not outer:
             self.apart = self.apart or not self.reads.isdisjoint(self.writes)
             for store, around in self.updates:
                 self._once(store, around)
+
+    def _need_joint(self, tag: str, body: Any) -> None:
+        """Refuses a loop over an axis inside of another one, unless each thread of the outer one may do its own part."""
+        if not tag.startswith("threadIdx.") or not self.by_thread[tag].isdisjoint(used_vars(body)):
+            raise TVMError(
+                located(
+                    f"UnifyThreadBinding: a loop bound to {tag} stands inside of another one and runs for each step of it;"
+                    " as one axis each thread would run a single step of both",
+                    body,
+                )
+            )
+
+    def _depends(self, var: Var, value: Any) -> None:
+        """A variable that is bound inside of the kernel; which axes its value depends on."""
+        self.defined.add(var)
+        uses = used_vars(value)
+        for names in self.by_thread.values():
+            if not names.isdisjoint(uses):
+                names.add(var)
 
     def _once(self, store: BufferStore, around: tuple[str, ...]) -> None:
         made = self.inside.get(store.buffer)
@@ -201,12 +233,19 @@ class _Kernels(Visitor):
 
     @on(LetStmt)
     def _let(self, s: LetStmt) -> None:
-        self.defined.add(s.var)
+        self._depends(s.var, s.value)
+        self.visit(s.value)
         self.visit(s.body)
+
+    @on(BlockRealize)
+    def _realize(self, s: BlockRealize) -> None:
+        for axis, value in zip(s.block.iter_vars, s.iter_values, strict=True):
+            self._depends(axis.var, value)
+        self.visit(s.predicate)
+        self.visit(s.block)
 
     @on(Block)
     def _block(self, s: Block) -> None:
-        self.defined.update([axis.var for axis in s.iter_vars])
         for b in s.alloc_buffers:
             if self.tags:
                 self.inside[b] = self.tags
