@@ -165,3 +165,11 @@ def test_sections_are_added(tmp_path: Path) -> None:
     page = Page(tmp_path / "r.html")
     assert "memory" in page.ids
     assert "<p>all {{of}} it</p>" in page.text
+
+
+def test_a_missing_folder_is_told_before_anything_runs(tmp_path: Path) -> None:
+    with (
+        pytest.raises(FileNotFoundError, match="but there is no folder"),
+        PassContext(instruments=[HtmlReport(tmp_path / "no" / "r.html")]),
+    ):
+        raise AssertionError("nothing runs")

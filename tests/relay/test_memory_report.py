@@ -90,3 +90,13 @@ def test_the_log_of_the_arena_is_read() -> None:
     ]
     log = "Reserving memory in BFCArena for Cpu size: 16\n" + "".join([f"== run\n{run}" for run in runs])
     assert memory.read_arena(log) == {"planned": 300, "arena": 384}
+
+
+def test_a_report_of_the_virtual_machine(tmp_path: Path) -> None:
+    x = relay.var("x", shape=(relay.Any(), 8))
+    w = relay.const(np.ones((16, 8), "float32"))
+    mod = IRModule.from_expr(relay.Function([x], relay.nn.softmax(relay.nn.dense(x, w))))
+    with tvm.transform.PassContext(opt_level=3, instruments=[HtmlReport(tmp_path / "r.html")]):
+        relay.vm.compile(mod, target="llvm")
+    names = [n for _, n, _, _ in Page(tmp_path / "r.html").passes]
+    assert "LambdaLift" in names and "FuseOps" in names and "tir.lower" in names

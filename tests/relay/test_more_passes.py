@@ -515,3 +515,41 @@ def test_sizes_are_dispatched(auto_pad: bool) -> None:
     for n in (1, 2, 3, 4, 7):
         data = np.random.default_rng(n).standard_normal((n, 8)).astype("float32")
         assert_same(evaluate(after, [data]), [np.maximum(data @ w.value.T, 0)])
+
+
+@pytest.mark.parametrize("seed", range(320, 326))
+def test_layouts_there_and_back(seed: int) -> None:
+    g = Generator(seed, 16)
+    mod, inputs = g.module(), g.inputs()
+    there, back = (
+        transform.ConvertLayout(NHWC),
+        transform.ConvertLayout({"nn.conv2d": ["NCHW", "default"], "nn.max_pool2d": ["NCHW"]}),
+    )
+    with PassContext(opt_level=4, instruments=[PassVerifier()]):
+        after = Sequential([there, back, transform.SimplifyExprPostAlterOp(), transform.FoldConstant()])(mod)
+    assert_same(evaluate(after, inputs), evaluate(mod, inputs))
+    assert list_op_freqs(after).get("layout_transform", 0) == 0
+
+
+ANY_ORDER: dict[str, Callable[[], transform.Pass]] = {
+    **{name: made for name, made in PASSES.items() if name not in ("LabelOps", "DefuseOps")},
+    **{
+        name: getattr(transform, name)
+        for name in (
+            "AlterOpLayout", "AnnotateSpans", "CanonicalizeOps", "DeadCodeElimination", "DynamicToStatic", "EliminateCommonSubexpr",
+            "EtaExpand", "FoldConstant", "FoldScaleAxis", "Inline", "LambdaLift", "PackDense", "PartialEvaluate", "SimplifyExpr", "SimplifyInference",
+            "ToANormalForm", "ToGraphNormalForm",
+        )
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(600, 630))
+def test_passes_in_any_order(seed: int) -> None:
+    g = Generator(seed, 12)
+    mod, inputs = g.module(), g.inputs()
+    names = g.rng.choice(list(ANY_ORDER), int(g.rng.integers(2, 8)))
+    tail = [transform.FuseOps(), transform.LabelOps(), transform.ToANormalForm()][: int(g.rng.integers(0, 4))]
+    with PassContext(opt_level=4, instruments=[PassVerifier()]):
+        after = Sequential([*[ANY_ORDER[str(n)]() for n in names], *tail])(mod)
+    assert_same(evaluate(after, inputs), evaluate(mod, inputs))

@@ -72,6 +72,9 @@ class HtmlReport:
         self._printed: dict[int, str] = {}
 
     def enter_pass_ctx(self) -> None:
+        # Said before the compilation, not after.
+        if not self.path.parent.is_dir():
+            raise FileNotFoundError(f"HtmlReport writes {self.path}, but there is no folder {self.path.parent}")
         self._begin()
 
     def exit_pass_ctx(self) -> None:

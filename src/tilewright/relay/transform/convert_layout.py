@@ -158,8 +158,14 @@ class _Convert(ExprMutator):
             return self.reduced(call, args, had, has)
         if name == "nn.pad":
             return self.padded(call, args, had, has)
-        if name == "layout_transform" and card.src_layout == had and len(card.dst_layout) == len(had):
-            # What it asks for, from the layout that is there.
+        if (
+            name == "layout_transform"
+            and card.src_layout == had
+            and sorted(card.dst_layout) == sorted(had)
+            and card.dst_layout != has
+        ):
+            # What it asks for, from the layout that is there. (Where that is it already, the value stands for one of another
+            # layout, and cannot stand for itself too: it is brought back and forth, which SimplifyExprPostAlterOp ends.)
             return self.transformed(args[0], has, card.dst_layout)
         if card.fuse <= BROADCAST and not hasattr(card, "axis"):
             return self.elementwise(call, args, had, has)
