@@ -537,8 +537,8 @@ ANY_ORDER: dict[str, Callable[[], transform.Pass]] = {
         name: getattr(transform, name)
         for name in (
             "AlterOpLayout", "AnnotateSpans", "CanonicalizeOps", "DeadCodeElimination", "DynamicToStatic", "EliminateCommonSubexpr",
-            "EtaExpand", "FoldConstant", "FoldScaleAxis", "Inline", "LambdaLift", "PackDense", "PartialEvaluate", "SimplifyExpr", "SimplifyInference",
-            "ToANormalForm", "ToGraphNormalForm",
+            "EtaExpand", "FoldConstant", "FoldScaleAxis", "Inline", "LambdaLift", "PackDense", "PartialEvaluate", "SimplifyExpr",
+            "SimplifyInference", "ToANormalForm", "ToGraphNormalForm",
         )
     },
 }  # fmt: skip
