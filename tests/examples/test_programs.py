@@ -22,6 +22,8 @@ SMALL = {
     "gemm_tensorir.py": (["64", "--seconds", "0.01"], ["naive", "tiles", "vectors", "registers", "packing", "peak"]),
     "tensorize_dot.py": (["64", "--seconds", "0.01"], ["vectors", "dot products"]),
     "train_digits.py": (["12"], ["epoch  12", "accuracy on 450 pictures"]),
+    "byoc_c.py": (["--seconds", "0"], ["byoc_c_main_0: nn.conv2d, nn.bias_add, nn.relu, nn.max_pool2d", "same"]),
+    "byoc_numpy.py": (["--seconds", "0"], ["tvmgen_default_byoc_numpy_main_1", "the same probabilities"]),
     "custom_pass.py": (["1000", "--show"], ["2 powers became products", "before", "after", "T.Let"]),
 }
 

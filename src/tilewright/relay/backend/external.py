@@ -74,7 +74,7 @@ class ExternalCode:
         found = [m._exportable() for module in self.modules for m in _with_imports(module)]
         if self.receivers:
             arch = self.target.triple.split("-")[0]
-            found.append(runtime.ModuleSource([data_object(EXTERNAL, self._described(), arch)]))
+            found.append(runtime.ModuleSource([data_object(EXTERNAL, self._described().data, arch)]))
         return found
 
     def slots(self) -> list[str]:
