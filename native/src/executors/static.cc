@@ -136,7 +136,7 @@ TVMFFIAny StaticExecutor::set_output_zero_copy(Args args) {
 }
 TVMFFIAny StaticExecutor::get_input(Args args) {
   Slot& s = input(args[0]);
-  if (s.constant && args.count < 2) {
+  if (s.constant && (args.count < 2 || args[1].type_index == kTVMFFINone)) {
     Use use(*this);
     unshare(s);  // who asks for the tensor itself may write to it
   }
