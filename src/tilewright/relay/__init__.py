@@ -23,7 +23,7 @@ from tilewright.ir import (
     TypeRelation,
     TypeVar,
 )
-from tilewright.relay import analysis, dataflow_pattern, op, transform
+from tilewright.relay import analysis, dataflow_pattern, op, qnn, transform
 from tilewright.relay.adt import (
     Clause,
     Constructor,
@@ -59,7 +59,7 @@ from tilewright.relay.expr import (
     var,
 )
 from tilewright.relay.expr_functor import ExprFunctor, ExprMutator, ExprVisitor
-from tilewright.relay.op import annotation, dyn, image, nn, qnn, random, vision
+from tilewright.relay.op import annotation, dyn, image, nn, random, vision
 from tilewright.relay.parser import SpanCheck, fromtext, parse, parse_expr
 from tilewright.relay.prelude import Prelude
 from tilewright.relay.printer import astext, pretty_print

@@ -10,7 +10,7 @@ from tilewright.codegen.llvm import ModuleEmitter
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import PassContext, Sequential
 from tilewright.node import deep_recursion
-from tilewright.relay import transform
+from tilewright.relay import qnn, transform
 from tilewright.relay.backend.devices import DeviceCompilers, need_code_generators, target_facts
 from tilewright.relay.backend.entry import ENTRY, entry_module, metadata
 from tilewright.relay.backend.executor_factory import (
@@ -36,6 +36,7 @@ def pipeline(config: CompilationConfig | None = None) -> Sequential:
         [
             transform.ToGraphNormalForm(),  # type: ignore[list-item]
             transform.InferType(),  # type: ignore[list-item]
+            qnn.transform.CanonicalizeOps(),
             transform.SimplifyInference(),
             transform.FoldConstant(),
             transform.DynamicToStatic(),
