@@ -61,11 +61,14 @@ _NEUTRAL: dict[Any, Callable[[str], Any]] = {
 
 
 def whole_vectors(extent: Any, dtype: str) -> Any:
-    """The extent, or the next multiple of the target's vector lanes when it is longer than two vectors and no multiple."""
+    """The extent, or the next multiple of the target's vector lanes when it is longer than two vectors and no multiple, or not
+    known."""
     target = Target.current(True)
-    if target is None or not isinstance(extent, int):
+    if target is None:
         return extent
     lanes = target.cpu.lanes(DataType(dtype).bits)
+    if not isinstance(extent, int):
+        return tir.floordiv(extent + (lanes - 1), lanes) * lanes
     if extent < 2 * lanes or extent % lanes == 0:
         return extent
     return -(-extent // lanes) * lanes

@@ -10,7 +10,7 @@ from tilewright.ir import DataType
 from tilewright.target import Target
 from tilewright.topi.broadcast import broadcast_index, broadcast_shape
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.schedule.tiles import MATERIALIZE, padded_rows
+from tilewright.topi.schedule.tiles import MATERIALIZE, open_rows, padded_rows
 from tilewright.topi.utils import as_int, shape_of
 
 
@@ -84,14 +84,23 @@ def dense_pack(
     return compute(out.shape, lambda *i: out(*i) + _to(bias(i[-1]), dtype), name="T_add", tag="broadcast")
 
 
-def computed_rows(lead: list[Any], nr: Any, dtype: str) -> int | None:
+def computed_rows(lead: list[Any], nr: Any, dtype: str) -> Any:
     """How many rows to compute instead of lead[-1], or None to compute just those."""
     target = Target.current(True)
-    if target is None or not lead or not all([isinstance(d, int) for d in [*lead, nr]]) or prod(lead[:-1]) != 1:
+    if target is None or not lead or not isinstance(nr, int):
         return None
-    lanes = target.cpu.lanes(DataType(dtype).bits)
-    rows = padded_rows(lead[-1], max(nr // lanes, 1), target.cpu.vector_registers)
+    vectors = max(nr // target.cpu.lanes(DataType(dtype).bits), 1)
+    if not isinstance(lead[-1], int):
+        return whole_tiles(lead[-1], open_rows(vectors, target.cpu.vector_registers))
+    if not all([isinstance(d, int) for d in lead]) or prod(lead[:-1]) != 1:
+        return None
+    rows = padded_rows(lead[-1], vectors, target.cpu.vector_registers)
     return rows if rows != lead[-1] else None
+
+
+def whole_tiles(size: Any, tile: int) -> Any:
+    """A size of which nothing is known, rounded up to whole tiles."""
+    return tir.floordiv(size + (tile - 1), tile) * tile
 
 
 def batch_matmul(
@@ -129,7 +138,7 @@ def batch_matmul(
         )
 
     rows, width = tiles
-    panels = -(-n // width)
+    panels = -(-n // width) if isinstance(n, int) else tir.floordiv(n + (width - 1), width)
     packed = compute(
         [*lead, panels, inner, width],
         lambda *i: _within(
@@ -141,29 +150,51 @@ def batch_matmul(
     )
 
     def element(*i: Any) -> Any:
-        row = i[-2] if rows == m else tir.min(i[-2], m - 1)
+        row = i[-2] if isinstance(m, int) and rows == m else tir.min(i[-2], m - 1)
         panel = packed(*i[:-2], tir.floordiv(i[-1], width), k.var, tir.floormod(i[-1], width))
         return te.sum(left(i[:-2], row) * panel, axis=[k])
 
     out = compute([*lead, rows, panels * width], element, name=name, tag="batch_matmul")
-    if (rows, panels * width) == (m, n):
+    if isinstance(m, int) and isinstance(n, int) and (rows, panels * width) == (m, n):
         return out
     return compute([*lead, m, n], lambda *i: out(*i), name="T_valid", tag="injective")
 
 
-def _within(index: Any, size: int, padded: int, load: Any, dtype: str) -> Any:
+def _within(index: Any, size: Any, padded: Any, load: Any, dtype: str) -> Any:
     """load(index), or zero beyond the size."""
-    return load(index) if size == padded else tir.if_then_else(index < size, load(index), tir.const(0, dtype))
+    return (
+        load(index)
+        if isinstance(size, int) and size == padded
+        else tir.if_then_else(index < size, load(index), tir.const(0, dtype))
+    )
 
 
-def product_tiles(m: Any, n: Any, inner: Any, dtype: str, transpose_b: bool) -> tuple[int, int] | None:
+OPEN_VECTORS = 2
+"""Vectors in a panel of columns whose number is not known."""
+
+
+def product_tiles(m: Any, n: Any, inner: Any, dtype: str, transpose_b: bool) -> tuple[Any, int] | None:
     """(rows to compute, width of panels to pack B into) for a product of matrices that are both computed; None to read B as
     it lies: its rows are whole vectors, or there are too few rows of A to pay for packing."""
     target = Target.current(True)
-    if target is None or not all([isinstance(d, int) for d in (m, n, inner)]) or not DataType(dtype).is_float:
+    if target is None or not DataType(dtype).is_float:
         return None
     lanes = target.cpu.lanes(DataType(dtype).bits)
+    if not isinstance(m, int) or not isinstance(n, int):
+        vectors = OPEN_VECTORS if not isinstance(n, int) else _narrowest(n, lanes)
+        registers = target.cpu.vector_registers
+        height = (
+            padded_rows(m, vectors, registers) if isinstance(m, int) else whole_tiles(m, open_rows(vectors, registers))
+        )
+        return height, vectors * lanes
+    if not isinstance(inner, int):
+        return None
     if m < 4 or (n % lanes == 0 and not transpose_b and padded_rows(m, n // lanes, target.cpu.vector_registers) == m):
         return None
-    vectors = min(range(1, 5), key=lambda v: (-(-n // (v * lanes)) * v, -v))
+    vectors = _narrowest(n, lanes)
     return padded_rows(m, vectors, target.cpu.vector_registers), vectors * lanes
+
+
+def _narrowest(columns: int, lanes: int) -> int:
+    """The vectors in a panel that leave the fewest columns over."""
+    return min(range(1, 5), key=lambda v: (-(-columns // (v * lanes)) * v, -v))

@@ -7,11 +7,12 @@ parallel i: (for k: lanes: ..), fold lanes; ...; for j: vectorize lanes: O
 
 from __future__ import annotations
 
+from tilewright.ir import IntImm
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir.schedule import BlockRV, LoopRV
 from tilewright.topi.schedule.injective import parallelize, schedule_injective
-from tilewright.topi.schedule.kernel import BlockView, KernelView, extent_of
+from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, extent_of
 
 FOLD = 16
 """Lanes that are folded without a loop at the end of a reduction."""
@@ -86,10 +87,13 @@ def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> lis
     partial: list[tuple[BlockRV, int]] = []
     for width in (lanes * ACCUMULATORS, lanes, lanes // 2):
         reduced = view.loops(block)[-1]
-        extent = extent_of(sch.get(reduced))
-        if width < 4 or extent < 2 * width or extent % width:
+        extent = sch.get(reduced).extent
+        known = divisor_of(extent)
+        # Of an extent that is not known, a whole number of vectors is all that can be told.
+        least = width if not isinstance(extent, IntImm) else 2 * width
+        if width < 4 or known < least or known % width:
             continue
-        _, inner = sch.split(reduced, [None, width])
+        _, inner = sch.split(reduced, [None, width], disable_predication=True)
         factored = sch.rfactor(inner, len(block.block.writes[0].region))
         sch.set_scope(factored, 0, "local")
         partial.append((factored, width))

@@ -69,3 +69,10 @@ def padded_rows(rows: int, columns: int, registers: int) -> int:
         if cost * total < best:
             best, choice = cost * total, total
     return choice
+
+
+@cache
+def open_rows(columns: int, registers: int) -> int:
+    """The height of tiles over rows whose number is not known: of those that keep the multipliers busy the highest that divides
+    usual sizes best."""
+    return min((8, 6, 4), key=lambda rows: tile_cost(*register_tile(rows, columns, registers), registers) or 2.0)
