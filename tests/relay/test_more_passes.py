@@ -41,6 +41,7 @@ PASSES: dict[str, Callable[[], transform.Pass]] = {
     "FoldExplicitPadding": transform.FoldExplicitPadding,
     "ForwardFoldScaleAxis": transform.ForwardFoldScaleAxis,
     "LabelOps": lambda: Sequential([transform.FuseOps(), transform.LabelOps()]),
+    "LazyGradientInit": transform.LazyGradientInit,
     "Legalize": transform.Legalize,
     "SimplifyExprPostAlterOp": transform.SimplifyExprPostAlterOp,
     "SplitArgs": lambda: transform.SplitArgs(2),
@@ -368,6 +369,28 @@ def test_layouts_after_layouts() -> None:
     assert_structural_equal(run(transform.SimplifyExprPostAlterOp(), once), relay.layout_transform(x, "NCHW", "NCHW8c"))
     back = relay.layout_transform(relay.layout_transform(x, "NCHW", "NHWC"), "NHWC", "NCHW")
     assert run(transform.SimplifyExprPostAlterOp(), back) is x
+
+
+def test_adjoints_begin_with_what_is_added() -> None:
+    x = relay.var("x", shape=(2, 4))
+    zeros, ones = relay.zeros_like(x), relay.ones((2, 4), "float32")
+    assert run(transform.LazyGradientInit(), (zeros + x * ones) - relay.zeros((4,), "float32")) is x
+    assert checked(transform.LazyGradientInit(), relay.reshape(zeros * x, (8,))) == {"zeros": 1}
+    wider = relay.var("y", shape=(4,)) + zeros
+    assert checked(transform.LazyGradientInit(), wider)["add"] == 1
+    loss = relay.Function([x], relay.sum(relay.tanh(x) * relay.tanh(x)))
+    mod = transform.InferType()(
+        IRModule.from_expr(
+            transform.gradient(transform.InferType()(IRModule.from_expr(loss))["main"], mode="first_order")
+        )
+    )
+    after = transform.LazyGradientInit()(mod)
+    data = [np.random.default_rng(0).standard_normal((2, 4)).astype("float32")]
+    flat = [
+        relay.Function(m["main"].params, relay.TupleGetItem(relay.TupleGetItem(m["main"].body, 1), 0))
+        for m in (mod, after)
+    ]
+    assert_same(evaluate(IRModule.from_expr(flat[1]), data), evaluate(IRModule.from_expr(flat[0]), data))
 
 
 def test_fast_forms() -> None:

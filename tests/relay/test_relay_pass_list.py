@@ -21,7 +21,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "PlanDevices": (make_compilation_config(PassContext(), "llvm"),), "SimplifyFCTranspose": ([],),
     "SplitArgs": (16,),
 }  # fmt: skip
-NOT_PASSES = {"Pass", "PassContext", "PassInfo", "Sequential", "LayoutConfig", "PrintIR"}
+NOT_PASSES = {"FunctionPass", "ModulePass", "Pass", "PassContext", "PassInfo", "Sequential", "LayoutConfig", "PrintIR"}
 HEAD = """# Passes of relay
 
 Every pass of `tvm.relay.transform`, the level of `PassContext` from which a `Sequential` runs it, and the properties that it needs and
@@ -117,7 +117,7 @@ CanonicalizeCast CanonicalizeOps CapturePostDfsIndexInSpans ChangeBatch CombineP
 CombineParallelConv2D CombineParallelDense ConvertLayout DeadCodeElimination DefuseOps DivToMul
 DynamicToStatic EliminateCommonSubexpr EtaExpand FastMath FirstOrderGradient FlattenAtrousConv
 FlexibleShapeDispatch FoldConstant FoldConstantExpr FoldExplicitPadding FoldScaleAxis ForwardFoldScaleAxis
-FuseOps InferType InferTypeLocal Inline InlineCompilerFunctionsBoundTo LabelOps LambdaLift LayoutConfig
+FuseOps InferType InferTypeLocal Inline InlineCompilerFunctionsBoundTo LabelOps LambdaLift LazyGradientInit LayoutConfig
 Legalize MarkCompilerFunctionsAsExtern MergeCompilerRegions MergeComposite
 OutlineCompilerFunctionsWithExistingGlobalSymbols PartialEvaluate PartitionGraph RemoveUnusedFunctions
 SimplifyExpr SimplifyExprPostAlterOp SimplifyFCTranspose SimplifyInference SplitArgs ToANormalForm

@@ -24,6 +24,7 @@ from tilewright.relay.transform.canonical import (
     DivToMul,
     FlattenAtrousConv,
     FoldExplicitPadding,
+    LazyGradientInit,
     SimplifyExprPostAlterOp,
     SimplifyFCTranspose,
 )
@@ -60,7 +61,6 @@ from tilewright.relay.transform.simplify_inference import CanonicalizeOps, Simpl
 from tilewright.relay.transform.split_args import SplitArgs
 
 
-
 def build_config(
     opt_level: int = 2, required_pass: _Any = None, disabled_pass: _Any = None, trace: _Any = None
 ) -> PassContext:
@@ -69,6 +69,7 @@ def build_config(
 
 
 FoldConstantExpr = fold_constant_expr
+FunctionPass = ModulePass = Pass
 function_pass = function_pass_of(_Function)
 InferTypeLocal = infer_types
 ToANormalFormExpr = to_anf
@@ -103,6 +104,7 @@ __all__ = [
     "FoldExplicitPadding",
     "FoldScaleAxis",
     "ForwardFoldScaleAxis",
+    "FunctionPass",
     "FuseOps",
     "InferType",
     "InferTypeLocal",
@@ -111,10 +113,12 @@ __all__ = [
     "LabelOps",
     "LambdaLift",
     "LayoutConfig",
+    "LazyGradientInit",
     "Legalize",
     "MarkCompilerFunctionsAsExtern",
     "MergeCompilerRegions",
     "MergeComposite",
+    "ModulePass",
     "OutlineCompilerFunctionsWithExistingGlobalSymbols",
     "PackDense",
     "PartialEvaluate",

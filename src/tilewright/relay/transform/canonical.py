@@ -1,5 +1,6 @@
 """Small rewrites that bring programs into one form: CanonicalizeCast, FlattenAtrousConv, FoldExplicitPadding, DivToMul,
-SimplifyFCTranspose, SimplifyExprPostAlterOp."""
+SimplifyFCTranspose, SimplifyExprPostAlterOp,
+LazyGradientInit."""
 
 from __future__ import annotations
 
@@ -227,11 +228,58 @@ def SimplifyExprPostAlterOp() -> Pass:
     return typed_pass("SimplifyExprPostAlterOp", 0, lambda f, mod: rewrite_calls(f, _post_alter))
 
 
+OF_ZEROS = (
+    "broadcast_to", "broadcast_to_like", "cast", "collapse_sum_like", "collapse_sum_to", "expand_dims", "negative", "reshape",
+    "reshape_like", "squeeze", "sum", "transpose",
+)  # fmt: skip
+"""Operators that make zeros of zeros."""
+
+
+def _uniform(e: Expr) -> float | None:
+    """0 or 1, where `e` is a tensor of nothing but that, made by an operator or a constant."""
+    if is_op(e, "zeros", "zeros_like"):
+        return 0.0
+    if is_op(e, "ones", "ones_like"):
+        return 1.0
+    value = constant_of(e)
+    if value is None or value.size == 0 or value.size > 4096:
+        return None
+    first = value.reshape(-1)[0].item()
+    return float(first) if first in (0, 1) and bool(np.all(value == first)) else None
+
+
+def _lazy(call: Call) -> Expr | None:
+    """x + 0 -> x, x * 1 -> x, x * 0 -> 0, a reshape, transpose, negation or sum of zeros -> zeros: where no shape changes."""
+    out = static_shape(call)
+    if out is None:
+        return None
+    dtype = str(tensor_of(call).dtype)
+    if is_op(call, "add", "subtract", "multiply"):
+        for side in (0, 1):
+            value, other = _uniform(call.args[side]), call.args[1 - side]
+            if value is None or (is_op(call, "subtract") and side == 0):
+                continue
+            if is_op(call, "multiply") and value == 0:
+                return constructor("zeros")(out, dtype)  # type: ignore[no-any-return]
+            neutral = value == (1 if is_op(call, "multiply") else 0)
+            if neutral and static_shape(other) == out and str(tensor_of(other).dtype) == dtype:
+                return other
+        return None
+    return constructor("zeros")(out, dtype) if is_op(call, *OF_ZEROS) and _uniform(call.args[0]) == 0 else None
+
+
+def LazyGradientInit() -> Pass:
+    """Adjoints that begin as tensors of zeros or ones, as `gradient` makes them -> what is added to them or multiplied by them,
+    so that those tensors are never made where a sum goes on."""
+    return typed_pass("LazyGradientInit", 0, lambda f, mod: rewrite_calls(f, _lazy))
+
+
 __all__ = [
     "CanonicalizeCast",
     "DivToMul",
     "FlattenAtrousConv",
     "FoldExplicitPadding",
+    "LazyGradientInit",
     "SimplifyExprPostAlterOp",
     "SimplifyFCTranspose",
 ]
