@@ -215,7 +215,7 @@ class DevicePlan:
         body, result = self.domain(e.args[0]), self.domain(e)
         where = f"on_device(..., {attrs.virtual_device.device})"
         if attrs.constrain_body:
-            self.join(e, self.end(body), self.fixed(attrs.virtual_device, where, e))
+            self.join(e, self.end(body), self.fixed(attrs.virtual_device, where, e), e.args[0])
         if attrs.constrain_result:
             self.join(e, self.end(result), self.fixed(attrs.virtual_device, where, e))
         if isinstance(type_of(e), FuncType) or attrs.constrain_body == attrs.constrain_result:
@@ -257,14 +257,15 @@ class DevicePlan:
 
     # ---- errors
 
-    def join(self, e: Expr, a: _Domain, b: _Domain) -> None:
+    def join(self, e: Expr, a: _Domain, b: _Domain, what: Expr | None = None) -> None:
+        """Makes two domains one; `e` is where, and `what` (else `e`) whose device it is."""
         try:
             _join(a, b)
         except _Clash:
             a, b = a.root(), b.root()
             raise DiagnosticError(
                 place(e)
-                + f"{subject(e)} must be on one device, but it is on {self.told(a)} and on {self.told(b)}. {REMEDY}"
+                + f"{subject(what or e)} must be on one device, but it is on {self.told(a)} and on {self.told(b)}. {REMEDY}"
                 + mark(e)
             ) from None
 
