@@ -15,6 +15,7 @@ import pytest
 import tilewright as tvm
 from tests.executors.models import chain, close, dense_model
 from tests.relay.random_graphs import Generator, assert_same, evaluate
+from tests.relay_vm.native import run_in_host
 from tilewright import relay, runtime, te
 from tilewright.contrib import graph_executor
 from tilewright.relay.backend import Executor, Runtime
@@ -75,6 +76,18 @@ def test_parts_saved_apart(executor: Executor | None, tmp_path: Path) -> None:
     module.run(x=X)
     for i, want in enumerate(WANT):
         close(module.get_output(i), want)
+
+
+def test_without_python(tmp_path: Path) -> None:
+    """Library, graph and parameters in a host of C++, over the runtime alone."""
+    graph, lib, params = relay.build(MOD, "llvm", params=PARAMS, executor=Executor("graph"))
+    lib.export_library(str(tmp_path / "lib.so"))
+    (tmp_path / "graph.json").write_text(graph)
+    (tmp_path / "model.params").write_bytes(relay.save_param_dict(params))
+    found = run_in_host(
+        tmp_path / "lib.so", [runtime.array(X)], tmp_path, tmp_path / "graph.json", tmp_path / "model.params"
+    )
+    close(found, WANT[0])
 
 
 def test_kernels_alone_make_no_executor() -> None:

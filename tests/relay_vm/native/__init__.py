@@ -59,10 +59,11 @@ def unpacked(data: bytes, at: int = 0) -> tuple[Any, int]:
     return runtime.array(np.frombuffer(data[at : at + size], dtype).reshape(shape)), at + size
 
 
-def run_in_host(library: Path, args: list[Any], folder: Path) -> Any:
-    """The result of main, from a process that never heard of Python."""
+def run_in_host(library: Path, args: list[Any], folder: Path, *graph: Path) -> Any:
+    """The result of main, from a process that never heard of Python; with the files of a graph and of its parameters, the first
+    output of the graph."""
     given, result = folder / "arguments", folder / "result"
     given.write_bytes(struct.pack("<i", len(args)) + b"".join([packed(a) for a in args]))
-    done = subprocess.run([host(), library, given, result], capture_output=True, text=True, check=False)
+    done = subprocess.run([host(), library, given, result, *graph], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return unpacked(result.read_bytes())[0]

@@ -1,4 +1,5 @@
-// A host without Python: loads a library of the virtual machine, runs main on values from a file, writes the result to another.
+// A host without Python: loads a library of the virtual machine, runs main on values from a file, writes the result to another. With a
+// graph and parameters in files of their own, it runs the graph on the library's kernels, and writes its first output.
 // Values: 'T' code bits lanes ndim, 8-byte extents, data; 'A' tag count (4 bytes each), fields. Used: the packed ABI alone.
 #include <tilewright/abi.h>
 
@@ -92,18 +93,40 @@ static void write_value(FILE* out, TVMFFIAny v) {
   for (int32_t i = 0; i < head[1]; ++i) write_value(out, global("runtime.GetADTFields", {v, value(kTVMFFIInt, i)}));
 }
 
+static std::string contents(const char* path) {
+  std::string data;
+  FILE* in = fopen(path, "rb");
+  char buffer[4096];
+  for (size_t n; (n = fread(buffer, 1, sizeof buffer, in)) > 0;) data.append(buffer, n);
+  fclose(in);
+  return data;
+}
+static TVMFFIAny run_graph(TVMFFIAny library, TVMFFIAny device, const char* graph, const char* params, const std::vector<TVMFFIAny>& inputs) {
+  std::string json = contents(graph), data = contents(params);
+  TVMFFIByteArray bytes{data.data(), data.size()};
+  TVMFFIAny executor = global("tvm.graph_executor.create", {text(json.c_str()), library, device});
+  call(method(executor, "load_params"), {value(kTVMFFIByteArrayPtr, reinterpret_cast<int64_t>(&bytes))});
+  for (size_t i = 0; i < inputs.size(); ++i) call(method(executor, "set_input"), {value(kTVMFFIInt, static_cast<int64_t>(i)), inputs[i]});
+  call(method(executor, "run"), {});
+  return call(method(executor, "get_output"), {value(kTVMFFIInt, 0)});
+}
+
 int main(int argc, char** argv) {
-  if (argc != 4) { fprintf(stderr, "usage: host library arguments result\n"); return 2; }
+  if (argc != 4 && argc != 6) { fprintf(stderr, "usage: host library arguments result [graph.json model.params]\n"); return 2; }
   TVMFFIAny library = global("runtime.ModuleLoadFromFile", {text(argv[1])});
   TVMFFIAny device = value(kTVMFFIDevice, 0);
   device.v_device = {kDLCPU, 0};
-  TVMFFIAny machine = call(method(library, "default"), {device});
   std::vector<TVMFFIAny> args{text("main")};
   FILE* in = fopen(argv[2], "rb");
   int32_t count;
   take(in, &count, 4);
   while (count--) args.push_back(read_value(in));
   FILE* out = fopen(argv[3], "wb");
-  write_value(out, call(method(machine, "invoke"), args));
+  if (argc == 6) {
+    write_value(out, run_graph(library, device, argv[4], argv[5], {args.begin() + 1, args.end()}));
+  } else {
+    TVMFFIAny machine = call(method(library, "default"), {device});
+    write_value(out, call(method(machine, "invoke"), args));
+  }
   return fclose(out);
 }
