@@ -245,7 +245,12 @@ Ref<FunctionObject> make_function(NativeFunction body) {
 
 TVMFFIAny call(FunctionObject* f, const TVMFFIAny* args, int32_t count) {
   TVMFFIAny result = none();
-  if (f->cell.safe_call(f, args, count, &result) != 0) throw Raised{};
+  if (int code = f->cell.safe_call(f, args, count, &result)) {
+    Ref<ErrorObject> error = take_raised();
+    if (!error) fail("RuntimeError", "a function failed with code %d and left no reason", code);
+    set_raised(std::move(error));
+    throw Raised{};
+  }
   return result;
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -64,6 +65,7 @@ class ExecutorFactoryModule:
         self._module: runtime.Module | None = None
         self._kernels: runtime.Module | None = None
         self._loaded: Any = None
+        self._loading = threading.RLock()
         self._constants = runtime.from_dlpack(constants) if constants.size else None
 
     @property
@@ -99,10 +101,11 @@ class ExecutorFactoryModule:
         """The library of the kernels; of a graph whose parameters are not linked, without them."""
         if self.metadata["executor"] != "graph" or self.links_params:
             return self.lib
-        if self._kernels is None:
-            facts = {k: self.metadata[k] for k in ("format", "mod_name", "kernels", "target")} | {"executor": "kernels"}
-            self._kernels = self.loaded_with(facts, None)
-        return self._kernels
+        with self._loading:
+            if self._kernels is None:
+                facts = {k: self.metadata[k] for k in ("format", "mod_name", "kernels", "target")}
+                self._kernels = self.loaded_with(facts | {"executor": "kernels"}, None)
+            return self._kernels
 
     def constants(self) -> Any:
         """All constants as one NDArray of bytes; None when there are none."""
@@ -129,9 +132,10 @@ class ExecutorFactoryModule:
     @property
     def lib(self) -> runtime.Module:
         """The library loaded into this process."""
-        if self._module is None:
-            self._module = self.loaded_with(self.metadata, self.constants())
-        return self._module
+        with self._loading:
+            if self._module is None:
+                self._module = self.loaded_with(self.metadata, self.constants())
+            return self._module
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """`["default"]` makes executors from a device; other names are functions of the library."""

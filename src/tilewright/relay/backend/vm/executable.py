@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -49,6 +50,7 @@ class Executable:
         self.objects = list(objects)
         self._constants = runtime.from_dlpack(constants) if constants.size else None
         self._module: runtime.Module | None = None
+        self._loading = threading.Lock()
 
     @property
     def bytecode(self) -> str:
@@ -98,16 +100,20 @@ class Executable:
     @property
     def lib(self) -> runtime.Module:
         """The library loaded into this process."""
-        if self._module is None:
-            need_host(self.target, "program")
-            loaded = load_objects(self.objects, [*self.program.kernels, CONTEXT, *self.external.slots()])
-            held = runtime.array(np.frombuffer(self.code, np.uint8))
-            symbols = {**self.external.without_slots(loaded.symbols), BYTECODE: held.data_address}
-            keep = (self.external.base(loaded), held)
-            self._module = self.external.attach(
-                runtime.Module.from_aot(symbols, json.dumps(self.metadata), self._constants, keep, self.source())
-            )
-        return self._module
+        with self._loading:
+            if self._module is None:
+                need_host(self.target, "program")
+                self._module = self._load()
+            return self._module
+
+    def _load(self) -> runtime.Module:
+        loaded = load_objects(self.objects, [*self.program.kernels, CONTEXT, *self.external.slots()])
+        held = runtime.array(np.frombuffer(self.code, np.uint8))
+        symbols = {**self.external.without_slots(loaded.symbols), BYTECODE: held.data_address}
+        keep = (self.external.base(loaded), held)
+        return self.external.attach(
+            runtime.Module.from_aot(symbols, json.dumps(self.metadata), self._constants, keep, self.source())
+        )
 
     @property
     def mod(self) -> runtime.Module:
