@@ -96,6 +96,7 @@ from tilewright.topi.reduction import product as prod
 from tilewright.topi.scan import cumprod, cumsum
 from tilewright.topi.scatter import scatter_elements, scatter_nd
 from tilewright.topi.sort import argsort, searchsorted, sort, topk
+from tilewright.topi.sparse import sparse_reshape, sparse_to_dense
 from tilewright.topi.transform import (
     arange,
     concatenate,
@@ -116,6 +117,8 @@ from tilewright.topi.transform import (
 from tilewright.topi.transform import shape_vector as shape
 
 __all__ = [
+    "sparse_reshape",
+    "sparse_to_dense",
     "vision",
     "argwhere",
     "unique",

@@ -29,6 +29,7 @@ from tilewright.relay.op import (
     imaging,
     indexing,
     like,
+    loss,
     neural,
     pool,
     quantized,
@@ -39,6 +40,7 @@ from tilewright.relay.op import (
     resize,
     scatter,
     space,
+    sparse,
     transform,
 )
 from tilewright.relay.op.card import OpCard, cards, constructor, find_card

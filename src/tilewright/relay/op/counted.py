@@ -62,6 +62,11 @@ class Counted(OpCard):
         return found if self.outputs > 1 else found[0]
 
 
+def is_counted(card: OpCard) -> bool:
+    """Whether a card's results have as many rows as its data says, so that graphs cannot hold them."""
+    return isinstance(card, Counted) or card.expand_in == "SimplifyInference" and type(card).compute is OpCard.compute
+
+
 class argwhere_kernel(OpCard, key="vm.argwhere"):
     """(indices, number): the index (a row) of each element that is not zero in the first rows, zeros behind; the number as (1,)."""
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import OUT_ELEMWISE, LayoutChoice, OpCard, need
+from tilewright.relay.op.card import OPAQUE, OUT_ELEMWISE, LayoutChoice, OpCard, need
 from tilewright.relay.op.conv import pads, window
 from tilewright.relay.op.relations import dims, tensor, tensor_type
 from tilewright.topi.nn.pooling import spatial_axes
@@ -188,25 +188,26 @@ class avg_pool3d(Pool, key="nn.avg_pool3d"):
 
 
 class GlobalPool(OpCard):
-    """Over all of H and W, which keep extent 1."""
+    """Over all of the spatial axes, which keep extent 1."""
 
     layout: str = "NCHW"
     out_layout: str = ""
     kind: ClassVar[str] = "max"
+    letters: ClassVar[str] = "HW"
     fuse = OUT_ELEMWISE
     schedule = "reduce"
     samples = [(((1, 3, 4, 5),), {}), (((1, 2, 4, 5, 4),), {"layout": "NCHW4c"})]
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0, len(layout_axes(self.layout)))
-        axes = spatial_axes(self.layout)
+        axes = spatial_axes(self.layout, self.letters)
         return tensor_type(tuple([1 if k in axes else d for k, d in enumerate(dims(t))]), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
-        return topi.nn.global_pool(data, self.kind, self.layout)
+        return topi.nn.global_pool(data, self.kind, self.layout, self.letters)
 
     def ref(self, data: np.ndarray) -> np.ndarray:
-        axes = tuple(spatial_axes(self.layout))
+        axes = tuple(spatial_axes(self.layout, self.letters))
         return np.asarray(
             data.max(axes, keepdims=True) if self.kind == "max" else data.mean(axes, keepdims=True, dtype=data.dtype)
         )
@@ -233,6 +234,7 @@ class AdaptivePool(OpCard):
     layout: str = "NCHW"
     out_layout: str = ""
     kind: ClassVar[str] = "max"
+    letters: ClassVar[str] = "HW"
     fuse = OUT_ELEMWISE
     schedule = "pool"
     samples = [
@@ -243,13 +245,13 @@ class AdaptivePool(OpCard):
 
     def _sizes(self, shape: Sequence[Any]) -> list[int]:
         if self.output_size is None:
-            return [shape[a] for a in spatial_axes(self.layout)]
-        return list(self.output_size) * 2 if len(self.output_size) == 1 else list(self.output_size)
+            return [shape[a] for a in spatial_axes(self.layout, self.letters)]
+        return list(self.output_size) * len(self.letters) if len(self.output_size) == 1 else list(self.output_size)
 
     def infer(self, data: TensorType) -> Type:
         t = tensor(data, 0, len(layout_axes(self.layout)))
         shape: list[Any] = list(dims(t))
-        for a, s in zip(spatial_axes(self.layout), self._sizes(shape), strict=True):
+        for a, s in zip(spatial_axes(self.layout, self.letters), self._sizes(shape), strict=True):
             need(
                 isinstance(shape[a], int), "the extents of the pooled axes must be known", f"axis {a} is {shape[a]}", 0
             )
@@ -257,10 +259,10 @@ class AdaptivePool(OpCard):
         return tensor_type(tuple(shape), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
-        return topi.nn.adaptive_pool(data, self._sizes(topi.utils.shape_of(data)), self.kind, self.layout)
+        return topi.nn.adaptive_pool(data, self._sizes(topi.utils.shape_of(data)), self.kind, self.layout, self.letters)
 
     def ref(self, data: np.ndarray) -> np.ndarray:
-        for a, m in zip(spatial_axes(self.layout), self._sizes(data.shape), strict=True):
+        for a, m in zip(spatial_axes(self.layout, self.letters), self._sizes(data.shape), strict=True):
             n = data.shape[a]
             parts = []
             for i in range(m):
@@ -282,3 +284,133 @@ class adaptive_avg_pool2d(AdaptivePool, key="nn.adaptive_avg_pool2d"):
     """Mean of every adaptive window."""
 
     kind = "avg"
+
+
+class global_max_pool1d(GlobalPool, key="nn.global_max_pool1d"):
+    """Largest element of each channel over W."""
+
+    layout: str = "NCW"
+    letters = "W"
+    samples = [(((1, 3, 5),), {}), (((1, 5, 3),), {"layout": "NWC"})]
+
+
+class global_avg_pool1d(global_max_pool1d, key="nn.global_avg_pool1d"):
+    """Mean of each channel over W."""
+
+    kind = "avg"
+
+
+class global_max_pool3d(GlobalPool, key="nn.global_max_pool3d"):
+    """Largest element of each channel over D, H and W."""
+
+    layout: str = "NCDHW"
+    letters = "DHW"
+    samples = [(((1, 3, 2, 3, 4),), {})]
+
+
+class global_avg_pool3d(global_max_pool3d, key="nn.global_avg_pool3d"):
+    """Mean of each channel over D, H and W."""
+
+    kind = "avg"
+
+
+class adaptive_max_pool1d(AdaptivePool, key="nn.adaptive_max_pool1d"):
+    """Largest element of every adaptive window over W."""
+
+    layout: str = "NCW"
+    letters = "W"
+    samples = [(((1, 2, 7),), {"output_size": (3,)}), (((1, 2, 6),), {"output_size": (2,)})]
+
+
+class adaptive_avg_pool1d(adaptive_max_pool1d, key="nn.adaptive_avg_pool1d"):
+    """Mean of every adaptive window over W."""
+
+    kind = "avg"
+
+
+class adaptive_max_pool3d(AdaptivePool, key="nn.adaptive_max_pool3d"):
+    """Largest element of every adaptive window over D, H and W."""
+
+    layout: str = "NCDHW"
+    letters = "DHW"
+    samples = [(((1, 1, 3, 5, 4),), {"output_size": (2, 3, 2)}), (((1, 2, 4, 4, 2),), {"output_size": (2,)})]
+
+
+class adaptive_avg_pool3d(adaptive_max_pool3d, key="nn.adaptive_avg_pool3d"):
+    """Mean of every adaptive window over D, H and W."""
+
+    kind = "avg"
+
+
+class PoolGrad(OpCard):
+    """The adjoint of data in pooling over H and W, from that of its result."""
+
+    pool_size: tuple[int, ...] = (1, 1)
+    strides: tuple[int, ...] = (1, 1)
+    padding: tuple[int, ...] = (0, 0)
+    layout: str = "NCHW"
+    out_layout: str = ""
+    ceil_mode: bool = False
+    kind: ClassVar[str] = "max"
+    fuse = OPAQUE
+    undifferentiable = "it is a gradient itself; differentiate the pooling twice instead"
+
+    def infer(self, out_grad: TensorType, data: TensorType) -> Type:
+        tensor(out_grad, 0, 4)
+        return tensor(data, 1, 4)
+
+    def _attributes(self) -> tuple[list[int], list[int], tuple[list[int], list[int]], bool]:
+        def each(v: Sequence[int]) -> list[int]:
+            return list(v) * 2 if len(v) == 1 else list(v)[:2]
+
+        count = bool(getattr(self, "count_include_pad", False))
+        return each(self.pool_size), each(self.strides), pads(self.padding), count
+
+    def compute(self, out_grad: te.Tensor, data: te.Tensor) -> te.Tensor:
+        ks, ss, (before, after), count = self._attributes()
+        return topi.nn.pool_grad(out_grad, data, ks, ss, before + after, self.kind, self.ceil_mode, count, self.layout)
+
+    def ref(self, out_grad: np.ndarray, data: np.ndarray) -> np.ndarray:
+        ks, ss, (before, after), count = self._attributes()
+        axes = spatial_axes(self.layout)
+        out = np.zeros_like(data)
+        for at in np.ndindex(*out_grad.shape):
+            low, high, reach = [], [], []
+            for j, a in enumerate(axes):
+                begin = at[a] * ss[j] - before[j]
+                low.append(max(begin, 0))
+                high.append(min(begin + ks[j], data.shape[a]))
+                reach.append(min(begin + ks[j], data.shape[a] + after[j]) - begin if count else high[-1] - low[-1])
+            index: list[Any] = list(at)
+            for j, a in enumerate(axes):
+                index[a] = slice(low[j], high[j])
+            if self.kind == "avg":
+                out[tuple(index)] += out_grad[at] / max(reach[0] * reach[1], 1)
+                continue
+            part = data[tuple(index)]
+            y, x = np.unravel_index(part.argmax(), part.shape)
+            index[axes[0]], index[axes[1]] = low[0] + int(y), low[1] + int(x)
+            out[tuple(index)] += out_grad[at]
+        return out
+
+
+class max_pool2d_grad(PoolGrad, key="nn.max_pool2d_grad"):
+    """The adjoint of data in max_pool2d: to the largest element of every window."""
+
+    samples = [
+        (((1, 2, 4, 4), (1, 2, 7, 8)), {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1, 1, 0)}),
+    ]
+
+
+class avg_pool2d_grad(PoolGrad, key="nn.avg_pool2d_grad"):
+    """The adjoint of data in avg_pool2d: to all elements of every window in equal parts."""
+
+    count_include_pad: bool = False
+    kind = "avg"
+    samples = [
+        (((1, 2, 4, 4), (1, 2, 7, 7)), {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1)}),
+        (
+            ((1, 2, 4, 4), (1, 2, 7, 7)),
+            {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1), "count_include_pad": True},
+        ),
+    ]

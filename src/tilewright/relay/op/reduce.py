@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.expr import Expr
+from tilewright.relay.expr import Expr, Tuple, TupleWrapper
 from tilewright.relay.op.adjoint import derived, op
 from tilewright.relay.op.card import COMM_REDUCE, OpCard, Sample
 from tilewright.relay.op.relations import dims, normal_axis, tensor, tensor_type
@@ -123,6 +123,22 @@ class variance(Reduction, key="variance"):
     unbiased: bool = False
     samples = ((((2, 3, 4), (2, 1, 4)), {"axis": 1}), (((2, 5), (1, 1)), {"keepdims": True, "unbiased": True}))
 
+    @classmethod
+    def make(
+        cls,
+        data: Any,
+        axis: Any = None,
+        keepdims: bool = False,
+        exclude: bool = False,
+        unbiased: bool = False,
+        with_mean: Any = None,
+        span: Any = None,
+    ) -> Any:
+        """The mean is computed unless `with_mean` (with the reduced axes kept) gives it."""
+        centre = with_mean if with_mean is not None else op("mean")(data, axis, True, exclude)
+        attrs = {"axis": axis, "keepdims": keepdims, "exclude": exclude, "unbiased": unbiased}
+        return cls.call([data, centre], attrs, span)
+
     def infer(self, data: TensorType, mean: TensorType) -> Type:  # type: ignore[override]
         tensor(mean, 1)
         return super().infer(data)
@@ -138,6 +154,67 @@ class variance(Reduction, key="variance"):
 
     def grad(self, data: Expr, mean: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:  # type: ignore[override]
         return derived(self, [data, mean], dy)
+
+
+class std(Reduction, key="std"):
+    """Square root of the variance along `axis`; over n - 1 when `unbiased`."""
+
+    unbiased: bool = False
+    samples = ((((2, 3, 4),), {"axis": 1}), (((2, 5),), {"keepdims": True, "unbiased": True}))
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        axes = self.axes(len(data.shape))
+        centre = topi.mean(data, axes, True)
+        return topi.sqrt(topi.variance(data, centre, axes, self.keepdims, False, self.unbiased))
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        found = np.std(data, axis=tuple(self.axes(data.ndim)), keepdims=self.keepdims, ddof=int(self.unbiased))
+        return np.asarray(found)
+
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        y: Any = self.kept(result, data)
+        d: Any = self.kept(dy, data)
+        centre = op("mean")(data, axis=self.axis, keepdims=True, exclude=self.exclude)
+        count = op("ndarray_size")(data, dtype="float32") / op("ndarray_size")(y, dtype="float32")
+        if self.unbiased:
+            count = count - op("ones_like")(count)
+        return [d * op("subtract")(data, centre) / (op("cast")(count, str(data.checked_type.dtype)) * y)]  # type: ignore[attr-defined]
+
+
+class logsumexp(Reduction, key="logsumexp"):
+    """Logarithm of the sum of exponentials along `axis`, without overflow."""
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        axes = self.axes(len(data.shape))
+        largest = topi.max(data, axes, True)
+        total = topi.log(topi.sum(topi.exp(data - largest), axes, True)) + largest
+        return total if self.keepdims or not axes else topi.squeeze(total, axes)
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        axes = tuple(self.axes(data.ndim))
+        largest = data.max(axes, keepdims=True)
+        total = np.log(np.exp(data - largest).sum(axes, keepdims=True)) + largest
+        return np.asarray(total if self.keepdims else total.squeeze(axes))
+
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [op("multiply")(self.kept(dy, data), op("exp")(op("subtract")(data, self.kept(result, data))))]
+
+
+def mean_variance(
+    data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False
+) -> TupleWrapper:
+    """(mean, variance) along `axis`."""
+    centre = op("mean")(data, axis, True, exclude)
+    spread = op("variance")(data, axis, keepdims, exclude, unbiased, with_mean=centre)
+    return TupleWrapper(Tuple((centre if keepdims else op("mean")(data, axis, False, exclude), spread)), 2)
+
+
+def mean_std(
+    data: Expr, axis: Any = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False
+) -> TupleWrapper:
+    """(mean, standard deviation) along `axis`."""
+    found = mean_variance(data, axis, keepdims, exclude, unbiased)
+    return TupleWrapper(Tuple((found[0], op("sqrt")(found[1]))), 2)
 
 
 class ArgReduction(OpCard):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.topi.arrange import batch_to_space_nd, space_to_batch_nd
+from tilewright.topi.nn.bits import bitpack, bitserial_conv2d_nchw, bitserial_conv2d_nhwc, bitserial_dense
 from tilewright.topi.nn.conv2d import (
     conv1d,
     conv2d,
@@ -28,13 +29,40 @@ from tilewright.topi.nn.dense import batch_matmul, dense, dense_pack, matmul
 from tilewright.topi.nn.elemwise import bias_add, leaky_relu, prelu, relu
 from tilewright.topi.nn.norm import batch_norm, group_norm, instance_norm, l2_normalize, layer_norm, lrn
 from tilewright.topi.nn.pad import dilate, edge_pad, mirror_pad, pad
-from tilewright.topi.nn.pooling import adaptive_pool, global_pool, pool1d, pool2d, pool3d
+from tilewright.topi.nn.pooling import (
+    adaptive_pool,
+    adaptive_pool1d,
+    adaptive_pool3d,
+    global_pool,
+    pool1d,
+    pool2d,
+    pool3d,
+    pool_grad,
+)
+from tilewright.topi.nn.sampled import conv2d_backward_weight_nchw, correlation_nchw, deformable_conv2d_nchw
 from tilewright.topi.nn.softmax import log_softmax, softmax
+from tilewright.topi.nn.winograd import conv2d_winograd_nchw_without_weight_transform, winograd_weight_transform
+from tilewright.topi.sparse import sparse_add, sparse_dense, sparse_transpose
 
 __all__ = [
+    "bitpack",
+    "bitserial_conv2d_nchw",
+    "bitserial_conv2d_nhwc",
+    "bitserial_dense",
+    "conv2d_backward_weight_nchw",
+    "conv2d_winograd_nchw_without_weight_transform",
+    "correlation_nchw",
+    "deformable_conv2d_nchw",
+    "sparse_add",
+    "sparse_dense",
+    "sparse_transpose",
+    "winograd_weight_transform",
     "batch_to_space_nd",
     "space_to_batch_nd",
     "adaptive_pool",
+    "adaptive_pool1d",
+    "adaptive_pool3d",
+    "pool_grad",
     "batch_matmul",
     "batch_norm",
     "bias_add",

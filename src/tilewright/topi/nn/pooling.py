@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright import te
 from tilewright.topi.lang import compute, tir
+from tilewright.topi.loops import local, program, unflatten
 from tilewright.topi.nn.columns import computed_columns, first_columns, window_columns
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.reduction import reduce, scale_by_count
@@ -166,9 +167,9 @@ def pool3d(
     )
 
 
-def global_pool(data: te.Tensor, pool_type: str, layout: str = "NCHW") -> te.Tensor:
-    """Largest or mean element over H and W, which keep extent 1."""
-    axes = spatial_axes(layout)
+def global_pool(data: te.Tensor, pool_type: str, layout: str = "NCHW", letters: str = "HW") -> te.Tensor:
+    """Largest or mean element over the spatial axes, which keep extent 1."""
+    axes = spatial_axes(layout, letters)
     shape = shape_of(data)
     if pool_type == "max":
         return reduce(data, axes, True, te.max, lambda v, _: v, "global_pool_max")
@@ -176,15 +177,17 @@ def global_pool(data: te.Tensor, pool_type: str, layout: str = "NCHW") -> te.Ten
     return scale_by_count(total, prod(shape[a] for a in axes))
 
 
-def adaptive_pool(data: te.Tensor, output_size: Sequence[int], pool_type: str, layout: str = "NCHW") -> te.Tensor:
-    """Pooling to a given H and W: window i covers floor(i * n / m) up to ceil((i + 1) * n / m)."""
-    axes = spatial_axes(layout)
+def adaptive_pool(
+    data: te.Tensor, output_size: Sequence[int], pool_type: str, layout: str = "NCHW", letters: str = "HW"
+) -> te.Tensor:
+    """Pooling to given extents of the spatial axes: window i covers floor(i * n / m) up to ceil((i + 1) * n / m)."""
+    axes = spatial_axes(layout, letters)
     shape = shape_of(data)
     sizes = [get_const_int(s) for s in output_size]
     if all(isinstance(shape[a], int) and shape[a] % m == 0 for a, m in zip(axes, sizes, strict=True)):
         kernel = [shape[a] // m for a, m in zip(axes, sizes, strict=True)]
         if all(m == 1 for m in sizes):
-            return global_pool(data, pool_type, layout)
+            return global_pool(data, pool_type, layout, letters)
         return pool(data, kernel, kernel, [1] * len(kernel), 0, pool_type, axes)
     extents = [get_const_int(shape[a]) for a in axes]
     widest = [max(-(-(i + 1) * n // m) - i * n // m for i in range(m)) for n, m in zip(extents, sizes, strict=True)]
@@ -228,3 +231,68 @@ def adaptive_pool(data: te.Tensor, output_size: Sequence[int], pool_type: str, l
         return total(*i) / to(number, total.dtype)
 
     return compute(out, mean, name="adaptive_pool_avg", tag="adaptive_pool_avg")
+
+
+def adaptive_pool1d(data: te.Tensor, output_size: Sequence[int], pool_type: str, layout: str = "NCW") -> te.Tensor:
+    """Pooling to a given W."""
+    return adaptive_pool(data, output_size, pool_type, layout, "W")
+
+
+def adaptive_pool3d(data: te.Tensor, output_size: Sequence[int], pool_type: str, layout: str = "NCDHW") -> te.Tensor:
+    """Pooling to given D, H and W."""
+    return adaptive_pool(data, output_size, pool_type, layout, "DHW")
+
+
+def pool_grad(
+    grads: te.Tensor,
+    data: te.Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Any,
+    pool_type: str,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    layout: str = "NCHW",
+) -> te.Tensor:
+    """The adjoint of data in pool2d, from that of its result: to the largest element of each window (the first of several), or to all
+    elements in equal parts."""
+    axes = spatial_axes(layout)
+    ks, ss = [get_const_int(k) for k in kernel], [get_const_int(s) for s in stride]
+    before, after = get_pad_tuple(padding, ks, 2)
+    shape, out = shape_of(data), shape_of(grads)
+
+    def body(ib: Any, dy: Any, x: Any, dx: Any) -> None:
+        with ib.for_range(0, prod(shape), "i") as i:
+            dx[tuple(unflatten(i, shape))] = tir.const(0, data.dtype)
+        with ib.for_range(0, prod(out), "o") as o:
+            at = [ib.let(f"i{k}", v) for k, v in enumerate(unflatten(o, out))]
+            begin = [ib.let(f"begin{j}", at[a] * ss[j] - before[j]) for j, a in enumerate(axes)]
+            low = [tir.max(b, 0) for b in begin]
+            high = [tir.min(b + k, shape[a]) for b, k, a in zip(begin, ks, axes, strict=True)]
+
+            def place(y: Any, z: Any) -> tuple[Any, ...]:
+                found = list(at)
+                found[axes[0]], found[axes[1]] = y, z
+                return tuple(found)
+
+            if pool_type == "max":
+                best_y, best_x = local(ib, low[0].dtype, low[0], "best_y"), local(ib, low[1].dtype, low[1], "best_x")
+                with ib.for_range(low[0], high[0], "y") as y, ib.for_range(low[1], high[1], "x") as z:
+                    larger = x[place(y, z)] > x[place(best_y[0], best_x[0])]
+                    with ib.if_scope(larger):
+                        best_y[0], best_x[0] = y, z
+                target = place(best_y[0], best_x[0])
+                dx[target] = dx[target] + dy[tuple(at)]
+                return
+            if count_include_pad:
+                reach = [
+                    tir.min(b + k, d + a) - b
+                    for b, k, d, a in zip(begin, ks, [shape[a] for a in axes], after, strict=True)
+                ]
+            else:
+                reach = [h - b for b, h in zip(low, high, strict=True)]
+            share = ib.let("share", dy[tuple(at)] / to(tir.max(reach[0] * reach[1], 1), data.dtype))
+            with ib.for_range(low[0], high[0], "y") as y, ib.for_range(low[1], high[1], "x") as z:
+                dx[place(y, z)] = dx[place(y, z)] + share
+
+    return program([shape], [data.dtype], [grads, data], body, "pool_grad")[0]

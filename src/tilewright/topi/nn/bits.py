@@ -1,0 +1,98 @@
+"""Operators on the single bits of small integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright import te
+from tilewright.topi.lang import compute, tir
+from tilewright.topi.nn.conv_nd import conv
+from tilewright.topi.utils import as_int, shape_of, to
+
+
+def bitpack(
+    data: te.Tensor, bits: int, pack_axis: int, bit_axis: int, pack_type: str, name: str = "QuantizeInput"
+) -> te.Tensor:
+    """The bits of elements along `pack_axis`, as many as `pack_type` has, in one element, the first highest; the bits from the lowest on
+    are an axis of their own at `bit_axis`."""
+    width = int(pack_type.removeprefix("uint").removeprefix("int"))
+    shape = shape_of(data)
+    packed = [as_int(d // width) if a == pack_axis else d for a, d in enumerate(shape)]
+    packed.insert(bit_axis, bits)
+
+    def element(*i: Any) -> Any:
+        bit = i[bit_axis]
+        at = [*i[:bit_axis], *i[bit_axis + 1 :]]
+        total: Any = tir.const(0, pack_type)
+        for k in range(width):
+            index = list(at)
+            index[pack_axis] = at[pack_axis] * width + k
+            one = to(tir.bitwise_and(tir.right_shift(to(data(*index), "int32"), to(bit, "int32")), 1), pack_type)
+            total = tir.bitwise_or(total, tir.left_shift(one, tir.const(width - 1 - k, pack_type)))
+        return total
+
+    return compute(packed, element, name=name, tag="injective,bitpack")
+
+
+def weighted(weight: te.Tensor, bits: int, unipolar: bool) -> te.Tensor:
+    """What the weights count: their value, or each bit 1 or -1 times its place's value where they are `unipolar`."""
+    if not unipolar:
+        return weight
+    whole = (1 << bits) - 1
+    result: te.Tensor = te.compute(
+        weight.shape, lambda *i: to(weight(*i), "int32") * 2 - whole, name="signs", tag="injective"
+    )
+    return result
+
+
+def bitserial_conv2d_nchw(
+    data: te.Tensor,
+    kernel: te.Tensor,
+    stride: Any,
+    padding: Any,
+    activation_bits: int,
+    weight_bits: int,
+    pack_dtype: str = "uint32",
+    out_dtype: str = "int16",
+    unipolar: bool = True,
+) -> te.Tensor:
+    """Convolution of data of `activation_bits` (N, C, H, W) with weights of `weight_bits` (O, C, KH, KW)."""
+    signs = weighted(kernel, weight_bits, unipolar)
+    return conv(data, signs, stride, padding, 1, 1, "NCHW", "OIHW", out_dtype)
+
+
+def bitserial_conv2d_nhwc(
+    data: te.Tensor,
+    kernel: te.Tensor,
+    stride: Any,
+    padding: Any,
+    activation_bits: int,
+    weight_bits: int,
+    pack_dtype: str = "uint32",
+    out_dtype: str = "int16",
+    unipolar: bool = True,
+) -> te.Tensor:
+    """The same for data (N, H, W, C) and weights (KH, KW, C, O)."""
+    signs = weighted(kernel, weight_bits, unipolar)
+    return conv(data, signs, stride, padding, 1, 1, "NHWC", "HWIO", out_dtype)
+
+
+def bitserial_dense(
+    data: te.Tensor,
+    weight: te.Tensor,
+    data_bits: int,
+    weight_bits: int,
+    pack_dtype: str = "uint32",
+    out_dtype: str = "int16",
+    unipolar: bool = True,
+) -> te.Tensor:
+    """data (batch, in) of `data_bits` times weights (out, in) of `weight_bits`."""
+    signs = weighted(weight, weight_bits, unipolar)
+    batch, inner = shape_of(data)
+    k = te.reduce_axis((0, inner), name="k")
+    return compute(
+        [batch, shape_of(weight)[0]],
+        lambda i, j: te.sum(to(data(i, k.var), out_dtype) * to(signs(j, k.var), out_dtype), axis=[k]),
+        name="bitserial_dense",
+        tag="bitserial_dense",
+    )

@@ -1,0 +1,147 @@
+"""Sparse matrices, in rows (CSR) or blocks (BSR) given by (data, indices, indptr), and lists of indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import te
+from tilewright.topi.lang import compute, tir
+from tilewright.topi.loops import copy, local, loop_kind, program, unflatten
+from tilewright.topi.utils import Dim, as_int, get_const_int, prod, shape_of, to
+
+
+def sparse_dense(
+    dense_data: te.Tensor,
+    sparse_data: te.Tensor,
+    sparse_indices: te.Tensor,
+    sparse_indptr: te.Tensor,
+    sparse_lhs: bool = False,
+) -> te.Tensor:
+    """dense (M, K) times the transpose of sparse (N, K): (M, N); with `sparse_lhs` sparse (M, K) times the transpose of dense (N, K)."""
+    rows, inner = shape_of(dense_data)
+    blocks = shape_of(sparse_data)[1:] or [1, 1]
+    bsr = len(sparse_data.shape) == 3
+    br, bc = [get_const_int(b) for b in blocks] if bsr else (1, 1)
+    groups = as_int(shape_of(sparse_indptr)[0] - 1)
+    others = as_int(groups * br)
+    shape = [others, rows] if sparse_lhs else [rows, others]
+    dtype = dense_data.dtype
+
+    def body(ib: Any, dense: Any, data: Any, indices: Any, indptr: Any, out: Any) -> None:
+        kind = loop_kind(rows, others, inner)
+        with (
+            ib.for_range(0, rows, "m", kind=kind) as m,
+            ib.for_range(0, groups, "g") as g,
+            ib.for_range(0, br, "r") as r,
+        ):
+            total = local(ib, dtype, 0, "total")
+            with ib.for_range(indptr[g], indptr[g + 1], "e") as e, ib.for_range(0, bc, "c") as c:
+                value = data[e, r, c] if bsr else data[e]
+                total[0] = total[0] + value * dense[m, indices[e] * bc + to(c, indices.dtype)]
+            place = (g * br + r, m) if sparse_lhs else (m, g * br + r)
+            out[place] = total[0]
+
+    return program([shape], [dtype], [dense_data, sparse_data, sparse_indices, sparse_indptr], body, "sparse_dense")[0]
+
+
+def sparse_transpose(sparse_data: te.Tensor, sparse_indices: te.Tensor, sparse_indptr: te.Tensor) -> list[te.Tensor]:
+    """(data, indices, indptr) of the transpose of a square CSR matrix."""
+    count, n = shape_of(sparse_data)[0], as_int(shape_of(sparse_indptr)[0] - 1)
+
+    def body(ib: Any, data: Any, indices: Any, indptr: Any, out: Any, columns: Any, begin: Any) -> None:
+        kind = sparse_indptr.dtype
+        with ib.for_range(0, n + 1, "i") as i:
+            begin[i] = tir.const(0, kind)
+        with ib.for_range(0, count, "e") as e:
+            column = ib.let("column", indices[e])
+            begin[column + 1] = begin[column + 1] + tir.const(1, kind)
+        with ib.for_range(0, n, "i") as i:
+            begin[i + 1] = begin[i + 1] + begin[i]
+        with ib.for_range(0, n, "row") as row, ib.for_range(indptr[row], indptr[row + 1], "e") as e:
+            column = ib.let("column", indices[e])
+            place = ib.let("place", begin[column])
+            out[place] = data[e]
+            columns[place] = to(row, sparse_indices.dtype)
+            begin[column] = place + tir.const(1, kind)
+        # Each row's begin has become its end: that of the row before it.
+        with ib.for_range(0, n, "i") as i:
+            begin[n - i] = begin[n - i - 1]
+        begin[0] = tir.const(0, kind)
+
+    return program(
+        [[count], [count], [as_int(n + 1)]],
+        [sparse_data.dtype, sparse_indices.dtype, sparse_indptr.dtype],
+        [sparse_data, sparse_indices, sparse_indptr],
+        body,
+        "sparse_transpose",
+    )
+
+
+def sparse_add(
+    dense_data: te.Tensor, sparse_data: te.Tensor, sparse_indices: te.Tensor, sparse_indptr: te.Tensor
+) -> te.Tensor:
+    """dense (M, N) plus a CSR matrix."""
+    shape = shape_of(dense_data)
+
+    def body(ib: Any, dense: Any, data: Any, indices: Any, indptr: Any, out: Any) -> None:
+        copy(ib, dense, out, shape)
+        with ib.for_range(0, shape[0], "row") as row, ib.for_range(indptr[row], indptr[row + 1], "e") as e:
+            out[row, indices[e]] = out[row, indices[e]] + data[e]
+
+    inputs = [dense_data, sparse_data, sparse_indices, sparse_indptr]
+    return program([shape], [dense_data.dtype], inputs, body, "sparse_add")[0]
+
+
+def sparse_to_dense(
+    sparse_indices: te.Tensor, output_shape: Sequence[Dim], sparse_values: te.Tensor, default_value: te.Tensor
+) -> te.Tensor:
+    """A tensor of `output_shape` with the values at their indices (one, a vector, or rows), `default_value` elsewhere."""
+    shape = [as_int(d) for d in output_shape]
+    rank = len(sparse_indices.shape)
+    count = shape_of(sparse_indices)[0] if rank else 1
+
+    def body(ib: Any, indices: Any, values: Any, default: Any, out: Any) -> None:
+        with ib.for_range(0, prod(shape), "i", kind=loop_kind(*shape)) as i:
+            out[tuple(unflatten(i, shape))] = default[()] if not default_value.shape else default[0]
+        with ib.for_range(0, count, "k") as k:
+            value = values[k] if sparse_values.shape else values[()]
+            if rank == 2:
+                place = tuple([indices[k, a] for a in range(len(shape))])
+            else:
+                place = (indices[k] if rank else indices[()],)
+            out[place] = value
+
+    inputs = [sparse_indices, sparse_values, default_value]
+    return program([shape], [sparse_values.dtype], inputs, body, "sparse_to_dense")[0]
+
+
+def sparse_reshape(sparse_indices: te.Tensor, prev_shape: te.Tensor, new_shape: te.Tensor) -> list[te.Tensor]:
+    """[indices (count, rank) in a tensor of `new_shape`, which may hold one -1, that shape]."""
+    rank, before = get_const_int(new_shape.shape[0]), get_const_int(prev_shape.shape[0])
+    dtype = new_shape.dtype
+
+    def extent(k: Any) -> Any:
+        whole, rest = tir.const(1, dtype), tir.const(1, dtype)
+        for a in range(before):
+            whole = whole * to(prev_shape(a), dtype)
+        for a in range(rank):
+            rest = rest * tir.Select(new_shape(a) < 0, tir.const(1, dtype), new_shape(a))
+        return tir.Select(new_shape(k) < 0, tir.indexdiv(whole, tir.max(rest, tir.const(1, dtype))), new_shape(k))
+
+    shape = compute([rank], extent, name="new_shape", tag="injective")
+    kind = sparse_indices.dtype
+
+    def element(i: Any, k: Any) -> Any:
+        flat = to(sparse_indices(i, 0), kind)
+        for a in range(1, before):
+            flat = flat * to(prev_shape(a), kind) + sparse_indices(i, a)
+        found = flat
+        for a in range(rank - 1, -1, -1):
+            d = to(shape(a), kind)
+            part = tir.indexmod(flat, d) if a else flat
+            found = part if a == rank - 1 else tir.Select(tir.EQ(k, tir.const(a, k.dtype)), part, found)
+            flat = tir.indexdiv(flat, d)
+        return found
+
+    return [compute([shape_of(sparse_indices)[0], rank], element, name="sparse_reshape", tag="injective"), shape]
