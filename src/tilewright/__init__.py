@@ -94,7 +94,7 @@ lazy.declare(
 lazy.declare(
     "tilewright.runtime",
     {"const": "tilewright.tir:const", "DataType": "tilewright.ir:DataType", "ObjectPath": "tilewright.node:ObjectPath"}
-    | {name: f"tilewright.runtime.{name}" for name in ("profiler_vm", "profiling", "vm")},
+    | {name: f"tilewright.runtime.{name}" for name in ("executor", "profiler_vm", "profiling", "vm")},
 )
 lazy.declare(
     "tilewright.ir",

@@ -348,3 +348,16 @@ def test_wrong_options(make: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error) as caught:
         make()
     assert str(caught.value).startswith(text)
+
+
+def test_face_of_the_ahead_of_time_executor() -> None:
+    from tilewright.runtime.executor import AotModule
+
+    lib = relay.build(MOD, "llvm", params=PARAMS, executor=Executor("aot"))
+    module = AotModule(lib["default"](tvm.cpu()))
+    module.run(x=X)
+    close(module.get_output(0), WANT[0])
+    assert module.get_input_name(0) == "x" and tvm.runtime.executor.AotModule is AotModule
+    graph = relay.build(MOD, "llvm", params=PARAMS, executor=Executor("graph"))
+    with pytest.raises(ValueError, match="AotModule runs what was compiled ahead of time .*, not a GraphExecutor; use contrib"):
+        AotModule(graph["default"](tvm.cpu()))

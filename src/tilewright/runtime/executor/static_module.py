@@ -1,0 +1,160 @@
+"""What all executors of graphs with fixed shapes offer: inputs, outputs, runs, and their times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewright.runtime.benchmark import BenchmarkResult
+from tilewright.runtime.device import Device
+from tilewright.runtime.dtype import to_numpy_dtype
+from tilewright.runtime.module import Module, time_function
+from tilewright.runtime.ndarray import NDArray, array, empty, from_dlpack
+
+
+class StaticModule:
+    """Runs a compiled model: inputs, outputs and a workspace of its own, in one thread at a time."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self._set_input = module["set_input"]
+        self._set_input_zero_copy = module["set_input_zero_copy"]
+        self._set_output_zero_copy = module["set_output_zero_copy"]
+        self._run = module["run"]
+        self._get_input = module["get_input"]
+        self._get_output = module["get_output"]
+        self._get_num_inputs = module["get_num_inputs"]
+        self._get_num_outputs = module["get_num_outputs"]
+        self._get_input_index = module["get_input_index"]
+        self._get_input_name = module["get_input_name"]
+
+    def set_input(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
+        """Copies values into inputs, by name or index, or several by keyword; shape and dtype must be the model's. Of keywords, the
+        parameters that the model was built with are passed over: they are constants in it."""
+        if key is not None:
+            self._set(key, value)
+        for name, each in params.items():
+            if not self._is_folded(name):
+                self._set(name, each)
+
+    def _is_folded(self, name: str) -> bool:
+        if self._get_input_index(name) >= 0 or not self.module.implements_function("is_bound"):
+            return False
+        return bool(self.module["is_bound"](name))
+
+    def _set(self, key: str | int, value: Any) -> None:
+        if isinstance(value, (int, float, bool, list, tuple, np.generic)):
+            value = np.asarray(value, dtype=to_numpy_dtype(self._input_dtype(key)))
+        self._set_input(key, value)
+
+    def _input_dtype(self, key: str | int) -> str:
+        dtype: str = self._get_input(key).dtype
+        return dtype
+
+    def set_input_zero_copy(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
+        """Runs on the caller's memory, which must be aligned to 64 bytes and stay alive."""
+        if key is not None:
+            self._set_input_zero_copy(key, from_dlpack(value))
+        for name, each in params.items():
+            self._set_input_zero_copy(name, from_dlpack(each))
+
+    def set_output_zero_copy(self, key: str | int, value: Any) -> None:
+        """Writes an output into the caller's memory, which must be aligned to 64 bytes."""
+        self._set_output_zero_copy(key, from_dlpack(value))
+
+    def run(self, **input_dict: Any) -> None:
+        """Runs the model, after setting the inputs given by keyword."""
+        if input_dict:
+            self.set_input(**input_dict)
+        self._run()
+
+    def get_num_outputs(self) -> int:
+        """How many outputs the model has."""
+        count: int = self._get_num_outputs()
+        return count
+
+    def get_num_inputs(self) -> int:
+        """How many inputs the model has."""
+        count: int = self._get_num_inputs()
+        return count
+
+    def get_input(self, index: int | str, out: NDArray | None = None) -> NDArray:
+        """An input: the executor's own array, or a copy in `out`."""
+        result: NDArray = self._get_input(index, out)
+        return result
+
+    def get_input_index(self, name: str) -> int:
+        """Index of a named input, -1 when there is none."""
+        index: int = self._get_input_index(name)
+        return index
+
+    def get_input_name(self, index: int) -> str:
+        """The name of an input."""
+        name: str = self._get_input_name(index)
+        return name
+
+    def get_input_info(self) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
+        """Shapes and dtypes, by name, of the inputs that are no parameters."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        dtypes: dict[str, str] = {}
+        for i in range(self.get_num_inputs()):
+            if self.module["is_param"](i):
+                continue
+            name: str = self._get_input_name(i)
+            tensor = self.get_input(i)
+            shapes[name], dtypes[name] = tensor.shape, tensor.dtype
+        return shapes, dtypes
+
+    def get_output(self, index: int | str, out: NDArray | None = None) -> NDArray:
+        """An output: the executor's own array, which the next run overwrites, or a copy in `out`."""
+        result: NDArray = self._get_output(index, out)
+        return result
+
+    def __getitem__(self, key: str) -> Any:
+        """A function of the executor, by name."""
+        return self.module[key]
+
+    def benchmark(
+        self,
+        device: Device,
+        func_name: str = "run",
+        repeat: int = 5,
+        number: int = 5,
+        min_repeat_ms: int | None = None,
+        limit_zero_time_iterations: int = 100,
+        end_to_end: bool = False,
+        cooldown_interval_ms: int = 0,
+        repeats_to_cooldown: int = 1,
+        **kwargs: Any,
+    ) -> BenchmarkResult:
+        """Times runs; with `end_to_end`, setting the inputs and fetching the outputs belongs to it."""
+        if min_repeat_ms is None:
+            min_repeat_ms = 0
+        self.set_input(**kwargs)
+        if not end_to_end:
+            timer = self.module.time_evaluator(
+                func_name,
+                device,
+                number,
+                repeat,
+                min_repeat_ms,
+                limit_zero_time_iterations,
+                cooldown_interval_ms,
+                repeats_to_cooldown,
+            )
+            return timer()
+        outputs = [empty(t.shape, t.dtype) for t in map(self.get_output, range(self.get_num_outputs()))]
+        inputs: Mapping[str, NDArray] = {name: array(value) for name, value in kwargs.items()}
+
+        def whole() -> None:
+            for name, value in inputs.items():
+                self._set_input(name, value)
+            self._run()
+            for i, out in enumerate(outputs):
+                self._get_output(i, out)
+
+        return time_function(
+            whole, number, repeat, min_repeat_ms, limit_zero_time_iterations, cooldown_interval_ms, repeats_to_cooldown
+        )
