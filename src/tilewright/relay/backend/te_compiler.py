@@ -15,6 +15,7 @@ from tilewright.relay.op.card import BROADCAST, OpCard
 from tilewright.relay.printer import type_text
 from tilewright.relay.transform.rewriting import card_of
 from tilewright.support.errors import TVMError
+from tilewright.target import Target
 from tilewright.tir.expr import ProducerLoad, Reduce
 
 NAME_LIMIT = 80
@@ -259,6 +260,11 @@ class TECompiler:
             found = self.kernels[key] = make(func, sizes)
         return found
 
+    def clear(self) -> None:
+        """Forgets what was compiled."""
+        self.kernels.clear()
+        self.names.clear()
+
     def _call_of(self, func: Function, sizes: Sequence[tir.Var]) -> Kernel:
         """A kernel that calls what an external code generator made of a function."""
         inputs = [
@@ -301,6 +307,11 @@ class TECompiler:
         count = self.names.get(base, 0)
         self.names[base] = count + 1
         return f"{base}_{count}" if count else base
+
+
+def get() -> TECompiler:
+    """A compiler for the current target. Classic programs clear its cache; here each build has a compiler of its own."""
+    return TECompiler(Target.current(True) or Target("llvm"))
 
 
 def is_view(func: Function) -> bool:
