@@ -21,6 +21,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "PlanDevices": (make_compilation_config(PassContext(), "llvm"),), "SimplifyFCTranspose": ([],),
     "SplitArgs": (16,),
 }  # fmt: skip
+FUNCTIONS_LIKE_PASSES = {"Defunctionalization"}
 NOT_PASSES = {"FunctionPass", "ModulePass", "Pass", "PassContext", "PassInfo", "Sequential", "LayoutConfig", "PrintIR"}
 HEAD = """# Passes of relay
 
@@ -51,12 +52,18 @@ ANALYSES = """
 
 
 def passes() -> dict[str, Any]:
-    names = {n for n in P.__all__ if n[0].isupper() and n not in NOT_PASSES and not n.endswith(("Expr", "Local"))}
+    names = {
+        n
+        for n in P.__all__
+        if n[0].isupper() and n not in NOT_PASSES | FUNCTIONS_LIKE_PASSES and not n.endswith(("Expr", "Local"))
+    }
     return {n: getattr(P, n) for n in sorted(names | {"SimplifyExpr"})}
 
 
 def functions() -> dict[str, Any]:
-    return {n: getattr(P, n) for n in sorted(P.__all__) if n not in passes() and n not in NOT_PASSES and n != "module_pass"}
+    return {
+        n: getattr(P, n) for n in sorted(P.__all__) if n not in passes() and n not in NOT_PASSES and n != "module_pass"
+    }
 
 
 def analyses() -> dict[str, Any]:
@@ -87,7 +94,13 @@ def page() -> str:
     for name, factory in passes().items():
         info = made(name).info
         options = signature(inspect.unwrap(factory)) or signature(getattr(made(name), "inner", None).__class__)
-        cells = [f"`{name}({options})`", str(info.opt_level), " ".join(info.needs), " ".join(info.gives), summary(factory)]
+        cells = [
+            f"`{name}({options})`",
+            str(info.opt_level),
+            " ".join(info.needs),
+            " ".join(info.gives),
+            summary(factory),
+        ]
         lines.append("| " + " | ".join(cells) + " |")
     rows = [f"| `{n}({signature(f)})` | {summary(f)} |" for n, f in functions().items()]
     asked = [f"| `{n}({signature(f)})` | {summary(f)} |" for n, f in analyses().items()]
@@ -97,7 +110,9 @@ def page() -> str:
 def test_the_page_is_up_to_date(request: pytest.FixtureRequest) -> None:
     if request.config.getoption("--update", default=False):
         PAGE.write_text(page())
-    assert PAGE.read_text() == page(), "docs/relay_passes.md is old: pytest tests/relay/test_relay_pass_list.py --update"
+    assert PAGE.read_text() == page(), (
+        "docs/relay_passes.md is old: pytest tests/relay/test_relay_pass_list.py --update"
+    )
 
 
 @pytest.mark.parametrize("name", passes())
@@ -114,7 +129,7 @@ def test_functions_are_described(name: str) -> None:
 
 CLASSIC = """AlterOpLayout AnnotateSpans AnnotateTarget AnnotateUsedMemory BackwardFoldScaleAxis BatchingOps
 CanonicalizeCast CanonicalizeOps CapturePostDfsIndexInSpans ChangeBatch CombineParallelBatchMatmul
-CombineParallelConv2D CombineParallelDense ConvertLayout DeadCodeElimination DefuseOps DivToMul
+CombineParallelConv2D CombineParallelDense ConvertLayout DeadCodeElimination DefuseOps Defunctionalization DivToMul
 DynamicToStatic EliminateCommonSubexpr EtaExpand FastMath FirstOrderGradient FlattenAtrousConv
 FlexibleShapeDispatch FoldConstant FoldConstantExpr FoldExplicitPadding FoldScaleAxis ForwardFoldScaleAxis
 FuseOps InferType InferTypeLocal Inline InlineCompilerFunctionsBoundTo LabelOps LambdaLift LazyGradientInit LayoutConfig

@@ -38,6 +38,7 @@ from tilewright.relay.transform.common_subexpr import EliminateCommonSubexpr
 from tilewright.relay.transform.convert_layout import ConvertLayout, LayoutConfig
 from tilewright.relay.transform.cps import to_cps, un_cps
 from tilewright.relay.transform.dead_code import DeadCodeElimination, RemoveUnusedFunctions
+from tilewright.relay.transform.defunctionalization import Defunctionalization
 from tilewright.relay.transform.defuse_ops import DefuseOps
 from tilewright.relay.transform.device_planner import PlanDevices
 from tilewright.relay.transform.dynamic_to_static import DynamicToStatic
@@ -90,6 +91,7 @@ __all__ = [
     "CombineParallelDense",
     "ConvertLayout",
     "DeadCodeElimination",
+    "Defunctionalization",
     "DefuseOps",
     "DivToMul",
     "DynamicToStatic",
