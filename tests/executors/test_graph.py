@@ -205,6 +205,18 @@ def test_random_graphs(seed: int) -> None:
             assert_same([module.get_output(i).numpy() for i in range(len(want))], want)
 
 
+def test_library_of_another_graph() -> None:
+    """Kernels of one name, compiled for other shapes: calling them would read past the tensors."""
+    libraries = []
+    for n in (4, 4096):
+        x = relay.var("x", shape=(n,))
+        libraries.append(relay.build(tvm.IRModule.from_expr(relay.exp(x)), "llvm", executor=Executor("graph")))
+    with pytest.raises(
+        ValueError, match="the function `fused_exp` of the library is not the one that node `fused_exp` of th"
+    ):
+        graph_executor.create(libraries[0].get_graph_json(), libraries[1], tvm.cpu())
+
+
 # ---- parameters
 
 
@@ -359,5 +371,7 @@ def test_face_of_the_ahead_of_time_executor() -> None:
     close(module.get_output(0), WANT[0])
     assert module.get_input_name(0) == "x" and tvm.runtime.executor.AotModule is AotModule
     graph = relay.build(MOD, "llvm", params=PARAMS, executor=Executor("graph"))
-    with pytest.raises(ValueError, match="AotModule runs what was compiled ahead of time .*, not a GraphExecutor; use contrib"):
+    with pytest.raises(
+        ValueError, match="AotModule runs what was compiled ahead of time .*, not a GraphExecutor; use contrib"
+    ):
         AotModule(graph["default"](tvm.cpu()))

@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kWhat = "the graph";
 
 struct Node {
-  std::string name, function;
+  std::string name, function, hash;
   std::vector<int32_t> inputs;  // entries
   int32_t first = 0, outputs = 1;
   int32_t op = -1;              // its place among the operators, below 0 for inputs and what needs no work
@@ -49,7 +49,7 @@ class GraphExecutor : public StaticExecutor {
     read_nodes(graph);
     read_entries(graph["attrs"]);
     read_ends(graph);
-    make_ops();
+    make_ops(meta["kernels"]);
     bind();
   }
   const char* kind() const override { return debug_ ? "GraphExecutorDebug" : "GraphExecutor"; }
@@ -145,6 +145,7 @@ class GraphExecutor : public StaticExecutor {
       if (!node.is_input) {
         if (op != "tvm_op") fail("ValueError", "node %zu (`%s`) of the graph is a `%s`; a node is `null` (an input) or `tvm_op`", nodes_.size(), node.name.c_str(), op.c_str());
         node.function = attrs["func_name"].string;
+        node.hash = attrs["hash"].string;
         node.is_view = node.function == "__nop";
         int64_t n = attrs.has("num_outputs") ? whole(attrs["num_outputs"]) : 1;
         if (n < 0 || n > (1 << 20)) bad(node, "its number of outputs");
@@ -291,7 +292,16 @@ class GraphExecutor : public StaticExecutor {
       for (auto& name : bound.items[1].items) bound_.push_back(name.string);
   }
 
-  void make_ops() {
+  // What the library says of a kernel that a node calls must be what the graph says: kernels trust their arguments.
+  void check_kernel(const Json& kernel, const Node& node) const {
+    size_t count = node.inputs.size() + static_cast<size_t>(node.outputs);
+    bool same = kernel["args"].kind != Json::kArray || kernel["args"].items.size() == count;
+    if (!same || (!node.hash.empty() && kernel.has("hash") && kernel["hash"].string != node.hash))
+      fail("ValueError", "the function `%s` of the library is not the one that node `%s` of the graph was compiled for: library and graph do not belong together", node.function.c_str(), node.name.c_str());
+  }
+  void make_ops(const Json& described) {
+    std::map<std::string, const Json*> kernels;
+    for (auto& k : described.items) kernels[k["name"].string] = &k;
     size_t pointers = 0;
     for (auto& node : nodes_)
       if (!node.is_input) pointers += node.inputs.size() + static_cast<size_t>(node.outputs) + 1;
@@ -308,6 +318,10 @@ class GraphExecutor : public StaticExecutor {
         op.kernel = copy_kernel;
       } else if (has_kernels_) {
         op.kernel = reinterpret_cast<Kernel>(code_->library->symbol(node.function));
+      }
+      if (op.kernel && op.kernel != copy_kernel) {
+        auto known = kernels.find(node.function);
+        if (known != kernels.end()) check_kernel(*known->second, node);
       }
       if (op.kernel) {
         op.args = &pointers_[at];

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright import tir
 from tilewright.ir import DataType, GlobalVar, IRModule, TensorType
-from tilewright.relay.backend.graph_json import graph_json, param_names
+from tilewright.relay.backend.graph_json import graph_json, kernel_hash, param_names
 from tilewright.relay.backend.plan import KernelCall, Place, Plan
 from tilewright.tir import PrimFunc
 
@@ -103,6 +103,7 @@ def metadata(
                 "flops": c.kernel.flops,
                 "bytes": c.kernel.bytes,
                 "source": c.source,
+                "hash": kernel_hash(c.kernel),
             }
             for c in plan.calls
         ],

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from tilewright.node import structural_digest, structural_equal
 from tilewright.relay.backend.plan import KernelCall, Place, Plan
+from tilewright.relay.backend.te_compiler import Kernel
 
 OWN_MEMORY = -1
 """Offset of tensors that lie in no arena: inputs, parameters, outputs."""
@@ -23,6 +25,17 @@ def param_names(plan: Plan) -> list[str]:
             names.append(f"p{number}")
         number += 1
     return names
+
+
+def kernel_hash(kernel: Kernel) -> str:
+    """What tells kernels apart: a graph says it of the functions that it calls, a library of those that it has."""
+    known = _hashes.get(kernel.func)
+    if known is None:
+        known = _hashes[kernel.func] = structural_digest(kernel.func).hex()[:16]
+    return known
+
+
+_hashes: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 
 
 class _Tensor:
@@ -119,7 +132,7 @@ class GraphWriter:
             "num_inputs": str(len(reads)),
             "flatten_data": "0",
             "func_name": func,
-            "hash": structural_digest(call.kernel.func).hex()[:16],
+            "hash": kernel_hash(call.kernel),
         }
         node = {"op": "tvm_op", "name": call.kernel.name, "attrs": attrs, "inputs": inputs}
         index = self.node(node, [self.made(p) for p in writes])
