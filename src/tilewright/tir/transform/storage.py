@@ -1,16 +1,18 @@
-"""StorageRewrite: allocations whose lives do not overlap share storage."""
+"""StorageRewrite: allocations whose lives do not overlap share storage, and those of sizes known only at run time leave loops."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.ir.transform import Pass
 from tilewright.node import Mutator, Visitor, on
+from tilewright.tir.analysis.variables import undefined_vars
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, SeqStmt, Stmt
+from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, DeclBuffer, Evaluate, For, ForKind, SeqStmt, Stmt
 from tilewright.tir.stmt_functor import substitute
 from tilewright.tir.transform.base import body_pass
 
@@ -53,6 +55,13 @@ def _bytes(s: Allocate) -> int | None:
     return size
 
 
+def _leaves(s: Allocate, var: Var) -> bool:
+    """Whether an allocation of unknown size is the same in every iteration of a loop, and may be made where none follows."""
+    if _bytes(s) is not None or var in undefined_vars(s.replace(body=Evaluate(IntImm("int32", 0)))):
+        return False
+    return all([Analyzer().const_int_bound(e).min_value >= 0 for e in s.extents])
+
+
 class _Rewrite(Mutator):
     @on(PrimExpr)
     def _expr(self, e: PrimExpr) -> PrimExpr:
@@ -74,6 +83,27 @@ class _Rewrite(Mutator):
                     inner = substitute(c, moved).replace(body=inner) if type(c) is DeclBuffer else c.replace(body=inner)
                 return self.visit(inner) if kept and type(kept[0]) is not Allocate else self._below(inner)
         return self._below(s)
+
+    @on(For)
+    def _for(self, s: For) -> Any:
+        """for i: allocate a[n]: S -> allocate a[n]: for i: S, where n is no constant: each would be asked of the runtime."""
+        body = self.visit(s.body)
+        if s.kind != ForKind.SERIAL:
+            return s if body is s.body else s.replace(body=body)
+        outside: list[Allocate] = []
+        inside: list[Allocate] = []
+        inner = body
+        while type(inner) is Allocate:
+            (outside if _leaves(inner, s.loop_var) else inside).append(inner)
+            inner = inner.body
+        if not outside:
+            return s if body is s.body else s.replace(body=body)
+        for a in reversed(inside):
+            inner = a.replace(body=inner)
+        out: Stmt = s.replace(body=inner)
+        for a in reversed(outside):
+            out = a.replace(body=out)
+        return out
 
     def _below(self, s: Stmt) -> Stmt:
         if type(s) is Allocate:
@@ -117,5 +147,5 @@ def _run(func: PrimFunc) -> Stmt:
 
 
 def StorageRewrite() -> Pass:
-    """Large allocations side by side whose lives do not overlap -> one allocation."""
+    """Large allocations side by side whose lives do not overlap -> one allocation; allocations of unknown size out of serial loops."""
     return body_pass("StorageRewrite", _run, needs=("flat_buffers",))

@@ -8,7 +8,17 @@ from tilewright.arith import Analyzer
 from tilewright.ir import FloatImm, IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, on
-from tilewright.tir.arithmetic import add, cast_to, conjuncts, logical_and, logical_not, logical_or, multiply, subtract
+from tilewright.tir.arithmetic import (
+    add,
+    cast_to,
+    conjuncts,
+    logical_and,
+    logical_not,
+    logical_or,
+    maximum,
+    multiply,
+    subtract,
+)
 from tilewright.tir.expr import (
     GE,
     GT,
@@ -138,13 +148,21 @@ class _Vectorize(Mutator):
         if self.masks and not e.dtype.is_float and not isinstance(b, IntImm):
             if b.dtype.lanes > 1:
                 raise NotVectorizable  # a lane that is off could divide by zero
-            self.needs_lane = True  # where all lanes are off, the one divisor may be zero
+            b = self._divisor(b)
         if a is e.a and b is e.b:
             return e  # type: ignore[no-any-return]
         out = type(e)(*self._both(a, b))
         if out.dtype.lanes > 1 and not e.dtype.is_float:
             return self.analyzer.simplify(out)
         return out  # type: ignore[no-any-return]
+
+    def _divisor(self, b: PrimExpr) -> PrimExpr:
+        """A divisor that may be zero where all lanes are off: a size is one then, anything else asks for a lane that is on."""
+        least = self.analyzer.const_int_bound(b).min_value
+        if least == 0:
+            return maximum(b, IntImm(b.dtype, 1))
+        self.needs_lane = self.needs_lane or least < 0
+        return b
 
     @on(BinaryOpExpr)
     def _binary(self, e: Any) -> PrimExpr:
