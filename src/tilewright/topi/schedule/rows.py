@@ -31,9 +31,9 @@ def schedule_rows(view: KernelView, target: Target) -> None:
         partial += spread_over_lanes(view, block, target)
     blocks = view.blocks()
     row: LoopRV | None = None
+    shared_out: LoopRV | None = None
     if row_axes:
-        loops = view.loops(blocks[-1])[:row_axes]
-        row = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+        shared_out, row = row_loops(view, view.loops(blocks[-1])[:row_axes], target)
         for block in reversed(blocks[:-1]):
             try:
                 sch.compute_at(block.rv, row)
@@ -49,8 +49,25 @@ def schedule_rows(view: KernelView, target: Target) -> None:
     for block in view.blocks():
         if block.is_injective and row is not None and "_init" not in block.name:
             vectorize_last(view, block.rv, target, row)
-    if row is not None:
-        parallelize(sch, [row], work, target)
+    if shared_out is not None:
+        parallelize(sch, [shared_out], work, target)
+
+
+def row_loops(view: KernelView, loops: list[LoopRV], target: Target) -> tuple[LoopRV, LoopRV]:
+    """The loop that is shared out among threads and the one over rows: all loops fused into one. Where extents are not known, and
+    the outer ones are enough for all threads, the others stay apart: no index then has to be taken apart by a number that is
+    not known."""
+    sch = view.sch
+    extents = [sch.get(loop).extent for loop in loops]
+    end, least = len(loops), 1
+    if not all([isinstance(e, IntImm) for e in extents[1:]]):
+        for i, e in enumerate(extents):
+            least *= divisor_of(e)
+            if least >= 2 * target.cpu.cores:
+                end = i + 1
+                break
+    shared_out = sch.fuse(*loops[:end]) if end > 1 else loops[0]
+    return shared_out, shared_out if end == len(loops) else loops[-1]
 
 
 def shared_axes(view: KernelView) -> int:
