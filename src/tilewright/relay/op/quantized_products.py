@@ -171,7 +171,7 @@ class batch_matmul(Product, key="qnn.batch_matmul"):
     ]
 
     def plain(self) -> OpCard:
-        return neural.batch_matmul.from_fields(self.out_dtype)
+        return neural.batch_matmul.from_fields(self.out_dtype, False, True)
 
     def infer(
         self,

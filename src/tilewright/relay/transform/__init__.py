@@ -43,6 +43,7 @@ from tilewright.relay.transform.defuse_ops import DefuseOps
 from tilewright.relay.transform.device_planner import PlanDevices
 from tilewright.relay.transform.dynamic_to_static import DynamicToStatic
 from tilewright.relay.transform.eta_expand import EtaExpand
+from tilewright.relay.transform.fake_quantization import FakeQuantizationToInteger
 from tilewright.relay.transform.fast_math import FastMath
 from tilewright.relay.transform.flexible_shape import FlexibleShapeDispatch
 from tilewright.relay.transform.fold_constant import FoldConstant, fold_constant_expr
@@ -97,6 +98,7 @@ __all__ = [
     "DynamicToStatic",
     "EliminateCommonSubexpr",
     "EtaExpand",
+    "FakeQuantizationToInteger",
     "FastMath",
     "FirstOrderGradient",
     "FlattenAtrousConv",

@@ -1,0 +1,138 @@
+"""FakeQuantizationToInteger: the integer form is at most a step from the float form, and holds no float operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tilewright import relay
+from tilewright.contrib import graph_executor
+from tilewright.support.errors import TVMError
+
+qnn = relay.qnn.op
+RNG = np.random.default_rng(0)
+
+
+def data(shape: tuple[int, ...], name: str = "x", scale: float = 0.05, zero: int = 3, dtype: str = "int8") -> Any:
+    """A quantised input, seen as float32."""
+    x = relay.var(name, shape=shape, dtype=dtype)
+    return qnn.dequantize(x, relay.const(scale), relay.const(zero))
+
+
+def weights(shape: tuple[int, ...], axis: int = 0, several: bool = False) -> Any:
+    values = RNG.integers(-127, 128, shape).astype("int8")
+    scale = np.linspace(0.01, 0.03, shape[axis], dtype=np.float32) if several else np.float32(0.02)
+    return qnn.dequantize(relay.const(values), relay.const(scale), relay.const(0), axis=axis)
+
+
+def out(y: Any, scale: float = 0.07, zero: int = -2, dtype: str = "int8") -> Any:
+    return qnn.quantize(y, relay.const(scale), relay.const(zero), out_dtype=dtype)
+
+
+def run(mod: Any, args: dict[str, np.ndarray]) -> np.ndarray:
+    m = graph_executor.GraphModule(relay.build(mod, "llvm")["default"](tvm.cpu()))
+    m.set_input(**args)
+    m.run()
+    found: np.ndarray = m.get_output(0).numpy()
+    return found
+
+
+def image(c: Any, **kw: Any) -> Any:
+    return c(data((1, 4, 8, 8)), **kw)
+
+
+CASES: dict[str, Any] = {
+    "conv2d": lambda: relay.nn.conv2d(data((1, 3, 8, 8)), weights((8, 3, 3, 3)), padding=(1, 1)),
+    "conv2d per channel": lambda: relay.nn.conv2d(data((1, 3, 8, 8)), weights((8, 3, 3, 3), several=True)),
+    "conv2d, bias, relu": lambda: relay.nn.relu(
+        relay.nn.bias_add(
+            relay.nn.conv2d(data((1, 3, 8, 8)), weights((8, 3, 3, 3), several=True)),
+            relay.const(RNG.standard_normal(8).astype("float32")),
+        )
+    ),
+    "conv2d per channel, clip": lambda: relay.clip(
+        relay.nn.conv2d(data((1, 3, 8, 8)), weights((8, 3, 3, 3), several=True)), 0.0, 6.0
+    ),
+    "depthwise, clip": lambda: relay.clip(
+        relay.nn.conv2d(data((1, 4, 8, 8), dtype="uint8", zero=120), weights((4, 1, 3, 3)), groups=4), 0.0, 6.0
+    ),
+    "conv2d NHWC": lambda: relay.nn.conv2d(
+        data((1, 8, 8, 3)), weights((3, 3, 3, 8), 3, True), data_layout="NHWC", kernel_layout="HWIO"
+    ),
+    "conv2d_transpose": lambda: relay.nn.conv2d_transpose(data((1, 3, 5, 5)), weights((3, 2, 2, 2)), strides=(2, 2)),
+    "dense": lambda: relay.nn.dense(data((3, 16)), weights((5, 16))),
+    "dense with a quantised bias": lambda: relay.nn.bias_add(
+        relay.nn.dense(data((3, 16)), weights((5, 16))),
+        qnn.dequantize(relay.const(RNG.integers(-900, 900, 5).astype("int32")), relay.const(0.05 * 0.02), relay.const(0)),
+    ),
+    "batch_matmul": lambda: relay.nn.batch_matmul(data((2, 3, 8)), data((2, 5, 8), "y", 0.02, -7)),
+    "add": lambda: relay.add(data((2, 5)), data((2, 5), "y", 0.02, -7)),
+    "subtract broadcast": lambda: relay.subtract(data((2, 5)), data((5,), "y", 0.02, -7)),
+    "multiply": lambda: relay.multiply(data((2, 5)), data((2, 5), "y", 0.02, -7)),
+    "scaled": lambda: relay.multiply(data((2, 5)), relay.const(0.5)),
+    "max_pool2d": lambda: image(relay.nn.max_pool2d, pool_size=(2, 2), strides=(2, 2), padding=(1, 1)),
+    "avg_pool2d": lambda: image(relay.nn.avg_pool2d, pool_size=(2, 2), strides=(2, 2)),
+    "global_avg_pool2d": lambda: relay.nn.global_avg_pool2d(data((3, 8, 8, 8))),
+    "mean": lambda: relay.mean(data((3, 8, 8, 8)), axis=(2, 3)),
+    "reshape, transpose": lambda: relay.transpose(relay.reshape(data((2, 6)), (3, 4)), (1, 0)),
+    "pad": lambda: relay.nn.pad(data((2, 6)), ((1, 1), (0, 2))),
+    "resize": lambda: image(relay.image.resize2d, size=(16, 16), method="nearest_neighbor", coordinate_transformation_mode="asymmetric"),
+    "maximum": lambda: relay.maximum(data((2, 5)), data((2, 5), "y")),
+    "split": lambda: relay.split(data((2, 6)), 2, axis=1)[1],
+    "concatenate": lambda: relay.concatenate([data((2, 5)), data((2, 3), "y", 0.02, -7)], axis=1),
+    "leaky_relu": lambda: relay.nn.leaky_relu(data((2, 5)), alpha=0.1),
+    "sigmoid": lambda: relay.sigmoid(data((2, 50))),
+    "tanh": lambda: relay.tanh(data((2, 50))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_integers_are_at_most_a_step_away(name: str) -> None:
+    x = CASES[name]()
+    scale = 0.01 if name in ("sigmoid", "tanh") else 0.07
+    body = out(x, scale)
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(body), body)))
+    whole = relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
+    kinds = [e.op.name for e in relay.analysis.post_order(whole["main"].body) if isinstance(e, relay.Call)]
+    assert "qnn.dequantize" not in kinds
+    args = {
+        p.name_hint: RNG.integers(-90, 90, p.checked_type.concrete_shape).astype(str(p.checked_type.dtype))
+        for p in mod["main"].params
+    }
+    want, got = run(mod, args).astype(int), run(whole, args).astype(int)
+    assert len(np.unique(want)) > 3
+    assert np.abs(want - got).max() <= 1
+    # Means are rounded twice: in the scale of what they are means of, and in that of the result.
+    assert (want == got).mean() >= (0.2 if name in ("mean", "avg_pool2d", "global_avg_pool2d") else 0.9)
+
+
+def module(body: Any) -> Any:
+    return relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(body), body)))
+
+
+def test_what_has_no_integer_form_stays_or_fails_as_asked() -> None:
+    mod = module(out(relay.sin(data((2, 5)))))
+    tvm.ir.assert_structural_equal(relay.transform.FakeQuantizationToInteger()(mod), mod)
+    with pytest.raises(TVMError, match="a quantised region stays in float32: sin has no integer form"):
+        relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
+
+
+def test_softmax_is_converted_on_demand() -> None:
+    mod = module(out(relay.nn.softmax(data((2, 5))), 1 / 256, -128))
+    tvm.ir.assert_structural_equal(relay.transform.FakeQuantizationToInteger()(mod), mod)
+    found = relay.transform.FakeQuantizationToInteger(optional_qnn_ops=["nn.softmax"])(mod)
+    assert "qnn.softmax" in found.astext()
+    with pytest.raises(ValueError, match=r"optional_qnn_ops may name nn.softmax, but names 'nn.relu'"):
+        relay.transform.FakeQuantizationToInteger(optional_qnn_ops=["nn.relu"])
+
+
+def test_training_leaves_open_ends() -> None:
+    mod = module(relay.nn.dense(data((3, 16)), weights((5, 16))))
+    tvm.ir.assert_structural_equal(relay.transform.FakeQuantizationToInteger()(mod), mod)
+    found = relay.transform.FakeQuantizationToInteger(use_qat=True)(mod)
+    assert "qnn.dense" in found.astext()
+    args = {"x": RNG.integers(-90, 90, (3, 16)).astype("int8")}
+    np.testing.assert_allclose(run(found, args), run(mod, args), rtol=1e-5, atol=1e-5)
