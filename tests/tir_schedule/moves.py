@@ -176,7 +176,8 @@ SETUP = [
 def sites(s: Schedule) -> list[tuple[str, str, int | None]]:
     """Each primitive at each place: (primitive, block, number of the loop)."""
     out: list[tuple[str, str, int | None]] = []
-    for name in block_names(s):
+    names = block_names(s)
+    for name in names if len(set(names)) == len(names) else []:
         out += [(kind, name, None) for kind in ANYWHERE]
         out += [(kind, name, n) for kind in NEEDS_LOOP for n in range(len(s.get_loops(s.get_block(name))))]
     return out

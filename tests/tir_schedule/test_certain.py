@@ -284,6 +284,27 @@ def main(a: T.handle, d: T.handle, n: T.int32):
         s.loop_partition(fused, [1, None])
 
 
+def test_padding_of_whole_numbers() -> None:
+    text = """
+@T.prim_func
+def main(A: T.Buffer((7,), "int32"), D: T.Buffer((7,), "int32")):
+    B = T.alloc_buffer((7,), "int32")
+    for i in range(7):
+        with T.block("b"):
+            v = T.axis.spatial(7, i)
+            B[v] = A[v]
+    for i in range(7):
+        with T.block("d"):
+            v = T.axis.spatial(7, i)
+            D[v] = B[v]
+"""
+    s = Schedule(from_source(text))
+    with pytest.raises(ScheduleError, match="pad_value must be of the type of buffer B, which is int32, but is 0.5"):
+        s.transform_layout("b", ("write", 0), lambda i: (i // 4, i % 4), pad_value=0.5)
+    s.transform_layout("b", ("write", 0), lambda i: (i // 4, i % 4), pad_value=1.0)
+    assert "B[v0, v1] = 1\n" in s.mod["main"].script()
+
+
 PRIVATE_CHAIN = script("""
 for i in range(8):
     with T.block("b"):

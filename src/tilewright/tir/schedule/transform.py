@@ -169,6 +169,10 @@ def _padding_nest(
         if len(pad_value.final_indices) != 1:
             refuse(f"pad_value must give one value, but gives {len(pad_value.final_indices)}")
         value = substitute(pad_value.final_indices[0], dict(zip(pad_value.initial_indices, iter_vars, strict=True)))
+    if isinstance(value, float) and not buffer.dtype.is_float:
+        if not value.is_integer():
+            refuse(f"pad_value must be of the type of {{0}}, which is {buffer.dtype}, but is {value}", buffer)
+        value = int(value)
     value = as_prim_expr(value, "pad_value", buffer.dtype)
     if value.dtype is not buffer.dtype:
         value = Cast(buffer.dtype, value)
