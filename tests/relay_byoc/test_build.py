@@ -344,11 +344,13 @@ TW_PACKED_FUNC(SYMBOL) {
         f"the code of {symbol} asks for the constant packed, but there are {symbol}_const_0; relay.ext.a.constant_updater, a"
         " function of the relay function and its symbol, may answer them by name"
     )
-    with registered(a=c_module(code, ["packed"]), a__constant_updater=lambda f, s: [1]):
-        with pytest.raises(
+    with (
+        registered(a=c_module(code, ["packed"]), a__constant_updater=lambda f, s: [1]),
+        pytest.raises(
             TVMError, match="relay.ext.a.constant_updater must answer a dict from names to tensors, but answered list"
-        ):
-            relay.build(parts, "llvm")
+        ),
+    ):
+        relay.build(parts, "llvm")
     refusing = c_module(code.replace("return 0", "return 7", 1), ["SYMBOL_const_0"])
     with registered(a=refusing), pytest.raises(RuntimeError, match="a function failed with code 7 and left no reason"):
         evaluate(parts, DATA, kind="graph")

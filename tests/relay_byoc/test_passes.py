@@ -283,6 +283,37 @@ def test_long_chains() -> None:
     assert len(external(mod)) == 30
 
 
+def test_the_regions_of_a_program() -> None:
+    x = variable()
+    enter = begin(x)
+    first = relay.abs(enter)
+    ends = [end(first), end(first)]
+    through = [begin(ends[1], "default")]
+    through += [relay.tanh(through[0])]
+    through += [end(through[1], "default")]
+    joins = [begin(ends[0]), begin(through[2])]
+    last = relay.add(*joins)
+    body = end(last)
+    get = relay.op.get
+    regions = relay.analysis.AnnotatedRegionSet(
+        relay.Function([x], body), get("annotation.compiler_begin"), get("annotation.compiler_end")
+    )
+    assert len(regions) == 3 and regions.get_region(x) is None
+
+    def check(target: str, args: list[Any], nodes: list[Any], rets: list[Any]) -> None:
+        region = regions.get_region(args[0])
+        assert region is not None and region.target == target and region is regions.get_region(nodes[0])
+        assert (set(region.args), set(region.nodes), set(region.rets)) == (set(args), {*args, *nodes, *rets}, set(rets))
+
+    check("a", [enter], [first], ends)
+    check("default", through[:1], through[1:2], through[2:])
+    check("a", joins, [last], [body])
+    with pytest.raises(
+        TVMError, match="regions are bounded by annotation.compiler_begin and annotation.compiler_end, not by abs"
+    ):
+        relay.analysis.AnnotatedRegionSet(body, get("abs"))
+
+
 # ---- PartitionGraph
 
 

@@ -121,7 +121,7 @@ def link_by_compiler(
     """Links objects into a shared library by the compiler of a language, which knows the libraries that the language needs."""
     command = shlex.split(cc) if cc else compiler_command(language, triple)
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
-    arguments = [*command, "-shared", "-o", str(temporary), *objects, "-lm", *options]
+    arguments = [*command, "-shared", "-s", "-o", str(temporary), *objects, "-lm", *options]
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, check=False)
         if done.returncode:

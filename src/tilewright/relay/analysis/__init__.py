@@ -1,5 +1,6 @@
 """Questions about relay programs, with the classic names."""
 
+from tilewright.relay.analysis.annotated_regions import AnnotatedRegionSet
 from tilewright.relay.analysis.basic import (
     Feature,
     all_dtypes,
@@ -34,6 +35,7 @@ from tilewright.relay.analysis.programs import (
 )
 
 __all__ = [
+    "AnnotatedRegionSet",
     "CallGraph",
     "Feature",
     "all_dtypes",
