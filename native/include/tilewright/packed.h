@@ -26,8 +26,14 @@
                                           int32_t num_args __attribute__((unused)),              \
                                           TVMFFIAny* result __attribute__((unused)))
 
-/* Filled by the loader. */
-TW_C TW_EXPORT __attribute__((weak)) TWContext __tilewright_context;
+/* Filled by the loader. In braces it is a definition in C++ too. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+TW_EXPORT __attribute__((weak)) TWContext __tilewright_context;
+#ifdef __cplusplus
+}
+#endif
 
 static inline int32_t tw_error(const char* kind, const char* message) {
   if (__tilewright_context.set_error) __tilewright_context.set_error(kind, message);
