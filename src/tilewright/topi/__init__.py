@@ -6,7 +6,7 @@ with their own axes, paddings are stages of their own, and data movement never d
 
 from __future__ import annotations
 
-from tilewright.topi import image, nn, tag, utils, vision
+from tilewright.topi import image, nn, random, tag, utils, vision
 from tilewright.topi.arrange import (
     adv_index,
     invert_permutation,
@@ -95,6 +95,7 @@ from tilewright.topi.reduction import all, any, argmax, argmin, collapse_sum, ma
 from tilewright.topi.reduction import product as prod
 from tilewright.topi.scan import cumprod, cumsum
 from tilewright.topi.scatter import scatter_elements, scatter_nd
+from tilewright.topi.signal import dft, stft
 from tilewright.topi.sort import argsort, searchsorted, sort, topk
 from tilewright.topi.sparse import sparse_reshape, sparse_to_dense
 from tilewright.topi.transform import (
@@ -117,6 +118,9 @@ from tilewright.topi.transform import (
 from tilewright.topi.transform import shape_vector as shape
 
 __all__ = [
+    "random",
+    "stft",
+    "dft",
     "sparse_reshape",
     "sparse_to_dense",
     "vision",

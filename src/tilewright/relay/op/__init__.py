@@ -10,6 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from tilewright.ir import Op
 from tilewright.relay.op import (
     adjoint,
     algorithm,
@@ -35,10 +36,13 @@ from tilewright.relay.op import (
     quantized,
     quantized_math,
     quantized_products,
+    randomness,
     reduce,
     regions,
     resize,
+    sampled,
     scatter,
+    signal,
     space,
     sparse,
     transform,
@@ -81,6 +85,11 @@ class Namespace(types.ModuleType):
 
     def __dir__(self) -> list[str]:
         return [k.removeprefix(f"{self._prefix}.") for k in cards() if k.startswith(f"{self._prefix}.")]
+
+
+def get(op_name: str) -> Op:
+    """The operator of a name, as calls hold it. Raises AttributeError for an unknown one."""
+    return Op.get(op_name)
 
 
 def lookup(key: str) -> Callable[..., Any]:

@@ -27,8 +27,8 @@ def bitpack(
         for k in range(width):
             index = list(at)
             index[pack_axis] = at[pack_axis] * width + k
-            one = to(tir.bitwise_and(tir.right_shift(to(data(*index), "int32"), to(bit, "int32")), 1), pack_type)
-            total = tir.bitwise_or(total, tir.left_shift(one, tir.const(width - 1 - k, pack_type)))
+            one = to(tir.bitwise_and(tir.shift_right(to(data(*index), "int32"), to(bit, "int32")), 1), pack_type)
+            total = tir.bitwise_or(total, tir.shift_left(one, tir.const(width - 1 - k, pack_type)))
         return total
 
     return compute(packed, element, name=name, tag="injective,bitpack")

@@ -10,7 +10,7 @@ from tilewright.ir import DataType
 from tilewright.target import Target
 from tilewright.topi.broadcast import broadcast_index, broadcast_shape
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.schedule.tiles import MATERIALIZE, open_rows, padded_rows
+from tilewright.topi.schedule.tiles import MATERIALIZE, OPEN_ROWS, padded_rows, whole_tiles
 from tilewright.topi.utils import as_int, shape_of
 
 
@@ -91,16 +91,11 @@ def computed_rows(lead: list[Any], nr: Any, dtype: str) -> Any:
         return None
     vectors = max(nr // target.cpu.lanes(DataType(dtype).bits), 1)
     if not isinstance(lead[-1], int):
-        return whole_tiles(lead[-1], open_rows(vectors, target.cpu.vector_registers))
+        return whole_tiles(lead[-1], OPEN_ROWS)
     if not all([isinstance(d, int) for d in lead]) or prod(lead[:-1]) != 1:
         return None
     rows = padded_rows(lead[-1], vectors, target.cpu.vector_registers)
     return rows if rows != lead[-1] else None
-
-
-def whole_tiles(size: Any, tile: int) -> Any:
-    """A size of which nothing is known, rounded up to whole tiles."""
-    return tir.floordiv(size + (tile - 1), tile) * tile
 
 
 def batch_matmul(
@@ -184,7 +179,7 @@ def product_tiles(m: Any, n: Any, inner: Any, dtype: str, transpose_b: bool) -> 
         vectors = OPEN_VECTORS if not isinstance(n, int) else _narrowest(n, lanes)
         registers = target.cpu.vector_registers
         height = (
-            padded_rows(m, vectors, registers) if isinstance(m, int) else whole_tiles(m, open_rows(vectors, registers))
+            padded_rows(m, vectors, registers) if isinstance(m, int) else whole_tiles(m, OPEN_ROWS)
         )
         return height, vectors * lanes
     if not isinstance(inner, int):

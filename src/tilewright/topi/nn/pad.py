@@ -97,7 +97,7 @@ def dilate(
                 index.append(p)
             else:
                 index.append(tir.floordiv(p, s))
-                on.append(tir.EQ(tir.floormod(p, s), 0))
+                on.append(tir.floormod(p, s) <= 0)
         return (
             tir.if_then_else(tir.all(*on), data(*index), tir.const(dilation_value, data.dtype)) if on else data(*index)
         )

@@ -1,0 +1,14 @@
+"""Random numbers without state: Threefry, a function of key and counter."""
+
+from __future__ import annotations
+
+from tilewright.topi.random.threefry import (
+    multinomial,
+    normal,
+    threefry_generate,
+    threefry_split,
+    threefry_test_wrapping,
+    uniform,
+)
+
+__all__ = ["multinomial", "normal", "threefry_generate", "threefry_split", "threefry_test_wrapping", "uniform"]

@@ -1,0 +1,72 @@
+"""Fourier transforms, as sums."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tilewright import te
+from tilewright.topi.lang import compute, tir
+from tilewright.topi.utils import as_int, shape_of, to
+
+
+def _turned(k: Any, n: Any, dtype: str) -> Any:
+    """2 pi k / n, from whole turns apart."""
+    part = tir.floormod(to(k, "int64"), to(n, "int64"))
+    return to(part, dtype) * tir.const(2 * math.pi, dtype) / to(n, dtype)
+
+
+def stft(
+    data: te.Tensor,
+    n_fft: int,
+    hop_length: int,
+    win_length: int,
+    window: te.Tensor,
+    normalized: bool,
+    onesided: bool,
+    output_shape: Any = None,
+) -> te.Tensor:
+    """The Fourier transforms of windows `hop_length` apart: (batch, frequencies, windows, 2). data (length,) or (batch, length); `window`
+    (win_length,) stands in the middle of `n_fft` places."""
+    shape = shape_of(data)
+    batched = len(shape) == 2
+    frames = as_int((shape[-1] - n_fft) // hop_length + 1)
+    bins = n_fft // 2 + 1 if onesided else n_fft
+    dtype = data.dtype
+    scale = 1 / math.sqrt(n_fft) if normalized else 1.0
+    offset = (n_fft - win_length) // 2
+    k = te.reduce_axis((0, win_length), name="k")
+
+    def element(b: Any, f: Any, t: Any, part: Any) -> Any:
+        place = t * hop_length + offset + k.var
+        value = (data(b, place) if batched else data(place)) * window(k.var)
+        angle = _turned(f * (offset + k.var), n_fft, dtype)
+        turn = tir.Select(part <= 0, tir.cos(angle), -tir.sin(angle))
+        return te.sum(value * turn * tir.const(scale, dtype), axis=[k])
+
+    lead = shape[0] if batched else 1
+    out = compute([lead, bins, frames, 2], element, name="stft", tag="stft")
+    if batched:
+        return out
+    return compute([bins, frames, 2], lambda *i: out(0, *i), name="stft_flat", tag="injective")
+
+
+def dft(re_data: te.Tensor, im_data: te.Tensor, inverse: bool) -> list[te.Tensor]:
+    """(real, imaginary) parts of the Fourier transform of the last axis, or of its inverse."""
+    shape = shape_of(re_data)
+    n, dtype = shape[-1], re_data.dtype
+    sign = 1.0 if inverse else -1.0
+
+    def part(imaginary: bool) -> te.Tensor:
+        k = te.reduce_axis((0, n), name="k")
+
+        def element(*i: Any) -> Any:
+            angle = _turned(to(i[-1], "int64") * to(k.var, "int64"), n, dtype)
+            c, s = tir.cos(angle), tir.sin(angle) * tir.const(sign, dtype)
+            re, im = re_data(*i[:-1], k.var), im_data(*i[:-1], k.var)
+            value = re * s + im * c if imaginary else re * c - im * s
+            return te.sum(value / to(n, dtype) if inverse else value, axis=[k])
+
+        return compute(shape, element, name="dft_im" if imaginary else "dft_re", tag="dft")
+
+    return [part(False), part(True)]
