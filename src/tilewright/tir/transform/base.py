@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.ir.transform import Pass, function_pass_of
 from tilewright.node import Visitor, on
-from tilewright.tir.expr import BufferLoad, Call
+from tilewright.tir.arithmetic import conjuncts, logical_and
+from tilewright.tir.expr import BufferLoad, Call, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.stmt import Evaluate, SeqStmt, Stmt
+from tilewright.tir.op import UPDATES, call_effect, is_pure
+from tilewright.tir.stmt import Allocate, AllocateConst, BufferStore, Evaluate, MatchBufferRegion, SeqStmt, Stmt
 
 
 class PrimFuncPass(Pass):
@@ -66,6 +68,87 @@ def has_load(e: PrimExpr) -> bool:
     walk = _Loads()
     walk.visit(e)
     return walk.found
+
+
+class _Changes(Visitor):
+    """The storage that a statement may write or makes; `anything` where it calls what may write any."""
+
+    def __init__(self) -> None:
+        self.storage: set[Var] = set()
+        self.views: dict[Var, Var] = {}
+        self.anything = False
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> None:
+        self.storage.add(s.buffer.data)
+        self.visit_children(s)
+
+    @on(Allocate, AllocateConst)
+    def _allocate(self, s: Any) -> None:
+        self.storage.add(s.buffer_var)
+        self.visit_children(s)
+
+    @on(Call)
+    def _call(self, e: Call) -> None:
+        self.anything = self.anything or call_effect(e) == UPDATES
+        self.visit_children(e)
+
+    @on(MatchBufferRegion)
+    def _view(self, m: MatchBufferRegion) -> None:
+        self.views[m.buffer.data] = m.source.buffer.data
+        self.visit_children(m)
+
+
+class _Loaded(Visitor):
+    def __init__(self) -> None:
+        self.found: set[Var] = set()
+
+    @on(BufferLoad)
+    def _load(self, e: BufferLoad) -> None:
+        self.found.add(e.buffer.data)
+        self.visit_children(e)
+
+
+class Steady:
+    """Tells which values stay what they are while a statement runs: those that load nothing that it may write.
+
+    views: data of views above the statement -> data of what they are part of.
+    """
+
+    def __init__(self, body: Any, views: Mapping[Var, Var] | None = None) -> None:
+        self.body, self.views = body, views or {}
+        self.changes: _Changes | None = None
+
+    def __call__(self, e: PrimExpr) -> bool:
+        if not is_pure(e):
+            return False
+        loads = _Loaded()
+        loads.visit(e)
+        if not loads.found:
+            return True
+        if self.changes is None:
+            self.changes = _Changes()
+            self.changes.visit(self.body)
+        changed = {self._whole(v) for v in self.changes.storage}
+        return not self.changes.anything and changed.isdisjoint([self._whole(v) for v in loads.found])
+
+    def _whole(self, data: Var) -> Var:
+        assert self.changes is not None
+        while data in self.changes.views or data in self.views:
+            data = self.changes.views[data] if data in self.changes.views else self.views[data]
+        return data
+
+
+def lasting(condition: PrimExpr, body: Any, views: Mapping[Var, Var] | None = None) -> PrimExpr:
+    """What of a condition goes on to hold while a statement runs."""
+    if not has_load(condition) and is_pure(condition):
+        return condition
+    steady = Steady(body, views)
+    kept: PrimExpr = IntImm("bool", 1)
+    for c in conjuncts(condition):
+        if steady(c):
+            kept = logical_and(kept, c)
+    return kept
 
 
 def is_true(e: Any) -> bool:

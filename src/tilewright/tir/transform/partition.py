@@ -22,7 +22,7 @@ from tilewright.tir.arithmetic import conjuncts, logical_and, maximum, minimum
 from tilewright.tir.expr import Call, IterVar, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import AttrStmt, For, ForKind, IfThenElse, LetStmt, Stmt, stmt_seq
-from tilewright.tir.transform.base import call_name, prim_func_pass
+from tilewright.tir.transform.base import Steady, call_name, prim_func_pass
 from tilewright.tir.transform.ssa import convert_ssa
 
 MAX_COPIES = 32
@@ -181,8 +181,10 @@ class _Partition(Mutator):
         refused: set[int] = set()
         guards: list[PrimExpr] = []
         guarded: set[int] = set()
+        steady = Steady(s.body)
         for call, loops, inside_let in look.found:
-            if inside_let:
+            # What is tested before the loop must still be so in it.
+            if inside_let or not all(map(steady, [call.args[0], *[e for f in loops for e in (f.min, f.extent)]])):
                 refused.add(id(call))
                 continue
             forms = self._forms(call.args[0])

@@ -17,6 +17,7 @@ from tilewright.tir.stmt import (
     AllocateConst,
     AssertStmt,
     AttrStmt,
+    Block,
     BufferStore,
     DeclBuffer,
     Evaluate,
@@ -29,7 +30,7 @@ from tilewright.tir.stmt import (
     stmt_seq,
 )
 from tilewright.tir.stmt_functor import used_vars
-from tilewright.tir.transform.base import call_name, has_load, is_no_op, is_true, prim_func_pass
+from tilewright.tir.transform.base import call_name, has_load, is_no_op, is_true, lasting, prim_func_pass
 from tilewright.tir.transform.logic_forms import and_of_ors, overwritten, stores_itself, under_each_other
 
 NOTHING = Evaluate(IntImm("int32", 0))
@@ -40,6 +41,7 @@ class Simplifier(Mutator):
 
     def __init__(self, and_of_ors: bool = False, under_each_other: bool = False) -> None:
         self.analyzer = Analyzer()
+        self.views: dict[Var, Var] = {}
         self.and_of_ors, self.under_each_other = and_of_ors, under_each_other
 
     @on(PrimExpr)
@@ -52,6 +54,15 @@ class Simplifier(Mutator):
             e = and_of_ors(e)
         return under_each_other(e, self.analyzer) if self.under_each_other else e
 
+    def _while_true(self, condition: PrimExpr, body: Any) -> Any:
+        """The scope in which a statement is simplified: all of the condition holds that the statement cannot change."""
+        return self.analyzer.constraint_scope(lasting(condition, body, self.views))
+
+    @on(Block)
+    def _block(self, s: Block) -> Any:
+        self.views.update({m.buffer.data: m.source.buffer.data for m in s.match_buffers})
+        return self.rebuild(s)
+
     @on(IntImm, Var)
     def _leaf(self, e: PrimExpr) -> PrimExpr:
         return e if type(e) is IntImm else self.analyzer.simplify(e)
@@ -62,7 +73,7 @@ class Simplifier(Mutator):
         if isinstance(extent, IntImm) and extent.value <= 0:
             return NOTHING
         self.analyzer.bind(s.loop_var, Range.from_min_extent(low, extent), allow_override=True)
-        with self.analyzer.constraint_scope(extent > 0) if not isinstance(extent, IntImm) else _Nothing():
+        with self._while_true(extent > 0, s.body) if not isinstance(extent, IntImm) else _Nothing():
             body = self.visit(s.body)
         if is_no_op(body):
             return NOTHING
@@ -95,11 +106,11 @@ class Simplifier(Mutator):
             condition, known = condition & whole, known & plain
         if len(parts) == 1 and condition is s.condition:
             condition = s.condition
-        with self.analyzer.constraint_scope(known):
+        with self._while_true(known, s.then_case):
             then = self.visit(s.then_case)
         other = s.else_case
         if other is not None:
-            with self.analyzer.constraint_scope(logical_not(known)):
+            with self._while_true(logical_not(known), other):
                 other = self.visit(other)
             if is_no_op(other):
                 other = None
@@ -130,7 +141,7 @@ class Simplifier(Mutator):
     @on(AssertStmt)
     def _assert(self, s: AssertStmt) -> Any:
         condition = self.visit(s.condition)
-        with self.analyzer.constraint_scope(condition) if condition.dtype.lanes == 1 else _Nothing():
+        with self._while_true(condition, s.body) if condition.dtype.lanes == 1 else _Nothing():
             body = self.visit(s.body)
         if is_true(condition):
             return body

@@ -1,0 +1,99 @@
+"""Passes over programs that change what they have tested: a condition that loads memory holds only until it is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilewright.codegen.interp import run
+from tilewright.ir import IRModule
+from tilewright.ir.transform import Pass
+from tilewright.script import from_source
+from tilewright.tir import transform as X
+
+PROGRAMS = {
+    "a condition in its branch": """
+    if a[0] == 3:
+        a[0] = 1
+        b[0] = a[0]
+""",
+    "a condition in its other branch": """
+    if a[0] != 3:
+        b[1] = 1
+    else:
+        a[0] = 1
+        b[0] = a[0]
+""",
+    "a condition in a loop": """
+    if a[0] == 3:
+        for i in range(4):
+            b[i] = a[0]
+            a[0] = i
+""",
+    "a condition, written under another name": """
+    if a[0] == 3:
+        c = T.decl_buffer((2, 2), "int32", data=a.data)
+        c[0, 0] = 1
+        b[0] = a[0]
+""",
+    "an assertion": """
+    assert a[0] == 3, "as given"
+    a[0] = 1
+    b[0] = a[0]
+""",
+    "an extent": """
+    for i in range(a[0]):
+        a[0] = 0
+        b[i] = T.max(a[0], 1) + T.Select(a[0] > 0, 5, 6)
+""",
+    "a condition on a loop": """
+    for i in range(4):
+        if T.likely(i < a[0]):
+            a[0] = a[0] - 1
+            b[i] = 7
+""",
+    "a condition on a loop, made there": """
+    for i in range(4):
+        c_data = T.allocate([1], "int32", "global")
+        c = T.Buffer((1,), "int32", data=c_data)
+        c[0] = a[i]
+        if T.likely(i < c[0]):
+            b[i] = 7
+""",
+    "the bound of an inner loop": """
+    for i in range(4):
+        for j in range(a[0]):
+            if T.likely(i + j < 4):
+                b[i + j] = b[i + j] + 1
+        a[0] = 4
+""",
+}
+
+
+def result(mod: IRModule) -> list[Any]:
+    args = [np.array([3, 1, 4, 1], "int32"), np.zeros(4, "int32")]
+    run(mod, args)
+    return args
+
+
+@pytest.mark.parametrize("make", [X.Simplify, X.LoopPartition, X.HoistIfThenElse, X.HoistExpression, X.RemoveNoOp])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_is_tested_holds_until_it_is_written(name: str, make: type[Pass]) -> None:
+    text = '@T.prim_func\ndef main(a: T.Buffer((4,), "int32"), b: T.Buffer((4,), "int32")):' + PROGRAMS[name]
+    mod = IRModule({"main": from_source(text)})
+    for got, want in zip(result(make()(mod)), result(mod), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_conditions_on_memory_that_nobody_writes_are_used() -> None:
+    text = """
+@T.prim_func
+def main(a: T.Buffer((4,), "int32"), b: T.Buffer((4,), "int32")):
+    if a[0] == 3:
+        b[0] = a[0]
+        b[1] = T.max(a[0], 1)
+"""
+    mod = X.Simplify()(IRModule({"main": from_source(text)}))
+    assert "b[1] = 3" in str(mod)
