@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 import threading
@@ -375,3 +376,104 @@ def test_face_of_the_ahead_of_time_executor() -> None:
         ValueError, match="AotModule runs what was compiled ahead of time .*, not a GraphExecutor; use contrib"
     ):
         AotModule(graph["default"](tvm.cpu()))
+
+
+VALUES = (
+    -1,
+    0,
+    1,
+    3,
+    63,
+    64,
+    1 << 20,
+    1 << 40,
+    (1 << 63) - 1,
+    -(1 << 63),
+    "x",
+    "float32",
+    "int8",
+    "bool",
+    "__nop",
+    "__copy",
+)
+OTHERS: tuple[Any, ...] = (
+    "fused_nn_softmax",
+    "__tilewright_run",
+    [],
+    {},
+    None,
+    [1],
+    [[0, 0, 0]],
+    1.5,
+    True,
+    [1 << 40, 1 << 40],
+    [-4],
+)
+
+
+def damaged(graph: Any, rng: random.Random) -> str:
+    """The graph with a value changed, taken away or added, anywhere."""
+
+    def places(value: Any, path: tuple[Any, ...] = ()) -> Any:
+        for k, v in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+            yield (*path, k)
+            yield from places(v, (*path, k))
+
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        *path, last = rng.choice(list(places(graph)))
+        holder = graph
+        for k in path:
+            holder = holder[k]
+        action = rng.random()
+        if action < 0.15:
+            del holder[last]
+        elif action < 0.3 and isinstance(holder, list):
+            holder.insert(last, rng.choice(VALUES + OTHERS))
+        else:
+            holder[last] = rng.choice(VALUES + OTHERS)
+    return json.dumps(graph)
+
+
+def test_damage_of_any_kind_is_refused_or_harmless() -> None:
+    """No change of the text makes a kernel read or write where it must not."""
+    libraries = [
+        relay.build(MOD, "llvm", params=PARAMS, executor=Executor("graph")),
+        relay.build(chain(), "llvm", executor=Executor("graph")),
+    ]
+    refused = 0
+    for seed in range(400):
+        rng = random.Random(seed)
+        lib = rng.choice(libraries)
+        text = damaged(json.loads(lib.get_graph_json()), rng)
+        try:
+            module = graph_executor.create(text, rng.choice((lib, lib.lib)), tvm.cpu())
+            module.run()
+            module.get_output(0)
+        except (ValueError, IndexError, TypeError, MemoryError):
+            refused += 1
+    assert 200 < refused < 400
+
+
+def test_views_of_another_size() -> None:
+    lib = relay.build(MOD, "llvm", params=PARAMS, executor=Executor("graph"))
+    graph = json.loads(lib.get_graph_json())
+    view = next(i for i, n in enumerate(graph["nodes"]) if n["name"] == "reshape_nop")
+    graph["attrs"]["shape"][1][view] = [1 << 20]
+    with pytest.raises(ValueError, match="the view `reshape_nop` is of another size than what it shows"):
+        graph_executor.create(json.dumps(graph), lib, tvm.cpu())
+
+
+def test_kernels_one_by_one() -> None:
+    """As the command line's profile runs them."""
+    for executor in (None, Executor("graph")):
+        lib = relay.build(MOD, "llvm", params=PARAMS, executor=executor)
+        module = lib["default"](tvm.cpu())
+        module["set_input"]("x", X)
+        count = module["get_num_kernels"]()
+        for i in range(count):
+            module["run_kernel"](i, 2)
+        close(module["get_output"](0), WANT[0])
+        names = [k["name"] for k in json.loads(module["get_metadata"]())["kernels"]]
+        assert names == [module["get_kernel_name"](i) for i in range(count)]
+        with pytest.raises(IndexError, match="kernel 9 is out of range: the (graph|model) has 2"):
+            module["run_kernel"](9)

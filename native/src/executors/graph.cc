@@ -9,6 +9,7 @@ namespace tw {
 namespace {
 
 constexpr const char* kWhat = "the graph";
+constexpr int64_t kMost = int64_t{1} << 47;  // bytes that an address space holds
 
 struct Node {
   std::string name, function, hash;
@@ -45,7 +46,7 @@ class GraphExecutor : public StaticExecutor {
       has_kernels_ = true;
       if (code_->constants || code_->library->symbol("__tilewright_constants")) constants_ = constants_of(*code_->library, code_->constants, meta["constants_bytes"].integer);
     }
-    metadata_ = text;
+    metadata_ = has_kernels_ ? code_->metadata : text;
     read_nodes(graph);
     read_entries(graph["attrs"]);
     read_ends(graph);
@@ -60,9 +61,12 @@ class GraphExecutor : public StaticExecutor {
         {"execute_node", static_cast<Method>(&GraphExecutor::execute_node)}, {"get_node_output", static_cast<Method>(&GraphExecutor::get_node_output)},
         {"debug_get_output", static_cast<Method>(&GraphExecutor::debug_get_output)}, {"run_ops", static_cast<Method>(&GraphExecutor::run_ops)},
         {"get_num_nodes", static_cast<Method>(&GraphExecutor::get_num_nodes)}};
-    if (debug_) {
-      auto it = debugging.find(name);
-      if (it != debugging.end()) return it->second;
+    static const std::map<std::string, Method> kernels = {
+        {"get_num_kernels", static_cast<Method>(&GraphExecutor::get_num_kernels)}, {"get_kernel_name", static_cast<Method>(&GraphExecutor::get_kernel_name)},
+        {"run_kernel", static_cast<Method>(&GraphExecutor::run_kernel)}};
+    for (auto* table : {&kernels, debug_ ? &debugging : &kernels}) {
+      auto it = table->find(name);
+      if (it != table->end()) return it->second;
     }
     return StaticExecutor::find_method(name);
   }
@@ -192,6 +196,9 @@ class GraphExecutor : public StaticExecutor {
     auto types = listed(attrs, "device_index", false), numbers = listed(attrs, "device_id", false);
     auto offsets = listed(attrs, "storage_offset", false), constant = listed(attrs, "constant_offset", false);
     is_param_.resize(static_cast<size_t>(entries_));
+    std::vector<bool> is_input(static_cast<size_t>(entries_));
+    for (auto& node : nodes_)
+      if (node.is_input) is_input[static_cast<size_t>(node.first)] = true;
     std::vector<DLDevice> at;
     for (size_t e = 0; e < static_cast<size_t>(entries_); ++e) {
       Slot s;
@@ -200,7 +207,7 @@ class GraphExecutor : public StaticExecutor {
       for (auto& d : shapes[e].items) {
         s.shape.push_back(d.integer);
         bytes *= d.integer;
-        if (d.integer < 0 || bytes > (int64_t{1} << 47)) fail("ValueError", "the graph is damaged: tensor %zu has the shape %s", e, shape_text(static_cast<int32_t>(s.shape.size()), s.shape.data()).c_str());
+        if (d.integer < 0 || bytes > kMost) fail("ValueError", "the graph is damaged: tensor %zu has the shape %s", e, shape_text(static_cast<int32_t>(s.shape.size()), s.shape.data()).c_str());
       }
       slots_.push_back(std::move(s));
       sizes_.push_back(slots_.back().bytes());
@@ -215,6 +222,7 @@ class GraphExecutor : public StaticExecutor {
     auto alone = [&](size_t e) { return !offsets.empty() || ids[e].integer < 0; };
     for (size_t e = 0; e < slots_.size(); ++e) {
       if (planned(e)) {
+        if (offsets[e].integer > kMost) fail("ValueError", "the graph is damaged: tensor %zu begins at byte %lld of its arena", e, static_cast<long long>(offsets[e].integer));
         if (offsets[e].integer % 64) fail("ValueError", "the graph is damaged: tensor %zu begins at byte %lld of its arena, which is no multiple of 64", e, static_cast<long long>(offsets[e].integer));
         int64_t& n = arena_bytes[index_of(at[e])];
         n = std::max(n, offsets[e].integer + sizes_[e]);
@@ -236,10 +244,10 @@ class GraphExecutor : public StaticExecutor {
     for (auto& p : pools) made[p.first] = memory(p.second.first, p.second.second);
     for (size_t e = 0; e < slots_.size(); ++e) {
       Slot& s = slots_[e];
-      int64_t place = constant.empty() ? -1 : constant[e].integer;
+      int64_t place = constant.empty() || !is_input[e] ? -1 : constant[e].integer;
       is_param_[e] = place >= 0;
       if (place >= 0 && constants_) {
-        if (place + sizes_[e] > tensor_bytes(constants_->tensor)) fail("ValueError", "the graph does not fit the library: tensor %zu lies outside its constants", e);
+        if (place > kMost || place + sizes_[e] > tensor_bytes(constants_->tensor) || place % 64) fail("ValueError", "the graph does not fit the library: tensor %zu lies outside its constants", e);
         s.view(static_cast<char*>(constants_->tensor.data) + place, at[e], Ref<>::share(constants_.get()));
         s.constant = true;
       } else if (planned(e)) {
@@ -296,6 +304,12 @@ class GraphExecutor : public StaticExecutor {
   void check_kernel(const Json& kernel, const Node& node) const {
     size_t count = node.inputs.size() + static_cast<size_t>(node.outputs);
     bool same = kernel["args"].kind != Json::kArray || kernel["args"].items.size() == count;
+    const auto& bytes = kernel["arg_bytes"].items;
+    for (size_t i = 0; same && i < bytes.size() && i < count; ++i) {
+      size_t outputs_from = node.inputs.size();
+      int32_t e = i < outputs_from ? node.inputs[i] : node.first + static_cast<int32_t>(i - outputs_from);
+      same = bytes[i].integer == sizes_[static_cast<size_t>(e)];
+    }
     if (!same || (!node.hash.empty() && kernel.has("hash") && kernel["hash"].string != node.hash))
       fail("ValueError", "the function `%s` of the library is not the one that node `%s` of the graph was compiled for: library and graph do not belong together", node.function.c_str(), node.name.c_str());
   }
@@ -309,6 +323,7 @@ class GraphExecutor : public StaticExecutor {
     size_t at = 0;
     for (size_t n = 0; n < nodes_.size(); ++n) {
       Node& node = nodes_[n];
+      if (node.is_view && sizes_[static_cast<size_t>(node.inputs[0])] != sizes_[static_cast<size_t>(node.first)]) fail("ValueError", "the graph is damaged: the view `%s` is of another size than what it shows", node.name.c_str());
       if (node.is_input || node.is_view) continue;
       Op op;
       op.node = static_cast<int32_t>(n);
@@ -316,12 +331,9 @@ class GraphExecutor : public StaticExecutor {
       if (node.function == "__copy") {
         if (count != 2 || sizes_[static_cast<size_t>(node.inputs[0])] != sizes_[static_cast<size_t>(node.first)]) fail("ValueError", "the graph is damaged: the copy `%s` changes the size", node.name.c_str());
         op.kernel = copy_kernel;
-      } else if (has_kernels_) {
+      } else if (kernels.count(node.function)) {
         op.kernel = reinterpret_cast<Kernel>(code_->library->symbol(node.function));
-      }
-      if (op.kernel && op.kernel != copy_kernel) {
-        auto known = kernels.find(node.function);
-        if (known != kernels.end()) check_kernel(*known->second, node);
+        check_kernel(*kernels[node.function], node);
       }
       if (op.kernel) {
         op.args = &pointers_[at];
@@ -337,6 +349,23 @@ class GraphExecutor : public StaticExecutor {
       ops_.push_back(std::move(op));
     }
   }
+
+  // ---- one kernel at a time, in the order of their calls
+
+  const Op& kernel(Args args) const {
+    int64_t i = as_int(args[0], "the kernel's index");
+    if (i < 0 || i >= static_cast<int64_t>(ops_.size())) fail("IndexError", "kernel %lld is out of range: the graph has %zu", static_cast<long long>(i), ops_.size());
+    return ops_[static_cast<size_t>(i)];
+  }
+  TVMFFIAny run_kernel(Args args) {
+    const Op& op = kernel(args);
+    int64_t times = args.count > 1 ? as_int(args[1], "the number of runs") : 1;
+    Use use(*this);
+    for (int64_t i = 0; i < times; ++i) run_op(op);
+    return none();
+  }
+  TVMFFIAny get_num_kernels(Args) { return from_int(static_cast<int64_t>(ops_.size())); }
+  TVMFFIAny get_kernel_name(Args args) { return from_string(nodes_[static_cast<size_t>(kernel(args).node)].function); }
 
   // ---- one node at a time
 

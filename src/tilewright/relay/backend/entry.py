@@ -9,6 +9,7 @@ from tilewright import tir
 from tilewright.ir import DataType, GlobalVar, IRModule, TensorType
 from tilewright.relay.backend.graph_json import graph_json, kernel_hash, param_names
 from tilewright.relay.backend.plan import KernelCall, Place, Plan
+from tilewright.relay.backend.te_compiler import static_bytes
 from tilewright.tir import PrimFunc
 
 ENTRY = "__tilewright_run"
@@ -104,6 +105,7 @@ def metadata(
                 "bytes": c.kernel.bytes,
                 "source": c.source,
                 "hash": kernel_hash(c.kernel),
+                "arg_bytes": [static_bytes(p.type) for p in c.args],
             }
             for c in plan.calls
         ],
