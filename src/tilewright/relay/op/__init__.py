@@ -32,6 +32,7 @@ from tilewright.relay.op import (
     like,
     loss,
     neural,
+    numbers,
     pool,
     quantized,
     quantized_math,
@@ -47,6 +48,7 @@ from tilewright.relay.op import (
     sparse,
     transform,
 )
+from tilewright.relay.op import names as names
 from tilewright.relay.op.card import OpCard, cards, constructor, find_card
 from tilewright.relay.op.registry import (
     register_alter_op_layout,
@@ -94,8 +96,11 @@ def get(op_name: str) -> Op:
 
 def lookup(key: str) -> Callable[..., Any]:
     """The constructor of an operator; AttributeError with the nearest names when there is none."""
+    if key in names.FUNCTIONS:
+        return names.FUNCTIONS[key]
+    key = names.ALIASES.get(key, key)
     if key not in cards():
-        near = difflib.get_close_matches(key, cards(), n=3)
+        near = difflib.get_close_matches(key, [*cards(), *names.FUNCTIONS, *names.ALIASES], n=3)
         raise AttributeError(f"relay has no operator {key!r}" + (f"; near it: {', '.join(near)}" if near else ""))
     return constructor(key)
 
