@@ -11,7 +11,7 @@ import pytest
 from tilewright import relay
 from tilewright.codegen import interp
 from tilewright.ir import IRModule
-from tilewright.relay.backend.memory_plan import ALIGNMENT, Storage, plan
+from tilewright.relay.backend.memory_plan import ALIGNMENT, Storage, peak, plan
 from tilewright.relay.backend.plan import KernelCall, Plan, make_plan
 from tilewright.relay.backend.plan_executor import run_plan
 from tilewright.relay.backend.te_compiler import TECompiler
@@ -111,3 +111,101 @@ def test_storages_that_live_together_do_not_overlap(seed: int, count: int) -> No
                 assert a.offset + a.size <= b.offset or b.offset + b.size <= a.offset
     peak = max(sum(s.size for s in storages if s.begin <= t <= s.end) for t in range(120))
     assert total <= 1.5 * peak or count > 100
+
+
+def overlaps(storages: list[Storage]) -> list[tuple[Storage, Storage]]:
+    """Pairs that live at one step in the same bytes."""
+    return [
+        (a, b)
+        for i, a in enumerate(storages)
+        for b in storages[:i]
+        if a.begin <= b.end and b.begin <= a.end and a.offset < b.offset + b.size and b.offset < a.offset + a.size
+    ]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_places_never_overlap_and_are_near_the_peak(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    storages = []
+    for begin in range(int(rng.integers(1, 60))):
+        length = int(rng.choice([0, 1, 1, 2, 3, 10]))
+        storages.append(Storage(int(rng.choice([64, 128, 192, 1024, 4096])), begin, begin + length))
+    total = plan(storages)
+    assert overlaps(storages) == []
+    assert peak(storages) <= total == max([s.offset + s.size for s in storages])
+    assert total <= 1.25 * peak(storages)
+
+
+def test_a_tensor_that_lives_long_moves_out_of_the_way() -> None:
+    """Of an encoder: two that live long, placed first, leave a gap that the larger ones of other steps do not fit into."""
+    storages = [Storage(4096, 0, 1), Storage(1024, 1, 5), Storage(2048, 2, 3), Storage(1024, 3, 9), Storage(4096, 6, 7)]
+    assert plan(storages) == peak(storages) and overlaps(storages) == []
+
+
+def test_epilogues_write_over_what_they_add() -> None:
+    x = relay.var("x", shape=(1, 4, 6, 6))
+    w = relay.const(np.random.default_rng(0).standard_normal((4, 4, 3, 3)).astype("float32"))
+    first = relay.nn.relu(relay.nn.conv2d(x, w, padding=(1, 1)))
+    second = relay.nn.relu(relay.nn.conv2d(first, w, padding=(1, 1)) + first)
+    third = relay.sort(relay.nn.conv2d(second, w, padding=(1, 1)))
+    mod = IRModule.from_expr(third)
+    p = planned(mod)
+    by_name = {c.kernel.name: c for c in p.calls}
+    # The convolution reads `first` all over, so the sum may not take its place ...
+    joined = next(c for name, c in by_name.items() if "add" in name)
+    assert joined.kernel.in_place == ()
+    other = relay.nn.relu(relay.nn.conv2d(relay.nn.max_pool2d(first, (1, 1)), w, padding=(1, 1)) + first)
+    mod = IRModule.from_expr(relay.sort(other))
+    p = planned(mod)
+    joined = next(c for c in p.calls if "add" in c.kernel.name)
+    # ... but it may where the convolution reads something else.
+    (i,) = joined.kernel.in_place
+    assert joined.args[i].storage is joined.args[-1].storage is not None
+    data = [np.random.default_rng(1).standard_normal((1, 4, 6, 6)).astype("float32")]
+    assert_same(run_plan(p, data, run_kernel), evaluate(mod, data))
+    assert_same(relay_native(mod, data), evaluate(mod, data))
+
+
+def relay_native(mod: IRModule, data: list[np.ndarray]) -> list[np.ndarray]:
+    """Results of compiled code."""
+    result = relay.create_executor("aot", mod).evaluate()(*data)
+    return [r.numpy() for r in (result if isinstance(result, list) else [result])]
+
+
+def test_what_a_reduction_reads_is_not_overwritten() -> None:
+    x = relay.var("x", shape=(8, 16))
+    y = relay.sort(x)
+    mod = IRModule.from_expr(relay.sort(y - relay.mean(y, axis=1, keepdims=True)))
+    p = planned(mod)
+    assert all(
+        [
+            c.args[-1].storage is None or c.args[-1].storage is not c.args[0].storage
+            for c in p.calls
+            if "mean" in c.kernel.name
+        ]
+    )
+    data = [np.random.default_rng(1).standard_normal((8, 16)).astype("float32")]
+    assert_same(relay_native(mod, data), evaluate(mod, data))
+
+
+def test_only_what_may_be_shared_is_declared_to_alias() -> None:
+    x = relay.var("x", shape=(64,))
+    y = relay.sort(relay.sort(x) + relay.const(np.ones(64, "float32")))
+    library = relay.build(IRModule.from_expr(y), "llvm")
+    (kernel,) = [c.kernel for c in library.plan.calls if "add" in c.kernel.name]
+    assert kernel.func.attrs["tilewright.in_place"] == (0, 1, 2)
+    assert "noalias" not in header(library.kernel_source(kernel.name), kernel.name)
+    other = relay.sort(relay.sort(x) + relay.var("z", shape=(1,)))
+    library = relay.build(IRModule.from_expr(other), "llvm")
+    (kernel,) = [c.kernel for c in library.plan.calls if "add" in c.kernel.name]
+    assert [("noalias" in p) for p in header(library.kernel_source(kernel.name), kernel.name).split(",")] == [
+        False,
+        True,
+        False,
+    ]
+
+
+def header(text: str, name: str) -> str:
+    """The parameters of the function that a kernel's C entry wraps."""
+    (line,) = [line for line in text.split("\n") if f"@{name}.impl(" in line and line.startswith("define")]
+    return line.partition("(")[2].rpartition(")")[0]

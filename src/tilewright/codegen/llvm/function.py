@@ -26,6 +26,11 @@ LIBRARY = "__tvm_ffi__library_ctx"
 """Where the loader puts the module that the code belongs to: look-ups of functions begin there."""
 
 
+IN_PLACE = "tilewright.in_place"
+"""Attribute of a function: the numbers of the parameters whose memory may be one and the same. Each of their elements is read
+only before it is written."""
+
+
 class FunctionEmitter(PackedEmitter):
     """Emits the body of a PrimFunc, or of a part of one that became a function of its own (`parent` given)."""
 
@@ -45,6 +50,7 @@ class FunctionEmitter(PackedEmitter):
         self._flat = parent._flat if parent else {}
         self._keep_indices = parent._keep_indices if parent else []
         self.noalias = parent.noalias if parent else True
+        self.shared = parent.shared if parent else frozenset()
         self.inside_parallel = False
         self.tail: list[str] = []
         self.params: list[str] = []
@@ -59,6 +65,9 @@ class FunctionEmitter(PackedEmitter):
     def declare_params(self, func: PrimFunc) -> None:
         """Names the parameters; data pointers are noalias and aligned as their buffers say."""
         self.noalias = bool(func.attrs.get("tir.noalias", True))
+        places = func.attrs.get(IN_PLACE, ())
+        buffers = [func.buffer_map.get(func.params[int(k)]) for k in places]
+        self.shared = frozenset([b.data for b in buffers if b is not None])
         for k, param in enumerate(func.params):
             name = f"%p{k}"
             buffer = func.buffer_map.get(param)
@@ -66,7 +75,8 @@ class FunctionEmitter(PackedEmitter):
                 align = max(1, buffer.data_alignment)
                 self.pointers[buffer.data] = (name, align)
                 self.pointers[param] = (name, align)
-                self.params.append(f"ptr {'noalias ' if self.noalias else ''}align {align} {name}")
+                noalias = self.noalias and buffer.data not in self.shared
+                self.params.append(f"ptr {'noalias ' if noalias else ''}align {align} {name}")
             elif param.dtype.code == "handle":
                 align = self.module.pointer_align(func, param)
                 self.pointers[param] = (name, align)
@@ -117,14 +127,10 @@ class FunctionEmitter(PackedEmitter):
             if self.parent is None or var in self.values:
                 return self.expr(var), 1
             outer, align = self.parent.pointer(var)
-            noalias = "noalias " if self.noalias and var not in self.parent.aliased else ""
+            noalias = "noalias " if self.noalias and var not in self.shared else ""
             name = self._capture("ptr", f"{noalias}align {align} ", outer)
             found = self.pointers[var] = (name, align)
         return found
-
-    @property
-    def aliased(self) -> set[Var]:
-        return set()
 
     def _capture(self, kind: str, attributes: str, outer: str) -> str:
         name = f"%c{len(self.captures)}"

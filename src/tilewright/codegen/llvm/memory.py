@@ -37,6 +37,8 @@ class MemoryEmitter(ExprEmitter):
     written: set[Var]
     """Data variables that anything in the function stores to or lets escape."""
     noalias: bool
+    shared: frozenset[Var]
+    """Data variables that may be one and the same memory."""
 
     def pointer(self, var: Var) -> tuple[str, int]:
         """The address of a buffer's storage and its alignment in bytes."""
@@ -173,7 +175,8 @@ class MemoryEmitter(ExprEmitter):
     def _load_at(self, var: Var, pointer: str, const: int, align: int, dtype: DataType) -> str:
         key = f"{pointer}+{const}:{dtype}"
         scopes = self.b.scopes
-        for scope in (scopes[-1],) if var in self.written or not self.noalias else reversed(scopes):
+        may_change = var in self.written or var in self.shared or not self.noalias
+        for scope in (scopes[-1],) if may_change else reversed(scopes):
             found = scope.loads.get(var)
             if found is not None and key in found:
                 return found[key]
@@ -347,9 +350,10 @@ class MemoryEmitter(ExprEmitter):
         """Drops remembered loads that a store to `var` (or to anything) may have changed."""
         for scope in self.b.scopes:
             if var is not None and self.noalias:
-                scope.loads.pop(var, None)
+                for v in self.shared if var in self.shared else (var,):
+                    scope.loads.pop(v, None)
             else:
-                kept = {v: known for v, known in scope.loads.items() if v not in self.written}
+                kept = {v: known for v, known in scope.loads.items() if v not in self.written and v not in self.shared}
                 scope.loads = kept if self.noalias else {}
 
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 ALIGNMENT = 64
 EXACT_LIMIT = 2000
 """Up to this many tensors the largest are placed first, anywhere they fit; more are placed in the order of time."""
+
+RETRY_LIMIT = 600
+"""Up to this many tensors several orders are tried."""
+RETRIES = 6
+"""Placements tried for each."""
 
 
 class Storage:
@@ -26,12 +31,58 @@ def align(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
+ORDERS: tuple[Callable[[Storage], tuple[int, ...]], ...] = (
+    lambda s: (-s.size, s.begin),
+    lambda s: (-s.size, -s.begin),
+    lambda s: (-s.size, s.begin - s.end, s.begin),
+    lambda s: (-s.size * (s.end - s.begin + 1), s.begin),
+    lambda s: (s.begin - s.end, -s.size),
+    lambda s: (s.begin, -s.size),
+)
+"""Keys by which tensors are sorted before they are placed."""
+
+
 def plan(storages: Sequence[Storage]) -> int:
-    """Give every storage its offset so that no two that live at the same step overlap; returns the arena's size in bytes."""
-    if len(storages) <= EXACT_LIMIT:
-        order = sorted(storages, key=lambda s: (-s.size, s.begin))
-    else:
-        order = sorted(storages, key=lambda s: s.begin)
+    """Give every storage its offset so that no two that live at the same step overlap; returns the arena's size in bytes.
+
+    The largest first is the best order most of the time. Where it leaves gaps at the peak, others are tried, and the best is kept."""
+    if len(storages) > EXACT_LIMIT:
+        return _placed(sorted(storages, key=lambda s: s.begin), in_time=True)
+    least = peak(storages)
+    best, offsets = -1, [0] * len(storages)
+    for key in ORDERS[: None if len(storages) <= RETRY_LIMIT else 1]:
+        order = sorted(storages, key=key)
+        for _ in range(RETRIES):
+            total = _placed(order)
+            if best < 0 or total < best:
+                best, offsets = total, [s.offset for s in storages]
+            # What came to lie above the peak gets its place first the next time.
+            above = [s for s in order if s.offset + s.size > least]
+            if not above or len(storages) > RETRY_LIMIT:
+                break
+            order = [*above, *[s for s in order if s.offset + s.size <= least]]
+        if best == least:
+            break
+    for s, offset in zip(storages, offsets, strict=True):
+        s.offset = offset
+    return max(best, 0)
+
+
+def peak(storages: Sequence[Storage]) -> int:
+    """The most bytes that live at one step: no arena is smaller."""
+    changes: dict[int, int] = {}
+    for s in storages:
+        changes[s.begin] = changes.get(s.begin, 0) + s.size
+        changes[s.end + 1] = changes.get(s.end + 1, 0) - s.size
+    now = most = 0
+    for step in sorted(changes):
+        now += changes[step]
+        most = max(most, now)
+    return most
+
+
+def _placed(order: Sequence[Storage], in_time: bool = False) -> int:
+    """The arena's size when storages get their places in this order, each the smallest gap that holds it."""
     placed: list[Storage] = []
     total = 0
     for s in order:
@@ -41,7 +92,7 @@ def plan(storages: Sequence[Storage]) -> int:
         s.offset = best_gap(neighbours, s.size)
         total = max(total, s.offset + s.size)
         placed.append(s)
-        if len(storages) > EXACT_LIMIT:
+        if in_time:
             placed = [p for p in placed if p.end >= s.begin]
     return total
 

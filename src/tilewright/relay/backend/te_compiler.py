@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright import te, tir
+from tilewright.codegen.llvm.function import IN_PLACE
 from tilewright.ir import IntImm, Op, TensorType, TupleType, Type
 from tilewright.node import Visitor, deep_recursion, on, structural_equal, structural_hash
 from tilewright.relay.backend.external import external_tensors, is_external, symbol_of
@@ -200,26 +201,47 @@ def flops_of(ops: Sequence[te.ComputeOp]) -> int:
     return total
 
 
-def in_place_inputs(graph: TensorGraph, ops: Sequence[te.ComputeOp], cards: Sequence[OpCard]) -> tuple[int, ...]:
-    """Inputs whose storage the single output may take: same shape and dtype, and read only at the element being written."""
-    if len(graph.outputs) != 1 or any([c.fuse > BROADCAST for c in cards]):
+def in_place_inputs(graph: TensorGraph, ops: Sequence[te.ComputeOp]) -> tuple[int, ...]:
+    """Inputs whose storage the single output may take: same shape and dtype, and each element read only where the output's element is
+    computed, which is once. So an epilogue may write over what it adds to a convolution."""
+    if len(graph.outputs) != 1:
         return ()
     out = graph.outputs[0]
-    allowed = [i for i, t in enumerate(graph.inputs) if t.dtype == out.dtype and same_shape(t.shape, out.shape)]
+    # Tensors that are read element by element, where the output is computed; and those that anything reads otherwise.
+    along: set[te.Tensor] = {out}
     wrong: set[te.Tensor] = set()
-    for op in ops:
-        if op.reduce_axis:
-            return ()
+    # Users come before what they use.
+    for op in reversed(ops):
         finder = _Arithmetic()
         for e in op.body:
             finder.visit(e)
+        clean = not op.reduce_axis and all([t in along and t not in wrong for t in op.outputs])
         for load in finder.loads:
-            if not _same(load.indices, op.axis):
-                wrong.add(load.producer)
-    produced = {t for op in ops for t in op.outputs}
-    if any([t in produced for t in wrong]):
+            (along if clean and _same(load.indices, op.axis) else wrong).add(load.producer)
+    inputs = [t for t in graph.inputs if t in along and t not in wrong]
+    if not inputs or _other_operations(out):
         return ()
-    return tuple([i for i in allowed if graph.inputs[i] not in wrong])
+    return tuple(
+        [
+            i
+            for i, t in enumerate(graph.inputs)
+            if t in inputs and t.dtype == out.dtype and same_shape(t.shape, out.shape)
+        ]
+    )
+
+
+def _other_operations(out: te.Tensor) -> bool:
+    """Whether there are operations of which it is not known what they read: written as statements, or by others."""
+    stack, seen = [out.op], {out.op}
+    while stack:
+        op = stack.pop()
+        if not isinstance(op, (te.ComputeOp, te.PlaceholderOp)):
+            return True
+        for t in op.input_tensors:
+            if t.op not in seen:
+                seen.add(t.op)
+                stack.append(t.op)
+    return False
 
 
 def same_shape(a: Sequence[Any], b: Sequence[Any]) -> bool:
@@ -288,9 +310,12 @@ class TECompiler:
             # Sizes are 64 bits wide; indices of two widths would hide from analysis what is equal.
             prim = te.create_prim_func([*graph.inputs, *graph.outputs, *sizes], "int64" if sizes else None)
             anchor = max(cards, key=lambda c: c.fuse, default=None)
-            in_place = in_place_inputs(graph, ops, cards)
-            # An output that takes an input's storage is an alias of it.
-            prim = prim.with_attr({"global_symbol": name, "tir.noalias": not in_place})
+            in_place = in_place_inputs(graph, ops)
+            attrs: dict[str, Any] = {"global_symbol": name, "tir.noalias": True}
+            if in_place:
+                # An output that takes an input's storage is an alias of it.
+                attrs[IN_PLACE] = (*in_place, len(graph.inputs))
+            prim = prim.with_attr(attrs)
             tensors = [t for e in (*func.params, func.body) for t in tensor_types(e.checked_type)]
             size = 0 if sizes else sum([static_bytes(t) for t in tensors])
             anchored = anchor if anchor is not None and anchor.fuse > BROADCAST else None
