@@ -35,6 +35,17 @@ def test_run_equals_onnxruntime(folder: Path) -> None:
     np.testing.assert_allclose(np.load(folder / "out.npz")["y"], expected, rtol=1e-4, atol=1e-4)
 
 
+def test_library_of_a_graph(folder: Path) -> None:
+    np.savez(folder / "in.npz", x=np.random.default_rng(1).standard_normal((4, 32)).astype("float32"))
+    done = command("compile", folder / "dense.onnx", "--executor", "graph", "-o", folder / "graph.so")
+    assert done.code == 0, done.err
+    for name in ("dense", "graph"):
+        assert command("run", folder / f"{name}.so", "-i", folder / "in.npz", "-o", folder / f"{name}.out.npz").code == 0
+    np.testing.assert_array_equal(np.load(folder / "dense.out.npz")["y"], np.load(folder / "graph.out.npz")["y"])
+    done = command("profile", folder / "graph.so", "--seconds", "0.1")
+    assert done.code == 0 and "dense" in done.out, done.err
+
+
 def test_run_takes_npy_of_any_order(folder: Path) -> None:
     x = np.asfortranarray(np.random.default_rng(2).standard_normal((4, 32)).astype("float32"))
     np.save(folder / "x.npy", x)

@@ -38,12 +38,19 @@ def out() -> Console:
     help="The library to write: .so (linked), or .tar and .o (objects); or its kernels as text: .ll (LLVM IR), .s (assembly).",
 )
 @click.option(
+    "--executor",
+    type=click.Choice(["aot", "graph"]),
+    default="aot",
+    show_default=True,
+    help="What the library runs by: one compiled entry, or the graph kernel by kernel.",
+)
+@click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Also write this HTML file: every pass in order with its time and what it changed, and the memory plan.",
 )
 def compile_command(
-    model: Path, shapes: Shapes, target: str, opt_level: int, output: Path, report: Path | None
+    model: Path, shapes: Shapes, target: str, opt_level: int, output: Path, executor: str, report: Path | None
 ) -> None:
     """Compile MODEL (.onnx) to a native library."""
     from tilewright.cli.work import check_writable, compile_model
@@ -58,7 +65,7 @@ def compile_command(
     if report is not None:
         check_writable(report, "--report")
     watching = [HtmlReport(report, model.name)] if report is not None else []
-    library, seconds = compile_model(model, shapes, target, opt_level, watching)
+    library, seconds = compile_model(model, shapes, target, opt_level, watching, executor)
     start = time.perf_counter()
     library.export_library(str(output))
     seconds["link"] = time.perf_counter() - start

@@ -66,9 +66,10 @@ def line_report(title: str) -> Report:
 
 
 def compile_model(
-    model: Path, shapes: Shapes, target: str, opt_level: int, instruments: Sequence[Any] = ()
+    model: Path, shapes: Shapes, target: str, opt_level: int, instruments: Sequence[Any] = (), executor: str = "aot"
 ) -> tuple[Any, dict[str, float]]:
-    """The library of a model file, and the seconds that importing and compiling took. `instruments` watch the passes."""
+    """The library of a model file, and the seconds that importing and compiling took. `instruments` watch the passes; `executor` is
+    what the library runs by."""
     import tilewright as tvm
     from tilewright import relay
 
@@ -80,7 +81,7 @@ def compile_model(
         imported = time.perf_counter()
         check_shapes(model, mod["main"])
         with tvm.transform.PassContext(opt_level=opt_level, instruments=instruments):
-            library = relay.build(mod, target=chosen, params=params, progress=report)
+            library = relay.build(mod, target=chosen, params=params, executor=executor, progress=report)
     return library, {"import": imported - start, "compile": time.perf_counter() - imported}
 
 
