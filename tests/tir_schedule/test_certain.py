@@ -186,6 +186,13 @@ for i in range(6):
         D[v] = B[v] + T.if_then_else(v >= 3, B[v - 3], T.float32(0))
 """)
 
+NO_STEPS = script("""
+for o, i in T.grid(0, 5):
+    with T.block("b"):
+        v = T.axis.spatial(8, o * 4 + i)
+        D[v] = A[v]
+""")
+
 
 def _tiled(s: Schedule, then: Callable[[Any], Any]) -> None:
     then(s.blockize(s.get_loops("b")[1]))
@@ -205,6 +212,7 @@ CASES: list[tuple[str, Program, Callable[[Schedule], Any]]] = [
     ("an output that is read before", USED_BEFORE, lambda s: s.decompose_reduction("s", s.get_loops("s")[0])),
     ("an output that is written before", WRITES_NEXT, lambda s: s.decompose_reduction("s", s.get_loops("s")[0])),
     ("elements that the ring has lost", OLDER_THAN_THE_WINDOW, lambda s: s.rolling_buffer("b", 0)),
+    ("steps that overlap, of which there are none", NO_STEPS, lambda s: s.cache_write("b", 0, "local")),
     ("a diagonal, padded", DIAGONAL, lambda s: s.pad_einsum("d", [3])),
     ("a buffer that is written in part, padded", PARTLY_WRITTEN, lambda s: s.pad_einsum("d", [3])),
     ("an index that exists at some points only", DIVIDES_BY_ZERO, lambda s: s.cache_index("b", "global")),
@@ -303,6 +311,22 @@ def main(A: T.Buffer((7,), "int32"), D: T.Buffer((7,), "int32")):
         s.transform_layout("b", ("write", 0), lambda i: (i // 4, i % 4), pad_value=0.5)
     s.transform_layout("b", ("write", 0), lambda i: (i // 4, i % 4), pad_value=1.0)
     assert "B[v0, v1] = 1\n" in s.mod["main"].script()
+
+
+def test_steps_that_overlap_may_be_none() -> None:
+    text = """
+@T.prim_func
+def main(a: T.handle, d: T.handle, n: T.int32):
+    A = T.match_buffer(a, (8,))
+    D = T.match_buffer(d, (8,))
+    for o, i in T.grid(n, {inner}):
+        with T.block("b"):
+            v = T.axis.spatial(8, o * 4 + i)
+            D[v] = A[v]
+"""
+    with pytest.raises(ScheduleError, match="must surely write the whole part of buffer D"):
+        Schedule(from_source(text.format(inner=5))).cache_write("b", 0, "local")
+    Schedule(from_source(text.format(inner=4))).cache_write("b", 0, "local")
 
 
 PRIVATE_CHAIN = script("""

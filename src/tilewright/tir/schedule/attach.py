@@ -31,7 +31,7 @@ from tilewright.tir.schedule.forms import ZERO, Bounds, Forms, Lin, combine, con
 from tilewright.tir.schedule.hazards import need_own_elements, need_settled, shared_loops
 from tilewright.tir.schedule.inline import inline_block, reverse_inline_block
 from tilewright.tir.schedule.kinds import need_kind_holds
-from tilewright.tir.schedule.regions import Region, contains, swept, unite, unite_exact
+from tilewright.tir.schedule.regions import Region, contains, needed, swept, unite, unite_exact
 from tilewright.tir.schedule.rewrite import ReplaceStmts, body_list
 from tilewright.tir.schedule.sampling import COMPUTE_INLINE
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
@@ -200,7 +200,7 @@ def _need_inputs_ready(state: ScheduleState, moved: Leaf, sources: list[Leaf], o
                 continue
             provided = surely(state, region, source, source.loops[shared:])
             for read in reads:
-                required = swept(state, read, moved, moved.loops[shared:])
+                required = needed(state, read, moved, moved.loops[shared:])
                 if not contains(state.forms, provided, required, region.buffer.shape):
                     refuse(
                         f"in one iteration of {{0}}, {{1}} must write all that {{2}} reads of {region.buffer.name}, but does not",
@@ -287,7 +287,7 @@ def _need_all_written(
             for w in x.block.writes:
                 if w.buffer is region.buffer:
                     written = unite_exact(state.forms, written, surely(state, w, x, (*outer, *x.loops)))
-        required = swept(state, region, moved, moved.loops)
+        required = needed(state, region, moved, moved.loops)
         if written is None or not contains(state.forms, written, required, region.buffer.shape):
             refuse(
                 f"all that {{0}} reads of {region.buffer.name} must be written below {{1}}, but it is not",
@@ -376,7 +376,7 @@ def build_nest(
         bounds = domain.get(iv.var)
         clip = None
         if bounds is not None:
-            size = forms.merge_digits(shift(combine(bounds[1], bounds[0], -1), 1))
+            size = forms.count(bounds)
             most = size.const if is_const(size) else forms.const_bounds(size)[1]
             whole = most is None or is_const(dom_extent) and most >= dom_extent.const
             if exact and whole and not (same(bounds[0], dom_low) and same(size, dom_extent)):

@@ -18,7 +18,7 @@ from tilewright.tir.schedule.analysis import (
 )
 from tilewright.tir.schedule.certain import surely
 from tilewright.tir.schedule.effects import clashes, self_dependence
-from tilewright.tir.schedule.regions import contains, swept, unite_exact
+from tilewright.tir.schedule.regions import contains, needed, unite_exact
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 
 
@@ -127,7 +127,7 @@ def covers_reads(state: ScheduleState, ref: StmtSRef) -> bool:
             for w in x.block.writes:
                 if w.buffer is buffer:
                     provided = unite_exact(state.forms, provided, surely(state, w, x, x.loops[shared:]))
-        required = swept(state, read, reader, reader.loops[shared:])
+        required = needed(state, read, reader, reader.loops[shared:])
         if not contains(state.forms, provided, required, buffer.shape):
             return False
     return True

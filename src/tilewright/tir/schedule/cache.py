@@ -33,9 +33,9 @@ from tilewright.tir.schedule.arguments import read_number, write_number
 from tilewright.tir.schedule.certain import surely
 from tilewright.tir.schedule.effects import self_dependence
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import ZERO, Forms, Lin, combine, is_const, same, scale, shift
+from tilewright.tir.schedule.forms import ZERO, Forms, Lin, is_const, same, shift
 from tilewright.tir.schedule.hazards import shared_loops
-from tilewright.tir.schedule.regions import contains, swept, unite, unite_exact
+from tilewright.tir.schedule.regions import contains, in_domain, needed, unite, unite_exact
 from tilewright.tir.schedule.rewrite import ReplaceBuffers, body_list
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
 from tilewright.tir.schedule.trace import BlockRV, recorded_as
@@ -85,7 +85,7 @@ def box_of(state: ScheduleState, region: Any, buffer: Any) -> list[Any]:
             continue
         # What a block may touch outside of the buffer it does not: a predicate stops it.
         low, high = forms.maximum(b[0], ZERO), forms.minimum(b[1], shift(forms.of(n), -1))
-        size = forms.merge_digits(shift(combine(high, low, -1), 1))
+        size = forms.count((low, high))
         dtype = str(n.dtype)
         if is_const(size) and size.const <= 0:
             out.append((IntImm(dtype, 0), IntImm(dtype, 0)))
@@ -160,34 +160,8 @@ def touched_region(state: ScheduleState, found: list[Any], buffer: Any, writes: 
     for leaf in found:
         for r in leaf.block.writes if writes else leaf.block.reads:
             if r.buffer is buffer:
-                region = unite(state.forms, region, in_domain(state, leaf, r, swept(state, r, leaf, leaf.loops)))
+                region = unite(state.forms, region, needed(state, r, leaf, leaf.loops))
     return region
-
-
-def in_domain(state: ScheduleState, leaf: Leaf, region: Any, box: Any) -> Any:
-    """A box without what only points outside of the block's domain would touch, where that lies inside of the buffer."""
-    forms = state.forms
-    relaxed = {}
-    for iv in leaf.block.iter_vars:
-        low = forms.of(iv.dom.min)
-        relaxed[iv.var] = (low, shift(combine(low, forms.of(iv.dom.extent)), -1))
-    loops = {lp.loop_var for lp in leaf.loops}
-    out: list[Any] = []
-    for b, r, n in zip(box, region.region, region.buffer.shape, strict=True):
-        first = forms.bounds(forms.of(r.min), relaxed)
-        last = forms.bounds(shift(combine(forms.of(r.min), forms.of(r.extent)), -1), relaxed)
-        if b is None or first is None or last is None or loops & (forms.leaves(first[0]) | forms.leaves(last[1])):
-            out.append(b)
-            continue
-        low, high = b
-        if not forms.nonneg(scale(first[0], -1)) and not forms.nonneg(combine(low, first[0], -1)):
-            low = forms.maximum(low, first[0])
-        if not forms.nonneg(combine(shift(last[1], 1), forms.of(n), -1)) and not forms.nonneg(
-            combine(last[1], high, -1)
-        ):
-            high = forms.minimum(high, last[1])
-        out.append((low, high))
-    return out
 
 
 def need_touched(state: ScheduleState, found: list[Any], buffer: Any, writes: bool) -> Any:
@@ -232,7 +206,7 @@ def _need_fresh(state: ScheduleState, nest: Any, buffer: Any, block: Any) -> Non
             provided = [
                 surely(state, r, source, source.loops[shared:]) for r in source.block.writes if r.buffer is buffer
             ]
-            required = [swept(state, r, leaf, leaf.loops[shared:]) for r in leaf.block.reads if r.buffer is buffer]
+            required = [needed(state, r, leaf, leaf.loops[shared:]) for r in leaf.block.reads if r.buffer is buffer]
             if provided and all([contains(state.forms, provided[0], r, buffer.shape) for r in required]):
                 break
         else:

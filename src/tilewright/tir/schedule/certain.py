@@ -37,7 +37,7 @@ def surely(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequen
         mine = forms.leaves(cut) & relaxed.keys()
         if not mine or not mine <= placed:
             return nothing
-    if not _all_run(forms, leaf, loops, placed) or not _is_rectangular(forms, loops):
+    if not _all_run(forms, leaf, loops, dims) or not _is_rectangular(forms, loops):
         return nothing
     named: set[Any] = set().union(*[d.named for d in dims])
     clips = _clips(forms, leaf, env, relaxed, named, cuts)
@@ -71,6 +71,15 @@ class _Dimension:
             first = forms.bounds(self.low, relaxed)
             last = forms.bounds(shift(combine(self.low, self.extent), -1), relaxed)
             self.bounds = None if first is None or last is None else (first[0], last[1])
+
+    def is_empty_without(self, v: Any) -> bool:
+        """Whether there is nothing between the bounds when the loop of the variable has no iterations."""
+        for t, k in self.low.terms.items():
+            if t.kind == LEAF and t.leaf is v and k >= 1:
+                rest = Lin({x: c for x, c in self.low.terms.items() if x is not t}, 0)
+                reach = span(self.forms, rest, self.relaxed, self.extent)
+                return reach is not None and reach <= k
+        return False
 
     def limit(self, cuts: list[Lin], clips: list[_Clip]) -> None:
         """Takes away what a condition or the end of a domain keeps the block from; nothing is known of more than one."""
@@ -228,8 +237,8 @@ def _clips(
     return found
 
 
-def _all_run(forms: Forms, leaf: Leaf, loops: Sequence[Any], placed: Set[Any]) -> bool:
-    """Whether no loop other than the `placed` ones may have no iterations.
+def _all_run(forms: Forms, leaf: Leaf, loops: Sequence[Any], dims: list[_Dimension]) -> bool:
+    """Whether no loop may have no iterations, unless the box has no elements then.
 
     A symbolic number of steps of a reduction counts as one or more: what is reduced over nothing is undefined.
     """
@@ -238,9 +247,13 @@ def _all_run(forms: Forms, leaf: Leaf, loops: Sequence[Any], placed: Set[Any]) -
         if iv.iter_type == REDUCE and leaf.block.init is not None:
             reducing |= forms.leaves(forms.of(value))
     for lp in loops:
-        if lp.loop_var in placed or forms.nonneg(shift(forms.of(lp.extent), -1)):
+        if forms.nonneg(shift(forms.of(lp.extent), -1)):
             continue
-        if isinstance(lp.extent, IntImm) or lp.loop_var not in reducing:
+        if isinstance(lp.extent, IntImm):
+            return False
+        if not any([d.is_empty_without(lp.loop_var) for d in dims]) and (
+            lp.loop_var not in reducing or any([lp.loop_var in d.leaves for d in dims])
+        ):
             return False
     return True
 
@@ -267,12 +280,7 @@ def reaches_domain(state: ScheduleState, leaf: Leaf) -> bool:
         return bool(counts.min() >= 1)
     env = {iv.var: forms.of(v) for iv, v in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True)}
     relaxed = loop_bounds(forms, leaf.loops)
-    placed: set[Any] = set()
-    for form in env.values():
-        placed |= forms.leaves(form)
-    if cuts_of(forms, leaf.realize, env) or not _all_run(forms, leaf, leaf.loops, placed):
-        return False
-    if not _is_rectangular(forms, leaf.loops):
+    if cuts_of(forms, leaf.realize, env) or not _is_rectangular(forms, leaf.loops):
         return False
     dims = []
     whole: Region = []
@@ -281,5 +289,7 @@ def reaches_domain(state: ScheduleState, leaf: Leaf) -> bool:
         number = Range.from_min_extent(iv.var - iv.dom.min, IntImm(iv.var.dtype, 1))
         dims.append(_Dimension(forms, number, iv.dom.extent, env, relaxed))
         whole.append((constant(0), shift(forms.of(iv.dom.extent), -1)))
+    if not _all_run(forms, leaf, leaf.loops, dims):
+        return False
     box: Region = [d.bounds for d in dims]
     return _fill_a_box(forms, dims, leaf.loops, False) and contains(forms, box, whole, sizes)

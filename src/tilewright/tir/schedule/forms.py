@@ -287,6 +287,18 @@ class Forms:
             return b
         return self.tables.single(self.tables.atom(MAXIMUM, self.tables.intern(a), self.tables.intern(b)))
 
+    def count(self, bounds: Bounds) -> Lin:
+        """How many numbers there are between two bounds; a minimum or maximum at an end is taken of the counts."""
+        low, high = bounds
+        for end, kind in ((high, MINIMUM), (low, MAXIMUM)):
+            if len(end.terms) == 1:
+                ((t, factor),) = end.terms.items()
+                if t.kind == kind and factor == 1:
+                    ends = [shift(arg, end.const) for arg in t.args]
+                    a, b = [self.count((low, e) if end is high else (e, high)) for e in ends]
+                    return self.minimum(a, b)
+        return self.merge_digits(shift(combine(high, low, -1), 1))
+
     def nonneg(self, a: Lin) -> bool:
         """Whether the form is provably never negative."""
         low, high = self.const_bounds(a)

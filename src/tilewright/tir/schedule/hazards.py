@@ -11,7 +11,7 @@ from tilewright.tir.schedule.certain import surely
 from tilewright.tir.schedule.effects import undetermined
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import combine, same, shift
-from tilewright.tir.schedule.regions import Region, contains, swept, unite, unite_exact
+from tilewright.tir.schedule.regions import Region, contains, needed, swept, unite, unite_exact
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 
 
@@ -22,7 +22,7 @@ def swept_by(state: ScheduleState, found: Iterable[Leaf], buffer: Buffer, writes
     for leaf in found:
         for region in leaf.block.writes if writes else leaf.block.reads:
             if region.buffer is buffer:
-                box = (surely if writes else swept)(state, region, leaf, leaf.loops)
+                box = (surely if writes else needed)(state, region, leaf, leaf.loops)
                 out = join(state.forms, out, box)
     return out
 
@@ -138,7 +138,7 @@ def takes_only_from(state: ScheduleState, user: Leaf, source: Leaf, buffer: Buff
         if region.buffer is buffer:
             provided = surely(state, region, source, source.loops[shared:])
     return provided is not None and all([
-        contains(state.forms, provided, swept(state, region, user, user.loops[shared:]), buffer.shape)
+        contains(state.forms, provided, needed(state, region, user, user.loops[shared:]), buffer.shape)
         for region in (*user.block.reads, *user.block.writes)
         if region.buffer is buffer
     ])  # fmt: skip

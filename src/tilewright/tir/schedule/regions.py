@@ -59,6 +59,37 @@ def swept(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequenc
     return out
 
 
+def needed(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[Any]) -> Region:
+    """`swept`, cut where the domain of the block ends inside of the buffer: for comparing, not for making loops."""
+    return in_domain(state, leaf, region, swept(state, region, leaf, loops))
+
+
+def in_domain(state: ScheduleState, leaf: Leaf, region: BufferRegion, box: Region) -> Region:
+    """A box without what only points outside of the block's domain would touch, where that lies inside of the buffer."""
+    forms = state.forms
+    relaxed: dict[Any, Bounds] = {}
+    for iv in leaf.block.iter_vars:
+        low = forms.of(iv.dom.min)
+        relaxed[iv.var] = (low, shift(combine(low, forms.of(iv.dom.extent)), -1))
+    loops = {lp.loop_var for lp in leaf.loops}
+    out: Region = []
+    for b, r, n in zip(box, region.region, region.buffer.shape, strict=True):
+        first = forms.bounds(forms.of(r.min), relaxed)
+        last = forms.bounds(shift(combine(forms.of(r.min), forms.of(r.extent)), -1), relaxed)
+        if b is None or first is None or last is None or loops & (forms.leaves(first[0]) | forms.leaves(last[1])):
+            out.append(b)
+            continue
+        low, high = b
+        if not forms.nonneg(scale(first[0], -1)) and not forms.nonneg(combine(low, first[0], -1)):
+            low = forms.maximum(low, first[0])
+        if not forms.nonneg(combine(shift(last[1], 1), forms.of(n), -1)) and not forms.nonneg(
+            combine(last[1], high, -1)
+        ):
+            high = forms.minimum(high, last[1])
+        out.append((low, high))
+    return out
+
+
 def cuts_of(forms: Forms, realize: Any, env: Mapping[Any, Lin]) -> list[Lin]:
     """Forms that the predicate keeps at or below 0, other than the bounds of the iteration variables."""
     cuts: list[Lin] = []
