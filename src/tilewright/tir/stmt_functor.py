@@ -174,6 +174,14 @@ def renew_defs(func: PrimFunc) -> PrimFunc:
     return func.replace(params=params, buffer_map=buffers, body=walk.visit(func.body))
 
 
+def renew_body(func: PrimFunc) -> Stmt:
+    """The body of a function with every variable and buffer that is bound in it made anew; the function's own stay."""
+    walk = _Renew()
+    walk.env.update({p: p for p in func.params})
+    out: Stmt = walk.visit(func.body)
+    return out
+
+
 def ir_transform(
     stmt: Stmt,
     preorder: Callable[[Node], Node | None] | None,

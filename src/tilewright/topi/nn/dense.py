@@ -178,9 +178,7 @@ def product_tiles(m: Any, n: Any, inner: Any, dtype: str, transpose_b: bool) -> 
     if not isinstance(m, int) or not isinstance(n, int):
         vectors = OPEN_VECTORS if not isinstance(n, int) else _narrowest(n, lanes)
         registers = target.cpu.vector_registers
-        height = (
-            padded_rows(m, vectors, registers) if isinstance(m, int) else whole_tiles(m, OPEN_ROWS)
-        )
+        height = padded_rows(m, vectors, registers) if isinstance(m, int) else whole_tiles(m, OPEN_ROWS)
         return height, vectors * lanes
     if not isinstance(inner, int):
         return None

@@ -10,16 +10,15 @@ from tilewright.tir import PrimFunc
 from tilewright.tir.schedule import Schedule
 from tilewright.topi.schedule.kernel import KernelView
 from tilewright.topi.schedule.rules import schedule_cpu
-from tilewright.topi.schedule.symbolic import has_symbolic_loops, schedule_symbolic
+from tilewright.topi.schedule.symbolic import has_symbolic_loops, schedule_symbolic, schedule_versions
 
 
 def schedule_kernel(func: PrimFunc, target: Target) -> PrimFunc:
     """The kernel, tiled, vectorised and parallel for the target; the same values are computed."""
     sch = Schedule(func, seed=0, error_render_level="fast")
     if has_symbolic_loops(sch):
-        sch = schedule_symbolic(sch, target)
-    else:
-        schedule_cpu(sch, target)
+        return schedule_versions(func, target)
+    schedule_cpu(sch, target)
     (scheduled,) = sch.mod.functions.values()
     assert isinstance(scheduled, PrimFunc)
     return scheduled

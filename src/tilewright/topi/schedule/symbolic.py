@@ -1,17 +1,71 @@
-"""Kernels with sizes known only at run time: the same rules, block by block, as far as unknown extents let them apply."""
+"""Kernels with sizes known only at run time: the same rules, block by block, as far as unknown extents let them apply, in versions
+where more can be said of the sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
 
-from tilewright.ir import IntImm
+from tilewright.ir import IntImm, PrimExpr
+from tilewright.node import on, structural_equal
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
+from tilewright.tir import EQ, Add, BlockRealize, FloorDiv, IfThenElse, Mul, PrimFunc
 from tilewright.tir.schedule import Schedule
+from tilewright.tir.stmt_functor import BufferMutator, renew_body
 from tilewright.topi.schedule.injective import schedule_injective, schedule_reduction
 from tilewright.topi.schedule.kernel import KernelView
 from tilewright.topi.schedule.rules import has_own_loops, inline_producers, schedule_cpu
+from tilewright.topi.schedule.tiles import OPEN_ROWS, whole_tiles
+
+
+def schedule_versions(func: PrimFunc, target: Target) -> PrimFunc:
+    """A kernel of symbolic sizes, scheduled; one whose rows come in whole tiles has a second version for an even number of them:
+    if (d + 3) // 4 * 4 == (d + 7) // 8 * 8: tiles of 8 rows, else: tiles of 4."""
+    narrow = _scheduled(func, target)
+    found = _Doubled()
+    even = found.visit(func.body)
+    if found.size is None:
+        return narrow
+    wide = _scheduled(func.replace(body=even), target)
+    condition = EQ(whole_tiles(found.size, OPEN_ROWS), whole_tiles(found.size, 2 * OPEN_ROWS))
+    both = IfThenElse(condition, wide.body, renew_body(narrow))
+    assert isinstance(narrow.body, BlockRealize)
+    outer = narrow.body.block.replace(alloc_buffers=(), body=both, annotations={})
+    return func.replace(body=narrow.body.replace(block=outer))
+
+
+def _scheduled(func: PrimFunc, target: Target) -> PrimFunc:
+    sch = schedule_symbolic(Schedule(func, seed=0, error_render_level="fast"), target)
+    (scheduled,) = sch.mod.functions.values()
+    assert isinstance(scheduled, PrimFunc)
+    return scheduled
+
+
+class _Doubled(BufferMutator):
+    """Rows of one size that come in whole tiles come in tiles that are twice as high."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.size: PrimExpr | None = None
+
+    @on(Mul)
+    def _mul(self, e: Mul) -> PrimExpr:
+        size = rounded_up(e, OPEN_ROWS)
+        if size is None or self.size is not None and not structural_equal(size, self.size):
+            return self.rebuild(e)  # type: ignore[no-any-return]
+        self.size = size
+        return whole_tiles(size, 2 * OPEN_ROWS)  # type: ignore[no-any-return]
+
+
+def rounded_up(e: Mul, tile: int) -> PrimExpr | None:
+    """The size d of an expression (d + tile - 1) // tile * tile, else None."""
+    if not (isinstance(e.b, IntImm) and e.b.value == tile and isinstance(e.a, FloorDiv)):
+        return None
+    total, by = e.a.a, e.a.b
+    if not (isinstance(by, IntImm) and by.value == tile and isinstance(total, Add)):
+        return None
+    return total.a if isinstance(total.b, IntImm) and total.b.value == tile - 1 else None
 
 
 def has_symbolic_loops(sch: Schedule) -> bool:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
+
+from tilewright import tir
 
 MAX_ROWS = 30
 
@@ -71,8 +74,11 @@ def padded_rows(rows: int, columns: int, registers: int) -> int:
     return choice
 
 
-@cache
-def open_rows(columns: int, registers: int) -> int:
-    """The height of tiles over rows whose number is not known: of those that keep the multipliers busy the highest that divides
-    usual sizes best."""
-    return min((8, 6, 4), key=lambda rows: tile_cost(*register_tile(rows, columns, registers), registers) or 2.0)
+OPEN_ROWS = 4
+"""Height of tiles over rows whose number is not known: high enough to keep the multipliers busy, and low enough that the last one
+computes little in vain. Where pairs of them are whole, tiles are twice as high (`doubled`)."""
+
+
+def whole_tiles(size: Any, tile: int) -> Any:
+    """A size of which nothing is known, rounded up to whole tiles."""
+    return tir.floordiv(size + (tile - 1), tile) * tile
