@@ -120,6 +120,7 @@ class conv1d(ConvND, key="nn.conv1d"):
     """Convolution of data (N, C, W) with weight (O, C / groups, K), or in layouts NWC and WIO."""
 
     data_layout: str = "NCW"
+    kernel_layout: str = "OIW"
     letters = "W"
     schedule = "conv1d"
     samples = [
@@ -140,7 +141,11 @@ class conv3d(ConvND, key="nn.conv3d"):
     """Convolution of data (N, C, D, H, W) with weight (O, C / groups, KD, KH, KW), or in layouts NDHWC and DHWIO. padding: one
     number, one for each axis, or (front, top, left, back, bottom, right)."""
 
+    strides: tuple[int, ...] = (1, 1, 1)
+    padding: tuple[int, ...] = (0, 0, 0)
+    dilation: tuple[int, ...] = (1, 1, 1)
     data_layout: str = "NCDHW"
+    kernel_layout: str = "OIDHW"
     letters = "DHW"
     schedule = "conv3d"
     samples = [
