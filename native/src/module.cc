@@ -45,8 +45,8 @@ std::map<std::string, void*>& system_symbols() {
 }
 
 // Where libraries keep the module that they belong to, and the modules made of each: one library may be opened several times.
-std::map<ModuleObject**, std::vector<ModuleObject*>>& bound_modules() {
-  static auto* bound = new std::map<ModuleObject**, std::vector<ModuleObject*>>;
+std::unordered_map<ModuleObject**, std::vector<ModuleObject*>>& bound_modules() {
+  static auto* bound = new std::unordered_map<ModuleObject**, std::vector<ModuleObject*>>;
   return *bound;
 }
 // A reference, unless the object is on its way out.
@@ -57,8 +57,8 @@ Ref<ModuleObject> share_if_alive(ModuleObject* module) {
     if (__atomic_compare_exchange_n(count, &seen, seen + 1, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return Ref<ModuleObject>::steal(module);
   return {};
 }
-// A function by its name, for code in the library that the slot is of: what its module or the imports have stays found, a global
-// one is looked up each time, since it may be replaced.
+// A function by its name, for code in the library that the slot is of: what its module or the imports have stays found under the
+// address of the name, which is in that library; a global one is looked up each time, since it may be replaced.
 Ref<FunctionObject> known_to(ModuleObject** slot, const char* name) {
   Ref<ModuleObject> module;
   if (slot) {
@@ -67,8 +67,8 @@ Ref<FunctionObject> known_to(ModuleObject** slot, const char* name) {
     if (all != bound_modules().end())
       for (size_t i = 0; !module && i < all->second.size(); ++i) module = share_if_alive(all->second[i]);
     if (module) {
-      auto it = module->import_cache.find(name);
-      if (it != module->import_cache.end() && it->second) return it->second;
+      auto it = module->found.find(name);
+      if (it != module->found.end()) return it->second;
     }
   }
   if (!module) return get_global(name);
@@ -77,7 +77,7 @@ Ref<FunctionObject> known_to(ModuleObject** slot, const char* name) {
   for (size_t i = 0; !found && i < module->imports.size(); ++i) found = module->imports[i]->find(name, true);
   if (!found) return get_global(name);
   std::lock_guard<std::mutex> hold(context_lock);
-  module->import_cache[name] = found;
+  module->found[name] = found;
   return found;
 }
 int32_t call_from(void* slot, const char* name, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
@@ -413,11 +413,13 @@ void register_modules() {
     if (reaches(other)) fail("ValueError", "importing this module would make a cycle of imports");
     module->imports.push_back(Ref<ModuleObject>::share(other));
     module->import_cache.clear();
+    module->found.clear();
     return none();
   });
   register_global("runtime.ModuleClearImports", [](Args args) {
     as_module(args[0])->imports.clear();
     as_module(args[0])->import_cache.clear();
+    as_module(args[0])->found.clear();
     return none();
   });
   register_global("runtime.ModuleImports", [](Args args) {

@@ -28,6 +28,7 @@ struct ModuleObject : ObjectBase<ModuleObject> {
   std::unique_ptr<ModuleImpl> impl;
   std::vector<Ref<ModuleObject>> imports;
   std::unordered_map<std::string, Ref<FunctionObject>> import_cache;
+  std::unordered_map<const char*, Ref<FunctionObject>> found;  // by the address of a name in the module's own code
   explicit ModuleObject(std::unique_ptr<ModuleImpl> i) : ObjectBase(kTVMFFIModule), impl(std::move(i)) {}
   Ref<FunctionObject> find(const std::string& name, bool query_imports);
 };
