@@ -56,6 +56,10 @@ CASES: dict[str, Any] = {
     "conv2d per channel, clip": lambda: relay.clip(
         relay.nn.conv2d(data((1, 3, 8, 8)), weights((8, 3, 3, 3), several=True)), 0.0, 6.0
     ),
+    "conv2d per channel, a constant added": lambda: relay.add(
+        relay.nn.conv2d(data((1, 3, 8, 8)), weights((8, 3, 3, 3), several=True)),
+        relay.const(RNG.standard_normal((8, 1, 1)).astype("float32")),
+    ),
     "depthwise, clip": lambda: relay.clip(
         relay.nn.conv2d(data((1, 4, 8, 8), dtype="uint8", zero=120), weights((4, 1, 3, 3)), groups=4), 0.0, 6.0
     ),

@@ -23,7 +23,7 @@ from tilewright.ir import (
     TypeRelation,
     TypeVar,
 )
-from tilewright.relay import analysis, dataflow_pattern, op, qnn, transform
+from tilewright.relay import analysis, dataflow_pattern, op, qnn, quantize, transform
 from tilewright.relay.adt import (
     Clause,
     Constructor,
@@ -145,6 +145,7 @@ __all__ = [
     "parse_expr",
     "pretty_print",
     "qnn",
+    "quantize",
     "random",
     "save_param_dict",
     "scalar_type",

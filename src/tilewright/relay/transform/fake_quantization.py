@@ -11,6 +11,7 @@ from tilewright.ir import Op
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem, const
 from tilewright.relay.op.card import constructor, find_card
+from tilewright.relay.op.quantized import spread
 from tilewright.relay.transform.rewriting import card_of, is_op, rewrite_calls, tensor_of, typed, typed_pass
 from tilewright.support.errors import TVMError
 
@@ -239,9 +240,9 @@ def bias_add(region: Region, call: Call) -> Quantity | None:
 def combined(region: Region, call: Call) -> Quantity | None:
     """add, subtract, multiply: in the scale that is wanted of the result, or as they are where both scales are one."""
     name = call.op.name  # type: ignore[attr-defined]
-    scaled = _scaled(region, call) if name == "multiply" else None
-    if scaled is not None:
-        return scaled
+    with_constant = _scaled(region, call) if name == "multiply" else _shifted(region, call)
+    if with_constant is not None:
+        return with_constant
     a, b = region.of(call.args[0]), region.of(call.args[1])
     if a is None or b is None:
         return None
@@ -269,6 +270,24 @@ def _scaled(region: Region, call: Call) -> Quantity | None:
         ):
             q = region.of(call.args[1 - k])
             return None if q is None else Quantity(q.expr, q.affine._replace(scale=_times(c, q.affine.scale)))
+    return None
+
+
+def _shifted(region: Region, call: Call) -> Quantity | None:
+    """A constant added to int32 sums, or subtracted, joins them in their scale."""
+    for k in (0, 1) if is_op(call, "add") else (1,):
+        c = call.args[k]
+        if isinstance(c, Constant) and _shape(call) == _shape(call.args[1 - k]):
+            q = region.of(call.args[1 - k])
+            if (
+                q is None
+                or q.affine.dtype != "int32"
+                or not _same(q.affine.zero, ZERO)
+                or not isinstance(q.affine.scale, Constant)
+            ):
+                return None
+            scale = spread(q.affine.scale.value, len(_shape(call)), q.affine.axis)
+            return Quantity(op(call.op.name)(q.expr, const(np.rint(c.value / scale).astype(np.int32))), q.affine)  # type: ignore[attr-defined]
     return None
 
 

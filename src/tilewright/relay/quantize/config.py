@@ -1,0 +1,78 @@
+"""How a model is quantised: `with relay.quantize.qconfig(...)`, with the classic names and defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import ContextVar, Token
+from typing import Any
+
+MODES = ("global_scale", "kl_divergence", "percentile", "max")
+WEIGHT_SCALES = ("power2", "max", "channel")
+
+
+class QConfig:
+    """Settings of `relay.quantize.quantize`, for a `with` block.
+
+    nbit_input, nbit_weight: bits of activations and of weights, 2 to 8; they are kept as int8.
+    calibrate_mode: "global_scale" gives each activation the range of `global_scale`; "max", "percentile" (99.99 % of the values)
+    and "kl_divergence" take it from the data set. weight_scale: "power2" the next power of two over the largest weight, "max" the
+    largest weight, "channel" that of each output channel. skip_dense_layer: leave matrix products in float32.
+    skip_conv_layers: numbers of the convolutions (from 0, in program order) to leave in float32, None for none.
+    rounding: that of requantize, "UPWARD" or "TONEAREST".
+    """
+
+    def __init__(
+        self,
+        nbit_input: int = 8,
+        nbit_weight: int = 8,
+        calibrate_mode: str = "global_scale",
+        global_scale: float = 8.0,
+        weight_scale: str = "power2",
+        skip_dense_layer: bool = True,
+        skip_conv_layers: Sequence[int] | None = (0,),
+        do_simulation: bool = False,
+        rounding: str = "UPWARD",
+    ) -> None:
+        for what, bits in (("nbit_input", nbit_input), ("nbit_weight", nbit_weight)):
+            if not 2 <= bits <= 8:
+                raise ValueError(f"{what} must lie in 2 to 8, but is {bits}")
+        for what, value, known in (
+            ("calibrate_mode", calibrate_mode, MODES),
+            ("weight_scale", weight_scale, WEIGHT_SCALES),
+            ("rounding", rounding, ("UPWARD", "TONEAREST")),
+        ):
+            if value not in known:
+                raise ValueError(f"{what} must be one of {', '.join(known)}, but is {value!r}")
+        if not global_scale > 0:
+            raise ValueError(f"global_scale must be positive, but is {global_scale}")
+        self.nbit_input, self.nbit_weight = nbit_input, nbit_weight
+        self.calibrate_mode, self.global_scale, self.weight_scale = calibrate_mode, float(global_scale), weight_scale
+        self.skip_dense_layer, self.do_simulation = skip_dense_layer, do_simulation
+        self.skip_conv_layers = frozenset(skip_conv_layers or ())
+        self.rounding = rounding
+        self._tokens: list[Token[QConfig | None]] = []
+
+    def __enter__(self) -> QConfig:
+        self._tokens.append(_current.set(self))
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        _current.reset(self._tokens.pop())
+
+
+_current: ContextVar[QConfig | None] = ContextVar("qconfig", default=None)
+
+
+def qconfig(**settings: Any) -> QConfig:
+    """Settings that differ from those around: `with relay.quantize.qconfig(calibrate_mode="max"): ...`. TypeError for an unknown name."""
+    now = current_qconfig()
+    kept: dict[str, Any] = {k: v for k, v in vars(now).items() if not k.startswith("_")}
+    for name in settings:
+        if name not in kept:
+            raise TypeError(f"qconfig has no setting {name!r}; it has {', '.join(kept)}")
+    return QConfig(**{**kept, **settings})
+
+
+def current_qconfig() -> QConfig:
+    """The innermost block's settings, else the defaults."""
+    return _current.get() or QConfig()
