@@ -185,6 +185,20 @@ TVM_DLL int32_t SYMBOL(TVMValue* args, int* type_code, int num_args, TVMValue* o
         assert_same(evaluate(relu_parts(), DATA, kind="graph"), [np.exp(np.maximum(DATA, 0))])
 
 
+def test_the_code_generator_that_is_there(tmp_path: Path) -> None:
+    shapes = [(2, 3), (3,), (2, 1), (1, 1), ()]
+    params = [relay.var(f"x{i}", shape=s) for i, s in enumerate(shapes)]
+    a, b, c, d, e = params
+    body = relay.multiply(relay.subtract(relay.add(a, b), relay.multiply(c, d)), relay.add(e, relay.const(0.5)))
+    mod = relay.IRModule.from_expr(relay.Function(params, relay.Tuple([body, relay.exp(body), a])))
+    values = [np.float32(np.random.default_rng(i).standard_normal(s)) for i, s in enumerate(shapes)]
+    with taking("ccompiler", ["add", "subtract", "multiply"]):
+        parts = partitioned(mod, ["ccompiler"])
+    assert len(external(parts)) == 1
+    for kind in KINDS:
+        assert_same(evaluate(parts, *values, kind=kind), evaluate(mod, *values))
+
+
 # ---- modules that are no source
 
 

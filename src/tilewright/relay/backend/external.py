@@ -259,4 +259,11 @@ def external_tensors(
     return list(inputs), [made] if isinstance(made, te.Tensor) else list(made)
 
 
+@runtime.register_func("relay.ext.ccompiler", override=True)  # type: ignore[untyped-decorator]
+def _ccompiler(func: Function) -> runtime.Module:
+    from tilewright.relay.backend.ccompiler import generate as to_c
+
+    return to_c(func)
+
+
 __all__ = ["ExternalCode", "constants_in", "external_tensors", "generate", "is_external", "symbol_of"]
