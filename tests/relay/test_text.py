@@ -272,8 +272,8 @@ def test_errors_of_types_show_the_line() -> None:
 
 
 def test_nesting_has_a_limit() -> None:
-    deep = "(" * 600 + "1" + ")" * 600
-    assert "expressions are nested deeper than 500. Name inner ones by `let`" in error(f"def @main() {{ {deep} }}")
+    deep = "(" * 16_000 + "1" + ")" * 16_000
+    assert "expressions are nested deeper than 15000. Name inner ones by `let`" in error(f"def @main() {{ {deep} }}")
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilewright.node import deep_recursion
 from tilewright.relay import functor
 from tilewright.relay.expr import Expr, Let
 from tilewright.support.errors import TVMError
@@ -20,14 +19,12 @@ class ExprFunctor(functor.Functor):
     """A function of expressions by cases: define visit_call, visit_var and the like. Results are kept by expression, so
     a shared one is visited once. Programs may be tens of thousands of calls deep."""
 
-    _deep = False
-
     def visit(self, expr: Expr) -> Any:
         """The result for `expr`: that of its kind's method, at its first visit."""
         memo = self.memo_map
         if expr in memo:
             return memo[expr]
-        if not self._deep:
+        if not self._entered:
             return self._first(expr)
         method = self._table.get(type(expr))
         if method is None:
@@ -39,18 +36,13 @@ class ExprFunctor(functor.Functor):
         return result
 
     def _first(self, expr: Expr) -> Any:
-        """The visit that the others are inside of."""
-        self._deep = True
         try:
-            with deep_recursion():
-                return self.visit(expr)
+            return super()._first(expr)
         except RecursionError:
             raise TVMError(
                 f"{type(self).__name__} went deeper than Python allows. Derive it from relay.expr_functor.MixedModeMutator"
                 " or MixedModeVisitor, which do not recurse along operands"
             ) from None
-        finally:
-            self._deep = False
 
 
 class ExprVisitor(ExprFunctor, functor.ExprVisitor):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
 from tilewright.ir import GlobalVar, Op, RelayExpr
+from tilewright.node import deep_recursion
 from tilewright.relay.adt import Constructor, Match, Pattern, PatternVar, pattern_vars
 from tilewright.relay.expr import (
     Call,
@@ -112,6 +113,8 @@ class Functor:
         # Functions of the class: bound methods kept by each object would make it, and all that it visited, a cycle.
         cls._table = {t: getattr(cls, name) for t, name in cls._methods.items() if hasattr(cls, name)}
 
+    _entered = False
+
     def __init__(self) -> None:
         self.memo_map: dict[Expr, Any] = {}
 
@@ -119,6 +122,8 @@ class Functor:
         memo = self.memo_map
         if expr in memo:
             return memo[expr]
+        if not self._entered:
+            return self._first(expr)
         stack = [expr]
         while stack:
             node = stack[-1]
@@ -133,6 +138,15 @@ class Functor:
             stack.pop()
             memo[node] = self._table[type(node)](self, node)
         return memo[expr]
+
+    def _first(self, expr: Expr) -> Any:
+        """The visit that the others are inside of: scopes in scopes, which recurse, may be as deep as a program is."""
+        self._entered = True
+        try:
+            with deep_recursion():
+                return self.visit(expr)
+        finally:
+            self._entered = False
 
 
 class ExprVisitor(Functor):

@@ -29,7 +29,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.expr import install_astext
 from tilewright.ir.span import BaseSpan, SequentialSpan, Span
-from tilewright.node import Node, register_printer, save_json
+from tilewright.node import Node, deep_recursion, register_printer, save_json
 from tilewright.relay.adt import (
     Constructor,
     Match,
@@ -59,6 +59,8 @@ from tilewright.tir import Any as AnyDim
 from tilewright.tir import Var as DimVar
 
 VERSION = '#[version = "0.0.5"]'
+DEEPEST = 60
+"""Levels that are indented; what is nested deeper is not moved further."""
 NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 SUFFIXES = {
     "float32": "f",
@@ -168,7 +170,8 @@ class Printer:
         self.shared: set[Expr] = set()
 
     def emit(self, text: str) -> None:
-        self.lines.append("  " * self.indent + text)
+        # Deep programs would be mostly blanks, as many as the square of their depth.
+        self.lines.append("  " * min(self.indent, DEEPEST) + text)
 
     def fresh(self, name: str) -> str:
         base, count = name, 0
@@ -398,6 +401,11 @@ def plain_text(value: Expr | IRModule, show_meta_data: bool = False, types: bool
 
 
 def _print(value: Expr | IRModule, printer: Printer, declare: bool = False) -> str:
+    with deep_recursion():
+        return _program(value, printer, declare)
+
+
+def _program(value: Expr | IRModule, printer: Printer, declare: bool) -> str:
     roots = value.functions.values() if isinstance(value, IRModule) else [value]
     # What is used twice gets a number even where a let or a result names it, so that its sharing survives.
     printer.shared = {e for e, by in users([f for f in roots if not isinstance(f, PrimFunc)]).items() if len(by) > 1}

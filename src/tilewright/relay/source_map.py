@@ -7,6 +7,8 @@ from collections import OrderedDict
 from tilewright.ir.span import BaseSpan, SequentialSpan, Span
 
 KEPT = 64
+WIDEST = 160
+"""Characters of a line that an error shows."""
 _sources: OrderedDict[str, str] = OrderedDict()
 
 
@@ -32,5 +34,14 @@ def caret(span: BaseSpan | None) -> str:
 
 
 def mark(line: str, column: int, end: int) -> str:
-    """`line` and under it carets from `column` up to `end` (both counted from 1)."""
-    return f"  {line}\n  {' ' * (column - 1)}{'^' * max(1, min(end, len(line) + 1) - column)}"
+    """`line` and under it carets from `column` up to `end` (both counted from 1); of a long line the part around them."""
+    end = max(min(end, len(line) + 1), column + 1)
+    head, tail = "", ""
+    if len(line) > WIDEST:
+        first = max(0, column - 1 - WIDEST // 3)
+        last = first + WIDEST
+        head, tail = "..." if first else "", "..." if last < len(line) else ""
+        line, column, end = line[first:last], column - first, min(end - first, WIDEST + 1)
+    # Tabs stay tabs, so that the carets stand where a terminal shows what they mean.
+    blank = "".join(["\t" if c == "\t" else " " for c in line[: column - 1].ljust(column - 1)])
+    return f"  {head}{line}{tail}\n  {' ' * len(head)}{blank}{'^' * (end - column)}"

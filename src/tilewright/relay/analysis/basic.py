@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tilewright.ir import FuncType, GlobalVar, IRModule, TensorType, Type, TypeVar
-from tilewright.node import structural_equal
+from tilewright.node import deep_recursion, structural_equal
 from tilewright.relay.adt import (
     Match,
     Pattern,
@@ -163,7 +163,8 @@ def well_formed(program: Expr | IRModule, diag_ctx: object = None, report: bool 
 
     A lone expression may have free variables (a module's functions may not). With `report` a program that is not
     well formed raises DiagnosticError with all findings."""
-    found = findings(program)
+    with deep_recursion():
+        found = findings(program)
     if found and report:
         raise DiagnosticError("the program is not well formed\n" + "\n".join(found))
     return not found

@@ -42,12 +42,14 @@ from tilewright.relay.parser.base import SUFFIX_DTYPES, BaseParser, Written
 from tilewright.relay.parser.lexer import Source, Token
 from tilewright.support.errors import OpError
 
-MAX_NESTING = 500
+MAX_NESTING = 15_000
+"""Each level takes about ten frames of what `deep_recursion` allows."""
 METADATA = "#[metadata]"
 COMPARE = {"==": "equal", "!=": "not_equal", "<": "less", ">": "greater", "<=": "less_equal", ">=": "greater_equal"}
 SUM = {"+": "add", "-": "subtract"}
 PRODUCT = {"*": "multiply", "/": "divide"}
-LEVELS: tuple[Mapping[str, str], ...] = (COMPARE, SUM, PRODUCT)
+OPERATORS = {sign: (level, key) for level, table in enumerate((COMPARE, SUM, PRODUCT)) for sign, key in table.items()}
+"""How strongly an infix operator binds, and the relay operator that it is."""
 
 
 class Parser(BaseParser):
@@ -252,22 +254,27 @@ class Parser(BaseParser):
 
     # Expressions
 
-    def expr(self, level: int = 0) -> Expr:
-        if level == len(LEVELS):
-            return self.postfix()
-        if level == 0:
-            self.depth += 1
-            if self.depth > MAX_NESTING:
-                self.fail(f"expressions are nested deeper than {MAX_NESTING}. Name inner ones by `let` or `%0 = ...;`")
+    def expr(self) -> Expr:
+        """An expression with infix operators; nested ones are as deep as the limit says."""
+        self.depth += 1
+        if self.depth > MAX_NESTING:
+            self.fail(f"expressions are nested deeper than {MAX_NESTING}. Name inner ones by `let` or `%0 = ...;`")
+        found = self.operation(0)
+        self.depth -= 1
+        return found
+
+    def operation(self, least: int) -> Expr:
+        """Operands with operators between them that bind at least as strongly as `least`."""
         start = self.peek()
-        left = self.expr(level + 1)
-        while self.peek().kind in LEVELS[level]:
-            key = LEVELS[level][self.next().kind]
-            right = self.expr(level + 1)
-            left = Call(Op.get(key), (left, right), find_card(key)(), (), self.span(start))
-        if level == 0:
-            self.depth -= 1
-        return left
+        left = self.postfix()
+        while True:
+            found = OPERATORS.get(self.peek().kind)
+            if found is None or found[0] < least:
+                return left
+            self.next()
+            # An operand on the right ends before an operator of the same strength: a - b - c is (a - b) - c.
+            right = self.operation(found[0] + 1)
+            left = Call(Op.get(found[1]), (left, right), find_card(found[1])(), (), self.span(start))
 
     def postfix(self) -> Expr:
         start = self.peek()

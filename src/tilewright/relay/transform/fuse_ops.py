@@ -264,8 +264,7 @@ class _Extract(ExprMutator):
 
     def kernel(self, node: Expr) -> Expr:
         body = _Body(self.members[self.partition.groups[node].root()])  # type: ignore[index]
-        with deep_recursion():
-            result = body.visit(node)
+        result = body.visit(node)
         func = Function(tuple(body.params.values()), result, node.checked_type, (), {"Primitive": 1})
         typed(func)
         args = tuple([self.memo_map[a] for a in body.params])
@@ -302,8 +301,9 @@ class _Body(ExprMutator):
 
 def fuse_function(func: Function, max_depth: int, fuse: bool = True) -> Function:
     """The function over primitive functions; without `fuse`, every call becomes a kernel of its own."""
-    partition = _Partition(func.body, max_depth, fuse)
-    return func.replace(body=_Extract(partition, fuse).run(func.body))
+    with deep_recursion():
+        partition = _Partition(func.body, max_depth, fuse)
+        return func.replace(body=_Extract(partition, fuse).run(func.body))
 
 
 def FuseOps(fuse_opt_level: int = -1) -> Pass:

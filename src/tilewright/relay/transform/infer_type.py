@@ -24,6 +24,7 @@ from tilewright.ir import (
     TypeVar,
 )
 from tilewright.ir.transform import PassContext, module_pass
+from tilewright.node import deep_recursion
 from tilewright.relay.adt import (
     Constructor,
     Match,
@@ -575,8 +576,9 @@ def call_text(e: Call, names: Sequence[str], types: Sequence[Type]) -> str:
 def infer_types(expr: Expr, mod: IRModule | None = None) -> Type:
     """Type of one expression; everything under it gets its `checked_type`. Raises DiagnosticError."""
     inference = _Inference(mod)
-    inference.visit(expr)
-    inference.finish()
+    with deep_recursion():
+        inference.visit(expr)
+        inference.finish()
     found = inference.found(expr)
     assert isinstance(found, Type)
     return found
@@ -585,10 +587,11 @@ def infer_types(expr: Expr, mod: IRModule | None = None) -> Type:
 def infer_module(mod: IRModule) -> IRModule:
     """Types of all functions; results get their `ret_type`. Raises DiagnosticError with all independent findings."""
     inference = _Inference(mod)
-    for gvar, f in mod.functions.items():
-        if isinstance(f, Function):
-            inference.global_var(gvar)
-    inference.finish()
+    with deep_recursion():
+        for gvar, f in mod.functions.items():
+            if isinstance(f, Function):
+                inference.global_var(gvar)
+        inference.finish()
     functions: dict[GlobalVar, Any] = {}
     for gvar, f in mod.functions.items():
         t = type_of(f)

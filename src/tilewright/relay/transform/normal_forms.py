@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright.ir import GlobalVar, IRModule, Op
 from tilewright.ir.transform import PassContext, module_pass
+from tilewright.node import deep_recursion
 from tilewright.relay.adt import Constructor, Match
 from tilewright.relay.expr import (
     Call,
@@ -127,9 +128,10 @@ class _Operands(ExprMutator):
 def to_anf(expr: Expr) -> Expr:
     """`expr` in A-normal form: operands are variables, constants or names, and the order of the lets is the order of
     evaluation, so effects happen when they did."""
-    if isinstance(expr, Function):
-        return expr if expr.is_primitive else expr.replace(body=_Anf(None).inner(expr.body))
-    return _Anf(None).inner(expr)
+    with deep_recursion():
+        if isinstance(expr, Function):
+            return expr if expr.is_primitive else expr.replace(body=_Anf(None).inner(expr.body))
+        return _Anf(None).inner(expr)
 
 
 def has_effect(e: Expr, pure: set[Expr] | None = None) -> bool:
