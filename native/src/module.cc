@@ -260,8 +260,13 @@ class LibraryModule : public ModuleImpl {
  public:
   explicit LibraryModule(Code code) : code_(std::move(code)) {
     if (auto* context = static_cast<TWContext*>(symbol("__tilewright_context"))) *context = kContext;
-    std::lock_guard<std::mutex> hold(context_lock);
-    for (auto& entry : context_symbols())
+    std::map<std::string, void*> context;
+    {
+      // Not held while symbols are looked up: those of the system library are under it too.
+      std::lock_guard<std::mutex> hold(context_lock);
+      context = context_symbols();
+    }
+    for (auto& entry : context)
       if (auto* slot = static_cast<void**>(symbol(entry.first))) *slot = entry.second;
     if (code_.metadata.empty())
       if (auto* text = static_cast<const char*>(symbol("__tilewright_metadata"))) code_.metadata = text;

@@ -91,6 +91,20 @@ def test_without_python(tmp_path: Path) -> None:
     close(found, WANT[0])
 
 
+def test_library_that_registers_itself(tmp_path: Path) -> None:
+    """Runtime("cpp", {"system-lib": True}): linked into a program, the system library has the model."""
+    lib = relay.build(MOD, "llvm", params=PARAMS, runtime=Runtime("cpp", {"system-lib": True}))
+    lib.export_library(tmp_path / "net.so")
+    program = (
+        "import numpy as np; from tilewright import runtime\n"
+        f"loaded = runtime.load_module({str(tmp_path / 'net.so')!r})\n"
+        "m = runtime.system_lib()['default'](runtime.cpu(0))\n"
+        f"m['set_input']('x', np.full((4, 8), 2, 'float32')); m['run'](); print(m['get_output'](0).numpy().sum())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and float(done.stdout) == pytest.approx(2, abs=1e-4), done.stderr
+
+
 def test_kernels_alone_make_no_executor() -> None:
     _, lib, _ = relay.build(MOD, "llvm", params=PARAMS, executor=Executor("graph"))
     with pytest.raises(

@@ -120,7 +120,7 @@ def build(
     """
     config = config_of(target, target_host)
     chosen = config.targets[0]
-    how, _ = executor_of(mod, executor), Runtime.of(runtime)
+    how, run_by = executor_of(mod, executor), Runtime.of(runtime)
     need_code_generators(config, "relay.build")
     with chosen:
         optimized, _ = optimize(mod, config, params)
@@ -141,7 +141,7 @@ def build(
     if how is None or how.name == "graph":
         made = GraphExecutorFactoryModule
     found = how or Executor("graph")
-    return made(optimized, chosen, found, mod_name, plan, facts, objects, symbols, constants.result(), external)
+    return made(optimized, chosen, found, mod_name, plan, facts, objects, symbols, constants.result(), external, run_by)
 
 
 def executor_of(mod: IRModule | Function, executor: Any) -> Executor | None:

@@ -17,8 +17,9 @@ from tilewright.codegen.llvm.build import is_native
 from tilewright.ir import IRModule
 from tilewright.relay.backend.external import ExternalCode
 from tilewright.relay.backend.kernels import kernel_text, lowered, scheduled
-from tilewright.relay.backend.options import Executor
+from tilewright.relay.backend.options import Executor, Runtime
 from tilewright.relay.backend.plan import Plan
+from tilewright.relay.backend.system_lib import registration
 from tilewright.runtime.export import export_library
 from tilewright.runtime.object_file import data_object
 from tilewright.support.errors import TVMError
@@ -57,8 +58,9 @@ class ExecutorFactoryModule:
         symbols: Sequence[str],
         constants: np.ndarray[Any, Any],
         external: ExternalCode,
+        run_by: Runtime | None = None,
     ) -> None:
-        self.external = external
+        self.external, self.runtime = external, run_by or Runtime("cpp")
         self.ir_mod, self.target, self.executor, self.libmod_name = ir_mod, target, executor, libmod_name
         self.plan, self.metadata = plan, metadata
         self.objects, self.symbols = list(objects), list(symbols)
@@ -118,7 +120,11 @@ class ExecutorFactoryModule:
         text = json.dumps(facts).encode() + b"\0"
         described = data_object("__tilewright_metadata", text, self.target.triple.split("-")[0])
         texts = {kind: functools.partial(self.get_source, kind) for kind in ("ll", "s", "asm", "tir")}
-        return runtime.ModuleSource([*self.objects, described], texts, self.target.triple, constants)
+        objects = [*self.objects, described]
+        if self.runtime.get("system-lib"):
+            blob = ["__tilewright_constants"] if constants is not None else []
+            objects.append(registration([*self.symbols, CONTEXT, "__tilewright_metadata", *blob], self.target))
+        return runtime.ModuleSource(objects, texts, self.target.triple, constants)
 
     def loaded_with(self, facts: Mapping[str, Any], constants: Any) -> runtime.Module:
         """The objects, loaded once, as a module that says `facts` of itself."""
