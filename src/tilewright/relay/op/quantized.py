@@ -130,7 +130,11 @@ def is_zero(e: Expr) -> bool:
 
 
 def cast(e: Expr, dtype: str) -> Expr:
-    return op("cast")(e, dtype=dtype)  # type: ignore[no-any-return]
+    """An expression in another dtype; itself where it has that one."""
+    from tilewright.relay.transform.rewriting import typed
+
+    same = str(tensor(typed(e).checked_type).dtype) == dtype
+    return e if same else op("cast")(e, dtype=dtype)
 
 
 # ---- between real and quantised numbers
