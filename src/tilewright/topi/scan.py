@@ -7,7 +7,7 @@ from typing import Any
 
 from tilewright import te
 from tilewright.topi.lang import tir
-from tilewright.topi.loops import loop_kind, program, unflatten
+from tilewright.topi.loops import local, loop_kind, program, unflatten
 from tilewright.topi.utils import normalize_axis, prod, shape_of, to
 
 
@@ -39,6 +39,18 @@ def scanop(
 
         with ib.for_range(0, prod(outer), "o", kind=loop_kind(*shape)) as o:
             i = unflatten(o, outer)
+            if isinstance(prod(inner), int) and prod(inner) == 1:
+                # What is carried along stays in a register.
+                total = local(ib, result, start, "total")
+                j = [tir.const(0, "int32")] * len(inner)
+                with ib.for_range(0, n, "k") as k:
+                    index = (*i, k, *j)
+                    if exclusive:
+                        out[index] = total[0]
+                    total[0] = binop(total[0], to(x[index], result))
+                    if not exclusive:
+                        out[index] = total[0]
+                return
             with ib.for_range(0, prod(inner), "j") as j:
                 step(i, tir.const(0, "int32"), unflatten(j, inner), start)
             with ib.for_range(1, n, "k") as k, ib.for_range(0, prod(inner), "j") as j:

@@ -1,6 +1,7 @@
-"""Sorting: stable merge sort of every line along an axis, O(n log n), and the k best of it in one pass.
+"""Sorting every line along an axis, by insertion or by digits (O(n) for numbers of a fixed width), and the k best in one pass.
 
-NaN counts as larger than every number, as NumPy has it."""
+Equal elements keep their order; NaN counts as larger than every number, as NumPy has it.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +13,10 @@ from tilewright.topi.lang import tir
 from tilewright.topi.loops import Lines, local, program
 from tilewright.topi.utils import Dim, normalize_axis, shape_of, to
 
-RUN = 16
-"""Length of the runs that insertion sorts before they are merged."""
+SHORT = 48
+"""Up to this length, lines are sorted by insertion."""
+DIGIT = 8
+"""Bits of a key that one pass of radix sort looks at."""
 FEW = 64
 """Up to this k, the k best are kept in order while a line is read once."""
 
@@ -27,50 +30,78 @@ def before(a: Any, b: Any, is_ascend: bool) -> Any:
     return tir.Or(a < b, tir.And(tir.NE(b, b), tir.EQ(a, a)))
 
 
-def _insert_runs(ib: Any, keys: Any, places: Any, line: Any, n: Dim, is_ascend: bool) -> None:
-    """Sorts keys[line] (and places[line] along) within runs."""
-    with ib.for_range(0, tir.floordiv(n + (RUN - 1), RUN), "run") as run:
-        start = ib.let("start", run * RUN)
-        with ib.for_range(start, tir.min(start + RUN, n), "at") as at:
-            key = local(ib, keys.dtype, keys[line, at], "key")
-            place = local(ib, "int32", places[line, at], "place")
-            to_place = local(ib, at.dtype, at, "hole")
-            moving = local(ib, "int32", 1, "moving")
-            with ib.while_loop(moving[0] > 0):
-                hole = to_place[0]
-                prior = tir.max(hole - 1, start)
-                ahead = tir.And(hole > start, before(key[0], keys[line, prior], is_ascend))
-                with ib.if_scope(ahead):
-                    keys[line, hole] = keys[line, prior]
-                    places[line, hole] = places[line, prior]
-                    to_place[0] = prior
-                with ib.else_scope():
-                    moving[0] = tir.const(0, "int32")
-            keys[line, to_place[0]] = key[0]
-            places[line, to_place[0]] = place[0]
+def _sortable(x: Any, is_ascend: bool) -> Any:
+    """An unsigned number that is the smaller the earlier x comes."""
+    kind = x.dtype
+    if "float" in kind:
+        wide = kind == "float64"
+        bits, word = (64, "uint64") if wide else (32, "uint32")
+        value = x if kind in ("float32", "float64") else tir.Cast("float32", x)
+        one = tir.const(1, word)
+        top = tir.shift_left(one, tir.const(bits - 1, word))
+        # Both zeros are one, and so are all NaNs.
+        plain = tir.Select(tir.EQ(value, tir.const(0, value.dtype)), tir.const(0, word), tir.reinterpret(word, value))
+        nan = tir.const(0x7FF8 << 48 if wide else 0x7FC0 << 16, word)
+        plain = tir.Select(tir.NE(value, value), nan, plain)
+        key = tir.Select(plain >= top, tir.bitwise_not(plain), tir.bitwise_or(plain, top))
+    else:
+        bits, word = (64, "uint64") if kind in ("int64", "uint64") else (32, "uint32")
+        key = to(x, word)
+        if kind.startswith("int"):
+            top = tir.shift_left(tir.const(1, word), tir.const(bits - 1, word))
+            key = tir.bitwise_xor(key, top)
+    return key if is_ascend else tir.bitwise_not(key)
 
 
-def _merge(ib: Any, source: Any, target: Any, line: Any, n: Dim, width: Any, is_ascend: bool) -> None:
-    """Merges neighbouring runs of `width` from (keys, places) to others."""
-    (keys, places), (out_keys, out_places) = source, target
-    with ib.for_range(0, tir.floordiv(n + 2 * width - 1, 2 * width), "pair") as p:
-        start = ib.let("start", p * 2 * width)
-        middle = ib.let("middle", tir.min(start + width, n))
-        end = ib.let("end", tir.min(start + 2 * width, n))
-        left, right = local(ib, start.dtype, start, "left"), local(ib, start.dtype, middle, "right")
-        with ib.for_range(start, end, "at") as at:
-            i, j = left[0], right[0]
-            # What is read past the end of a run is not used.
-            a, b = tir.min(i, n - 1), tir.min(j, n - 1)
-            first = tir.And(i < middle, tir.Or(j >= end, tir.Not(before(keys[line, b], keys[line, a], is_ascend))))
-            with ib.if_scope(first):
-                out_keys[line, at] = keys[line, a]
-                out_places[line, at] = places[line, a]
-                left[0] = i + 1
+def _insert(ib: Any, keys: Any, places: Any, line: Any, n: Dim) -> None:
+    """Sorts keys[line, 0] and places[line, 0] along by insertion."""
+    with ib.for_range(1, n, "at") as at:
+        key, place = local(ib, keys.dtype, keys[line, 0, at], "key"), local(ib, "int32", places[line, 0, at], "place")
+        hole, moving = local(ib, at.dtype, at, "hole"), local(ib, "int32", 1, "moving")
+        with ib.while_loop(moving[0] > 0):
+            prior = tir.max(hole[0] - 1, 0)
+            with ib.if_scope(tir.And(hole[0] > 0, key[0] < keys[line, 0, prior])):
+                keys[line, 0, hole[0]] = keys[line, 0, prior]
+                places[line, 0, hole[0]] = places[line, 0, prior]
+                hole[0] = prior
             with ib.else_scope():
-                out_keys[line, at] = keys[line, b]
-                out_places[line, at] = places[line, b]
-                right[0] = j + 1
+                moving[0] = tir.const(0, "int32")
+        keys[line, 0, hole[0]] = key[0]
+        places[line, 0, hole[0]] = place[0]
+
+
+def _radix(ib: Any, keys: Any, places: Any, counts: Any, which: Any, line: Any, n: Dim, bits: int) -> None:
+    """Sorts by digits from the lowest on, each pass from one half of keys and places to the other; `which[0]` tells where they end."""
+    passes, radix = bits // DIGIT, 1 << DIGIT
+
+    def digit(key: Any, p: int) -> Any:
+        shifted = tir.shift_right(key, tir.const(p * DIGIT, key.dtype)) if p else key
+        return to(tir.bitwise_and(shifted, tir.const(radix - 1, key.dtype)), "int32")
+
+    with ib.for_range(0, passes, "p") as p, ib.for_range(0, radix, "d") as d:
+        counts[line, p, d] = tir.const(0, "int32")
+    with ib.for_range(0, n, "k") as k:
+        for p in range(passes):
+            d = digit(keys[line, 0, k], p)
+            counts[line, p, d] = counts[line, p, d] + 1
+    for p in range(passes):
+        # What all keys have in common orders nothing.
+        common = digit(keys[line, which[0], tir.const(0, "int32")], p)
+        with ib.if_scope(counts[line, p, common] < to(n, "int32")):
+            total = local(ib, "int32", 0, "total")
+            with ib.for_range(0, radix, "d") as d:
+                count = local(ib, "int32", counts[line, p, d], "count")
+                counts[line, p, d] = total[0]
+                total[0] = total[0] + count[0]
+            other = 1 - which[0]
+            with ib.for_range(0, n, "k") as k:
+                key = local(ib, keys.dtype, keys[line, which[0], k], "key")
+                d = digit(key[0], p)
+                place = local(ib, "int32", counts[line, p, d], "place")
+                counts[line, p, d] = place[0] + 1
+                keys[line, other, place[0]] = key[0]
+                places[line, other, place[0]] = places[line, which[0], k]
+            which[0] = other
 
 
 def _sorted(data: te.Tensor, axis: int, is_ascend: bool, number: Dim, dtype: str) -> list[te.Tensor]:
@@ -79,25 +110,34 @@ def _sorted(data: te.Tensor, axis: int, is_ascend: bool, number: Dim, dtype: str
     lines = Lines(shape, axis)
     n = lines.length
     out = [*shape[:axis], number, *shape[axis + 1 :]]
+    wide = data.dtype in ("float64", "int64", "uint64")
+    bits = 64 if wide else {"bool": 8, "int8": 32, "uint8": 8, "uint16": 16}.get(str(data.dtype), 32)
+    word = "uint64" if wide else "uint32"
+    short, long = isinstance(n, int) and n <= SHORT, isinstance(n, int) and n > SHORT
 
-    def body(ib: Any, x: Any, values: Any, places: Any, key_a: Any, key_b: Any, place_a: Any, place_b: Any) -> None:
+    def body(ib: Any, x: Any, values: Any, places: Any, keys: Any, order: Any, counts: Any) -> None:
         with lines.each(ib, 8) as line:
             with ib.for_range(0, n, "k") as k:
-                key_a[line, k] = x[lines.index(line, k)]
-                place_a[line, k] = to(k, "int32")
-            _insert_runs(ib, key_a, place_a, line, n, is_ascend)
-            if not isinstance(n, int) or n > RUN:
-                width = local(ib, line.dtype if isinstance(n, int) else n.dtype, RUN, "width")
-                with ib.while_loop(width[0] < n):
-                    _merge(ib, (key_a, place_a), (key_b, place_b), line, n, width[0], is_ascend)
-                    _merge(ib, (key_b, place_b), (key_a, place_a), line, n, width[0] * 2, is_ascend)
-                    width[0] = width[0] * 4
+                keys[line, 0, k] = _sortable(x[lines.index(line, k)], is_ascend)
+                order[line, 0, k] = to(k, "int32")
+            which = local(ib, "int32", 0, "which")
+            if short:
+                _insert(ib, keys, order, line, n)
+            elif long:
+                _radix(ib, keys, order, counts, which, line, n, bits)
+            else:
+                with ib.if_scope(n <= SHORT):
+                    _insert(ib, keys, order, line, n)
+                with ib.else_scope():
+                    _radix(ib, keys, order, counts, which, line, n, bits)
             with ib.for_range(0, number, "k") as k:
-                values[lines.index(line, k)] = key_a[line, k]
-                places[lines.index(line, k)] = to(place_a[line, k], dtype)
+                place = local(ib, "int32", order[line, which[0], k], "place")
+                values[lines.index(line, k)] = x[lines.index(line, place[0])]
+                places[lines.index(line, k)] = to(place[0], dtype)
 
-    room = [lines.count, n]
-    scratch = [(room, data.dtype), (room, data.dtype), (room, "int32"), (room, "int32")]
+    room = [lines.count, 1 if short else 2, n]
+    table = [1, 1, 1] if short else [lines.count, bits // DIGIT, 1 << DIGIT]
+    scratch = [(room, word), (room, "int32"), (table, "int32")]
     return program([out, out], [data.dtype, dtype], [data], body, "sort", scratch)
 
 
