@@ -168,6 +168,15 @@ class Printer:
         self.meta: dict[str, list[Any]] = {}
         self.dim_names: dict[DimVar, str] = {}
         self.shared: set[Expr] = set()
+        self.places: dict[Expr, tuple[int, int, int]] = {}
+        """Line, first and last column of every expression that has a line."""
+
+    def emit_expr(self, head: str, e: Expr, end: str) -> None:
+        """A line with an expression in it, whose place is noted."""
+        self.emit(f"{head}{self.text(e)}{end}")
+        line = self.lines[-1]
+        start = len(line) - len(line.lstrip(" ")) + len(head)
+        self.places[e] = (len(self.lines) - 1, start, len(line) - len(end))
 
     def emit(self, text: str) -> None:
         # Deep programs would be mostly blanks, as many as the square of their depth.
@@ -261,13 +270,13 @@ class Printer:
             if isinstance(body.value, (Function, If, Let, Match)) and body.value not in self.names:
                 self.scope(body.value, head, ";")
             else:
-                self.emit(f"{head}{self.text(body.value)};")
+                self.emit_expr(head, body.value, ";")
             body = body.body
         self.flow(body, bound=body not in self.shared)
         if isinstance(body, (Function, If, Match)) and body not in self.names:
             self.scope(body, "", "")
         else:
-            self.emit(self.text(body))
+            self.emit_expr("", body, "")
         self.indent -= 1
 
     def flow(self, root: Expr, bound: bool) -> None:
@@ -290,11 +299,17 @@ class Printer:
                 if isinstance(node, (Function, If, Let, Match)):
                     self.scope(node, f"{name} = ", ";")
                 else:
-                    self.emit(f"{name} = {self.text(node)};")
+                    self.emit_expr(f"{name} = ", node, ";")
                 self.names[node] = name
 
     def scope(self, node: Expr, head: str, end: str) -> None:
         """A function, if, match or block over several lines."""
+        at = len(self.lines)
+        self._scope(node, head, end)
+        indent = len(self.lines[at]) - len(self.lines[at].lstrip(" "))
+        self.places[node] = (at, indent + len(head), len(self.lines[at].removesuffix(" {")))
+
+    def _scope(self, node: Expr, head: str, end: str) -> None:
         if isinstance(node, Function):
             self.function(node, f"{head}fn ")
         elif isinstance(node, If):

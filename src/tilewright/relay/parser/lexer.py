@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, NoReturn
 
+from tilewright.ir import SourceName, Span
+from tilewright.ir.diagnostics import refuse
 from tilewright.relay.source_map import mark
-from tilewright.support.errors import DiagnosticError
 
 
 class Token(NamedTuple):
@@ -49,7 +50,8 @@ class Source:
         """Raise DiagnosticError with the line and carets under the characters from `start` to `end`."""
         line, column = self.place(start)
         shown = mark(self.text.split("\n")[line - 1], column, column + max(1, end - start))
-        raise DiagnosticError(f"{self.name}:{line}:{column}: {message}\n{shown}")
+        text = f"{self.name}:{line}:{column}: {message}\n{shown}"
+        raise refuse(text, [(Span(SourceName(self.name), line, line, column, column + max(1, end - start)), message)])
 
 
 def tokens(source: Source) -> list[Token]:

@@ -23,6 +23,7 @@ from tilewright.ir import (
     Type,
     TypeVar,
 )
+from tilewright.ir.diagnostics import refuse
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import (
@@ -34,6 +35,7 @@ from tilewright.relay.adt import (
     PatternVar,
     constructor_type,
 )
+from tilewright.relay.excerpt import excerpt
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -53,9 +55,9 @@ from tilewright.relay.op.card import OpCard, TypeRuleError, argument_names, card
 from tilewright.relay.printer import Printer, span_text, type_text
 from tilewright.relay.source_map import caret
 from tilewright.relay.unify import Unifier, substitute_types
-from tilewright.support.errors import DiagnosticError
 
 MAX_FINDINGS = 16
+MAX_EXCERPTS = 3
 UNIT = TupleType(())
 BOOL = TensorType((), DataType("bool"))
 
@@ -81,7 +83,10 @@ def forget_types(scope: Expr) -> None:
 class _Inference:
     def __init__(self, mod: IRModule | None) -> None:
         self.mod = mod
+        self.root: Expr | None = None
+        """What is inferred, if it is no function of a module."""
         self.findings: list[str] = []
+        self.found_at: list[tuple[Any, str]] = []
         self.failed: set[Expr] = set()
         self.active: dict[GlobalVar, FuncType] = {}
         self.signatures: dict[GlobalVar, FuncType] = {}
@@ -191,9 +196,19 @@ class _Inference:
         span = getattr(expr, "span", None)
         where = span_text(span)
         shown = caret(span)
+        # What came from a text or a model is found by its place there.
+        if not where and not shown and len(self.findings) < MAX_EXCERPTS:
+            shown = self.excerpt(expr)
         self.findings.append((f"{where}: " if where else "") + text + (f"\n{shown}" if shown else ""))
+        self.found_at.append((span, text))
         if len(self.findings) >= MAX_FINDINGS:
             self.finish()
+
+    def excerpt(self, culprit: Expr) -> str:
+        """The lines around an expression of a program that was not read from a text."""
+        gvar = next(reversed(self.active), None)
+        root = self.mod.functions[gvar] if gvar is not None and self.mod is not None else self.root
+        return excerpt(root, culprit, gvar) if isinstance(root, Expr) and root is not culprit else ""
 
     def finish(self) -> None:
         """Note the types that had been open; raise what was found."""
@@ -208,7 +223,7 @@ class _Inference:
                     object.__delattr__(e, "_checked_type")
             count = len(self.findings)
             head = "" if count == 1 else f"type inference found {count} errors\n"
-            raise DiagnosticError(head + "\n".join(self.findings))
+            raise refuse(head + "\n".join(self.findings), self.found_at, self.mod)
 
     def report_holes(self) -> None:
         unsolved = [h for h in self.origins if self.unifier.prune(h) is h]
@@ -576,6 +591,7 @@ def call_text(e: Call, names: Sequence[str], types: Sequence[Type]) -> str:
 def infer_types(expr: Expr, mod: IRModule | None = None) -> Type:
     """Type of one expression; everything under it gets its `checked_type`. Raises DiagnosticError."""
     inference = _Inference(mod)
+    inference.root = expr
     with deep_recursion():
         inference.visit(expr)
         inference.finish()
