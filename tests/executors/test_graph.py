@@ -491,3 +491,16 @@ def test_kernels_one_by_one() -> None:
         assert names == [module["get_kernel_name"](i) for i in range(count)]
         with pytest.raises(IndexError, match="kernel 9 is out of range: the (graph|model) has 2"):
             module["run_kernel"](9)
+
+
+def test_the_compiler_as_an_object() -> None:
+    compiler = relay.build_module.BuildModule()
+    with pytest.raises(TVMError, match=r"nothing was built yet; call build\(mod, target\) first"):
+        compiler.get_json()
+    graph, lib, params = compiler.build(MOD, "llvm", params=PARAMS, executor=Executor("graph"))
+    module = graph_executor.create(graph, lib, tvm.cpu())
+    module.run(x=X, **params)
+    close(module.get_output(0), WANT[0])
+    assert compiler.get_json() == graph and compiler.get_devices() == [tvm.cpu(0)]
+    optimized, rest = compiler.optimize(MOD, "llvm", params=PARAMS)
+    assert rest == {} and [p.name_hint for p in optimized["main"].params] == ["x"]

@@ -2,13 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from tilewright.runtime import container as container
 from tilewright.runtime.benchmark import BenchmarkResult
 from tilewright.runtime.container import ADT
 from tilewright.runtime.device import cpu
-from tilewright.runtime.module import time_function
+from tilewright.runtime.module import Module, time_function
+from tilewright.runtime.ndarray import array
+
+
+class Executable:
+    """A program for the virtual machine: bytecode, and the library of the kernels that it calls."""
+
+    def __init__(self, code: bytes, lib: Module) -> None:
+        if not isinstance(code, bytes):
+            raise TypeError(f"load_exec takes the bytecode as bytes, but was given {type(code).__name__}")
+        self.code, self._lib = code, lib
+        self["default"](cpu(0))
+
+    @property
+    def lib(self) -> Module:
+        """The library of the kernels and constants."""
+        return self._lib
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        """`["default"]` makes a machine from a device; other names are functions of the library."""
+        if name != "default":
+            return self.lib[name]
+        held = array(np.frombuffer(self.code, np.uint8))
+        load = self.lib["load_executable"]
+        return lambda device: load(device, held)
+
+    def save(self) -> tuple[bytearray, Module]:
+        """(bytecode, library of the kernels and constants)."""
+        return bytearray(self.code), self.lib
+
+    @staticmethod
+    def load_exec(bytecode: bytes | bytearray, lib: Module) -> Executable:
+        """The program of bytecode and a library that were saved apart. Raises ValueError when the bytecode is damaged."""
+        return Executable(bytes(bytecode), lib)
 
 
 class VirtualMachine:
@@ -110,4 +146,4 @@ class VirtualMachine:
         return timed
 
 
-__all__ = ["ADT", "VirtualMachine"]
+__all__ = ["ADT", "Executable", "VirtualMachine"]

@@ -23,13 +23,14 @@ from tilewright.relay.expr import Function
 from tilewright.runtime.container import ADT, Ref
 from tilewright.runtime.export import export_library
 from tilewright.runtime.object_file import data_object
+from tilewright.runtime.vm import Executable as LoadedExecutable
 from tilewright.runtime.vm import VirtualMachine
 from tilewright.target import Target
 
 BYTECODE = "__tilewright_bytecode"
 
 
-class Executable:
+class Executable(LoadedExecutable):
     """A compiled program: `runtime.vm.VirtualMachine(exe, device)` runs it, `export_library("p.so")` writes it with all it
     needs, `save()` and `load_exec` hand over bytecode and library apart."""
 
@@ -95,7 +96,8 @@ class Executable:
         arch = self.target.triple.split("-")[0]
         described = data_object("__tilewright_metadata", json.dumps(self.metadata).encode() + b"\0", arch)
         code = data_object(BYTECODE, self.code, arch)
-        return runtime.ModuleSource([*self.objects, described, code], {}, self.target.triple, self._constants)
+        objects = [*self.objects, described, code]
+        return runtime.ModuleSource(objects, {}, self.target.triple, self._constants, self.external.data())
 
     @property
     def lib(self) -> runtime.Module:
@@ -143,28 +145,6 @@ class Executable:
     def save(self) -> tuple[bytearray, runtime.Module]:
         """(bytecode, library of the kernels and constants)."""
         return bytearray(self.code), self.lib
-
-    @staticmethod
-    def load_exec(bytecode: bytes | bytearray, lib: runtime.Module) -> LoadedExecutable:
-        """The program of bytecode and a library that were saved apart. Raises ValueError when the bytecode is damaged."""
-        return LoadedExecutable(bytes(bytecode), lib)
-
-
-class LoadedExecutable:
-    """Bytecode and the library that it calls."""
-
-    def __init__(self, code: bytes, lib: runtime.Module) -> None:
-        if not isinstance(code, bytes):
-            raise TypeError(f"load_exec takes the bytecode as bytes, but was given {type(code).__name__}")
-        self.code, self.lib = code, lib
-        self["default"](runtime.cpu(0))
-
-    def __getitem__(self, name: str) -> Callable[..., Any]:
-        if name != "default":
-            return self.lib[name]
-        held = runtime.array(np.frombuffer(self.code, np.uint8))
-        load = self.lib["load_executable"]
-        return lambda device: load(device, held)
 
 
 class VMExecutor(ProgramExecutor):
