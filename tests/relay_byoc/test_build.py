@@ -382,6 +382,31 @@ TW_PACKED_FUNC(SYMBOL) {
         evaluate(parts, DATA, kind="graph")
 
 
+def test_constants_go_with_every_way_of_writing_the_library(tmp_path: Path) -> None:
+    x = relay.var("x", shape=(2, 3))
+    mod = relay.IRModule.from_expr(relay.Function([x], relay.exp(relay.add(x, relay.const(DATA)))))
+    code = """
+static const float* table;
+TW_PACKED_FUNC(__init_SYMBOL) { table = tw_data(tw_list_item(&args[0], 0)); return 0; }
+TW_PACKED_FUNC(SYMBOL) {
+  for (int i = 0; i < 6; ++i) TW_DATA(float, 1)[i] = TW_DATA(float, 0)[i] + table[i];
+  return 0;
+}
+"""
+    with taking("a", ["add"]), registered(a=c_module(code, ["SYMBOL_const_0"])):
+        graph, lib, params = relay.build(partitioned(mod, ["a"]), "llvm")
+        whole = relay.build(partitioned(mod, ["a"]), "llvm")
+    path = lib.export_library(str(tmp_path / "kernels.so"))
+    executor = graph_executor.create(graph, tvm.runtime.load_module(path), tvm.cpu())
+    executor.set_input(**params)
+    executor.run(x=DATA)
+    assert_same([executor.get_output(0).numpy()], [np.exp(2 * DATA)])
+    path = whole.lib.export_library(str(tmp_path / "whole.tar"))
+    executor = graph_executor.GraphModule(tvm.runtime.load_module(path)["default"](tvm.cpu()))
+    executor.run(x=DATA)
+    assert_same([executor.get_output(0).numpy()], [np.exp(2 * DATA)])
+
+
 def test_constants_as_arguments() -> None:
     x = relay.var("x", shape=(2, 3))
     mod = relay.IRModule.from_expr(relay.Function([x], relay.exp(relay.add(x, relay.const(DATA)))))

@@ -283,6 +283,59 @@ def test_long_chains() -> None:
     assert len(external(mod)) == 30
 
 
+def random_dag(seed: int) -> relay.IRModule:
+    """Unary and binary operators over two inputs, each over any that came before."""
+    rng = np.random.default_rng(seed)
+    params = [variable("x"), variable("y")]
+    values: list[relay.Expr] = [*params]
+    for _ in range(int(rng.integers(8, 30))):
+        left, right = (values[int(rng.integers(max(0, len(values) - 8), len(values)))] for _ in range(2))
+        kind = rng.choice(["nn.relu", "tanh", "abs", "sigmoid", "add", "subtract", "maximum"])
+        values.append(
+            relay.op.lookup(kind)(*([left] if kind in ("nn.relu", "tanh", "abs", "sigmoid") else [left, right]))
+        )
+    return module(params, relay.Tuple(values[-3:]))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_regions_are_as_large_as_they_may_be(seed: int) -> None:
+    """No two regions of one compiler that hand a value to each other are left, unless a way leads through a third."""
+    mod = random_dag(seed)
+    with taking("a", ["nn.relu", "add", "maximum"]), taking("b", ["tanh", "subtract"]):
+        marked = relay.transform.AnnotateTarget(["a", "b"])(mod)
+        merged = relay.transform.MergeCompilerRegions()(marked)
+    regions = relay.analysis.AnnotatedRegionSet(merged["main"])
+
+    def owner(e: relay.Expr) -> Any:
+        return regions.get_region(e) or e
+
+    sources: dict[Any, set[Any]] = {}
+    for e in relay.analysis.post_order(merged["main"].body):
+        for operand in getattr(e, "args", getattr(e, "fields", ())):
+            if owner(operand) is not owner(e):
+                sources.setdefault(owner(e), set()).add(owner(operand))
+
+    def reaches(start: Any, goal: Any, skip_first: Any) -> bool:
+        pending, seen = [s for s in sources.get(start, ()) if s is not skip_first], set()
+        while pending:
+            node = pending.pop()
+            if node is goal:
+                return True
+            if node not in seen:
+                seen.add(node)
+                pending += sources.get(node, ())
+        return False
+
+    for region in regions:
+        assert not reaches(region, region, None), "a region waits for itself"
+        for other in sources.get(region, ()):
+            if getattr(other, "target", "") == region.target != "default":
+                assert reaches(region, other, other), "these two might be one"
+    parts = relay.transform.PartitionGraph()(merged)
+    data = [np.float32(np.random.default_rng(i).standard_normal((2, 3))) for i in range(2)]
+    assert_same(evaluate(parts, *data), evaluate(mod, *data))
+
+
 def test_the_regions_of_a_program() -> None:
     x = variable()
     enter = begin(x)

@@ -37,9 +37,9 @@ def model_file(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     text = native.bytes_variable("__tilewright_metadata", json.dumps(native.METADATA).encode() + b"\0")
     constants = runtime.ModuleSource(constants=runtime.array(np.array([1, 2, 3, 4], "float32")))
-    from tilewright.runtime.export import constants_object
+    from tilewright.runtime.export import array_object
 
-    blob = constants_object(constants.constants, None)
+    blob = array_object("__tilewright_constants", constants.constants, None)
     return native.link(folder, "model", native.compile_object(native.MODEL + text), blob)
 
 

@@ -37,10 +37,10 @@ def is_host_triple(triple: str | None) -> bool:
     return triple is None or triple.split("-")[0] in (platform.machine(), platform.machine().replace("amd64", "x86_64"))
 
 
-def constants_object(constants: NDArray, triple: str | None) -> bytes:
-    """An object that exports an array's bytes as `__tilewright_constants`."""
-    data = constants.numpy().reshape(-1).view("uint8").data
-    return data_object("__tilewright_constants", data, (triple or platform.machine()).split("-")[0])
+def array_object(symbol: str, array: NDArray, triple: str | None) -> bytes:
+    """An object that exports an array's bytes under a symbol."""
+    data = array.numpy().reshape(-1).view("uint8").data
+    return data_object(symbol, data, (triple or platform.machine()).split("-")[0])
 
 
 def library_bin(modules: Sequence[tuple[str, bytes]]) -> bytes:
@@ -82,8 +82,9 @@ def export_library(
     for i, source in enumerate(sources):
         for j, data in enumerate(source.objects):
             objects[f"lib{i}_{j}.o"] = data
-        if source.constants is not None:
-            objects[f"constants{i}.o"] = constants_object(source.constants, source.triple)
+        constants = {} if source.constants is None else {"__tilewright_constants": source.constants}
+        for j, (symbol, array) in enumerate({**constants, **source.data}.items()):
+            objects[f"data{i}_{j}.o"] = array_object(symbol, array, source.triple)
     held = [(s.type_key, s.binary()) for s in sources if s.binary is not None]
     if held:
         arch = (sources[0].triple or platform.machine()).split("-")[0]

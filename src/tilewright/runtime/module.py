@@ -28,6 +28,7 @@ class ModuleSource:
         texts: Mapping[str, Callable[[], str | bytes]] | None = None,
         triple: str | None = None,
         constants: NDArray | None = None,
+        data: Mapping[str, NDArray] | None = None,
     ) -> None:
         self._objects = list(objects)
         self.texts = dict(texts or {})
@@ -36,6 +37,8 @@ class ModuleSource:
         """LLVM target triple; None for this machine."""
         self.constants = constants
         """Blob exported as `__tilewright_constants`."""
+        self.data = dict(data or {})
+        """Arrays that are exported under other symbols."""
         self.binary: Callable[[], bytes] | None = None
         """What a library holds of a module that cannot be linked; `runtime.module.loadbinary_<type_key>` makes it again."""
 

@@ -124,7 +124,7 @@ class ExecutorFactoryModule:
         if self.runtime.get("system-lib"):
             blob = ["__tilewright_constants"] if constants is not None else []
             objects.append(registration([*self.symbols, CONTEXT, "__tilewright_metadata", *blob], self.target))
-        return runtime.ModuleSource(objects, texts, self.target.triple, constants)
+        return runtime.ModuleSource(objects, texts, self.target.triple, constants, self.external.data())
 
     def loaded_with(self, facts: Mapping[str, Any], constants: Any) -> runtime.Module:
         """The objects, loaded once, as a module that says `facts` of itself."""

@@ -21,7 +21,6 @@ from tilewright.ir import IRModule
 from tilewright.relay.backend.constants import ConstantPool, aligned_bytes
 from tilewright.relay.expr import Constant, Function
 from tilewright.relay.functor import post_order
-from tilewright.runtime.object_file import data_object
 from tilewright.runtime.source_module import CSource
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
@@ -62,20 +61,21 @@ class ExternalCode:
         self.receivers: list[tuple[str, list[int]]] = []
         """(function that takes constants, their places in the pool)."""
         self.pool = ConstantPool()
+        self._data: dict[str, runtime.NDArray] = {}
         self._base: tuple[Any, runtime.Module] | None = None
 
     def __bool__(self) -> bool:
         return bool(self.symbols)
 
     def sources(self) -> list[runtime.ModuleSource]:
-        """What export needs of the modules and their constants."""
-        if not self:
-            return []
-        found = [m._exportable() for module in self.modules for m in _with_imports(module)]
-        if self.receivers:
-            arch = self.target.triple.split("-")[0]
-            found.append(runtime.ModuleSource([data_object(EXTERNAL, self._described().data, arch)]))
-        return found
+        """What export needs of the modules."""
+        return [m._exportable() for module in self.modules for m in _with_imports(module)]
+
+    def data(self) -> dict[str, runtime.NDArray]:
+        """The constants that modules receive, by the symbol under which a library has them."""
+        if self.receivers and not self._data:
+            self._data = {EXTERNAL: runtime.from_dlpack(self._described())}
+        return self._data
 
     def slots(self) -> list[str]:
         """Symbols that the objects of the library export for `base`."""
@@ -97,8 +97,7 @@ class ExternalCode:
             return loaded
         if self._base is None or self._base[0] is not loaded:
             symbols: dict[str, Any] = {LIBRARY: loaded.symbols[LIBRARY]}
-            if self.receivers:
-                symbols[EXTERNAL] = runtime.from_dlpack(self._described())
+            symbols |= self.data()
             self._base = (loaded, self.attach(runtime.Module.from_symbols(symbols, loaded)))
         return self._base
 
