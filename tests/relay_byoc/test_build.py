@@ -475,6 +475,34 @@ def test_sizes_known_only_at_run_time() -> None:
         assert_same(unpacked(vm.run(data)), evaluate(mod, data))
 
 
+def test_results_that_are_tuples_in_tuples() -> None:
+    x = relay.var("x", shape=(2, 4))
+    r = relay.nn.relu(x)
+    halves = relay.split(r, 2, axis=1)
+    mod = relay.IRModule.from_expr(
+        relay.Function([x], relay.Tuple([relay.exp(halves[1]), r, halves[0], relay.tanh(r)]))
+    )
+    data = np.float32(np.arange(8).reshape(2, 4)) - 4
+    with taking("a", ["nn.relu", "split"]), registered(a=interpreted):
+        parts = partitioned(mod, ["a"], non_call_ops=False)
+        (function,) = external(parts).values()
+        assert any([isinstance(f, relay.TupleType) for f in function.ret_type.fields])
+        for kind in ("debug", *KINDS):
+            assert_same(evaluate(parts, data, kind=kind), evaluate(mod, data))
+
+
+def test_tuples_as_arguments() -> None:
+    x = relay.var("x", shape=(2, 3))
+    body = relay.concatenate([relay.exp(x), relay.tanh(x), x], axis=0)
+    mod = relay.IRModule.from_expr(relay.Function([x], relay.Tuple([body, relay.nn.relu(body)])))
+    with taking("a", ["concatenate", "nn.relu"]), registered(a=interpreted):
+        parts = partitioned(mod, ["a"], non_call_ops=False)
+        (function,) = external(parts).values()
+        assert isinstance(function.params[0].checked_type, relay.TupleType)
+        for kind in KINDS:
+            assert_same(evaluate(parts, DATA, kind=kind), evaluate(mod, DATA))
+
+
 def test_external_functions_as_values() -> None:
     """A function that a program hands on, not only calls."""
     x, f = (
@@ -524,7 +552,7 @@ def test_extern_functions_find_their_modules() -> None:
     with registered(a=c_module(RELU)):
         made = tvm.get_global_func("relay.ext.a")(relu_parts()["tvmgen_default_a_main_0"])
     complete = marked.with_attr("external_mods", [made])
-    for kind in ("graph", "vm"):
+    for kind in ("debug", "graph", "vm"):
         assert_same(evaluate(complete, DATA, kind=kind), [np.exp(np.maximum(DATA, 0))])
     with pytest.raises(TVMError) as caught:
         relay.build(marked, "llvm")

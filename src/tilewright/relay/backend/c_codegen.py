@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import DataType, IntImm, Op, TensorType, TupleType, Type, register_op_attr
+from tilewright.ir import DataType, IntImm, Op, TensorType, TupleType, Type
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.printer import type_text
@@ -90,7 +90,7 @@ class CSourceCodegen:
         register_func(f"relay.ext.{self.name}", self.generate, override=True)
         for key in self.kernels:
             if not key.startswith(f"{self.name}."):
-                register_op_attr(key, f"target.{self.name}", takes, level=20)
+                Op.get(key).set_attr(f"target.{self.name}", takes)
 
     def fits(self, call: Call) -> bool:
         """Whether all tensors of a call have known shapes and types that C has."""
