@@ -74,6 +74,7 @@ CASES: dict[str, Any] = {
     ),
     "batch_matmul": lambda: relay.nn.batch_matmul(data((2, 3, 8)), data((2, 5, 8), "y", 0.02, -7)),
     "add": lambda: relay.add(data((2, 5)), data((2, 5), "y", 0.02, -7)),
+    "add, relu": lambda: relay.nn.relu(relay.add(data((2, 5)), data((2, 5), "y", 0.02, -7))),
     "subtract broadcast": lambda: relay.subtract(data((2, 5)), data((5,), "y", 0.02, -7)),
     "multiply": lambda: relay.multiply(data((2, 5)), data((2, 5), "y", 0.02, -7)),
     "scaled": lambda: relay.multiply(data((2, 5)), relay.const(0.5)),

@@ -112,12 +112,17 @@ def _same_operator(call: Call, *operands: Expr) -> Expr:
     return Call(call.op, (*operands, *call.args[len(operands) :]), call.attrs)
 
 
-def _first(region: Region, call: Call) -> Quantity | None:
-    """The integers of the first operand, of one scale; what is wanted of the result is wanted of it."""
+def _operand(region: Region, call: Call) -> Quantity | None:
+    """The integers of the first operand; what is wanted of the result is wanted of it."""
     wanted = region.wanted.get(call)
     if wanted is not None:
         region.wanted.setdefault(call.args[0], wanted)
-    q = region.of(call.args[0])
+    return region.of(call.args[0])
+
+
+def _first(region: Region, call: Call) -> Quantity | None:
+    """`_operand`, of one scale."""
+    q = _operand(region, call)
     return q if q is not None and q.affine.single else None
 
 
@@ -141,14 +146,14 @@ def resized(region: Region, call: Call) -> Quantity | None:
 
 
 def relu(region: Region, call: Call) -> Quantity | None:
-    q = region.of(call.args[0])
+    q = _operand(region, call)
     if q is None or _size(q.affine.zero) > 1:
         return None
     return Quantity(op("maximum")(q.expr, op("cast")(q.affine.zero, dtype=q.affine.dtype)), q.affine)
 
 
 def clip(region: Region, call: Call) -> Quantity | None:
-    q, wanted = region.of(call.args[0]), region.wanted.get(call)
+    q, wanted = _operand(region, call), region.wanted.get(call)
     if q is not None and wanted is not None and not q.affine.single:
         q = requantized(q, wanted)
     if (
