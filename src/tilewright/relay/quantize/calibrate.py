@@ -43,12 +43,12 @@ def ranges(
 
 def _observer(f: Function, points: Sequence[Expr]) -> Any:
     """Runs a function on samples; what it computes at the points."""
-    from tilewright.contrib import graph_executor
     from tilewright.relay.backend.build import build
     from tilewright.runtime import cpu
+    from tilewright.runtime.executor import StaticModule
 
     seen = Function(f.params, Tuple(tuple(points)), None, f.type_params)
-    module: Any = graph_executor.GraphModule(build(IRModule.from_expr(seen), "llvm")["default"](cpu()))
+    module = StaticModule(build(IRModule.from_expr(seen), "llvm")["default"](cpu()))
 
     def run(sample: Mapping[str, Any]) -> list[np.ndarray]:
         module.set_input(**{k: np.asarray(v) for k, v in sample.items()})
