@@ -51,7 +51,8 @@ def _observer(f: Function, points: Sequence[Expr]) -> Any:
     module = StaticModule(build(IRModule.from_expr(seen), "llvm")["default"](cpu()))
 
     def run(sample: Mapping[str, Any]) -> list[np.ndarray]:
-        module.set_input(**{k: np.asarray(v) for k, v in sample.items()})
+        for name, value in sample.items():
+            module.set_input(name, np.asarray(value))
         module.run()
         return [module.get_output(k).numpy() for k in range(len(points))]
 
