@@ -131,3 +131,93 @@ def test_constant_arguments_are_asked_for() -> None:
     n = relay.var("n", shape=(relay.Any(),), dtype="int64")
     with pytest.raises(DiagnosticError, match="the number of elements of newshape must be known"):
         relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x, n], relay.reshape(x, n))))
+
+
+def test_places_of_what_is_not_zero() -> None:
+    x = relay.var("x", shape=(relay.Any(), 3))
+    mod = tvm.IRModule.from_expr(
+        relay.Function([x], relay.argwhere(relay.greater(x, relay.const(0.0))) * relay.const(2))
+    )
+    for rows in (1, 4):
+        value = np.random.default_rng(rows).standard_normal((rows, 3)).astype("float32")
+        np.testing.assert_array_equal(run(mod, value)[0], np.argwhere(value > 0) * 2)
+
+
+def test_different_elements_and_what_is_looked_up_with_them() -> None:
+    x = relay.var("x", shape=(relay.Any(),), dtype="int64")
+    kinds, _, which, number, counts = relay.unique(x, return_counts=True)
+    body = relay.Tuple([kinds + relay.const(1, "int64"), relay.take(counts, which), number])
+    mod = tvm.IRModule.from_expr(relay.Function([x], body))
+    for count in (1, 9, 200):
+        value = np.random.default_rng(count).integers(0, 7, count)
+        found, inverse = np.unique(value, return_inverse=True)
+        got = run(mod, value)
+        np.testing.assert_array_equal(got[0], found + 1)
+        np.testing.assert_array_equal(got[1], np.bincount(inverse.reshape(-1))[inverse.reshape(-1)])
+        assert got[2][0] == len(found)
+
+
+def test_as_many_boxes_as_suppression_leaves() -> None:
+    """What importers make of ONNX's NonMaxSuppression."""
+    boxes, scores = relay.var("boxes", shape=(1, relay.Any(), 4)), relay.var("scores", shape=(1, 2, relay.Any()))
+    rows, number = relay.vision.all_class_non_max_suppression(boxes, scores, 3, 0.5, 0.1)
+    end = relay.concatenate([number, relay.const(np.array([3]))], axis=0)
+    kept = relay.strided_slice(rows, relay.const(np.array([0, 0])), end)
+    mod = tvm.IRModule.from_expr(relay.Function([boxes, scores], kept))
+    rng = np.random.default_rng(3)
+    for count in (1, 12):
+        corner = rng.uniform(0, 5, (1, count, 2))
+        box = np.concatenate([corner, corner + rng.uniform(1, 4, (1, count, 2))], 2).astype("float32")
+        score = rng.uniform(0, 1, (1, 2, count)).astype("float32")
+        got, want = run(mod, box, score)[0], run(mod, box, score, kind="debug")[0]
+        np.testing.assert_array_equal(got, want)
+
+
+def test_counted_results_in_a_graph_say_what_to_do() -> None:
+    x = relay.var("x", shape=(4,))
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.argwhere(x)))
+    with pytest.raises(TVMError, match="dimension that is not known|virtual machine"):
+        relay.build(mod, target="llvm")
+
+
+def test_order_of_elements_beside_each_other() -> None:
+    """NaN comes last, zeros of both signs are equal, equal elements keep their order: in short lines and long ones."""
+    rng = np.random.default_rng(0)
+    for count in (20, 300):
+        value = rng.choice(np.array([0.0, -0.0, 1.5, -1.5, np.inf, -np.inf, np.nan], "float32"), count)
+        x = relay.var("x", shape=(count,))
+        mod = tvm.IRModule.from_expr(
+            relay.Function([x], relay.Tuple([relay.argsort(x), relay.argsort(x, is_ascend=False)]))
+        )
+        up, down = run(mod, value, kind="graph")
+        np.testing.assert_array_equal(up, np.argsort(value, kind="stable"))
+        np.testing.assert_array_equal(value[down][::-1], value[up])
+        for kind in ("int8", "uint8", "int64", "float64"):
+            ints = rng.integers(-100 if kind[0] != "u" else 0, 100, (3, count)).astype(kind)
+            y = relay.var("y", shape=(relay.Any(), relay.Any()), dtype=kind)
+            mod = tvm.IRModule.from_expr(relay.Function([y], relay.argsort(y, is_ascend=False)))
+            np.testing.assert_array_equal(run(mod, ints)[0], np.argsort(-ints.astype("float64"), kind="stable"))
+
+
+def test_updates_outside_of_the_data_are_left_out() -> None:
+    x, i = relay.var("x", shape=(3,)), relay.var("i", shape=(4,), dtype="int64")
+    u = relay.const(np.ones(4, "float32"))
+    mod = tvm.IRModule.from_expr(relay.Function([x, i], relay.scatter_elements(x, i, u, 0, "add")))
+    (got,) = run(mod, np.zeros(3, "float32"), np.array([0, 3, -1, -4]), kind="graph")
+    np.testing.assert_array_equal(got, [1, 0, 1])
+
+
+def test_random_numbers_are_uniform_and_normal() -> None:
+    key = relay.random.threefry_key(3)
+    _, flat = relay.random.uniform(key, (20000,), low=-1.0, high=3.0)
+    _, bell = relay.random.normal(key, (20000,), mean=2.0, scale=0.5)
+    left, right = relay.random.threefry_split(key)
+    _, first = relay.random.threefry_generate(left, (8,))
+    _, second = relay.random.threefry_generate(right, (8,))
+    _, drawn = relay.random.multinomial(key, relay.const(np.array([0.1, 0.6, 0.3], "float32")), 20000)
+    mod = tvm.IRModule.from_expr(relay.Function([], relay.Tuple([flat, bell, first, second, drawn])))
+    u, n, a, b, d = run(mod, kind="graph")
+    assert u.min() >= -1 and u.max() < 3 and abs(u.mean() - 1) < 0.03 and abs(u.std() - 4 / 12**0.5) < 0.03
+    assert abs(n.mean() - 2) < 0.02 and abs(n.std() - 0.5) < 0.01
+    assert not set(a) & set(b)
+    np.testing.assert_allclose(np.bincount(d) / 20000, [0.1, 0.6, 0.3], atol=0.01)

@@ -26,8 +26,8 @@ def known_mode(mode: str, name: str) -> None:
 def put(out: np.ndarray, where: tuple[Any, ...], updates: np.ndarray, mode: str) -> None:
     """Updates `out` in place, in the order of the updates."""
     if mode == "update":
-        flat = [np.broadcast_to(w, updates.shape).reshape(-1) for w in where]
         if len(where) == out.ndim:
+            flat = [np.broadcast_to(w, updates.shape).reshape(-1) for w in where]
             for k, v in enumerate(updates.reshape(-1)):
                 out[tuple([f[k] for f in flat])] = v
         else:
@@ -130,6 +130,7 @@ class scatter_nd(OpCard, key="scatter_nd"):
         (((4, 3), np.array([[1, 3, 0]], np.int32), (3, 3)), {}),
         (((4, 3), np.array([[1, 1], [0, 0]], np.int64), (2,)), {"mode": "add"}),
         (((4, 3), np.array([[1, 1], [0, 0]], np.int64), (2,)), {}),
+        (((4, 4, 2), np.array([[0, 2]], np.int64), (2, 4, 2)), {}),
         (((4, 3), np.array([[1, 1, 2]], np.int64), (3, 3)), {"mode": "min"}),
     ]
 
