@@ -193,6 +193,42 @@ for o, i in T.grid(0, 5):
         D[v] = A[v]
 """)
 
+LOOSE_BOUND = script("""
+for i in range(3):
+    with T.block("b"):
+        v = T.axis.spatial(3, i)
+        D[v // 2 + v % 2] = A[v]
+""")
+GROWING = script("""
+for o in range(4):
+    for j in range(2):
+        for i in range(o + 1):
+            with T.block("b"):
+                u = T.axis.spatial(4, o)
+                v = T.axis.spatial(2, j)
+                w = T.axis.spatial(4, i)
+                B[v * 4 + w] = A[w + u]
+    with T.block("c"):
+        u = T.axis.spatial(4, o)
+        C[u] = B[u]
+for i in range(4):
+    with T.block("d"):
+        v = T.axis.spatial(4, i)
+        D[v] = C[v]
+""")
+
+LATE_LOOPS = script("""
+for i in range(3):
+    for k in range(1, 3):
+        for l in range(1, 4):
+            with T.block("s"):
+                v = T.axis.spatial(3, i)
+                w = T.axis.reduce((4, 10), k * 3 + l)
+                with T.init():
+                    D[v] = T.float32(0)
+                D[v] = D[v] + A[w - 4 + v]
+""")
+
 
 def _tiled(s: Schedule, then: Callable[[Any], Any]) -> None:
     then(s.blockize(s.get_loops("b")[1]))
@@ -213,6 +249,10 @@ CASES: list[tuple[str, Program, Callable[[Schedule], Any]]] = [
     ("an output that is written before", WRITES_NEXT, lambda s: s.decompose_reduction("s", s.get_loops("s")[0])),
     ("elements that the ring has lost", OLDER_THAN_THE_WINDOW, lambda s: s.rolling_buffer("b", 0)),
     ("steps that overlap, of which there are none", NO_STEPS, lambda s: s.cache_write("b", 0, "local")),
+    ("a sum of digits that do not meet", LOOSE_BOUND, lambda s: s.cache_write("b", 0, "local")),
+    ("digits of loops that grow", GROWING, lambda s: s.cache_read("c", 0, "local")),
+    ("partial results of loops that do not start at 0", LATE_LOOPS, lambda s: s.rfactor(s.get_loops("s")[1], 0)),
+    ("partial results, numbered from 0", LATE_LOOPS, lambda s: s.rfactor(s.get_loops("s")[2], 0)),
     ("a diagonal, padded", DIAGONAL, lambda s: s.pad_einsum("d", [3])),
     ("a buffer that is written in part, padded", PARTLY_WRITTEN, lambda s: s.pad_einsum("d", [3])),
     ("an index that exists at some points only", DIVIDES_BY_ZERO, lambda s: s.cache_index("b", "global")),

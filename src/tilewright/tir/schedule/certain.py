@@ -147,13 +147,13 @@ def span(forms: Forms, form: Lin, relaxed: Mapping[Any, Bounds], extent: Lin) ->
             continue
         if t.kind != LEAF or t.leaf not in relaxed or relaxed[t.leaf] is None:
             return None
-        size = forms.const_bounds(combine(relaxed[t.leaf][1], relaxed[t.leaf][0], -1))[1]
+        least, size = forms.const_bounds(combine(relaxed[t.leaf][1], relaxed[t.leaf][0], -1))
         if size == 0:
             continue
         if reach >= _ENDLESS or abs(k) > reach:
             return None
-        # A loop of symbolic extent: right when nothing stands above it.
-        reach = _ENDLESS if size is None else reach + size * abs(k)
+        # A loop whose extent is no constant: right when nothing stands above it.
+        reach = reach + size * abs(k) if size is not None and size == least else _ENDLESS
     return reach
 
 
@@ -171,7 +171,10 @@ def _fill_a_box(forms: Forms, dims: list[_Dimension], loops: Sequence[Any], limi
         return False
     own_loops = [lp for lp in loops if lp.loop_var in seen]
     parts = [Lin({t: k for t, k in d.low.terms.items() if forms.leaves(Lin({t: 1}, 0)) & seen}, 0) for d in dims]
-    return fills(forms, parts, own_loops) or _tile(forms, parts, own_loops)
+    heights = [forms.count(d.bounds) if d.bounds is not None else constant(0) for d in dims]
+    if not all([is_const(h) for h in heights]):
+        return False
+    return fills(forms, parts, own_loops, [h.const for h in heights]) or _tile(forms, parts, own_loops)
 
 
 def _tile(forms: Forms, indices: list[Lin], loops: Sequence[Any]) -> bool:

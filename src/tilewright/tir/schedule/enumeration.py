@@ -104,8 +104,8 @@ def _starts_first(block: Any, points: list[Any]) -> bool:
     return bool(starts[first].all())
 
 
-def fills(forms: Forms, indices: list[Lin], loops: Any) -> bool:
-    """Whether the indices take every combination of values between their least and greatest ones while the loops run."""
+def fills(forms: Forms, indices: list[Lin], loops: Any, heights: list[int]) -> bool:
+    """Whether the indices take every combination of so many values each, one after another, while the loops run."""
     if any([not isinstance(lp.extent, IntImm) or not isinstance(lp.min, IntImm) for lp in loops]):
         return False
     extents = [lp.extent.value for lp in loops]
@@ -117,5 +117,6 @@ def fills(forms: Forms, indices: list[Lin], loops: Any) -> bool:
         found = np.stack([np.broadcast_to(_value(lin, env), (grid.shape[1],)) for lin in indices])
     except _Unknown:
         return False
-    volume = int(np.prod(found.max(axis=1) - found.min(axis=1) + 1))
-    return volume <= grid.shape[1] and np.unique(found, axis=1).shape[1] == volume
+    if any([int(f.max() - f.min()) + 1 != n for f, n in zip(found, heights, strict=True)]):
+        return False
+    return prod(heights) <= grid.shape[1] and np.unique(found, axis=1).shape[1] == prod(heights)

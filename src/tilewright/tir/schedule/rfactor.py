@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tilewright.ir import Range
 from tilewright.tir import Block, BlockRealize, BufferLoad, BufferStore, For, ForKind, IterVar, Var, decl_buffer
 from tilewright.tir.schedule.analysis import (
     DATA_PAR,
@@ -18,7 +19,7 @@ from tilewright.tir.schedule.analysis import (
 )
 from tilewright.tir.schedule.copies import renewed_thread
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import Lin, combine, constant
+from tilewright.tir.schedule.forms import Lin, combine
 from tilewright.tir.schedule.reducers import Reducer, reducer_of
 from tilewright.tir.schedule.regions import access_regions
 from tilewright.tir.schedule.rewrite import ReplaceStmts, vars_in
@@ -111,7 +112,7 @@ class _RFactor:
         forms = self.state.forms
         reduced = {lp.loop_var for lp in self.reduce_loops}
         spatial = {lp.loop_var for lp in self.leaf.loops} - reduced
-        first = {lp.loop_var: constant(0) for lp in self.reduce_loops if lp is not self.loop}
+        first = {lp.loop_var: forms.of(lp.min) for lp in self.reduce_loops if lp is not self.loop}
         self.predicate = conjuncts(self.leaf.realize.predicate)
         self.spatial_predicate = []
         for c in self.predicate:
@@ -149,7 +150,7 @@ class _RFactor:
         rest = [lp for lp in self.reduce_loops if lp is not self.loop]
         for lp in rest:
             of_loop[lp.loop_var] = Var(f"v{lp.loop_var.name}", lp.loop_var.dtype)
-        iters: list[Any] = [IterVar((self.loop.min, self.loop.extent), factor, DATA_PAR)]
+        iters: list[Any] = [IterVar(Range.from_min_extent(self.loop.min, self.loop.extent), factor, DATA_PAR)]
         values: list[Any] = [loop_var]
         env: dict[Any, Any] = {}
         for iv, value in zip(self.old.iter_vars, self.leaf.realize.iter_values, strict=True):
@@ -160,7 +161,7 @@ class _RFactor:
             else:
                 env[iv.var] = substitute(value, of_loop)
         for lp in rest:
-            iters.append(IterVar((lp.min, lp.extent), of_loop[lp.loop_var], REDUCE))
+            iters.append(IterVar(Range.from_min_extent(lp.min, lp.extent), of_loop[lp.loop_var], REDUCE))
             values.append(lp.loop_var)
         for iv in iters:
             state.note_range(iv.var, iv.dom.min, iv.dom.extent)
@@ -183,7 +184,7 @@ class _RFactor:
                 state.note_range(copies[lp.loop_var], lp.min, lp.extent)
                 kept.append(lp)
         reduce = Var(f"v{loop_var.name}", loop_var.dtype)
-        iters: list[Any] = [IterVar((self.loop.min, self.loop.extent), reduce, REDUCE)]
+        iters: list[Any] = [IterVar(Range.from_min_extent(self.loop.min, self.loop.extent), reduce, REDUCE)]
         values: list[Any] = [copies[loop_var]]
         env: dict[Any, Any] = {}
         for iv, value in zip(self.old.iter_vars, self.leaf.realize.iter_values, strict=True):
@@ -210,7 +211,8 @@ class _RFactor:
         return nest, block
 
     def _at(self, indices: list[Any], factor: Any) -> tuple[Any, ...]:
-        return (*indices[: self.axis], factor, *indices[self.axis :])
+        number = self.state.forms.simplify(factor - self.loop.min)
+        return (*indices[: self.axis], number, *indices[self.axis :])
 
     def _stores(self, buffers: Any, at: Any, own: Any, incoming: Any, env: Any) -> tuple[Any, Any]:
         """The update and the initialisation; values of several buffers are all computed before the first store."""
