@@ -339,3 +339,24 @@ def test_blocks_are_bound_once(inner_first: bool) -> None:
     sch.bind(first, "blockIdx.x")
     with pytest.raises(TVMError, match=r"must not be bound to blockIdx\.x, to which loop i_\d .* is bound"):
         sch.bind(second, "blockIdx.x")
+
+
+def test_sums_over_threads_are_lowered_before() -> None:
+    func = tir_function(
+        """
+@T.prim_func
+def main(a: T.Buffer((16,), "float32"), out: T.Buffer((16,), "float32")):
+    for b in T.thread_binding(4, thread="blockIdx.x"):
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            with T.block("sum"):
+                v, vk = T.axis.remap("SR", [b, t])
+                with T.init():
+                    out[v] = T.float32(0)
+                out[v] = out[v] + a[v * 4 + vk]
+"""
+    )
+    want = result(func)
+    np.testing.assert_allclose(result(kernel(func)), want)
+    mod = X.ConvertBlocksToOpaque()(X.LowerInitBlock()(IRModule({"main": func})))
+    with pytest.raises(TVMError, match=r"the threads of threadIdx\.x update one element of out at the same time"):
+        X.UnifyThreadBinding()(X.LowerCrossThreadReduction()(mod))

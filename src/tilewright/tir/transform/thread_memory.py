@@ -13,7 +13,7 @@ from tilewright.tir.analysis.flow import LOOP, Access, Accesses, Frame, covered,
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, IterVar, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.stmt import AttrStmt, Block, BlockRealize, BufferStore, For, ForKind, LetStmt
+from tilewright.tir.stmt import AttrStmt, Block, BlockRealize, BufferStore, For, ForKind, IfThenElse, LetStmt
 from tilewright.tir.stmt_functor import used_vars
 from tilewright.tir.transform.base import has_load
 
@@ -149,6 +149,7 @@ class _Kernels(Visitor):
         self.inside: dict[Buffer, tuple[str, ...]] = {}
         self.defined: set[Var] = set()
         self.by_thread: dict[str, set[Var]] = {}
+        self.guards: tuple[Any, ...] = ()
         self.reads: set[Buffer] = set()
         self.writes: set[Buffer] = set()
         self.apart = False
@@ -191,6 +192,20 @@ class _Kernels(Visitor):
                     body,
                 )
             )
+
+    def _apart_from_others(self, s: BufferStore) -> None:
+        """Refuses an update of one element by all threads of an axis, as a reduction over them that was not lowered."""
+        made = self.inside.get(s.buffer, ())
+        uses = used_vars((*s.indices, *self.guards))
+        for tag in self.launched:
+            if tag in self.tags and tag not in made and self.by_thread[tag].isdisjoint(uses):
+                raise TVMError(
+                    located(
+                        f"UnifyThreadBinding: the threads of {tag} update one element of {s.buffer.name} at the same time; a"
+                        " reduction over threads is lowered by LowerCrossThreadReduction, which must run before",
+                        s,
+                    )
+                )
 
     def _depends(self, var: Var, value: Any) -> None:
         """A variable that is bound inside of the kernel; which axes its value depends on."""
@@ -242,7 +257,19 @@ class _Kernels(Visitor):
         for axis, value in zip(s.block.iter_vars, s.iter_values, strict=True):
             self._depends(axis.var, value)
         self.visit(s.predicate)
-        self.visit(s.block)
+        self._under(s.predicate, s.block)
+
+    @on(IfThenElse)
+    def _if(self, s: IfThenElse) -> None:
+        self.visit(s.condition)
+        self._under(s.condition, s.then_case)
+        if s.else_case is not None:
+            self._under(s.condition, s.else_case)
+
+    def _under(self, condition: Any, body: Any) -> None:
+        outer, self.guards = self.guards, (*self.guards, condition)
+        self.visit(body)
+        self.guards = outer
 
     @on(Block)
     def _block(self, s: Block) -> None:
@@ -263,6 +290,7 @@ class _Kernels(Visitor):
             self.visit_children(s)
             if _updates(s):
                 self.updates.append((s, self.tags))
+                self._apart_from_others(s)
 
     @on(BufferLoad)
     def _load(self, e: BufferLoad) -> None:
