@@ -28,7 +28,7 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
         outer, vector = sch.split(loops[-1], [None, inner])
         sch.vectorize(vector)
         loops = [*loops[:-1], outer]
-    parallelize(sch, loops, total, target)
+    parallelize(sch, loops, total, target, max(inner, 1))
 
 
 def schedule_reduction(view: KernelView, block: BlockView, target: Target) -> None:
@@ -50,12 +50,13 @@ def vector_width(extent: int, lanes: int) -> int:
     return lanes if extent >= 2 * lanes else 1
 
 
-def parallelize(sch: Schedule, loops: list[LoopRV], work: int, target: Target) -> None:
-    """Runs the outermost loops in parallel, fused as far as it takes to feed every thread evenly."""
+def parallelize(sch: Schedule, loops: list[LoopRV], work: int, target: Target, inside: int = 1) -> None:
+    """Runs the outermost loops in parallel, fused as far as it takes to feed every thread evenly. inside: iterations in one of
+    the innermost."""
     if work < PARALLEL_WORK or target.cpu.cores < 2 or not loops:
         return
     start, end = most_even(sch, loops, target)
-    if start and prod([divisor_of(sch.get(loop).extent) for loop in loops[start:]]) < PARALLEL_WORK:
+    if start and inside * prod([divisor_of(sch.get(loop).extent) for loop in loops[start:]]) < PARALLEL_WORK:
         # Too little for a start of all threads: the loops of unknown extent that stand outside share it out.
         start, end = 0, leading_open(sch, loops)
     enough = 8 * target.cpu.cores
