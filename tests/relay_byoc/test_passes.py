@@ -552,3 +552,26 @@ def test_random_graphs_mean_the_same(seed: int) -> None:
         assert counts[0] <= counts[1]
     for f in external(parts).values():
         assert not relay.analysis.free_vars(f)
+
+
+PASSES = {
+    "ToMixedPrecision": (), "ConvertLayout": ({"nn.conv2d": ["NHWC", "default"]},), "ToANormalForm": (), "ToBasicBlockNormalForm": (),
+    "DeadCodeElimination": (), "FoldConstant": (), "SimplifyExpr": (), "EliminateCommonSubexpr": (), "FastMath": (), "PartialEvaluate": (),
+    "RemoveUnusedFunctions": (), "EtaExpand": (), "DefuseOps": (), "LambdaLift": (), "CombineParallelConv2D": (), "CanonicalizeCast": (),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_passes_leave_the_functions_of_other_compilers_alone(name: str) -> None:
+    rng = np.random.default_rng(0)
+    x = variable("x", (1, 4, 6, 6))
+    weights = [relay.const(rng.random(s, "float32") / 9) for s in ((8, 4, 3, 3), (4, 8, 3, 3))]
+    body = relay.nn.conv2d(relay.tanh(relay.nn.conv2d(x, weights[0], padding=(1, 1))), weights[1])
+    mod = module([x], relay.nn.relu(body))
+    with taking("a", ["tanh"]):
+        parts = partitioned(mod, ["a"])
+    changed = getattr(relay.transform, name)(*PASSES[name])(parts)
+    same(relay.IRModule({g: f for g, f in changed.functions.items() if g.name_hint != "main"}),
+         relay.IRModule({g: f for g, f in parts.functions.items() if g.name_hint != "main"}))  # fmt: skip
+    data = rng.random((1, 4, 6, 6), "float32")
+    assert_same([v.astype("float32") for v in evaluate(changed, data)], evaluate(mod, data), 3e-2)

@@ -15,7 +15,7 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem
 from tilewright.relay.functor import ExprMutator
 from tilewright.relay.op.card import BROADCAST, constructor
-from tilewright.relay.transform.rewriting import card_of, static_shape, typed, typed_pass
+from tilewright.relay.transform.rewriting import card_of, same_result, static_shape, typed, typed_pass
 from tilewright.support.errors import TVMError
 
 KERNEL_DEFAULTS = {
@@ -131,7 +131,8 @@ class _Convert(ExprMutator):
         op = call.op if type(call.op) is Op else self.visit(call.op)
         if op is call.op and all([a is b for a, b in zip(new, call.args, strict=True)]):
             return call
-        return typed(Call(op, new, call.attrs, call.type_args, call.span))
+        made = Call(op, new, call.attrs, call.type_args, call.span)
+        return typed(made) if type(op) is Op else same_result(made, call)
 
     def rule(self, call: Call, args: list[Expr]) -> Expr | None:
         """The call in the layouts that are wanted or arrive; None: as it was."""

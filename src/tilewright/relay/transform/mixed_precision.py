@@ -17,7 +17,7 @@ from tilewright.relay.functor import ExprMutator
 from tilewright.relay.op.card import constructor
 from tilewright.relay.op.registry import register_mixed_precision_conversion as register_mixed_precision_conversion
 from tilewright.relay.transform.infer_type import infer_module
-from tilewright.relay.transform.rewriting import card_of, typed
+from tilewright.relay.transform.rewriting import card_of, same_result, typed
 from tilewright.support.errors import TVMError
 
 MIXED_PRECISION_ALWAYS, MIXED_PRECISION_FOLLOW, MIXED_PRECISION_NEVER = 0, 1, 2
@@ -106,7 +106,7 @@ class _Mixer(ExprMutator):
         if type(call.op) is not Op:
             # Functions keep their types.
             args = [self.cast_as(a, old) for a, old in zip(args, call.args, strict=True)]
-            return Call(self.visit(call.op), tuple(args), call.attrs, call.type_args, call.span)
+            return same_result(Call(self.visit(call.op), tuple(args), call.attrs, call.type_args, call.span), call)
         kind, accumulate, result = self.category(call)
         floats = [d for a in args for d in _dtypes(typed(a).checked_type) if d.is_float]
         follows = bool(floats) and all(

@@ -54,11 +54,7 @@ class CallRewriter(ExprMutator):
         """The call with rewritten operands, as `rule` wants it."""
         new: Any = super().visit_call(call)
         if type(call.op) is not Op:
-            # What a function answers does not change with how its arguments are computed.
-            known = type_of(call)
-            if known is not None:
-                set_type(new, known)
-            return new  # type: ignore[no-any-return]
+            return same_result(new, call)
         if new is not call:
             keep_type(new, call)
         for _ in range(64):
@@ -150,6 +146,15 @@ def keep_type(new: Call, old: Call) -> None:
         if t is None or before is None or not same_type(t, before):
             return
     set_type(new, known)
+
+
+def same_result(new: Call, old: Call) -> Call:
+    """A call of a function with other arguments: what it answers does not change with how these are computed. Inference of this
+    call alone would not know the functions of the module."""
+    known = type_of(old)
+    if known is not None:
+        set_type(new, known)
+    return new
 
 
 def with_span(new: Expr, old: Expr) -> Expr:
