@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -643,6 +645,40 @@ def test_a_host_without_python(tmp_path: Path) -> None:
     data = rng.random((2, 24), "float32")
     got = run_in_host(path, [tvm.nd.array(data)], tmp_path)
     np.testing.assert_allclose(got, np.exp(data @ weight.T * np.float32(0.1)), rtol=1e-4)
+
+
+def test_a_library_that_registers_itself(tmp_path: Path) -> None:
+    """Linked into a program, the system library has the model, its external code and what that receives."""
+    x = relay.var("x", shape=(2, 3))
+    body = relay.nn.relu(relay.exp(relay.add(x, relay.const(DATA))))
+    mod = relay.IRModule.from_expr(relay.Function([x], relay.tanh(body)))
+    code = """
+static const float* table;
+TW_PACKED_FUNC(__init_SYMBOL) { table = tw_data(tw_list_item(&args[0], 0)); return 0; }
+TW_PACKED_FUNC(SYMBOL) {
+  for (int i = 0; i < 6; ++i) TW_DATA(float, 1)[i] = TW_DATA(float, 0)[i] + table[i];
+  return 0;
+}
+"""
+    functions = {"a": c_module(code, ["SYMBOL_const_0"]), "b": saved}
+    with taking("a", ["add"]), taking("b", ["nn.relu"]), registered(**functions):
+        parts = partitioned(mod, ["a", "b"])
+        lib = relay.build(parts, "llvm", runtime=relay.backend.Runtime("cpp", {"system-lib": True}))
+    path = lib.export_library(str(tmp_path / "m.so"))
+    program = (
+        "import numpy as np, tilewright as tvm\n"
+        "from tilewright import runtime\n"
+        "from tests.relay_byoc.test_build import load_saved, DATA\n"
+        "tvm.register_func('runtime.module.loadbinary_saved', load_saved)\n"
+        f"held = runtime.load_module({path!r})\n"
+        "m = runtime.system_lib()['default'](runtime.cpu(0))\n"
+        "m['set_input']('x', runtime.array(DATA))\n"
+        "m['run']()\n"
+        "np.testing.assert_allclose(m['get_output'](0).numpy(), np.tanh(np.exp(2 * DATA)), rtol=1e-5)\n"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=root, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 # ---- what is wrong

@@ -19,6 +19,10 @@ from tilewright.support.errors import TVMError
 from tilewright.support.linker import link_shared, write_library
 
 
+LIBRARY_BIN = "__tvm_ffi__library_bin"
+"""What a library holds of modules that are no machine code."""
+
+
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
     """Writes a whole file or none; an older one stays when it fails."""
     target = Path(path)
@@ -88,7 +92,7 @@ def export_library(
     held = [(s.type_key, s.binary()) for s in sources if s.binary is not None]
     if held:
         arch = (sources[0].triple or platform.machine()).split("-")[0]
-        objects["imports.o"] = data_object("__tvm_ffi__library_bin", library_bin(held), arch)
+        objects["imports.o"] = data_object(LIBRARY_BIN, library_bin(held), arch)
     for extra in addons:
         objects[Path(extra).name] = Path(extra).read_bytes()
     if not objects:

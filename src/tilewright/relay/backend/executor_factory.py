@@ -123,7 +123,8 @@ class ExecutorFactoryModule:
         objects = [*self.objects, described]
         if self.runtime.get("system-lib"):
             blob = ["__tilewright_constants"] if constants is not None else []
-            objects.append(registration([*self.symbols, CONTEXT, "__tilewright_metadata", *blob], self.target))
+            names = [*self.symbols, CONTEXT, "__tilewright_metadata", *blob, *self.external.exported()]
+            objects.append(registration(names, self.target))
         return runtime.ModuleSource(objects, texts, self.target.triple, constants, self.external.data())
 
     def loaded_with(self, facts: Mapping[str, Any], constants: Any) -> runtime.Module:

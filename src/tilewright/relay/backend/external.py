@@ -21,6 +21,7 @@ from tilewright.ir import IRModule
 from tilewright.relay.backend.constants import ConstantPool, aligned_bytes
 from tilewright.relay.expr import Constant, Function
 from tilewright.relay.functor import post_order
+from tilewright.runtime.export import LIBRARY_BIN
 from tilewright.runtime.source_module import CSource
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
@@ -58,6 +59,8 @@ class ExternalCode:
         self.target = target
         self.modules: list[runtime.Module] = []
         self.symbols: list[str] = []
+        self.owners: list[runtime.Module] = []
+        """The module of each symbol."""
         self.receivers: list[tuple[str, list[int]]] = []
         """(function that takes constants, their places in the pool)."""
         self.pool = ConstantPool()
@@ -76,6 +79,14 @@ class ExternalCode:
         if self.receivers and not self._data:
             self._data = {EXTERNAL: runtime.from_dlpack(self._described())}
         return self._data
+
+    def exported(self) -> list[str]:
+        """What a library exports for external code, besides its kernels."""
+        linked = [s for s, m in zip(self.symbols, self.owners, strict=True) if m.is_dso_exportable]
+        inits = [name for name, _ in self.receivers if name.removeprefix("__init_") in linked]
+        held = any([s.binary is not None for s in self.sources()]) if self.symbols else False
+        found = [*self.slots(), *self.data(), *[f"__tvm_ffi_{name}" for name in (*linked, *inits)]]
+        return [*found, LIBRARY_BIN] if held else found
 
     def slots(self) -> list[str]:
         """Symbols that the objects of the library export for `base`."""
@@ -165,6 +176,7 @@ class ExternalCode:
         if not any([m.same_as(module) for m in self.modules]):
             self.modules.append(module)
         self.symbols.append(symbol)
+        self.owners.append(module)
 
     def hand_over(self, func: Function, module: runtime.Module, symbol: str, name: str) -> None:
         """Notes the constants that a module asks for: what its function get_const_vars names."""
