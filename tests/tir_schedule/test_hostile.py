@@ -15,18 +15,22 @@ from tilewright.tir.schedule import Schedule
 
 from .hostile import hostile_program, outcome
 from .moves import SETUP, apply, sites, step
+from .mutants import backwards, mutant
 
 FIRST, LAST = int(os.environ.get("HOSTILE_FROM", "0")), int(os.environ.get("HOSTILE_TO", "60"))
 
 
 def _stays(mod: Any, expected: list[Any], sizes: Any, log: str, before: Any) -> None:
-    """The program computes what it did."""
-    try:
-        got = outcome(mod, sizes)
-    except InterpError as error:
-        raise AssertionError(f"{log}: {error}\n--- before\n{before}\n--- after\n{mod}") from error
-    for a, b in zip(expected, got, strict=True):
-        np.testing.assert_array_equal(a, b, f"{log}\n--- before\n{before}\n--- after\n{mod}")
+    """The program computes what it did, in whatever order its parallel loops run."""
+    for func in (mod["main"], backwards(mod["main"])):
+        if func is None:
+            continue
+        try:
+            got = outcome(func, sizes)
+        except InterpError as error:
+            raise AssertionError(f"{log}: {error}\n--- before\n{before}\n--- after\n{func}") from error
+        for a, b in zip(expected, got, strict=True):
+            np.testing.assert_array_equal(a, b, f"{log}\n--- before\n{before}\n--- after\n{func}")
 
 
 def attack(seed: int, attempts: int = 3, steps: int = 3) -> None:
@@ -73,6 +77,31 @@ def besiege(seed: int, states: int = 2) -> None:
                 _stays(s.mod, expected, sizes, f"siege {seed}: {place}\n{text}", before)
 
 
+def wander(seed: int, walks: int = 6) -> None:
+    """Steps, each tried again until one is accepted, on a program that is nearly what primitives expect."""
+    func, expected, text = mutant(seed)
+    rng = random.Random(seed)
+    for _ in range(walks):
+        s = Schedule(func, seed=seed)
+        log: list[Any] = []
+        for _ in range(rng.choice([2, 3, 4, 5])):
+            before = s.mod["main"]
+            places: dict[str, list[Any]] = {}
+            for place in sites(s):
+                places.setdefault(place[0], []).append(place)
+            for _ in range(30 if places else 0):
+                # What is seldom accepted is tried as often as what always is.
+                place = rng.choice(places[rng.choice(sorted(places))])
+                try:
+                    apply(s, rng, *place)
+                except ScheduleError:
+                    continue
+                if s.mod["main"] is not before:
+                    log.append(place)
+                    _stays(s.mod, expected, (0,), f"mutant {seed}: {log}\n{text}", before)
+                    break
+
+
 @pytest.mark.parametrize("first", range(FIRST, LAST, 10))
 def test_hostile_programs(first: int) -> None:
     for seed in range(first, min(first + 10, LAST)):
@@ -82,3 +111,9 @@ def test_hostile_programs(first: int) -> None:
 @pytest.mark.parametrize("seed", range(FIRST, LAST, 12))
 def test_every_primitive_everywhere(seed: int) -> None:
     besiege(seed)
+
+
+@pytest.mark.parametrize("first", range(FIRST, LAST, 10))
+def test_mutants(first: int) -> None:
+    for seed in range(first, min(first + 10, LAST), 2):
+        wander(seed)
