@@ -1,17 +1,23 @@
-"""The prelude: lists, options and trees, and the functions on them, written in relay text (std/prelude.rly)."""
+"""The prelude: lists, options and trees, and the functions on them, written in relay text (std/prelude.rly), and tensor arrays
+(tensor_array.py)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir import GlobalTypeVar, GlobalVar, IRModule
 from tilewright.ir.module import register_text_import
 from tilewright.relay.adt import Constructor, TypeData
 from tilewright.relay.parser.lexer import Source
 from tilewright.relay.parser.parser import parse_module_text
 from tilewright.relay.source_map import remember
+from tilewright.relay.tensor_array import StaticTensorArrayOps, TensorArrayOps, get_tensor_array_shape
+from tilewright.tir import Any as AnyDim
+
+__all__ = ["Prelude", "StaticTensorArrayOps", "TensorArrayOps", "get_tensor_array_shape", "import_from_std"]
 
 STANDARD = Path(__file__).parent / "std"
 
@@ -44,18 +50,82 @@ class Prelude:
             if gvar not in self.mod.functions:
                 self.mod[gvar] = f
 
-    def get_type(self, name: str) -> tuple[Any, ...]:
-        """The name of a type, then its constructors."""
-        return self.mod.get_type(name)
+    # Names of types, constructors and functions that are there for each dtype, or for each dtype and shape.
 
-    def get_ctor(self, type_name: str, name: str) -> Constructor:
-        """A constructor by the name of its type and its own. Raises ValueError when there is none."""
-        constructors: tuple[Constructor, ...] = self.get_type(type_name)[1:]
-        for c in constructors:
-            if c.name_hint == name:
-                return c
-        known = ", ".join([c.name_hint for c in constructors])
-        raise ValueError(f"{type_name} has no constructor {name!r}; it has {known}")
+    def get_name(self, canonical: str, dtype: str) -> str:
+        """What `canonical` ("tensor_t", "tensor1", "tensor_array_read", ...) is called for a dtype."""
+        return f"tensor_{dtype}_t" if canonical == "tensor_t" else f"{canonical}_{dtype}"
+
+    def get_name_static(
+        self,
+        canonical: str,
+        dtype: str,
+        shape: Sequence[Any],
+        batch_dim: int | None = None,
+        extra_shapes: Mapping[str, Sequence[Any]] | None = None,
+    ) -> str:
+        """The same for tensors of a shape."""
+        dims = "_".join(["any" if isinstance(d, AnyDim) else str(int(d)) for d in shape])
+        for name, more in (extra_shapes or {}).items():
+            dims += f"_{name}_" + "_".join(map(str, more))
+        dims = dims or "scalar"
+        if canonical == "tensor_t":
+            return f"static_tensor_{dtype}_{dims}_t"
+        if batch_dim is None or canonical in ("tensor_constructor", "tensor_nil"):
+            return f"{canonical}_{dtype}_{dims}"
+        return f"{canonical}_{dtype}_batch{batch_dim}_{dims}"
+
+    def get_type(self, canonical: str, dtype: str | None = None) -> Any:
+        """The name of a type, then its constructors; with a dtype the name of the type of tensors ("tensor_t") alone."""
+        if dtype is None:
+            return self.mod.get_type(canonical)
+        TensorArrayOps(self, dtype).register()
+        return self.mod.get_global_type_var(self.get_name(canonical, dtype))
+
+    def get_type_static(self, canonical: str, dtype: str, shape: Sequence[Any]) -> GlobalTypeVar:
+        """The name of the type of tensors of a dtype and shape."""
+        name = self.get_name_static(canonical, dtype, shape)
+        if name not in {h.name_hint for h in self.mod.type_definitions}:
+            StaticTensorArrayOps(self, dtype, shape).register()
+        return self.mod.get_global_type_var(name)
+
+    def get_global_var(self, canonical: str, dtype: str) -> GlobalVar:
+        """A function on tensor arrays of a dtype; Raises ValueError when there is none."""
+        TensorArrayOps(self, dtype).register()
+        return self.mod.get_global_var(self.get_name(canonical, dtype))
+
+    def get_global_var_static(
+        self, canonical: str, dtype: str, shape: Sequence[Any], batch_dim: int | None = None
+    ) -> GlobalVar:
+        """A function on tensor arrays of a dtype and shape. Raises ValueError when there is none."""
+        StaticTensorArrayOps(self, dtype, shape, batch_dim).register()
+        return self.mod.get_global_var(self.get_name_static(canonical, dtype, shape, batch_dim))
+
+    def get_ctor(self, ty_name: str, canonical: str, dtype: str | None = None) -> Constructor:
+        """A constructor by the name of its type and its own, which with a dtype are those of tensor arrays ("tensor_t",
+        "tensor1"). Raises ValueError when there is none."""
+        if dtype is not None:
+            return self.get_tensor_ctor(canonical, dtype)
+        return _one_of(ty_name, self.get_type(ty_name)[1:], canonical)
+
+    def get_tensor_ctor(self, canonical: str, dtype: str) -> Constructor:
+        """A constructor of the tensors of a dtype: "tensor_nil", or "tensor0" to "tensor6"."""
+        TensorArrayOps(self, dtype).register()
+        name = self.get_name("tensor_t", dtype)
+        return _one_of(name, self.mod.get_type(name)[1:], self.get_name(canonical, dtype))
+
+    def get_ctor_static(self, ty_name: str, canonical: str, dtype: str, shape: Sequence[Any]) -> Constructor:
+        """A constructor of the tensors of a dtype and shape: "tensor_constructor" or "tensor_nil"."""
+        self.get_type_static(ty_name, dtype, shape)
+        name = self.get_name_static(ty_name, dtype, shape)
+        return _one_of(name, self.mod.get_type(name)[1:], self.get_name_static(canonical, dtype, shape))
+
+    def get_tensor_ctor_static(self, canonical: str, dtype: str, shape: Sequence[Any]) -> Constructor:
+        """The same, of "tensor_t"."""
+        return self.get_ctor_static("tensor_t", canonical, dtype, shape)
+
+    def load_prelude(self) -> None:
+        """Nothing is left to load: the prelude is there from the start, tensor arrays when they are asked for."""
 
     @property
     def types(self) -> dict[str, TypeData]:
@@ -69,6 +139,14 @@ class Prelude:
             return self.mod.get_global_var(name)
         except ValueError:
             raise AttributeError(f"the prelude has no function {name!r}") from None
+
+
+def _one_of(type_name: str, constructors: tuple[Constructor, ...], name: str) -> Constructor:
+    for c in constructors:
+        if c.name_hint == name:
+            return c
+    known = ", ".join([c.name_hint for c in constructors])
+    raise ValueError(f"{type_name} has no constructor {name!r}; it has {known}")
 
 
 def import_from_std(mod: IRModule, name: str) -> None:
