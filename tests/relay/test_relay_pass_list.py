@@ -16,6 +16,7 @@ from tilewright.target import make_compilation_config
 
 PAGE = Path(__file__).parents[2] / "docs" / "relay_passes.md"
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "Conv2dToSparse": ([], []), "Conv2dToSparse2": ("NHWC", 1, (1, 1), 0.5), "DenseToSparse": ([], []),
     "AnnotateTarget": ("ccompiler",), "ChangeBatch": ({},), "ConvertLayout": ({"nn.conv2d": ["NHWC", "default"]},),
     "FlexibleShapeDispatch": ([1, 8],), "InlineCompilerFunctionsBoundTo": ([],), "MergeComposite": ([],),
     "PlanDevices": (make_compilation_config(PassContext(), "llvm"),), "SimplifyFCTranspose": ([],),
@@ -129,15 +130,16 @@ def test_functions_are_described(name: str) -> None:
 
 CLASSIC = """AlterOpLayout AnnotateSpans AnnotateTarget AnnotateUsedMemory BackwardFoldScaleAxis BatchingOps
 CanonicalizeCast CanonicalizeOps CapturePostDfsIndexInSpans ChangeBatch CombineParallelBatchMatmul
-CombineParallelConv2D CombineParallelDense ConvertLayout DeadCodeElimination DefuseOps Defunctionalization DivToMul
-DynamicToStatic EliminateCommonSubexpr EtaExpand FastMath FirstOrderGradient FlattenAtrousConv
-FlexibleShapeDispatch FoldConstant FoldConstantExpr FoldExplicitPadding FoldScaleAxis ForwardFoldScaleAxis
-FuseOps InferType InferTypeLocal Inline InlineCompilerFunctionsBoundTo LabelOps LambdaLift LazyGradientInit LayoutConfig
+CombineParallelConv2D CombineParallelDense Conv2dToSparse Conv2dToSparse2 ConvertLayout DeadCodeElimination
+Defunctionalization DefuseOps DenseToSparse DivToMul DynamicToStatic EliminateCommonSubexpr EtaExpand
+FakeQuantizationToInteger FastMath FirstOrderGradient FlattenAtrousConv FlexibleShapeDispatch FoldConstant
+FoldConstantExpr FoldExplicitPadding FoldScaleAxis ForwardFoldScaleAxis FunctionPass FuseOps InferType
+InferTypeLocal Inline InlineCompilerFunctionsBoundTo LabelOps LambdaLift LayoutConfig LazyGradientInit
 Legalize MarkCompilerFunctionsAsExtern MergeCompilerRegions MergeComposite
-OutlineCompilerFunctionsWithExistingGlobalSymbols PartialEvaluate PartitionGraph RemoveUnusedFunctions
-SimplifyExpr SimplifyExprPostAlterOp SimplifyFCTranspose SimplifyInference SplitArgs ToANormalForm
-ToANormalFormExpr ToBasicBlockNormalForm ToGraphNormalForm ToMixedPrecision build_config function_pass
-gradient recast to_cps un_cps""".split()
+OutlineCompilerFunctionsWithExistingGlobalSymbols PartialEvaluate PartitionGraph PlanDevices
+RemoveUnusedFunctions SimplifyExpr SimplifyExprPostAlterOp SimplifyFCTranspose SimplifyInference SplitArgs
+ToANormalForm ToANormalFormExpr ToBasicBlockNormalForm ToGraphNormalForm ToMixedPrecision build_config
+function_pass gradient recast to_cps un_cps""".split()
 
 
 @pytest.mark.parametrize("name", CLASSIC)

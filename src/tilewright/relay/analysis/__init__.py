@@ -33,6 +33,7 @@ from tilewright.relay.analysis.programs import (
     list_fake_quantized_op_freqs,
     search_fc_transpose,
 )
+from tilewright.relay.analysis.sparse import sparse_conv2d, sparse_dense, to_bsr
 
 __all__ = [
     "AnnotatedRegionSet",
@@ -62,6 +63,9 @@ __all__ = [
     "post_order",
     "post_order_visit",
     "search_fc_transpose",
+    "sparse_conv2d",
+    "sparse_dense",
+    "to_bsr",
     "unmatched_cases",
     "well_formed",
 ]

@@ -61,6 +61,7 @@ from tilewright.relay.transform.recast import ChangeBatch, recast
 from tilewright.relay.transform.simplify_expr import SimplifyExpr
 from tilewright.relay.transform.simplify_inference import CanonicalizeOps, SimplifyInference
 from tilewright.relay.transform.split_args import SplitArgs
+from tilewright.relay.transform.to_sparse import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
 
 
 def build_config(
@@ -90,10 +91,13 @@ __all__ = [
     "CombineParallelBatchMatmul",
     "CombineParallelConv2D",
     "CombineParallelDense",
+    "Conv2dToSparse",
+    "Conv2dToSparse2",
     "ConvertLayout",
     "DeadCodeElimination",
     "Defunctionalization",
     "DefuseOps",
+    "DenseToSparse",
     "DivToMul",
     "DynamicToStatic",
     "EliminateCommonSubexpr",
