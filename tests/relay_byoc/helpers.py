@@ -115,3 +115,56 @@ def assert_same(got: Sequence[np.ndarray], want: Sequence[np.ndarray], rtol: flo
     for g, w in zip(got, want, strict=True):
         assert g.dtype == w.dtype
         np.testing.assert_allclose(g, w, rtol=rtol, atol=rtol)
+
+
+DATA = np.float32(np.arange(6).reshape(2, 3)) - 3
+KINDS = ("graph", "aot", "vm")
+
+
+def relu_exp() -> relay.IRModule:
+    x = relay.var("x", shape=(2, 3))
+    return relay.IRModule.from_expr(relay.Function([x], relay.exp(relay.nn.relu(x))))
+
+
+def c_module(body: str, const_vars: Any = ()) -> Any:
+    """A generator of C source, SYMBOL in it replaced."""
+
+    def generate(func: relay.Function) -> tvm.runtime.Module:
+        symbol = str(func.attrs["global_symbol"])
+        text = "#include <tilewright/packed.h>\n" + body.replace("SYMBOL", symbol)
+        return tvm.runtime.c_source_module(text, "c", [symbol], [c.replace("SYMBOL", symbol) for c in const_vars])
+
+    return generate
+
+
+RELU = """
+TW_PACKED_FUNC(SYMBOL) {
+  TW_EXPECT_ARGS(2);
+  const float* x = TW_DATA(float, 0);
+  float* y = TW_DATA(float, 1);
+  for (int i = 0; i < 6; ++i) y[i] = x[i] > 0 ? x[i] : 0;
+  return 0;
+}
+"""
+
+
+def relu_parts() -> relay.IRModule:
+    with taking("a", ["nn.relu"]):
+        return partitioned(relu_exp(), ["a"])
+
+
+def saved(func: relay.Function) -> tvm.runtime.Module:
+    """A module of Python that a library holds as relay text."""
+    return held(func, tvm.ir.save_json(func).encode())
+
+
+def held(func: relay.Function, data: bytes) -> tvm.runtime.Module:
+    inner = interpreted(func)
+    symbol = str(func.attrs["global_symbol"])
+    return tvm.runtime.Module.from_functions({symbol: inner[symbol]}, "saved", save=lambda: data)
+
+
+def load_saved(data: bytes) -> tvm.runtime.Module:
+    func = tvm.ir.load_json(data.decode())
+    mod = relay.transform.InferType()(relay.IRModule.from_expr(func.replace(attrs={})))
+    return held(mod["main"].replace(attrs=func.attrs), data)

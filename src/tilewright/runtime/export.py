@@ -18,7 +18,6 @@ from tilewright.runtime.source_module import CSource, link_by_compiler
 from tilewright.support.errors import TVMError
 from tilewright.support.linker import link_shared, write_library
 
-
 LIBRARY_BIN = "__tvm_ffi__library_bin"
 """What a library holds of modules that are no machine code."""
 
