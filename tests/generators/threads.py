@@ -114,9 +114,55 @@ def decompose(s: Schedule, p: Pick) -> None:
     s.decompose_reduction(p.block, p.rng.choice(below))
 
 
+AXES = ["blockIdx.x", "blockIdx.y", *["threadIdx.x"] * 3, "threadIdx.y", "vthread.x", "vthread.y", "vthread"]
+SCOPES = ["local", "shared", "shared", "global", "shared.dyn"]
+
+
+def bind_any(s: Schedule, p: Pick) -> None:
+    """Any loop on any axis, whatever the blocks beside it do: lowering says what no threads can run."""
+    free = [lp for lp in p.loops if s.get(lp).thread_binding is None]
+    if not free:
+        raise Unfit
+    loop = p.rng.choice(free)
+    if p.rng.random() < 0.6:
+        _, loop = s.split(loop, [None, p.rng.choice([2, WIDTH])])
+    s.bind(loop, p.rng.choice(AXES))
+
+
+def keep_in(s: Schedule, p: Pick) -> None:
+    """A buffer in any memory."""
+    s.set_scope(p.block, 0, p.rng.choice(SCOPES))
+
+
+def _near(s: Schedule, p: Pick) -> Any:
+    loops = s.get_loops(s.get_block(p.other))
+    if not loops:
+        raise Unfit
+    return p.rng.choice(loops)
+
+
+def compute_near(s: Schedule, p: Pick) -> None:
+    """A producer at any loop of another block."""
+    s.compute_at(p.block, _near(s, p))
+
+
+def compute_after(s: Schedule, p: Pick) -> None:
+    """A consumer at any loop of another block."""
+    s.reverse_compute_at(p.block, _near(s, p))
+
+
+def stage(s: Schedule, p: Pick) -> None:
+    """An operand or the output in any memory, copied at any loop."""
+    scope, way = p.rng.choice(SCOPES), p.rng.choice(["read", "write"])
+    copy = getattr(s, f"cache_{way}")(p.block, p.index(way), scope)
+    if p.loops:
+        (s.compute_at if way == "read" else s.reverse_compute_at)(copy, p.rng.choice(p.loops))
+
+
 STEPS = {
     "gpu tile": (12, tile), "gpu fetch": (6, fetch), "gpu collect": (4, collect), "gpu reduce": (5, reduce),
-    "gpu compute_at": (3, into_kernel), "gpu decompose": (2, decompose),
+    "gpu compute_at": (3, into_kernel), "gpu decompose": (2, decompose), "gpu bind": (4, bind_any),
+    "gpu scope": (2, keep_in), "gpu near": (3, compute_near), "gpu after": (2, compute_after), "gpu stage": (4, stage),
 }  # fmt: skip
 PLAIN = [
     "split", "reorder", "unroll", "vectorize", "compute_inline", "reverse_compute_inline",
