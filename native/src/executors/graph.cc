@@ -48,9 +48,10 @@ class GraphExecutor : public StaticExecutor {
     }
     metadata_ = has_kernels_ ? code_->metadata : text;
     read_nodes(graph);
-    read_entries(graph["attrs"]);
-    read_ends(graph);
+    read_types(graph["attrs"]);
     make_ops(meta["kernels"]);
+    place_tensors(graph["attrs"]);
+    read_ends(graph);
     bind();
   }
   const char* kind() const override { return debug_ ? "GraphExecutorDebug" : "GraphExecutor"; }
@@ -191,15 +192,8 @@ class GraphExecutor : public StaticExecutor {
     return pair.items[1].items;
   }
 
-  void read_entries(const Json& attrs) {
-    auto shapes = listed(attrs, "shape", true), dtypes = listed(attrs, "dltype", true), ids = listed(attrs, "storage_id", true);
-    auto types = listed(attrs, "device_index", false), numbers = listed(attrs, "device_id", false);
-    auto offsets = listed(attrs, "storage_offset", false), constant = listed(attrs, "constant_offset", false);
-    is_param_.resize(static_cast<size_t>(entries_));
-    std::vector<bool> is_input(static_cast<size_t>(entries_));
-    for (auto& node : nodes_)
-      if (node.is_input) is_input[static_cast<size_t>(node.first)] = true;
-    std::vector<DLDevice> at;
+  void read_types(const Json& attrs) {
+    auto shapes = listed(attrs, "shape", true), dtypes = listed(attrs, "dltype", true);
     for (size_t e = 0; e < static_cast<size_t>(entries_); ++e) {
       Slot s;
       s.dtype = parse_dtype(dtypes[e].string);
@@ -211,12 +205,22 @@ class GraphExecutor : public StaticExecutor {
       }
       slots_.push_back(std::move(s));
       sizes_.push_back(slots_.back().bytes());
-      at.push_back(device_of(types.empty() ? nullptr : &types[e], numbers.empty() ? nullptr : &numbers[e]));
     }
     for (auto& node : nodes_)
       for (int32_t k = 0; k < node.outputs; ++k) entry(node.first + k).name = node.name;
+  }
+  void place_tensors(const Json& attrs) {
+    auto ids = listed(attrs, "storage_id", true);
+    auto types = listed(attrs, "device_index", false), numbers = listed(attrs, "device_id", false);
+    auto offsets = listed(attrs, "storage_offset", false), constant = listed(attrs, "constant_offset", false);
+    is_param_.resize(slots_.size());
+    std::vector<bool> is_input(slots_.size());
+    for (auto& node : nodes_)
+      if (node.is_input) is_input[static_cast<size_t>(node.first)] = true;
+    std::vector<DLDevice> at;
+    for (size_t e = 0; e < slots_.size(); ++e) at.push_back(device_of(types.empty() ? nullptr : &types[e], numbers.empty() ? nullptr : &numbers[e]));
     // Tensors that are planned share arenas, one for each device; those of one storage share that; inputs and constants stand alone.
-    std::vector<int64_t> arena_bytes(devices_.size(), 0);
+    std::vector<int64_t> arena_bytes(devices_.size(), 0), needed(devices_.size(), 0);
     std::map<int64_t, std::pair<int64_t, DLDevice>> pools;
     auto planned = [&](size_t e) { return !offsets.empty() && offsets[e].integer >= 0; };
     auto alone = [&](size_t e) { return !offsets.empty() || ids[e].integer < 0; };
@@ -226,12 +230,15 @@ class GraphExecutor : public StaticExecutor {
         if (offsets[e].integer % 64) fail("ValueError", "the graph is damaged: tensor %zu begins at byte %lld of its arena, which is no multiple of 64", e, static_cast<long long>(offsets[e].integer));
         int64_t& n = arena_bytes[index_of(at[e])];
         n = std::max(n, offsets[e].integer + sizes_[e]);
+        needed[index_of(at[e])] += (sizes_[e] + 63) / 64 * 64;
       } else if (!alone(e)) {
         auto& pool = pools[ids[e].integer];
         pool.first = std::max(pool.first, sizes_[e]);
         pool.second = at[e];
       }
     }
+    for (size_t i = 0; i < devices_.size(); ++i)
+      if (arena_bytes[i] > needed[i]) fail("ValueError", "the graph is damaged: its arena takes %lld bytes for tensors of %lld", static_cast<long long>(arena_bytes[i]), static_cast<long long>(needed[i]));
     auto memory = [](int64_t bytes, DLDevice device) {
       int64_t shape[1] = {std::max<int64_t>(bytes, 64)};
       auto made = empty_tensor(1, shape, DLDataType{kDLUInt, 8, 1}, device);
