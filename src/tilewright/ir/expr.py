@@ -314,6 +314,51 @@ class Op(RelayExpr, key="Op"):
     def set_attr(self, attr_name: str, value: Any) -> None:
         self._properties[self.name, attr_name] = value
 
+    # What programs that make operators say of them (relay.op.op.register).
+
+    def add_type_rel(self, rel_name: str, type_rel_func: Any = None) -> None:
+        """The type relation: `type_rel_func(types of the arguments, attrs)` to the result's type, or one known by name."""
+        self.set_attr("TTypeRel", type_rel_func if type_rel_func is not None else rel_name)
+
+    def add_argument(self, name: str, type: str, description: str = "") -> None:
+        """An argument: its name, kind ("Tensor") and what it is."""
+        self.set_attr("TArguments", (*self.arguments, (name, type, description)))
+
+    def set_num_inputs(self, n: int) -> None:
+        self.set_attr("num_inputs", n)
+
+    def set_support_level(self, level: int) -> None:
+        self.set_attr("support_level", level)
+
+    def set_attrs_type_key(self, key: str) -> None:
+        self.set_attr("attrs_type_key", key)
+
+    @property
+    def arguments(self) -> tuple[tuple[str, str, str], ...]:
+        """The arguments that were added."""
+        return self.get_attr("TArguments") or ()
+
+    @property
+    def description(self) -> str:
+        return str(self.get_attr("description") or "")
+
+    @property
+    def num_inputs(self) -> int:
+        """How many arguments it takes; -1 where none has said it."""
+        found = self.get_attr("num_inputs")
+        return -1 if found is None else int(found)
+
+    @property
+    def support_level(self) -> int:
+        return int(self.get_attr("support_level") or 10)
+
+    def reset_attr(self, attr_name: str) -> None:
+        """Forget an attribute."""
+        self._properties.pop((self.name, attr_name), None)
+
+    def has_attr(self, attr_name: str) -> bool:
+        return (self.name, attr_name) in self._properties
+
     def __eq__(self, other: object) -> bool:
         return self is other
 

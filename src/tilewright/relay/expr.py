@@ -15,6 +15,7 @@ from tilewright.ir import (
     GlobalVar,
     IntImm,
     IRModule,
+    Op,
     RelayExpr,
     TensorType,
     Type,
@@ -221,6 +222,18 @@ class Call(ExprWithOp, key="relay.Call"):
     attrs: Attrs | None = None
     type_args: tuple[Type, ...] = ()
     span: Skip[BaseSpan | None] = None
+
+    def _derive(self) -> None:
+        if self.attrs is None and type(self.op) is Op:
+            self.attrs = _default_attrs(self.op.name)
+
+
+def _default_attrs(name: str) -> Attrs | None:
+    """The attributes of a call that was given none: the operator's defaults; None if it has no operator card or needs some."""
+    from tilewright.relay.op.card import cards
+
+    card = cards().get(name)
+    return card() if card is not None and not any([f.required for f in card._fields]) else None
 
 
 class TupleGetItem(ExprWithOp, key="relay.TupleGetItem"):

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from tilewright.support import lazy
 from tilewright.target.cpu import CpuFacts, host_cpu
+from tilewright.target.generic_func import (
+    GenericFunc,
+    generic_func,
+    get_native_generic_func,
+    override_native_generic_func,
+)
 from tilewright.target.kinds import KINDS, TargetKind
 from tilewright.target.target import Target, list_tags, register_tag
 from tilewright.target.virtual_device import CompilationConfig, VirtualDevice, make_compilation_config
@@ -33,15 +39,19 @@ __all__ = [
     "KINDS",
     "CompilationConfig",
     "CpuFacts",
+    "GenericFunc",
     "Target",
     "TargetKind",
     "VirtualDevice",
     "arm_cpu",
     "create",
     "cuda",
+    "generic_func",
+    "get_native_generic_func",
     "host_cpu",
     "list_tags",
     "llvm",
     "make_compilation_config",
+    "override_native_generic_func",
     "register_tag",
 ]

@@ -13,6 +13,7 @@ from tilewright.relay.backend.external import external_tensors, is_external, sym
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import BROADCAST, OpCard
+from tilewright.relay.op.op import registered_compute
 from tilewright.relay.printer import type_text
 from tilewright.relay.transform.rewriting import card_of
 from tilewright.support.errors import TVMError
@@ -124,7 +125,9 @@ class TensorGraph:
         if isinstance(node, TupleGetItem):
             return self.values[node.tuple_value][node.index]
         if isinstance(node, Call) and type(node.op) is Op:
-            return card_of(node).compute(*[self.values[a] for a in node.args])
+            inputs, card = [self.values[a] for a in node.args], card_of(node)
+            given = registered_compute(node.op, card, inputs, node.checked_type)
+            return given if given is not None else card.compute(*inputs)
         raise TVMError(f"a primitive function cannot hold {type(node).__name__}:\n{node}")
 
     def _separate_outputs(self) -> None:

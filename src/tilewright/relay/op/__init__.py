@@ -56,6 +56,7 @@ from tilewright.relay.op.registry import (
     register_legalize,
     register_mixed_precision_conversion,
 )
+from tilewright.support import lazy
 
 # The adjoint of any operator, shown by those of two.
 adjoint.vjp.samples = [
@@ -112,7 +113,21 @@ annotation.on_device = constructor("on_device")  # type: ignore[attr-defined]
 annotation.function_on_device = devices.function_on_device  # type: ignore[attr-defined]
 
 
-def __getattr__(name: str) -> Callable[..., Any]:
+# How programs make operators of their own, and add to those that are there; it needs the compiler.
+_REGISTERING = (
+    "OpImplementation", "OpPattern", "OpSpecialization", "OpStrategy", "register", "register_broadcast_schedule", "register_compute",
+    "register_external_compiler", "register_gradient", "register_infer_correct_layout", "register_injective_schedule",
+    "register_op_attr", "register_pattern", "register_reduce_schedule", "register_schedule", "register_shape_func",
+    "register_stateful", "register_strategy",
+)  # fmt: skip
+_late: dict[str, str] = {name: f"tilewright.relay.op.op:{name}" for name in _REGISTERING}
+lazy.declare(__name__, {"op": "tilewright.relay.op.op", **_late})
+_resolve = lazy.resolver(__name__)
+
+
+def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
+    if name == "op" or name in _late:
+        return _resolve(name)
     return lookup(name)
