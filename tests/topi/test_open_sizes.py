@@ -16,7 +16,7 @@ from tilewright.topi.schedule import schedule_kernel
 
 TARGET = tvm.target.Target("llvm")
 N, S = tir.SizeVar("n", "int64"), tir.SizeVar("s", "int64")
-SIZES = [(1, 1), (2, 3), (1, 8), (2, 13), (3, 16), (1, 40)]
+SIZES = [(1, 1), (2, 3), (1, 8), (2, 13), (3, 16), (1, 40), (1, 100)]
 
 
 def scheduled(inputs: list[tuple[Any, ...]], f: Callable[..., te.Tensor]) -> tir.PrimFunc:
@@ -70,6 +70,21 @@ def test_packed_product_has_tiles_of_two_heights() -> None:
     heights = {str(s.extent) for s in loops(func, tir.ForKind.UNROLLED)}
     assert {"T.int64(8)", "T.int64(4)"} <= heights and loops(func, tir.ForKind.VECTORIZED)
     assert isinstance(func.body.block.body, tir.IfThenElse)
+
+
+def test_what_is_rounded_up_for_other_reasons_stays_so() -> None:
+    x = te.placeholder((S, 3), name="x")
+    rows = (S + 3) // 4 * 4
+    wide = te.compute((rows, 3), lambda i, j: x[tir.min(i, S - 1), j], name="wide")
+    k = te.reduce_axis((0, rows), name="k")
+    total = te.compute((3,), lambda j: te.sum(wide[k, j], axis=[k]), name="total")
+    func = te.create_prim_func([x, total, S], "int64").with_attr({"global_symbol": "main", "tir.noalias": True})
+    native = tvm.build(schedule_kernel(func, TARGET), target=TARGET)["main"]
+    for s in (1, 4, 5, 101):
+        a = np.random.default_rng(s).standard_normal((s, 3)).astype("float32")
+        out = tvm.nd.array(np.zeros(3, "float32"))
+        native(tvm.nd.array(a), out, s)
+        np.testing.assert_allclose(out.numpy(), a.sum(0) + (-s % 4) * a[-1], rtol=1e-4, atol=1e-4)
 
 
 def test_epilogue_of_a_product_stays_in_its_tiles() -> None:

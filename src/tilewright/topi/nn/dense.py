@@ -10,7 +10,7 @@ from tilewright.ir import DataType
 from tilewright.target import Target
 from tilewright.topi.broadcast import broadcast_index, broadcast_shape
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.schedule.tiles import MATERIALIZE, OPEN_ROWS, padded_rows, whole_tiles
+from tilewright.topi.schedule.tiles import IN_TILES, MATERIALIZE, OPEN_ROWS, padded_rows, whole_tiles
 from tilewright.topi.utils import as_int, shape_of
 
 
@@ -75,7 +75,8 @@ def dense_pack(
 
     columns = as_int(panels * nr)
     lead_shape = shape[:-1] if rows is None else [*shape[:-2], rows]
-    out = compute([*lead_shape, columns], element, name="T_dense_pack", tag="dense_pack")
+    attrs = {IN_TILES: 1} if not isinstance(rows, (int, type(None))) else {}
+    out = compute([*lead_shape, columns], element, name="T_dense_pack", tag="dense_pack", attrs=attrs)
     if rows is not None:
         padded = out
         out = compute([*shape[:-1], columns], lambda *i: padded(*i), name="T_rows", tag="injective")
@@ -149,7 +150,8 @@ def batch_matmul(
         panel = packed(*i[:-2], tir.floordiv(i[-1], width), k.var, tir.floormod(i[-1], width))
         return te.sum(left(i[:-2], row) * panel, axis=[k])
 
-    out = compute([*lead, rows, panels * width], element, name=name, tag="batch_matmul")
+    attrs = {} if isinstance(rows, int) else {IN_TILES: 1}
+    out = compute([*lead, rows, panels * width], element, name=name, tag="batch_matmul", attrs=attrs)
     if isinstance(m, int) and isinstance(n, int) and (rows, panels * width) == (m, n):
         return out
     return compute([*lead, m, n], lambda *i: out(*i), name="T_valid", tag="injective")

@@ -5,34 +5,71 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
-from tilewright.node import on, structural_equal
+from tilewright.node import Visitor, on, post_order_visit, structural_equal
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
-from tilewright.tir import EQ, Add, BlockRealize, FloorDiv, IfThenElse, Mul, PrimFunc
+from tilewright.tir import EQ, LE, Add, Block, BlockRealize, Buffer, BufferStore, FloorDiv, IfThenElse, Mul, PrimFunc
 from tilewright.tir.schedule import Schedule
 from tilewright.tir.stmt_functor import BufferMutator, renew_body
 from tilewright.topi.schedule.injective import schedule_injective, schedule_reduction
 from tilewright.topi.schedule.kernel import KernelView
 from tilewright.topi.schedule.rules import has_own_loops, inline_producers, schedule_cpu
-from tilewright.topi.schedule.tiles import OPEN_ROWS, whole_tiles
+from tilewright.topi.schedule.tiles import IN_TILES, OPEN_ROWS, whole_tiles
 
 
 def schedule_versions(func: PrimFunc, target: Target) -> PrimFunc:
-    """A kernel of symbolic sizes, scheduled; one whose rows come in whole tiles has a second version for an even number of them:
-    if (d + 3) // 4 * 4 == (d + 7) // 8 * 8: tiles of 8 rows, else: tiles of 4."""
+    """A kernel of symbolic sizes, scheduled; one whose rows come in whole tiles has a second version with tiles twice as high, for
+    sizes of which those compute hardly more rows:
+    if (d + 7) // 8 * 8 * 16 <= (d + 3) // 4 * 4 * 17: tiles of 8 rows, else: tiles of 4."""
     narrow = _scheduled(func, target)
     found = _Doubled()
-    even = found.visit(func.body)
+    doubled = found.visit(func.body)
     if found.size is None:
         return narrow
-    wide = _scheduled(func.replace(body=even), target)
-    condition = EQ(whole_tiles(found.size, OPEN_ROWS), whole_tiles(found.size, 2 * OPEN_ROWS))
-    both = IfThenElse(condition, wide.body, renew_body(narrow))
+    wide = _scheduled(func.replace(body=doubled), target)
+    rows, more = whole_tiles(found.size, OPEN_ROWS), whole_tiles(found.size, 2 * OPEN_ROWS)
+    # What is rounded up for other reasons than tiles must stay what it is.
+    condition = LE(more * 16, rows * 17) if _only_in_tiles(func) else EQ(rows, more)
     assert isinstance(narrow.body, BlockRealize)
+    both = IfThenElse(condition, wide.body, renew_body(narrow))
     outer = narrow.body.block.replace(alloc_buffers=(), body=both, annotations={})
     return func.replace(body=narrow.body.replace(block=outer))
+
+
+def _only_in_tiles(func: PrimFunc) -> bool:
+    """Whether nothing but the domains of blocks that compute rows in whole tiles is rounded up to tiles."""
+    parts: list[Any] = [d for b in func.buffer_map.values() for d in b.shape]
+
+    def look(e: Any) -> None:
+        if isinstance(e, Block) and IN_TILES not in e.annotations:
+            parts.extend([iv.dom.extent for iv in e.iter_vars if iv.dom is not None])
+        elif isinstance(e, BufferStore):
+            parts.extend([e.value, *e.indices])
+
+    post_order_visit(func.body, look)
+    found = _Rounded()
+    for part in parts:
+        found.visit(part)
+    return not found.any
+
+
+class _Rounded(Visitor):
+    """Whether an expression rounds up to tiles; what buffers it reads have for shapes is not part of it."""
+
+    def __init__(self) -> None:
+        self.any = False
+
+    @on(Buffer)
+    def _buffer(self, b: Buffer) -> None:
+        pass
+
+    @on(Mul)
+    def _mul(self, e: Mul) -> None:
+        self.any = self.any or rounded_up(e, OPEN_ROWS) is not None
+        self.visit_children(e)
 
 
 def _scheduled(func: PrimFunc, target: Target) -> PrimFunc:

@@ -74,9 +74,12 @@ def padded_rows(rows: int, columns: int, registers: int) -> int:
     return choice
 
 
+IN_TILES = "tilewright.in_tiles"
+"""Block annotation: rows are computed in whole tiles of which only those that exist are read, so that tiles may be higher."""
+
 OPEN_ROWS = 4
 """Height of tiles over rows whose number is not known: high enough to keep the multipliers busy, and low enough that the last one
-computes little in vain. Where pairs of them are whole, tiles are twice as high (`doubled`)."""
+computes little in vain. Where tiles of twice the height compute hardly more, they are taken."""
 
 
 def whole_tiles(size: Any, tile: int) -> Any:
