@@ -160,6 +160,7 @@ _LATE = {
     "build_module": "tilewright.relay.build_module",
     "data_dep_optimization": "tilewright.relay.data_dep_optimization",
     "frontend": "tilewright.relay.frontend",
+    "testing": "tilewright.relay.testing",
     "vm": "tilewright.relay.backend.vm",
 }
 lazy.declare("tilewright.relay", _LATE)

@@ -95,6 +95,11 @@ class OpCard(Attrs, metaclass=CardMeta):
             f"{self.type_key} has no type rule: its card {type(self).__name__} does not define infer()"
         )
 
+    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
+        """The arguments' types, where those that are not known (None) follow from the others and the attributes, as the type of a
+        convolution's weights does from its channels and kernel_size."""
+        return args
+
     def compute(self, *args: Any, **kwargs: Any) -> Any:
         """te.Tensor result, or a list for several, from te.Tensor arguments (a list for a tuple argument)."""
         raise OpNotImplemented(

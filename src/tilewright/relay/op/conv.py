@@ -99,6 +99,25 @@ def np_conv(
     return out.reshape(batch, o, *out_shape)
 
 
+def weights_of(card: Any, args: Sequence[Any], data_layout: str, kernel_layout: str, letters: str) -> Sequence[Any]:
+    """The types of data and weights, where those of weights follow from the attributes: plain layouts only."""
+    data, weight = args
+    plain = sorted(kernel_layout) == sorted("OI" + letters) and len(data_layout) == len(letters) + 2
+    if weight is not None or data is None or not plain or card.channels is None or card.kernel_size is None:
+        return args
+    channels: Any = dims(data)[data_layout.index("C")]
+    if not isinstance(channels, int) or len(data.shape) != len(data_layout):
+        return args
+    kernel = list(card.kernel_size) * len(letters) if len(card.kernel_size) == 1 else list(card.kernel_size)
+    place = dict(zip(letters, kernel, strict=True))
+    if kernel_layout.endswith("OI") and card.groups > 1:
+        # Depthwise weights of channels last: those of the data, then how many filters each has.
+        place.update(O=channels, I=card.channels // card.groups)
+    else:
+        place.update(O=card.channels, I=channels // card.groups)
+    return [data, tensor_type(tuple([place[c] for c in kernel_layout]), data.dtype)]
+
+
 class Conv2D(OpCard):
     """The attributes of every two-dimensional convolution."""
 
@@ -114,6 +133,9 @@ class Conv2D(OpCard):
     out_dtype: str = ""
     fuse = OUT_ELEMWISE
     schedule = "conv2d"
+
+    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
+        return weights_of(self, args, self.data_layout, self.kernel_layout, "HW")
 
     def infer(self, data: TensorType, weight: TensorType) -> Type:
         d, w = (

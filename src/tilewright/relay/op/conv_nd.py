@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, need
-from tilewright.relay.op.conv import np_conv, pads, relayout, window
+from tilewright.relay.op.conv import np_conv, pads, relayout, weights_of, window
 from tilewright.relay.op.relations import dims, is_any, may_equal, product, same_dtype, tensor, tensor_type
 from tilewright.tir import Any as AnyDim
 
@@ -35,6 +35,10 @@ class ConvND(OpCard):
     out_dtype: str = ""
     letters: ClassVar[str] = "W"
     fuse = OUT_ELEMWISE
+
+    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
+        data_layout, kernel_layout, _ = self.layouts()
+        return weights_of(self, args, data_layout, kernel_layout, self.letters)
 
     @property
     def plain(self) -> tuple[str, str]:
@@ -171,6 +175,16 @@ class ConvTranspose(OpCard):
     out_dtype: str = ""
     letters: ClassVar[str] = "W"
     fuse = OUT_ELEMWISE
+
+    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
+        plain, kernel = self._plain()
+        data, weight = args
+        if weight is None and data is not None and self.channels is not None and self.kernel_size is not None:
+            channels = dims(data)[(self.data_layout or plain).index("C")]
+            sizes = dict(zip(self.letters, each(self.kernel_size, len(self.letters)), strict=True))
+            place: dict[str, Any] = {"I": channels, "O": self.channels // self.groups, **sizes}
+            weight = tensor_type(tuple([place[c] for c in self.kernel_layout or kernel]), data.dtype)
+        return [data, weight]
 
     def _plain(self) -> tuple[str, str]:
         """Data with the channels first; weights with the input channels first."""

@@ -12,7 +12,7 @@ from tilewright.ir import TensorType, Type
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import number, op
 from tilewright.relay.op.card import BROADCAST, ELEMWISE, OpCard, Sample, need
-from tilewright.relay.op.relations import dims, may_equal, normal_axis, tensor, tensor_type
+from tilewright.relay.op.relations import dims, may_equal, normal_axis, tensor, tensor_type, vectors_along
 
 NEAR: Sample = (((2, 3, 4),), {})
 POSITIVE: Sample = ((lambda rng: rng.uniform(0.1, 2.0, (2, 5)).astype(np.float32),), {})
@@ -277,6 +277,9 @@ class AlongAxis(OpCard):
     axis: int = 1
     fuse = BROADCAST
     samples = [(((2, 3, 4, 5), (3,)), {}), (((2, 6), (6,)), {"axis": -1})]
+
+    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
+        return vectors_along(args, self.axis)
 
     def _check(self, data: TensorType, vector: TensorType) -> Type:
         d, v = tensor(data, 0), tensor(vector, 1, 1)

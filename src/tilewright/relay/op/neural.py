@@ -31,6 +31,7 @@ from tilewright.relay.op.relations import (
     same_dtype,
     tensor,
     tensor_type,
+    vectors_along,
 )
 from tilewright.tir import Any as AnyDim
 
@@ -110,6 +111,9 @@ class batch_norm(OpCard, key="nn.batch_norm"):
         (((2, 4, 3), (3,), (3,), (3,), _positive(3)), {"axis": -1, "scale": False}),
     ]
 
+    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
+        return vectors_along(args, self.axis)
+
     def infer(
         self, data: TensorType, gamma: TensorType, beta: TensorType, moving_mean: TensorType, moving_var: TensorType
     ) -> Type:
@@ -159,6 +163,9 @@ class layer_norm(OpCard, key="nn.layer_norm"):
     schedule = "layer_norm"
     samples = [(((2, 3, 8), (8,), (8,)), {}), (((2, 6, 3), (6,), (6,)), {"axis": 1, "epsilon": 1e-3})]
 
+    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
+        return vectors_along(args, self.axis)
+
     def infer(self, data: TensorType, gamma: TensorType, beta: TensorType) -> Type:
         return _vectors(data, self.axis, gamma, beta)
 
@@ -185,6 +192,9 @@ class instance_norm(OpCard, key="nn.instance_norm"):
     schedule = "layer_norm"
     samples = [(((2, 3, 4, 5), (3,), (3,)), {})]
 
+    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
+        return vectors_along(args, self.axis)
+
     def infer(self, data: TensorType, gamma: TensorType, beta: TensorType) -> Type:
         return _vectors(data, self.axis, gamma, beta)
 
@@ -210,6 +220,9 @@ class group_norm(OpCard, key="nn.group_norm"):
     fuse = OUT_ELEMWISE
     schedule = "layer_norm"
     samples = [(((2, 6, 4, 3), (6,), (6,)), {"num_groups": 3})]
+
+    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
+        return vectors_along(args, self.axis)
 
     def infer(self, data: TensorType, gamma: TensorType, beta: TensorType) -> Type:
         t = _vectors(data, self.axis, gamma, beta)
@@ -405,6 +418,12 @@ class dense(OpCard, key="nn.dense"):
     fuse = OUT_ELEMWISE
     schedule = "dense"
     samples = [(((3, 4), (5, 4)), {}), (((2, 3, 4), (5, 4)), {})]
+
+    def complete(self, args: Sequence[Any]) -> Sequence[Any]:
+        data, weight = args
+        if weight is None and data is not None and self.units is not None and data.shape:
+            weight = tensor_type((self.units, data.shape[-1]), data.dtype)
+        return [data, weight]
 
     def infer(self, data: TensorType, weight: TensorType) -> Type:
         return _matmul_type(data, weight, False, True, self.out_dtype)

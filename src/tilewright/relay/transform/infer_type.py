@@ -500,7 +500,25 @@ class _Inference:
                 return None
         return self.unifier.resolve(made.ret_type)
 
+    def completed(self, e: Call, types: Sequence[Any]) -> Sequence[Any]:
+        """The arguments' types, those of variables without one from the operator's attributes where they say it."""
+        card = self.card_of(e)
+        known = [None if type(t) is IncompleteType else t for t in types]
+        if card is None or any([isinstance(t, TupleType) for t in known]):
+            return types
+        try:
+            wanted = card.complete(known)
+        except (TypeRuleError, TypeError, ValueError, IndexError, KeyError, ZeroDivisionError):
+            # The rule itself finds what is wrong, when all types are known.
+            return types
+        for t, k, w in zip(types, known, wanted, strict=False):
+            if k is None and w is not None:
+                self.unifier.unify(t, w)
+        return [self.unifier.resolve(t) for t in types]
+
     def apply_card(self, e: Call, types: Sequence[Any]) -> Type | None:
+        if any([type(t) is IncompleteType for t in types]):
+            types = self.completed(e, types)
         for t in types:
             if type(t) is not TensorType:
                 hole = next(self.unifier.holes(t), None)
