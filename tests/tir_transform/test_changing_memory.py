@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.generators import imperative
 from tilewright.codegen.interp import run
 from tilewright.ir import IRModule
-from tilewright.ir.transform import Pass
+from tilewright.ir.transform import Pass, PassContext
 from tilewright.script import from_source
 from tilewright.tir import transform as X
 
@@ -97,3 +99,33 @@ def main(a: T.Buffer((4,), "int32"), b: T.Buffer((4,), "int32")):
 """
     mod = X.Simplify()(IRModule({"main": from_source(text)}))
     assert "b[1] = 3" in str(mod)
+
+
+FLAT = [
+    X.Simplify, X.RemoveNoOp, X.HoistIfThenElse, X.HoistExpression, X.CommonSubexprElimTIR, X.UnrollLoop, X.LoopPartition,
+    X.StorageRewrite, X.VectorizeLoop, X.ConvertSSA, X.RewriteUnsafeSelect, X.RenormalizeSplitPattern,
+]  # fmt: skip
+OPTIONS = {
+    "tir.RemoveNoOp": {"use_dataflow_analysis": True},
+    "tir.Simplify": {"convert_boolean_to_and_of_ors": True, "apply_constraints_to_boolean_branches": True},
+    "tir.UnrollLoop": {"auto_max_step": 64, "explicit_unroll": True},
+}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_programs(seed: int) -> None:
+    def answer(mod: IRModule) -> list[Any]:
+        rng = np.random.default_rng(seed)
+        args = [rng.integers(0, 9, shape).astype("int32") for shape in imperative.SHAPES]
+        run(mod, args)
+        return args
+
+    rng = random.Random(seed)
+    mod = IRModule({"main": from_source(imperative.draw(seed))})
+    want = answer(mod)
+    mod = X.FlattenBuffer()(mod)
+    with PassContext(config={k: v for k, v in OPTIONS.items() if rng.random() < 0.5}):
+        for make in rng.choices(FLAT, k=6):
+            mod = make()(mod)
+    for got, value in zip(answer(mod), want, strict=True):
+        np.testing.assert_array_equal(got, value)
