@@ -89,6 +89,22 @@ def test_numbers_and_lists_as_arguments() -> None:
         close(run([1.0, 2.0], 3), np.array([4, 5]))
 
 
+def test_control_flow_is_for_the_machine() -> None:
+    text = """#[version = "0.0.5"]
+def @main(%x: Tensor[(2), float32]) {
+  if (sum(%x) < 0f) { negative(%x) } else { %x }
+}"""
+    mod = relay.parse(text)
+    for kind in ("graph", "aot"):
+        with pytest.raises(TVMError) as caught:
+            relay.create_executor(kind, mod).evaluate()
+        assert str(caught.value).startswith(
+            "from_string:3:3: the graph and ahead-of-time executors run dataflow graphs of operators, but main holds If."
+            " relay.vm.compile(mod, target) takes programs with control flow, data types and functions:"
+        )
+    close(relay.create_executor("vm", mod).evaluate()(-np.ones(2, "float32")), np.ones(2))
+
+
 def test_dynamic_sizes_are_for_the_machine() -> None:
     x = relay.var("x", shape=(relay.Any(), 2))
     mod = tvm.IRModule.from_expr(relay.Function([x], relay.exp(x)))

@@ -136,7 +136,7 @@ def test_compiler_object() -> None:
         (lambda vm: vm.invoke_stateful("scale"), ValueError, "the input `x` of scale was not set; call set_input first"),
         (lambda vm: vm.get_input_index("z"), ValueError, "main has no parameter `z`; it has x, y"),
         (lambda vm: VirtualMachine(relay.build(relay.parse("def @main(%x: Tensor[(2), float32]) { tanh(%x) }"), "llvm")),
-         ValueError, "this library holds a model for the ahead-of-time executor"),
+         ValueError, "this library holds a model for the AotExecutor, which is no program of the virtual machine"),
     ],
 )  # fmt: skip
 def test_wrong_calls(vm: VirtualMachine, call: Any, kind: type[Exception], text: str) -> None:

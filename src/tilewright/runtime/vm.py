@@ -63,7 +63,8 @@ class VirtualMachine:
         self.module = exe["default"](self.device)
         if not self.module.implements_function("invoke"):
             raise ValueError(
-                "this library holds a model for the ahead-of-time executor; run it with contrib.graph_executor"
+                f"this library holds a model for the {self.module.type_key}, which is no program of the virtual machine; run it"
+                " with contrib.graph_executor"
             )
         if depth_limit is not None:
             self.module["set_depth_limit"](depth_limit)

@@ -14,7 +14,7 @@ from tilewright.relay.backend.te_compiler import Kernel, TECompiler, is_view, st
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import constructor
-from tilewright.relay.printer import type_text
+from tilewright.relay.printer import span_text, type_text
 from tilewright.relay.transform.device_planner import is_copy
 from tilewright.relay.transform.infer_type import infer_types
 from tilewright.runtime import Device, cpu
@@ -200,7 +200,9 @@ class _Planner:
             self.call(node, node.op)
         else:
             raise TVMError(
-                f"ahead-of-time compilation takes dataflow graphs of kernels, but main holds {type(node).__name__}:\n{node}"
+                f"{where(node)}the graph and ahead-of-time executors run dataflow graphs of operators, but main holds"
+                f" {type(node).__name__}. relay.vm.compile(mod, target) takes programs with control flow, data types and"
+                f" functions:\n{node}"
             )
 
     def constant(self, value: np.ndarray[Any, Any]) -> Place:
@@ -261,6 +263,12 @@ class _Planner:
         kernel = self.kernel(func, self.output_exprs(self.plan.func.body)[index])
         output = Place("output", t, index, None, place.device)
         self.plan.calls.append(KernelCall(kernel, [place, output], ""))
+
+
+def where(e: Expr) -> str:
+    """The place of an expression in the user's program, before a message."""
+    text = span_text(getattr(e, "span", None))
+    return f"{text}: " if text else ""
 
 
 def _item(e: Expr, index: int) -> Expr:
