@@ -29,7 +29,7 @@ from tests.relay_byoc.helpers import (
 )
 from tilewright import relay
 from tilewright.contrib import graph_executor
-from tilewright.relay.backend.c_codegen import CSourceCodegen
+from tilewright.relay.backend.c_codegen import CSourceCodegen, operator
 from tilewright.relay.dataflow_pattern import is_constant, is_op, wildcard
 from tilewright.runtime.vm import VirtualMachine
 from tilewright.support.errors import TVMError
@@ -281,6 +281,16 @@ def test_errors() -> None:
     with registered(a=failing), pytest.raises(KeyError) as error:
         relay.build(parts, "llvm")
     assert error.value.__notes__ == ["while the code generator relay.ext.a was given tvmgen_default_a_main_0"]
+
+
+def test_the_operator_of_a_match_is_the_nearest() -> None:
+    x = relay.var("x", shape=(1, 4, 8, 8))
+    weights = [relay.const(np.zeros(s, "float32")) for s in ((4, 4, 3, 3), (4, 1, 3, 3))]
+    first = relay.nn.relu(relay.nn.conv2d(x, weights[0]))
+    last = relay.nn.relu(relay.nn.conv2d(first, weights[1], groups=4))
+    assert operator(last, "nn.conv2d").attrs.groups == 4 and operator(first, "nn.conv2d").attrs.groups == 1
+    with pytest.raises(TVMError, match="there is no call of nn.dense in"):
+        operator(last, "nn.dense")
 
 
 def test_errors_of_the_start_for_c() -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from tilewright.ir import DataType, IntImm, Op, TensorType, TupleType, Type
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
-from tilewright.relay.functor import post_order
+from tilewright.relay.functor import flow_children, post_order
 from tilewright.relay.printer import type_text
 from tilewright.runtime import Module, c_source_module, register_func
 from tilewright.support.errors import TVMError
@@ -62,11 +62,15 @@ class CTensor:
 
 
 def operator(call: Expr, name: str) -> Call:
-    """The call of an operator in what a composite function computes, for its attributes."""
-    found = [e for e in post_order(call) if type(e) is Call and type(e.op) is Op and e.op.name == name]
-    if not found:
-        raise TVMError(f"there is no call of {name} in\n{call}")
-    return found[0]
+    """The call of an operator nearest to the result of a match, or of what a composite function computes, for its attributes."""
+    nearest: dict[Expr, None] = {call: None}
+    # Breadth first: behind the match lies the rest of the program.
+    for e in (order := [call]):
+        if type(e) is Call and type(e.op) is Op and e.op.name == name:
+            return e
+        order += [c for c in flow_children(e) if c not in nearest]
+        nearest.update(dict.fromkeys(flow_children(e)))
+    raise TVMError(f"there is no call of {name} in\n{call}")
 
 
 class CSourceCodegen:
