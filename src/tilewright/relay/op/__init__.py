@@ -84,10 +84,18 @@ class Namespace(types.ModuleType):
         self._prefix = prefix
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        return lookup(f"{self._prefix}.{name}")
+        key = f"{self._prefix}.{name}"
+        if any(k.startswith(f"{key}.") for k in cards()):
+            inner = Namespace(key)
+            setattr(self, name, inner)
+            return inner  # type: ignore[return-value]
+        return lookup(key)
 
     def __dir__(self) -> list[str]:
-        return [k.removeprefix(f"{self._prefix}.") for k in cards() if k.startswith(f"{self._prefix}.")]
+        known = [*cards(), *names.FUNCTIONS, *names.ALIASES]
+        return sorted(
+            {k.removeprefix(f"{self._prefix}.").split(".")[0] for k in known if k.startswith(f"{self._prefix}.")}
+        )
 
 
 def get(op_name: str) -> Op:

@@ -12,9 +12,6 @@ ALIASES = {
     "reverse_reshape": "contrib_reverse_reshape",
     "nn.contrib_conv2d_nchwc": "nn.contrib_conv2d_NCHWc",
     "nn.contrib_depthwise_conv2d_nchwc": "nn.contrib_depthwise_conv2d_NCHWc",
-    "contrib.adaptive_avg_pool2d": "nn.adaptive_avg_pool2d",
-    "contrib.adaptive_max_pool2d": "nn.adaptive_max_pool2d",
-    "contrib.ndarray_size": "ndarray_size",
 }
 """Classic names of constructors whose operators are called otherwise."""
 
