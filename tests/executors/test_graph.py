@@ -504,3 +504,39 @@ def test_the_compiler_as_an_object() -> None:
     assert compiler.get_json() == graph and compiler.get_devices() == [tvm.cpu(0)]
     optimized, rest = compiler.optimize(MOD, "llvm", params=PARAMS)
     assert rest == {} and [p.name_hint for p in optimized["main"].params] == ["x"]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "bool", "int8", "float64", "uint8", "int64"])
+def test_element_types_of_parameters(dtype: str) -> None:
+    numpy_dtype = runtime.to_numpy_dtype(dtype)
+    a, c = np.array([[1, 1, 0], [0, 1, 1]]).astype(numpy_dtype), np.array([[1, 0, 1], [0, 1, 1]]).astype(numpy_dtype)
+    x = relay.var("x", shape=(2, 3), dtype=dtype)
+    combine = relay.logical_and if dtype == "bool" else relay.add
+    mod = tvm.IRModule.from_expr(relay.Function([x], combine(x, relay.const(c))))
+    graph, lib, params = relay.build(mod, "llvm", executor=Executor("graph"))
+    module = graph_executor.create(graph, lib, tvm.cpu())
+    module.load_params(relay.save_param_dict(params))
+    module.run(x=tvm.nd.array(a))
+    want = a & c if dtype == "bool" else a + c
+    assert (module.get_output(0).numpy() == want).all() and module.get_output(0).dtype == dtype
+
+
+def test_outputs_of_every_kind() -> None:
+    """An input, the same again, a constant, a value, its view, an empty tensor; memory of the caller's for some."""
+    x, e = relay.var("x", shape=(3,)), relay.var("e", shape=(0, 3))
+    y = relay.exp(x)
+    body = relay.Tuple([x, x, relay.const(1.0), y, relay.reshape(relay.tanh(x), (1, 3)), relay.exp(e)])
+    mod = tvm.IRModule.from_expr(relay.Function([x, e], body))
+    value = np.arange(3, dtype="float32")
+    want = [value, value, np.ones(()), np.exp(value), np.tanh(value)[None], np.zeros((0, 3))]
+    for executor in EXECUTORS[:2]:
+        module = graph_executor.GraphModule(relay.build(mod, "llvm", executor=executor)["default"](tvm.cpu()))
+        module.run(x=value, e=np.zeros((0, 3), "float32"))
+        for i, w in enumerate(want):
+            close(module.get_output(i), w)
+        mine = {i: tvm.nd.empty(w.shape) for i, w in enumerate(want)}
+        for i, out in mine.items():
+            module.set_output_zero_copy(i, out)
+        module.run()
+        for i, w in enumerate(want):
+            close(mine[i], w)
