@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,12 @@ import pytest
 
 import tilewright as tvm
 from tests.executors.models import close
+from tests.relay.random_graphs import Generator, assert_same, evaluate
 from tilewright import relay
 from tilewright.contrib import graph_executor
 from tilewright.contrib.debugger import debug_executor
 from tilewright.relay.backend import Executor
+from tilewright.relay.functor import rewrite
 from tilewright.runtime.vm import VirtualMachine
 from tilewright.support.errors import DiagnosticError, TVMError
 
@@ -280,3 +284,55 @@ def test_virtual_devices() -> None:
     with pytest.raises(TVMError, match="this virtual device says nothing of the device"):
         _ = tvm.target.VirtualDevice().device
     assert CONFIG.optional_homogeneous_target is None and CONFIG.default_primitive_virtual_device.device == CPU0
+
+
+# ---- random programs
+
+
+def scattered(mod: tvm.IRModule, rng: random.Random) -> tvm.IRModule:
+    """The module with the results of some calls put on one of the devices."""
+
+    def change(old: Any, new: Any) -> Any:
+        if isinstance(new, relay.Call) and rng.random() < 0.3:
+            return on_device(new, rng.choice((CPU0, CPU1)))
+        return None
+
+    return tvm.IRModule.from_expr(rewrite(mod["main"], change))
+
+
+def test_random_annotations() -> None:
+    """What is planned computes the same; what contradicts itself is refused."""
+    agreed = 0
+    for seed in range(40):
+        g = Generator(900 + seed, 8)
+        mod, args = g.module(), g.inputs()
+        spread = scattered(mod, random.Random(seed))
+        try:
+            planned(spread)
+        except DiagnosticError as error:
+            assert "must be on one device" in str(error)
+            continue
+        agreed += 1
+        if agreed > 12:
+            continue
+        want = evaluate(mod, args)
+        for kind in ("graph", "aot", "vm"):
+            found = relay.create_executor(kind, spread, [CPU0, CPU1], TARGETS).evaluate()(*args)
+            single = not isinstance(found, (list, tvm.runtime.container.ADT))
+            assert_same([f.numpy() for f in ([found] if single else list(found))], want)
+    assert agreed >= 10
+
+
+def test_planning_takes_linear_time() -> None:
+    def seconds(steps: int) -> float:
+        value: Any = relay.var("x", shape=(2,))
+        x = value
+        for i in range(steps):
+            value = on_device(relay.add(value, relay.const(1.0)), (CPU0, CPU1)[i % 2])
+        mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], value)))
+        begin = time.process_time()
+        relay.transform.PlanDevices(CONFIG)(mod)
+        return time.process_time() - begin
+
+    seconds(100)
+    assert seconds(4000) < 20 * max(seconds(500), 0.01)

@@ -76,6 +76,17 @@ class ExecutorFactoryModule:
         text: str = self.metadata["graph"]
         return text
 
+    graph_json_str = graph_json
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Parameters by the names that the graph gives them."""
+        return self.get_params()
+
+    def get_devices(self) -> list[runtime.Device]:
+        """The devices that the model runs on."""
+        return list(self.plan.devices)
+
     def get_graph_json(self) -> str:
         """The graph in the classic JSON form."""
         return self.graph_json
