@@ -112,6 +112,25 @@ def test_products_of_two_open_matrices(transposed: bool) -> None:
     )
 
 
+def test_convolution_over_images_of_open_size() -> None:
+    def convolved(x: np.ndarray[Any, Any], w: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1), (0, 0)])
+        height, width = (x.shape[2] + 1) // 2, (x.shape[3] + 1) // 2
+        out = np.zeros((1, w.shape[0], height, width, w.shape[5]), "float32")
+        for i in range(3):
+            for j in range(3):
+                part = padded[:, :, i : i + 2 * height - 1 : 2, j : j + 2 * width - 1 : 2]
+                out += np.einsum("ncyxi,pcio->npyxo", part, w[:, :, i, j])
+        return out
+
+    func = check(
+        [(1, 1, N, S, 16), (2, 1, 3, 3, 16, 16)],
+        lambda x, w: topi.nn.conv2d_NCHWc(x, w, 2, 1, 1, "NCHW16c", "NCHW16c"),
+        convolved,
+    )
+    assert len(loops(func, tir.ForKind.UNROLLED)) >= 6
+
+
 def test_rows_of_open_length() -> None:
     func = check([(N, 4, S, S)], topi.nn.softmax, softmax)
     assert len(loops(func, tir.ForKind.VECTORIZED)) >= 4 and len(loops(func, tir.ForKind.PARALLEL)) == 1

@@ -13,6 +13,7 @@ from tilewright import te
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.columns import computed_columns, first_columns, window_columns
 from tilewright.topi.nn.pad import dilate, pad
+from tilewright.topi.schedule.tiles import IN_TILES, OPEN_ROWS, whole_tiles
 from tilewright.topi.utils import Dim, as_int, get_const_int, get_pad_tuple, pair, shape_of, window_extent
 
 Two = int | Sequence[int]
@@ -201,14 +202,21 @@ def conv2d_NCHWc(
     ib = te.reduce_axis((0, ki), name="ic_inner")
     per_group = o_outer // groups
 
+    columns = whole_tiles(ow, OPEN_ROWS) if not isinstance(ow, int) else ow
+
     def element(nn: Any, oc: Any, yy: Any, xx: Any, ob: Any) -> Any:
         chunk = ic.var if groups == 1 else tir.floordiv(oc, per_group) * i_outer + ic.var
-        value = padded(nn, chunk, _at(yy, sh, ry.var, dh), _at(xx, sw, rx.var, dw), ib.var)
+        column = xx if columns is ow else tir.min(xx, ow - 1)
+        value = padded(nn, chunk, _at(yy, sh, ry.var, dh), _at(column, sw, rx.var, dw), ib.var)
         return te.sum(
             _to(value, dtype) * _to(kernel(oc, ic.var, ry.var, rx.var, ib.var, ob), dtype), axis=[ic, ry, rx, ib]
         )
 
-    return compute([n, o_outer, oh, ow, block_out], element, name="conv2d_NCHWc", tag="conv2d_NCHWc")
+    attrs = {} if columns is ow else {IN_TILES: 1}
+    out = compute([n, o_outer, oh, columns, block_out], element, name="conv2d_NCHWc", tag="conv2d_NCHWc", attrs=attrs)
+    if columns is ow:
+        return out
+    return compute([n, o_outer, oh, ow, block_out], lambda *i: out(*i), name="T_columns", tag="injective")
 
 
 def depthwise_conv2d_NCHWc(

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright import te
 from tilewright.topi.lang import compute, tir
+from tilewright.topi.nn.columns import computed_columns, first_columns, window_columns
 from tilewright.topi.nn.pad import dilate, pad
 from tilewright.topi.utils import as_int, get_const_int, get_pad_tuple, shape_of, to, window_extent
 
@@ -41,6 +42,9 @@ def conv(
     strides, dilations = numbers(stride, n), numbers(dilation, n)
     kernel = [weight[c] for c in letters]
     before, after = get_pad_tuple(padding, [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)], n)
+    plain = "NC" + "".join(letters), "OI" + "".join(letters)
+    if groups == 1 and n > 1 and (data_layout, kernel_layout) == plain and out_layout == data_layout:
+        return _conv_columns(inp, filt, strides, before, after, dilations, dtype)
     widths = {c: (before[i], after[i]) for i, c in enumerate(letters)}
     padded = pad(
         inp,
@@ -69,6 +73,39 @@ def conv(
 
     name = f"conv{n}d_{data_layout.lower()}"
     return compute([out[c] for c in out_layout], element, name=name, tag=name)
+
+
+def _conv_columns(
+    inp: te.Tensor,
+    filt: te.Tensor,
+    strides: Sequence[int],
+    before: Sequence[int],
+    after: Sequence[int],
+    dilations: Sequence[int],
+    dtype: str,
+) -> te.Tensor:
+    """conv with the channels first, one group: vectors run along the last axis."""
+    batch, _, *extents = shape_of(inp)
+    o, per_in, *kernel = [get_const_int(d) for d in filt.shape]
+    n = len(kernel)
+    out = [window_extent(extents[i], kernel[i], before[i], after[i], strides[i], dilations[i]) for i in range(n)]
+    columns = computed_columns(out[-1], dtype)
+    read = window_columns(inp, [0, 0, *before], [0, 0, *after], columns, kernel[-1], strides[-1], dilations[-1])
+    rc = te.reduce_axis((0, per_in), name="rc")
+    taps = [te.reduce_axis((0, k), name=f"r{i}") for i, k in enumerate(kernel)]
+
+    def element(nn: Any, ff: Any, *at: Any) -> Any:
+        place = []
+        for i in range(n - 1):
+            base = at[i] if strides[i] == 1 else at[i] * strides[i]
+            place.append(base + (taps[i].var if dilations[i] == 1 else taps[i].var * dilations[i]))
+        value = read((nn, rc.var, *place), at[-1], taps[-1].var)
+        weight = filt(ff, rc.var, *[t.var for t in taps])
+        return te.sum(to(value, dtype) * to(weight, dtype), axis=[rc, *taps])
+
+    name = f"conv{n}d_nc"
+    made = compute([batch, o, *out[:-1], columns], element, name=name, tag=name)
+    return first_columns(made, out[-1])
 
 
 def conv_transpose(

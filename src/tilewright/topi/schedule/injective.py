@@ -89,4 +89,8 @@ def most_even(sch: Schedule, loops: list[LoopRV], target: Target) -> tuple[int, 
             groups.append((i, i + 1))
     least = [prod([divisor_of(sch.get(loop).extent) for loop in loops[a:b]]) for a, b in groups]
     enough = 8 * target.cpu.cores
-    return groups[next((i for i, n in enumerate(least) if n >= enough), least.index(max(least)))]
+    most = least.index(max(least))
+    if least[most] == 1:
+        # Nothing is sure to have two iterations: the first that may have.
+        most = next((i for i, (a, _) in enumerate(groups) if not isinstance(sch.get(loops[a]).extent, IntImm)), most)
+    return groups[next((i for i, n in enumerate(least) if n >= enough), most)]
