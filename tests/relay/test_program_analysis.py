@@ -105,3 +105,26 @@ def test_values_for_calibration() -> None:
     np.testing.assert_allclose(
         np.stack([v.numpy() for v in found["outputs"]]), 2 * np.stack([x, np.tanh(x)]), rtol=1e-6
     )
+
+
+def test_kinds() -> None:
+    mod = relay.fromtext(
+        HEAD + "type List[A] { Cons(A, List[A]), Nil }\ntype Unit { One }\ndef @main(%x: float32) { %x }\n"
+    )
+    assert isinstance(mod, IRModule)
+    of, unit, number = mod.get_global_type_var("List"), mod.get_global_type_var("Unit"), relay.TensorType((2,))
+    shape = relay.TypeVar("s", relay.TypeKind.ShapeVar)
+    kinds = relay.TypeKind
+    assert analysis.check_kind(number) == kinds.Type
+    assert analysis.check_kind(shape) == kinds.ShapeVar
+    assert analysis.check_kind(relay.TypeCall(of, [number]), mod) == kinds.Type
+    assert (
+        analysis.check_kind(relay.FuncType([number, unit], relay.TupleType([relay.RefType(number)])), mod) == kinds.Type
+    )
+    assert analysis.check_kind(mod[of], mod) == kinds.TypeData
+    with pytest.raises(TVMError, match="is not well-kinded: List takes 1 types, but is given 2"):
+        analysis.check_kind(relay.TypeCall(of, [number, number]), mod)
+    with pytest.raises(TVMError, match="is not well-kinded: List takes 1 types, but is given 0"):
+        analysis.check_kind(relay.TupleType([of]), mod)
+    with pytest.raises(TVMError, match="s in it is no type of values"):
+        analysis.check_kind(relay.TupleType([shape]))

@@ -22,6 +22,7 @@ from tilewright.relay.analysis.basic import (
     well_formed,
 )
 from tilewright.relay.analysis.call_graph import CallGraph
+from tilewright.relay.analysis.kinds import check_kind
 from tilewright.relay.analysis.programs import (
     check_basic_block_normal_form,
     count_layers,
@@ -48,6 +49,7 @@ __all__ = [
     "called_functions",
     "check_basic_block_normal_form",
     "check_constant",
+    "check_kind",
     "count_layers",
     "detect_feature",
     "extract_fused_functions",
