@@ -44,6 +44,7 @@ fuzz: $(VENV)/.extra-test  ## random programs and models against their reference
 	$(BIN)/python -m tests.arith.fuzz --count $$((10 * $(COUNT))) --seed $(SEED)
 	$(BIN)/python -m tests.fuzz.onnx_graphs --count $(COUNT) --seed $(SEED)
 	$(BIN)/python -m tests.fuzz.mutations --count $(COUNT) --seed $(SEED)
+	$(BIN)/python -m tests.fuzz.relay_passes --count $(COUNT) --seed $(SEED)
 
 lint: $(VENV)/.extra-lint  ## style, types, layers
 	$(BIN)/ruff check .
