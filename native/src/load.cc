@@ -73,6 +73,8 @@ Ref<ModuleObject> make_executor(Ref<ModuleObject> module, const Code& code, std:
   if (executor == "graph") return make_graph_executor(std::move(module), meta["graph"].string, std::move(devices), false);
   check_cpu(meta);
   auto constants = constants_of(*code.library, code.constants, meta["constants_bytes"].integer);
+  for (auto& d : meta["devices"].items)
+    if (d.items.size() == 2) device_among(devices, {static_cast<int32_t>(d.items[0].integer), static_cast<int32_t>(d.items[1].integer)});
   if (executor == "vm") return make_machine(std::move(module), code.library, meta, std::move(constants), std::move(bytecode));
   return make_aot_executor(std::move(module), code.library, code.metadata, meta, std::move(constants), devices);
 }

@@ -331,11 +331,12 @@ class LibraryModule : public ModuleImpl {
     if (name == "get_graph_json") {
       return make_function([this, module](Args) { return from_string(JsonReader(code_.metadata).read()["graph"].string); });
     }
-    if (name == "load_executable") {  // (device, bytecode as a tensor of bytes): bytecode that was saved apart
+    if (name == "load_executable") {  // (devices..., bytecode as a tensor of bytes): bytecode that was saved apart
       return make_function([this, module](Args args) {
         if (args[0].type_index != kTVMFFIDevice) fail("TypeError", "load_executable takes a device first");
-        if (args[1].type_index != kTVMFFITensor) fail("TypeError", "load_executable takes the bytecode as a tensor");
-        return from_ref(make_executor(module, code_, {args[0].v_device}, Ref<TensorObject>::share(args[1].v_obj)));
+        const TVMFFIAny& bytecode = args[args.count - 1];
+        if (bytecode.type_index != kTVMFFITensor) fail("TypeError", "load_executable takes the bytecode as a tensor");
+        return from_ref(make_executor(module, code_, devices_of(Args{args.values, args.count - 1}, 0), Ref<TensorObject>::share(bytecode.v_obj)));
       });
     }
     if (name == "get_metadata") {

@@ -100,10 +100,25 @@ def test_control_flow_in_the_machine() -> None:
     functions = tvm.IRModule({loop: relay.Function([v, i], body, relay.TensorType((2, 8)))})
     functions["main"] = relay.Function([x, n], relay.exp(on_device(relay.Call(loop, [x, n]), CPU1)))
     executable = relay.vm.compile(functions, TARGETS)
-    assert "device_copy" in executable.bytecode
+    assert "device_copy" in executable.bytecode and "float32[2, 8] on cpu(1)" in executable.bytecode
     values = np.random.default_rng(3).random((2, 8), "float32")
-    found = VirtualMachine(executable, [CPU0, CPU1]).run(values, np.array(3, "int32"))
-    close(found, np.exp(values + 3))
+    for program in (executable, tvm.runtime.vm.Executable.load_exec(*executable.save())):
+        found = VirtualMachine(program, [CPU0, CPU1]).run(values, np.array(3, "int32"))
+        close(found, np.exp(values + 3))
+        assert found.device == CPU0
+        with pytest.raises(
+            ValueError, match=r"was compiled for cpu\(1\) among others, but the executor was created with cpu"
+        ):
+            VirtualMachine(program, CPU0)
+
+
+def test_results_of_the_machine_on_their_device() -> None:
+    x = relay.var("x", shape=(relay.Any(), 8))
+    body = on_device(relay.exp(x), CPU1, constrain_result=True)
+    machine = VirtualMachine(relay.vm.compile(tvm.IRModule.from_expr(relay.Function([x], body)), TARGETS), [CPU0, CPU1])
+    found = machine.run(np.zeros((3, 8), "float32"))
+    close(found, np.ones((3, 8)))
+    assert found.device == CPU1
 
 
 def test_list_of_targets_and_names() -> None:

@@ -60,7 +60,7 @@ uint64_t checksum(const char* data, size_t size) {
   return h;
 }
 
-constexpr int64_t kMagic = 0x314d56776c6974;  // "tilwVM1"
+constexpr int64_t kMagic = 0x324d56776c6974;  // "tilwVM2"
 
 }  // namespace
 
@@ -97,6 +97,7 @@ TensorSpec Program::read_spec(Reader& in) {
   s.dtype.code = static_cast<uint8_t>(in.small("a data type", 0, 255));
   s.dtype.bits = static_cast<uint8_t>(in.small("a data type", 0, 255));
   s.dtype.lanes = static_cast<uint16_t>(in.small("a data type", 1, 65535));
+  s.device = in.small("a device", 0, INT32_MAX);
   size_t ndim = in.count("a number of dimensions");
   __int128 bytes = (s.dtype.bits * s.dtype.lanes + 7) / 8;
   for (size_t i = 0; i < ndim; ++i) {

@@ -28,6 +28,7 @@ struct TensorSpec {
   DLDataType dtype;
   std::vector<int64_t> shape;  // -1: not known before the run
   size_t bytes;
+  int32_t device;              // the number of the CPU
 };
 
 struct Kernel {

@@ -107,7 +107,7 @@ TVMFFIAny Run::loop() {
       }
       case kAllocStatic: {
         const TensorSpec& s = p_.specs[static_cast<size_t>(w[2])];
-        put(w[1], allocate(s.dtype, static_cast<int32_t>(s.shape.size()), s.shape.data(), s.bytes));
+        put(w[1], allocate(s, static_cast<int32_t>(s.shape.size()), s.shape.data(), s.bytes));
         at += 3;
         continue;
       }
@@ -116,7 +116,7 @@ TVMFFIAny Run::loop() {
         auto& shape = sizes(w + 4, w[3]);
         __int128 bytes = (s.dtype.bits * s.dtype.lanes + 7) / 8;
         for (int64_t d : shape) if ((bytes *= d) > (int64_t{1} << 47)) fail("MemoryError", "%s: a tensor of shape %s is larger than memory", function_->name.c_str(), shape_text(w[3], shape.data()).c_str());
-        put(w[1], allocate(s.dtype, w[3], shape.data(), static_cast<size_t>(bytes)));
+        put(w[1], allocate(s, w[3], shape.data(), static_cast<size_t>(bytes)));
         at += 4 + w[3];
         continue;
       }

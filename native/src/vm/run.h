@@ -64,10 +64,10 @@ class Run {
     for (int32_t i = 0; i < n; ++i) out[static_cast<size_t>(i)] = own(value(operands[i]));
     return out;
   }
-  TVMFFIAny allocate(DLDataType dtype, int32_t ndim, const int64_t* shape, size_t bytes) {
+  TVMFFIAny allocate(const TensorSpec& spec, int32_t ndim, const int64_t* shape, size_t bytes) {
     void* data = pool_->take(bytes);
     auto t = Ref<TensorObject>::steal(make<TensorObject>());
-    t->tensor = DLTensor{data, {kDLCPU, 0}, 0, dtype, nullptr, nullptr, 0};
+    t->tensor = DLTensor{data, {kDLCPU, spec.device}, 0, spec.dtype, nullptr, nullptr, 0};
     t->set_dims(ndim, shape, nullptr);
     t->owner = data;
     t->release = Pool::give;

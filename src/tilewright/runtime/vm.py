@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from tilewright.runtime import container as container
 from tilewright.runtime.benchmark import BenchmarkResult
 from tilewright.runtime.container import ADT
-from tilewright.runtime.device import cpu
+from tilewright.runtime.device import Device, cpu
 from tilewright.runtime.module import Module, time_function
 from tilewright.runtime.ndarray import array
 
@@ -22,7 +23,11 @@ class Executable:
         if not isinstance(code, bytes):
             raise TypeError(f"load_exec takes the bytecode as bytes, but was given {type(code).__name__}")
         self.code, self._lib = code, lib
-        self["default"](cpu(0))
+        # Damage is told here, not by the first machine.
+        described = (
+            json.loads(lib["get_metadata"]()).get("devices") if lib.implements_function("get_metadata") else None
+        )
+        self["default"](*[Device(kind, number) for kind, number in described or [(1, 0)]])
 
     @property
     def lib(self) -> Module:
@@ -30,12 +35,12 @@ class Executable:
         return self._lib
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        """`["default"]` makes a machine from a device; other names are functions of the library."""
+        """`["default"]` makes a machine from the devices; other names are functions of the library."""
         if name != "default":
             return self.lib[name]
         held = array(np.frombuffer(self.code, np.uint8))
         load = self.lib["load_executable"]
-        return lambda device: load(device, held)
+        return lambda *devices: load(*devices, held)
 
     def save(self) -> tuple[bytearray, Module]:
         """(bytecode, library of the kernels and constants)."""
@@ -50,17 +55,16 @@ class Executable:
 class VirtualMachine:
     """Runs the functions of an executable (of relay.vm.compile) or of a library that holds one.
 
-    `depth_limit` is how deep calls that are not in tail position may nest. Several threads may invoke one machine; what
-    set_input sets belongs to the machine."""
+    A program over several devices takes a list of them all. `depth_limit` is how deep calls that are not in tail position may nest.
+    Several threads may invoke one machine; what set_input sets belongs to the machine."""
 
     NAIVE_ALLOCATOR = 1
     POOLED_ALLOCATOR = 2
 
     def __init__(self, exe: Any, device: Any = None, memory_cfg: Any = None, depth_limit: int | None = None) -> None:
-        if isinstance(device, (list, tuple)):
-            device = device[0]
-        self.device = device if device is not None else cpu(0)
-        self.module = exe["default"](self.device)
+        devices = list(device) if isinstance(device, (list, tuple)) else [device if device is not None else cpu(0)]
+        self.device = devices[0]
+        self.module = exe["default"](*devices)
         if not self.module.implements_function("invoke"):
             raise ValueError(
                 f"this library holds a model for the {self.module.type_key}, which is no program of the virtual machine; run it"

@@ -10,6 +10,7 @@ from tilewright.relay.backend.kernels import Progress, compile_kernels
 from tilewright.relay.backend.te_compiler import Kernel, TECompiler
 from tilewright.relay.expr import Expr, Function
 from tilewright.relay.transform.device_planner import DevicePlan
+from tilewright.runtime import Device
 from tilewright.support.errors import TVMError
 from tilewright.target import CompilationConfig, Target
 from tilewright.tir import Var
@@ -32,6 +33,10 @@ class DeviceCompilers:
         compiler = self.compilers[self.plan.of(call)]
         with compiler.target:
             return compiler.kernel(func, sizes)
+
+    def device(self, e: Expr) -> Device:
+        """The device that a value is on."""
+        return self.config.devices[self.plan.of(e) if self.plan is not None else 0]
 
     @property
     def kernels(self) -> list[Kernel]:

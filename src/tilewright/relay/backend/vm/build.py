@@ -125,6 +125,7 @@ def compile(
                 {"name": k.name, "flops": k.flops, "bytes": k.bytes, "source": k.source} for k in kernels.kernels
             ],
             "target": target_facts(config),
+            "devices": [[d.device_type, d.device_id] for d in config.devices] if len(config.devices) > 1 else [],
             "opt_level": PassContext.current().opt_level,
         }
     return Executable(optimized, chosen, program, facts, objects, constants.result(), external)

@@ -43,7 +43,7 @@ o operation on sizes. native/src/vm/program.h reads by the same table."""
 OPCODES = {name: i for i, name in enumerate(LAYOUTS)}
 INT_OPS = ("add", "sub", "mul", "floordiv", "floormod", "min", "max", "eq", "lt", "select")
 ENDS = frozenset(("ret", "fatal", "goto", "tail_invoke", "tail_invoke_closure"))
-MAGIC = 0x314D56776C6974
+MAGIC = 0x324D56776C6974
 
 Operand = int | list[int]
 
@@ -137,22 +137,24 @@ def _operand(register: int) -> str:
 
 
 class TensorSpec:
-    """A tensor's dtype and shape; -1 where a dimension is known only at run time."""
+    """A tensor's dtype and shape, -1 where a dimension is known only at run time; and the number of the CPU that it is on."""
 
-    __slots__ = ("dtype", "shape")
+    __slots__ = ("device", "dtype", "shape")
 
-    def __init__(self, dtype: DataType, shape: tuple[int, ...]) -> None:
-        self.dtype, self.shape = dtype, shape
+    def __init__(self, dtype: DataType, shape: tuple[int, ...], device: int = 0) -> None:
+        self.dtype, self.shape, self.device = dtype, shape, device
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, TensorSpec) and self.dtype == other.dtype and self.shape == other.shape
+        if not isinstance(other, TensorSpec):
+            return False
+        return self.dtype == other.dtype and self.shape == other.shape and self.device == other.device
 
     def __hash__(self) -> int:
-        return hash((str(self.dtype), self.shape))
+        return hash((str(self.dtype), self.shape, self.device))
 
     def __str__(self) -> str:
         dims = ", ".join(["?" if d < 0 else str(d) for d in self.shape])
-        return f"{self.dtype}[{dims}]"
+        return f"{self.dtype}[{dims}]" + (f" on cpu({self.device})" if self.device else "")
 
 
 class VMFunction:
@@ -257,7 +259,7 @@ class Program:
         out = _Writer()
         out.word(len(self.types))
         for spec in self.types:
-            out.words(*dtype_code(spec.dtype), len(spec.shape), *spec.shape)
+            out.words(*dtype_code(spec.dtype), spec.device, len(spec.shape), *spec.shape)
         out.word(len(self.messages))
         for text in self.messages:
             out.text(text)

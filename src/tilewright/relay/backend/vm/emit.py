@@ -98,9 +98,9 @@ class ProgramCompiler:
         return self.kernel_index[name]
 
 
-def spec_of(t: TensorType) -> TensorSpec:
+def spec_of(t: TensorType, device: int = 0) -> TensorSpec:
     """A tensor type as the runtime knows it."""
-    return TensorSpec(t.dtype, tuple([_dimension(d) for d in t.shape]))
+    return TensorSpec(t.dtype, tuple([_dimension(d) for d in t.shape]), device)
 
 
 def _dimension(d: Any) -> int:
@@ -361,7 +361,7 @@ class _FunctionCompiler:
             return
         kernel = self.home.compiler.kernel(func, e, sizes)
         outputs: list[int] = []
-        pack = self.allocate(result, dst, outputs)
+        pack = self.allocate(result, dst, outputs, self.home.compiler.device(e).device_id)
         self.out.emit("kernel", self.home.kernel(kernel.name), given, [*inputs, *outputs])
         pack()
 
@@ -413,10 +413,10 @@ class _FunctionCompiler:
             self.sizes.registers[found[-1]] = register
         return found
 
-    def allocate(self, t: Type, dst: int, outputs: list[int]) -> Callable[[], None]:
-        """Registers with memory for a result of type `t`, added to `outputs`; what is to be done once they are written."""
+    def allocate(self, t: Type, dst: int, outputs: list[int], device: int) -> Callable[[], None]:
+        """Registers with memory of a device for a result of type `t`, added to `outputs`; what is to be done once they are written."""
         if isinstance(t, TensorType):
-            index = self.home.program.type_index(spec_of(t))
+            index = self.home.program.type_index(spec_of(t, device))
             if is_static(t):
                 self.out.emit("alloc_static", dst, index)
             else:
@@ -426,7 +426,7 @@ class _FunctionCompiler:
             return lambda: None
         assert isinstance(t, TupleType)
         parts = [self.out.register() for _ in t.fields]
-        after = [self.allocate(f, r, outputs) for f, r in zip(t.fields, parts, strict=True)]
+        after = [self.allocate(f, r, outputs, device) for f, r in zip(t.fields, parts, strict=True)]
 
         def pack() -> None:
             for step in after:
