@@ -9,28 +9,24 @@ from tilewright.arith.linear import LEAF, SPLIT
 from tilewright.ir import IntImm
 from tilewright.node import post_order_visit
 from tilewright.tir import GE, LT, BufferLoad, For, ForKind, Var
-from tilewright.tir.schedule.analysis import (
-    REDUCE,
-    Leaf,
-    binding_of,
-    conflict,
-    conjunction,
-    consumers,
-    leaf_of,
-    leaves,
-    loops_above,
-    need_complete_or_reduction,
-    producers,
-    scope_leaves,
-    scope_root,
-    stays_in,
-)
+from tilewright.tir.schedule.analysis import conflict, consumers, need_complete_or_reduction, producers
+from tilewright.tir.schedule.binding import binding_of, stays_in
 from tilewright.tir.schedule.certain import reaches_domain, surely
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import ZERO, Bounds, Forms, Lin, combine, constant, is_const, same, scale, shift
 from tilewright.tir.schedule.hazards import need_own_elements, need_settled, shared_loops
 from tilewright.tir.schedule.inline import inline_block, reverse_inline_block
 from tilewright.tir.schedule.kinds import need_kind_holds
+from tilewright.tir.schedule.leaves import (
+    REDUCE,
+    Leaf,
+    conjunction,
+    leaf_of,
+    leaves,
+    loops_above,
+    scope_leaves,
+    scope_root,
+)
 from tilewright.tir.schedule.regions import Region, contains, needed, swept, unite, unite_exact
 from tilewright.tir.schedule.rewrite import ReplaceStmts, body_list
 from tilewright.tir.schedule.sampling import COMPUTE_INLINE

@@ -6,25 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm, Range
 from tilewright.tir import LT, Block, BlockRealize, BufferRegion, For, ForKind, IterVar, Var
-from tilewright.tir.schedule.analysis import (
+from tilewright.tir.schedule.analysis import need_simple_iters, need_whole_reduction
+from tilewright.tir.schedule.binding import binding_of
+from tilewright.tir.schedule.copies import copy_iters
+from tilewright.tir.schedule.effects import need_order_free
+from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.forms import Lin, combine, same, shift
+from tilewright.tir.schedule.leaves import (
     DATA_PAR,
     REDUCE,
     Leaf,
-    binding_of,
     conjunction,
     conjuncts,
     leaf_of,
     leaves,
     loops_above,
-    need_simple_iters,
-    need_whole_reduction,
     realize_of,
     scope_root,
 )
-from tilewright.tir.schedule.copies import copy_iters
-from tilewright.tir.schedule.effects import need_order_free
-from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import Lin, combine, same, shift
 from tilewright.tir.schedule.loops import reaches_once, replace_realize
 from tilewright.tir.schedule.regions import swept, unite
 from tilewright.tir.schedule.rewrite import ReplaceStmts, body_list, vars_in

@@ -18,23 +18,15 @@ from tilewright.tir import (
     Var,
     decl_buffer,
 )
-from tilewright.tir.schedule.analysis import (
-    DATA_PAR,
-    Leaf,
-    alloc_site,
-    binding_of,
-    leaf_of,
-    leaves,
-    need_whole_reduction,
-    scope_leaves,
-    scope_root,
-)
+from tilewright.tir.schedule.analysis import alloc_site, need_whole_reduction
 from tilewright.tir.schedule.arguments import read_number, write_number
+from tilewright.tir.schedule.binding import binding_of
 from tilewright.tir.schedule.certain import surely
 from tilewright.tir.schedule.effects import self_dependence
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import ZERO, Forms, Lin, is_const, same, shift
 from tilewright.tir.schedule.hazards import shared_loops
+from tilewright.tir.schedule.leaves import DATA_PAR, Leaf, leaf_of, leaves, scope_leaves, scope_root
 from tilewright.tir.schedule.regions import contains, in_domain, needed, unite, unite_exact
 from tilewright.tir.schedule.rewrite import ReplaceBuffers, body_list
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of

@@ -22,7 +22,6 @@ from tilewright.tir import (
     Var,
     decl_buffer,
 )
-from tilewright.tir.schedule.analysis import DATA_PAR, leaf_of, leaves, scope_root
 from tilewright.tir.schedule.arguments import read_map, read_number, write_map
 from tilewright.tir.schedule.cache import (
     box_of,
@@ -35,6 +34,7 @@ from tilewright.tir.schedule.cache import (
 )
 from tilewright.tir.schedule.effects import self_dependence
 from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.leaves import DATA_PAR, leaf_of, leaves, scope_root
 from tilewright.tir.schedule.regions import access_regions, contains, unite
 from tilewright.tir.schedule.rewrite import ReplaceBuffers, ReplaceStmts, body_list, vars_in
 from tilewright.tir.schedule.state import ScheduleState, seq_of

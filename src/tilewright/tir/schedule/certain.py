@@ -8,10 +8,11 @@ from typing import Any
 from tilewright.arith.linear import LEAF, SPLIT
 from tilewright.ir import IntImm, Range
 from tilewright.tir import BufferRegion
-from tilewright.tir.schedule.analysis import REDUCE, Leaf, binding_of, conjuncts
+from tilewright.tir.schedule.binding import binding_of
 from tilewright.tir.schedule.effects import writes_exactly
 from tilewright.tir.schedule.enumeration import fills, visits
 from tilewright.tir.schedule.forms import Bounds, Forms, Lin, combine, constant, is_const, same, scale, shift
+from tilewright.tir.schedule.leaves import REDUCE, Leaf, conjuncts
 from tilewright.tir.schedule.regions import Region, contains, cuts_of, loop_bounds
 from tilewright.tir.schedule.state import ScheduleState
 

@@ -163,8 +163,8 @@ def _sweeps(forms: Forms, indices: list[Lin], loops: tuple[Any, ...], wanted: li
 
 def _nest_writes_exactly(state: ScheduleState, block: Any, region: Any) -> bool:
     """As for a single body, by what the inner blocks declare."""
-    from tilewright.tir.schedule.analysis import leaves
     from tilewright.tir.schedule.certain import surely
+    from tilewright.tir.schedule.leaves import leaves
     from tilewright.tir.schedule.regions import contains
 
     forms = state.forms

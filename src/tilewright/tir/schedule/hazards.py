@@ -6,11 +6,13 @@ from collections.abc import Iterable, Set
 from typing import Any
 
 from tilewright.tir import Block, Buffer
-from tilewright.tir.schedule.analysis import REDUCE, Leaf, binding_of, leaves, need_complete_or_reduction, producers
+from tilewright.tir.schedule.analysis import need_complete_or_reduction, producers
+from tilewright.tir.schedule.binding import binding_of
 from tilewright.tir.schedule.certain import surely
 from tilewright.tir.schedule.effects import undetermined
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import combine, same, shift
+from tilewright.tir.schedule.leaves import REDUCE, Leaf, leaves
 from tilewright.tir.schedule.regions import Region, contains, needed, swept, unite, unite_exact
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 

@@ -122,7 +122,7 @@ class IndexMap(Node, key="tir.IndexMap"):
     def non_surjective_inverse(self, shape: Sequence[Any]) -> tuple[IndexMap, PrimExpr]:
         """The map back, and the condition on the new indices under which an element is padding."""
         from tilewright.tir import Not
-        from tilewright.tir.schedule.analysis import conjunction
+        from tilewright.tir.schedule.leaves import conjunction
 
         sizes = [n.extent if isinstance(n, Range) else n for n in shape]
         forms = self._forms(sizes)

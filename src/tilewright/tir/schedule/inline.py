@@ -9,23 +9,13 @@ from tilewright.ir import IntImm
 from tilewright.node import Mutator, on
 from tilewright.tir import Block, Buffer, BufferLoad, BufferStore, Var
 from tilewright.tir.arithmetic import cast_to
-from tilewright.tir.schedule.analysis import (
-    DATA_PAR,
-    binding_of,
-    conflict,
-    conjunction,
-    conjuncts,
-    consumers,
-    leaf_of,
-    need_complete,
-    producers,
-    scope_leaves,
-    scope_root,
-)
+from tilewright.tir.schedule.analysis import conflict, consumers, need_complete, producers
+from tilewright.tir.schedule.binding import binding_of
 from tilewright.tir.schedule.certain import reaches_domain
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import combine, same, shift
 from tilewright.tir.schedule.hazards import need_settled
+from tilewright.tir.schedule.leaves import DATA_PAR, conjunction, conjuncts, leaf_of, scope_leaves, scope_root
 from tilewright.tir.schedule.regions import access_regions
 from tilewright.tir.schedule.rewrite import ReplaceStmts, need_no_pointer, touches
 from tilewright.tir.schedule.solve import solve

@@ -5,18 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright.tir import ForKind, IterVar, Var
-from tilewright.tir.schedule.analysis import (
-    REDUCE,
-    Leaf,
-    binding_of,
-    int_extent,
-    leaves,
-    loops_above,
-    need_simple_iters,
-)
+from tilewright.tir.schedule.analysis import need_simple_iters
+from tilewright.tir.schedule.binding import binding_of
 from tilewright.tir.schedule.effects import need_order_free, self_dependence
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.hazards import need_same_iteration, private_buffers
+from tilewright.tir.schedule.leaves import REDUCE, Leaf, int_extent, leaves, loops_above
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
 from tilewright.tir.schedule.threads import need_one_axis, thread_tag
 from tilewright.tir.schedule.trace import LoopRV, primitive

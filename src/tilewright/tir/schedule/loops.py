@@ -8,23 +8,14 @@ from tilewright.ir import IntImm
 from tilewright.node import post_order_visit
 from tilewright.tir import LT, Block, FloorDiv, FloorMod, For, ForKind, Max, Var
 from tilewright.tir.arithmetic import cast_to
-from tilewright.tir.schedule.analysis import (
-    DATA_PAR,
-    REDUCE,
-    Binding,
-    Leaf,
-    binding_of,
-    int_extent,
-    leaves,
-    loops_above,
-    need_simple_iters,
-    realize_of,
-)
+from tilewright.tir.schedule.analysis import need_simple_iters
+from tilewright.tir.schedule.binding import Binding, binding_of
 from tilewright.tir.schedule.copies import copy_statement, rename_blocks
 from tilewright.tir.schedule.effects import need_order_free
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import combine, shift
 from tilewright.tir.schedule.hazards import need_same_iteration, private_buffers
+from tilewright.tir.schedule.leaves import DATA_PAR, REDUCE, Leaf, int_extent, leaves, loops_above, realize_of
 from tilewright.tir.schedule.rewrite import ReplaceStmts, substitute_loops, vars_in
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of
 from tilewright.tir.schedule.trace import BlockRV, ExprRV, LoopRV, primitive

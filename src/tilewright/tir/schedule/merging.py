@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.tir import For, Var
-from tilewright.tir.schedule.analysis import leaves, loops_above
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import same
 from tilewright.tir.schedule.hazards import need_same_iteration, private_buffers
+from tilewright.tir.schedule.leaves import leaves, loops_above
 from tilewright.tir.schedule.loops import need_plain_loop
 from tilewright.tir.schedule.rewrite import ReplaceStmts, body_list, substitute_loops
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, seq_of

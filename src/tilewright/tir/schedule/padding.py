@@ -31,7 +31,12 @@ from tilewright.tir import (
     Var,
     decl_buffer,
 )
-from tilewright.tir.schedule.analysis import (
+from tilewright.tir.schedule.analysis import need_complete, need_complete_or_reduction
+from tilewright.tir.schedule.cache import need_written
+from tilewright.tir.schedule.copies import copy_iters
+from tilewright.tir.schedule.errors import refuse
+from tilewright.tir.schedule.forms import ZERO, combine, shift
+from tilewright.tir.schedule.leaves import (
     DATA_PAR,
     REDUCE,
     conjunction,
@@ -39,14 +44,8 @@ from tilewright.tir.schedule.analysis import (
     leaf_of,
     leaves,
     loops_above,
-    need_complete,
-    need_complete_or_reduction,
     scope_root,
 )
-from tilewright.tir.schedule.cache import need_written
-from tilewright.tir.schedule.copies import copy_iters
-from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import ZERO, combine, shift
 from tilewright.tir.schedule.regions import access_regions
 from tilewright.tir.schedule.rewrite import ReplaceBuffers, ReplaceStmts, body_list, vars_in
 from tilewright.tir.schedule.state import ScheduleState, seq_of

@@ -17,7 +17,8 @@ def has_block(sch: Schedule, block_name: str) -> bool:
 
 def is_output_block(sch: Schedule, block: BlockRV | str) -> bool:
     """Whether a block writes a buffer that its scope does not allocate."""
-    from tilewright.tir.schedule.analysis import scope_root, written_buffers
+    from tilewright.tir.schedule.analysis import written_buffers
+    from tilewright.tir.schedule.leaves import scope_root
 
     ref: Any = sch.block(sch.get_block(block) if isinstance(block, str) else block)
     own = set(scope_root(ref).stmt.alloc_buffers)

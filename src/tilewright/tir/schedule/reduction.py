@@ -5,23 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright.tir import Block, BlockRealize, For, ForKind, Var
-from tilewright.tir.schedule.analysis import (
-    DATA_PAR,
-    REDUCE,
-    Leaf,
-    binding_of,
-    conjunction,
-    conjuncts,
-    leaf_of,
-    leaves,
-    loops_above,
-    need_simple_iters,
-    need_whole_reduction,
-)
+from tilewright.tir.schedule.analysis import need_simple_iters, need_whole_reduction
+from tilewright.tir.schedule.binding import binding_of
 from tilewright.tir.schedule.copies import copy_iters, renewed_thread
 from tilewright.tir.schedule.effects import need_order_free
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.hazards import takes_only_from
+from tilewright.tir.schedule.leaves import DATA_PAR, REDUCE, Leaf, conjunction, conjuncts, leaf_of, leaves, loops_above
 from tilewright.tir.schedule.loops import reaches_once
 from tilewright.tir.schedule.regions import access_regions
 from tilewright.tir.schedule.rewrite import ReplaceStmts, vars_in

@@ -27,8 +27,8 @@ from tilewright.tir import (
     LetStmt,
     Var,
 )
-from tilewright.tir.schedule.analysis import Leaf, conjuncts
 from tilewright.tir.schedule.forms import Bounds, Forms, Lin, combine, constant, is_const, same, scale, shift
+from tilewright.tir.schedule.leaves import Leaf, conjuncts
 from tilewright.tir.schedule.state import ScheduleState
 from tilewright.tir.stmt_functor import post_order_visit, substitute
 

@@ -22,9 +22,9 @@ from tilewright.tir import (
     decl_buffer,
 )
 from tilewright.tir.arithmetic import cast_to
-from tilewright.tir.schedule.analysis import conjunction, conjuncts
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Forms
+from tilewright.tir.schedule.leaves import conjunction, conjuncts
 from tilewright.tir.schedule.state import children, seq_of
 from tilewright.tir.stmt_functor import used_vars
 

@@ -6,20 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import Range
 from tilewright.tir import Block, BlockRealize, BufferLoad, BufferStore, For, ForKind, IterVar, Var, decl_buffer
-from tilewright.tir.schedule.analysis import (
-    DATA_PAR,
-    REDUCE,
-    binding_of,
-    conjunction,
-    conjuncts,
-    leaf_of,
-    leaves,
-    need_complete_or_reduction,
-    scope_root,
-)
+from tilewright.tir.schedule.analysis import need_complete_or_reduction
+from tilewright.tir.schedule.binding import binding_of
 from tilewright.tir.schedule.copies import renewed_thread
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Lin, combine
+from tilewright.tir.schedule.leaves import DATA_PAR, REDUCE, conjunction, conjuncts, leaf_of, leaves, scope_root
 from tilewright.tir.schedule.reducers import Reducer, reducer_of
 from tilewright.tir.schedule.regions import access_regions
 from tilewright.tir.schedule.rewrite import ReplaceStmts, vars_in

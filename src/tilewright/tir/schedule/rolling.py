@@ -6,19 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm, Range
 from tilewright.tir import GE, LT, BufferLoad, BufferRegion, BufferStore, ForKind, IterVar, Or, decl_buffer
-from tilewright.tir.schedule.analysis import (
-    conjunction,
-    conjuncts,
-    leaf_of,
-    leaves,
-    loops_above,
-    need_complete,
-    scope_root,
-)
+from tilewright.tir.schedule.analysis import need_complete
 from tilewright.tir.schedule.arguments import write_number
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Lin, combine
 from tilewright.tir.schedule.hazards import takes_only_from
+from tilewright.tir.schedule.leaves import conjunction, conjuncts, leaf_of, leaves, loops_above, scope_root
 from tilewright.tir.schedule.loops import replace_realize
 from tilewright.tir.schedule.rewrite import RewriteAccesses
 from tilewright.tir.schedule.state import ScheduleState

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tilewright.tir.schedule.analysis import REDUCE, binding_of, consumers, int_extent, leaf_of, loops_above
+from tilewright.tir.schedule.analysis import consumers
+from tilewright.tir.schedule.binding import binding_of
 from tilewright.tir.schedule.errors import Violation, refuse
+from tilewright.tir.schedule.leaves import REDUCE, int_extent, leaf_of, loops_above
 from tilewright.tir.schedule.trace import BlockRV, ExprRV, LoopRV, sampling
 
 if TYPE_CHECKING:

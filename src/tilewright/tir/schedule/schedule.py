@@ -17,6 +17,7 @@ from tilewright.tir.schedule import (
     inline,
     kinds,
     layout,
+    leaves,
     loops,
     padding,
     reduction,
@@ -53,14 +54,14 @@ def get_block(s: Schedule, name: str, func_name: str | None = None) -> BlockRV:
 @primitive
 def get_loops(s: Schedule, block: BlockRV | str) -> list[LoopRV]:
     """The loops around a block within its scope, outermost first."""
-    return [s.loop_rv(ref) for ref in analysis.loops_above(s.block(block))]
+    return [s.loop_rv(ref) for ref in leaves.loops_above(s.block(block))]
 
 
 @primitive
 def get_child_blocks(s: Schedule, block_or_loop: BlockRV | LoopRV) -> list[BlockRV]:
     """The blocks directly below a block or loop."""
     stmt = s.find(block_or_loop).stmt
-    return [s.block_rv(s.state.ref(leaf.block)) for leaf in analysis.leaves(stmt.body)]
+    return [s.block_rv(s.state.ref(leaf.block)) for leaf in leaves.leaves(stmt.body)]
 
 
 @primitive
@@ -80,7 +81,7 @@ def get_output_blocks(s: Schedule, scope_block: BlockRV | str) -> list[BlockRV]:
     """The blocks below `scope_block` that write a buffer allocated outside of it."""
     scope = s.block(scope_block).stmt
     own = set(scope.alloc_buffers)
-    found = [x for x in analysis.leaves(scope.body) if any([b not in own for b in analysis.written_buffers(x.block)])]
+    found = [x for x in leaves.leaves(scope.body) if any([b not in own for b in analysis.written_buffers(x.block)])]
     return [s.block_rv(s.state.ref(leaf.block)) for leaf in found]
 
 
@@ -421,7 +422,7 @@ class Schedule:
 def all_blocks(stmt: Any) -> list[Any]:
     """Every block at and below a statement, outer ones first."""
     out: list[Any] = []
-    for leaf in analysis.leaves(stmt):
+    for leaf in leaves.leaves(stmt):
         out.append(leaf.block)
         out.extend(all_blocks(leaf.block.body))
     return out

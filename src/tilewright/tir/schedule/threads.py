@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tilewright.tir import For
-from tilewright.tir.schedule.analysis import binding_of, leaf_of, leaves, loops_above
+from tilewright.tir.schedule.binding import binding_of
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import same
+from tilewright.tir.schedule.leaves import leaf_of, leaves, loops_above
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef, children
 
 

@@ -23,24 +23,15 @@ from tilewright.tir import (
     Var,
     decl_buffer,
 )
-from tilewright.tir.schedule.analysis import (
-    DATA_PAR,
-    Leaf,
-    alloc_site,
-    binding_of,
-    conjuncts,
-    leaf_of,
-    leaves,
-    need_simple_iters,
-    scope_root,
-    written_buffers,
-)
+from tilewright.tir.schedule.analysis import alloc_site, need_simple_iters, written_buffers
 from tilewright.tir.schedule.arguments import block_map, either, layout_map
+from tilewright.tir.schedule.binding import binding_of
 from tilewright.tir.schedule.cache import need_no_outer_init, need_written, top_statement
 from tilewright.tir.schedule.effects import need_order_free, writes_exactly
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import combine
 from tilewright.tir.schedule.index_map import IndexMap
+from tilewright.tir.schedule.leaves import DATA_PAR, Leaf, conjuncts, leaf_of, leaves, scope_root
 from tilewright.tir.schedule.regions import swept
 from tilewright.tir.schedule.rewrite import ReplaceStmts, RewriteAccesses, body_list, vars_in
 from tilewright.tir.schedule.solve import solve

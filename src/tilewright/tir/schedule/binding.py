@@ -1,0 +1,384 @@
+"""How loops reach the points of a block: which of them, how often, and in what digits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tilewright.arith import Analyzer
+from tilewright.arith.linear import LEAF, SPLIT
+from tilewright.ir import IntImm
+from tilewright.node import structural_equal
+from tilewright.tir import LT, FloorDiv, FloorMod
+from tilewright.tir.schedule.enumeration import visits
+from tilewright.tir.schedule.forms import Forms, Lin, combine, same
+from tilewright.tir.schedule.leaves import Leaf, conjuncts, int_extent
+from tilewright.tir.schedule.state import ScheduleState
+from tilewright.tir.stmt_functor import used_vars
+
+
+class Binding:
+    """How the loops reach the points of a block.
+
+    covers: every point of the iteration domain is visited exactly once while all `loops` run.
+    injective: different loop iterations reach different points, as far as loops are used at all.
+    repeats: a loop or part of one is not used, so that points are visited again.
+    gaps: the iteration variables whose domain the loops may not reach in full.
+    predicated: a condition leaves out more than what lies outside the domain.
+    uses: for each loop variable, the kinds of iteration variables that depend on it.
+    """
+
+    __slots__ = ("covers", "gaps", "injective", "predicated", "reason", "repeats", "uses", "values")
+
+    def __init__(self) -> None:
+        self.covers = self.injective = True
+        self.repeats = self.predicated = False
+        self.reason = ""
+        self.uses: dict[Any, set[int]] = {}
+        self.gaps: set[Any] = set()
+        self.values: list[Lin] = []
+
+    def fail(self, reason: str, injective: bool = False) -> None:
+        self.covers = False
+        self.injective = self.injective and injective
+        self.reason = self.reason or reason
+
+
+SYMBOLIC = 1000000007
+"""Stands for a symbolic extent: no constant extent equals it, which keeps the digits of both kinds of loops apart."""
+
+Digit = tuple[Any, int, int]
+"""(source, lower, upper): the part (source % upper) // lower of a loop variable or of a fused number."""
+
+
+Caps = Mapping[frozenset[Any], int]
+"""Upper bounds that a predicate sets to forms, by the terms of these."""
+
+
+def mixed_radix(
+    forms: Forms, value: Lin, extents: Mapping[Any, int], caps: Caps
+) -> tuple[list[Digit], int, dict[Any, Lin]] | None:
+    """The digits of a number that is written in mixed radix, its extent, and the fused numbers it takes digits of."""
+    digits: list[Digit] = []
+    sources: dict[Any, Lin] = {}
+    total = 1
+    for atom, k in sorted(value.terms.items(), key=lambda t: t[1]):
+        if atom.kind == LEAF:
+            extent = extents.get(atom.leaf)
+            if extent == 1:
+                continue
+            if extent is None or k != total:
+                return None
+            digits.append((atom.leaf, 1, extent))
+        elif atom.kind == SPLIT:
+            f, lower, upper = atom.args
+            inner = mixed_radix(forms, f, extents, caps)
+            if inner is None or f.const or k != total:
+                return None
+            most = min(inner[1], caps.get(frozenset(f.terms.items()), inner[1]))
+            top = upper or most
+            if top <= 0 or top % lower or most % top:
+                return None
+            extent = top // lower
+            digits.append((id(f), lower, top))
+            sources[id(f)] = f
+        else:
+            return None
+        total *= extent
+    return digits, total, sources
+
+
+def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
+    """The binding of a block to the loops of its scope (which `leaf.loops` lists all)."""
+    forms = state.forms
+    out = Binding()
+    extents: dict[Any, int] = {}
+    for loop in leaf.loops:
+        extent = int_extent(loop)
+        extents[loop.loop_var] = SYMBOLIC if extent is None else extent
+        if not isinstance(loop.min, IntImm) or loop.min.value != 0:
+            out.fail(f"loop {loop.loop_var.name} does not start at 0")
+    conditions = conjuncts(leaf.realize.predicate)
+    limits = {_limit_key(forms, c) for c in conditions}
+    caps = {key[0]: -key[1] for key in limits if key is not None and key[1] < 0}
+    used: dict[Any, list[tuple[int, int]]] = {}
+    sources: dict[Any, Lin] = {}
+    bound_conditions = 0
+    pairs = _fused_pairs(leaf)
+    for iv, value in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True):
+        form = forms.of(value)
+        out.values.append(form)
+        whole = pairs.get(iv.var)
+        for v in forms.leaves(form if whole is None else forms.of(whole[0])):
+            if v in extents:
+                out.uses.setdefault(v, set()).add(iv.iter_type)
+        if whole is not None:
+            number, count, first = whole
+            if first:
+                form = forms.of(number)
+                radix = mixed_radix(forms, form, extents, caps)
+                beyond = combine(form, forms.of(count), -1)
+                if radix is None or form.const:
+                    out.gaps.add(iv.var)
+                    out.fail(f"{number} is no mixed-radix number of the loops")
+                    continue
+                for source, lower, upper in radix[0]:
+                    used.setdefault(source, []).append((lower, upper))
+                sources.update(radix[2])
+                if (frozenset(beyond.terms.items()), beyond.const) in limits:
+                    bound_conditions += 1
+                    if not _runs_to(leaf, form, count):
+                        out.gaps.add(iv.var)
+                        out.fail(f"{number} may take less than {count} values", True)
+                elif not _is_loop_of(forms, leaf, number, count):
+                    out.gaps.add(iv.var)
+                    out.fail(f"{number} does not run over {count} numbers", True)
+            continue
+        if not isinstance(iv.dom.extent, IntImm):
+            if any([value is lp.loop_var and lp.extent is iv.dom.extent for lp in leaf.loops]):
+                used.setdefault(value, []).append((1, extents[value]))
+                continue
+            symbolic = _symbolic_digits(forms, leaf, iv, form, extents, limits, caps)
+            if symbolic is None:
+                out.gaps.add(iv.var)
+                radix = mixed_radix(forms, combine(form, forms.of(iv.dom.min), -1), extents, caps)
+                out.fail(
+                    f"{iv.var.name} has a symbolic domain, which {value} does not cover digit by digit",
+                    radix is not None,
+                )
+                if radix is None:
+                    continue
+                symbolic = radix[0]
+                sources.update(radix[2])
+            for source, lower, upper in symbolic:
+                used.setdefault(source, []).append((lower, upper))
+            continue
+        low = forms.of(iv.dom.min)
+        form = combine(form, low, -1)
+        radix = mixed_radix(forms, form, extents, caps)
+        if radix is None or form.const:
+            out.gaps.add(iv.var)
+            out.fail(f"{iv.var.name} = {value} is no mixed-radix number of the loops")
+            continue
+        digits, total, new_sources = radix
+        sources.update(new_sources)
+        for source, lower, upper in digits:
+            used.setdefault(source, []).append((lower, upper))
+        extent = iv.dom.extent.value
+        if total > extent:
+            if (frozenset(form.terms.items()), form.const - extent) in limits:
+                bound_conditions += 1
+                if not _reaches(forms, leaf, form, extent):
+                    out.gaps.add(iv.var)
+                    out.fail(f"{iv.var.name} = {value} may take less than its {extent} values", True)
+            else:
+                out.gaps.add(iv.var)
+                out.fail(f"{iv.var.name} = {value} exceeds its domain of {extent} and no predicate stops it", True)
+        elif total < extent:
+            out.gaps.add(iv.var)
+            out.fail(f"{iv.var.name} = {value} takes only {total} of its {extent} values", True)
+    if out.injective:
+        pending = list(sources.items())
+        while pending:
+            key, f = pending.pop()
+            inner = mixed_radix(forms, f, extents, caps)
+            assert inner is not None
+            if caps.get(frozenset(f.terms.items()), inner[1]) < inner[1] and f.const == 0:
+                bound_conditions += 1
+            for source, lower, upper in inner[0]:
+                used.setdefault(source, []).append((lower, upper))
+            pending.extend(inner[2].items())
+        for source, parts in used.items():
+            parts.sort()
+            total = extents[source] if source in extents else _extent_of(forms, sources.get(source), extents, caps)
+            at = 1
+            for lower, upper in parts:
+                if lower < at:
+                    out.fail("two iteration variables use the same part of a loop")
+                elif lower > at:
+                    out.repeats = True
+                at = upper
+            if at < total:
+                out.repeats = True
+        for v, extent in extents.items():
+            if extent != 1 and v not in used:
+                out.repeats = True
+                out.reason = out.reason or f"loop {v.name} is not used by the block"
+        if out.repeats:
+            out.fail("part of a loop is not used", True)
+    if len(conditions) > bound_conditions:
+        known = [c for c in conditions if _limit_key(forms, c) is not None]
+        if len(known) < len(conditions) or not _predicates_are_bounds(forms, leaf, out, conditions):
+            out.predicated = True
+            out.fail("its predicate is more than the bounds of its iteration variables", True)
+    if not out.covers and (not out.injective or out.predicated or out.gaps):
+        _try_all(forms, leaf, out, conditions)
+    if leaf.conditional:
+        out.predicated = True
+        out.fail("it stands under a condition", True)
+    return out
+
+
+def _try_all(forms: Forms, leaf: Leaf, out: Binding, conditions: list[Any]) -> None:
+    """What is found by trying all iterations, where the rules above do not understand a binding."""
+    counts = visits(forms, leaf.block, list(leaf.realize.iter_values), leaf.loops, conditions)
+    if counts is None or counts.max() > 1:
+        return
+    out.injective = True
+    used = set(out.uses)
+    for c in conditions:
+        used |= set(used_vars(c))
+    out.repeats = any([lp.loop_var not in used and int_extent(lp) != 1 for lp in leaf.loops])
+    if counts.min() == 1:
+        out.gaps, out.predicated = set(), False
+        out.covers = not out.repeats
+
+
+def _fused_pairs(leaf: Leaf) -> dict[Any, tuple[Any, Any, bool]]:
+    """Variables bound to the parts `f // (m * n)`, `f // n % m`, `f % n` of one number, where a divisor or the domain of the first
+    is symbolic: (f, how many values they have together, is the first)."""
+    out: dict[Any, tuple[Any, Any, bool]] = {}
+    rest = [(iv, *part) for iv, part in [(iv, _part(v)) for iv, v in _bound(leaf)] if part is not None]
+    while rest:
+        number = rest[0][1]
+        group = [p for p in rest if structural_equal(p[1], number)]
+        rest = [p for p in rest if not structural_equal(p[1], number)]
+        if all([isinstance(iv.dom.extent, IntImm) for iv, *_ in group]):
+            continue
+        count = _count_of_parts([p for p in group if len(group) > 1])
+        if count is not None:
+            for iv, *_ in group:
+                out[iv.var] = (number, count, iv is group[0][0])
+    return out
+
+
+def _bound(leaf: Leaf) -> list[tuple[Any, Any]]:
+    """Iteration variables from zero with their values."""
+    pairs = zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True)
+    return [(iv, v) for iv, v in pairs if isinstance(iv.dom.min, IntImm) and iv.dom.min.value == 0]
+
+
+def _part(value: Any) -> tuple[Any, Any, Any] | None:
+    """(f, s, e) of a value `f // s % e` (or `f % (s * e) // s`); s is 1 and e None where they are missing, one of them is not."""
+    end = None
+    if isinstance(value, FloorMod):
+        value, end = value.a, value.b
+    if isinstance(value, FloorDiv):
+        whole, step = value.a, value.b
+        if end is None and isinstance(whole, FloorMod) and isinstance(whole.b, IntImm) and isinstance(step, IntImm):
+            return (
+                (whole.a, step, IntImm(step.dtype, whole.b.value // step.value))
+                if whole.b.value % step.value == 0
+                else None
+            )
+        return whole, step, end
+    return (value, IntImm(value.dtype, 1), end) if end is not None else None
+
+
+def stays_in(loops: Iterable[Any], value: Any, iv: Any) -> bool:
+    """Whether a value is a loop variable, or a part `f // s % e` of one, that never leaves the domain of an iteration variable:
+    what the extents of the loops say, symbolic ones too."""
+    if not isinstance(iv.dom.min, IntImm) or iv.dom.min.value != 0:
+        return False
+    whole, step, end = _part(value) or (value, None, None)
+    loop = next((lp for lp in loops if lp.loop_var is whole), None)
+    if loop is None or not isinstance(loop.min, IntImm) or loop.min.value != 0:
+        return False
+    analyzer = Analyzer()
+    if end is not None:
+        return analyzer.can_prove_equal(end, iv.dom.extent)
+    count = iv.dom.extent if step is None else iv.dom.extent * step
+    return analyzer.can_prove_equal(loop.extent, count)
+
+
+def _count_of_parts(parts: list[tuple[Any, Any, Any, Any]]) -> Any:
+    """How many values the parts of a number have together, when each begins where another ends and fills its domain; else None."""
+    analyzer = Analyzer()
+    count: Any = None
+    while parts:
+        step = IntImm(parts[0][2].dtype, 1) if count is None else count
+        found = next((p for p in parts if analyzer.can_prove_equal(p[2], step)), None)
+        if found is None:
+            return None
+        iv, _, _, end = found
+        if (end is None) != (len(parts) == 1) or not (end is None or analyzer.can_prove_equal(end, iv.dom.extent)):
+            return None
+        parts = [p for p in parts if p is not found]
+        count = iv.dom.extent if count is None else iv.dom.extent * count
+    return count
+
+
+def _is_loop_of(forms: Forms, leaf: Leaf, number: Any, count: Any) -> bool:
+    """Whether a number is just a loop variable, and the loop runs over so many values."""
+    return any([number is lp.loop_var and same(forms.of(lp.extent), forms.of(count)) for lp in leaf.loops])
+
+
+def _symbolic_digits(
+    forms: Forms, leaf: Leaf, iv: Any, value: Lin, extents: Mapping[Any, int], limits: set[Any], caps: Caps
+) -> list[Digit] | None:
+    """The digits of a value that takes each number of a symbolic domain once; None where that is not known.
+
+    So it is when its outermost digit is a loop of symbolic extent, all of the domain is reached, and
+    nothing outside is: by the extents themselves, or by a predicate.
+    """
+    form = combine(value, forms.of(iv.dom.min), -1)
+    radix = mixed_radix(forms, form, extents, caps)
+    if radix is None or form.const or radix[2] or not form.terms:
+        return None
+    if not _runs_to(leaf, form, iv.dom.extent):
+        return None
+    beyond = combine(form, forms.of(iv.dom.extent), -1)
+    if (frozenset(beyond.terms.items()), beyond.const) in limits:
+        return radix[0]
+    atom, stride = max(form.terms.items(), key=lambda t: t[1])
+    outer = next(lp for lp in leaf.loops if lp.loop_var is atom.leaf)
+    return radix[0] if Analyzer().can_prove(outer.extent * stride <= iv.dom.extent) else None
+
+
+def _runs_to(leaf: Leaf, radix: Lin, count: Any) -> bool:
+    """Whether a number in mixed radix, its outermost digit a loop, takes `count` values or more."""
+    atom, stride = max(radix.terms.items(), key=lambda t: t[1], default=(None, 0))
+    outer = [lp for lp in leaf.loops if atom is not None and lp.loop_var is atom.leaf]
+    return bool(outer) and Analyzer().can_prove(outer[0].extent * stride >= count)
+
+
+def _reaches(forms: Forms, leaf: Leaf, form: Lin, extent: int) -> bool:
+    """Whether loops of symbolic extent in a value have enough iterations for `extent` values."""
+    symbolic = {lp.loop_var: lp.extent for lp in leaf.loops if int_extent(lp) is None}
+    for atom, stride in form.terms.items():
+        if not symbolic.keys().isdisjoint(forms.leaves(Lin({atom: 1}, 0))):
+            steps = symbolic.get(atom.leaf)
+            if steps is None or not Analyzer().can_prove(steps * stride >= extent):
+                return False
+    return True
+
+
+def _extent_of(forms: Forms, f: Lin | None, extents: Mapping[Any, int], caps: Caps) -> int:
+    inner = mixed_radix(forms, f, extents, caps) if f is not None else None
+    return min(inner[1], caps.get(frozenset(f.terms.items()), inner[1])) if inner and f is not None else 0
+
+
+def _limit_key(forms: Forms, condition: Any) -> Any:
+    """`a < b` as the key of the form a - b."""
+    if isinstance(condition, LT):
+        d = combine(forms.of(condition.a), forms.of(condition.b), -1)
+        return frozenset(d.terms.items()), d.const
+    return None
+
+
+def _predicates_are_bounds(forms: Forms, leaf: Leaf, binding: Binding, conditions: list[Any]) -> bool:
+    """Whether each condition is `value < extent` for one of the bindings, or follows from the loops."""
+    bounds = set()
+    for iv, form in zip(leaf.block.iter_vars, binding.values, strict=False):
+        d = combine(combine(form, forms.of(iv.dom.min), -1), forms.of(iv.dom.extent), -1)
+        bounds.add((frozenset(d.terms.items()), d.const))
+    for c in conditions:
+        key = _limit_key(forms, c)
+        if key in bounds:
+            continue
+        if key is not None:
+            high = forms.const_bounds(Lin(dict(key[0]), key[1]))[1]
+            if high is not None and high < 0:
+                continue
+        return False
+    return True
