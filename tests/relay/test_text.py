@@ -204,7 +204,7 @@ def error(text: str) -> str:
         ),
         (
             "def @main(%x: int32) {\n  nn.softmax(%x, axes=1)\n}",
-            "a.relay:2:18: the attribute of nn.softmax axes is not defined here; near it: axis\n"
+            "a.relay:2:18: nn.softmax has no attribute axes; near it: axis\n"
             "    nn.softmax(%x, axes=1)\n                   ^^^^",
         ),
         (

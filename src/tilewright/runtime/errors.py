@@ -18,6 +18,7 @@ _kinds: dict[str, type[BaseException]] = {
 }
 # The text of an internal error is made by its class; from native code it comes as it is.
 _kinds["InternalError"] = _errors.TVMError
+_kinds["RecursionError"] = _errors.DepthError
 
 
 def register_error(

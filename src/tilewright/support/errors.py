@@ -20,6 +20,10 @@ class DiagnosticError(TVMError):
     """One or more located findings about a program."""
 
 
+class DepthError(TVMError, RecursionError):
+    """Calls of a program nest deeper than the limit."""
+
+
 class ScheduleError(TVMError):
     """A schedule primitive was refused."""
 

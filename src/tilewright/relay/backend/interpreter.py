@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import DataType, GlobalVar, IRModule, Op, TensorType, TupleType, Type
+from tilewright.ir import DataType, GlobalVar, IntImm, IRModule, Op, TensorType, TupleType, Type
 from tilewright.node.leaves import numpy_dtype
 from tilewright.node.structural import deep_recursion
 from tilewright.relay.adt import (
@@ -39,7 +39,7 @@ from tilewright.relay.op.card import OpCard, TypeRuleError, argument_names, find
 from tilewright.relay.printer import Printer, span_text
 from tilewright.relay.transform.infer_type import call_text, infer_module, type_of
 from tilewright.runtime import array
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import DepthError, TVMError
 
 Value = Any
 """An ndarray, a tuple of values, a ConstructorValue, a RefValue, or a callable (a Closure or a Python function)."""
@@ -247,7 +247,7 @@ class Interpreter:
         if len(args) != len(f.params):
             raise TVMError(f"{callee.name} takes {len(f.params)} arguments, but {len(args)} were given")
         if budget.depth >= budget.limit:
-            raise TVMError(
+            raise DepthError(
                 f"calls of relay functions nest deeper than {budget.limit}; the last one is of {callee.name}."
                 " Does its recursion have a base case?"
             )
@@ -344,12 +344,33 @@ class DebugExecutor(ProgramExecutor):
 
     def make(self, gvar: GlobalVar | None, func: Function) -> Run:
         def run(args: Sequence[Any]) -> Any:
+            values = [fitting(p, v) for p, v in zip(func.params, args, strict=True)]
             with deep_recursion():
-                return _ndarray(run_function(func, args, self.mod))
+                return _ndarray(run_function(func, values, self.mod))
 
         if gvar is None:
             infer_module(IRModule.from_expr(func))
         return run
+
+
+def fitting(p: Var, value: Any) -> Any:
+    """An argument as the parameter takes it: a Python number in its dtype. Raises TypeError or ValueError for a tensor of
+    another type."""
+    t = p.type_annotation
+    if not isinstance(t, TensorType) or isinstance(value, (ConstructorValue, RefValue)) or callable(value):
+        return value
+    if isinstance(value, (bool, int, float)):
+        return np.asarray(value, numpy_dtype(t.dtype))
+    array = _array(value)
+    if not isinstance(array, np.ndarray) or array.dtype.kind in "OSUMm":
+        raise TypeError(f"the argument {p.name_hint} must be {t!r}, but is {type(value).__name__}: {brief(value)}")
+    fits = array.ndim == len(t.shape) and all(
+        [not isinstance(d, IntImm) or d.value == n for d, n in zip(t.shape, array.shape, strict=True)]
+    )
+    if not fits or array.dtype.name != t.dtype:
+        error = TypeError if fits else ValueError
+        raise error(f"the argument {p.name_hint} must be {t!r}, but is {array.shape} {array.dtype.name}")
+    return array
 
 
 def _ndarray(value: Value) -> Any:

@@ -15,17 +15,19 @@ Declaring the class is all: the constructor `relay.nn.softmax(x, axis=-1)` follo
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from tilewright.ir import Attrs, IntImm, Op, Type
+from tilewright.ir import Attrs, IntImm, Op, PrimExpr, Type
 from tilewright.ir.span import BaseSpan
 from tilewright.node.base import NodeMeta
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleWrapper, const
 from tilewright.support.errors import OpAttributeInvalid, OpAttributeRequired, OpError, OpNotImplemented
+from tilewright.tir import Any as AnyDim
 
 ELEMWISE, BROADCAST, INJECTIVE, COMM_REDUCE, OUT_ELEMWISE, TUPLE, OPAQUE = 0, 1, 2, 3, 4, 7, 8
 """Fusion kinds (classic TOpPattern). ELEMWISE: output element i reads element i of every input. BROADCAST: the
@@ -190,8 +192,10 @@ class OpCard(Attrs, metaclass=CardMeta):
         clean = {}
         for name, value in attrs.items():
             if name not in known:
+                near = difflib.get_close_matches(name, known, n=1)
                 raise OpAttributeInvalid(
                     f"{cls.type_key} has no attribute {name!r}; it has {', '.join(known) or 'none'}"
+                    + (f". Did you mean {near[0]!r}?" if near else "")
                 )
             clean[name] = _clean(cls.type_key, name, known[name].annotation, value)
         missing = [n for n, f in known.items() if f.required and n not in clean]
@@ -283,6 +287,9 @@ def as_expr(value: Any) -> Expr:
 def _scalar(annotation: str, value: Any) -> Any:
     if isinstance(value, IntImm):
         value = int(value.value)
+    if annotation == "int" and isinstance(value, PrimExpr) and not isinstance(value, AnyDim) and value.dtype.is_int:
+        # A size that is known when the program runs.
+        return value
     if annotation == "int" and not isinstance(value, bool) and hasattr(value, "__index__"):
         return value.__index__()
     if annotation == "bool" and isinstance(value, (bool, int, np.bool_)):

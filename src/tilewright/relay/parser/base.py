@@ -24,6 +24,7 @@ from tilewright.ir import (
 )
 from tilewright.ir import TypeVar as RelayTypeVar
 from tilewright.node import load_json
+from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.adt import Constructor
 from tilewright.relay.expr import Var
 from tilewright.relay.parser.lexer import Source, Token, tokens
@@ -41,6 +42,12 @@ SUFFIX_DTYPES = {
 }
 _DIM_CALLS: dict[str, Any] = {"floordiv": tir.FloorDiv, "floormod": tir.FloorMod, "min": tir.Min, "max": tir.Max}
 _DIM_OPS: dict[str, Any] = {"+": tir.Add, "-": tir.Sub, "*": tir.Mul}
+
+
+def known_dtype(name: str) -> DataType:
+    """A dtype that arrays can have. Raises TypeError for another."""
+    numpy_dtype(name)
+    return DataType(name)
 
 
 class Written(NamedTuple):
@@ -188,7 +195,7 @@ class BaseParser:
             header = self.headers[name]
             return TypeCall(header, tuple(self.many(self.type, "]", "a type"))) if self.accept("[") else header
         try:
-            return TensorType((), DataType(name))
+            return TensorType((), known_dtype(name))
         except (ValueError, TypeError):
             known = [*self.headers, *[n for s in self.type_scopes for n in s], "Tensor", "float32", "int32", "bool"]
             self.unknown("the type", name, known, word)
@@ -201,7 +208,7 @@ class BaseParser:
         word = self.expect("name", "a dtype")
         self.expect("]", "`]`")
         try:
-            return TensorType(tuple(shape), DataType(word.text))
+            return TensorType(tuple(shape), known_dtype(word.text))
         except (ValueError, TypeError) as error:
             self.fail(str(error), word)
 

@@ -22,7 +22,7 @@ class Token(NamedTuple):
 _IDENT = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 _STRING = r'"(?:[^"\\\n]|\\.)*"'
 _WORDS = re.compile(
-    rf"""(?P<space>\s+|/\*.*?\*/|//[^\n]*)
+    rf"""(?P<space>\s+|//[^\n]*)
     |(?P<graph>%\d+)
     |(?P<var>%(?:{_IDENT}|{_STRING}))
     |(?P<global>@(?:{_IDENT}|{_STRING}))
@@ -33,6 +33,7 @@ _WORDS = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _INDEX = re.compile(r"\d+")
+_COMMENT = re.compile(r"/\*|\*/")
 
 
 class Source:
@@ -65,8 +66,13 @@ def tokens(source: Source) -> list[Token]:
             found.append(Token("number", index.group(), at, index.end()))
             at = index.end()
             continue
+        if text.startswith("/*", at):
+            at = comment_end(source, at)
+            continue
         word = _WORDS.match(text, at)
         if word is None:
+            if text[at] == '"' or text[at : at + 2] in ('%"', '@"'):
+                source.fail('this string has no closing `"` on its line', at, at + 1)
             source.fail(f"no relay word starts with {text[at]!r}", at, at + 1)
         kind = word.lastgroup or ""
         if kind != "space":
@@ -74,3 +80,15 @@ def tokens(source: Source) -> list[Token]:
         at = word.end()
     found.append(Token("end", "the end of the text", at, at))
     return found
+
+
+def comment_end(source: Source, start: int) -> int:
+    """The end of the comment that starts at a place; comments nest. Raises DiagnosticError for one without an end."""
+    depth, at = 0, start
+    while depth or at == start:
+        found = _COMMENT.search(source.text, at)
+        if found is None:
+            source.fail("this comment has no closing `*/`", start, start + 2)
+        depth += 1 if found.group() == "/*" else -1
+        at = found.end()
+    return at

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 from collections.abc import Mapping
@@ -469,7 +470,9 @@ class Parser(BaseParser):
             name = self.peek()
             if name.kind == "name" and self.peek(1).kind == "=":
                 if name.text not in known:
-                    self.unknown(f"the attribute of {word.text}", name.text, known, name)
+                    near = difflib.get_close_matches(name.text, known, n=3) or list(known)
+                    what = f"near it: {', '.join(near)}" if near else "it has none"
+                    self.fail(f"{word.text} has no attribute {name.text}; {what}", name)
                 self.at += 2
                 value = self.attribute()
                 try:

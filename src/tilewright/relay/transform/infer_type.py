@@ -373,7 +373,23 @@ class _Inference:
                 self.report(e, f"the clauses of a match must have one type, but are {first} and {this}")
                 return None
             result = both
-        return result
+        return result if self.covers(e) else None
+
+    def covers(self, e: Match) -> bool:
+        """Whether a match that promises to fit every value does."""
+        from tilewright.relay.analysis.basic import unmatched_cases
+
+        if not e.complete:
+            return True
+        missing = unmatched_cases(e, self.mod)
+        if missing:
+            printer = Printer()
+            cases = ", ".join([printer.pattern(p) for p in missing[:5]])
+            self.report(
+                e,
+                f"the match has no clause for {cases}. Add one, or write `match?` (Match(..., complete=False)) to leave it open",
+            )
+        return not missing
 
     def pattern(self, e: Match, p: Pattern, t: Type, scope: Expr) -> bool:
         """Types of the variables that a pattern binds, from the type of what it is to match."""
