@@ -49,12 +49,21 @@ from tilewright.runtime.packed_func import (  # noqa: E402
     remove_global_func,
 )
 from tilewright.runtime.params import load_param_dict, save_param_dict  # noqa: E402
-from tilewright.runtime.source_module import c_source_module  # noqa: E402
 from tilewright.runtime.values import ShapeTuple, String  # noqa: E402
 from tilewright.support import lazy  # noqa: E402
 
-# Constants are made by a layer above.
+# Constants are made by a layer above; compilers of source are started by few.
+lazy.declare(__name__, {"c_source_module": "tilewright.runtime.source_module:c_source_module"})
 __getattr__ = lazy.resolver(__name__)
+
+
+def _c_source_module_create(*args: object) -> Module:
+    from tilewright.runtime.source_module import c_source_module
+
+    return c_source_module(*args)  # type: ignore[arg-type]
+
+
+register_func("runtime.CSourceModuleCreate", _c_source_module_create, override=True)
 
 __all__ = [
     "BenchmarkResult",

@@ -18,7 +18,6 @@ from typing import Any
 
 from tilewright.runtime import _ffi
 from tilewright.runtime.module import Module, ModuleSource, load_module
-from tilewright.runtime.packed_func import register_func
 from tilewright.support import cache
 from tilewright.support.errors import TVMError
 
@@ -220,6 +219,3 @@ def c_source_module(
         )
     source = CSource(code, fmt, func_names or (), const_vars or ())
     return Module.from_functions(_Loaded(source), "c", source)
-
-
-register_func("runtime.CSourceModuleCreate", c_source_module, override=True)
