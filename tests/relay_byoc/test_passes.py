@@ -381,6 +381,8 @@ def test_names_attributes_and_parameters() -> None:
     assert [p.name_hint for p in function.params] == ["my_npu_0_i0"], "one value enters once"
     assert function.ret_type == function.body.checked_type
     assert mod["main"].body.op.name_hint == symbol
+    again = relay.transform.PartitionGraph("")(relay.transform.MergeCompilerRegions()(marked))
+    assert list(external(again)) == ["tvmgen_my_npu_main_0"]
 
 
 def test_constants_stand_inside_or_are_arguments() -> None:

@@ -202,7 +202,7 @@ def PartitionGraph(mod_name: str = "default", bind_constants: bool = True) -> Pa
                 numbers = iter(range(1 << 30))
 
                 def name(compiler: str, owner: str = g.name_hint, numbers: Any = numbers) -> tuple[str, str]:
-                    base = f"tvmgen_{identifier(mod_name)}_{identifier(compiler)}_{identifier(owner)}"
+                    base = "_".join([identifier(part) for part in ("tvmgen", mod_name, compiler, owner) if part])
                     while True:
                         i = next(numbers)
                         if f"{base}_{i}" not in taken:
