@@ -46,7 +46,11 @@ class _Sparse(ExprMutator):
             if p.name_hint in self.shapes:
                 *data, indices, indptr = self.shapes[p.name_hint]
                 dtype = p.checked_type.dtype  # type: ignore[attr-defined]
-                forms: Any = (("data", tuple(data), dtype), ("indices", (indices,), "int32"), ("indptr", (indptr,), "int32"))
+                forms: Any = (
+                    ("data", tuple(data), dtype),
+                    ("indices", (indices,), "int32"),
+                    ("indptr", (indptr,), "int32"),
+                )
                 self.parts[p] = tuple(
                     [Var(f"{p.name_hint}.{part}", TensorType(shape, DataType(t))) for part, shape, t in forms]
                 )
