@@ -221,3 +221,27 @@ def test_random_numbers_are_uniform_and_normal() -> None:
     assert abs(n.mean() - 2) < 0.02 and abs(n.std() - 0.5) < 0.01
     assert not set(a) & set(b)
     np.testing.assert_allclose(np.bincount(d) / 20000, [0.1, 0.6, 0.3], atol=0.01)
+
+
+def test_einsum_is_a_product_of_batches() -> None:
+    a, b, c = relay.var("a", shape=(2, 3, 4, 8)), relay.var("b", shape=(2, 5, 4, 8)), relay.var("c", shape=(8, 6))
+    body = relay.einsum([a, b, c], "bqhd,bkhd,de->eqb")
+    mod = tvm.IRModule.from_expr(relay.Function([a, b], relay.einsum([a, b], "bqhd,bkhd->bhqk")))
+    simple = relay.transform.SimplifyExpr()(mod)
+    assert "nn.batch_matmul" in operators(simple)
+    assert "einsum" not in operators(simple)
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(s).astype("float32") for s in ((2, 3, 4, 8), (2, 5, 4, 8), (8, 6))]
+    (got,) = run(mod, *arrays[:2], kind="graph")
+    np.testing.assert_allclose(got, np.einsum("bqhd,bkhd->bhqk", *arrays[:2]), rtol=1e-4, atol=1e-4)
+    (got,) = run(tvm.IRModule.from_expr(relay.Function([a, b, c], body)), *arrays, kind="graph")
+    np.testing.assert_allclose(got, np.einsum("bqhd,bkhd,de->eqb", *arrays), rtol=1e-3, atol=1e-3)
+
+
+def test_einsum_of_open_sizes() -> None:
+    a, b = [relay.var(n, shape=(relay.Any(), relay.Any(), 4)) for n in "ab"]
+    mod = tvm.IRModule.from_expr(relay.Function([a, b], relay.einsum([a, b], "bqd,bkd->bqk")))
+    rng = np.random.default_rng(0)
+    for n, q, k in ((1, 2, 5), (3, 1, 1)):
+        x, y = rng.standard_normal((n, q, 4)).astype("float32"), rng.standard_normal((n, k, 4)).astype("float32")
+        np.testing.assert_allclose(run(mod, x, y)[0], np.einsum("bqd,bkd->bqk", x, y), rtol=1e-4, atol=1e-5)

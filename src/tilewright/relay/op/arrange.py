@@ -1,4 +1,4 @@
-"""Operators that arrange elements anew: windows, grids, diagonals, triangles, sequences; indices of several axes; einsum."""
+"""Operators that arrange elements anew: windows, grids, diagonals, triangles, sequences; indices of several axes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.relay.expr import Constant, Expr, Tuple, TupleWrapper
-from tilewright.relay.op.adjoint import field, op, summed_like
-from tilewright.relay.op.card import INJECTIVE, OPAQUE, OUT_ELEMWISE, OpCard, TypeRuleError, as_expr, need
+from tilewright.relay.op.adjoint import field, op
+from tilewright.relay.op.card import INJECTIVE, OPAQUE, OpCard, as_expr, need
 from tilewright.relay.op.indexing import integers, picks
 from tilewright.relay.op.relations import (
     Dim,
@@ -26,7 +26,6 @@ from tilewright.relay.op.relations import (
 )
 from tilewright.relay.op.transform import reshaped, static, tuple_fields
 from tilewright.tir import Any as AnyDim
-from tilewright.topi.einsum import extents, parse
 
 
 class sliding_window(OpCard, key="sliding_window"):
@@ -505,64 +504,3 @@ class invert_permutation(OpCard, key="invert_permutation"):
         out = np.zeros_like(data)
         out[data] = np.arange(len(data))
         return out
-
-
-class einsum(OpCard, key="einsum"):
-    """The sum over all subscripts that the result lacks of the products of the tuple's elements; `equation` as NumPy has it."""
-
-    equation: str
-    fuse = OUT_ELEMWISE
-    samples = [
-        (([(2, 3), (3, 4)],), {"equation": "ij,jk->ik"}),
-        (([(2, 5, 3), (2, 3, 4), (4,)],), {"equation": "bij,bjk,k"}),
-        (([(5, 2, 3), (3, 4)],), {"equation": "...ij,...jk->...ik"}),
-        (([(2, 3)],), {"equation": "ij->ji"}),
-        (([(2, 3)],), {"equation": "ij->"}),
-    ]
-
-    @classmethod
-    def make(cls, data: Any, equation: str, span: Any = None) -> Any:
-        """`data` is a sequence of tensors, or a tuple."""
-        return cls.call([data], {"equation": equation}, span)
-
-    def infer(self, data: TupleType) -> Type:
-        fields = tuple_fields(data)
-        dtype = same_dtype(*fields)
-        shapes = [dims(f) for f in fields]
-        try:
-            terms, result = parse(self.equation, [len(s) for s in shapes])
-            sizes = extents(terms, shapes)
-        except ValueError as error:
-            raise TypeRuleError("the equation must fit the operands", str(error), 0) from None
-        for term, shape in zip(terms, shapes, strict=True):
-            for c, d in zip(term, shape, strict=True):
-                if not isinstance(d, int) or d != 1:
-                    may_equal(sizes[c], d)
-        return tensor_type(tuple([sizes[c] for c in result]), dtype)
-
-    def compute(self, data: Sequence[te.Tensor]) -> te.Tensor:
-        return topi.einsum(self.equation, *data)
-
-    def ref(self, data: Sequence[np.ndarray]) -> np.ndarray:
-        return np.asarray(np.einsum(self.equation, *data))
-
-    def grad(self, data: Tuple, result: Expr, dy: Expr) -> Sequence[Expr | None]:
-        ranks = [len(f.checked_type.shape) for f in data.fields]  # type: ignore[attr-defined]
-        terms, out = parse(self.equation, ranks)
-        made: list[Expr] = []
-        for k, (x, term) in enumerate(zip(data.fields, terms, strict=True)):
-            need(
-                len(set(term)) == len(term),
-                "einsum's gradient needs each subscript of an operand once",
-                f"operand {k} has {term!r}",
-            )
-            others = [(f, t) for j, (f, t) in enumerate(zip(data.fields, terms, strict=True)) if j != k]
-            have = set(out).union(*[t for _, t in others])
-            kept = "".join([c for c in term if c in have])
-            equation = f"{','.join([out, *[t for _, t in others]])}->{kept}"
-            part = op("einsum")([dy, *[f for f, _ in others]], equation)
-            for axis, c in enumerate(term):
-                if c not in have:
-                    part = op("expand_dims")(part, axis=axis)
-            made.append(summed_like(part, x) if kept == term else op("broadcast_to_like")(part, x))
-        return [Tuple(tuple(made))]

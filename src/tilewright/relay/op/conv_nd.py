@@ -9,6 +9,8 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
+from tilewright.relay.expr import Expr
+from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, need
 from tilewright.relay.op.conv import np_conv, pads, relayout, weights_of, window
 from tilewright.relay.op.relations import dims, is_any, may_equal, product, same_dtype, tensor, tensor_type
@@ -157,6 +159,39 @@ class conv3d(ConvND, key="nn.conv3d"):
         (((1, 4, 3, 4, 4), (4, 2, 2, 2, 2)), {"groups": 2, "dilation": (1, 2, 1)}),
         (((1, 3, 4, 4, 2), (2, 2, 2, 2, 3)), {"data_layout": "NDHWC", "kernel_layout": "DHWIO"}),
     ]
+
+    def simplify(self, data: Expr, weight: Expr) -> Expr | None:
+        """conv2d on planes: those that a window in depth sees side by side as channels, each place in depth as an image."""
+        if self.layouts() != ("NCDHW", "OIDHW", "NCDHW"):
+            return None
+        x, w = dims(data.checked_type), dims(weight.checked_type)  # type: ignore[arg-type]
+        if not all([isinstance(d, int) for d in (*x[1:], *w)]) or is_any(x[0]):
+            return None
+        _, c, depth, h, width = [d if isinstance(d, int) else 0 for d in x]
+        o, per, kd, kh, kw = [int(d) for d in w]  # type: ignore[arg-type]
+        (sd, *strides), (dd, *dilation) = each(self.strides, 3), each(self.dilation, 3)
+        before, after = pads(self.padding, 3)
+        planes = (depth + before[0] + after[0] - (kd - 1) * dd - 1) // sd + 1
+        padded = data
+        if before[0] or after[0]:
+            padded = op("nn.pad")(data, ((0, 0), (0, 0), (before[0], after[0]), (0, 0), (0, 0)))
+        seen = [
+            op("strided_slice")(padded, [k * dd], [k * dd + (planes - 1) * sd + 1], [sd], axes=[2]) for k in range(kd)
+        ]
+        # (batch, channels, taps in depth, planes, rows, columns) to (batch * planes, channels * taps, rows, columns)
+        images = op("transpose")(op("stack")(seen, axis=2), (0, 3, 1, 2, 4, 5))
+        images = op("reshape")(images, (-1, c * kd, h, width))
+        filters = op("reshape")(weight, (o, per * kd, kh, kw))
+        made = op("nn.conv2d")(
+            images, filters, strides, (*before[1:], *after[1:]), dilation, self.groups, o, (kh, kw),
+            out_dtype=self.out_dtype,
+        )  # fmt: skip
+        rows, columns = [
+            window(d, k, before[j], after[j], s, t)
+            for j, d, k, s, t in zip((1, 2), (h, width), (kh, kw), strides, dilation, strict=True)
+        ]
+        split = op("reshape")(made, (-1, planes, o, rows, columns))
+        return op("transpose")(split, (0, 2, 1, 3, 4))  # type: ignore[no-any-return]
 
 
 class ConvTranspose(OpCard):

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.ir import PrimExpr, TensorType, Type
 from tilewright.relay.expr import Expr, const
-from tilewright.relay.op import algorithm, binary, create, indexing, neural, resize, transform
+from tilewright.relay.op import algorithm, binary, create, indexing, padding, repeating, resize, slicing, transform
 from tilewright.relay.op.adjoint import moved_back, op, summed_like
 from tilewright.relay.op.card import DYNAMIC, OPAQUE, OpCard, TypeRuleError, argument_names, as_expr, need
 from tilewright.relay.op.relations import dims, tensor, tensor_type
@@ -160,7 +160,7 @@ class dyn_reshape(Dynamic, key="dyn.reshape"):
 class dyn_tile(Dynamic, key="dyn.tile"):
     """data repeated `reps` times along each axis."""
 
-    of = transform.tile
+    of = repeating.tile
     samples = [(((2, 3), _ints(2, 1, 3)), {})]
 
     def infer(self, data: TensorType, reps: TensorType) -> Type:  # type: ignore[override]
@@ -279,7 +279,7 @@ class dyn_strided_slice(Dynamic, key="dyn.strided_slice"):
     """data[begin:end:strides] along the leading axes; with slice_mode "size", `end` holds numbers of elements. `strides` must come to
     be constant."""
 
-    of = transform.strided_slice
+    of = slicing.strided_slice
     constant = ("strides",)
     slice_mode: str = "end"
     axes: tuple[int, ...] | None = None
@@ -355,7 +355,7 @@ class dyn_expand_dims(Dynamic, key="dyn.expand_dims"):
 class dyn_pad(Dynamic, key="dyn.nn.pad"):
     """nn.pad by `pad_width`, a matrix of (before, after) for each axis."""
 
-    of = neural.pad
+    of = padding.pad
     pad_mode: str = "constant"
     undifferentiable = UNKNOWN
     samples = [(((2, 3), np.array([[0, 1], [2, 0]], np.int64), _scalar(1.5, "float32")), {})]
@@ -522,7 +522,7 @@ class iota(Dynamic, key="dyn.iota"):
 class prefix(Dynamic, key="dyn.prefix"):
     """The first `number` elements along axis 0: how many there are, a kernel found out."""
 
-    of = transform.strided_slice
+    of = slicing.strided_slice
     samples = [(((5, 3), _scalar(2)), {}), (((5,), _scalar(0)), {})]
 
     @classmethod

@@ -29,9 +29,9 @@ from tilewright.relay.op.relations import (
     tensor,
     tensor_type,
 )
-from tilewright.tir import EQ, LT, Select
+from tilewright.tir import EQ, Select
 from tilewright.tir import Any as AnyDim
-from tilewright.topi.transform import layout_axes, layout_shape, slice_bounds
+from tilewright.topi.transform import layout_axes, layout_shape
 
 
 def plus(a: Dim, b: Dim) -> Any:
@@ -473,138 +473,6 @@ class split(OpCard, key="split"):
 
     def grad(self, data: Expr, result: Expr, dy: Tuple) -> Sequence[Expr | None]:
         return [op("concatenate")(dy, axis=self.axis)]
-
-
-class strided_slice(OpCard, key="strided_slice"):
-    """data[begin:end:strides] along `axes` (the leading ones when None), bounds clamped as in NumPy.
-
-    With slice_mode "size", `end` holds numbers of elements (-1: to the end).
-    """
-
-    begin: tuple[int, ...]
-    end: tuple[int, ...]
-    strides: tuple[int, ...] | None = None
-    axes: tuple[int, ...] | None = None
-    slice_mode: str = "end"
-    fuse = INJECTIVE
-    samples = [
-        (((5, 6),), {"begin": (1, 0), "end": (4, 2**31 - 1), "strides": (2, 1)}),
-        (((5, 6),), {"begin": (-1,), "end": (-(2**31),), "strides": (-2,), "axes": (1,)}),
-        (((5, 6),), {"begin": (1, 2), "end": (2, -1), "slice_mode": "size"}),
-    ]
-
-    def parts(self, ndim: int) -> list[tuple[int, Any, Any, int]]:
-        """(axis, begin, end, stride) of each sliced axis."""
-        axes = (
-            [normal_axis(a, ndim, "axes") for a in self.axes] if self.axes is not None else list(range(len(self.begin)))
-        )
-        need(
-            len(axes) == len(self.begin) == len(self.end),
-            "begin, end and axes must be equally long",
-            f"they are {self.begin}, {self.end}, {self.axes}",
-            0,
-        )
-        known = [s for s in self.strides or () if isinstance(s, int)]
-        need(len(known) == len(self.strides or ()), "strides must be constant", f"they are {self.strides}", 0)
-        steps = known + [1] * (len(axes) - len(self.strides or ()))
-        result = []
-        for a, b, e, s in zip(axes, self.begin, self.end, steps, strict=False):
-            if self.slice_mode == "size":
-                s, e = 1, _end_of(b, e)
-            need(s != 0, "strides must not be 0", f"they are {self.strides}", 0)
-            result.append((a, b, e, s))
-        return result
-
-    def infer(self, data: TensorType) -> Type:
-        t = tensor(data, 0)
-        out: list[Any] = dims(t)
-        for a, b, e, s in self.parts(len(out)):
-            extent = out[a]
-            known = isinstance(b, int) and isinstance(e, int)
-            if isinstance(extent, int) and known:
-                out[a] = slice_bounds(extent, b, e, s)[1]
-            elif not known or (b, s) != (0, 1) or e < 2**31 - 1:
-                unknown = any([is_any(v) for v in (extent, b, e)])
-                out[a] = AnyDim() if unknown else topi.utils.symbolic_slice(as_dim(extent), b, e, s)[1]
-        return tensor_type(tuple(out), t.dtype)
-
-    def compute(self, data: te.Tensor) -> te.Tensor:
-        parts = self.parts(len(data.shape))
-        axes, begin, end, strides = ([p[k] for p in parts] for k in range(4))
-        return topi.strided_slice(data, begin, end, strides, axes)
-
-    def ref(self, data: np.ndarray) -> np.ndarray:
-        index = [slice(None)] * data.ndim
-        for a, b, e, s in self.parts(data.ndim):
-            index[a] = slice(*_python_slice(data.shape[a], b, e, s))
-        return data[tuple(index)]
-
-
-def _end_of(begin: Any, number: Any) -> Any:
-    """The end of a slice of `number` elements; a negative number means all that follow."""
-    far = 2**31 - 1
-    if is_any(begin) or is_any(number):
-        return AnyDim()
-    if not isinstance(begin, int) or not isinstance(number, int):
-        end = as_dim(begin) + number if not isinstance(number, int) else begin + as_dim(number)
-        return end if nonnegative(number) else Select(LT(as_dim(number), as_dim(0)), as_dim(far), end)
-    return far if number < 0 else begin + number if begin >= 0 or begin + number < 0 else far
-
-
-def _python_slice(extent: int, begin: int, end: int, stride: int) -> tuple[int, int | None, int]:
-    start, count = slice_bounds(extent, begin, end, stride)
-    stop = start + count * stride
-    return start, stop if stop >= 0 else None, stride
-
-
-def _repeated(d: Any, r: Any) -> Any:
-    return d if isinstance(r, int) and r == 1 else AnyDim() if is_any(d) or is_any(r) else d * r
-
-
-class tile(OpCard, key="tile"):
-    """data repeated `reps` times along each axis."""
-
-    reps: tuple[int, ...]
-    fuse = INJECTIVE
-    samples = [(((2, 3),), {"reps": (2, 1, 3)}), (((2, 3),), {"reps": (2,)})]
-
-    def infer(self, data: TensorType) -> Type:
-        t = tensor(data, 0)
-        shape: list[Any] = dims(t)
-        times = [1] * (len(shape) - len(self.reps)) + list(self.reps)
-        shape = [1] * (len(times) - len(shape)) + shape
-        return tensor_type(
-            tuple([_repeated(d, r) for d, r in zip(shape, times, strict=True)]),
-            t.dtype,
-        )
-
-    def compute(self, data: te.Tensor) -> te.Tensor:
-        return topi.tile(data, self.reps)
-
-    def ref(self, data: np.ndarray) -> np.ndarray:
-        return np.tile(data, self.reps)
-
-
-class repeat(OpCard, key="repeat"):
-    """Each element `repeats` times in a row along `axis`."""
-
-    repeats: int
-    axis: int
-    fuse = INJECTIVE
-    samples = [(((2, 3),), {"repeats": 2, "axis": 1})]
-
-    def infer(self, data: TensorType) -> Type:
-        t = tensor(data, 0)
-        shape: list[Any] = dims(t)
-        at = normal_axis(self.axis, len(shape))
-        shape[at] = AnyDim() if is_any(shape[at]) else shape[at] * self.repeats
-        return tensor_type(tuple(shape), t.dtype)
-
-    def compute(self, data: te.Tensor) -> te.Tensor:
-        return topi.repeat(data, self.repeats, self.axis)
-
-    def ref(self, data: np.ndarray) -> np.ndarray:
-        return np.repeat(data, self.repeats, self.axis)
 
 
 class reverse(OpCard, key="reverse"):
