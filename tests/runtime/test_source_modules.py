@@ -195,3 +195,31 @@ def test_a_cycle_of_imports() -> None:
     a.import_module(b)
     with pytest.raises(ValueError, match="importing this module would make a cycle of imports"):
         b.import_module(a)
+
+
+def test_compiled_code_finds_functions_of_what_it_imports(tmp_path: Path) -> None:
+    """By name: in the library, in what it imports, then globally; a global one may be replaced at any time."""
+    a = tvm.te.placeholder((3,), name="a")
+    call = lambda ins, outs: tvm.tir.call_packed("test.imported", ins[0], outs[0])  # noqa: E731
+    b = tvm.te.extern((3,), [a], call, name="b", dtype="float32")
+    module = tvm.build(tvm.te.create_prim_func([a, b]), target="llvm")
+    with pytest.raises(ValueError) as caught:
+        twice(module, "main")
+    assert str(caught.value) == (
+        "compiled code calls the function `test.imported`, which is not registered; use register_func, or import_module the"
+        " module that has it"
+    )
+    for factor in (5, 7):
+        tvm.register_func("test.imported", lambda x, y, f=factor: y.copyfrom(f * x.numpy()), override=True)
+        np.testing.assert_array_equal(twice(module, "main"), factor * X.numpy())
+    imported = Module.from_functions(
+        {"test.imported": lambda x, y: y.copyfrom(3 * x.numpy())}, "held", save=lambda: b"3"
+    )
+    module.import_module(imported)
+    np.testing.assert_array_equal(twice(module, "main"), 3 * X.numpy())
+    tvm.runtime.remove_global_func("test.imported")
+    np.testing.assert_array_equal(twice(module, "main"), 3 * X.numpy())
+    module = tvm.build(tvm.te.create_prim_func([a, b]), target="llvm")
+    module.import_module(c_source_module(DOUBLE.replace("twice)", "imported)"), "c", ["imported"]))
+    with pytest.raises(ValueError, match="calls the function `test.imported`"):
+        twice(module, "main")
