@@ -127,4 +127,5 @@ def test_compute_agrees_with_reference(card: type[OpCard], inputs: Any, attrs: A
 
 
 def test_every_card_has_samples() -> None:
-    assert [key for key, card in cards().items() if not card.samples] == []
+    # It takes a function, which no sample is.
+    assert [key for key, card in cards().items() if not card.samples] == ["call_lowered"]
