@@ -33,7 +33,7 @@ test: $(VENV)/.extra-test  ## the test suite (minutes)
 test-slow: $(VENV)/.extra-test  ## whole models against their reference, the compiler-less build (tens of minutes)
 	$(BIN)/python -m pytest -q -m slow
 
-test-roundtrip: $(VENV)/.extra-test  ## the test suite, in which every tensor program it makes must come back from its text
+test-roundtrip: $(VENV)/.extra-test  ## the test suite, in which every program it makes, of tensors or relay, must come back from its text
 	$(BIN)/python -m pytest -q --roundtrip --ignore=tests/node
 
 bench: $(VENV)/.extra-bench  ## latency beside the peers, interleaved in one run
@@ -44,6 +44,7 @@ fuzz: $(VENV)/.extra-test  ## random programs and models against their reference
 	$(BIN)/python -m tests.arith.fuzz --count $$((10 * $(COUNT))) --seed $(SEED)
 	$(BIN)/python -m tests.fuzz.onnx_graphs --count $(COUNT) --seed $(SEED)
 	$(BIN)/python -m tests.fuzz.mutations --count $(COUNT) --seed $(SEED)
+	$(BIN)/python -m tests.fuzz.relay_programs --count $(COUNT) --seed $(SEED) --vm
 	$(BIN)/python -m tests.fuzz.relay_passes --count $(COUNT) --seed $(SEED)
 
 lint: $(VENV)/.extra-lint  ## style, types, layers

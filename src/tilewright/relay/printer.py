@@ -114,7 +114,16 @@ def type_text(t: Type | None, dim: Callable[[Any], str] | None = None) -> str:
 
 
 def dim_text(d: Any) -> str:
-    return "?" if isinstance(d, AnyDim) else str(d)
+    """A dimension for people: numbers without their type."""
+    if isinstance(d, AnyDim):
+        return "?"
+    if isinstance(d, IntImm):
+        return str(d.value)
+    if type(d) in _INFIX:
+        return f"({dim_text(d.a)} {_INFIX[type(d)]} {dim_text(d.b)})"
+    if type(d) in _CALLED:
+        return f"{_CALLED[type(d)]}({dim_text(d.a)}, {dim_text(d.b)})"
+    return str(d)
 
 
 def span_text(span: BaseSpan | None) -> str:
