@@ -138,6 +138,7 @@ __all__ = [
     "fromtext",
     "image",
     "load_param_dict",
+    "loops",
     "nn",
     "op",
     "optimize",
