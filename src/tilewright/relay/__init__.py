@@ -23,7 +23,7 @@ from tilewright.ir import (
     TypeRelation,
     TypeVar,
 )
-from tilewright.relay import analysis, dataflow_pattern, op, qnn, quantize, transform
+from tilewright.relay import analysis, dataflow_pattern, loops, op, qnn, quantize, transform
 from tilewright.relay.adt import (
     Clause,
     Constructor,
