@@ -10,9 +10,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from tilewright import relay
 from tilewright.relay.frontend.onnx import from_onnx
 from tilewright.relay.frontend.onnx.reader import ModelError
-from tilewright.support.errors import DiagnosticError, OpNotImplemented
+from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError
 
 
 def model(
@@ -76,12 +77,26 @@ def test_unsupported_attributes_are_collected() -> None:
     ]
 
 
-def test_run_time_shape() -> None:
+def test_run_time_count() -> None:
+    nodes = [helper.make_node("TopK", ["x", "k"], ["y", "i"], name="t")]
+    graph = model(nodes, {"x": [1, 4]}, ["y", "i"])
+    graph.graph.input.append(helper.make_tensor_value_info("k", TensorProto.INT64, [1]))
+    assert message(OpNotImplemented, graph).splitlines()[1] == (
+        "  TopK 't': its k must be known at import. Fold the model (onnxsim), or pin the input shapes: shape={name: [...]}"
+    )
+
+
+def test_run_time_shape_ahead_of_time() -> None:
     nodes = [helper.make_node("Reshape", ["x", "s"], ["y"], name="r")]
     graph = model(nodes, {"x": [1, 4]}, ["y"])
     graph.graph.input.append(helper.make_tensor_value_info("s", TensorProto.INT64, [2]))
-    assert message(OpNotImplemented, graph).splitlines()[1] == (
-        "  Reshape 'r': its shape must be known at import. Fold the model (onnxsim), or pin the input shapes: shape={name: [...]}"
+    mod, params = relay.frontend.from_onnx(graph)
+    with pytest.raises(TVMError) as caught:
+        relay.build(mod, "llvm", params=params)
+    assert str(caught.value) == (
+        "dyn.reshape has no kernel of its own, since the values of newshape decide its shape. Make them constants or shapes of inputs,"
+        " so that relay.transform.DynamicToStatic() finds them, or compile for the virtual machine (relay.vm.compile,"
+        ' create_executor("vm")), which reads them when it runs'
     )
 
 

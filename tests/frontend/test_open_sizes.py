@@ -92,3 +92,20 @@ def test_a_size_beyond_the_table_is_refused() -> None:
     _, vm = machine(POSITIONS)
     with pytest.raises(ValueError, match=r"the sizes .* must be equal or 1"):
         vm.run(np.zeros((1, 9), np.int64), np.zeros((1, 9), np.float32))
+
+
+READ = """agraph (float[n, 6] x, int64[2] shape, int64 stop, int64[2] times) => (float[a, b] y, int64[c] z, float[d, e] w)
+<int64 start = {0}, int64 step = {2}> {
+    y = Reshape(x, shape)
+    z = Range(start, stop, step)
+    w = Tile(x, times)
+}"""
+
+
+def test_shapes_that_are_inputs_are_read_when_the_program_runs() -> None:
+    reference, vm = machine(READ)
+    for n, shape, stop, times in ((2, (3, 4), 5, (1, 2)), (3, (-1, 9), 0, (2, 1)), (1, (6, 1), 8, (3, 2))):
+        x = np.random.default_rng(n).random((n, 6), np.float32)
+        feeds = {"x": x, "shape": np.array(shape), "stop": np.array(stop), "times": np.array(times)}
+        for mine, theirs in zip(vm.run(*feeds.values()), reference.run(None, feeds), strict=True):
+            np.testing.assert_array_equal(mine.numpy(), theirs)

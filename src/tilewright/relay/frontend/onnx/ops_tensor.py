@@ -15,6 +15,9 @@ from tilewright.support.errors import OpNotImplemented
 
 @onnx_op("Reshape")
 def _reshape(node: OnnxNode, x: Value, shape: Value) -> Any:
+    if shape.array is None:
+        # Read when the program runs.
+        return node.call("reshape", x, newshape=shape.expr, allowzero=bool(node.get("allowzero", 0)))
     new = node.ints(shape, "shape")
     keep_zero = bool(node.get("allowzero", 0)) and 0 in new
     if all(isinstance(d, int) for d in new):
@@ -220,6 +223,8 @@ def _expand(node: OnnxNode, x: Value, shape: Value) -> Any:
 
 @onnx_op("Range")
 def _range(node: OnnxNode, start: Value, limit: Value, delta: Value) -> Any:
+    if any(v.array is None for v in (start, limit, delta)):
+        return node.call("dyn.arange", start, limit, delta, dtype=limit.dtype)
     bounds = [node.known(v, "bounds").reshape(-1)[0] for v in (start, limit, delta)]
     low, high, step = [v.item() if isinstance(v, np.generic) else v for v in bounds]
     return node.call("arange", start=low, stop=high, step=step, dtype=limit.dtype)
@@ -227,6 +232,8 @@ def _range(node: OnnxNode, start: Value, limit: Value, delta: Value) -> Any:
 
 @onnx_op("Tile")
 def _tile(node: OnnxNode, x: Value, repeats: Value) -> Any:
+    if repeats.array is None:
+        return node.call("tile", x, reps=repeats.expr)
     return node.call("tile", x, reps=tuple(node.ints(repeats, "repeats")))
 
 
