@@ -60,6 +60,9 @@ def differences(
 
 @pytest.mark.parametrize(("key", "card", "sample"), SAMPLES)
 def test_operator(key: str, card: type[OpCard], sample: Any) -> None:
+    if key.startswith("qnn."):
+        # Their numbers are whole, and their scales single precision: they expand before anything is differentiated.
+        return
     rng = np.random.default_rng(11)
     specs, attrs = sample
     inputs = [doubled(make_input(s, rng)) for s in specs]
@@ -236,9 +239,9 @@ def test_parameters_that_do_not_matter_get_zeros() -> None:
         (lambda x: gradient(x), TypeError, "gradient takes a relay.Function, but was given Var"),
         (lambda x: gradient(relay.Function([x], relay.RefCreate(x))), TVMError,
          "gradient takes a function that answers tensors, but this one answers ref(Tensor[(2,), float32])"),
-        (lambda x: gradient(relay.Function([x], relay.topk(x, 1)[0])), OpNotImplemented,
-         "topk has no gradient: its card topk defines neither grad(), expand() nor a compute of one result. Define grad(),"
-         " or keep adjoints from it"),
+        (lambda x: gradient(relay.Function([x], relay.random.uniform(relay.random.threefry_key(1), (2,), low=relay.sum(x))[1])),
+         OpNotImplemented, "random.uniform has no gradient: draw from the distribution with parameters 0 and 1, and scale and shift"
+         " what is drawn"),
     ],
 )  # fmt: skip
 def test_errors(make: Callable[[Any], Any], kind: type[Exception], text: str) -> None:

@@ -147,9 +147,9 @@ class Conv2D(OpCard):
         o, i, kh, kw = layout_shape(dims(w), self.kernel_layout, "OIHW")
         for name, given, found in (("channels", self.channels, o), ("kernel_size", self.kernel_size, (kh, kw))):
             if given is not None:
-                same = given == found if isinstance(given, int) else tuple(given) == tuple(found)
+                pairs: Any = [(given, found)] if isinstance(given, int) else zip(given, found, strict=True)
                 need(
-                    same,
+                    all([may_equal(a, b) for a, b in pairs]),
                     f"the attribute {name} must agree with the weights",
                     f"it is {given} and the weights have {found}",
                     1,
