@@ -286,3 +286,19 @@ def test_damaged_text_is_an_error_with_a_place(seed: int) -> None:
         relay.parse(damaged, "a.relay", init_meta_table={"relay.Constant": [relay.const(1.0)] * 99})
     except DiagnosticError as caught:
         assert str(caught)
+
+
+def test_sizes_that_are_expressions() -> None:
+    n, m = tir.SizeVar("n", "int64"), tir.Var("m", "int32")
+    wide = tir.Cast("int64", m)
+    sizes = [
+        tir.Select(tir.EQ(n, tir.IntImm("int64", 1)), n + 3, n),
+        tir.Select(tir.And(tir.LT(n, wide), tir.Not(tir.GE(n, wide))), tir.Div(n, wide), tir.Mod(n, wide)),
+        tir.Select(tir.Or(tir.NE(n, wide), tir.LE(n, wide)), n, tir.Select(tir.GT(n, wide), n, wide)),
+    ]
+    x = relay.var("x", shape=(n, m))
+    f = relay.Function([x, *[relay.var(f"y{i}", shape=(s,)) for i, s in enumerate(sizes)]], relay.zeros((n, 2), "int8"))
+    assert "select(eq(n, 1i64), (n + 3i64), n)" in f.astext() and "shape=[dim(n), 2]" in f.astext()
+    assert_structural_equal(relay.parse_expr(f.astext()), f)
+    bad = "def @main(%x: Tensor[(select(n, 1), 2), float32]) { %x }"
+    assert error(bad).startswith("a.relay:1:23: select takes 3 dimensions, but 2 were given")

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright import tir
 from tilewright.ir import (
     FuncType,
     GlobalTypeVar,
@@ -20,6 +21,7 @@ from tilewright.ir import (
     IntImm,
     IRModule,
     Op,
+    PrimExpr,
     RefType,
     TensorType,
     TupleType,
@@ -75,7 +77,22 @@ SUFFIXES = {
     "uint8": "u8",
 }
 _INFIX: dict[type, str] = {Add: "+", Sub: "-", Mul: "*"}
-_CALLED: dict[type, str] = {FloorDiv: "floordiv", FloorMod: "floormod", Min: "min", Max: "max"}
+_CALLED: dict[type, str] = {
+    FloorDiv: "floordiv",
+    FloorMod: "floormod",
+    Min: "min",
+    Max: "max",
+    tir.Div: "truncdiv",
+    tir.Mod: "truncmod",
+    tir.EQ: "eq",
+    tir.NE: "ne",
+    tir.LT: "lt",
+    tir.LE: "le",
+    tir.GT: "gt",
+    tir.GE: "ge",
+    tir.And: "and",
+    tir.Or: "or",
+}
 
 
 def name_text(name: str) -> str:
@@ -123,7 +140,9 @@ def dim_text(d: Any) -> str:
         return f"({dim_text(d.a)} {_INFIX[type(d)]} {dim_text(d.b)})"
     if type(d) in _CALLED:
         return f"{_CALLED[type(d)]}({dim_text(d.a)}, {dim_text(d.b)})"
-    return str(d)
+    if isinstance(d, tir.Select):
+        return f"select({dim_text(d.condition)}, {dim_text(d.true_value)}, {dim_text(d.false_value)})"
+    return dim_text(d.value) if isinstance(d, tir.Cast) else str(d)
 
 
 def span_text(span: BaseSpan | None) -> str:
@@ -226,6 +245,12 @@ class Printer:
             return f"({self.dim(d.a)} {_INFIX[type(d)]} {self.dim(d.b)})"
         if type(d) in _CALLED:
             return f"{_CALLED[type(d)]}({self.dim(d.a)}, {self.dim(d.b)})"
+        if isinstance(d, tir.Select):
+            return f"select({self.dim(d.condition)}, {self.dim(d.true_value)}, {self.dim(d.false_value)})"
+        if isinstance(d, tir.Not):
+            return f"not({self.dim(d.a)})"
+        if isinstance(d, tir.Cast):
+            return f"cast({self.dim(d.value)}, {d.dtype})"
         return "?" if isinstance(d, AnyDim) else self.meta_text(d)
 
     def meta_text(self, value: Any) -> str:
@@ -243,7 +268,8 @@ class Printer:
             return f"[{', '.join(map(self.attr, value))}]"
         if value is None or isinstance(value, (str, float, int)):
             return attr_text(value)
-        return self.meta_text(value)
+        # A size that is an expression names variables of the program's types, so it stands in the text.
+        return f"dim({self.dim(value)})" if isinstance(value, PrimExpr) else self.meta_text(value)
 
     def function(self, f: Function, head: str) -> None:
         """A function over several lines, starting with `head` ("def @main" or "fn ")."""

@@ -40,7 +40,24 @@ SUFFIX_DTYPES = {
     **{f"i{n}": f"int{n}" for n in (8, 16, 32, 64)},
     **{f"u{n}": f"uint{n}" for n in (8, 16, 32, 64)},
 }
-_DIM_CALLS: dict[str, Any] = {"floordiv": tir.FloorDiv, "floormod": tir.FloorMod, "min": tir.Min, "max": tir.Max}
+_DIM_CALLS: dict[str, tuple[Any, int]] = {
+    "floordiv": (tir.FloorDiv, 2),
+    "floormod": (tir.FloorMod, 2),
+    "truncdiv": (tir.Div, 2),
+    "truncmod": (tir.Mod, 2),
+    "min": (tir.Min, 2),
+    "max": (tir.Max, 2),
+    "eq": (tir.EQ, 2),
+    "ne": (tir.NE, 2),
+    "lt": (tir.LT, 2),
+    "le": (tir.LE, 2),
+    "gt": (tir.GT, 2),
+    "ge": (tir.GE, 2),
+    "and": (tir.And, 2),
+    "or": (tir.Or, 2),
+    "not": (tir.Not, 1),
+    "select": (tir.Select, 3),
+}
 _DIM_OPS: dict[str, Any] = {"+": tir.Add, "-": tir.Sub, "*": tir.Mul}
 
 
@@ -261,9 +278,21 @@ class BaseParser:
         if word.text == "meta":
             return self.meta_value()
         name = self.expect("name", "a dimension").text
+        if name == "cast" and self.accept("("):
+            inner = self.dim()
+            self.expect(",", "`,` and the dtype")
+            dtype = known_dtype(self.expect("name", "a dtype").text)
+            self.expect(")", "`)`")
+            return tir.Cast(dtype, inner)
         if name in _DIM_CALLS and self.accept("("):
-            a, b = self.many(self.dim, ")", "a dimension")
-            return _DIM_CALLS[name](a, b)
+            make, count = _DIM_CALLS[name]
+            parts = self.many(self.dim, ")", "a dimension")
+            if len(parts) != count:
+                self.fail(f"{name} takes {count} dimensions, but {len(parts)} were given", word)
+            try:
+                return make(*parts)
+            except TypeError as error:
+                self.fail(f"{name}: {error}", word)
         if self.accept(":"):
             sized = self.keyword("size") is not None
             dtype = self.accept("name")

@@ -497,6 +497,10 @@ class Parser(BaseParser):
         if word.text == "meta":
             return self.meta_value()
         self.next()
+        if word.text == "dim" and self.accept("("):
+            size = self.dim()
+            self.expect(")", "`)`")
+            return size
         if word.kind in ("[", "("):
             return tuple(self.many(self.attribute, "]" if word.kind == "[" else ")", "a value"))
         if word.kind == "string":
