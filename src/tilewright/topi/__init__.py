@@ -6,7 +6,7 @@ with their own axes, paddings are stages of their own, and data movement never d
 
 from __future__ import annotations
 
-from tilewright.topi import image, nn, random, tag, utils, vision
+from tilewright.topi import image, nn, random, tag, testing, utils, vision
 from tilewright.topi.arrange import (
     adv_index,
     invert_permutation,
@@ -118,6 +118,7 @@ from tilewright.topi.transform import (
 from tilewright.topi.transform import shape_vector as shape
 
 __all__ = [
+    "testing",
     "random",
     "stft",
     "dft",
