@@ -281,9 +281,12 @@ class BaseParser:
         if name == "cast" and self.accept("("):
             inner = self.dim()
             self.expect(",", "`,` and the dtype")
-            dtype = known_dtype(self.expect("name", "a dtype").text)
+            wanted = self.expect("name", "a dtype")
             self.expect(")", "`)`")
-            return tir.Cast(dtype, inner)
+            try:
+                return tir.Cast(known_dtype(wanted.text), inner)
+            except TypeError as error:
+                self.fail(str(error), wanted)
         if name in _DIM_CALLS and self.accept("("):
             make, count = _DIM_CALLS[name]
             parts = self.many(self.dim, ")", "a dimension")
