@@ -75,12 +75,12 @@ class RoundTrip:
 
     def _relay_problem(self, mod: IRModule) -> str | None:
         try:
+            if not relay_closed(mod):
+                return None
             key = (IRModule, structural_hash(mod))
             if key in self.seen:
                 return None
             self.seen.add(key)
-            if not relay_closed(mod):
-                return None
             assert_relay_roundtrip(mod)
         except Exception as error:
             return "".join(traceback.format_exception(error, limit=-4))

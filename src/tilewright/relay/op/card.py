@@ -287,7 +287,12 @@ def as_expr(value: Any) -> Expr:
 def _scalar(annotation: str, value: Any) -> Any:
     if isinstance(value, IntImm):
         value = int(value.value)
-    if annotation == "int" and isinstance(value, PrimExpr) and not isinstance(value, AnyDim) and value.dtype.is_int:
+    if (
+        annotation in ("int", "float")
+        and isinstance(value, PrimExpr)
+        and not isinstance(value, AnyDim)
+        and value.dtype.is_int
+    ):
         # A size that is known when the program runs.
         return value
     if annotation == "int" and not isinstance(value, bool) and hasattr(value, "__index__"):
