@@ -22,6 +22,11 @@ def each(value: Sequence[int], count: int) -> list[int]:
     return list(value) * count if len(value) == 1 else list(value)[:count]
 
 
+def _small(*shape: int) -> Any:
+    """A sample: whole numbers whose products need more than their own 8 bits."""
+    return lambda rng: rng.integers(-128, 128, shape).astype(np.int8)
+
+
 class ConvND(OpCard):
     """The attributes and rules of convolutions over `letters`."""
 
@@ -287,6 +292,8 @@ class ConvTranspose(OpCard):
         plain, kernel = self._plain()
         n = len(self.letters)
         x, w = relayout(data, self.data_layout or plain, plain), relayout(weight, self.kernel_layout or kernel, kernel)
+        if self.out_dtype:
+            x, w = x.astype(self.out_dtype), w.astype(self.out_dtype)
         out = np_conv_transpose(
             x,
             w,
@@ -364,6 +371,7 @@ class conv2d_transpose(ConvTranspose, key="nn.conv2d_transpose"):
         (((1, 4, 4, 4), (4, 3, 3, 3)), {"strides": (2, 2), "padding": (1, 1), "output_padding": (1, 1), "groups": 2}),
         (((1, 2, 4, 4), (2, 3, 3, 3)), {"dilation": (2, 2), "padding": (1, 0, 2, 1)}),
         (((1, 4, 4, 2), (3, 3, 3, 2)), {"data_layout": "NHWC", "kernel_layout": "HWOI"}),
+        ((_small(1, 2, 3, 3), _small(2, 1, 2, 2)), {"out_dtype": "int32"}),
     ]
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
