@@ -44,7 +44,7 @@ TVMFFIAny Run::loop() {
         continue;
       }
       case kMove: put(w[1], own(value(w[2]))); at += 3; continue;
-      case kFatal: fail("RuntimeError", "%s: %s", function_->name.c_str(), p_.messages[static_cast<size_t>(w[1])].c_str());
+      case kFatal: fail("TVMError", "%s: %s", function_->name.c_str(), p_.messages[static_cast<size_t>(w[1])].c_str());
       case kGoto: at = w[1]; continue;
       case kIf: at = element(tensor(w[1]), 0) ? at + 3 : w[2]; continue;
       case kIfTag: at = adt(w[1]).tag == w[2] ? at + 4 : w[3]; continue;
