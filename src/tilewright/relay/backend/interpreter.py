@@ -37,7 +37,8 @@ from tilewright.relay.expr import (
 from tilewright.relay.functor import flow_children
 from tilewright.relay.op.card import OpCard, TypeRuleError, argument_names, find_card
 from tilewright.relay.printer import Printer, span_text
-from tilewright.relay.transform.infer_type import call_text, infer_module, type_of
+from tilewright.relay.transform.findings import call_text
+from tilewright.relay.transform.infer_type import infer_module, type_of
 from tilewright.runtime import array
 from tilewright.support.errors import DepthError, TVMError
 

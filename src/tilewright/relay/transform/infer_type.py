@@ -23,7 +23,6 @@ from tilewright.ir import (
     Type,
     TypeVar,
 )
-from tilewright.ir.diagnostics import refuse
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import (
@@ -35,7 +34,6 @@ from tilewright.relay.adt import (
     PatternVar,
     constructor_type,
 )
-from tilewright.relay.excerpt import excerpt
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -52,12 +50,10 @@ from tilewright.relay.expr import (
 )
 from tilewright.relay.functor import flow_children, post_order
 from tilewright.relay.op.card import OpCard, TypeRuleError, argument_names, cards, required_arguments
-from tilewright.relay.printer import Printer, span_text, type_text
-from tilewright.relay.source_map import caret
+from tilewright.relay.printer import type_text
+from tilewright.relay.transform.findings import MAX_FINDINGS, Findings, call_text, rule_text
 from tilewright.relay.unify import Unifier, substitute_types
 
-MAX_FINDINGS = 16
-MAX_EXCERPTS = 3
 UNIT = TupleType(())
 BOOL = TensorType((), DataType("bool"))
 
@@ -80,15 +76,10 @@ def forget_types(scope: Expr) -> None:
             object.__delattr__(e, "_checked_type")
 
 
-class _Inference:
+class _Inference(Findings):
     def __init__(self, mod: IRModule | None) -> None:
-        self.mod = mod
-        self.root: Expr | None = None
-        """What is inferred, if it is no function of a module."""
-        self.findings: list[str] = []
-        self.found_at: list[tuple[Any, str]] = []
+        super().__init__(mod)
         self.failed: set[Expr] = set()
-        self.active: dict[GlobalVar, FuncType] = {}
         self.signatures: dict[GlobalVar, FuncType] = {}
         self.unifier = Unifier(self.wake)
         self.open: dict[Expr, Type] = {}
@@ -192,24 +183,6 @@ class _Inference:
         self.waiting.setdefault(hole, []).append((e, result))
         return result
 
-    def report(self, expr: Expr, text: str) -> None:
-        span = getattr(expr, "span", None)
-        where = span_text(span)
-        shown = caret(span)
-        # What came from a text or a model is found by its place there.
-        if not where and not shown and len(self.findings) < MAX_EXCERPTS:
-            shown = self.excerpt(expr)
-        self.findings.append((f"{where}: " if where else "") + text + (f"\n{shown}" if shown else ""))
-        self.found_at.append((span, text))
-        if len(self.findings) >= MAX_FINDINGS:
-            self.finish()
-
-    def excerpt(self, culprit: Expr) -> str:
-        """The lines around an expression of a program that was not read from a text."""
-        gvar = next(reversed(self.active), None)
-        root = self.mod.functions[gvar] if gvar is not None and self.mod is not None else self.root
-        return excerpt(root, culprit, gvar) if isinstance(root, Expr) and root is not culprit else ""
-
     def finish(self) -> None:
         """Note the types that had been open; raise what was found."""
         self.run_ready()
@@ -221,9 +194,7 @@ class _Inference:
             for e in self.open:
                 if type_of(e) is not None:
                     object.__delattr__(e, "_checked_type")
-            count = len(self.findings)
-            head = "" if count == 1 else f"type inference found {count} errors\n"
-            raise refuse(head + "\n".join(self.findings), self.found_at, self.mod)
+            raise self.error()
 
     def report_holes(self) -> None:
         unsolved = [h for h in self.origins if self.unifier.prune(h) is h]
@@ -374,22 +345,6 @@ class _Inference:
                 return None
             result = both
         return result if self.covers(e) else None
-
-    def covers(self, e: Match) -> bool:
-        """Whether a match that promises to fit every value does."""
-        from tilewright.relay.analysis.basic import unmatched_cases
-
-        if not e.complete:
-            return True
-        missing = unmatched_cases(e, self.mod)
-        if missing:
-            printer = Printer()
-            cases = ", ".join([printer.pattern(p) for p in missing[:5]])
-            self.report(
-                e,
-                f"the match has no clause for {cases}. Add one, or write `match?` (Match(..., complete=False)) to leave it open",
-            )
-        return not missing
 
     def pattern(self, e: Match, p: Pattern, t: Type, scope: Expr) -> bool:
         """Types of the variables that a pattern binds, from the type of what it is to match."""
@@ -598,28 +553,6 @@ class _Inference:
         RefRead: ref_read,
         RefWrite: ref_write,
     }
-
-
-def rule_text(e: Call, names: Sequence[str], types: Sequence[Type], error: TypeRuleError) -> str:
-    """Operator, argument, rule, finding, and the call with its arguments' types."""
-    arg = ""
-    if error.arg is not None and error.arg < len(types):
-        arg = f", argument {error.arg}" + (f" ({names[error.arg]})" if error.arg < len(names) else "")
-    remedy = f"\n  {error.remedy}" if error.remedy else ""
-    return f"{e.op.name}{arg}: {error.rule}, but {error.finding}{remedy}\n{call_text(e, names, types)}"  # type: ignore[attr-defined]
-
-
-def call_text(e: Call, names: Sequence[str], types: Sequence[Type]) -> str:
-    """The call on one line, then a line per argument with its type."""
-    printer = Printer(types=False)
-    for i, a in enumerate(e.args):
-        if not isinstance(a, (Var, Constant)):
-            printer.names[a] = f"%{i}"
-    lines = [f"  in {printer.call(e)}"]
-    for i, t in enumerate(types):
-        name = names[i] if i < len(names) else f"argument {i}"
-        lines.append(f"     {name}: {type_text(t)}")
-    return "\n".join(lines)
 
 
 def infer_types(expr: Expr, mod: IRModule | None = None) -> Type:
