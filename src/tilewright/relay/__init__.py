@@ -36,7 +36,7 @@ from tilewright.relay.adt import (
     TypeData,
 )
 from tilewright.relay.analysis import alpha_equal
-from tilewright.relay.backend import create_executor
+from tilewright.relay.backend import Executor, Runtime, create_executor
 from tilewright.relay.backend.build import build, optimize
 from tilewright.relay.expr import (
     Call,
@@ -72,6 +72,8 @@ from tilewright.support import lazy
 from tilewright.tir import Any
 
 __all__ = [
+    "Runtime",
+    "Executor",
     "Any",
     "Call",
     "Clause",
