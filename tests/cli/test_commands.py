@@ -40,7 +40,9 @@ def test_library_of_a_graph(folder: Path) -> None:
     done = command("compile", folder / "dense.onnx", "--executor", "graph", "-o", folder / "graph.so")
     assert done.code == 0, done.err
     for name in ("dense", "graph"):
-        assert command("run", folder / f"{name}.so", "-i", folder / "in.npz", "-o", folder / f"{name}.out.npz").code == 0
+        assert (
+            command("run", folder / f"{name}.so", "-i", folder / "in.npz", "-o", folder / f"{name}.out.npz").code == 0
+        )
     np.testing.assert_array_equal(np.load(folder / "dense.out.npz")["y"], np.load(folder / "graph.out.npz")["y"])
     done = command("profile", folder / "graph.so", "--seconds", "0.1")
     assert done.code == 0 and "dense" in done.out, done.err
