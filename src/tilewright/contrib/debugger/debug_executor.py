@@ -1,6 +1,6 @@
 """A graph executor that runs, times and keeps every node of the graph.
 
-module = debug_executor.create(lib.get_graph_json(), lib, tvm.cpu(0), dump_root="/tmp/dump")
+module = debug_executor.create(lib.get_graph_json(), lib, tvm.cpu(0), dump_root="dump")
 module.set_input("data", x)
 module.run()                    # prints times by node, writes every tensor below dump_root
 print(module.profile())         # one run as a report

@@ -27,6 +27,7 @@ from tilewright.topi.nn.conv_nd import (
 )
 from tilewright.topi.nn.dense import batch_matmul, dense, dense_pack, matmul
 from tilewright.topi.nn.elemwise import bias_add, leaky_relu, prelu, relu
+from tilewright.topi.nn.gemm_conv import conv2d_gemm_weight_transform, conv2d_gemm_without_weight_transform
 from tilewright.topi.nn.norm import batch_norm, group_norm, instance_norm, l2_normalize, layer_norm, lrn
 from tilewright.topi.nn.pad import dilate, edge_pad, mirror_pad, pad
 from tilewright.topi.nn.pooling import (
@@ -42,6 +43,10 @@ from tilewright.topi.nn.pooling import (
 from tilewright.topi.nn.sampled import conv2d_backward_weight_nchw, correlation_nchw, deformable_conv2d_nchw
 from tilewright.topi.nn.softmax import log_softmax, softmax
 from tilewright.topi.nn.winograd import conv2d_winograd_nchw_without_weight_transform, winograd_weight_transform
+from tilewright.topi.nn.winograd3d import (
+    conv3d_winograd_ncdhw_without_weight_transform,
+    conv3d_winograd_weight_transform,
+)
 from tilewright.topi.sparse import sparse_add, sparse_dense, sparse_transpose
 
 __all__ = [
@@ -50,7 +55,11 @@ __all__ = [
     "bitserial_conv2d_nhwc",
     "bitserial_dense",
     "conv2d_backward_weight_nchw",
+    "conv2d_gemm_weight_transform",
+    "conv2d_gemm_without_weight_transform",
     "conv2d_winograd_nchw_without_weight_transform",
+    "conv3d_winograd_ncdhw_without_weight_transform",
+    "conv3d_winograd_weight_transform",
     "correlation_nchw",
     "deformable_conv2d_nchw",
     "sparse_add",

@@ -1,0 +1,53 @@
+"""Operators that answer what they are given, for passes to see: where fusion ends, what may be computed again, what is packed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import te
+from tilewright.ir import Type
+from tilewright.relay.expr import Expr
+from tilewright.relay.op.card import ELEMWISE, OPAQUE, OpCard
+
+
+class Mark(OpCard):
+    """The value itself, which passes see a mark in."""
+
+    samples = [(((2, 3),), {})]
+
+    def infer(self, data: Type) -> Type:
+        return data
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return te.compute(data.shape, lambda *i: data(*i), name=self.type_key.rpartition(".")[2], tag="injective")  # type: ignore[no-any-return]
+
+    def ref(self, data: Any) -> Any:
+        return data
+
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
+        return [dy]
+
+
+class stop_fusion(Mark, key="annotation.stop_fusion"):
+    """The value itself; what is before and what is after are computed by different kernels."""
+
+    fuse = OPAQUE
+
+
+class checkpoint(Mark, key="annotation.checkpoint"):
+    """The value itself, which need not be kept for gradients: what it is computed from is enough to compute it again."""
+
+    fuse = ELEMWISE
+
+
+class bitpack_start(Mark, key="annotation.bitpack_start"):
+    """The value itself: the first of the part of a graph that is to run on packed data."""
+
+    fuse = ELEMWISE
+
+
+class bitpack_end(Mark, key="annotation.bitpack_end"):
+    """The value itself: the last of the part of a graph that is to run on packed data."""
+
+    fuse = ELEMWISE

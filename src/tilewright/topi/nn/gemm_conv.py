@@ -1,0 +1,68 @@
+"""Convolution as a product of matrices: patches of the data as rows, by weights in tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright import te
+from tilewright.topi.lang import compute, tir
+from tilewright.topi.nn.pad import pad
+from tilewright.topi.utils import as_int, get_const_int, get_pad_tuple, shape_of, to, window_extent
+
+
+def conv2d_gemm_weight_transform(kernel: te.Tensor, tile_n: int, tile_k: int) -> te.Tensor:
+    """Weights (KH, KW, I, O) as (O / tile_n, KH * KW * I / tile_k, tile_n, tile_k), zeros where a tile goes further."""
+    kh, kw, channels, o = [get_const_int(d) for d in kernel.shape]
+    rows = kh * kw * channels
+
+    def element(n: Any, k: Any, y: Any, x: Any) -> Any:
+        row, column = k * tile_k + x, n * tile_n + y
+        value = kernel(
+            tir.floordiv(row, kw * channels),
+            tir.floormod(tir.floordiv(row, channels), kw),
+            tir.floormod(row, channels),
+            column,
+        )
+        if rows % tile_k == 0 and o % tile_n == 0:
+            return value
+        return tir.if_then_else(tir.all(row < rows, column < o), value, tir.const(0, kernel.dtype))
+
+    shape = [-(-o // tile_n), -(-rows // tile_k), tile_n, tile_k]
+    return compute(shape, element, name="weight_tiles", tag="injective,conv2d_gemm_weight_transform")
+
+
+def conv2d_gemm_without_weight_transform(
+    data: te.Tensor,
+    weight: te.Tensor,
+    strides: Sequence[int],
+    padding: Any,
+    dilation: Sequence[int],
+    kernel_size: Sequence[int],
+    channels: int,
+    out_dtype: str | None = None,
+) -> te.Tensor:
+    """Convolution of data (N, H, W, C) with weights that `conv2d_gemm_weight_transform` made of a kernel of that size."""
+    dtype = out_dtype or data.dtype
+    n, height, width, c = shape_of(data)
+    kh, kw = kernel_size
+    (sh, sw), (dh, dw) = [(v[0], v[-1]) for v in (strides, dilation)]
+    before, after = get_pad_tuple(padding, [kh, kw])
+    oh, ow = (
+        window_extent(height, kh, before[0], after[0], sh, dh),
+        window_extent(width, kw, before[1], after[1], sw, dw),
+    )
+    padded = pad(data, [0, *before, 0], [0, *after, 0], name="data_pad") if any((*before, *after)) else data
+    tile_n, tile_k = [get_const_int(d) for d in weight.shape[2:]]
+    rows = as_int(kh * kw * c)
+    r = te.reduce_axis((0, rows), name="k")
+
+    def element(b: Any, y: Any, x: Any, f: Any) -> Any:
+        ky, kx, ci = tir.floordiv(r.var, kw * c), tir.floormod(tir.floordiv(r.var, c), kw), tir.floormod(r.var, c)
+        value = to(padded(b, y * sh + ky * dh, x * sw + kx * dw, ci), dtype)
+        tile = weight(
+            tir.floordiv(f, tile_n), tir.floordiv(r.var, tile_k), tir.floormod(f, tile_n), tir.floormod(r.var, tile_k)
+        )
+        return te.sum(value * to(tile, dtype), axis=[r])
+
+    return compute([n, oh, ow, channels], element, name="conv2d_gemm", tag="conv2d_gemm")
