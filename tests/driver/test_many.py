@@ -20,7 +20,7 @@ import tilewright as tvm
 from tilewright import te, tir
 from tilewright.codegen import interp
 from tilewright.codegen.llvm.jit import LoadedObjects
-from tilewright.node import structural_equal, structural_hash
+from tilewright.node import deep_recursion, structural_equal, structural_hash
 from tilewright.support.cache import Cache
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,7 +119,35 @@ def test_threads_compare_deep_programs_at_once() -> None:
             assert structural_hash(one, True) == structural_hash(other, True)
             assert structural_equal(one, other, True)
 
-    in_threads(4, work)
+    for _ in range(5):
+        in_threads(4, work)
+        # One that ends while others are deep leaves the limit to the next.
+        with deep_recursion():
+            pass
+        assert sys.getrecursionlimit() == limit
+
+
+def test_the_limit_stays_while_another_thread_is_deep() -> None:
+    """Lowered under a thread that had gone past it on the strength of others, it ended the process."""
+    limit = sys.getrecursionlimit()
+    deep, done = threading.Event(), threading.Event()
+
+    def down(depth: int) -> None:
+        if depth:
+            down(depth - 1)
+        else:
+            deep.set()
+            done.wait()
+
+    with deep_recursion():
+        other = threading.Thread(target=down, args=(limit + 500,))
+        other.start()
+        deep.wait()
+    assert sys.getrecursionlimit() > limit
+    done.set()
+    other.join()
+    with deep_recursion():
+        pass
     assert sys.getrecursionlimit() == limit
 
 

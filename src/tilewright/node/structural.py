@@ -17,25 +17,48 @@ from tilewright.node.object_path import ATTR, INDEX, KEY, ObjectPath
 
 DEPTH = 200_000
 _lock = threading.Lock()
-_deep: list[int] = []
-"""The limits that were found, one for each `deep_recursion` that is entered: the limit is one for all threads."""
+_entered = 0
+_found: int | None = None
+"""The limit to go back to, while it is raised."""
+SHALLOW = 200
 
 
 @contextmanager
 def deep_recursion() -> Iterator[None]:
-    """Lets pure Python recursion go as deep as a program is; CPython keeps those frames on the heap."""
+    """Lets pure Python recursion go as deep as a program is; CPython keeps those frames on the heap.
+
+    The limit is one for all threads, and lowering it under one that is deep ends the process. So it goes back only when all others are
+    shallow; else the next to end this takes it back.
+    """
+    global _entered, _found
     with _lock:
-        old = sys.getrecursionlimit()
-        _deep.append(_deep[0] if _deep else old)
-        if old < DEPTH:
+        _entered += 1
+        limit = sys.getrecursionlimit()
+        if limit < DEPTH:
+            _found = limit
             sys.setrecursionlimit(DEPTH)
     try:
         yield
     finally:
         with _lock:
-            old = _deep.pop()
-            if not _deep:
-                sys.setrecursionlimit(old)
+            _entered -= 1
+            if not _entered and _found is not None and _others_are_shallow():
+                sys.setrecursionlimit(_found)
+                _found = None
+
+
+def _others_are_shallow() -> bool:
+    """Whether all other threads are few calls deep."""
+    mine = threading.get_ident()
+    for ident, frame in sys._current_frames().items():
+        depth: Any = frame if ident != mine else None
+        for _ in range(SHALLOW):
+            if depth is None:
+                break
+            depth = depth.f_back
+        if depth is not None:
+            return False
+    return True
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
