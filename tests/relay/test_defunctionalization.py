@@ -12,6 +12,7 @@ from tilewright import relay
 from tilewright.ir import FuncType, IRModule
 from tilewright.relay import transform
 from tilewright.relay.analysis import post_order, well_formed
+from tilewright.relay.transform.defunctionalization import _values_called
 from tilewright.support.errors import TVMError
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -67,3 +68,11 @@ def test_functions_of_functions_are_refused() -> None:
         TVMError, match="takes a function of data to data without type parameters, but was given one of the type fn"
     ):
         transform.Defunctionalization(mod["main"], mod)
+
+
+def test_functions_bind_type_variables_of_their_own() -> None:
+    """A global function used as a value becomes another one, which took over the first one's type variables."""
+    mod = transform.InferType()(relay.fromtext(HEAD + COMPOSE))
+    bound = [v for f in _values_called(mod).functions.values() if isinstance(f, relay.Function) for v in f.type_params]
+    assert len(bound) > 3
+    assert len(bound) == len({id(v) for v in bound})

@@ -37,6 +37,7 @@ from tilewright.relay.functor import ExprMutator
 from tilewright.relay.printer import type_text
 from tilewright.relay.transform.infer_type import infer_module, type_of
 from tilewright.relay.transform.lambda_lift import CLOSURE, lambda_lift
+from tilewright.relay.transform.retype import fresh_type_params
 from tilewright.relay.unify import substitute_types
 from tilewright.support.errors import TVMError
 
@@ -108,7 +109,8 @@ class _Values(ExprMutator):
             assert isinstance(t, FuncType)
             params = [Var(f"x{i}", a) for i, a in enumerate(t.arg_types)]
             inner = Function(params, Call(gvar, tuple(params)), t.ret_type)
-            self.made[value] = Function([], inner, FuncType(t.arg_types, t.ret_type), t.type_params, {CLOSURE: 1})
+            whole = Function([], inner, FuncType(t.arg_types, t.ret_type), (), {CLOSURE: 1})
+            self.made[value] = fresh_type_params(whole, t.type_params)
         return Call(value, ())
 
 
