@@ -6,7 +6,7 @@ Scales are float32, zero points int32: scalars, or vectors along the axis that a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class Quantized(OpCard):
     """An operator given by `expand` alone."""
 
     expand_in = "qnn.CanonicalizeOps"
+    undifferentiable = "quantised numbers are whole; differentiate the float32 program, and quantise it then"
 
     def compute(self, *args: Any) -> Any:
         return composed(self, args)
@@ -411,7 +412,6 @@ class simulated_quantize(Quantized, key="qnn.simulated_quantize"):
     out_dtype: str = "int8"
     fuse = BROADCAST
     samples = [(((2, 5), f32(0.02), i32(3)), {})]
-    infer_out: ClassVar[str] = "float32"
 
     def infer(self, data: TensorType, output_scale: TensorType, output_zero_point: TensorType) -> Type:
         quantize.from_fields(self.axis, self.out_dtype).infer(data, output_scale, output_zero_point)
