@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
-from tilewright.relay.backend.interpreter import run_function
-from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, TupleWrapper, Var
+from tilewright.relay.expr import Function, Tuple, Var
+from tilewright.relay.frontend.common.value import as_values, evaluate, near_text, problems_text, use_text
 from tilewright.relay.frontend.onnx import ops_control, ops_math, ops_nn, ops_resize, ops_tensor  # noqa: F401 (register converters)
 from tilewright.relay.frontend.onnx.fold import LIMIT, folders, try_fold
 from tilewright.relay.frontend.onnx.reader import ModelError, check_opset, read_model, tensor_array
@@ -121,25 +121,17 @@ class Importer:
     def missing_text(self, domain: str, op_type: str, names: list[str]) -> str:
         """One operator that is not supported: where it is used, and the nearest that is."""
         title = f"{domain}::{op_type}" if domain else op_type
-        shown = ", ".join(repr(n) for n in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-        text = f"{title} ({len(names)} {'node' if len(names) == 1 else 'nodes'}: {shown})"
+        text = use_text(title, names)
         if not domain and op_type in converters:
             first = min(since for since, _ in converters[op_type])
             return f"{text}; supported from opset {first}, the model uses {self.opset}"
-        near = difflib.get_close_matches(
-            op_type.removeprefix("Fused"), supported_operators(self.opset), n=2, cutoff=0.5
-        )
-        text += f"; nearest supported: {', '.join(near)}" if near else ""
+        text += near_text(op_type.removeprefix("Fused"), supported_operators(self.opset))
         return text + (f"; {ADVICE[domain]}" if domain in ADVICE else "")
 
     def finish(self) -> None:
         """Raise what was found so far."""
         if self.problems:
-            count = len(self.problems)
-            head = (
-                f"{self.name} (opset {self.opset}): {count} {'thing is' if count == 1 else 'things are'} not supported"
-            )
-            raise OpNotImplemented("\n  ".join([head, *self.problems]))
+            raise OpNotImplemented(problems_text(f"{self.name} (opset {self.opset})", self.problems))
 
     def initializers(self, graph: Any) -> None:
         """The weights of a graph, as arrays or (main graph, freeze_params=False) as parameters."""
@@ -327,29 +319,6 @@ class Importer:
         if any(v is None for v in found):
             raise OpNotImplemented("a node inside its subgraph is not supported (listed above)")
         return [v for v in found if v is not None]
-
-
-def evaluate(value: Value) -> Value:
-    """A small value that depends on nothing unknown, computed by the operators' NumPy references."""
-    if value.array is None and isinstance(value.expr, (Call, TupleGetItem)):
-        try:
-            return Value(array=np.asarray(run_function(Function((), value.expr), [])))
-        except OpError:
-            return value
-    return value
-
-
-def as_values(result: Any) -> list[Value]:
-    """What a converter answered, as values."""
-    if isinstance(result, Value):
-        return [result]
-    if isinstance(result, np.ndarray):
-        return [Value(array=result)]
-    if isinstance(result, Expr):
-        return [Value(result)]
-    if isinstance(result, (TupleWrapper, list, tuple)):
-        return [v for r in result for v in as_values(r)]
-    raise TypeError(f"a converter answered {type(result).__name__}")
 
 
 def node_name(proto: Any) -> str:

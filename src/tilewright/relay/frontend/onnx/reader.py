@@ -9,14 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.value import ModelError as ModelError
 from tilewright.relay.frontend.onnx.weights import Weights, split_model
-from tilewright.support.errors import OpNotImplemented, TVMError
+from tilewright.support.errors import OpNotImplemented
 
 OLDEST_OPSET, NEWEST_OPSET = 7, 28
-
-
-class ModelError(TVMError):
-    """The model file, or what was said about it, is wrong."""
 
 
 def read_model(source: Any) -> tuple[Any, str, Path, Weights]:

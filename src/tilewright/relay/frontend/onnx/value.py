@@ -1,4 +1,4 @@
-"""What converters work with: values that are known arrays or relay expressions, and the node being converted."""
+"""The node being converted, and the register of converters."""
 
 from __future__ import annotations
 
@@ -7,67 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import IntImm, PrimExpr, SourceName, Span, TensorType
-from tilewright.relay.expr import Call, Constant, Expr, TupleWrapper, const_array
-from tilewright.relay.op.card import as_expr, find_card
-from tilewright.relay.op.relations import dims, shape_text
-from tilewright.relay.transform.infer_type import infer_types
+from tilewright.ir import SourceName, Span
+from tilewright.relay.expr import Expr, TupleWrapper
+from tilewright.relay.frontend.common.value import Value as Value
+from tilewright.relay.frontend.common.value import make_call, scalar
+from tilewright.relay.op.relations import shape_text
 from tilewright.support.errors import OpAttributeUnImplemented, OpNotImplemented
-
-
-class Value:
-    """A tensor of the model: `array` when its elements are known (dtype object: a shape with symbols), else only an expression."""
-
-    __slots__ = ("_expr", "array", "name")
-
-    def __init__(self, expr: Expr | None = None, array: np.ndarray | None = None, name: str = "") -> None:
-        self._expr, self.array, self.name = expr, array, name
-
-    @property
-    def expr(self) -> Expr:
-        """The relay expression; a known array becomes one constant, shared by all its uses."""
-        if self._expr is None:
-            assert self.array is not None
-            if self.array.dtype == object:
-                raise OpNotImplemented(
-                    f"{self.name!r} depends on a dimension that is not known. Pin the model's input shapes: shape={{name: [...]}}"
-                )
-            if self.array.dtype.kind in "USO":
-                raise OpNotImplemented(f"{self.name!r} holds strings; tensors of numbers are supported")
-            self._expr = Constant(const_array(self.array))
-        return self._expr
-
-    @property
-    def is_number(self) -> bool:
-        """Whether all elements are known, none of them as a symbol."""
-        return self.array is not None and self.array.dtype != object
-
-    @property
-    def shape(self) -> list[Any]:
-        """Extents: ints, or symbols."""
-        return list(self.array.shape) if self.array is not None else dims(self.type)
-
-    @property
-    def type(self) -> TensorType:
-        """The inferred tensor type."""
-        return infer_types(self.expr)  # type: ignore[return-value]
-
-    @property
-    def dtype(self) -> str:
-        """Element type."""
-        return (
-            "int64"
-            if self.array is not None and self.array.dtype == object
-            else str(self.type.dtype)
-            if self.array is None
-            else self.array.dtype.name
-        )
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.shape)
-
 
 Result = Expr | Value | np.ndarray | TupleWrapper | Sequence[Any]
 Converter = Callable[..., Result]
@@ -116,14 +61,11 @@ class OnnxNode:
 
     def call(self, key: str, *args: Any, **attrs: Any) -> Any:
         """The operator `key` on values, expressions or lists of them. Attributes may hold sizes that are symbols."""
-        card = find_card(key)
-        if any(map(_has_symbols, attrs.values())):
-            return Call(card.op, tuple([as_expr(_unwrap(a)) for a in args]), card(**attrs), (), self.span)
-        return card.call([_unwrap(a) for a in args], attrs, self.span)
+        return make_call(key, args, attrs, self.span)
 
     def scalar(self, value: float, like: Any) -> Expr:
         """A constant of another value's dtype."""
-        return Constant(const_array(np.array(value, like if isinstance(like, str) else like.dtype)))
+        return scalar(value, like)
 
     def known(self, value: Value | None, what: str) -> np.ndarray:
         """The elements of an input that must be known. Raises OpNotImplemented."""
@@ -154,17 +96,3 @@ class OnnxNode:
     def refuse(self, attribute: str, value: Any, supported: str) -> OpAttributeUnImplemented:
         """The error for an attribute value that is not supported."""
         return OpAttributeUnImplemented(f"its attribute {attribute} is {value!r}; supported: {supported}")
-
-
-def _has_symbols(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return any(map(_has_symbols, value))
-    return isinstance(value, PrimExpr) and not isinstance(value, IntImm)
-
-
-def _unwrap(a: Any) -> Any:
-    if isinstance(a, Value):
-        return a.expr
-    if isinstance(a, (list, tuple)):
-        return [_unwrap(x) for x in a]
-    return a

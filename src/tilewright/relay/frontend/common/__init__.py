@@ -1,0 +1,3 @@
+"""What the importers share."""
+
+from __future__ import annotations

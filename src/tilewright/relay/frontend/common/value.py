@@ -1,0 +1,145 @@
+"""What all importers work with: values that are known arrays or relay expressions, and calls of operators on them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IntImm, PrimExpr, Span, TensorType
+from tilewright.relay.backend.interpreter import run_function
+from tilewright.relay.expr import Call, Constant, Expr, Function, TupleGetItem, TupleWrapper, const_array
+from tilewright.relay.op.card import as_expr, find_card
+from tilewright.relay.op.relations import dims
+from tilewright.relay.transform.infer_type import infer_types
+from tilewright.support.errors import OpError, OpNotImplemented, TVMError
+
+
+class ModelError(TVMError):
+    """The model, or what was said about it, is wrong."""
+
+
+class Value:
+    """A tensor of the model: `array` when its elements are known (dtype object: a shape with symbols), else only an expression."""
+
+    __slots__ = ("_expr", "array", "name")
+
+    def __init__(self, expr: Expr | None = None, array: np.ndarray | None = None, name: str = "") -> None:
+        self._expr, self.array, self.name = expr, array, name
+
+    @property
+    def expr(self) -> Expr:
+        """The relay expression; a known array becomes one constant, shared by all its uses."""
+        if self._expr is None:
+            assert self.array is not None
+            if self.array.dtype == object:
+                raise OpNotImplemented(
+                    f"{self.name!r} depends on a dimension that is not known. Pin the model's input shapes: shape={{name: [...]}}"
+                )
+            if self.array.dtype.kind in "USO":
+                raise OpNotImplemented(f"{self.name!r} holds strings; tensors of numbers are supported")
+            self._expr = Constant(const_array(self.array))
+        return self._expr
+
+    @property
+    def is_number(self) -> bool:
+        """Whether all elements are known, none of them as a symbol."""
+        return self.array is not None and self.array.dtype != object
+
+    @property
+    def shape(self) -> list[Any]:
+        """Extents: ints, or symbols."""
+        return list(self.array.shape) if self.array is not None else dims(self.type)
+
+    @property
+    def type(self) -> TensorType:
+        """The inferred tensor type."""
+        return infer_types(self.expr)  # type: ignore[return-value]
+
+    @property
+    def dtype(self) -> str:
+        """Element type."""
+        return (
+            "int64"
+            if self.array is not None and self.array.dtype == object
+            else str(self.type.dtype)
+            if self.array is None
+            else self.array.dtype.name
+        )
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+
+def make_call(key: str, args: Iterable[Any], attrs: Mapping[str, Any], span: Span | None = None) -> Any:
+    """The operator `key` on values, expressions or lists of them. Attributes may hold sizes that are symbols."""
+    card = find_card(key)
+    if any(map(_has_symbols, attrs.values())):
+        return Call(card.op, tuple([as_expr(unwrap(a)) for a in args]), card(**attrs), (), span)
+    return card.call([unwrap(a) for a in args], attrs, span)
+
+
+def scalar(value: Any, like: Any) -> Expr:
+    """A constant of a dtype, or of another value's dtype."""
+    return Constant(const_array(np.array(value, like if isinstance(like, str) else like.dtype)))
+
+
+def evaluate(value: Value) -> Value:
+    """A small value that depends on nothing unknown, computed by the operators' NumPy references."""
+    if value.array is None and isinstance(value.expr, (Call, TupleGetItem)):
+        try:
+            return Value(array=np.asarray(run_function(Function((), value.expr), [])))
+        except OpError:
+            return value
+    return value
+
+
+def as_values(result: Any) -> list[Value]:
+    """What a converter answered, as values."""
+    if isinstance(result, Value):
+        return [result]
+    if isinstance(result, np.ndarray):
+        return [Value(array=result)]
+    if isinstance(result, Expr):
+        return [Value(result)]
+    if isinstance(result, (TupleWrapper, list, tuple)):
+        return [v for r in result for v in as_values(r)]
+    raise TypeError(f"a converter answered {type(result).__name__}")
+
+
+def use_text(title: str, uses: list[str], noun: str = "node") -> str:
+    """An operator and where a model uses it, the first eight places named."""
+    shown = ", ".join(repr(n) for n in uses[:8]) + (f" and {len(uses) - 8} more" if len(uses) > 8 else "")
+    return f"{title} ({len(uses)} {noun if len(uses) == 1 else noun + 's'}: {shown})"
+
+
+def near_text(name: str, known: Iterable[str]) -> str:
+    """`; nearest supported: a, b`, or nothing when no name is near."""
+    near = difflib.get_close_matches(name, list(known), n=2, cutoff=0.5)
+    return f"; nearest supported: {', '.join(near)}" if near else ""
+
+
+def problems_text(name: str, problems: list[str]) -> str:
+    """All that is not supported in a model, a line each."""
+    count = len(problems)
+    head = f"{name}: {count} {'thing is' if count == 1 else 'things are'} not supported"
+    return "\n  ".join([head, *problems])
+
+
+def _has_symbols(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_has_symbols, value))
+    return isinstance(value, PrimExpr) and not isinstance(value, IntImm)
+
+
+def unwrap(a: Any) -> Any:
+    """Values as expressions, in lists too."""
+    if isinstance(a, Value):
+        return a.expr
+    if isinstance(a, (list, tuple)):
+        return [unwrap(x) for x in a]
+    return a
