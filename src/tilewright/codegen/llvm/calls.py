@@ -19,6 +19,11 @@ C_FUNCTION = " nounwind willreturn memory(none)"
 _BITS = {"bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "shift_left": "shl"}
 
 
+def _native(dtype: DataType) -> str:
+    """The type that LLVM's own intrinsics have for values of a type."""
+    return llvm_type(dtype).replace("i16", "bfloat") if dtype.code == "bfloat" else llvm_type(dtype)
+
+
 class CallEmitter(StmtEmitter):
     """The part of a function's emitter that turns calls into text."""
 
@@ -302,7 +307,24 @@ class CallEmitter(StmtEmitter):
         name = e.args[0]
         if not isinstance(name, StringImm):
             raise self.error("call_llvm_intrin takes the full name of an LLVM intrinsic as a string", e)
-        return self.c_call(name.value, e.dtype, e.args[1:], "pure" in e.op.name)  # type: ignore[attr-defined]
+        pure = "pure" in e.op.name  # type: ignore[attr-defined]
+        if "bfloat16" not in f"{e.dtype}{[a.dtype for a in e.args[1:]]}":
+            return self.c_call(name.value, e.dtype, e.args[1:], pure)
+        # bfloat16 is held as its bits; LLVM's intrinsics have a type for it.
+        types = [_native(a.dtype) for a in e.args[1:]]
+        operands = [self._as(self.expr(a), llvm_type(a.dtype), t) for a, t in zip(e.args[1:], types, strict=True)]
+        result = _native(e.dtype)
+        self.b.declare.setdefault(name.value, f"declare {result} @{quoted(name.value)}({', '.join(types)})")
+        given = ", ".join(f"{t} {x}" for t, x in zip(types, operands, strict=True))
+        text = f"call {result} @{quoted(name.value)}({given})"
+        if not pure:
+            self.forget(None)
+            return self._as(self.b.here(text), result, llvm_type(e.dtype))
+        return self._as(self.b.pure(text, *operands), result, llvm_type(e.dtype))
+
+    def _as(self, operand: str, have: str, want: str) -> str:
+        """The same bits as a value of another type."""
+        return operand if have == want else self.b.pure(f"bitcast {have} {operand} to {want}", operand)
 
     def _prefetch(self, e: Call) -> str:
         pointer = self.expr(e.args[0])

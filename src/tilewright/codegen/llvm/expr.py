@@ -222,11 +222,18 @@ class ExprEmitter:
         return self.b.pure(f"bitcast {t32} {w} to {f32}", w)
 
     def narrow(self, a: str, dtype: DataType) -> str:
-        """A float32 operand rounded to bfloat16 (to nearest, ties to even; a NaN stays quiet)."""
+        """A float32 operand rounded to bfloat16 (to nearest, ties to even; a NaN stays quiet).
+
+        The instruction of AVX512-BF16 takes denormal numbers (below 1.2e-38) for zeros, as its products do.
+        """
         i32, i16 = DataType("int32").with_lanes(dtype.lanes), llvm_type(dtype)
         t32, f32 = llvm_type(i32), llvm_type(_F32.with_lanes(dtype.lanes))
         cond = llvm_type(DataType("bool").with_lanes(dtype.lanes))
         p = self.b.pure
+        if self.target.cpu.avx512_bf16 and self.target.cpu.avx512:
+            bfloat = i16.replace("i16", "bfloat")
+            w = p(f"fptrunc {f32} {a} to {bfloat}", a)
+            return p(f"bitcast {bfloat} {w} to {i16}", w)
         w = p(f"bitcast {f32} {a} to {t32}", a)
         odd = p(f"lshr {t32} {w}, {splat(i32, '16')}", w)
         odd = p(f"and {t32} {odd}, {splat(i32, '1')}", odd)
