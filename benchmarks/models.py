@@ -2,7 +2,9 @@
 
 Every maker returns the path of an .onnx file. Names:
 
-    resnet50 mobilenetv2 bert_base gpt2 vit_b16                     full size, from the transformers configurations
+    resnet50 mobilenetv2 bert_base gpt2 vit_b16 convnext_t          full size, from the transformers configurations
+    gpt2_decode                                                     one token of GPT-2 behind 128 whose keys and values are inputs
+    efficientnet_lite0                                              full size, from benchmarks/networks.py
     resnet_small mobilenet_small bert_small gpt2_small vit_small    the same graphs with few layers and small widths
     light_alexnet ... light_zfnet512                                the nine networks inside the onnx package; all weights of
                                                                     a tensor are one number, so their outputs are all alike
@@ -11,13 +13,15 @@ Every maker returns the path of an .onnx file. Names:
 
 `make(name)` gives the path, `inputs(name)` a dictionary of deterministic input arrays, `shapes(name)` the shapes to pin.
 With `_open` behind its name, an exported model is the same network with its batch (and the number of tokens) left open;
-`sized_inputs(name, batch, tokens)` are inputs for it.
+`sized_inputs(name, batch, tokens)` are inputs for it. With `_b8` (any number) behind its name, a model takes a batch of 8.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
+import re
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -73,8 +77,37 @@ def _language(
     return build
 
 
+def _efficientnet() -> tuple[Any, tuple[Any, ...], list[str]]:
+    import torch
+
+    from benchmarks.networks import efficientnet_lite0
+
+    return efficientnet_lite0(), (torch.zeros(1, 3, 224, 224),), ["pixel_values"]
+
+
+def _decoder(past: int) -> tuple[Any, tuple[Any, ...], list[str]]:
+    import torch
+
+    from benchmarks.networks import decoding_gpt2
+
+    net, layers, heads, width = decoding_gpt2()
+    cache = [torch.zeros(1, heads, past, width) for _ in range(2 * layers)]
+    ids, mask = torch.ones(1, 1, dtype=torch.int64), torch.ones(1, past + 1, dtype=torch.int64)
+    return net, (ids, mask, *cache), ["input_ids", "attention_mask", *decoder_names(layers)]
+
+
+def decoder_names(layers: int) -> list[str]:
+    """Names of the cached keys and values, layer by layer."""
+    return [f"past_{kind}_{i}" for i in range(layers) for kind in ("key", "value")]
+
+
 _GPT = {"use_cache": False}
+PAST = 128
+"""Tokens in the cache of a decoder."""
 _MAKERS: dict[str, Callable[[], tuple[Any, tuple[Any, ...], list[str]]]] = {
+    "efficientnet_lite0": _efficientnet,
+    "gpt2_decode": functools.partial(_decoder, PAST),
+    "convnext_t": _vision("ConvNextConfig", "ConvNextForImageClassification", 224, num_labels=1000),
     "resnet50": _vision("ResNetConfig", "ResNetForImageClassification", 224, num_labels=1000),
     "mobilenetv2": _vision("MobileNetV2Config", "MobileNetV2ForImageClassification", 224, num_labels=1001),
     "vit_b16": _vision("ViTConfig", "ViTForImageClassification", 224, num_labels=1000),
@@ -132,12 +165,58 @@ _MAKERS: dict[str, Callable[[], tuple[Any, tuple[Any, ...], list[str]]]] = {
     ),
 }
 
-FULL = ("resnet50", "mobilenetv2", "bert_base", "gpt2", "vit_b16")
+FULL = (
+    "resnet50",
+    "mobilenetv2",
+    "efficientnet_lite0",
+    "vit_b16",
+    "convnext_t",
+    "bert_base",
+    "gpt2",
+    "gpt2_decode",
+)
 SMALL = ("resnet_small", "mobilenet_small", "bert_small", "gpt2_small", "vit_small")
 LIGHT_NAMES = tuple("light_" + name.removeprefix("bvlc_") for name in LIGHT)
 RANDOM_NAMES = tuple(name + "_random" for name in LIGHT_NAMES)
-OPEN_NAMES = tuple(name + "_open" for name in _MAKERS)
+OPEN_NAMES = tuple(name + "_open" for name in _MAKERS if name != "gpt2_decode")
 ALL = FULL + SMALL + LIGHT_NAMES + tuple(PPOCR)
+BENCHMARKED = (
+    "resnet50",
+    "mobilenetv2",
+    "efficientnet_lite0",
+    "light_densenet121_random",
+    "light_inception_v2_random",
+    "light_squeezenet_random",
+    "vit_b16",
+    "convnext_t",
+    "bert_base",
+    "gpt2",
+    "gpt2_decode",
+    "ppocr_det",
+    "ppocr_rec",
+)
+"""The models whose latency, compile time and memory are promised."""
+
+
+def split_batch(name: str) -> tuple[str, int]:
+    """A model's name without its batch, and the batch (1 where none is named)."""
+    found = re.fullmatch(r"(.+)_b([1-9]\d*)", name)
+    return (found[1], int(found[2])) if found and found[1] in known() else (name, 1)
+
+
+@functools.cache
+def known() -> frozenset[str]:
+    """Every name that `make` takes, without batches."""
+    return frozenset(ALL + RANDOM_NAMES + OPEN_NAMES)
+
+
+def is_known(name: str) -> bool:
+    return split_batch(name)[0] in known()
+
+
+def batched(names: tuple[str, ...] | list[str], batches: list[int]) -> list[str]:
+    """The models at each batch, by name."""
+    return [name if b == 1 else f"{name}_b{b}" for name in names for b in batches]
 
 
 def _settle(net: Any, args: tuple[Any, ...]) -> None:
@@ -178,14 +257,28 @@ def _by_keyword(net: Any, names: list[str]) -> Any:
     return Wrapped().eval()
 
 
+def has_torch(name: str) -> bool:
+    """Whether a model is made by PyTorch, so that `torch_module` has it."""
+    return split_batch(name)[0] in _MAKERS
+
+
+def torch_module(name: str) -> tuple[Any, tuple[Any, ...], list[str]]:
+    """The network that is exported under this name, with the same weights; example inputs, and their names."""
+    import torch
+
+    base, batch = split_batch(name)
+    torch.manual_seed(0)
+    net, args, names = _MAKERS[base]()
+    net.eval()
+    _settle(net, args)
+    args = tuple(a.expand(batch, *a.shape[1:]).clone() for a in args)
+    return _by_keyword(net, names), args, names
+
+
 def _export(name: str, path: Path) -> None:
     import torch
 
-    torch.manual_seed(0)
-    net, args, names = _MAKERS[name.removesuffix("_open")]()
-    net.eval()
-    _settle(net, args)
-    net = _by_keyword(net, names)
+    net, args, names = torch_module(name.removesuffix("_open"))
     sizes = None
     if name.endswith("_open"):
         # The exporter takes an axis that is 1 in its example for one that is always 1.
@@ -257,20 +350,42 @@ def _randomize(source: Path, target: Path) -> None:
     onnx.save(model, str(target))
 
 
+def _rebatch(source: Path, target: Path, batch: int) -> None:
+    """The same network of a file whose batch is 1, for another: its inputs, and the shapes that it is reshaped to."""
+    import onnx
+
+    model = onnx.load(source)
+    graph = model.graph
+    weights = {t.name: t for t in graph.initializer}
+    for value in [*graph.input, *graph.output]:
+        dims = value.type.tensor_type.shape.dim
+        if value.name not in weights and dims and dims[0].dim_value == 1:
+            dims[0].dim_value = batch
+    del graph.value_info[:]
+    for shape in {n.input[1] for n in graph.node if n.op_type == "Reshape"} & set(weights):
+        to = onnx.numpy_helper.to_array(weights[shape]).copy()
+        to[0] = batch if to[0] == 1 else to[0]
+        weights[shape].CopyFrom(onnx.numpy_helper.from_array(to, shape))
+    onnx.save(model, str(target))
+
+
 def make(name: str) -> Path:
     """Path of the model's .onnx file; exports it on first use (torch and transformers are needed only then)."""
-    if name in PPOCR:
-        return _package_dir("rapidocr_onnxruntime") / "models" / PPOCR[name][0]
+    base, batch = split_batch(name)
+    if base in PPOCR:
+        return _package_dir("rapidocr_onnxruntime") / "models" / PPOCR[base][0]
     if name in LIGHT_NAMES:
         file = LIGHT[LIGHT_NAMES.index(name)]
         return _package_dir("onnx") / "backend" / "test" / "data" / "light" / f"light_{file}.onnx"
-    if name not in _MAKERS and name not in RANDOM_NAMES and name not in OPEN_NAMES:
-        raise KeyError(f"unknown model {name!r}; known: {', '.join(ALL)}")
+    if base not in known():
+        raise KeyError(f"unknown model {name!r}; known: {', '.join(ALL + RANDOM_NAMES)}")
     path = CACHE / f"{name}.onnx"
     if not path.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-            if name in RANDOM_NAMES:
+            if batch > 1 and base not in _MAKERS:
+                _rebatch(make(base), Path(folder) / path.name, batch)
+            elif name in RANDOM_NAMES:
                 _randomize(make(name.removesuffix("_random")), Path(folder) / path.name)
             else:
                 _export(name, Path(folder) / path.name)
@@ -293,19 +408,24 @@ def shapes(name: str) -> dict[str, list[int]]:
 def inputs(name: str, seed: int = 0) -> dict[str, np.ndarray]:
     """Input arrays by name: normal float32 images, or int64 token numbers with a full attention mask."""
     rng = np.random.default_rng(seed)
+    name, batch = split_batch(name)
     name = name.removesuffix("_random")
     if name in PPOCR:
-        return {"x": rng.standard_normal(PPOCR[name][1], dtype=np.float32)}
+        return {"x": rng.standard_normal((batch, *PPOCR[name][1][1:]), dtype=np.float32)}
     if name in LIGHT_NAMES:
         key = "data_0" if name not in ("light_resnet50", "light_shufflenet", "light_zfnet512") else "gpu_0/data_0"
-        return {key: rng.standard_normal((1, 3, 224, 224), dtype=np.float32)}
+        return {key: rng.standard_normal((batch, 3, 224, 224), dtype=np.float32)}
     small = name.endswith("_small")
+    if name == "gpt2_decode":
+        ids = rng.integers(0, 30000, (batch, 1), dtype=np.int64)
+        cache = {n: rng.standard_normal((batch, 12, PAST, 64), dtype=np.float32) for n in decoder_names(12)}
+        return {"input_ids": ids, "attention_mask": np.ones((batch, PAST + 1), np.int64), **cache}
     if name.startswith(("bert", "gpt2")):
         tokens, vocabulary = (16, 97) if small else (128, 30000)
-        ids = rng.integers(0, vocabulary, (1, tokens), dtype=np.int64)
-        return {"input_ids": ids, "attention_mask": np.ones((1, tokens), np.int64)}
+        ids = rng.integers(0, vocabulary, (batch, tokens), dtype=np.int64)
+        return {"input_ids": ids, "attention_mask": np.ones((batch, tokens), np.int64)}
     size = 32 if small else 224
-    return {"pixel_values": rng.standard_normal((1, 3, size, size), dtype=np.float32)}
+    return {"pixel_values": rng.standard_normal((batch, 3, size, size), dtype=np.float32)}
 
 
 def sized_inputs(name: str, batch: int, tokens: int | None = None, seed: int = 0) -> dict[str, np.ndarray]:
