@@ -22,6 +22,7 @@ LAYERS = [
     "tir.analysis",
     "tir.transform",
     "tir.schedule",
+    "tir.tensor_intrin",
     "te",
     "codegen",
     "driver",

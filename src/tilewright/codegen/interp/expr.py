@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tilewright.codegen.interp.intrinsics import FLOAT, PREDICATES
+from tilewright.codegen.interp.llvm_intrinsics import LLVM
 from tilewright.codegen.interp.values import InterpError, np_type
 from tilewright.ir import DataType, FloatImm, GlobalVar, IntImm, Op, PrimExpr
 from tilewright.tir import (
@@ -408,6 +409,15 @@ class ExprSource:
         return f"call_extern({', '.join(map(self.expr, e.args))})"
 
     _call_call_pure_extern = _call_tvm_call_packed = _call_tvm_call_cpacked = _call_call_extern
+
+    def _call_call_llvm_intrin(self, e: Call) -> str:
+        name: Any = e.args[0]
+        known = LLVM.get(name.value)
+        if known is None:
+            raise InterpError(f"the interpreter has no rule for the LLVM intrinsic {name.value}: {e}")
+        return f"{self.constant(known, 'llvm')}({', '.join([self.kind(e.dtype), *map(self.expr, e.args[1:])])})"
+
+    _call_call_llvm_pure_intrin = _call_call_llvm_intrin
 
     def _call_tvm_call_trace_packed(self, e: Call) -> str:
         called = f"call_extern({', '.join(map(self.expr, e.args))})"

@@ -144,6 +144,5 @@ def q_multiply_shift(x: Any, y: Any, q: Any, s: Any) -> Any:
 
 def reinterpret(value: Any, source: Any, to: Any) -> Any:
     """The same bits as another type."""
-    raw = np.asarray(value, source)
-    result = raw.reshape(-1).view(to)
-    return result if raw.ndim else result[0]
+    result = np.asarray(value, source).reshape(-1).view(to)
+    return result if result.size > 1 else result[0]

@@ -220,9 +220,10 @@ class Accessor:
     def places(self, index: tuple[Any, ...], what: str, mask: Array | None) -> Array:
         """Flat element offsets of a vector access; lanes that the mask leaves out are not checked."""
         at: Any = np.int64(self.offset)
-        for i, dim, stride in zip(index, self.shape, self.strides, strict=True):
+        run = self.runs_on(index)
+        for k, (i, dim, stride) in enumerate(zip(index, self.shape, self.strides, strict=True)):
             wide = np.asarray(i, np.int64)
-            wrong = (wide < 0) | (wide >= dim)
+            wrong = (wide < 0) | (wide >= (run if run and k == len(index) - 1 else dim))
             if np.any(wrong if mask is None else wrong & mask):
                 self.fail(index, what)
             at = at + wide * stride * self.lanes
@@ -235,6 +236,27 @@ class Accessor:
                 f"{what} outside the storage of buffer {self.name}: elements {at.tolist()} of {self.data.size}"
             )
         return np.asarray(at)
+
+    def runs_on(self, index: tuple[Any, ...]) -> int:
+        """How far neighbouring elements of a compact buffer go from the start of the last axis, whole rows at a time; 0 where
+        the index is no vector of neighbours that begins a row. So are several rows loaded at once."""
+        *outer, last = index
+        lanes = np.asarray(last)
+        if (
+            lanes.ndim == 0
+            or not outer
+            or lanes[0] != 0
+            or any([np.ndim(i) for i in outer])
+            or lanes[-1] < self.shape[-1]
+        ):
+            return 0
+        step = 1
+        for dim, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if stride != step:
+                return 0
+            step *= dim
+        first = sum([i * s for i, s in zip(outer, self.strides, strict=False)])
+        return int(step - first)
 
     def vget(self, mask: Array | None, *index: Any) -> Array:
         at = self.places(index, "read", mask)

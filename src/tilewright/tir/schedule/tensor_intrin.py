@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, NoReturn
 
+from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Node
 from tilewright.tir import (
@@ -25,7 +26,7 @@ from tilewright.tir.schedule.copies import copy_statement
 from tilewright.tir.schedule.errors import refuse
 from tilewright.tir.schedule.forms import Forms, Lin, combine, same
 from tilewright.tir.schedule.state import ScheduleState
-from tilewright.tir.stmt_functor import substitute
+from tilewright.tir.stmt_functor import substitute, used_vars
 
 
 class TensorIntrin(Node, key="tir.TensorIntrin"):
@@ -128,6 +129,21 @@ class _Match:
         else:
             self.no(f"no {type(want).__name__} can be compared", have)
 
+    def begin(self, have: Lin, want: Any) -> Lin:
+        """Where along an axis the tile begins: what the index of an element of it is more than its place in the tile."""
+        form = have if want is None else combine(have, self.index(want, self.want_env), -1)
+        return self.forms.merge_digits(form)
+
+    def divided(self, e: Any) -> Lin:
+        """The form of an index whose quotients are divided as far as bounds of loops allow."""
+        plain = self.forms.emit(self.index(e, self.env), str(e.dtype))
+        analyzer = Analyzer()
+        for v in used_vars(plain):
+            if v in self.forms.ranges:
+                low, high = self.forms.ranges[v]
+                analyzer.bind(v, Range.from_min_extent(low, high - low + 1))
+        return self.forms.of(analyzer.simplify(plain))
+
     def access(self, want: Any, have: Any) -> None:
         lead = len(have.indices) - len(want.indices)
         if lead < 0 or want.buffer.dtype != have.buffer.dtype:
@@ -137,10 +153,10 @@ class _Match:
             )
         base: list[Lin] = []
         for i, e in enumerate(have.indices):
-            form = self.index(e, self.env)
-            if i >= lead:
-                form = combine(form, self.index(want.indices[i - lead], self.want_env), -1)
-            form = self.forms.merge_digits(form)
+            form = self.begin(self.index(e, self.env), want.indices[i - lead] if i >= lead else None)
+            if self.forms.leaves(form) & self.loops:
+                # A tile that is part of a block: its quotients need what is known of the loops.
+                form = self.begin(self.divided(e), want.indices[i - lead] if i >= lead else None)
             if self.forms.leaves(form) & self.loops:
                 self.no(
                     f"{have.buffer.name} is accessed at {list(have.indices)} where that accesses {list(want.indices)}",

@@ -7,6 +7,7 @@ Every form is: pad (a stage of its own), then one reduction. Blocked data is [n,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from tilewright import te
@@ -187,19 +188,23 @@ def conv2d_NCHWc(
 ) -> te.Tensor:
     """data (N, I/bi, H, W, bi), weights (O/bo, I/groups/bi, KH, KW, bi, bo): (N, O/bo, OH, OW, bo).
 
-    With groups, blocks must not cross a group's border.
+    Weights (.., bi/g, bo, g) are for instructions that add up g products at once. With groups, blocks must not cross a
+    group's border.
     """
     dtype = out_dtype or data.dtype
     n, _, h, w, block_in = shape_of(data)
-    o_outer, i_outer, kh, kw, ki, block_out = (get_const_int(d) for d in kernel.shape)
-    if ki != block_in:
-        raise ValueError(f"conv2d_NCHWc: data in blocks of {block_in} channels cannot meet weights in blocks of {ki}")
+    o_outer, i_outer, kh, kw, ki, block_out, *at_once = (get_const_int(d) for d in kernel.shape)
+    if prod([ki, *at_once]) != block_in:
+        raise ValueError(
+            f"conv2d_NCHWc: data in blocks of {block_in} channels cannot meet weights in blocks of {prod([ki, *at_once])}"
+        )
     (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
     padded = pad(data, [0, 0, *before, 0], [0, 0, *after, 0], name="data_pad")
     ic = te.reduce_axis((0, i_outer), name="ic_outer")
     ry = te.reduce_axis((0, kh), name="kh")
     rx = te.reduce_axis((0, kw), name="kw")
     ib = te.reduce_axis((0, ki), name="ic_inner")
+    inside = [te.reduce_axis((0, g), name="ic_group") for g in at_once]
     per_group = o_outer // groups
 
     columns = whole_tiles(ow, OPEN_ROWS) if not isinstance(ow, int) else ow
@@ -207,10 +212,11 @@ def conv2d_NCHWc(
     def element(nn: Any, oc: Any, yy: Any, xx: Any, ob: Any) -> Any:
         chunk = ic.var if groups == 1 else tir.floordiv(oc, per_group) * i_outer + ic.var
         column = xx if columns is ow else tir.min(xx, ow - 1)
-        value = padded(nn, chunk, _at(yy, sh, ry.var, dh), _at(column, sw, rx.var, dw), ib.var)
-        return te.sum(
-            _to(value, dtype) * _to(kernel(oc, ic.var, ry.var, rx.var, ib.var, ob), dtype), axis=[ic, ry, rx, ib]
-        )
+        places = [axis.var for axis in inside]
+        channel = ib.var * at_once[0] + places[0] if at_once else ib.var
+        value = padded(nn, chunk, _at(yy, sh, ry.var, dh), _at(column, sw, rx.var, dw), channel)
+        weight = kernel(oc, ic.var, ry.var, rx.var, ib.var, ob, *places)
+        return te.sum(_to(value, dtype) * _to(weight, dtype), axis=[ic, ry, rx, ib, *inside])
 
     attrs = {} if columns is ow else {IN_TILES: 1}
     out = compute([n, o_outer, oh, columns, block_out], element, name="conv2d_NCHWc", tag="conv2d_NCHWc", attrs=attrs)

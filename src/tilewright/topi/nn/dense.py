@@ -58,20 +58,24 @@ def dense(data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out
 def dense_pack(
     data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: str | None = None
 ) -> te.Tensor:
-    """data (.., K) by packed weight (N // nr, K, nr): (.., N). Panels of nr columns lie contiguous, as the micro-kernel reads them.
+    """data (.., K) by packed weight (N // nr, K, nr), or (N // nr, K // g, nr, g) for instructions that add up g products at once:
+    (.., N). Panels of nr columns lie contiguous, as the micro-kernel reads them.
 
     When the rows fill no register tile, more of them are computed (the last one again) and then cut off.
     """
     dtype = out_dtype or data.dtype
     shape = shape_of(data)
-    panels, inner, nr = shape_of(weight)
+    panels, inner, nr, *group = shape_of(weight)
     k = te.reduce_axis((0, inner), name="k")
+    axes = [k, *[te.reduce_axis((0, g), name="g") for g in group]]
     rows = computed_rows(shape[:-1], nr, dtype)
 
     def element(*i: Any) -> Any:
         lead = i[:-1] if rows is None else (*i[:-2], tir.min(i[-2], shape[-2] - 1))
-        weight_at = weight(tir.floordiv(i[-1], nr), k.var, tir.floormod(i[-1], nr))
-        return te.sum(_to(data(*lead, k.var), dtype) * _to(weight_at, dtype), axis=[k])
+        places = [axis.var for axis in axes[1:]]
+        value = data(*lead, k.var * group[0] + places[0] if group else k.var)
+        weight_at = weight(tir.floordiv(i[-1], nr), k.var, tir.floormod(i[-1], nr), *places)
+        return te.sum(_to(value, dtype) * _to(weight_at, dtype), axis=axes)
 
     columns = as_int(panels * nr)
     lead_shape = shape[:-1] if rows is None else [*shape[:-2], rows]

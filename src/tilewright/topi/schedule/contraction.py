@@ -4,7 +4,7 @@ for n, o, h, w, ov: for r: C[..] += A[..] * B[..]
 -->
 parallel tile:
   init rows x vectors
-  for r: unrolled rows: unrolled columns: vectorized lanes: C += A * B
+  for r: unrolled rows: unrolled columns: vectorized lanes (or one instruction of dot_products): C += A * B
   epilogue over the tile
 """
 
@@ -13,15 +13,19 @@ from __future__ import annotations
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
+from tilewright.topi.schedule.dot_products import DotProduct, dot_product_of
 from tilewright.topi.schedule.injective import most_even, parallelize, vector_width
 from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, extent_of
 from tilewright.topi.schedule.tiles import LONG_BODY, SHORT_BODY, register_tile, unroll_factor
 
 
 def is_contraction(block: BlockView, target: Target) -> bool:
-    """Whether a block reduces while its last spatial axis runs over neighbouring elements everywhere."""
+    """Whether a block reduces while its last spatial axis runs over neighbouring elements everywhere, or over groups of them that
+    an instruction multiplies and adds up at once."""
     if not block.reduction or not block.spatial or len(block.block.writes) != 1 or block.block.init is None:
         return False
+    if dot_product_of(block, target) is not None:
+        return True
     axis = block.spatial[-1]
     if axis.dom is None:
         return False
@@ -37,10 +41,11 @@ class _Axes:
     whose elements are broadcast; the rest (batch, group) occur in both.
     """
 
-    def __init__(self, view: KernelView, block: BlockView) -> None:
+    def __init__(self, view: KernelView, block: BlockView, dot: DotProduct | None) -> None:
         loops = view.loops(block)
         by_axis = dict(zip(block.block.iter_vars, loops, strict=True))
         self.reduction = [by_axis[v] for v in block.reduction]
+        self.group = [self.reduction.pop()] if dot is not None else []
         *others, vector = block.spatial
         self.vector = by_axis[vector]
         self.vector_role = block.role_of(vector)
@@ -62,9 +67,10 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     sch = view.sch
     cpu = target.cpu
     work = block.iterations
+    dot = dot_product_of(block, target)
     extent = block.panel_of(block.spatial[-1]) or block.extents[len(block.spatial) - 1]
-    lanes = vector_width(extent, cpu.lanes(block.block.writes[0].buffer.dtype.bits))
-    axes = _Axes(view, block)
+    lanes = dot.lanes if dot is not None else vector_width(extent, cpu.lanes(block.block.writes[0].buffer.dtype.bits))
+    axes = _Axes(view, block, dot)
 
     # A vector axis wider than a vector is a column axis too (matrix products); tiles stay within packed panels.
     panel = block.panel_of(block.spatial[-1])
@@ -99,7 +105,7 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     *reduce_outer, last = axes.reduction
     factor = unroll_factor(divisor_of(sch.get(last).extent), rows * columns, SHORT_BODY if reduce_outer else LONG_BODY)
     last_outer, last_inner = sch.split(last, [None, factor], disable_predication=True)
-    sch.reorder(*outer, *reduce_outer, last_outer, last_inner, *inner)
+    sch.reorder(*outer, *reduce_outer, last_outer, last_inner, *inner, *axes.group)
     # What reads the result comes below loops of one axis each, which are easier to see through than fused ones.
     epilogue = attach_epilogue(view, block, outer[-1])
     start, end = most_even(sch, outer, target)
@@ -111,10 +117,13 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     sch.unroll(last_inner)
     for loop in inner[:-1]:
         sch.unroll(loop)
-    sch.vectorize(vector)
+    if dot is None:
+        sch.vectorize(vector)
     vectorize_tile(sch, init, tile, lanes)
     vectorize_tile(sch, epilogue, tile, lanes)
     parallelize(sch, [shared_out], work, target)
+    if dot is not None:
+        sch.tensorize(vector, dot.local)
 
 
 def attach_epilogue(view: KernelView, block: BlockView, tile: LoopRV) -> BlockRV:

@@ -117,11 +117,13 @@ class BlockView:
         )
 
     def panel_of(self, axis: IterVar) -> int | None:
-        """The width of the panels that a read is packed in along an axis (it is indexed v // width, .., v % width)."""
+        """The width of the panels that a read is packed in along an axis (it is indexed v // width, .., v % width, and maybe
+        by the place in a group of what is multiplied at once)."""
         for region in self.block.reads:
-            last = region.region[-1].min if region.region else None
-            if isinstance(last, FloorMod) and last.a is axis.var and isinstance(last.b, IntImm):
-                return last.b.value
+            for place in region.region[:-3:-1]:
+                at = place.min
+                if isinstance(at, FloorMod) and at.a is axis.var and isinstance(at.b, IntImm):
+                    return at.b.value
         return None
 
     def is_contiguous(self, axis: IterVar) -> bool:

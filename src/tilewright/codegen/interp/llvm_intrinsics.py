@@ -1,0 +1,32 @@
+"""Instructions that programs call by their LLVM names, in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+
+def _groups(a: Any, b: Any, lanes: int, kind: Any) -> Any:
+    """Sums, for each lane, of the products of its elements of a and b."""
+    wide = np.asarray(a, kind).reshape(lanes, -1) * np.asarray(b, kind).reshape(lanes, -1)
+    return wide.sum(1)
+
+
+def _dot(kind: Any, sums: Any, a: Any, b: Any) -> Any:
+    """sums + a dot b in each lane; integers wrap around."""
+    return (np.asarray(sums, np.int64) + _groups(a, b, len(sums), np.int64)).astype(kind)
+
+
+def _pairs(kind: Any, a: Any, b: Any) -> Any:
+    return _groups(a, b, len(a) // 2, np.int64).astype(kind)
+
+
+LLVM: dict[str, Callable[..., Any]] = {
+    **{f"llvm.x86.avx512.vpdpbusd.{bits}": _dot for bits in (128, 256, 512)},
+    "llvm.x86.sse2.pmadd.wd": _pairs,
+    "llvm.x86.avx2.pmadd.wd": _pairs,
+    "llvm.x86.avx512.pmaddw.d.512": _pairs,
+}
+"""name -> f(numpy type of the result's elements, *arguments)."""

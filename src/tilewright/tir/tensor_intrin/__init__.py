@@ -1,0 +1,7 @@
+"""Instructions of processors as tensor intrinsics, by architecture; importing a module registers those of it."""
+
+from __future__ import annotations
+
+from tilewright.tir.tensor_intrin import dot_product, x86
+
+__all__ = ["dot_product", "x86"]

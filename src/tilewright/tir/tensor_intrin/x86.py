@@ -1,0 +1,57 @@
+"""Dot products of bytes on x86: by VNNI, or by multiply-add of pairs of words, which every machine has."""
+
+from __future__ import annotations
+
+from tilewright.tir import Broadcast, PrimExpr, PrimFunc, call_llvm_pure_intrin, const, reinterpret
+from tilewright.tir.tensor_intrin.dot_product import Multiply, description, implementation, register
+
+BYTES = ("uint8", "int8", "int32")
+
+
+def spread(value: PrimExpr, dtype: str, lanes: int) -> PrimExpr:
+    """The elements of a vector of 32 bits, again and again, `lanes` times."""
+    return reinterpret(dtype, Broadcast(reinterpret("int32", value), lanes))
+
+
+def vnni(lanes: int) -> Multiply:
+    """Four products of a byte without sign by one with sign, added to each of `lanes` sums at once."""
+
+    def multiply(sums: PrimExpr, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes}"
+        return call_llvm_pure_intrin(str(sums.dtype), name, sums, spread(a, f"uint8x{4 * lanes}", lanes), b)
+
+    return multiply
+
+
+def bytes_as_words(lanes: int) -> Multiply:
+    """Four products of bytes as two times two of words, for machines without VNNI: exact, which vpmaddubsw is not."""
+    pairs = 2 * lanes
+
+    def multiply(sums: PrimExpr, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        left, right = spread(a, f"uint16x{pairs}", lanes), reinterpret(f"int16x{pairs}", b)
+        eight, mask = Broadcast(const(8, "uint16"), pairs), Broadcast(const(255, "uint16"), pairs)
+        signed = Broadcast(const(8, "int16"), pairs)
+        even = reinterpret(f"int16x{pairs}", left & mask), (right << signed) >> signed
+        odd = reinterpret(f"int16x{pairs}", left >> eight), right >> signed
+        product = _pairs(lanes)
+        return product(product(sums, *even), *odd)
+
+    return multiply
+
+
+def _pairs(lanes: int) -> Multiply:
+    """sums + pmaddwd of two vectors of words."""
+    name = {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd", 4: "llvm.x86.sse2.pmadd.wd"}[lanes]
+    return lambda sums, a, b: sums + call_llvm_pure_intrin(str(sums.dtype), name, a, b)
+
+
+VNNI_DOT_16x4_INTRIN = register("dot_16x4_vnni", 16, 4, BYTES, vnni(16))
+VNNI_DOT_8x4_INTRIN = register("dot_8x4_vnni", 8, 4, BYTES, vnni(8))
+VNNI_DOT_4x4_INTRIN = register("dot_4x4_vnni", 4, 4, BYTES, vnni(4))
+AVX512_DOT_16x4_INTRIN = register("dot_16x4_avx512", 16, 4, BYTES, bytes_as_words(16))
+AVX2_DOT_8x4_INTRIN = register("dot_8x4_avx2", 8, 4, BYTES, bytes_as_words(8))
+SSE2_DOT_4x4_INTRIN = register("dot_4x4_sse2", 4, 4, BYTES, bytes_as_words(4))
+
+dot_product_16x4_u8i8i32_desc: PrimFunc = description(16, 4, BYTES)
+dot_product_16x4_u8i8i32_vnni: PrimFunc = implementation(16, 4, BYTES, vnni(16))
+dot_product_16x4_u8i8i32_avx512: PrimFunc = implementation(16, 4, BYTES, bytes_as_words(16))
