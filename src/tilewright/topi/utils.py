@@ -145,6 +145,11 @@ def load(tensor: te.Tensor, index: Sequence[Any]) -> Any:
     return tensor(*index)
 
 
+def accumulator(dtype: str) -> str:
+    """The type that many values of `dtype` are summed up in: float32 for floats of 16 bits."""
+    return "float32" if dtype in ("float16", "bfloat16") else dtype
+
+
 def to(value: Any, dtype: str) -> Any:
     """An expression or int as `dtype`; no cast where it already has it."""
     if isinstance(value, (int, float)):

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.codegen.llvm import ModuleEmitter
 from tilewright.ir import GlobalVar, IRModule
-from tilewright.ir.transform import PassContext, Sequential
+from tilewright.ir.transform import PassContext, Sequential, register_config_option
 from tilewright.node import deep_recursion
 from tilewright.relay import qnn, transform
 from tilewright.relay.backend.devices import DeviceCompilers, need_code_generators, target_facts
@@ -28,10 +28,23 @@ from tilewright.relay.expr import Function, bind
 from tilewright.relay.transform.byoc import external_in_place
 from tilewright.target import CompilationConfig, Target, make_compilation_config
 
+NARROW = {"float32": None, "bfloat16": "bfloat16", "float16": "float16"}
+register_config_option("relay.build.precision", str)
+
+
+def precision() -> str:
+    """What products and activations are stored in, by the option "relay.build.precision": float32 unless it says bfloat16 or float16."""
+    found = str(PassContext.current().config.get("relay.build.precision", "float32"))
+    if found not in NARROW:
+        raise ValueError(f'option "relay.build.precision" must be one of {", ".join(NARROW)}, but is {found!r}')
+    return found
+
 
 def pipeline(config: CompilationConfig | None = None) -> Sequential:
     """The relay passes, in order; `config` names the devices and their targets."""
     devices = [transform.PlanDevices(config)] if config is not None else []
+    narrow = NARROW[precision()]
+    mixed = [transform.mixed_precision.keeping_types(narrow), transform.FoldConstant()] if narrow else []
     return Sequential(
         [
             transform.ToGraphNormalForm(),  # type: ignore[list-item]
@@ -45,6 +58,7 @@ def pipeline(config: CompilationConfig | None = None) -> Sequential:
             transform.FoldConstant(),
             transform.FoldScaleAxis(),
             transform.SimplifyExpr(),
+            *mixed,
             transform.EliminateCommonSubexpr(),
             transform.AlterOpLayout(),
             transform.PackDense(),
@@ -52,6 +66,7 @@ def pipeline(config: CompilationConfig | None = None) -> Sequential:
             transform.FoldConstant(),
             *devices,
             transform.FuseOps(),
+            transform.WidenKernels(),
         ],
         name="relay.build",
     )

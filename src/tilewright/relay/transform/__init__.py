@@ -62,6 +62,7 @@ from tilewright.relay.transform.simplify_expr import SimplifyExpr
 from tilewright.relay.transform.simplify_inference import CanonicalizeOps, SimplifyInference
 from tilewright.relay.transform.split_args import SplitArgs
 from tilewright.relay.transform.to_sparse import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
+from tilewright.relay.transform.widen_kernels import WidenKernels
 
 
 def build_config(
@@ -148,6 +149,7 @@ __all__ = [
     "ToBasicBlockNormalForm",
     "ToGraphNormalForm",
     "ToMixedPrecision",
+    "WidenKernels",
     "build_config",
     "function_pass",
     "gradient",

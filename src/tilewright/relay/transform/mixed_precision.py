@@ -203,10 +203,18 @@ def ToMixedPrecision(mixed_precision_type: str = "float16", missing_op_mode: int
     """
     if missing_op_mode not in (0, 1, 2):
         raise ValueError(f"missing_op_mode must be 0 (raise), 1 (warn) or 2 (ignore), but is {missing_op_mode!r}")
+    return _mixing(mixed_precision_type, missing_op_mode, False)
 
+
+def keeping_types(mixed_precision_type: str) -> Pass:
+    """ToMixedPrecision for a build: results keep their types whatever options say, and nothing is said of operators of no category."""
+    return _mixing(mixed_precision_type, 2, True)
+
+
+def _mixing(mixed_precision_type: str, missing_op_mode: int, keeps: bool) -> Pass:
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         mod = infer_module(mod)
-        keep = bool(ctx.config.get("relay.ToMixedPrecision.keep_orig_output_dtype", False))
+        keep = keeps or bool(ctx.config.get("relay.ToMixedPrecision.keep_orig_output_dtype", False))
         functions: dict[Any, Any] = {}
         unknown: dict[str, None] = {}
         for g, f in mod.functions.items():

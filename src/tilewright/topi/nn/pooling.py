@@ -12,7 +12,17 @@ from tilewright.topi.nn.columns import computed_columns, first_columns, window_c
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.reduction import reduce, scale_by_count
 from tilewright.topi.transform import layout_axes
-from tilewright.topi.utils import Dim, as_int, get_const_int, get_pad_tuple, prod, shape_of, to, window_extent
+from tilewright.topi.utils import (
+    Dim,
+    accumulator,
+    as_int,
+    get_const_int,
+    get_pad_tuple,
+    prod,
+    shape_of,
+    to,
+    window_extent,
+)
 
 
 def spatial_axes(layout: str, letters: str = "HW") -> list[int]:
@@ -79,14 +89,22 @@ def pool(
 
         return taps, [*out[:-1], columns]
 
+    # Floats of 16 bits are met in float32: sums keep their small terms, and vectors have instructions to compare.
+    wide = accumulator(data.dtype)
+
+    def stored(t: te.Tensor) -> te.Tensor:
+        if wide == data.dtype:
+            return t
+        return compute(t.shape, lambda *i: to(t(*i), data.dtype), name="T_cast", tag="elemwise")
+
     if pool_type == "max":
         taps, computed = windows(tir.lowest(data.dtype))
-        largest = compute(computed, lambda *i: te.max(taps(i), axis=ways), name="pool_max", tag="pool_max")
-        return first_columns(largest, out[-1])
+        largest = compute(computed, lambda *i: te.max(to(taps(i), wide), axis=ways), name="pool_max", tag="pool_max")
+        return stored(first_columns(largest, out[-1]))
     if pool_type != "avg":
         raise ValueError(f'pool_type must be "max" or "avg", but is {pool_type!r}')
     taps, computed = windows(0)
-    total = compute(computed, lambda *i: te.sum(taps(i), axis=ways), name="pool_sum", tag="pool_sum")
+    total = compute(computed, lambda *i: te.sum(to(taps(i), wide), axis=ways), name="pool_sum", tag="pool_sum")
     total = first_columns(total, out[-1])
     whole = count_include_pad and not any(extra) or not (any(before) or any(after) or any(extra))
 
@@ -104,7 +122,7 @@ def pool(
         number = to(number, total.dtype)
         return total(*i) / number if "float" in total.dtype else tir.floordiv(total(*i), number)
 
-    return compute(out, mean, name="pool_avg", tag="pool_avg")
+    return stored(compute(out, mean, name="pool_avg", tag="pool_avg"))
 
 
 def _taps(o: Any, extent: Dim, k: int, stride: int, dilation: int, before: int, after: int, with_padding: bool) -> Any:
