@@ -7,32 +7,44 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir import GlobalVar, IRModule, Op
 from tilewright.node import assert_structural_equal, first_mismatch
-from tilewright.relay import Call, Constant, Function
+from tilewright.relay import Call, Constant
 from tilewright.relay.adt import Constructor
-from tilewright.relay.functor import free_vars, post_order
-from tilewright.relay.op.card import OpCard, required_arguments
+from tilewright.relay.analysis import well_formed
+from tilewright.relay.functor import post_order
+from tilewright.relay.op.card import OpCard, argument_names, cards, required_arguments
 from tilewright.relay.parser.lexer import Source
 from tilewright.relay.parser.parser import parse_module_text
 from tilewright.relay.printer import text_and_metadata
 
 
-def relay_closed(mod: IRModule) -> bool:
-    """Whether a module names only variables, functions and types of its own, and its calls have arguments; a half-made one may not."""
+def no_program(mod: IRModule) -> str | None:
+    """Why a module is none that a text could say: half-made or damaged ones are not; None for a program."""
+    if not well_formed(mod):
+        return "not well formed"
     for f in mod.functions.values():
-        if not isinstance(f, Function) or free_vars(f):
-            return False
         for e in post_order(f):
             if isinstance(e, GlobalVar) and e not in mod.functions:
-                return False
+                return "a function that is not there"
             if isinstance(e, Constant) and in_a_file(e.data):
-                return False
-            if isinstance(e, Call) and isinstance(e.attrs, OpCard) and len(e.args) < required_arguments(type(e.attrs)):
-                return False
+                return "arrays in files"
+            if isinstance(e, Call) and not has_its_arguments(e):
+                return "a call without its arguments, or with attributes of something else"
             if isinstance(e, Constructor) and e.belong_to not in mod.type_definitions:
-                return False
-    return True
+                return "a type that is not there"
+    return None
+
+
+def has_its_arguments(call: Call) -> bool:
+    """Whether a call of an operator has as many arguments as it takes, and its attributes, and another call has none."""
+    if type(call.op) is not Op:
+        return call.attrs is None
+    card = type(call.attrs)
+    if card is not cards().get(call.op.name) or not issubclass(card, OpCard):
+        return False
+    names, variadic = argument_names(card)
+    return required_arguments(card) <= len(call.args) and (variadic or len(call.args) <= len(names))
 
 
 def in_a_file(array: Any) -> bool:

@@ -460,6 +460,7 @@ def test_constructors_and_names_become_functions() -> None:
     assert not isinstance(plain.fields[0], relay.Function)
     both = transform.EtaExpand(expand_constructor=True, expand_global_var=True)(mod)["main"].body
     assert [isinstance(f, relay.Function) and isinstance(f.body, relay.Call) for f in both.fields] == [True, True]
+    assert both.fields[0].type_params[0] not in mod.type_definitions[mod.get_global_type_var("Box")].type_vars
 
 
 def test_fused_functions_come_apart() -> None:

@@ -8,8 +8,9 @@ import pytest
 from tests.relay.random_graphs import Generator, assert_same, evaluate
 from tests.relay.test_language import as_ints, prelude, rows, run
 from tilewright import relay
+from tilewright.node import assert_structural_equal
 from tilewright.relay.analysis import well_formed
-from tilewright.relay.transform import Inline, ToANormalForm, ToGraphNormalForm
+from tilewright.relay.transform import InferType, Inline, ToANormalForm, ToGraphNormalForm
 from tilewright.relay.transform.normal_forms import is_anf, to_anf, to_graph
 
 PROGRAM = """
@@ -106,3 +107,18 @@ def test_programs_of_lets_compile() -> None:
     executor = relay.create_executor("graph", mod).evaluate()
     x = np.linspace(-1, 1, 4).astype("float32")
     np.testing.assert_allclose(executor(x).numpy(), np.exp(np.tanh(x)) + np.tanh(x), rtol=1e-5)
+
+
+def test_inlined_functions_bind_variables_of_their_own_and_become_of_one_type() -> None:
+    mod = relay.parse("""
+    type List[A] { Cons(A, List[A]), Nil }
+    def @empty[A](%x: A, Inline=1) -> List[A] { let %n: List[A] = Nil(); %n }
+    def @pair[A](%x: A, Inline=1) -> (A, A) { let %copy = fn (%y: A) { (%y, %x) }; %copy(%x) }
+    def @main(%x: float32) { (Cons(%x, @empty(%x)), @pair(%x), @pair(1)) }
+    def @wide(%x: int64) { Cons(%x, @empty(%x)) }
+    """)
+    inlined = InferType()(Inline()(mod))
+    assert well_formed(inlined, report=True)
+    assert str(inlined["wide"].ret_type) == "List[int64]"
+    assert str(inlined["main"].ret_type) == "(List[float32], (float32, float32), (int32, int32))"
+    assert_structural_equal(relay.parse(inlined.astext()), inlined)

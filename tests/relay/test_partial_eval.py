@@ -13,6 +13,7 @@ from tilewright import relay
 from tilewright.ir import IRModule
 from tilewright.ir.instrument import PassVerifier
 from tilewright.ir.transform import PassContext, Sequential
+from tilewright.node import assert_structural_equal
 from tilewright.relay import transform
 from tilewright.relay.analysis import list_op_freqs, post_order, well_formed
 from tilewright.relay.transform import to_cps, un_cps
@@ -174,6 +175,7 @@ def test_continuations_and_back(name: str) -> None:
     assert len(converted.params) == len(mod["main"].params) + 1
     mod["main"] = un_cps(converted)
     assert well_formed(mod, report=True)
+    assert_structural_equal(relay.parse(mod.astext()), transform.InferType()(mod))
     assert_same(evaluate(transform.InferType()(mod), inputs), want)
     for func in mod.functions.values():
         # No call of a function waits for its result.

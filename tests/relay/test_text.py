@@ -15,6 +15,8 @@ from tests.relay_op.test_cards import make_input, samples
 from tilewright import relay, tir
 from tilewright.node import assert_structural_equal
 from tilewright.relay.frontend.onnx import from_onnx
+from tilewright.relay.parser.lexer import Source
+from tilewright.relay.parser.parser import parse_module_text
 from tilewright.relay.printer import text_and_metadata
 from tilewright.support.errors import DiagnosticError
 
@@ -122,6 +124,24 @@ def test_symbolic_dimensions() -> None:
     )
     check(mod)
     check(relay.transform.InferType()(mod))
+
+
+def test_one_unknown_type_in_several_places_has_a_number() -> None:
+    hole = relay.IncompleteType()
+    x, y = relay.Var("x", hole), relay.Var("y", relay.TupleType([hole, relay.IncompleteType()]))
+    mod = relay.IRModule({relay.GlobalVar("main"): relay.Function([x, y], relay.Tuple([x, y]))})
+    assert "def @main(%x: ?0, %y: (?0, ?))" in mod.astext()
+    back: Any = parse_module_text(Source("text", mod.astext()), None, None)["main"]
+    assert back.params[0].type_annotation is back.params[1].type_annotation.fields[0]
+    assert back.params[0].type_annotation is not back.params[1].type_annotation.fields[1]
+
+
+def test_type_variables_belong_to_the_function_that_binds_them() -> None:
+    a = relay.TypeVar("A")
+    f, g = (relay.Function([x := relay.Var("x", a)], x, a, [a]) for _ in range(2))
+    mod = check(relay.IRModule({relay.GlobalVar("f"): f, relay.GlobalVar("g"): g}))
+    assert mod["f"].type_params[0] is not mod["g"].type_params[0]
+    check(relay.fromtext("def @id[A](%x: A) -> A { %x } def @main() { @id }"))
 
 
 def test_sharing_survives() -> None:

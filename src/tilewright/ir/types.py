@@ -145,6 +145,9 @@ class FuncType(Type, key="FuncType"):
     type_params: Def[tuple[TypeVar, ...]] = ()
     type_constraints: tuple[TypeConstraint, ...] = ()
 
+    def _binds(self) -> list[Any]:
+        return list(self.type_params)
+
 
 class IncompleteType(Type, key="IncompleteType"):
     """A type yet to be inferred."""

@@ -308,6 +308,9 @@ class Function(BaseFunc, key="relay.Function"):
     attrs: Mapping[str, Any] = {}
     span: Skip[BaseSpan | None] = None
 
+    def _binds(self) -> list[Any]:
+        return list(self.type_params)
+
     def __init__(
         self,
         params: Sequence[Var],

@@ -56,6 +56,7 @@ from tilewright.relay.expr import (
     Var,
 )
 from tilewright.relay.functor import flow_children, free_vars, users
+from tilewright.relay.unify import parts
 from tilewright.tir import Add, FloorDiv, FloorMod, Max, Min, Mul, PrimFunc, SizeVar, Sub
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import Var as DimVar
@@ -106,11 +107,13 @@ def comma(items: Iterable[str]) -> str:
     return ", ".join(listed) + ("," if len(listed) == 1 else "")
 
 
-def type_text(t: Type | None, dim: Callable[[Any], str] | None = None) -> str:
-    """`Tensor[(1, 3), float32]`; dimensions of which nothing is known print as `?`."""
+def type_text(
+    t: Type | None, dim: Callable[[Any], str] | None = None, hole: Callable[[IncompleteType], str] | None = None
+) -> str:
+    """`Tensor[(1, 3), float32]`; types and dimensions of which nothing is known print as `?`, or as `dim` and `hole` say."""
 
     def text(x: Type | None) -> str:
-        return type_text(x, dim)
+        return type_text(x, dim, hole)
 
     if isinstance(t, TensorType):
         return f"Tensor[({comma(map(dim or dim_text, t.shape))}), {t.dtype}]" if t.shape else str(t.dtype)
@@ -126,7 +129,7 @@ def type_text(t: Type | None, dim: Callable[[Any], str] | None = None) -> str:
     if isinstance(t, RefType):
         return f"ref({text(t.value)})"
     if t is None or isinstance(t, IncompleteType):
-        return "?"
+        return "?" if t is None or hole is None else hole(t)
     return type(t).__name__
 
 
@@ -196,6 +199,8 @@ class Printer:
         self.meta: dict[str, list[Any]] = {}
         self.dim_names: dict[DimVar, str] = {}
         self.shared: set[Expr] = set()
+        self.holes: dict[IncompleteType, str] = {}
+        """Names of the unknown types that stand in several places."""
         self.places: dict[Expr, tuple[int, int, int]] = {}
         """Line, first and last column of every expression that has a line."""
 
@@ -226,7 +231,7 @@ class Printer:
 
     def type(self, t: Type | None) -> str:
         """An annotation: symbolic dimensions say at their first place what they are (`n: size`, `m: int64`)."""
-        return type_text(t, self.dim)
+        return type_text(t, self.dim, lambda h: self.holes.get(h, "?"))
 
     def dim(self, d: Any) -> str:
         if isinstance(d, IntImm):
@@ -458,7 +463,10 @@ def _print(value: Expr | IRModule, printer: Printer, declare: bool = False) -> s
 def _program(value: Expr | IRModule, printer: Printer, declare: bool) -> str:
     roots = value.functions.values() if isinstance(value, IRModule) else [value]
     # What is used twice gets a number even where a let or a result names it, so that its sharing survives.
-    printer.shared = {e for e, by in users([f for f in roots if not isinstance(f, PrimFunc)]).items() if len(by) > 1}
+    relay_roots = [f for f in roots if not isinstance(f, PrimFunc)]
+    used = users(relay_roots)
+    printer.shared = {e for e, by in used.items() if len(by) > 1}
+    printer.holes = _shared_holes({**dict.fromkeys(relay_roots), **used})
     if isinstance(value, IRModule):
         for t in value.type_definitions.values():
             if isinstance(t, TypeData):
@@ -489,6 +497,26 @@ def _program(value: Expr | IRModule, printer: Printer, declare: bool) -> str:
     else:
         printer.block(value)
     return printer.result()
+
+
+def _shared_holes(exprs: Iterable[Expr]) -> dict[IncompleteType, str]:
+    """A name, `?0`, for each unknown type that several annotations have in common: it is one type, whichever it will be."""
+    counts: dict[IncompleteType, int] = {}
+    stack: list[Type] = []
+    for e in exprs:
+        if isinstance(e, Var):
+            stack += [e.type_annotation] if e.type_annotation is not None else []
+        elif isinstance(e, Function):
+            stack += [e.ret_type] if e.ret_type is not None else []
+        elif isinstance(e, Call):
+            stack += e.type_args
+        while stack:
+            t = stack.pop()
+            if isinstance(t, IncompleteType):
+                counts[t] = counts.get(t, 0) + 1
+            elif not isinstance(t, TensorType):
+                stack += reversed(parts(t))
+    return {h: f"?{i}" for i, h in enumerate([h for h, n in counts.items() if n > 1])}
 
 
 def astext(

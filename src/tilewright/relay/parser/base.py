@@ -93,6 +93,7 @@ class BaseParser:
         self.headers: dict[str, GlobalTypeVar] = {}
         self.constructors: dict[str, Constructor] = {}
         self.dims: dict[str, tir.Var] = {}
+        self.holes: dict[str, IncompleteType] = {}
 
     def peek(self, ahead: int = 0) -> Token:
         return self.words[min(self.at + ahead, len(self.words) - 1)]
@@ -190,7 +191,11 @@ class BaseParser:
         """A type."""
         word = self.peek()
         if self.accept("?"):
-            return IncompleteType()
+            # `?0` is the same unknown type wherever it stands.
+            number = self.peek()
+            if number.kind != "number" or number.start != word.end:
+                return IncompleteType()
+            return self.holes.setdefault(self.next().text, IncompleteType())
         if self.accept("("):
             return TupleType(tuple(self.many(self.type, ")", "a type")))
         name = self.expect("name", "a type").text

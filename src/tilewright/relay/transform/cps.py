@@ -13,7 +13,7 @@ from tilewright.node import deep_recursion
 from tilewright.relay.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from tilewright.relay.expr import Call, Expr, Function, If, Let, Var
 from tilewright.relay.functor import ExprMutator, post_order
-from tilewright.relay.transform.infer_type import infer_module, infer_types, type_of
+from tilewright.relay.transform.infer_type import infer_types, type_of
 from tilewright.relay.transform.normal_forms import to_anf
 from tilewright.support.errors import TVMError
 
@@ -28,6 +28,8 @@ class _Converter:
         self.mod, self.answer = mod, answer
         self.globals: dict[GlobalVar, GlobalVar] = {}
         self.made: dict[GlobalVar, Function] = {}
+        self.variables: dict[Type, TypeVar] = {}
+        """Type variables of the functions so far, and those that take their place."""
         self.count = 0
 
     def type(self, t: Any) -> Any:
@@ -42,7 +44,7 @@ class _Converter:
             return RefType(self.type(t.value))
         if isinstance(t, TypeCall):
             return TypeCall(t.func, tuple([self.type(a) for a in t.args]))
-        return t
+        return self.variables.get(t, t) if isinstance(t, TypeVar) else t
 
     def fresh(self, v: Var) -> Var:
         return Var(v.name_hint, self.type(v.type_annotation), v.span)
@@ -54,13 +56,15 @@ class _Converter:
     def function(self, f: Function, env: dict[Var, Expr], free_answer: bool) -> Function:
         """A function with one more parameter, which gets the result. `free_answer`: it is the outermost, and binds `answer`."""
         inner = dict(env)
+        own = [TypeVar(v.name_hint, v.kind) for v in f.type_params if isinstance(v, TypeVar)]
+        self.variables.update(zip(f.type_params, own, strict=True))
         params = [self.fresh(p) for p in f.params]
         inner.update(zip(f.params, params, strict=True))
         found: Any = type_of(f)
         result = f.ret_type or (found.ret_type if isinstance(found, FuncType) else None)
         k = Var("k", FuncType((self.type(result),), self.answer) if result is not None else None)
         body = self.expr(f.body, inner, lambda v: Call(k, (v,)))
-        variables = (*f.type_params, self.answer) if free_answer else f.type_params
+        variables = (*own, self.answer) if free_answer else tuple(own)
         return Function([*params, k], body, self.answer, variables, f.attrs, f.span)
 
     def expr(self, e: Expr, env: dict[Var, Expr], then: Continue) -> Expr:
@@ -159,6 +163,12 @@ class _Operands(ExprMutator):
         super().__init__()
         self.converter, self.env = converter, env
 
+    def visit_call(self, call: Call) -> Expr:
+        # Never the same object: its type may be one of the type variables of the function that it was in.
+        new: Any = super().visit_call(call)
+        types = tuple([self.converter.type(t) for t in call.type_args])
+        return Call(new.op, new.args, new.attrs, types, new.span)
+
     def visit_var(self, var: Var) -> Expr:
         return self.converter.atom(var, self.env)
 
@@ -176,16 +186,11 @@ def typed_anf(func: Function, mod: IRModule | None) -> Function:
     """The function in A-normal form, its types known."""
     normal = to_anf(func)
     assert isinstance(normal, Function)
-    if mod is None or all([g not in mod.functions for g in _named(normal)]):
-        if not _named(normal):
-            infer_types(normal)
-        return normal
-    infer_module(mod.with_functions({**mod.functions, GlobalVar("to_cps.function"): normal}))
+    known = mod.functions if mod is not None else {}
+    # What is named but not there is told where it is to be converted.
+    if all([e in known for e in post_order(normal) if isinstance(e, GlobalVar)]):
+        infer_types(normal, mod)
     return normal
-
-
-def _named(func: Function) -> list[GlobalVar]:
-    return [e for e in post_order(func) if isinstance(e, GlobalVar)]
 
 
 def to_cps(func: Function, mod: IRModule | None = None) -> Function:

@@ -10,6 +10,7 @@ from tilewright.relay.adt import Constructor
 from tilewright.relay.expr import Call, Expr, Function, Var
 from tilewright.relay.functor import ExprMutator
 from tilewright.relay.transform.infer_type import infer_module, type_of
+from tilewright.relay.transform.retype import fresh_type_params
 
 
 class _Expand(ExprMutator):
@@ -28,7 +29,7 @@ class _Expand(ExprMutator):
             return con
         fields = [Var(f"eta{i}", t) for i, t in enumerate(con.inputs)]
         variables = con.type_data.type_vars if con.type_data is not None else ()
-        return Function(fields, Call(con, tuple(fields)), None, variables)
+        return fresh_type_params(Function(fields, Call(con, tuple(fields))), variables)
 
     def visit_global_var(self, gvar: GlobalVar) -> Expr:
         func = self.mod.functions.get(gvar)
@@ -36,9 +37,8 @@ class _Expand(ExprMutator):
             return gvar
         found = type_of(func)
         assert isinstance(found, FuncType)
-        # A function of its own: the variables of the global one's type are its, too.
         params = [Var(f"eta{i}", t) for i, t in enumerate(found.arg_types)]
-        return Function(params, Call(gvar, tuple(params)), found.ret_type, found.type_params)
+        return fresh_type_params(Function(params, Call(gvar, tuple(params)), found.ret_type), found.type_params)
 
 
 @module_pass(opt_level=1, name="EtaExpand")

@@ -8,8 +8,9 @@ from typing import Any
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.relay.expr import Call, Expr, Function, Let, Var
-from tilewright.relay.functor import ExprMutator, post_order, substitute
+from tilewright.relay.functor import ExprMutator, post_order
 from tilewright.relay.transform.normal_forms import has_effect
+from tilewright.relay.transform.retype import unfolded
 
 KEPT_APART = ("Primitive", "Composite", "Compiler")
 """Functions with one of these attributes are units of their own and are never inlined."""
@@ -49,15 +50,16 @@ class _Inliner(ExprMutator):
             return new  # type: ignore[no-any-return]
         if any([k in function.attrs for k in KEPT_APART]) or len(function.params) != len(new.args):
             return new  # type: ignore[no-any-return]
-        table: dict[Var, Expr] = {}
+        args: list[Expr] = []
         effects: list[tuple[Var, Expr]] = []
         for param, arg in zip(function.params, new.args, strict=True):
-            table[param] = arg
+            v: Expr = arg
             if has_effect(arg):
                 # It happens once and before the body, wherever the body uses its value.
-                table[param] = v = Var(param.name_hint, param.type_annotation)
+                v = Var(param.name_hint, None if function.type_params else param.type_annotation)
                 effects.append((v, arg))
-        body: Expr = self.visit(substitute(function.body, table))
+            args.append(v)
+        body: Expr = self.visit(unfolded(function, args, new.type_args))
         for v, arg in reversed(effects):
             body = Let(v, arg, body)
         return body

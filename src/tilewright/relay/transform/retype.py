@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from tilewright.ir import IntImm, IRModule, TensorType, Type, TypeVar
+from tilewright.ir import IncompleteType, IntImm, IRModule, TensorType, Type, TypeVar
 from tilewright.node import Mutator, on
 from tilewright.relay.adt import Match, pattern_vars
 from tilewright.relay.expr import Call, Expr, Function, Let, Var
-from tilewright.relay.functor import ExprMutator, post_order
+from tilewright.relay.functor import ExprMutator, bound_vars, post_order, substitute
 from tilewright.relay.unify import map_parts, substitute_types
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import SizeVar
@@ -38,14 +39,44 @@ class Retype(ExprMutator):
         return super().visit_function(fn).replace(ret_type=self._type(fn.ret_type))
 
 
+class _Copy(Retype):
+    """Every bound variable and call anew: those of another place, and what was inferred there, are not taken along."""
+
+    def __init__(self, root: Expr, change: Callable[[Type], Type]) -> None:
+        super().__init__(change)
+        self.bound = frozenset(bound_vars(root))
+
+    def visit_var(self, var: Var) -> Expr:
+        return Var(var.name_hint, self._type(var.type_annotation), var.span) if var in self.bound else var
+
+    def visit_call(self, call: Call) -> Expr:
+        new: Any = super().visit_call(call)
+        return new if new is not call else Call(call.op, call.args, call.attrs, call.type_args, call.span)
+
+
 def fresh_type_params(fn: Function, variables: Sequence[Type]) -> Function:
     """The function generic in `variables`, under type variables of its own: what another function binds stays bound there
     alone."""
     if not variables:
         return fn
     fresh = {v: TypeVar(v.name_hint, v.kind) for v in variables if isinstance(v, TypeVar)}
-    made: Function = Retype(lambda t: substitute_types(t, fresh)).visit(fn)
+    made: Function = _Copy(fn, lambda t: substitute_types(t, fresh)).visit(fn)
     return made.replace(type_params=tuple(fresh.values()))
+
+
+def unfolded(fn: Function, args: Sequence[Expr], type_args: Sequence[Type] = ()) -> Expr:
+    """The body of a function for these arguments, to stand in another place: it binds variables of its own, and types that the
+    function is generic in are those given, or left to inference."""
+    given = dict(zip(fn.params, args, strict=True))
+    if not fn.type_params and all([v in given for v in bound_vars(fn)]):
+        return substitute(fn.body, given)
+    types: dict[TypeVar, Type] = {}
+    for i, v in enumerate(fn.type_params):
+        assert isinstance(v, TypeVar)
+        types[v] = type_args[i] if i < len(type_args) else IncompleteType()
+    copy = _Copy(fn.body, lambda t: substitute_types(t, types))
+    copy.memo_map.update(dict[Expr, Any](given))
+    return copy.visit(fn.body)  # type: ignore[no-any-return]
 
 
 def _annotations(f: Function) -> list[Type]:
