@@ -23,8 +23,14 @@ def _pairs(kind: Any, a: Any, b: Any) -> Any:
     return _groups(a, b, len(a) // 2, np.int64).astype(kind)
 
 
+def _float_dot(kind: Any, sums: Any, a: Any, b: Any) -> Any:
+    """sums + a dot b in each lane, in float32."""
+    return np.asarray(sums, kind) + _groups(a, b, len(sums), kind)
+
+
 LLVM: dict[str, Callable[..., Any]] = {
     **{f"llvm.x86.avx512.vpdpbusd.{bits}": _dot for bits in (128, 256, 512)},
+    **{f"llvm.x86.avx512bf16.dpbf16ps.{bits}": _float_dot for bits in (128, 256, 512)},
     "llvm.x86.sse2.pmadd.wd": _pairs,
     "llvm.x86.avx2.pmadd.wd": _pairs,
     "llvm.x86.avx512.pmaddw.d.512": _pairs,

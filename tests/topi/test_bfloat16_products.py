@@ -1,0 +1,97 @@
+"""Products of bfloat16 by the dot-product instruction: in the interpreter and compiled, near what float64 gives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tilewright import te, topi
+from tilewright.codegen.interp import run
+from tilewright.target import Target
+from tilewright.target.cpu import host_cpu
+from tilewright.topi.schedule import schedule_kernel
+from tilewright.topi.schedule.dot_products import dot_product
+
+ZEN = "llvm -mcpu=znver4"
+Array = np.ndarray[Any, Any]
+
+
+def random(shape: tuple[int, ...], seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(ml_dtypes.bfloat16)
+
+
+def results(func: Any, target: Target, *args: Array) -> list[Array]:
+    """What the interpreter and, where this machine can run it, the compiled kernel write to the last argument."""
+    found = [args[-1].copy()]
+    run(func, [*args[:-1], found[0]])
+    if target.cpu.arch == host_cpu().arch and target.cpu.features <= host_cpu().features:
+        out = tvm.nd.array(args[-1])
+        tvm.build(func, target=target)(*[tvm.nd.array(a) for a in args[:-1]], out)
+        found.append(out.numpy())
+    return found
+
+
+def check(found: Array, want: Array, terms: int, sizes: Array) -> None:
+    """Within what rounding `terms` sums in float32 explains; `sizes`: the sums of the products' magnitudes."""
+    assert (np.abs(found - want) <= terms * 2.0**-23 * sizes + 1e-30).all()
+
+
+@pytest.mark.parametrize(
+    "m, n, k, nr", [(5, 32, 12, 16), (1, 64, 8, 64), (13, 48, 36, 16), (2, 24, 20, 8), (3, 12, 4, 4)]
+)
+def test_dense(m: int, n: int, k: int, nr: int) -> None:
+    target = Target(ZEN)
+    with target:
+        data, weight = te.placeholder((m, k), "bfloat16"), te.placeholder((n // nr, k // 2, nr, 2), "bfloat16")
+        out = topi.nn.dense_pack(data, weight, None, "float32")
+        func = schedule_kernel(te.create_prim_func([data, weight, out]), target)
+    assert "dpbf16ps" in func.script()
+    a, w = random((m, k)), random((k, n), 1)
+    packed = np.ascontiguousarray(w.reshape(k // 2, 2, n // nr, nr).transpose(2, 0, 3, 1))
+    want = a.astype("float64") @ w.astype("float64")
+    sizes = np.abs(a).astype("float64") @ np.abs(w).astype("float64")
+    for found in results(func, target, a, packed, np.zeros((m, n), "float32")):
+        check(found, want, k, sizes)
+
+
+@pytest.mark.parametrize(
+    "size, channels, block, filters, out_block, kernel, stride, pad",
+    [(7, 32, 16, 32, 16, 1, 1, 0), (6, 16, 16, 48, 16, 3, 2, 1), (5, 4, 4, 16, 16, 3, 1, 1), (5, 8, 8, 8, 8, 3, 1, 0)],
+)
+def test_conv2d(
+    size: int, channels: int, block: int, filters: int, out_block: int, kernel: int, stride: int, pad: int
+) -> None:
+    target = Target(ZEN)
+    blocked = (1, channels // block, size, size + 1, block)
+    weights = (filters // out_block, channels // block, kernel, kernel, block // 2, out_block, 2)
+    with target:
+        data, weight = te.placeholder(blocked, "bfloat16"), te.placeholder(weights, "bfloat16")
+        out = topi.nn.conv2d_NCHWc(data, weight, stride, pad, 1, out_dtype="float32")
+        func = schedule_kernel(te.create_prim_func([data, weight, out]), target)
+    assert "dpbf16ps" in func.script()
+    a, w = random(blocked), random(weights, 1)
+    plain = a.transpose(0, 1, 4, 2, 3).reshape(1, channels, size, size + 1).astype("float64")
+    by_channel = w.transpose(0, 5, 1, 4, 6, 2, 3).reshape(filters, channels, kernel, kernel).astype("float64")
+    want = topi.testing.conv2d_nchw_python(plain, by_channel, stride, pad)
+    sizes = topi.testing.conv2d_nchw_python(np.abs(plain), np.abs(by_channel), stride, pad)
+    shape = tuple(int(d) for d in out.shape)
+    for found in results(func, target, a, w, np.zeros(shape, "float32")):
+        check(found.transpose(0, 1, 4, 2, 3).reshape(want.shape), want, channels * kernel**2, sizes)
+
+
+def test_the_instruction_is_chosen_where_it_is_fast() -> None:
+    """On processors with AMX it has half the rate of float32's multiply-adds."""
+    types = ("bfloat16", "bfloat16", "float32")
+    for cpu, there in (
+        ("znver4", True),
+        ("znver5", True),
+        ("cooperlake", True),
+        ("sapphirerapids", False),
+        ("skylake-avx512", False),
+    ):
+        assert (dot_product(Target(f"llvm -mcpu={cpu}"), *types) is not None) == there
+    assert dot_product(Target("llvm -mcpu=sapphirerapids -mattr=-amx-bf16"), *types) is not None
