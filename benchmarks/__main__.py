@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import sys
 from pathlib import Path
 
-NAMES = sorted(p.stem for p in Path(__file__).parent.glob("*.py") if p.stem not in ("__init__", "__main__", "models"))
+FOLDER = Path(__file__).parent
+NAMES = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "__main__" and "\ndef main(" in p.read_text())
+
+
+def title(name: str) -> str:
+    """The first line of a benchmark's docstring."""
+    tree = ast.parse((FOLDER / f"{name}.py").read_text())
+    return (ast.get_docstring(tree) or "").split("\n")[0]
 
 
 def main() -> int:
     name, *rest = sys.argv[1:] or ["latency"]
+    if name in ("-h", "--help"):
+        print("python -m benchmarks [NAME ARGS...]; each takes --help. Without a name: latency.\n")
+        for other in NAMES:
+            print(f"  {other:18} {title(other)}")
+        return 0
     if name.startswith("-"):
         name, rest = "latency", [name, *rest]
     if name not in NAMES:

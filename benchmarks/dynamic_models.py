@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import models
-from benchmarks.latency import relative_error
+from benchmarks.peers import relative_error
 
 SIZES: dict[str, tuple[tuple[int, ...], ...]] = {
     "resnet": ((1,), (4,), (8,)),

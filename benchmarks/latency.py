@@ -1,9 +1,13 @@
-"""Latency of whole models beside their peers: same inputs, same threads, interleaved in one run, medians.
+"""Latency of whole models beside the peers: same inputs, same cores, in turn in one run; medians, memory, compile time.
 
-    python -m benchmarks latency --models resnet50,bert_base --threads 1,2
+    python -m benchmarks latency --models resnet50,bert_base --threads 1,2 --batch 1,8
+    python -m benchmarks latency --models all --peers all --resume build/latency.json --limit 80 --chart latency.png
 
-Each (model, threads) pair runs in a process of its own that holds all contestants, so that they meet the same
-machine and none sees another's thread pool grow. Outputs are compared with the first peer's.
+Every contestant has a process of its own for each (model, threads) and they take turns in short bursts (benchmarks/contest.py). Outputs
+are compared with a peer's. A ratio is the median over the rounds of our time by the other's in the same round; the best peer is the one of
+the same precision with the lowest median. "running MB" is the peak of the resident set while the model runs, of the whole process.
+With --resume a run can be cut into pieces: rounds are added to those in the file until each model has --rounds of them.
+The exit status is 1 if a contestant failed or computed something else.
 """
 
 from __future__ import annotations
@@ -11,182 +15,148 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
-import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benchmarks import models
+from benchmarks.contest import contest, cores
+from benchmarks.peers import PEERS, USUAL
+from benchmarks.standing import geometric_means, show, standing
 
-Runner = Callable[[], list[np.ndarray]]
-DEFAULT_MODELS = (*models.FULL, *models.LIGHT_NAMES, *models.PPOCR)
-
-
-def tilewright_runner(path: Path, inputs: dict[str, np.ndarray], threads: int) -> tuple[Runner, dict[str, float]]:
-    import tilewright as tvm
-    from tilewright import relay
-    from tilewright.contrib import graph_executor
-
-    start = time.perf_counter()
-    mod, params = relay.frontend.from_onnx(path, shape={k: v.shape for k, v in inputs.items()})
-    with tvm.transform.PassContext(opt_level=3):
-        library = relay.build(mod, target="llvm", params=params)
-    executor = graph_executor.GraphModule(library["default"](tvm.cpu()))
-    seconds = time.perf_counter() - start
-    for name, value in inputs.items():
-        executor.set_input(name, value)
-
-    def run() -> list[np.ndarray]:
-        executor.run()
-        return [executor.get_output(i).numpy() for i in range(executor.get_num_outputs())]
-
-    return run, {"compile_s": seconds}
+Results = dict[str, dict[str, Any]]
 
 
-def onnxruntime_runner(path: Path, inputs: dict[str, np.ndarray], threads: int) -> tuple[Runner, dict[str, float]]:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 4
-    start = time.perf_counter()
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    seconds = time.perf_counter() - start
-    return (lambda: session.run(None, inputs)), {"compile_s": seconds}
-
-
-def openvino_runner(path: Path, inputs: dict[str, np.ndarray], threads: int) -> tuple[Runner, dict[str, float]]:
-    import openvino
-
-    core = openvino.Core()
-    start = time.perf_counter()
-    model = core.read_model(path)
-    model.reshape({name: value.shape for name, value in inputs.items()})
-    options = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
-    request = core.compile_model(model, "CPU", options).create_infer_request()
-    seconds = time.perf_counter() - start
-    return (lambda: list(request.infer(inputs).values())), {"compile_s": seconds}
+def chosen_peers(parser: argparse.ArgumentParser, text: str | None) -> list[str]:
+    """The contestants by name; those that are not installed are refused where they were named, else left out."""
+    if text not in (None, "all"):
+        names = str(text).split(",")
+        for name in names:
+            if name not in PEERS:
+                parser.error(f"there is no peer {name!r}; there are {', '.join(PEERS)}")
+            gone = PEERS[name].missing()
+            if gone:
+                parser.error(gone)
+        return names
+    names = list(USUAL) if text is None else [p for p in PEERS if PEERS[p].precision == "float32"]
+    for name in names:
+        if PEERS[name].missing():
+            print(f"left out: {PEERS[name].missing()}", file=sys.stderr)
+    return [n for n in names if not PEERS[n].missing()]
 
 
-PEERS = {"tilewright": tilewright_runner, "onnxruntime": onnxruntime_runner, "openvino": openvino_runner}
-SETTLE = 0.05
-"""Seconds before each burst in which the pools of the other contestants stop spinning on the cores that this one needs."""
+def chosen_models(parser: argparse.ArgumentParser, text: str, batches: list[int]) -> list[str]:
+    names = list(models.BENCHMARKED) if text == "all" else text.split(",")
+    for name in names:
+        if not models.is_known(name):
+            parser.error(f"there is no model {name!r}; there are {', '.join(models.ALL + models.RANDOM_NAMES)}")
+        if batches != [1] and models.split_batch(name)[1] != 1:
+            parser.error(f"model {name!r} names its batch already; leave one of it and --batch out")
+    return models.batched(names, batches)
 
-BURST = 3
-"""Runs in a row of one contestant; the first is not counted: another's threads may still be spinning, and its data is in the caches."""
+
+def numbers(parser: argparse.ArgumentParser, option: str, text: str) -> list[int]:
+    """Positive numbers with commas between."""
+    parts = text.split(",")
+    if not all(p.strip().isdigit() and int(p) > 0 for p in parts):
+        parser.error(f"{option} takes positive numbers with commas between, such as 1,2, but was given {text!r}")
+    return [int(p) for p in parts]
 
 
-def relative_error(mine: list[np.ndarray], theirs: list[np.ndarray]) -> float:
-    """Largest difference over all outputs, relative to the largest magnitude of each."""
-    return max(
-        float(np.abs(a.astype(np.float64) - b).max() / max(np.abs(b).max(), 1e-6)) if a.size else 0.0
-        for a, b in zip(mine, theirs, strict=True)
+def options_of(argv: list[str]) -> tuple[argparse.Namespace, list[str], list[str], list[int]]:
+    """The options; models, contestants and numbers of threads."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks latency",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    known = f"comma-separated, or 'all': {', '.join(models.BENCHMARKED)}"
+    parser.add_argument("--models", default="resnet50,bert_base,mobilenetv2", help=known)
+    parser.add_argument("--batch", default="1", help="batches, such as 1,8")
+    parser.add_argument("--threads", default="1,2", help="numbers of threads; each contestant gets as many cores")
+    parser.add_argument("--peers", help=f"of {', '.join(PEERS)}; 'all' for all in float32; default: {','.join(USUAL)}")
+    parser.add_argument("--seconds", type=float, default=4.0, help="measuring time per contestant and model")
+    parser.add_argument("--rounds", type=int, default=15, help="bursts of each contestant")
+    parser.add_argument("--cold", action="store_true", help="compile with empty caches, so that compile times are cold")
+    parser.add_argument("--limit", type=float, help="seconds after which no other model is begun")
+    parser.add_argument("--resume", type=Path, help="JSON file to go on from, and to keep results in after each model")
+    parser.add_argument("--json", type=Path, help="also write the results here")
+    parser.add_argument("--chart", type=Path, help="also draw the ratios here (PNG)")
+    options = parser.parse_args(argv)
+    threads = numbers(parser, "--threads", options.threads)
+    for t in threads:
+        try:
+            cores(t)
+        except ValueError as error:
+            parser.error(str(error))
+    if options.rounds < 3 or options.seconds <= 0:
+        parser.error("--rounds must be at least 3 and --seconds positive")
+    for path in (options.json, options.chart, options.resume):
+        if path is not None and not path.parent.is_dir():
+            parser.error(f"{path.parent} is not a folder")
+    names = chosen_models(parser, options.models, numbers(parser, "--batch", options.batch))
+    return options, names, chosen_peers(parser, options.peers), threads
 
 
-def measure(model: str, threads: int, peers: list[str], seconds: float) -> dict[str, Any]:
-    """Medians and spread of each contestant in milliseconds, bursts of runs taken in turn."""
-    path = models.make(model)
-    inputs = models.inputs(model)
-    runners: dict[str, Runner] = {}
-    result: dict[str, Any] = {"model": model, "threads": threads, "peers": {}}
-    for peer in peers:
-        runners[peer], extra = PEERS[peer](path, inputs, threads)
-        result["peers"][peer] = extra
-        result["peers"][peer]["peak_mb_after_compile"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    answers = {peer: [np.array(o) for o in run()] for peer, run in runners.items()}
-    times: dict[str, list[float]] = {peer: [] for peer in peers}
-    stop = time.perf_counter() + seconds * len(peers)
-    while time.perf_counter() < stop or len(times[peers[0]]) < 7:
-        for peer, run in runners.items():
-            time.sleep(SETTLE)
-            run()
-            for _ in range(BURST - 1):
-                start = time.perf_counter()
-                run()
-                times[peer].append((time.perf_counter() - start) * 1e3)
-    for peer in peers:
-        t = np.array(times[peer][1:])
-        result["peers"][peer] |= {
-            "median_ms": float(np.median(t)),
-            "p10_ms": float(np.percentile(t, 10)),
-            "p90_ms": float(np.percentile(t, 90)),
-            "runs": len(t),
-        }
-    if "tilewright" in peers and len(peers) > 1:
-        other = next(p for p in peers if p != "tilewright")
-        result["relative_error"] = relative_error(answers["tilewright"], answers[other])
-        result["ratio"] = result["peers"]["tilewright"]["median_ms"] / result["peers"][other]["median_ms"]
-    return result
+def missing_rounds(held: dict[str, Any] | None, peers: list[str], rounds: int) -> int:
+    """Rounds still to run, so that every contestant has as many as asked for."""
+    if held is None:
+        return rounds
+    done = [len(held["peers"].get(p, {}).get("rounds", ())) for p in peers if "error" not in held["peers"].get(p, {})]
+    return max(0, rounds - min(done, default=0))
+
+
+def add(held: dict[str, Any] | None, found: dict[str, Any]) -> dict[str, Any]:
+    """Earlier results with new rounds behind; facts of memory and compile time are the largest and the first seen."""
+    if held is None:
+        return found
+    for peer, facts in found["peers"].items():
+        old = held["peers"].get(peer, {})
+        if "rounds" in old and "rounds" in facts:
+            facts["rounds"] = old["rounds"] + facts["rounds"]
+            facts["running_mb"] = max(old["running_mb"], facts["running_mb"])
+            if old.get("cold") and not facts["cold"]:
+                facts |= {k: old[k] for k in ("compile_s", "compile_mb", "cold")}
+    return {**held, **found, "peers": held["peers"] | found["peers"]}
+
+
+def save(path: Path, results: Results) -> None:
+    partial = path.with_name(path.name + ".new")
+    partial.write_text(json.dumps(results, indent=1))
+    os.replace(partial, path)
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks latency", description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--models",
-        default="resnet50,bert_base,mobilenetv2",
-        help=f"comma-separated, or 'all': {', '.join(DEFAULT_MODELS)}",
-    )
-    parser.add_argument("--threads", default="1,2")
-    parser.add_argument("--peers", default="tilewright,onnxruntime")
-    parser.add_argument("--seconds", type=float, default=4.0, help="measuring time per contestant")
-    parser.add_argument("--json", type=Path, help="also write the results here")
-    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args(argv)
-    names = DEFAULT_MODELS if options.models == "all" else options.models.split(",")
-    if options.worker:
-        print(json.dumps(measure(names[0], int(options.threads), options.peers.split(","), options.seconds)))
-        return 0
-    for kind, given, known in (
-        ("model", names, models.ALL + models.RANDOM_NAMES),
-        ("peer", options.peers.split(","), PEERS),
-    ):
-        unknown = [n for n in given if n not in known]
-        if unknown:
-            parser.error(f"there is no {kind} {unknown[0]!r}; there are {', '.join(known)}")
-    pairs = [(name, int(threads)) for name in names for threads in options.threads.split(",")]
-    results = []
+    options, names, peers, threads = options_of(argv)
+    results: Results = {}
+    if options.resume is not None and options.resume.exists():
+        results = json.loads(options.resume.read_text())
+    pairs = [(name, t) for name in names for t in threads]
     start = time.monotonic()
-    for done, (name, threads) in enumerate(pairs):
-        left = f", about {(time.monotonic() - start) / done * (len(pairs) - done):.0f} s left" if done else ""
-        print(f"{done + 1} of {len(pairs)}: {name}, {threads} threads{left}", file=sys.stderr, flush=True)
-        results.append(run_worker(name, threads, options))
-    show(results, options.peers.split(","))
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1))
-    return int(any("error" in r for r in results))
-
-
-def run_worker(name: str, threads: int, options: argparse.Namespace) -> dict[str, Any]:
-    models.make(name)
-    command = [sys.executable, "-m", "benchmarks", "latency", "--worker", "--models", name, "--threads", str(threads)]
-    command += ["--peers", options.peers, "--seconds", str(options.seconds)]
-    environment = {**os.environ, "TVM_NUM_THREADS": str(threads), "OMP_NUM_THREADS": str(threads)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if done.returncode:
-        return {"model": name, "threads": threads, "error": (done.stderr.strip().splitlines() or ["no output"])[-1]}
-    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-    return result
-
-
-def show(results: list[dict[str, Any]], peers: list[str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title="median latency in ms, contestants interleaved; ratio and difference: the first to the second")
-    for column in ("model", "threads", *peers, "ratio", "largest difference", "compile s", "peak MB"):
-        table.add_column(column, justify="left" if column == "model" else "right")
-    for r in results:
-        if "error" in r:
-            table.add_row(r["model"], str(r["threads"]), f"[red]{r['error'][:80]}")
+    for done, (name, t) in enumerate(pairs):
+        key = f"{name}/{t}"
+        rounds = missing_rounds(results.get(key), peers, options.rounds)
+        if not rounds:
             continue
-        first = r["peers"][peers[0]]
-        cells = [r["model"], str(r["threads"]), *[f"{r['peers'][p]['median_ms']:.2f}" for p in peers]]
-        cells += [f"{r['ratio']:.2f}" if "ratio" in r else "", f"{r['relative_error']:.1e}" if "ratio" in r else ""]
-        table.add_row(*cells, f"{first['compile_s']:.1f}", f"{first['peak_mb_after_compile']:.0f}")
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
+        passed = time.monotonic() - start
+        if options.limit is not None and passed > options.limit:
+            print(f"stopped after {passed:.0f} s; {len(pairs) - done} still to measure", file=sys.stderr)
+            break
+        print(f"{done + 1} of {len(pairs)}: {name}, {t} threads, at {passed:.0f} s", file=sys.stderr, flush=True)
+        found = contest(name, t, peers, options.seconds, max(rounds, 3), options.cold)
+        results[key] = add(results.get(key), found)
+        if options.resume is not None:
+            save(options.resume, results)
+    asked = [results[f"{name}/{t}"] for name, t in pairs if f"{name}/{t}" in results]
+    rows = [standing(r, peers) for r in asked]
+    show(rows, peers)
+    if options.json is not None:
+        options.json.write_text(json.dumps({"models": rows, "geometric_means": geometric_means(rows)}, indent=1))
+    if options.chart is not None:
+        from benchmarks.chart import draw_latency
+
+        draw_latency(rows, options.chart)
+    bad = [f for r in rows for f in r["peers"].values() if f.get("wrong")]
+    failed = [p for r in rows for p, f in r["peers"].items() if "error" in f and PEERS[p].ours]
+    return int(bool(bad or failed))

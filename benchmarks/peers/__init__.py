@@ -1,0 +1,80 @@
+"""Contestants of the latency benchmark: this compiler and its peers, each in a module of this folder.
+
+A contestant's module has two functions: `load(job)` imports what it needs, and `prepare(job)` compiles the model and answers a
+function that runs it once on the job's inputs and returns the outputs in order, as NumPy arrays. It runs in a worker process of its
+own (`benchmarks/worker.py`). What cannot be measured here raises `Unavailable` with the reason. To add one, write the module and a
+line in PEERS.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks import models
+
+Run = Callable[[], list[np.ndarray]]
+STORE = Path(os.environ.get("TILEWRIGHT_BENCH_STORE") or models.CACHE.parent / "peers")
+"""Where peers without a cache of their own keep what they compiled."""
+
+
+class Unavailable(Exception):
+    """A contestant that cannot run here, or not this model; the message says why, and the remedy."""
+
+
+class Job(NamedTuple):
+    """What a contestant is to do."""
+
+    model: str
+    path: Path
+    inputs: dict[str, np.ndarray]
+    threads: int
+    precision: str
+
+
+class Peer(NamedTuple):
+    """A contestant: its module in this folder, the precision it computes in, what must be installed, and whether it is this compiler."""
+
+    name: str
+    module: str
+    precision: str
+    packages: tuple[str, ...]
+    ours: bool = False
+
+    def missing(self) -> str | None:
+        """Why it cannot run in this environment, or None."""
+        gone = [p for p in self.packages if importlib.util.find_spec(p.split(".")[0]) is None]
+        if gone:
+            return f"{self.name} needs the Python package {gone[0]}: pip install 'tilewright[bench]'"
+        return None
+
+
+PEERS = {
+    p.name: p
+    for p in (
+        Peer("tilewright", "tilewright", "float32", ("tilewright",), ours=True),
+        Peer("onnxruntime", "onnxruntime", "float32", ("onnxruntime",)),
+        Peer("openvino", "openvino", "float32", ("openvino",)),
+        Peer("torch", "torch", "float32", ("torch",)),
+        Peer("iree", "iree", "float32", ("iree",)),
+        Peer("tvm", "tvm", "float32", ("tvm",)),
+        Peer("tilewright_bf16", "tilewright", "bfloat16", ("tilewright",), ours=True),
+        Peer("openvino_bf16", "openvino", "bfloat16", ("openvino",)),
+    )
+}
+USUAL = ("tilewright", "onnxruntime", "openvino", "torch")
+TOLERANCE = {"float32": 1e-3, "bfloat16": 0.1, "int8": 0.2}
+"""Largest difference from the float32 reference, relative to the largest output, that is no error."""
+
+
+def relative_error(mine: list[np.ndarray], theirs: list[np.ndarray]) -> float:
+    """Largest difference over all outputs, relative to the largest magnitude of each."""
+    return max(
+        float(np.abs(a.astype(np.float64) - b).max() / max(np.abs(b).max(), 1e-6)) if a.size else 0.0
+        for a, b in zip(mine, theirs, strict=True)
+    )

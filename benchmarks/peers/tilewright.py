@@ -1,0 +1,36 @@
+"""This compiler as a contestant: imported, built and run in one process, as its users do."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.peers import Job, Run
+
+
+def load(job: Job) -> None:
+    import tilewright.contrib.graph_executor
+    import tilewright.relay  # noqa: F401
+
+
+def prepare(job: Job) -> Run:
+    import tilewright as tvm
+    from tilewright import relay
+    from tilewright.contrib import graph_executor
+
+    mod, params = relay.frontend.from_onnx(job.path, shape={k: v.shape for k, v in job.inputs.items()})
+    if job.precision == "bfloat16":
+        mod = relay.transform.InferType()(mod)
+        mod = relay.transform.ToMixedPrecision("bfloat16")(mod)
+    with tvm.transform.PassContext(opt_level=3):
+        library = relay.build(mod, target="llvm", params=params)
+    executor = graph_executor.GraphModule(library["default"](tvm.cpu()))
+    del mod, params, library
+    for name, value in job.inputs.items():
+        executor.set_input(name, value)
+    count = executor.get_num_outputs()
+
+    def run() -> list[np.ndarray]:
+        executor.run()
+        return [executor.get_output(i).numpy() for i in range(count)]
+
+    return run

@@ -1,0 +1,91 @@
+"""A worker process: one contestant with one model, which waits for commands, so that it takes no part of the machine while others run.
+
+    python -m benchmarks worker PEER MODEL THREADS
+
+Commands come as JSON, one a line, on standard input, and answers go, one a line, to standard output:
+{"burst": n} runs once uncounted and then n times, and answers milliseconds; {"outputs": file} writes the outputs of a run as .npz;
+{"memory": true} answers peaks of the resident set in MB. The first line that it writes says that it is ready, with the seconds that it took
+to compile, or why it cannot run. `benchmarks.contest` drives workers.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import models
+from benchmarks.peers import PEERS, Job, Run, Unavailable
+
+
+def resident(kind: str) -> float:
+    """MB of this process's resident set: "VmHWM", the most since the last reset, or "VmRSS", now."""
+    found = re.search(rf"^{kind}:\s*(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return int(found[1]) / 1024 if found else 0.0
+
+
+def forget_peak() -> None:
+    """Let VmHWM start again from what is resident now."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def prepare(peer: str, model: str, threads: int) -> tuple[Run, dict[str, Any]]:
+    """The contestant's function, and what compiling took."""
+    module = importlib.import_module(f"benchmarks.peers.{PEERS[peer].module}")
+    job = Job(model, models.make(model), models.inputs(model), threads, PEERS[peer].precision)
+    module.load(job)
+    before = resident("VmRSS")
+    start = time.perf_counter()
+    run = module.prepare(job)
+    seconds = time.perf_counter() - start
+    run()
+    facts = {"compile_s": seconds, "first_s": time.perf_counter() - start, "compile_mb": resident("VmHWM")}
+    forget_peak()
+    return run, {**facts, "before_mb": before}
+
+
+def answer(command: dict[str, Any], run: Run) -> Any:
+    if "burst" in command:
+        run()
+        taken = []
+        for _ in range(command["burst"]):
+            start = time.perf_counter()
+            run()
+            taken.append((time.perf_counter() - start) * 1e3)
+        return taken
+    if "outputs" in command:
+        np.savez(command["outputs"], *run())
+        return True
+    if "memory" in command:
+        return {"running_mb": resident("VmHWM")}
+    raise ValueError(f"unknown command {command}")
+
+
+def main(argv: list[str] | None = None) -> int:
+    if not argv or len(argv) != 3 or argv[0] not in PEERS or not models.is_known(argv[1]):
+        print("usage: python -m benchmarks worker PEER MODEL THREADS; `benchmarks latency` starts it", file=sys.stderr)
+        return 2
+    # What libraries print goes to standard error; answers have a descriptor of their own.
+    with os.fdopen(os.dup(1), "w") as replies:
+        os.dup2(2, 1)
+
+        def reply(value: Any) -> None:
+            replies.write(json.dumps(value) + "\n")
+            replies.flush()
+
+        try:
+            run, facts = prepare(argv[0], argv[1], int(argv[2]))
+        except Unavailable as reason:
+            reply({"unavailable": str(reason)})
+            return 1
+        reply(facts)
+        for line in sys.stdin:
+            reply(answer(json.loads(line), run))
+    return 0
