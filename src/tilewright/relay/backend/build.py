@@ -59,6 +59,7 @@ def pipeline(config: CompilationConfig | None = None) -> Sequential:
             transform.FoldScaleAxis(),
             transform.SimplifyExpr(),
             *mixed,
+            transform.ProductsOfBytes(),
             transform.EliminateCommonSubexpr(),
             transform.AlterOpLayout(),
             transform.PackDense(),

@@ -211,6 +211,12 @@ class OpCard(Attrs, metaclass=CardMeta):
         return cls.expand is not OpCard.expand
 
 
+def any_bytes(shape: tuple[int, ...], dtype: str = "int8") -> Any:
+    """A sample: any numbers of 8 bits."""
+    low, high = (-128, 128) if dtype == "int8" else (0, 256)
+    return lambda rng: rng.integers(low, high, shape).astype(dtype)
+
+
 class LayoutChoice:
     """A card's answer to "run on blocked data": the card to use, the layout each argument is to be brought to
     (None: plain), and the layout of the result."""

@@ -9,10 +9,11 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import OUT_ELEMWISE, LayoutChoice, OpCard, need
-from tilewright.relay.op.relations import dims, is_any, is_static, may_equal, same_dtype, tensor, tensor_type
+from tilewright.relay.op.card import OUT_ELEMWISE, LayoutChoice, OpCard, any_bytes, need
+from tilewright.relay.op.relations import dims, is_any, is_static, may_equal, product_dtype, tensor, tensor_type
 from tilewright.target import Target
 from tilewright.tir import Any as AnyDim
+from tilewright.topi.schedule.dot_products import dot_product
 from tilewright.topi.transform import layout_axes, layout_shape
 from tilewright.topi.utils import get_pad_tuple, window_extent
 
@@ -142,7 +143,7 @@ class Conv2D(OpCard):
             tensor(data, 0, len(layout_axes(self.data_layout))),
             tensor(weight, 1, len(layout_axes(self.kernel_layout))),
         )
-        dtype = same_dtype(d, w)
+        dtype = product_dtype(d, w)
         n, c, h, wd = layout_shape(dims(d), self.data_layout, "NCHW")
         o, i, kh, kw = layout_shape(dims(w), self.kernel_layout, "OIHW")
         for name, given, found in (("channels", self.channels, o), ("kernel_size", self.kernel_size, (kh, kw))):
@@ -256,16 +257,39 @@ class conv2d(Conv2D, key="nn.conv2d"):
             layout = f"NCHW{block}c"
             depthwise = depthwise_conv2d_NCHWc(**self._blocked(o, types[1], layout, f"OIHW1i{block}o", layout))
             return LayoutChoice(depthwise, [layout, f"OIHW1i{block}o"], layout)
+        found = self.in_groups(args[0], types, channels, o, i)
+        if found is not None:
+            return found
         block_in = block_of(args[0]) or channel_block(channels, lanes)
         if self.groups > 1 and (i % block_in or (o // self.groups) % channel_block(o // self.groups, lanes)):
             block_in = channel_block(i, lanes)
         block_out = channel_block(o // self.groups, lanes)
         if too_narrow(block_out, lanes) or (self.groups > 1 and block_out < 4):
             return None
+        return self.on_blocks(types[1], o, block_in, f"{block_in}i{block_out}o", block_out)
+
+    def in_groups(
+        self, layout: str | None, types: Sequence[Type], channels: int, o: int, i: int
+    ) -> LayoutChoice | None:
+        """Narrow numbers in groups of channels that one instruction multiplies and adds up; None where the target has none.
+        Channels that fill no group are filled up with zeros."""
+        data, weight = (str(t.dtype) for t in types)  # type: ignore[attr-defined]
+        found = dot_product(Target.current(True), data, weight, self.out_dtype or data, o // self.groups)
+        if found is None:
+            return None
+        group, block_in = found.group, block_of(layout)
+        if block_in is None or block_in % group or i % block_in:
+            block_in = next((b for b in (16, 8, group) if b % group == 0 and i % b == 0), group)
+        if self.groups > 1 and i % block_in:
+            return None
+        weights = f"{block_in // group}i{found.lanes}o{group}i"
+        return self.on_blocks(types[1], o, block_in, weights, found.lanes)
+
+    def on_blocks(self, weight: Type, filters: int, block_in: int, weights: str, block_out: int) -> LayoutChoice:
+        """The convolution with channels in blocks: of the data, of the weights (behind OIHW), and of the result."""
         source, result = f"NCHW{block_in}c", f"NCHW{block_out}c"
-        weights = f"OIHW{block_in}i{block_out}o"
-        card = conv2d_NCHWc(**self._blocked(o, types[1], source, weights, result))
-        return LayoutChoice(card, [source, weights], result)
+        card = conv2d_NCHWc(**self._blocked(filters, weight, source, f"OIHW{weights}", result))
+        return LayoutChoice(card, [source, f"OIHW{weights}"], result)
 
     def _blocked(
         self, channels: int, weight: Type, data_layout: str, kernel_layout: str, out_layout: str
@@ -292,7 +316,8 @@ def block_of(layout: str | None) -> int | None:
 
 
 class conv2d_NCHWc(Conv2D, key="nn.contrib_conv2d_NCHWc"):
-    """conv2d on blocks: data (N, C/b, H, W, b), weight (O/bo, I/bi, KH, KW, bi, bo)."""
+    """conv2d on blocks: data (N, C/b, H, W, b), weight (O/bo, I/bi, KH, KW, bi, bo), or (.., bi/g, bo, g) for instructions that add
+    up g products at once (OIHW4i16o4i)."""
 
     samples = [
         (
@@ -307,6 +332,16 @@ class conv2d_NCHWc(Conv2D, key="nn.contrib_conv2d_NCHWc"):
                 "data_layout": "NCHW2c",
                 "kernel_layout": "OIHW2i4o",
                 "out_layout": "NCHW4c",
+            },
+        ),
+        (
+            (any_bytes((1, 2, 5, 6, 8), "uint8"), any_bytes((1, 2, 3, 3, 2, 16, 4))),
+            {
+                "padding": (1, 1),
+                "data_layout": "NCHW8c",
+                "kernel_layout": "OIHW2i16o4i",
+                "out_layout": "NCHW16c",
+                "out_dtype": "int32",
             },
         ),
     ]

@@ -13,7 +13,7 @@ from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, need
 from tilewright.relay.op.conv import np_conv, pads, relayout, weights_of, window
-from tilewright.relay.op.relations import dims, is_any, may_equal, product, same_dtype, tensor, tensor_type
+from tilewright.relay.op.relations import dims, is_any, may_equal, product, product_dtype, tensor, tensor_type
 from tilewright.tir import Any as AnyDim
 
 
@@ -68,7 +68,7 @@ class ConvND(OpCard):
     def infer(self, data: TensorType, weight: TensorType) -> Type:
         n = len(self.letters)
         d, w = tensor(data, 0, n + 2), tensor(weight, 1, n + 2)
-        dtype = same_dtype(d, w)
+        dtype = product_dtype(d, w)
         data_layout, kernel_layout, out_layout = self.layouts()
         x = dict(zip(data_layout, dims(d), strict=True))
         k = dict(zip(kernel_layout, dims(w), strict=True))
@@ -245,7 +245,7 @@ class ConvTranspose(OpCard):
     def infer(self, data: TensorType, weight: TensorType) -> Type:
         n = len(self.letters)
         d, w = tensor(data, 0, n + 2), tensor(weight, 1, n + 2)
-        dtype = same_dtype(d, w)
+        dtype = product_dtype(d, w)
         plain, kernel = self._plain()
         x = dict(zip(self.data_layout or plain, dims(d), strict=True))
         k: dict[str, Any] = dict(zip(self.kernel_layout or kernel, dims(w), strict=True))

@@ -16,6 +16,7 @@ from tilewright.relay.op.card import (
     OPAQUE,
     OUT_ELEMWISE,
     OpCard,
+    any_bytes,
     constructor,
     need,
 )
@@ -25,7 +26,7 @@ from tilewright.relay.op.relations import (
     may_equal,
     normal_axis,
     product,
-    same_dtype,
+    product_dtype,
     tensor,
     tensor_type,
     vectors_along,
@@ -397,7 +398,7 @@ def _matmul_type(a: TensorType, b: TensorType, transpose_a: bool, transpose_b: b
         f"it has {len(a.shape)}",
         0,
     )
-    dtype = same_dtype(a, b)
+    dtype = product_dtype(a, b)
     left, right = dims(a), dims(b)
     inner_a = left[-2] if transpose_a else left[-1]
     inner_b, columns = (right[1], right[0]) if transpose_b else (right[0], right[1])
@@ -442,29 +443,39 @@ class dense(OpCard, key="nn.dense"):
 
 
 class dense_pack(OpCard, key="nn.contrib_dense_pack"):
-    """data (.., K) by weight packed in panels, (N // nr, K, nr) for weight_layout "NK<nr>n": (.., N)."""
+    """data (.., K) by weight packed in panels: (.., N). weight_layout "NK<nr>n" is (N // nr, K, nr); "NK<nr>n<g>k", for instructions
+    that add up g products at once, (N // nr, K // g, nr, g)."""
 
     weight_layout: str = "NK64n"
     units: int | None = None
     out_dtype: str = ""
     fuse = OUT_ELEMWISE
     schedule = "dense"
-    samples = [(((3, 4), (2, 4, 8)), {"weight_layout": "NK8n"})]
+    samples = [
+        (((3, 4), (2, 4, 8)), {"weight_layout": "NK8n"}),
+        ((any_bytes((3, 8), "uint8"), any_bytes((2, 2, 16, 4))), {"weight_layout": "NK16n4k", "out_dtype": "int32"}),
+    ]
 
     def infer(self, data: TensorType, weight: TensorType) -> Type:
-        d, w = tensor(data, 0), tensor(weight, 1, 3)
-        dtype = same_dtype(d, w)
-        panels, inner, nr = dims(w)
+        d, w = tensor(data, 0), tensor(weight, 1)
         need(
-            may_equal(inner, dims(d)[-1]),
+            len(w.shape) in (3, 4),
+            "weights must be packed in panels, of three or four axes",
+            f"they have {len(w.shape)}",
+            1,
+        )
+        dtype = product_dtype(d, w)
+        panels, inner, nr, *group = dims(w)
+        need(
+            may_equal(product([inner, *group]), dims(d)[-1]),
             "the inner dimensions must be equal",
-            f"they are {dims(d)[-1]} and {inner}",
+            f"they are {dims(d)[-1]} and {product([inner, *group])}",
             1,
         )
         need(
-            self.weight_layout == f"NK{nr}n",
-            "weight_layout must name the panel width",
-            f"it is {self.weight_layout} and the panels have {nr}",
+            self.weight_layout == f"NK{nr}n" + "".join([f"{g}k" for g in group]),
+            "weight_layout must name the panel width" + (", and the group's" if group else ""),
+            f"it is {self.weight_layout} and the panels have " + " by ".join([str(n) for n in (nr, *group)]),
             1,
         )
         return tensor_type((*d.shape[:-1], product([panels, nr])), self.out_dtype or dtype)
@@ -473,8 +484,10 @@ class dense_pack(OpCard, key="nn.contrib_dense_pack"):
         return topi.nn.dense_pack(data, weight, None, self.out_dtype or None)
 
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        plain = weight.transpose(1, 0, 2).reshape(weight.shape[1], -1)
-        return np.asarray(np.matmul(data, plain), self.out_dtype or data.dtype)
+        by_columns = weight.transpose(1, 3, 0, 2) if weight.ndim == 4 else weight.transpose(1, 0, 2)
+        plain = by_columns.reshape(-1, weight.shape[0] * weight.shape[2])
+        a, b = (t.astype(self.out_dtype) if self.out_dtype else t for t in (data, plain))
+        return np.asarray(np.matmul(a, b))
 
 
 class batch_matmul(OpCard, key="nn.batch_matmul"):
@@ -499,7 +512,7 @@ class batch_matmul(OpCard, key="nn.batch_matmul"):
             f"they have {len(a.shape)} and {len(b.shape)} axes",
             0,
         )
-        dtype = same_dtype(a, b)
+        dtype = product_dtype(a, b)
         left, right = dims(a), dims(b)
         m, inner_a = (left[-1], left[-2]) if self.transpose_a else (left[-2], left[-1])
         n, inner_b = (right[-2], right[-1]) if self.transpose_b else (right[-1], right[-2])

@@ -14,7 +14,7 @@ from tilewright import te, tir
 from tilewright.ir import TensorType, Type
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem, const, var
 from tilewright.relay.op.adjoint import op
-from tilewright.relay.op.card import BROADCAST, OpCard, need
+from tilewright.relay.op.card import BROADCAST, OpCard, any_bytes, need
 from tilewright.relay.op.relations import dims, known_equal, may_equal, normal_axis, tensor, tensor_type
 
 INTEGERS = ("int8", "uint8", "int16", "uint16", "int32")
@@ -169,11 +169,6 @@ def dequantized(q: Expr, scale: Expr, zero: Expr) -> Expr:
     if not is_zero(zero):
         whole = op("subtract")(whole, zero)
     return op("multiply")(cast(whole, "float32"), scale)  # type: ignore[no-any-return]
-
-
-def any_bytes(shape: tuple[int, ...], dtype: str = "int8") -> Any:
-    low, high = (-128, 128) if dtype == "int8" else (0, 256)
-    return lambda rng: rng.integers(low, high, shape).astype(dtype)
 
 
 def f32(value: Any) -> np.ndarray:

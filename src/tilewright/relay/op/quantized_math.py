@@ -11,12 +11,11 @@ from tilewright.ir import TensorType, TupleType, Type
 from tilewright.relay.expr import Constant, Expr, Tuple, const
 from tilewright.relay.op.adjoint import field, op
 from tilewright.relay.op.binary import add as plain_add
-from tilewright.relay.op.card import BROADCAST, INJECTIVE, Sample, need
+from tilewright.relay.op.card import BROADCAST, INJECTIVE, Sample, any_bytes, need
 from tilewright.relay.op.elemwise import np_erf
 from tilewright.relay.op.quantized import (
     Quantized,
     along,
-    any_bytes,
     dequantized,
     f32,
     i32,

@@ -14,11 +14,10 @@ from tilewright.ir import TensorType, Type
 from tilewright.relay.expr import Constant, Expr
 from tilewright.relay.op import conv, conv_nd, neural, pool
 from tilewright.relay.op.adjoint import op
-from tilewright.relay.op.card import OUT_ELEMWISE, OpCard
+from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, any_bytes
 from tilewright.relay.op.quantized import (
     Quantized,
     along,
-    any_bytes,
     cast,
     dequantized,
     f32,
@@ -45,11 +44,11 @@ def difference(q: Expr, zero: Expr, axis: int) -> Expr:
 
 
 def alike(a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """Both in one dtype: that of both, else one that holds either."""
+    """Both as they are where they are bytes, which processors multiply as such; else in a dtype that holds either."""
     from tilewright.relay.transform.rewriting import typed
 
     types = [str(tensor(typed(e).checked_type).dtype) for e in (a, b)]
-    if types[0] == types[1]:
+    if types[0] == types[1] or set(types) == {"int8", "uint8"}:
         return a, b
     wide = "int32" if "int32" in types else "int16"
     return cast(a, wide), cast(b, wide)

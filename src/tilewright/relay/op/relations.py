@@ -174,6 +174,13 @@ def same_dtype(*types: TensorType) -> str:
     return types[0].dtype
 
 
+def product_dtype(a: TensorType, b: TensorType) -> str:
+    """The dtype of products of two tensors: their common dtype. Bytes with and without sign may be multiplied with each other,
+    and give that of the first, where the result has no dtype of its own."""
+    types = {str(t.dtype) for t in (a, b)}
+    return str(a.dtype) if types == {"int8", "uint8"} else same_dtype(a, b)
+
+
 def broadcast_shapes(a: Sequence[Dim], b: Sequence[Dim]) -> list[Dim]:
     """NumPy broadcasting. A symbol against 1 is the symbol, against a number the number (checked at run time), against
     itself itself, against another symbol whichever is not 1, against Any it is Any."""

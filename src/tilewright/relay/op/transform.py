@@ -508,6 +508,8 @@ class layout_transform(OpCard, key="layout_transform"):
         (((1, 6, 3, 2),), {"src_layout": "NCHW", "dst_layout": "NCHW4c"}),
         (((8, 4, 3, 3),), {"src_layout": "OIHW", "dst_layout": "OIHW2i4o"}),
         (((1, 2, 3, 2, 4),), {"src_layout": "NCHW4c", "dst_layout": "NCHW2c"}),
+        (((8, 6, 1, 3),), {"src_layout": "OIHW", "dst_layout": "OIHW2i4o4i"}),
+        (((2, 1, 1, 3, 2, 4, 4),), {"src_layout": "OIHW2i4o4i", "dst_layout": "OIHW"}),
     ]
 
     def infer(self, data: TensorType) -> Type:
@@ -543,17 +545,18 @@ class layout_transform(OpCard, key="layout_transform"):
         plain = data.transpose(order).reshape(sizes)
         # ... padded to whole blocks and cut into them ...
         parts: list[int] = []
-        names: list[tuple[str, int]] = []
+        places: list[int] = []
         for k, letter in enumerate(letters):
-            own = [(a, s) for a, s in dst if a.upper() == letter]
+            own_places = [j for j, (a, _) in enumerate(dst) if a.upper() == letter]
+            own = [dst[j] for j in own_places]
             block = int(np.prod([s for a, s in own if a.islower()]))
             outer = -(-plain.shape[k] // block)
             if outer * block != plain.shape[k]:
                 plain = np.pad(plain, [(0, outer * block - d if i == k else 0) for i, d in enumerate(plain.shape)])
             parts += [outer if a.isupper() else s for a, s in own]
-            names += own
+            places += own_places
         # ... and ordered as the result is: a view, for whoever lays the result out to copy once.
-        return plain.reshape(parts).transpose([names.index(axis) for axis in dst])
+        return plain.reshape(parts).transpose([places.index(j) for j in range(len(dst))])
 
     def grad(self, data: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         t: Any = data.checked_type

@@ -19,6 +19,7 @@ from tilewright.relay.transform.byoc import (
     OutlineCompilerFunctionsWithExistingGlobalSymbols,
     PartitionGraph,
 )
+from tilewright.relay.transform.byte_products import ProductsOfBytes
 from tilewright.relay.transform.canonical import (
     CanonicalizeCast,
     DivToMul,
@@ -137,6 +138,7 @@ __all__ = [
     "PassInfo",
     "PlanDevices",
     "PrintIR",
+    "ProductsOfBytes",
     "RemoveUnusedFunctions",
     "Sequential",
     "SimplifyExpr",

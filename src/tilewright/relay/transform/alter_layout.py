@@ -30,6 +30,7 @@ from tilewright.relay.transform.rewriting import (
     typed_pass,
 )
 from tilewright.target import Target
+from tilewright.topi.schedule.dot_products import dot_product
 
 PLAIN = "NCHW"
 
@@ -205,27 +206,47 @@ def pack_dense(call: Call) -> Expr | None:
         return None
     card: Any = card_of(call)
     weight = constant_of(call.args[1])
-    if weight is None or weight.ndim != 2 or getattr(card, "transpose_a", False) or tensor_of(call).dtype != "float32":
+    if weight is None or weight.ndim != 2 or getattr(card, "transpose_a", False) or len(call.args) != 2:
         return None
+    result = str(tensor_of(call).dtype)
     transposed = is_op(call, "nn.dense") or bool(card.transpose_b)
-    if len(call.args) != 2 or weight.dtype.name != "float32":
-        return None
     by_columns = weight.T if transposed else weight
+    if result == weight.dtype.name == "float32":
+        return packed_product(call, call.args[0], by_columns, 1)
+    found = dot_product(Target.current(True), str(tensor_of(call.args[0]).dtype), weight.dtype.name, result)
+    if found is None:
+        return None
+    return packed_product(call, *filled_up(call.args[0], by_columns, found.group), found.group)
+
+
+def filled_up(data: Expr, weight: np.ndarray, group: int) -> tuple[Expr, np.ndarray]:
+    """Data (.., K) and weights (K, N) with zeros at the end of K, so that groups divide it."""
+    more = -weight.shape[0] % group
+    if not more:
+        return data, weight
+    dtype, ndim = tensor_of(data).dtype, len(tensor_of(data).shape)
+    width = [(0, 0)] * (ndim - 1) + [(0, more)]
+    return typed(constructor("nn.pad")(data, width, const(0, dtype))), np.pad(weight, ((0, more), (0, 0)))
+
+
+def packed_product(call: Call, data: Expr, by_columns: np.ndarray, group: int) -> Expr:
+    """The product of data (.., K) and weights (K, N), which are packed in panels, and in groups of K in them."""
+    card: Any = card_of(call)
     inner, columns = by_columns.shape
     target = Target.current(True)
     nr = panel_width(columns, target.cpu.lanes(32) if target is not None else 16)
     panels = -(-columns // nr)
-    if panels * nr == columns:
-        # A view: the values are moved once, when the constants are laid out.
-        packed = by_columns.reshape(inner, panels, nr) if not transposed else weight.reshape(panels, nr, inner)
-        packed = packed.transpose(1, 0, 2) if not transposed else packed.transpose(0, 2, 1)
-    else:
-        packed = np.zeros((panels, inner, nr), weight.dtype)
-        whole = columns // nr
-        packed[:whole] = by_columns[:, : whole * nr].reshape(inner, whole, nr).transpose(1, 0, 2)
-        packed[whole, :, : columns - whole * nr] = by_columns[:, whole * nr :]
+    if panels * nr != columns:
+        filled = np.zeros((inner, panels * nr), by_columns.dtype)
+        filled[:, :columns] = by_columns
+        by_columns = filled
+    # Where nothing was filled up it is a view: the values are moved once, when the constants are laid out.
+    packed = by_columns.reshape(inner // group, group, panels, nr).transpose(2, 0, 3, 1)
+    layout = f"NK{nr}n{group}k"
+    if group == 1:
+        packed, layout = packed[..., 0], f"NK{nr}n"
     make = constructor("nn.contrib_dense_pack")
-    result = make(call.args[0], const(packed), weight_layout=f"NK{nr}n", out_dtype=card.out_dtype, span=call.span)
+    result = make(data, const(packed), weight_layout=layout, out_dtype=card.out_dtype, span=call.span)
     if panels * nr == columns:
         return result  # type: ignore[no-any-return]
     ndim = len(tensor_of(call).shape)

@@ -1,0 +1,123 @@
+"""Convolutions and dense layers of bytes: in groups for dot-product instructions, exact for any shape, sign and zero point."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tilewright import relay
+from tilewright.contrib import graph_executor
+from tilewright.relay.functor import post_order
+from tilewright.target import Target
+from tilewright.target.cpu import host_cpu
+
+qnn = relay.qnn.op
+VNNI, AVX2 = "llvm -mcpu=cascadelake", "llvm -mcpu=haswell"
+
+
+def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    low, high = (0, 256) if dtype == "uint8" else (-128, 128)
+    return rng.integers(low, high, shape).astype(dtype)
+
+
+def operators(mod: Any, target: str) -> list[str]:
+    """The operators that a build for the target makes kernels of."""
+    with Target(target), tvm.transform.PassContext(opt_level=3):
+        after = relay.backend.build.pipeline()(mod)
+    found: list[str] = []
+
+    def look(e: Any) -> None:
+        if isinstance(e, relay.Call) and isinstance(e.op, relay.Function):
+            found.extend([c.op.name for c in post_order(e.op.body) if isinstance(c, relay.Call)])
+
+    for e in post_order(after["main"].body):
+        look(e)
+    return found
+
+
+def equal(function: Any, data: np.ndarray, target: str) -> None:
+    """What is compiled for the target, if this machine has its features, gives what the references of the operators give."""
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(function))
+    wanted = relay.create_executor("debug", mod=mod).evaluate()(data).numpy()
+    with tvm.transform.PassContext(opt_level=3):
+        library = relay.build(mod, target=target)
+    if not Target(target).cpu.features <= host_cpu().features:
+        return
+    module = graph_executor.GraphModule(library["default"](tvm.cpu()))
+    module.set_input("x", data)
+    module.run()
+    np.testing.assert_array_equal(module.get_output(0).numpy(), wanted)
+
+
+def random_conv2d(seed: int) -> tuple[Any, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    kind, weights = str(rng.choice(["int8", "uint8"])), str(rng.choice(["int8", "int8", "uint8"]))
+    groups = int(rng.choice([1, 1, 1, 2]))
+    channels, filters = int(rng.choice([1, 3, 4, 6, 16, 20])) * groups, int(rng.choice([1, 4, 10, 16, 24, 32])) * groups
+    if seed % 6 == 5:
+        groups = filters = channels
+    size, stride, dilation = int(rng.choice([1, 3])), int(rng.choice([1, 2])), int(rng.choice([1, 1, 2]))
+    pad = int(rng.choice([0, size // 2]))
+    shape = (int(rng.choice([1, 2])), channels, *[int(d) for d in rng.integers(dilation * (size - 1) + 1, 9, 2)])
+    zero = int(rng.choice([0, 7, -9 if kind == "int8" else 131]))
+    x, w = relay.var("x", shape=shape, dtype=kind), numbers(rng, (filters, channels // groups, size, size), weights)
+    out = qnn.conv2d(
+        x, relay.const(w), relay.const(zero), relay.const(0 if weights == "int8" else 128), relay.const(0.05), relay.const(0.01),
+        kernel_size=(size, size), channels=filters, strides=(stride, stride), padding=(pad, pad), groups=groups,
+        dilation=(dilation, dilation),
+    )  # fmt: skip
+    return relay.Function([x], out), numbers(rng, shape, kind)
+
+
+def random_dense(seed: int) -> tuple[Any, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    kind = str(rng.choice(["int8", "uint8"]))
+    m, n, k = (int(d) for d in rng.integers(1, 40, 3))
+    zero = int(rng.choice([0, 7, -9 if kind == "int8" else 131]))
+    x, w = relay.var("x", shape=(m, k), dtype=kind), numbers(rng, (n, k), "int8")
+    out = qnn.dense(x, relay.const(w), relay.const(zero), relay.const(0), relay.const(0.05), relay.const(0.01), units=n)
+    return relay.Function([x], out), numbers(rng, (m, k), kind)
+
+
+@pytest.mark.parametrize("target", [VNNI, AVX2])
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("make", [random_conv2d, random_dense])
+def test_sums_are_exact(make: Any, seed: int, target: str) -> None:
+    equal(*make(seed), target)
+
+
+def layer(kind: str, channels: int = 16, zero: int = 0, pad: int = 1) -> Any:
+    x = relay.var("x", shape=(1, channels, 8, 8), dtype=kind)
+    w = relay.const(numbers(np.random.default_rng(0), (32, channels, 3, 3), "int8"))
+    c = qnn.conv2d(
+        x, w, relay.const(zero), relay.const(0), relay.const(0.1), relay.const(0.1), kernel_size=(3, 3), channels=32, padding=(pad, pad)
+    )  # fmt: skip
+    scales = relay.const(0.01), relay.const(0), relay.const(0.7), relay.const(3)
+    return tvm.IRModule.from_expr(relay.Function([x], qnn.requantize(c, *scales, out_dtype=kind)))
+
+
+def test_bytes_reach_the_kernel() -> None:
+    """No cast widens them before the convolution."""
+    names = operators(layer("uint8"), VNNI)
+    at = names.index("nn.contrib_conv2d_NCHWc")
+    assert "cast" not in names[:at] and names[at - 1] == "layout_transform"
+
+
+def test_shift_joins_the_zero_point() -> None:
+    """int8 is shifted to uint8; what the shift and the zero point add is taken off the sums at once."""
+    names = operators(layer("int8", zero=5), VNNI)
+    after = names[names.index("nn.contrib_conv2d_NCHWc") :]
+    assert after.count("subtract") == 1
+    assert operators(layer("int8"), "llvm -mcpu=x86-64").count("subtract") == 0
+
+
+def test_odd_columns_and_rows_of_weights() -> None:
+    """A depth that no group divides is filled up; so are columns that fill no panel."""
+    function, data = random_dense(3)
+    mod = tvm.IRModule.from_expr(function)
+    names = operators(mod, VNNI)
+    assert "nn.contrib_dense_pack" in names and "nn.dense" not in names
+    equal(function, data, VNNI)
