@@ -104,7 +104,8 @@ class BufferUse(Visitor):
 
     @on(BufferLoad)
     def _load(self, e: BufferLoad) -> None:
-        self._access(e.buffer, e.indices, e.predicate is not None)
+        # A register can be read where a mask is off too: nobody looks at those lanes.
+        self._access(e.buffer, e.indices, False)
         self.visit_children(e)
 
     @on(BufferStore)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -10,6 +11,7 @@ from tilewright.ir import DataType
 from tilewright.target import Target
 from tilewright.topi.broadcast import broadcast_index, broadcast_shape
 from tilewright.topi.lang import compute, tir
+from tilewright.topi.nn.product import Matrices, product
 from tilewright.topi.schedule.tiles import IN_TILES, MATERIALIZE, OPEN_ROWS, padded_rows, whole_tiles
 from tilewright.topi.utils import as_int, shape_of
 
@@ -35,6 +37,20 @@ def matmul(
     inner = a[-2] if transpose_a else a[-1]
     rows = a[-1:] if transpose_a else a[-2:-1]
     columns = b[0] if transpose_b else b[1]
+    name = "T_matmul_" + ("T" if transpose_a else "N") + ("T" if transpose_b else "N")
+    if len(a) > 1 and all([isinstance(d, int) for d in (*a, *b)]):
+
+        def left(i: Sequence[Any], row: Any, inner: Any) -> Any:
+            return _to(tensor_a(*i, inner, row) if transpose_a else tensor_a(*i, row, inner), dtype)
+
+        def right(i: Sequence[Any], inner: Any, column: Any) -> Any:
+            return _to(tensor_b(column, inner) if transpose_b else tensor_b(inner, column), dtype)
+
+        found = product(
+            Matrices(left, right, a[:-2], rows[0], columns, inner, not transpose_a, transpose_b, dtype), name, "matmul"
+        )
+        if found is not None:
+            return found if bias is None else _add(found, bias, dtype)
     k = te.reduce_axis((0, inner), name="k")
 
     def element(*i: Any) -> Any:
@@ -43,10 +59,11 @@ def matmul(
         right = tensor_b(n, k.var) if transpose_b else tensor_b(k.var, n)
         return te.sum(_to(left, dtype) * _to(right, dtype), axis=[k])
 
-    name = "T_matmul_" + ("T" if transpose_a else "N") + ("T" if transpose_b else "N")
     out = compute([*a[: max(len(a) - 2, 0)], *rows, columns], element, name=name, tag="matmul")
-    if bias is None:
-        return out
+    return out if bias is None else _add(out, bias, dtype)
+
+
+def _add(out: te.Tensor, bias: te.Tensor, dtype: str) -> te.Tensor:
     return compute(out.shape, lambda *i: out(*i) + _to(bias(i[-1]), dtype), name="T_add", tag="broadcast")
 
 
@@ -84,9 +101,7 @@ def dense_pack(
     if rows is not None:
         padded = out
         out = compute([*shape[:-1], columns], lambda *i: padded(*i), name="T_rows", tag="injective")
-    if bias is None:
-        return out
-    return compute(out.shape, lambda *i: out(*i) + _to(bias(i[-1]), dtype), name="T_add", tag="broadcast")
+    return out if bias is None else _add(out, bias, dtype)
 
 
 def computed_rows(lead: list[Any], nr: Any, dtype: str) -> Any:
@@ -119,20 +134,26 @@ def batch_matmul(
     n = b[-2] if transpose_b else b[-1]
     k = te.reduce_axis((0, inner), name="k")
 
-    def left(i: Any, row: Any) -> Any:
+    def left(i: Any, row: Any, inner_index: Any) -> Any:
         ia = broadcast_index(a[:-2], lead, i)
-        return _to(tensor_a(*ia, k.var, row) if transpose_a else tensor_a(*ia, row, k.var), dtype)
+        return _to(tensor_a(*ia, inner_index, row) if transpose_a else tensor_a(*ia, row, inner_index), dtype)
 
     def right(i: Any, inner_index: Any, column: Any) -> Any:
         ib = broadcast_index(b[:-2], lead, i)
         return _to(tensor_b(*ib, column, inner_index) if transpose_b else tensor_b(*ib, inner_index, column), dtype)
 
     name = "T_batch_matmul_" + ("T" if transpose_a else "N") + ("T" if transpose_b else "N")
-    tiles = product_tiles(m, n, inner, dtype, transpose_b)
+    if all([isinstance(d, int) for d in (*lead, m, n, inner)]):
+        made = product(
+            Matrices(left, right, lead, m, n, inner, not transpose_a, transpose_b, dtype), name, "batch_matmul"
+        )
+        if made is not None:
+            return made
+    tiles = product_tiles(m, n, dtype)
     if tiles is None:
         return compute(
             [*lead, m, n],
-            lambda *i: te.sum(left(i[:-2], i[-2]) * right(i[:-2], k.var, i[-1]), axis=[k]),
+            lambda *i: te.sum(left(i[:-2], i[-2], k.var) * right(i[:-2], k.var, i[-1]), axis=[k]),
             name=name,
             tag="batch_matmul",
         )
@@ -152,7 +173,7 @@ def batch_matmul(
     def element(*i: Any) -> Any:
         row = i[-2] if isinstance(m, int) and rows == m else tir.min(i[-2], m - 1)
         panel = packed(*i[:-2], tir.floordiv(i[-1], width), k.var, tir.floormod(i[-1], width))
-        return te.sum(left(i[:-2], row) * panel, axis=[k])
+        return te.sum(left(i[:-2], row, k.var) * panel, axis=[k])
 
     attrs = {} if isinstance(rows, int) else {IN_TILES: 1}
     out = compute([*lead, rows, panels * width], element, name=name, tag="batch_matmul", attrs=attrs)
@@ -174,24 +195,15 @@ OPEN_VECTORS = 2
 """Vectors in a panel of columns whose number is not known."""
 
 
-def product_tiles(m: Any, n: Any, inner: Any, dtype: str, transpose_b: bool) -> tuple[Any, int] | None:
-    """(rows to compute, width of panels to pack B into) for a product of matrices that are both computed; None to read B as
-    it lies: its rows are whole vectors, or there are too few rows of A to pay for packing."""
+def product_tiles(m: Any, n: Any, dtype: str) -> tuple[Any, int] | None:
+    """(rows to compute, width of panels to pack B into) for a product of matrices of open sizes; None to read B as it lies."""
     target = Target.current(True)
-    if target is None or not DataType(dtype).is_float:
+    if target is None or not DataType(dtype).is_float or (isinstance(m, int) and isinstance(n, int)):
         return None
-    lanes = target.cpu.lanes(DataType(dtype).bits)
-    if not isinstance(m, int) or not isinstance(n, int):
-        vectors = OPEN_VECTORS if not isinstance(n, int) else _narrowest(n, lanes)
-        registers = target.cpu.vector_registers
-        height = padded_rows(m, vectors, registers) if isinstance(m, int) else whole_tiles(m, OPEN_ROWS)
-        return height, vectors * lanes
-    if not isinstance(inner, int):
-        return None
-    if m < 4 or (n % lanes == 0 and not transpose_b and padded_rows(m, n // lanes, target.cpu.vector_registers) == m):
-        return None
-    vectors = _narrowest(n, lanes)
-    return padded_rows(m, vectors, target.cpu.vector_registers), vectors * lanes
+    lanes, registers = target.cpu.lanes(DataType(dtype).bits), target.cpu.vector_registers
+    vectors = OPEN_VECTORS if not isinstance(n, int) else _narrowest(n, lanes)
+    height = padded_rows(m, vectors, registers) if isinstance(m, int) else whole_tiles(m, OPEN_ROWS)
+    return height, vectors * lanes
 
 
 def _narrowest(columns: int, lanes: int) -> int:

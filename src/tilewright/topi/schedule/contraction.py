@@ -16,7 +16,7 @@ from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 from tilewright.topi.schedule.dot_products import DotProduct, dot_product_of
 from tilewright.topi.schedule.injective import most_even, parallelize, vector_width
 from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, extent_of
-from tilewright.topi.schedule.tiles import LONG_BODY, SHORT_BODY, register_tile, unroll_factor
+from tilewright.topi.schedule.tiles import LANE_SUMS, LONG_BODY, SHORT_BODY, register_tile, unroll_factor
 
 
 def is_contraction(block: BlockView, target: Target) -> bool:
@@ -50,6 +50,8 @@ class _Axes:
         self.vector = by_axis[vector]
         self.vector_role = block.role_of(vector)
         self.vector_is_column = len(block.block.reads) > 1 and len(self.vector_role) == 1
+        # Where vectors run along the reduction, the second operand's own axis is the column.
+        self.column_role = frozenset([1]) if LANE_SUMS in block.block.annotations else frozenset()
         self.shared: list[LoopRV] = []
         self.rows: list[LoopRV] = []
         self.columns: list[LoopRV] = []
@@ -57,7 +59,7 @@ class _Axes:
             self._group(block.role_of(axis)).append(by_axis[axis])
 
     def _group(self, role: frozenset[int]) -> list[LoopRV]:
-        if self.vector_is_column and role == self.vector_role:
+        if role == (self.vector_role if self.vector_is_column else self.column_role):
             return self.columns
         return self.rows if len(role) == 1 else self.shared
 
@@ -68,13 +70,14 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     cpu = target.cpu
     work = block.iterations
     dot = dot_product_of(block, target)
+    lane_sums = LANE_SUMS in block.block.annotations
     extent = block.panel_of(block.spatial[-1]) or block.extents[len(block.spatial) - 1]
     lanes = dot.lanes if dot is not None else vector_width(extent, cpu.lanes(block.block.writes[0].buffer.dtype.bits))
     axes = _Axes(view, block, dot)
 
     # A vector axis wider than a vector is a column axis too (matrix products); tiles stay within packed panels.
     panel = block.panel_of(block.spatial[-1])
-    if panel is not None:
+    if panel is not None and panel != lanes:
         panels, wide, vector = sch.split(axes.vector, [None, panel // lanes, lanes])
         axes.shared.append(panels)
     else:
@@ -91,7 +94,7 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     row_loop = axes.rows[-1] if axes.rows else None
     row_extent = divisor_of(sch.get(row_loop).extent) if row_loop is not None else 1
     rows, columns = register_tile(row_extent, column_extent, cpu.vector_registers)
-    if not axes.columns and not axes.vector_is_column:
+    if not axes.columns and not axes.vector_is_column and not lane_sums:
         # Nothing is reused across columns (depthwise, pooling): keep the tile narrow in them.
         columns = 1
 
@@ -107,7 +110,8 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     last_outer, last_inner = sch.split(last, [None, factor], disable_predication=True)
     sch.reorder(*outer, *reduce_outer, last_outer, last_inner, *inner, *axes.group)
     # What reads the result comes below loops of one axis each, which are easier to see through than fused ones.
-    epilogue = attach_epilogue(view, block, outer[-1])
+    epilogue = None if lane_sums else attach_epilogue(view, block, outer[-1])
+    folds = attach_folds(view, block, outer[-1]) if lane_sums else []
     start, end = most_even(sch, outer, target)
     shared_out = sch.fuse(*outer[start:end]) if end - start > 1 else outer[start]
     tile = shared_out if end == len(outer) else outer[-1]
@@ -120,7 +124,12 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     if dot is None:
         sch.vectorize(vector)
     vectorize_tile(sch, init, tile, lanes)
-    vectorize_tile(sch, epilogue, tile, lanes)
+    if epilogue is not None:
+        vectorize_tile(sch, epilogue, tile, lanes)
+    for fold in folds:
+        vectorize_tile(sch, fold, tile, lanes)
+    if folds:
+        sch.set_scope(block.rv, 0, "local")
     parallelize(sch, [shared_out], work, target)
     if dot is not None:
         sch.tensorize(vector, dot.local)
@@ -145,6 +154,22 @@ def attach_epilogue(view: KernelView, block: BlockView, tile: LoopRV) -> BlockRV
     copy = sch.cache_write(block.rv, 0, "local")
     sch.reverse_compute_at(copy, tile)
     return copy
+
+
+def attach_folds(view: KernelView, block: BlockView, tile: LoopRV) -> list[BlockRV]:
+    """Brings what adds the lanes of sums under the tile loop; answers its blocks but for the last, which has no vectors."""
+    sch = view.sch
+    found = [sch.cache_write(block.rv, 0, "local")]
+    sch.reverse_compute_at(found[0], tile)
+    while consumers := sch.get_consumers(found[-1]):
+        sch.reverse_compute_at(consumers[0], tile)
+        sch.set_scope(found[-1], 0, "local")
+        found.append(consumers[0])
+    *folds, last = found
+    loops = view.loops(last)
+    for loop in loops[[sch.get(x) for x in loops].index(sch.get(tile)) + 1 :]:
+        sch.unroll(loop)
+    return folds
 
 
 def vectorize_tile(sch: Schedule, block: BlockRV, tile: LoopRV, lanes: int) -> None:

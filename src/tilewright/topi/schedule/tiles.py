@@ -74,6 +74,37 @@ def padded_rows(rows: int, columns: int, registers: int) -> int:
     return choice
 
 
+@cache
+def tiles_of(rows: int, vectors: int, registers: int) -> tuple[int, int]:
+    """The tile (rows, vectors of columns) of which a whole number costs least for these extents, what is computed in vain
+    included."""
+    best, choice = (float("inf"), 0), (1, 1)
+    for r in range(1, min(rows, MAX_ROWS) + 1):
+        for c in range(1, min(vectors, 8) + 1):
+            cost = tile_cost(r, c, registers)
+            if cost is None:
+                break
+            computed = -(-rows // r) * r * (-(-vectors // c) * c)
+            rank = (round(cost * computed * (1 + TILE_OVERHEAD / (r * c)), 3), computed)
+            if rank < best:
+                best, choice = rank, (r, c)
+    return choice
+
+
+@cache
+def padded_tile(rows: int, vectors: int, registers: int) -> tuple[int, int]:
+    """How many (rows, vectors) to compute so that tiles fill."""
+    r, c = tiles_of(rows, vectors, registers)
+    return -(-rows // r) * r, -(-vectors // c) * c
+
+
+TILE_OVERHEAD = 0.5
+"""What starting and ending a tile costs, in multiply-adds of each step of its reduction: it makes larger tiles the better ones."""
+
+
+LANE_SUMS = "tilewright.lane_sums"
+"""Block annotation: vectors run along the reduction; the lanes of each sum are added by the blocks that follow."""
+
 IN_TILES = "tilewright.in_tiles"
 """Block annotation: rows are computed in whole tiles of which only those that exist are read, so that tiles may be higher."""
 

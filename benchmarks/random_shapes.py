@@ -1,0 +1,285 @@
+"""Matrix products and convolutions of random sizes, beside ONNX Runtime and torch: shapes that nobody tuned for.
+
+    python -m benchmarks random_shapes --convs 300 --gemms 300 --seed 1 --json results.jsonl
+
+Each case is a model of one node, compiled once. All contestants read the same memory of NumPy arrays and, where they can,
+write to such memory; each is called in its fastest public way (ours: arrays bound once, then `run`; ONNX Runtime: IO binding;
+torch: `out=` where there is one), so what a call costs belongs to the figure. Bursts of calls are interleaved; the medians count.
+
+Results are lines of JSON that accumulate: a run that is cut off goes on where it was, and `--only 0..49` takes part of the cases.
+`--libraries DIR` keeps compiled models, `--prepare` only makes them; a measuring run then compiles nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.random_cases import Array, Case, aligned, arrays, as_record, draw, onnx_model
+
+BURST = 4e-4
+"""Seconds of a burst of calls, at least."""
+ROUNDS = (5, 25)
+"""Bursts of each contestant: at least, at most."""
+TOLERANCE = 2e-4
+"""Largest difference from torch, relative to the largest magnitude of the result."""
+PEERS = ("onnxruntime", "torch")
+
+
+def build(case: Case, model: Any, path: Path | None) -> Any:
+    """The compiled model: from `path` where it has been kept, else compiled, and kept there."""
+    import tilewright as tvm
+    from tilewright import relay
+
+    if path is not None and path.exists():
+        return tvm.runtime.load_module(str(path))
+    mod, params = relay.frontend.from_onnx(model)
+    with tvm.transform.PassContext(opt_level=3):
+        library = relay.build(mod, target="llvm", params=params)
+    if path is not None:
+        # Written elsewhere and renamed, so that a run that is cut off leaves no half of a library.
+        part = path.with_name(f"part{os.getpid()}-{path.name}")
+        library.export_library(str(part))
+        part.rename(path)
+    return library
+
+
+def tilewright_call(library: Any, given: dict[str, Array], result: Array) -> Callable[[], Any]:
+    """Inputs and output bound once to the memory of the arrays."""
+    import tilewright as tvm
+    from tilewright.contrib import graph_executor
+
+    executor = graph_executor.GraphModule(library["default"](tvm.cpu()))
+    for name, array in given.items():
+        executor.set_input_zero_copy(name, tvm.nd.from_dlpack(array))
+    executor.set_output_zero_copy(0, tvm.nd.from_dlpack(result))
+    return executor["run"]  # type: ignore[no-any-return]
+
+
+def onnxruntime_call(model: Any, given: dict[str, Array], result: Array, threads: int) -> Callable[[], Any]:
+    """A session with inputs and output bound."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    for name, array in given.items():
+        binding.bind_cpu_input(name, array)
+    binding.bind_output("y", "cpu", 0, np.float32, result.shape, result.ctypes.data)
+    run = session.run_with_iobinding
+    return lambda: run(binding)
+
+
+def torch_call(case: Case, given: dict[str, Array], result: Array) -> Callable[[], Any]:
+    """A function of torch on tensors over the arrays."""
+    import torch
+
+    tensors = {name: torch.from_numpy(a) for name, a in given.items()}
+    return case.torch_call(tensors["x"], tensors["w"], tensors.get("b"), torch.from_numpy(result))
+
+
+def time_calls(calls: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
+    """Median microseconds a call of each contestant, bursts of calls interleaved."""
+    clock = time.perf_counter
+    counts: dict[str, int] = {}
+    for name, call in calls.items():
+        call()
+        least = float("inf")
+        for _ in range(3):
+            start = clock()
+            call()
+            least = min(least, clock() - start)
+        counts[name] = max(1, int(BURST / least))
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    stop = clock() + seconds
+    most, rounds = ROUNDS[1], 0
+    while rounds < ROUNDS[0] or (rounds < most and clock() < stop):
+        for name, call in calls.items():
+            repeat = range(counts[name])
+            # The first call finds caches full of what the contestant before it used.
+            call()
+            start = clock()
+            for _ in repeat:
+                call()
+            samples[name].append((clock() - start) / counts[name] * 1e6)
+        rounds += 1
+    return {name: statistics.median(times) for name, times in samples.items()}
+
+
+def measure(case: Case, path: Path | None, seconds: float, threads: int) -> dict[str, Any]:
+    """One case: microseconds a call of each contestant, the ratio to the best peer, the largest difference from torch."""
+    import torch
+
+    given = arrays(case, 1)
+    model = onnx_model(case, given)
+    library = build(case, model, path)
+    inputs = {n: a for n, a in given.items() if n == "x" or (n == "w" and not case.constant)}
+    results = {name: aligned(np.zeros(case.result_shape, np.float32)) for name in ("tilewright", *PEERS)}
+    calls = {
+        "tilewright": tilewright_call(library, inputs, results["tilewright"]),
+        "onnxruntime": onnxruntime_call(model, inputs, results["onnxruntime"], threads),
+        "torch": torch_call(case, given, results["torch"]),
+    }
+    with torch.inference_mode():
+        calls["tilewright"]()
+        expected = calls["torch"]().numpy()
+        error = float(np.abs(results["tilewright"] - expected).max() / max(np.abs(expected).max(), 1e-6))
+        times = time_calls(calls, seconds)
+    return {**as_record(case), "us": times, "ratio": times["tilewright"] / min(times[p] for p in PEERS), "error": error}
+
+
+class Peak:
+    """GFLOP/s of independent multiply-adds in registers, measured now and again."""
+
+    def __init__(self) -> None:
+        from benchmarks.kernels import LANES, PEAK_CHAINS, PEAK_STEPS, Kernel, peak_text
+        from tilewright.target import Target
+
+        target = Target("llvm")
+        flops = 2.0 * LANES * PEAK_CHAINS * PEAK_STEPS
+        self.kernel = Kernel("peak", None, flops, [LANES], target, peak_text(target))
+
+    def rate(self) -> float:
+        self.kernel.sample()
+        return self.kernel.rate / 1e9
+
+
+def read(path: Path | None) -> dict[str, dict[str, Any]]:
+    """Results so far by their keys; a line that was cut off is passed over."""
+    found: dict[str, dict[str, Any]] = {}
+    if path is None or not path.exists():
+        return found
+    for line in path.read_text().splitlines():
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        found[record["key"]] = record
+    return found
+
+
+def selected(options: argparse.Namespace) -> list[tuple[str, int]]:
+    """(kind, number) of the cases to run, kinds mixed so that a part of a run is a sample of all."""
+    first, last = 0, max(options.convs, options.gemms) - 1
+    if options.only:
+        low, _, high = options.only.partition("..")
+        first, last = int(low), int(high or low)
+    counts = {"gemm": options.gemms, "conv": options.convs}
+    return [(kind, i) for i in range(first, last + 1) for kind, count in counts.items() if i < count]
+
+
+def run(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """Measures (or prepares) what is selected and not yet there."""
+    results = read(options.json)
+    cases = [(f"{kind}:{options.seed}:{i}", kind, i) for kind, i in selected(options)]
+    todo = [c for c in cases if c[0] not in results or options.prepare]
+    if options.libraries:
+        options.libraries.mkdir(parents=True, exist_ok=True)
+    begin, peak = time.monotonic(), None if options.prepare or not todo else Peak()
+    for done, (key, kind, index) in enumerate(todo):
+        if options.stop and time.monotonic() - begin > options.stop:
+            print(f"stopped after {done} of {len(todo)}; run again to go on", file=sys.stderr)
+            break
+        case = draw(kind, options.seed, index)
+        path = options.libraries / f"{key.replace(':', '_')}.so" if options.libraries else None
+        if done % 20 == 0:
+            left = (time.monotonic() - begin) / done * (len(todo) - done) if done else 0
+            eta = f", about {left:.0f} s left" if done else ""
+            print(f"{done} of {len(todo)}: {kind} {case}{eta}", file=sys.stderr, flush=True)
+        if peak is None:
+            build(case, onnx_model(case, arrays(case, 1)), path)
+            continue
+        record = {"key": key, **measure(case, path, options.seconds, options.threads)}
+        record["peak"] = peak.rate() if done % 20 == 0 else results[todo[done - 1][0]]["peak"]
+        results[key] = record
+        if options.json:
+            with options.json.open("a") as f:
+                f.write(json.dumps(record) + "\n")
+    return {key: results[key] for key, _, _ in cases if key in results}
+
+
+def worst_of(ratios: list[float]) -> float:
+    """The ratio that 95 % stay below."""
+    return float(np.percentile(ratios, 95))
+
+
+def show(records: list[dict[str, Any]], worst: int) -> None:
+    """Tables: by class, and the worst cases."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for r in records:
+        family = "all matrix products" if r["key"].startswith("gemm") else "all convolutions"
+        groups.setdefault(family, []).append(r)
+        groups.setdefault(r["kind"], []).append(r)
+    table = Table(title="time relative to the faster of ONNX Runtime and torch")
+    for column in ("class", "cases", "median", "worst 5 %", "above 1", "above 1.4", "to ONNX Runtime", "to torch"):
+        table.add_column(column, justify="left" if column == "class" else "right")
+    for name in sorted(groups, key=lambda n: (not n.startswith("all"), n)):
+        rs = groups[name]
+        ratios = [r["ratio"] for r in rs]
+        single = [statistics.median([r["us"]["tilewright"] / r["us"][p] for r in rs]) for p in PEERS]
+        table.add_row(
+            name, str(len(rs)), f"{statistics.median(ratios):.2f}", f"{worst_of(ratios):.2f}",
+            str(sum(x > 1 for x in ratios)), str(sum(x > 1.4 for x in ratios)), *[f"{s:.2f}" for s in single],
+        )  # fmt: skip
+    console.print(table)
+    table = Table(title="the slowest by ratio")
+    for column in ("case", "number", "ratio", "us", "ONNX Runtime", "torch", "GFLOP/s", "% of FMA peak"):
+        table.add_column(column, justify="left" if column == "case" else "right")
+    for r in sorted(records, key=lambda r: -r["ratio"])[:worst]:
+        rate = r["flops"] / r["us"]["tilewright"] / 1e3
+        table.add_row(
+            r["name"], r["key"], f"{r['ratio']:.2f}", *[f"{r['us'][p]:.1f}" for p in ("tilewright", *PEERS)],
+            f"{rate:.1f}", f"{100 * rate / r['peak']:.0f}",
+        )  # fmt: skip
+    console.print(table)
+    wrong = [r for r in records if not r["error"] <= TOLERANCE]
+    for r in wrong:
+        console.print(f"[red]wrong: {r['name']} ({r['key']}) differs from torch by {r['error']:.1e}")
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks random_shapes", description=(__doc__ or "").splitlines()[0]
+    )
+    parser.add_argument("--convs", type=int, default=300, help="how many convolutions")
+    parser.add_argument("--gemms", type=int, default=300, help="how many matrix products")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=0.08, help="measuring time for each case")
+    parser.add_argument("--only", help="numbers of the cases to run: 0..49")
+    parser.add_argument("--stop", type=float, help="seconds after which no further case is begun")
+    parser.add_argument("--json", type=Path, help="lines of results, added to; what is there is not measured again")
+    parser.add_argument("--libraries", type=Path, help="a folder that keeps compiled models")
+    parser.add_argument("--prepare", action="store_true", help="only compile into --libraries")
+    parser.add_argument("--worst", type=int, default=25, help="how many of the slowest to show")
+    options = parser.parse_args(argv)
+    if options.prepare and not options.libraries:
+        parser.error("--prepare needs --libraries")
+    os.environ |= {"TVM_NUM_THREADS": str(options.threads), "OMP_NUM_THREADS": str(options.threads)}
+    if not options.prepare:
+        import torch
+
+        torch.set_num_threads(options.threads)
+    results = run(options)
+    if results and not options.prepare:
+        show(list(results.values()), options.worst)
+    return int(any(not r["error"] <= TOLERANCE for r in results.values()))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,69 @@
+"""Products of matrices of any sizes and orders in memory, in each of their forms, on several targets."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tilewright import te
+from tilewright.codegen import interp
+from tilewright.target import Target
+from tilewright.topi import nn
+from tilewright.topi.schedule import schedule_kernel
+
+TARGETS = {
+    "avx512": "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512 -num-cores=2",
+    "avx2": "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell -num-cores=2",
+}
+# rows, columns, reduction; what each is small or odd for
+SIZES = [
+    (1, 1, 1), (1, 37, 40), (37, 1, 40), (3, 5, 7), (13, 50, 9), (2, 33, 70), (31, 16, 1), (5, 3, 64), (49, 7, 19),
+]  # fmt: skip
+
+
+def close(x: np.ndarray, y: np.ndarray) -> None:
+    np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("transposed", [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("name", TARGETS)
+def test_interpreted(name: str, transposed: tuple[bool, bool]) -> None:
+    for m, n, k in SIZES[:7]:
+        ta, tb = transposed
+        rng = np.random.default_rng(m * n + k)
+        a = rng.standard_normal((k, m) if ta else (m, k), np.float32)
+        b = rng.standard_normal((n, k) if tb else (k, n), np.float32)
+        with Target(TARGETS[name]) as target:
+            x, y = te.placeholder(a.shape, name="x"), te.placeholder(b.shape, name="y")
+            f = te.create_prim_func([x, y, nn.matmul(x, y, transpose_a=ta, transpose_b=tb)])
+            f = schedule_kernel(f, target)
+        c = np.zeros((m, n), np.float32)
+        interp.run(f, [a, b, c])
+        close(c, (a.T if ta else a) @ (b.T if tb else b))
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
+def test_compiled_on_random_sizes(target: str) -> None:
+    rng = np.random.default_rng(7)
+    functions, arrays = {}, {}
+    with Target(target) as t:
+        for case in range(24):
+            m, n, k = (int(np.exp(rng.uniform(0, np.log(150)))) for _ in range(3))
+            ta, tb, lead = bool(case % 2), bool(case // 2 % 2), (2,) if case % 5 == 0 else ()
+            a = rng.standard_normal((*lead, *((k, m) if ta else (m, k))), np.float32)
+            b = rng.standard_normal((*lead, *((n, k) if tb else (k, n))), np.float32)
+            x, y = te.placeholder(a.shape, name="x"), te.placeholder(b.shape, name="y")
+            if lead:
+                made = nn.batch_matmul(x, y, transpose_a=ta, transpose_b=tb)
+            else:
+                made = nn.relu(nn.matmul(x, y, transpose_a=ta, transpose_b=tb))
+            f = te.create_prim_func([x, y, made]).with_attr("global_symbol", f"f{case}")
+            functions[f"f{case}"] = schedule_kernel(f, t)
+            expected = (a.swapaxes(-1, -2) if ta else a) @ (b.swapaxes(-1, -2) if tb else b)
+            arrays[f"f{case}"] = a, b, expected if lead else np.maximum(expected, 0)
+    library = tvm.build(tvm.IRModule(functions), target=target)
+    for name, (a, b, expected) in arrays.items():
+        c = tvm.nd.empty(expected.shape)
+        library[name](tvm.nd.array(a), tvm.nd.array(b), c)
+        close(c.numpy(), expected)
