@@ -1,4 +1,4 @@
-"""The command line: compile, run, bench, profile, memory, cache."""
+"""The command line: compile, run, bench, profile, memory, compare, cache."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def cli() -> None:
     tilewright bench resnet50.onnx
     tilewright profile resnet50.onnx
     tilewright memory resnet50.onnx
+    tilewright compare resnet50.onnx --precision bf16
     """
 
 

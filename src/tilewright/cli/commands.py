@@ -50,7 +50,14 @@ def out() -> Console:
     help="Also write this HTML file: every pass in order with its time and what it changed, and the memory plan.",
 )
 def compile_command(
-    model: Path, shapes: Shapes, target: str, opt_level: int, output: Path, executor: str, report: Path | None
+    model: Path,
+    shapes: Shapes,
+    target: str,
+    opt_level: int,
+    precision: str,
+    output: Path,
+    executor: str,
+    report: Path | None,
 ) -> None:
     """Compile MODEL (.onnx) to a native library."""
     from tilewright.cli.work import check_writable, compile_model
@@ -65,7 +72,7 @@ def compile_command(
     if report is not None:
         check_writable(report, "--report")
     watching = [HtmlReport(report, model.name)] if report is not None else []
-    library, seconds = compile_model(model, shapes, target, opt_level, watching, executor)
+    library, seconds = compile_model(model, shapes, target, opt_level, watching, executor, precision)
     start = time.perf_counter()
     library.export_library(str(output))
     seconds["link"] = time.perf_counter() - start
@@ -128,7 +135,15 @@ def run_command(library: Path, inputs: Sequence[Path], output: Path | None, thre
     "--peer/--no-peer", default=True, show_default=True, help="Also measure ONNX Runtime, when it is installed."
 )
 def bench_command(
-    model: Path, shapes: Shapes, target: str, opt_level: int, threads: int | None, seed: int, seconds: float, peer: bool
+    model: Path,
+    shapes: Shapes,
+    target: str,
+    opt_level: int,
+    precision: str,
+    threads: int | None,
+    seed: int,
+    seconds: float,
+    peer: bool,
 ) -> None:
     """Show the latency distribution of MODEL (.onnx or a compiled .so), beside ONNX Runtime's."""
     import numpy as np
@@ -137,7 +152,7 @@ def bench_command(
     from tilewright.cli.work import executor_of, fill_inputs, load_or_compile, progress, timed
 
     use_threads(threads)
-    library, prepared = load_or_compile(model, shapes, target, opt_level)
+    library, prepared = load_or_compile(model, shapes, target, opt_level, precision)
     executor = executor_of(library)
     inputs = fill_inputs(executor, {}, seed)
     runs: dict[str, Callable[[], Any]] = {"Tilewright": executor.run}
@@ -171,7 +186,15 @@ def bench_command(
 @click.option("--seconds", type=click.FloatRange(0.1), default=3.0, show_default=True, help="Measuring time.")
 @click.option("--top", type=click.IntRange(1), default=40, show_default=True, help="Rows to show.")
 def profile_command(
-    model: Path, shapes: Shapes, target: str, opt_level: int, threads: int | None, seed: int, seconds: float, top: int
+    model: Path,
+    shapes: Shapes,
+    target: str,
+    opt_level: int,
+    precision: str,
+    threads: int | None,
+    seed: int,
+    seconds: float,
+    top: int,
 ) -> None:
     """Show where the time of MODEL (.onnx or a compiled .so) goes, kernel by kernel."""
     from tilewright import runtime
@@ -179,7 +202,7 @@ def profile_command(
     from tilewright.cli.work import executor_of, fill_inputs, load_or_compile, progress
 
     use_threads(threads)
-    library, _ = load_or_compile(model, shapes, target, opt_level)
+    library, _ = load_or_compile(model, shapes, target, opt_level, precision)
     executor = executor_of(library)
     fill_inputs(executor, {}, seed)
     executor.run()
@@ -190,11 +213,63 @@ def profile_command(
 
 @cli.command("memory")
 @model_options
-def memory_command(model: Path, shapes: Shapes, target: str, opt_level: int) -> None:
+def memory_command(model: Path, shapes: Shapes, target: str, opt_level: int, precision: str) -> None:
     """Show how much memory MODEL (.onnx) takes when it runs, and which tensors fill the peak."""
     from tilewright.cli.work import memory_of
 
-    click.echo(str(memory_of(model, shapes, target, opt_level)))
+    click.echo(str(memory_of(model, shapes, target, opt_level, precision)))
+
+
+@cli.command("compare")
+@model_options
+@thread_option
+@seed_option
+@click.option(
+    "-i",
+    "--input",
+    "inputs",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="An .npz with an array for each input, or NAME.npy; inputs that are not given are random.",
+)
+@click.option(
+    "--top",
+    type=click.IntRange(1),
+    default=15,
+    show_default=True,
+    help="Layers to show: those with the largest errors.",
+)
+@click.option(
+    "--tolerance",
+    type=click.FloatRange(0),
+    help="Exit with 1 where an output differs by more than this share of its largest value.",
+)
+def compare_command(
+    model: Path,
+    shapes: Shapes,
+    target: str,
+    opt_level: int,
+    precision: str,
+    threads: int | None,
+    seed: int,
+    inputs: Sequence[Path],
+    top: int,
+    tolerance: float | None,
+) -> None:
+    """Show how far MODEL (.onnx) at --precision is from float32, layer by layer, and what overflows.
+
+    At fp32 the outputs are compared with ONNX Runtime's. Exits with 1 if a number is lost: if a value is infinite or NaN that is finite in
+    float32; the message names the first layer where one is.
+    """
+    from tilewright.cli.comparing import compare_models
+    from tilewright.cli.work import read_inputs
+
+    use_threads(threads)
+    found = compare_models(model, shapes, target, opt_level, precision, read_inputs(inputs), seed, top)
+    console = out()
+    for part in found.rendered(model.name):
+        console.print(part)
+    found.check(tolerance)
 
 
 @cli.group("cache")

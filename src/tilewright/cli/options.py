@@ -11,6 +11,10 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+"""The types of --precision."""
+
+
 class ShapeType(click.ParamType[tuple[str, tuple[int, ...]]]):
     """`name=1,3,224,224`."""
 
@@ -30,7 +34,7 @@ class ShapeType(click.ParamType[tuple[str, tuple[int, ...]]]):
 
 
 def model_options(command: F) -> F:
-    """MODEL, --shape, --target and --opt-level."""
+    """MODEL, --shape, --target, --opt-level and --precision."""
     for decorator in reversed(
         (
             click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
@@ -53,6 +57,13 @@ def model_options(command: F) -> F:
                 default=3,
                 show_default=True,
                 help="Passes up to this level run.",
+            ),
+            click.option(
+                "--precision",
+                type=click.Choice(list(PRECISIONS)),
+                default="fp32",
+                show_default=True,
+                help="What weights and activations are stored in; sums are kept in float32, inputs and outputs keep their types.",
             ),
         )
     ):

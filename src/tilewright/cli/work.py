@@ -16,6 +16,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from tilewright.cli.options import PRECISIONS
 from tilewright.ir import IntImm
 from tilewright.node.leaves import numpy_dtype
 from tilewright.support.errors import TVMError
@@ -66,10 +67,16 @@ def line_report(title: str) -> Report:
 
 
 def compile_model(
-    model: Path, shapes: Shapes, target: str, opt_level: int, instruments: Sequence[Any] = (), executor: str = "aot"
+    model: Path,
+    shapes: Shapes,
+    target: str,
+    opt_level: int,
+    instruments: Sequence[Any] = (),
+    executor: str = "aot",
+    precision: str = "fp32",
 ) -> tuple[Any, dict[str, float]]:
     """The library of a model file, and the seconds that importing and compiling took. `instruments` watch the passes; `executor` is
-    what the library runs by."""
+    what the library runs by; `precision` one of PRECISIONS."""
     import tilewright as tvm
     from tilewright import relay
 
@@ -80,12 +87,19 @@ def compile_model(
         mod, params = relay.frontend.from_onnx(model, shape=dict(shapes) or None)
         imported = time.perf_counter()
         check_shapes(model, mod["main"])
-        with tvm.transform.PassContext(opt_level=opt_level, instruments=instruments):
+        with tvm.transform.PassContext(
+            opt_level=opt_level, instruments=instruments, config=precision_config(precision)
+        ):
             library = relay.build(mod, target=chosen, params=params, executor=executor, progress=report)
     return library, {"import": imported - start, "compile": time.perf_counter() - imported}
 
 
-def memory_of(model: Path, shapes: Shapes, target: str, opt_level: int) -> Any:
+def precision_config(precision: str) -> dict[str, str]:
+    """The options of a build at one of PRECISIONS."""
+    return {} if precision == "fp32" else {"relay.build.precision": PRECISIONS[precision]}
+
+
+def memory_of(model: Path, shapes: Shapes, target: str, opt_level: int, precision: str = "fp32") -> Any:
     """The memory report of a model file; its kernels are not compiled."""
     import tilewright as tvm
     from tilewright import relay
@@ -95,7 +109,7 @@ def memory_of(model: Path, shapes: Shapes, target: str, opt_level: int) -> Any:
     with shown_warnings():
         mod, params = relay.frontend.from_onnx(model, shape=dict(shapes) or None)
         check_shapes(model, mod["main"])
-        with tvm.transform.PassContext(opt_level=opt_level):
+        with tvm.transform.PassContext(opt_level=opt_level, config=precision_config(precision)):
             return plan_memory(mod, chosen, params)
 
 
@@ -139,14 +153,18 @@ def shown_warnings() -> Iterator[None]:
         yield
 
 
-def load_or_compile(path: Path, shapes: Shapes, target: str, opt_level: int) -> tuple[Any, dict[str, float]]:
+def load_or_compile(
+    path: Path, shapes: Shapes, target: str, opt_level: int, precision: str = "fp32"
+) -> tuple[Any, dict[str, float]]:
     """The executor factory of a library file, or of a model file compiled now."""
     if path.suffix in LIBRARIES:
         if shapes:
             raise TVMError(f"{path} is compiled already, so its shapes are fixed; --shape goes with a model file")
+        if precision != "fp32":
+            raise TVMError(f"{path} is compiled already, so its precision is fixed; --precision goes with a model file")
         start = time.perf_counter()
         return load_library(path), {"load": time.perf_counter() - start}
-    return compile_model(path, shapes, target, opt_level)
+    return compile_model(path, shapes, target, opt_level, precision=precision)
 
 
 def load_library(path: Path) -> Any:

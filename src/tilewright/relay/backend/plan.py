@@ -10,7 +10,7 @@ from tilewright.ir import IRModule, TensorType
 from tilewright.relay.backend.constants import ConstantPool
 from tilewright.relay.backend.devices import DeviceCompilers
 from tilewright.relay.backend.memory_plan import Storage, plan
-from tilewright.relay.backend.te_compiler import Kernel, TECompiler, is_view, static_bytes, tensor_types
+from tilewright.relay.backend.te_compiler import Kernel, TECompiler, is_view, source_of, static_bytes, tensor_types
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import constructor
@@ -231,7 +231,8 @@ class _Planner:
         self.places[node] = (
             outputs[0] if isinstance(node.checked_type, TensorType) else _nest(node.checked_type, outputs)
         )
-        self.plan.calls.append(KernelCall(kernel, [*inputs, *outputs], kernel.source, len(outputs), copies))
+        source = source_of(func) or kernel.source
+        self.plan.calls.append(KernelCall(kernel, [*inputs, *outputs], source, len(outputs), copies))
 
     def reusable(self, node: Call, kernel: Kernel, inputs: list[Place], size: int, step: int) -> Storage | None:
         """The storage of an input that nobody needs after this step, where the kernel may write over it."""

@@ -10,15 +10,20 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tilewright.ir import DataType, IRModule, Op, TensorType, TupleType
 from tilewright.ir.transform import Pass, PassContext, PassInfo
-from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem
+from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, const
 from tilewright.relay.functor import ExprMutator
 from tilewright.relay.op.card import constructor
 from tilewright.relay.op.registry import register_mixed_precision_conversion as register_mixed_precision_conversion
 from tilewright.relay.transform.infer_type import infer_module
 from tilewright.relay.transform.rewriting import card_of, same_result, typed
 from tilewright.support.errors import TVMError
+
+MOST = {"bfloat16": 3.3895313892515355e38, "float16": 65504.0}
+"""The largest numbers."""
 
 MIXED_PRECISION_ALWAYS, MIXED_PRECISION_FOLLOW, MIXED_PRECISION_NEVER = 0, 1, 2
 
@@ -89,6 +94,8 @@ class _Mixer(ExprMutator):
         if not _floats(t) or str(t.dtype) == dtype:  # type: ignore[attr-defined]
             return e
         key = (e, dtype)
+        if isinstance(e, Constant) and t.dtype.bits > DataType(dtype).bits:  # type: ignore[attr-defined]
+            e = _in_range(e, dtype)
         if key not in self.casts:
             self.casts[key] = typed(constructor("cast")(e, dtype))
             if t.dtype.bits < DataType(dtype).bits:  # type: ignore[attr-defined]
@@ -177,6 +184,15 @@ class _Mixer(ExprMutator):
         return fn.replace(body=self.cast_as(self.visit(fn.body), fn.body))
 
 
+def _in_range(c: Constant, dtype: str) -> Constant:
+    """A constant whose finite numbers stay finite in a narrower type: masks of attention add the lowest number there is."""
+    most = MOST.get(dtype, np.inf)
+    beyond = np.isfinite(c.value) & (np.abs(c.value) > most)
+    if not beyond.any():
+        return c
+    return typed(const(np.where(beyond, np.copysign(most, c.value), c.value).astype(c.value.dtype)))  # type: ignore[return-value]
+
+
 def _floats(t: Any) -> bool:
     return isinstance(t, TensorType) and t.dtype.is_float
 
@@ -189,8 +205,6 @@ def _dtypes(t: Any) -> list[DataType]:
 
 def _scalar(e: Expr) -> bool:
     """Whether casting `e` costs nothing: what is no float, and constants."""
-    from tilewright.relay.expr import Constant
-
     return isinstance(e, Constant) or not any([d.is_float for d in _dtypes(e.checked_type)])
 
 
