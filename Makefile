@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-slow test-roundtrip bench fuzz lint format wheel clean
+.PHONY: help demo test test-slow test-roundtrip conformance bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -35,6 +35,9 @@ test-slow: $(VENV)/.extra-test  ## whole models against their reference, the com
 
 test-roundtrip: $(VENV)/.extra-test  ## the test suite, in which every program it makes, of tensors or relay, must come back from its text
 	$(BIN)/python -m pytest -q --roundtrip --ignore=tests/node
+
+conformance: $(VENV)/.extra-test  ## ONNX's own backend tests: the score of each group, each failure with its reason (minutes)
+	TVM_NUM_THREADS=1 $(BIN)/python -m tests.frontend.conformance
 
 bench: $(VENV)/.extra-bench  ## latency beside the peers, interleaved in one run
 	$(BIN)/python -m benchmarks

@@ -28,6 +28,7 @@ from tilewright.relay.op import (
     dynamic,
     elemwise,
     fast_math,
+    host,
     imaging,
     indexing,
     like,

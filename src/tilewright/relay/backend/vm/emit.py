@@ -29,7 +29,7 @@ from tilewright.relay.expr import (
     TupleGetItem,
     Var,
 )
-from tilewright.relay.functor import post_order
+from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.op.card import TypeRuleError
 from tilewright.relay.op.dynamic import Dynamic
 from tilewright.relay.printer import Printer, span_text
@@ -390,12 +390,13 @@ class _FunctionCompiler:
         except TypeRuleError as error:
             raise TVMError(f"{self.out.name}: {card.type_key}: {error}") from None
         kept: list[Any] = [call.args[i] for i in card.kept() if i < len(call.args)]
-        params = [Var(p.name_hint, types[places[p]]) for p in func.params if p in kept]
-        table: dict[Expr, Expr] = dict(zip([p for p in func.params if p in kept], params, strict=True))
-        body = Call(static.op, tuple([table.get(a, a) for a in kept]), static, (), call.span)
+        used = {e for a in kept for e in post_order(a)}
+        params = [Var(p.name_hint, types[places[p]]) for p in func.params if p in used]
+        table: dict[Expr, Expr] = dict(zip([p for p in func.params if p in used], params, strict=True))
+        body = Call(static.op, tuple([substitute(a, table) for a in kept]), static, (), call.span)
         made = Function(tuple(params), body, None, (), func.attrs)
         infer_types(made)
-        return made, [i for i, p in enumerate(func.params) if p in kept]
+        return made, [i for i, p in enumerate(func.params) if p in used]
 
     def elements(self, operand: int, t: TensorType, name: str) -> list[Any]:
         """Variables for the elements of a small tensor, which are read into registers."""

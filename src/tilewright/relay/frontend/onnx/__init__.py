@@ -6,6 +6,15 @@ supported at once; the `ops_*` files hold one converter per operator and opset.
 
 from __future__ import annotations
 
+from tilewright.relay.frontend.onnx import (
+    casting,
+    ops_control,
+    ops_math,
+    ops_nn,
+    ops_resize,
+    ops_tensor,
+    text,
+)
 from tilewright.relay.frontend.onnx.graph import from_onnx, supported_operators
 
 __all__ = ["from_onnx", "supported_operators"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.onnx.kinds import kind_of
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
 
 ALWAYS = {
@@ -94,10 +95,13 @@ def _constant(node: OnnxNode) -> np.ndarray:
     ):
         if key in node.attrs:
             return np.array(node.attrs[key], dtype)
-    value = node.get("value")
+    for key in ("value_string", "value_strings"):
+        if key in node.attrs:
+            return np.array(node.attrs[key], object)
+    value = node.get("value", node.get("sparse_value"))
     if isinstance(value, np.ndarray):
         return value
-    raise ValueError("the Constant node has no value, or one of a kind that is not supported (strings, sparse tensors)")
+    raise ValueError("the Constant node has no value")
 
 
 @_folds("ConstantOfShape")
@@ -183,10 +187,18 @@ def _slice(
 def _cast(node: OnnxNode, x: np.ndarray) -> np.ndarray | None:
     from onnx import helper
 
-    dtype = helper.tensor_dtype_to_np_dtype(node.get("to"))
+    dtype = helper.tensor_dtype_to_np_dtype(_element(node.get("to")))
+    if kind_of(dtype):
+        return None
     if x.dtype == object:
         return x if dtype.kind == "i" else None
     return x.astype(dtype)
+
+
+def _element(to: Any) -> int:
+    from onnx import TensorProto
+
+    return int(TensorProto.DataType.Value(to)) if isinstance(to, str) else int(to)
 
 
 def _binary(f: Callable[[Any, Any], Any]) -> Folder:

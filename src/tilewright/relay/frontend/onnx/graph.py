@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,23 +9,51 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
-from tilewright.relay.expr import Function, Tuple, Var
-from tilewright.relay.frontend.common.value import as_values, evaluate, near_text, problems_text, use_text
-from tilewright.relay.frontend.onnx import ops_control, ops_math, ops_nn, ops_resize, ops_tensor  # noqa: F401 (register converters)
+from tilewright.relay.backend.interpreter import run_function
+from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, TupleWrapper, Var
 from tilewright.relay.frontend.onnx.fold import LIMIT, folders, try_fold
-from tilewright.relay.frontend.onnx.reader import ModelError, check_opset, read_model, tensor_array
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, converters, find_converter
+from tilewright.relay.frontend.onnx.functions import (
+    bound_nodes,
+    default_attributes,
+    is_function,
+    result_kinds,
+    schema_function,
+)
+from tilewright.relay.frontend.onnx.inputs import Inputs
+from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, Tree
+from tilewright.relay.frontend.onnx.kinds import MOVING
+from tilewright.relay.frontend.onnx.reader import ModelError, opset_versions, read_model, sparse_array, tensor_array
+from tilewright.relay.frontend.onnx.unsupported import Unsupported, missing_text
+from tilewright.relay.frontend.onnx.value import (
+    ListValue,
+    MapValue,
+    Nothing,
+    OnnxNode,
+    Unknown,
+    Value,
+    as_value,
+    converters,
+    find_converter,
+    typed_operators,
+)
 from tilewright.relay.frontend.onnx.weights import Weights
-from tilewright.relay.op.relations import shape_text, tensor_type
+from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.infer_type import infer_module
 from tilewright.support.errors import DiagnosticError, OpError, OpNotImplemented
-from tilewright.tir import Any as AnyDim
-from tilewright.tir import PrimExpr, SizeVar
 
-ADVICE = {
-    "com.microsoft": "ONNX Runtime's own operators appear after its optimizer: give the model as it was before that",
-    "ai.onnx.ml": "classical machine-learning operators are outside tensor compilation: split the model before them",
-}
+STRUCTURED = {"If", "Loop", "Scan", "SequenceMap"}
+"""Operators with graphs inside, whose results are not folded as one."""
+DEPTH = 64
+"""How deep functions and subgraphs may be nested."""
+
+
+class Imported:
+    """What an import answers: the module, its parameters, and how the model's inputs and outputs stand in `main`."""
+
+    __slots__ = ("interface", "mod", "params")
+
+    def __init__(self, mod: IRModule, params: dict[str, Any], interface: Interface) -> None:
+        self.mod, self.params, self.interface = mod, params, interface
 
 
 def from_onnx(
@@ -47,199 +73,195 @@ def from_onnx(
 
     Raises ModelError (unreadable model, wrong shape names) and OpNotImplemented, which lists all that is not supported.
     """
+    found = import_model(model, shape, dtype, opset, freeze_params)
+    return found.mod, found.params
+
+
+def import_model(
+    model: Any,
+    shape: Mapping[str, Any] | None = None,
+    dtype: str | Mapping[str, str] = "float32",
+    opset: int | None = None,
+    freeze_params: bool = True,
+    given: Mapping[str, Any] | None = None,
+) -> Imported:
+    """`from_onnx`, with all that it finds out. shape: for an input that is a sequence, the (dtype, shape) of each tensor.
+    given: values of inputs, which become constants."""
     proto, name, folder, weights = read_model(model)
-    version = opset if opset is not None else check_opset(proto, name)
+    versions = opset_versions(proto, name, opset)
     try:
-        if proto.functions:
-            from onnx.inliner import inline_local_functions
-
-            proto = inline_local_functions(proto)
-        return Importer(name, folder, version, freeze_params, weights).run(proto.graph, dict(shape or {}), dtype)
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError) as error:
+        importer = Importer(name, folder, versions, freeze_params, weights, proto.functions)
+        return importer.run(proto.graph, dict(shape or {}), dtype, given or {})
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        IndexError,
+        AttributeError,
+        ArithmeticError,
+        MemoryError,
+        RecursionError,
+    ) as e:
         raise ModelError(
-            f"{name}: the model is malformed ({type(error).__name__}: {error}); onnx.checker.check_model says where."
+            f"{name}: the model is malformed ({type(e).__name__}: {e}); onnx.checker.check_model says where."
             " Copy or export it again"
-        ) from error
+        ) from e
 
 
-def supported_operators(opset: int) -> list[str]:
-    """Names of the operators that are imported at an opset."""
-    return sorted({*[n for n in converters if find_converter(n, opset)], *folders, "If", "Loop"})
+def supported_operators(opset: int, domain: str = "") -> list[str]:
+    """Names of the operators of a domain that are imported at an opset."""
+    from onnx import defs
+
+    known = {n for d, n in converters if d == domain and find_converter(n, opset, d)}
+    if not domain:
+        known |= set(folders)
+    known |= {s.name for s in defs.get_all_schemas() if s.domain == domain and is_function(s.name, opset, domain)}
+    return sorted(known)
 
 
 class Importer:
-    """One import. `scopes` are the tensors by name of the graph and of the subgraphs being walked."""
+    """One import. `scopes` are the tensors by name of the graph and of the subgraphs being walked: values, None for those left out,
+    and `FAILED` for what a reported node would have made."""
 
-    def __init__(self, name: str, folder: Path, opset: int, freeze: bool, values: Weights) -> None:
-        self.name, self.folder, self.opset, self.freeze, self.values = name, folder, opset, freeze, values
-        self.scopes: list[dict[str, Value | None]] = []
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        opsets: dict[str, int],
+        freeze: bool,
+        values: Weights,
+        functions: Iterable[Any] = (),
+    ) -> None:
+        self.name, self.folder, self.freeze, self.values = name, folder, freeze, values
+        self.opsets = opsets
+        self.functions = {(f.domain, f.name, f.overload): f for f in functions}
+        self.scopes: list[dict[str, Any]] = []
         self.problems: list[str] = []
+        self.wanted: set[str] = set()
+        self.shapes_would_do = False
         self.params: dict[str, np.ndarray] = {}
         self.weights: list[Var] = []
-        self.symbols: dict[str, SizeVar] = {}
+        self.interface = Interface()
+        self.inputs = Inputs(name, self.interface)
+
+    @property
+    def opset(self) -> int:
+        """The version of ONNX's own operators where the walk is."""
+        return self.opsets.get("", 1)
 
     def run(
-        self, graph: Any, shapes: dict[str, Sequence[Any]], dtype: str | Mapping[str, str]
-    ) -> tuple[IRModule, dict[str, Any]]:
+        self, graph: Any, shapes: dict[str, Any], dtype: str | Mapping[str, str], given: Mapping[str, Any]
+    ) -> Imported:
         """Import the main graph."""
         self.check_supported(graph)
-        scope: dict[str, Value | None] = {}
+        scope: dict[str, Any] = {}
         self.scopes.append(scope)
         self.initializers(graph)
-        inputs = self.inputs(graph, shapes, dtype)
-        self.nodes(graph, {o.name for o in graph.output})
+        real = [i for i in graph.input if i.name not in scope]
+        scope.update(self.inputs.values(real, shapes, dtype, given))
+        self.nodes(graph.node, {o.name for o in graph.output})
         self.finish()
-        outputs = [self.find(o.name, "the model's outputs") for o in graph.output]
-        self.finish()
-        fields = [v.expr for v in outputs if v is not None]
-        if not fields:
+        fields: list[Expr] = []
+        for o in graph.output:
+            value = self.find(o.name, "the model's outputs")
+            if value is FAILED or value is None:
+                self.finish()
+                raise ModelError(f"{self.name}: the output {o.name!r} is made by no node")
+            self.interface.outputs[o.name] = self.output(value, fields)
+        if not graph.output:
             raise ModelError(f"{self.name}: the graph has no outputs")
         body = fields[0] if len(fields) == 1 else Tuple(tuple(fields))
         main = Function(
-            [*inputs, *self.weights], body, attrs={"output_tensor_names": tuple([o.name for o in graph.output])}
+            [*self.inputs.variables, *self.weights],
+            body,
+            attrs={"output_tensor_names": tuple([o.name for o in graph.output])},
         )
         try:
-            return infer_module(IRModule.from_expr(main)), dict(self.params)
+            return Imported(infer_module(IRModule.from_expr(main)), dict(self.params), self.interface)
         except DiagnosticError as error:
             raise DiagnosticError(f"{self.name}: {error}") from None
 
-    def check_supported(self, graph: Any) -> None:
-        """List every operator, in subgraphs too, that no converter takes."""
-        missing: dict[tuple[str, str], list[str]] = {}
-        for node in _all_nodes(graph):
-            known = node.domain in ("", "ai.onnx") and (
-                node.op_type in ("If", "Loop")
-                or node.op_type in folders
-                or find_converter(node.op_type, self.opset) is not None
-            )
-            if not known:
-                missing.setdefault((node.domain, node.op_type), []).append(node_name(node))
-        for (domain, op_type), names in sorted(missing.items()):
-            self.problems.append(self.missing_text(domain, op_type, names))
-        self.finish()
+    def output(self, value: Any, fields: list[Expr]) -> Tree:
+        """The tree of an output, whose tensors are added to the program's results."""
+        if isinstance(value, Value):
+            try:
+                fields.append(value.expr)
+            except Unknown as error:
+                raise Unsupported(f"{self.name}: {error}", frozenset(), True) from None
+            return Leaf(len(fields) - 1, value.kind)
+        if isinstance(value, MapValue):
+            return MapOf(value.keys, [self.output(v, fields) for v in value.items])
+        if isinstance(value, ListValue):
+            return [self.output(v, fields) for v in value.items]
+        return None
 
-    def missing_text(self, domain: str, op_type: str, names: list[str]) -> str:
-        """One operator that is not supported: where it is used, and the nearest that is."""
-        title = f"{domain}::{op_type}" if domain else op_type
-        text = use_text(title, names)
-        if not domain and op_type in converters:
-            first = min(since for since, _ in converters[op_type])
-            return f"{text}; supported from opset {first}, the model uses {self.opset}"
-        text += near_text(op_type.removeprefix("Fused"), supported_operators(self.opset))
-        return text + (f"; {ADVICE[domain]}" if domain in ADVICE else "")
+    def known(self, node: Any) -> bool:
+        """Whether a node's operator is supported."""
+        domain = plain_domain(node.domain)
+        version = self.opsets.get(domain, 1)
+        return (
+            (node.domain, node.op_type, node.overload) in self.functions
+            or find_converter(node.op_type, version, domain) is not None
+            or not domain
+            and node.op_type in folders
+            or is_function(node.op_type, version, domain)
+        )
+
+    def check_supported(self, graph: Any) -> None:
+        """List every operator, in subgraphs and in the model's functions too, that no converter takes."""
+        missing: dict[tuple[str, str], list[str]] = {}
+        for nodes in (graph.node, *[f.node for f in self.functions.values()]):
+            for node in all_nodes(nodes):
+                if not self.known(node):
+                    missing.setdefault((plain_domain(node.domain), node.op_type), []).append(node_name(node))
+        for (domain, op_type), names in sorted(missing.items()):
+            near = [*supported_operators(self.opsets.get(domain, 1), domain), *supported_operators(self.opset)]
+            self.problems.append(missing_text(domain, op_type, names, self.opsets, near))
+        self.finish()
 
     def finish(self) -> None:
         """Raise what was found so far."""
         if self.problems:
-            raise OpNotImplemented(problems_text(f"{self.name} (opset {self.opset})", self.problems))
+            count = len(self.problems)
+            head = (
+                f"{self.name} (opset {self.opset}): {count} {'thing is' if count == 1 else 'things are'} not supported"
+            )
+            raise Unsupported("\n  ".join([head, *self.problems]), frozenset(self.wanted), self.shapes_would_do)
 
     def initializers(self, graph: Any) -> None:
         """The weights of a graph, as arrays or (main graph, freeze_params=False) as parameters."""
-        if graph.sparse_initializer:
-            self.problems.append("sparse initializers: store the weights dense")
-            self.finish()
+        for s in graph.sparse_initializer:
+            self.scopes[-1][s.values.name] = as_value(sparse_array(s, self.folder, self.name))
         for t in graph.initializer:
             values = self.values.get(t.name) if len(self.scopes) == 1 else None
             array = tensor_array(t, self.folder, self.name, values)
-            value = Value(array=array, name=t.name)
-            if not self.freeze and len(self.scopes) == 1 and array.dtype.kind in "fV":
+            value = as_value(array)
+            value.name = t.name
+            if not self.freeze and len(self.scopes) == 1 and array.dtype.kind in "fV" and not value.kind:
                 var = Var(t.name, tensor_type(array.shape, array.dtype.name))
                 self.weights.append(var)
                 self.params[t.name] = array
                 value = Value(var, None, t.name)
             self.scopes[-1][t.name] = value
 
-    def inputs(self, graph: Any, shapes: dict[str, Sequence[Any]], dtype: str | Mapping[str, str]) -> list[Var]:
-        """Variables of the graph's inputs that are not weights, with pinned shapes."""
-        real = [i for i in graph.input if i.name not in self.scopes[0]]
-        names = [i.name for i in real]
-        twice = next((n for n in names if names.count(n) > 1), None)
-        if twice is not None:
-            raise ModelError(
-                f"{self.name}: two inputs have the name {twice!r}. Rename one; onnx.checker.check_model shows more"
-            )
-        unknown = [n for n in shapes if n not in names]
-        if unknown:
-            near = difflib.get_close_matches(unknown[0], names, n=1)
-            raise ModelError(
-                f"{self.name}: shape names {', '.join(repr(n) for n in unknown)}, but the model's inputs are"
-                f" {', '.join(f'{i.name!r} {shape_text(_declared(i))}' for i in real) or 'none'}"
-                + (f". Did you mean {near[0]!r}?" if near else "")
-            )
-        result = []
-        for i in real:
-            from onnx import helper
-
-            tensor = i.type.tensor_type
-            if not i.type.HasField("tensor_type"):
-                raise OpNotImplemented(
-                    f"{self.name}: the input {i.name!r} is no tensor; sequences, maps and optionals are not supported"
-                )
-            element = helper.tensor_dtype_to_np_dtype(tensor.elem_type).name if tensor.elem_type else ""
-            if not element:
-                element = dtype if isinstance(dtype, str) else dtype.get(i.name, "float32")
-            var = Var(i.name, tensor_type(self.pinned(i, shapes.get(i.name)), element))
-            self.scopes[0][i.name] = Value(var, None, i.name)
-            result.append(var)
-        return result
-
-    def pinned(self, info: Any, given: Sequence[Any] | None) -> list[Any]:
-        """An input's extents: those given, checked against those declared; symbols elsewhere."""
-        declared = _declared(info)
-        if given is None:
-            if not info.type.tensor_type.HasField("shape"):
-                raise ModelError(
-                    f"{self.name}: the input {info.name!r} has no declared shape. Pin it: shape={{{info.name!r}: [...]}}"
-                )
-            return [d if isinstance(d, int) else self.symbol(d, info.name, k) for k, d in enumerate(declared)]
-        given = list(given)
-        if info.type.tensor_type.HasField("shape") and len(given) != len(declared):
-            raise ModelError(
-                f"{self.name}: the input {info.name!r} has {len(declared)} axes {shape_text(declared)}, but shape gives it"
-                f" {len(given)}: {shape_text(given)}"
-            )
-        result: list[Any] = []
-        for k, d in enumerate(given):
-            known = declared[k] if k < len(declared) else None
-            if isinstance(d, (int, np.integer)) and d >= 0:
-                if isinstance(known, int) and known != d:
-                    raise ModelError(
-                        f"{self.name}: axis {k} of the input {info.name!r} is declared {known}, but shape gives it {d}."
-                        f" The declared shape is {shape_text(declared)}"
-                    )
-                result.append(int(d))
-            elif isinstance(d, PrimExpr) and not isinstance(d, AnyDim):
-                result.append(d)
-            elif isinstance(d, (int, np.integer)) and d < -1:
-                raise ModelError(
-                    f"{self.name}: axis {k} of the input {info.name!r} cannot have the extent {d};"
-                    " give a positive number, or -1 to keep it symbolic"
-                )
-            else:
-                result.append(known if isinstance(known, int) else self.symbol(known or "", info.name, k))
-        return result
-
-    def symbol(self, param: str, name: str, axis: int) -> SizeVar:
-        """The symbol of a named dimension (one for all its uses), or of an input's axis."""
-        key = re.sub(r"\W", "_", param) if param and param != "?" else re.sub(r"\W", "_", f"{name}_{axis}")
-        return self.symbols.setdefault(key, SizeVar(key, "int64"))
-
-    def find(self, name: str, reader: str) -> Value | None:
-        """A tensor by name; None when it comes from a node that was reported. Raises ModelError for an unknown name."""
+    def find(self, name: str, reader: str) -> Any:
+        """A tensor by name; FAILED when it comes from a node that was reported. Raises ModelError for an unknown name."""
         for scope in reversed(self.scopes):
             if name in scope:
                 return scope[name]
+            if scope.get(ISOLATED):
+                break
         raise ModelError(
             f"{self.name}: {reader} reads the tensor {name!r}, which no earlier node makes."
             " The graph is incomplete or out of order; onnx.checker.check_model shows where"
         )
 
-    def nodes(self, graph: Any, outputs: Iterable[str]) -> None:
-        """Convert the nodes of a graph into the innermost scope."""
-        used = {*outputs, *[i for node in _all_nodes(graph) for i in node.input]}
-        for g in _subgraphs(graph):
+    def nodes(self, nodes: Sequence[Any], outputs: Iterable[str]) -> None:
+        """Convert nodes into the innermost scope."""
+        used = {*outputs, *[i for node in all_nodes(nodes) for i in node.input]}
+        for g in subgraphs(nodes):
             used |= {o.name for o in g.output}
-        for proto in graph.node:
+        for proto in nodes:
             self.node(proto, used)
 
     def node(self, proto: Any, used: set[str]) -> None:
@@ -247,52 +269,89 @@ class Importer:
         scope = self.scopes[-1]
         title = node_name(proto)
         inputs = [self.find(i, f"{proto.op_type} {title!r}") if i else None for i in proto.input]
-        if any(v is None and i for v, i in zip(inputs, proto.input, strict=True)):
-            scope.update(dict.fromkeys(proto.output, None))
+        if any([v is FAILED for v in inputs]):
+            scope.update(dict.fromkeys(proto.output, FAILED))
             return
+        domain = plain_domain(proto.domain)
+        version = self.opsets.get(domain, 1)
         try:
-            node = OnnxNode(proto.op_type, title, self.attributes(proto), self.opset, list(proto.output), used, self)
-            results = self.convert(node, inputs)
+            node = OnnxNode(proto.op_type, title, self.attributes(proto), version, list(proto.output), used, self)
+            results = self.convert(node, proto, domain, inputs)
         except (OpError, DiagnosticError) as error:
+            if isinstance(error, Unsupported):
+                raise
             if isinstance(error, NotImplementedError):
+                if isinstance(error, Unknown):
+                    self.wanted |= error.values
+                    self.shapes_would_do |= error.shapes
                 self.problems.append(f"{proto.op_type} {title!r}: {error}")
-                scope.update(dict.fromkeys(proto.output, None))
+                scope.update(dict.fromkeys(proto.output, FAILED))
                 return
             raise DiagnosticError(f"{self.name}: {proto.op_type} {title!r}: {error}") from None
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
             raise ModelError(
-                f"{self.name}: {proto.op_type} {title!r} is not a valid node of opset {self.opset}"
+                f"{self.name}: {proto.op_type} {title!r} is not a valid node of opset {version}"
                 f" ({type(error).__name__}: {error}). Inputs: {', '.join(map(repr, proto.input))}; check with onnx.checker.check_model"
             ) from error
         for output, value in zip(proto.output, results, strict=False):
+            if not output:
+                continue
             if output in scope:
                 raise ModelError(
                     f"{self.name}: {proto.op_type} {title!r} makes the tensor {output!r} again, which is there already."
                     " Every tensor has one origin; onnx.checker.check_model shows where the graph breaks this rule"
                 )
-            if output:
-                value.name = value.name or output
-                scope[output] = value
+            if isinstance(value, Value) and not value.name:
+                value.name = output
+            scope[output] = value
 
-    def convert(self, node: OnnxNode, inputs: list[Value | None]) -> list[Value]:
+    def convert(self, node: OnnxNode, proto: Any, domain: str, inputs: list[Any]) -> list[Any]:
         """The results of a node as values."""
+        function = self.functions.get((proto.domain, proto.op_type, proto.overload))
+        if function is not None:
+            return self.function(function, proto, inputs)
         while inputs and inputs[-1] is None:
             inputs.pop()
-        folded = try_fold(node, inputs)
-        if folded is not None:
-            return [Value(array=folded)]
-        converter = find_converter(node.op_type, self.opset)
+        tensors = all([v is None or isinstance(v, Value) for v in inputs])
+        strange = any([isinstance(v, Value) and v.kind for v in inputs])
+        typed = (domain, node.op_type) in typed_operators
+        if tensors and not domain and not typed and (not strange or node.op_type in MOVING):
+            folded = try_fold(node, inputs)
+            if folded is not None:
+                return self.with_kinds([as_value(folded)], node, domain, inputs)
+        converter = find_converter(node.op_type, node.opset, domain)
         if converter is None:
+            if is_function(node.op_type, node.opset, domain):
+                return self.function(schema_function(node, proto, inputs, self.opsets), proto, inputs)
+            raise Unknown(
+                "its inputs must be known at import. Pin the model's input shapes: shape={name: [...]}", shapes=True
+            )
+        if not typed and not tensors:
+            raise OpNotImplemented("it is given a sequence, a map or an optional; it takes tensors")
+        if strange and not typed and node.op_type not in MOVING:
+            kind = next(v.kind for v in inputs if isinstance(v, Value) and v.kind)
             raise OpNotImplemented(
-                "its inputs must be known at import. Pin the model's input shapes: shape={name: [...]}"
+                f"it computes on {kind}, which only conversions take. Cast its inputs to float32 before it"
             )
         values = as_values(converter(node, *inputs))
         small = (
-            node.op_type not in ("If", "Loop")
+            node.op_type not in STRUCTURED
+            and tensors
             and inputs
             and all([v is None or v.array is not None and v.is_number and v.array.size <= LIMIT for v in inputs])
         )
-        return [evaluate(v) for v in values] if small else values
+        if small:
+            values = [evaluate(v) for v in values]
+        return values if typed else self.with_kinds(values, node, domain, inputs)
+
+    def with_kinds(self, values: list[Any], node: OnnxNode, domain: str, inputs: list[Any]) -> list[Any]:
+        """Values with the kinds that the schema gives them."""
+        if any([isinstance(v, Value) and v.kind for v in inputs]):
+            kinds = result_kinds(node.op_type, node.opset, domain, inputs, len(values))
+            for v, kind in zip(values, kinds, strict=True):
+                if kind and isinstance(v, Value):
+                    v.kind = kind
+        return values
 
     def attributes(self, proto: Any) -> dict[str, Any]:
         """Attributes as Python values; tensors as arrays, graphs as they are."""
@@ -302,23 +361,107 @@ class Importer:
         for a in proto.attribute:
             if a.type == AttributeProto.TENSOR:
                 result[a.name] = tensor_array(a.t, self.folder, self.name)
+            elif a.type == AttributeProto.SPARSE_TENSOR:
+                result[a.name] = sparse_array(a.sparse_tensor, self.folder, self.name)
             else:
                 value = helper.get_attribute_value(a)
+                if isinstance(value, list) and value and isinstance(value[0], bytes):
+                    value = [v.decode() for v in value]
                 result[a.name] = value.decode() if isinstance(value, bytes) else value
         return result
 
-    def subgraph(self, graph: Any, bound: Mapping[str, Value]) -> list[Value]:
+    def subgraph(self, graph: Any, bound: Mapping[str, Any]) -> list[Any]:
         """The outputs of a subgraph whose inputs are bound to values. Raises OpNotImplemented when a part of it was reported."""
-        self.scopes.append(dict(bound))
+        self.enter(dict(bound))
         try:
             self.initializers(graph)
-            self.nodes(graph, {o.name for o in graph.output})
+            self.nodes(graph.node, {o.name for o in graph.output})
             found = [self.find(o.name, "the subgraph's outputs") for o in graph.output]
         finally:
             self.scopes.pop()
-        if any(v is None for v in found):
-            raise OpNotImplemented("a node inside its subgraph is not supported (listed above)")
-        return [v for v in found if v is not None]
+        return self.made(found, "its subgraph")
+
+    def attempt(self, graph: Any, bound: Mapping[str, Any]) -> list[Any]:
+        """`subgraph`, whose problems are raised rather than noted, so that another way can be tried."""
+        kept = self.problems, self.wanted, self.shapes_would_do
+        self.problems, self.wanted = [], set()
+        try:
+            return self.subgraph(graph, bound)
+        except OpNotImplemented as error:
+            text = "; ".join(self.problems) or str(error)
+            raise Unknown(text, frozenset(self.wanted), self.shapes_would_do) from None
+        finally:
+            self.problems, self.wanted, self.shapes_would_do = kept
+
+    def function(self, function: Any, proto: Any, inputs: Sequence[Any]) -> list[Any]:
+        """The results of a function on values: its body is walked in a scope of its own."""
+        given = [*inputs, *[None] * (len(function.input) - len(inputs))]
+        outer, self.opsets = (
+            self.opsets,
+            {**self.opsets, **{plain_domain(o.domain): o.version for o in function.opset_import}},
+        )
+        self.enter({**dict(zip(function.input, given, strict=False)), ISOLATED: True})
+        try:
+            nodes = bound_nodes(function, default_attributes(proto, function))
+            wanted = [n for n, o in zip(function.output, proto.output, strict=False) if o]
+            self.nodes(nodes, wanted)
+            found = [
+                self.find(n, f"the function {function.name}") if n in wanted else None
+                for n in function.output[: len(proto.output)]
+            ]
+        finally:
+            self.scopes.pop()
+            self.opsets = outer
+        # The same value may be an input: names are given to values of this scope only.
+        return self.made(found, f"the function {function.name}")
+
+    def enter(self, scope: dict[str, Any]) -> None:
+        """Begin a scope."""
+        if len(self.scopes) >= DEPTH:
+            raise OpNotImplemented(f"functions and subgraphs are nested more than {DEPTH} deep")
+        self.scopes.append(scope)
+
+    @staticmethod
+    def made(found: list[Any], what: str) -> list[Any]:
+        """Results none of which was reported."""
+        if any([v is FAILED for v in found]):
+            raise OpNotImplemented(f"a node inside {what} is not supported (listed above)")
+        return found
+
+
+class _Failed:
+    pass
+
+
+FAILED: Any = _Failed()
+ISOLATED = "\0isolated"
+"""Marks the scope of a function, which sees nothing outside; no tensor has this name."""
+
+
+def plain_domain(domain: str) -> str:
+    """A domain's name; ONNX's own is the empty one."""
+    return "" if domain == "ai.onnx" else domain
+
+
+def evaluate(value: Any) -> Any:
+    """A small value that depends on nothing unknown, computed by the operators' NumPy references."""
+    if isinstance(value, Value) and value.array is None and isinstance(value.expr, (Call, TupleGetItem)):
+        try:
+            return Value(array=np.asarray(run_function(Function((), value.expr), [])), kind=value.kind)
+        except OpError:
+            return value
+    return value
+
+
+def as_values(result: Any) -> list[Any]:
+    """What a converter answered, as values."""
+    if isinstance(result, (Value, ListValue, Nothing)) or result is None:
+        return [result]
+    if isinstance(result, (np.ndarray, Expr)):
+        return [as_value(result)]
+    if isinstance(result, (TupleWrapper, list, tuple)):
+        return [v for r in result for v in as_values(r)]
+    raise TypeError(f"a converter answered {type(result).__name__}")
 
 
 def node_name(proto: Any) -> str:
@@ -326,22 +469,17 @@ def node_name(proto: Any) -> str:
     return str(proto.name or next((o for o in proto.output if o), proto.op_type))
 
 
-def _declared(info: Any) -> list[Any]:
-    return [
-        d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 and not d.dim_param else d.dim_param
-        for d in info.type.tensor_type.shape.dim
-    ]
-
-
-def _subgraphs(graph: Any) -> Iterable[Any]:
-    for node in graph.node:
+def subgraphs(nodes: Sequence[Any]) -> Iterable[Any]:
+    """The graphs inside nodes."""
+    for node in nodes:
         for a in node.attribute:
-            if a.HasField("g"):
-                yield a.g
-                yield from _subgraphs(a.g)
+            for g in [a.g] if a.HasField("g") else a.graphs:
+                yield g
+                yield from subgraphs(g.node)
 
 
-def _all_nodes(graph: Any) -> Iterable[Any]:
-    yield from graph.node
-    for g in _subgraphs(graph):
+def all_nodes(nodes: Sequence[Any]) -> Iterable[Any]:
+    """Nodes, and those in graphs inside them."""
+    yield from nodes
+    for g in subgraphs(nodes):
         yield from g.node

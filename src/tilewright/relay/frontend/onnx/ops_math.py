@@ -14,22 +14,40 @@ SAME = {
     "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp", "Floor": "floor", "IsNaN": "isnan", "Log": "log", "Neg": "negative",
     "Not": "logical_not", "BitwiseNot": "bitwise_not", "Relu": "nn.relu", "Round": "round", "Sigmoid": "sigmoid", "Sign": "sign",
     "Sin": "sin", "Sinh": "sinh", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh",
-    "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "Equal": "equal", "Less": "less", "Greater": "greater",
+    "Add": "add", "Sub": "subtract", "Mul": "multiply", "Div": "divide", "Less": "less", "Greater": "greater",
     "LessOrEqual": "less_equal", "GreaterOrEqual": "greater_equal", "And": "logical_and", "Or": "logical_or", "Xor": "logical_xor",
     "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor",
 }  # fmt: skip
 """Operators that are one relay operator with the same arguments."""
 
 
-def _same(key: str) -> Callable[..., Any]:
+BINARY = {"Add", "Sub", "Mul", "Div", "Pow", "Equal", "Less", "Greater", "And", "Or", "Xor"}
+"""Operators that until opset 6 broadcast only when told to, from an axis on."""
+
+
+def binary(node: OnnxNode, key: str, x: Value, y: Value) -> Any:
+    """An element-wise operator of two values."""
+    return node.call(key, x, aligned(node, x, y))
+
+
+def aligned(node: OnnxNode, x: Value, y: Value) -> Value:
+    """The right operand, shaped as the `axis` of old opsets says."""
+    axis = node.get("axis")
+    if node.opset >= 7 or not node.get("broadcast", 0) or axis is None:
+        return y
+    after = x.ndim - (axis % x.ndim if x.ndim else 0) - y.ndim
+    return Value(node.call("expand_dims", y, axis=y.ndim, num_newaxis=after)) if after > 0 else y
+
+
+def _same(onnx: str, key: str) -> Callable[..., Any]:
     def convert(node: OnnxNode, *args: Value) -> Any:
-        return node.call(key, *args)
+        return binary(node, key, *args) if onnx in BINARY else node.call(key, *args)
 
     return convert
 
 
 for _onnx, _relay in SAME.items():
-    onnx_op(_onnx)(_same(_relay))
+    onnx_op(_onnx)(_same(_onnx, _relay))
 
 
 @onnx_op("Identity")
@@ -62,6 +80,7 @@ def _isinf(node: OnnxNode, x: Value) -> Any:
 
 @onnx_op("Pow")
 def _pow(node: OnnxNode, x: Value, y: Value) -> Any:
+    y = aligned(node, x, y)
     if y.array is not None and y.array.size == 1 and y.array.ndim <= x.ndim:
         exponent = float(y.array.reshape(-1)[0])
         if exponent == 2.0:
@@ -129,18 +148,6 @@ def _mean(node: OnnxNode, *args: Value) -> Any:
 @onnx_op("Where")
 def _where(node: OnnxNode, condition: Value, x: Value, y: Value) -> Any:
     return node.call("where", condition, x, y)
-
-
-@onnx_op("Cast")
-def _cast(node: OnnxNode, x: Value) -> Any:
-    from onnx import helper
-
-    return _as(node, x, helper.tensor_dtype_to_np_dtype(node.get("to")).name)
-
-
-@onnx_op("CastLike")
-def _cast_like(node: OnnxNode, x: Value, like: Value) -> Any:
-    return _as(node, x, like.dtype)
 
 
 @onnx_op("Clip")

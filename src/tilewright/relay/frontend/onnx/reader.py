@@ -13,7 +13,7 @@ from tilewright.relay.frontend.common.value import ModelError as ModelError
 from tilewright.relay.frontend.onnx.weights import Weights, split_model
 from tilewright.support.errors import OpNotImplemented
 
-OLDEST_OPSET, NEWEST_OPSET = 7, 28
+OLDEST_OPSET, NEWEST_OPSET = 1, 28
 
 
 def read_model(source: Any) -> tuple[Any, str, Path, Weights]:
@@ -51,21 +51,28 @@ def read_model(source: Any) -> tuple[Any, str, Path, Weights]:
     return model, name, folder, weights
 
 
-def check_opset(model: Any, name: str) -> int:
-    """The default domain's opset. Raises ModelError or OpNotImplemented outside the supported range."""
-    versions = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
-    if not versions:
+def opset_versions(model: Any, name: str, given: int | None = None) -> dict[str, int]:
+    """The version of each domain's operators that a model uses, ONNX's own under "" (`given` takes its place). Raises ModelError or
+    OpNotImplemented outside the supported range."""
+    found = {"" if o.domain == "ai.onnx" else o.domain: int(o.version) for o in model.opset_import}
+    for f in model.functions:
+        for o in f.opset_import:
+            found.setdefault("" if o.domain == "ai.onnx" else o.domain, int(o.version))
+    if given is not None:
+        found[""] = given
+    if "" not in found:
+        if not any([n.domain in ("", "ai.onnx") for n in model.graph.node]):
+            return {"": NEWEST_OPSET, **found}
         raise ModelError(
             f"{name}: the model does not say which ONNX operator set it uses (opset_import has no default domain)."
             " Export it again, or add onnx.helper.make_opsetid('', 17)"
         )
-    version = int(versions[0])
-    if not OLDEST_OPSET <= version <= NEWEST_OPSET:
+    if not OLDEST_OPSET <= found[""] <= NEWEST_OPSET:
         raise OpNotImplemented(
-            f"{name}: the model uses opset {version}; opsets {OLDEST_OPSET} to {NEWEST_OPSET} are supported."
+            f"{name}: the model uses opset {found['']}; opsets {OLDEST_OPSET} to {NEWEST_OPSET} are supported."
             " Convert it: onnx.version_converter.convert_version(model, 17)"
         )
-    return version
+    return found
 
 
 def tensor_array(t: Any, folder: Path, name: str, values: np.ndarray | None = None) -> np.ndarray:
@@ -76,7 +83,7 @@ def tensor_array(t: Any, folder: Path, name: str, values: np.ndarray | None = No
     shape = tuple(t.dims)
     if t.data_location == TensorProto.EXTERNAL:
         return _external(t, shape, folder, name)
-    packed = (TensorProto.STRING, TensorProto.UINT4, TensorProto.INT4, getattr(TensorProto, "FLOAT4E2M1", -1))
+    packed = [getattr(TensorProto, n, -1) for n in ("STRING", "UINT4", "INT4", "FLOAT4E2M1", "UINT2", "INT2")]
     if values is not None and t.data_type in packed:
         t.raw_data, values = values.tobytes(), None
     if values is not None or (t.HasField("raw_data") and t.data_type not in packed):
@@ -95,6 +102,23 @@ def tensor_array(t: Any, folder: Path, name: str, values: np.ndarray | None = No
         raise ModelError(
             f"{name}: the tensor {t.name!r} of shape {shape} cannot be read ({error}). Export the model again"
         ) from None
+
+
+def sparse_array(s: Any, folder: Path, name: str) -> np.ndarray:
+    """The dense values of a SparseTensorProto. Raises ModelError."""
+    shape = tuple(s.dims)
+    values = tensor_array(s.values, folder, name).reshape(-1)
+    places = tensor_array(s.indices, folder, name)
+    count = int(np.prod(shape, dtype=np.int64))
+    flat = places if places.ndim == 1 else np.ravel_multi_index(tuple(places.T), shape)
+    if len(flat) != len(values) or len(flat) and not (flat.min() >= 0 and flat.max() < count):
+        raise ModelError(
+            f"{name}: the sparse tensor {s.values.name!r} of shape {shape} has {len(values)} values and the places"
+            f" {places.tolist()[:8]}. The file is damaged; export the model again"
+        )
+    dense = np.zeros(count, values.dtype)
+    dense[flat] = values
+    return dense.reshape(shape)
 
 
 def _external(t: Any, shape: tuple[int, ...], folder: Path, name: str) -> np.ndarray:

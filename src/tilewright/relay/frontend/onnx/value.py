@@ -1,4 +1,4 @@
-"""The node being converted, and the register of converters."""
+"""What converters work with: values that are known arrays or relay expressions, and the node being converted."""
 
 from __future__ import annotations
 
@@ -7,33 +7,142 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import SourceName, Span
-from tilewright.relay.expr import Expr, TupleWrapper
-from tilewright.relay.frontend.common.value import Value as Value
-from tilewright.relay.frontend.common.value import make_call, scalar
-from tilewright.relay.op.relations import shape_text
+from tilewright.ir import IntImm, PrimExpr, SourceName, Span, TensorType
+from tilewright.relay.analysis import free_vars
+from tilewright.relay.expr import Call, Constant, Expr, TupleWrapper, const_array
+from tilewright.relay.frontend.onnx.kinds import carried
+from tilewright.relay.op.card import as_expr, find_card
+from tilewright.relay.op.relations import dims, shape_text
+from tilewright.relay.transform.infer_type import infer_types
 from tilewright.support.errors import OpAttributeUnImplemented, OpNotImplemented
 
-Result = Expr | Value | np.ndarray | TupleWrapper | Sequence[Any]
+
+class Unknown(OpNotImplemented):
+    """Something must be known at import. `values`: the model's inputs on whose elements it depends; `shapes`: whether pinned
+    shapes would do."""
+
+    def __init__(self, message: str, values: frozenset[str] = frozenset(), shapes: bool = False) -> None:
+        super().__init__(message)
+        self.values, self.shapes = values, shapes
+
+
+class Value:
+    """A tensor of the model: `array` when its elements are known (dtype object: a shape with symbols), else only an expression.
+
+    `kind` names the element type when it is none that kernels know (strings, float8, int4, ...): see `kinds`.
+    """
+
+    __slots__ = ("_expr", "array", "kind", "name")
+
+    def __init__(
+        self, expr: Expr | None = None, array: np.ndarray | None = None, name: str = "", kind: str = ""
+    ) -> None:
+        self._expr, self.array, self.name, self.kind = expr, array, name, kind
+
+    @property
+    def expr(self) -> Expr:
+        """The relay expression; a known array becomes one constant, shared by all its uses."""
+        if self._expr is None:
+            assert self.array is not None
+            if self.array.dtype == object:
+                raise Unknown(
+                    f"{self.name!r} depends on a dimension that is not known. Pin the model's input shapes: shape={{name: [...]}}",
+                    shapes=True,
+                )
+            self._expr = Constant(const_array(self.array))
+        return self._expr
+
+    @property
+    def is_number(self) -> bool:
+        """Whether all elements are known, none of them as a symbol."""
+        return self.array is not None and self.array.dtype != object
+
+    @property
+    def shape(self) -> list[Any]:
+        """Extents: ints, or symbols."""
+        return list(self.array.shape) if self.array is not None else dims(self.type)
+
+    @property
+    def type(self) -> TensorType:
+        """The inferred tensor type."""
+        return infer_types(self.expr)  # type: ignore[return-value]
+
+    @property
+    def dtype(self) -> str:
+        """Type of the elements as kernels see them."""
+        return (
+            "int64"
+            if self.array is not None and self.array.dtype == object
+            else str(self.type.dtype)
+            if self.array is None
+            else self.array.dtype.name
+        )
+
+    @property
+    def element(self) -> str:
+        """Type of the elements as the model sees them."""
+        return self.kind or self.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+
+class ListValue:
+    """A sequence of the model: its length is known, its elements are values. `element`: the type of its tensors."""
+
+    __slots__ = ("element", "items")
+
+    def __init__(self, items: Sequence[Any], element: str = "float32") -> None:
+        self.items, self.element = list(items), element
+
+
+class MapValue(ListValue):
+    """A map of the model with known keys, in order; `items` are its values."""
+
+    __slots__ = ("keys",)
+
+    def __init__(self, keys: Sequence[Any], items: Sequence[Any], element: str = "float32") -> None:
+        super().__init__(items, element)
+        self.keys = list(keys)
+
+
+class Nothing:
+    """An optional of the model that holds nothing; `element`: the type that its contents would have."""
+
+    __slots__ = ("element",)
+
+    def __init__(self, element: str = "float32") -> None:
+        self.element = element
+
+
+Any_ = Value | ListValue | Nothing
+Result = Expr | Value | ListValue | Nothing | np.ndarray | TupleWrapper | Sequence[Any]
 Converter = Callable[..., Result]
-converters: dict[str, list[tuple[int, Converter]]] = {}
+converters: dict[tuple[str, str], list[tuple[int, Converter]]] = {}
+typed_operators: set[tuple[str, str]] = set()
+"""Operators whose converters say the kinds of their results themselves, and take values of any kind."""
 
 
-def onnx_op(*names: str, since: int = 1) -> Callable[[Converter], Converter]:
+def onnx_op(*names: str, since: int = 1, domain: str = "", typed: bool = False) -> Callable[[Converter], Converter]:
     """Register the converter of operators from opset `since` on: f(node, *inputs) with None for inputs left out."""
 
     def register(f: Converter) -> Converter:
         for name in names:
-            converters.setdefault(name, []).append((since, f))
-            converters[name].sort(key=lambda entry: -entry[0])
+            key = (domain, name)
+            converters.setdefault(key, []).append((since, f))
+            converters[key].sort(key=lambda entry: -entry[0])
+            if typed:
+                typed_operators.add(key)
         return f
 
     return register
 
 
-def find_converter(op_type: str, opset: int) -> Converter | None:
+def find_converter(op_type: str, opset: int, domain: str = "") -> Converter | None:
     """The newest converter not newer than `opset`."""
-    return next((f for since, f in converters.get(op_type, ()) if since <= opset), None)
+    return next((f for since, f in converters.get((domain, op_type), ()) if since <= opset), None)
 
 
 class OnnxNode:
@@ -61,19 +170,53 @@ class OnnxNode:
 
     def call(self, key: str, *args: Any, **attrs: Any) -> Any:
         """The operator `key` on values, expressions or lists of them. Attributes may hold sizes that are symbols."""
-        return make_call(key, args, attrs, self.span)
+        card = find_card(key)
+        if any(map(_has_symbols, attrs.values())):
+            return Call(card.op, tuple([as_expr(_unwrap(a)) for a in args]), card(**attrs), (), self.span)
+        return card.call([_unwrap(a) for a in args], attrs, self.span)
+
+    def value(self, key: str, *args: Any, **attrs: Any) -> Value:
+        """`call`, as a value."""
+        return Value(self.call(key, *args, **attrs))
+
+    def nested(self, op_type: str, *inputs: Any, **attrs: Any) -> Any:
+        """What another ONNX operator of the same opset makes of values."""
+        f = find_converter(op_type, self.opset)
+        assert f is not None, op_type
+        inner = OnnxNode(op_type, self.name, attrs, self.opset, self.outputs, self.used, self.importer)
+        return f(inner, *[i if i is None else as_value(i) for i in inputs])
 
     def scalar(self, value: float, like: Any) -> Expr:
         """A constant of another value's dtype."""
-        return scalar(value, like)
+        return Constant(const_array(np.array(value, like if isinstance(like, str) else like.dtype)))
 
-    def known(self, value: Value | None, what: str) -> np.ndarray:
-        """The elements of an input that must be known. Raises OpNotImplemented."""
+    def cast(self, x: Any, dtype: str) -> Value:
+        """A value in another type that kernels know."""
+        value = as_value(x)
+        if value.dtype == dtype:
+            return value
+        if value.is_number and value.array is not None:
+            with np.errstate(all="ignore"):
+                return Value(array=value.array.astype(dtype))
+        return Value(self.call("cast", value, dtype=dtype))
+
+    def known(self, value: Any, what: str) -> np.ndarray:
+        """The elements of an input that must be known. Raises Unknown."""
         if value is None or value.array is None:
-            raise OpNotImplemented(
-                f"its {what} must be known at import. Fold the model (onnxsim), or pin the input shapes: shape={{name: [...]}}"
+            raise Unknown(
+                f"its {what} must be known at import. Fold the model (onnxsim), or pin the input shapes: shape={{name: [...]}}",
+                depends_on(value),
             )
-        return value.array
+        return value.array  # type: ignore[no-any-return]
+
+    def numbers(self, value: Value | None, what: str) -> np.ndarray:
+        """The elements of an input that must be known, none of them a symbol. Raises Unknown."""
+        array = self.known(value, what)
+        if array.dtype == object:
+            raise Unknown(
+                f"its {what} must be known at import. Pin the input shapes: shape={{name: [...]}}", shapes=True
+            )
+        return array
 
     def ints(self, value: Value | None, what: str) -> list[int]:
         """A known input as ints; symbols stay."""
@@ -81,11 +224,13 @@ class OnnxNode:
         return [v if not isinstance(v, (int, np.integer)) else int(v) for v in array.reshape(-1).tolist()]
 
     def static(self, value: Value, what: str = "the shape of its input") -> list[int]:
-        """A shape without symbols. Raises OpNotImplemented."""
+        """A shape without symbols. Raises Unknown."""
         shape = value.shape
         if not all(isinstance(d, int) for d in shape):
-            raise OpNotImplemented(
-                f"{what} must be known, but is {shape_text(shape)}. Pin it: shape={{input name: [...]}}"
+            raise Unknown(
+                f"{what} must be known, but is {shape_text(shape)}. Pin it: shape={{input name: [...]}}",
+                depends_on(value),
+                shapes=True,
             )
         return shape
 
@@ -96,3 +241,36 @@ class OnnxNode:
     def refuse(self, attribute: str, value: Any, supported: str) -> OpAttributeUnImplemented:
         """The error for an attribute value that is not supported."""
         return OpAttributeUnImplemented(f"its attribute {attribute} is {value!r}; supported: {supported}")
+
+
+def as_value(x: Any) -> Value:
+    """A tensor in any form as a value; arrays of types that kernels do not know in their carriers."""
+    if isinstance(x, Value):
+        return x
+    if isinstance(x, np.ndarray):
+        array, kind = carried(x)
+        return Value(array=array, kind=kind)
+    if isinstance(x, Expr):
+        return Value(x)
+    raise TypeError(f"a tensor was expected, but a {type(x).__name__} was found")
+
+
+def depends_on(value: Value | None) -> frozenset[str]:
+    """Names of the variables that a value is computed from."""
+    if value is None or value._expr is None:
+        return frozenset()
+    return frozenset([v.name_hint for v in free_vars(value._expr)])
+
+
+def _has_symbols(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_has_symbols, value))
+    return isinstance(value, PrimExpr) and not isinstance(value, IntImm)
+
+
+def _unwrap(a: Any) -> Any:
+    if isinstance(a, Value):
+        return a.expr
+    if isinstance(a, (list, tuple)):
+        return [_unwrap(x) for x in a]
+    return a

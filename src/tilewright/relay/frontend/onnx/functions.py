@@ -1,0 +1,130 @@
+"""Functions: those of the model, and those by which ONNX itself defines operators that have no converter here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from tilewright.relay.frontend.onnx.kinds import numpy_dtype
+from tilewright.relay.frontend.onnx.value import ListValue, Nothing, OnnxNode, Value
+
+
+@cache
+def schema_of(op_type: str, opset: int, domain: str) -> Any:
+    """The operator's schema at an opset; None when ONNX has none."""
+    from onnx import defs
+
+    try:
+        return defs.get_schema(op_type, opset, domain)
+    except defs.SchemaError:
+        return None
+
+
+def is_function(op_type: str, opset: int, domain: str) -> bool:
+    """Whether ONNX defines the operator by others."""
+    schema = schema_of(op_type, opset, domain)
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
+def type_proto(value: Any) -> Any:
+    """The ONNX type of a value: what functions whose body depends on their context are given."""
+    from onnx import TypeProto, helper
+
+    if value is None:
+        return TypeProto()
+    if isinstance(value, (ListValue, Nothing)):
+        inner = type_proto(value.items[0]) if isinstance(value, ListValue) and value.items else _element(value.element)
+        made = TypeProto()
+        holder = made.sequence_type if isinstance(value, ListValue) else made.optional_type
+        holder.elem_type.CopyFrom(inner)
+        return made
+    shape = [d if isinstance(d, int) else None for d in value.shape]
+    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(numpy_dtype(value.element)), shape)
+
+
+def _element(name: str) -> Any:
+    from onnx import helper
+
+    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(numpy_dtype(name)), None)
+
+
+def schema_function(node: OnnxNode, proto: Any, inputs: list[Any], opsets: Mapping[str, int]) -> Any:
+    """The FunctionProto that defines a node's operator."""
+    from onnx import FunctionProto
+
+    schema = schema_of(node.op_type, node.opset, proto.domain)
+    version = opsets.get("", 1)
+    made = FunctionProto()
+    if schema.has_function:
+        at = _body_version(schema.function_opset_versions, version)
+        made.ParseFromString(schema.get_function_with_opset_version(at))
+        return made
+    at = _body_version(schema.context_dependent_function_opset_versions, version)
+    types = [type_proto(v).SerializeToString() for v in inputs]
+    made.ParseFromString(schema.get_context_dependent_function_with_opset_version(at, proto.SerializeToString(), types))
+    return made
+
+
+def _body_version(versions: list[int], opset: int) -> int:
+    fitting = [v for v in versions if v <= opset]
+    return max(fitting) if fitting else min(versions)
+
+
+def default_attributes(proto: Any, function: Any) -> dict[str, Any]:
+    """AttributeProtos by name that a function's body may refer to: the node's, then the function's, then the schema's."""
+    found = {a.name: a for a in function.attribute_proto}
+    version = max([o.version for o in function.opset_import if o.domain == proto.domain], default=1)
+    schema = schema_of(proto.op_type, version, proto.domain)
+    if schema is not None:
+        for name, a in schema.attributes.items():
+            if a.default_value.name:
+                found.setdefault(name, a.default_value)
+    return found | {a.name: a for a in proto.attribute}
+
+
+def bound_nodes(function: Any, attributes: Mapping[str, Any]) -> list[Any]:
+    """A function's nodes with the attributes that refer to the function's own replaced; those without a value are left out."""
+    return [_bound(n, attributes) for n in function.node]
+
+
+def _bound(node: Any, attributes: Mapping[str, Any]) -> Any:
+    from onnx import NodeProto
+
+    if not any([a.ref_attr_name or a.HasField("g") for a in node.attribute]):
+        return node
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    del copy.attribute[:]
+    for a in node.attribute:
+        if a.ref_attr_name:
+            source = attributes.get(a.ref_attr_name)
+            if source is None:
+                continue
+            copy.attribute.add().CopyFrom(source)
+            copy.attribute[-1].name = a.name
+            continue
+        copy.attribute.add().CopyFrom(a)
+        if a.HasField("g"):
+            inner = copy.attribute[-1].g
+            nodes = [_bound(n, attributes) for n in a.g.node]
+            del inner.node[:]
+            inner.node.extend(nodes)
+    return copy
+
+
+def result_kinds(op_type: str, opset: int, domain: str, inputs: list[Any], count: int) -> list[str]:
+    """The kinds of a node's results: those that have an input's type by the schema have its kind."""
+    schema = schema_of(op_type, opset, domain)
+    kinds = [""] * count
+    if schema is None or not schema.inputs:
+        return kinds
+    types: dict[str, str] = {}
+    for k, v in enumerate(inputs):
+        formal = schema.inputs[min(k, len(schema.inputs) - 1)]
+        if isinstance(v, Value) and v.kind:
+            types.setdefault(formal.type_str, v.kind)
+    for k in range(count):
+        formal = schema.outputs[min(k, len(schema.outputs) - 1)]
+        kinds[k] = types.get(formal.type_str, "")
+    return kinds

@@ -1,0 +1,206 @@
+"""Texts: operators on them run as host operators. A text is a number (`kinds.strings`), so comparing needs no host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tilewright.relay.frontend.onnx.hosted import hosted, hosted_sized
+from tilewright.relay.frontend.onnx.kinds import numpy_dtype, strings
+from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
+from tilewright.relay.op.host import host_function
+
+Config = Mapping[str, Any]
+
+
+def parsed(node: OnnxNode, x: Value, element: str) -> Value:
+    """The numbers that texts say, in float64 or int64 (what the element type holds)."""
+    wanted = element if element in ("float64", "int64", "uint64") else "float32"
+    if element != "bool" and np.dtype(numpy_dtype(element)).kind in "iu" and element not in ("int64", "uint64"):
+        wanted = "int64"
+    return hosted(node, "text.parse", [x], x.shape, wanted)
+
+
+def printed(node: OnnxNode, x: Value) -> Value:
+    """Numbers as texts."""
+    return hosted(node, "text.print", [Value(x._expr, x.array)], x.shape, "string", {"kind": x.kind})
+
+
+@host_function("text.parse")
+def _parse(config: Config, numbers: np.ndarray) -> np.ndarray:
+    texts = strings.decode(numbers).reshape(-1).tolist()
+    values = [int(t) if re.fullmatch(r"\s*[+-]?\d+\s*", t) else float(t) for t in texts]
+    whole = all([isinstance(v, int) for v in values])
+    return np.array(values, object if whole else np.float64).reshape(numbers.shape)
+
+
+@host_function("text.print")
+def _print(config: Config, x: np.ndarray) -> np.ndarray:
+    from tilewright.relay.frontend.onnx.kinds import decode
+
+    values = decode(x, config["kind"]) if config["kind"] else x
+    return strings.encode([_text(v) for v in values.reshape(-1)]).reshape(x.shape)
+
+
+def _text(v: Any) -> str:
+    if isinstance(v, np.bool_):
+        return "1" if v else "0"
+    if isinstance(v, np.integer) or not hasattr(v, "dtype"):
+        return str(v)
+    number = v if v.dtype in (np.float32, np.float64, np.float16) else np.float32(v)
+    if np.isnan(number):
+        return "NaN"
+    if np.isinf(number):
+        return "INF" if number > 0 else "-INF"
+    return str(np.asarray(number).astype(np.str_))
+
+
+@onnx_op("Equal", typed=True)
+def _equal(node: OnnxNode, x: Value, y: Value) -> Any:
+    if "string" in (x.kind, y.kind):
+        return Value(node.call("equal", Value(x._expr, x.array), Value(y._expr, y.array)))
+    from tilewright.relay.frontend.onnx.casting import decoded
+    from tilewright.relay.frontend.onnx.ops_math import binary
+
+    return binary(node, "equal", decoded(node, x), decoded(node, y))
+
+
+@onnx_op("StringConcat", since=20, typed=True)
+def _concat(node: OnnxNode, x: Value, y: Value) -> Any:
+    plain = [Value(v._expr, v.array) for v in (x, y)]
+    shape = Value(node.call("add", *plain)).shape
+    return hosted(node, "text.concat", plain, shape, "string")
+
+
+@host_function("text.concat")
+def _run_concat(config: Config, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    a, b = np.broadcast_arrays(strings.decode(x), strings.decode(y))
+    return strings.encode(np.array([p + q for p, q in zip(a.reshape(-1), b.reshape(-1), strict=True)], object)).reshape(
+        a.shape
+    )
+
+
+@onnx_op("RegexFullMatch", since=20, typed=True)
+def _full_match(node: OnnxNode, x: Value) -> Any:
+    pattern = node.get("pattern")
+    re.compile(pattern)
+    return hosted(node, "text.full_match", [x], x.shape, "bool", {"pattern": pattern})
+
+
+@host_function("text.full_match")
+def _run_full_match(config: Config, x: np.ndarray) -> np.ndarray:
+    pattern = re.compile(config["pattern"])
+    texts = strings.decode(x).reshape(-1)
+    return np.array([pattern.fullmatch(t) is not None for t in texts], bool).reshape(x.shape)
+
+
+@onnx_op("StringSplit", since=20, typed=True)
+def _split(node: OnnxNode, x: Value) -> Any:
+    config = {"delimiter": node.get("delimiter", ""), "maxsplit": node.get("maxsplit", -1)}
+    parts = hosted_sized(node, "text.split", [x], x.ndim + 1, "string", config)
+    return [parts, hosted(node, "text.split.count", [x], x.shape, "int64", config)]
+
+
+def _pieces(config: Config, x: np.ndarray) -> list[list[str]]:
+    by, most = config["delimiter"] or None, config["maxsplit"]
+    return [t.split(by, -1 if most is None else most) for t in strings.decode(x).reshape(-1)]
+
+
+@host_function("text.split.shape")
+def _split_shape(config: Config, x: np.ndarray) -> np.ndarray:
+    return np.array([*x.shape, max([len(p) for p in _pieces(config, x)], default=0)], np.int64)
+
+
+@host_function("text.split.count")
+def _split_count(config: Config, x: np.ndarray) -> np.ndarray:
+    return np.array([len(p) for p in _pieces(config, x)], np.int64).reshape(x.shape)
+
+
+@host_function("text.split")
+def _run_split(config: Config, x: np.ndarray) -> np.ndarray:
+    pieces = _pieces(config, x)
+    longest = max([len(p) for p in pieces], default=0)
+    texts = [t for p in pieces for t in [*p, *[""] * (longest - len(p))]]
+    return strings.encode(np.array(texts, object)).reshape(*x.shape, longest)
+
+
+@onnx_op("StringNormalizer", typed=True)
+def _normalizer(node: OnnxNode, x: Value) -> Any:
+    config = {
+        "stopwords": node.get("stopwords") or [],
+        "sensitive": bool(node.get("is_case_sensitive", 0)),
+        "action": node.get("case_change_action", "NONE"),
+    }
+    if not config["stopwords"]:
+        return hosted(node, "text.normalize", [x], x.shape, "string", config)
+    return hosted_sized(node, "text.normalize", [x], x.ndim, "string", config)
+
+
+def _normalized(config: Config, x: np.ndarray) -> list[str]:
+    texts = strings.decode(x).reshape(-1).tolist()
+    if config["sensitive"]:
+        kept = [t for t in texts if t not in set(config["stopwords"])]
+    else:
+        stops = {s.lower() for s in config["stopwords"]}
+        kept = [t for t in texts if t.lower() not in stops]
+    change = {"LOWER": str.lower, "UPPER": str.upper}.get(config["action"], str)
+    return [change(t) for t in kept] or [""]
+
+
+@host_function("text.normalize.shape")
+def _normalize_shape(config: Config, x: np.ndarray) -> np.ndarray:
+    return np.array([*x.shape[:-1], len(_normalized(config, x))], np.int64)
+
+
+@host_function("text.normalize")
+def _normalize(config: Config, x: np.ndarray) -> np.ndarray:
+    return strings.encode(np.array(_normalized(config, x), object)).reshape(*x.shape[:-1], -1)
+
+
+@onnx_op("TfIdfVectorizer", typed=True)
+def _tf_idf(node: OnnxNode, x: Value) -> Any:
+    names = ("mode", "ngram_indexes", "weights", "ngram_counts", "pool_int64s", "pool_strings", "max_skip_count")
+    config = {n: node.get(n) for n in (*names, "min_gram_length", "max_gram_length")}
+    config["texts"] = x.kind == "string"
+    width = max(config["ngram_indexes"]) + 1
+    return hosted(node, "text.tf_idf", [Value(x._expr, x.array)], [*x.shape[:-1], width], "float32", config)
+
+
+def _n_grams(config: Config) -> list[tuple[tuple[Any, ...], int]]:
+    """(n-gram, its place among the indexes), for those of a length that counts."""
+    pool = config["pool_strings"] if config["texts"] else config["pool_int64s"]
+    starts = [*config["ngram_counts"], len(pool)]
+    found, number = [], 0
+    for length, (a, b) in enumerate(zip(starts, starts[1:], strict=False), 1):
+        for k in range(a, b, length):
+            if config["min_gram_length"] <= length <= config["max_gram_length"]:
+                found.append((tuple(pool[k : k + length]), number))
+            number += 1
+    return found
+
+
+@host_function("text.tf_idf")
+def _run_tf_idf(config: Config, x: np.ndarray) -> np.ndarray:
+    rows = (strings.decode(x) if config["texts"] else x).reshape(-1, x.shape[-1])
+    places = dict(_n_grams(config))
+    lengths = {len(g) for g in places}
+    indexes, weights = config["ngram_indexes"], config["weights"] or [1.0] * len(config["ngram_indexes"])
+    out = np.zeros((len(rows), max(indexes) + 1), np.float32)
+    for row, tokens in zip(out, rows.tolist(), strict=True):
+        for length in lengths:
+            # Single tokens have nothing to skip.
+            for skip in range((config["max_skip_count"] if length > 1 else 0) + 1):
+                step = skip + 1
+                for first in range(len(tokens) - step * (length - 1)):
+                    at = places.get(tuple(tokens[first : first + step * (length - 1) + 1 : step]))
+                    if at is not None:
+                        row[indexes[at]] += 1
+        if config["mode"] != "TF":
+            held = np.minimum(row, 1) if config["mode"] == "IDF" else row.copy()
+            row[:] = 0
+            for i, w in zip(indexes, weights, strict=True):
+                row[i] = held[i] * w
+    return out.reshape(*x.shape[:-1], -1)

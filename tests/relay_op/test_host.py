@@ -1,0 +1,63 @@
+"""Host operators: Python functions in the midst of compiled code, in both executors and in the interpreter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tilewright import relay
+from tilewright.relay.op.card import find_card
+from tilewright.relay.op.host import host_function
+from tilewright.support.errors import TVMError
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@host_function("test.scaled_sum")
+def _scaled_sum(config: Any, *arrays: np.ndarray) -> np.ndarray:
+    return np.asarray(sum(arrays) * config["scale"])
+
+
+@host_function("test.repeated")
+def _repeated(config: Any, x: np.ndarray, times: np.ndarray) -> np.ndarray:
+    return np.concatenate([x] * int(times))
+
+
+def call(key: str, inputs: list[Any], **attrs: Any) -> Any:
+    return find_card(key).call([inputs], attrs)
+
+
+@pytest.mark.parametrize("kind", ["aot", "graph", "vm", "debug"])
+def test_between_kernels(kind: str) -> None:
+    x, y = (relay.var(n, shape=(2, 3)) for n in "xy")
+    made = call("host.call", [x, y], function="test.scaled_sum", shape=(2, 3), config='{"scale": 2}')
+    mod = tvm.IRModule.from_expr(relay.Function([x, y], relay.add(made, x)))
+    found = relay.create_executor(kind, mod, tvm.cpu(), "llvm").evaluate()(X, X)
+    np.testing.assert_array_equal(found if isinstance(found, np.ndarray) else found.numpy(), 5 * X)
+
+
+def test_a_shape_that_is_computed() -> None:
+    x, times, shape = relay.var("x", shape=(2, 3)), relay.var("n", shape=(), dtype="int32"), None
+    shape = relay.var("shape", shape=(2,), dtype="int64")
+    made = call("host.call", [x, times], function="test.repeated", shape=shape)
+    mod = tvm.IRModule.from_expr(relay.Function([x, times, shape], relay.negative(made)))
+    run = relay.create_executor("vm", mod, tvm.cpu(), "llvm").evaluate()
+    for n in (1, 3):
+        found = run(X, np.array(n, np.int32), np.array([2 * n, 3], np.int64)).numpy()
+        np.testing.assert_array_equal(found, -np.concatenate([X] * n))
+
+
+def test_what_it_answers_is_checked() -> None:
+    x = relay.var("x", shape=(2, 3))
+    for attrs, text in (
+        ({"function": "test.scaled_sum", "shape": (3, 3), "config": '{"scale": 1}'}, "made a tensor of shape (2, 3)"),
+        ({"function": "test.unknown", "shape": (3, 3)}, "this process has none of that name"),
+    ):
+        mod = tvm.IRModule.from_expr(relay.Function([x], call("host.call", [x], **attrs)))
+        run = relay.create_executor("aot", mod, tvm.cpu(), "llvm").evaluate()
+        with pytest.raises(TVMError) as info:
+            run(X)
+        assert text in str(info.value)
