@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from tilewright.relay.frontend.onnx import from_onnx
+from tilewright.relay.frontend.pytorch import from_pytorch
 
-__all__ = ["from_onnx"]
+__all__ = ["from_onnx", "from_pytorch"]

@@ -1,0 +1,343 @@
+"""Exported programs to relay: the walk over the graph that torch.export writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IRModule
+from tilewright.relay import loops
+from tilewright.relay.expr import Call, Expr, If, Tuple, TupleGetItem, Var
+from tilewright.relay.frontend.common.value import ModelError, Value
+from tilewright.relay.frontend.pytorch.dtypes import dtype_name, tensor_array
+from tilewright.relay.frontend.pytorch.importer import Importer
+from tilewright.relay.frontend.pytorch.value import TorchCall
+from tilewright.relay.op.relations import shape_text
+from tilewright.support.errors import InternalError, OpNotImplemented, TVMError
+
+IGNORED = {
+    "aten::_assert_async", "aten::_assert_scalar", "aten::_assert_tensor_metadata", "aten::sym_constrain_range",
+    "aten::sym_constrain_range_for_size", "aten::_functional_assert_async", "aten::_functional_sym_constrain_range",
+    "aten::_functional_sym_constrain_range_for_size", "aten::_functional_assert_scalar", "aten::sym_is_contiguous",
+}  # fmt: skip
+"""Checks that PyTorch made when it exported; a program checks its sizes itself."""
+INLINED = (
+    "wrap_with_set_grad_enabled",
+    "wrap_with_autocast",
+    "wrap",
+    "hints_wrapper",
+    "tag_activation_checkpoint",
+    "invoke_subgraph",
+)
+LOOPS = ("cond", "while_loop")
+
+
+def operator_name(target: Any) -> tuple[str, str] | None:
+    """("aten::add", "Tensor") of an operator; None for Python functions and higher-order operators."""
+    schema = getattr(target, "_schema", None)
+    if schema is None or not hasattr(schema, "overload_name"):
+        return None
+    return schema.name, schema.overload_name
+
+
+def higher_order(target: Any) -> str:
+    """The name of an operator on graphs; "" for others."""
+    import torch
+
+    return str(target.name()) if isinstance(target, torch._ops.HigherOrderOperator) else ""
+
+
+class ExportedImporter(Importer):
+    """The import of one graph and the graphs in it."""
+
+    def run(self, program: Any, infos: Sequence[tuple[str, Any]] | None) -> tuple[IRModule, dict[str, Any]]:
+        """Import an ExportedProgram."""
+        program = self.prepared(program)
+        self.check_supported(program.graph_module)
+        signature = program.graph_signature
+        places = [n for n in program.graph.nodes if n.op == "placeholder"]
+        given = self.user_inputs(places, signature, infos)
+        values = [self.placeholder(p, s, program, given) for p, s in zip(places, signature.input_specs, strict=True)]
+        self.finish()
+        results = self.graph(program.graph_module, values)
+        self.finish()
+        names, outputs = [], []
+        for spec, value in zip(signature.output_specs, results, strict=True):
+            if value is None or spec.kind.name == "TOKEN":
+                continue
+            # What the model writes in its buffers and inputs follows its own outputs.
+            names.append(str(spec.target) if spec.kind.name.endswith("MUTATION") else str(spec.arg.name))
+            outputs.append(value)
+        return self.module(outputs, names)
+
+    def prepared(self, program: Any) -> Any:
+        """The program without operators that write in place, and those that no converter takes taken apart by PyTorch."""
+        nodes = list(_calls(program.graph_module))
+        writes = any([getattr(getattr(n.target, "_schema", None), "is_mutable", False) for n in nodes])
+        unknown = any([not self.takes(n.target) for n in nodes])
+        if not writes and not unknown:
+            return program
+        return program.run_decompositions(self.decompositions())
+
+    def takes(self, target: Any) -> bool:
+        """Whether calls of this target are converted."""
+        named = operator_name(target)
+        if named is None:
+            order = higher_order(target)
+            return not order or order in INLINED or order in LOOPS
+        return named[0] in IGNORED or self.known(*named)
+
+    def decompositions(self) -> dict[Any, Any]:
+        """PyTorch's own decompositions of what no converter takes."""
+        from torch._decomp import decomposition_table
+        from torch.export import default_decompositions
+
+        table: dict[Any, Any] = dict(default_decompositions().items())
+        for op, f in decomposition_table.items():
+            table.setdefault(op, f)
+        return {op: f for op, f in table.items() if hasattr(op, "_schema") and not self.takes(op)}
+
+    def check_supported(self, module: Any) -> None:
+        """List every operator, in graphs inside too, that no converter takes."""
+        missing: dict[str, list[str]] = {}
+        for node in _calls(module):
+            if not self.takes(node.target):
+                named = operator_name(node.target)
+                title = (
+                    f"{named[0]}.{named[1]}".removesuffix(".")
+                    if named
+                    else f"higher_order::{higher_order(node.target)}"
+                )
+                missing.setdefault(title, []).append(_title(node))
+        self.missing(missing)
+
+    def user_inputs(
+        self, places: Sequence[Any], signature: Any, infos: Sequence[tuple[str, Any]] | None
+    ) -> dict[str, tuple[str, Sequence[Any] | None]]:
+        """For each of the user's inputs by its name: the name wanted and the shape to pin."""
+        from torch.export.graph_signature import TensorArgument
+
+        users = [
+            p
+            for p, s in zip(places, signature.input_specs, strict=True)
+            if s.kind.name == "USER_INPUT" and isinstance(s.arg, TensorArgument)
+        ]
+        if not infos:
+            return {p.name: (p.name, None) for p in users}
+        if len(infos) != len(users):
+            raise ModelError(
+                f"{self.title}: input_infos has {len(infos)} entries, but the model has {len(users)} inputs:"
+                f" {', '.join(p.name for p in users)}"
+            )
+        return {p.name: (name, shape) for p, (name, shape) in zip(users, infos, strict=True)}
+
+    def placeholder(self, place: Any, spec: Any, program: Any, given: Mapping[str, tuple[str, Any]]) -> Any:
+        """The value of an input of the graph: a parameter, a constant, or an input of main."""
+        kind = spec.kind.name
+        if kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
+            held = program.state_dict.get(spec.target)
+            held = program.constants.get(spec.target) if held is None else held
+            try:
+                return self.constant(spec.target, held) if kind == "CONSTANT_TENSOR" else self.weight(spec.target, held)
+            except OpNotImplemented as error:
+                self.problems.append(str(error))
+                return None
+        if kind != "USER_INPUT":
+            return None
+        fake = place.meta.get("val")
+        if place.name not in given:
+            return self.sizes.plain(fake) if fake is not None else getattr(spec.arg, "value", None)
+        name, shape = given[place.name]
+        if shape is not None:
+            self.pin(name, fake, shape)
+        return self.input(name, self.sizes.shape(fake), dtype_name(fake.dtype))
+
+    def constant(self, name: str, tensor: Any) -> Value:
+        """A tensor that the model's code made, small ones known."""
+        array = tensor_array(tensor)
+        return Value(array=array, name=name) if array.size <= 1 << 12 else self.weight(name, tensor)
+
+    def pin(self, name: str, fake: Any, shape: Sequence[Any]) -> None:
+        """Give dynamic extents of an input the numbers wanted."""
+        declared = list(fake.shape)
+        text = shape_text([str(d) for d in declared])
+        if len(shape) != len(declared):
+            raise ModelError(
+                f"{self.title}: the input {name!r} has the shape {text}, but input_infos gives it {shape_text(shape)}"
+            )
+        for k, (want, have) in enumerate(zip(shape, declared, strict=True)):
+            if not isinstance(want, (int, np.integer)) or want < 0:
+                continue
+            symbol = None if isinstance(have, int) else have.node.expr
+            if symbol is not None and symbol.is_Symbol:
+                self.sizes.pinned[str(symbol)] = int(want)
+            elif isinstance(have, int) and have != want:
+                raise ModelError(
+                    f"{self.title}: axis {k} of the input {name!r} was exported as {have}, but input_infos gives it {want}."
+                    " Export it with dynamic_shapes there, or with an example of that size"
+                )
+
+    def graph(self, module: Any, values: Sequence[Any]) -> list[Any]:
+        """The outputs of a graph whose placeholders have these values."""
+        env: dict[Any, Any] = {}
+        rest = iter(values)
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                env[node] = next(rest)
+            elif node.op == "get_attr":
+                env[node] = self.attribute(module, node.target)
+            elif node.op == "call_function":
+                env[node] = self.node(node, env)
+            elif node.op == "output":
+                found = _mapped(node.args[0], env)
+                return list(found) if isinstance(found, (list, tuple)) else [found]
+            else:
+                raise ModelError(
+                    f"{self.title}: {node.op} {node.target!r} stands in a graph that was not written by torch.export"
+                )
+        return []
+
+    def attribute(self, module: Any, target: str) -> Any:
+        """A graph or tensor that a graph holds."""
+        found = module
+        for part in target.split("."):
+            found = getattr(found, part)
+        import torch
+
+        return self.constant(target, found) if isinstance(found, torch.Tensor) else found
+
+    def node(self, node: Any, env: Mapping[Any, Any]) -> Any:
+        """Convert one call."""
+        meta = node.meta.get("val")
+        args, kwargs = _mapped(node.args, env), _mapped(node.kwargs, env)
+        title = _title(node)
+        named = operator_name(node.target)
+        try:
+            order = higher_order(node.target)
+            if order:
+                return self.higher(order, title, args, kwargs)
+            if named is not None and named[0] in IGNORED:
+                return None
+            if _is_size(meta):
+                return self.sizes.plain(meta)
+            if any([a is _BROKEN for a in _flat([*args, *kwargs.values()])]):
+                return _BROKEN
+            if named is None:
+                return node.target(*args, **kwargs)
+            result = self.convert(*named, node.name, node.target._schema, args, kwargs, lambda k: _read(node, k))
+            self.check(node, result, meta)
+            return result
+        except TVMError as error:
+            self.problem(title, error)
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
+            self.problem(title, error)
+        return _BROKEN
+
+    def check(self, node: Any, result: Any, meta: Any) -> None:
+        """A converter must make what PyTorch says that its operator makes."""
+        results = result if isinstance(result, list) else [result]
+        metas = meta if isinstance(meta, (list, tuple)) else [meta]
+        for k, (r, m) in enumerate(zip(results, metas, strict=False)):
+            if not isinstance(r, Value) or not hasattr(m, "dtype") or not _read(node, k):
+                continue
+            have, want = (r.dtype, r.shape), (dtype_name(m.dtype), self.sizes.shape(m))
+            same = len(have[1]) == len(want[1]) and all(
+                [
+                    not isinstance(a, int) or not isinstance(b, int) or a == b
+                    for a, b in zip(have[1], want[1], strict=True)
+                ]
+            )
+            if have[0] != want[0] or not same:
+                raise InternalError(
+                    f"result {k} of {node.target} became {have[0]} {shape_text(have[1])}, but PyTorch says {want[0]} {shape_text(want[1])}"
+                )
+
+    def higher(self, order: str, title: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """An operator on graphs: one that only wraps a graph, a choice, or a loop."""
+        if order in INLINED:
+            at = next(k for k, a in enumerate(args) if hasattr(a, "graph"))
+            rest = args[at + 1 :]
+            return self.graph(args[at], rest[1:] if order == "invoke_subgraph" else rest)
+        if order == "cond":
+            condition, first, second, operands = args
+            if not isinstance(condition, Value):
+                return self.graph(first if condition else second, operands)
+            ways = [Tuple(tuple([self.output(v) for v in self.graph(g, operands)])) for g in (first, second)]
+            flag = TorchCall(order, title, self).reshape(condition, [])
+            choice = If(flag.expr, ways[0], ways[1])
+            return [Value(TupleGetItem(choice, k)) for k in range(len(ways[0].fields))]
+        return self.loop(title, *args)
+
+    def loop(
+        self, title: str, condition: Any, body: Any, carried: Sequence[Any], extra: Sequence[Any] = ()
+    ) -> list[Value]:
+        """torch's while_loop as a function that calls itself."""
+        call = TorchCall("while_loop", title, self)
+        start = [call.tensor(v) for v in carried]
+        state = [Var(f"state{k}", v.type) for k, v in enumerate(start)]
+
+        def going(*now: Expr) -> Expr:
+            (flag,) = self.graph(condition, [*[Value(v) for v in now], *extra])
+            return call.reshape(call.tensor(flag), []).expr
+
+        def step(*now: Expr) -> list[Expr]:
+            return [call.tensor(v).expr for v in self.graph(body, [*[Value(v) for v in now], *extra])]
+
+        loop = loops.while_loop(going, state, step)
+        made = Call(loop, tuple([v.expr for v in start]))
+        return [Value(TupleGetItem(made, k)) for k in range(len(start))]
+
+
+class _Broken:
+    """The result of a call that was reported."""
+
+
+_BROKEN = _Broken()
+
+
+def _calls(module: Any) -> Any:
+    import torch
+
+    for inner in module.modules():
+        if isinstance(inner, torch.fx.GraphModule):
+            yield from [n for n in inner.graph.nodes if n.op == "call_function"]
+
+
+def _is_size(meta: Any) -> bool:
+    import torch
+
+    return isinstance(meta, (torch.SymInt, bool, int)) and not isinstance(meta, torch.SymBool)
+
+
+def _read(node: Any, k: int) -> bool:
+    """Whether somebody reads result k of a node."""
+    import operator
+
+    return any([u.target is not operator.getitem or u.args[1] == k for u in node.users])
+
+
+def _title(node: Any) -> str:
+    """A node's name, and the line of the model that made it."""
+    lines = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
+    return f"{node.name} ({lines[-1][0].rpartition('/')[2]}:{lines[-1][1]})" if lines else str(node.name)
+
+
+def _mapped(x: Any, env: Mapping[Any, Any]) -> Any:
+    import torch
+
+    if isinstance(x, torch.fx.Node):
+        return env[x]
+    if isinstance(x, (list, tuple)):
+        return [_mapped(v, env) for v in x]
+    if isinstance(x, dict):
+        return {k: _mapped(v, env) for k, v in x.items()}
+    return x
+
+
+def _flat(x: Any) -> list[Any]:
+    if isinstance(x, (list, tuple)):
+        return [leaf for part in x for leaf in _flat(part)]
+    return [x]

@@ -1,0 +1,204 @@
+"""What the importers of exported programs and of TorchScript share: one call to relay, parameters, and all that is not supported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IRModule, PrimExpr
+from tilewright.relay.expr import Expr, Function, Tuple, Var
+from tilewright.relay.frontend.common.value import ModelError, Value, evaluate, near_text, problems_text, use_text
+from tilewright.relay.frontend.pytorch import (  # noqa: F401 (register converters)
+    ops_activation,
+    ops_create,
+    ops_index,
+    ops_linalg,
+    ops_math,
+    ops_nn,
+    ops_norm,
+    ops_recurrent,
+    ops_reduce,
+    ops_resize,
+    ops_tensor,
+)
+from tilewright.relay.frontend.pytorch.dtypes import tensor_array
+from tilewright.relay.frontend.pytorch.sizes import Sizes
+from tilewright.relay.frontend.pytorch.value import TorchCall, as_result, converters, find_converter
+from tilewright.relay.op.relations import tensor_type
+from tilewright.relay.transform.infer_type import infer_module
+from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError
+
+LIMIT = 1 << 16
+"""Most elements that a call may read to be folded at import; FoldConstant does the rest."""
+UNSAID = {"layout", "device", "pin_memory", "memory_format", "non_blocking", "generator", "copy"}
+"""Arguments that say where and how a tensor is stored."""
+Custom = Mapping[str, Callable[[list[Any], list[Any]], Any]]
+
+
+def supported_operators() -> list[str]:
+    """Names of the operators that are imported: "aten::add", or "aten::add.Scalar" for one overload."""
+    return sorted([n if "::" in n else f"aten::{n}" for n in converters])
+
+
+def plain_name(name: str) -> str:
+    """The name of an input that a parser of names takes."""
+    return name.replace(".", "_").replace("/", "_").replace(":", "_")
+
+
+class Importer:
+    """One import: its parameters by name, its inputs, and what was found that is not supported."""
+
+    def __init__(self, title: str, default_dtype: str, custom: Custom | None, friendly: bool) -> None:
+        self.title, self.default_dtype, self.friendly = title, default_dtype, friendly
+        self.custom: Custom = dict(custom or {})
+        self.params: dict[str, np.ndarray] = {}
+        self.weights: dict[str, Var] = {}
+        self.inputs: list[Var] = []
+        self.problems: list[str] = []
+        self.sizes = Sizes()
+        self.draws = 0
+        self.sizes_from_data = False
+
+    def size_value(self, c: TorchCall, d: PrimExpr) -> Value:
+        """A size as a tensor."""
+        return self.sizes.tensor(c, d)
+
+    def known(self, name: str, overload: str) -> bool:
+        """Whether there is a converter for an operator."""
+        return self.custom_converter(name, overload) is not None or find_converter(name, overload) is not None
+
+    def custom_converter(self, name: str, overload: str) -> Callable[[list[Any], list[Any]], Any] | None:
+        """The converter given by the caller under "aten::add", "aten::add.Tensor" or "aten.add.Tensor"."""
+        keys = (f"{name}.{overload}", name, f"{name}.{overload}".replace("::", "."))
+        return next((self.custom[k] for k in keys if k in self.custom), None)
+
+    def input(self, name: str, shape: Sequence[Any], dtype: str) -> Value:
+        """A new input of main."""
+        var = Var(plain_name(name) if self.friendly else name, tensor_type(tuple(shape), dtype))
+        self.inputs.append(var)
+        self.sizes.homes.append(var)
+        return Value(var, None, name)
+
+    def weight(self, name: str, tensor: Any) -> Value:
+        """A parameter of main, or a constant: whole numbers mostly are tables of places, which are looked at during import."""
+        array = tensor_array(tensor)
+        if array.dtype.kind in "iub":
+            return Value(array=array, name=name)
+        if array.dtype.kind == "c":
+            raise OpNotImplemented(f"the weight {name!r} is complex: keep its parts apart (torch.view_as_real)")
+        key = plain_name(name) if self.friendly else name
+        if key not in self.weights:
+            self.weights[key] = Var(key, tensor_type(array.shape, array.dtype.name))
+            self.params[key] = array
+        return Value(self.weights[key], None, name)
+
+    def convert(
+        self, name: str, overload: str, title: str, schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any],
+        used: Callable[[int], bool] = lambda k: True,
+    ) -> Any:  # fmt: skip
+        """The results of a call of the operator "aten::add" with these arguments."""
+        call = TorchCall(f"{name}.{overload or 'default'}", title, self, used)
+        positional, named = arranged(schema, args, kwargs)
+        custom = self.custom_converter(name, overload)
+        if custom is not None:
+            given = [*positional, *named.values()]
+            exprs = [_bare(a) for a in given]
+            return as_result(custom(exprs, [a.dtype if isinstance(a, Value) else None for a in given]))
+        converter = find_converter(name, overload)
+        assert converter is not None
+        result = as_result(converter(call, *positional, **named))
+        leaves = _leaves([*positional, *named.values()])
+        values = [a for a in leaves if isinstance(a, Value)]
+        if any([isinstance(a, PrimExpr) for a in leaves]):
+            return result
+        if values and all([v.array is not None and v.is_number and v.array.size <= LIMIT for v in values]):
+            return _evaluated(result)
+        return result
+
+    def missing(self, uses: Mapping[str, list[str]]) -> None:
+        """Note operators that no converter takes, and where they are used; raise if there are any."""
+        names = supported_operators()
+        for name, places in sorted(uses.items()):
+            self.problems.append(use_text(name, places) + near_text(name, [n.partition(".")[0] for n in names]))
+        self.finish()
+
+    def finish(self) -> None:
+        """Raise what was found so far."""
+        if self.problems:
+            raise OpNotImplemented(problems_text(self.title, self.problems))
+
+    def module(self, outputs: Sequence[Any], names: Sequence[str]) -> tuple[IRModule, dict[str, Any]]:
+        """The module of the outputs, and the parameters' values."""
+        self.finish()
+        fields = [self.output(o) for o in outputs]
+        if not fields:
+            raise ModelError(f"{self.title}: it has no outputs that are tensors")
+        body = fields[0] if len(fields) == 1 else Tuple(tuple(fields))
+        attrs: dict[str, Any] = {"output_tensor_names": tuple(names)}
+        main = Function([*self.inputs, *self.weights.values()], body, attrs=attrs)
+        try:
+            return infer_module(IRModule.from_expr(main)), dict(self.params)
+        except DiagnosticError as error:
+            raise DiagnosticError(f"{self.title}: {error}") from None
+
+    def output(self, value: Any) -> Expr:
+        """An output, numbers as tensors without axes."""
+        if isinstance(value, Value):
+            return value.expr
+        if isinstance(value, (list, tuple)):
+            return Tuple(tuple([self.output(v) for v in value]))
+        return TorchCall("output", "output", self).tensor(value).expr
+
+    def problem(self, title: str, error: Exception) -> None:
+        """Note a call that is not supported, or raise what makes the import senseless."""
+        if isinstance(error, NotImplementedError):
+            self.problems.append(f"{title}: {error}")
+        elif isinstance(error, TVMError):
+            raise DiagnosticError(f"{self.title}: {title}: {error}") from None
+        else:
+            raise ModelError(
+                f"{self.title}: {title} does not have the arguments that its converter reads ({type(error).__name__}: {error})"
+            ) from error
+
+
+def arranged(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Arguments as the schema has them: those by position, defaults of None at the end left out, and those by keyword, without what says where tensors live."""
+    if schema is None:
+        return list(args), dict(kwargs)
+    given = dict(zip([a.name for a in schema.arguments], args, strict=False)) | dict(kwargs)
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    needed = 0
+    for a in schema.arguments:
+        if a.name in UNSAID or a.is_out:
+            continue
+        value = given.get(a.name, a.default_value)
+        if a.kwarg_only:
+            if value is not None:
+                named[a.name] = value
+        else:
+            positional.append(value)
+            if a.name in given or not a.has_default_value() or value is not None:
+                needed = len(positional)
+    del positional[needed:]
+    return positional, named
+
+
+def _bare(a: Any) -> Any:
+    if isinstance(a, Value):
+        return a.expr
+    return [_bare(x) for x in a] if isinstance(a, (list, tuple)) else a
+
+
+def _leaves(x: Any) -> list[Any]:
+    if isinstance(x, (list, tuple)):
+        return [leaf for part in x for leaf in _leaves(part)]
+    return [x]
+
+
+def _evaluated(result: Any) -> Any:
+    if isinstance(result, Value):
+        return evaluate(result)
+    return [_evaluated(r) for r in result] if isinstance(result, list) else result

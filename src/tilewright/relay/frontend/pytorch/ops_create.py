@@ -1,0 +1,219 @@
+"""Converters of operators that make tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.pytorch.dtypes import dtype_name, kind, result_dtype
+from tilewright.relay.frontend.pytorch.value import TorchCall, aten
+from tilewright.support.errors import OpNotImplemented
+
+LARGEST = 1 << 16
+
+
+def _dtype(dtype: Any, default: str) -> str:
+    return default if dtype is None else dtype_name(dtype)
+
+
+@aten("zeros", "ones", "empty", "empty_permuted", "empty_strided")
+def _filled(c: TorchCall, shape: Sequence[Any], *rest: Any, dtype: Any = None, **more: Any) -> Any:
+    return c.full(shape, 1 if "ones" in c.target else 0, _dtype(dtype, c.home.default_dtype))
+
+
+@aten("zeros_like", "ones_like", "empty_like")
+def _filled_like(c: TorchCall, x: Value, *rest: Any, dtype: Any = None, **more: Any) -> Any:
+    return c.full(x.shape, 1 if "ones" in c.target else 0, _dtype(dtype, x.dtype))
+
+
+@aten("new_zeros", "new_ones", "new_empty", "new_empty_strided")
+def _new_filled(c: TorchCall, x: Value, shape: Sequence[Any], *rest: Any, dtype: Any = None, **more: Any) -> Any:
+    return c.full(shape, 1 if "ones" in c.target else 0, _dtype(dtype, x.dtype))
+
+
+@aten("full")
+def _full(c: TorchCall, shape: Sequence[Any], value: Any, dtype: Any = None, **more: Any) -> Any:
+    return c.full(shape, value, _dtype(dtype, result_dtype([value], c.home.default_dtype)))
+
+
+@aten("full_like")
+def _full_like(c: TorchCall, x: Value, value: Any, dtype: Any = None, **more: Any) -> Any:
+    return c.full(x.shape, value, _dtype(dtype, x.dtype))
+
+
+@aten("new_full")
+def _new_full(c: TorchCall, x: Value, shape: Sequence[Any], value: Any, dtype: Any = None, **more: Any) -> Any:
+    return c.full(shape, value, _dtype(dtype, x.dtype))
+
+
+@aten("fill")
+def _fill(c: TorchCall, x: Value, value: Any) -> Any:
+    return c.full(x.shape, value, x.dtype)
+
+
+@aten("zero")
+def _zero(c: TorchCall, x: Value) -> Any:
+    return c.full(x.shape, 0, x.dtype)
+
+
+@aten("scalar_tensor")
+def _scalar_tensor(c: TorchCall, value: Any, dtype: Any = None, **more: Any) -> Any:
+    return c.full((), value, _dtype(dtype, c.home.default_dtype))
+
+
+@aten("tensor")
+def _tensor(c: TorchCall, value: Any, dtype: Any = None, **more: Any) -> Any:
+    if isinstance(value, Value):
+        return value if dtype is None else c.cast(value, dtype_name(dtype))
+    if isinstance(value, (list, tuple)) and any([isinstance(v, Value) for v in value]):
+        return c.call("stack", c.promote(*value), axis=0)
+    flat = np.asarray(value)
+    default = {"b": "bool", "i": "int64", "f": c.home.default_dtype}.get(flat.dtype.kind)
+    if default is None:
+        return c.tensor(value, None if dtype is None else dtype_name(dtype))
+    return c.cast(Value(array=flat.astype(default)), _dtype(dtype, default))
+
+
+@aten("arange")
+def _arange_to(c: TorchCall, end: Any, dtype: Any = None, **more: Any) -> Any:
+    return arange(c, 0, end, 1, dtype)
+
+
+@aten("arange.start")
+def _arange_from(c: TorchCall, start: Any, end: Any, dtype: Any = None, **more: Any) -> Any:
+    return arange(c, start, end, 1, dtype)
+
+
+@aten("arange.start_step")
+def arange(c: TorchCall, start: Any, end: Any, step: Any = 1, dtype: Any = None, **more: Any) -> Any:
+    whole = not any([isinstance(v, float) for v in (start, end, step)])
+    name = _dtype(dtype, "int64" if whole else c.home.default_dtype)
+    if all([isinstance(v, (int, float)) for v in (start, end, step)]):
+        count = max(math.ceil((end - start) / step), 0)
+        if count <= LARGEST:
+            made = start + np.arange(count, dtype=np.int64 if whole else np.float64) * step
+            return c.cast(Value(array=np.asarray(made)), name)
+        return c.call("arange", start=start, stop=end, step=step, dtype=name)
+    if isinstance(start, int) and start == 0 and isinstance(step, int) and step == 1:
+        return c.call("arange", start=0, stop=end, step=1, dtype=name)
+    if not isinstance(step, int):
+        raise OpNotImplemented("its step depends on a dimension that is dynamic; a number is supported")
+    number = end - start if step == 1 else (end - start + step - (1 if step > 0 else -1)) // step
+    places = c.call("arange", start=0, stop=number, step=1, dtype=name)
+    scaled = c.call("multiply", places, step) if step != 1 else places
+    return c.call("add", scaled, c.tensor(start, name))
+
+
+@aten("linspace", "logspace")
+def _linspace(c: TorchCall, start: Any, end: Any, steps: Any, base: Any = 10.0, dtype: Any = None, **more: Any) -> Any:
+    name = _dtype(dtype, c.home.default_dtype)
+    if isinstance(start, Value) or isinstance(end, Value):
+        start, end = float(c.known(start, "start")), float(c.known(end, "end"))
+    if isinstance(steps, int):
+        made = np.linspace(float(start), float(end), steps)
+        made = base**made if "logspace" in c.target else made
+        return c.cast(Value(array=made), name)
+    step = c.call("divide", c.number(end - start, name), c.cast(c.size(steps - 1), name))
+    places = c.call("multiply", c.call("arange", start=0, stop=steps, step=1, dtype=name), step)
+    return c.call("add", places, start)
+
+
+@aten("eye", "eye.m")
+def _eye(c: TorchCall, n: Any, m: Any = None, dtype: Any = None, **more: Any) -> Any:
+    rows, columns = c.static([n, n if m is None else m], "its sizes")
+    return np.eye(rows, columns, dtype=_dtype(dtype, c.home.default_dtype))
+
+
+@aten("tril_indices", "triu_indices")
+def _triangle_indices(c: TorchCall, rows: int, columns: int, offset: int = 0, dtype: Any = None, **more: Any) -> Any:
+    make = np.tril_indices if "tril" in c.target else np.triu_indices
+    return np.stack(make(rows, offset, columns)).astype(_dtype(dtype, "int64"))
+
+
+@aten("hann_window", "hamming_window", "blackman_window")
+def _window(c: TorchCall, n: int, periodic: bool = True, dtype: Any = None, **more: Any) -> Any:
+    places = 2 * np.pi * np.arange(n) / max(n if periodic else n - 1, 1)
+    if "hann" in c.target:
+        made = 0.5 - 0.5 * np.cos(places)
+    elif "hamming" in c.target:
+        made = 0.54 - 0.46 * np.cos(places)
+    else:
+        made = 0.42 - 0.5 * np.cos(places) + 0.08 * np.cos(2 * places)
+    return (made if n > 1 else np.ones(n)).astype(_dtype(dtype, c.home.default_dtype))
+
+
+@aten(
+    "rand",
+    "randn",
+    "rand_like",
+    "randn_like",
+    "randint",
+    "randint_like",
+    "randperm",
+    "bernoulli",
+    "normal",
+    "multinomial",
+    "uniform",
+)
+def _random(c: TorchCall, *args: Any, **more: Any) -> Any:
+    dtype = more.get("dtype")
+    if _base(c) in ("rand", "randn") or _base(c).endswith("n_like") or _base(c) == "rand_like":
+        shape = args[0].shape if isinstance(args[0], Value) else args[0]
+        name = _dtype(dtype, args[0].dtype if isinstance(args[0], Value) else c.home.default_dtype)
+        return _drawn(c, "random.normal" if "randn" in c.target else "random.uniform", shape, name)
+    if _base(c) == "randperm":
+        (n,) = c.static(args[:1], "its length")
+        key = _drawn(c, "random.uniform", [n], "float32")
+        return c.cast(c.call("argsort", key, axis=0, dtype="int64"), _dtype(dtype, "int64"))
+    if _base(c) in ("randint", "randint_like"):
+        return _whole_numbers(c, list(args), dtype)
+    if _base(c) == "bernoulli":
+        return c.cast(c.call("less", _drawn(c, "random.uniform", args[0].shape, args[0].dtype), args[0]), args[0].dtype)
+    raise OpNotImplemented(
+        "random numbers of this kind are not drawn here: draw them outside, and give them as an input"
+    )
+
+
+def _base(c: TorchCall) -> str:
+    return c.target.split("::")[-1].split(".")[0]
+
+
+def _whole_numbers(c: TorchCall, args: list[Any], dtype: Any) -> Value:
+    like = args.pop(0) if isinstance(args[0], Value) else None
+    shape = like.shape if like is not None else args.pop()
+    low, high = args if len(args) == 2 else (0, args[0])
+    unit = _drawn(c, "random.uniform", shape, "float32")
+    made = c.call("add", c.call("floor", c.call("multiply", unit, float(high - low))), float(low))
+    return c.cast(made, _dtype(dtype, like.dtype if like is not None else "int64"))
+
+
+def _drawn(c: TorchCall, key: str, shape: Sequence[Any], dtype: str) -> Value:
+    """Random numbers: a seed of their own for each call, the same in every run."""
+    from tilewright import relay
+
+    sizes = c.static(shape, "the shape of random numbers")
+    c.home.draws += 1
+    drawn = getattr(relay.random, key.split(".")[1])(
+        relay.const(np.array([0, 0, 0, 0, 0, 0, 0, 0, 1 << 63, c.home.draws], np.uint64)), tuple(sizes), "float32"
+    )
+    return c.cast(Value(drawn[1]), dtype)
+
+
+@aten("one_hot")
+def _one_hot(c: TorchCall, x: Value, classes: int = -1) -> Any:
+    if classes < 0:
+        raise c.refuse("num_classes", -1, "a number: it cannot be read out of the data")
+    return c.call("one_hot", x, c.number(1, "int64"), c.number(0, "int64"), depth=classes, axis=-1, dtype="int64")
+
+
+@aten("vander")
+def _vander(c: TorchCall, x: Value, n: int | None = None, increasing: bool = False) -> Any:
+    columns = n if n is not None else c.static(x.shape, "the length of x")[0]
+    powers = np.arange(columns) if increasing else np.arange(columns)[::-1]
+    dtype = x.dtype if kind(x.dtype) == 2 else "int64"
+    exact = c.call("power", c.cast(c.call("expand_dims", x, axis=1), "float64"), Value(array=powers.astype(np.float64)))
+    return c.cast(exact, dtype)

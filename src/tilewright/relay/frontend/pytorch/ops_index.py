@@ -1,0 +1,341 @@
+"""Converters of operators that read and write elements at places that are data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.pytorch.dtypes import is_float
+from tilewright.relay.frontend.pytorch.ops_tensor import FAR, broadcast_all, cut
+from tilewright.relay.frontend.pytorch.value import TorchCall, aten
+from tilewright.relay.op.relations import broadcast_shapes
+from tilewright.support.errors import OpNotImplemented
+
+
+def places(c: TorchCall, indices: Value, extent: Any) -> Value:
+    """Indices of which negative ones count from the end, as places; known ones are counted here."""
+    indices = c.cast(indices, "int64") if indices.dtype not in ("int32", "int64") else indices
+    if indices.array is not None and indices.is_number and isinstance(extent, int):
+        return Value(array=np.where(indices.array < 0, indices.array + extent, indices.array))
+    return indices
+
+
+def picked(c: TorchCall, x: Value, axis: int, indices: Value) -> Value:
+    """x[.., indices, ..] along an axis."""
+    found = places(c, indices, x.shape[axis])
+    # An index outside wraps around rather than read foreign memory, and so do negative ones.
+    mode = (
+        "clip"
+        if found.array is not None and found.is_number and (found.array.size == 0 or found.array.min() >= 0)
+        else "wrap"
+    )
+    return c.call("take", x, found, axis=axis, mode=mode)  # type: ignore[no-any-return]
+
+
+@aten("embedding")
+def _embedding(c: TorchCall, weight: Value, indices: Value, *rest: Any) -> Any:
+    return c.call("take", weight, c.cast(indices, "int64") if indices.dtype != "int32" else indices, axis=0)
+
+
+@aten("index_select")
+def _index_select(c: TorchCall, x: Value, dim: int, indices: Value) -> Any:
+    if not x.ndim:
+        return x
+    indices = c.reshape(indices, [1]) if not indices.ndim else indices
+    return picked(c, x, c.axis(dim, x.ndim), indices)
+
+
+@aten("take")
+def _take(c: TorchCall, x: Value, indices: Value) -> Any:
+    return picked(c, c.reshape(x, [-1]), 0, indices)
+
+
+@aten("gather")
+def _gather(c: TorchCall, x: Value, dim: int, indices: Value, sparse_grad: bool = False) -> Any:
+    if not x.ndim:
+        return c.broadcast(x, indices.shape) if indices.ndim else x
+    return c.call("gather", x, c.cast(indices, "int64"), axis=c.axis(dim, x.ndim))
+
+
+@aten("take_along_dim")
+def _take_along_dim(c: TorchCall, x: Value, indices: Value, dim: int | None = None) -> Any:
+    if dim is None:
+        return _gather(c, c.reshape(x, [-1]), 0, c.reshape(indices, [-1]))
+    axis = c.axis(dim, x.ndim)
+    a, b = list(x.shape), list(indices.shape)
+    a[axis] = b[axis] = 1
+    shape = list(broadcast_shapes(a, b))
+    x = c.broadcast(x, [*shape[:axis], x.shape[axis], *shape[axis + 1 :]])
+    return _gather(c, x, axis, c.broadcast(indices, [*shape[:axis], indices.shape[axis], *shape[axis + 1 :]]))
+
+
+def _as_places(c: TorchCall, indices: Sequence[Value | None], rank: int) -> list[Value | None]:
+    """Index tensors, one an axis; masks that are known become the places where they hold."""
+    result: list[Value | None] = []
+    for i in indices:
+        if i is not None and i.dtype in ("bool", "uint8"):
+            try:
+                mask = c.known(i, "mask")
+            except OpNotImplemented:
+                raise OpNotImplemented(
+                    "it takes as many elements as a mask has that hold, which only the data says, and sizes that depend on data are"
+                    " not supported. torch.where(mask, x, y) and masked_fill keep the shape"
+                ) from None
+            result += [Value(array=p.astype(np.int64)) for p in np.nonzero(mask)]
+        else:
+            result.append(i)
+    return result + [None] * (rank - len(result))
+
+
+@aten("index", "_unsafe_index")
+def index(c: TorchCall, x: Value, indices: Sequence[Value | None]) -> Any:
+    found = _as_places(c, indices, x.ndim)
+    axes = [k for k, i in enumerate(found) if i is not None]
+    if not axes:
+        return x
+    if len(axes) == 1:
+        picks = found[axes[0]]
+        assert picks is not None
+        return picked(c, x, axes[0], picks)
+    adjacent = axes == list(range(axes[0], axes[-1] + 1))
+    spread = _common(c, x, found, axes)
+    rank = spread[0].ndim
+    rest = [k for k in range(x.ndim) if k not in axes]
+    front = c.transpose(x, [*axes, *rest])
+    result = c.call("gather_nd", front, c.call("stack", spread, axis=0))
+    if adjacent and axes[0]:
+        # The axes of the indices stand where the indexed ones were; without that, first.
+        before = axes[0]
+        order = [*range(rank, rank + before), *range(rank), *range(rank + before, rank + len(rest))]
+        return c.transpose(result, order)
+    return result
+
+
+def _common(c: TorchCall, x: Value, found: Sequence[Value | None], axes: Sequence[int]) -> list[Value]:
+    """The index tensors in one shape and type, none of them negative."""
+    spread = broadcast_all(c, [c.cast(i, "int64") for i in found if i is not None])
+    return [_not_negative(c, i, x.shape[a]) for i, a in zip(spread, axes, strict=True)]
+
+
+def _not_negative(c: TorchCall, i: Value, extent: Any) -> Value:
+    known = places(c, i, extent)
+    if known.array is not None and known.is_number:
+        return known
+    return c.call("where", c.call("less", i, 0), c.call("add", i, extent), i)  # type: ignore[no-any-return]
+
+
+@aten("index_put", "_unsafe_index_put", "_index_put_impl")
+def index_put(
+    c: TorchCall, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False, *rest: Any
+) -> Any:
+    if (
+        len(indices) == 1
+        and indices[0] is not None
+        and indices[0].dtype == "bool"
+        and not values.ndim
+        and not accumulate
+    ):
+        mask = c.reshape(indices[0], [*indices[0].shape, *[1] * (x.ndim - indices[0].ndim)])
+        return c.call("where", mask, c.cast(values, x.dtype), x)
+    found = _as_places(c, indices, x.ndim)
+    axes = [k for k, i in enumerate(found) if i is not None]
+    order = [*axes, *[k for k in range(x.ndim) if k not in axes]]
+    adjacent = axes == list(range(axes[0], axes[-1] + 1))
+    spread = _common(c, x, found, axes)
+    rank = spread[0].ndim
+    front = c.transpose(x, order)
+    tail = front.shape[len(axes) :]
+    if adjacent and axes[0]:
+        before = axes[0]
+        whole = c.broadcast(values, [*tail[:before], *spread[0].shape, *tail[before:]])
+        updates = c.transpose(
+            whole, [*range(before, before + rank), *range(before), *range(before + rank, rank + len(tail))]
+        )
+    else:
+        updates = c.broadcast(values, [*spread[0].shape, *tail])
+    mode = "add" if accumulate else "update"
+    if not rank:
+        spread, updates = [c.reshape(i, [1]) for i in spread], c.reshape(updates, [1, *tail])
+    result = c.call("scatter_nd", front, c.call("stack", spread, axis=0), c.cast(updates, x.dtype), mode=mode)
+    return c.transpose(result, [order.index(k) for k in range(x.ndim)])
+
+
+@aten("index_copy", "index_add")
+def _index_write(c: TorchCall, x: Value, dim: int, indices: Value, source: Value, alpha: Any = 1) -> Any:
+    axis = c.axis(dim, x.ndim)
+    source = c.call("multiply", source, alpha) if alpha != 1 else source
+    return index_put(c, x, [*[None] * axis, indices], source, "index_add" in c.target)
+
+
+@aten("index_fill")
+def _index_fill(c: TorchCall, x: Value, dim: int, indices: Value, value: Any) -> Any:
+    return index_put(c, x, [*[None] * c.axis(dim, x.ndim), indices], c.tensor(value, x.dtype))
+
+
+@aten("scatter", "scatter_add", "scatter.reduce", "scatter.value_reduce")
+def scatter(c: TorchCall, x: Value, dim: int, indices: Value, source: Any, reduce: str | None = None) -> Any:
+    source = c.tensor(source, x.dtype)
+    if not source.ndim and indices.ndim:
+        source = c.broadcast(source, indices.shape)
+    reduction = "add" if "scatter_add" in c.target else {None: "update", "add": "add", "multiply": "mul"}[reduce]
+    return _scattered(c, x, dim, indices, source, reduction)
+
+
+def _scattered(c: TorchCall, x: Value, dim: int, indices: Value, source: Value, reduction: str) -> Any:
+    axis = c.axis(dim, x.ndim)
+    for a, (n, m) in enumerate(zip(source.shape, indices.shape, strict=True)):
+        # What the indices do not reach of the source is not read.
+        if isinstance(n, int) and isinstance(m, int) and m < n:
+            source = cut(c, source, a, 0, m)
+    if not x.ndim:
+        parts = [c.reshape(v, [1]) for v in (x, indices, source)]
+        return c.reshape(c.call("scatter_elements", *parts, axis=0, reduction=reduction), [])
+    return c.call("scatter_elements", x, c.cast(indices, "int64"), source, axis=axis, reduction=reduction)
+
+
+@aten("scatter_reduce")
+def _scatter_reduce(
+    c: TorchCall, x: Value, dim: int, indices: Value, source: Value, reduce: str, include_self: bool = True
+) -> Any:
+    reductions = {"sum": "add", "prod": "mul", "mean": "mean", "amax": "max", "amin": "min"}
+    if not include_self:
+        if reduce == "mean":
+            return _mean_of_written(c, x, dim, indices, source)
+        limits = (-np.inf, np.inf) if is_float(x.dtype) else (np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
+        neutral = {"sum": 0, "prod": 1, "amax": limits[0], "amin": limits[1]}[reduce]
+        start = c.broadcast(c.number(neutral, x.dtype), indices.shape)
+        x = _scattered(c, x, dim, indices, start, "update")
+    return _scattered(c, x, dim, indices, source, reductions[reduce])
+
+
+def _mean_of_written(c: TorchCall, x: Value, dim: int, indices: Value, source: Value) -> Value:
+    zeros, ones = c.full(x.shape, 0, x.dtype), c.full(indices.shape, 1, x.dtype)
+    count = _scattered(c, zeros, dim, indices, ones, "add")
+    totals = _scattered(c, zeros, dim, indices, source, "add")
+    mean = c.call("divide" if is_float(x.dtype) else "floor_divide", totals, c.call("maximum", count, 1))
+    return c.call("where", c.call("greater", count, 0), mean, x)  # type: ignore[no-any-return]
+
+
+@aten("slice_scatter")
+def slice_scatter(
+    c: TorchCall, x: Value, source: Value, dim: int = 0, start: Any = None, end: Any = None, step: Any = 1
+) -> Any:
+    axis = c.axis(dim, x.ndim)
+    extent = x.shape[axis]
+    source = c.cast(source, x.dtype)
+    if step == 1 and isinstance(extent, int) and all([b is None or isinstance(b, int) for b in (start, end)]):
+        begin, stop, _ = slice(start, end).indices(extent)
+        stop = max(begin, stop)
+        parts = [source]
+        parts += [cut(c, x, axis, stop, extent)] if stop < extent else []
+        parts = [cut(c, x, axis, 0, begin), *parts] if begin else parts
+        return c.call("concatenate", parts, axis=axis) if len(parts) > 1 else c.broadcast(source, x.shape)
+    if step == 1:
+        return _between(c, x, source, axis, start, end)
+    (extent,) = c.static([extent], "the extent of its axis")
+    rows = np.arange(extent)[slice(start, None if end is not None and end >= FAR else end, step)]
+    return index_put(c, x, [*[None] * axis, Value(array=rows)], source)
+
+
+def _between(c: TorchCall, x: Value, source: Value, axis: int, start: Any, end: Any) -> Value:
+    """x with a part whose bounds are sizes written."""
+    parts = [source]
+    if start is not None and not (isinstance(start, int) and start == 0):
+        parts = [cut(c, x, axis, 0, start), *parts]
+    if end is not None and not (isinstance(end, int) and end >= FAR):
+        parts.append(cut(c, x, axis, end, FAR))
+    return c.call("concatenate", parts, axis=axis) if len(parts) > 1 else source
+
+
+@aten("select_scatter")
+def select_scatter(c: TorchCall, x: Value, source: Value, dim: int, at: Any) -> Any:
+    axis = c.axis(dim, x.ndim)
+    at = at + x.shape[axis] if isinstance(at, int) and at < 0 else at
+    return slice_scatter(c, x, c.call("expand_dims", source, axis=axis), axis, at, at + 1)
+
+
+@aten("diagonal_scatter")
+def _diagonal_scatter(c: TorchCall, x: Value, source: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
+    if x.ndim != 2:
+        raise OpNotImplemented(f"it writes a diagonal of a tensor with {x.ndim} axes; 2 are supported")
+    rows, columns = c.static(x.shape, "the extents of its matrix")
+    i, j = np.nonzero(np.eye(rows, columns, offset))
+    found: list[Value | None] = [Value(array=i), Value(array=j)]
+    return index_put(c, x, found if dim1 == 0 else found[::-1], source)
+
+
+@aten("fill_diagonal")
+def _fill_diagonal(c: TorchCall, x: Value, value: Any, wrap: bool = False) -> Any:
+    rows, columns = c.static(x.shape, "the extents of its matrix")
+    return c.call("where", Value(array=np.eye(rows, columns, dtype=bool)), c.number(value, x.dtype), x)
+
+
+@aten("masked_scatter")
+def _masked_scatter(c: TorchCall, x: Value, mask: Value, source: Value) -> Any:
+    x, mask = broadcast_all(c, [x, mask])
+    # The n-th place that holds takes the n-th element of the source.
+    number = c.call("cumsum", c.cast(c.reshape(mask, [-1]), "int64"), axis=0)
+    values = c.call("take", c.reshape(source, [-1]), c.call("maximum", c.call("subtract", number, 1), 0), axis=0)
+    return c.call("where", mask, c.cast(c.reshape(values, x.shape), x.dtype), x)
+
+
+@aten("nonzero", "nonzero_numpy", "argwhere")
+def _nonzero(c: TorchCall, x: Value) -> Any:
+    try:
+        known = c.known(x, "elements")
+    except OpNotImplemented:
+        if not c.home.sizes_from_data:
+            raise OpNotImplemented(
+                "it makes as many rows as its data says, and sizes that depend on data are not supported in exported programs."
+                " torch.where(mask, x, y) keeps the shape"
+            ) from None
+        return c.cast(c.call("argwhere", x), "int64")
+    found = np.argwhere(known).astype(np.int64)
+    return [np.ascontiguousarray(found[:, k]) for k in range(found.shape[1])] if "numpy" in c.target else found
+
+
+@aten("masked_select")
+def _masked_select(c: TorchCall, x: Value, mask: Value) -> Any:
+    x, mask = broadcast_all(c, [x, mask])
+    return index(c, x, [mask])
+
+
+@aten("isin")
+def _isin(c: TorchCall, x: Any, tests: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+    a, b = c.promote(x, tests)
+    hit = c.call("equal", c.call("expand_dims", a, axis=a.ndim), c.reshape(b, [-1]))
+    found = c.call("any", hit, axis=(a.ndim,))
+    return c.call("logical_not", found) if invert else found
+
+
+@aten("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
+def _embedding_bag(
+    c: TorchCall, weight: Value, indices: Value, offsets: Value, scale: bool = False, mode: int = 0, sparse: bool = False,
+    per_sample_weights: Value | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
+) -> Any:  # fmt: skip
+    bounds = c.known(offsets, "offsets")
+    (count,) = c.static(indices.shape, "the number of its indices")
+    ends = bounds[1:] if include_last_offset else np.append(bounds[1:], count)
+    starts = bounds[:-1] if include_last_offset else bounds
+    rows = c.call("take", weight, c.cast(indices, "int64"), axis=0)
+    if per_sample_weights is not None:
+        rows = c.call("multiply", rows, c.call("expand_dims", per_sample_weights, axis=1))
+    kept = np.zeros((len(starts), count), bool)
+    for k, (s, e) in enumerate(zip(starts, ends, strict=True)):
+        kept[k, s:e] = True
+    if padding_idx is not None and padding_idx >= 0:
+        raise c.refuse("padding_idx", padding_idx, "None")
+    if mode == 2:
+        wide = c.call(
+            "where", Value(array=kept[:, :, None]), c.call("expand_dims", rows, axis=0), c.number(-np.inf, rows.dtype)
+        )
+        result = c.call("max", wide, axis=(1,))
+    else:
+        share = kept / np.maximum(kept.sum(1, keepdims=True), 1) if mode == 1 else kept
+        result = c.call("nn.matmul", Value(array=share.astype(rows.dtype)), rows)
+    if any([c.wants(k) for k in (1, 2, 3)]):
+        raise OpNotImplemented("its results after the first, which only training needs, are not supported")
+    return [result, None, None, None]

@@ -1,0 +1,132 @@
+"""Symbolic sizes: what torch.export says of shapes as expressions over relay's size variables, and these as tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import IntImm, PrimExpr
+from tilewright.relay.expr import Var
+from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.op.relations import dims, simplest
+from tilewright.support.errors import OpNotImplemented
+from tilewright.tir import Add, Cast, FloorDiv, FloorMod, Max, Min, Mul, SizeVar, Sub
+from tilewright.tir import Var as SizeVariable
+from tilewright.tir.op import max as larger
+from tilewright.tir.op import min as smaller
+
+FROM_DATA = (
+    "its size {size} depends on the data of a tensor, which sizes here cannot: nonzero, masked indexing, unique and .item() make such"
+    " sizes. Keep the shape (torch.where, masked_fill), or give the number as a plain argument of the model"
+)
+
+
+class Sizes:
+    """The size variables of an import, by PyTorch's symbols; `pinned` symbols are numbers."""
+
+    def __init__(self) -> None:
+        self.symbols: dict[str, SizeVar] = {}
+        self.pinned: dict[str, int] = {}
+        self.homes: list[Var] = []
+        """The inputs, in whose shapes the sizes are found when the program runs."""
+
+    def plain(self, value: Any) -> Any:
+        """A torch.SymInt or number as an int or an expression."""
+        if isinstance(value, (bool, int, float)):
+            return value
+        node = getattr(value, "node", None)
+        if node is None:
+            return value
+        return self.expression(node.expr)
+
+    def shape(self, tensor: Any) -> list[Any]:
+        """A fake tensor's extents."""
+        return [self.plain(d) for d in tensor.shape]
+
+    def expression(self, e: Any) -> Any:
+        """A sympy expression as an int or an expression over size variables."""
+        made = self._made(e)
+        if isinstance(made, PrimExpr):
+            made = simplest(made)
+        return made.value if isinstance(made, IntImm) else made
+
+    def _made(self, e: Any) -> Any:
+        kind = type(e).__name__
+        if e.is_Integer:
+            return int(e)
+        if e.is_Symbol:
+            return self._symbol(str(e))
+        if kind in ("Add", "Mul"):
+            top, bottom = e.as_numer_denom()
+            if bottom != 1:
+                return self._made(top) // self._made(bottom)
+            parts = [self._made(a) for a in e.args]
+            result = parts[0]
+            for p in parts[1:]:
+                result = result + p if kind == "Add" else result * p
+            return result
+        if kind == "Pow" and e.exp.is_Integer and int(e.exp) > 0:
+            result = base = self._made(e.base)
+            for _ in range(int(e.exp) - 1):
+                result = result * base
+            return result
+        args = [self._made(a) for a in e.args]
+        if kind in ("FloorDiv", "CleanDiv", "IntTrueDiv"):
+            return args[0] // args[1]
+        if kind == "CeilDiv":
+            return (args[0] + args[1] - 1) // args[1]
+        if kind in ("Mod", "PythonMod"):
+            return args[0] % args[1]
+        if kind == "ModularIndexing":
+            return (args[0] // args[1]) % args[2]
+        if kind in ("Max", "Min"):
+            result = args[0]
+            for a in args[1:]:
+                result = (larger if kind == "Max" else smaller)(result, a)
+            return result
+        if kind in ("ToFloat", "TruncToInt", "FloorToInt", "Identity", "RoundToInt"):
+            return args[0]
+        raise OpNotImplemented(
+            f"a size is {e}, and {kind} of sizes is not supported. Export it with a fixed size there"
+        )
+
+    def _symbol(self, name: str) -> Any:
+        if name in self.pinned:
+            return self.pinned[name]
+        if name.startswith(("u", "zuf")):
+            raise OpNotImplemented(FROM_DATA.format(size=name))
+        return self.symbols.setdefault(name, SizeVar(name, "int64"))
+
+    def tensor(self, c: Any, e: PrimExpr) -> Value:
+        """A size as a tensor of int64: read from an input's shape when the program runs."""
+        if isinstance(e, IntImm):
+            return c.size(e.value)  # type: ignore[no-any-return]
+        if isinstance(e, SizeVariable):
+            return self._read(c, e)
+        if isinstance(e, Cast):
+            return self.tensor(c, e.value)
+        keys: dict[type, str] = {
+            Add: "add", Sub: "subtract", Mul: "multiply", FloorDiv: "floor_divide", FloorMod: "floor_mod", Max: "maximum", Min: "minimum",
+        }  # fmt: skip
+        key = keys.get(type(e))
+        if key is None:
+            raise OpNotImplemented(
+                f"it computes with the size {e}, which is not supported. Export it with a fixed size there"
+            )
+        return c.call(key, self.tensor(c, e.a), self.tensor(c, e.b))  # type: ignore[attr-defined,no-any-return]
+
+    def _read(self, c: Any, size: PrimExpr) -> Value:
+        for x in self.homes:
+            for axis, d in enumerate(dims(x.type_annotation)):  # type: ignore[arg-type]
+                factor = 1
+                if isinstance(d, Mul):
+                    by: Any = d.b
+                    d, factor = d.a, int(by) if isinstance(by, IntImm) else 0
+                if d is size and factor:
+                    shape = c.call("shape_of", x, dtype="int64")
+                    extent = c.call(
+                        "squeeze", c.call("strided_slice", shape, begin=(axis,), end=(axis + 1,)), axis=(0,)
+                    )
+                    return c.call("floor_divide", extent, factor) if factor != 1 else extent  # type: ignore[no-any-return]
+        raise OpNotImplemented(
+            f"it computes with the size {size}, which is no extent of an input. Export it with a fixed size there"
+        )

@@ -1,0 +1,132 @@
+"""Elementwise operators."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from tests.frontend.torch_ops import Sample, b, f, i
+
+POSITIVE, UNIT = {"low": 0.1, "high": 4.0}, {"low": -0.95, "high": 0.95}
+edge = torch.tensor([-math.inf, -2.5, -0.0, 0.0, 0.5, 1.5, 2.5, math.inf, math.nan])
+
+SAMPLES: list[Sample] = [
+    *[
+        (name, (f(3, 4),))
+        for name in (
+            "abs", "ceil", "floor", "trunc", "neg", "sign", "relu", "cos", "cosh", "erf", "exp", "sigmoid", "sin", "sinh", "tan", "tanh",
+            "atan", "asinh", "expm1", "exp2", "erfc", "square", "frac", "round", "gelu", "silu", "relu6", "hardtanh", "leaky_relu", "elu",
+            "selu", "celu", "softplus", "log_sigmoid", "mish", "hardsigmoid", "hardswish", "logical_not", "positive",
+            "reciprocal", "clone", "detach", "contiguous", "alias", "lift_fresh_copy", "softshrink", "hardshrink", "signbit",
+        )
+    ],
+    *[(name, (f(3, 4, **POSITIVE),)) for name in ("log", "log2", "log10", "rsqrt", "sqrt", "log1p")],
+    *[(name, (f(3, 4, **UNIT),)) for name in ("acos", "asin", "atanh")],
+    ("acosh", (f(3, 4, low=1.1, high=3.0),)),
+    *[(name, (i(3, 4),)) for name in ("abs", "neg", "sign", "ceil", "floor", "trunc", "round", "exp", "sin", "sigmoid", "relu", "tanh")],
+    *[(name, (i(6, low=0, dtype=torch.uint8),)) for name in ("abs", "bitwise_not", "sqrt")],
+    *[(name, (b(5),)) for name in ("logical_not", "bitwise_not", "exp")],
+    *[(name, (edge,)) for name in ("isnan", "isinf", "isfinite", "sign", "floor", "round", "trunc", "isposinf", "isneginf", "signbit")],
+    *[(name, (i(4),)) for name in ("isnan", "isinf", "isfinite")],
+    ("nan_to_num", (edge,)),
+    ("nan_to_num", (edge, 1.0, 2.0, -3.0)),
+    ("log1p", (torch.tensor([0.0, 1e-9, 1e-5, -0.5, 3.0]),)),
+    ("expm1", (torch.tensor([0.0, 1e-9, 1e-5, -0.4, 3.0]),)),
+    ("round.decimals", (f(3, 4),), {"decimals": 2}),
+    *[(f"{name}.Tensor", (f(3, 4), f(4, seed=3)))
+        for name in ("add", "sub", "mul", "div", "eq", "ne", "lt", "le", "gt", "ge")],
+    *[(f"{name}.Tensor", (i(3, 4), i(4, seed=3)))
+        for name in ("add", "sub", "mul", "eq", "lt", "ge", "bitwise_and", "bitwise_or")],
+    *[(f"{name}.Tensor", (b(3, 4), b(4, seed=3)))
+        for name in ("add", "mul", "eq", "lt", "ge", "bitwise_and", "bitwise_xor")],
+    *[(f"{name}.Tensor", (i(3, 4), f(4, seed=3))) for name in ("add", "sub", "mul", "div", "lt")],
+    *[(f"{name}.Tensor", (i(3, 4, dtype=torch.int32), i(4, dtype=torch.int64))) for name in ("add", "mul", "eq")],
+    *[(f"{name}.Tensor", (f(3, 4), torch.tensor(2.5, dtype=torch.float64))) for name in ("add", "mul", "div")],
+    *[(f"{name}.Tensor", (i(3, 4), 2.5)) for name in ("add", "mul", "div")],
+    *[(f"{name}.Tensor", (b(3, 4), 2)) for name in ("add", "mul")],
+    *[(f"{name}.Scalar", (f(3, 4), 2))
+        for name in ("add", "sub", "mul", "div", "eq", "ne", "lt", "le", "gt", "ge", "rsub")],
+    *[(f"{name}.Scalar", (i(3, 4), 2))
+        for name in ("add", "sub", "mul", "div", "eq", "remainder", "fmod", "bitwise_and", "bitwise_or")],
+    *[(f"{name}.Scalar", (i(3, 4), 2.5)) for name in ("eq", "lt", "mul")],
+    ("bitwise_xor.Scalar", (i(3, 4), 3)),
+    ("add.Tensor", (f(3, 4), f(3, 4, seed=1)), {"alpha": 2}),
+    ("sub.Tensor", (f(3, 4), f(3, 4, seed=1)), {"alpha": 0.5}),
+    ("rsub.Tensor", (f(3, 4), f(3, 4, seed=1)), {"alpha": 2}),
+    *[("div.Tensor_mode", (f(3, 4), f(4, **POSITIVE)), {"rounding_mode": m}) for m in ("floor", "trunc", None)],
+    *[("div.Tensor_mode", (i(3, 4), torch.tensor([2, -2, 3, -3])), {"rounding_mode": m})
+        for m in ("floor", "trunc", None)],
+    *[("div.Scalar_mode", (f(3, 4), 0.7), {"rounding_mode": m}) for m in ("floor", "trunc")],
+    ("floor_divide", (i(3, 4), torch.tensor(3))),
+    ("floor_divide", (f(3, 4), torch.tensor(0.7))),
+    *[(f"{n}.Tensor", (f(3, 4), torch.tensor([0.7, -0.7, 1.1, -1.3]))) for n in ("remainder", "fmod")],
+    *[(f"{n}.Tensor", (i(3, 4), torch.tensor([2, -2, 3, -3]))) for n in ("remainder", "fmod")],
+    *[(f"{n}.Scalar", (f(3, 4), 0.7)) for n in ("remainder", "fmod")],
+    *[(n, (f(3, 4), f(4, seed=2)))
+        for n in ("maximum", "minimum", "atan2", "fmax", "fmin", "hypot", "logaddexp", "copysign.Tensor")],
+    *[(n, (i(3, 4), i(4, seed=2))) for n in ("maximum", "minimum")],
+    ("max.other", (f(3), f(3, seed=5))),
+    ("min.other", (f(3), f(3, seed=5))),
+    ("atan2", (torch.tensor([0.0, -0.0, 0.0, -0.0, 1.0, -1.0, 2.0]), torch.tensor([1.0, 1.0, -1.0, -1.0, 0.0, 0.0, -3.0]))),
+    *[("pow.Tensor_Scalar", (f(3, 4, **POSITIVE), e)) for e in (2, 3, 0.5, -0.5, -1, 1.7, 0, 1, 4)],
+    *[("pow.Tensor_Scalar", (i(3, 4), e)) for e in (2, 3, 5, 0)],
+    ("pow.Tensor_Scalar", (i(3, 4, low=1), 0.5)),
+    ("pow.Tensor_Tensor", (f(3, 4, **POSITIVE), f(4))),
+    ("pow.Tensor_Tensor", (i(3, 4), i(4, low=0, high=4))),
+    ("pow.Scalar", (2, f(3, 4))),
+    ("pow.Scalar", (2.5, i(3, 4))),
+    ("clamp", (f(3, 4), -0.5, 1.0)),
+    ("clamp", (f(3, 4), 0.0, None)),
+    ("clamp", (i(3, 4), -2, 3)),
+    ("clamp", (i(3, 4), 0.5)),
+    ("clamp.Tensor", (f(3, 4), f(4, seed=1), None)),
+    ("clamp.Tensor", (f(3, 4), f(4, low=-2, high=0), f(4, low=0, high=2))),
+    ("clamp_min", (f(3, 4), 0.3)),
+    ("clamp_max", (i(3, 4), 1)),
+    *[(n, (f(3, 4), b(3, 4))) for n in ("logical_and", "logical_or", "logical_xor")],
+    *[(n, (i(3, 4), i(4, seed=1))) for n in ("logical_and", "logical_or", "logical_xor")],
+    *[(n, (i(3, 4, low=0), i(4, low=0, high=4))) for n in ("bitwise_left_shift.Tensor", "bitwise_right_shift.Tensor")],
+    ("where.self", (b(3, 4), f(3, 4), f(4))),
+    ("where.self", (b(3, 4), f(4), i(3, 1))),
+    ("where.ScalarSelf", (b(3, 4), 2.5, f(3, 4))),
+    ("where.ScalarOther", (b(3, 4), f(3, 4), 1)),
+    ("masked_fill.Scalar", (f(3, 4), b(4), -math.inf)),
+    ("masked_fill.Tensor", (f(3, 4), b(3, 4), torch.tensor(2.0))),
+    ("addcmul", (f(3, 4), f(4), f(3, 4, seed=2)), {"value": 0.5}),
+    ("addcdiv", (f(3, 4), f(4), f(3, 4, **POSITIVE)), {"value": 0.5}),
+    ("lerp.Scalar", (f(3, 4), f(3, 4, seed=1), 0.3)),
+    ("lerp.Tensor", (f(3, 4), f(3, 4, seed=1), f(3, 4, seed=2))),
+    ("isclose", (f(5), f(5) + 1e-7)),
+    ("logit", (f(3, 4, low=0.1, high=0.9), None)),
+    ("logit", (f(3, 4), 0.1)),
+    ("gelu", (f(3, 4),), {"approximate": "tanh"}),
+    ("elu", (f(3, 4), 0.5, 1.5, 2.0)),
+    ("hardtanh", (f(3, 4), -0.5, 0.7)),
+    ("leaky_relu", (f(3, 4), 0.2)),
+    ("celu", (f(3, 4), 0.7)),
+    ("softplus", (f(3, 4, low=-30, high=30), 2.0, 10.0)),
+    ("softshrink", (f(3, 4), 0.3)),
+    ("hardshrink", (f(3, 4), 0.3)),
+    ("threshold", (f(3, 4), 0.1, 20.0)),
+    ("prelu", (f(2, 3, 4), f(3))),
+    ("prelu", (f(2, 3, 4), f(1))),
+    ("_prelu_kernel", (f(2, 3), f(1, 3))),
+    ("glu", (f(3, 4), -1)),
+    ("rrelu", (f(3, 4),)),
+    ("dropout", (f(3, 4), 0.5, False)),
+    ("native_dropout", (f(3, 4), 0.5, False)),
+    *[(n, (f(3, 4), 1, False)) for n in ("_softmax", "_log_softmax")],
+    *[(n, (f(3, 4), 0)) for n in ("softmax.int", "log_softmax.int")],
+    ("softmax.int", (i(3, 4), -1, torch.float32)),
+    ("_safe_softmax", (torch.tensor([[1.0, 2.0], [-math.inf, -math.inf]]), 1)),
+    ("_to_copy", (f(3, 4),), {"dtype": torch.int64}),
+    ("_to_copy", (f(3, 4),), {"dtype": torch.float16}),
+    ("_to_copy", (i(3, 4),), {"dtype": torch.bool}),
+    ("_to_copy", (b(3, 4),), {"dtype": torch.float32}),
+    ("_to_copy", (f(3, 4),), {}),
+    ("to.dtype", (f(3, 4), torch.int32)),
+    ("to.other", (f(3, 4), i(2))),
+    ("type_as", (f(3, 4), i(2))),
+    ("copy", (f(3, 4), i(4))),
+]  # fmt: skip

@@ -1,0 +1,72 @@
+"""Operators that read and write elements at places that are data."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.frontend.torch_ops import Sample, b, f, i
+
+rows, columns = torch.tensor([0, 2, -1]), torch.tensor([[1, -2], [0, 3], [2, 2]])
+grid = torch.tensor([[0, 1, 2, 0], [2, 0, 0, 1]])
+distinct = torch.tensor([[0, 1, 2, 0], [2, 0, 1, 1]])
+
+SAMPLES: list[Sample] = [
+    ("embedding", (f(5, 3), i(2, 4, low=0, high=5))),
+    ("embedding", (f(5, 3), i(2, 4, low=0, high=5, dtype=torch.int32), 1)),
+    ("index_select", (f(3, 4), 1, torch.tensor([3, 0]))),
+    ("take", (f(3, 4), torch.tensor([3, -1, 5]))),
+    ("gather", (f(3, 4), 0, grid)),
+    ("gather", (f(3, 4), 1, grid)),
+    ("take_along_dim", (f(3, 4), torch.tensor([[0], [1], [3]]), 1)),
+    ("index.Tensor", (f(3, 4), [rows])),
+    ("index.Tensor", (f(3, 4), [None, columns])),
+    ("index.Tensor", (f(3, 4), [rows, torch.tensor([1, -1, 0])])),
+    ("index.Tensor", (f(3, 4), [torch.tensor([[0], [2]]), torch.tensor([1, 3, 0])])),
+    ("index.Tensor", (f(2, 3, 4), [None, rows, torch.tensor([1, -1, 0])])),
+    ("index.Tensor", (f(3, 2, 4), [rows, None, torch.tensor([1, -1, 0])])),
+    ("index.Tensor", (f(2, 3, 4, 5), [None, rows, torch.tensor([[1], [2]])])),
+    ("index_put", (f(3, 4), [rows], f(4))),
+    ("index_put", (f(3, 4), [None, torch.tensor([0, 2])], f(3, 2))),
+    ("index_put", (f(3, 4), [torch.tensor([0, 1, 0]), torch.tensor([1, -1, 1])], f(3)), {"accumulate": True}),
+    ("index_put", (f(2, 3, 4), [None, torch.tensor([0, 2]), torch.tensor([1, 3])], f(2, 2))),
+    ("index_put", (f(3, 4), [torch.tensor(1)], f(4))),
+    ("index_put", (f(3, 4), [b(3, 4)], torch.tensor(7.0))),
+    ("index_put", (f(3, 4), [b(3)], torch.tensor(7.0))),
+    ("index_copy", (f(3, 4), 1, torch.tensor([3, 0]), f(3, 2))),
+    ("index_add", (f(3, 4), 0, torch.tensor([1, 1]), f(2, 4)), {"alpha": 2}),
+    ("index_fill.int_Scalar", (f(3, 4), 1, torch.tensor([3, 0]), 9.0)),
+    ("scatter.src", (f(3, 4), 0, distinct, f(2, 4))),
+    ("scatter.src", (f(3, 4), 0, distinct[:1, :3], f(2, 4))),
+    ("scatter.value", (f(3, 4), 0, distinct, 2.5)),
+    ("scatter.reduce", (f(3, 4), 0, grid, f(2, 4)), {"reduce": "multiply"}),
+    ("scatter_add", (f(3, 4), 0, grid, f(2, 4))),
+    *[("scatter_reduce.two", (f(3, 4), 0, grid, f(2, 4), r), {"include_self": s})
+        for r in ("sum", "prod", "mean", "amax", "amin") for s in (True, False)],
+    ("slice_scatter", (f(5, 4), f(2, 4), 0, 1, 3)),
+    ("slice_scatter", (f(5, 4), f(5, 2), 1, 0, 9223372036854775807, 2)),
+    ("slice_scatter", (f(5, 4), f(5, 4), 1)),
+    ("select_scatter", (f(3, 4), f(4), 0, -1)),
+    ("diagonal_scatter", (f(3, 4), f(3), 1)),
+    ("masked_scatter", (f(3, 4), b(3, 4), f(12))),
+    ("masked_scatter", (f(3, 4), b(4), f(12))),
+    ("one_hot", (i(2, 3, low=0, high=4), 5)),
+    ("sym_size.int", (f(3, 4), -1)),
+]  # fmt: skip
+
+KNOWN: list[Sample] = [
+    ("index.Tensor", (f(3, 4), [b(3, 4)])),
+    ("index.Tensor", (f(3, 4), [None, b(4)])),
+    ("index_put", (f(3, 4), [b(3, 4)], f(int(b(3, 4).sum())))),
+    ("nonzero", (b(3, 4),)),
+    ("masked_select", (f(3, 4), b(4))),
+    ("repeat_interleave.self_Tensor", (f(3, 2), torch.tensor([2, 0, 1]), 0)),
+    ("_local_scalar_dense", (torch.tensor(3),)),
+]
+"""Operators that must know the whole numbers and truth values among their inputs."""
+
+BAGS: list[Sample] = [
+    ("_embedding_bag", (f(5, 3), torch.tensor([1, 4, 2, 2]), torch.tensor([0, 1]))),
+    ("_embedding_bag", (f(5, 3), torch.tensor([1, 4, 2, 2]), torch.tensor([0, 1]), False, 1)),
+    ("_embedding_bag", (f(5, 3), torch.tensor([1, 4, 2, 2]), torch.tensor([0, 1]), False, 2)),
+]
+"""Sums of rows, of which only the first result is supported."""

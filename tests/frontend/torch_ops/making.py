@@ -1,0 +1,39 @@
+"""Operators that make tensors."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.frontend.torch_ops import Sample, f, i
+
+SAMPLES: list[Sample] = [
+    *[(n, ([2, 3],)) for n in ("zeros", "ones")],
+    ("zeros", ([2, 3],), {"dtype": torch.int64}),
+    *[(n, (i(2, 3),)) for n in ("zeros_like", "ones_like")],
+    *[(n, (f(2, 3), [4])) for n in ("new_zeros", "new_ones")],
+    ("full", ([2, 3], 7)),
+    ("full", ([2, 3], 2.5), {"dtype": torch.float64}),
+    ("full", ([], True)),
+    ("full_like", (f(2, 3), 3)),
+    ("new_full", (f(2, 3), [2], 3)),
+    ("fill.Scalar", (f(2, 3), 3)),
+    ("fill.Tensor", (f(2, 3), torch.tensor(3.0))),
+    ("scalar_tensor", (3,)),
+    ("scalar_tensor", (3,), {"dtype": torch.int64}),
+    ("arange", (5,)),
+    ("arange.start", (2, 5.5)),
+    ("arange.start_step", (5, 1, -2)),
+    ("arange.start_step", (0, 1, 0.25)),
+    ("arange.start_step", (0, 70000, 1)),
+    ("linspace", (0, 1, 5)),
+    ("logspace", (0, 1, 5)),
+    ("eye", (3,)),
+    ("eye.m", (3, 4)),
+    ("tril_indices", (3, 4, 1)),
+    ("triu_indices", (3, 4)),
+    ("hann_window", (6,)),
+    ("hann_window.periodic", (6, False)),
+    ("hamming_window", (6,)),
+    ("blackman_window", (6,)),
+    ("vander", (torch.tensor([1.0, 2.0, 3.0]),)),
+]
