@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-slow test-roundtrip conformance bench fuzz lint format wheel clean
+.PHONY: help demo test test-slow test-vecmath test-roundtrip conformance bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -32,6 +32,9 @@ test: $(VENV)/.extra-test  ## the test suite (minutes)
 
 test-slow: $(VENV)/.extra-test  ## whole models against their reference, the compiler-less build (tens of minutes)
 	$(BIN)/python -m pytest -q -m slow
+
+test-vecmath: $(VENV)/.extra-test  ## vector math over all 2^32 float32 arguments of each function (an hour on two cores)
+	$(BIN)/python -m tests.codegen.every_float
 
 test-roundtrip: $(VENV)/.extra-test  ## the test suite, in which every program it makes, of tensors or relay, must come back from its text
 	$(BIN)/python -m pytest -q --roundtrip --ignore=tests/node

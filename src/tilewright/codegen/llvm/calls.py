@@ -59,13 +59,10 @@ class CallEmitter(StmtEmitter):
         if name in INTRINSICS:
             return m.unary(INTRINSICS[name], args[0])
         if dtype.bits == 32:
-            if name in VECTOR_FUNCTIONS:
-                result: str = VECTOR_FUNCTIONS[name](m, args[0])
-                return result
-            if name == "exp10":
-                return m.pow(m.c(10.0), args[0])
             if name == "pow":
                 return self._power(m, args, e)
+            if name in VECTOR_FUNCTIONS:
+                return VECTOR_FUNCTIONS[name](m, *args)
         elif name in ("sigmoid", "rsqrt"):
             one = m.c(1.0)
             if name == "rsqrt":

@@ -1,0 +1,176 @@
+"""Single instructions on lanes of one floating point type: what functions of vector math are written in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilewright.codegen.llvm.builder import FunctionBuilder
+from tilewright.codegen.llvm.types import float_const, int_literal, llvm_type, splat
+from tilewright.ir import DataType
+
+
+class Lanes:
+    """Emits instructions on values of one floating point type (`dtype` fixes element and lanes) into a function."""
+
+    def __init__(self, builder: FunctionBuilder, dtype: DataType, fma: bool, ldexp: bool) -> None:
+        self.b, self.dtype, self.has_fma, self.has_ldexp = builder, dtype, fma, ldexp
+        self.type = llvm_type(dtype)
+        lanes = dtype.lanes
+        self.int = DataType("int32" if dtype.bits == 32 else "int64").with_lanes(lanes)
+        self.itype = llvm_type(self.int)
+        self.btype = llvm_type(DataType("bool").with_lanes(lanes))
+        self.suffix = (f"v{lanes}" if lanes > 1 else "") + {16: "f16", 32: "f32", 64: "f64"}[dtype.bits]
+
+    # --- single instructions
+
+    def c(self, value: float) -> str:
+        return splat(self.dtype, float_const(self.dtype, value))
+
+    def ci(self, value: int) -> str:
+        return splat(self.int, int_literal(value, self.int))
+
+    def add(self, a: str, b: str) -> str:
+        return self.b.pure(f"fadd {self.type} {a}, {b}", a, b)
+
+    def sub(self, a: str, b: str) -> str:
+        return self.b.pure(f"fsub {self.type} {a}, {b}", a, b)
+
+    def mul(self, a: str, b: str) -> str:
+        return self.b.pure(f"fmul {self.type} {a}, {b}", a, b)
+
+    def div(self, a: str, b: str) -> str:
+        return self.b.pure(f"fdiv {self.type} {a}, {b}", a, b)
+
+    def sqrt(self, a: str) -> str:
+        return self.unary("sqrt", a)
+
+    def abs(self, a: str) -> str:
+        return self.unary("fabs", a)
+
+    def neg(self, a: str) -> str:
+        return self.b.pure(f"fneg {self.type} {a}", a)
+
+    def fma(self, a: str, b: str, c: str) -> str:
+        """a * b + c, fused where the target can."""
+        if not self.has_fma:
+            return self.add(self.mul(a, b), c)
+        t = self.type
+        return self.b.call(f"{t}({t}, {t}, {t})", f"llvm.fma.{self.suffix}", f"{t} {a}, {t} {b}, {t} {c}", a, b, c)
+
+    def unary(self, name: str, a: str) -> str:
+        """An LLVM intrinsic of one argument, such as fabs or floor."""
+        return self.b.call(f"{self.type}({self.type})", f"llvm.{name}.{self.suffix}", f"{self.type} {a}", a)
+
+    def binary(self, name: str, a: str, b: str) -> str:
+        t = self.type
+        return self.b.call(f"{t}({t}, {t})", f"llvm.{name}.{self.suffix}", f"{t} {a}, {t} {b}", a, b)
+
+    def cmp(self, kind: str, a: str, b: str) -> str:
+        return self.b.pure(f"fcmp {kind} {self.type} {a}, {b}", a, b)
+
+    def select(self, cond: str, a: str, b: str) -> str:
+        return self.b.pure(f"select {self.btype} {cond}, {self.type} {a}, {self.type} {b}", cond, a, b)
+
+    def both(self, op: str, a: str, b: str) -> str:
+        """`and`, `or`, `xor` of conditions."""
+        return self.b.pure(f"{op} {self.btype} {a}, {b}", a, b)
+
+    def iop(self, op: str, a: str, b: str) -> str:
+        return self.b.pure(f"{op} {self.itype} {a}, {b}", a, b)
+
+    def bits(self, a: str) -> str:
+        return self.b.pure(f"bitcast {self.type} {a} to {self.itype}", a)
+
+    def from_bits(self, a: str) -> str:
+        return self.b.pure(f"bitcast {self.itype} {a} to {self.type}", a)
+
+    def poly(self, x: str, *coefficients: float) -> str:
+        """Horner's rule, the highest power first."""
+        r = self.c(coefficients[0])
+        for k in coefficients[1:]:
+            r = self.fma(r, x, self.c(k))
+        return r
+
+    def clamp(self, x: str, low: float, high: float) -> str:
+        """`x` between two constants; a NaN stays a NaN."""
+        x = self.select(self.cmp("olt", self.c(high), x), self.c(high), x)
+        return self.select(self.cmp("ogt", self.c(low), x), self.c(low), x)
+
+    @property
+    def has_avx512(self) -> bool:
+        """Whether a value is one vector of float32 that AVX-512 has instructions of its own for."""
+        return self.has_ldexp and self.dtype.bits == 32 and self.dtype.lanes in (4, 8, 16)
+
+    def scale2(self, x: str, n: str, ni: str) -> str:
+        """x * 2**n for an integer n (`ni` the same as an integer) within twice the exponent's range, rounded once."""
+        t, i, lanes = self.type, self.itype, self.dtype.lanes
+        if self.has_avx512:
+            mask, rounding = f"i{max(8, lanes)}", ", i32 4" if lanes == 16 else ""
+            name, kind = f"llvm.x86.avx512.mask.scalef.ps.{lanes * 32}", rounding and ", i32"
+            args = f"{t} {x}, {t} {n}, {t} {x}, {mask} -1{rounding}"
+            return self.b.call(f"{t}({t}, {t}, {t}, {mask}{kind})", name, args, x, n)
+        if self.has_ldexp:
+            isuf = self.suffix.replace("f", "i")
+            return self.b.call(f"{t}({t}, {i})", f"llvm.ldexp.{self.suffix}.{isuf}", f"{t} {x}, {i} {ni}", x, ni)
+        half = self.iop("ashr", ni, self.ci(1))
+        for part in (half, self.iop("sub", ni, half)):
+            x = self.mul(x, self.power_of_two(part))
+        return x
+
+    def reciprocal(self, x: str) -> str:
+        """1 / x of a normal number to 14 bits at least."""
+        t, mask, lanes = self.type, f"i{max(8, self.dtype.lanes)}", self.dtype.lanes
+        if not self.has_avx512:
+            return self.div(self.c(1.0), x)
+        return self.b.call(
+            f"{t}({t}, {t}, {mask})", f"llvm.x86.avx512.rcp14.ps.{lanes * 32}", f"{t} {x}, {t} {x}, {mask} -1", x
+        )
+
+    def round_to_int(self, x: str, scale: float) -> tuple[str, str]:
+        """(n as a float, n as an integer) with n = round(x * scale); adding 1.5 * 2**23 rounds without conversions."""
+        magic = 12582912.0 if self.dtype.bits == 32 else 6755399441055744.0
+        shifted = self.fma(x, self.c(scale), self.c(magic))
+        if not self.has_fma:
+            shifted = self.add(self.mul(x, self.c(scale)), self.c(magic))
+        base = 0x4B400000 if self.dtype.bits == 32 else 0x4338000000000000
+        return self.sub(shifted, self.c(magic)), self.iop("sub", self.bits(shifted), self.ci(base))
+
+    def from_int(self, n: str) -> str:
+        """An integer of few bits as a float; for float64 as `round_to_int` backwards: few CPUs convert vectors of int64."""
+        if self.dtype.bits == 64:
+            magic = self.from_bits(self.iop("add", n, self.ci(0x4338000000000000)))
+            return self.sub(magic, self.c(6755399441055744.0))
+        return self.b.pure(f"sitofp {self.itype} {n} to {self.type}", n)
+
+    def is_negative(self, x: str) -> str:
+        """Whether the sign bit is set."""
+        return self.b.pure(f"icmp slt {self.itype} {self.bits(x)}, {self.ci(0)}", self.bits(x))
+
+    def power_of_two(self, n: str) -> str:
+        """2**n for an integer n of a normal number."""
+        shift, bias = (23, 127) if self.dtype.bits == 32 else (52, 1023)
+        return self.from_bits(self.iop("shl", self.iop("add", n, self.ci(bias)), self.ci(shift)))
+
+    def lookup(self, name: str, table: Sequence[float], at: str) -> str:
+        """Elements of a table of constants, by integers within it; `name` is the table's symbol."""
+        element, lanes = self.dtype.element, self.dtype.lanes
+        one = llvm_type(element)
+        values = ", ".join(f"{one} {float_const(element, v)}" for v in table)
+        self.b.declare.setdefault(name, f"@{name} = private unnamed_addr constant [{len(table)} x {one}] [{values}]")
+        i = self.itype
+        places = self.b.pure(f"getelementptr {one}, ptr @{name}, {i} {at}", at)
+        size = element.bits // 8
+        if lanes == 1:
+            return self.b.pure(f"load {one}, ptr {places}, align {size}", places)
+        t, mask = self.type, f"<{lanes} x i1> splat (i1 true)"
+        return self.b.call(
+            f"{t}(<{lanes} x ptr>, i32, <{lanes} x i1>, {t})", f"llvm.masked.gather.{self.suffix}.v{lanes}p0",
+            f"<{lanes} x ptr> {places}, i32 {size}, {mask}, {t} poison", places,
+        )  # fmt: skip
+
+    def any(self, cond: str) -> str:
+        """Whether a condition holds in any lane."""
+        lanes = self.dtype.lanes
+        if lanes == 1:
+            return cond
+        return self.b.call(f"i1(<{lanes} x i1>)", f"llvm.vector.reduce.or.v{lanes}i1", f"<{lanes} x i1> {cond}", cond)
