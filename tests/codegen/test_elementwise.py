@@ -10,7 +10,9 @@ import pytest
 
 from tests.codegen.util import aligned, both, elementwise, same
 from tilewright.codegen.interp.values import np_type
-from tilewright.ir import DataType
+from tilewright.codegen.llvm import AOT, emit_module
+from tilewright.ir import DataType, IRModule
+from tilewright.target import Target
 from tilewright.tir import (
     EQ,
     GE,
@@ -162,3 +164,16 @@ def test_q_multiply_shift() -> None:
     for shift in (-2, 0, 5):
         check(["int32"], "int32", 1, lambda a: T.q_multiply_shift(
             a, T.const(1395864371, "int32"), T.const(31, "int32"), T.const(shift, "int32")))  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+def test_narrow_casts_stay_vectors(dtype: str) -> None:
+    """LLVM's saturation to bytes and words works on one element after the other."""
+    func = elementwise(["float32"], dtype, COUNT, 16, lambda x: Cast(f"{dtype}x16", x))
+    text = emit_module(IRModule({"main": func.with_attr("calling_conv", AOT)}), Target("llvm"))
+    assert ".sat." not in text
+    values = np.resize(
+        np.array([np.nan, np.inf, -np.inf, -0.5, 127.9, 128, -129, 255, 256, 65535.9, -32769, 1e30]), COUNT
+    )
+    got, wanted = both(func, [aligned(values, "float32")], dtype, COUNT)
+    same(got, wanted)

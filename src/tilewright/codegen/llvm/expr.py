@@ -464,6 +464,8 @@ class ExprEmitter:
                 return self.convert(self.convert(a, source, wide), wide, to)
             return p(f"{'fpext' if to.bits > source.bits else 'fptrunc'} {s} {a} to {t}", a)
         if source.is_float:
+            if to.lanes > 1 and to.bits < 32 and source.bits == 32:
+                return self._saturated(a, source, to)
             sign = "s" if to.is_int else "u"
             name = f"llvm.fpto{sign}i.sat.{self._suffix(to)}.{self._suffix(source)}"
             return self.b.call(f"{t}({s})", name, f"{s} {a}", a)
@@ -475,6 +477,27 @@ class ExprEmitter:
             return a
         op = "trunc" if to.bits < source.bits else ("sext" if source.is_int else "zext")
         return p(f"{op} {s} {a} to {t}", a)
+
+    def _saturated(self, a: str, source: DataType, to: DataType) -> str:
+        """float32 vectors as bytes or words, held within the range before; LLVM's own saturation takes them apart."""
+        p, s = self.b.pure, llvm_type(source)
+        low, high = (-(1 << to.bits - 1), (1 << to.bits - 1) - 1) if to.is_int else (0, (1 << to.bits) - 1)
+        held = a
+        for order, bound in (("ogt", low), ("olt", high)):
+            # NaN is below the lower bound.
+            limit = splat(source, float_const(source, float(bound)))
+            held = p(
+                f"select <{to.lanes} x i1> {(c := p(f'fcmp {order} {s} {held}, {limit}', held))}, {s} {held}, {s} {limit}",
+                c,
+                held,
+            )
+        wide = llvm_type(DataType("int32").with_lanes(to.lanes))
+        whole = p(f"trunc {wide} {(w := p(f'fptosi {s} {held} to {wide}', held))} to {llvm_type(to)}", w)
+        if not low:
+            return whole
+        t = llvm_type(to)
+        number = p(f"fcmp ord {s} {a}, {a}", a)
+        return p(f"select <{to.lanes} x i1> {number}, {t} {whole}, {t} {splat(to, '0')}", number, whole)
 
     def broadcast(self, a: str, dtype: DataType) -> str:
         """A scalar in every lane of `dtype`."""
