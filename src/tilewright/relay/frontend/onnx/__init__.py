@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from tilewright.relay.frontend.onnx import (
     casting,
-    ops_control,
+    control_flow,
+    integers,
     ops_math,
     ops_nn,
     ops_resize,
     ops_tensor,
+    picking,
+    recurrent,
+    sequences,
     text,
 )
 from tilewright.relay.frontend.onnx.graph import from_onnx, supported_operators

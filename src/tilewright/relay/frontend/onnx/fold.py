@@ -11,7 +11,6 @@ from tilewright.relay.frontend.onnx.kinds import kind_of
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
 
 ALWAYS = {
-    "Identity",
     "Reshape",
     "Unsqueeze",
     "Squeeze",
@@ -110,11 +109,6 @@ def _constant_of_shape(node: OnnxNode, shape: np.ndarray) -> np.ndarray | None:
         return None
     value = node.get("value", np.zeros(1, np.float32))
     return np.full([int(d) for d in shape], value.reshape(-1)[0], value.dtype)
-
-
-@_folds("Identity")
-def _identity(node: OnnxNode, x: np.ndarray) -> np.ndarray:
-    return x
 
 
 @_folds("Gather")

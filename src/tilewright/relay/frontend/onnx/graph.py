@@ -41,8 +41,11 @@ from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.infer_type import infer_module
 from tilewright.support.errors import DiagnosticError, OpError, OpNotImplemented
 
-STRUCTURED = {"If", "Loop", "Scan", "SequenceMap"}
-"""Operators with graphs inside, whose results are not folded as one."""
+NEVER_FOLDED = {
+    "If", "Loop", "Scan", "SequenceMap", "RandomUniform", "RandomNormal", "RandomUniformLike", "RandomNormalLike", "Bernoulli",
+    "Multinomial", "Dropout",
+}  # fmt: skip
+"""Operators with graphs inside, and those that draw random numbers."""
 DEPTH = 64
 """How deep functions and subgraphs may be nested."""
 
@@ -335,7 +338,7 @@ class Importer:
             )
         values = as_values(converter(node, *inputs))
         small = (
-            node.op_type not in STRUCTURED
+            node.op_type not in NEVER_FOLDED
             and tensors
             and inputs
             and all([v is None or v.array is not None and v.is_number and v.array.size <= LIMIT for v in inputs])

@@ -50,19 +50,6 @@ for _onnx, _relay in SAME.items():
     onnx_op(_onnx)(_same(_onnx, _relay))
 
 
-@onnx_op("Identity")
-def _identity(node: OnnxNode, x: Value) -> Any:
-    return Value(x._expr, x.array, x.name)
-
-
-@onnx_op("Dropout")
-def _dropout(node: OnnxNode, x: Value, ratio: Value | None = None, training: Value | None = None) -> Any:
-    if training is not None and (training.array is None or bool(training.array.reshape(-1)[0])):
-        raise node.refuse("training_mode", True, "False: export the model in evaluation mode")
-    result = Value(x._expr, x.array, x.name)
-    return [result, Value(array=np.ones(node.static(x), bool))] if node.wants(1) else result
-
-
 @onnx_op("Reciprocal")
 def _reciprocal(node: OnnxNode, x: Value) -> Any:
     return node.call("divide", node.scalar(1, x), x)
@@ -361,7 +348,8 @@ def _cumsum(node: OnnxNode, x: Value, axis: Value) -> Any:
 
 
 @onnx_op("MatMul")
-def _matmul(node: OnnxNode, a: Value, b: Value) -> Any:
+def matmul(node: OnnxNode, a: Value, b: Value) -> Any:
+    """A product of matrices, vectors or batches of either, as NumPy has it."""
     left, right = a.ndim, b.ndim
     if left == 1 or right == 1:
         x = node.call("expand_dims", a, axis=0) if left == 1 else a
@@ -393,3 +381,8 @@ def _gemm(node: OnnxNode, a: Value, b: Value, c: Value | None = None) -> Any:
         return out
     bias = node.call("multiply", c, node.scalar(beta, c)) if beta != 1.0 else c
     return node.call("add", out, bias)
+
+
+@onnx_op("Einsum", since=12)
+def _einsum(node: OnnxNode, *args: Value) -> Any:
+    return node.call("einsum", list(args), equation=node.get("equation").replace(" ", ""))

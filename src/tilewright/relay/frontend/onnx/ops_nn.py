@@ -42,33 +42,39 @@ def _spatial(
     return strides, dilations, tuple(explicit_pads(node, x, kernel, strides, dilations))
 
 
-@onnx_op("Conv")
-def _conv(node: OnnxNode, x: Value, w: Value, b: Value | None = None) -> Any:
+def convolution(node: OnnxNode, x: Value, w: Value, b: Value | None) -> Any:
+    """A convolution over one to three axes."""
     kernel = [int(k) for k in w.shape[2:]]
-    if len(kernel) not in (1, 2):
-        raise OpNotImplemented(f"its kernel has {len(kernel)} spatial axes; 1 and 2 are supported")
+    if len(kernel) not in (1, 2, 3):
+        raise OpNotImplemented(f"its kernel has {len(kernel)} spatial axes; 1, 2 and 3 are supported")
     strides, dilations, padding = _spatial(node, x, kernel)
     out = node.call(
-        "nn.conv1d" if len(kernel) == 1 else "nn.conv2d", x, w, strides=strides, padding=padding, dilation=dilations,
+        f"nn.conv{len(kernel)}d", x, w, strides=strides, padding=padding, dilation=dilations,
         groups=node.get("group", 1), channels=int(w.shape[0]), kernel_size=tuple(kernel),
     )  # fmt: skip
     return out if b is None else node.call("nn.bias_add", out, b)
 
 
+@onnx_op("Conv")
+def _conv(node: OnnxNode, x: Value, w: Value, b: Value | None = None) -> Any:
+    return convolution(node, x, w, b)
+
+
 @onnx_op("ConvTranspose")
 def _conv_transpose(node: OnnxNode, x: Value, w: Value, b: Value | None = None) -> Any:
     kernel = [int(k) for k in w.shape[2:]]
-    if len(kernel) != 2:
-        raise OpNotImplemented(f"its kernel has {len(kernel)} spatial axes; 2 are supported")
-    strides = list(node.get("strides") or [1, 1])
-    dilations = list(node.get("dilations") or [1, 1])
-    extra = list(node.get("output_padding") or [0, 0])
+    n = len(kernel)
+    if n not in (1, 2, 3):
+        raise OpNotImplemented(f"its kernel has {n} spatial axes; 1, 2 and 3 are supported")
+    strides = list(node.get("strides") or [1] * n)
+    dilations = list(node.get("dilations") or [1] * n)
+    extra = list(node.get("output_padding") or [0] * n)
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     auto = node.get("auto_pad", "NOTSET")
     wanted = node.get("output_shape")
     if wanted or auto in ("SAME_UPPER", "SAME_LOWER"):
         shape = node.static(x)[2:]
-        sizes = list(wanted)[-2:] if wanted else [d * s for d, s in zip(shape, strides, strict=True)]
+        sizes = list(wanted)[-n:] if wanted else [d * s for d, s in zip(shape, strides, strict=True)]
         before, after = [], []
         for k, size in enumerate(sizes):
             total = (shape[k] - 1) * strides[k] + extra[k] + reach[k] - size
@@ -80,23 +86,84 @@ def _conv_transpose(node: OnnxNode, x: Value, w: Value, b: Value | None = None) 
             after.append(less if auto == "SAME_LOWER" else more)
         padding = before + after
     else:
-        padding = list(node.get("pads") or [0, 0, 0, 0]) if auto == "NOTSET" else [0, 0, 0, 0]
+        padding = list(node.get("pads") or [0] * (2 * n)) if auto == "NOTSET" else [0] * (2 * n)
     groups = node.get("group", 1)
     out = node.call(
-        "nn.conv2d_transpose", x, w, strides=tuple(strides), padding=tuple(padding), dilation=tuple(dilations), groups=groups,
-        channels=int(w.shape[1]) * groups, kernel_size=tuple(kernel), output_padding=tuple(extra),
+        f"nn.conv{n}d_transpose", x, w, strides=tuple(strides), padding=tuple(padding), dilation=tuple(dilations),
+        groups=groups, channels=int(w.shape[1]) * groups, kernel_size=tuple(kernel), output_padding=tuple(extra),
     )  # fmt: skip
     return out if b is None else node.call("nn.bias_add", out, b)
 
 
+def windows(
+    node: OnnxNode,
+    x: Value,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    padding: Sequence[int],
+    fill: float,
+) -> tuple[Any, list[int], list[tuple[int, ...]]]:
+    """(the elements under each place of a kernel, stacked at axis 0; the extents of the result; the places)."""
+    shape, n = node.static(x), len(kernel)
+    out, width = [], [(0, 0)] * (len(shape) - n)
+    for k in range(n):
+        reach = (kernel[k] - 1) * dilations[k] + 1
+        extent = shape[k - n] + padding[k] + padding[k + n]
+        count = (extent - reach) // strides[k] + 1
+        if node.get("ceil_mode", 0):
+            count = -(-(extent - reach) // strides[k]) + 1
+            # A window must begin inside, or in the padding before.
+            count -= (count - 1) * strides[k] >= shape[k - n] + padding[k]
+        out.append(count)
+        width.append((padding[k], max(padding[k + n], (count - 1) * strides[k] + reach - shape[k - n] - padding[k])))
+    padded = node.call("nn.pad", x, node.scalar(fill, x), pad_width=tuple(width)) if any(map(any, width)) else x
+    axes = tuple(range(len(shape) - n, len(shape)))
+    places = list(np.ndindex(*kernel))
+    taps = []
+    for place in places:
+        begin = [p * d for p, d in zip(place, dilations, strict=True)]
+        end = [b + (c - 1) * s + 1 for b, c, s in zip(begin, out, strides, strict=True)]
+        taps.append(
+            node.call("strided_slice", padded, begin=tuple(begin), end=tuple(end), strides=tuple(strides), axes=axes)
+        )
+    return node.call("stack", taps, axis=0), out, places
+
+
+def max_pool_with_places(
+    node: OnnxNode,
+    x: Value,
+    kernel: list[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    padding: Sequence[int],
+) -> Any:
+    """The largest elements, and where each stands in the flattened data."""
+    shape, n = node.static(x), len(kernel)
+    low = float(np.finfo(x.dtype).min) if "float" in x.dtype else float(np.iinfo(x.dtype).min)
+    stacked, out, places = windows(node, x, kernel, strides, dilations, padding, -np.inf if "float" in x.dtype else low)
+    best = node.cast(node.call("argmax", stacked, axis=0), "int64")
+    order = list(range(n))[::-1] if not node.get("storage_order", 0) else list(range(n))
+    total, weight = None, 1
+    for k in order:
+        offsets = np.array([p[k] * dilations[k] - padding[k] for p in places], np.int64)
+        first = (np.arange(out[k], dtype=np.int64) * strides[k]).reshape([-1 if j == k else 1 for j in range(n)])
+        along = node.call("add", node.call("take", Value(array=offsets), best, axis=0), Value(array=first))
+        term = node.call("multiply", along, node.scalar(weight, "int64"))
+        total = term if total is None else node.call("add", total, term)
+        weight *= shape[k - n]
+    images = np.arange(int(np.prod(shape[:-n])), dtype=np.int64).reshape(*shape[:-n], *[1] * n) * weight
+    return [node.call("max", stacked, axis=0), node.call("add", total, Value(array=images))]
+
+
 def _pool(kind: str) -> Callable[..., Any]:
     def convert(node: OnnxNode, x: Value) -> Any:
-        if node.wants(1):
-            raise node.refuse("outputs", "Indices", "the pooled output only")
         kernel = list(node.get("kernel_shape"))
         if len(kernel) not in (1, 2, 3):
             raise node.refuse("kernel_shape", kernel, "1, 2 or 3 spatial axes")
         strides, dilations, padding = _spatial(node, x, kernel)
+        if kind == "max" and node.wants(1):
+            return max_pool_with_places(node, x, kernel, strides, dilations, padding)
         attrs: dict[str, Any] = {
             "pool_size": tuple(kernel), "strides": strides, "dilation": dilations, "padding": padding,
             "ceil_mode": bool(node.get("ceil_mode", 0)),

@@ -1,0 +1,112 @@
+"""Sequences and optionals: their structure is known at import, so only their tensors are left in the program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.relay.frontend.onnx.casting import element_type
+from tilewright.relay.frontend.onnx.inputs import element_of
+from tilewright.relay.frontend.onnx.value import ListValue, Nothing, OnnxNode, Value, onnx_op
+
+
+@onnx_op("Identity", typed=True)
+def _identity(node: OnnxNode, x: Any) -> Any:
+    return Value(x._expr, x.array, x.name, x.kind) if isinstance(x, Value) else x
+
+
+@onnx_op("SequenceEmpty", since=11, typed=True)
+def _empty(node: OnnxNode) -> Any:
+    return ListValue([], element_type(node.get("dtype", 1)))
+
+
+@onnx_op("SequenceConstruct", since=11, typed=True)
+def _construct(node: OnnxNode, *items: Any) -> Any:
+    return ListValue(items, _element(items[0]))
+
+
+def _element(item: Any) -> str:
+    return item.element  # type: ignore[no-any-return]
+
+
+def _place(node: OnnxNode, position: Value, length: int, last: int) -> int:
+    k = int(node.numbers(position, "position").reshape(-1)[0])
+    if not -length <= k <= last:
+        raise IndexError(f"its position is {k}, but the sequence has {length} elements")
+    return k + length if k < 0 else k
+
+
+@onnx_op("SequenceAt", since=11, typed=True)
+def _at(node: OnnxNode, sequence: ListValue, position: Value) -> Any:
+    return sequence.items[_place(node, position, len(sequence.items), len(sequence.items) - 1)]
+
+
+@onnx_op("SequenceInsert", since=11, typed=True)
+def _insert(node: OnnxNode, sequence: ListValue, item: Any, position: Value | None = None) -> Any:
+    length = len(sequence.items)
+    k = length if position is None else _place(node, position, length, length)
+    return ListValue([*sequence.items[:k], item, *sequence.items[k:]], _element(item))
+
+
+@onnx_op("SequenceErase", since=11, typed=True)
+def _erase(node: OnnxNode, sequence: ListValue, position: Value | None = None) -> Any:
+    length = len(sequence.items)
+    k = length - 1 if position is None else _place(node, position, length, length - 1)
+    return ListValue([*sequence.items[:k], *sequence.items[k + 1 :]], sequence.element)
+
+
+@onnx_op("SequenceLength", since=11, typed=True)
+def _length(node: OnnxNode, sequence: ListValue) -> Any:
+    return Value(array=np.array(len(sequence.items), np.int64))
+
+
+@onnx_op("SplitToSequence", since=11, typed=True)
+def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
+    axis = node.get("axis", 0) % x.ndim
+    extent = node.static(x)[axis]
+    keep = bool(node.get("keepdims", 1))
+    if split is None:
+        sizes = [1] * extent
+    else:
+        given = node.numbers(split, "split")
+        keep = True
+        if given.ndim:
+            sizes = [int(s) for s in given]
+        else:
+            chunk = int(given)
+            sizes = [min(chunk, extent - k) for k in range(0, extent, chunk)]
+    items, start = [], 0
+    for size in sizes:
+        part = node.call("strided_slice", x, begin=(start,), end=(start + size,), strides=(1,), axes=(axis,))
+        items.append(Value(part if keep else node.call("squeeze", part, axis=(axis,)), kind=x.kind))
+        start += size
+    return ListValue(items, x.element)
+
+
+@onnx_op("ConcatFromSequence", since=11, typed=True)
+def _concat(node: OnnxNode, sequence: ListValue) -> Any:
+    if not sequence.items:
+        raise ValueError("the sequence is empty")
+    key = "stack" if node.get("new_axis", 0) else "concatenate"
+    axis = node.get("axis")
+    return Value(node.call(key, sequence.items, axis=axis), kind=sequence.items[0].kind)
+
+
+@onnx_op("Optional", since=15, typed=True)
+def _optional(node: OnnxNode, item: Any = None) -> Any:
+    if item is not None:
+        return item
+    return Nothing(element_of(node.get("type")))
+
+
+@onnx_op("OptionalHasElement", since=15, typed=True)
+def _has_element(node: OnnxNode, item: Any = None) -> Any:
+    return Value(array=np.array(item is not None and not isinstance(item, Nothing)))
+
+
+@onnx_op("OptionalGetElement", since=15, typed=True)
+def _get_element(node: OnnxNode, item: Any) -> Any:
+    if isinstance(item, Nothing):
+        raise ValueError("the optional holds nothing")
+    return item
