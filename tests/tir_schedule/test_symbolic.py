@@ -9,6 +9,7 @@ from tilewright import te, tir
 from tilewright.codegen.interp import run
 from tilewright.support.errors import ScheduleError
 from tilewright.tir.schedule import Schedule
+from tilewright.tir.schedule.forms import Forms
 
 
 def scaled(n: tir.Var) -> tir.PrimFunc:
@@ -28,6 +29,21 @@ def test_splits_of_a_symbolic_axis(factors: list[int | None], size: int) -> None
     x, y = np.random.default_rng(0).random((size, 4), np.float32), np.zeros((size, 4), np.float32)
     run(s.mod, [x, y])
     np.testing.assert_array_equal(y, x * 2)
+
+
+def test_forms_come_out_the_same_whatever_was_met_before() -> None:
+    """A primitive that is refused leaves no trace, so what it looked at must not decide how later indices are written."""
+    n, m = tir.Var("n", "int32"), tir.Var("m", "int32")
+    pairs = [(tir.IntImm("int32", 2), n), (m, n), (n * m, m * m), (n + m, n)]
+    for a, b in pairs:
+        texts = set()
+        for first, second in ((a, b), (b, a)):
+            forms = Forms()
+            forms.minimum(forms.of(first), forms.of(second))
+            forms.maximum(forms.of(first), forms.of(second))
+            low = forms.minimum(forms.of(a), forms.of(b))
+            texts.add((str(forms.emit(low)), str(forms.emit(forms.maximum(forms.of(b), forms.of(a))))))
+        assert len(texts) == 1, texts
 
 
 def test_a_symbolic_domain_that_is_not_covered() -> None:

@@ -59,6 +59,17 @@ class _Ranges(dict[Var, tuple[int, int]]):
         super().__setitem__(var, bounds)
 
 
+def standing(a: Lin) -> tuple[Any, ...]:
+    """A key to order forms by: constants last, then by atoms and the names in them."""
+    return not a.terms, sorted([(_standing(t), k) for t, k in a.terms.items()]), a.const
+
+
+def _standing(t: Atom) -> tuple[Any, ...]:
+    if t.kind == LEAF:
+        return t.kind, t.leaf.name if isinstance(t.leaf, Var) else "", ()
+    return t.kind, "", tuple([standing(x) if isinstance(x, Lin) else (x,) for x in t.args])
+
+
 class Forms:
     """Linear forms of one schedule. `ranges` holds the constant bounds of every loop and block variable known so far."""
 
@@ -277,7 +288,7 @@ class Forms:
             return a
         if low is not None and low >= 0:
             return b
-        return self.tables.single(self.tables.atom(MINIMUM, self.tables.intern(a), self.tables.intern(b)))
+        return self.tables.single(self.tables.atom(MINIMUM, *self.ordered(a, b)))
 
     def maximum(self, a: Lin, b: Lin) -> Lin:
         low, high = self.const_bounds(combine(a, b, -1))
@@ -285,7 +296,13 @@ class Forms:
             return a
         if high is not None and high <= 0:
             return b
-        return self.tables.single(self.tables.atom(MAXIMUM, self.tables.intern(a), self.tables.intern(b)))
+        return self.tables.single(self.tables.atom(MAXIMUM, *self.ordered(a, b)))
+
+    def ordered(self, a: Lin, b: Lin) -> tuple[Lin, Lin]:
+        """Two forms in an order that does not depend on which of them was met first: schedules outlive what was tried on them, and
+        must come out the same when replayed without it."""
+        first, second = (b, a) if standing(b) < standing(a) else (a, b)
+        return self.tables.intern(first), self.tables.intern(second)
 
     def count(self, bounds: Bounds) -> Lin:
         """How many numbers there are between two bounds; a minimum or maximum at an end is taken of the counts."""
@@ -380,7 +397,7 @@ def _mul(f: Forms, e: Any, env: Env) -> Lin:
         return scale(a, b.const)
     if is_const(a):
         return scale(b, a.const)
-    return f.tables.single(f.tables.atom(PRODUCT, f.tables.intern(a), f.tables.intern(b)))
+    return f.tables.single(f.tables.atom(PRODUCT, *f.ordered(a, b)))
 
 
 def _div(f: Forms, e: Any, env: Env) -> Lin:
