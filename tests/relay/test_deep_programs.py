@@ -135,3 +135,55 @@ def test_inference_looks_only_at_what_is_new() -> None:
     assert len(ran) == 101
     transform.InferType()(relay.IRModule.from_expr(relay.Function([X], new)))
     assert len(ran) == 101
+
+
+def steps_of(name: str, mod: relay.IRModule) -> int:
+    """The calls that a pass makes, which a busy machine does not change."""
+    profile = cProfile.Profile()
+    profile.runcall(getattr(transform, name)(), mod)
+    return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
+
+
+def nested_choices(count: int, pure: bool) -> relay.IRModule:
+    """Both branches of each if use the value of the one before."""
+    step = relay.GlobalVar("step")
+    e: relay.Expr = relay.exp(X)
+    for _ in range(count):
+        e = relay.If(FLAG, relay.tanh(e) if pure else step(e), relay.sigmoid(e))
+    y = relay.var("y", shape=(2,))
+    functions = {relay.GlobalVar("main"): relay.Function([X, FLAG], e), step: relay.Function([y], relay.tanh(y))}
+    return transform.InferType()(relay.IRModule(functions))
+
+
+@pytest.mark.parametrize("pure", [True, False], ids=["pure", "calls"])
+@pytest.mark.parametrize(
+    "name",
+    ["ToANormalForm", "ToBasicBlockNormalForm", "ToGraphNormalForm", "PartialEvaluate", "DeadCodeElimination"],
+)
+def test_what_both_branches_share_is_walked_once(name: str, pure: bool) -> None:
+    few, many = nested_choices(10, pure), nested_choices(40, pure)
+    assert steps_of(name, many) < 10 * steps_of(name, few)
+    after = transform.InferType()(getattr(transform, name)()(many))
+    assert well_formed(after, report=True)
+    x = np.linspace(-1, 1, 2).astype("float32")
+    for flag in (False, True):
+        got, want = (
+            relay.create_executor("debug", m).evaluate()(x, np.array(flag)).numpy()
+            for m in (after, nested_choices(40, True))
+        )
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["DeadCodeElimination", "ToANormalForm", "ToGraphNormalForm", "PartialEvaluate"])
+def test_values_in_values_are_walked_once(name: str) -> None:
+    assert steps_of(name, module(let_values, 800)) < 5 * steps_of(name, module(let_values, 200))
+
+
+def test_functions_that_call_functions_twice_are_not_unfolded_for_ever() -> None:
+    text = "def @f0(%x: float32, %c: bool) -> float32 { tanh(%x) }\n"
+    for i in range(1, 30):
+        text += f"def @f{i}(%x: float32, %c: bool) -> float32 {{ if (%c) {{ @f{i - 1}(%x, %c) }} else {{ @f{i - 1}(%x, %c) + 1f }} }}\n"
+    mod = relay.parse(text + "def @main(%x: float32, %c: bool) -> float32 { @f29(%x, %c) }")
+    after = transform.PartialEvaluate()(mod)
+    assert len(list(relay.analysis.post_order(after["main"]))) < 100_000
+    assert well_formed(after, report=True)

@@ -8,7 +8,9 @@ import pytest
 from tests.relay.random_graphs import Generator, assert_same, evaluate
 from tests.relay.test_language import as_ints, prelude, rows, run
 from tilewright import relay
+from tilewright.ir import IRModule
 from tilewright.node import assert_structural_equal
+from tilewright.relay import transform
 from tilewright.relay.analysis import well_formed
 from tilewright.relay.transform import InferType, Inline, ToANormalForm, ToGraphNormalForm
 from tilewright.relay.transform.normal_forms import is_anf, to_anf, to_graph
@@ -122,3 +124,20 @@ def test_inlined_functions_bind_variables_of_their_own_and_become_of_one_type() 
     assert str(inlined["wide"].ret_type) == "List[int64]"
     assert str(inlined["main"].ret_type) == "(List[float32], (float32, float32), (int32, int32))"
     assert_structural_equal(relay.parse(inlined.astext()), inlined)
+
+
+@pytest.mark.parametrize("name", ["ToANormalForm", "ToBasicBlockNormalForm"])
+def test_what_names_a_recursive_function_stays_where_that_is_known(name: str) -> None:
+    x, n, f = relay.var("x", shape=()), relay.var("n", "int32"), relay.var("f")
+    both = relay.Tuple([f, x])
+    outer = relay.exp(x)
+    call = relay.Call(relay.TupleGetItem(both, 0), [n - relay.const(1)])
+    inside = relay.If(relay.equal(n, relay.const(0)), outer, call + relay.TupleGetItem(both, 1))
+    function = relay.Function([n], inside, relay.TensorType(()))
+    after = relay.Call(relay.TupleGetItem(both, 0), [relay.const(3)]) + outer
+    mod = IRModule.from_expr(relay.Function([x], relay.Let(f, function, after)))
+    made = getattr(transform, name)()(InferType()(mod))
+    assert well_formed(made, report=True)
+    assert relay.analysis.list_op_freqs(made)["exp"] == 1
+    got = relay.create_executor("debug", InferType()(made)).evaluate()(np.float32(0.5)).numpy()
+    np.testing.assert_allclose(got, 2 * np.exp(0.5) + 1.5, rtol=1e-6)

@@ -371,6 +371,30 @@ def all_vars(expr: Expr) -> list[Var]:
     return [n for n in post_order(expr) if type(n) is Var]
 
 
+def recursive_lets(root: Expr) -> set[Var]:
+    """The variables of lets in `root` whose values name them: functions that call themselves."""
+    found: set[Var] = set()
+    seen: set[Expr] = set()
+    # A let without its body stands for having seen all of its value.
+    stack: list[tuple[Expr, bool]] = [(root, False)]
+    while stack:
+        e, value_seen = stack.pop()
+        if value_seen:
+            assert isinstance(e, Let)
+            if e.var in seen:
+                found.add(e.var)
+        elif e not in seen:
+            seen.add(e)
+            if isinstance(e, Let):
+                stack += [(e.body, False), (e, True), (e.value, False)]
+            elif isinstance(e, Match):
+                stack += [(c.rhs, False) for c in e.clauses]
+                stack.append((e.data, False))
+            else:
+                stack += [(c, False) for c in ((e.body,) if isinstance(e, Function) else children(e))]
+    return found
+
+
 def users(roots: Iterable[Expr]) -> dict[Expr, list[Expr]]:
     """For every expression under `roots`, the expressions that use it as an operand (once per use)."""
     table: dict[Expr, list[Expr]] = {}

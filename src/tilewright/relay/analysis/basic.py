@@ -33,6 +33,7 @@ from tilewright.relay.functor import (
     free_vars,
     post_order,
     post_order_visit,
+    recursive_lets,
 )
 from tilewright.relay.unify import parts
 from tilewright.support.errors import DiagnosticError
@@ -77,13 +78,13 @@ def detect_feature(a: Expr | IRModule, b: IRModule | None = None) -> set[int]:
     roots = list(a.functions.values()) if isinstance(a, IRModule) else [a]
     roots += list(b.functions.values()) if b is not None else []
     for root in roots:
+        if recursive_lets(root):
+            found.add(Feature.fLetRec)
         used: dict[Expr, int] = {}
         for e in post_order(root):
             found.add(_FEATURES[type(e).__name__])
             if isinstance(e, Call):
                 found.add(_FEATURES[type(e.op).__name__])
-            if isinstance(e, Let) and isinstance(e.value, Function) and e.var in free_vars(e.value):
-                found.add(Feature.fLetRec)
             for c in children(e):
                 used[c] = used.get(c, 0) + 1
         atoms = (Var, GlobalVar, Constant)

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.ir import GlobalVar, IRModule, Op
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.relay.adt import Constructor, Match
 from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, Var
-from tilewright.relay.functor import ExprMutator, flow_children
+from tilewright.relay.functor import ExprMutator, flow_children, recursive_lets
 
 LET_BODY = -1
 """The part of a let that its variable is known in."""
+LET_FUNCTION = -2
+"""The part of a let that is a function, which may name the variable; the body is inside of that part, too, as far as uses go."""
+LATER = -3
+"""What an expression needs that is evaluated where its value is asked for."""
 _ATOMS = (Var, Constant, GlobalVar, Op, Constructor)
 
 
 class Scopes:
     """For every expression the scope that it is evaluated in: the innermost one around all of its uses. Scopes are numbered; each has
-    its parent and depth."""
+    its parent and depth. `lifted` are the expressions that other blocks use than that of their scope, operands first. Of these the
+    operands of those that `later` names are in a scope of their own (part LATER). An expression that names a recursive function and is used
+    in that as well as after it belongs to both places, and is not lifted."""
 
-    def __init__(self, root: Expr) -> None:
+    def __init__(self, root: Expr, later: Callable[[Expr], bool] = lambda e: False) -> None:
+        self.later = later
         self.parent: list[int] = [-1]
         self.depth: list[int] = [0]
         self.block: list[int] = [0]
         self.used_in: dict[Expr, list[int]] = {}
         self.scope: dict[Expr, int] = {}
         self.inner: dict[tuple[Expr, int], int] = {}
+        self.lifted: dict[Expr, None] = {}
         self._walk(root)
 
     def _new(self, around: int, of_let: bool) -> int:
@@ -52,7 +61,7 @@ class Scopes:
         if isinstance(e, Match):
             return [(e.data, 0), *[(c.rhs, i + 1) for i, c in enumerate(e.clauses)]]
         if isinstance(e, Let):
-            return [(e.value, 0), (e.body, LET_BODY)]
+            return [(e.value, LET_FUNCTION if isinstance(e.value, Function) else 0), (e.body, LET_BODY)]
         return [(c, 0) for c in flow_children(e)]
 
     def _walk(self, root: Expr) -> None:
@@ -69,19 +78,43 @@ class Scopes:
                 stack.append((e, True))
                 stack += [(c, False) for c, _ in self.operands(e)]
         self.scope[root] = 0
+        lifted: list[Expr] = []
+        around_function: dict[int, Var] = {}
+        bits = {v: 1 << i for i, v in enumerate(recursive_lets(root))}
+        named = _names(order, bits, self.operands)
         for e in reversed(order):
             here = self.scope[e]
+            while here in around_function and not named[e] & bits.get(around_function[here], 0):
+                here = self.scope[e] = self.parent[here]
+            elsewhere = any([self.block[p] != self.block[here] for p in self.used_in.get(e, ())])
+            if elsewhere and here not in around_function and not isinstance(e, _ATOMS):
+                lifted.append(e)
+                if self.later(e):
+                    here = self.inner[e, LATER] = self._new(here, False)
+            function = here
             for c, part in self.operands(e):
                 where = here
-                if part:
-                    where = self.inner[e, part] = self._new(here, part == LET_BODY)
+                if part == LET_FUNCTION:
+                    where = function = self.inner[e, part] = self._new(here, True)
+                    around_function[where] = e.var  # type: ignore[attr-defined]
+                elif part:
+                    where = self.inner[e, part] = self._new(function, part == LET_BODY)
                 self.used_in.setdefault(c, []).append(where)
                 self.scope[c] = where if c not in self.scope else self.common(self.scope[c], where)
-        self.lifted = {
-            e
-            for e, places in self.used_in.items()
-            if not isinstance(e, _ATOMS) and any([self.block[p] != self.block[self.scope[e]] for p in places])
-        }
+        self.lifted = dict.fromkeys(reversed(lifted))
+
+
+def _names(
+    order: Sequence[Expr], bits: Mapping[Var, int], operands: Callable[[Expr], list[tuple[Expr, int]]]
+) -> dict[Expr, int]:
+    """The bits of the variables that stand in each expression, of which operands come first."""
+    found: dict[Expr, int] = {}
+    for e in order:
+        bit = bits.get(e, 0) if isinstance(e, Var) else 0
+        for c, _ in operands(e):
+            bit |= found[c]
+        found[e] = bit
+    return found
 
 
 class _Blocks(ExprMutator):

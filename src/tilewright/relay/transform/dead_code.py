@@ -5,87 +5,58 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.ir import IRModule, Op
+from tilewright.ir import IRModule
 from tilewright.ir.transform import PassContext, module_pass
-from tilewright.relay.adt import Constructor, Match
 from tilewright.relay.analysis import called_functions
-from tilewright.relay.expr import Call, Expr, Function, Let, RefWrite, Tuple, TupleGetItem
-from tilewright.relay.functor import ExprMutator, children
-from tilewright.relay.transform.normal_forms import has_effect as ordered
-from tilewright.relay.transform.rewriting import card_of, typed_pass
+from tilewright.relay.expr import Expr, Function, Let, RefWrite, Tuple, TupleGetItem
+from tilewright.relay.functor import ExprMutator
+from tilewright.relay.transform.effects import Effects, calls_unknown, evaluated
+from tilewright.relay.transform.rewriting import typed_pass
 
 
-def has_effect(e: Expr, ignore_impurity: bool = False) -> bool:
-    """Whether evaluating `e` does something besides giving its value: it writes a reference, calls a function, or an operator that
-    is not pure (with `ignore_impurity` these two count as none)."""
-    stack, seen = [e], {e}
-    while stack:
-        node = stack.pop()
-        if isinstance(node, RefWrite):
-            return True
-        if isinstance(node, Call) and not ignore_impurity and not isinstance(node.op, Constructor):
-            primitive = isinstance(node.op, Function) and node.op.is_primitive
-            if not primitive and (type(node.op) is not Op or not card_of(node).pure):
-                return True
-        parts = [c for c in _evaluated(node) if c not in seen]
-        stack += parts
-        seen.update(parts)
-    return False
-
-
-def _evaluated(node: Expr) -> Sequence[Expr]:
-    """The expressions under `node` that are evaluated with it: what is inside a function is when it is called."""
-    if isinstance(node, Function):
-        return ()
-    if isinstance(node, Let):
-        return (node.value, node.body)
-    if isinstance(node, Match):
-        return (node.data, *[c.rhs for c in node.clauses])
-    return children(node)
-
-
-def live_uses(root: Expr, ignore_impurity: bool) -> dict[Expr, int]:
+def live_uses(root: Expr, has_effect: Effects) -> dict[Expr, int]:
     """How often each expression is used by what is not dead: the value of a let is only looked at when its variable is used, or
     when it has an effect."""
     counts: dict[Expr, int] = {}
     waiting: dict[Expr, Expr] = {}
     stack, seen = [root], {root}
 
-    def use(e: Expr) -> None:
-        counts[e] = counts.get(e, 0) + 1
-        if e not in seen:
-            seen.add(e)
-            stack.append(e)
-        if e in waiting:
-            use(waiting.pop(e))
+    def use(e: Expr | None) -> None:
+        while e is not None:
+            counts[e] = counts.get(e, 0) + 1
+            if e not in seen:
+                seen.add(e)
+                stack.append(e)
+            e = waiting.pop(e, None)
 
     while stack:
         node = stack.pop()
         if isinstance(node, Let):
-            if node.var in counts or has_effect(node.value, ignore_impurity):
+            if node.var in counts or has_effect(node.value):
                 use(node.value)
             else:
                 waiting[node.var] = node.value
             use(node.body)
         else:
-            for child in (node.body,) if isinstance(node, Function) else _evaluated(node):
+            for child in (node.body,) if isinstance(node, Function) else evaluated(node):
                 use(child)
     return counts
 
 
 class _DropLets(ExprMutator):
-    def __init__(self, counts: dict[Expr, int], inline_once: bool, ignore_impurity: bool) -> None:
+    def __init__(self, counts: dict[Expr, int], inline_once: bool, has_effect: Effects) -> None:
         super().__init__()
-        self.counts, self.inline_once, self.ignore_impurity = counts, inline_once, ignore_impurity
+        self.counts, self.inline_once, self.has_effect = counts, inline_once, has_effect
+        self.in_order = Effects()
 
     def visit_let(self, let: Let) -> Expr:
         chain: list[tuple[Let, Expr]] = []
         body: Expr = let
         while type(body) is Let:
             uses = self.counts.get(body.var, 0)
-            if uses == 0 and not has_effect(body.value, self.ignore_impurity):
+            if uses == 0 and not self.has_effect(body.value):
                 pass
-            elif self.inline_once and uses == 1 and not (isinstance(body.value, Function) or ordered(body.value)):
+            elif self.inline_once and uses == 1 and not (isinstance(body.value, Function) or self.in_order(body.value)):
                 self.memo_map[body.var] = self.visit(body.value)
             else:
                 chain.append((body, self.visit(body.value)))
@@ -108,7 +79,8 @@ def DeadCodeElimination(inline_once: bool = False, ignore_impurity: bool = False
     that are not pure count as without effect."""
 
     def run(f: Function, mod: IRModule) -> Expr:
-        return _DropLets(live_uses(f, ignore_impurity), inline_once, ignore_impurity).visit(f)  # type: ignore[no-any-return]
+        has_effect = Effects(lambda e: isinstance(e, RefWrite) or (not ignore_impurity and calls_unknown(e)))
+        return _DropLets(live_uses(f, has_effect), inline_once, has_effect).visit(f)  # type: ignore[no-any-return]
 
     return typed_pass("DeadCodeElimination", 1, run)
 

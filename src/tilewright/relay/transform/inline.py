@@ -9,7 +9,7 @@ from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.relay.expr import Call, Expr, Function, Let, Var
 from tilewright.relay.functor import ExprMutator, post_order
-from tilewright.relay.transform.normal_forms import has_effect
+from tilewright.relay.transform.effects import Effects
 from tilewright.relay.transform.retype import unfolded
 
 KEPT_APART = ("Primitive", "Composite", "Compiler")
@@ -40,6 +40,7 @@ class _Inliner(ExprMutator):
         super().__init__()
         self.mod, self.wanted = mod, wanted
         self.recursive = recursive_functions(mod)
+        self.has_effect = Effects()
 
     def visit_call(self, call: Call) -> Expr:
         new: Any = super().visit_call(call)
@@ -54,7 +55,7 @@ class _Inliner(ExprMutator):
         effects: list[tuple[Var, Expr]] = []
         for param, arg in zip(function.params, new.args, strict=True):
             v: Expr = arg
-            if has_effect(arg):
+            if self.has_effect(arg):
                 # It happens once and before the body, wherever the body uses its value.
                 v = Var(param.name_hint, None if function.type_params else param.type_annotation)
                 effects.append((v, arg))

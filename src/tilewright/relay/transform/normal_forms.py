@@ -23,8 +23,9 @@ from tilewright.relay.expr import (
     TupleGetItem,
     Var,
 )
-from tilewright.relay.functor import ExprMutator, flow_children, free_vars, post_order
-from tilewright.relay.transform.rewriting import card_of
+from tilewright.relay.functor import ExprMutator, children, flow_children, post_order, recursive_lets
+from tilewright.relay.transform.basic_block import LATER, LET_BODY, Scopes
+from tilewright.relay.transform.effects import Effects
 
 _ATOMS = (Var, Constant, GlobalVar, Op, Constructor)
 
@@ -34,14 +35,44 @@ def _is_atom(e: Expr) -> bool:
     return isinstance(e, _ATOMS) or (isinstance(e, Function) and e.is_primitive)
 
 
+class _Plan:
+    """What is named at the head of which scope: what several blocks use. Pure values are computed there; of others, whose time and
+    number of evaluations matter, those that are large become functions that are called where the value is needed."""
+
+    def __init__(self, root: Expr) -> None:
+        has_effect = Effects()
+        scopes = _containing_scopes(root)
+        self.scopes = Scopes(root, lambda e: has_effect(e) and e in scopes)
+        self.heads: dict[int, list[Expr]] = {}
+        self.calls: dict[Expr, Var] = {}
+        """The functions that stand for values."""
+        self.count = 0
+        for e in self.scopes.lifted:
+            if not _is_atom(e) and (not has_effect(e) or e in scopes):
+                self.heads.setdefault(self.scopes.scope[e], []).append(e)
+
+    def name(self) -> Var:
+        self.count += 1
+        return Var(f"x{self.count - 1}")
+
+
+def _containing_scopes(root: Expr) -> set[Expr]:
+    """The expressions that contain a scope: a copy of one may double what is in it."""
+    found: set[Expr] = set()
+    for e in post_order(root, lambda e: isinstance(e, Function) and e.is_primitive):
+        if isinstance(e, (Function, If, Let, Match)) or any([c in found for c in children(e)]):
+            found.add(e)
+    return found
+
+
 class _Anf:
     """The lets of one scope; a value that a scope around it named already is not computed again."""
 
-    def __init__(self, outer: _Anf | None) -> None:
-        self.outer = outer
+    def __init__(self, outer: _Anf | None, plan: _Plan, number: int) -> None:
+        self.outer, self.plan = outer, plan
         self.names: dict[Expr, Expr] = {}
         self.lets: list[tuple[Var, Expr]] = []
-        self.count: list[int] = outer.count if outer is not None else [0]
+        self.head(number)
 
     def find(self, e: Expr) -> Expr | None:
         scope: _Anf | None = self
@@ -51,13 +82,32 @@ class _Anf:
             scope = scope.outer
         return None
 
-    def name(self, root: Expr) -> Expr:
-        """The atom that stands for `root`; what it needs is let-bound before."""
+    def bind(self, value: Expr) -> Var:
+        v = self.plan.name()
+        self.lets.append((v, value))
+        return v
+
+    def head(self, number: int) -> None:
+        """Name what several blocks within the scope use."""
+        for e in self.plan.heads.get(number, ()):
+            inside = self.plan.scopes.inner.get((e, LATER))
+            if inside is None:
+                self.name(e)
+            else:
+                scope = _Anf(self, self.plan, inside)
+                self.plan.calls[e] = self.bind(Function([], scope.close(scope.name(e, evaluate=True))))
+
+    def name(self, root: Expr, evaluate: bool = False) -> Expr:
+        """The atom that stands for `root`; what it needs is let-bound before. `evaluate`: even if a function stands for it."""
         stack = [root]
         while stack:
             e = stack[-1]
             if _is_atom(e) or self.find(e) is not None:
                 stack.pop()
+                continue
+            if e in self.plan.calls and not (e is root and evaluate):
+                stack.pop()
+                self.names[e] = self.bind(Call(self.plan.calls[e], ()))
                 continue
             if isinstance(e, Let):
                 stack.pop()
@@ -68,11 +118,7 @@ class _Anf:
                 stack += reversed(pending)
                 continue
             stack.pop()
-            value = self.value(e)
-            v = Var(f"x{self.count[0]}")
-            self.count[0] += 1
-            self.lets.append((v, value))
-            self.names[e] = v
+            self.names[e] = self.bind(self.value(e))
         return self.atom(root)
 
     def atom(self, e: Expr) -> Expr:
@@ -82,28 +128,30 @@ class _Anf:
         """The atom of a let's body; its bindings join those of this scope."""
         body: Expr = e
         while isinstance(body, Let):
-            if isinstance(body.value, Function):
+            if isinstance(body.value, Function) and self.find(body.value) is None:
                 self.lets.append((body.var, self.value(body.value)))
                 self.names[body.value] = body.var
             else:
                 self.lets.append((body.var, self.name(body.value)))
+            self.head(self.plan.scopes.inner[body, LET_BODY])
             body = body.body
         return self.name(body)
 
     def value(self, e: Expr) -> Expr:
         """`e` with atoms for operands."""
         if isinstance(e, Function):
-            return e.replace(body=self.inner(e.body))
+            return e.replace(body=self.inner(e, 1, e.body))
         if isinstance(e, If):
-            return If(self.name(e.cond), self.inner(e.true_branch), self.inner(e.false_branch), e.span)
+            cond = self.name(e.cond)
+            return If(cond, self.inner(e, 1, e.true_branch), self.inner(e, 2, e.false_branch), e.span)
         if isinstance(e, Match):
             data = self.name(e.data)
-            clauses = tuple([c.replace(rhs=self.inner(c.rhs)) for c in e.clauses])
+            clauses = tuple([c.replace(rhs=self.inner(e, i + 1, c.rhs)) for i, c in enumerate(e.clauses)])
             return Match(data, clauses, e.complete, e.span)
         return _Operands(self).visit_one(e)
 
-    def inner(self, body: Expr) -> Expr:
-        scope = _Anf(self)
+    def inner(self, e: Expr, part: int, body: Expr) -> Expr:
+        scope = _Anf(self, self.plan, self.plan.scopes.inner[e, part])
         return scope.close(scope.name(body))
 
     def close(self, result: Expr) -> Expr:
@@ -127,54 +175,41 @@ class _Operands(ExprMutator):
 
 def to_anf(expr: Expr) -> Expr:
     """`expr` in A-normal form: operands are variables, constants or names, and the order of the lets is the order of
-    evaluation, so effects happen when they did."""
+    evaluation, so effects happen when they did. A pure value that several scopes use (both branches of an if) is computed in the scope
+    around them; another one is computed in each."""
     with deep_recursion():
-        if isinstance(expr, Function):
-            return expr if expr.is_primitive else expr.replace(body=_Anf(None).inner(expr.body))
-        return _Anf(None).inner(expr)
+        if isinstance(expr, Function) and expr.is_primitive:
+            return expr
+        return anf_and_delayed(expr)[0]
 
 
-def has_effect(e: Expr, pure: set[Expr] | None = None) -> bool:
-    """Whether evaluating `e` may do or depend on something besides its operands: references, calls of functions,
-    operators that are not pure. What is inside a function happens when it is called. `pure` are expressions
-    known to have none; those found to have none are added."""
-    pure = set() if pure is None else pure
-    stack, seen = [e], {e}
-    while stack:
-        node = stack.pop()
-        if isinstance(node, (RefCreate, RefRead, RefWrite)):
-            return True
-        if isinstance(node, Call) and not isinstance(node.op, Constructor):
-            primitive = isinstance(node.op, Function) and node.op.is_primitive
-            if not primitive and (type(node.op) is not Op or not card_of(node).pure):
-                return True
-        parts: tuple[Expr, ...] = flow_children(node)
-        if isinstance(node, Let):
-            parts = (node.value, node.body)
-        elif isinstance(node, If):
-            parts = (node.cond, node.true_branch, node.false_branch)
-        elif isinstance(node, Match):
-            parts = (node.data, *[c.rhs for c in node.clauses])
-        stack += [c for c in parts if c not in seen and c not in pure]
-        seen.update(parts)
-    pure |= seen
-    return False
+def anf_and_delayed(expr: Expr) -> tuple[Expr, set[Expr]]:
+    """`expr`, no kernel, in A-normal form, and the variables of functions without parameters that stand for values which several scopes
+    ask for."""
+    plan = _Plan(expr)
+    if isinstance(expr, Function):
+        top = _Anf(None, plan, plan.scopes.inner[expr, 1])
+        new: Expr = expr.replace(body=top.close(top.name(expr.body)))
+    else:
+        top = _Anf(None, plan, 0)
+        new = top.close(top.name(expr))
+    return new, set(plan.calls.values())
 
 
 class _Graph(ExprMutator):
     """Puts the values of lets where their variables are used."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Expr) -> None:
         super().__init__()
-        self.pure: set[Expr] = set()
+        self.has_effect = Effects()
+        self.recursive = recursive_lets(root)
 
     def visit_let(self, let: Let) -> Expr:
         kept: list[tuple[Let, Expr]] = []
         body: Expr = let
         while isinstance(body, Let):
-            recursive = isinstance(body.value, Function) and body.var in free_vars(body.value)
             value: Expr = self.visit(body.value)
-            if recursive or has_effect(body.value, self.pure):
+            if body.var in self.recursive or self.has_effect(body.value):
                 kept.append((body, value))
             else:
                 self.memo_map[body.var] = value
@@ -191,7 +226,7 @@ class _Graph(ExprMutator):
 def to_graph(expr: Expr) -> Expr:
     """`expr` in graph normal form: values of lets stand where they are used (shared, not copied). Lets stay that bind
     recursive functions, or values whose evaluation has effects."""
-    return _Graph().visit(expr)  # type: ignore[no-any-return]
+    return _Graph(expr).visit(expr)  # type: ignore[no-any-return]
 
 
 def is_anf(expr: Expr) -> bool:

@@ -42,13 +42,18 @@ from tilewright.relay.expr import (
     Var,
     const,
 )
-from tilewright.relay.functor import free_vars
+from tilewright.relay.functor import free_vars, post_order
 from tilewright.relay.op.card import OpCard
 from tilewright.relay.transform.fold_constant import GROWTH_FROM, SHAPE_OPS
 from tilewright.relay.transform.infer_type import infer_module
 from tilewright.relay.transform.inline import KEPT_APART, recursive_functions
-from tilewright.relay.transform.normal_forms import to_anf
+from tilewright.relay.transform.normal_forms import anf_and_delayed
 from tilewright.relay.transform.rewriting import card_of
+
+GROWTH_LIMIT = 20_000
+"""How many lets may be written before calls stay calls, and how many for each expression of the module if that is more: a function that
+calls another in two places, which does so too, ... would be unfolded for ever."""
+GROWTH_FACTOR = 50
 
 NESTED_LIMIT = 200
 """How often a function may be unfolded within itself."""
@@ -102,12 +107,13 @@ class KnownData(Known):
 
 
 class KnownClosure(Known):
-    """A function and the values of the variables around it; `name` is the variable that it calls itself by."""
+    """A function and the values of the variables around it; `name` is the variable that it calls itself by, `home` the scope that it
+    is from. A `delayed` one is a value that several scopes ask for."""
 
-    __slots__ = ("env", "function", "name")
+    __slots__ = ("delayed", "env", "function", "home", "name")
 
-    def __init__(self, function: Function, env: Env, name: Var | None) -> None:
-        self.function, self.env, self.name = function, env, name
+    def __init__(self, function: Function, env: Env, name: Var | None, home: Scope, delayed: bool) -> None:
+        self.function, self.env, self.name, self.home, self.delayed = function, env, name, home, delayed
 
 
 class KnownGlobal(Known):
@@ -133,6 +139,8 @@ class Scope:
         self.type_variables: frozenset[Type] = frozenset(variables) | (outer.type_variables if outer else frozenset())
         self.lets: list[tuple[Var, Expr]] = []
         self.atoms: dict[Value, Expr] = {}
+        self.written: list[int] = outer.written if outer is not None else [0]
+        """How many lets were written, one number for all scopes."""
 
     def find(self, value: Value) -> Expr | None:
         scope: Scope | None = self
@@ -149,6 +157,7 @@ class Scope:
 
     def emit(self, e: Expr, hint: str = "x") -> Var:
         v = Var(hint)
+        self.written[0] += 1
         self.lets.append((v, e))
         return v
 
@@ -166,20 +175,27 @@ class Evaluator:
         self.recursive = recursive_functions(mod)
         self.active: list[tuple[Function, Sequence[Value]]] = []
         self.normal: dict[Expr, Function] = {}
+        self.free: dict[Function, list[Var]] = {}
+        self.delayed: set[Expr] = set()
+        size = sum([1 for f in mod.functions.values() if isinstance(f, Function) for _ in post_order(f)])
+        self.limit = max(GROWTH_LIMIT, GROWTH_FACTOR * size)
+        self.written = [0]
 
     def function(self, func: Function) -> Function:
         """A function of the module, evaluated for arguments of which nothing is known."""
         func = self.anf(func)
         scope = Scope(None, {}, func.type_params)
+        scope.written = self.written
         env = {p: Value(p) for p in func.params}
         result = self.expr(func.body, env, scope)
         return func.replace(body=scope.close(self.atom(result, scope)))
 
     def anf(self, func: Function) -> Function:
         if func not in self.normal:
-            normal = to_anf(func)
+            normal, delayed = anf_and_delayed(func)
             assert isinstance(normal, Function)
             self.normal[func] = normal
+            self.delayed |= delayed
         return self.normal[func]
 
     def atom(self, value: Value, scope: Scope) -> Expr:
@@ -188,8 +204,11 @@ class Evaluator:
             return value.atom
         found = scope.find(value)
         if found is None:
-            found = self.write(value, scope)
-            scope.atoms[value] = found
+            known = value.known
+            # A function is written once, where it is from: many scopes inside of that may need it.
+            home = known.home if isinstance(known, KnownClosure) else scope
+            found = self.write(value, home)
+            home.atoms[value] = found
         return found
 
     def write(self, value: Value, scope: Scope) -> Expr:
@@ -226,17 +245,19 @@ class Evaluator:
         while isinstance(e, Let):
             value: Value
             if isinstance(e.value, Function) and not e.value.is_primitive:
-                value = self.closure(e.value, env, e.var)
+                value = self.closure(e.value, env, e.var, scope)
             else:
                 value = self.value(e.value, env, scope)
             env[e.var] = value
             e = e.body
         return self.value(e, env, scope)
 
-    def closure(self, f: Function, env: Env, name: Var | None) -> Value:
-        free = free_vars(f)
+    def closure(self, f: Function, env: Env, name: Var | None, scope: Scope) -> Value:
+        free = self.free.get(f)
+        if free is None:
+            free = self.free[f] = free_vars(f)
         own = {v: env[v] for v in free if v in env and v is not name}
-        return Value(None, KnownClosure(f, own, name if name in free else None))
+        return Value(None, KnownClosure(f, own, name if name in free else None, scope, name in self.delayed))
 
     def value(self, e: Expr, env: dict[Var, Value], scope: Scope) -> Value:
         if isinstance(e, Var):
@@ -246,7 +267,7 @@ class Evaluator:
         if isinstance(e, GlobalVar):
             return Value(e, KnownGlobal(e))
         if isinstance(e, Function):
-            return Value(e) if e.is_primitive else self.closure(e, env, None)
+            return Value(e) if e.is_primitive else self.closure(e, env, None, scope)
         if isinstance(e, Tuple):
             return Value(None, KnownTuple([self.value(f, env, scope) for f in e.fields]))
         if isinstance(e, TupleGetItem):
@@ -368,7 +389,7 @@ class Evaluator:
         if type(op) is Op:
             return self.operator(call, args, scope)
         callee = self.value(op, env, scope)
-        found = self.unfolded(callee, args)
+        found = self.unfolded(callee, args, scope) if self.written[0] < self.limit else None
         if found is not None:
             function, around = found
             self.active.append((function, args))
@@ -395,10 +416,13 @@ class Evaluator:
         atoms = tuple([self.atom(a, scope) for a in args])
         return Value(scope.emit(Call(call.op, atoms, call.attrs, call.type_args, call.span)))
 
-    def unfolded(self, callee: Value, args: Sequence[Value]) -> tuple[Function, dict[Var, Value]] | None:
+    def unfolded(self, callee: Value, args: Sequence[Value], scope: Scope) -> tuple[Function, dict[Var, Value]] | None:
         """The function to unfold a call of, and what is known around it; None where the call is to be written."""
         known = callee.known
         if isinstance(known, KnownClosure):
+            if known.delayed and scope is not known.home:
+                # Whether it is asked for is not known, and other scopes will, too.
+                return None
             function, around = known.function, dict(known.env)
             recursive = known.name is not None
             if known.name is not None:

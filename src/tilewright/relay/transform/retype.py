@@ -75,7 +75,7 @@ def unfolded(fn: Function, args: Sequence[Expr], type_args: Sequence[Type] = ())
         assert isinstance(v, TypeVar)
         types[v] = type_args[i] if i < len(type_args) else IncompleteType()
     copy = _Copy(fn.body, lambda t: substitute_types(t, types))
-    copy.memo_map.update(dict[Expr, Any](given))
+    copy.memo_map.update(dict[Any, Any](given))
     return copy.visit(fn.body)  # type: ignore[no-any-return]
 
 
