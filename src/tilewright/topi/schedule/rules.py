@@ -2,6 +2,7 @@
 
 contraction   reductions whose last spatial axis is contiguous (convolution, matrix product, pooling):
               a register tile of rows x vectors, the reduction around it, the epilogue behind it
+windows       depthwise convolutions and pooling: each channel by itself, its padding inside the loop over bands of rows
 rows          reductions along the last axis (softmax, layer norm): one row at a time, vectors across it
 injective     everything else: vectors on the last axis, threads on the outer ones
 """
@@ -17,6 +18,7 @@ from tilewright.topi.schedule.injective import schedule_injective, schedule_redu
 from tilewright.topi.schedule.kernel import BlockView, KernelView
 from tilewright.topi.schedule.rows import schedule_rows
 from tilewright.topi.schedule.tiles import MATERIALIZE
+from tilewright.topi.schedule.windows import is_windowed, schedule_windows
 
 
 def schedule_cpu(sch: Schedule, target: Target) -> None:
@@ -43,7 +45,10 @@ def schedule_contraction_kernel(view: KernelView, target: Target) -> None:
     """The heaviest contraction takes the epilogue; smaller ones are scheduled on their own."""
     contractions = sorted([b for b in view.blocks() if is_contraction(b, target)], key=lambda b: -b.iterations)
     for block in contractions:
-        schedule_contraction(view, block, target)
+        if is_windowed(block, target):
+            schedule_windows(view, block, target)
+        else:
+            schedule_contraction(view, block, target)
 
 
 def has_own_loops(view: KernelView, block: BlockView) -> bool:

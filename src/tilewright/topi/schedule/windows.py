@@ -1,0 +1,133 @@
+"""Windows that slide over each channel by itself: depthwise convolutions and pooling on channel blocks.
+
+for n, c, h, w, cv: for kh, kw: C[n, c, h, w, cv] += A[n, c, h + kh, w + kw, cv] * B[c, kh, kw, cv]
+-->
+parallel n, c, bands of rows:
+  the padded rows that the band reads
+  for rows of the band, tiles of columns:
+    init; unrolled taps: unrolled columns: vectorized lanes; epilogue
+
+Neighbouring windows overlap, so that a value that is loaded (and widened) once serves several of them; the padded input stays in the
+cache that its reader finds it in.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tilewright.support.errors import ScheduleError
+from tilewright.target import Target
+from tilewright.tir.schedule import LoopRV
+from tilewright.topi.schedule.contraction import attach_epilogue, vectorize_tile
+from tilewright.topi.schedule.injective import PARALLEL_WORK, vector_width
+from tilewright.topi.schedule.kernel import BlockView, KernelView, extent_of
+from tilewright.topi.schedule.tiles import divisors
+
+TAPS = 64
+"""Windows of more taps have their own loops."""
+UNROLLED = 192
+"""Multiply-adds in the body of a tile."""
+BAND_BYTES = 1 << 15
+"""Padded input of one band of rows."""
+
+
+def is_windowed(block: BlockView, target: Target) -> bool:
+    """Whether a contraction, all sizes known, reads every operand along its vector axis, and few elements for each sum."""
+    if len(block.spatial) < 3 or any([e >= 1 << 20 for e in block.extents]):
+        return False
+    vector = block.spatial[-1]
+    if block.role_of(vector) != frozenset(range(len(block.block.reads))):
+        return False
+    taps = prod([e for v, e in zip(block.block.iter_vars, block.extents, strict=True) if v in block.reduction])
+    return 1 < taps <= TAPS
+
+
+def column_tile(columns: int, taps: int, weights: bool, registers: int) -> int:
+    """How many columns to compute at once: a divisor of their number that leaves registers for the weights of all taps, or
+    else for one."""
+    kept = taps + 2 if weights and taps + 6 <= registers else 4
+    most = max(1, min(registers - kept, max(4, UNROLLED // taps)))
+    return max(divisors(columns, most))
+
+
+def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None:
+    """Schedules one such contraction, with the padding of its input and its epilogue."""
+    sch, cpu = view.sch, target.cpu
+    work = block.iterations
+    loops = view.loops(block)
+    by_axis = dict(zip(block.block.iter_vars, loops, strict=True))
+    lanes = vector_width(
+        extent_of(sch.get(by_axis[block.spatial[-1]])), cpu.lanes(block.block.writes[0].buffer.dtype.bits)
+    )
+    *channels, row, column, vector = [by_axis[v] for v in block.spatial]
+    reduction = [by_axis[v] for v in block.reduction]
+    rows, columns = extent_of(sch.get(row)), extent_of(sch.get(column))
+    extents = [extent_of(sch.get(loop)) for loop in reduction]
+    weights = len(block.block.reads) > 1
+    tile = column_tile(columns, prod(extents), weights, cpu.vector_registers)
+
+    wide, vector = sch.split(vector, [None, lanes])
+    column_outer, column_inner = sch.split(column, [None, tile])
+    outside = prod([extent_of(sch.get(loop)) for loop in channels])
+    band = _band(view, block, rows, outside, cpu.cores if work >= PARALLEL_WORK else 1)
+    bands, row_inner = sch.split(row, [None, band])
+    sch.reorder(*channels, bands, row_inner, column_outer, wide, *reduction, column_inner, vector)
+    epilogue = attach_epilogue(view, block, wide)
+    _attach_padding(view, block, bands, target)
+    # What is computed in bands overlaps, and is seen through before loops are fused.
+    shared = sch.fuse(*channels, bands)
+    serial = _serial(reduction, extents, tile)
+    init = sch.decompose_reduction(block.rv, reduction[0])
+    for loop in reduction[serial:]:
+        sch.unroll(loop)
+    sch.unroll(column_inner)
+    sch.vectorize(vector)
+    for each in (init, epilogue):
+        vectorize_tile(sch, each, wide, lanes)
+    if work >= PARALLEL_WORK and cpu.cores > 1 and extent_of(sch.get(shared)) > 1:
+        sch.parallel(shared)
+
+
+def _serial(reduction: list[LoopRV], extents: list[int], tile: int) -> int:
+    """How many of the reduction's outer loops stay loops, so that the body is not too long."""
+    for outer in range(len(reduction)):
+        if prod(extents[outer:]) * tile <= UNROLLED:
+            return outer
+    return len(reduction) - 1
+
+
+def _band(view: KernelView, block: BlockView, rows: int, outside: int, cores: int) -> int:
+    """Rows that are computed together: as few as keep the padded input small and all threads busy."""
+    producers = [BlockView(view.sch, rv) for rv in view.sch.get_producers(block.rv)]
+    size = sum([prod(p.extents[-3:]) * p.block.writes[0].buffer.dtype.bytes for p in producers])
+    bands = max(1, -(-size // BAND_BYTES))
+    if outside * bands < 4 * cores:
+        bands = -(-4 * cores // outside)
+    # Each band pads again what the one before reads below its last row: at least four rows.
+    most = max(1, rows // 4)
+    choices = [b for b in divisors(rows, rows) if b >= min(bands, most)]
+    return rows // (choices[0] if choices else 1)
+
+
+def _attach_padding(view: KernelView, block: BlockView, bands: LoopRV, target: Target) -> None:
+    """Brings what is computed for this block alone (its padded input) into the loop over bands."""
+    sch = view.sch
+    for rv in sch.get_producers(block.rv):
+        producer = BlockView(view.sch, rv)
+        if not producer.is_injective or len(view.consumers(producer)) != 1:
+            continue
+        inner = sch.get_loops(rv)[-1]
+        width = vector_width(extent_of(sch.get(inner)), target.cpu.lanes(producer.block.writes[0].buffer.dtype.bits))
+        if width > 1 and extent_of(sch.get(inner)) % width == 0:
+            # A vector is a block, and stays one where the loops around it overlap.
+            _, vector = sch.split(inner, [None, width])
+            sch.vectorize(vector)
+            rv = sch.blockize(vector)
+        try:
+            sch.compute_at(rv, bands)
+        except ScheduleError:
+            # Its readers want more of it than one band.
+            continue
+
+
+__all__ = ["is_windowed", "schedule_windows"]
