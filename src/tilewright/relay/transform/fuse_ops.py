@@ -1,8 +1,9 @@
 """FuseOps: calls that make one kernel become one primitive function.
 
 A kernel has at most one heavy operator (its anchor). Merged with it are the element-wise and broadcasting operators that
-all uses of its result lead through (its epilogue). Without an anchor, chains of injective operators form kernels, and run
-into a reduction where one follows. "All uses lead through" is post-dominance, so what is merged has one result.
+all uses of its result lead through (its epilogue), and those that lead only there. Without an anchor, chains of injective
+operators form kernels, and run into a reduction where one follows. "All uses lead through" is post-dominance, so what is
+merged has one result.
 """
 
 from __future__ import annotations
@@ -175,7 +176,7 @@ class _Partition:
             allowed = all([self.groups[p].root() is group or self.groups[p].root().kind <= BROADCAST for p in path])
             allowed = allowed and all([same_shape(p, call) for p in path])
         else:
-            allowed = self.injective_path(call, group, path, sink)
+            allowed = self.injective_path(call, group, path, sink) or self.into_epilogue(call, group, path, sink)
         if not allowed:
             return
         others = {self.groups[p].root() for p in path} - {group}
@@ -193,6 +194,18 @@ class _Partition:
         if group.costly and any([grows(call, p) for p in path]):
             return False
         return self.kinds[sink] != COMM_REDUCE or len(path) == 1
+
+    def into_epilogue(self, call: Call, group: _Group, path: Sequence[Call], sink: Call) -> bool:
+        """Whether element-wise operators end in the epilogue of one anchor, which then reads what they read (narrower numbers,
+        often), and computes them once for each of its elements. None of them leads to the anchor itself."""
+        anchored = self.groups[sink].root()
+        if anchored.kind != OUT_ELEMWISE or group.kind > BROADCAST:
+            return False
+        for p in path:
+            own = self.groups[p].root()
+            if self.kinds[p] > BROADCAST or not same_shape(p, call) or (own.kind > BROADCAST and own is not anchored):
+                return False
+        return True
 
 
 class _Extract(ExprMutator):

@@ -142,6 +142,32 @@ def integer_limits(element: str) -> tuple[float, float]:
     return float(info.min), float(info.max)
 
 
+BYTES_AND_WORDS = ("int8", "uint8", "int16", "uint16")
+
+
+def parameters(node: OnnxNode, x: Value, scale: Value, zero: Value | None, axis: int, block: int) -> Any:
+    """(scale, zero point, axis) as the operators of relay.qnn take them; None where these know no such form."""
+    several = scale.ndim == 1 and not known_equal(scale.shape[0], 1)
+    plain = scale.dtype == "float32" and not scale.kind and not (zero is not None and zero.kind)
+    if block or not plain or scale.ndim > 1 or (several and not x.ndim):
+        return None
+    shift = node.scalar(0, "int32") if zero is None or _is_zero(zero) else node.cast(_single(node, zero), "int32")
+    return _single(node, scale), shift, axis % x.ndim if several else -1
+
+
+def _single(node: OnnxNode, v: Value) -> Value:
+    """One number as a scalar; a vector as it is."""
+    if v.ndim != 1 or not known_equal(v.shape[0], 1):
+        return v
+    if v.is_number and v.array is not None:
+        return Value(array=v.array.reshape(()))
+    return Value(node.call("reshape", v, newshape=()))
+
+
+def _is_zero(v: Value) -> bool:
+    return v.is_number and v.array is not None and not v.array.any()
+
+
 def quantized(
     node: OnnxNode,
     x: Value,
@@ -153,6 +179,10 @@ def quantized(
     saturate: bool = True,
 ) -> Value:
     """x / scale rounded to even, plus the zero point, held within the type."""
+    known = parameters(node, x, scale, zero, axis, block)
+    if known is not None and x.dtype == "float32" and not x.kind and element in BYTES_AND_WORDS:
+        by, shift, at = known
+        return Value(node.call("qnn.quantize", x, by, shift, axis=at, out_dtype=element))
     factor = along(node, scale, x, axis, block)
     dtype = "float32" if x.dtype in ("float16", "bfloat16", "int32") else x.dtype
     precision = node.get("precision", 0)
@@ -186,6 +216,10 @@ def _quantize(node: OnnxNode, x: Value, scale: Value, zero: Value | None = None)
 
 def dequantized(node: OnnxNode, x: Value, scale: Value, zero: Value | None, axis: int = 1, block: int = 0) -> Value:
     """(x - zero point) * scale, in the scale's type."""
+    known = parameters(node, x, scale, zero, axis, block)
+    if known is not None and not x.kind and x.dtype in (*BYTES_AND_WORDS, "int32"):
+        by, shift, at = known
+        return Value(node.call("qnn.dequantize", x, by, shift, axis=at))
     number = decoded(node, x)
     dtype = "float32" if scale.element in ("float16", "bfloat16") or scale.kind else scale.dtype
     if zero is not None and x.element not in kinds.SMALL_FLOATS:

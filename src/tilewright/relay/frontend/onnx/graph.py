@@ -39,13 +39,14 @@ from tilewright.relay.frontend.onnx.value import (
 from tilewright.relay.frontend.onnx.weights import Weights
 from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.infer_type import infer_module
+from tilewright.support.collection import paused_collection
 from tilewright.support.errors import DiagnosticError, OpError, OpNotImplemented
 
 NEVER_FOLDED = {
     "If", "Loop", "Scan", "SequenceMap", "RandomUniform", "RandomNormal", "RandomUniformLike", "RandomNormalLike", "Bernoulli",
-    "Multinomial", "Dropout",
+    "Multinomial", "Dropout", "DequantizeLinear",
 }  # fmt: skip
-"""Operators with graphs inside, and those that draw random numbers."""
+"""Operators with graphs inside, those that draw random numbers, and what says that weights are quantised."""
 DEPTH = 64
 """How deep functions and subgraphs may be nested."""
 
@@ -59,6 +60,7 @@ class Imported:
         self.mod, self.params, self.interface = mod, params, interface
 
 
+@paused_collection()
 def from_onnx(
     model: Any,
     shape: Mapping[str, Sequence[Any]] | None = None,
