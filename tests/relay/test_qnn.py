@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
@@ -121,3 +122,19 @@ def test_errors_name_rule_and_finding() -> None:
     assert "rounding must be one of None, UPWARD, TONEAREST, but it is DOWN" in text
     with pytest.raises(ValueError, match="compute_dtype must be one of int64, float32, float64, but is 'int8'"):
         qnn.requantize_config(compute_dtype="int8")
+
+
+def test_programs_without_quantised_operators_are_only_looked_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = relay.var("x", shape=(2, 3))
+    plain = relay.transform.InferType()(tvm.IRModule.from_expr(relay.nn.softmax(relay.tanh(x))))
+    quantised = relay.transform.InferType()(network()[0])
+    after = relay.transform.SimplifyInference()(quantised)
+    assert "qnn.conv2d" in relay.analysis.list_op_freqs(after)
+    rewritten: list[Any] = []
+    module = "tilewright.relay.transform.simplify_inference"
+    expand = importlib.import_module(module).rewrite_calls
+    monkeypatch.setattr(f"{module}.rewrite_calls", lambda f, rule: (rewritten.append(f), expand(f, rule))[1])
+    canonicalize = relay.qnn.transform.CanonicalizeOps()
+    assert canonicalize(plain)["main"] is plain["main"] and not rewritten
+    assert not [n for n in relay.analysis.list_op_freqs(canonicalize(quantised)) if n.startswith("qnn.")]
+    assert rewritten == [quantised["main"]]

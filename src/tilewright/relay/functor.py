@@ -79,6 +79,20 @@ def post_order(root: Expr, skip: Callable[[Expr], bool] | None = None) -> Iterat
                 yield node
 
 
+def contains(root: Expr, test: Callable[[Expr], bool]) -> bool:
+    """Whether `test` holds of an expression under or of `root`; the order of asking is no one's business, which makes it quick."""
+    seen, stack = {root}, [root]
+    while stack:
+        e = stack.pop()
+        if test(e):
+            return True
+        for c in _children[type(e)](e):
+            if c not in seen:
+                seen.add(c)
+                stack.append(c)
+    return False
+
+
 def post_order_visit(expr: Expr, fvisit: Callable[[Expr], None]) -> None:
     """Call `fvisit` on every expression under `expr`, operands first, each once."""
     for node in post_order(expr):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from tilewright.ir import Op
 from tilewright.ir.transform import Pass
-from tilewright.relay.expr import Call, Expr, const
+from tilewright.relay.expr import Call, Expr, Function, const
+from tilewright.relay.functor import contains
 from tilewright.relay.op.card import constructor
 from tilewright.relay.transform.rewriting import card_of, is_op, rewrite_calls, tensor_of, typed, typed_pass
 
@@ -15,6 +19,15 @@ def expand_call(call: Call, pass_name: str) -> Expr | None:
         return None
     result = card.expand(*call.args)
     return getattr(result, "tuple_value", result)
+
+
+def expand_calls(f: Function, pass_name: str) -> Any:
+    """The function with what is meant for `pass_name` expanded. One that calls no such operator is only looked through."""
+
+    def wanted(e: Expr) -> bool:
+        return type(e) is Call and type(e.op) is Op and card_of(e).expand_in == pass_name
+
+    return rewrite_calls(f, lambda c: expand_call(c, pass_name)) if contains(f, wanted) else f
 
 
 def along_axis(call: Call) -> Expr:
@@ -41,9 +54,7 @@ def canonical(call: Call) -> Expr | None:
 
 def SimplifyInference() -> Pass:
     """Operators as they are at inference: batch_norm becomes scale and shift, dropout nothing."""
-    return typed_pass(
-        "SimplifyInference", 0, lambda f, mod: rewrite_calls(f, lambda c: expand_call(c, "SimplifyInference"))
-    )
+    return typed_pass("SimplifyInference", 0, lambda f, mod: expand_calls(f, "SimplifyInference"))
 
 
 def CanonicalizeOps() -> Pass:
