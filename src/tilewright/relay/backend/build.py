@@ -26,6 +26,7 @@ from tilewright.relay.backend.options import Executor, Runtime
 from tilewright.relay.backend.plan import Plan, make_plan
 from tilewright.relay.expr import Function, bind
 from tilewright.relay.transform.byoc import external_in_place
+from tilewright.support.collection import paused_collection
 from tilewright.target import CompilationConfig, Target, make_compilation_config
 
 NARROW = {"float32": None, "bfloat16": "bfloat16", "float16": "float16"}
@@ -113,6 +114,7 @@ def optimize(
         return pipeline(config)(external_in_place(bind_params(as_module(mod), params))), {}
 
 
+@paused_collection()
 def build(
     mod: IRModule | Function,
     target: Any = None,

@@ -38,6 +38,37 @@ def need_host(target: Target, what: str) -> None:
         )
 
 
+class KernelTexts:
+    """Texts of a model's kernels. A loaded library holds one as long as it may be asked for them, so there is no weight in it."""
+
+    def __init__(self, plan: Plan, target: Target) -> None:
+        self.kernels = {c.kernel.name: c.kernel for c in plan.calls}
+        self.targets, self.target = dict(plan.kernel_targets), target
+
+    def all(self, kind: str = "ll") -> str:
+        """All kernels, one after the other."""
+        with self.target:
+            return "\n".join([self.of(name, kind) for name in self.kernels])
+
+    def of(self, name: str, kind: str = "ll") -> str:
+        """One kernel in one of the SOURCE_KINDS."""
+        if kind not in SOURCE_KINDS:
+            raise ValueError(f"a kernel has no source of the kind {kind!r}; there are {', '.join(SOURCE_KINDS)}")
+        kernel = self.kernels.get(name)
+        if kernel is None:
+            raise TVMError(f"the model has no kernel {name!r}; it has {', '.join(self.kernels)}")
+        target = self.targets[name]
+        with target:
+            if kind == "te":
+                return str(kernel.func)
+            if kind == "tir":
+                return str(scheduled(kernel.func, target))
+            if kind == "lowered":
+                return str(lowered(scheduled(kernel.func, target), target))
+            text = kernel_text(kernel, target)
+            return compile_assembly(text, target) if kind in ("s", "asm") else text
+
+
 class ExecutorFactoryModule:
     """A compiled model.
 
@@ -130,7 +161,8 @@ class ExecutorFactoryModule:
             facts, constants = self.metadata, self.constants()
         text = json.dumps(facts).encode() + b"\0"
         described = data_object("__tilewright_metadata", text, self.target.triple.split("-")[0])
-        texts = {kind: functools.partial(self.get_source, kind) for kind in ("ll", "s", "asm", "tir")}
+        kernels = KernelTexts(self.plan, self.target)
+        texts = {kind: functools.partial(kernels.all, kind) for kind in ("ll", "s", "asm", "tir")}
         objects = [*self.objects, described]
         if self.runtime.get("system-lib"):
             blob = ["__tilewright_constants"] if constants is not None else []
@@ -189,30 +221,11 @@ class ExecutorFactoryModule:
 
     def get_source(self, kind: str = "ll") -> str:
         """LLVM IR ("ll"), assembly ("s" or "asm") or scheduled TIR ("tir") of all kernels."""
-        with self.target:
-            return "\n".join(
-                [self.kernel_source(k, kind) for k in dict.fromkeys([c.kernel.name for c in self.plan.calls])]
-            )
+        return KernelTexts(self.plan, self.target).all(kind)
 
     def kernel_source(self, name: str, kind: str = "ll") -> str:
         """One kernel as unscheduled ("te"), scheduled ("tir") or lowered ("lowered") TIR, as LLVM IR ("ll") or assembly ("s")."""
-        if kind not in SOURCE_KINDS:
-            raise ValueError(f"a kernel has no source of the kind {kind!r}; there are {', '.join(SOURCE_KINDS)}")
-        kernel = next((c.kernel for c in self.plan.calls if c.kernel.name == name), None)
-        if kernel is None:
-            raise TVMError(
-                f"the model has no kernel {name!r}; it has {', '.join(dict.fromkeys([c.kernel.name for c in self.plan.calls]))}"
-            )
-        target = self.plan.kernel_targets[name]
-        with target:
-            if kind == "te":
-                return str(kernel.func)
-            if kind == "tir":
-                return str(scheduled(kernel.func, target))
-            if kind == "lowered":
-                return str(lowered(scheduled(kernel.func, target), target))
-            text = kernel_text(kernel, target)
-            return compile_assembly(text, target) if kind in ("s", "asm") else text
+        return KernelTexts(self.plan, self.target).of(name, kind)
 
 
 class GraphExecutorFactoryModule(ExecutorFactoryModule):

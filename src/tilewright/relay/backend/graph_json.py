@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from tilewright.node import structural_digest, structural_equal
+from tilewright.node import structural_equal
 from tilewright.relay.backend.plan import KernelCall, Place, Plan
 from tilewright.relay.backend.te_compiler import Kernel
 
@@ -29,13 +28,7 @@ def param_names(plan: Plan) -> list[str]:
 
 def kernel_hash(kernel: Kernel) -> str:
     """What tells kernels apart: a graph says it of the functions that it calls, a library of those that it has."""
-    known = _hashes.get(kernel.func)
-    if known is None:
-        known = _hashes[kernel.func] = structural_digest(kernel.func).hex()[:16]
-    return known
-
-
-_hashes: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+    return kernel.digest.hex()[:16]
 
 
 class _Tensor:

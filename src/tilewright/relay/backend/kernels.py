@@ -13,7 +13,7 @@ from tilewright.codegen.llvm import AOT, compile_object, emit_module
 from tilewright.driver import lower
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import Pass, PassContext, PassInfo
-from tilewright.node import deep_recursion, structural_digest
+from tilewright.node import deep_recursion
 from tilewright.relay.backend.te_compiler import Kernel
 from tilewright.support import cache as disk
 from tilewright.support.version import VERSION
@@ -93,7 +93,7 @@ def cache_key(kernel: Kernel, target: Target) -> str:
         compiler_digest(),
         target_key(target),
         kernel.name,
-        structural_digest(kernel.func),
+        kernel.digest,
         repr(options),
     )
 

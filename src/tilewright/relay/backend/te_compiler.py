@@ -8,7 +8,7 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.codegen.llvm.function import IN_PLACE
 from tilewright.ir import IntImm, Op, TensorType, TupleType, Type
-from tilewright.node import Visitor, deep_recursion, on, structural_equal, structural_hash
+from tilewright.node import Visitor, deep_recursion, on, structural_digest, structural_equal, structural_hash
 from tilewright.relay.backend.external import external_tensors, is_external, symbol_of
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
@@ -32,7 +32,7 @@ class Kernel:
     the output may overwrite, each element being read only before it is written; source: names of the model's nodes.
     """
 
-    __slots__ = ("anchor", "bytes", "flops", "func", "in_place", "name", "source")
+    __slots__ = ("_digest", "anchor", "bytes", "flops", "func", "in_place", "name", "source")
 
     def __init__(
         self,
@@ -46,6 +46,14 @@ class Kernel:
     ) -> None:
         self.name, self.func, self.anchor = name, func, anchor
         self.flops, self.bytes, self.in_place, self.source = flops, size, in_place, source
+        self._digest: tuple[tir.PrimFunc | None, bytes] = (None, b"")
+
+    @property
+    def digest(self) -> bytes:
+        """The digest of `func`, reckoned once."""
+        if self._digest[0] is not self.func:
+            self._digest = self.func, structural_digest(self.func)
+        return self._digest[1]
 
 
 def tensor_types(t: Type) -> list[TensorType]:

@@ -24,6 +24,7 @@ from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.transform.byoc import external_in_place
 from tilewright.relay.transform.lambda_lift import CLOSURE, LIFTED
 from tilewright.relay.transform.retype import widen_dimensions
+from tilewright.support.collection import paused_collection
 from tilewright.support.errors import TVMError
 from tilewright.target import CompilationConfig
 
@@ -89,6 +90,7 @@ def optimize(mod: IRModule | Function, target: Any = None, params: Mapping[str, 
         return vm_pipeline(config)(name_dimensions(widen_dimensions(used)))
 
 
+@paused_collection()
 def compile(
     mod: IRModule | Function,
     target: Any = None,
