@@ -49,31 +49,31 @@ def message(error: type[Exception], *args: Any, **kw: Any) -> str:
 def test_all_unsupported_operators_at_once() -> None:
     nodes = [
         helper.make_node("Relu", ["x"], ["a"]),
-        helper.make_node("NonMaxSuppression", ["a", "a"], ["b"], name="nms"),
-        helper.make_node("FusedMatMul", ["b", "b"], ["c"], name="mm", domain="com.microsoft"),
-        helper.make_node("Det", ["c"], ["d"], name="det1"),
-        helper.make_node("Det", ["c"], ["y"], name="det2"),
+        helper.make_node("NoSuchSuppression", ["a", "a"], ["b"], name="nms"),
+        helper.make_node("FusedMatPow", ["b", "b"], ["c"], name="mm", domain="com.microsoft"),
+        helper.make_node("Dett", ["c"], ["d"], name="det1"),
+        helper.make_node("Dett", ["c"], ["y"], name="det2"),
     ]
     assert message(OpNotImplemented, model(nodes, {"x": [1, 3]}, ["y"])).splitlines() == [
         "model 'g' (opset 17): 3 things are not supported",
-        "  Det (2 nodes: 'det1', 'det2')",
-        "  NonMaxSuppression (1 node: 'nms')",
-        "  com.microsoft::FusedMatMul (1 node: 'mm'); nearest supported: MatMul, Mul;"
+        "  Dett (2 nodes: 'det1', 'det2'); nearest supported: Det, Identity",
+        "  NoSuchSuppression (1 node: 'nms'); nearest supported: NonMaxSuppression",
+        "  com.microsoft::FusedMatPow (1 node: 'mm'); nearest supported: MatMul, Pow;"
         " ONNX Runtime's own operators appear after its optimizer: give the model as it was before that",
     ]
 
 
 def test_unsupported_attributes_are_collected() -> None:
     nodes = [
-        helper.make_node("MaxPool", ["x"], ["a", "i"], name="p1", kernel_shape=[2, 2]),
-        helper.make_node("Pad", ["x", "pads"], ["b"], name="p2", mode="wrap"),
+        helper.make_node("Pad", ["x", "pads"], ["a"], name="p1", mode="mirror"),
+        helper.make_node("Pad", ["x", "pads"], ["b"], name="p2", mode="periodic"),
         helper.make_node("Add", ["a", "b"], ["y"], name="after"),
     ]
-    found = message(OpNotImplemented, model(nodes, {"x": [1, 3, 8, 8]}, ["y", "i"], {"pads": np.ones(8, np.int64)}))
+    found = message(OpNotImplemented, model(nodes, {"x": [1, 3, 8, 8]}, ["y"], {"pads": np.ones(8, np.int64)}))
     assert found.splitlines() == [
         "model 'g' (opset 17): 2 things are not supported",
-        "  MaxPool 'p1': its attribute outputs is 'Indices'; supported: the pooled output only",
-        "  Pad 'p2': its attribute mode is 'wrap'; supported: constant, edge, reflect",
+        "  Pad 'p1': its attribute mode is 'mirror'; supported: constant, edge, reflect, wrap",
+        "  Pad 'p2': its attribute mode is 'periodic'; supported: constant, edge, reflect, wrap",
     ]
 
 

@@ -43,11 +43,13 @@ class Region(OpCard):
 
 class roi_align(Region, key="vision.roi_align"):
     """The mean ("avg") or largest ("max") of bilinear samples in each bin of each region (count, 5): image, x, y, x, y, times
-    `spatial_scale`. sample_ratio samples along each axis of a bin; -1: one for each element."""
+    `spatial_scale`; "max_term": the largest of the four terms that samples are sums of, as ONNX has it. sample_ratio samples along each axis of a bin; -1: one for each element. aligned: elements stand at the middle
+    of their places, and regions may be smaller than an element."""
 
     sample_ratio: int = -1
     layout: str = "NCHW"
     mode: str = "avg"
+    aligned: bool = False
     tolerance = 1e-4
     samples = [
         (((2, 2, 6, 7), _regions(2, 3, 8)), {"pooled_size": (2, 3), "spatial_scale": 0.8, "sample_ratio": 2}),
@@ -56,6 +58,8 @@ class roi_align(Region, key="vision.roi_align"):
             ((1, 6, 7, 2), _regions(1, 2, 8)),
             {"pooled_size": (2,), "spatial_scale": 0.5, "layout": "NHWC", "mode": "max"},
         ),
+        (((2, 2, 6, 7), _regions(2, 3, 8)), {"pooled_size": (2, 3), "spatial_scale": 0.2, "aligned": True}),
+        (((1, 2, 6, 7), _regions(1, 2, 8)), {"pooled_size": (2, 2), "spatial_scale": 1.0, "mode": "max_term"}),
     ]
 
     @property
@@ -67,7 +71,7 @@ class roi_align(Region, key="vision.roi_align"):
 
     def compute(self, data: te.Tensor, rois: te.Tensor) -> te.Tensor:
         form = topi.vision.roi_align_nhwc if self.layout == "NHWC" else topi.vision.roi_align_nchw
-        return form(data, rois, self.pooled_size, self.spatial_scale, self.mode, self.sample_ratio)
+        return form(data, rois, self.pooled_size, self.spatial_scale, self.mode, self.sample_ratio, self.aligned)
 
     def ref(self, data: np.ndarray, rois: np.ndarray) -> np.ndarray:
         x = data.transpose(0, 3, 1, 2) if self.layout == "NHWC" else data
@@ -77,27 +81,34 @@ class roi_align(Region, key="vision.roi_align"):
         real = data.dtype.type
         for r, (image, *corners) in enumerate(rois.astype(data.dtype)):
             x0, y0, x1, y1 = [c * real(self.spatial_scale) for c in corners]
-            bh, bw = max(y1 - y0, real(1)) / real(ph), max(x1 - x0, real(1)) / real(pw)
+            least = real(-np.inf if self.aligned else 1)
+            bh, bw = max(y1 - y0, least) / real(ph), max(x1 - x0, least) / real(pw)
+            if self.aligned:
+                y0, x0 = y0 - real(0.5), x0 - real(0.5)
             ny = self.sample_ratio if self.sample_ratio > 0 else max(int(np.ceil(bh)), 1)
             nx = self.sample_ratio if self.sample_ratio > 0 else max(int(np.ceil(bw)), 1)
             for oy, ox in np.ndindex(ph, pw):
                 values = []
                 for sy, sx in np.ndindex(ny, nx):
                     py, px = y0 + (oy + (sy + 0.5) / ny) * bh, x0 + (ox + (sx + 0.5) / nx) * bw
-                    values.append(_bilinear(x[int(image)], float(py), float(px), height, width))
+                    terms = _terms(x[int(image)], float(py), float(px), height, width)
+                    values.append(np.max(terms, 0) if self.mode == "max_term" else np.sum(terms, 0))
                 out[r, :, oy, ox] = np.mean(values, 0) if self.mode == "avg" else np.max(values, 0)
         return np.ascontiguousarray(out.transpose(0, 2, 3, 1)) if self.layout == "NHWC" else out
 
 
-def _bilinear(image: np.ndarray, y: float, x: float, height: int, width: int) -> np.ndarray:
+def _terms(image: np.ndarray, y: float, x: float, height: int, width: int) -> list[np.ndarray]:
+    """The four terms of a bilinear mean."""
     if y < -1 or x < -1 or y > height or x > width:
-        return np.zeros(image.shape[0], image.dtype)
+        return [np.zeros(image.shape[0], image.dtype)]
     y, x = min(max(y, 0.0), height - 1.0), min(max(x, 0.0), width - 1.0)
     a, b = int(y), int(x)
     c, d = min(a + 1, height - 1), min(b + 1, width - 1)
-    top = image[:, a, b] * (1 - (x - b)) + image[:, a, d] * (x - b)
-    bottom = image[:, c, b] * (1 - (x - b)) + image[:, c, d] * (x - b)
-    return np.asarray(top * (1 - (y - a)) + bottom * (y - a))
+    ty, tx = y - a, x - b
+    return [
+        image[:, a, b] * ((1 - ty) * (1 - tx)), image[:, a, d] * ((1 - ty) * tx),
+        image[:, c, b] * (ty * (1 - tx)), image[:, c, d] * (ty * tx),
+    ]  # fmt: skip
 
 
 class roi_pool(Region, key="vision.roi_pool"):

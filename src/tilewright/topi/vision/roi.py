@@ -10,8 +10,8 @@ from tilewright.topi.loops import local, program
 from tilewright.topi.utils import pair, shape_of, to
 
 
-def _sample(load: Any, y: Any, x: Any, height: Any, width: Any, dtype: str) -> Any:
-    """The bilinear mean at a place; zero where it lies more than one element outside."""
+def _sample(load: Any, y: Any, x: Any, height: Any, width: Any, dtype: str, largest: bool = False) -> Any:
+    """The bilinear mean at a place, or the `largest` of its four terms; zero where it lies more than one element outside."""
 
     def c(v: float) -> Any:
         return tir.const(v, dtype)
@@ -22,21 +22,32 @@ def _sample(load: Any, y: Any, x: Any, height: Any, width: Any, dtype: str) -> A
     low_y, low_x = to(tir.floor(y), "int32"), to(tir.floor(x), "int32")
     high_y, high_x = tir.min(low_y + 1, to(height, "int32") - 1), tir.min(low_x + 1, to(width, "int32") - 1)
     ty, tx = y - to(low_y, dtype), x - to(low_x, dtype)
-    value = (
-        load(low_y, low_x) * (c(1) - ty) * (c(1) - tx)
-        + load(low_y, high_x) * (c(1) - ty) * tx
-        + load(high_y, low_x) * ty * (c(1) - tx)
-        + load(high_y, high_x) * ty * tx
-    )
+    terms = [
+        load(low_y, low_x) * (c(1) - ty) * (c(1) - tx),
+        load(low_y, high_x) * (c(1) - ty) * tx,
+        load(high_y, low_x) * ty * (c(1) - tx),
+        load(high_y, high_x) * ty * tx,
+    ]
+    value = terms[0]
+    for t in terms[1:]:
+        value = tir.max(value, t) if largest else value + t
     return tir.Select(outside, c(0), value)
 
 
 def _roi_align(
-    data: te.Tensor, rois: te.Tensor, pooled_size: Any, spatial_scale: float, mode: str, sample_ratio: int, layout: str
+    data: te.Tensor,
+    rois: te.Tensor,
+    pooled_size: Any,
+    spatial_scale: float,
+    mode: str,
+    sample_ratio: int,
+    layout: str,
+    aligned: bool,
 ) -> te.Tensor:
-    if mode not in ("avg", "max", b"avg", b"max"):
-        raise ValueError(f'roi_align: mode must be "avg" or "max", but is {mode!r}')
-    average = mode in ("avg", b"avg")
+    mode = mode.decode() if isinstance(mode, bytes) else mode
+    if mode not in ("avg", "max", "max_term"):
+        raise ValueError(f'roi_align: mode must be "avg", "max" or "max_term", but is {mode!r}')
+    average = mode == "avg"
     shape = dict(zip(layout, shape_of(data), strict=True))
     count = shape_of(rois)[0]
     ph, pw = pair(pooled_size)
@@ -47,8 +58,13 @@ def _roi_align(
         """(begin y, begin x, height and width of a bin) of region r."""
         scale = tir.const(spatial_scale, dtype)
         x0, y0, x1, y1 = [to(load(r, k), dtype) * scale for k in range(1, 5)]
-        one = tir.const(1, dtype)
-        height, width = tir.max(y1 - y0, one), tir.max(x1 - x0, one)
+        height, width = y1 - y0, x1 - x0
+        if aligned:
+            half = tir.const(0.5, dtype)
+            x0, y0 = x0 - half, y0 - half
+        else:
+            one = tir.const(1, dtype)
+            height, width = tir.max(height, one), tir.max(width, one)
         return y0, x0, height / tir.const(ph, dtype), width / tir.const(pw, dtype)
 
     if sample_ratio > 0 and average:
@@ -99,7 +115,7 @@ def _roi_align(
                     half = tir.const(0.5, dtype)
                     y = y0 + (to(oy, dtype) + (to(sy, dtype) + half) / to(ny, dtype)) * bh
                     z = x0 + (to(ox, dtype) + (to(sx, dtype) + half) / to(nx, dtype)) * bw
-                    value = _sample(load, y, z, shape["H"], shape["W"], dtype)
+                    value = _sample(load, y, z, shape["H"], shape["W"], dtype, mode == "max_term")
                     total[0] = total[0] + value if average else tir.max(total[0], value)
                 place = {"N": r, "C": c, "H": oy, "W": ox}
                 result[tuple([place[a] for a in layout])] = total[0] / to(ny * nx, dtype) if average else total[0]
@@ -108,18 +124,32 @@ def _roi_align(
 
 
 def roi_align_nchw(
-    data: te.Tensor, rois: te.Tensor, pooled_size: Any, spatial_scale: float, mode: str, sample_ratio: int = -1
+    data: te.Tensor,
+    rois: te.Tensor,
+    pooled_size: Any,
+    spatial_scale: float,
+    mode: str,
+    sample_ratio: int = -1,
+    aligned: bool = False,
 ) -> te.Tensor:
-    """The mean ("avg") or largest ("max") of bilinear samples in each bin of each region. data (N, C, H, W); rois (regions, 5): the
-    image, then x, y of two corners, times `spatial_scale`; sample_ratio samples along each axis of a bin, -1: one for each element."""
-    return _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, "NCHW")
+    """The mean ("avg") or largest ("max") of bilinear samples in each bin of each region, or the largest of the four terms that
+    samples are sums of ("max_term"). data (N, C, H, W); rois (regions, 5): the
+    image, then x, y of two corners, times `spatial_scale`; sample_ratio samples along each axis of a bin, -1: one for each element.
+    aligned: elements stand at the middle of their places, and regions may be smaller than an element."""
+    return _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, "NCHW", aligned)
 
 
 def roi_align_nhwc(
-    data: te.Tensor, rois: te.Tensor, pooled_size: Any, spatial_scale: float, mode: str, sample_ratio: int = -1
+    data: te.Tensor,
+    rois: te.Tensor,
+    pooled_size: Any,
+    spatial_scale: float,
+    mode: str,
+    sample_ratio: int = -1,
+    aligned: bool = False,
 ) -> te.Tensor:
     """As roi_align_nchw for data (N, H, W, C)."""
-    return _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, "NHWC")
+    return _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, "NHWC", aligned)
 
 
 def roi_pool_nchw(data: te.Tensor, rois: te.Tensor, pooled_size: Any, spatial_scale: float) -> te.Tensor:

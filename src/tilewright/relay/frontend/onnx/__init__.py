@@ -17,7 +17,9 @@ from tilewright.relay.frontend.onnx import (
     picking,
     recurrent,
     sequences,
+    signal,
     text,
+    vision,
 )
 from tilewright.relay.frontend.onnx.graph import from_onnx, supported_operators
 

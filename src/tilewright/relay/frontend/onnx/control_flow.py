@@ -13,9 +13,10 @@ import numpy as np
 
 from tilewright.ir import TensorType
 from tilewright.relay.expr import Expr, Function, If, Let, Tuple, TupleGetItem, Var, const
+from tilewright.relay.frontend.onnx.reader import ModelError
 from tilewright.relay.frontend.onnx.value import ListValue, Nothing, OnnxNode, Unknown, Value, onnx_op
 from tilewright.relay.op.relations import known_equal, tensor_type
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import DiagnosticError, OpNotImplemented
 from tilewright.tir import Any as AnyDim
 
 FEW_ROUNDS = 32
@@ -37,7 +38,12 @@ def _if(node: OnnxNode, condition: Value) -> list[Any]:
     if condition.array is not None:
         branch = node.get("then_branch") if bool(condition.array.reshape(-1)[0]) else node.get("else_branch")
         return node.importer.subgraph(branch, {})  # type: ignore[no-any-return]
-    yes, no = [node.importer.attempt(node.get(f"{b}_branch"), {}) for b in ("then", "else")]
+    try:
+        yes, no = [node.importer.attempt(node.get(f"{b}_branch"), {}) for b in ("then", "else")]
+    except (OpNotImplemented, DiagnosticError, ModelError):
+        # A branch that these inputs cannot take may be wrong for them.
+        node.known(condition, "condition, since a branch of it is not supported for these inputs,")
+        raise
     if not all([_alike(a, b) for a, b in zip(yes, no, strict=True)]):
         node.known(condition, "condition, since its branches answer different types,")
     choice = If(scalar(node, condition).expr, *[Tuple(tuple([v.expr for v in side])) for side in (yes, no)])

@@ -220,7 +220,8 @@ class Importer:
                 if not self.known(node):
                     missing.setdefault((plain_domain(node.domain), node.op_type), []).append(node_name(node))
         for (domain, op_type), names in sorted(missing.items()):
-            near = [*supported_operators(self.opsets.get(domain, 1), domain), *supported_operators(self.opset)]
+            own = supported_operators(self.opsets.get(domain, 1), domain) if domain else []
+            near = [*own, *supported_operators(self.opset)]
             self.problems.append(missing_text(domain, op_type, names, self.opsets, near))
         self.finish()
 

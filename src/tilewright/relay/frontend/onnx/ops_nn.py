@@ -301,10 +301,25 @@ def _pad_with(node: OnnxNode, x: Value, pads: Sequence[int], value: Any, axes: S
     for k, a in enumerate(places):
         width[a] = (int(pads[k]), int(pads[k + len(places)]))
     mode = node.get("mode", "constant")
-    if mode not in ("constant", "edge", "reflect"):
-        raise node.refuse("mode", mode, "constant, edge, reflect")
+    if mode not in ("constant", "edge", "reflect", "wrap"):
+        raise node.refuse("mode", mode, "constant, edge, reflect, wrap")
     if not any(b or a for b, a in width):
         return x
+    if any(b < 0 or a < 0 for b, a in width):
+        # Negative padding takes away.
+        cut = [(k, -min(b, 0), min(a, 0)) for k, (b, a) in enumerate(width) if b < 0 or a < 0]
+        x = node.value(
+            "strided_slice", x, begin=tuple([b for _, b, _ in cut]), end=tuple([a or 2**31 - 1 for *_, a in cut]),
+            strides=(1,) * len(cut), axes=tuple([k for k, *_ in cut]),
+        )  # fmt: skip
+        width = [(max(b, 0), max(a, 0)) for b, a in width]
+    if mode == "wrap":
+        out: Any = x
+        for k, (b, a) in enumerate(width):
+            if b or a:
+                places = np.arange(-b, node.static(x)[k] + a) % node.static(x)[k]
+                out = node.call("take", out, Value(array=places.astype(np.int32)), axis=k)
+        return out
     fill = value if value is not None else node.scalar(0, x)
     return node.call("nn.pad", x, fill, pad_width=tuple(width), pad_mode=mode)
 

@@ -325,3 +325,12 @@ def _shape(node: OnnxNode, x: Value) -> Any:
     return node.call(
         "strided_slice", whole, begin=(start,), end=(2**31 - 1 if end is None else end,), strides=(1,), axes=(0,)
     )
+
+
+@onnx_op("ConstantOfShape")
+def _constant_of_shape(node: OnnxNode, shape: Value) -> Any:
+    value = node.get("value", np.zeros(1, np.float32)).reshape(-1)[0]
+    filling = Value(array=np.array(value))
+    if shape.array is None:
+        return node.call("full", filling, shape=shape.expr, dtype=filling.dtype)
+    return node.call("full", filling, shape=tuple(node.ints(shape, "shape")), dtype=filling.dtype)
