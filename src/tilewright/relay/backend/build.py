@@ -52,6 +52,7 @@ def pipeline(config: CompilationConfig | None = None) -> Sequential:
             transform.InferType(),  # type: ignore[list-item]
             qnn.transform.CanonicalizeOps(),
             transform.SimplifyInference(),
+            transform.TransposedConvolutions(),
             transform.FoldConstant(),
             transform.DynamicToStatic(),
             transform.CanonicalizeOps(),

@@ -63,6 +63,7 @@ from tilewright.relay.transform.simplify_expr import SimplifyExpr
 from tilewright.relay.transform.simplify_inference import CanonicalizeOps, SimplifyInference
 from tilewright.relay.transform.split_args import SplitArgs
 from tilewright.relay.transform.to_sparse import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
+from tilewright.relay.transform.transposed_conv import TransposedConvolutions
 from tilewright.relay.transform.widen_kernels import WidenKernels
 
 
@@ -151,6 +152,7 @@ __all__ = [
     "ToBasicBlockNormalForm",
     "ToGraphNormalForm",
     "ToMixedPrecision",
+    "TransposedConvolutions",
     "WidenKernels",
     "build_config",
     "function_pass",

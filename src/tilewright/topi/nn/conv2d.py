@@ -14,6 +14,7 @@ from tilewright import te
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.columns import computed_columns, first_columns, window_columns
 from tilewright.topi.nn.pad import dilate, pad
+from tilewright.topi.nn.plain_conv import Windows, plain_conv
 from tilewright.topi.schedule.tiles import IN_TILES, OPEN_ROWS, whole_tiles
 from tilewright.topi.utils import Dim, as_int, get_const_int, get_pad_tuple, pair, shape_of, window_extent
 
@@ -61,6 +62,24 @@ def conv2d(
     )
 
 
+def plain_conv2d(
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Two,
+    padding: Any,
+    dilation: Two,
+    groups: int,
+    dtype: str,
+    name: str,
+    tag: str,
+) -> te.Tensor | None:
+    """The convolution with vectors along its image, where a target is known and sizes are."""
+    kernel_size = get_const_int(kernel.shape[2]), get_const_int(kernel.shape[3])
+    _, _, h, w = shape_of(data)
+    steps, spread, before, after, _, _ = _extents(h, w, kernel_size, strides, padding, dilation)
+    return plain_conv(Windows(data, kernel, steps, before, after, spread, groups, dtype), name, tag)
+
+
 def conv2d_nchw(
     data: te.Tensor,
     kernel: te.Tensor,
@@ -88,6 +107,9 @@ def group_conv2d_nchw(
     o, per_group, kh, kw = (get_const_int(d) for d in kernel.shape)
     if groups == channels and per_group == 1:
         return depthwise_conv2d_nchw(data, kernel, strides, padding, dilation, out_dtype)
+    name = "conv2d_nchw" if groups == 1 else "group_conv2d_nchw"
+    if (found := plain_conv2d(data, kernel, strides, padding, dilation, groups, dtype, name, name)) is not None:
+        return found
     (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
     columns = computed_columns(ow, dtype)
     read = window_columns(data, [0, 0, *before], [0, 0, *after], columns, kw, sw, dw)
@@ -130,6 +152,11 @@ def depthwise_conv2d_nchw(
     first, second, kh, kw = (get_const_int(d) for d in kernel.shape)
     o = first * second
     times = o // get_const_int(channels)
+    if second == 1 and times == 1:
+        names = "DepthwiseConv2d", "depthwise_nchw"
+        found = plain_conv2d(data, kernel, strides, padding, dilation, first, dtype, *names)
+        if found is not None:
+            return found
     (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
     columns = computed_columns(ow, dtype)
     read = window_columns(data, [0, 0, *before], [0, 0, *after], columns, kw, sw, dw)

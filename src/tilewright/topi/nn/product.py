@@ -96,7 +96,7 @@ def product(p: Matrices, name: str, tag: str) -> te.Tensor | None:
         return compute([*p.lead, p.m, 1], lambda *i: column(*i[:-2], 0, i[-2]), name="T_column", tag="injective")
     costs = _Costs(p, lanes, registers)
     if costs.dots < min(costs.columns, costs.panels):
-        return _dots(p, lanes, registers, name, tag)
+        return dots(p, lanes, registers, name, tag)
     if costs.panels < costs.columns:
         return _panels(p, lanes, registers, name, tag)
     return _columns(p, lanes, registers, name, tag)
@@ -177,7 +177,8 @@ def _along_k(p: Matrices) -> Matrices:
     return p
 
 
-def _dots(given: Matrices, lanes: int, registers: int, name: str, tag: str) -> te.Tensor:
+def dots(given: Matrices, lanes: int, registers: int, name: str, tag: str) -> te.Tensor:
+    """The product as sums along vectors of the reduction."""
     p = _along_k(given)
     rows, columns = padded_tile(p.m, p.n, registers)
     k = te.reduce_axis((0, ceil_div(p.k, lanes)), name="k")

@@ -71,12 +71,12 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     work = block.iterations
     dot = dot_product_of(block, target)
     lane_sums = LANE_SUMS in block.block.annotations
-    extent = block.panel_of(block.spatial[-1]) or block.extents[len(block.spatial) - 1]
+    panel = None if lane_sums else block.panel_of(block.spatial[-1])
+    extent = panel or block.extents[len(block.spatial) - 1]
     lanes = dot.lanes if dot is not None else vector_width(extent, cpu.lanes(block.block.writes[0].buffer.dtype.bits))
     axes = _Axes(view, block, dot)
 
     # A vector axis wider than a vector is a column axis too (matrix products); tiles stay within packed panels.
-    panel = block.panel_of(block.spatial[-1])
     if panel is not None and panel != lanes:
         panels, wide, vector = sch.split(axes.vector, [None, panel // lanes, lanes])
         axes.shared.append(panels)
@@ -162,7 +162,11 @@ def attach_folds(view: KernelView, block: BlockView, tile: LoopRV) -> list[Block
     found = [sch.cache_write(block.rv, 0, "local")]
     sch.reverse_compute_at(found[0], tile)
     while consumers := sch.get_consumers(found[-1]):
-        sch.reverse_compute_at(consumers[0], tile)
+        try:
+            sch.reverse_compute_at(consumers[0], tile)
+        except ScheduleError:
+            # It reads other elements than those of one tile, and so all of them when they are there.
+            return found
         sch.set_scope(found[-1], 0, "local")
         found.append(consumers[0])
     *folds, last = found

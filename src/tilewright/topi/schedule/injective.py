@@ -24,6 +24,9 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
     last = extents[-1]
     total = prod(extents)
     inner = vector_width(last, lanes)
+    if inner == 1 and 4 < last < 2 * lanes and len(block.block.writes) == 1 and block.is_contiguous(block.spatial[-1]):
+        # Neighbours stay neighbours: a masked vector or two does what would be a loop over elements.
+        inner = min(lanes, 1 << (last - 1).bit_length())
     if inner > 1:
         outer, vector = sch.split(loops[-1], [None, inner])
         sch.vectorize(vector)

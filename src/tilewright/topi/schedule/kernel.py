@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import Visitor, on
-from tilewright.tir import Add, Block, BufferLoad, Call, FloorMod, For, IterVar, Sub, Var
+from tilewright.tir import Add, Block, BufferLoad, Call, FloorDiv, FloorMod, For, IterVar, Sub, Var
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 
 HEAVY = frozenset(
@@ -120,9 +120,12 @@ class BlockView:
         """The width of the panels that a read is packed in along an axis (it is indexed v // width, .., v % width, and maybe
         by the place in a group of what is multiplied at once)."""
         for region in self.block.reads:
-            for place in region.region[:-3:-1]:
-                at = place.min
+            indices = [r.min for r in region.region]
+            for i in range(len(indices) - 1, max(len(indices) - 3, -1), -1):
+                at, before = indices[i], indices[i - 1] if i else None
                 if isinstance(at, FloorMod) and at.a is axis.var and isinstance(at.b, IntImm):
+                    if isinstance(before, FloorDiv) and before.a is axis.var:
+                        continue  # counted along two axes: neighbours all the way
                     return at.b.value
         return None
 
@@ -131,7 +134,7 @@ class BlockView:
         (write,) = self.block.writes
         if not _innermost(write.region, axis.var):
             return False
-        return all([_innermost(region.region, axis.var) for region in self.block.reads])
+        return all([_innermost(r.region, axis.var) or _flat(r.buffer, r.region, axis.var) for r in self.block.reads])
 
 
 def _int(e: PrimExpr) -> int:
@@ -150,6 +153,18 @@ def _innermost(region: Iterable[Any], var: Var) -> bool:
     if isinstance(last, FloorMod) and last.a is var:
         return True
     return len(occurring) == 1 and _steps_by_one(last, var)
+
+
+def _flat(buffer: Any, region: Iterable[Any], var: Var) -> bool:
+    """Whether indices that count along several axes of a buffer (v // c, v % c) make its elements follow each other."""
+    if buffer.strides or not all([isinstance(d, IntImm) for d in buffer.shape]):
+        return False
+    indices = [r.min for r in region]
+    occurring = [i for i, e in enumerate(indices) if var in uses(e).vars]
+    offset: Any = 0
+    for index, extent in zip(indices[occurring[0] :], list(buffer.shape)[occurring[0] :], strict=True):
+        offset = offset * extent + index
+    return _steps_by_one(Analyzer().simplify(offset), var)
 
 
 def _steps_by_one(e: PrimExpr, var: Var) -> bool:

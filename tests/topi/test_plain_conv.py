@@ -1,0 +1,119 @@
+"""Convolutions of plain layouts in each of their forms, of sizes that fill no vector, on several targets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tilewright import relay, te
+from tilewright.codegen import interp
+from tilewright.contrib import graph_executor
+from tilewright.relay.op.conv import np_conv
+from tilewright.relay.op.conv_nd import np_conv_transpose
+from tilewright.target import Target
+from tilewright.topi import nn
+from tilewright.topi.nn import plain_conv
+from tilewright.topi.schedule import schedule_kernel
+
+TARGETS = {
+    "avx512": "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512 -num-cores=2",
+    "avx2": "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell -num-cores=2",
+}
+# data, weights, strides, padding, dilation, groups
+CASES: list[tuple[Any, ...]] = [
+    ((1, 3, 5, 7), (5, 3, 3, 3), 1, (1, 1, 1, 1), 1, 1),
+    ((2, 4, 6, 5), (6, 2, 3, 2), 2, (1, 0, 0, 1), 1, 2),
+    ((1, 5, 3, 3), (7, 5, 1, 1), 1, (0, 0, 0, 0), 1, 1),
+    ((1, 5, 7, 6), (3, 5, 1, 1), 2, (0, 0, 0, 0), 1, 1),
+    ((1, 6, 9, 9), (6, 1, 3, 3), 2, (1, 1, 1, 1), 1, 6),
+    ((1, 20, 3, 2), (9, 20, 2, 2), 1, (1, 1, 1, 1), 1, 1),
+    ((1, 2, 8, 19), (4, 2, 3, 3), 3, (2, 2, 2, 2), 2, 1),
+]
+
+
+def close(x: np.ndarray, y: np.ndarray) -> None:
+    np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4)
+
+
+def arrays(case: tuple[Any, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    x, w = (rng.standard_normal(s, np.float32) for s in case[:2])
+    (top, left, bottom, right), s, d = case[3], case[2], case[4]
+    return x, w, np_conv(x, w, (s, s), ((top, left), (bottom, right)), (d, d), case[5])
+
+
+@pytest.mark.parametrize("form", ["rows", "flat", "dots"])
+@pytest.mark.parametrize("name", TARGETS)
+def test_interpreted_in_each_form(name: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_conv, "_cheapest", lambda *args: form)
+    for case in CASES:
+        x, w, expected = arrays(case)
+        with Target(TARGETS[name]) as target:
+            p, q = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w")
+            made = nn.group_conv2d_nchw(p, q, case[2], case[3], case[4], case[5])
+            f = schedule_kernel(te.create_prim_func([p, q, made]), target)
+        y = np.zeros(expected.shape, np.float32)
+        interp.run(f, [x, w, y])
+        close(y, expected)
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
+def test_compiled_on_random_sizes(target: str) -> None:
+    rng = np.random.default_rng(11)
+    functions, expected = {}, {}
+    with Target(target) as t:
+        for number in range(30):
+            groups = int(rng.choice([1, 1, 1, 2, 5]))
+            i, o = (groups * int(rng.integers(1, 30)) for _ in range(2))
+            if number % 6 == 5:
+                groups = o = i
+            k, pads = rng.integers(1, 5, 2), tuple(rng.integers(0, 3, 4).tolist())
+            h, wd = (int(v) for v in rng.integers(8, 40, 2))
+            case = (1, i, h, wd), (o, i // groups, *k), int(rng.integers(1, 4)), pads, int(rng.integers(1, 3)), groups
+            p, q = te.placeholder(case[0], name="x"), te.placeholder(case[1], name="w")
+            made = nn.relu(nn.group_conv2d_nchw(p, q, case[2], case[3], case[4], groups))
+            f = te.create_prim_func([p, q, made]).with_attr("global_symbol", f"f{number}")
+            functions[f"f{number}"] = schedule_kernel(f, t)
+            expected[f"f{number}"] = arrays(case)
+    library = tvm.build(tvm.IRModule(functions), target=target)
+    for name, (x, w, y) in expected.items():
+        got = tvm.nd.empty(y.shape)
+        library[name](tvm.nd.array(x), tvm.nd.array(w), got)
+        close(got.numpy(), np.maximum(y, 0))
+
+
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize(
+    ("shape", "weight", "stride", "pads", "dilation", "extra", "groups"),
+    [
+        ((1, 3, 4, 5), (3, 2, 3, 3), 2, (1, 1, 1, 1), 1, 1, 1),
+        ((2, 4, 5, 4), (4, 3, 2, 4), 1, (0, 1, 0, 1), 2, 0, 2),
+        ((1, 3, 4, 4), (3, 5, 2, 2), 3, (0, 0, 0, 0), 1, 0, 1),
+        ((1, 2, 5, 3), (2, 4, 3, 2), 2, (2, 0, 1, 0), 2, 0, 1),
+        ((1, 2, 5), (2, 3, 4), 3, (1, 2), 1, 2, 1),
+        ((1, 2, 3, 2, 3), (2, 2, 3, 1, 2), 2, (1, 0, 0, 0, 0, 1), 1, 0, 1),
+    ],
+)
+def test_transposed_convolutions_become_convolutions(
+    shape: Any, weight: Any, stride: int, pads: Any, dilation: int, extra: int, groups: int, constant: bool
+) -> None:
+    n = len(shape) - 2
+    rng = np.random.default_rng(5)
+    x, w = (rng.standard_normal(s, np.float32) for s in (shape, weight))
+    ends = list(pads[:n]), list(pads[n:])
+    expected = np_conv_transpose(x, w, [stride] * n, ends, [dilation] * n, [extra] * n, groups)
+    p = relay.var("x", shape=shape)
+    q = relay.const(w) if constant else relay.var("w", shape=weight)
+    make = getattr(relay.nn, f"conv{n}d_transpose")
+    call = make(
+        p, q, strides=(stride,) * n, padding=pads, dilation=(dilation,) * n, output_padding=(extra,) * n, groups=groups,
+        channels=weight[1] * groups, kernel_size=weight[2:],
+    )  # fmt: skip
+    mod = tvm.IRModule.from_expr(relay.Function([p] if constant else [p, q], call))
+    assert "_transpose" not in str(relay.transform.TransposedConvolutions()(mod))
+    executor = graph_executor.GraphModule(relay.build(mod, "llvm")["default"](tvm.cpu()))
+    executor.run(x=x, **({} if constant else {"w": w}))
+    close(executor.get_output(0).numpy(), expected)
