@@ -434,6 +434,12 @@ class ExprEmitter:
     # --- casts and vectors
 
     def _cast(self, e: Cast) -> str:
+        ends = _clipped(e.value) if to_narrow(e.value.dtype, e.dtype) else None
+        if ends is not None:
+            value, low, high = ends
+            least, most = int_range(e.dtype)
+            if least <= low <= high <= most:
+                return self._saturated(self.expr(value), e.value.dtype, e.dtype, low, high)
         return self.convert(self.expr(e.value), e.value.dtype, e.dtype)
 
     def convert(self, a: str, source: DataType, to: DataType) -> str:
@@ -464,8 +470,8 @@ class ExprEmitter:
                 return self.convert(self.convert(a, source, wide), wide, to)
             return p(f"{'fpext' if to.bits > source.bits else 'fptrunc'} {s} {a} to {t}", a)
         if source.is_float:
-            if to.lanes > 1 and to.bits < 32 and source.bits == 32:
-                return self._saturated(a, source, to)
+            if to_narrow(source, to):
+                return self._saturated(a, source, to, *int_range(to))
             sign = "s" if to.is_int else "u"
             name = f"llvm.fpto{sign}i.sat.{self._suffix(to)}.{self._suffix(source)}"
             return self.b.call(f"{t}({s})", name, f"{s} {a}", a)
@@ -478,26 +484,21 @@ class ExprEmitter:
         op = "trunc" if to.bits < source.bits else ("sext" if source.is_int else "zext")
         return p(f"{op} {s} {a} to {t}", a)
 
-    def _saturated(self, a: str, source: DataType, to: DataType) -> str:
-        """float32 vectors as bytes or words, held within the range before; LLVM's own saturation takes them apart."""
-        p, s = self.b.pure, llvm_type(source)
-        low, high = (-(1 << to.bits - 1), (1 << to.bits - 1) - 1) if to.is_int else (0, (1 << to.bits) - 1)
+    def _saturated(self, a: str, source: DataType, to: DataType, low: float, high: float) -> str:
+        """float32 vectors as bytes or words, held between two of them before; LLVM's own saturation takes them apart."""
+        p, s, m = self.b.pure, llvm_type(source), self.math(source)
         held = a
         for order, bound in (("ogt", low), ("olt", high)):
-            # NaN is below the lower bound.
+            # NaN comes out as the lower bound.
             limit = splat(source, float_const(source, float(bound)))
-            held = p(
-                f"select <{to.lanes} x i1> {(c := p(f'fcmp {order} {s} {held}, {limit}', held))}, {s} {held}, {s} {limit}",
-                c,
-                held,
-            )
-        wide = llvm_type(DataType("int32").with_lanes(to.lanes))
-        whole = p(f"trunc {wide} {(w := p(f'fptosi {s} {held} to {wide}', held))} to {llvm_type(to)}", w)
+            held = m.select(m.cmp(order, held, limit), held, limit)
+        wide, t = llvm_type(DataType("int32").with_lanes(to.lanes)), llvm_type(to)
+        whole = p(f"fptosi {s} {held} to {wide}", held)
+        narrow = p(f"trunc {wide} {whole} to {t}", whole)
         if not low:
-            return whole
-        t = llvm_type(to)
+            return narrow
         number = p(f"fcmp ord {s} {a}, {a}", a)
-        return p(f"select <{to.lanes} x i1> {number}, {t} {whole}, {t} {splat(to, '0')}", number, whole)
+        return p(f"select <{to.lanes} x i1> {number}, {t} {narrow}, {t} {splat(to, '0')}", number, narrow)
 
     def broadcast(self, a: str, dtype: DataType) -> str:
         """A scalar in every lane of `dtype`."""
@@ -586,6 +587,29 @@ class ExprEmitter:
         found = self.bounds(value) if value.dtype.is_int else None
         if found is not None:
             self.ranges[var] = found
+
+
+def to_narrow(source: DataType, to: DataType) -> bool:
+    """Whether float32 vectors become bytes or words."""
+    return source.is_float and source.bits == 32 and to.lanes > 1 and 1 < to.bits < 32 and not to.is_float
+
+
+def int_range(dtype: DataType) -> tuple[int, int]:
+    """The least and the greatest number of an integer type."""
+    return (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.is_int else (0, (1 << dtype.bits) - 1)
+
+
+def _clipped(e: PrimExpr) -> tuple[PrimExpr, float, float] | None:
+    """(x, low, high) of min(max(x, low), high)."""
+    if type(e) is not Min or type(e.a) is not Max:
+        return None
+    low, high = _constant(e.a.b), _constant(e.b)
+    return None if low is None or high is None else (e.a.a, low, high)
+
+
+def _constant(e: PrimExpr) -> float | None:
+    value = e.value if type(e) is Broadcast else e
+    return value.value if type(value) is FloatImm else None
 
 
 def _fold_corner(kind: type, x: int, y: int) -> int:

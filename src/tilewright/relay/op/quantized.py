@@ -142,8 +142,12 @@ def cast(e: Expr, dtype: str) -> Expr:
 
 
 def np_quantize(x: np.ndarray, scale: np.ndarray, zero: np.ndarray, dtype: str) -> np.ndarray:
+    return np_rounded(x / scale, zero, dtype)
+
+
+def np_rounded(x: np.ndarray, zero: np.ndarray, dtype: str) -> np.ndarray:
     low, high = limits(dtype)
-    shifted = np.rint(x / scale) + zero.astype(np.float32)
+    shifted = np.rint(x) + zero.astype(np.float32)
     return np.asarray(np.clip(shifted, np.float32(low), np.float32(top_float(high))).astype(dtype))
 
 
@@ -153,8 +157,15 @@ def np_dequantize(q: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndar
 
 def quantized(x: Expr, scale: Expr, zero: Expr, dtype: str) -> Expr:
     """float32 -> quantised; scale and zero point broadcast against x."""
+    return rounded(op("divide")(x, scale), zero, dtype)
+
+
+def rounded(x: Expr, zero: Expr, dtype: str) -> Expr:
+    """float32 in units of the scale -> quantised."""
     low, high = limits(dtype)
-    shifted = op("add")(op("round")(op("divide")(x, scale)), cast(zero, "float32"))
+    shifted = op("round")(x)
+    if not is_zero(zero):
+        shifted = op("add")(shifted, cast(zero, "float32"))
     return cast(op("clip")(shifted, float(low), float(top_float(high))), dtype)
 
 
@@ -165,10 +176,13 @@ def top_float(high: int) -> int:
 
 def dequantized(q: Expr, scale: Expr, zero: Expr) -> Expr:
     """quantised -> float32."""
+    return op("multiply")(in_units(q, zero), scale)  # type: ignore[no-any-return]
+
+
+def in_units(q: Expr, zero: Expr) -> Expr:
+    """quantised -> float32 in units of the scale."""
     whole = cast(q, "int32")
-    if not is_zero(zero):
-        whole = op("subtract")(whole, zero)
-    return op("multiply")(cast(whole, "float32"), scale)  # type: ignore[no-any-return]
+    return cast(whole if is_zero(zero) else op("subtract")(whole, zero), "float32")
 
 
 def f32(value: Any) -> np.ndarray:

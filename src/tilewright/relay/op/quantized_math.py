@@ -19,17 +19,20 @@ from tilewright.relay.op.quantized import (
     dequantized,
     f32,
     i32,
+    in_units,
     need_in_and_out,
     need_parameter,
     need_quantized,
     np_dequantize,
     np_quantize,
+    np_rounded,
     quantized,
     requantize,
+    rounded,
     spread,
 )
 from tilewright.relay.op.relations import dims, normal_axis, tensor, tensor_type
-from tilewright.relay.op.transform import concatenate as plain_concatenate
+from tilewright.relay.op.reshaping import concatenate as plain_concatenate
 
 
 class QuantizedUnary(Quantized):
@@ -211,15 +214,20 @@ class QuantizedBinary(Quantized):
         output_scale: Expr,
         output_zero_point: Expr,
     ) -> Expr:
-        """Dequantise both, f, quantise."""
+        """f of both, in units of the output's scale: one factor for each of them, and no division."""
         a, b = tensor(lhs.checked_type), tensor(rhs.checked_type)
         m, n = len(a.shape), len(b.shape)
-        x = dequantized(lhs, along(lhs_scale, m, self.lhs_axis), along(lhs_zero_point, m, self.lhs_axis))
-        y = dequantized(rhs, along(rhs_scale, n, self.rhs_axis), along(rhs_zero_point, n, self.rhs_axis))
         k = max(m, n)
-        return quantized(
-            op(type(self).name)(x, y), along(output_scale, k, 0), along(output_zero_point, k, 0), str(a.dtype)
-        )
+        x = in_units(lhs, along(lhs_zero_point, m, self.lhs_axis))
+        y = in_units(rhs, along(rhs_zero_point, n, self.rhs_axis))
+        left, right = along(lhs_scale, m, self.lhs_axis), along(rhs_scale, n, self.rhs_axis)
+        name, to = type(self).name, along(output_scale, k, 0)
+        if name == "multiply":
+            z = op("multiply")(op("multiply")(x, y), op("divide")(op("multiply")(left, right), to))
+        else:
+            parts = [op("multiply")(v, op("divide")(scale, to)) for v, scale in ((x, left), (y, right))]
+            z = op(name)(*parts)
+        return rounded(z, along(output_zero_point, k, 0), str(a.dtype))
 
     def ref(
         self,
@@ -232,14 +240,15 @@ class QuantizedBinary(Quantized):
         output_scale: np.ndarray,
         output_zero_point: np.ndarray,
     ) -> np.ndarray:
-        x = np_dequantize(
-            lhs, spread(lhs_scale, lhs.ndim, self.lhs_axis), spread(lhs_zero_point, lhs.ndim, self.lhs_axis)
-        )
-        y = np_dequantize(
-            rhs, spread(rhs_scale, rhs.ndim, self.rhs_axis), spread(rhs_zero_point, rhs.ndim, self.rhs_axis)
-        )
-        z = np.asarray(type(self).np_form(x, y))
-        return np_quantize(z, output_scale.reshape(()), output_zero_point.reshape(()), lhs.dtype.name)
+        one, to = np.float32(1), output_scale.reshape(())
+        x = np_dequantize(lhs, one, spread(lhs_zero_point, lhs.ndim, self.lhs_axis))  # type: ignore[arg-type]
+        y = np_dequantize(rhs, one, spread(rhs_zero_point, rhs.ndim, self.rhs_axis))  # type: ignore[arg-type]
+        left, right = spread(lhs_scale, lhs.ndim, self.lhs_axis), spread(rhs_scale, rhs.ndim, self.rhs_axis)
+        if type(self).name == "multiply":
+            z = x * y * (left * right / to)
+        else:
+            z = np.asarray(type(self).np_form(x * (left / to), y * (right / to)))
+        return np_rounded(z, output_zero_point.reshape(()), lhs.dtype.name)
 
 
 def _binary(key: str, form: Callable[[Any, Any], Any], about: str) -> type[QuantizedBinary]:
