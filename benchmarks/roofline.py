@@ -68,12 +68,13 @@ def worker(model: str, threads: int, seconds: float) -> dict[str, Any]:
         passes += 1
     levels = {level: max(s) / 1e9 for level, s in bandwidth.samples.items()}
     rows = []
-    for kernel, taken in zip(kernels, times, strict=True):
+    for kernel, taken, call in zip(kernels, times, library.plan.calls, strict=True):
         sizes = list(zip([a[0] for a in kernel["args"]], kernel["arg_bytes"], strict=True))
         rows.append(
             {
                 "name": kernel["name"],
                 "source": kernel.get("source", ""),
+                "shapes": shapes_of(call),
                 "us": float(np.median(taken)),
                 "flops": kernel["flops"],
                 "constant_bytes": sum(n for kind, n in sizes if kind == "constant"),
@@ -92,6 +93,14 @@ def worker(model: str, threads: int, seconds: float) -> dict[str, Any]:
     }
 
 
+def shapes_of(call: Any) -> str:
+    """The first two inputs of a kernel, its weight most often, and its first output."""
+    count = len(call.args) - call.outputs
+    shown = [*call.args[: min(2, count)], call.args[count]]
+    *inputs, output = ["x".join(map(str, place.type.concrete_shape)) or "scalar" for place in shown]
+    return f"{', '.join(inputs)} -> {output}"
+
+
 def bound(kernel: dict[str, Any], result: dict[str, Any]) -> tuple[float, str]:
     """The shortest time of a kernel in microseconds, and what bounds it."""
     arithmetic = kernel["flops"] / result["peak_gflops"] / 1e3
@@ -106,7 +115,9 @@ def summary(result: dict[str, Any]) -> dict[str, Any]:
     groups: dict[str, dict[str, Any]] = {}
     for k in result["kernels"]:
         least, by = bound(k, result)
-        row = groups.setdefault(k["name"], {"name": k["name"], "bound": by, "calls": 0, "us": 0.0, "least_us": 0.0})
+        row = groups.setdefault(
+            k["name"], {"name": k["name"], "shapes": k["shapes"], "bound": by, "calls": 0, "us": 0.0, "least_us": 0.0}
+        )
         row |= {"calls": row["calls"] + 1, "us": row["us"] + k["us"], "least_us": row["least_us"] + least}
         for key in ("flops", "constant_bytes", "other_bytes"):
             row[key] = row.get(key, 0) + k[key]
