@@ -46,6 +46,21 @@ def test_forms_come_out_the_same_whatever_was_met_before() -> None:
         assert len(texts) == 1, texts
 
 
+def test_a_fused_loop_that_was_split_gives_its_digits() -> None:
+    """What lies below a digit plays no part in it: (9 * f + t) // 99 is f // 11 where t < 9."""
+    s = Schedule(te.create_prim_func([*copy_of((3, 11, 9))]))
+    fused = s.fuse(*s.get_loops("b"))
+    s.split(fused, [None, 9])
+    text = str(s.mod["main"])
+    assert "v_i = T.axis.spatial(3, i_j_k_fused_0 // 11)" in text, text
+    assert "v_j = T.axis.spatial(11, i_j_k_fused_0 % 11)" in text, text
+
+
+def copy_of(shape: tuple[int, ...]) -> tuple[te.Tensor, te.Tensor]:
+    a = te.placeholder(shape, name="a")
+    return a, te.compute(shape, lambda i, j, k: a[i, j, k], name="b")
+
+
 def test_a_symbolic_domain_that_is_not_covered() -> None:
     n = te.var("n")
     out = tir.decl_buffer((n,), "float32", "out")

@@ -134,6 +134,10 @@ class Forms:
             c //= g
             if c == 1:
                 return combine(out, rest)
+        digits = self._low_digits(rest, c)
+        if digits is not None:
+            high_part, _, d = digits
+            return combine(out, self.div(high_part, c // d))
         single = self._single(rest)
         if single is not None:
             f, lower, upper = single
@@ -156,12 +160,25 @@ class Forms:
         if g > 1:
             inner = Lin({t: k // g for t, k in rest.terms.items()}, rest.const // g)
             return shift(scale(self.mod(inner, c // g), g), rest.const % g)
+        digits = self._low_digits(rest, c)
+        if digits is not None:
+            high_part, low_part, d = digits
+            return combine(scale(self.mod(high_part, c // d), d), low_part)
         single = self._single(rest)
         if single is not None:
             f, lower, upper = single
             if upper == 0 or upper % (lower * c) == 0:
                 return self._split(f, lower, lower * c)
         return self._split(rest, 1, c)
+
+    def _low_digits(self, a: Lin, c: int) -> tuple[Lin, Lin, int] | None:
+        """(h, l, d) with a == d * h + l and 0 <= l < d, d dividing c: what is below d plays no part in a division by c."""
+        for d in sorted({gcd(k, c) for k in a.terms.values()} - {1, c}, reverse=True):
+            low_part = Lin({t: k for t, k in a.terms.items() if k % d}, a.const % d)
+            low, high = self.const_bounds(low_part)
+            if low is not None and high is not None and low >= 0 and high < d:
+                return Lin({t: k // d for t, k in a.terms.items() if k % d == 0}, a.const // d), low_part, d
+        return None
 
     def _single(self, a: Lin) -> tuple[Lin, int, int] | None:
         """(f, l, u) when the form is exactly the one atom (f % u) // l."""
