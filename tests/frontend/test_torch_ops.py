@@ -11,14 +11,15 @@ import torch
 
 from tests.frontend.torch_ops.indexing import BAGS, KNOWN
 from tests.frontend.torch_ops.layers import FIRST
+from tests.frontend.torch_ops.making import SHAPES
 from tilewright.relay.backend.interpreter import run_function
 from tilewright.relay.expr import Function, Tuple
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, tensor_array
 from tilewright.relay.frontend.pytorch.importer import Importer
-from tilewright.relay.frontend.pytorch.value import find_converter
+from tilewright.relay.frontend.pytorch.value import Complex, find_converter
 
-FAMILIES = ("elementwise", "reductions", "layout", "indexing", "layers", "making")
+FAMILIES = ("elementwise", "reductions", "layout", "indexing", "layers", "making", "complexes")
 
 
 def samples() -> list[Any]:
@@ -43,6 +44,8 @@ def convert(
     given: list[Any] = []
 
     def as_input(x: Any) -> Any:
+        if isinstance(x, torch.Tensor) and x.is_complex():
+            return Complex(as_input(x.real.clone()), as_input(x.imag.clone()))
         if isinstance(x, torch.Tensor):
             if fold and x.dtype in (torch.int64, torch.bool):
                 return Value(array=tensor_array(x))
@@ -63,6 +66,8 @@ def convert(
 
 
 def leaves(x: Any) -> list[Any]:
+    if isinstance(x, Complex) or isinstance(x, torch.Tensor) and x.is_complex():
+        return [x.real, x.imag]
     return [leaf for part in x for leaf in leaves(part)] if isinstance(x, (list, tuple)) else [x]
 
 
@@ -104,9 +109,17 @@ def test_first_result(name: str, args: Any) -> None:
     check(name, args, {}, fold=True, first=True)
 
 
+@pytest.mark.parametrize(("name", "args"), [pytest.param(n, a[0], id=n) for n, *a in SHAPES])
+def test_shape_and_type(name: str, args: Any) -> None:
+    result, _, _ = convert(operator(name), args, {})
+    wanted = leaves(operator(name)(*args))
+    found = [(v.dtype, tuple(v.shape)) for v in leaves(result)]
+    assert found == [(dtype_name(w.dtype), tuple(w.shape)) for w in wanted]
+
+
 def test_every_core_operator_is_tried() -> None:
     """The operators that PyTorch marks as its core have converters, and samples here, save those that only training calls."""
-    tried = {p.values[0] for p in samples()} | {n for n, *_ in [*KNOWN, *BAGS, *FIRST]}
+    tried = {p.values[0] for p in samples()} | {n for n, *_ in [*KNOWN, *BAGS, *FIRST, *SHAPES]}
     missing, untried = [], []
     for short in dir(torch.ops.aten):
         packet = getattr(torch.ops.aten, short)

@@ -37,3 +37,15 @@ SAMPLES: list[Sample] = [
     ("blackman_window", (6,)),
     ("vander", (torch.tensor([1.0, 2.0, 3.0]),)),
 ]
+
+SHAPES: list[Sample] = [
+    ("empty.memory_format", ([2, 3],)),
+    ("empty_strided", ([2, 3], [3, 1])),
+    ("rand", ([2, 3],)),
+    ("randn", ([2, 3],)),
+    ("randperm", (6,)),
+    ("randint", (5, [2, 3])),
+    ("rand_like", (f(2, 3),)),
+    ("_native_batch_norm_legit", (f(2, 3, 4), f(3), f(3), f(3), f(3), True, 0.1, 1e-5)),
+]
+"""Operators of which only shapes and types can be compared: what is random or not set, and statistics that are written in place."""

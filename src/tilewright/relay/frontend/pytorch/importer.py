@@ -12,6 +12,7 @@ from tilewright.relay.expr import Expr, Function, Tuple, Var
 from tilewright.relay.frontend.common.value import ModelError, Value, evaluate, near_text, problems_text, use_text
 from tilewright.relay.frontend.pytorch import (  # noqa: F401 (register converters)
     ops_activation,
+    ops_complex,
     ops_create,
     ops_index,
     ops_linalg,
@@ -25,7 +26,7 @@ from tilewright.relay.frontend.pytorch import (  # noqa: F401 (register converte
 )
 from tilewright.relay.frontend.pytorch.dtypes import tensor_array
 from tilewright.relay.frontend.pytorch.sizes import Sizes
-from tilewright.relay.frontend.pytorch.value import TorchCall, as_result, converters, find_converter
+from tilewright.relay.frontend.pytorch.value import Complex, TorchCall, as_result, converters, find_converter
 from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.infer_type import infer_module
 from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError
@@ -107,9 +108,12 @@ class Importer:
             exprs = [_bare(a) for a in given]
             return as_result(custom(exprs, [a.dtype if isinstance(a, Value) else None for a in given]))
         converter = find_converter(name, overload)
-        assert converter is not None
-        result = as_result(converter(call, *positional, **named))
+        if converter is None:
+            raise OpNotImplemented(f"{name} is supported on complex numbers only")
         leaves = _leaves([*positional, *named.values()])
+        if any([isinstance(a, Complex) for a in leaves]):
+            return as_result(ops_complex.convert_complex(call, name, overload, positional, named))
+        result = as_result(converter(call, *positional, **named))
         values = [a for a in leaves if isinstance(a, Value)]
         if any([isinstance(a, PrimExpr) for a in leaves]):
             return result
@@ -149,6 +153,8 @@ class Importer:
             return value.expr
         if isinstance(value, (list, tuple)):
             return Tuple(tuple([self.output(v) for v in value]))
+        if isinstance(value, Complex):
+            raise OpNotImplemented(f"{self.title}: an output is complex: give torch.view_as_real of it")
         return TorchCall("output", "output", self).tensor(value).expr
 
     def problem(self, title: str, error: Exception) -> None:
@@ -164,7 +170,7 @@ class Importer:
 
 
 def arranged(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Arguments as the schema has them: those by position, defaults of None at the end left out, and those by keyword, without what says where tensors live."""
+    """Arguments by position (defaults of None at the end left out) and by keyword, as the schema has them; not where tensors live."""
     if schema is None:
         return list(args), dict(kwargs)
     given = dict(zip([a.name for a in schema.arguments], args, strict=False)) | dict(kwargs)

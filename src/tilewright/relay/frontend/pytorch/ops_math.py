@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.ir import PrimExpr
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, is_float, kind, result_dtype
-from tilewright.relay.frontend.pytorch.value import TorchCall, aten
+from tilewright.relay.frontend.pytorch.value import Complex, TorchCall, aten
 from tilewright.support.errors import OpNotImplemented
 
 SAME = {
@@ -257,7 +257,7 @@ def _erfc(c: TorchCall, x: Value) -> Any:
 
 
 @aten("atan2", "arctan2")
-def _atan2(c: TorchCall, a: Any, b: Any) -> Any:
+def atan2(c: TorchCall, a: Any, b: Any) -> Any:
     y, x = c.promote(a, b, floating=True)
     zero = c.call("multiply", x, 0)
     angle = c.call("atan", c.call("divide", y, c.call("where", c.call("equal", x, 0), c.number(1, x.dtype), x)))
@@ -431,12 +431,18 @@ def _isclose(c: TorchCall, a: Value, b: Value, rtol: float = 1e-5, atol: float =
 
 @aten("_to_copy")
 def _to_copy(c: TorchCall, x: Value, dtype: Any = None) -> Any:
-    return x if dtype is None else c.cast(x, dtype_name(dtype))
+    return x if dtype is None else to_dtype(c, x, dtype)
 
 
 @aten("to.dtype", "to.dtype_layout", "type", "_cast")
 def to_dtype(c: TorchCall, x: Value, dtype: Any = None, *rest: Any) -> Any:
-    return x if dtype is None or isinstance(dtype, bool) else c.cast(x, dtype_name(dtype))
+    if dtype is None or isinstance(dtype, bool):
+        return x
+    name = dtype_name(dtype)
+    if kind(name) == 3:
+        part = c.cast(x, "float64" if name == "complex128" else "float32")
+        return Complex(part, c.full(part.shape, 0, part.dtype))
+    return c.cast(x, name)
 
 
 @aten("to.device")

@@ -40,6 +40,15 @@ def find_converter(name: str, overload: str = "") -> Converter | None:
     return found
 
 
+class Complex:
+    """A complex tensor: its real and its imaginary part."""
+
+    __slots__ = ("imag", "real")
+
+    def __init__(self, real: Value, imag: Value) -> None:
+        self.real, self.imag = real, imag
+
+
 class TorchCall:
     """The operator being converted: `call` makes relay operators that carry its name as their span."""
 

@@ -1,0 +1,96 @@
+"""Tensors of TorchScript that may be written in place: a slot holds a value, or a view of another slot that writes through to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.relay.frontend.common.value import Value
+from tilewright.support.errors import OpNotImplemented
+
+Get = Callable[[Value], Value]
+Put = Callable[[Value, Value], Value]
+
+
+class Slot:
+    """A tensor that a script holds: `level` is how deep in loops and branches it was made."""
+
+    __slots__ = ("_seen", "_value", "get", "level", "parent", "put", "version")
+
+    def __init__(
+        self,
+        value: Value | None,
+        level: int,
+        parent: Slot | None = None,
+        get: Get | None = None,
+        put: Put | None = None,
+    ) -> None:
+        self._value, self.level, self.parent, self.get, self.put = value, level, parent, get, put
+        self.version = 0
+        self._seen = parent.newest() if parent is not None else 0
+
+    def newest(self) -> int:
+        """How often what it shows was written."""
+        return self.version if self.parent is None else self.parent.newest()
+
+    def read(self) -> Value:
+        """The value now."""
+        if self.parent is not None and self._seen != self.parent.newest():
+            assert self.get is not None
+            self._value, self._seen = self.get(self.parent.read()), self.parent.newest()
+        assert self._value is not None
+        return self._value
+
+    def write(self, value: Value, level: int) -> None:
+        """Make this the value, also of what it is a view of."""
+        if self.parent is None:
+            if level > self.level:
+                raise OpNotImplemented(
+                    "it writes in place to a tensor from outside a branch or loop that is decided at run time. Make the new value the"
+                    " branch's result (x = x + 1 for x += 1)"
+                )
+            self._value, self.version = value, self.version + 1
+            return
+        if self.put is None:
+            raise OpNotImplemented(
+                "it writes in place to a view that does not tell where its elements are. Write to a copy (.clone())"
+            )
+        self.parent.write(self.put(self.parent.read(), value), level)
+
+
+def view_of(name: str, args: list[Any], call: Callable[..., Value]) -> tuple[Get, Put] | None:
+    """How a view's value follows from its base, and the base's from the view's; `call` runs an operator of ATen by name."""
+    rest = args[1:]
+
+    def get(base: Value) -> Value:
+        return call(name, base, *rest)
+
+    if name in ("select", "slice"):
+        scatter = f"{name}_scatter"
+        return get, lambda base, new: call(scatter, base, new, *rest)
+    if name == "narrow":
+        dim, start, length = rest
+        return get, lambda base, new: call("slice_scatter", base, new, dim, start, start + length, 1)
+    if name == "diagonal":
+        return get, lambda base, new: call("diagonal_scatter", base, new, *rest)
+    if name in (
+        "view",
+        "reshape",
+        "squeeze",
+        "unsqueeze",
+        "flatten",
+        "unflatten",
+        "view_as",
+        "reshape_as",
+        "_unsafe_view",
+    ):
+        return get, lambda base, new: call("reshape", new, base.shape)
+    if name in ("transpose", "swapaxes", "swapdims"):
+        return get, lambda base, new: call("transpose", new, *rest)
+    if name == "t":
+        return get, lambda base, new: call("t", new)
+    if name == "permute":
+        return get, lambda base, new: call("permute", new, [rest[0].index(k) for k in range(len(rest[0]))])
+    if name in ("detach", "alias", "contiguous", "data", "to"):
+        return get, lambda base, new: new
+    return None

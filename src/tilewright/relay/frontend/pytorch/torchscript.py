@@ -1,0 +1,553 @@
+"""TorchScript to relay: the walk over the graph of a traced or scripted module, control flow included."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IntImm, IRModule, PrimExpr
+from tilewright.relay import loops
+from tilewright.relay.expr import Call, Expr, If, Tuple, TupleGetItem, Var
+from tilewright.relay.frontend.common.value import ModelError, Value
+from tilewright.relay.frontend.pytorch.aliasing import Slot, view_of
+from tilewright.relay.frontend.pytorch.dtypes import CODES
+from tilewright.relay.frontend.pytorch.importer import Custom, Importer
+from tilewright.relay.frontend.pytorch.value import TorchCall
+from tilewright.relay.op.relations import known_equal, simplest
+from tilewright.support.errors import InternalError, OpNotImplemented, TVMError
+from tilewright.tir import Any as AnyDim
+from tilewright.tir import SizeVar
+
+MOST_ROUNDS = 256
+NUMBERS: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": operator.floordiv, "div": operator.truediv,
+    "remainder": operator.mod, "neg": operator.neg, "pow": operator.pow, "eq": operator.eq, "ne": operator.ne, "lt": operator.lt,
+    "le": operator.le, "gt": operator.gt, "ge": operator.ge, "__and__": operator.and_, "__or__": operator.or_, "__xor__": operator.xor,
+    "__not__": operator.not_, "min": min, "max": max, "ceil": math.ceil, "floor": math.floor, "round": round, "sqrt": math.sqrt,
+    "abs": abs, "log": math.log, "exp": math.exp, "__is__": operator.is_, "__isnot__": operator.is_not, "Int": int, "Float": float,
+    "Bool": bool, "IntImplicit": int, "FloatImplicit": float, "ScalarImplicit": lambda x: x, "len": len, "append": list.append,
+    "extend": list.extend, "pop": list.pop, "insert": list.insert, "list": list, "__getitem__": operator.getitem,
+    "__contains__": operator.contains,
+    "format": str.format, "keys": lambda d: list(d.keys()), "values": lambda d: list(d.values()), "items": lambda d: list(d.items()),
+    "copy": lambda x: x.copy(), "clear": lambda x: x.clear(), "index": list.index, "reverse": list.reverse, "startswith": str.startswith,
+}  # fmt: skip
+"""What a script does with numbers, lists and strings."""
+CHANGES = {"append", "extend", "pop", "insert", "clear", "reverse"}
+DROPPED = {"prim::Print", "aten::warn", "prim::profile"}
+SCRIPTED = (
+    "this is a scripted model where a traced one was needed: trace it with example inputs, torch.jit.trace(module, args), or export it,"
+    " torch.export.export(module, args)"
+)
+
+
+def import_script(
+    module: Any, infos: Sequence[tuple[str, Sequence[Any], str]], custom: Custom | None, default_dtype: str, friendly: bool,
+    path: str | None,
+) -> tuple[IRModule, dict[str, Any]]:  # fmt: skip
+    """Import a ScriptModule or ScriptFunction."""
+    import torch
+
+    traced = isinstance(module, (torch.jit.TopLevelTracedModule, torch.jit.TracedModule))
+    importer = ScriptImporter("the TorchScript model", default_dtype, custom, friendly)
+    graph = module.graph.copy()
+    torch._C._jit_pass_inline(graph)
+    torch._C._jit_pass_constant_propagation(graph)
+    torch._C._jit_pass_dce(graph)
+    if path:
+        Path(path).write_text(str(graph))
+    try:
+        return importer.run(module, graph, infos)
+    except OpNotImplemented as error:
+        if traced or not importer.scripted:
+            raise
+        raise OpNotImplemented(f"{error}\n{SCRIPTED}") from None
+
+
+class ScriptImporter(Importer):
+    """The import of one TorchScript graph. `scripted`: what was not supported is what only scripts have."""
+
+    def __init__(self, title: str, default_dtype: str, custom: Custom | None, friendly: bool) -> None:
+        super().__init__(title, default_dtype, custom, friendly)
+        self.scripted = False
+        self.level = 0
+        self.sizes_from_data = True
+        self.schemas: dict[str, Any] = {}
+
+    def run(
+        self, module: Any, graph: Any, infos: Sequence[tuple[str, Sequence[Any], str]]
+    ) -> tuple[IRModule, dict[str, Any]]:
+        """Import the graph of a module."""
+        self.check_supported(graph)
+        env: dict[str, Any] = {}
+        inputs = list(graph.inputs())
+        if inputs and inputs[0].type().kind() == "ClassType":
+            env[inputs.pop(0).debugName()] = Attribute(module, "")
+        if len(infos) != len(inputs):
+            names = ", ".join([v.debugName() for v in inputs])
+            raise ModelError(
+                f"{self.title}: input_infos has {len(infos)} entries, but the model has {len(inputs)} inputs: {names}"
+            )
+        symbols: dict[str, SizeVar] = {}
+        for value, (name, shape, dtype) in zip(inputs, infos, strict=True):
+            if value.type().kind() not in ("TensorType", "OptionalType"):
+                raise OpNotImplemented(
+                    f"{self.title}: the input {name!r} is a {value.type().str()}; tensors are supported"
+                )
+            extents = [self.extent(d, name, k, symbols) for k, d in enumerate(shape)]
+            env[value.debugName()] = Slot(self.input(name, extents, dtype), 0)
+        self.block(graph, env)
+        outputs: list[Any] = []
+        for o in graph.outputs():
+            outputs += _flat(self.read(env[o.debugName()]))
+        self.finish()
+        return self.module([o for o in outputs if o is not None], [f"output{k}" for k in range(len(outputs))])
+
+    def extent(self, d: Any, name: str, axis: int, symbols: dict[str, SizeVar]) -> Any:
+        """An input's extent; open ones become size variables."""
+        if isinstance(d, (int, np.integer)) and d >= 0:
+            return int(d)
+        if isinstance(d, PrimExpr) and not isinstance(d, (AnyDim, IntImm)):
+            return d
+        key = d if isinstance(d, str) else f"{name}_{axis}"
+        return symbols.setdefault(key, SizeVar(key, "int64"))
+
+    def check_supported(self, graph: Any) -> None:
+        """List every operator, in blocks too, that no converter takes."""
+        missing: dict[str, list[str]] = {}
+        for node in _nodes(graph):
+            name = node.kind()
+            namespace, _, short = name.partition("::")
+            overload = self.schema(node).overload_name if namespace != "prim" and self.schema(node) is not None else ""
+            known = (
+                namespace == "prim" and hasattr(self, f"_prim_{short}") or name in DROPPED or self.known(name, overload)
+                or namespace == "aten" and short in NUMBERS or namespace == "aten" and self.composed(node) is not None
+            )  # fmt: skip
+            if not known:
+                self.scripted = self.scripted or namespace == "prim"
+                missing.setdefault(f"{name}.{overload}".removesuffix("."), []).append(_place(node))
+        self.missing(missing)
+
+    def schema(self, node: Any) -> Any:
+        """The schema of an operator's call."""
+        import torch
+
+        text = node.schema()
+        if text not in self.schemas:
+            self.schemas[text] = None if text == "(no schema)" else torch._C.parse_schema(text)
+        return self.schemas[text]
+
+    def composed(self, node: Any) -> Any:
+        """The operator of a call that PyTorch can take apart; None without one."""
+        import torch
+
+        schema = self.schema(node)
+        packet = getattr(torch.ops.aten, node.kind().partition("::")[2].removesuffix("_"), None)
+        found = getattr(packet, (schema.overload_name if schema is not None else "") or "default", None)
+        from torch._decomp import decomposition_table
+
+        return found if found is not None and (found in decomposition_table or found._can_decompose()) else None
+
+    def block(self, block: Any, env: dict[str, Any]) -> None:
+        """Convert the nodes of a block."""
+        for node in block.nodes():
+            try:
+                results = self.node(node, env)
+            except InternalError:
+                raise
+            except (TVMError, ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError) as error:
+                self.problem(_place(node), error)
+                self.finish()
+            names = [o.debugName() for o in node.outputs()]
+            env.update(zip(names, results if len(names) != 1 else [results], strict=True))
+
+    def read(self, x: Any) -> Any:
+        """A value of the environment as converters take it."""
+        if isinstance(x, Slot):
+            return x.read()
+        if isinstance(x, (list, tuple)):
+            return [self.read(v) for v in x]
+        return x
+
+    def hold(self, x: Any) -> Any:
+        """A converter's answer as a value of the environment."""
+        if isinstance(x, Value):
+            return Slot(x, self.level)
+        return [self.hold(v) for v in x] if isinstance(x, list) else x
+
+    def node(self, node: Any, env: dict[str, Any]) -> Any:
+        """Convert one node."""
+        name = node.kind()
+        namespace, _, short = name.partition("::")
+        if name in DROPPED:
+            return []
+        if namespace == "prim":
+            return getattr(self, f"_prim_{short}")(node, env)
+        raw = [env[i.debugName()] for i in node.inputs()]
+        args = [self.read(a) for a in raw]
+        if self.is_number_work(short, args):
+            return self.number_work(short, raw, args)
+        schema = self.schema(node)
+        title = _place(node)
+        call_name = short.removesuffix("_") if short.endswith("_") and not short.startswith("__") else short
+        writes = schema is not None and schema.is_mutable and isinstance(raw[0], Slot)
+        result = self.hold(self.operator(name, schema, title, args, node))
+        if writes:
+            old, new = raw[0].read(), result.read()
+            raw[0].write(TorchCall(name, title, self).cast(new, old.dtype), self.level)
+            return raw[0]
+        if (
+            schema is not None
+            and isinstance(result, Slot)
+            and isinstance(raw[0], Slot)
+            and schema.returns[0].alias_info is not None
+        ):
+            return self.view(call_name, title, raw[0], args, result)
+        return result
+
+    def operator(self, name: str, schema: Any, title: str, args: Sequence[Any], node: Any) -> Any:
+        """The results of an operator, taken apart by PyTorch when no converter takes it."""
+        overload = schema.overload_name if schema is not None else ""
+        if self.known(name, overload):
+            uses = [bool(o.uses()) for o in node.outputs()]
+            return self.convert(name, overload, title, schema, args, {}, lambda k: k < len(uses) and uses[k])
+        return self.taken_apart(self.composed(node), schema, args)
+
+    def taken_apart(self, target: Any, schema: Any, args: Sequence[Any]) -> Any:
+        """The results of an operator by PyTorch's own decomposition of it."""
+        import torch
+        from torch.fx.experimental.proxy_tensor import make_fx
+        from torch.utils import _pytree
+
+        from tilewright.relay.frontend.pytorch.dtypes import torch_dtype
+        from tilewright.relay.frontend.pytorch.exported import ExportedImporter
+
+        given = [a for a in _flat(list(args)) if isinstance(a, Value)]
+        call = TorchCall(str(target), str(target), self)
+        examples = [
+            torch.empty(call.static(v.shape, "the shape of its input"), dtype=torch_dtype(v.dtype), device="meta")
+            for v in given
+        ]
+        named = {a.name: v for a, v in zip(schema.arguments, args, strict=False)}
+        keyword = {a.name for a in schema.arguments if a.kwarg_only}
+
+        def run(*tensors: Any) -> Any:
+            rest = iter(tensors)
+            filled = _pytree.tree_map(lambda v: next(rest) if isinstance(v, Value) else v, named)
+            positional = [v for k, v in filled.items() if k not in keyword]
+            return target(
+                *positional,
+                **{k: v for k, v in filled.items() if k in keyword and k not in ("device", "layout", "pin_memory")},
+            )
+
+        inner = ExportedImporter(self.title, self.default_dtype, self.custom, self.friendly)
+        inner.params, inner.weights, inner.inputs, inner.sizes = self.params, self.weights, self.inputs, self.sizes
+        graph = make_fx(run, decomposition_table=inner.decompositions())(*examples)
+        inner.check_supported(graph)
+        results = inner.graph(graph, given)
+        inner.finish()
+        return results[0] if len(results) == 1 else results
+
+    def view(self, name: str, title: str, base: Slot, args: list[Any], result: Slot) -> Slot:
+        """A result that shares its elements with the first argument."""
+
+        def call(short: str, *given: Any) -> Value:
+            return self.convert(f"aten::{short}", _overload(short), title, None, given, {})  # type: ignore[no-any-return]
+
+        ways = view_of(name, args, call)
+        get, put = ways if ways is not None else (lambda v: result.read(), None)
+        return Slot(result.read(), self.level, base, get, put)
+
+    def is_number_work(self, short: str, args: Sequence[Any]) -> bool:
+        """Whether a call is about numbers, lists and strings, not tensors."""
+        if short not in NUMBERS:
+            return False
+        if short in (
+            "append",
+            "extend",
+            "insert",
+            "pop",
+            "clear",
+            "reverse",
+            "len",
+            "__getitem__",
+            "list",
+            "__contains__",
+            "__is__",
+            "__isnot__",
+        ):
+            return not isinstance(args[0], Value) or short in ("__is__", "__isnot__")
+        return not any([isinstance(a, Value) for a in args]) or short in (
+            "Int",
+            "Float",
+            "Bool",
+            "IntImplicit",
+            "FloatImplicit",
+            "ScalarImplicit",
+        )
+
+    def number_work(self, short: str, raw: Sequence[Any], args: Sequence[Any]) -> Any:
+        """What a script does with numbers, lists and strings."""
+        if short in ("Int", "Float", "Bool", "IntImplicit", "FloatImplicit", "ScalarImplicit"):
+            return self.as_number(short, args[0])
+        if short in CHANGES and self.level:
+            self.scripted = True
+            raise OpNotImplemented("it changes a list in a branch or loop that is decided at run time")
+        given = list(raw) if short in (CHANGES | {"len", "__getitem__", "list", "copy"}) else list(args)
+        if any([isinstance(a, PrimExpr) for a in args]):
+            return self.size_work(short, args)
+        result = NUMBERS[short](*given)
+        return raw[0] if short in ("append", "extend", "insert") else result
+
+    def as_number(self, short: str, x: Any) -> Any:
+        """A tensor of one element as a number where it is known, else as a tensor without axes."""
+        if not isinstance(x, Value):
+            return x if isinstance(x, PrimExpr) else NUMBERS[short](x)
+        if x.array is not None and x.is_number:
+            return NUMBERS[short](x.array.reshape(-1)[0].item())
+        call = TorchCall(short, short, self)
+        flat = call.reshape(x, [])
+        wanted = {"Int": "int64", "IntImplicit": "int64", "Bool": "bool"}.get(short)
+        return Slot(call.cast(flat, wanted) if wanted else flat, self.level)
+
+    def size_work(self, short: str, args: Sequence[Any]) -> Any:
+        """Arithmetic and comparisons of sizes."""
+        if short in ("eq", "ne"):
+            same = known_equal(*args)
+            if same or isinstance(simplest(args[0] - args[1]), IntImm):
+                return same == (short == "eq")
+        elif short in ("lt", "le", "gt", "ge"):
+            away = simplest(args[0] - args[1])
+            if isinstance(away, (int, IntImm)):
+                return NUMBERS[short](int(away), 0)
+        elif short in ("add", "sub", "mul", "floordiv", "remainder", "neg"):
+            found = simplest(NUMBERS[short](*args))
+            return int(found) if isinstance(found, IntImm) else found
+        self.scripted = True
+        raise OpNotImplemented(
+            f"it decides by a size that is open ({', '.join(map(str, args))}). Pin it in input_infos"
+        )
+
+    # Nodes of the language
+
+    def _prim_Constant(self, node: Any, env: dict[str, Any]) -> Any:
+        import torch
+
+        value = (
+            node.output().toIValue() if node.outputsSize() and node.output().type().kind() != "FunctionType" else None
+        )
+        return Slot(self.literal(node.output().debugName(), value), 0) if isinstance(value, torch.Tensor) else value
+
+    def literal(self, name: str, tensor: Any) -> Value:
+        """A tensor in the script's text."""
+        from tilewright.relay.frontend.pytorch.dtypes import tensor_array
+
+        return Value(array=tensor_array(tensor), name=name)
+
+    def _prim_GetAttr(self, node: Any, env: dict[str, Any]) -> Any:
+        import torch
+
+        holder = env[node.input().debugName()]
+        name = node.s("name")
+        path = f"{holder.path}.{name}" if holder.path else name
+        found = getattr(holder.module, name)
+        if isinstance(found, torch.Tensor):
+            return Slot(self.weight(path, found), 0)
+        if isinstance(found, (list, tuple)) and found and isinstance(found[0], torch.Tensor):
+            # As recurrent layers hold their weights: under the names that these have themselves.
+            names = {t.data_ptr(): n for n, t in holder.module.named_parameters(recurse=False)}
+            keys = [names.get(t.data_ptr(), f"{name}.{k}") for k, t in enumerate(found)]
+            return [
+                Slot(self.weight(f"{holder.path}.{key}".removeprefix("."), t), 0)
+                for key, t in zip(keys, found, strict=True)
+            ]
+        return Attribute(found, path) if isinstance(found, (torch.nn.Module, torch._C.ScriptObject)) else found
+
+    def _prim_ListConstruct(self, node: Any, env: dict[str, Any]) -> Any:
+        return [env[i.debugName()] for i in node.inputs()]
+
+    _prim_TupleConstruct = _prim_ListConstruct
+
+    def _prim_DictConstruct(self, node: Any, env: dict[str, Any]) -> Any:
+        given = [env[i.debugName()] for i in node.inputs()]
+        return dict(zip(given[::2], given[1::2], strict=True))
+
+    def _prim_ListUnpack(self, node: Any, env: dict[str, Any]) -> Any:
+        values = list(env[node.input().debugName()])
+        return values[0] if node.outputsSize() == 1 else values
+
+    _prim_TupleUnpack = _prim_ListUnpack
+
+    def _prim_TupleIndex(self, node: Any, env: dict[str, Any]) -> Any:
+        values, at = (env[i.debugName()] for i in node.inputs())
+        return values[at]
+
+    def _prim_NumToTensor(self, node: Any, env: dict[str, Any]) -> Any:
+        value = self.read(env[node.input().debugName()])
+        return value if isinstance(value, (int, float, PrimExpr)) else self.hold(value)
+
+    def _prim_dtype(self, node: Any, env: dict[str, Any]) -> Any:
+        return CODES.index(self.read(env[node.input().debugName()]).dtype)
+
+    def _prim_device(self, node: Any, env: dict[str, Any]) -> Any:
+        return None
+
+    _prim_layout = _prim_device
+
+    def _prim_is_cuda(self, node: Any, env: dict[str, Any]) -> Any:
+        return False
+
+    _prim_requires_grad = _prim_is_nested = _prim_is_quantized = _prim_is_mkldnn = _prim_is_cuda
+
+    def _prim_shape(self, node: Any, env: dict[str, Any]) -> Any:
+        return list(self.read(env[node.input().debugName()]).shape)
+
+    def _prim_data(self, node: Any, env: dict[str, Any]) -> Any:
+        return env[node.input().debugName()]
+
+    _prim_unchecked_cast = _prim_unchecked_unwrap_optional = _prim_data
+
+    def _prim_Uninitialized(self, node: Any, env: dict[str, Any]) -> Any:
+        return None
+
+    def _prim_RaiseException(self, node: Any, env: dict[str, Any]) -> Any:
+        text = env[next(iter(node.inputs())).debugName()]
+        if self.level:
+            return []
+        raise ModelError(f"with these inputs the script raises an error: {text}")
+
+    def _prim_min(self, node: Any, env: dict[str, Any]) -> Any:
+        args = [self.read(env[i.debugName()]) for i in node.inputs()]
+        return (min if node.kind() == "prim::min" else max)(*args)
+
+    _prim_max = _prim_min
+
+    def _prim_If(self, node: Any, env: dict[str, Any]) -> Any:
+        condition = self.read(env[node.input().debugName()])
+        first, second = node.blocks()
+        if isinstance(condition, Value) and condition.array is not None:
+            condition = bool(condition.array.reshape(-1)[0])
+        if not isinstance(condition, Value):
+            chosen = first if condition else second
+            self.block(chosen, env)
+            results = [env[o.debugName()] for o in chosen.outputs()]
+            return results[0] if len(results) == 1 else results
+        call = TorchCall("prim::If", _place(node), self)
+        ways = []
+        for block in (first, second):
+            ways.append([call.tensor(v) for v in self.inner(block, dict(env), "the results of its branches")])
+        flag = call.reshape(call.cast(condition, "bool"), [])
+        choice = If(flag.expr, *[Tuple(tuple([v.expr for v in way])) for way in ways])  # type: ignore[arg-type]
+        held = [Slot(Value(TupleGetItem(choice, k)), self.level) for k in range(len(ways[0]))]
+        return held[0] if len(held) == 1 else held
+
+    def inner(self, block: Any, env: dict[str, Any], what: str) -> list[Any]:
+        """The outputs of a block that runs only sometimes."""
+        self.level += 1
+        try:
+            self.block(block, env)
+            results = [self.read(env[o.debugName()]) for o in block.outputs()]
+        finally:
+            self.level -= 1
+        for r in results:
+            if not isinstance(r, (Value, int, float, bool, PrimExpr)):
+                self.scripted = True
+                raise OpNotImplemented(f"{what} must be tensors or numbers, but one is {type(r).__name__}")
+        return results
+
+    def _prim_Loop(self, node: Any, env: dict[str, Any]) -> Any:
+        rounds, going, *carried = [env[i.debugName()] for i in node.inputs()]
+        (body,) = node.blocks()
+        rounds, going = self.read(rounds), self.read(going)
+        if isinstance(rounds, int) and rounds <= MOST_ROUNDS and isinstance(going, bool):
+            unrolled = self.unrolled(body, env, rounds, going, carried)
+            if unrolled is not None:
+                return unrolled[0] if len(unrolled) == 1 else unrolled
+        results = self.looped(node, body, env, rounds, going, [self.read(v) for v in carried])
+        return results[0] if len(results) == 1 else results
+
+    def unrolled(
+        self, body: Any, env: dict[str, Any], rounds: int, going: bool, carried: list[Any]
+    ) -> list[Any] | None:
+        """The rounds of a loop one after the other; None when each round decides whether there is another."""
+        names = [i.debugName() for i in body.inputs()]
+        if next(iter(body.outputs())).node().kind() != "prim::Constant":
+            return None
+        for k in range(rounds if going else 0):
+            env.update(zip(names, [k, *carried], strict=True))
+            self.block(body, env)
+            _, *carried = [env[o.debugName()] for o in body.outputs()]
+        return carried
+
+    def looped(
+        self, node: Any, body: Any, env: dict[str, Any], rounds: Any, going: Any, carried: list[Any]
+    ) -> list[Any]:
+        """A loop as a function that calls itself: its state is the round, whether it goes on, and what it carries."""
+        call = TorchCall("prim::Loop", _place(node), self)
+        for v in carried:
+            if not isinstance(v, (Value, int, float, bool, PrimExpr)):
+                self.scripted = True
+                raise OpNotImplemented(
+                    f"it carries a {type(v).__name__} through a loop that is decided at run time; tensors and numbers are supported"
+                )
+        start = [call.number(0, "int64"), call.cast(call.tensor(going), "bool"), *[call.tensor(v) for v in carried]]
+        last = call.cast(call.tensor(rounds), "int64")
+        state = [Var(f"state{k}", v.type) for k, v in enumerate(start)]
+        names = [i.debugName() for i in body.inputs()]
+
+        def more(*now: Expr) -> Expr:
+            below = call.call("less", Value(now[0]), last)
+            return call.call("logical_and", below, call.reshape(Value(now[1]), [])).expr  # type: ignore[no-any-return]
+
+        def step(*now: Expr) -> list[Expr]:
+            scope = dict(env)
+            scope.update(zip(names, [Slot(Value(v), self.level + 1) for v in [now[0], *now[2:]]], strict=True))
+            flag, *new = self.inner(body, scope, "what a loop carries")
+            kept = [call.cast(call.tensor(v), str(s.dtype)) for v, s in zip(new, start[2:], strict=True)]
+            following = call.call("add", Value(now[0]), 1)
+            return [following.expr, call.cast(call.tensor(flag), "bool").expr, *[v.expr for v in kept]]
+
+        made = Call(loops.while_loop(more, state, step), tuple([v.expr for v in start]))
+        return [Slot(Value(TupleGetItem(made, k)), self.level) for k in range(2, len(start))]
+
+
+class Attribute:
+    """A module that a script reads, and where it stands in the model."""
+
+    __slots__ = ("module", "path")
+
+    def __init__(self, module: Any, path: str) -> None:
+        self.module, self.path = module, path
+
+
+def _overload(short: str) -> str:
+    return {"select": "int", "slice": "Tensor", "transpose": "int"}.get(short, "")
+
+
+def _nodes(graph: Any) -> list[Any]:
+    found = []
+    for node in graph.nodes():
+        found.append(node)
+        for block in node.blocks():
+            found += _nodes(block)
+    return found
+
+
+def _place(node: Any) -> str:
+    """An operator, its result's name, and the line that wrote it."""
+    names = [o.debugName() for o in node.outputs()]
+    lines = [line for line in node.sourceRange().splitlines() if "(" in line and "): " in line]
+    where = f" ({lines[0].split('): ')[0].rpartition('/')[2].replace('(', ':')})" if lines else ""
+    return f"{node.kind()} %{names[0] if names else ''}{where}"
+
+
+def _flat(x: Any) -> list[Any]:
+    if isinstance(x, Mapping):
+        return [leaf for part in x.values() for leaf in _flat(part)]
+    if isinstance(x, (list, tuple)):
+        return [leaf for part in x for leaf in _flat(part)]
+    return [x]
