@@ -43,8 +43,9 @@ class Region(OpCard):
 
 class roi_align(Region, key="vision.roi_align"):
     """The mean ("avg") or largest ("max") of bilinear samples in each bin of each region (count, 5): image, x, y, x, y, times
-    `spatial_scale`; "max_term": the largest of the four terms that samples are sums of, as ONNX has it. sample_ratio samples along each axis of a bin; -1: one for each element. aligned: elements stand at the middle
-    of their places, and regions may be smaller than an element."""
+    `spatial_scale`; "max_term": the largest of the four terms that samples are sums of, as ONNX has it. sample_ratio samples along
+    each axis of a bin; -1: one for each element. aligned: elements stand at the middle of their places, and regions may be
+    smaller than an element."""
 
     sample_ratio: int = -1
     layout: str = "NCHW"

@@ -10,6 +10,7 @@ from tilewright.relay.frontend.onnx import (
     casting,
     control_flow,
     integers,
+    ml,
     ops_math,
     ops_nn,
     ops_resize,
@@ -19,6 +20,7 @@ from tilewright.relay.frontend.onnx import (
     sequences,
     signal,
     text,
+    training,
     vision,
 )
 from tilewright.relay.frontend.onnx.graph import from_onnx, supported_operators

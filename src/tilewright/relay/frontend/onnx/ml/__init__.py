@@ -1,0 +1,7 @@
+"""ai.onnx.ml: classical machine learning as tensor programs; only texts need the host."""
+
+from __future__ import annotations
+
+from tilewright.relay.frontend.onnx.ml import features, labels, models, trees
+
+__all__ = ["features", "labels", "models", "trees"]

@@ -1,0 +1,220 @@
+"""Ensembles of trees: all trees of all rows go down one level at a time, by look-ups in tables of nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.relay.frontend.onnx.ml.common import DOMAIN, classified, labels_of, rows, transformed, two_classes
+from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
+
+MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
+HOLDS = {
+    "BRANCH_LEQ": (1, 1, 0), "BRANCH_LT": (1, 0, 0), "BRANCH_GTE": (0, 1, 1), "BRANCH_GT": (0, 0, 1), "BRANCH_EQ": (0, 1, 0),
+    "BRANCH_NEQ": (1, 0, 1), "LEAF": (0, 0, 0),
+}  # fmt: skip
+"""Whether a mode holds for what is less, equal and greater."""
+
+
+class Forest:
+    """Nodes of all trees in lists; leaves lead to themselves, and have weights for targets."""
+
+    def __init__(self, targets: int) -> None:
+        self.features: list[int] = []
+        self.splits: list[float] = []
+        self.modes: list[str] = []
+        self.missing: list[int] = []
+        self.yes: list[int] = []
+        self.no: list[int] = []
+        self.weights: list[dict[int, float]] = []
+        self.roots: list[int] = []
+        self.targets = targets
+
+    def add(self, feature: int, split: float, mode: str, missing: int = 0) -> int:
+        """A new node; its branches lead to itself until they are set."""
+        place = len(self.modes)
+        for values, v in (
+            (self.features, feature), (self.splits, split), (self.modes, mode), (self.missing, missing), (self.yes, place),
+            (self.no, place), (self.weights, {}),
+        ):  # fmt: skip
+            values.append(v)  # type: ignore[attr-defined]
+        return place
+
+    def depth(self) -> int:
+        """The most steps from a root to a leaf. Raises ValueError for nodes that lead back."""
+        level, steps = set(self.roots), 0
+        while True:
+            level = {t for n in level if self.modes[n] != "LEAF" for t in (self.yes[n], self.no[n])}
+            if not level:
+                return steps
+            steps += 1
+            if steps > len(self.modes):
+                raise ValueError("the nodes of a tree lead back to themselves")
+
+    def scores(self, node: OnnxNode, x: Value, aggregate: str) -> Value:
+        """The aggregated weights of the leaves that rows reach: (rows, targets)."""
+
+        def look(values: Any, dtype: Any, at: Any) -> Any:
+            return node.call("take", Value(array=np.asarray(values, dtype)), at, axis=0)
+
+        start = Value(array=np.array(self.roots, np.int32).reshape(1, -1))
+        column = node.call("strided_slice", x, begin=(0,), end=(1,), strides=(1,), axes=(1,))
+        at: Any = node.call("add", start, node.cast(node.call("zeros_like", column), "int32"))
+        table = np.array([HOLDS[m] for m in self.modes])
+        for _ in range(self.depth()):
+            value = node.call("take", x, look(self.features, np.int32, at), axis=1, batch_dims=1)
+            split = look(self.splits, np.dtype(x.dtype), at)
+            holds = None
+            for k, relation in enumerate(("less", "equal", "greater")):
+                part = node.call("logical_and", node.call(relation, value, split), look(table[:, k], bool, at))
+                holds = part if holds is None else node.call("logical_or", holds, part)
+            if any(self.missing):
+                lost = node.call("logical_and", node.call("isnan", value), look(self.missing, bool, at))
+                holds = node.call("logical_or", holds, lost)
+            after = node.call("where", holds, look(self.yes, np.int32, at), look(self.no, np.int32, at))
+            # Each level reads the places several times: one kernel for all would compute them again and again.
+            at = node.call("annotation.stop_fusion", after)
+        weights = np.zeros((len(self.modes), self.targets))
+        given = np.zeros((len(self.modes), self.targets), bool)
+        for n, found in enumerate(self.weights):
+            for t, w in found.items():
+                weights[n, t], given[n, t] = w, True
+        if aggregate in ("SUM", "AVERAGE"):
+            total = node.value("sum", look(weights, np.dtype(x.dtype), at), axis=(1,))
+            return node.value("divide", total, node.scalar(len(self.roots), x)) if aggregate == "AVERAGE" else total
+        if aggregate not in ("MIN", "MAX"):
+            raise node.refuse("aggregate_function", aggregate, "SUM, AVERAGE, MIN, MAX")
+        weights[~given] = np.inf if aggregate == "MIN" else -np.inf
+        best = node.value(aggregate.lower(), look(weights, np.dtype(x.dtype), at), axis=(1,))
+        none = node.call("isinf", best)
+        return node.value("where", none, node.scalar(0, best), best)
+
+
+def _number(node: OnnxNode, name: str) -> Any:
+    """Weights or values given as floats or as a tensor."""
+    tensor = node.get(f"{name}_as_tensor")
+    return tensor.reshape(-1).tolist() if tensor is not None else node.get(name)
+
+
+def _classic(node: OnnxNode, targets: int, what: str) -> Forest:
+    """The forest of the attributes nodes_* and target_* or class_*."""
+    forest = Forest(targets)
+    trees, ids = node.get("nodes_treeids"), node.get("nodes_nodeids")
+    modes, values = node.get("nodes_modes"), _number(node, "nodes_values")
+    missing = node.get("nodes_missing_value_tracks_true") or [0] * len(ids)
+    places: dict[tuple[int, int], int] = {}
+    for k, key in enumerate(zip(trees, ids, strict=True)):
+        places[key] = forest.add(node.get("nodes_featureids")[k], values[k], modes[k], missing[k])
+        if key[0] not in {t for t, _ in list(places)[:-1]}:
+            forest.roots.append(places[key])
+    for k, (tree, n) in enumerate(zip(trees, ids, strict=True)):
+        if modes[k] != "LEAF":
+            at = places[tree, n]
+            forest.yes[at] = places[tree, node.get("nodes_truenodeids")[k]]
+            forest.no[at] = places[tree, node.get("nodes_falsenodeids")[k]]
+    for tree, n, target, w in zip(
+        node.get(f"{what}_treeids"), node.get(f"{what}_nodeids"), node.get(f"{what}_ids"), _number(node, f"{what}_weights"),
+        strict=True,
+    ):  # fmt: skip
+        found = forest.weights[places[tree, n]]
+        found[target] = found.get(target, 0.0) + w
+    return forest
+
+
+def _based(node: OnnxNode, scores: Value) -> Value:
+    base = _number(node, "base_values")
+    return node.value("add", scores, Value(array=np.array(base, scores.dtype))) if base else scores
+
+
+def _data(node: OnnxNode, x: Value) -> Value:
+    return rows(node, x, "float64" if x.dtype == "float64" else "float32")
+
+
+@onnx_op("TreeEnsembleRegressor", domain=DOMAIN)
+def _regressor(node: OnnxNode, x: Value) -> Any:
+    forest = _classic(node, node.get("n_targets", 1), "target")
+    scores = _based(node, forest.scores(node, _data(node, x), node.get("aggregate_function", "SUM")))
+    return node.cast(transformed(node, scores, node.get("post_transform")), "float32")
+
+
+@onnx_op("TreeEnsembleClassifier", domain=DOMAIN, typed=True)
+def _classifier(node: OnnxNode, x: Value) -> Any:
+    labels = labels_of(node, "classlabels_strings", "classlabels_int64s")
+    count = len(labels) if labels else max(node.get("class_ids")) + 1
+    single = count == 2 and len(set(node.get("class_ids"))) == 1
+    forest = _classic(node, count, "class")
+    scores = forest.scores(node, _data(node, x), "SUM")
+    how = node.get("post_transform", "NONE")
+    if not single:
+        scores = node.cast(_based(node, scores), "float32")
+        return [classified(node, scores, labels), transformed(node, scores, how)]
+    # Two classes of which only one has weights: its score decides.
+    column = node.get("class_ids")[0]
+    score = node.value("strided_slice", scores, begin=(column,), end=(column + 1,), strides=(1,), axes=(1,))
+    base = _number(node, "base_values")
+    if base:
+        score = node.value("add", score, node.scalar(base[-1], score))
+    made = node.cast(transformed(node, score, how), "float32")
+    probabilities = all([w >= 0 for w in _number(node, "class_weights")]) and how == "NONE"
+    both = two_classes(node, made, how == "NONE" and not probabilities)
+    return [classified(node, both, labels), both]
+
+
+@onnx_op("TreeEnsemble", since=5, domain=DOMAIN)
+def _ensemble(node: OnnxNode, x: Value) -> Any:
+    forest = Forest(node.get("n_targets"))
+    modes = [MODES[int(m)] for m in node.get("nodes_modes").reshape(-1)]
+    splits = node.get("nodes_splits").reshape(-1).tolist()
+    missing = node.get("nodes_missing_value_tracks_true") or [0] * len(modes)
+    targets, weights = node.get("leaf_targetids"), node.get("leaf_weights").reshape(-1).tolist()
+    members = _members(node)
+    leaves: dict[int, int] = {}
+    inner: dict[int, int] = {}
+
+    def leaf(k: int) -> int:
+        if k not in leaves:
+            leaves[k] = forest.add(0, 0.0, "LEAF")
+            forest.weights[leaves[k]][targets[k]] = weights[k]
+        return leaves[k]
+
+    def branch(k: int, side: str) -> int:
+        target = node.get(f"nodes_{side}nodeids")[k]
+        return leaf(target) if node.get(f"nodes_{side}leafs")[k] else build(target)
+
+    def build(k: int) -> int:
+        if k in inner:
+            return inner[k]
+        feature = node.get("nodes_featureids")[k]
+        if modes[k] != "BRANCH_MEMBER":
+            inner[k] = at = forest.add(feature, splits[k], modes[k], missing[k])
+            forest.yes[at], forest.no[at] = branch(k, "true"), branch(k, "false")
+            return at
+        # One comparison after the other, for each member of the set.
+        chain = [forest.add(feature, v, "BRANCH_EQ", missing[k]) for v in members[k]]
+        inner[k] = chain[0]
+        yes, no = branch(k, "true"), branch(k, "false")
+        for at, after in zip(chain, [*chain[1:], no], strict=True):
+            forest.yes[at], forest.no[at] = yes, after
+        return chain[0]
+
+    for root in node.get("tree_roots"):
+        # A tree that is one leaf is written as a node with the same leaf on both sides.
+        forest.roots.append(build(root))
+    names = ("AVERAGE", "SUM", "MIN", "MAX")
+    scores = forest.scores(node, _data(node, x), names[node.get("aggregate_function", 1)])
+    return transformed(node, scores, node.get("post_transform", 0))
+
+
+def _members(node: OnnxNode) -> dict[int, list[float]]:
+    """The sets of the nodes that test for membership, which NaN separates."""
+    modes = node.get("nodes_modes").reshape(-1)
+    values = node.get("membership_values")
+    places = [k for k, m in enumerate(modes) if MODES[int(m)] == "BRANCH_MEMBER"]
+    sets: list[list[float]] = [[]]
+    for v in [] if values is None else values.reshape(-1).tolist():
+        if np.isnan(v):
+            sets.append([])
+        else:
+            sets[-1].append(v)
+    return dict(zip(places, sets, strict=False))
