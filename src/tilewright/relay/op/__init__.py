@@ -6,6 +6,7 @@ A new family of operators is a new file here and its name in the import below.
 from __future__ import annotations
 
 import difflib
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,6 @@ from typing import Any
 from tilewright.ir import Op
 from tilewright.relay.op import (
     adjoint,
-    algorithm,
     arrange,
     binary,
     compiler_regions,
@@ -36,6 +36,7 @@ from tilewright.relay.op import (
     marks,
     neural,
     numbers,
+    ordering,
     packed_conv,
     padding,
     pool,
@@ -43,9 +44,10 @@ from tilewright.relay.op import (
     quantized_math,
     quantized_products,
     randomness,
-    reduce,
+    reduction,
     regions,
     repeating,
+    reshaping,
     resize,
     sampled,
     scatter,
@@ -53,7 +55,6 @@ from tilewright.relay.op import (
     slicing,
     space,
     sparse,
-    transform,
 )
 from tilewright.relay.op import names as names
 from tilewright.relay.op.card import OpCard, cards, constructor, find_card
@@ -136,13 +137,19 @@ _REGISTERING = (
     "register_stateful", "register_strategy",
 )  # fmt: skip
 _late: dict[str, str] = {name: f"tilewright.relay.op.op:{name}" for name in _REGISTERING}
-lazy.declare(__name__, {"op": "tilewright.relay.op.op", **_late})
+_late |= {name: f"tilewright.relay.op.{name}" for name in ("op", "op_attrs", "strategy")}
+lazy.declare(__name__, _late)
+lazy.faces(__name__, {name: held.split() for name, held in names.MODULES.items()})
+_late |= {name: f"tilewright.relay.op.{name}" for name in names.MODULES}
 _resolve = lazy.resolver(__name__)
+# Programs import from them, too: `from tvm.relay.op.nn import conv2d`.
+for _inner in (nn, image, vision, random, dyn, qnn, annotation):
+    sys.modules[f"{__name__}.{_inner._prefix}"] = _inner
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
-    if name == "op" or name in _late:
+    if name in _late:
         return _resolve(name)
     return lookup(name)

@@ -24,7 +24,7 @@ from tilewright.relay.op.relations import (
     tensor,
     tensor_type,
 )
-from tilewright.relay.op.transform import reshaped, static, tuple_fields
+from tilewright.relay.op.reshaping import reshaped, static, tuple_fields
 from tilewright.tir import Any as AnyDim
 
 

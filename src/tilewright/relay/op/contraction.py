@@ -13,7 +13,7 @@ from tilewright.relay.expr import Expr, Tuple
 from tilewright.relay.op.adjoint import op, summed_like
 from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, TypeRuleError, need
 from tilewright.relay.op.relations import Dim, dims, is_any, known_equal, may_equal, product, same_dtype, tensor_type
-from tilewright.relay.op.transform import tuple_fields
+from tilewright.relay.op.reshaping import tuple_fields
 from tilewright.topi.einsum import extents, parse
 
 

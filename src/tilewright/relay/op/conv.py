@@ -205,7 +205,7 @@ class Conv2D(OpCard):
 
 def relayout(x: np.ndarray, src: str, dst: str) -> np.ndarray:
     """x brought from one layout to another."""
-    from tilewright.relay.op.transform import layout_transform
+    from tilewright.relay.op.reshaping import layout_transform
 
     return x if src == dst else layout_transform.from_fields(src, dst).ref(x)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.ir import PrimExpr, TensorType, Type
 from tilewright.relay.expr import Expr, const
-from tilewright.relay.op import algorithm, binary, create, indexing, padding, repeating, resize, slicing, transform
+from tilewright.relay.op import binary, create, indexing, ordering, padding, repeating, reshaping, resize, slicing
 from tilewright.relay.op.adjoint import moved_back, op, summed_like
 from tilewright.relay.op.card import DYNAMIC, OPAQUE, OpCard, TypeRuleError, argument_names, as_expr, need
 from tilewright.relay.op.relations import dims, tensor, tensor_type
@@ -146,7 +146,7 @@ def _scalar(value: float, dtype: str = "int32") -> np.ndarray:
 class dyn_reshape(Dynamic, key="dyn.reshape"):
     """reshape to what `newshape` holds: extents, 0 (as it is) or -1 (what is left)."""
 
-    of = transform.reshape
+    of = reshaping.reshape
     allowzero: bool = False
     samples = [(((2, 3, 4), _ints(4, 6)), {}), (((2, 3, 4), _ints(-1, 3, 2)), {}), (((2, 3, 4), _ints(0, -1)), {})]
 
@@ -251,7 +251,7 @@ class dyn_one_hot(Dynamic, key="dyn.one_hot"):
 class dyn_topk(Dynamic, key="dyn.topk"):
     """topk of `k` elements."""
 
-    of = algorithm.topk
+    of = ordering.topk
     axis: int = -1
     ret_type: str = "both"
     is_ascend: bool = False
@@ -314,7 +314,7 @@ class dyn_strided_slice(Dynamic, key="dyn.strided_slice"):
 class dyn_squeeze(Dynamic, key="dyn.squeeze"):
     """Without the axes of extent 1 in `axis`, which must come to be constant."""
 
-    of = transform.squeeze
+    of = reshaping.squeeze
     constant = ("axis",)
     samples = [(((1, 3, 1), _ints(0, 2)), {})]
 
@@ -334,7 +334,7 @@ class dyn_squeeze(Dynamic, key="dyn.squeeze"):
 class dyn_expand_dims(Dynamic, key="dyn.expand_dims"):
     """`num_newaxis` axes of extent 1 before `axis`, which must come to be constant."""
 
-    of = transform.expand_dims
+    of = reshaping.expand_dims
     constant = ("axis",)
     num_newaxis: int = 1
     samples = [(((2, 3), _scalar(1)), {})]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tilewright.relay.op import randomness, reduce, sparse
+from tilewright.relay.op import randomness, reduction, sparse
 from tilewright.relay.op.card import constructor
 
 ALIASES = {
@@ -29,11 +29,27 @@ def const(value: Any, dtype: str | None = None) -> Any:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "mean_variance": reduce.mean_variance,
-    "mean_std": reduce.mean_std,
+    "mean_variance": reduction.mean_variance,
+    "mean_std": reduction.mean_std,
     "segment_sum": sparse.segment_sum,
     "random.threefry_key": randomness.threefry_key,
     "nn.dropout_raw": dropout_raw,
     "nn.const": const,
 }
 """Functions by their public names."""
+
+MODULES = {
+    "tensor": """abs acos acosh add asin asinh atan atanh bitwise_and bitwise_not bitwise_or bitwise_xor ceil clip concatenate copy cos
+        cosh device_copy divide einsum equal erf exp fixed_point_multiply fixed_point_multiply_per_axis floor floor_divide floor_mod
+        greater greater_equal isfinite isinf isnan left_shift less less_equal log log10 log2 logical_and logical_not logical_or
+        logical_xor maximum minimum mod multiply ndarray_size negative not_equal ones ones_like power right_shift round rsqrt shape_of
+        sigmoid sign sin sinh sqrt stack subtract tan tanh trunc trunc_divide trunc_mod zeros zeros_like""",
+    "transform": """adv_index arange argwhere broadcast_to broadcast_to_like cast cast_like collapse_sum_like collapse_sum_to cumprod
+        cumsum dft expand_dims full full_like gather gather_nd invert_permutation layout_transform matrix_set_diag meshgrid one_hot
+        reinterpret repeat reshape reshape_like reverse reverse_reshape reverse_sequence scatter_elements scatter_nd segment_sum
+        sequence_mask slice_like sliding_window sparse_fill_empty_rows sparse_reshape sparse_to_dense split squeeze stft strided_set
+        strided_slice take tile transpose trilu unique unravel_index where""",
+    "reduce": "all any argmax argmin logsumexp max mean mean_std mean_variance min prod std sum variance",
+    "algorithm": "argsort searchsorted sort topk",
+}
+"""The operators of the modules that classic programs know them by."""
