@@ -11,6 +11,7 @@ Every maker returns the path of an .onnx file. Names:
     light_alexnet_random ...                                        the same with random weights, whose outputs say something
     ppocr_det ppocr_cls ppocr_rec                                   trained; inside the rapidocr_onnxruntime package
 
+With `_int8` behind its name (QUANTISED), a model is what ONNX Runtime's quantiser makes of it, between QuantizeLinear and DequantizeLinear.
 `make(name)` gives the path, `inputs(name)` a dictionary of deterministic input arrays, `shapes(name)` the shapes to pin.
 With `_open` behind its name, an exported model is the same network with its batch (and the number of tokens) left open;
 `sized_inputs(name, batch, tokens)` are inputs for it. With `_b8` (any number) behind its name, a model takes a batch of 8.
@@ -178,6 +179,9 @@ FULL = (
 SMALL = ("resnet_small", "mobilenet_small", "bert_small", "gpt2_small", "vit_small")
 LIGHT_NAMES = tuple("light_" + name.removeprefix("bvlc_") for name in LIGHT)
 RANDOM_NAMES = tuple(name + "_random" for name in LIGHT_NAMES)
+QUANTISED = tuple(
+    f"{name}_int8" for name in ("resnet50", "mobilenetv2", "bert_base", "resnet_small", "mobilenet_small", "bert_small")
+)
 OPEN_NAMES = tuple(name + "_open" for name in _MAKERS if name != "gpt2_decode")
 ALL = FULL + SMALL + LIGHT_NAMES + tuple(PPOCR)
 BENCHMARKED = (
@@ -207,7 +211,7 @@ def split_batch(name: str) -> tuple[str, int]:
 @functools.cache
 def known() -> frozenset[str]:
     """Every name that `make` takes, without batches."""
-    return frozenset(ALL + RANDOM_NAMES + OPEN_NAMES)
+    return frozenset(ALL + RANDOM_NAMES + OPEN_NAMES + QUANTISED)
 
 
 def is_known(name: str) -> bool:
@@ -378,12 +382,17 @@ def make(name: str) -> Path:
         file = LIGHT[LIGHT_NAMES.index(name)]
         return _package_dir("onnx") / "backend" / "test" / "data" / "light" / f"light_{file}.onnx"
     if base not in known():
-        raise KeyError(f"unknown model {name!r}; known: {', '.join(ALL + RANDOM_NAMES)}")
+        raise KeyError(f"unknown model {name!r}; known: {', '.join(ALL + RANDOM_NAMES + QUANTISED)}")
     path = CACHE / f"{name}.onnx"
     if not path.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-            if batch > 1 and base not in _MAKERS:
+            if base in QUANTISED:
+                from benchmarks.quantised import quantize
+
+                real = name.replace("_int8", "")
+                quantize(make(real), Path(folder) / path.name, inputs(real))
+            elif batch > 1 and base not in _MAKERS:
                 _rebatch(make(base), Path(folder) / path.name, batch)
             elif name in RANDOM_NAMES:
                 _randomize(make(name.removesuffix("_random")), Path(folder) / path.name)
@@ -409,7 +418,7 @@ def inputs(name: str, seed: int = 0) -> dict[str, np.ndarray]:
     """Input arrays by name: normal float32 images, or int64 token numbers with a full attention mask."""
     rng = np.random.default_rng(seed)
     name, batch = split_batch(name)
-    name = name.removesuffix("_random")
+    name = name.removesuffix("_random").removesuffix("_int8")
     if name in PPOCR:
         return {"x": rng.standard_normal((batch, *PPOCR[name][1][1:]), dtype=np.float32)}
     if name in LIGHT_NAMES:

@@ -18,6 +18,7 @@ def prepare(job: Job) -> Run:
     from tilewright.contrib import graph_executor
 
     mod, params = relay.frontend.from_onnx(job.path, shape={k: v.shape for k, v in job.inputs.items()})
+    mod = relay.transform.FakeQuantizationToInteger()(mod)
     with tvm.transform.PassContext(opt_level=3, config={"relay.build.precision": job.precision}):
         library = relay.build(mod, target="llvm", params=params)
     executor = graph_executor.GraphModule(library["default"](tvm.cpu()))

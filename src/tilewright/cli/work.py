@@ -84,7 +84,7 @@ def compile_model(
     start = time.perf_counter()
     with progress("compiling kernels") as report, shown_warnings():
         report(0, 0, "importing")
-        mod, params = relay.frontend.from_onnx(model, shape=dict(shapes) or None)
+        mod, params = imported_model(model, shapes)
         imported = time.perf_counter()
         check_shapes(model, mod["main"])
         with tvm.transform.PassContext(
@@ -92,6 +92,14 @@ def compile_model(
         ):
             library = relay.build(mod, target=chosen, params=params, executor=executor, progress=report)
     return library, {"import": imported - start, "compile": time.perf_counter() - imported}
+
+
+def imported_model(model: Path, shapes: Shapes) -> tuple[Any, Any]:
+    """An ONNX file as a module and its parameters; what is float32 between quantised tensors runs on integers."""
+    from tilewright import relay
+
+    mod, params = relay.frontend.from_onnx(model, shape=dict(shapes) or None)
+    return relay.transform.FakeQuantizationToInteger()(mod), params
 
 
 def precision_config(precision: str) -> dict[str, str]:
@@ -102,12 +110,11 @@ def precision_config(precision: str) -> dict[str, str]:
 def memory_of(model: Path, shapes: Shapes, target: str, opt_level: int, precision: str = "fp32") -> Any:
     """The memory report of a model file; its kernels are not compiled."""
     import tilewright as tvm
-    from tilewright import relay
     from tilewright.relay.backend.build import plan_memory
 
     chosen = checked_target(target)
     with shown_warnings():
-        mod, params = relay.frontend.from_onnx(model, shape=dict(shapes) or None)
+        mod, params = imported_model(model, shapes)
         check_shapes(model, mod["main"])
         with tvm.transform.PassContext(opt_level=opt_level, config=precision_config(precision)):
             return plan_memory(mod, chosen, params)

@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.ir import Op
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem, const
+from tilewright.relay.functor import contains
 from tilewright.relay.op.card import constructor, find_card
 from tilewright.relay.op.quantized import spread
 from tilewright.relay.transform.rewriting import card_of, is_op, rewrite_calls, tensor_of, typed, typed_pass
@@ -401,6 +402,8 @@ def FakeQuantizationToInteger(
         return op("qnn.dequantize")(q.expr, q.affine.scale, q.affine.zero, axis=q.affine.axis)  # type: ignore[no-any-return]
 
     def run(f: Any, mod: Any) -> Any:
+        if not contains(f, lambda e: isinstance(e, Call) and is_op(e, "qnn.quantize", "qnn.dequantize")):
+            return f
         f = rewrite_calls(f, closed)
         return rewrite_calls(f, open_ended) if use_qat else f
 
