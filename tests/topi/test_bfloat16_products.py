@@ -95,3 +95,24 @@ def test_the_instruction_is_chosen_where_it_is_fast() -> None:
     ):
         assert (dot_product(Target(f"llvm -mcpu={cpu}"), *types) is not None) == there
     assert dot_product(Target("llvm -mcpu=sapphirerapids -mattr=-amx-bf16"), *types) is not None
+
+
+@pytest.mark.parametrize("kernel, stride, pad", [(3, 2, 1), (7, 2, 3), (2, 1, 0), (4, 4, 0)])
+def test_first_layer_reads_rows_of_plain_images(kernel: int, stride: int, pad: int) -> None:
+    target = Target(ZEN)
+    shape, pieces = (1, 3, 13, 15), -(-kernel // 2)
+    with target:
+        data = te.placeholder(shape, "bfloat16")
+        weight = te.placeholder((2, 3, kernel, pieces, 16, 2), "bfloat16")
+        out = topi.nn.conv2d_rows_NCHWc(data, weight, kernel, stride, pad, 1, "float32")
+        func = schedule_kernel(te.create_prim_func([data, weight, out]), target)
+    assert "dpbf16ps" in func.script()
+    a, w = random(shape), random((32, 3, kernel, kernel), 1)
+    filled = np.pad(w.astype("float32"), [(0, 0)] * 3 + [(0, pieces * 2 - kernel)]).astype(w.dtype)
+    packed = filled.reshape(2, 16, 3, kernel, pieces, 2).transpose(0, 2, 3, 4, 1, 5)
+    want = topi.testing.conv2d_nchw_python(a.astype("float64"), w.astype("float64"), stride, pad)
+    sizes = topi.testing.conv2d_nchw_python(np.abs(a).astype("float64"), np.abs(w).astype("float64"), stride, pad)
+    for found in results(
+        func, target, a, np.ascontiguousarray(packed), np.zeros([int(d) for d in out.shape], "float32")
+    ):
+        check(found.transpose(0, 1, 4, 2, 3).reshape(want.shape), want, 3 * kernel**2, sizes)

@@ -146,6 +146,13 @@ class Conv2D(OpCard):
         dtype = product_dtype(d, w)
         n, c, h, wd = layout_shape(dims(d), self.data_layout, "NCHW")
         o, i, kh, kw = layout_shape(dims(w), self.kernel_layout, "OIHW")
+        if (
+            "w" in self.kernel_layout
+            and self.kernel_size is not None
+            and 0 <= kw - self.kernel_size[1] < layout_axes(self.kernel_layout)[-1][1]
+        ):
+            # Filled up with zeros to whole groups.
+            kw = self.kernel_size[1]
         for name, given, found in (("channels", self.channels, o), ("kernel_size", self.kernel_size, (kh, kw))):
             if given is not None:
                 pairs: Any = [(given, found)] if isinstance(given, int) else zip(given, found, strict=True)
@@ -195,6 +202,8 @@ class Conv2D(OpCard):
 
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
         x, w = relayout(data, self.data_layout, "NCHW"), relayout(weight, self.kernel_layout, "OIHW")
+        if "w" in self.kernel_layout and self.kernel_size is not None:
+            w = w[..., : self.kernel_size[1]]
         if self.out_dtype:
             x, w = x.astype(self.out_dtype), w.astype(self.out_dtype)
         if w.shape[1] * self.groups != x.shape[1]:
@@ -278,6 +287,12 @@ class conv2d(Conv2D, key="nn.conv2d"):
         if found is None:
             return None
         group, block_in = found.group, block_of(layout)
+        if layout is None and i < group * 2 and i % group and self.groups == 1 and two(self.dilation)[1] == 1:
+            # The first layer of an image: its few channels stay apart, and groups run along its rows.
+            weights = f"OIHW{found.lanes}o{group}w"
+            result = f"NCHW{found.lanes}c"
+            card = conv2d_NCHWc(**self._blocked(o, types[1], "NCHW", weights, result))
+            return LayoutChoice(card, [None, weights], result)
         if block_in is None or block_in % group or i % block_in:
             block_in = next((b for b in (16, 8, group) if b % group == 0 and i % b == 0), group)
         if self.groups > 1 and i % block_in:
@@ -315,9 +330,17 @@ def block_of(layout: str | None) -> int | None:
     return next((size for letter, size in layout_axes(layout) if letter == "c"), None)
 
 
+def _filled_up(rng: np.random.Generator) -> np.ndarray:
+    """Weights of three columns in groups of two: what fills up the last group is zero."""
+    w = rng.standard_normal((2, 3, 3, 2, 8, 2), np.float32)
+    w[:, :, :, 1, :, 1] = 0
+    return w
+
+
 class conv2d_NCHWc(Conv2D, key="nn.contrib_conv2d_NCHWc"):
     """conv2d on blocks: data (N, C/b, H, W, b), weight (O/bo, I/bi, KH, KW, bi, bo), or (.., bi/g, bo, g) for instructions that add
-    up g products at once (OIHW4i16o4i)."""
+    up g products at once (OIHW4i16o4i). Data of a few channels may be plain, NCHW, and g products then those of neighbours along its
+    rows (OIHW16o2w)."""
 
     samples = [
         (
@@ -344,9 +367,25 @@ class conv2d_NCHWc(Conv2D, key="nn.contrib_conv2d_NCHWc"):
                 "out_dtype": "int32",
             },
         ),
+        (
+            ((1, 3, 7, 8), _filled_up),
+            {
+                "padding": (1, 1),
+                "strides": (2, 2),
+                "kernel_size": (3, 3),
+                "data_layout": "NCHW",
+                "kernel_layout": "OIHW8o2w",
+                "out_layout": "NCHW8c",
+            },
+        ),
     ]
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+        if "w" in self.kernel_layout:
+            assert self.kernel_size is not None
+            return topi.nn.conv2d_rows_NCHWc(
+                data, weight, self.kernel_size[1], self.strides, self.padding, self.dilation, self.out_dtype or None
+            )
         return topi.nn.conv2d_NCHWc(
             data,
             weight,

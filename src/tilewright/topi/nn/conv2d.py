@@ -252,6 +252,43 @@ def conv2d_NCHWc(
     return compute([n, o_outer, oh, ow, block_out], lambda *i: out(*i), name="T_columns", tag="injective")
 
 
+def conv2d_rows_NCHWc(
+    data: te.Tensor,
+    kernel: te.Tensor,
+    width: int,
+    strides: Two,
+    padding: Any,
+    dilation: Two,
+    out_dtype: str | None = None,
+) -> te.Tensor:
+    """data (N, I, H, W), weights (O/bo, I, KH, KW/g, bo, g): (N, O/bo, OH, OW, bo), for instructions that add up g products at once.
+
+    Groups run along the rows of the image, so that data of a few channels is read as it comes. `width` is the kernel's; weights beyond it,
+    which fill up the last group, are zeros, and meet the elements that lie there. Dilation along rows must be 1.
+    """
+    dtype = out_dtype or data.dtype
+    n, channels, h, w = shape_of(data)
+    o_outer, _, kh, pieces, block_out, group = (get_const_int(d) for d in kernel.shape)
+    (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, width), strides, padding, dilation)
+    if dw != 1:
+        raise ValueError(f"conv2d_rows_NCHWc: kernels in groups along rows have no dilation there, but it is {dw}")
+    after = [after[0], after[1] + pieces * group - width]
+    padded = pad(data, [0, 0, *before], [0, 0, *after], name="data_pad")
+    ic = te.reduce_axis((0, get_const_int(channels)), name="ic")
+    ry = te.reduce_axis((0, kh), name="kh")
+    rx = te.reduce_axis((0, pieces), name="kw")
+    inside = te.reduce_axis((0, group), name="kw_group")
+
+    def element(nn: Any, oc: Any, yy: Any, xx: Any, ob: Any) -> Any:
+        column = (xx if sw == 1 else xx * sw) + rx.var * group + inside.var
+        value = padded(nn, ic.var, _at(yy, sh, ry.var, dh), column)
+        weight = kernel(oc, ic.var, ry.var, rx.var, ob, inside.var)
+        # Rows last: what neighbouring columns of the kernel read of the data overlaps, and would fill the registers.
+        return te.sum(_to(value, dtype) * _to(weight, dtype), axis=[ic, rx, ry, inside])
+
+    return compute([n, o_outer, oh, ow, block_out], element, name="conv2d_NCHWc", tag="conv2d_NCHWc")
+
+
 def depthwise_conv2d_NCHWc(
     data: te.Tensor,
     kernel: te.Tensor,
