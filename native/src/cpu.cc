@@ -1,6 +1,11 @@
 // What this CPU can do, under LLVM's feature names.
 #include "module.h"
 
+#include <cstdlib>
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -43,7 +48,37 @@ bool has_feature(const Feature& f) {
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return (low & f.state) == f.state;
 }
+
+bool lacks(const std::string& name) {
+  for (const Feature& f : kFeatures)
+    if (name == f.name) return !has_feature(f);
+  return false;
+}
 }  // namespace
+void enable_amx() { syscall(SYS_arch_prctl, 0x1023, 18); }  // ARCH_REQ_XCOMP_PERM, tile data
+#else
+namespace {
+#if defined(__aarch64__) && defined(__linux__)
+bool lacks(const std::string& name) {
+  struct Feature { const char* name; unsigned long capability; int bit; };
+  static const Feature features[] = {{"fullfp16", AT_HWCAP, 10}, {"dotprod", AT_HWCAP, 20}, {"sve", AT_HWCAP, 22}, {"sve2", AT_HWCAP2, 1},
+                                     {"i8mm", AT_HWCAP2, 13}, {"bf16", AT_HWCAP2, 14}, {"sme", AT_HWCAP2, 23}};
+  for (const Feature& f : features)
+    if (name == f.name) return !((getauxval(f.capability) >> f.bit) & 1);
+  return false;
+}
+#else
+bool lacks(const std::string&) { return false; }
+#endif
+}  // namespace
+void enable_amx() {}
+#endif
+
+// Whether TILEWRIGHT_CPU_WITHOUT (names between commas) says to do without a feature: to try what a lesser machine would say.
+static bool hidden(const std::string& name) {
+  const char* list = getenv("TILEWRIGHT_CPU_WITHOUT");
+  return list && ("," + std::string(list) + ",").find("," + name + ",") != std::string::npos;
+}
 
 // Features that are not in the table (ordering hints, for instance) cannot be asked for here and count as present.
 std::vector<std::string> missing_features(const std::vector<std::string>& required) {
@@ -51,16 +86,10 @@ std::vector<std::string> missing_features(const std::vector<std::string>& requir
   for (std::string name : required) {
     if (name.empty() || name[0] == '-') continue;
     if (name[0] == '+') name.erase(0, 1);
-    for (const Feature& f : kFeatures)
-      if (name == f.name && !has_feature(f)) missing.push_back(name);
+    if (lacks(name) || hidden(name)) missing.push_back(name);
   }
   return missing;
 }
-void enable_amx() { syscall(SYS_arch_prctl, 0x1023, 18); }  // ARCH_REQ_XCOMP_PERM, tile data
-#else
-std::vector<std::string> missing_features(const std::vector<std::string>&) { return {}; }
-void enable_amx() {}
-#endif
 
 static void register_cpu() {
   register_global("runtime.MissingCPUFeatures", [](Args args) {

@@ -259,6 +259,7 @@ std::vector<DLDevice> devices_of(Args args, int32_t from) {
 class LibraryModule : public ModuleImpl {
  public:
   explicit LibraryModule(Code code) : code_(std::move(code)) {
+    if (auto* target = static_cast<const char*>(symbol("__tilewright_target"))) check_cpu(JsonReader(target).read());
     if (auto* context = static_cast<TWContext*>(symbol("__tilewright_context"))) *context = kContext;
     std::map<std::string, void*> context;
     {

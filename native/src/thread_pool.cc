@@ -9,12 +9,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace tw {
@@ -24,6 +27,7 @@ namespace {
 // Waking a worker costs tens of microseconds, more on a virtual machine.
 constexpr int kSpin = 20000;
 constexpr int32_t kMaxTasks = 0x7fff;  // what the ticket can count
+constexpr int64_t kMaxThreads = 1024;
 
 inline void pause_cpu() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -41,8 +45,13 @@ int32_t ticket_next(uint64_t t) { return static_cast<int32_t>(t & 0xffff); }
 
 class Pool {
  public:
-  explicit Pool(int threads) : threads_(threads) {
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  explicit Pool(int threads) {
+    try {
+      for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+    } catch (const std::system_error&) {
+      // The process may have no more threads: those there are do the work.
+    }
+    threads_ = static_cast<int>(workers_.size()) + 1;
   }
   ~Pool() {
     stop_.store(true);
@@ -51,6 +60,10 @@ class Pool {
     for (auto& w : workers_) w.join();
   }
   int threads() const { return threads_; }
+
+  // Callers that found the pool taken run their regions themselves: while they do, as many workers stay away.
+  void join_others() { others_.fetch_add(1, std::memory_order_relaxed); }
+  void leave_others() { others_.fetch_sub(1, std::memory_order_relaxed); }
 
   // One caller at a time; false when another thread holds the pool.
   bool run(TWParallelLambda lambda, void* cdata, int32_t tasks, int32_t* code) {
@@ -62,12 +75,13 @@ class Pool {
     caller_cpu_.store(sched_getcpu(), std::memory_order_relaxed);
     uint64_t ticket = (uint64_t{++epoch_} << 32) | (static_cast<uint64_t>(tasks) << 16);
     ticket_.store(ticket, std::memory_order_seq_cst);
-    if (sleepers_.load(std::memory_order_seq_cst) > 0) {
+    int asleep = sleepers_.load(std::memory_order_seq_cst);
+    if (asleep > 0 && threads_ - asleep < std::min(tasks, welcome())) {
       { std::lock_guard<std::mutex> hold(sleep_lock_); }
       if (tasks > 2) wake_.notify_all(); else wake_.notify_one();
     }
     in_region = true;
-    take_tasks();
+    take_tasks(0);
     in_region = false;
     for (int spins = 0; left_.load(std::memory_order_acquire) != 0; ++spins) {
       if (spins < kSpin) pause_cpu(); else sched_yield();
@@ -82,9 +96,12 @@ class Pool {
   }
 
  private:
-  void take_tasks() {
+  // How many threads, the caller among them, are to work on a region.
+  int welcome() const { return std::max(1, threads_ - others_.load(std::memory_order_relaxed)); }
+
+  void take_tasks(int worker) {
     uint64_t t = ticket_.load(std::memory_order_acquire);
-    while (ticket_next(t) < ticket_tasks(t)) {
+    while (ticket_next(t) < ticket_tasks(t) && worker < welcome()) {
       auto lambda = lambda_.load(std::memory_order_relaxed);
       auto cdata = cdata_.load(std::memory_order_relaxed);
       if (!ticket_.compare_exchange_weak(t, t + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
@@ -99,7 +116,7 @@ class Pool {
     }
   }
 
-  void work() {
+  void work(int worker) {
     in_region = true;  // whatever a task starts in parallel runs in its worker
     uint32_t seen = 0;
     for (;;) {
@@ -107,7 +124,7 @@ class Pool {
       uint64_t t;
       while (ticket_epoch(t = ticket_.load(std::memory_order_acquire)) == seen) {
         if (stop_.load(std::memory_order_relaxed)) return;
-        if (++spins < kSpin) {
+        if (++spins < kSpin && worker < welcome()) {
           pause_cpu();
           continue;
         }
@@ -121,7 +138,7 @@ class Pool {
         spins = 0;
       }
       seen = ticket_epoch(t);
-      take_tasks();
+      take_tasks(worker);
     }
   }
 
@@ -139,7 +156,8 @@ class Pool {
     pthread_setaffinity_np(pthread_self(), sizeof allowed, &allowed);
   }
 
-  const int threads_;
+  int threads_ = 1;
+  std::atomic<int> others_{0};
   std::atomic<int> caller_cpu_{-1};
   alignas(64) std::atomic<uint64_t> ticket_{0};
   alignas(64) std::atomic<int32_t> left_{0};
@@ -218,12 +236,24 @@ int quota() {
   return best >= 1e9 ? 1 << 20 : std::max(1, static_cast<int>(best + 0.999));
 }
 
+// A number of threads that the user gave as text, of a list (as OpenMP takes) the first; an error for all but 1 to kMaxThreads.
+int threads_given(const char* name, const char* text) {
+  char* end = nullptr;
+  errno = 0;
+  long long count = strtoll(text, &end, 10);
+  while (end != text && isspace(static_cast<unsigned char>(*end))) ++end;
+  if (end == text || (*end && *end != ',') || errno || count < 1 || count > kMaxThreads)
+    fail("ValueError", "the environment variable %s must be a number of threads from 1 to %lld, but it is `%s`; unset it for as many as the process may use",
+         name, static_cast<long long>(kMaxThreads), text);
+  return static_cast<int>(count);
+}
+
 int allowed_threads() {
   int count = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) count = CPU_COUNT(&set);
   static const int by_quota = quota();
-  return std::max(1, std::min({count, by_quota, 1024}));
+  return std::max(1, std::min({count, by_quota, static_cast<int>(kMaxThreads)}));
 }
 
 std::shared_ptr<Pool> pool() {
@@ -257,8 +287,7 @@ int available_threads() {
   int count = allowed_threads();
   for (const char* name : {"TVM_NUM_THREADS", "OMP_NUM_THREADS"}) {
     const char* value = getenv(name);
-    int wanted = value ? atoi(value) : 0;
-    if (wanted > 0) return std::min(count, wanted);
+    if (value && *value) return std::min(count, threads_given(name, value));
   }
   return count;
 }
@@ -280,7 +309,8 @@ void set_num_threads(int count) {
 
 int32_t parallel_launch(TWParallelLambda lambda, void* cdata, int32_t tasks) {
   if (in_region) return serial(lambda, cdata, tasks > 0 ? tasks : 1);
-  std::shared_ptr<Pool> p = pool();
+  std::shared_ptr<Pool> p;
+  if (int32_t code = guarded([&] { p = pool(); })) return code;
   if (tasks <= 0) tasks = p->threads();
   if (tasks == 1 || p->threads() == 1) return serial(lambda, cdata, tasks);
   int32_t code = 0;
@@ -290,14 +320,25 @@ int32_t parallel_launch(TWParallelLambda lambda, void* cdata, int32_t tasks) {
   } else if (p->run(lambda, cdata, tasks, &code)) {
     return code;
   }
-  return serial(lambda, cdata, tasks);
+  p->join_others();
+  code = serial(lambda, cdata, tasks);
+  p->leave_others();
+  return code;
 }
 
 static void register_threads() {
   register_global("runtime.NumThreads", [](Args) { return from_int(num_threads()); });
   register_global("runtime.config_threadpool", [](Args args) {
-    // classic signature: (mode, number of threads)
-    set_num_threads(static_cast<int>(as_int(args[args.count - 1], "the number of threads")));
+    // classic signature: (mode, number of threads); without a number, as many as the process may use
+    if (args.count < 2 || args[1].type_index == kTVMFFINone) {
+      set_num_threads(0);
+      return none();
+    }
+    int64_t count = as_int(args[1], "the number of threads");
+    if (count < 1 || count > kMaxThreads)
+      fail("ValueError", "the number of threads must be from 1 to %lld, but it is %lld; leave it out for as many as the process may use",
+           static_cast<long long>(kMaxThreads), static_cast<long long>(count));
+    set_num_threads(static_cast<int>(count));
     return none();
   });
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -14,6 +13,7 @@ import pytest
 import torch
 import tvm_ffi
 
+import tilewright as tvm
 from tests.runtime import native
 from tilewright import runtime
 from tilewright.contrib import graph_executor
@@ -220,6 +220,46 @@ def test_library_for_another_cpu(jit):
         with_metadata(jit, target={"triple": "sparc-unknown-linux", "cpu": "v9", "features": []})
 
 
+def test_library_on_a_lesser_cpu(tmp_path, monkeypatch):
+    """Exported code of any kind says what it lacks when it is loaded, before any of it runs."""
+    from tests.runtime.test_thread_pool import Doubled
+
+    message = (
+        "was compiled for CPU `x86-64-v3`, but this machine lacks the features: avx2, fma; compile the model again"
+    )
+    target = "llvm -mcpu=x86-64-v3"
+    module = tvm.build(Doubled, target=target)
+    path = str(tmp_path / "doubled.so")
+    module.export_library(path)
+    x = tvm.relay.var("x", shape=(4, 8))
+    relay_path, machine_path = str(tmp_path / "relay.so"), str(tmp_path / "machine.so")
+    mod = tvm.IRModule.from_expr(tvm.relay.Function([x], tvm.relay.exp(x)))
+    tvm.relay.build(mod, target).export_library(relay_path)
+    tvm.relay.vm.compile(mod, target).mod.export_library(machine_path)
+    runtime.load_module(path)
+    monkeypatch.setenv("TILEWRIGHT_CPU_WITHOUT", "fma,avx2,none")
+    with pytest.raises(RuntimeError, match=message):
+        runtime.load_module(path)
+    for library in (relay_path, machine_path):
+        with pytest.raises(RuntimeError, match=message):
+            runtime.load_module(library)["default"](runtime.cpu(0))
+    with pytest.raises(
+        AttributeError,
+        match="function `main` cannot be called here: it was compiled for CPU `x86-64-v3`, but this machine lacks the features: avx2, fma;",
+    ):
+        tvm.build(Doubled, target=target)["main"]
+
+
+def test_module_for_another_architecture():
+    from tests.runtime.test_thread_pool import Doubled
+
+    module = tvm.build(Doubled, target="llvm -mtriple=aarch64-unknown-linux-gnu")
+    with pytest.raises(
+        AttributeError, match="cannot be called here: it was compiled for aarch64-unknown-linux-gnu; export"
+    ):
+        module["main"]
+
+
 def test_cpu_features_agree_with_llvm():
     from llvmlite.binding import get_host_cpu_features
 
@@ -278,37 +318,6 @@ def test_pool_is_shared_by_callers(model):
     for t in threads:
         t.join(60)
     assert not any(t.is_alive() for t in threads)
-
-
-def test_pool_after_fork(model):
-    assert model["parallel"](4) == 10
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if model["parallel"](6) == 21 and model["parallel"](3) == 6 else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    assert model["parallel"](4) == 10
-
-
-def threads_with(**environment):
-    code = "import tilewright.runtime as r; print(r.num_threads()); r.set_num_threads(10**6); print(r.num_threads())"
-    env = {k: v for k, v in os.environ.items() if k not in ("TVM_NUM_THREADS", "OMP_NUM_THREADS")} | environment
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
-    return [int(line) for line in done.stdout.split()]
-
-
-def test_number_of_threads():
-    allowed = len(os.sched_getaffinity(0))
-    default, most = threads_with()
-    assert 1 <= default <= allowed and most <= allowed
-    assert threads_with(TVM_NUM_THREADS="1")[0] == 1
-    assert threads_with(OMP_NUM_THREADS="1000")[0] <= allowed
-    before = runtime.num_threads()
-    try:
-        runtime.set_num_threads(1)
-        assert runtime.num_threads() == 1
-    finally:
-        runtime.set_num_threads(0)
-    assert runtime.num_threads() == before
 
 
 # ---- libraries

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import struct
@@ -13,7 +14,7 @@ from typing import Any
 
 from tilewright.runtime.module import ModuleSource
 from tilewright.runtime.ndarray import NDArray
-from tilewright.runtime.object_file import data_object
+from tilewright.runtime.object_file import data_object, has_data_objects
 from tilewright.runtime.source_module import CSource, link_by_compiler
 from tilewright.support.errors import TVMError
 from tilewright.support.linker import link_shared, write_library
@@ -88,6 +89,11 @@ def export_library(
         constants = {} if source.constants is None else {"__tilewright_constants": source.constants}
         for j, (symbol, array) in enumerate({**constants, **source.data}.items()):
             objects[f"data{i}_{j}.o"] = array_object(symbol, array, source.triple)
+    facts = [s.facts for s in sources if s.facts is not None]
+    if facts and has_data_objects(facts[0]["triple"].split("-")[0]):
+        every = {**facts[0], "features": sorted({f for one in facts for f in one["features"]})}
+        arch = every["triple"].split("-")[0]
+        objects["target.o"] = data_object("__tilewright_target", json.dumps(every).encode() + b"\0", arch)
     held = [(s.type_key, s.binary()) for s in sources if s.binary is not None]
     if held:
         arch = (sources[0].triple or platform.machine()).split("-")[0]

@@ -39,6 +39,10 @@ class ModuleSource:
         """Blob exported as `__tilewright_constants`."""
         self.data = dict(data or {})
         """Arrays that are exported under other symbols."""
+        self.facts: Mapping[str, Any] | None = None
+        """What a machine must be to run the code: triple, cpu, features; a library tells it where no metadata does."""
+        self.why_not_here = ""
+        """Why the code cannot be called in this process; "" when it can."""
         self.binary: Callable[[], bytes] | None = None
         """What a library holds of a module that cannot be linked; `runtime.module.loadbinary_<type_key>` makes it again."""
 
@@ -121,6 +125,12 @@ class Module(_ffi.Object):
         """The function of a name; AttributeError when there is none."""
         found: PackedFunc | None = global_func("runtime.ModuleGetFunction")(self, name, query_imports)
         if found is None:
+            source = self.source
+            if source is not None and source.why_not_here:
+                raise AttributeError(
+                    f"the module's function `{name}` cannot be called here: {source.why_not_here}; export the module and load it"
+                    " on such a machine, or compile for this one"
+                )
             raise AttributeError(f"the module has no function `{name}`")
         return found
 
@@ -386,11 +396,12 @@ def num_threads() -> int:
     return count
 
 
-def config_threadpool(mode: int = 1, nthreads: int = 0) -> None:
-    """Sets the number of threads (0: all that the process may use); never more than the process may use."""
+def config_threadpool(mode: int = 1, nthreads: int | None = None) -> None:
+    """Sets the number of threads of parallel loops, 1 to 1024 (ValueError); None: all that the process may use, which is
+    the most that run in any case."""
     global_func("runtime.config_threadpool")(mode, nthreads)
 
 
-def set_num_threads(count: int) -> None:
-    """Sets the number of threads of parallel loops; 0 means all that the process may use."""
+def set_num_threads(count: int | None) -> None:
+    """Sets the number of threads of parallel loops, 1 to 1024 (ValueError); None means all that the process may use."""
     config_threadpool(1, count)

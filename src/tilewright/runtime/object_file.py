@@ -13,6 +13,11 @@ _MACHINES = {
 _ALIGN = 64
 
 
+def has_data_objects(arch: str) -> bool:
+    """Whether `data_object` knows the architecture."""
+    return arch in _MACHINES
+
+
 def data_object(symbol: str, data: bytes | memoryview, arch: str) -> bytes:
     """ELF object with `data` in .rodata, aligned to 64 bytes, exported as `symbol`; `arch` as in an LLVM triple."""
     if arch not in _MACHINES:

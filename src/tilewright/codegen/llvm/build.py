@@ -59,6 +59,18 @@ def is_native(target: Target) -> bool:
     return architecture(target.triple) == host.arch and all([part in target.triple for part in system])
 
 
+def unfit(target: Target) -> str:
+    """Why code for the target cannot be called in this process; "" when it can."""
+    from tilewright.runtime.packed_func import global_func
+
+    if not is_native(target):
+        return f"it was compiled for {target.triple}"
+    missing = [str(f) for f in global_func("runtime.MissingCPUFeatures")(*target.features)]
+    if not missing:
+        return ""
+    return f"it was compiled for CPU `{target.mcpu}`, but this machine lacks the features: {', '.join(missing)}"
+
+
 def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
     """A runtime.Module of the module's functions (packed functions, as MakePackedAPI makes them).
 
@@ -77,7 +89,9 @@ def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
     data = compile_object(text, target, level, imports)
     assembly = lambda: compile_assembly(text, target, level, imports)  # noqa: E731
     texts: dict[str, Any] = {"ll": lambda: text, "s": assembly, "asm": assembly, "obj": lambda: data, "": lambda: text}
-    native = is_native(target)
+    why_not = unfit(target)
     source = ModuleSource([data], texts, None if target.is_host else target.triple)
-    loaded = load_objects([data], exported_symbols(mod, text)) if native else None
+    source.facts = {"triple": target.triple, "cpu": target.mcpu, "features": sorted(target.features)}
+    source.why_not_here = why_not
+    loaded = load_objects([data], exported_symbols(mod, text)) if not why_not else None
     return Module.from_symbols(loaded.symbols if loaded else {}, loaded, source)
