@@ -82,9 +82,21 @@ def random_dense(seed: int) -> tuple[Any, np.ndarray]:
     return relay.Function([x], out), numbers(rng, (m, k), kind)
 
 
+def random_batch(seed: int) -> tuple[Any, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    kinds = [str(rng.choice(["int8", "uint8"])) for _ in range(2)]
+    m, n, k = (int(d) for d in rng.integers(1, 40, 3))
+    zeros = [int(rng.choice([0, 7, -9 if kind == "int8" else 131])) for kind in kinds]
+    x, y = relay.var("x", shape=(2, m, k), dtype=kinds[0]), relay.const(numbers(rng, (2, n, k), kinds[1]))
+    # No constant any more when products are looked at.
+    y = relay.where(relay.sum(relay.cast(x, "int32")) < relay.const(0), y, relay.reverse(y, 1))
+    arguments = relay.const(zeros[0]), relay.const(zeros[1]), relay.const(0.05), relay.const(0.01)
+    return relay.Function([x], qnn.batch_matmul(x, y, *arguments)), numbers(rng, (2, m, k), kinds[0])
+
+
 @pytest.mark.parametrize("target", [VNNI, AVX2])
 @pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("make", [random_conv2d, random_dense])
+@pytest.mark.parametrize("make", [random_conv2d, random_dense, random_batch])
 def test_sums_are_exact(make: Any, seed: int, target: str) -> None:
     equal(*make(seed), target)
 
@@ -121,3 +133,24 @@ def test_odd_columns_and_rows_of_weights() -> None:
     names = operators(mod, VNNI)
     assert "nn.contrib_dense_pack" in names and "nn.dense" not in names
     equal(function, data, VNNI)
+
+
+def test_products_of_either_form_between_quantised_tensors() -> None:
+    """matmul, and batch_matmul by what is not transposed, run on integers between dequantize and quantize."""
+    rng = np.random.default_rng(0)
+    data = numbers(rng, (2, 5, 8), "uint8")
+    x = relay.var("x", shape=(2, 5, 8), dtype="uint8")
+    scales = relay.const(np.linspace(0.01, 0.05, 12, dtype="float32"))
+    real = qnn.dequantize(x, relay.const(0.1), relay.const(3))
+    w = qnn.dequantize(relay.const(numbers(rng, (8, 12), "int8")), scales, relay.const(0), axis=1)
+    first = qnn.quantize(relay.nn.matmul(real, w), relay.const(0.9), relay.const(128), out_dtype="uint8")
+    again = qnn.dequantize(first, relay.const(0.9), relay.const(128))
+    second = relay.nn.batch_matmul(relay.transpose(real, (0, 2, 1)), again, transpose_b=False)
+    out = qnn.quantize(second, relay.const(30.0), relay.const(100), out_dtype="uint8")
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], out)))
+    whole = relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
+    assert "qnn.dense" in str(whole) and "qnn.batch_matmul" in str(whole)
+    wanted = relay.create_executor("debug", mod=mod).evaluate()(data).numpy()
+    found = relay.create_executor("debug", mod=whole).evaluate()(data).numpy()
+    assert np.abs(found.astype(int) - wanted).max() <= 1
+    equal(whole["main"], data, VNNI)

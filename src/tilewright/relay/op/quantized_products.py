@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tilewright.ir import TensorType, Type
-from tilewright.relay.expr import Constant, Expr
+from tilewright.relay.expr import Constant, Expr, const
 from tilewright.relay.op import conv, conv_nd, neural, pool
 from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, any_bytes
@@ -32,6 +32,8 @@ from tilewright.relay.op.quantized import (
     spread,
 )
 from tilewright.relay.op.relations import dims, tensor, tensor_type
+from tilewright.target import Target
+from tilewright.topi.schedule.dot_products import dot_products
 
 
 def difference(q: Expr, zero: Expr, axis: int) -> Expr:
@@ -127,6 +129,29 @@ def shifted_product(call: Expr, data_zero: Expr, sums: Expr) -> Expr:
     return op("subtract")(call, op("multiply")(data_zero, sums))  # type: ignore[no-any-return]
 
 
+def with_sign(q: Expr, zero: Expr, signed: bool) -> tuple[Expr, Expr]:
+    """Bytes with a sign or without, and what their zero point then is."""
+    from tilewright.relay.transform.rewriting import typed
+
+    if (str(tensor(q.checked_type).dtype) == "int8") is signed:
+        return q, zero
+    moved = op("add")(cast(q, "uint8"), const(128, "uint8"))
+    by = const(-128 if signed else 128)
+    shifted = const((zero.value + by.value).astype("int32")) if isinstance(zero, Constant) else op("add")(zero, by)
+    return typed(cast(moved, "int8" if signed else "uint8")), typed(shifted)
+
+
+def filled_up(a: Expr, b: Expr, inner: int) -> tuple[Expr, Expr]:
+    """Both with zeros at the end of their last axis, so that groups of four divide it."""
+    more = -inner % 4
+    if not more:
+        return a, b
+    width = [[(0, 0)] * (len(tensor(e.checked_type).shape) - 1) + [(0, more)] for e in (a, b)]
+    dtypes = [str(tensor(e.checked_type).dtype) for e in (a, b)]
+    first, second = [op("nn.pad")(e, w, const(0, d)) for e, w, d in zip((a, b), width, dtypes, strict=True)]
+    return first, second
+
+
 class dense(Product, key="qnn.dense"):
     """data (M, K) by weight (N, K) transposed: int32 (M, N)."""
 
@@ -182,6 +207,27 @@ class batch_matmul(Product, key="qnn.batch_matmul"):
         y_scale: TensorType,
     ) -> Type:
         return super().infer(x, y, x_zero_point, y_zero_point, x_scale, y_scale)
+
+    def expand(self, x: Expr, y: Expr, x_zero_point: Expr, y_zero_point: Expr, x_scale: Expr, y_scale: Expr) -> Expr:
+        """Bytes stay bytes where the target adds up products of them:
+        sum((x - a) * (y - b)) = sum(x * y) - b * sum(x) - a * sum(y) + K * a * b, without the parts whose zero point is 0."""
+        types = [tensor(e.checked_type) for e in (x, y)]
+        inner = dims(types[0])[-1]
+        target = Target.current(True)
+        narrow = {str(t.dtype) for t in types} <= {"int8", "uint8"} and dot_products(target, "uint8", "int8", "int32")
+        if not isinstance(inner, int) or not narrow:
+            return super().expand(x, y, x_zero_point, y_zero_point, x_scale, y_scale)
+        left, a = with_sign(x, x_zero_point, False)
+        right, b = with_sign(y, y_zero_point, True)
+        product = op("nn.batch_matmul")(*filled_up(left, right, inner), out_dtype="int32")
+        if not is_zero(b):
+            product = shifted_product(product, b, op("sum")(cast(left, "int32"), axis=(-1,), keepdims=True))
+        if not is_zero(a):
+            sums = op("expand_dims")(op("sum")(cast(right, "int32"), axis=(-1,)), axis=-2)
+            product = shifted_product(product, a, sums)
+        if is_zero(a) or is_zero(b):
+            return product  # type: ignore[no-any-return]
+        return op("add")(product, op("multiply")(op("multiply")(a, b), const(inner, "int32")))  # type: ignore[no-any-return]
 
 
 class conv2d(Product, key="qnn.conv2d"):

@@ -197,23 +197,33 @@ def product(region: Region, call: Call) -> Quantity | None:
     if x is None or w is None or not x.affine.single or {x.affine.dtype, w.affine.dtype} - set(BYTES):
         return None
     card: Any = card_of(call)
-    quantized: Any = find_card(f"qnn.{call.op.name.removeprefix('nn.')}")  # type: ignore[attr-defined]
-    fields = {f.name for f in quantized._fields} & {f.name for f in type(card)._fields} - {"span", "out_dtype"}
-    if (
-        card.out_dtype not in ("", "float32")
-        or getattr(card, "transpose_a", False)
-        or not getattr(card, "transpose_b", True)
-    ):
+    if card.out_dtype not in ("", "float32") or getattr(card, "transpose_a", False):
         return None
+    name = {"nn.matmul": "qnn.dense"}.get(call.op.name, f"qnn.{call.op.name.removeprefix('nn.')}")  # type: ignore[attr-defined]
+    if not getattr(card, "transpose_b", True):
+        w = _transposed(w)
+    quantized: Any = find_card(name)
+    fields = {f.name for f in quantized._fields} & {f.name for f in type(card)._fields} - {"span", "out_dtype"}
     attrs = {n: getattr(card, n) for n in fields}
     ndim = len(_shape(w.expr))
     channels = quantized(**attrs).channels_axis(ndim)
-    if not w.affine.single and (is_op(call, "nn.batch_matmul") or w.affine.axis % ndim != channels):
+    if not w.affine.single and (name == "qnn.batch_matmul" or w.affine.axis % ndim != channels):
         return None
     sums = quantized.call([x.expr, w.expr, x.affine.zero, w.affine.zero, x.affine.scale, w.affine.scale], attrs)
     layout = getattr(card, "out_layout", "") or getattr(card, "data_layout", "")
     axis = layout.index("C") if layout else -1
     return Quantity(sums, Affine(_times(x.affine.scale, w.affine.scale), ZERO, "int32", axis))
+
+
+def _transposed(q: Quantity) -> Quantity:
+    """The last two axes exchanged, as quantised products take their second operand."""
+    ndim = len(_shape(q.expr))
+    axis = {ndim - 1: ndim - 2, ndim - 2: ndim - 1}.get(q.affine.axis % ndim, q.affine.axis)
+    affine = q.affine._replace(axis=axis)
+    if isinstance(q.expr, Constant):
+        return Quantity(typed(const(np.ascontiguousarray(q.expr.value.swapaxes(-1, -2)))), affine)
+    axes = (*range(ndim - 2), ndim - 1, ndim - 2)
+    return Quantity(typed(op("transpose")(q.expr, axes=axes)), affine)
 
 
 def _times(a: Expr, b: Expr) -> Expr:
@@ -349,7 +359,7 @@ transpose"""
 FORMS: dict[str, Form] = {
     **dict.fromkeys(MOVING.split(), moved),
     **dict.fromkeys(("nn.avg_pool2d", "nn.global_avg_pool2d", "nn.adaptive_avg_pool2d", "mean"), averaged),
-    **dict.fromkeys(("nn.conv2d", "nn.conv2d_transpose", "nn.dense", "nn.batch_matmul"), product),
+    **dict.fromkeys(("nn.conv2d", "nn.conv2d_transpose", "nn.dense", "nn.matmul", "nn.batch_matmul"), product),
     **dict.fromkeys(("add", "subtract", "multiply"), combined),
     **dict.fromkeys(("minimum", "maximum"), compared),
     **{k: function(k) for k in ("tanh", "erf", "exp", "sqrt", "rsqrt", "sigmoid", "log", "abs")},
