@@ -39,7 +39,11 @@ def chosen_peers(parser: argparse.ArgumentParser, text: str | None) -> list[str]
             if gone:
                 parser.error(gone)
         return names
-    names = list(USUAL) if text is None else [p for p in PEERS if PEERS[p].precision == "float32"]
+    names = (
+        list(USUAL)
+        if text is None
+        else [p for p in PEERS if PEERS[p].precision == "float32" and p != "tilewright_library"]
+    )
     for name in names:
         if PEERS[name].missing():
             print(f"left out: {PEERS[name].missing()}", file=sys.stderr)

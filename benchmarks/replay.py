@@ -21,22 +21,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks import lowering
+from benchmarks import lowering, models
 from tilewright.relay.backend.kernels import target_key
 from tilewright.target import Target
 
-MODELS = (
-    "resnet50",
-    "bert_base",
-    "mobilenetv2",
-    "gpt2",
-    "vit_b16",
-    "light_densenet121_random",
-    "light_shufflenet_random",
-    "light_inception_v2_random",
-    "ppocr_det",
-    "ppocr_rec",
-)
+MODELS = (*models.BENCHMARKED, "light_shufflenet_random")
 LADDER = ("blocking", "vectorized", "permuted", "array_packing", "parallel")
 """Steps of examples/gemm_te.py beside those that the benchmark times."""
 
@@ -69,6 +58,7 @@ def records(options: Any, target: Target) -> Iterator[tuple[str, dict[str, str]]
     if programs:
         yield "programs", dict(texts_of_programs(programs, target))
     for model in [n for n in options.models.split(",") if n]:
+        models.make(model)
         yield model, dict(texts_of_model(model, target))
 
 

@@ -58,6 +58,7 @@ PEERS = {
     p.name: p
     for p in (
         Peer("tilewright", "tilewright", "float32", ("tilewright",), ours=True),
+        Peer("tilewright_library", "tilewright_library", "float32", ("tilewright",), ours=True),
         Peer("onnxruntime", "onnxruntime", "float32", ("onnxruntime",)),
         Peer("openvino", "openvino", "float32", ("openvino",)),
         Peer("torch", "torch", "float32", ("torch",)),
