@@ -1,6 +1,7 @@
-"""Percent of FMA peak that generated micro-kernels reach, with the time to emit and to compile each.
+"""Percent of peak that generated kernels reach, with the time to emit and to compile each: of the FMA peak, and, for kernels of bytes
+(benchmarks/byte_kernels.py), of the peak of dot products of bytes.
 
-The peak is measured in the same run, in between. Run: python benchmarks/kernels.py
+The peaks are measured in the same run, in between. Run: python -m benchmarks kernels
 """
 
 from __future__ import annotations
@@ -182,7 +183,13 @@ class Kernel:
     """A compiled kernel on arrays of its own."""
 
     def __init__(
-        self, name: str, func: PrimFunc | None, flops: float, sizes: list[int], target: Target, text: str = ""
+        self,
+        name: str,
+        func: PrimFunc | None,
+        flops: float,
+        sizes: list[int] | list[np.ndarray[Any, Any]],
+        target: Target,
+        text: str = "",
     ) -> None:
         self.name, self.flops = name, flops
         start = time.perf_counter()
@@ -197,7 +204,7 @@ class Kernel:
         loaded = load_objects([self.object], [symbol])
         self.text = text
         self.run = loaded.function(symbol, ctypes.c_void_p)
-        self.arrays = [aligned(size) for size in sizes]
+        self.arrays = [aligned(size) if isinstance(size, int) else size for size in sizes]
         self.args = (ctypes.c_void_p * len(sizes))(*[a.ctypes.data for a in self.arrays])
         self.repeat = 1
         self.samples: list[float] = []
@@ -238,6 +245,8 @@ def check_conv(kernel: Kernel, h: int, w: int, channels: int, filters: int) -> N
 
 
 def main(argv: list[str] | None = None) -> None:
+    from benchmarks import byte_kernels
+
     target = Target("llvm")
     peak = Kernel("peak", None, 2.0 * LANES * PEAK_CHAINS * PEAK_STEPS, [LANES], target, peak_text(target))
     kernels = []
@@ -254,11 +263,20 @@ def main(argv: list[str] | None = None) -> None:
         )
         check_conv(kernel, h, w, channels, filters)
         kernels.append(kernel)
+    measure(peak, kernels)
+    others = byte_kernels.kernels(target)
+    if others:
+        print()
+        measure(*others)
+
+
+def measure(peak: Kernel, kernels: list[Kernel]) -> None:
+    """Samples the kernels and their peak in turn, and prints what part of it each reaches."""
     for _ in range(15):
         for kernel in (peak, *kernels):
             kernel.sample()
     # On a shared machine a median may measure the neighbours; the best sample tells what the code can do.
-    print(f"{'kernel':32} {'GFLOP/s':>8} {'% median':>9} {'% best':>7} {'emit ms':>8} {'LLVM ms':>8} {'bytes':>7}")
+    print(f"{'kernel':32} {'GOP/s':>8} {'% median':>9} {'% best':>7} {'emit ms':>8} {'LLVM ms':>8} {'bytes':>7}")
     for kernel in (peak, *kernels):
         median, best = 100 * kernel.rate / peak.rate, 100 * max(kernel.samples) / max(peak.samples)
         print(
