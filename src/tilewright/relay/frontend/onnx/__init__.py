@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tilewright.relay.frontend.onnx import (
     casting,
+    contrib,
     control_flow,
     integers,
     ml,

@@ -180,10 +180,11 @@ class OnnxNode:
         return Value(self.call(key, *args, **attrs))
 
     def nested(self, op_type: str, *inputs: Any, **attrs: Any) -> Any:
-        """What another ONNX operator of the same opset makes of values."""
-        f = find_converter(op_type, self.opset)
+        """What an operator of ONNX's own makes of values."""
+        opset = self.importer.opset
+        f = find_converter(op_type, opset)
         assert f is not None, op_type
-        inner = OnnxNode(op_type, self.name, attrs, self.opset, self.outputs, self.used, self.importer)
+        inner = OnnxNode(op_type, self.name, attrs, opset, self.outputs, self.used, self.importer)
         return f(inner, *[i if i is None else as_value(i) for i in inputs])
 
     def scalar(self, value: float, like: Any) -> Expr:

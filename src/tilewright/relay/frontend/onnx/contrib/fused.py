@@ -1,0 +1,210 @@
+"""Operators that join several of ONNX's own: products with epilogues, activations, normalisations of sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.relay.frontend.onnx.ops_math import matmul
+from tilewright.relay.frontend.onnx.ops_nn import convolution
+from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
+
+DOMAIN = "com.microsoft"
+
+
+def add(node: OnnxNode, x: Any, y: Any | None) -> Value:
+    """A sum; what is left out is zero."""
+    return as_value(x) if y is None else node.value("add", x, y)
+
+
+@onnx_op("FusedMatMul", "TransposeMatMul", domain=DOMAIN)
+def _fused_matmul(node: OnnxNode, a: Value, b: Value) -> Any:
+    def turned(x: Value, flag: str, batch: str) -> Value:
+        if node.get(batch, 0):
+            # The matrix axis stands first, before the batch.
+            x = node.value("transpose", x, axes=(*range(1, x.ndim - 1), 0, x.ndim - 1))
+        if node.get(flag, 0) and x.ndim > 1:
+            x = node.value("transpose", x, axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+        return x
+
+    out = matmul(node, turned(a, "transA", "transBatchA"), turned(b, "transB", "transBatchB"))
+    alpha = float(node.get("alpha", 1.0))
+    return out if alpha == 1.0 else node.call("multiply", out, node.scalar(alpha, a))
+
+
+@onnx_op("FusedGemm", domain=DOMAIN)
+def _fused_gemm(node: OnnxNode, a: Value, b: Value, c: Value | None = None) -> Any:
+    attrs = {k: node.get(k) for k in ("alpha", "beta", "transA", "transB") if node.get(k) is not None}
+    return activated(node, node.nested("Gemm", a, b, c, **attrs))
+
+
+@onnx_op("FusedConv", "NhwcFusedConv", domain=DOMAIN)
+def _fused_conv(node: OnnxNode, x: Value, w: Value, b: Value | None = None, z: Value | None = None) -> Any:
+    if node.op_type.startswith("Nhwc"):
+        raise node.refuse("layout", "NHWC", "NCHW")
+    return activated(node, add(node, convolution(node, x, w, b), z))
+
+
+def activated(node: OnnxNode, x: Any) -> Value:
+    """The activation that a fused operator ends in."""
+    value, name = as_value(x), node.get("activation", "")
+    given = node.get("activation_params") or [
+        v for v in (node.get("activation_alpha"), node.get("activation_beta")) if v is not None
+    ]
+    if not name:
+        return value
+    if name == "Clip":
+        return node.value("clip", value, a_min=float(given[0]), a_max=float(given[1]))
+    attrs = dict(zip(("alpha", "beta"), map(float, given), strict=False))
+    return as_value(node.nested(name, value, **attrs))
+
+
+# ---- activations
+
+
+@onnx_op("Gelu", domain=DOMAIN)
+def _gelu(node: OnnxNode, x: Value) -> Any:
+    return node.nested("Gelu", x)
+
+
+@onnx_op("BiasGelu", domain=DOMAIN)
+def _bias_gelu(node: OnnxNode, x: Value, bias: Value) -> Any:
+    return node.nested("Gelu", add(node, x, bias))
+
+
+@onnx_op("FastGelu", domain=DOMAIN)
+def _fast_gelu(node: OnnxNode, x: Value, bias: Value | None = None) -> Any:
+    return node.nested("Gelu", add(node, x, bias), approximate="tanh")
+
+
+@onnx_op("QuickGelu", domain=DOMAIN)
+def _quick_gelu(node: OnnxNode, x: Value) -> Any:
+    gate = node.call("sigmoid", node.call("multiply", x, node.scalar(float(node.get("alpha", 1.702)), x)))
+    return node.call("multiply", x, gate)
+
+
+@onnx_op("BiasSplitGelu", domain=DOMAIN)
+def _bias_split_gelu(node: OnnxNode, x: Value, bias: Value) -> Any:
+    left, right = node.call("split", add(node, x, bias), indices_or_sections=2, axis=-1)
+    return node.call("multiply", left, node.nested("Gelu", right))
+
+
+@onnx_op("BiasAdd", domain=DOMAIN)
+def _bias_add(node: OnnxNode, x: Value, bias: Value, skip: Value) -> Any:
+    return add(node, add(node, x, bias), skip)
+
+
+@onnx_op("BiasSoftmax", domain=DOMAIN)
+def _bias_softmax(node: OnnxNode, x: Value, bias: Value) -> Any:
+    return node.call("nn.softmax", add(node, x, bias), axis=node.get("axis", -1))
+
+
+# ---- normalisations
+
+
+def layer_norm(node: OnnxNode, x: Value, gamma: Value, beta: Value | None) -> list[Any]:
+    """[the normalised last axis, its mean, one over its deviation]."""
+    epsilon = float(node.get("epsilon", 1e-12))
+    bias = beta if beta is not None else Value(array=np.zeros(gamma.shape, gamma.dtype))
+    out = node.call("nn.layer_norm", x, gamma, bias, axis=-1, epsilon=epsilon)
+    if not (node.wants(1) or node.wants(2)):
+        return [out, None, None]
+    mean = node.value("mean", x, axis=(-1,), keepdims=True)
+    apart = node.value("subtract", x, mean)
+    spread = node.call("mean", node.call("multiply", apart, apart), axis=(-1,), keepdims=True)
+    return [out, mean, node.call("rsqrt", node.call("add", spread, node.scalar(epsilon, x)))]
+
+
+def rms_norm(node: OnnxNode, x: Value, gamma: Value) -> list[Any]:
+    """[the last axis over the root of its mean square, one over that root]."""
+    power = node.call("mean", node.call("multiply", x, x), axis=(-1,), keepdims=True)
+    root = node.call("rsqrt", node.call("add", power, node.scalar(float(node.get("epsilon", 1e-5)), x)))
+    return [node.call("multiply", node.call("multiply", x, root), gamma), root]
+
+
+@onnx_op("SkipLayerNormalization", domain=DOMAIN)
+def _skip_layer_norm(
+    node: OnnxNode, x: Value, skip: Value, gamma: Value, beta: Value | None = None, bias: Value | None = None
+) -> Any:
+    total = add(node, add(node, x, skip), bias)
+    return [*layer_norm(node, total, gamma, beta), total]
+
+
+@onnx_op("SkipSimplifiedLayerNormalization", domain=DOMAIN)
+def _skip_rms_norm(node: OnnxNode, x: Value, skip: Value, gamma: Value, bias: Value | None = None) -> Any:
+    total = add(node, add(node, x, skip), bias)
+    out, root = rms_norm(node, total, gamma)
+    return [out, None, root, total]
+
+
+@onnx_op("SimplifiedLayerNormalization", domain=DOMAIN)
+@onnx_op("SimplifiedLayerNormalization")
+def _simplified(node: OnnxNode, x: Value, gamma: Value) -> Any:
+    return rms_norm(node, x, gamma)
+
+
+@onnx_op("EmbedLayerNormalization", domain=DOMAIN)
+def _embed_layer_norm(
+    node: OnnxNode,
+    ids: Value,
+    segments: Value | None,
+    words: Value,
+    positions: Value,
+    segment_table: Value | None,
+    gamma: Value,
+    beta: Value,
+    mask: Value | None = None,
+    places: Value | None = None,
+) -> Any:
+    total: Any = node.call("take", words, ids, axis=0)
+    length = ids.shape[1]
+    if places is not None:
+        total = node.call("add", total, node.call("take", positions, places, axis=0))
+    else:
+        rows = node.call("strided_slice", positions, begin=(0,), end=(length,), strides=(1,), axes=(0,))
+        total = node.call("add", total, rows)
+    if segments is not None and segment_table is not None:
+        total = node.call("add", total, node.call("take", segment_table, segments, axis=0))
+    summed = Value(total)
+    out = node.call("nn.layer_norm", summed, gamma, beta, axis=-1, epsilon=float(node.get("epsilon", 1e-12)))
+    if mask is None:
+        index = node.call("multiply", node.call("take", node.cast(ids, "int32"), node.scalar(0, "int32"), axis=1),
+                          node.scalar(0, "int32"))  # fmt: skip
+    else:
+        index = node.call("sum", node.cast(mask, "int32"), axis=(1,))
+    return [out, index, summed]
+
+
+@onnx_op("GroupNorm", domain=DOMAIN)
+def _group_norm(node: OnnxNode, x: Value, gamma: Value, beta: Value) -> Any:
+    last = bool(node.get("channels_last", 1))
+    data = node.value("transpose", x, axes=(0, 3, 1, 2)) if last else x
+    out: Any = node.call(
+        "nn.group_norm",
+        data,
+        gamma,
+        beta,
+        num_groups=node.get("groups"),
+        axis=1,
+        epsilon=float(node.get("epsilon", 1e-5)),
+    )
+    if node.get("activation", 0):
+        out = node.call("multiply", out, node.call("sigmoid", out))
+    return node.call("transpose", out, axes=(0, 2, 3, 1)) if last else out
+
+
+@onnx_op("ExpandDims", domain=DOMAIN)
+def _expand_dims(node: OnnxNode, x: Value, axis: Value) -> Any:
+    return node.call("expand_dims", x, axis=int(node.numbers(axis, "axis").reshape(-1)[0]))
+
+
+def _as_onnx(name: str) -> Any:
+    def convert(node: OnnxNode, *inputs: Value) -> Any:
+        return node.nested(name, *inputs, **node.attrs)
+
+    return convert
+
+
+for _name in ("Trilu", "GatherND", "Range", "Unique"):
+    onnx_op(_name, domain=DOMAIN)(_as_onnx(_name))

@@ -1,0 +1,197 @@
+"""Quantised operators of com.microsoft: element-wise ones through float32, products in integers, weights of a few bits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.relay.frontend.onnx.casting import dequantized, quantized
+from tilewright.relay.frontend.onnx.contrib.attention import attention
+from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, add
+from tilewright.relay.frontend.onnx.integers import placed, requantized, scaling, shifted
+from tilewright.relay.frontend.onnx.ops_math import matmul
+from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
+
+
+def _out(node: OnnxNode, x: Any, scale: Value, zero: Value | None, like: Value) -> Value:
+    element = zero.element if zero is not None else like.element
+    return quantized(node, as_value(x), scale, zero, element, 1, 0)
+
+
+@onnx_op("QuantizeLinear", domain=DOMAIN, typed=True)
+def _quantize(node: OnnxNode, x: Value, scale: Value, zero: Value | None = None) -> Any:
+    return quantized(node, x, scale, zero, zero.element if zero is not None else "uint8", node.get("axis", 1), 0)
+
+
+@onnx_op("DequantizeLinear", domain=DOMAIN, typed=True)
+def _dequantize(node: OnnxNode, x: Value, scale: Value, zero: Value | None = None) -> Any:
+    return dequantized(node, x, scale, zero, node.get("axis", 1))
+
+
+def _binary(key: str) -> Any:
+    def convert(
+        node: OnnxNode,
+        a: Value, a_scale: Value, a_zero: Value | None,
+        b: Value, b_scale: Value, b_zero: Value | None,
+        scale: Value, zero: Value | None = None,
+    ) -> Any:  # fmt: skip
+        made = node.call(key, dequantized(node, a, a_scale, a_zero), dequantized(node, b, b_scale, b_zero))
+        return _out(node, made, scale, zero, a)
+
+    return convert
+
+
+onnx_op("QLinearAdd", domain=DOMAIN)(_binary("add"))
+onnx_op("QLinearMul", domain=DOMAIN)(_binary("multiply"))
+
+
+def _unary(name: str) -> Any:
+    def convert(
+        node: OnnxNode, x: Value, x_scale: Value, x_zero: Value | None, scale: Value, zero: Value | None = None
+    ) -> Any:
+        attrs = {k: v for k, v in node.attrs.items() if k not in ("channels_last", "opset")}
+        data = dequantized(node, x, x_scale, x_zero)
+        last = bool(node.get("channels_last", 0))
+        if last:
+            data = node.value("transpose", data, axes=(0, data.ndim - 1, *range(1, data.ndim - 1)))
+        made = as_value(node.nested(name, data, **attrs))
+        if last:
+            made = node.value("transpose", made, axes=(0, *range(2, made.ndim), 1))
+        return _out(node, made, scale, zero, x)
+
+    return convert
+
+
+for _name, _plain in {
+    "QLinearSigmoid": "Sigmoid", "QLinearLeakyRelu": "LeakyRelu", "QLinearSoftmax": "Softmax",
+    "QLinearAveragePool": "AveragePool", "QLinearGlobalAveragePool": "GlobalAveragePool", "QLinearReduceMean": "ReduceMean",
+}.items():  # fmt: skip
+    onnx_op(_name, domain=DOMAIN)(_unary(_plain))
+
+
+@onnx_op("QLinearConcat", domain=DOMAIN)
+def _concat(node: OnnxNode, scale: Value, zero: Value, *parts: Value) -> Any:
+    data = [dequantized(node, *parts[k : k + 3]) for k in range(0, len(parts), 3)]
+    return _out(node, node.call("concatenate", data, axis=node.get("axis")), scale, zero, parts[0])
+
+
+@onnx_op("QLinearWhere", domain=DOMAIN)
+def _where(
+    node: OnnxNode,
+    condition: Value,
+    x: Value, x_scale: Value, x_zero: Value,
+    y: Value, y_scale: Value, y_zero: Value,
+    scale: Value, zero: Value,
+) -> Any:  # fmt: skip
+    made = node.call("where", condition, dequantized(node, x, x_scale, x_zero), dequantized(node, y, y_scale, y_zero))
+    return _out(node, made, scale, zero, x)
+
+
+# ---- products
+
+
+@onnx_op("MatMulIntegerToFloat", domain=DOMAIN)
+def _matmul_to_float(
+    node: OnnxNode,
+    a: Value, b: Value, a_scale: Value, b_scale: Value,
+    a_zero: Value | None = None, b_zero: Value | None = None, bias: Value | None = None,
+) -> Any:  # fmt: skip
+    total = matmul(node, shifted(node, a, a_zero, -2), shifted(node, b, b_zero, -1))
+    factor = node.call("multiply", placed(node, a_scale, 2, -2), placed(node, b_scale, 2, -1))
+    return add(node, node.call("multiply", node.cast(total, "float32"), factor), bias)
+
+
+@onnx_op("DynamicQuantizeMatMul", domain=DOMAIN)
+def _dynamic_matmul(
+    node: OnnxNode, a: Value, b: Value, b_scale: Value, b_zero: Value | None = None, bias: Value | None = None
+) -> Any:
+    zero = node.scalar(0, a)
+    low = node.call("minimum", node.call("min", a), zero)
+    high = node.call("maximum", node.call("max", a), zero)
+    scale = node.value("divide", node.call("subtract", high, low), node.scalar(255, a))
+    at = node.call(
+        "clip", node.call("round", node.call("negative", node.call("divide", low, scale))), a_min=0.0, a_max=255.0
+    )
+    a_zero = node.value("cast", at, dtype="uint8")
+    held = quantized(node, a, scale, a_zero, "uint8", 1, 0)
+    return _matmul_to_float(node, held, b, scale, b_scale, a_zero, b_zero, bias)
+
+
+@onnx_op("QGemm", domain=DOMAIN)
+def _qgemm(
+    node: OnnxNode,
+    a: Value, a_scale: Value, a_zero: Value,
+    b: Value, b_scale: Value, b_zero: Value,
+    c: Value | None = None, scale: Value | None = None, zero: Value | None = None,
+) -> Any:  # fmt: skip
+    columns = 0 if node.get("transB", 0) else 1
+    total: Any = node.call(
+        "nn.matmul", shifted(node, a, a_zero), shifted(node, b, b_zero, columns),
+        transpose_a=bool(node.get("transA", 0)), transpose_b=bool(node.get("transB", 0)),
+    )  # fmt: skip
+    total = add(node, total, c)
+    alpha = float(node.get("alpha", 1.0))
+    if scale is None:
+        factor = node.call("multiply", node.cast(a_scale, "float32"), placed(node, b_scale, 2, 1))
+        factor = node.call("multiply", factor, node.scalar(alpha, "float32"))
+        return node.call("multiply", node.cast(total, "float32"), factor)
+    factor = scaling(node, a_scale, placed(node, b_scale, 2, 1), scale)
+    factor = node.call("multiply", factor, node.scalar(alpha, "float32"))
+    return requantized(node, total, factor, zero, zero.element if zero is not None else a.element)
+
+
+@onnx_op("QAttention", domain=DOMAIN)
+def _qattention(
+    node: OnnxNode,
+    x: Value, weights: Value, bias: Value, x_scale: Value, w_scale: Value,
+    mask: Value | None = None, x_zero: Value | None = None, w_zero: Value | None = None, past: Value | None = None,
+) -> Any:  # fmt: skip
+    packed = _matmul_to_float(node, x, weights, x_scale, w_scale, x_zero, w_zero, bias)
+    return attention(node, as_value(packed), mask, past, None)
+
+
+@onnx_op("MatMulNBits", domain=DOMAIN)
+def _matmul_bits(
+    node: OnnxNode,
+    a: Value,
+    b: Value,
+    scales: Value,
+    zeros: Value | None = None,
+    order: Value | None = None,
+    bias: Value | None = None,
+) -> Any:
+    depth, columns = node.get("K"), node.get("N")
+    bits, block = node.get("bits", 4), node.get("block_size")
+    packed = node.numbers(b, "weights").reshape(columns, -1)
+    blocks = -(-depth // block)
+    values = unpacked(packed.reshape(columns * blocks, -1), bits).reshape(columns, blocks, block).astype(np.float32)
+    factor = node.numbers(scales, "scales").reshape(columns, blocks, 1).astype(np.float32)
+    if zeros is None:
+        shift: Any = float(1 << (bits - 1))
+    else:
+        given = node.numbers(zeros, "zero points")
+        if given.dtype == np.uint8:
+            shift = unpacked(given.reshape(columns, -1), bits)[:, :blocks].astype(np.float32)[..., None]
+        else:
+            shift = given.reshape(columns, blocks, 1).astype(np.float32)
+    if order is None:
+        whole = ((values - shift) * factor).reshape(columns, -1)[:, :depth]
+    else:
+        # Each row of weights has a block of its own.
+        place = node.numbers(order, "group index").astype(int)[:depth]
+        each = np.broadcast_to(np.asarray(shift, np.float32), (columns, blocks, 1))
+        whole = (values.reshape(columns, -1)[:, :depth] - each[:, place, 0]) * factor[:, place, 0]
+    weight = Value(array=np.ascontiguousarray(whole, a.dtype))
+    return add(node, node.call("nn.matmul", a, weight, transpose_b=True), bias)
+
+
+def unpacked(rows: np.ndarray, bits: int) -> np.ndarray:
+    """Numbers of a few bits out of bytes, the lowest bits first."""
+    if bits == 8:
+        return rows
+    spread = np.unpackbits(rows, axis=-1, bitorder="little")
+    count = spread.shape[-1] // bits
+    parts = spread[..., : count * bits].reshape(*rows.shape[:-1], count, bits)
+    weights = (1 << np.arange(bits)).astype(np.uint16)
+    return (parts * weights).sum(-1).astype(np.uint8)
