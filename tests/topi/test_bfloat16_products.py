@@ -116,3 +116,21 @@ def test_first_layer_reads_rows_of_plain_images(kernel: int, stride: int, pad: i
         func, target, a, np.ascontiguousarray(packed), np.zeros([int(d) for d in out.shape], "float32")
     ):
         check(found.transpose(0, 1, 4, 2, 3).reshape(want.shape), want, 3 * kernel**2, sizes)
+
+
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("m, k, n", [(6, 8, 16), (13, 7, 21), (5, 9, 3), (16, 1, 40)])
+def test_batch_matmul(m: int, k: int, n: int, transpose_a: bool, transpose_b: bool) -> None:
+    target = Target(ZEN)
+    shapes = (2, k, m) if transpose_a else (2, m, k), (2, n, k) if transpose_b else (2, k, n)
+    with target:
+        a, b = (te.placeholder(s, "bfloat16") for s in shapes)
+        out = topi.nn.batch_matmul(a, b, None, "float32", transpose_a, transpose_b)
+        func = schedule_kernel(te.create_prim_func([a, b, out]), target)
+    assert "dpbf16ps" in func.script()
+    x, y = random(shapes[0]), random(shapes[1], 1)
+    left = (x.transpose(0, 2, 1) if transpose_a else x).astype("float64")
+    right = (y.transpose(0, 2, 1) if transpose_b else y).astype("float64")
+    for found in results(func, target, x, y, np.zeros((2, m, n), "float32")):
+        check(found, left @ right, k + 1, np.abs(left) @ np.abs(right))

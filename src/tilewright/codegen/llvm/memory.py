@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 from tilewright.codegen.llvm.affine import Affine, AffineForms
 from tilewright.codegen.llvm.expr import ExprEmitter
+from tilewright.codegen.llvm.interleave import fixed_lanes, piece, segments
 from tilewright.codegen.llvm.types import is_literal, llvm_type, memory_type, splat
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.tir import Broadcast, Buffer, BufferLoad, BufferStore, Var
@@ -164,7 +166,7 @@ class MemoryEmitter(ExprEmitter):
         if e.predicate is not None:
             return self._masked_load(e, form)
         if form is None:
-            return self._gather(e)
+            return self._fixed_lanes(e) or self._gather(e)
         size = buffer.dtype.bytes * buffer.dtype.lanes
         if lanes > 1 and form.stride == 0:
             return self.broadcast(self._load_at(var, *self.address(var, form, size), buffer.dtype), dtype)
@@ -243,6 +245,54 @@ class MemoryEmitter(ExprEmitter):
             for pointer in self._lane_pointers(e.buffer, e.indices)
         ]
         return self.gather_lanes(scalars, e.dtype)
+
+    def _fixed_lanes(self, e: BufferLoad) -> str | None:
+        """Lanes at fixed distances, by loads of vectors or of pieces; None where they are not, or are all apart."""
+        buffer, dtype = e.buffer, e.dtype
+        if len(e.indices) != 1 or buffer.strides or buffer.dtype.lanes != 1 or dtype.is_bool:
+            return None
+        found = fixed_lanes(e.indices[0])
+        start = found and self.offset_form(buffer, (found[0],))
+        if found is None or start is None:
+            return None
+        distances, size = found[1], buffer.dtype.bytes
+        pointer, const, align = self.address(buffer.data, start, size)
+
+        def at(distance: int, lanes: int) -> str:
+            part = dtype.with_lanes(lanes)
+            return self._load_at(buffer.data, pointer, const + distance * size, _common(align, distance * size), part)
+
+        runs = segments(distances)
+        if runs is not None:
+            length = runs[0][1]
+            vectors = [at(first, length) for first, _ in runs]
+            place = {first + k: i * length + k for i, (first, _) in enumerate(runs) for k in range(length)}
+            while len(vectors) > 2:
+                vectors = [
+                    self._shuffled(a, b, dtype.with_lanes(length), range(2 * length))
+                    for a, b in zip(vectors[::2], vectors[1::2], strict=True)
+                ]
+                length *= 2
+            second = vectors[1] if len(vectors) > 1 else "poison"
+            return self._shuffled(vectors[0], second, dtype.with_lanes(length), [place[d] for d in distances])
+        lanes = piece(distances, dtype.bits)
+        if lanes == 1:
+            return None
+        word = DataType(f"int{lanes * dtype.bits}")
+        words = []
+        for first in distances[::lanes]:
+            value = at(first, lanes)
+            words.append(
+                self.b.pure(f"bitcast {memory_type(dtype.with_lanes(lanes))} {value} to {llvm_type(word)}", value)
+            )
+        whole = word.with_lanes(len(words))
+        joined = self.gather_lanes(words, whole)
+        return self.b.pure(f"bitcast {llvm_type(whole)} {joined} to {memory_type(dtype)}", joined)
+
+    def _shuffled(self, a: str, b: str, dtype: DataType, lanes: Iterable[int]) -> str:
+        """These lanes of two vectors of a type."""
+        t, mask = memory_type(dtype), [f"i32 {k}" for k in lanes]
+        return self.b.pure(f"shufflevector {t} {a}, {t} {b}, <{len(mask)} x i32> <{', '.join(mask)}>", a, b)
 
     def _masked_load(self, e: BufferLoad, form: Affine | None) -> str:
         dtype, var = e.dtype, e.buffer.data

@@ -11,17 +11,9 @@ from tilewright.ir import DataType
 from tilewright.target import Target
 from tilewright.topi.broadcast import broadcast_index, broadcast_shape
 from tilewright.topi.lang import compute, tir
+from tilewright.topi.nn.grouped import grouped_product
 from tilewright.topi.nn.product import Matrices, product
-from tilewright.topi.schedule.dot_products import DotProduct, dot_product
-from tilewright.topi.schedule.tiles import (
-    IN_TILES,
-    MATERIALIZE,
-    OPEN_ROWS,
-    padded_rows,
-    padded_tile,
-    tiles_of,
-    whole_tiles,
-)
+from tilewright.topi.schedule.tiles import IN_TILES, MATERIALIZE, OPEN_ROWS, padded_rows, whole_tiles
 from tilewright.topi.utils import as_int, shape_of
 
 
@@ -143,27 +135,26 @@ def batch_matmul(
     n = b[-2] if transpose_b else b[-1]
     k = te.reduce_axis((0, inner), name="k")
 
-    def left(i: Any, row: Any, inner_index: Any) -> Any:
+    def stored_left(i: Any, row: Any, inner_index: Any) -> Any:
         ia = broadcast_index(a[:-2], lead, i)
-        return _to(tensor_a(*ia, inner_index, row) if transpose_a else tensor_a(*ia, row, inner_index), dtype)
+        return tensor_a(*ia, inner_index, row) if transpose_a else tensor_a(*ia, row, inner_index)
+
+    def stored_right(i: Any, inner_index: Any, column: Any) -> Any:
+        ib = broadcast_index(b[:-2], lead, i)
+        return tensor_b(*ib, column, inner_index) if transpose_b else tensor_b(*ib, inner_index, column)
+
+    def left(i: Any, row: Any, inner_index: Any) -> Any:
+        return _to(stored_left(i, row, inner_index), dtype)
 
     def right(i: Any, inner_index: Any, column: Any) -> Any:
-        ib = broadcast_index(b[:-2], lead, i)
-        return _to(tensor_b(*ib, column, inner_index) if transpose_b else tensor_b(*ib, inner_index, column), dtype)
+        return _to(stored_right(i, inner_index, column), dtype)
 
     name = "T_batch_matmul_" + ("T" if transpose_a else "N") + ("T" if transpose_b else "N")
     if all([isinstance(d, int) for d in (*lead, m, n, inner)]):
-        dot = dot_product(Target.current(True), tensor_a.dtype, tensor_b.dtype, dtype)
-        if dot is not None and inner % dot.group == 0 and not transpose_a:
-
-            def first(i: Any, row: Any, place: Any) -> Any:
-                return tensor_a(*broadcast_index(a[:-2], lead, i), row, place)
-
-            def second(i: Any, place: Any, column: Any) -> Any:
-                ib = broadcast_index(b[:-2], lead, i)
-                return tensor_b(*ib, column, place) if transpose_b else tensor_b(*ib, place, column)
-
-            return _in_groups(first, second, lead, (m, n, inner), dot, name)
+        stored = Matrices(stored_left, stored_right, lead, m, n, inner, not transpose_a, transpose_b, dtype)
+        made = grouped_product(stored, (tensor_a.dtype, tensor_b.dtype), name, "batch_matmul")
+        if made is not None:
+            return made
         made = product(
             Matrices(left, right, lead, m, n, inner, not transpose_a, transpose_b, dtype), name, "batch_matmul"
         )
@@ -200,45 +191,6 @@ def batch_matmul(
     if isinstance(m, int) and isinstance(n, int) and (rows, panels * width) == (m, n):
         return out
     return compute([*lead, m, n], lambda *i: out(*i), name="T_valid", tag="injective")
-
-
-def _in_groups(
-    left: Any, right: Any, lead: list[Any], sizes: tuple[int, int, int], dot: DotProduct, name: str
-) -> te.Tensor:
-    """left(lead, row, k) by right(lead, k, column): the columns brought into panels, and in these into the groups that an
-    instruction multiplies and adds up."""
-    target = Target.current(True)
-    assert target is not None
-    m, n, inner = sizes
-    rows, vectors = padded_tile(m, -(-n // dot.lanes), target.cpu.vector_registers)
-    width = tiles_of(m, -(-n // dot.lanes), target.cpu.vector_registers)[1] * dot.lanes
-    columns = vectors * dot.lanes
-
-    def packing(*i: Any) -> Any:
-        column, place = i[-4] * width + i[-2], i[-3] * dot.group + i[-1]
-        return _within(column, n, columns, lambda at: right(i[:-4], place, at), dot.weight)
-
-    packed = compute(
-        [*lead, columns // width, inner // dot.group, width, dot.group],
-        packing,
-        name="T_panels",
-        tag="injective",
-        attrs={MATERIALIZE: 1},
-    )
-    k, g = te.reduce_axis((0, inner // dot.group), name="k"), te.reduce_axis((0, dot.group), name="g")
-
-    def element(*i: Any) -> Any:
-        row = i[-2] if rows == m else tir.min(i[-2], m - 1)
-        value = left(i[:-2], row, k.var * dot.group + g.var)
-        panel = packed(*i[:-2], tir.floordiv(i[-1], width), k.var, tir.floormod(i[-1], width), g.var)
-        return te.sum(_to(value, dot.out) * _to(panel, dot.out), axis=[k, g])
-
-    out = compute([*lead, rows, columns], element, name=name, tag="batch_matmul")
-    return (
-        out
-        if (rows, columns) == (m, n)
-        else compute([*lead, m, n], lambda *i: out(*i), name="T_valid", tag="injective")
-    )
 
 
 def _within(index: Any, size: Any, padded: Any, load: Any, dtype: str) -> Any:

@@ -8,6 +8,7 @@ from tilewright.ir import IntImm
 from tilewright.target import Target
 from tilewright.tir.schedule import LoopRV, Schedule
 from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, extent_of
+from tilewright.topi.schedule.tiles import MATERIALIZE
 
 PARALLEL_WORK = 1 << 15
 """Iterations below which handing work to another thread costs more than it saves."""
@@ -27,6 +28,10 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
     if inner == 1 and 4 < last < 2 * lanes and len(block.block.writes) == 1 and block.is_contiguous(block.spatial[-1]):
         # Neighbours stay neighbours: a masked vector or two does what would be a loop over elements.
         inner = min(lanes, 1 << (last - 1).bit_length())
+    if MATERIALIZE in block.block.annotations and last < lanes and len(loops) > 1 and extents[-2] * last % lanes == 0:
+        # Operands packed in groups: a vector runs over several.
+        loops = [*loops[:-2], sch.fuse(*loops[-2:])]
+        inner = lanes
     if inner > 1:
         outer, vector = sch.split(loops[-1], [None, inner])
         sch.vectorize(vector)

@@ -1,0 +1,85 @@
+"""Products of two computed matrices of narrow numbers, by instructions that add up a few products at once.
+
+B is copied into panels of one vector's columns, in groups along the reduction as the instruction reads them (see
+topi/schedule/dot_products.py); A is read as it lies where its rows are whole groups along the reduction, and else copied, filled up
+with zeros.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright import te
+from tilewright.target import Target
+from tilewright.topi.lang import compute, tir
+from tilewright.topi.nn.product import Matrices
+from tilewright.topi.schedule.dot_products import dot_products
+from tilewright.topi.schedule.tiles import MATERIALIZE, padded_tile
+from tilewright.topi.utils import ceil_div, to
+
+LEAST_ROWS = 4
+"""Rows of A from which on it pays to copy B, where it can be read otherwise (as it cannot be in integers)."""
+
+
+def grouped_product(p: Matrices, types: tuple[str, str], name: str, tag: str) -> te.Tensor | None:
+    """The product of matrices whose elements come as they are stored, of two `types`, summed up in `p.dtype`; None where the target has
+    no instruction for them, or where it does not pay."""
+    target = Target.current(True)
+    found = dot_products(target, *types, p.dtype)
+    if not found or target is None or (p.m < LEAST_ROWS and "float" in p.dtype):
+        return None
+    lanes, group = found[0].lanes, found[0].group
+    steps = ceil_div(p.k, group)
+    rows, panels = padded_tile(p.m, ceil_div(p.n, lanes), target.cpu.vector_registers)
+    b = _panels(p, types[1], (panels, steps, lanes, group))
+    a = _rows(p, types[0], steps * group)
+    k, inside = te.reduce_axis((0, steps), name="k"), te.reduce_axis((0, group), name="g")
+
+    def element(*i: Any) -> Any:
+        *lead, row, column = i
+        row = row if rows == p.m else tir.min(row, p.m - 1)
+        left = a(lead, row, k.var * group + inside.var)
+        right = b(*lead, tir.floordiv(column, lanes), k.var, tir.floormod(column, lanes), inside.var)
+        return te.sum(to(left, p.dtype) * to(right, p.dtype), axis=[k, inside])
+
+    made = compute([*p.lead, rows, panels * lanes], element, name=name, tag=tag)
+    if (rows, panels * lanes) == (p.m, p.n):
+        return made
+    return compute([*p.lead, p.m, p.n], lambda *i: made(*i), name="T_valid", tag="injective")
+
+
+def _panels(p: Matrices, dtype: str, shape: tuple[int, int, int, int]) -> te.Tensor:
+    """B as (panels, steps, lanes, group); zeros fill up the last of each."""
+    panels, steps, lanes, group = shape
+    whole = p.n // lanes
+
+    def element(*i: Any) -> Any:
+        *lead, panel, step, lane, place = i
+        column, at = panel * lanes + lane, step * group + place
+        value = p.right(lead, at, column)
+        if steps * group != p.k:
+            last = tir.if_then_else(at < p.k, value, tir.const(0, dtype))
+            value = tir.if_then_else(step < steps - 1, value, last)
+        if panels * lanes == p.n:
+            return value
+        # Whole panels are copied without masks.
+        part = tir.if_then_else(column < p.n, value, tir.const(0, dtype))
+        return tir.if_then_else(panel < whole, value, part) if whole else part
+
+    return compute([*p.lead, *shape], element, name="T_panels", tag="injective", attrs={MATERIALIZE: 1})
+
+
+def _rows(p: Matrices, dtype: str, length: int) -> Any:
+    """a(leading indices, row, k), neighbours along k being neighbours in memory."""
+    if p.left_along_k and length == p.k:
+        return p.left
+
+    def element(*i: Any) -> Any:
+        value = p.left(i[:-2], i[-2], i[-1])
+        return value if length == p.k else tir.if_then_else(i[-1] < p.k, value, tir.const(0, dtype))
+
+    copied = compute([*p.lead, p.m, length], element, name="T_rows", tag="injective", attrs={MATERIALIZE: 1})
+    return lambda lead, row, at: copied(*lead, row, at)
+
+
+__all__ = ["grouped_product"]
