@@ -141,3 +141,89 @@ def test_training_leaves_open_ends() -> None:
     assert "qnn.dense" in found.astext()
     args = {"x": RNG.integers(-90, 90, (3, 16)).astype("int8")}
     np.testing.assert_allclose(run(found, args), run(mod, args), rtol=1e-5, atol=1e-5)
+
+
+@pytest.fixture
+def registered() -> Any:
+    """Sets an attribute of operators for one test."""
+    made: list[tuple[str, str]] = []
+
+    def register(how: Any, name: str, key: str, rule: Any) -> None:
+        how(name, rule)
+        made.append((name, key))
+
+    yield register
+    for name, key in made:
+        relay.op.get(name).reset_attr(key)
+
+
+def test_programs_say_how_an_operator_is_carried_over(registered: Any) -> None:
+    def floor(expr: relay.Call, type_map: Any) -> Any:
+        (x,) = expr.args
+        t, wanted = type_map[x], type_map[expr]
+        assert isinstance(t, tvm.ir.TensorAffineType) and wanted.dtype == "int8" and x.checked_type.dtype == "int8"
+        return [
+            relay.qnn.op.requantize(x, t.scale, t.zero_point, wanted.scale, wanted.zero_point, out_dtype="int8"),
+            wanted,
+        ]
+
+    mod = tvm.IRModule.from_expr(out(relay.floor(data((2, 3)))))
+    convert = relay.transform.FakeQuantizationToInteger
+    assert "floor" in relay.analysis.list_op_freqs(convert()(mod))
+    register = relay.transform.fake_quantization_to_integer.register_fake_quantization_to_integer
+    registered(register, "floor", "FTVMFakeQuantizationToInteger", floor)
+    assert list(relay.analysis.list_op_freqs(convert(hard_fail=True)(mod))) == ["qnn.requantize"]
+
+
+def test_what_is_registered_goes_first_and_may_be_optional(registered: Any) -> None:
+    def refused(expr: relay.Call, type_map: Any) -> Any:
+        return None
+
+    def wrong(expr: relay.Call, type_map: Any) -> Any:
+        return [expr, type_map]
+
+    mod = tvm.IRModule.from_expr(out(relay.nn.relu(data((2, 3)))))
+    convert = relay.transform.FakeQuantizationToInteger
+    registered(relay.op.register_fake_quantization_to_integer, "nn.relu", "FTVMFakeQuantizationToInteger", refused)
+    with pytest.raises(TVMError, match=r"nn\.relu has no integer form here"):
+        convert(hard_fail=True)(mod)
+    relay.op.get("nn.relu").reset_attr("FTVMFakeQuantizationToInteger")
+    registered(
+        relay.op.register_optional_fake_quantization_to_integer,
+        "nn.relu",
+        "FTVMOptionalFakeQuantizationToInteger",
+        wrong,
+    )
+    assert "maximum" in relay.analysis.list_op_freqs(convert()(mod))
+    with pytest.raises(TVMError, match=r"the function registered for nn\.relu .* answered a dict"):
+        convert(optional_qnn_ops=["nn.relu"])(mod)
+    with pytest.raises(ValueError, match=r"optional_qnn_ops may name nn\.relu, nn\.softmax, but names 'nn\.lrelu'"):
+        convert(optional_qnn_ops=["nn.lrelu"])
+
+
+def test_tuples_have_the_types_of_their_fields(registered: Any) -> None:
+    seen: list[Any] = []
+
+    def stack(expr: relay.Call, type_map: Any) -> Any:
+        seen.append(type_map[expr.args[0]])
+        return [expr, seen[0].types[0]]
+
+    registered(relay.op.register_fake_quantization_to_integer, "stack", "FTVMFakeQuantizationToInteger", stack)
+    mod = tvm.IRModule.from_expr(out(relay.stack([data((2, 3)), data((2, 3), "y")], axis=0)))
+    after = relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
+    assert isinstance(seen[0], tvm.ir.TupleAffineType) and len(seen[0].types) == 2
+    assert relay.analysis.list_op_freqs(after) == {"stack": 1, "qnn.requantize": 1}
+
+
+def test_quantised_operators_become_what_a_program_says_first(registered: Any) -> None:
+    def plain(attrs: Any, inputs: Any, types: Any) -> Any:
+        return qnn.requantize(relay.reshape(inputs[0], (6,)), *inputs[1:], out_dtype=attrs.out_dtype).astype("int8")
+
+    x = relay.var("x", shape=(6,), dtype="int32")
+    mod = tvm.IRModule.from_expr(
+        qnn.requantize(x, relay.const(0.5), relay.const(0), relay.const(1.0), relay.const(0), out_dtype="int8")
+    )
+    assert relay.qnn.transform.Legalize()(mod)["main"].body.op.name == "qnn.requantize"
+    registered(relay.qnn.op.register_qnn_legalize, "qnn.requantize", "FTVMQnnLegalize", plain)
+    after = relay.qnn.transform.Legalize()(mod)
+    assert relay.analysis.list_op_freqs(after) == {"reshape": 1, "qnn.requantize": 1, "cast": 1}

@@ -19,8 +19,8 @@ NAMES = {
     " ExprFunctor ExprVisitor ExprMutator TypeFunctor TypeVisitor TypeMutator Prelude ScopeBuilder var const bind save_param_dict"
     " load_param_dict setrecursionlimit pretty_print astext parse parse_expr fromtext SpanCheck build create_executor optimize transform"
     " analysis nn image annotation vision dyn random frontend backend qnn base ty expr function type_functor expr_functor adt prelude"
-    " loops scope_builder op dataflow_pattern build_module vm param_dict",
-    "relay.expr": "RelayExpr Expr ExprWithOp GlobalVar Constant Tuple Var Call Let If TupleGetItem RefCreate RefRead RefWrite"
+    " loops scope_builder op dataflow_pattern build_module vm param_dict debug testing quantize Executor Runtime",
+    "relay.expr": "RelayExpr Expr ExprWithOp TempExpr GlobalVar Constant Tuple Var Call Let If TupleGetItem RefCreate RefRead RefWrite"
     " TupleWrapper Function var const bind",
     "relay.function": "Function",
     "relay.base": "astext pretty_print Span SourceName SequentialSpan Node",
@@ -40,7 +40,16 @@ NAMES = {
     "relay.op.op": "register register_stateful register_pattern register_compute register_gradient register_strategy register_schedule"
     " register_shape_func register_alter_op_layout register_legalize register_convert_op_layout register_external_compiler OpPattern"
     " OpStrategy OpImplementation OpSpecialization get register_injective_schedule register_broadcast_schedule"
-    " register_reduce_schedule register_infer_correct_layout",
+    " register_reduce_schedule register_infer_correct_layout register_fake_quantization_to_integer"
+    " register_optional_fake_quantization_to_integer",
+    "relay.debug": "_debugger_init",
+    "relay.testing.py_converter": "to_python run_as_python",
+    "relay.transform.transform": "InferType FuseOps FoldConstant function_pass build_config",
+    "relay.transform.fake_quantization_to_integer": "FakeQuantizationToInteger register_fake_quantization_to_integer"
+    " register_optional_fake_quantization_to_integer",
+    "relay.qnn.transform": "CanonicalizeOps Legalize",
+    "relay.qnn.op": "requantize quantize dequantize simulated_quantize simulated_dequantize conv2d conv2d_transpose dense add subtract mul"
+    " batch_matmul concatenate softmax sigmoid tanh leaky_relu avg_pool2d abs exp sqrt rsqrt erf hardswish log register_qnn_legalize",
     "ir": "Array Attrs BaseExpr BaseFunc CallingConv Constructor DictAttrs EnvFunc FuncType GlobalTypeVar GlobalVar GlobalVarSupply"
     " IRModule IncompleteType IntImm FloatImm Map NameSupply Node Op PointerType PrimExpr PrimType Range RelayExpr RelayRefType"
     " SequentialSpan SourceName Span TensorAffineType TensorType TupleAffineType TupleType Type TypeCall TypeConstraint TypeData"
@@ -212,3 +221,39 @@ def test_supplies() -> None:
     assert supply.unique_global_for("f") is supply.unique_global_for("f")
     with pytest.raises(ValueError, match="the name 'f' is taken by another GlobalVar"):
         supply.reserve_global(relay.GlobalVar("f"))
+
+
+def test_expressions_of_a_rewriting() -> None:
+    class Doubled(relay.expr.TempExpr):
+        value: relay.RelayExpr
+
+        def realize(self) -> relay.Expr:
+            return relay.add(self.value, self.value)
+
+    x = relay.var("x", shape=(2,))
+    assert relay.alpha_equal(Doubled(x).realize(), relay.add(x, x))
+
+    class Nothing(relay.expr.TempExpr):
+        pass
+
+    with pytest.raises(tvm.TVMError, match="Nothing is a TempExpr, and must define realize"):
+        Nothing().realize()
+
+
+def test_the_debugger_is_called_in_the_interpreter() -> None:
+    assert callable(relay.debug._debugger_init)
+    seen: list[Any] = []
+    before = tvm.get_global_func("relay.debug")
+    tvm.register_func("relay.debug", lambda value: seen.append(value.numpy()), override=True)
+    try:
+        x = relay.var("x", shape=(2,))
+        mod = tvm.IRModule.from_expr(relay.Function([x], relay.tanh(relay.op.debug(relay.exp(x)))))
+        relay.create_executor("debug", mod).evaluate()(np.zeros(2, "float32"))
+        np.testing.assert_array_equal(seen, [[1, 1]])
+        # Constants are not looked at while a program is compiled, and kernels go on.
+        fixed = tvm.IRModule.from_expr(relay.op.debug(relay.const(np.ones(2, "float32"))))
+        got = relay.create_executor("graph", relay.transform.FoldConstant()(fixed)).evaluate()()
+        np.testing.assert_array_equal(got.numpy(), [1, 1])
+        assert len(seen) == 1
+    finally:
+        tvm.register_func("relay.debug", before, override=True)

@@ -25,6 +25,7 @@ from tilewright.ir.module import register_expr_wrapper
 from tilewright.ir.span import BaseSpan
 from tilewright.node import GRAPH, VARIABLE, Def, Skip, register_converter, register_leaf
 from tilewright.node.leaves import decode_array, digest_array, encode_array, equal_arrays, numpy_dtype
+from tilewright.support.errors import TVMError
 
 Expr = RelayExpr
 _E = TypeVar("_E", bound=RelayExpr)
@@ -95,6 +96,17 @@ def _not_var(value: Any, where: str) -> Expr:
 
 # Before the first node that has such a field: its constructor is generated with the conversion.
 register_converter("RelayExpr", RelayExpr, _expr)
+
+
+class TempExpr(RelayExpr):
+    """Base of expressions that a rewriting makes for its own use: they carry what it knows, until `realize` gives the expression that
+    they stand for. No program holds one."""
+
+    __slots__ = ()
+
+    def realize(self) -> Expr:
+        """The expression that this stands for."""
+        raise TVMError(f"{type(self).__name__} is a TempExpr, and must define realize()")
 
 
 class ExprWithOp(RelayExpr):

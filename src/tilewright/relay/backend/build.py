@@ -50,6 +50,7 @@ def pipeline(config: CompilationConfig | None = None) -> Sequential:
         [
             transform.ToGraphNormalForm(),  # type: ignore[list-item]
             transform.InferType(),  # type: ignore[list-item]
+            qnn.transform.Legalize(),
             qnn.transform.CanonicalizeOps(),
             transform.SimplifyInference(),
             transform.TransposedConvolutions(),

@@ -61,8 +61,11 @@ from tilewright.relay.op.card import OpCard, cards, constructor, find_card
 from tilewright.relay.op.registry import (
     register_alter_op_layout,
     register_convert_op_layout,
+    register_fake_quantization_to_integer,
     register_legalize,
     register_mixed_precision_conversion,
+    register_optional_fake_quantization_to_integer,
+    register_qnn_legalize,
 )
 from tilewright.support import lazy
 
@@ -79,8 +82,11 @@ __all__ = [
     "find_card",
     "register_alter_op_layout",
     "register_convert_op_layout",
+    "register_fake_quantization_to_integer",
     "register_legalize",
     "register_mixed_precision_conversion",
+    "register_optional_fake_quantization_to_integer",
+    "register_qnn_legalize",
 ]
 
 

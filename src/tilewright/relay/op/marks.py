@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from importlib import import_module
+from typing import Any, ClassVar
 
 from tilewright import te
 from tilewright.ir import Type
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.card import ELEMWISE, OPAQUE, OpCard
+from tilewright.runtime.packed_func import global_func
 
 
 class Mark(OpCard):
@@ -39,6 +41,21 @@ class checkpoint(Mark, key="annotation.checkpoint"):
     """The value itself, which need not be kept for gradients: what it is computed from is enough to compute it again."""
 
     fuse = ELEMWISE
+
+
+class debug(Mark, key="debug"):
+    """The value itself. Where the interpreter evaluates the call, the global function "relay.debug" is called with the value, which starts
+    Python's debugger (see relay.debug); compiled code only passes the value on."""
+
+    fuse = OPAQUE
+    pure = False
+    # What runs samples would stop.
+    samples: ClassVar[Any] = ()
+
+    def ref(self, data: Any) -> Any:
+        import_module("tilewright.relay.debug")
+        global_func("relay.debug")(data)
+        return data
 
 
 class bitpack_start(Mark, key="annotation.bitpack_start"):

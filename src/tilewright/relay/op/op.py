@@ -41,8 +41,11 @@ from tilewright.relay.op.card import (
 from tilewright.relay.op.registry import (
     register_alter_op_layout,
     register_convert_op_layout,
+    register_fake_quantization_to_integer,
     register_legalize,
     register_mixed_precision_conversion,
+    register_optional_fake_quantization_to_integer,
+    register_qnn_legalize,
 )
 from tilewright.relay.op.relations import broadcast
 from tilewright.support.errors import OpNotImplemented, TVMError
@@ -61,12 +64,15 @@ __all__ = [
     "register_broadcast_schedule",
     "register_compute",
     "register_convert_op_layout",
+    "register_fake_quantization_to_integer",
     "register_external_compiler",
     "register_gradient",
     "register_infer_correct_layout",
     "register_injective_schedule",
     "register_legalize",
     "register_mixed_precision_conversion",
+    "register_optional_fake_quantization_to_integer",
+    "register_qnn_legalize",
     "register_op_attr",
     "register_pattern",
     "register_reduce_schedule",

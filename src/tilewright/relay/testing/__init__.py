@@ -24,6 +24,7 @@ from tilewright.relay.testing import (
     lstm,
     mlp,
     mobilenet,
+    py_converter,
     resnet,
     resnet_3d,
     squeezenet,
@@ -31,6 +32,7 @@ from tilewright.relay.testing import (
     vgg,
 )
 from tilewright.relay.testing.init import create_workload
+from tilewright.relay.testing.py_converter import run_as_python, to_python
 from tilewright.relay.transform.gradient import gradient
 
 __all__ = [
@@ -47,13 +49,16 @@ __all__ = [
     "lstm",
     "mlp",
     "mobilenet",
+    "py_converter",
     "rand",
     "resnet",
     "resnet_3d",
+    "run_as_python",
     "run_infer_type",
     "run_opt_pass",
     "squeezenet",
     "synthetic",
+    "to_python",
     "vgg",
 ]
 

@@ -65,6 +65,7 @@ from tilewright.relay.transform.split_args import SplitArgs
 from tilewright.relay.transform.to_sparse import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
 from tilewright.relay.transform.transposed_conv import TransposedConvolutions
 from tilewright.relay.transform.widen_kernels import WidenKernels
+from tilewright.support import lazy as _lazy
 
 
 def build_config(
@@ -169,3 +170,17 @@ for _name in __all__:
     _made = globals()[_name]
     if _made.__module__.startswith(__name__) and _made.__name__[0].isupper():
         _register_pass(_name, _made)
+
+# Modules that programs import from.
+_lazy.faces(
+    __name__,
+    {
+        "transform": __all__,
+        "fake_quantization_to_integer": (
+            "FakeQuantizationToInteger",
+            "tilewright.relay.op:register_fake_quantization_to_integer",
+            "tilewright.relay.op:register_optional_fake_quantization_to_integer",
+        ),
+    },
+)
+__getattr__ = _lazy.resolver(__name__)

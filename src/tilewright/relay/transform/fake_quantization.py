@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tilewright.ir import Op
+from tilewright.ir import AffineType, DataType, Op, TensorAffineType, TupleAffineType
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem, const
 from tilewright.relay.functor import contains
-from tilewright.relay.op.card import constructor, find_card
+from tilewright.relay.op.card import as_expr, cards, constructor, find_card
 from tilewright.relay.op.quantized import spread
 from tilewright.relay.transform.rewriting import card_of, is_op, rewrite_calls, tensor_of, typed, typed_pass
 from tilewright.support.errors import TVMError
@@ -80,6 +80,10 @@ class Region:
             if is_op(e, "qnn.dequantize"):
                 q, scale, zero = e.args
                 return Quantity(q, Affine(scale, zero, str(tensor_of(q).dtype), card_of(e).axis))  # type: ignore[attr-defined]
+            own = self._registered(e)
+            if own is not None:
+                found = own(self, e)
+                return self.no(f"{e.op.name} has no integer form here") if found is None else found
             form = FORMS.get(e.op.name)
             if form is not None and (e.op.name not in OPTIONAL or e.op.name in self.optional):
                 found = form(self, e)
@@ -91,6 +95,14 @@ class Region:
             whole = self.of(e.tuple_value)
             return None if whole is None else Quantity(typed(TupleGetItem(whole.expr, e.index)), whole.affine)
         return self.no(f"a {type(e).__name__} is no quantised value")
+
+    def _registered(self, call: Call) -> Form | None:
+        """What a program said of the operator."""
+        for key, ask in (("FTVMFakeQuantizationToInteger", False), ("FTVMOptionalFakeQuantizationToInteger", True)):
+            said = call.op.get_attr(key)  # type: ignore[attr-defined]
+            if said is not None and (not ask or call.op.name in self.optional):  # type: ignore[attr-defined]
+                return by_rule(said)
+        return None
 
     def no(self, reason: str) -> Quantity | None:
         """None, for a reason of which the first is kept."""
@@ -353,6 +365,53 @@ def function(key: str) -> Form:
     return form
 
 
+def by_rule(rule: Callable[[Call, Mapping[Expr, AffineType]], Any]) -> Form:
+    """A form from what `register_fake_quantization_to_integer` was given."""
+
+    def form(region: Region, call: Call) -> Quantity | None:
+        types: dict[Expr, AffineType] = {}
+
+        def integers(e: Expr) -> Expr | None:
+            if isinstance(e, Tuple):
+                fields = [integers(f) for f in e.fields]
+                if None in fields:
+                    return None
+                made: Expr = typed(Tuple(tuple(fields)))  # type: ignore[arg-type]
+                types[made] = TupleAffineType(tuple([types[f] for f in fields if f in types]))  # type: ignore[misc]
+                return made
+            if isinstance(e, Constant):
+                return e
+            q = region.of(e)
+            if q is not None:
+                types[q.expr] = affine_type(q.affine)
+            return None if q is None else q.expr
+
+        args = [integers(a) for a in call.args]
+        if None in args:
+            return None
+        new = Call(call.op, tuple(args), call.attrs, (), call.span)  # type: ignore[arg-type]
+        wanted = region.target(call)
+        if wanted is not None:
+            types[new] = affine_type(wanted)
+        answer = rule(new, types)
+        if answer is None:
+            return None
+        made, t = answer
+        if not isinstance(t, TensorAffineType):
+            raise TVMError(
+                f"the function registered for {call.op.name} by register_fake_quantization_to_integer must answer"  # type: ignore[attr-defined]
+                f" [expression, TensorAffineType], but answered a {type(t).__name__}"
+            )
+        return Quantity(typed(as_expr(made)), Affine(t.scale, t.zero_point, str(t.dtype), t.axis))
+
+    return form
+
+
+def affine_type(a: Affine) -> TensorAffineType:
+    """What integers stand for, as programs know it."""
+    return TensorAffineType(a.scale, a.zero, DataType(a.dtype), a.axis)
+
+
 MOVING = """broadcast_to copy expand_dims layout_transform max min nn.batch_flatten nn.depth_to_space nn.global_max_pool2d
 nn.max_pool1d nn.max_pool2d nn.max_pool3d nn.space_to_depth repeat reshape reverse split squeeze strided_slice take tile
 transpose"""
@@ -380,8 +439,9 @@ def FakeQuantizationToInteger(
     that are only converted on demand ("nn.softmax").
     """
     optional = frozenset(optional_qnn_ops or ())
-    for name in optional - OPTIONAL:
-        raise ValueError(f"optional_qnn_ops may name {', '.join(sorted(OPTIONAL))}, but names {name!r}")
+    own = {name for name in cards() if Op.get(name).get_attr("FTVMOptionalFakeQuantizationToInteger") is not None}
+    for name in sorted(optional - OPTIONAL - own):
+        raise ValueError(f"optional_qnn_ops may name {', '.join(sorted(OPTIONAL | own))}, but names {name!r}")
 
     def closed(call: Call) -> Expr | None:
         if not is_op(call, "qnn.quantize"):
@@ -400,7 +460,10 @@ def FakeQuantizationToInteger(
         return requantized(q, out).expr
 
     def open_ended(call: Call) -> Expr | None:
-        if type(call.op) is not Op or call.op.name not in FORMS:
+        if type(call.op) is not Op:
+            return None
+        own = call.op.get_attr("FTVMFakeQuantizationToInteger")
+        if call.op.name not in FORMS and own is None:
             return None
         fields = [f for a in call.args for f in (a.fields if isinstance(a, Tuple) else (a,))]
         ready = [isinstance(f, Call) and is_op(f, "qnn.dequantize") for f in fields]

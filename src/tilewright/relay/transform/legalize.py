@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from tilewright.ir import IRModule
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, Function
 from tilewright.relay.transform.rewriting import rewrite_calls, typed_pass
@@ -14,17 +14,21 @@ def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> Pass:
     """Calls of operators that have that attribute (`relay.op.register_legalize` sets it) -> what its function answers to
     (attrs, args, types of the args and of the result); None leaves the call as it is."""
 
+    legalize = legalize_calls(legalize_map_attr_name)
+    return typed_pass("Legalize", 1, lambda f, mod: legalize(f))
+
+
+def legalize_calls(attr: str) -> Callable[[Function], Any]:
+    """Rewrites a function by what operators have as this attribute."""
+
     def rule(call: Call) -> Expr | None:
-        legal: Any = call.op.get_attr(legalize_map_attr_name)  # type: ignore[attr-defined]
+        legal: Any = call.op.get_attr(attr)  # type: ignore[attr-defined]
         if legal is None:
             return None
         found = legal(call.attrs, list(call.args), [*[a.checked_type for a in call.args], call.checked_type])
         return getattr(found, "tuple_value", found)  # type: ignore[no-any-return]
 
-    def run(func: Function, mod: IRModule) -> Expr:
-        return rewrite_calls(func, once(rule))  # type: ignore[no-any-return]
-
-    return typed_pass("Legalize", 1, run)
+    return lambda f: rewrite_calls(f, once(rule))
 
 
 def once(rule: Any) -> Any:
