@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "json.h"
+#include "pool.h"
 #include "thread_pool.h"
 
 extern "C" void TWErrorTake(TVMFFIObjectHandle* result);  // our own TVMFFIErrorMoveFromRaised
@@ -90,11 +91,19 @@ int32_t call_from(void* slot, const char* name, const TVMFFIAny* args, int32_t c
 int32_t call_packed(const char* name, const TVMFFIAny* args, int32_t count, TVMFFIAny* result) {
   return call_from(nullptr, name, args, count, result);
 }
+// Workspaces of kernels stay with their thread: the system's pages cost more than what many kernels do in them.
+constexpr size_t kWorkspaces = size_t{64} << 20;
+thread_local std::shared_ptr<Pool> workspaces;
 void* alloc_workspace(int64_t bytes, int32_t, int32_t) {
-  return aligned_alloc(64, (static_cast<size_t>(bytes) + 63) & ~size_t{63});
+  try {
+    if (!workspaces) workspaces = std::make_shared<Pool>(kWorkspaces);
+    return workspaces->take(static_cast<size_t>(bytes));
+  } catch (...) {
+    return nullptr;
+  }
 }
 const TWContext kContext = {parallel_launch, [](const char* kind, const char* message) { set_raised(kind, message); },
-                            alloc_workspace, free, call_packed, call_from};
+                            alloc_workspace, Pool::give, call_packed, call_from};
 
 class SharedLibrary : public Library {
  public:

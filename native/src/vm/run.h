@@ -1,6 +1,6 @@
 // One run of one function.
 #pragma once
-#include "pool.h"
+#include "../pool.h"
 #include "program.h"
 #include "values.h"
 

@@ -68,6 +68,7 @@ def pipeline(config: CompilationConfig | None = None) -> Sequential:
             transform.PackDense(),
             transform.SimplifyExpr(),
             transform.FoldConstant(),
+            transform.PackWinograd(),
             *devices,
             transform.FuseOps(),
             transform.WidenKernels(),

@@ -1,4 +1,5 @@
-"""Convolutions with weights that were brought into another form before: Winograd's over three axes, and matrix products of patches."""
+"""Convolutions with weights that were brought into another form before: Winograd's on channel blocks and over three axes, and matrix
+products of patches."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from tilewright.relay.op.conv import Conv2D, np_conv, pads, two, window
 from tilewright.relay.op.relations import dims, may_equal, tensor, tensor_type
 from tilewright.topi.nn.winograd import winograd_transform_matrices
 from tilewright.topi.nn.winograd3d import transforms_depth
+from tilewright.topi.nn.winograd_blocked import conv2d_winograd_NCHWc, matrices
 
 
 class winograd3d_weight_transform(OpCard, key="nn.contrib_conv3d_winograd_weight_transform"):
@@ -128,6 +130,73 @@ class winograd_conv3d(OpCard, key="nn.contrib_conv3d_winograd_without_weight_tra
             at = slice(first, first + tile.shape[2])
             out[:, :, at, y * m : y * m + m, x * m : x * m + m] = tile
         return out[:, :, : shape[0], : shape[1], : shape[2]].astype(self.out_dtype or data.dtype)
+
+
+class winograd_conv2d_NCHWc(OpCard, key="nn.contrib_conv2d_winograd_NCHWc"):
+    """conv2d by steps of 1 on channel blocks, data (N, C/b, H, W, b), with weights (places, O/panel, C, panel) of
+    `topi.nn.winograd_blocked.winograd_weights`: (N, O/block, OH, OW, block) for `out_layout` NCHW<block>c."""
+
+    tile_size: int
+    padding: tuple[int, ...] = (0, 0)
+    data_layout: str = "NCHW16c"
+    out_layout: str = "NCHW16c"
+    out_dtype: str = ""
+    fuse = OUT_ELEMWISE
+    tolerance = 1e-4
+    samples = [
+        (((1, 2, 6, 7, 4), (16, 1, 8, 8)), {"tile_size": 2, "padding": (1, 1), "out_layout": "NCHW4c"}),
+        (((2, 1, 9, 5, 4), (36, 1, 4, 4)), {"tile_size": 4, "padding": (1, 0, 0, 2), "out_layout": "NCHW4c"}),
+    ]
+
+    def _block(self) -> int:
+        return int(self.out_layout[4:-1])
+
+    def infer(self, data: TensorType, weight: TensorType) -> Type:
+        d, w = tensor(data, 0, 5), tensor(weight, 1, 4)
+        need(all([isinstance(v, int) for v in dims(w)]), "the weights' extents must be known", f"they are {w}", 1)
+        places, panels, channels, panel = w.concrete_shape
+        tile = round(places**0.5)
+        n, outer, h, wd, b = dims(d)
+        fit = tile * tile == places and tile > self.tile_size
+        need(fit, "the tiles must fit the weights", f"weights {w} for tiles of {self.tile_size}", 1)
+        known = isinstance(outer, int) and isinstance(b, int)
+        need(
+            known and outer * b == channels,
+            "the weights' input channels must be the data's",
+            f"{channels} and {d}",
+            1,
+        )
+        whole = panels * panel % self._block() == 0
+        need(whole, "the filters must be whole blocks", f"{panels * panel} in {self.out_layout}", 1)
+        kernel = tile - self.tile_size + 1
+        before, after = pads(self.padding)
+        out = [window(v, kernel, before[k], after[k], 1, 1) for k, v in enumerate((h, wd))]
+        block = self._block()
+        return tensor_type((n, panels * panel // block, *out, block), self.out_dtype or d.dtype)
+
+    def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+        return conv2d_winograd_NCHWc(
+            data, weight, list(self.padding), self.tile_size, self._block(), self.out_dtype or None
+        )
+
+    def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        m, tile, block = self.tile_size, round(weight.shape[0] ** 0.5), self._block()
+        a, b, _ = matrices(m, tile - m + 1)
+        n, outer, height, width, inner = data.shape
+        before, after = pads(self.padding)
+        oh, ow = (v + before[k] + after[k] - tile + m for k, v in enumerate((height, width)))
+        rows, columns = -(-oh // m), -(-ow // m)
+        room = [(before[0], rows * m + tile - height), (before[1], columns * m + tile - width)]
+        plain = data.transpose(0, 1, 4, 2, 3).reshape(n, outer * inner, height, width).astype(np.float64)
+        padded = np.pad(plain, [(0, 0), (0, 0), *room])
+        by_place = weight.transpose(0, 2, 1, 3).reshape(tile, tile, outer * inner, -1)
+        out = np.zeros((n, by_place.shape[3], rows * m, columns * m))
+        for y, x in np.ndindex(rows, columns):
+            part = padded[:, :, y * m : y * m + tile, x * m : x * m + tile]
+            met = np.einsum("ai,bj,ncij,abco->noab", b, b, part, by_place, optimize=True)
+            out[:, :, y * m : y * m + m, x * m : x * m + m] = np.einsum("ia,jb,noab->noij", a, a, met)
+        blocks = out[:, :, :oh, :ow].reshape(n, -1, block, oh, ow).transpose(0, 1, 3, 4, 2)
+        return np.ascontiguousarray(blocks).astype(self.out_dtype or data.dtype)
 
 
 # ---- products of patches

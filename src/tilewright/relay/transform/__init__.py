@@ -57,6 +57,7 @@ from tilewright.relay.transform.lambda_lift import LambdaLift
 from tilewright.relay.transform.legalize import Legalize
 from tilewright.relay.transform.mixed_precision import ToMixedPrecision
 from tilewright.relay.transform.normal_forms import ToANormalForm, ToGraphNormalForm, to_anf
+from tilewright.relay.transform.pack_winograd import PackWinograd
 from tilewright.relay.transform.partial_eval import PartialEvaluate
 from tilewright.relay.transform.recast import ChangeBatch, recast
 from tilewright.relay.transform.simplify_expr import SimplifyExpr
@@ -133,6 +134,7 @@ __all__ = [
     "ModulePass",
     "OutlineCompilerFunctionsWithExistingGlobalSymbols",
     "PackDense",
+    "PackWinograd",
     "PartialEvaluate",
     "PartitionGraph",
     "Pass",

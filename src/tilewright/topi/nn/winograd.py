@@ -25,7 +25,15 @@ def winograd_transform_matrices(tile_size: int, kernel_size: int) -> tuple[np.nd
     n = tile_size + kernel_size - 1
     if n - 1 > len(_POINTS):
         raise ValueError(f"winograd: tile_size + kernel_size - 1 must be at most {len(_POINTS) + 1}, but is {n}")
-    points = _POINTS[: n - 1]
+    return transform_matrices(tile_size, kernel_size, _POINTS)
+
+
+def transform_matrices(
+    tile_size: int, kernel_size: int, points: list[Fraction]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(A, B, G) of polynomials evaluated at the first tile_size + kernel_size - 2 of `points`, and at infinity."""
+    n = tile_size + kernel_size - 1
+    points = points[: n - 1]
 
     def polynomial(roots: list[Fraction]) -> list[Fraction]:
         found = [Fraction(1)]

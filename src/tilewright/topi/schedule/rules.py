@@ -3,6 +3,7 @@
 contraction   reductions whose last spatial axis is contiguous (convolution, matrix product, pooling):
               a register tile of rows x vectors, the reduction around it, the epilogue behind it
 windows       depthwise convolutions and pooling: each channel by itself, its padding inside the loop over bands of rows
+winograd      3 x 3 convolutions in Winograd's form: all stages of groups of tiles
 rows          reductions along the last axis (softmax, layer norm): one row at a time, vectors across it
 injective     everything else: vectors on the last axis, threads on the outer ones
 """
@@ -19,6 +20,7 @@ from tilewright.topi.schedule.kernel import BlockView, KernelView
 from tilewright.topi.schedule.rows import schedule_rows
 from tilewright.topi.schedule.tiles import MATERIALIZE
 from tilewright.topi.schedule.windows import is_windowed, schedule_windows
+from tilewright.topi.schedule.winograd import schedule_winograd, winograd_product
 
 
 def schedule_cpu(sch: Schedule, target: Target) -> None:
@@ -28,7 +30,10 @@ def schedule_cpu(sch: Schedule, target: Target) -> None:
         # Tensors without elements: there is nothing to run faster.
         return
     inline_producers(view)
-    if any([is_contraction(b, target) for b in view.blocks()]):
+    winograd = winograd_product(view)
+    if winograd is not None:
+        schedule_winograd(view, winograd, target)
+    elif any([is_contraction(b, target) for b in view.blocks()]):
         schedule_contraction_kernel(view, target)
     elif any([b.reduction for b in view.blocks()]):
         schedule_rows(view, target)

@@ -1,15 +1,17 @@
-// Memory of the machine's tensors.
+// Memory that is asked for again and again: tensors of the virtual machine, workspaces of kernels.
 #pragma once
 #include <memory>
 #include <mutex>
 
-#include "../core.h"
+#include "core.h"
 
 namespace tw {
 
 // Blocks of a few sizes per power of two; freed ones are kept for the next tensor of that size, as the next run asks for the same.
 class Pool : public std::enable_shared_from_this<Pool> {
  public:
+  // most: bytes to keep of what was given back.
+  explicit Pool(size_t most = ~size_t{0}) : most_(most) {}
   ~Pool() { trim(); }
   static constexpr size_t kHeader = 64;
   struct Block {
@@ -33,7 +35,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
         trim();
         memory = aligned_alloc(64, kHeader + rounded);
       }
-      if (!memory) fail("MemoryError", "cannot allocate %zu bytes for a tensor", bytes);
+      if (!memory) fail("MemoryError", "cannot allocate %zu bytes", bytes);
       block = new (memory) Block{{}, nullptr, index, rounded};
     }
     block->pool = shared_from_this();
@@ -43,6 +45,11 @@ class Pool : public std::enable_shared_from_this<Pool> {
     auto* block = reinterpret_cast<Block*>(static_cast<char*>(data) - kHeader);
     std::shared_ptr<Pool> pool = std::move(block->pool);
     std::lock_guard<std::mutex> hold(pool->lock_);
+    if (pool->kept_ + block->bytes > pool->most_) {
+      block->~Block();
+      free(block);
+      return;
+    }
     if (pool->free_.size() <= block->size_class) pool->free_.resize(block->size_class + 1);
     block->next = pool->free_[block->size_class];
     pool->free_[block->size_class] = block;
@@ -72,6 +79,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   static_assert(sizeof(Block) <= kHeader, "the header stands in one cache line before the data");
   std::mutex lock_;
   std::vector<Block*> free_;
+  const size_t most_;
   size_t kept_ = 0;
 };
 

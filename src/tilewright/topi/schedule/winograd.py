@@ -1,0 +1,200 @@
+"""Winograd convolutions: groups of tiles that stay in the caches, from the data to the result.
+
+for n, fo, y, x, fb: out = ..
+-->
+for groups of tiles:
+  for tiles, channels: a tile and its two transformations, in registers
+  for places, panels of filters, tiles: a register tile of the products, the whole reduction around it
+  for tiles, filters: the two transformations back in registers, and what follows
+
+Threads share groups where these are many enough; otherwise each of the three steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from tilewright.target import Target
+from tilewright.tir.schedule import BlockRV, LoopRV
+from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of
+from tilewright.topi.schedule.tiles import LONG_BODY, divisors, register_tile, tile_cost, unroll_factor
+
+PRODUCT = "winograd_product"
+
+DIRECT, PRODUCTS = 0.92, 0.85
+"""Shares of the multipliers' rate that direct convolutions, and the products of transformed tiles, come to (ResNet-50, AVX-512)."""
+
+TRANSFORM = 6
+"""Cycles for each vector of transformed data and of products."""
+
+STREAM, NEAR = 5, 12
+"""Bytes that a core reads in a cycle from memory (10 to 20 GB/s), and from the last cache."""
+
+
+@dataclass(frozen=True)
+class WinogradPlan:
+    """cycles: expected, on one core; group: tiles that are worked on together; panel: filters in a panel of weights."""
+
+    cycles: float
+    tile_size: int
+    panel: int
+    group: int
+
+
+def direct_cycles(channels: int, filters: int, pixels: int, lanes: int) -> float:
+    """Cycles of a direct convolution with kernels of 3 x 3 on one core, two multiply-adds of vectors in each."""
+    work = 9 * channels * filters * pixels / (2 * lanes) / DIRECT
+    return max(work, 36 * channels * filters / STREAM)
+
+
+@cache
+def winograd_plan(
+    channels: int, filters: int, tiles: int, tile_size: int, lanes: int, registers: int, cores: int, l2_bytes: int
+) -> WinogradPlan | None:
+    """The best grouping of `tiles` tiles of results of tile_size x tile_size, or None where they cannot be grouped well."""
+    places = (tile_size + 2) ** 2
+    weights = 4 * places * channels * filters
+    panel = next((v * lanes for v in (4, 3, 2, 1) if filters % (v * lanes) == 0 and v != 3), 0)
+    if not panel:
+        return None
+    best: WinogradPlan | None = None
+    for group in divisors(tiles, tiles):
+        groups = tiles // group
+        rows, columns = register_tile(group, panel // lanes, registers)
+        cost = tile_cost(rows, columns, registers)
+        if cost is None:
+            continue
+        work = places * channels * filters * tiles / lanes * max(cost, 0.5) / PRODUCTS
+        moved = places * tiles * (channels + filters) / lanes * TRANSFORM
+        held = 4 * places * group * (channels + filters)
+        again = (groups - 1) * weights / NEAR if weights > l2_bytes // 2 else 0.0
+        spilled = 2 * 4 * places * tiles * (channels + filters) / NEAR if held > l2_bytes // 2 else 0.0
+        even = -(-groups // cores) * cores / groups if shared_by_group(groups, cores) else 1.0
+        cycles = (max(work, weights / STREAM) + moved + again + spilled) * even
+        if best is None or cycles < best.cycles:
+            best = WinogradPlan(cycles, tile_size, panel, group)
+    return best
+
+
+def shared_by_group(groups: int, cores: int) -> bool:
+    """Whether threads share groups of tiles, and not each step of one."""
+    return groups >= 4 * cores or (groups > 1 and groups % cores == 0)
+
+
+def choose_winograd(channels: int, filters: int, pixels: tuple[int, int, int], target: Target) -> WinogradPlan | None:
+    """How to compute a convolution by 3 x 3 kernels in Winograd's form, or None where it would gain less than a fifth. pixels: the
+    result's (images, rows, columns)."""
+    cpu = target.cpu
+    lanes = cpu.lanes(32)
+    if channels % lanes or filters % lanes:
+        return None
+    images, height, width = pixels
+    direct = direct_cycles(channels, filters, images * height * width, lanes)
+    plans = []
+    for m in (4, 2):
+        tiles = images * -(-height // m) * -(-width // m)
+        plan = winograd_plan(channels, filters, tiles, m, lanes, cpu.vector_registers, cpu.cores, cpu.l2_bytes)
+        if plan is not None and plan.cycles < 0.8 * direct:
+            plans.append(plan)
+    return min(plans, key=lambda p: p.cycles, default=None)
+
+
+def winograd_product(view: KernelView) -> BlockView | None:
+    """The product of a Winograd convolution, if the kernel has one."""
+    return next((b for b in view.blocks() if b.name == PRODUCT), None)
+
+
+def schedule_winograd(view: KernelView, product: BlockView, target: Target) -> None:
+    """Schedules all stages of a Winograd convolution, and what follows it element by element."""
+    sch, cpu = view.sch, target.cpu
+    names = {b.name: b for b in view.blocks()}
+    weights = product.block.reads[1].buffer
+    panel, m = divisor_of(weights.shape[-1]), names["winograd_inverse"].extents[2]
+    _, tiles, filters, channels = product.extents
+    lanes = cpu.lanes(32)
+    last = _last(view, names["winograd_result"])
+    image, fo, y, x, fb = sch.get_loops(last)
+    dom = product.block.iter_vars[1].dom
+    assert dom is not None
+    per_image = divisor_of(dom.extent)
+    plan = winograd_plan(channels, filters, per_image, m, lanes, cpu.vector_registers, cpu.cores, cpu.l2_bytes)
+    group = plan.group if plan is not None else per_image
+    yo, yi = sch.split(y, [None, m])
+    xo, xi = sch.split(x, [None, m])
+    sch.reorder(image, yo, xo, fo, yi, xi, fb)
+    g, t = sch.split(sch.fuse(image, yo, xo), [None, group])
+    _straight(view, last, 3)
+    for name in ("winograd_inverse", "winograd_back"):
+        block = names[name].rv
+        sch.compute_at(block, fo)
+        sch.set_scope(block, 0, "local")
+        _straight(view, block, 3)
+    by_group = shared_by_group(tiles // group, cpu.cores) and cpu.cores > 1
+    by_step = not by_group and cpu.cores > 1
+    if by_step:
+        sch.parallel(sch.fuse(t, fo))
+    _schedule_product(view, product.rv, g, panel, target, by_step)
+    _schedule_data(view, names, g, by_step)
+    if by_group:
+        sch.parallel(g)
+
+
+def _last(view: KernelView, result: BlockView) -> BlockRV:
+    """The block that the tiles of results are written by: what follows element by element, or the result itself."""
+    consumers = view.consumers(result)
+    if len(consumers) == 1 and consumers[0].is_injective and len(view.loops(consumers[0])) == 5:
+        reader = consumers[0]
+        (read,) = [r for r in reader.block.reads if r.buffer is result.block.writes[0].buffer][:1]
+        axes = [v.var for v in reader.block.iter_vars]
+        if [r.min for r in read.region] == axes and reader.extents == result.extents:
+            view.sch.compute_inline(result.rv)
+            return reader.rv
+    return result.rv
+
+
+def _straight(view: KernelView, block: BlockRV, count: int) -> None:
+    """Unrolls the innermost `count` loops of a block, the last one as a vector."""
+    *outer, last = view.loops(block)[-count:]
+    for loop in outer:
+        view.sch.unroll(loop)
+    view.sch.vectorize(last)
+
+
+def _schedule_product(view: KernelView, block: BlockRV, at: LoopRV, panel: int, target: Target, parallel: bool) -> None:
+    sch, lanes = view.sch, min(target.cpu.lanes(32), panel)
+    copy = sch.cache_write(block, 0, "local")
+    sch.compute_at(copy, at)
+    place, t, f = sch.get_loops(copy)[-3:]
+    rows, columns = register_tile(divisor_of(sch.get(t).extent), panel // lanes, target.cpu.vector_registers)
+    fo, fv, fl = sch.split(f, [None, columns, lanes])
+    to, ti = sch.split(t, [None, rows])
+    sch.reorder(place, fo, to, ti, fv, fl)
+    sch.compute_at(block, to)
+    _straight(view, copy, 3)
+    ti, f, rc = sch.get_loops(block)[-3:]
+    fv, fl = sch.split(f, [None, lanes])
+    ro, ri = sch.split(rc, [None, unroll_factor(divisor_of(sch.get(rc).extent), rows * columns, LONG_BODY)])
+    sch.reorder(ro, ri, ti, fv, fl)
+    _straight(view, sch.decompose_reduction(block, ro), 3)
+    _straight(view, block, 4)
+    if parallel:
+        sch.parallel(sch.fuse(place, fo))
+
+
+def _schedule_data(view: KernelView, names: dict[str, BlockView], at: LoopRV, parallel: bool) -> None:
+    sch = view.sch
+    data = names["winograd_data"].rv
+    sch.compute_at(data, at)
+    place, t, c = sch.get_loops(data)[-3:]
+    co, cb = sch.split(c, [None, names["winograd_tile"].extents[-1]])
+    sch.reorder(t, co, place, cb)
+    _straight(view, data, 2)
+    for name in ("winograd_columns", "winograd_tile"):
+        block: Any = names[name].rv
+        sch.compute_at(block, co)
+        sch.set_scope(block, 0, "local")
+        _straight(view, block, 3)
+    if parallel:
+        sch.parallel(sch.fuse(t, co))
