@@ -360,3 +360,24 @@ def main(a: T.Buffer((16,), "float32"), out: T.Buffer((16,), "float32")):
     mod = X.ConvertBlocksToOpaque()(X.LowerInitBlock()(IRModule({"main": func})))
     with pytest.raises(TVMError, match=r"the threads of threadIdx\.x update one element of out at the same time"):
         X.UnifyThreadBinding()(X.LowerCrossThreadReduction()(mod))
+
+
+SHARED_MADE_BY_A_THREAD = """
+@T.prim_func
+def main(a: T.Buffer((2,), "int32"), out: T.Buffer((4,), "int32")):
+    for t in T.thread_binding(4, thread="threadIdx.x"):
+        with T.block(""):
+            s = T.alloc_buffer((1,), "int32", scope="SCOPE")
+            s[0] = 0
+            for k in range(2):
+                s[0] = s[0] + a[k]
+            out[t] = s[0]
+"""
+
+
+def test_shared_memory_is_no_threads_own_wherever_it_is_allocated() -> None:
+    own = tir_function(SHARED_MADE_BY_A_THREAD.replace("SCOPE", "local"))
+    X.UnifyThreadBinding()(IRModule({"main": own}))
+    shared = tir_function(SHARED_MADE_BY_A_THREAD.replace("SCOPE", "shared"))
+    with pytest.raises(TVMError, match=r"the threads of threadIdx\.x update one element of s at the same time"):
+        X.UnifyThreadBinding()(IRModule({"main": shared}))

@@ -198,7 +198,8 @@ class _Kernels(Visitor):
         made = self.inside.get(s.buffer, ())
         uses = used_vars((*s.indices, *self.guards))
         for tag in self.launched:
-            if tag in self.tags and tag not in made and self.by_thread[tag].isdisjoint(uses):
+            own = tag in made and own_memory(s.buffer.scope(), tag)
+            if tag in self.tags and not own and self.by_thread[tag].isdisjoint(uses):
                 raise TVMError(
                     located(
                         f"UnifyThreadBinding: the threads of {tag} update one element of {s.buffer.name} at the same time; a"
@@ -218,7 +219,7 @@ class _Kernels(Visitor):
     def _once(self, store: BufferStore, around: tuple[str, ...]) -> None:
         made = self.inside.get(store.buffer)
         for tag in self.launched:
-            if tag in around or (made is not None and (tag in made or own_memory(store.buffer.scope(), tag))):
+            if tag in around or (made is not None and own_memory(store.buffer.scope(), tag)):
                 continue
             raise TVMError(
                 located(
