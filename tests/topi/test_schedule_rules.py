@@ -12,6 +12,7 @@ from tilewright import te, topi
 from tilewright.codegen import interp
 from tilewright.target import Target
 from tilewright.topi import nn
+from tilewright.topi.nn.winograd_blocked import conv2d_winograd_NCHWc
 from tilewright.topi.schedule import schedule_kernel
 from tilewright.topi.schedule.tiles import padded_rows, register_tile, tile_cost
 
@@ -68,9 +69,15 @@ def plain_conv() -> list[te.Tensor]:
     return [d, w, nn.relu(nn.conv2d_nchw(d, w, 1, 1, 1))]
 
 
+def winograd() -> list[te.Tensor]:
+    d, w, b = ph(1, 1, 5, 6, 16), ph(16, 1, 16, 32, name="w"), ph(1, 2, 1, 1, 16, name="b")
+    return [d, w, b, nn.relu(topi.add(conv2d_winograd_NCHWc(d, w, (1, 0), 2, 16), b))]
+
+
 CASES: dict[str, Callable[[], list[te.Tensor]]] = {
     "conv3x3": lambda: conv(16, 32, 7, 3),
     "conv3x3 strided": lambda: conv(16, 32, 8, 3, 2),
+    "conv3x3 in Winograd's form": winograd,
     "conv1x1": lambda: conv(32, 32, 4, 1),
     "dense": lambda: dense(16, 2, 8, 64),
     "dense with a prime number of rows": lambda: dense(13, 2, 8, 64),

@@ -51,9 +51,19 @@ def direct_cycles(channels: int, filters: int, pixels: int, lanes: int) -> float
 
 @cache
 def winograd_plan(
-    channels: int, filters: int, tiles: int, tile_size: int, lanes: int, registers: int, cores: int, l2_bytes: int
+    channels: int,
+    filters: int,
+    shape: tuple[int, int, int],
+    tile_size: int,
+    lanes: int,
+    registers: int,
+    cores: int,
+    l2_bytes: int,
 ) -> WinogradPlan | None:
-    """The best grouping of `tiles` tiles of results of tile_size x tile_size, or None where they cannot be grouped well."""
+    """The best grouping of tiles of results of tile_size x tile_size, or None where they cannot be grouped well. shape: the (images,
+    rows, columns) of tiles; groups are equal parts of a row, of rows or of images."""
+    images, rows, columns = shape
+    tiles = images * rows * columns
     places = (tile_size + 2) ** 2
     weights = 4 * places * channels * filters
     panel = next((v * lanes for v in (4, 3, 2, 1) if filters % (v * lanes) == 0 and v != 3), 0)
@@ -62,9 +72,8 @@ def winograd_plan(
     best: WinogradPlan | None = None
     for group in divisors(tiles, tiles):
         groups = tiles // group
-        rows, columns = register_tile(group, panel // lanes, registers)
-        cost = tile_cost(rows, columns, registers)
-        if cost is None:
+        cost = tile_cost(*register_tile(group, panel // lanes, registers), registers)
+        if cost is None or not all([group % whole == 0 or whole % group == 0 for whole in (columns, rows * columns)]):
             continue
         work = places * channels * filters * tiles / lanes * max(cost, 0.5) / PRODUCTS
         moved = places * tiles * (channels + filters) / lanes * TRANSFORM
@@ -94,8 +103,8 @@ def choose_winograd(channels: int, filters: int, pixels: tuple[int, int, int], t
     direct = direct_cycles(channels, filters, images * height * width, lanes)
     plans = []
     for m in (4, 2):
-        tiles = images * -(-height // m) * -(-width // m)
-        plan = winograd_plan(channels, filters, tiles, m, lanes, cpu.vector_registers, cpu.cores, cpu.l2_bytes)
+        shape = images, -(-height // m), -(-width // m)
+        plan = winograd_plan(channels, filters, shape, m, lanes, cpu.vector_registers, cpu.cores, cpu.l2_bytes)
         if plan is not None and plan.cycles < 0.8 * direct:
             plans.append(plan)
     return min(plans, key=lambda p: p.cycles, default=None)
@@ -116,11 +125,13 @@ def schedule_winograd(view: KernelView, product: BlockView, target: Target) -> N
     lanes = cpu.lanes(32)
     last = _last(view, names["winograd_result"])
     image, fo, y, x, fb = sch.get_loops(last)
+    _, _, rows, columns, _ = [-(-e // m) for e in names["winograd_result"].extents]
     dom = product.block.iter_vars[1].dom
     assert dom is not None
-    per_image = divisor_of(dom.extent)
-    plan = winograd_plan(channels, filters, per_image, m, lanes, cpu.vector_registers, cpu.cores, cpu.l2_bytes)
-    group = plan.group if plan is not None else per_image
+    known = divisor_of(dom.extent)
+    shape = known // (rows * columns), rows, columns
+    plan = winograd_plan(channels, filters, shape, m, lanes, cpu.vector_registers, cpu.cores, cpu.l2_bytes)
+    group = plan.group if plan is not None else known
     yo, yi = sch.split(y, [None, m])
     xo, xi = sch.split(x, [None, m])
     sch.reorder(image, yo, xo, fo, yi, xi, fb)
