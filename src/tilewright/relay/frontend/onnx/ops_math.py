@@ -164,7 +164,9 @@ def _leaky_relu(node: OnnxNode, x: Value) -> Any:
 
 @onnx_op("PRelu")
 def _prelu(node: OnnxNode, x: Value, slope: Value) -> Any:
-    # The slope broadcasts from the right: one per channel comes as (C, 1, 1).
+    # The slope broadcasts from the right: one per channel comes as (C, 1, 1), but for old opsets.
+    if node.opset < 7 and slope.ndim == 1 and x.ndim > 2 and slope.shape[0] != 1:
+        slope = node.value("expand_dims", slope, axis=1, num_newaxis=x.ndim - 2)
     zero = node.scalar(0, x)
     return node.call("where", node.call("greater", x, zero), x, node.call("multiply", x, slope))
 
@@ -274,6 +276,28 @@ def axes_of(node: OnnxNode, axes: Value | None) -> list[int] | None:
     return None if given is None else list(given)
 
 
+def _of_nothing(node: OnnxNode, x: Value, axes: list[int] | None, keepdims: bool) -> np.ndarray | None:
+    """The result where axes without elements are reduced: the neutral element."""
+    shape = x.shape
+    places = range(len(shape)) if axes is None else [a % len(shape) for a in axes]
+    if not any([isinstance(shape[a], int) and shape[a] == 0 for a in places]):
+        return None
+    static = node.static(x)
+    kept = [1 if k in places else d for k, d in enumerate(static) if keepdims or k not in places]
+    dtype = np.dtype(x.dtype)
+    low, high = (-np.inf, np.inf) if dtype.kind == "f" else (0, 1) if dtype.kind == "b" else _limits(dtype)
+    neutral: dict[str, Any] = {
+        "ReduceProd": 1, "ReduceMax": low, "ReduceMin": high, "ReduceLogSum": -np.inf, "ReduceLogSumExp": -np.inf,
+        "ReduceMean": np.nan,
+    }  # fmt: skip
+    return np.full(kept, neutral.get(node.op_type, 0), dtype)
+
+
+def _limits(dtype: Any) -> tuple[int, int]:
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
 def _reduction(build: Callable[[OnnxNode, Any, dict[str, Any]], Any]) -> Callable[..., Any]:
     def convert(node: OnnxNode, x: Value, axes: Value | None = None) -> Any:
         given = axes_of(node, axes)
@@ -283,9 +307,9 @@ def _reduction(build: Callable[[OnnxNode, Any, dict[str, Any]], Any]) -> Callabl
             given = None
         if given == []:
             return build(node, x, {"axis": (), "keepdims": True})
-        return build(
-            node, x, {"axis": None if given is None else tuple(given), "keepdims": bool(node.get("keepdims", 1))}
-        )
+        how = {"axis": None if given is None else tuple(given), "keepdims": bool(node.get("keepdims", 1))}
+        nothing = _of_nothing(node, x, given, bool(how["keepdims"]))
+        return build(node, x, how) if nothing is None else nothing
 
     return convert
 

@@ -194,9 +194,25 @@ onnx_op("GlobalMaxPool")(_global_pool("nn.global_max_pool2d", "max"))
 
 @onnx_op("BatchNormalization")
 def _batch_norm(node: OnnxNode, x: Value, scale: Value, bias: Value, mean: Value, var: Value) -> Any:
-    if node.get("training_mode", 0) or node.wants(1):
-        raise node.refuse("training_mode", 1, "0 (inference): export the model in evaluation mode")
-    return node.call("nn.batch_norm", x, scale, bias, mean, var, axis=1, epsilon=node.get("epsilon", 1e-5))[0]
+    epsilon = node.get("epsilon", 1e-5)
+    if not node.get("training_mode", 0):
+        if any(map(node.wants, range(1, len(node.outputs)))):
+            raise node.refuse("is_test", node.get("is_test", 0), "1 (inference): export the model in evaluation mode")
+        return node.call("nn.batch_norm", x, scale, bias, mean, var, axis=1, epsilon=epsilon)[0]
+    # The statistics of this batch, and how they move the running ones.
+    axes = tuple([k for k in range(x.ndim) if k != 1])
+    now = node.value("mean", x, axis=axes, keepdims=True)
+    apart = node.call("subtract", x, now)
+    spread = node.value("mean", node.call("multiply", apart, apart), axis=axes, keepdims=True)
+    current = [node.value("squeeze", v, axis=axes) for v in (now, spread)]
+    share = float(node.get("momentum", 0.9))
+    moved = []
+    for old, new in zip((mean, var), current, strict=True):
+        kept = node.call("multiply", old, node.scalar(share, old))
+        fresh = node.call("multiply", node.cast(new, old.dtype), node.scalar(1 - share, old))
+        moved.append(node.call("add", kept, fresh))
+    out = node.call("nn.batch_norm", x, scale, bias, *current, axis=1, epsilon=epsilon)[0]
+    return [out, *moved]
 
 
 @onnx_op("InstanceNormalization")

@@ -15,6 +15,7 @@ MODES = (
     "asymmetric",
     "half_pixel_symmetric",
     "tf_half_pixel_for_nn",
+    "tf_crop_and_resize",
 )
 METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 
@@ -27,7 +28,9 @@ def _positions(extent: int, target: int, scale: float, mode: str) -> np.ndarray:
     x = np.arange(target, dtype=np.float32)
     scale = float(np.float32(scale))
     if mode == "align_corners":
-        return x * (extent - 1) / (target - 1) if target > 1 else x * 0
+        # What is asked for may be no whole number of elements.
+        length = scale * extent if abs(scale * extent - target) > 1e-4 * target else float(target)
+        return x * (extent - 1) / (length - 1) if target > 1 else x * 0
     if mode == "asymmetric":
         return x / scale
     if mode == "tf_half_pixel_for_nn":
@@ -52,22 +55,23 @@ def _nearest(x: np.ndarray, extent: int, rounding: str) -> np.ndarray:
     return np.asarray(np.clip(i, 0, extent - 1), np.int32)
 
 
-def _weights(x: np.ndarray, extent: int, method: str, alpha: float, exclude: bool) -> np.ndarray:
-    """Matrix (target, extent) of a linear or cubic interpolation."""
-    base = np.floor(x)
-    t = x - base
-    first = base.astype(np.int64)
-    if method == "linear":
-        taps = [(first, 1 - t), (first + 1, t)]
-    else:
+def _weights(x: np.ndarray, extent: int, method: str, alpha: float, exclude: bool, stretch: float) -> np.ndarray:
+    """Matrix (target, extent) of a linear or cubic interpolation, whose filter is `stretch` times as wide."""
 
-        def near(d: Any) -> Any:
-            return ((alpha + 2) * d - (alpha + 3)) * d * d + 1
+    def filtered(d: Any) -> Any:
+        d = np.abs(d)
+        if method == "linear":
+            return np.maximum(0, 1 - d)
+        near = ((alpha + 2) * d - (alpha + 3)) * d * d + 1
+        far = ((alpha * d - 5 * alpha) * d + 8 * alpha) * d - 4 * alpha
+        return np.where(d <= 1, near, np.where(d < 2, far, 0))
 
-        def far(d: Any) -> Any:
-            return ((alpha * d - 5 * alpha) * d + 8 * alpha) * d - 4 * alpha
-
-        taps = [(first - 1, far(t + 1)), (first, near(t)), (first + 1, near(1 - t)), (first + 2, far(2 - t))]
+    first = np.floor(x).astype(np.int64)
+    reach = int(np.ceil((1 if method == "linear" else 2) * stretch))
+    taps = [(first + k, filtered((first + k - x) / stretch)) for k in range(1 - reach, reach + 1)]
+    if stretch > 1:
+        total = sum([w for _, w in taps])
+        taps = [(i, w / total) for i, w in taps]
     matrix = np.zeros((len(x), extent))
     rows = np.arange(len(x))
     for i, w in taps:
@@ -78,14 +82,32 @@ def _weights(x: np.ndarray, extent: int, method: str, alpha: float, exclude: boo
     return matrix.astype(np.float32)
 
 
-def _along(node: OnnxNode, x: Any, axis: int, rank: int, extent: int, target: int, scale: float, method: str) -> Any:
-    mode = node.get("coordinate_transformation_mode", "half_pixel")
-    places = _positions(extent, target, scale, mode)
+def _cropped(extent: int, target: int, start: float, end: float) -> np.ndarray:
+    """Where each output place lies in the part of the input from `start` to `end`, as shares of it."""
+    if target == 1:
+        return np.array([0.5 * (start + end) * (extent - 1)], np.float32)
+    step = (end - start) * (extent - 1) / (target - 1)
+    return (start * (extent - 1) + np.arange(target) * step).astype(np.float32)
+
+
+def _along(
+    node: OnnxNode,
+    x: Any,
+    axis: int,
+    rank: int,
+    extent: int,
+    target: int,
+    scale: float,
+    method: str,
+    places: np.ndarray,
+) -> Any:
     if method == "nearest":
         return node.call(
             "take", x, Value(array=_nearest(places, extent, node.get("nearest_mode", "round_prefer_floor"))), axis=axis
         )
-    matrix = _weights(places, extent, method, node.get("cubic_coeff_a", -0.75), bool(node.get("exclude_outside", 0)))
+    stretch = max(1.0, 1 / scale) if node.get("antialias", 0) else 1.0
+    alpha, exclude = node.get("cubic_coeff_a", -0.75), bool(node.get("exclude_outside", 0))
+    matrix = _weights(places, extent, method, alpha, exclude, stretch)
     order = [k for k in range(rank) if k != axis] + [axis]
     moved = node.call("transpose", x, axes=tuple(order)) if axis != rank - 1 else x
     out = node.call("nn.dense", moved, Value(array=matrix))
@@ -93,40 +115,62 @@ def _along(node: OnnxNode, x: Any, axis: int, rank: int, extent: int, target: in
     return node.call("transpose", out, axes=back) if axis != rank - 1 else out
 
 
-def resize(node: OnnxNode, x: Value, scales: list[float] | None, sizes: list[int] | None) -> Any:
-    """x brought to `sizes`, or scaled."""
+def resize(
+    node: OnnxNode, x: Value, scales: list[float] | None, sizes: list[int] | None, roi: list[float] | None = None
+) -> Any:
+    """x brought to `sizes`, or scaled; `roi` are the starts and ends of the part that is taken, as shares of each axis."""
     mode, method = node.get("coordinate_transformation_mode", "half_pixel"), node.get("mode", "nearest")
     if mode not in MODES:
         raise node.refuse("coordinate_transformation_mode", mode, ", ".join(MODES))
     if method not in METHODS:
         raise node.refuse("mode", method, ", ".join(METHODS))
-    if node.get("antialias", 0):
-        raise node.refuse("antialias", 1, "0")
-    if node.get("keep_aspect_ratio_policy", "stretch") != "stretch":
-        raise node.refuse("keep_aspect_ratio_policy", node.get("keep_aspect_ratio_policy"), "stretch")
     shape = node.static(x)
     axes = [a + len(shape) if a < 0 else a for a in node.get("axes") or range(len(shape))]
+    policy = node.get("keep_aspect_ratio_policy", "stretch")
+    if policy not in ("stretch", "not_larger", "not_smaller"):
+        raise node.refuse("keep_aspect_ratio_policy", policy, "stretch, not_larger, not_smaller")
+    kept: float | None = None
+    if sizes and policy != "stretch":
+        # One scale for all axes; half an element is rounded up.
+        kept = (min if policy == "not_larger" else max)([n / shape[a] for n, a in zip(sizes, axes, strict=True)])
+        sizes = [int(np.floor(kept * shape[a] + 0.5)) for a in axes]
     target, ratio = list(shape), [1.0] * len(shape)
     for k, a in enumerate(axes):
         if sizes:
-            target[a], ratio[a] = sizes[k], sizes[k] / shape[a]
+            target[a], ratio[a] = sizes[k], sizes[k] / shape[a] if kept is None else kept
         else:
             assert scales is not None
             target[a], ratio[a] = int(np.floor(shape[a] * np.float32(scales[k]) + 1e-6)), float(scales[k])
-    changed = [a for a in range(len(shape)) if target[a] != shape[a] or ratio[a] != 1.0]
+    crop = mode == "tf_crop_and_resize"
+    changed = [a for a in range(len(shape)) if target[a] != shape[a] or ratio[a] != 1.0 or crop and a in axes]
     if not changed:
         return x
     # resize2d scales by the extents: the same where the given scale leads to a whole number.
     exact = all(abs(shape[a] * ratio[a] - target[a]) < 1e-4 * target[a] for a in changed)
-    if len(shape) == 4 and min(changed) >= 2 and exact and mode not in ("half_pixel_symmetric", "tf_half_pixel_for_nn"):
+    plain = mode not in ("half_pixel_symmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize")
+    plain = plain and not node.get("antialias", 0)
+    if len(shape) == 4 and min(changed) >= 2 and exact and plain:
         return node.call(
             "image.resize2d", x, size=(target[2], target[3]), method=METHODS[method], coordinate_transformation_mode=mode,
             rounding_method=node.get("nearest_mode", "round_prefer_floor") if method == "nearest" else "",
             cubic_alpha=node.get("cubic_coeff_a", -0.75), cubic_exclude=node.get("exclude_outside", 0),
         )  # fmt: skip
     out: Any = x
+    outside = np.zeros([1] * len(shape), bool)
     for a in changed:
-        out = _along(node, out, a, len(shape), shape[a], target[a], ratio[a], method)
+        if crop:
+            k = axes.index(a)
+            if roi is None:
+                raise ValueError("tf_crop_and_resize needs the input roi")
+            places = _cropped(shape[a], target[a], roi[k], roi[k + len(axes)])
+            out_here = (places < 0) | (places > shape[a] - 1)
+            outside = outside | out_here.reshape([-1 if j == a else 1 for j in range(len(shape))])
+        else:
+            places = _positions(shape[a], target[a], ratio[a], mode)
+        out = _along(node, out, a, len(shape), shape[a], target[a], ratio[a], method, places)
+    if outside.any():
+        fill = node.scalar(node.get("extrapolation_value", 0.0), x)
+        out = node.call("where", Value(array=np.broadcast_to(outside, target).copy()), fill, out)
     return out
 
 
@@ -159,8 +203,10 @@ def _upsample(node: OnnxNode, x: Value, scales: list[float]) -> Any:
 def _resize11(
     node: OnnxNode, x: Value, roi: Value | None = None, scales: Value | None = None, sizes: Value | None = None
 ) -> Any:
-    if sizes is not None:
-        return resize(node, x, None, [int(s) for s in node.ints(sizes, "sizes")])
+    crop = node.get("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
+    part = [float(v) for v in node.numbers(roi, "roi").reshape(-1)] if crop and roi is not None else None
+    if sizes is not None and sizes.shape != [0]:
+        return resize(node, x, None, [int(s) for s in node.ints(sizes, "sizes")], part)
     if scales is None:
         raise ValueError("neither scales nor sizes is given")
-    return resize(node, x, _floats(node, scales), None)
+    return resize(node, x, _floats(node, scales), None, part)

@@ -224,7 +224,7 @@ def _decoded(config: Mapping[str, Any], data: np.ndarray) -> np.ndarray:
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
-        raise TVMError("ImageDecoder needs the package pillow: pip install pillow") from None
+        raise TVMError("ImageDecoder needs the package pillow: pip install tilewright[images]") from None
     gray = config["format"] == "Grayscale"
     try:
         image = Image.open(io.BytesIO(data.tobytes())).convert("L" if gray else "RGB")
