@@ -64,9 +64,19 @@ _RUNTIME = (
     "load_param_dict", "metal", "opencl", "register_func", "rocm", "save_param_dict", "vpi", "vulkan", "webgpu",
 )  # fmt: skip
 
+_POOLS = (
+    "ConstantMemoryPools",
+    "ConstantPoolInfo",
+    "PoolInfo",
+    "PoolInfoProperties",
+    "WorkspaceMemoryPools",
+    "WorkspacePoolInfo",
+)
+
 lazy.declare(
     "tilewright",
     {name: f"tilewright.{name}" for name in _ROOMS}
+    | {name: f"tilewright.ir.memory_pools:{name}" for name in _POOLS}
     | {name: f"tilewright.runtime:{name}" for name in _RUNTIME}
     | {
         "DataType": "tilewright.ir:DataType",
@@ -98,7 +108,8 @@ lazy.declare(
 )
 lazy.declare(
     "tilewright.ir",
-    {name: f"tilewright.ir.{name}" for name in ("container", "instrument", "transform")}
+    {name: f"tilewright.ir.{name}" for name in ("container", "instrument", "memory_pools", "transform")}
+    | {name: f"tilewright.ir.memory_pools:{name}" for name in ("ConstantInfo", *_POOLS)}
     | {name: f"tilewright.ir.container:{name}" for name in ("Array", "Map")},
 )
 # Data types are of relay, and classic `tvm.ir` names them.

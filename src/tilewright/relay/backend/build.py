@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright.codegen.llvm import ModuleEmitter
 from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir.memory_pools import ConstantMemoryPools, WorkspaceMemoryPools, chosen_pool
 from tilewright.ir.transform import PassContext, Sequential, register_config_option
 from tilewright.node import deep_recursion
 from tilewright.relay import qnn, transform
@@ -138,6 +139,10 @@ def build(
     Executor("aot"), one compiled entry, or Executor("graph"), which interprets the graph; without one the entry is compiled, and
     the result has the parts of the graph executor (graph JSON, library, parameters) as well. Raises TVMError for graphs with
     dimensions that are not known.
+
+    `workspace_memory_pools` (tvm.WorkspaceMemoryPools) and `constant_memory_pools` say what memories there are: the workspace, and the
+    constants, lie in the first that holds them, which the library's metadata name ("memory_pools"). TVMError, before any kernel is
+    compiled, where none does.
     """
     config = config_of(target, target_host)
     chosen = config.targets[0]
@@ -150,6 +155,7 @@ def build(
             compilers = DeviceCompilers(optimized, config)
             plan = make_plan(optimized, compilers)
         tell_memory(plan)
+        pools = memory_pools(plan, workspace_memory_pools, constant_memory_pools)
         kind = "aot" if how is None else how.name
         # Laying the constants out waits for memory most of the time; the compiler works meanwhile.
         with ThreadPoolExecutor(1) as background:
@@ -158,11 +164,27 @@ def build(
         facts = metadata(
             plan, target_facts(config), PassContext.current().opt_level, kind, mod_name, list(params or {})
         )
+        facts |= pools
     made: type[ExecutorFactoryModule] = AOTExecutorFactoryModule
     if how is None or how.name == "graph":
         made = GraphExecutorFactoryModule
     found = how or Executor("graph")
     return made(optimized, chosen, found, mod_name, plan, facts, objects, symbols, constants.result(), external, run_by)
+
+
+def memory_pools(plan: Plan, workspace: Any, constants: Any) -> dict[str, Any]:
+    """The names of the memories that hold the workspace and the constants, as metadata; nothing where no memories were given."""
+    found: dict[str, str] = {}
+    for given, kind, needed, what in (
+        (workspace, WorkspaceMemoryPools, plan.workspace_bytes, "workspace"),
+        (constants, ConstantMemoryPools, plan.constants.bytes, "constants"),
+    ):
+        if given is None:
+            continue
+        if not isinstance(given, kind):
+            raise TypeError(f"memory pools for the {what} are given as a {kind.__name__}, not a {type(given).__name__}")
+        found[what] = chosen_pool(given.pools, needed, what).pool_name
+    return {"memory_pools": found} if found else {}
 
 
 def executor_of(mod: IRModule | Function, executor: Any) -> Executor | None:
