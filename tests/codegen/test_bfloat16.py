@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 from tests.codegen.util import aligned, elementwise, native
+from tilewright import nd
 from tilewright import tir as T
 from tilewright.codegen.llvm import AOT, compile_assembly, emit_module
+from tilewright.driver import build
 from tilewright.ir import DataType, IRModule
+from tilewright.script import from_source
 from tilewright.target import Target
 from tilewright.tir import Broadcast, BufferLoad, BufferStore, Cast, PrimFunc, Ramp, decl_buffer
 
@@ -73,3 +76,32 @@ def test_product_of_pairs() -> None:
     want = z + y.astype(np.float32).reshape(16, 2) @ x.astype(np.float32)
     assert native(func, [x, y, z]) == 0
     np.testing.assert_allclose(z, want, rtol=1e-6, atol=1e-6)
+
+
+def test_loops_over_scalars_that_llvm_makes_vectors_of() -> None:
+    """Rounding by the instruction in such a loop made LLVM's vectoriser fail an assertion, which ends the process."""
+    source = """
+@T.prim_func
+def main(a: T.handle, c: T.handle):
+    n = T.int32()
+    m = T.int32()
+    A = T.match_buffer(a, (n, m), "bfloat16")
+    C = T.match_buffer(c, (n, m), "bfloat16")
+    S = T.alloc_buffer((n, m), "bfloat16")
+    for i, j in T.grid(n, m):
+        with T.block("s"):
+            v, w = T.axis.remap("SS", [i, j])
+            S[v, w] = A[v, w] * T.bfloat16(2) + T.bfloat16(1)
+    for i, j in T.grid(n, m):
+        with T.block("c"):
+            v = T.axis.spatial(n, i)
+            w = T.axis.spatial(m, m - 1 - j)
+            C[v, w] = T.if_then_else(v + w < 3, S[v, w], S[v, w] + S[v, w])
+"""
+    built = build(from_source(source), target="llvm")
+    a = np.arange(35, dtype=np.float32).reshape(5, 7).astype(ml_dtypes.bfloat16)
+    out = nd.array(np.zeros_like(a))
+    built(nd.array(a), out)
+    s = a.astype(np.float32) * 2 + 1
+    near = np.add.outer(np.arange(5), np.arange(7)) < 3
+    np.testing.assert_array_equal(out.numpy().astype(np.float32), np.where(near, s, s + s))
