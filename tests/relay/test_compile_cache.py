@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 import tilewright
-from tilewright import relay
+from tilewright import relay, topi
 from tilewright.contrib import graph_executor
-from tilewright.ir import IRModule
-from tilewright.relay.backend import kernels
+from tilewright.ir import IRModule, Op
+from tilewright.relay.backend import kernels, te_compiler
 from tilewright.relay.backend.constants import ConstantPool
 from tilewright.relay.backend.plan import Plan, make_plan
 from tilewright.relay.backend.te_compiler import TECompiler
+from tilewright.relay.op import op
 from tilewright.relay.transform.alter_layout import pack_dense
 from tilewright.support import cache
 from tilewright.target import Target
@@ -112,13 +113,13 @@ def test_processes_share_entries_whatever_their_hash_seed(own_cache: Path) -> No
 def test_damaged_entries_are_compiled_anew(own_cache: Path, compiled: list[str]) -> None:
     first = first_result()
     count = len(compiled)
-    for path in own_cache.rglob("*"):
-        if path.is_file():
-            path.write_bytes(path.read_bytes()[:-7])
+    entries = [path for path in own_cache.rglob("*") if path.is_file()]
+    for path in entries:
+        path.write_bytes(path.read_bytes()[:-7])
     compiled.clear()
     with pytest.warns(UserWarning, match="is damaged; it is removed and compiled anew") as seen:
         np.testing.assert_array_equal(first_result(), first)
-    assert len(compiled) == count == len(seen)
+    assert len(compiled) == count and len(seen) == len(entries)
     compiled.clear()
     first_result()
     assert compiled == []
@@ -207,3 +208,34 @@ def test_large_constants_are_laid_out_by_threads() -> None:
     laid = pool.blob()
     for a, offset in zip(arrays, pool.offsets, strict=True):
         np.testing.assert_array_equal(laid[offset : offset + a.nbytes].view("float32"), a)
+
+
+def test_known_kernels_are_not_composed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = first_result()
+    library = relay.build(network(), target="llvm")
+    texts = library.get_source("tir")
+    facts = [(k.name, k.flops, k.bytes, k.in_place, k.digest) for k in (c.kernel for c in library.plan.calls)]
+    monkeypatch.setattr(te_compiler, "TensorGraph", None)
+    again = relay.build(network(), target="llvm")
+    assert [(k.name, k.flops, k.bytes, k.in_place, k.digest) for k in (c.kernel for c in again.plan.calls)] == facts
+    np.testing.assert_array_equal(first_result(), first)
+    monkeypatch.undo()
+    assert again.get_source("tir") == texts
+
+
+def test_kernels_of_a_program_s_own_compute_are_composed_anew() -> None:
+    x = relay.var("x", shape=(4,))
+    results = []
+    for factor in (None, 2.0, 3.0, None):
+        if factor is not None:
+            op.register_compute("tanh", lambda attrs, inputs, t, by=factor: [topi.multiply(inputs[0], by)], level=20)
+        try:
+            executor = graph_executor.GraphModule(
+                relay.build(relay.Function([x], relay.tanh(x)), "llvm")["default"](tilewright.cpu())
+            )
+            executor.run(x=np.ones(4, "float32"))
+            results.append(float(executor.get_output(0).numpy()[0]))
+        finally:
+            if factor is not None:
+                Op.get("tanh").reset_attr("FTVMCompute")
+    np.testing.assert_allclose(results, [np.tanh(1), 2, 3, np.tanh(1)], rtol=1e-6)

@@ -49,7 +49,9 @@ def entry_module(plan: Plan) -> IRModule:
 
 def declared(call: KernelCall) -> PrimFunc:
     """A kernel's signature: what a caller in another object needs of it."""
-    return call.kernel.func.with_attr({"calling_conv": "aot", "global_symbol": call.kernel.name})
+    params = [tir.Var(f"p{i}", "handle") for i in range(len(call.args))]
+    attrs = {"calling_conv": "aot", "global_symbol": call.kernel.name}
+    return PrimFunc(params, tir.Evaluate(tir.const(0)), None, {}, attrs)
 
 
 def _tensor(t: TensorType) -> dict[str, Any]:

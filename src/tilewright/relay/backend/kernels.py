@@ -2,60 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
-from pathlib import Path
 
 from tilewright.codegen.llvm import AOT, compile_object, emit_module
 from tilewright.driver import lower
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
+from tilewright.relay.backend.keys import compiler_digest, options_key
+from tilewright.relay.backend.keys import target_key as target_key
 from tilewright.relay.backend.te_compiler import Kernel
 from tilewright.support import cache as disk
-from tilewright.support.version import VERSION
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
 from tilewright.topi.schedule import schedule_kernel
 
 Progress = Callable[[int, int, str], None]
-
-COMPILER_ROOMS = ("arith", "codegen", "driver", "ir", "node", "relay/backend", "te", "tir", "topi", "target")
-"""What a kernel's machine code depends on, besides its PrimFunc, the target and LLVM."""
-
-
-@cache
-def compiler_digest() -> str:
-    """A digest of the compiler itself, so that a changed compiler does not find what an older one made."""
-    import llvmlite
-    from llvmlite import binding
-
-    versions = f"{VERSION} {llvmlite.__version__} {binding.llvm_version_info}"
-    digest = hashlib.blake2b(versions.encode(), digest_size=16)
-    root = Path(disk.__file__).parent.parent
-    for room in COMPILER_ROOMS:
-        for path in sorted((root / room).rglob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.hexdigest()
-
-
-def target_key(target: Target) -> str:
-    """All that code generation knows of the target: for the host, that is more than its name says."""
-    cpu = target.cpu
-    facts = [
-        target,
-        target.triple,
-        target.mcpu,
-        target.feature_string,
-        cpu.cores,
-        cpu.l1_bytes,
-        cpu.l2_bytes,
-        cpu.l3_bytes,
-    ]
-    return " ".join(map(str, facts))
 
 
 def scheduled(func: PrimFunc, target: Target) -> PrimFunc:
@@ -87,14 +51,13 @@ def kernel_text(kernel: Kernel, target: Target) -> str:
 
 def cache_key(kernel: Kernel, target: Target) -> str:
     """The cache key of a kernel's object."""
-    options = sorted((k, str(v)) for k, v in PassContext.current().config.items())
     return disk.key(
         "kernel",
         compiler_digest(),
         target_key(target),
         kernel.name,
         kernel.digest,
-        repr(options),
+        options_key(),
     )
 
 

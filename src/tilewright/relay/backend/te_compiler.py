@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import te, tir
@@ -10,12 +11,14 @@ from tilewright.codegen.llvm.function import IN_PLACE
 from tilewright.ir import IntImm, Op, TensorType, TupleType, Type
 from tilewright.node import Visitor, deep_recursion, on, structural_digest, structural_equal, structural_hash
 from tilewright.relay.backend.external import external_tensors, is_external, symbol_of
+from tilewright.relay.backend.keys import compiler_digest, options_key, target_key
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import BROADCAST, OpCard
 from tilewright.relay.op.op import registered_compute
 from tilewright.relay.printer import type_text
 from tilewright.relay.transform.rewriting import card_of
+from tilewright.support import cache as disk
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir.expr import ProducerLoad, Reduce
@@ -26,34 +29,43 @@ NAME_LIMIT = 80
 class Kernel:
     """One compiled primitive function.
 
-    name: unique in its library; func: the PrimFunc (inputs, then outputs); anchor: the card that decides the schedule, None
+    name: unique in its library; func: the PrimFunc (inputs, then outputs), composed when it is asked for; digest: what tells it from
+    other kernels; anchor: the card that decides the schedule, None
     for element-wise kernels; flops and bytes: arithmetic and compulsory memory traffic of one call (0 where sizes are known only
     at run time; they are parameters of `func` then, after the tensors); in_place: which inputs
     the output may overwrite, each element being read only before it is written; source: names of the model's nodes.
     """
 
-    __slots__ = ("_digest", "anchor", "bytes", "flops", "func", "in_place", "name", "source")
+    __slots__ = ("_compose", "_digest", "_func", "anchor", "bytes", "flops", "in_place", "name", "source")
 
     def __init__(
         self,
         name: str,
-        func: tir.PrimFunc,
+        func: tir.PrimFunc | Callable[[], tir.PrimFunc],
         anchor: OpCard | None,
         flops: int,
         size: int,
         in_place: tuple[int, ...],
         source: str,
+        digest: bytes | None = None,
     ) -> None:
-        self.name, self.func, self.anchor = name, func, anchor
+        self.name, self.anchor, self._digest = name, anchor, digest
         self.flops, self.bytes, self.in_place, self.source = flops, size, in_place, source
-        self._digest: tuple[tir.PrimFunc | None, bytes] = (None, b"")
+        self._func: tir.PrimFunc | None = func if isinstance(func, tir.PrimFunc) else None
+        self._compose: Callable[[], tir.PrimFunc] | None = None if isinstance(func, tir.PrimFunc) else func
+
+    @property
+    def func(self) -> tir.PrimFunc:
+        if self._func is None:
+            assert self._compose is not None
+            self._func, self._compose = self._compose(), None
+        return self._func
 
     @property
     def digest(self) -> bytes:
-        """The digest of `func`, reckoned once."""
-        if self._digest[0] is not self.func:
-            self._digest = self.func, structural_digest(self.func)
-        return self._digest[1]
+        if self._digest is None:
+            self._digest = structural_digest(self.func)
+        return self._digest
 
 
 def tensor_types(t: Type) -> list[TensorType]:
@@ -276,6 +288,30 @@ def source_of(func: Function) -> str:
     return ", ".join(names)
 
 
+def is_told_by_relay(func: Function) -> bool:
+    """Whether what a primitive function computes follows from its relay program and this compiler: no program gave an operator a
+    compute, a strategy or a card of its own."""
+    for node in post_order(func.body):
+        if isinstance(node, Call):
+            op = node.op
+            if type(op) is not Op or not type(card_of(node)).__module__.startswith("tilewright."):
+                return False
+            if op.get_attr("FTVMCompute") is not None or op.get_attr("FTVMStrategy") is not None:
+                return False
+    return True
+
+
+def _prim_func(graph: TensorGraph, name: str, in_place: tuple[int, ...], sizes: Sequence[tir.Var]) -> tir.PrimFunc:
+    """The tensors of a primitive function as an unscheduled PrimFunc."""
+    # Sizes are 64 bits wide; indices of two widths would hide from analysis what is equal.
+    prim = te.create_prim_func([*graph.inputs, *graph.outputs, *sizes], "int64" if sizes else None)
+    attrs: dict[str, Any] = {"global_symbol": name, "tir.noalias": True}
+    if in_place:
+        # An output that takes an input's storage is an alias of it.
+        attrs[IN_PLACE] = (*in_place, len(graph.inputs))
+    return prim.with_attr(attrs)
+
+
 class TECompiler:
     """Compiles primitive functions; structurally equal ones once."""
 
@@ -315,22 +351,43 @@ class TECompiler:
     def _make(self, func: Function, sizes: Sequence[tir.Var]) -> Kernel:
         with deep_recursion():
             cards = [card_of(n) for n in post_order(func.body) if isinstance(n, Call)]
-            graph = TensorGraph(func)
-            ops = compute_ops(graph.outputs)
             name = self._name(cards)
-            # Sizes are 64 bits wide; indices of two widths would hide from analysis what is equal.
-            prim = te.create_prim_func([*graph.inputs, *graph.outputs, *sizes], "int64" if sizes else None)
             anchor = max(cards, key=lambda c: c.fuse, default=None)
-            in_place = in_place_inputs(graph, ops)
-            attrs: dict[str, Any] = {"global_symbol": name, "tir.noalias": True}
-            if in_place:
-                # An output that takes an input's storage is an alias of it.
-                attrs[IN_PLACE] = (*in_place, len(graph.inputs))
-            prim = prim.with_attr(attrs)
+            anchored = anchor if anchor is not None and anchor.fuse > BROADCAST else None
             tensors = [t for e in (*func.params, func.body) for t in tensor_types(e.checked_type)]
             size = 0 if sizes else sum([static_bytes(t) for t in tensors])
-            anchored = anchor if anchor is not None and anchor.fuse > BROADCAST else None
-            return Kernel(name, prim, anchored, flops_of(ops), size, in_place, source_of(func))
+            told = not sizes and isinstance(self.target, Target) and is_told_by_relay(func)
+            digest = structural_digest(func) if told else None
+            key = self._facts_key(digest) if digest is not None else ""
+            facts = disk.get(key) if key else None
+            if facts is not None:
+                flops, *places = json.loads(facts)
+                in_place = tuple(places)
+                return Kernel(
+                    name,
+                    lambda: self._composed(func, name, in_place),
+                    anchored,
+                    flops,
+                    size,
+                    in_place,
+                    source_of(func),
+                    digest,
+                )
+            graph = TensorGraph(func)
+            ops = compute_ops(graph.outputs)
+            flops, in_place = flops_of(ops), in_place_inputs(graph, ops)
+            if key:
+                disk.put(key, json.dumps([flops, *in_place]).encode())
+            prim = _prim_func(graph, name, in_place, sizes)
+            return Kernel(name, prim, anchored, flops, size, in_place, source_of(func), digest)
+
+    def _facts_key(self, digest: bytes) -> str:
+        return disk.key("facts", compiler_digest(), target_key(self.target), options_key(), digest)
+
+    def _composed(self, func: Function, name: str, in_place: tuple[int, ...]) -> tir.PrimFunc:
+        """The PrimFunc of a primitive function whose facts are known."""
+        with deep_recursion(), self.target:
+            return _prim_func(TensorGraph(func), name, in_place, ())
 
     def _name(self, cards: Sequence[OpCard]) -> str:
         base = "_".join([type(c).type_key.replace(".", "_") for c in cards]) or "copy"
