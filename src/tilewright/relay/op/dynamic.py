@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.ir import PrimExpr, TensorType, Type
 from tilewright.relay.expr import Expr, const
 from tilewright.relay.op import binary, create, indexing, ordering, padding, repeating, reshaping, resize, slicing
-from tilewright.relay.op.adjoint import moved_back, op, summed_like
+from tilewright.relay.op.adjoint import field, moved_back, op, summed_like
 from tilewright.relay.op.card import DYNAMIC, OPAQUE, OpCard, TypeRuleError, argument_names, as_expr, need
 from tilewright.relay.op.relations import dims, tensor, tensor_type
 from tilewright.support.errors import OpNotImplemented
@@ -271,7 +271,7 @@ class dyn_topk(Dynamic, key="dyn.topk"):
             return [None, None]
         attrs = {"axis": self.axis, "ret_type": "indices", "is_ascend": self.is_ascend}
         places = dyn_topk.call([data, k], attrs)
-        parts = dy if self.ret_type == "values" else dy[0]
+        parts = dy if self.ret_type == "values" else field(dy, 0)
         return [op("scatter_elements")(op("zeros_like")(data), places, parts, axis=self.axis), None]
 
 

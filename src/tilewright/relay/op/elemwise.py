@@ -213,6 +213,7 @@ class cast(OpCard, key="cast"):
         (((2, 3),), {"dtype": "int32"}),
         ((((4,), "int32"),), {"dtype": "float32"}),
         (((4,),), {"dtype": "bool"}),
+        (((2, 3),), {"dtype": "float64"}),
     ]
 
     def infer(self, data: TensorType) -> Type:
