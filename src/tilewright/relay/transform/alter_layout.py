@@ -8,6 +8,7 @@ FoldConstant packs them afterwards.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from tilewright.relay.transform.rewriting import (
     typed_pass,
 )
 from tilewright.target import Target
+from tilewright.topi.nn.product import GATHER, Costs
 from tilewright.topi.schedule.dot_products import dot_product
 
 PLAIN = "NCHW"
@@ -200,6 +202,13 @@ def panel_width(columns: int, lanes: int) -> int:
     return min(widest, -(-columns // lanes)) * lanes
 
 
+def sums_along_k(rows: int, columns: int, inner: int, target: Target) -> bool:
+    """Whether a product by constant weights costs less with vectors along the reduction than along columns in panels."""
+    lanes = target.cpu.lanes(32)
+    costs = Costs.of(rows, columns, inner, True, True, target.cpu, lanes)
+    return lanes >= 4 and costs.dots < costs.panels - columns * inner * GATHER
+
+
 def pack_dense(call: Call) -> Expr | None:
     """dense or matmul by a constant weight -> the packed form; columns that fill no panel are zeros, and cut off again."""
     if not is_op(call, "nn.dense", "nn.matmul"):
@@ -212,6 +221,12 @@ def pack_dense(call: Call) -> Expr | None:
     transposed = is_op(call, "nn.dense") or bool(card.transpose_b)
     by_columns = weight.T if transposed else weight
     if result == weight.dtype.name == "float32":
+        target, rows = Target.current(True), static_shape(call.args[0])
+        inner, columns = by_columns.shape
+        if target is not None and rows is not None and sums_along_k(prod(rows[:-1]), columns, inner, target):
+            # Few columns: weights that lie along the reduction need no panels.
+            along = const(np.ascontiguousarray(by_columns.T))
+            return None if transposed else constructor("nn.dense")(call.args[0], along, span=call.span)  # type: ignore[no-any-return]
         return packed_product(call, call.args[0], by_columns, 1)
     found = dot_product(Target.current(True), str(tensor_of(call.args[0]).dtype), weight.dtype.name, result)
     if found is None:

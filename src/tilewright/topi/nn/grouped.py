@@ -12,9 +12,9 @@ from typing import Any
 from tilewright import te
 from tilewright.target import Target
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.nn.product import Matrices
+from tilewright.topi.nn.product import Matrices, tile_attrs
 from tilewright.topi.schedule.dot_products import dot_products
-from tilewright.topi.schedule.tiles import MATERIALIZE, padded_tile
+from tilewright.topi.schedule.tiles import MATERIALIZE, tiling
 from tilewright.topi.utils import ceil_div, to
 
 LEAST_ROWS = 4
@@ -30,7 +30,8 @@ def grouped_product(p: Matrices, types: tuple[str, str], name: str, tag: str) ->
         return None
     lanes, group = found[0].lanes, found[0].group
     steps = ceil_div(p.k, group)
-    rows, panels = padded_tile(p.m, ceil_div(p.n, lanes), target.cpu.vector_registers)
+    tiles = tiling(p.m, ceil_div(p.n, lanes), target.cpu.vector_registers)
+    rows, panels = tiles.rows, tiles.columns
     b = _panels(p, types[1], (panels, steps, lanes, group))
     a = _rows(p, types[0], steps * group)
     k, inside = te.reduce_axis((0, steps), name="k"), te.reduce_axis((0, group), name="g")
@@ -42,7 +43,7 @@ def grouped_product(p: Matrices, types: tuple[str, str], name: str, tag: str) ->
         right = b(*lead, tir.floordiv(column, lanes), k.var, tir.floormod(column, lanes), inside.var)
         return te.sum(to(left, p.dtype) * to(right, p.dtype), axis=[k, inside])
 
-    made = compute([*p.lead, rows, panels * lanes], element, name=name, tag=tag)
+    made = compute([*p.lead, rows, panels * lanes], element, name=name, tag=tag, attrs=tile_attrs(tiles))
     if (rows, panels * lanes) == (p.m, p.n):
         return made
     return compute([*p.lead, p.m, p.n], lambda *i: made(*i), name="T_valid", tag="injective")

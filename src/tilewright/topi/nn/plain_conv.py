@@ -22,8 +22,8 @@ from tilewright import te
 from tilewright.ir import DataType
 from tilewright.target import Target
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.nn.product import FOLD, Matrices, dots
-from tilewright.topi.schedule.tiles import MATERIALIZE, padded_tile, register_tile, tile_cost, tiles_of
+from tilewright.topi.nn.product import FOLD, Matrices, dots, tile_attrs
+from tilewright.topi.schedule.tiles import MATERIALIZE, TILE_ROWS, Tiling, register_tile, tile_cost, tiling
 from tilewright.topi.utils import ceil_div, get_const_int, shape_of, window_extent
 
 COPY, SCATTERED = 0.25, 2.0
@@ -106,8 +106,7 @@ def _cheapest(w: Windows, lanes: int, registers: int) -> str:
     places, inner = prod(w.out), w.per_group * prod(w.window)
 
     def tiles(rows: int, columns: int, steps: int) -> float:
-        computed = padded_tile(rows, columns, registers)
-        return prod(computed) * steps * (tile_cost(*tiles_of(rows, columns, registers), registers) or 2.0)
+        return steps * tiling(rows, columns, registers).cycles
 
     *lead, last = w.out
     width = ceil_div(last, lanes)
@@ -117,7 +116,7 @@ def _cheapest(w: Windows, lanes: int, registers: int) -> str:
     rows *= prod(lead[:-1]) if width == 1 else 1
     long = ceil_div(_flat_places(w), lanes)
     flat = tiles(w.filters, long, inner) + (0 if len(lead) == 0 else w.filters * places * COPY * 2)
-    summed = tiles(w.filters, places, ceil_div(inner, lanes)) + w.filters * places * FOLD
+    summed = ceil_div(inner, lanes) * tiling(w.filters, places, registers, True).cycles + w.filters * places * FOLD
     written = places * inner * SCATTERED
     costs = {"rows": rows * images, "flat": flat * images, "dots": (summed + written) * images}
     return min(costs, key=lambda form: costs[form])
@@ -192,15 +191,16 @@ def _sum(w: Windows, rows: int) -> tuple[list[Any], Callable[[Any, Any], tuple[A
     return axes, terms
 
 
-def _computed(w: Windows, vectors: int, registers: int) -> tuple[int, int]:
-    """How many (filters of a group, vectors) to compute. Groups lie side by side in the result, which is simpler to write where no
-    filter is computed in vain: so it is where tiles then cost about the same."""
-    rows, columns = padded_tile(w.filters, vectors, registers)
-    if w.groups > 1 and rows != w.filters:
-        exact = tile_cost(*register_tile(w.filters, columns, registers), registers) or 2.0
-        if exact * w.filters <= 1.25 * rows * (tile_cost(*tiles_of(w.filters, vectors, registers), registers) or 2.0):
-            return w.filters, columns
-    return rows, columns
+def _tiles(w: Windows, vectors: int, registers: int) -> Tiling:
+    """The tiles over filters of a group and vectors. Groups lie side by side in the result, which is simpler to write where no filter
+    is computed in vain: so it is where tiles then cost about the same."""
+    found = tiling(w.filters, vectors, registers)
+    if w.groups > 1 and found.rows != w.filters:
+        r, c = register_tile(w.filters, found.columns, registers)
+        cycles = (tile_cost(r, c, registers) or 2.0) * w.filters * found.columns
+        if cycles <= 1.25 * found.cycles:
+            return Tiling(r, c, w.filters, found.columns, cycles)
+    return found
 
 
 def _result(w: Windows, made: te.Tensor, at: Callable[[Sequence[Any]], Sequence[Any]]) -> te.Tensor:
@@ -227,11 +227,10 @@ def _rows(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.Ten
     while width > 4 and width >= 2 * last:
         width //= 2
     vectors = ceil_div(last, width)
-    if vectors > 1:
-        rows, vectors = _computed(w, vectors, registers)
-    else:
-        rows, _ = _computed(w, lead[-1] if lead else 1, registers)
-    columns = vectors * width
+    # Where a row of places is one vector, rows of the image are the columns of the tile.
+    tiles = _tiles(w, vectors if vectors > 1 else lead[-1] if lead else 1, registers)
+    rows, columns = tiles.rows, (tiles.columns if vectors > 1 else 1) * width
+    attrs = tile_attrs(tiles) if vectors > 1 else {TILE_ROWS: tiles.tile_rows}
     read = _padded(w, [o + v for o, v in zip([*lead, columns], w.over, strict=True)])
     axes, terms = _sum(w, rows)
 
@@ -243,7 +242,7 @@ def _rows(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.Ten
 
     groups = [w.groups] if w.groups > 1 else []
     shape = [get_const_int(w.data.shape[0]), *groups, rows, *lead, columns]
-    made = compute(shape, element, name=name, tag=tag)
+    made = compute(shape, element, name=name, tag=tag, attrs=attrs)
     if not groups and (rows, columns) == (w.filters, last):
         return made
     return _result(w, made, lambda place: place)
@@ -251,8 +250,8 @@ def _rows(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.Ten
 
 def _flat(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.Tensor:
     steps, wanted = _row_steps(w), _flat_places(w)
-    rows, vectors = _computed(w, ceil_div(wanted, lanes), registers)
-    columns = vectors * lanes
+    tiles = _tiles(w, ceil_div(wanted, lanes), registers)
+    rows, columns = tiles.rows, tiles.columns * lanes
     inner = [o + v for o, v in zip(w.out, w.over, strict=True)][1:]
     reach = sum([v * s for v, s in zip(w.over, steps, strict=True)])
     whole = [ceil_div(columns + reach, steps[0]), *inner]
@@ -274,7 +273,9 @@ def _flat(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.Ten
         return te.sum(value * weight, axis=axes)
 
     groups = [w.groups] if w.groups > 1 else []
-    made = compute([get_const_int(w.data.shape[0]), *groups, rows, columns], element, name=name, tag=tag)
+    made = compute(
+        [get_const_int(w.data.shape[0]), *groups, rows, columns], element, name=name, tag=tag, attrs=tile_attrs(tiles)
+    )
 
     def flat(place: Sequence[Any]) -> list[Any]:
         at: Any = 0

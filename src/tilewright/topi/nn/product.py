@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from tilewright import te
 from tilewright.ir import DataType
 from tilewright.target import Target
+from tilewright.target.cpu import CpuFacts
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.schedule.tiles import LANE_SUMS, MATERIALIZE, padded_tile, tile_cost, tiles_of
+from tilewright.topi.schedule.tiles import LANE_SUMS, MATERIALIZE, TILE_COLUMNS, TILE_ROWS, Tiling, tiling
 from tilewright.topi.utils import ceil_div
 
 Left = Callable[[Sequence[Any], Any, Any], Any]
@@ -55,29 +56,35 @@ class Matrices(NamedTuple):
 
 COPY, GATHER = 0.15, 0.6
 """Cycles for an element of an operand that is copied: with vectors, and where neighbours of the copy are no neighbours."""
-FOLD = 4.0
+FOLD = 3.0
 """Cycles to add the lanes of one sum."""
-OWN_PANELS = 48
-"""Rows from which on it pays to copy an operand whose rows are far apart, so that tiles read it in one stream."""
+OWN_PANELS, FAR_BYTES, FAR_ROW = 48, 1 << 17, 1 << 11
+"""Rows of the first matrix from which on it pays to copy a second one of so many bytes whose rows are so far apart, so that tiles
+read it in one stream."""
 
 
-class _Costs:
-    """Cycles of each form, by the model of register tiles."""
+class Costs(NamedTuple):
+    """Cycles of each form."""
 
-    def __init__(self, p: Matrices, lanes: int, registers: int) -> None:
-        vectors = ceil_div(p.n, lanes)
-        rows, computed = padded_tile(p.m, vectors, registers)
-        tiled = rows * computed * p.k * (tile_cost(*tiles_of(p.m, vectors, registers), registers) or 2.0)
-        copied = p.n * p.k
-        self.columns = float("inf") if p.right_along_k else tiled
-        self.panels = tiled + copied * (GATHER if p.right_along_k else COPY)
-        if p.m >= OWN_PANELS and p.k * p.n * 4 > 1 << 17 and p.n * 4 >= 1 << 11:
-            self.columns *= 1.3
-        height, width = padded_tile(p.m, p.n, registers)
-        steps = ceil_div(p.k, lanes)
-        self.dots = height * width * (steps * (tile_cost(*tiles_of(p.m, p.n, registers), registers) or 2.0) + FOLD)
-        self.dots += 0 if p.left_along_k else p.m * p.k * GATHER
-        self.dots += 0 if p.right_along_k else p.n * p.k * GATHER
+    columns: float
+    panels: float
+    dots: float
+
+    @staticmethod
+    def of(m: int, n: int, k: int, left_along_k: bool, right_along_k: bool, cpu: CpuFacts, lanes: int) -> Costs:
+        """By the model of register tiles, what has to be copied included."""
+        tiles = tiling(m, ceil_div(n, lanes), cpu.vector_registers)
+        passes = ceil_div(tiles.columns, tiles.tile_columns)
+        size = m * k * 4
+        # Scalars of the first matrix come one by one: what is not in the first cache is waited for.
+        tiled = k * tiles.cycles + passes * size / 64 * (12 if size > cpu.l2_bytes else 3 if size > cpu.l1_bytes else 0)
+        far = m >= OWN_PANELS and k * n * 4 > FAR_BYTES and n * 4 >= FAR_ROW
+        summed = ceil_div(k, lanes) * tiling(m, n, cpu.vector_registers, True).cycles + m * n * FOLD
+        return Costs(
+            float("inf") if right_along_k else tiled * (1.3 if far else 1),
+            tiled + n * k * (GATHER if right_along_k else COPY),
+            summed + (0 if left_along_k else m * k * GATHER) + (0 if right_along_k else n * k * GATHER),
+        )
 
 
 def product(p: Matrices, name: str, tag: str) -> te.Tensor | None:
@@ -94,12 +101,20 @@ def product(p: Matrices, name: str, tag: str) -> te.Tensor | None:
         if column is None:
             return None
         return compute([*p.lead, p.m, 1], lambda *i: column(*i[:-2], 0, i[-2]), name="T_column", tag="injective")
-    costs = _Costs(p, lanes, registers)
+    if p.k == 1:
+        # A single row lies either way.
+        p = p._replace(right_along_k=False)
+    costs = Costs.of(p.m, p.n, p.k, p.left_along_k, p.right_along_k, target.cpu, lanes)
     if costs.dots < min(costs.columns, costs.panels):
         return dots(p, lanes, registers, name, tag)
     if costs.panels < costs.columns:
         return _panels(p, lanes, registers, name, tag)
     return _columns(p, lanes, registers, name, tag)
+
+
+def tile_attrs(tiles: Tiling) -> dict[str, int]:
+    """What tells the schedule of the tile."""
+    return {TILE_ROWS: tiles.tile_rows, TILE_COLUMNS: tiles.tile_columns}
 
 
 def _clamped(index: Any, size: int, computed: int) -> Any:
@@ -119,8 +134,8 @@ def _cut(made: te.Tensor, p: Matrices, rows: int, columns: int) -> te.Tensor:
 
 
 def _columns(p: Matrices, lanes: int, registers: int, name: str, tag: str) -> te.Tensor:
-    rows, vectors = padded_tile(p.m, ceil_div(p.n, lanes), registers)
-    columns = vectors * lanes
+    tiles = tiling(p.m, ceil_div(p.n, lanes), registers)
+    rows, columns = tiles.rows, tiles.columns * lanes
     k = te.reduce_axis((0, p.k), name="k")
 
     def element(*i: Any) -> Any:
@@ -130,12 +145,15 @@ def _columns(p: Matrices, lanes: int, registers: int, name: str, tag: str) -> te
             value = _masked(column < p.n, value, p.dtype)
         return te.sum(p.left(lead, _clamped(row, p.m, rows), k.var) * value, axis=[k])
 
-    return _cut(compute([*p.lead, rows, columns], element, name=name, tag=tag), p, rows, columns)
+    return _cut(
+        compute([*p.lead, rows, columns], element, name=name, tag=tag, attrs=tile_attrs(tiles)), p, rows, columns
+    )
 
 
 def _panels(p: Matrices, lanes: int, registers: int, name: str, tag: str) -> te.Tensor:
     whole, computed = p.n // lanes, ceil_div(p.n, lanes)
-    rows, panels = padded_tile(p.m, computed, registers)
+    tiles = tiling(p.m, computed, registers)
+    rows, panels = tiles.rows, tiles.columns
 
     def packed(*i: Any) -> Any:
         *lead, panel, k, lane = i
@@ -155,7 +173,7 @@ def _panels(p: Matrices, lanes: int, registers: int, name: str, tag: str) -> te.
         value = b(*lead, tir.floordiv(column, lanes), k.var, tir.floormod(column, lanes))
         return te.sum(p.left(lead, _clamped(row, p.m, rows), k.var) * value, axis=[k])
 
-    made = compute([*p.lead, rows, panels * lanes], element, name=name, tag=tag)
+    made = compute([*p.lead, rows, panels * lanes], element, name=name, tag=tag, attrs=tile_attrs(tiles))
     return _cut(made, p, rows, panels * lanes)
 
 
@@ -180,7 +198,8 @@ def _along_k(p: Matrices) -> Matrices:
 def dots(given: Matrices, lanes: int, registers: int, name: str, tag: str) -> te.Tensor:
     """The product as sums along vectors of the reduction."""
     p = _along_k(given)
-    rows, columns = padded_tile(p.m, p.n, registers)
+    tiles = tiling(p.m, p.n, registers, True)
+    rows, columns = tiles.rows, tiles.columns
     k = te.reduce_axis((0, ceil_div(p.k, lanes)), name="k")
 
     def element(*i: Any) -> Any:
@@ -192,7 +211,9 @@ def dots(given: Matrices, lanes: int, registers: int, name: str, tag: str) -> te
             a, b = _masked(at < p.k, a, p.dtype), _masked(at < p.k, b, p.dtype)
         return te.sum(a * b, axis=[k])
 
-    part = compute([*p.lead, rows, columns, lanes], element, name=name, tag=tag, attrs={LANE_SUMS: 1})
+    part = compute(
+        [*p.lead, rows, columns, lanes], element, name=name, tag=tag, attrs={LANE_SUMS: 1, **tile_attrs(tiles)}
+    )
     width = lanes
     while width > 4:
         width //= 2

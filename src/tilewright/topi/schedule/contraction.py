@@ -16,7 +16,17 @@ from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 from tilewright.topi.schedule.dot_products import DotProduct, dot_product_of
 from tilewright.topi.schedule.injective import most_even, parallelize, vector_width
 from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, extent_of
-from tilewright.topi.schedule.tiles import LANE_SUMS, LONG_BODY, SHORT_BODY, register_tile, unroll_factor
+from tilewright.topi.schedule.tiles import (
+    LANE_SUMS,
+    LONG_BODY,
+    SHORT_BODY,
+    TILE_COLUMNS,
+    TILE_ROWS,
+    divisors,
+    register_tile,
+    tile_cost,
+    unroll_factor,
+)
 
 
 def is_contraction(block: BlockView, target: Target) -> bool:
@@ -93,7 +103,7 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
         axes.rows = [axes.shared.pop()] if axes.shared else []
     row_loop = axes.rows[-1] if axes.rows else None
     row_extent = divisor_of(sch.get(row_loop).extent) if row_loop is not None else 1
-    rows, columns = register_tile(row_extent, column_extent, cpu.vector_registers)
+    rows, columns = chosen_tile(block, row_extent, column_extent, cpu.vector_registers)
     if not axes.columns and not axes.vector_is_column and not lane_sums:
         # Nothing is reused across columns (depthwise, pooling): keep the tile narrow in them.
         columns = 1
@@ -103,7 +113,13 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     inner = [column_inner, vector]
     if row_loop is not None:
         row_outer, row_inner = sch.split(row_loop, [None, rows], disable_predication=True)
-        outer += [*axes.rows[:-1], row_outer]
+        # What streams is the larger operand, once; tiles of the smaller one come round again.
+        rows_outside = lane_sums and row_extent > column_extent
+        outer = (
+            [*outer[:-1], *axes.rows[:-1], row_outer, outer[-1]]
+            if rows_outside
+            else [*outer, *axes.rows[:-1], row_outer]
+        )
         inner = [row_inner, *inner]
     *reduce_outer, last = axes.reduction
     factor = unroll_factor(divisor_of(sch.get(last).extent), rows * columns, SHORT_BODY if reduce_outer else LONG_BODY)
@@ -133,6 +149,18 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     parallelize(sch, [shared_out], work, target)
     if dot is not None:
         sch.tensorize(vector, dot.local)
+
+
+def chosen_tile(block: BlockView, rows: int, columns: int, registers: int) -> tuple[int, int]:
+    """The tile that the compute was made for, or else the best one of divisors."""
+    attrs = block.block.annotations
+    if TILE_ROWS not in attrs:
+        return register_tile(rows, columns, registers)
+    height = int(attrs[TILE_ROWS])
+    if TILE_COLUMNS in attrs:
+        return height, int(attrs[TILE_COLUMNS])
+    widths = [c for c in divisors(columns, 8) if tile_cost(height, c, registers) is not None]
+    return height, min(widths, key=lambda c: (tile_cost(height, c, registers), -c), default=1)
 
 
 def attach_epilogue(view: KernelView, block: BlockView, tile: LoopRV) -> BlockRV:

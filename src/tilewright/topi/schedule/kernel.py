@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import Visitor, on
-from tilewright.tir import Add, Block, BufferLoad, Call, FloorDiv, FloorMod, For, IterVar, Sub, Var
+from tilewright.tir import Add, Block, BufferLoad, Call, FloorMod, For, IterVar, Sub, Var
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 
 HEAVY = frozenset(
@@ -124,7 +124,7 @@ class BlockView:
             for i in range(len(indices) - 1, max(len(indices) - 3, -1), -1):
                 at, before = indices[i], indices[i - 1] if i else None
                 if isinstance(at, FloorMod) and at.a is axis.var and isinstance(at.b, IntImm):
-                    if isinstance(before, FloorDiv) and before.a is axis.var:
+                    if before is not None and axis.var in uses(before).vars:
                         continue  # counted along two axes: neighbours all the way
                     return at.b.value
         return None

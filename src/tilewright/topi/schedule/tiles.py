@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright import tir
 
@@ -19,27 +19,35 @@ def divisors(n: int, most: int) -> tuple[int, ...]:
     return tuple([d for d in range(1, min(n, most) + 1) if n % d == 0])
 
 
-def tile_cost(rows: int, columns: int, registers: int) -> float | None:
+def tile_cost(
+    rows: int, columns: int, registers: int, vectors_of_rows: bool = False, pointers: int = 0
+) -> float | None:
     """Cycles per multiply-add of a tile of rows x columns vectors; None when it does not fit the registers.
 
     Each step of the reduction loads `columns` vectors and broadcasts `rows` scalars (two loads a cycle), the vectors
     coming from the second cache level (one every two cycles), and issues rows * columns multiply-adds (two a cycle,
-    four cycles until the next may use the same accumulator).
+    four cycles until the next may use the same accumulator). With `vectors_of_rows` rows are such vectors too, not scalars.
+    `pointers`: places in memory that are no constant distance apart; those that find no register are loaded as well.
     """
     if rows * columns + columns + 1 > registers:
         return None
     work = rows * columns
-    return max(0.5, (rows + columns) / 2 / work, 4 / work, 2 / rows)
+    streamed = (2 * rows + 2 * columns) / work if vectors_of_rows else 2 / rows
+    return max(0.5, (rows + columns + max(0, pointers - POINTERS)) / 2 / work, 4 / work, streamed)
+
+
+POINTERS = 9
+"""Addresses that find registers in the loop of a reduction."""
 
 
 @cache
-def register_tile(rows: int, columns: int, registers: int) -> tuple[int, int]:
+def register_tile(rows: int, columns: int, registers: int, most: int = MAX_ROWS) -> tuple[int, int]:
     """The tile (rows, vectors of columns), divisors of the extents, of the least cost; among equals, of the least traffic.
 
-    registers: vector registers of the target.
+    registers: vector registers of the target; most: rows of a tile.
     """
     best, choice = (float("inf"), 0.0), (1, 1)
-    for r in divisors(rows, MAX_ROWS):
+    for r in divisors(rows, most):
         for c in divisors(columns, 8):
             cost = tile_cost(r, c, registers)
             if cost is None:
@@ -74,33 +82,42 @@ def padded_rows(rows: int, columns: int, registers: int) -> int:
     return choice
 
 
+class Tiling(NamedTuple):
+    """Whole tiles over rows and vectors of columns: the tile, how many rows and vectors are computed, the cycles of one step of the
+    reduction."""
+
+    tile_rows: int
+    tile_columns: int
+    rows: int
+    columns: int
+    cycles: float
+
+
 @cache
-def tiles_of(rows: int, vectors: int, registers: int) -> tuple[int, int]:
-    """The tile (rows, vectors of columns) of which a whole number costs least for these extents, what is computed in vain
-    included."""
-    best, choice = (float("inf"), 0), (1, 1)
+def tiling(rows: int, columns: int, registers: int, vectors_of_rows: bool = False) -> Tiling:
+    """The tiles that cost least, what is computed in vain included. Rows that are computed in vain read those that there are, so that
+    every row has an address of its own; so have columns that are `vectors_of_rows` of another matrix."""
+    best, choice = (float("inf"), 0), Tiling(1, 1, rows, columns, 2.0 * rows * columns)
     for r in range(1, min(rows, MAX_ROWS) + 1):
-        for c in range(1, min(vectors, 8) + 1):
-            cost = tile_cost(r, c, registers)
+        for c in range(1, min(columns, 8) + 1):
+            pointers = (r if rows % r else 0) + (c if vectors_of_rows and columns % c else 0)
+            cost = tile_cost(r, c, registers, vectors_of_rows, pointers)
             if cost is None:
                 break
-            computed = -(-rows // r) * r * (-(-vectors // c) * c)
+            whole = -(-rows // r) * r, -(-columns // c) * c
+            computed = whole[0] * whole[1]
             rank = (round(cost * computed * (1 + TILE_OVERHEAD / (r * c)), 3), computed)
             if rank < best:
-                best, choice = rank, (r, c)
+                best, choice = rank, Tiling(r, c, *whole, cost * computed)
     return choice
-
-
-@cache
-def padded_tile(rows: int, vectors: int, registers: int) -> tuple[int, int]:
-    """How many (rows, vectors) to compute so that tiles fill."""
-    r, c = tiles_of(rows, vectors, registers)
-    return -(-rows // r) * r, -(-vectors // c) * c
 
 
 TILE_OVERHEAD = 0.5
 """What starting and ending a tile costs, in multiply-adds of each step of its reduction: it makes larger tiles the better ones."""
 
+
+TILE_ROWS, TILE_COLUMNS = "tilewright.tile_rows", "tilewright.tile_columns"
+"""Block annotations: the register tile that its computed rows and columns were made for."""
 
 LANE_SUMS = "tilewright.lane_sums"
 """Block annotation: vectors run along the reduction; the lanes of each sum are added by the blocks that follow."""

@@ -21,7 +21,7 @@ from tilewright.tir.schedule import LoopRV
 from tilewright.topi.schedule.contraction import attach_epilogue, vectorize_tile
 from tilewright.topi.schedule.injective import PARALLEL_WORK, vector_width
 from tilewright.topi.schedule.kernel import BlockView, KernelView, extent_of
-from tilewright.topi.schedule.tiles import divisors
+from tilewright.topi.schedule.tiles import LANE_SUMS, divisors
 
 TAPS = 64
 """Windows of more taps have their own loops."""
@@ -33,7 +33,7 @@ BAND_BYTES = 1 << 15
 
 def is_windowed(block: BlockView, target: Target) -> bool:
     """Whether a contraction, all sizes known, reads every operand along its vector axis, and few elements for each sum."""
-    if len(block.spatial) < 3 or any([e >= 1 << 20 for e in block.extents]):
+    if len(block.spatial) < 3 or any([e >= 1 << 20 for e in block.extents]) or LANE_SUMS in block.block.annotations:
         return False
     vector = block.spatial[-1]
     if block.role_of(vector) != frozenset(range(len(block.block.reads))):
