@@ -118,6 +118,21 @@ def along(v: Expr, ndim: int, axis: int) -> Expr:
     return op("expand_dims")(v, 1, after) if after else v
 
 
+def read(v: Expr, ndim: int) -> Expr:
+    """A scalar as a tensor of one element for operands of `ndim` axes: kernels read it, where they would hold a scalar in their
+    code, so that layers of one shape share a kernel whatever their scales."""
+    from tilewright.relay.transform.rewriting import typed
+
+    return op("reshape")(v, (1,)) if ndim and not tensor(typed(v).checked_type).shape else v
+
+
+def rank(e: Expr) -> int:
+    """The number of an expression's axes."""
+    from tilewright.relay.transform.rewriting import typed
+
+    return len(tensor(typed(e).checked_type).shape)
+
+
 def spread(v: np.ndarray, ndim: int, axis: int) -> np.ndarray:
     """`along` for arrays."""
     if v.size == 1:
@@ -157,7 +172,7 @@ def np_dequantize(q: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndar
 
 def quantized(x: Expr, scale: Expr, zero: Expr, dtype: str) -> Expr:
     """float32 -> quantised; scale and zero point broadcast against x."""
-    return rounded(op("divide")(x, scale), zero, dtype)
+    return rounded(op("divide")(x, read(scale, rank(x))), zero, dtype)
 
 
 def rounded(x: Expr, zero: Expr, dtype: str) -> Expr:
@@ -165,7 +180,7 @@ def rounded(x: Expr, zero: Expr, dtype: str) -> Expr:
     low, high = limits(dtype)
     shifted = op("round")(x)
     if not is_zero(zero):
-        shifted = op("add")(shifted, cast(zero, "float32"))
+        shifted = op("add")(shifted, read(cast(zero, "float32"), rank(x)))
     return cast(op("clip")(shifted, float(low), float(top_float(high))), dtype)
 
 
@@ -176,13 +191,13 @@ def top_float(high: int) -> int:
 
 def dequantized(q: Expr, scale: Expr, zero: Expr) -> Expr:
     """quantised -> float32."""
-    return op("multiply")(in_units(q, zero), scale)  # type: ignore[no-any-return]
+    return op("multiply")(in_units(q, zero), read(scale, rank(q)))  # type: ignore[no-any-return]
 
 
 def in_units(q: Expr, zero: Expr) -> Expr:
     """quantised -> float32 in units of the scale."""
     whole = cast(q, "int32")
-    return cast(whole if is_zero(zero) else op("subtract")(whole, zero), "float32")
+    return cast(whole if is_zero(zero) else op("subtract")(whole, read(zero, rank(q))), "float32")
 
 
 def f32(value: Any) -> np.ndarray:
@@ -324,7 +339,7 @@ class requantize(Quantized, key="qnn.requantize"):
         ndim = len(tensor(data.checked_type).shape)
         whole = cast(data, "int32")
         if not is_zero(input_zero_point):
-            whole = op("subtract")(whole, along(input_zero_point, ndim, self.axis))
+            whole = op("subtract")(whole, read(along(input_zero_point, ndim, self.axis), ndim))
         to = along(output_zero_point, ndim, 0)
         if dtype == "int64":
             need(
@@ -340,13 +355,15 @@ class requantize(Quantized, key="qnn.requantize"):
         ratio = op("divide")(
             cast(along(input_scale, ndim, self.axis), dtype), cast(along(output_scale, ndim, 0), dtype)
         )
-        scaled = op("multiply")(cast(whole, dtype), ratio)
+        scaled = op("multiply")(cast(whole, dtype), read(ratio, ndim))
         if rounding == "UPWARD":
             rounded = op("floor")(op("add")(scaled, const(0.5, dtype)))
         else:
             rounded = op("multiply")(op("sign")(scaled), op("floor")(op("add")(op("abs")(scaled), const(0.5, dtype))))
         top = high if dtype == "float64" else top_float(high)
-        return cast(op("clip")(op("add")(rounded, cast(to, dtype)), float(low), float(top)), self.out_dtype)
+        if not is_zero(output_zero_point):
+            rounded = op("add")(rounded, read(cast(to, dtype), ndim))
+        return cast(op("clip")(rounded, float(low), float(top)), self.out_dtype)
 
     def ref(
         self,

@@ -27,6 +27,7 @@ from tilewright.relay.op.quantized import (
     np_quantize,
     np_rounded,
     quantized,
+    read,
     requantize,
     rounded,
     spread,
@@ -223,9 +224,9 @@ class QuantizedBinary(Quantized):
         left, right = along(lhs_scale, m, self.lhs_axis), along(rhs_scale, n, self.rhs_axis)
         name, to = type(self).name, along(output_scale, k, 0)
         if name == "multiply":
-            z = op("multiply")(op("multiply")(x, y), op("divide")(op("multiply")(left, right), to))
+            z = op("multiply")(op("multiply")(x, y), read(op("divide")(op("multiply")(left, right), to), k))
         else:
-            parts = [op("multiply")(v, op("divide")(scale, to)) for v, scale in ((x, left), (y, right))]
+            parts = [op("multiply")(v, read(op("divide")(scale, to), k)) for v, scale in ((x, left), (y, right))]
             z = op(name)(*parts)
         return rounded(z, along(output_zero_point, k, 0), str(a.dtype))
 

@@ -29,6 +29,7 @@ from tilewright.relay.op.quantized import (
     np_dequantize,
     np_quantize,
     quantized,
+    read,
     spread,
 )
 from tilewright.relay.op.relations import dims, tensor, tensor_type
@@ -220,14 +221,15 @@ class batch_matmul(Product, key="qnn.batch_matmul"):
         left, a = with_sign(x, x_zero_point, False)
         right, b = with_sign(y, y_zero_point, True)
         product = op("nn.batch_matmul")(*filled_up(left, right, inner), out_dtype="int32")
+        one, two = read(a, 1), read(b, 1)
         if not is_zero(b):
-            product = shifted_product(product, b, op("sum")(cast(left, "int32"), axis=(-1,), keepdims=True))
+            product = shifted_product(product, two, op("sum")(cast(left, "int32"), axis=(-1,), keepdims=True))
         if not is_zero(a):
             sums = op("expand_dims")(op("sum")(cast(right, "int32"), axis=(-1,)), axis=-2)
-            product = shifted_product(product, a, sums)
+            product = shifted_product(product, one, sums)
         if is_zero(a) or is_zero(b):
             return product  # type: ignore[no-any-return]
-        return op("add")(product, op("multiply")(op("multiply")(a, b), const(inner, "int32")))  # type: ignore[no-any-return]
+        return op("add")(product, op("multiply")(op("multiply")(one, two), const(inner, "int32")))  # type: ignore[no-any-return]
 
 
 class conv2d(Product, key="qnn.conv2d"):
