@@ -22,7 +22,7 @@ from tilewright.support.errors import TVMError
 __all__ = ["TilewrightBackend", "TilewrightRep", "is_compatible", "prepare", "run_model", "run_node", "supports_device"]
 
 
-class TilewrightRep(BackendRep):
+class TilewrightRep(BackendRep):  # type: ignore[misc]
     """A model made ready to run."""
 
     def __init__(self, program: Program) -> None:
@@ -36,7 +36,7 @@ class TilewrightRep(BackendRep):
         return made
 
 
-class TilewrightBackend(Backend):
+class TilewrightBackend(Backend):  # type: ignore[misc]
     """The backend as a class, as onnx.backend.test takes it."""
 
     @classmethod

@@ -18,9 +18,9 @@ import numpy as np
 
 from tilewright import te
 from tilewright.ir import TensorType, TupleType, Type
-from tilewright.relay.op.card import OPAQUE, OpCard, need
-from tilewright.relay.op.dynamic import DYNAMIC, Dynamic
-from tilewright.relay.op.relations import tensor, tensor_type
+from tilewright.relay.op.card import DYNAMIC, OPAQUE, OpCard, need
+from tilewright.relay.op.dynamic import Dynamic
+from tilewright.relay.op.relations import dims, tensor, tensor_type
 from tilewright.runtime import register_func
 from tilewright.support.errors import TVMError
 from tilewright.tir import Any as AnyDim
@@ -115,8 +115,9 @@ class dyn_host_call(Dynamic, key="dyn.host.call"):
     undifferentiable = host_call.undifferentiable
 
     def infer(self, inputs: TupleType, shape: TensorType) -> Type:  # type: ignore[override]
-        (rank,) = tensor(shape, 1).shape
-        return tensor_type([AnyDim()] * int(rank), self.dtype)
+        rank: Any = dims(tensor(shape, 1))[0]
+        need(isinstance(rank, int), "the number of axes must be known", f"the shape has {rank} elements", 1)
+        return tensor_type([AnyDim() for _ in range(rank)], self.dtype)
 
 
 DYNAMIC[host_call] = dyn_host_call

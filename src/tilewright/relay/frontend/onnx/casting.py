@@ -136,9 +136,10 @@ def along(node: OnnxNode, v: Value, x: Value, axis: int, block: int) -> Value:
 
 def integer_limits(element: str) -> tuple[float, float]:
     """The least and the greatest number of an integer element type."""
-    import ml_dtypes
-
-    info: Any = ml_dtypes.iinfo(kinds.numpy_dtype(element))
+    if element in kinds.SMALL_INTS:
+        bits = int(element[-1])
+        return (0.0, 2.0**bits - 1) if element.startswith("u") else (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1)
+    info = np.iinfo(element)
     return float(info.min), float(info.max)
 
 

@@ -46,7 +46,8 @@ def _if(node: OnnxNode, condition: Value) -> list[Any]:
         raise
     if not all([_alike(a, b) for a, b in zip(yes, no, strict=True)]):
         node.known(condition, "condition, since its branches answer different types,")
-    choice = If(scalar(node, condition).expr, *[Tuple(tuple([v.expr for v in side])) for side in (yes, no)])
+    sides = [Tuple(tuple([v.expr for v in side])) for side in (yes, no)]
+    choice = If(scalar(node, condition).expr, sides[0], sides[1])
     return [Value(TupleGetItem(choice, i), kind=v.kind) for i, v in enumerate(yes)]
 
 

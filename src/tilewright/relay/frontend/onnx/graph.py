@@ -19,7 +19,7 @@ from tilewright.relay.frontend.onnx.functions import (
     result_kinds,
     schema_function,
 )
-from tilewright.relay.frontend.onnx.inputs import Inputs
+from tilewright.relay.frontend.onnx.inputs import Inputs, declared, element_name
 from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, Tree
 from tilewright.relay.frontend.onnx.kinds import MOVING
 from tilewright.relay.frontend.onnx.reader import ModelError, opset_versions, read_model, sparse_array, tensor_array
@@ -37,7 +37,7 @@ from tilewright.relay.frontend.onnx.value import (
     typed_operators,
 )
 from tilewright.relay.frontend.onnx.weights import Weights
-from tilewright.relay.op.relations import tensor_type
+from tilewright.relay.op.relations import shape_text, tensor_type
 from tilewright.relay.transform.infer_type import infer_module
 from tilewright.support.collection import paused_collection
 from tilewright.support.errors import DiagnosticError, OpError, OpNotImplemented
@@ -146,6 +146,7 @@ class Importer:
         self.shapes_would_do = False
         self.params: dict[str, np.ndarray] = {}
         self.weights: list[Var] = []
+        self.declared: dict[str, Any] = {}
         self.interface = Interface()
         self.inputs = Inputs(name, self.interface)
 
@@ -161,6 +162,7 @@ class Importer:
         self.check_supported(graph)
         scope: dict[str, Any] = {}
         self.scopes.append(scope)
+        self.declared = {i.name: i for i in (*graph.value_info, *graph.output)}
         self.initializers(graph)
         real = [i for i in graph.input if i.name not in scope]
         scope.update(self.inputs.values(real, shapes, dtype, given))
@@ -307,9 +309,34 @@ class Importer:
                     f"{self.name}: {proto.op_type} {title!r} makes the tensor {output!r} again, which is there already."
                     " Every tensor has one origin; onnx.checker.check_model shows where the graph breaks this rule"
                 )
-            if isinstance(value, Value) and not value.name:
-                value.name = output
+            if isinstance(value, Value):
+                if not value.name:
+                    value.name = output
+                if len(self.scopes) == 1 and output in self.declared:
+                    self.compare(proto, title, value, self.declared[output])
             scope[output] = value
+
+    def compare(self, proto: Any, title: str, value: Value, info: Any) -> None:
+        """Raises ModelError where the model declares another type for a tensor than its node makes."""
+        if not info.type.HasField("tensor_type"):
+            return
+        what = f"{self.name}: the model declares the tensor {info.name!r}, which {proto.op_type} {title!r} makes,"
+        remedy = "Correct the model's value_info or outputs, or leave them out: they follow from the nodes"
+        element = element_name(info.type.tensor_type.elem_type)
+        if element and element != value.element:
+            raise ModelError(f"{what} as {element}, but it is {value.element}. {remedy}")
+        if not info.type.tensor_type.HasField("shape"):
+            return
+        said, found = declared(info), value.shape
+        if len(said) != len(found):
+            raise ModelError(
+                f"{what} with {len(said)} axes {shape_text(said)}, but it has {len(found)}: {shape_text(found)}. {remedy}"
+            )
+        for axis, (a, b) in enumerate(zip(said, found, strict=True)):
+            if isinstance(a, int) and isinstance(b, int) and a != b:
+                raise ModelError(
+                    f"{what} as {shape_text(said)}, but it is {shape_text(found)}: axis {axis} is {b}, not {a}. {remedy}"
+                )
 
     def convert(self, node: OnnxNode, proto: Any, domain: str, inputs: list[Any]) -> list[Any]:
         """The results of a node as values."""

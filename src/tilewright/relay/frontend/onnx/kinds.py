@@ -116,7 +116,7 @@ def encode(array: np.ndarray, kind: str, keep: bool = False) -> np.ndarray:
         return strings.encode(array, keep)
     if kind in SMALL_INTS:
         return np.asarray(array).astype(SMALL_INTS[kind])
-    return np.ascontiguousarray(array, numpy_dtype(kind)).view(CARRIERS[kind]).reshape(np.shape(array))
+    return np.asarray(np.ascontiguousarray(array, numpy_dtype(kind)).view(CARRIERS[kind])).reshape(np.shape(array))
 
 
 def decode(array: np.ndarray, kind: str) -> np.ndarray:
@@ -125,7 +125,8 @@ def decode(array: np.ndarray, kind: str) -> np.ndarray:
         return strings.decode(array)
     if kind in SMALL_INTS:
         return array.astype(numpy_dtype(kind))
-    return np.ascontiguousarray(array).view(numpy_dtype(kind)).reshape(array.shape)
+    found: Any = np.ascontiguousarray(array).view(numpy_dtype(kind))
+    return np.asarray(found).reshape(array.shape)
 
 
 def numpy_dtype(kind: str) -> Any:

@@ -333,8 +333,8 @@ def _pad_with(node: OnnxNode, x: Value, pads: Sequence[int], value: Any, axes: S
         out: Any = x
         for k, (b, a) in enumerate(width):
             if b or a:
-                places = np.arange(-b, node.static(x)[k] + a) % node.static(x)[k]
-                out = node.call("take", out, Value(array=places.astype(np.int32)), axis=k)
+                around = np.arange(-b, node.static(x)[k] + a) % node.static(x)[k]
+                out = node.call("take", out, Value(array=around.astype(np.int32)), axis=k)
         return out
     fill = value if value is not None else node.scalar(0, x)
     return node.call("nn.pad", x, fill, pad_width=tuple(width), pad_mode=mode)

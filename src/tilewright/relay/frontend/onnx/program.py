@@ -24,6 +24,7 @@ from tilewright.relay.frontend.onnx.interface import structure
 from tilewright.relay.frontend.onnx.kinds import strings
 from tilewright.relay.frontend.onnx.unsupported import Unsupported
 from tilewright.relay.functor import post_order
+from tilewright.relay.op.card import OpCard
 from tilewright.relay.op.counted import is_counted
 from tilewright.relay.op.dynamic import Dynamic
 from tilewright.relay.ty import IncompleteType
@@ -186,7 +187,7 @@ def is_static(mod: IRModule) -> bool:
 def _is_static(e: Expr) -> bool:
     if not isinstance(e, (Var, Constant, Call, Tuple, TupleGetItem)):
         return not hasattr(e, "checked_type") or type(e).__name__ == "Op"
-    if isinstance(e, Call) and (isinstance(e.attrs, Dynamic) or e.attrs is None or is_counted(e.attrs)):
+    if isinstance(e, Call) and (not isinstance(e.attrs, OpCard) or isinstance(e.attrs, Dynamic) or is_counted(e.attrs)):
         return False
     return _known_type(e.checked_type)
 

@@ -109,7 +109,8 @@ class Cell:
         h = state[0]
         xz, xr, xh = self.gates(x, 3)
         rz, rr, rh = self.recurrent
-        bz, br, bh = self.recurrent_bias or [None] * 3
+        biases: Sequence[Value | None] = self.recurrent_bias or [None] * 3
+        bz, br, bh = biases
         z = f(self.clipped(self.call("add", xz, self.back(h, rz, bz))))
         r = f(self.clipped(self.call("add", xr, self.back(h, rr, br))))
         if self.node.get("linear_before_reset", 0):
@@ -125,7 +126,8 @@ class Cell:
         f, g, last = self.activations
         h, c = state
         xi, xo, xf, xc = self.gates(self.call("add", x, self.back(h, self.r, self.rb)), 4)
-        pi, po, pf = self.peepholes or [None] * 3
+        peepholes: Sequence[Value | None] = self.peepholes or [None] * 3
+        pi, po, pf = peepholes
 
         def seen(v: Value, p: Value | None, cell: Value) -> Value:
             return self.clipped(v if p is None else self.call("add", v, self.call("multiply", p, cell)))

@@ -35,7 +35,7 @@ def fourier(node: OnnxNode, x: Value, length: int | None, axis: int, inverse: bo
 def _transform(node: OnnxNode, real: Value, imaginary: Value | None, size: int, inverse: bool) -> tuple[Any, Any]:
     """(real, imaginary) parts of the transform of the last axis."""
     if size > LARGE:
-        return tuple(  # type: ignore[return-value]
+        return tuple(
             node.call("dft", real, node.call("zeros_like", real) if imaginary is None else imaginary, inverse=inverse)
         )
     # Angles as fractions of a turn, so that quarters are exact.

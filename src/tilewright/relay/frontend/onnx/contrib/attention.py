@@ -220,9 +220,9 @@ def _grouped(
         assert cosines is not None and sines is not None
         at = positions if positions is not None else places
         at = node.value("clip", at, a_min=0.0, a_max=float(int(cosines.shape[0]) - 1))
-        turn = [angles(node, t, at) for t in (cosines, sines)]
+        c, s = angles(node, cosines, at), angles(node, sines, at)
         width, pairs = 2 * int(cosines.shape[-1]), bool(node.get("rotary_interleaved", 0))
-        q, k = [rotated(node, t, *turn, pairs, width) for t in (q, k)]
+        q, k = [rotated(node, t, c, s, pairs, width) for t in (q, k)]
     k, v = with_past(node, past_key, k), with_past(node, past_value, v)
     keys = node.static(k)[2]
     columns = Value(array=np.arange(keys, dtype=np.int64).reshape(1, 1, 1, keys))

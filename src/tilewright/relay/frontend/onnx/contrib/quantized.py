@@ -72,7 +72,7 @@ for _name, _plain in {
 
 @onnx_op("QLinearConcat", domain=DOMAIN)
 def _concat(node: OnnxNode, scale: Value, zero: Value, *parts: Value) -> Any:
-    data = [dequantized(node, *parts[k : k + 3]) for k in range(0, len(parts), 3)]
+    data = [dequantized(node, *group) for group in zip(parts[::3], parts[1::3], parts[2::3], strict=True)]
     return _out(node, node.call("concatenate", data, axis=node.get("axis")), scale, zero, parts[0])
 
 
@@ -194,4 +194,4 @@ def unpacked(rows: np.ndarray, bits: int) -> np.ndarray:
     count = spread.shape[-1] // bits
     parts = spread[..., : count * bits].reshape(*rows.shape[:-1], count, bits)
     weights = (1 << np.arange(bits)).astype(np.uint16)
-    return (parts * weights).sum(-1).astype(np.uint8)
+    return np.asarray((parts * weights).sum(-1), np.uint8)

@@ -34,11 +34,13 @@ class Forest:
     def add(self, feature: int, split: float, mode: str, missing: int = 0) -> int:
         """A new node; its branches lead to itself until they are set."""
         place = len(self.modes)
-        for values, v in (
-            (self.features, feature), (self.splits, split), (self.modes, mode), (self.missing, missing), (self.yes, place),
-            (self.no, place), (self.weights, {}),
-        ):  # fmt: skip
-            values.append(v)  # type: ignore[attr-defined]
+        self.features.append(feature)
+        self.splits.append(split)
+        self.modes.append(mode)
+        self.missing.append(missing)
+        self.yes.append(place)
+        self.no.append(place)
+        self.weights.append({})
         return place
 
     def depth(self) -> int:
