@@ -60,18 +60,31 @@ class ExportedImporter(Importer):
         signature = program.graph_signature
         places = [n for n in program.graph.nodes if n.op == "placeholder"]
         given = self.user_inputs(places, signature, infos)
+        self.solve_sizes(places)
         values = [self.placeholder(p, s, program, given) for p, s in zip(places, signature.input_specs, strict=True)]
         self.finish()
         results = self.graph(program.graph_module, values)
         self.finish()
-        names, outputs = [], []
+        own: list[tuple[str, Any]] = []
+        written: list[tuple[str, Any]] = []
         for spec, value in zip(signature.output_specs, results, strict=True):
             if value is None or spec.kind.name == "TOKEN":
                 continue
-            # What the model writes in its buffers and inputs follows its own outputs.
-            names.append(str(spec.target) if spec.kind.name.endswith("MUTATION") else str(spec.arg.name))
-            outputs.append(value)
-        return self.module(outputs, names)
+            if spec.kind.name.endswith("MUTATION"):
+                written.append((str(spec.target), value))
+            else:
+                own.append((str(getattr(spec.arg, "name", "") or f"output{len(own)}"), value))
+        # What the model writes in its buffers and inputs follows its own outputs.
+        return self.module([v for _, v in own + written], [n for n, _ in own + written])
+
+    def solve_sizes(self, places: Sequence[Any]) -> None:
+        """Tell the sizes which extents the inputs have."""
+        found = {}
+        for p in places:
+            for k, d in enumerate(getattr(p.meta.get("val"), "shape", ())):
+                if hasattr(d, "node"):
+                    found[f"{p.name}_{k}"] = d.node.expr
+        self.sizes.solve(found)
 
     def prepared(self, program: Any) -> Any:
         """The program without operators that write in place, and those that no converter takes taken apart by PyTorch."""
@@ -221,10 +234,12 @@ class ExportedImporter(Importer):
                 return self.higher(order, title, args, kwargs)
             if named is not None and named[0] in IGNORED:
                 return None
-            if _is_size(meta):
-                return self.sizes.plain(meta)
             if any([a is _BROKEN for a in _flat([*args, *kwargs.values()])]):
                 return _BROKEN
+            if _is_size(meta):
+                return self.sizes.plain(meta)
+            if hasattr(meta, "node") and not hasattr(meta, "dtype"):
+                return self.sizes.number(TorchCall(str(node.target), node.name, self), meta.node.expr)
             if named is None:
                 return node.target(*args, **kwargs)
             result = self.convert(*named, node.name, node.target._schema, args, kwargs, lambda k: _read(node, k))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
@@ -26,8 +27,30 @@ class Sizes:
     def __init__(self) -> None:
         self.symbols: dict[str, SizeVar] = {}
         self.pinned: dict[str, int] = {}
+        self.solved: dict[Any, Any] = {}
+        """Symbols that are no extent of an input themselves, from one that is an expression of them (both sympy's)."""
         self.homes: list[Var] = []
         """The inputs, in whose shapes the sizes are found when the program runs."""
+
+    def solve(self, extents: Mapping[str, Any]) -> None:
+        """Take extents of inputs (sympy, by name) as given where they are all that says what a symbol is: 2 * s names s."""
+        import sympy  # type: ignore[import-untyped]
+
+        plain = {e for e in extents.values() if e.is_Symbol}
+        for name, e in extents.items():
+            if len(e.free_symbols) != 1 or e.is_Symbol:
+                continue
+            (symbol,) = e.free_symbols
+            if (
+                symbol in plain
+                or symbol in self.solved
+                or str(symbol) in self.pinned
+                or not e.is_polynomial(symbol)
+                or sympy.degree(e, symbol) != 1
+            ):
+                continue
+            whole = sympy.Symbol(name, integer=True, positive=True)
+            self.solved[symbol] = (whole - e.coeff(symbol, 0)) / e.coeff(symbol, 1)
 
     def plain(self, value: Any) -> Any:
         """A torch.SymInt or number as an int or an expression."""
@@ -44,7 +67,7 @@ class Sizes:
 
     def expression(self, e: Any) -> Any:
         """A sympy expression as an int or an expression over size variables."""
-        made = self._made(e)
+        made = self._made(e.subs(self.solved) if self.solved else e)
         if isinstance(made, PrimExpr):
             made = simplest(made)
         return made.value if isinstance(made, IntImm) else made
@@ -113,6 +136,34 @@ class Sizes:
                 f"it computes with the size {e}, which is not supported. Export it with a fixed size there"
             )
         return c.call(key, self.tensor(c, e.a), self.tensor(c, e.b))  # type: ignore[attr-defined,no-any-return]
+
+    def number(self, c: Any, e: Any) -> Value:
+        """A sympy expression of floating-point numbers as a tensor of float32, without axes."""
+        kind = type(e).__name__
+        if e.is_number:
+            return c.number(float(e), "float32")  # type: ignore[no-any-return]
+        if e.is_Symbol or kind in ("FloorDiv", "CleanDiv", "Mod", "PythonMod", "Max", "Min"):
+            return c.tensor(self.expression(e), "float32")  # type: ignore[no-any-return]
+        keys = {
+            "Add": "add",
+            "Mul": "multiply",
+            "IntTrueDiv": "divide",
+            "FloatTrueDiv": "divide",
+            "FloatPow": "power",
+            "Pow": "power",
+        }
+        if kind == "ToFloat":
+            return self.number(c, e.args[0])
+        if kind == "OpaqueUnaryFn_sqrt":
+            return c.call("sqrt", self.number(c, e.args[0]))  # type: ignore[no-any-return]
+        if kind not in keys:
+            raise OpNotImplemented(
+                f"it computes with {e} of sizes, and {kind} is not supported. Export it with a fixed size there"
+            )
+        result = self.number(c, e.args[0])
+        for a in e.args[1:]:
+            result = c.call(keys[kind], result, self.number(c, a))
+        return result
 
     def _read(self, c: Any, size: PrimExpr) -> Value:
         for x in self.homes:

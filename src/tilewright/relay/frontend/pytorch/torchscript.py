@@ -35,9 +35,12 @@ NUMBERS: dict[str, Callable[..., Any]] = {
     "__contains__": operator.contains,
     "format": str.format, "keys": lambda d: list(d.keys()), "values": lambda d: list(d.values()), "items": lambda d: list(d.items()),
     "copy": lambda x: x.copy(), "clear": lambda x: x.clear(), "index": list.index, "reverse": list.reverse, "startswith": str.startswith,
+    "_set_item": operator.setitem,
 }  # fmt: skip
 """What a script does with numbers, lists and strings."""
-CHANGES = {"append", "extend", "pop", "insert", "clear", "reverse"}
+CHANGES = {"append", "extend", "pop", "insert", "clear", "reverse", "_set_item"}
+CONTAINERS = CHANGES | {"len", "__getitem__", "list", "__contains__", "__is__", "__isnot__", "keys", "values", "items"}
+CONVERSIONS = {"Int", "Float", "Bool", "IntImplicit", "FloatImplicit", "ScalarImplicit"}
 DROPPED = {"prim::Print", "aten::warn", "prim::profile"}
 SCRIPTED = (
     "this is a scripted model where a traced one was needed: trace it with example inputs, torch.jit.trace(module, args), or export it,"
@@ -146,11 +149,14 @@ class ScriptImporter(Importer):
         import torch
 
         schema = self.schema(node)
-        packet = getattr(torch.ops.aten, node.kind().partition("::")[2].removesuffix("_"), None)
-        found = getattr(packet, (schema.overload_name if schema is not None else "") or "default", None)
+        try:
+            packet = getattr(torch.ops.aten, node.kind().partition("::")[2].removesuffix("_"))
+            found = getattr(packet, (schema.overload_name if schema is not None else "") or "default")
+        except (AttributeError, RuntimeError):
+            return None
         from torch._decomp import decomposition_table
 
-        return found if found is not None and (found in decomposition_table or found._can_decompose()) else None
+        return found if (found in decomposition_table or found._can_decompose()) else None
 
     def block(self, block: Any, env: dict[str, Any]) -> None:
         """Convert the nodes of a block."""
@@ -159,11 +165,17 @@ class ScriptImporter(Importer):
                 results = self.node(node, env)
             except InternalError:
                 raise
+            except OpNotImplemented as error:
+                # What was found in a block inside is noted already.
+                if not self.problems:
+                    self.problem(_place(node), error)
+                self.finish()
             except (TVMError, ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError) as error:
                 self.problem(_place(node), error)
                 self.finish()
             names = [o.debugName() for o in node.outputs()]
-            env.update(zip(names, results if len(names) != 1 else [results], strict=True))
+            if names:
+                env.update(zip(names, results if len(names) != 1 else [results], strict=True))
 
     def read(self, x: Any) -> Any:
         """A value of the environment as converters take it."""
@@ -171,7 +183,7 @@ class ScriptImporter(Importer):
             return x.read()
         if isinstance(x, (list, tuple)):
             return [self.read(v) for v in x]
-        return x
+        return {k: self.read(v) for k, v in x.items()} if isinstance(x, dict) else x
 
     def hold(self, x: Any) -> Any:
         """A converter's answer as a value of the environment."""
@@ -266,42 +278,22 @@ class ScriptImporter(Importer):
         """Whether a call is about numbers, lists and strings, not tensors."""
         if short not in NUMBERS:
             return False
-        if short in (
-            "append",
-            "extend",
-            "insert",
-            "pop",
-            "clear",
-            "reverse",
-            "len",
-            "__getitem__",
-            "list",
-            "__contains__",
-            "__is__",
-            "__isnot__",
-        ):
+        if short in CONTAINERS:
             return not isinstance(args[0], Value) or short in ("__is__", "__isnot__")
-        return not any([isinstance(a, Value) for a in args]) or short in (
-            "Int",
-            "Float",
-            "Bool",
-            "IntImplicit",
-            "FloatImplicit",
-            "ScalarImplicit",
-        )
+        return short in CONVERSIONS or not any([isinstance(a, Value) for a in args])
 
     def number_work(self, short: str, raw: Sequence[Any], args: Sequence[Any]) -> Any:
         """What a script does with numbers, lists and strings."""
-        if short in ("Int", "Float", "Bool", "IntImplicit", "FloatImplicit", "ScalarImplicit"):
+        if short in CONVERSIONS:
             return self.as_number(short, args[0])
         if short in CHANGES and self.level:
             self.scripted = True
             raise OpNotImplemented("it changes a list in a branch or loop that is decided at run time")
-        given = list(raw) if short in (CHANGES | {"len", "__getitem__", "list", "copy"}) else list(args)
+        given = list(raw) if short in CONTAINERS or short == "copy" else list(args)
         if any([isinstance(a, PrimExpr) for a in args]):
             return self.size_work(short, args)
         result = NUMBERS[short](*given)
-        return raw[0] if short in ("append", "extend", "insert") else result
+        return raw[0] if short in ("append", "extend", "insert", "_set_item") else result
 
     def as_number(self, short: str, x: Any) -> Any:
         """A tensor of one element as a number where it is known, else as a tensor without axes."""

@@ -1,0 +1,158 @@
+"""What the PyTorch importer says of what it does not take: the full texts."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tilewright import relay
+from tilewright.relay.frontend.common.value import ModelError
+from tilewright.support.errors import OpNotImplemented
+
+x34 = torch.ones(3, 4)
+
+
+def message(kind: type[Exception], *args: Any, **kwargs: Any) -> str:
+    with pytest.raises(kind) as caught:
+        relay.frontend.from_pytorch(*args, **kwargs)
+    # Where the model's text is does not belong to the message.
+    return re.sub(r" \(test_torch_errors\.py:\d+(:\d+)?\)", "", str(caught.value))
+
+
+class Unsupported(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.linalg.svdvals(x) + torch.linalg.eigvalsh(x @ x.mT).sum() + torch.linalg.svdvals(2 * x)
+
+
+def test_all_unsupported_operators_at_once() -> None:
+    program = torch.export.export(Unsupported(), (x34,))
+    assert message(OpNotImplemented, program) == (
+        "the exported program: 2 things are not supported\n"
+        "  aten::_linalg_eigh (1 node: '_linalg_eigh'); nearest supported: aten::linalg_diagonal, aten::linalg_norm\n"
+        "  aten::_linalg_svd (2 nodes: '_linalg_svd', '_linalg_svd_1'); nearest supported: aten::linalg_cross, aten::linalg_norm"
+    )
+
+
+class Data(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x[x > 0].sum() + x.nonzero().sum()
+
+
+def test_sizes_that_depend_on_data() -> None:
+    text = message(OpNotImplemented, torch.export.export(Data(), (x34,)))
+    assert text.startswith(
+        "the exported program: 2 things are not supported\n"
+        "  index: it takes as many elements as a mask has that hold, which only the data says, and sizes that depend on data are not"
+        " supported. torch.where(mask, x, y) and masked_fill keep the shape\n"
+        "  nonzero: it makes as many rows as its data says, and sizes that depend on data are not supported in exported programs."
+    )
+
+
+class Item(nn.Module):
+    def forward(self, x: Tensor, n: Tensor) -> Tensor:
+        k = n.item()
+        torch._check(k >= 0)
+        torch._check(k < 3)
+        return x.narrow(0, k, 1)
+
+
+def test_number_out_of_a_tensor() -> None:
+    text = message(OpNotImplemented, torch.export.export(Item(), (x34, torch.tensor(1))))
+    assert "item: its size u0 depends on the data of a tensor, which sizes here cannot" in text
+
+
+@torch.jit.script
+def scripted_text(x: Tensor, word: str) -> Tensor:
+    return x * 2 if word == "twice" else x
+
+
+class Classes(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        parts: list[Tensor] = []
+        while bool(x.sum() < 100):
+            x = x * 2
+            parts.append(x)
+        return torch.stack(parts)
+
+
+def test_scripted_where_traced_was_needed() -> None:
+    text = message(OpNotImplemented, torch.jit.script(Classes()), [("x", (3, 4))])
+    assert text == (
+        "the TorchScript model: 1 thing is not supported\n"
+        "  aten::append %25: it changes a list in a branch or loop that is decided at run time\n"
+        "this is a scripted model where a traced one was needed: trace it with example inputs, torch.jit.trace(module, args), or export"
+        " it, torch.export.export(module, args)"
+    ).replace("%25", re.search(r"%\d+", text).group())  # type: ignore[union-attr]
+
+
+def test_inputs_of_scripts() -> None:
+    traced = torch.jit.trace(nn.ReLU(), x34)
+    assert message(ModelError, traced) == (
+        "a TorchScript module needs input_infos: a list of (name, shape) or (name, (shape, dtype)), one for each input"
+    )
+    assert message(ModelError, traced, [("x", (3, 4)), ("y", (3, 4))]) == (
+        "the TorchScript model: input_infos has 2 entries, but the model has 1 inputs: input"
+    )
+    assert message(ModelError, traced, ["x"]) == (
+        "an entry of input_infos is 'x'; each must be (name, shape) or (name, (shape, dtype)), as in [(\"x\", (1, 3, 224, 224))]"
+    )
+    assert message(OpNotImplemented, scripted_text, [("x", (3, 4)), ("word", (1,))]) == (
+        "the TorchScript model: the input 'word' is a str; tensors are supported"
+    )
+
+
+def test_inputs_of_exported_programs() -> None:
+    program = torch.export.export(nn.ReLU(), (x34,))
+    assert message(ModelError, program, [("x", (3, 4)), ("y", (3, 4))]) == (
+        "the exported program: input_infos has 2 entries, but the model has 1 inputs: input"
+    )
+    assert message(ModelError, program, [("x", (3, 4, 5))]) == (
+        "the exported program: the input 'x' has the shape (3, 4), but input_infos gives it (3, 4, 5)"
+    )
+    assert message(ModelError, program, [("x", (5, 4))]) == (
+        "the exported program: axis 0 of the input 'x' was exported as 3, but input_infos gives it 5. Export it with dynamic_shapes"
+        " there, or with an example of that size"
+    )
+
+
+def test_inputs_of_modules() -> None:
+    assert message(ModelError, nn.ReLU()) == (
+        "a module needs example inputs to be exported: a tuple of tensors, a dictionary of them by parameter name, or a list of"
+        " (name, shape)"
+    )
+    text = message(ModelError, nn.Linear(3, 4), (x34,))
+    assert text.startswith("torch.export does not take this module (RuntimeError: ")
+    assert text.endswith("and give the ExportedProgram; or trace it: torch.jit.trace(module, args)")
+
+
+def test_what_is_no_model() -> None:
+    assert message(TypeError, {"weight": x34}) == (
+        "from_pytorch takes a torch.export.ExportedProgram, a torch.nn.Module, a torch.fx.GraphModule or a TorchScript module, but was"
+        " given dict"
+    )
+
+
+class Training(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.dropout(x, 0.5, True)
+
+
+def test_dropout_that_drops() -> None:
+    assert message(OpNotImplemented, torch.export.export(Training(), (x34,))) == (
+        "the exported program: 1 thing is not supported\n"
+        "  dropout: its argument train is True; supported: False: call model.eval() before exporting"
+    )
+
+
+def test_complex_output() -> None:
+    class Wave(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.fft.rfft(x)
+
+    assert message(OpNotImplemented, torch.export.export(Wave(), (x34,))) == (
+        "the exported program: an output is complex: give torch.view_as_real of it"
+    )

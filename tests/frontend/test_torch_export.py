@@ -1,0 +1,166 @@
+"""Exported programs, modules and FX graphs: names, weights, open sizes, state, control flow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tilewright as tvm
+from tilewright import relay
+
+x34 = torch.arange(12.0).reshape(3, 4) / 3 - 1
+
+
+def evaluate(mod: Any, params: Any, *xs: Tensor, kind: str = "debug") -> list[np.ndarray]:
+    result = relay.create_executor(kind, mod, tvm.cpu(), "llvm").evaluate()(*[x.numpy() for x in xs], **params)
+    return [r.numpy() for r in ([result] if hasattr(result, "numpy") else result)]
+
+
+def close(found: list[np.ndarray], wanted: Any) -> None:
+    wanted = list(wanted) if isinstance(wanted, (tuple, list)) else [wanted]
+    for mine, theirs in zip(found, wanted, strict=True):
+        assert mine.shape == tuple(theirs.shape)
+        np.testing.assert_allclose(mine, theirs.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+def net() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2)).eval()
+
+
+def test_exported_program() -> None:
+    module = net()
+    mod, params = relay.frontend.from_pytorch(torch.export.export(module, (x34,)))
+    assert [p.name_hint for p in mod["main"].params] == [
+        "input",
+        "0.weight",
+        "0.bias",
+        "2.weight",
+        "2.bias",
+        "3.weight",
+        "3.bias",
+    ]
+    close(evaluate(mod, params, x34), module(x34))
+
+
+def test_weights_are_not_copied() -> None:
+    module = net()
+    _, params = relay.frontend.from_pytorch(torch.export.export(module, (x34,)))
+    assert params["0.weight"].ctypes.data == module[0].weight.data_ptr()
+
+
+@pytest.mark.parametrize(
+    "infos", [(x34,), x34, {"input": x34}, [("data", (3, 4))], [("data", ((3, 4), "float32"))]], ids=str
+)
+def test_module_is_exported_here(infos: Any) -> None:
+    module = net().train()
+    mod, params = relay.frontend.from_pytorch(module, infos)
+    assert module.training
+    assert mod["main"].params[0].name_hint == ("data" if isinstance(infos, list) else "input")
+    close(evaluate(mod, params, x34), module(x34))
+
+
+def test_graph_module() -> None:
+    graph = torch.fx.symbolic_trace(net())
+    mod, params = relay.frontend.from_pytorch(graph, (x34,))
+    close(evaluate(mod, params, x34), graph(x34))
+
+
+def test_friendly_names() -> None:
+    mod, params = relay.frontend.from_pytorch(torch.export.export(net(), (x34,)), use_parser_friendly_name=True)
+    assert "0_weight" in params and all("." not in p.name_hint for p in mod["main"].params)
+
+
+class Shapes(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        n, s = x.shape
+        positions = torch.arange(s) * 2
+        return (x + positions).reshape(s * n // 2, 2)[1:], x.new_ones(n, 1) * (s / 2) + x[:, : s // 2].sum()
+
+
+def test_sizes_stay_symbols() -> None:
+    s = torch.export.Dim("s", max=64)
+    program = torch.export.export(Shapes(), (x34,), dynamic_shapes=({1: 2 * s},))
+    mod, params = relay.frontend.from_pytorch(program)
+    for columns in (4, 10):
+        x = torch.randn(3, columns)
+        close(evaluate(mod, params, x, kind="vm"), Shapes()(x))
+
+
+def test_open_axes_of_a_module() -> None:
+    module = net()
+    mod, params = relay.frontend.from_pytorch(module, [("x", (relay.Any(), "length", 4))])
+    assert mod["main"].params[0].checked_type.shape[2] == 4
+    for shape in ((2, 3, 4), (1, 5, 4)):
+        x = torch.randn(shape)
+        close(evaluate(mod, params, x, kind="vm"), module(x))
+
+
+def test_open_axis_is_pinned() -> None:
+    program = torch.export.export(net(), (x34,), dynamic_shapes=({0: torch.export.Dim("rows")},))
+    mod, _ = relay.frontend.from_pytorch(program, [("data", (7, 4))])
+    assert mod["main"].ret_type == relay.TensorType((7, 2), "float32")
+
+
+class Counter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.total.add_(x.sum(0))
+        return x - self.total
+
+
+def test_what_is_written_in_buffers_follows_the_outputs() -> None:
+    module = Counter()
+    program = torch.export.export(module, (x34,))
+    mod, params = relay.frontend.from_pytorch(program)
+    assert mod["main"].attrs["output_tensor_names"][1] == "total"
+    found = evaluate(mod, params, x34)
+    close(found, [x34 - x34.sum(0), x34.sum(0)])
+
+
+class InPlace(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.zeros(3, 4)
+        y[1:, ::2] = x[1:, ::2]
+        y[0].add_(1)
+        return y
+
+
+class Cond(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,))
+
+
+class WhileLoop(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        from torch._higher_order_ops.while_loop import while_loop
+
+        return while_loop(lambda i, x: i < 4, lambda i, x: (i + 1, x * 2), (torch.zeros((), dtype=torch.int64), x))
+
+
+@pytest.mark.parametrize("module", [InPlace(), Cond(), WhileLoop()], ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_control_flow_and_writes(module: nn.Module, sign: int) -> None:
+    x = sign * (x34 + 3)
+    mod, params = relay.frontend.from_pytorch(torch.export.export(module, (x,)))
+    close(evaluate(mod, params, x, kind="vm"), module(x))
+
+
+class Mixed(nn.Module):
+    def forward(self, x: Tensor, ids: Tensor, flag: bool = True) -> dict[str, Any]:
+        half = x.to(torch.bfloat16) * 2
+        return {"half": half.float(), "ids": ids // 2 + ids.bool().sum(), "none": None, "twice": x.double() * 2}
+
+
+def test_types_and_results_in_a_dictionary() -> None:
+    ids = torch.tensor([3, -5, 0])
+    mod, params = relay.frontend.from_pytorch(torch.export.export(Mixed(), (x34, ids)))
+    wanted = Mixed()(x34, ids)
+    close(evaluate(mod, params, x34, ids), [wanted[k] for k in ("half", "ids", "twice")])

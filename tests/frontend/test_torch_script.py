@@ -1,0 +1,180 @@
+"""TorchScript: traced and scripted modules, writes in place, control flow that runs in the virtual machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tilewright as tvm
+from tilewright import relay
+
+x34 = torch.arange(12.0).reshape(3, 4) / 3 - 1
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm, self.head = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.Linear(8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu_(self.norm(self.conv(x)))
+        return self.head(torch.flatten(nn.functional.adaptive_avg_pool2d(x, 1), 1))
+
+
+class InPlace(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = x.clone()
+        y[:, 0] = 5.0
+        y[1, 2] += 3
+        z = y.view(-1)
+        z.mul_(2.0)
+        y.t()[1].add_(1)
+        return y, z.sum()
+
+
+class Branch(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if bool(x.sum() > 0):
+            y = x * 2
+        else:
+            y = x - 1
+        return y
+
+
+class While(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        n = 0
+        while bool(x.sum() < 100.0):
+            x = x * 2
+            n += 1
+        return x, torch.tensor(n)
+
+
+class For(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        out = []
+        for i in range(x.size(0)):
+            if i % 2 == 0:
+                out.append(x[i] * i)
+        return torch.stack(out)
+
+
+class Steps(nn.Module):
+    def forward(self, x: Tensor, n: Tensor) -> Tensor:
+        for i in range(int(n)):
+            x = x + x[i % 3].sum()
+        return x
+
+
+class Words(nn.Module):
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        found = {"twice": x * 2, "sum": x.sum(0)}
+        found["last"] = x[-1]
+        return found
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn = nn.LSTM(4, 3, 2, batch_first=True, bidirectional=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.rnn(x)[0]
+
+
+class Composed(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return torch.special.xlog1py(x.abs(), x.abs()), torch.heaviside(x, torch.zeros(1))
+
+
+def run(module: Any, *xs: Tensor) -> list[np.ndarray]:
+    """What the imported module computes, by the reference interpreter."""
+    infos = [(f"x{k}", (tuple(x.shape), str(x.dtype))) for k, x in enumerate(xs)]
+    mod, params = relay.frontend.from_pytorch(module, infos)
+    result = relay.create_executor("debug", mod, tvm.cpu(), "llvm").evaluate()(*[x.numpy() for x in xs], **params)
+    return [r.numpy() for r in ([result] if hasattr(result, "numpy") else result)]
+
+
+def check(module: nn.Module, *xs: Tensor, script: bool) -> None:
+    torch.manual_seed(0)
+    made = torch.jit.script(module) if script else torch.jit.trace(module, xs, check_trace=False)
+    wanted = module(*xs)
+    wanted = (
+        list(wanted.values()) if isinstance(wanted, dict) else list(wanted) if isinstance(wanted, tuple) else [wanted]
+    )
+    for mine, theirs in zip(run(made, *xs), wanted, strict=True):
+        assert (mine.shape, mine.dtype) == (tuple(theirs.shape), theirs.detach().numpy().dtype)
+        np.testing.assert_allclose(mine, theirs.detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("script", [False, True], ids=("traced", "scripted"))
+@pytest.mark.parametrize(
+    ("module", "x"),
+    [(Net(), torch.randn(2, 3, 8, 8)), (InPlace(), x34), (Recurrent(), torch.randn(2, 5, 4)), (Composed(), x34)],
+    ids=lambda v: type(v).__name__ if isinstance(v, nn.Module) else "",
+)
+def test_module(module: nn.Module, x: Tensor, script: bool) -> None:
+    check(module.eval(), x, script=script)
+
+
+@pytest.mark.parametrize("module", [Branch(), While(), For(), Words()], ids=lambda v: type(v).__name__)
+def test_script_decides(module: nn.Module) -> None:
+    check(module, x34 + 2, script=True)
+
+
+def test_other_way_of_a_branch() -> None:
+    check(Branch(), -torch.ones(3), script=True)
+
+
+@pytest.mark.parametrize("n", [0, 4])
+def test_rounds_that_are_data(n: int) -> None:
+    check(Steps(), x34, torch.tensor(n), script=True)
+
+
+def test_control_flow_runs_in_the_machine() -> None:
+    mod, _ = relay.frontend.from_pytorch(torch.jit.script(While()), [("x", (3, 4))])
+    x, n = relay.create_executor("vm", mod, tvm.cpu(), "llvm").evaluate()(x34.numpy() + 2)
+    wanted, rounds = While()(x34 + 2)
+    np.testing.assert_allclose(x.numpy(), wanted.numpy())
+    assert int(n.numpy()) == int(rounds)
+
+
+def test_open_sizes() -> None:
+    traced = torch.jit.script(nn.Sequential(nn.Linear(4, 3), nn.ReLU()).eval())
+    mod, params = relay.frontend.from_pytorch(traced, [("x", ("rows", 4))])
+    assert str(mod["main"].params[0].checked_type.shape[0]) == "rows"
+    function = relay.create_executor("vm", mod, tvm.cpu(), "llvm").evaluate()
+    for rows in (2, 5):
+        x = torch.randn(rows, 4)
+        np.testing.assert_allclose(
+            function(x.numpy(), **params).numpy(), traced(x).detach().numpy(), rtol=1e-5, atol=1e-6
+        )
+
+
+def test_names_of_parameters() -> None:
+    traced = torch.jit.trace(Net().eval(), torch.randn(1, 3, 8, 8))
+    mod, params = relay.frontend.from_pytorch(traced, [("data", (1, 3, 8, 8))])
+    assert mod["main"].params[0].name_hint == "data" and "conv.weight" in params
+    assert set(params) == {p.name_hint for p in mod["main"].params[1:]}
+    mod, params = relay.frontend.from_pytorch(traced, [("data", (1, 3, 8, 8))], use_parser_friendly_name=True)
+    assert "conv_weight" in params
+    assert relay.parse(mod.astext())
+
+
+def test_custom_converter() -> None:
+    traced = torch.jit.trace(nn.ReLU6(), x34)
+    mod, _ = relay.frontend.from_pytorch(
+        traced, [("x", (3, 4))], {"aten::hardtanh": lambda inputs, types: relay.clip(inputs[0], 0.0, 4.0)}
+    )
+    assert "clip(%x, a_min=0f, a_max=4f)" in mod.astext()
+
+
+def test_graph_is_written(tmp_path: Any) -> None:
+    path = tmp_path / "graph.txt"
+    traced = torch.jit.trace(nn.ReLU(), x34)
+    relay.frontend.from_pytorch(traced, [("x", (3, 4))], export_renamed_c_graph_path=str(path))
+    assert "aten::relu" in path.read_text()
