@@ -25,19 +25,7 @@ from typing import Any
 
 from benchmarks import models
 
-DEFAULT_MODELS = (
-    "resnet50",
-    "bert_base",
-    "mobilenetv2",
-    "gpt2",
-    "vit_b16",
-    "light_densenet121_random",
-    "light_shufflenet_random",
-    "light_squeezenet_random",
-    "light_inception_v2_random",
-    "ppocr_det",
-    "ppocr_rec",
-)
+DEFAULT_MODELS = (*models.BENCHMARKED, "light_shufflenet_random")
 PHASES = ("import", "passes", "plan", "schedule", "lower", "emit", "llvm", "constants", "load", "run")
 PYCACHE = models.CACHE.parent / "pycache"
 BUDGET = (6, 500)

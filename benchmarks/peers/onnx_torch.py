@@ -164,6 +164,7 @@ PLAIN: dict[str, Function] = {
     "Sigmoid": torch.sigmoid,
     "Sqrt": torch.sqrt,
     "Dropout": lambda x, *_: x,
+    "Identity": lambda x: x,
     "GlobalAveragePool": lambda x: x.mean((2, 3), keepdim=True),
     "Shape": lambda x: np.array(x.shape, np.int64),
     "Slice": cut,
