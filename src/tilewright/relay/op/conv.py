@@ -38,6 +38,17 @@ def channel_block(channels: int, widest: int) -> int:
     return max(d for d in range(1, widest + 1) if channels % d == 0)
 
 
+def filled_block(channels: int, widest: int) -> int:
+    """The channel block that keeps most lanes busy: a divisor of the channels, or a whole vector of which the last is not full."""
+    block = channel_block(channels, widest)
+    full = channels / (-(-channels // widest) * widest)
+    return widest if full >= FULL and full > block / widest else block
+
+
+FULL = 0.6
+"""Share of whole blocks that must be channels: below it, rows of pixels as vectors keep more lanes busy."""
+
+
 def too_narrow(block: int, lanes: int) -> bool:
     """Whether blocks are no vectors, or fill so little of one that plain rows of pixels fill more."""
     return 2 * block < lanes or block & (block - 1) != 0
@@ -260,20 +271,27 @@ class conv2d(Conv2D, key="nn.conv2d"):
         if self.groups == channels and i == 1:
             if o != channels:
                 return None
-            block = block_of(args[0]) or channel_block(channels, lanes)
+            block = block_of(args[0]) or filled_block(channels, lanes)
             if too_narrow(block, lanes):
                 return None
             layout = f"NCHW{block}c"
-            depthwise = depthwise_conv2d_NCHWc(**self._blocked(o, types[1], layout, f"OIHW1i{block}o", layout))
+            attributes = self._blocked(o, types[1], layout, f"OIHW1i{block}o", layout)
+            attributes["groups"] = attributes["channels"]
+            depthwise = depthwise_conv2d_NCHWc(**attributes)
             return LayoutChoice(depthwise, [layout, f"OIHW1i{block}o"], layout)
         found = self.in_groups(args[0], types, channels, o, i)
         if found is not None:
             return found
+        if self.groups == 1:
+            block_in, block_out = block_of(args[0]) or filled_block(channels, lanes), filled_block(o, lanes)
+            if too_narrow(block_out, lanes):
+                return None
+            return self.on_blocks(types[1], o, block_in, f"{block_in}i{block_out}o", block_out)
         block_in = block_of(args[0]) or channel_block(channels, lanes)
-        if self.groups > 1 and (i % block_in or (o // self.groups) % channel_block(o // self.groups, lanes)):
+        if i % block_in or (o // self.groups) % channel_block(o // self.groups, lanes):
             block_in = channel_block(i, lanes)
         block_out = channel_block(o // self.groups, lanes)
-        if too_narrow(block_out, lanes) or (self.groups > 1 and block_out < 4):
+        if too_narrow(block_out, lanes) or block_out < 4:
             return None
         return self.on_blocks(types[1], o, block_in, f"{block_in}i{block_out}o", block_out)
 
@@ -309,12 +327,13 @@ class conv2d(Conv2D, key="nn.conv2d"):
     def _blocked(
         self, channels: int, weight: Type, data_layout: str, kernel_layout: str, out_layout: str
     ) -> dict[str, Any]:
+        block = block_of(out_layout) or 1
         return {
             "strides": self.strides,
             "padding": self.padding,
             "dilation": self.dilation,
             "groups": self.groups,
-            "channels": channels,
+            "channels": -(-channels // block) * block,
             "kernel_size": tuple(dims(weight)[2:]),  # type: ignore[arg-type]
             "data_layout": data_layout,
             "kernel_layout": kernel_layout,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import IRModule, Op, TensorType
+from tilewright.ir import IntImm, IRModule, Op, TensorType
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem, const
 from tilewright.relay.functor import ExprMutator
@@ -33,6 +33,7 @@ from tilewright.relay.transform.rewriting import (
 from tilewright.target import Target
 from tilewright.topi.nn.product import GATHER, Costs
 from tilewright.topi.schedule.dot_products import dot_product
+from tilewright.topi.transform import layout_axes
 
 PLAIN = "NCHW"
 
@@ -40,6 +41,30 @@ PLAIN = "NCHW"
 def plain_layout(layout: str) -> str:
     """The layout without its blocks: NCHW of NCHW16c."""
     return "".join([c for c in layout if c.isupper()])
+
+
+def not_full(value: Expr, layout: str) -> bool:
+    """Whether a value has fewer channels than the blocks of a layout hold; the rest is anything finite, and met with weights of zero."""
+    shape = tensor_of(value).shape
+    blocks = [size for letter, size in layout_axes(layout) if letter == "c"]
+    return bool(blocks) and len(shape) == 4 and isinstance(shape[1], IntImm) and shape[1].value % blocks[0] != 0
+
+
+FINITE = frozenset(
+    {
+        "add", "subtract", "multiply", "maximum", "minimum", "clip", "negative", "abs", "sigmoid", "tanh", "erf", "nn.relu",
+        "nn.leaky_relu", "nn.bias_add", "cast", "copy", "floor", "ceil", "round",
+    }
+)  # fmt: skip
+"""Operators that make finite numbers of those that fill blocks up: zeros, and what these operators make of them."""
+
+
+def keeps_finite(call: Call) -> bool:
+    """Whether an element-wise operator gives finite numbers for what fills blocks up: a division does by a number that is not zero."""
+    if is_op(call, "divide"):
+        by = constant_of(call.args[1])
+        return by is not None and by.size == 1 and bool(by.all())
+    return is_op(call, *FINITE)
 
 
 class _AlterLayout(ExprMutator):
@@ -62,16 +87,23 @@ class _AlterLayout(ExprMutator):
         target = layout or plain_layout(source)
         if source == target:
             return e
+        if have and layout and not_full(original, have):
+            return self.bring(self.bring(e, None, original), layout, original)
         key = (e, target)
         found = self.brought.get(key)
         if found is None:
-            found = self.brought[key] = typed(constructor("layout_transform")(e, source, target))
+            found = typed(constructor("layout_transform")(e, source, target))
+            if layout is None and not_full(original, source):
+                # The last block holds more than there are channels.
+                shape = tensor_of(original).concrete_shape
+                found = typed(constructor("strided_slice")(found, [0], [shape[1]], [1], axes=[1]))
+            self.brought[key] = found
             if layout is not None:
                 self.layouts[found] = layout
         return found
 
-    def plain(self, e: Expr) -> Expr:
-        return self.bring(e, None, e) if e in self.layouts else e
+    def plain(self, e: Expr, original: Expr) -> Expr:
+        return self.bring(e, None, original) if e in self.layouts else e
 
     def visit_call(self, call: Call) -> Expr:
         args = [self.visit(a) for a in call.args]
@@ -96,7 +128,7 @@ class _AlterLayout(ExprMutator):
             if all([a is b for a, b in zip(fields, original.fields, strict=True)]):
                 return original
             return typed(Tuple(fields, e.span))
-        return self.plain(e)
+        return self.plain(e, original)
 
     def choose(self, call: Call, args: Sequence[Expr]) -> tuple[LayoutChoice, list[Expr]] | None:
         """The operator's own rule, or the common one of element-wise operators; None: everything plain."""
@@ -133,6 +165,8 @@ class _AlterLayout(ExprMutator):
         if not full:
             return None
         layout = full[0]
+        if not_full(call, layout) and not keeps_finite(call):
+            return None
         brought: list[Expr] = []
         for new, old in zip(args, call.args, strict=True):
             if same_shape(old, call):
@@ -149,7 +183,7 @@ class _AlterLayout(ExprMutator):
         if not static_shape(old):
             return new
         if shape[1] == 1:
-            return typed(constructor("reshape")(self.plain(new), (*shape, 1)))
+            return typed(constructor("reshape")(self.plain(new, old), (*shape, 1)))
         if len(static_shape(old) or ()) != 4:
             new = typed(constructor("reshape")(new, shape))
         return self.bring(new, layout, old)
