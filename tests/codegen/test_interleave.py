@@ -42,6 +42,7 @@ PATTERNS = {
     "fours from eight rows": (32, 4, 1, 20),
     "halves of two rows": (16, 8, 1, 50),
     "four rows interleaved": (64, 4, 90, 1),
+    "one pair": (2, 4, 1, 0),
     "all apart": (8, 2, 30, 7),
 }
 

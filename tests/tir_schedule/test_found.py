@@ -325,3 +325,41 @@ def test_no_sum_moves_into_loops_that_run_at_once(kind: str) -> None:
     getattr(s, kind)(loop)
     with pytest.raises(ScheduleError, match=f"must not be {kind.removesuffix('e')}"):
         s.reverse_compute_at("s", loop)
+
+
+COPY_OF_ONE_COLUMN = """
+@T.prim_func
+def main(A: T.Buffer((2, 2, 1), "float32"), D: T.Buffer((2, 2), "float32")):
+    for i, j, k in T.grid(2, 2, 1):
+        with T.block("b"):
+            u, v, w = T.axis.remap("SSS", [i, j, k])
+            D[u, v] = A[u, v, w]
+"""
+
+
+def test_no_padded_variable_writes_an_element_again() -> None:
+    s = Schedule(from_source(COPY_OF_ONE_COLUMN))
+    with pytest.raises(ScheduleError, match="w of block b must index buffer D"):
+        s.pad_einsum("b", [1, 1, 2])
+
+
+PART_OF_A_BUFFER = """
+@T.prim_func
+def main(D: T.Buffer((2, 8), "float32")):
+    for i, o in T.grid(2, 2):
+        with T.block("outer"):
+            u, v = T.axis.remap("SS", [i, o])
+            M = T.match_buffer(D[u, v * 4:v * 4 + 4], (1, 4), offset_factor=1)
+            for j in range(4):
+                with T.block("b"):
+                    w = T.axis.spatial(4, j)
+                    M[0, w] = T.float32(1)
+"""
+
+
+@pytest.mark.parametrize("pad_value", [None, 0.0])
+def test_no_layout_of_a_part_of_a_buffer(pad_value: float | None) -> None:
+    s = Schedule(from_source(PART_OF_A_BUFFER))
+    columns = 2 if pad_value is None else 3
+    with pytest.raises(ScheduleError, match="must be a parameter or allocated by a block"):
+        s.transform_layout("b", ("write", 0), lambda i, j: (i, j // columns, j % columns), pad_value=pad_value)

@@ -278,6 +278,8 @@ class MemoryEmitter(ExprEmitter):
         lanes = piece(distances, dtype.bits)
         if lanes == 1:
             return None
+        if lanes == len(distances):
+            return at(distances[0], lanes)
         word = DataType(f"int{lanes * dtype.bits}")
         words = []
         for first in distances[::lanes]:

@@ -284,6 +284,14 @@ def _need_product(block: Any, target: Any, padded: set[Any]) -> None:
     for divisor in divisors:
         if divisor.dtype.element.code in ("int", "uint") and not (isinstance(divisor, IntImm) and divisor.value):
             refuse(f"{{0}} must not divide by what may be zero in the padding, but divides by {divisor}", block)
+    indexed = {r.min for r in block.writes[0].region}
+    for iv in block.iter_vars:
+        if iv.iter_type != REDUCE and iv.var in padded and iv.var not in indexed:
+            refuse(
+                f"{iv.var.name} of {{0}} must index {{1}}: more values of it would write the same elements again",
+                block,
+                target,
+            )
     if block.init is None:
         if any([r.buffer is target for r in block.reads]):
             refuse("{0} must not go on with what {1} holds", block, target)

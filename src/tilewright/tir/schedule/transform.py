@@ -123,6 +123,8 @@ def transform_layout(
         region,
     )
     site = alloc_site(ref, old)
+    if site is None and old not in state.function(state.function_of(ref)).buffer_map.values():
+        refuse("{0} must be a parameter or allocated by a block, not a part of another buffer", old)
     site_ref = site if site is not None else state.roots[state.function_of(ref)]
     body = rewriter.visit(site_ref.stmt.body)
     if pad_value is not None and padded:
