@@ -134,7 +134,8 @@ def _squeeze(node: OnnxNode, x: np.ndarray, axes: np.ndarray | None = None) -> n
 
 
 @_folds("Reshape")
-def _reshape(node: OnnxNode, x: np.ndarray, shape: np.ndarray) -> np.ndarray | None:
+def _reshape(node: OnnxNode, x: np.ndarray, given: np.ndarray | None = None) -> np.ndarray | None:
+    shape = np.array(node.get("shape"), np.int64) if given is None else given
     if shape.dtype == object:
         return None
     new = [int(d) for d in shape]

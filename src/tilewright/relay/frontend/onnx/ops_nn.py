@@ -342,7 +342,7 @@ def _pad_with(node: OnnxNode, x: Value, pads: Sequence[int], value: Any, axes: S
 
 @onnx_op("Pad")
 def _pad_attributes(node: OnnxNode, x: Value) -> Any:
-    return _pad_with(node, x, node.get("pads"), node.scalar(node.get("value", 0.0), x))
+    return _pad_with(node, x, node.get("pads") or node.get("paddings"), node.scalar(node.get("value", 0.0), x))
 
 
 @onnx_op("Pad", since=11)

@@ -180,7 +180,10 @@ def _floats(node: OnnxNode, scales: Value) -> list[float]:
 
 @onnx_op("Upsample")
 def _upsample_attributes(node: OnnxNode, x: Value) -> Any:
-    return _upsample(node, x, list(node.get("scales")))
+    scales = node.get("scales")
+    if scales is None:
+        scales = [1.0, 1.0, float(node.get("height_scale")), float(node.get("width_scale"))]
+    return _upsample(node, x, list(scales))
 
 
 @onnx_op("Upsample", since=9)

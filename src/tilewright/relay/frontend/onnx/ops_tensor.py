@@ -14,7 +14,10 @@ from tilewright.support.errors import OpNotImplemented
 
 
 @onnx_op("Reshape")
-def _reshape(node: OnnxNode, x: Value, shape: Value) -> Any:
+def _reshape(node: OnnxNode, x: Value, shape: Value | None = None) -> Any:
+    if shape is None:
+        # Until opset 4 it is an attribute.
+        shape = Value(array=np.array(node.get("shape"), np.int64))
     if shape.array is None:
         # Read when the program runs.
         return node.call("reshape", x, newshape=shape.expr, allowzero=bool(node.get("allowzero", 0)))
@@ -231,6 +234,13 @@ def _range(node: OnnxNode, start: Value, limit: Value, delta: Value) -> Any:
 
 
 @onnx_op("Tile")
+def _tile_axis(node: OnnxNode, x: Value, times: Value, axis: Value) -> Any:
+    reps = [1] * x.ndim
+    reps[int(node.numbers(axis, "axis").reshape(-1)[0])] = int(node.numbers(times, "tiles").reshape(-1)[0])
+    return node.call("tile", x, reps=tuple(reps))
+
+
+@onnx_op("Tile", since=6)
 def _tile(node: OnnxNode, x: Value, repeats: Value) -> Any:
     if repeats.array is None:
         return node.call("tile", x, reps=repeats.expr)

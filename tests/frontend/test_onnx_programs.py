@@ -1,0 +1,228 @@
+"""Models that are more than graphs of tensors: control flow at run time, sequences, texts, small types, functions; compiled and run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import TensorProto, helper, numpy_helper, parser
+
+from tilewright.relay.frontend.onnx import from_onnx
+from tilewright.relay.frontend.onnx.kinds import strings
+from tilewright.relay.frontend.onnx.program import Program
+from tilewright.relay.frontend.onnx.reader import ModelError
+
+HEAD = '<ir_version: 10, opset_import: ["" : 21]>\n'
+
+
+def program(text: str, head: str = HEAD) -> Program:
+    return Program(parser.parse_model(head + text))
+
+
+def test_a_branch_is_chosen_at_run_time() -> None:
+    run = program("""g (bool c, float[3] x) => (float[3] y) {
+        y = If (c) <then_branch = t () => (float[3] a) { a = Neg (x) }, else_branch = e () => (float[3] b) { b = Exp (x) }>
+    }""")
+    x = np.array([1, 2, 3], np.float32)
+    np.testing.assert_array_equal(run([np.array(True), x])[0], -x)
+    np.testing.assert_allclose(run([np.array(False), x])[0], np.exp(x), rtol=1e-6)
+    assert len(run.variants) == 1
+
+
+def test_branches_of_different_shapes_are_compiled_apart() -> None:
+    run = program("""g (bool c, float[3] x) => (float[n] y) {
+        y = If (c) <then_branch = t () => (float[3] a) { a = Neg (x) },
+                    else_branch = e () => (float[6] b) { b = Concat <axis = 0> (x, x) }>
+    }""")
+    x = np.array([1, 2, 3], np.float32)
+    assert [run([np.array(c), x])[0].shape for c in (True, False, True)] == [(3,), (6,), (3,)]
+    assert len(run.variants) == 2
+
+
+WHILE = """g (int64 m, float[2] x) => (float[2] last, float[k, 2] rows) {
+    t = Constant <value_int = 1> ()
+    going = Cast <to = 9> (t)
+    limit = Constant <value_float = 100.0> ()
+    last, rows = Loop (m, going, x) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] n, float[2] r) {
+        n = Add (s, s)
+        r = Identity (s)
+        total = ReduceSum <keepdims = 0> (n)
+        d = Less (total, limit)
+    }>
+}"""
+
+
+@pytest.mark.parametrize("most", [0, 3, 1000])
+def test_a_loop_goes_on_until_its_data_say_so(most: int) -> None:
+    run = program(WHILE)
+    state, rows = np.array([1, 2], np.float32), []
+    for _ in range(most):
+        rows.append(state)
+        state = state + state
+        if not state.sum() < 100:
+            break
+    last, gathered = run([np.array(most, np.int64), np.array([1, 2], np.float32)])
+    np.testing.assert_array_equal(last, state)
+    np.testing.assert_array_equal(gathered, np.array(rows, np.float32).reshape(-1, 2))
+    assert len(run.variants) == 1 and not run.bound
+
+
+def test_a_state_that_grows() -> None:
+    run = program("""g (int64 m, float[1] x) => (float[n] y) {
+        y = Loop (m, , x) <body = b (int64 i, bool c, float[n] s) => (bool d, float[k] t) {
+            d = Identity (c)
+            one = Constant <value_floats = [1.0]> ()
+            t = Concat <axis = 0> (s, one)
+        }>
+    }""")
+    for m in (0, 2, 50):
+        np.testing.assert_array_equal(run([np.array(m, np.int64), np.zeros(1, np.float32)])[0], [0.0] + [1.0] * m)
+
+
+@pytest.mark.parametrize("length", [3, 50])
+def test_scan(length: int) -> None:
+    run = program("""g (float[2] s, float[n, 2] x) => (float[2] z, float[n, 2] y) {
+        z, y = Scan <num_scan_inputs = 1, body = b (float[2] a, float[2] r) => (float[2] c, float[2] d) {
+            c = Add (a, r)
+            d = Mul (c, r)
+        }> (s, x)
+    }""")
+    x = np.random.default_rng(0).standard_normal((length, 2), dtype=np.float32)
+    sums = np.cumsum(x, 0)
+    last, rows = run([np.zeros(2, np.float32), x])
+    np.testing.assert_allclose(last, sums[-1], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(rows, sums * x, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("op, gates", [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+@pytest.mark.parametrize("steps", [5, 40])
+def test_recurrent_layers_of_both_directions_and_given_lengths(op: str, gates: int, steps: int) -> None:
+    rng = np.random.default_rng(1)
+
+    def weights(*shape: int) -> np.ndarray:
+        return rng.standard_normal(shape, dtype=np.float32) * 0.3
+
+    given = {
+        "w": weights(2, gates * 3, 4), "r": weights(2, gates * 3, 3), "b": weights(2, 2 * gates * 3),
+        "n": np.array([steps, steps - 2], np.int32), "h": weights(2, 2, 3),
+    }  # fmt: skip
+    outputs = ["y", "yh", "yc"] if op == "LSTM" else ["y", "yh"]
+    node = helper.make_node(op, ["x", *given], outputs, hidden_size=3, direction="bidirectional")
+    infos = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [steps, 2, 4])]
+    results = [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in outputs]
+    graph = helper.make_graph([node], "g", infos, results, [numpy_helper.from_array(v, k) for k, v in given.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    x = weights(steps, 2, 4)
+    wanted = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    for got, want in zip(Program(model)([x]), wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_texts_are_forgotten_after_a_run() -> None:
+    run = program("""g (string[n] x, string[n] y) => (string[n] z, bool[n] same) {
+        z = StringConcat (x, y)
+        same = Equal (x, y)
+    }""")
+    before = len(strings._texts)
+    x, y = np.array(["a", "bc"], object), np.array(["a", "d"], object)
+    z, same = run([x, y])
+    assert z.tolist() == ["aa", "bcd"] and same.tolist() == [True, False]
+    assert len(strings._texts) == before
+
+
+def test_sequences_go_in_and_out() -> None:
+    run = program("""g (seq(float) s, float[2] x) => (seq(float) t, float[n] joined) {
+        t = SequenceInsert (s, x)
+        joined = ConcatFromSequence <axis = 0> (t)
+    }""")
+    parts = [np.array([1], np.float32), np.array([2, 3, 4], np.float32)]
+    t, joined = run([parts, np.array([5, 6], np.float32)])
+    assert [v.tolist() for v in t] == [[1.0], [2.0, 3.0, 4.0], [5.0, 6.0]]
+    assert joined.tolist() == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4", "int2", "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn"])
+def test_weights_of_small_types(dtype: str) -> None:
+    values = np.array([[-2, -1, 0, 1], [1, 0, 1, 0]], np.float32)
+    weights = np.abs(values).astype(getattr(ml_dtypes, dtype))
+    nodes = [
+        helper.make_node("DequantizeLinear", ["q", "s"], ["w"]),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3, 2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 4])],
+        [numpy_helper.from_array(weights, "q"), numpy_helper.from_array(np.array(0.5, np.float32), "s")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 25)])
+    x = np.random.default_rng(0).standard_normal((3, 2), dtype=np.float32)
+    np.testing.assert_allclose(Program(model)([x])[0], x @ (weights.astype(np.float32) * 0.5), rtol=1e-5, atol=1e-6)
+
+
+def test_functions_of_the_model() -> None:
+    run = program(
+        """g (float[3] x) => (float[3] y) { y = own.twice <slope = 0.5> (x) }
+        <domain: "own", opset_import: ["" : 21]> leaky <alpha> (a) => (b) { b = LeakyRelu <alpha: float = @alpha> (a) }
+        <domain: "own", opset_import: ["" : 21, "own" : 1]> twice <slope> (x) => (z) {
+            y = own.leaky <alpha: float = @slope> (x)
+            z = Add (y, y)
+        }""",
+        '<ir_version: 10, opset_import: ["" : 21, "own" : 1]>\n',
+    )
+    assert run([np.array([-2, 0, 3], np.float32)])[0].tolist() == [-2, 0, 6]
+
+
+def test_sparse_initializers() -> None:
+    model = parser.parse_model(HEAD + "g (float[2, 3] x) => (float[2, 3] y) { y = Add (x, w) }")
+    values = numpy_helper.from_array(np.array([5, 7], np.float32), "w")
+    places = numpy_helper.from_array(np.array([1, 5], np.int64))
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [2, 3]))
+    assert Program(model)([np.zeros((2, 3), np.float32)])[0].tolist() == [[0, 5, 0], [0, 0, 7]]
+
+
+@pytest.mark.parametrize(
+    "text, opset, want",
+    [
+        ("y = Add <axis = 1, broadcast = 1> (x, b)", 6, lambda x, b: x + b[:, None]),
+        ("y = Reshape <shape = [3, 4]> (x)", 1, lambda x, b: x.reshape(3, 4)),
+        ("y = Pad <paddings = [0, 1, 0, 0, 0, 0], mode = \"constant\"> (x)", 1, lambda x, b: np.pad(x, ((0, 0), (1, 0), (0, 0)))),
+        ("y = Cast <to = \"INT32\"> (x)", 1, lambda x, b: x.astype(np.int32)),
+    ],
+)  # fmt: skip
+def test_old_operator_sets(text: str, opset: int, want: Any) -> None:
+    model = parser.parse_model(HEAD + "g (float[2, 2, 3] x, float[2] b) => (y) { " + text + " }")
+    model.opset_import[0].version = opset
+    x, b = np.arange(12, dtype=np.float32).reshape(2, 2, 3), np.array([10, 20], np.float32)
+    np.testing.assert_array_equal(Program(model)([x, b])[0], want(x, b))
+
+
+@pytest.mark.parametrize(
+    "declared, text",
+    [
+        ("float[2, 4]", "as (2, 4), but it is (2, 3): axis 1 is 3, not 4"),
+        ("float[6]", "with 1 axes (6,), but it has 2: (2, 3)"),
+        ("int32[2, 3]", "as int32, but it is float32"),
+    ],
+)
+def test_declared_types_that_are_not_those_of_the_nodes(declared: str, text: str) -> None:
+    model = parser.parse_model(HEAD + "g (float[2, 3] x) => (" + declared + " y) { y = Relu (x) }")
+    with pytest.raises(ModelError) as info:
+        from_onnx(model)
+    assert f"the model declares the tensor 'y', which Relu 'y' makes, {text}" in str(info.value)
+
+
+def test_the_backend_runs_nodes() -> None:
+    from tilewright import backend
+
+    node = helper.make_node("Add", ["a", "b"], ["c"])
+    a = np.ones((2, 2), np.float32)
+    found: Any = backend.run_node(node, [a, a])
+    assert found["c"].tolist() == [[2, 2], [2, 2]]
+    assert backend.supports_device("CPU") and not backend.supports_device("CUDA:0")
+    model = parser.parse_model(HEAD + "g (float[2, 2] x) => (float[2, 2] y) { y = Relu (x) }")
+    onnx.checker.check_model(model)
+    assert backend.run_model(model, {"x": -a})[0].tolist() == [[0, 0], [0, 0]]
