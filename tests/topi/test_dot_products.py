@@ -131,3 +131,21 @@ def test_instructions_of_targets() -> None:
     assert dot_products(None, "uint8", "int8", "int32") == []
     assert dot_product(Target(TARGETS["vnni"]), "uint8", "int8", "int32", 24).lanes == 8  # type: ignore[union-attr]
     assert dot_product(Target(TARGETS["vnni"]), "uint8", "int8", "int32", 6) is None
+
+
+def test_sums_stay_in_registers_on_one_core() -> None:
+    """Loops that are not parallel hold the sums of one tile, although a vector of them is loaded and stored at once."""
+    target = Target("llvm -mcpu=cascadelake -num-cores=1")
+    with target:
+        data, weight = te.placeholder((64, 64), "uint8"), te.placeholder((2, 16, 32, 4), "int8")
+        out = topi.nn.dense_pack(data, weight, None, "int32")
+        func = schedule_kernel(te.create_prim_func([data, weight, out]), target)
+    (flat,) = tvm.lower(func).functions.values()
+    held: list[int] = []
+
+    def look(s: Any) -> None:
+        if isinstance(s, tir.Allocate):
+            held.append(int(np.prod([int(e) for e in s.extents])))
+
+    tir.stmt_functor.post_order_visit(flat.body, look)
+    assert held and max(held) <= 32 * 16

@@ -181,7 +181,8 @@ class dense(Product, key="qnn.dense"):
         if is_zero(input_zero_point) or not is_zero(kernel_zero_point) or not isinstance(weight, Constant):
             return super().expand(data, weight, *args)
         product = op("nn.dense")(*alike(data, weight), units=self.units, out_dtype=self.out_dtype)
-        sums = op("sum")(cast(weight, "int32"), axis=(1,))
+        # At once: FoldConstant keeps what is smaller than its value, as large weights are than their cast to int32.
+        sums = const(weight.value.sum(1, dtype=np.int32))
         return shifted_product(product, input_zero_point, sums)
 
 
@@ -292,10 +293,11 @@ class conv2d(Product, key="qnn.conv2d"):
             data = op("nn.pad")(data, tuple(width), value)
         product = op("nn.conv2d")(*alike(data, weight), **{**vars_of(self.plain()), "padding": (0, 0)})
         others = tuple([k for k, axis in enumerate(self.kernel_layout) if axis != "O"])
-        sums = op("sum")(cast(weight, "int32"), axis=others)
+        assert isinstance(weight, Constant)
+        sums = weight.value.sum(others, dtype=np.int32)
         if self.data_layout == "NCHW":
-            sums = op("reshape")(sums, (-1, 1, 1))
-        return shifted_product(product, input_zero_point, sums)
+            sums = sums.reshape(-1, 1, 1)
+        return shifted_product(product, input_zero_point, const(sums))
 
 
 class conv2d_transpose(Product, key="qnn.conv2d_transpose"):

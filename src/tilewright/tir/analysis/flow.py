@@ -11,7 +11,7 @@ from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Visitor, on, post_order_visit
 from tilewright.tir.arithmetic import add, cast_to, const_true, eq, logical_and, logical_not
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BufferLoad, Call, IterVar, Let, Var
+from tilewright.tir.expr import BufferLoad, Call, IterVar, Let, Ramp, Var
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import (
     AttrStmt,
@@ -54,6 +54,17 @@ def _plain(e: Any) -> bool:
     found: list[Any] = []
     post_order_visit(e, lambda x: found.append(x) if isinstance(x, (BufferLoad, Call, Let)) else None)
     return not found
+
+
+def _places(buffer: Buffer, indices: Sequence[PrimExpr]) -> list[tuple[Any, Any]]:
+    """Where each index begins and how far it goes: one element, or the neighbours that a vector takes of the last axis."""
+    places = [(i, IntImm(i.dtype.element, 1)) for i in indices]
+    last, width = indices[-1] if indices else None, buffer.shape[-1] if buffer.shape else None
+    neighbours = isinstance(last, Ramp) and isinstance(last.stride, IntImm) and last.stride.value == 1
+    # A vector longer than the axis goes on in the next row.
+    if neighbours and isinstance(last, Ramp) and isinstance(width, IntImm) and last.lanes <= width.value:
+        places[-1] = (last.base, IntImm(last.base.dtype, last.lanes))
+    return places
 
 
 class Accesses(Visitor):
@@ -120,7 +131,7 @@ class Accesses(Visitor):
         for i in e.indices:
             self.visit(i)
         self.node = e
-        self._note(e.buffer, [(i, IntImm(i.dtype.element, 1)) for i in e.indices], False)
+        self._note(e.buffer, _places(e.buffer, e.indices), False)
 
     @on(BufferStore)
     def _store(self, s: BufferStore) -> None:
@@ -128,8 +139,7 @@ class Accesses(Visitor):
             self.visit(i)
         self.visit(s.value)
         self.node = s
-        places = [(i, IntImm(i.dtype.element, 1)) for i in s.indices]
-        self._note(s.buffer, places if s.predicate is None else None, True)
+        self._note(s.buffer, _places(s.buffer, s.indices) if s.predicate is None else None, True)
 
     @on(Var)
     def _var(self, v: Var) -> None:
