@@ -6,7 +6,7 @@ import unittest
 
 import pytest
 
-from tests.frontend.conformance import load, run_one
+from tests.frontend.conformance import explanation, load, run_one
 
 SHARE = 9
 _tests: dict[tuple[str, str], unittest.TestCase] = {}
@@ -23,4 +23,4 @@ def tests() -> dict[tuple[str, str], unittest.TestCase]:
 def test_backend_tests_of_onnx(part: int) -> None:
     chosen = sorted(k for k in tests() if k[0] != "light")[part * 2 :: SHARE * 4]
     failed = {name: reason for (group, name) in chosen if (reason := run_one(tests()[group, name]))}
-    assert len(failed) <= len(chosen) // 3, failed
+    assert {name: reason for name, reason in failed.items() if not explanation(name)} == {}

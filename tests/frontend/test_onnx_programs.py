@@ -11,6 +11,7 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
+from tilewright import relay
 from tilewright.relay.frontend.onnx import from_onnx
 from tilewright.relay.frontend.onnx.kinds import strings
 from tilewright.relay.frontend.onnx.program import Program
@@ -226,3 +227,29 @@ def test_the_backend_runs_nodes() -> None:
     model = parser.parse_model(HEAD + "g (float[2, 2] x) => (float[2, 2] y) { y = Relu (x) }")
     onnx.checker.check_model(model)
     assert backend.run_model(model, {"x": -a})[0].tolist() == [[0, 0], [0, 0]]
+
+
+def test_quantised_models_become_integer_programs() -> None:
+    weights = numpy_helper.from_array(np.ones((4, 3), np.int8), "w")
+    model = parser.parse_model(
+        HEAD
+        + """g (float[2, 4] x) => (float[2, 3] y) {
+        s = Constant <value_float = 0.05> ()
+        z = Constant <value = uint8 {128}> ()
+        o = Constant <value = int8 {0}> ()
+        q = QuantizeLinear (x, s, z)
+        d = DequantizeLinear (q, s, z)
+        v = DequantizeLinear (w, s, o)
+        m = MatMul (d, v)
+        p = QuantizeLinear (m, s, z)
+        y = DequantizeLinear (p, s, z)
+    }"""
+    )
+    model.graph.initializer.append(weights)
+    mod, _ = from_onnx(model)
+    whole = relay.transform.FakeQuantizationToInteger()(mod)
+    assert "qnn.dense" in str(whole) or "qnn.batch_matmul" in str(whole)
+    x = np.random.default_rng(0).uniform(-1, 1, (2, 4)).astype(np.float32)
+    held = np.clip(np.round(x / np.float32(0.05)) + 128, 0, 255) - 128
+    want = np.clip(np.round((held * 0.05) @ np.full((4, 3), 0.05) / 0.05), -128, 127) * 0.05
+    np.testing.assert_allclose(Program(model)([x])[0], want, rtol=1e-5, atol=1e-6)

@@ -118,6 +118,9 @@ def _bit_cast(node: OnnxNode, x: Value) -> Any:
 
 # ---- quantised values
 
+QNN = ("int8", "uint8", "int16", "uint16", "int32")
+"""Element types of relay.qnn."""
+
 
 def along(node: OnnxNode, v: Value, x: Value, axis: int, block: int) -> Value:
     """A scale or zero point shaped to broadcast with x: one number, one for each place of an axis, or one for each block of it."""
@@ -205,11 +208,28 @@ def quantized(
     return Value(node.call("cast", held, dtype=carrier), kind=element if element in kinds.CARRIERS else "")
 
 
+def _as_qnn(node: OnnxNode, x: Value, scale: Value, zero: Value | None, axis: int, element: str) -> list[Any] | None:
+    """[scale, zero point, axis] for an operator of relay.qnn, which FakeQuantizationToInteger understands; None where none fits."""
+    fits = not scale.kind and scale.dtype == "float32" and scale.ndim <= 1 and not node.get("block_size", 0)
+    if not fits or element not in QNN or zero is not None and zero.element not in QNN:
+        return None
+    if zero is None:
+        zero = Value(array=np.zeros(scale.shape if scale.array is not None else (), np.int32))
+    pair = [scale, node.cast(zero, "int32")]
+    one = [known_equal(v.shape[0], 1) if v.ndim else True for v in pair]
+    if all(one):
+        pair = [node.value("reshape", v, newshape=()) if v.ndim else v for v in pair]
+    return [*pair, axis if x.ndim and -x.ndim <= axis < x.ndim else -1]
+
+
 @onnx_op("QuantizeLinear", typed=True)
 def _quantize(node: OnnxNode, x: Value, scale: Value, zero: Value | None = None) -> Any:
     element = zero.element if zero is not None else "uint8"
     if zero is None and node.get("output_dtype"):
         element = element_type(node.get("output_dtype"))
+    parts = _as_qnn(node, x, scale, zero, node.get("axis", 1), element) if x.element == "float32" else None
+    if parts is not None and not node.get("precision", 0):
+        return node.call("qnn.quantize", x, *parts[:2], axis=parts[2], out_dtype=element)
     return quantized(
         node, x, scale, zero, element, node.get("axis", 1), node.get("block_size", 0), bool(node.get("saturate", 1))
     )
@@ -232,6 +252,9 @@ def dequantized(node: OnnxNode, x: Value, scale: Value, zero: Value | None, axis
 
 @onnx_op("DequantizeLinear", typed=True)
 def _dequantize(node: OnnxNode, x: Value, scale: Value, zero: Value | None = None) -> Any:
+    parts = _as_qnn(node, x, scale, zero, node.get("axis", 1), x.element)
+    if parts is not None and not node.get("output_dtype", 0):
+        return node.call("qnn.dequantize", x, *parts[:2], axis=parts[2])
     made = dequantized(node, x, scale, zero, node.get("axis", 1), node.get("block_size", 0))
     wanted = element_type(node.get("output_dtype")) if node.get("output_dtype") else scale.element
     return converted(node, made, wanted)

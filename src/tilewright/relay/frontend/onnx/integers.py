@@ -8,7 +8,7 @@ import numpy as np
 
 from tilewright.relay.frontend.onnx.casting import decoded, integer_limits
 from tilewright.relay.frontend.onnx.ops_math import matmul
-from tilewright.relay.frontend.onnx.ops_nn import convolution
+from tilewright.relay.frontend.onnx.ops_nn import convolution, spatial
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 
 
@@ -32,16 +32,65 @@ def placed(node: OnnxNode, v: Value, rank: int, axis: int | None) -> Value:
     return node.value("expand_dims", v, axis=1, num_newaxis=after) if after else v
 
 
+BYTES = ("int8", "uint8")
+
+
+def one_zero(node: OnnxNode, zero: Value | None) -> Value | None:
+    """A zero point as a scalar of int32; None where there are several."""
+    if zero is None:
+        return Value(array=np.zeros((), np.int32))
+    if (
+        zero.is_number
+        and zero.array is not None
+        and zero.array.size
+        and (zero.array == zero.array.reshape(-1)[0]).all()
+    ):
+        return Value(array=np.array(zero.array.reshape(-1)[0], np.int32))
+    if zero.ndim and not (zero.ndim == 1 and zero.shape[0] == 1):
+        return None
+    return node.cast(node.value("reshape", zero, newshape=()) if zero.ndim else zero, "int32")
+
+
+def integer_matmul(node: OnnxNode, a: Value, a_zero: Value | None, b: Value, b_zero: Value | None) -> Value:
+    """The product of quantised matrices, as int32; of bytes by a matrix through relay.qnn, whose kernels multiply bytes."""
+    zeros = [one_zero(node, a_zero), one_zero(node, b_zero)]
+    if b.ndim == 2 and a.ndim >= 2 and a.element in BYTES and b.element in BYTES and None not in zeros:
+        shape = a.shape
+        columns = (
+            node.value("transpose", b, axes=(1, 0)) if b.array is None else Value(array=np.ascontiguousarray(b.array.T))
+        )
+        if a.ndim == 2 or all([isinstance(d, int) for d in shape]):
+            flat = a if a.ndim == 2 else node.value("reshape", a, newshape=(-1, shape[-1]))
+            one = node.scalar(1.0, "float32")
+            out = node.value("qnn.dense", flat, columns, *zeros, one, one, units=columns.shape[0])
+            return out if a.ndim == 2 else node.value("reshape", out, newshape=(*shape[:-1], columns.shape[0]))
+    return Value(matmul(node, shifted(node, a, a_zero, -2), shifted(node, b, b_zero, -1)))
+
+
+def integer_convolution(node: OnnxNode, x: Value, x_zero: Value | None, w: Value, w_zero: Value | None) -> Value:
+    """The convolution of quantised numbers, as int32; of bytes over two axes through relay.qnn."""
+    zeros = [one_zero(node, x_zero), one_zero(node, w_zero)]
+    if x.ndim == 4 and x.element in BYTES and w.element in BYTES and None not in zeros:
+        kernel = [int(k) for k in w.shape[2:]]
+        strides, dilations, padding = spatial(node, x, kernel)
+        one = node.scalar(1.0, "float32")
+        return node.value(
+            "qnn.conv2d", x, w, *zeros, one, one, kernel_size=tuple(kernel), channels=int(w.shape[0]), strides=strides,
+            padding=padding, dilation=dilations, groups=node.get("group", 1),
+        )  # fmt: skip
+    return Value(convolution(node, shifted(node, x, x_zero), shifted(node, w, w_zero, 0), None))
+
+
 @onnx_op("MatMulInteger", since=10)
 def _matmul_integer(
     node: OnnxNode, a: Value, b: Value, a_zero: Value | None = None, b_zero: Value | None = None
 ) -> Any:
-    return matmul(node, shifted(node, a, a_zero, -2), shifted(node, b, b_zero, -1))
+    return integer_matmul(node, a, a_zero, b, b_zero)
 
 
 @onnx_op("ConvInteger", since=10)
 def _conv_integer(node: OnnxNode, x: Value, w: Value, x_zero: Value | None = None, w_zero: Value | None = None) -> Any:
-    return convolution(node, shifted(node, x, x_zero), shifted(node, w, w_zero, 0), None)
+    return integer_convolution(node, x, x_zero, w, w_zero)
 
 
 def requantized(node: OnnxNode, total: Any, factor: Any, zero: Value | None, element: str) -> Value:
@@ -67,7 +116,7 @@ def _qlinear_matmul(
     b: Value, b_scale: Value, b_zero: Value,
     y_scale: Value, y_zero: Value,
 ) -> Any:  # fmt: skip
-    total = matmul(node, shifted(node, a, a_zero, -2), shifted(node, b, b_zero, -1))
+    total = integer_matmul(node, a, a_zero, b, b_zero)
     factor = scaling(node, placed(node, a_scale, 2, -2), placed(node, b_scale, 2, -1), y_scale)
     return requantized(node, total, factor, y_zero, y_zero.element)
 
@@ -79,13 +128,8 @@ def _qlinear_conv(
     w: Value, w_scale: Value, w_zero: Value,
     y_scale: Value, y_zero: Value, bias: Value | None = None,
 ) -> Any:  # fmt: skip
-    total: Any = convolution(node, shifted(node, x, x_zero), shifted(node, w, w_zero, 0), None)
+    total: Any = integer_convolution(node, x, x_zero, w, w_zero)
     if bias is not None:
         total = node.call("nn.bias_add", total, bias)
     factor = scaling(node, placed(node, x_scale, 0, None), placed(node, w_scale, x.ndim, 1), y_scale)
     return requantized(node, total, factor, y_zero, y_zero.element)
-
-
-def constant(values: Any, dtype: Any) -> Value:
-    """A known tensor."""
-    return Value(array=np.asarray(values, dtype))

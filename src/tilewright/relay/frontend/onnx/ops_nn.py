@@ -32,7 +32,7 @@ def explicit_pads(
     return before + after
 
 
-def _spatial(
+def spatial(
     node: OnnxNode, x: Value, kernel: Sequence[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """(strides, dilations, padding) of a windowed operator."""
@@ -47,7 +47,7 @@ def convolution(node: OnnxNode, x: Value, w: Value, b: Value | None) -> Any:
     kernel = [int(k) for k in w.shape[2:]]
     if len(kernel) not in (1, 2, 3):
         raise OpNotImplemented(f"its kernel has {len(kernel)} spatial axes; 1, 2 and 3 are supported")
-    strides, dilations, padding = _spatial(node, x, kernel)
+    strides, dilations, padding = spatial(node, x, kernel)
     out = node.call(
         f"nn.conv{len(kernel)}d", x, w, strides=strides, padding=padding, dilation=dilations,
         groups=node.get("group", 1), channels=int(w.shape[0]), kernel_size=tuple(kernel),
@@ -161,7 +161,7 @@ def _pool(kind: str) -> Callable[..., Any]:
         kernel = list(node.get("kernel_shape"))
         if len(kernel) not in (1, 2, 3):
             raise node.refuse("kernel_shape", kernel, "1, 2 or 3 spatial axes")
-        strides, dilations, padding = _spatial(node, x, kernel)
+        strides, dilations, padding = spatial(node, x, kernel)
         if kind == "max" and node.wants(1):
             return max_pool_with_places(node, x, kernel, strides, dilations, padding)
         attrs: dict[str, Any] = {

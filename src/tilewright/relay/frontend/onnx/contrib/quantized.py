@@ -9,8 +9,7 @@ import numpy as np
 from tilewright.relay.frontend.onnx.casting import dequantized, quantized
 from tilewright.relay.frontend.onnx.contrib.attention import attention
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, add
-from tilewright.relay.frontend.onnx.integers import placed, requantized, scaling, shifted
-from tilewright.relay.frontend.onnx.ops_math import matmul
+from tilewright.relay.frontend.onnx.integers import integer_matmul, placed, requantized, scaling, shifted
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 
 
@@ -97,7 +96,7 @@ def _matmul_to_float(
     a: Value, b: Value, a_scale: Value, b_scale: Value,
     a_zero: Value | None = None, b_zero: Value | None = None, bias: Value | None = None,
 ) -> Any:  # fmt: skip
-    total = matmul(node, shifted(node, a, a_zero, -2), shifted(node, b, b_zero, -1))
+    total = integer_matmul(node, a, a_zero, b, b_zero)
     factor = node.call("multiply", placed(node, a_scale, 2, -2), placed(node, b_scale, 2, -1))
     return add(node, node.call("multiply", node.cast(total, "float32"), factor), bias)
 
