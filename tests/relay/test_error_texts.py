@@ -204,3 +204,42 @@ def test_damaged_programs_are_refused_as_the_users_errors(start: int) -> None:
     for seed in range(start, start + 40):
         what, show = fate(seed)
         assert not what.startswith("BAD"), f"seed {seed}: {what}\n{show()}"
+
+
+@pytest.mark.parametrize(
+    ("shape", "attrs"),
+    [
+        ((1, 3, 8), {}),
+        ((1, 3, 8, 8), {"groups": 0}),
+        ((1, 3, 8, 8), {"kernel_size": (3, 3, 3)}),
+        ((1, 3, 8, 8), {"data_layout": "NHWX"}),
+    ],
+)
+@pytest.mark.parametrize("operator", ["conv1d", "conv2d", "conv2d_transpose", "conv3d"])
+def test_weights_that_follow_from_wrong_attributes_are_asked_for(
+    operator: str, shape: tuple[int, ...], attrs: dict[str, Any]
+) -> None:
+    make = getattr(relay.nn, operator)
+    call = make(relay.var("x", shape=shape), relay.var("w"), **{"channels": 4, "kernel_size": (3, 3), **attrs})
+    with pytest.raises(DiagnosticError, match="the type of %w is not known"):
+        relay.transform.InferType()(relay.IRModule.from_expr(call))
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        lambda s: relay.cast(relay.cast(s, "float32") * relay.const(0.5), "int64"),
+        lambda s: s / relay.const(np.array([0, 0], "int64")),
+        lambda s: relay.floor_mod(s, relay.const(np.array([0, 1], "int64"))),
+        lambda s: relay.take(s, relay.const(np.array([0, 7])), mode="fast"),
+        lambda s: relay.cast(relay.const(np.array([np.inf, np.nan], "float32")), "int64") + s,
+        lambda s: relay.maximum(s, relay.const(np.array([2, 3], "int64"))),
+        lambda s: relay.scatter_elements(s, relay.const(np.array([0])), relay.const(np.array([5])), reduction="add"),
+    ],
+)
+def test_shapes_that_cannot_be_evaluated_ahead_stay_dynamic(size: Any) -> None:
+    x = relay.var("x", shape=(relay.Any(), 4))
+    target = size(relay.shape_of(x, "int64"))
+    mod = relay.IRModule.from_expr(relay.Function([x], relay.broadcast_to(relay.const(1.0), target)))
+    after = relay.transform.DynamicToStatic()(relay.transform.InferType()(mod))
+    assert "broadcast_to" in " ".join(relay.analysis.list_op_freqs(after))

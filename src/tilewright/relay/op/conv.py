@@ -114,13 +114,16 @@ def np_conv(
 def weights_of(card: Any, args: Sequence[Any], data_layout: str, kernel_layout: str, letters: str) -> Sequence[Any]:
     """The types of data and weights, where those of weights follow from the attributes: plain layouts only."""
     data, weight = args
-    plain = sorted(kernel_layout) == sorted("OI" + letters) and len(data_layout) == len(letters) + 2
-    if weight is not None or data is None or not plain or card.channels is None or card.kernel_size is None:
+    plain = sorted(kernel_layout) == sorted("OI" + letters) and sorted(data_layout) == sorted("NC" + letters)
+    if weight is not None or not plain or card.channels is None or card.kernel_size is None:
+        return args
+    if not isinstance(data, TensorType) or len(data.shape) != len(data_layout) or card.groups < 1:
         return args
     channels: Any = dims(data)[data_layout.index("C")]
-    if not isinstance(channels, int) or len(data.shape) != len(data_layout):
-        return args
     kernel = list(card.kernel_size) * len(letters) if len(card.kernel_size) == 1 else list(card.kernel_size)
+    if not isinstance(channels, int) or len(kernel) != len(letters):
+        # What is wrong, the rule itself finds when all types are known.
+        return args
     place = dict(zip(letters, kernel, strict=True))
     if kernel_layout.endswith("OI") and card.groups > 1:
         # Depthwise weights of channels last: those of the data, then how many filters each has.
@@ -160,6 +163,7 @@ class Conv2D(OpCard):
         if (
             "w" in self.kernel_layout
             and self.kernel_size is not None
+            and isinstance(kw, int)
             and 0 <= kw - self.kernel_size[1] < layout_axes(self.kernel_layout)[-1][1]
         ):
             # Filled up with zeros to whole groups.

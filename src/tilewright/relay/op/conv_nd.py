@@ -219,7 +219,9 @@ class ConvTranspose(OpCard):
     def complete(self, args: Sequence[Any]) -> Sequence[Any]:
         plain, kernel = self._plain()
         data, weight = args
-        if weight is None and data is not None and self.channels is not None and self.kernel_size is not None:
+        known = isinstance(data, TensorType) and len(data.shape) == len(plain) and self.groups > 0
+        known = known and self.kernel_size is not None and len(self.kernel_size) in (1, len(self.letters))
+        if weight is None and known and self.channels is not None and self.kernel_size is not None:
             channels = dims(data)[(self.data_layout or plain).index("C")]
             sizes = dict(zip(self.letters, each(self.kernel_size, len(self.letters)), strict=True))
             place: dict[str, Any] = {"I": channels, "O": self.channels // self.groups, **sizes}

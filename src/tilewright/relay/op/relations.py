@@ -228,7 +228,7 @@ def broadcast(lhs: Type, rhs: Type, dtype: str | None = None) -> TensorType:
 def vectors_along(args: Sequence[Any], axis: int) -> list[Any]:
     """Types of arguments in which those that are not known are vectors as long as the first one's axis."""
     first = args[0]
-    if first is None or not -len(first.shape) <= axis < len(first.shape):
+    if not isinstance(first, TensorType) or not -len(first.shape) <= axis < len(first.shape):
         return list(args)
     vector = tensor_type((first.shape[axis],), first.dtype)
     return [vector if a is None else a for a in args]

@@ -16,7 +16,7 @@ from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, IRModule, Op, PrimExpr, TensorType
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
 from tilewright.relay.functor import post_order
-from tilewright.relay.op.card import TypeRuleError
+from tilewright.relay.op.card import OpCard, TypeRuleError
 from tilewright.relay.op.dynamic import Dynamic, dyn_reshape
 from tilewright.relay.op.relations import is_any, nonnegative
 from tilewright.relay.transform.infer_type import type_of
@@ -39,9 +39,21 @@ MOVES = {
 
 def _arith(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def known(a: Any, b: Any) -> Any:
-        return None if a is None or b is None else _simple(f(a, b))
+        return None if a is None or b is None or not _of_a_kind(a, b) else _simple(f(a, b))
 
     return known
+
+
+def _of_a_kind(a: Any, b: Any) -> bool:
+    """Whether there is arithmetic of the two: numbers, or sizes and whole numbers."""
+    numbers = [v for v in (a, b) if not isinstance(v, PrimExpr)]
+    return len(numbers) != 1 or type(numbers[0]) is int
+
+
+def _of_one_type(a: Any, b: Any) -> bool:
+    """Whether there is a choice between the two."""
+    both = isinstance(a, PrimExpr) and isinstance(b, PrimExpr)
+    return a.dtype == b.dtype if both else _of_a_kind(a, b)
 
 
 def _simple(value: Any) -> Any:
@@ -53,12 +65,17 @@ def _simple(value: Any) -> Any:
 
 def _either(a: Any, b: Any, f: Any, node: Any) -> Any:
     if isinstance(a, PrimExpr) or isinstance(b, PrimExpr):
-        return node(_expr(a, b), _expr(b, a))
+        return node(_expr(a, b), _expr(b, a)) if _of_one_type(a, b) else None
     return f(a, b)
 
 
 def _expr(a: Any, like: Any) -> Any:
     return a if isinstance(a, PrimExpr) else IntImm(like.dtype, int(a))
+
+
+def _unless_zero(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A division, of which nothing is known where it divides by zero."""
+    return lambda a, b: None if not isinstance(b, PrimExpr) and b == 0 else f(a, b)
 
 
 def _divided(a: Any, b: Any) -> Any:
@@ -67,7 +84,7 @@ def _divided(a: Any, b: Any) -> Any:
         return a // b if nonnegative(a) and nonnegative(b) else None
     if isinstance(a, float) or isinstance(b, float):
         return a / b
-    return int(abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if b else None
+    return int(abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1)
 
 
 def _compared(f: Callable[[Any, Any], bool]) -> Callable[[Any, Any], Any]:
@@ -87,10 +104,10 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda a, b: a + b,
     "subtract": lambda a, b: a - b,
     "multiply": lambda a, b: a * b,
-    "divide": _divided,
-    "floor_divide": lambda a, b: a // b,
-    "mod": lambda a, b: a % b if nonnegative(a) and nonnegative(b) else None,
-    "floor_mod": lambda a, b: a % b,
+    "divide": _unless_zero(_divided),
+    "floor_divide": _unless_zero(lambda a, b: a // b),
+    "mod": _unless_zero(lambda a, b: a % b if nonnegative(a) and nonnegative(b) else None),
+    "floor_mod": _unless_zero(lambda a, b: a % b),
     "maximum": lambda a, b: _either(a, b, max, Max),
     "minimum": lambda a, b: _either(a, b, min, Min),
     "equal": _compared(lambda a, b: a == b),
@@ -121,11 +138,7 @@ class ShapeValues:
                 stack += waiting
                 continue
             stack.pop()
-            try:
-                self.known[node] = self._value(node)
-            except (TypeRuleError, TypeError, ValueError, IndexError, ZeroDivisionError):
-                # What cannot be evaluated on elements that are expressions is not known.
-                self.known[node] = None
+            self.known[node] = self._value(node)
         found = self.known[e]
         return found if isinstance(found, np.ndarray) else None
 
@@ -195,7 +208,13 @@ class ShapeValues:
             if numbers[1].dtype == object:
                 return None
             numbers[2] = args[2]
-        found = card.ref(*numbers)
+        if getattr(card, "reduction", "update") != "update" or _names_sizes(card):
+            return None
+        try:
+            found = card.ref(*numbers)
+        except (IndexError, ValueError):
+            # Places that the data does not have: the program fails there when it runs.
+            return None
         if isinstance(found, tuple):
             return tuple([np.asarray(f, object) for f in found])
         made = np.asarray(found, object)
@@ -225,10 +244,22 @@ def _objects_of(shape: tuple[int, ...], values: list[Any]) -> Values:
     return out.reshape(shape)
 
 
+def _names_sizes(value: Any) -> bool:
+    """Whether an attribute is not known before the program runs."""
+    if isinstance(value, OpCard):
+        return any([_names_sizes(getattr(value, f.name)) for f in value._fields])
+    return isinstance(value, PrimExpr) or isinstance(value, (tuple, list)) and any(map(_names_sizes, value))
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return int(value) if isinstance(value, (float, bool)) else value
+
+
 def _cast(card: Any, x: Values) -> Values | None:
     if "int" in card.dtype:
-        whole: list[Any] = [int(v) if isinstance(v, (float, bool)) else v for v in x.reshape(-1)]
-        return _objects_of(x.shape, whole)
+        return _objects_of(x.shape, [_whole(v) for v in x.reshape(-1)])
     if any([isinstance(v, PrimExpr) for v in x.reshape(-1)]):
         return None
     kind: Any = bool if card.dtype == "bool" else float
@@ -256,7 +287,7 @@ def _where(card: Any, c: Values, x: Values, y: Values) -> Values | None:
     c, x, y = np.broadcast_arrays(c, x, y)
     picked: list[Any] = []
     for t, a, b in zip(c.reshape(-1), x.reshape(-1), y.reshape(-1), strict=True):
-        if isinstance(t, PrimExpr) and a is not None and b is not None:
+        if isinstance(t, PrimExpr) and a is not None and b is not None and _of_one_type(a, b):
             t = t if t.dtype == "bool" else NE(t, IntImm(t.dtype, 0))
             picked.append(
                 Select(t, _expr(a, b) if isinstance(b, PrimExpr) else a, _expr(b, a) if isinstance(a, PrimExpr) else b)

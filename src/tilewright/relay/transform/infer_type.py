@@ -479,7 +479,7 @@ class _Inference(Findings):
             return types
         try:
             wanted = card.complete(known)
-        except (TypeRuleError, TypeError, ValueError, IndexError, KeyError, ZeroDivisionError):
+        except TypeRuleError:
             # The rule itself finds what is wrong, when all types are known.
             return types
         for t, k, w in zip(types, known, wanted, strict=False):

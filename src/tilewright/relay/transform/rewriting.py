@@ -14,6 +14,7 @@ from tilewright.relay.functor import ExprMutator, users
 from tilewright.relay.op.card import OpCard, find_card
 from tilewright.relay.op.relations import known_equal
 from tilewright.relay.transform.infer_type import infer_module, infer_types, set_type, type_of
+from tilewright.support.errors import OpError
 
 Rule = Callable[[Call], Expr | None]
 FunctionRewrite = Callable[[Function, IRModule], Any]
@@ -110,7 +111,7 @@ def _applied(e: Expr) -> bool:
         return False
     try:
         found = e.attrs.infer(*types)
-    except Exception:
+    except OpError:
         # Inference finds it again, and says where.
         return False
     if type(found) not in (TensorType, TupleType):
