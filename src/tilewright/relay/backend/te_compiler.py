@@ -344,8 +344,7 @@ class TECompiler:
         inputs, outputs = external_tensors(symbol_of(func), inputs, results)
         name = self._unique(f"call_{symbol_of(func)}")
         prim = te.create_prim_func([*inputs, *outputs, *sizes], "int64" if sizes else None)
-        tensors = [t for e in (*func.params, func.body) for t in tensor_types(e.checked_type)]
-        size = 0 if sizes else sum([static_bytes(t) for t in tensors])
+        size = _bytes_of(func, sizes)
         return Kernel(name, prim.with_attr("global_symbol", name), None, 0, size, (), source_of(func))
 
     def _make(self, func: Function, sizes: Sequence[tir.Var]) -> Kernel:
@@ -354,8 +353,6 @@ class TECompiler:
             name = self._name(cards)
             anchor = max(cards, key=lambda c: c.fuse, default=None)
             anchored = anchor if anchor is not None and anchor.fuse > BROADCAST else None
-            tensors = [t for e in (*func.params, func.body) for t in tensor_types(e.checked_type)]
-            size = 0 if sizes else sum([static_bytes(t) for t in tensors])
             told = not sizes and isinstance(self.target, Target) and is_told_by_relay(func)
             digest = structural_digest(func) if told else None
             key = self._facts_key(digest) if digest is not None else ""
@@ -368,7 +365,7 @@ class TECompiler:
                     lambda: self._composed(func, name, in_place),
                     anchored,
                     flops,
-                    size,
+                    _bytes_of(func, sizes),
                     in_place,
                     source_of(func),
                     digest,
@@ -379,6 +376,8 @@ class TECompiler:
             if key:
                 disk.put(key, json.dumps([flops, *in_place]).encode())
             prim = _prim_func(graph, name, in_place, sizes)
+            # Not before: operators without a kernel say so, and why, where their sizes are not known either.
+            size = _bytes_of(func, sizes)
             return Kernel(name, prim, anchored, flops, size, in_place, source_of(func), digest)
 
     def _facts_key(self, digest: bytes) -> str:
@@ -400,6 +399,13 @@ class TECompiler:
         count = self.names.get(base, 0)
         self.names[base] = count + 1
         return f"{base}_{count}" if count else base
+
+
+def _bytes_of(func: Function, sizes: Sequence[tir.Var]) -> int:
+    """Bytes of a kernel's arguments; 0 where they are known only when it runs. Raises TVMError for sizes of which nothing is known."""
+    if sizes:
+        return 0
+    return sum([static_bytes(t) for e in (*func.params, func.body) for t in tensor_types(e.checked_type)])
 
 
 def get() -> TECompiler:
