@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.relay.frontend.onnx.casting import decoded, integer_limits
 from tilewright.relay.frontend.onnx.ops_math import matmul
 from tilewright.relay.frontend.onnx.ops_nn import convolution, spatial
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 
 
 def shifted(node: OnnxNode, x: Value, zero: Value | None, axis: int | None = None) -> Value:
@@ -64,7 +64,7 @@ def integer_matmul(node: OnnxNode, a: Value, a_zero: Value | None, b: Value, b_z
             one = node.scalar(1.0, "float32")
             out = node.value("qnn.dense", flat, columns, *zeros, one, one, units=columns.shape[0])
             return out if a.ndim == 2 else node.value("reshape", out, newshape=(*shape[:-1], columns.shape[0]))
-    return Value(matmul(node, shifted(node, a, a_zero, -2), shifted(node, b, b_zero, -1)))
+    return as_value(matmul(node, shifted(node, a, a_zero, -2), shifted(node, b, b_zero, -1)))
 
 
 def integer_convolution(node: OnnxNode, x: Value, x_zero: Value | None, w: Value, w_zero: Value | None) -> Value:

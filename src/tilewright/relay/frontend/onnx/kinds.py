@@ -125,8 +125,7 @@ def decode(array: np.ndarray, kind: str) -> np.ndarray:
         return strings.decode(array)
     if kind in SMALL_INTS:
         return array.astype(numpy_dtype(kind))
-    found: Any = np.ascontiguousarray(array).view(numpy_dtype(kind))
-    return np.asarray(found).reshape(array.shape)
+    return np.asarray(np.ascontiguousarray(array).view(numpy_dtype(kind))).reshape(array.shape)
 
 
 def numpy_dtype(kind: str) -> Any:
@@ -140,7 +139,7 @@ def numpy_dtype(kind: str) -> Any:
 def decoding(kind: str) -> np.ndarray:
     """The float32 value of each code of a small float."""
     codes = np.arange(16 if kind.startswith("float4") else 256, dtype=np.uint8)
-    return codes.view(numpy_dtype(kind)).astype(np.float32)
+    return np.asarray(codes.view(numpy_dtype(kind)), np.float32)
 
 
 @lru_cache
