@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright import te
@@ -231,70 +231,33 @@ def resize_nd(
     return compute(out, pick if method == "nearest_neighbor" else blend, name="resize", tag=tag.INJECTIVE)
 
 
-def _resize(data: te.Tensor, roi: Any, size: Any, layout: str, letters: str, *rest: Any) -> te.Tensor:
-    method, mode, rounding, alpha, exclude, extrapolation, out_dtype = rest
-    axes = spatial_axes(layout, letters)
-    return resize_nd(data, roi, size, axes, method, mode, rounding, alpha, bool(exclude), extrapolation, out_dtype)
+def _resizer(letters: str, extents: str) -> Callable[..., te.Tensor]:
+    """The resizing over the axes of these letters of a layout."""
+
+    def resize(
+        data: te.Tensor,
+        roi: Sequence[float] | None,
+        size: Sequence[Dim],
+        layout: str = f"NC{letters}",
+        method: str = "linear",
+        coordinate_transformation_mode: str = "half_pixel",
+        rounding_method: str = "",
+        bicubic_alpha: float = -0.5,
+        bicubic_exclude: int = 0,
+        extrapolation_value: float = 0.0,
+        out_dtype: str | None = None,
+        output_shape: Any = None,
+    ) -> te.Tensor:
+        return resize_nd(
+            data, roi, size, spatial_axes(layout, letters), method, coordinate_transformation_mode, rounding_method,
+            bicubic_alpha, bool(bicubic_exclude), extrapolation_value, out_dtype,
+        )  # fmt: skip
+
+    resize.__name__ = resize.__qualname__ = f"resize{len(letters)}d"
+    resize.__doc__ = f"data resized to `size` ({extents}): nearest_neighbor, linear or cubic."
+    return resize
 
 
-def resize1d(
-    data: te.Tensor,
-    roi: Sequence[float] | None,
-    size: Sequence[Dim],
-    layout: str = "NCW",
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "",
-    bicubic_alpha: float = -0.5,
-    bicubic_exclude: int = 0,
-    extrapolation_value: float = 0.0,
-    out_dtype: str | None = None,
-    output_shape: Any = None,
-) -> te.Tensor:
-    """data resized to `size` (width): nearest_neighbor, linear or cubic."""
-    return _resize(
-        data, roi, size, layout, "W", method, coordinate_transformation_mode, rounding_method, bicubic_alpha,
-        bicubic_exclude, extrapolation_value, out_dtype,
-    )  # fmt: skip
-
-
-def resize2d(
-    data: te.Tensor,
-    roi: Sequence[float] | None,
-    size: Sequence[Dim],
-    layout: str = "NCHW",
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "",
-    bicubic_alpha: float = -0.5,
-    bicubic_exclude: int = 0,
-    extrapolation_value: float = 0.0,
-    out_dtype: str | None = None,
-    output_shape: Any = None,
-) -> te.Tensor:
-    """data resized to `size` (height, width): nearest_neighbor, linear or cubic."""
-    return _resize(
-        data, roi, size, layout, "HW", method, coordinate_transformation_mode, rounding_method, bicubic_alpha,
-        bicubic_exclude, extrapolation_value, out_dtype,
-    )  # fmt: skip
-
-
-def resize3d(
-    data: te.Tensor,
-    roi: Sequence[float] | None,
-    size: Sequence[Dim],
-    layout: str = "NCDHW",
-    method: str = "linear",
-    coordinate_transformation_mode: str = "half_pixel",
-    rounding_method: str = "",
-    bicubic_alpha: float = -0.5,
-    bicubic_exclude: int = 0,
-    extrapolation_value: float = 0.0,
-    out_dtype: str | None = None,
-    output_shape: Any = None,
-) -> te.Tensor:
-    """data resized to `size` (depth, height, width): nearest_neighbor, linear or cubic."""
-    return _resize(
-        data, roi, size, layout, "DHW", method, coordinate_transformation_mode, rounding_method, bicubic_alpha,
-        bicubic_exclude, extrapolation_value, out_dtype,
-    )  # fmt: skip
+resize1d = _resizer("W", "width")
+resize2d = _resizer("HW", "height, width")
+resize3d = _resizer("DHW", "depth, height, width")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tilewright import te
@@ -45,36 +46,32 @@ def weighted(weight: te.Tensor, bits: int, unipolar: bool) -> te.Tensor:
     return result
 
 
-def bitserial_conv2d_nchw(
-    data: te.Tensor,
-    kernel: te.Tensor,
-    stride: Any,
-    padding: Any,
-    activation_bits: int,
-    weight_bits: int,
-    pack_dtype: str = "uint32",
-    out_dtype: str = "int16",
-    unipolar: bool = True,
-) -> te.Tensor:
-    """Convolution of data of `activation_bits` (N, C, H, W) with weights of `weight_bits` (O, C, KH, KW)."""
-    signs = weighted(kernel, weight_bits, unipolar)
-    return conv(data, signs, stride, padding, 1, 1, "NCHW", "OIHW", out_dtype)
+def _bitserial_conv2d(layout: str, kernel_layout: str) -> Callable[..., te.Tensor]:
+    """The convolution of data and weights in these layouts."""
+
+    def conv2d(
+        data: te.Tensor,
+        kernel: te.Tensor,
+        stride: Any,
+        padding: Any,
+        activation_bits: int,
+        weight_bits: int,
+        pack_dtype: str = "uint32",
+        out_dtype: str = "int16",
+        unipolar: bool = True,
+    ) -> te.Tensor:
+        signs = weighted(kernel, weight_bits, unipolar)
+        return conv(data, signs, stride, padding, 1, 1, layout, kernel_layout, out_dtype)
+
+    conv2d.__name__ = conv2d.__qualname__ = f"bitserial_conv2d_{layout.lower()}"
+    conv2d.__doc__ = (
+        f"Convolution of data of `activation_bits` ({layout}) with weights of `weight_bits` ({kernel_layout})."
+    )
+    return conv2d
 
 
-def bitserial_conv2d_nhwc(
-    data: te.Tensor,
-    kernel: te.Tensor,
-    stride: Any,
-    padding: Any,
-    activation_bits: int,
-    weight_bits: int,
-    pack_dtype: str = "uint32",
-    out_dtype: str = "int16",
-    unipolar: bool = True,
-) -> te.Tensor:
-    """The same for data (N, H, W, C) and weights (KH, KW, C, O)."""
-    signs = weighted(kernel, weight_bits, unipolar)
-    return conv(data, signs, stride, padding, 1, 1, "NHWC", "HWIO", out_dtype)
+bitserial_conv2d_nchw = _bitserial_conv2d("NCHW", "OIHW")
+bitserial_conv2d_nhwc = _bitserial_conv2d("NHWC", "HWIO")
 
 
 def bitserial_dense(
