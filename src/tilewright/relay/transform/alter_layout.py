@@ -260,7 +260,7 @@ def pack_dense(call: Call) -> Expr | None:
         if target is not None and rows is not None and sums_along_k(prod(rows[:-1]), columns, inner, target):
             # Few columns: weights that lie along the reduction need no panels.
             along = const(np.ascontiguousarray(by_columns.T))
-            return None if transposed else constructor("nn.dense")(call.args[0], along, span=call.span)  # type: ignore[no-any-return]
+            return None if transposed else constructor("nn.dense")(call.args[0], along, span=call.span)
         return packed_product(call, call.args[0], by_columns, 1)
     found = dot_product(Target.current(True), str(tensor_of(call.args[0]).dtype), weight.dtype.name, result)
     if found is None:

@@ -143,7 +143,7 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     if epilogue is not None:
         vectorize_tile(sch, epilogue, tile, lanes)
     for fold in folds:
-        vectorize_tile(sch, fold, tile, lanes)
+        vectorize_tile(sch, fold, tile, lanes, masked=False)
     if folds:
         sch.set_scope(block.rv, 0, "local")
     parallelize(sch, [shared_out], work, target)
@@ -204,8 +204,9 @@ def attach_folds(view: KernelView, block: BlockView, tile: LoopRV) -> list[Block
     return folds
 
 
-def vectorize_tile(sch: Schedule, block: BlockRV, tile: LoopRV, lanes: int) -> None:
-    """Vectorises the last loop of a block below the tile loop and unrolls the others."""
+def vectorize_tile(sch: Schedule, block: BlockRV, tile: LoopRV, lanes: int, masked: bool = True) -> None:
+    """Vectorises the last loop of a block below the tile loop and unrolls the others. `masked`: a loop of less than a vector becomes
+    part of one, as wide as those it reads, so that they can stay in registers."""
     loops = sch.get_loops(block)
     below = loops[[sch.get(loop) for loop in loops].index(sch.get(tile)) + 1 :]
     if not below:
@@ -213,7 +214,7 @@ def vectorize_tile(sch: Schedule, block: BlockRV, tile: LoopRV, lanes: int) -> N
     last = below[-1]
     extent = extent_of(sch.get(last))
     rest = below[:-1]
-    if extent > lanes:
+    if extent > lanes or (masked and 1 < extent < lanes):
         outer, last = sch.split(last, [None, lanes])
         rest = [*rest, outer]
     try:
