@@ -144,7 +144,9 @@ def test_weights_are_narrowed_when_compiling() -> None:
     with PassContext(opt_level=3, config={"relay.build.precision": "bfloat16"}):
         mod, _ = optimize(layers(), "llvm")
     constants = [e for e in post_order(mod["main"].body) if isinstance(e, relay.Constant) and e.data.ndim > 1]
-    assert constants and all(str(c.checked_type.dtype) == "bfloat16" for c in constants)
+    assert len(constants) > 1 and all(
+        (str(c.checked_type.dtype) == "bfloat16") == (c.data.size > 16) for c in constants
+    )
 
 
 def test_there_are_three_precisions() -> None:
@@ -153,3 +155,18 @@ def test_there_are_three_precisions() -> None:
         pytest.raises(ValueError, match='"relay.build.precision" must be one of float32, bfloat16, float16, but is'),
     ):
         relay.build(layers(), "llvm")
+
+
+def test_biases_and_sums_before_norms_keep_their_digits() -> None:
+    x = relay.var("x", shape=(4, 32))
+    bias = relay.const(values(32, seed=1))
+    dense = relay.nn.dense(x, relay.const(values(32, 32) / 6))
+    y = relay.nn.layer_norm(relay.add(dense, bias), relay.const(values(32, seed=2)), relay.const(values(32, seed=3)))
+    with PassContext(opt_level=3, config={"relay.build.precision": "bfloat16"}):
+        mod, _ = optimize(IRModule.from_expr(relay.nn.relu(y)), "llvm")
+    found = [
+        text(e.op)
+        for e in post_order(mod["main"].body)
+        if isinstance(e, relay.Call) and isinstance(e.op, relay.Function)
+    ]
+    assert found[1].endswith("float32 add:float32") and found[2] == "nn.layer_norm:float32 nn.relu:float32", found

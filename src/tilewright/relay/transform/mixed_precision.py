@@ -7,16 +7,17 @@ gets its operands in the wide type.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.ir import DataType, IRModule, Op, TensorType, TupleType
 from tilewright.ir.transform import Pass, PassContext, PassInfo
+from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, const
-from tilewright.relay.functor import ExprMutator
-from tilewright.relay.op.card import constructor
+from tilewright.relay.functor import ExprMutator, users
+from tilewright.relay.op.card import BROADCAST, constructor
 from tilewright.relay.op.registry import register_mixed_precision_conversion as register_mixed_precision_conversion
 from tilewright.relay.transform.infer_type import infer_module
 from tilewright.relay.transform.rewriting import card_of, same_result, typed
@@ -58,10 +59,16 @@ _DEFAULTS = {
 }
 
 
+NORMS = frozenset(("nn.layer_norm", "nn.instance_norm", "nn.batch_norm"))
+
+
 class _Mixer(ExprMutator):
-    def __init__(self, narrow: str, missing: int) -> None:
+    """`counts`, where given: how many operators use each expression. What then has one user is passed on as it was computed, before
+    it is rounded, where that costs nothing: it becomes part of the same kernel, or the input of a norm, which takes digits off it."""
+
+    def __init__(self, narrow: str, missing: int, counts: Mapping[Expr, int] | None = None) -> None:
         super().__init__()
-        self.narrow, self.missing = narrow, missing
+        self.narrow, self.missing, self.counts = narrow, missing, counts
         self.unknown: dict[str, None] = {}
         self.casts: dict[tuple[Expr, str], Expr] = {}
 
@@ -124,6 +131,9 @@ class _Mixer(ExprMutator):
             return typed(self.remade(call, args, call.attrs))
         if not narrow:
             return typed(self.remade(call, [self.cast(a, self.wide(call)) for a in args], call.attrs))
+        if kind == MIXED_PRECISION_FOLLOW and said_nothing(call) and self.keeps_digits(call, args):
+            new = typed(self.remade(call, [self.cast(a, self.wide(call)) for a in args], call.attrs))
+            return self.cast(new, result)
         attrs: Any = call.attrs
         if hasattr(attrs, "out_dtype") and (kind == MIXED_PRECISION_ALWAYS or attrs.out_dtype):
             attrs = attrs.replace(out_dtype=accumulate)
@@ -131,6 +141,20 @@ class _Mixer(ExprMutator):
             attrs = attrs.replace(dtype=result)
         new = typed(self.remade(call, [self.cast(a, self.narrow) for a in args], attrs))
         return self.cast(new, result)
+
+    def keeps_digits(self, call: Call, args: Sequence[Expr]) -> bool:
+        """Whether an operator on narrow operands had better take them as they were: a norm of what only it uses, or element-wise
+        work with constants of more digits (biases, scales) on such."""
+        if self.counts is None:
+            return False
+        constants = [a for a in args if isinstance(a, Constant)]
+        tensors = [old for old, a in zip(call.args, args, strict=True) if not isinstance(a, Constant)]
+        if not all([type(t) is Call and self.counts.get(t) == 1 for t in tensors]):
+            return False
+        name = call.op.name  # type: ignore[attr-defined]
+        if name in NORMS:
+            return card_of(tensors[0]).fuse <= BROADCAST  # type: ignore[arg-type]
+        return card_of(call).fuse <= BROADCAST and not all([_exact(c, self.narrow) for c in constants])
 
     def remade(self, call: Call, args: Sequence[Expr], attrs: Any) -> Call:
         if attrs is call.attrs and all([a is b for a, b in zip(args, call.args, strict=True)]):
@@ -184,6 +208,17 @@ class _Mixer(ExprMutator):
         return fn.replace(body=self.cast_as(self.visit(fn.body), fn.body))
 
 
+def said_nothing(call: Call) -> bool:
+    """Whether no program says how an operator is to be treated."""
+    return call.op.get_attr("FTVMMixedPrecisionConversionType") is None  # type: ignore[attr-defined]
+
+
+def _exact(c: Constant, dtype: str) -> bool:
+    """Whether a narrower type holds a constant's numbers."""
+    value = c.value
+    return value.dtype.kind != "f" or bool(np.array_equal(value.astype(numpy_dtype(dtype)).astype(value.dtype), value))
+
+
 def _in_range(c: Constant, dtype: str) -> Constant:
     """A constant whose finite numbers stay finite in a narrower type: masks of attention add the lowest number there is."""
     most = MOST.get(dtype, np.inf)
@@ -233,7 +268,8 @@ def _mixing(mixed_precision_type: str, missing_op_mode: int, keeps: bool) -> Pas
         unknown: dict[str, None] = {}
         for g, f in mod.functions.items():
             if isinstance(f, Function) and not f.is_primitive:
-                mixer = _Mixer(mixed_precision_type, missing_op_mode)
+                counts = {e: len(u) for e, u in users([f.body]).items()} if keeps else None
+                mixer = _Mixer(mixed_precision_type, missing_op_mode, counts)
                 inner = mixer.visit(f.body)
                 f = _with_body(f, mixer.cast_as(inner, f.body) if keep or g.name_hint != "main" else inner)
                 unknown.update(mixer.unknown)
