@@ -154,3 +154,11 @@ def test_products_of_either_form_between_quantised_tensors() -> None:
     found = relay.create_executor("debug", mod=whole).evaluate()(data).numpy()
     assert np.abs(found.astype(int) - wanted).max() <= 1
     equal(whole["main"], data, VNNI)
+
+
+def test_weights_without_sign_around_128() -> None:
+    """Less their zero point they are int8, and known; so is what an instruction wants."""
+    x = relay.var("x", shape=(3, 16), dtype="uint8")
+    w = relay.const(numbers(np.random.default_rng(0), (16, 16), "uint8"))
+    sums = qnn.dense(x, w, relay.const(7), relay.const(128), relay.const(0.1), relay.const(0.1), units=16)
+    assert "nn.contrib_dense_pack" in operators(tvm.IRModule.from_expr(relay.Function([x], sums)), VNNI)

@@ -57,6 +57,19 @@ def alike(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     return cast(a, wide), cast(b, wide)
 
 
+def known_weight(weight: Expr, zero: Expr, axis: int) -> tuple[Expr, Expr]:
+    """Constant weights less their zero point, where what they are then is int8: uint8 around 128, often."""
+    if not isinstance(weight, Constant) or not isinstance(zero, Constant) or is_zero(zero):
+        return weight, zero
+    value = weight.value
+    less = value.astype(np.int32) - spread(zero.value, value.ndim, axis)
+    if value.dtype.itemsize > 1 or less.min(initial=0) < -128 or less.max(initial=0) > 127:
+        return weight, zero
+    from tilewright.relay.transform.rewriting import typed
+
+    return typed(const(less.astype(np.int8))), typed(const(0, "int32"))
+
+
 class Product(Quantized):
     """An operator linear in data and in weights: `plain` is its card for integers."""
 
@@ -177,6 +190,7 @@ class dense(Product, key="qnn.dense"):
         kernel_scale: Expr,
     ) -> Expr:
         """Bytes stay bytes: where only the data has a zero point, its share is taken from the sums of constant weights."""
+        weight, kernel_zero_point = known_weight(weight, kernel_zero_point, self.channels_axis(0))
         args = (input_zero_point, kernel_zero_point, input_scale, kernel_scale)
         if is_zero(input_zero_point) or not is_zero(kernel_zero_point) or not isinstance(weight, Constant):
             return super().expand(data, weight, *args)
@@ -273,6 +287,7 @@ class conv2d(Product, key="qnn.conv2d"):
         kernel_scale: Expr,
     ) -> Expr:
         """Bytes stay bytes: where only the data has a zero point, its share is taken from the sums of constant weights."""
+        weight, kernel_zero_point = known_weight(weight, kernel_zero_point, self.channels_axis(0))
         args = (input_zero_point, kernel_zero_point, input_scale, kernel_scale)
         simple = (
             is_zero(input_zero_point)
