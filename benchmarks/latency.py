@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks import models
 from benchmarks.contest import contest, cores
 from benchmarks.peers import PEERS, USUAL
-from benchmarks.standing import geometric_means, show, standing
+from benchmarks.standing import geometric_means, markdown, show, standing
 
 Results = dict[str, dict[str, Any]]
 
@@ -86,6 +86,7 @@ def options_of(argv: list[str]) -> tuple[argparse.Namespace, list[str], list[str
     parser.add_argument("--limit", type=float, help="seconds after which no other model is begun")
     parser.add_argument("--resume", type=Path, help="JSON file to go on from, and to keep results in after each model")
     parser.add_argument("--json", type=Path, help="also write the results here")
+    parser.add_argument("--markdown", action="store_true", help="also print the ratios as a Markdown table")
     parser.add_argument("--chart", type=Path, help="also draw the ratios here (PNG)")
     options = parser.parse_args(argv)
     threads = numbers(parser, "--threads", options.threads)
@@ -155,6 +156,8 @@ def main(argv: list[str]) -> int:
     asked = [results[f"{name}/{t}"] for name, t in pairs if f"{name}/{t}" in results]
     rows = [standing(r, peers) for r in asked]
     show(rows, peers)
+    if options.markdown:
+        print(markdown(rows))
     if options.json is not None:
         options.json.write_text(json.dumps({"models": rows, "geometric_means": geometric_means(rows)}, indent=1))
     if options.chart is not None:

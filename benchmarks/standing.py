@@ -59,6 +59,23 @@ def geometric_means(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return means
 
 
+def markdown(rows: list[dict[str, Any]], ours: str = "tilewright") -> str:
+    """A table of our latency over each peer's, a line a model, the numbers of threads side by side."""
+    threads = sorted({row["threads"] for row in rows})
+    peers = list(dict.fromkeys(p for row in rows for p in row["ratios"].get(ours, {"to": {}})["to"]))
+    counts = " / ".join(map(str, threads))
+    lines = [
+        "| model | " + " | ".join(f"over {p}, {counts} threads" for p in peers) + " |",
+        "|---" * (len(peers) + 1) + "|",
+    ]
+    for model in dict.fromkeys(row["model"] for row in rows):
+        found = {row["threads"]: row["ratios"].get(ours, {"to": {}})["to"] for row in rows if row["model"] == model}
+        cells = [" / ".join(f"{found[t][p]:.2f}" if p in found.get(t, {}) else "-" for t in threads) for p in peers]
+        lines.append(f"| {model} | " + " | ".join(cells) + " |")
+    means = [f"{m['mean']:.2f} ({m['threads']})" for m in geometric_means(rows) if m["contestant"] == ours]
+    return "\n".join([*lines, f"\nGeometric mean over the best peer (threads): {', '.join(means)}"])
+
+
 def console() -> Any:
     from rich.console import Console
 

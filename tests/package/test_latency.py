@@ -30,6 +30,7 @@ def test_ratios_are_of_rounds_and_to_the_best_peer_of_the_same_precision() -> No
     assert row["ratios"] == {
         "tilewright": {"best": "onnxruntime", "ratio": 0.5, "to": {"onnxruntime": 0.5, "openvino": 0.625}}
     }
+    assert "| m | 0.50 | 0.62 |" in standing.markdown([row])
     (mean,) = standing.geometric_means([row, row | {"ratios": {"tilewright": {"best": "openvino", "ratio": 2.0}}}])
     assert mean["mean"] == pytest.approx(1.0) and mean["worst"] == 2.0 and mean["models"] == 2
 
