@@ -3,6 +3,10 @@ made while it runs."""
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
+import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Callable, Generator
@@ -22,6 +26,9 @@ class RoundTrip:
     """Programs as they are constructed, the same one only once in a session."""
 
     def __init__(self) -> None:
+        # What is in a cache would not be made.
+        os.environ["TILEWRIGHT_CACHE_DIR"] = tempfile.mkdtemp(prefix="roundtrip")
+        atexit.register(shutil.rmtree, os.environ["TILEWRIGHT_CACHE_DIR"], ignore_errors=True)
         self.made: list[Any] = []
         self.seen: set[tuple[type, int]] = set()
         self.printed = 0
