@@ -164,3 +164,38 @@ def test_types_and_results_in_a_dictionary() -> None:
     mod, params = relay.frontend.from_pytorch(torch.export.export(Mixed(), (x34, ids)))
     wanted = Mixed()(x34, ids)
     close(evaluate(mod, params, x34, ids), [wanted[k] for k in ("half", "ids", "twice")])
+
+
+class Quantised(nn.Module):
+    """As PT2E writes a convolution: levels around plain operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.randint(-100, 100, (4, 3, 3, 3), dtype=torch.int8))
+        self.register_buffer("scales", torch.tensor([0.01, 0.02, 0.015, 0.005]))
+        self.register_buffer("zeros", torch.zeros(4, dtype=torch.int64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        ops = torch.ops.quantized_decomposed
+        x = ops.quantize_per_tensor(x, 0.05, 3, -128, 127, torch.int8)
+        x = ops.dequantize_per_tensor(x, 0.05, 3, -128, 127, torch.int8)
+        weight = ops.dequantize_per_channel(self.weight, self.scales, self.zeros, 0, -127, 127, torch.int8)
+        y = ops.quantize_per_tensor(torch.relu(nn.functional.conv2d(x, weight)), 0.1, -128, -128, 127, torch.int8)
+        return ops.dequantize_per_tensor(y, 0.1, -128, -128, 127, torch.int8)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_quantised_program(keep: bool) -> None:
+    import torch.ao.quantization.fx._decomposed
+
+    torch.manual_seed(0)
+    module, x = Quantised(), torch.randn(1, 3, 6, 6)
+    mod, params = relay.frontend.from_pytorch(torch.export.export(module, (x,)), keep_quantized_weight=keep)
+    assert ("weight" in params) == keep
+    integers = relay.transform.FakeQuantizationToInteger()(mod)
+    assert "qnn.conv2d" in integers.astext()
+    # One level apart where a sum lies between two.
+    for program in (mod, integers):
+        (found,) = evaluate(program, params, x)
+        away = np.abs(found - module(x).numpy())
+        assert away.max() < 0.11 and (away > 1e-3).mean() < 0.1

@@ -113,7 +113,7 @@ def _decoder(name: str, config: Any, head: str, fast: bool = False, dynamic: boo
 
 
 ROPE: dict[str, Any] = {"num_key_value_heads": 2, "head_dim": 8}
-_decoder("gpt2", T.GPT2Config, "GPT2LMHeadModel", fast=True, n_embd=32, n_layer=2, n_head=4, n_positions=64)
+_decoder("gpt2", T.GPT2Config, "GPT2LMHeadModel", n_embd=32, n_layer=2, n_head=4, n_positions=64)
 _decoder(
     "gpt-neo",
     T.GPTNeoConfig,
@@ -127,7 +127,7 @@ _decoder("gpt-neox", T.GPTNeoXConfig, "GPTNeoXForCausalLM")
 _decoder("gptj", T.GPTJConfig, "GPTJForCausalLM", n_embd=32, n_layer=2, n_head=4, rotary_dim=8, n_positions=64)
 _decoder("opt", T.OPTConfig, "OPTForCausalLM", ffn_dim=48, word_embed_proj_dim=32)
 _decoder("bloom", T.BloomConfig, "BloomForCausalLM", n_layer=2, n_head=4)
-_decoder("llama", T.LlamaConfig, "LlamaForCausalLM", fast=True, **ROPE)
+_decoder("llama", T.LlamaConfig, "LlamaForCausalLM", **ROPE)
 _decoder("mistral", T.MistralConfig, "MistralForCausalLM", sliding_window=4, **ROPE)
 _decoder(
     "mixtral",

@@ -23,22 +23,26 @@ def feeds(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     return ((), inputs) if isinstance(inputs, dict) else (tuple(inputs), {})
 
 
+class ByPlace(torch.nn.Module):
+    """A model that takes its named inputs by their place: torch.export wants it so where the model's signature names none."""
+
+    def __init__(self, inner: torch.nn.Module, names: list[str]) -> None:
+        super().__init__()
+        self.inner, self.names = inner, names
+
+    def forward(self, *args: torch.Tensor) -> Any:
+        return self.inner(**dict(zip(self.names, args, strict=True)))
+
+
 def exported(module: Any, inputs: Any, dynamic: Any = None) -> Any:
     args, kwargs = feeds(inputs)
     shapes = None
     if dynamic is not None:
-        dims = {name: torch.export.Dim.DYNAMIC for axes in dynamic.values() for name in axes.values()}
-        shapes = {k: {a: dims[n] for a, n in dynamic[k].items()} if k in dynamic else None for k in inputs}
-        shapes = {"kwargs": shapes} if _takes_kwargs(module) else shapes
+        module, args, kwargs = ByPlace(module, list(inputs)), tuple(inputs.values()), {}
+        shapes = {"args": tuple([dict.fromkeys(dynamic.get(k, ()), torch.export.Dim.DYNAMIC) or None for k in inputs])}
     with torch.no_grad(), warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         return torch.export.export(module, args, kwargs, dynamic_shapes=shapes, strict=False)
-
-
-def _takes_kwargs(module: Any) -> bool:
-    import inspect
-
-    return any([p.kind is p.VAR_KEYWORD for p in inspect.signature(module.forward).parameters.values()])
 
 
 def compare(found: list[np.ndarray], wanted: list[torch.Tensor]) -> float:

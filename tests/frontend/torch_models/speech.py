@@ -32,7 +32,7 @@ def _wave(name: str, config: Any, head: str, fast: bool = False, **extra: Any) -
         return Only(module, out), {"input_values": normal(2, 400)}, {"input_values": {0: "batch"}}
 
 
-_wave("wav2vec2", T.Wav2Vec2Config, "Wav2Vec2ForCTC", fast=True)
+_wave("wav2vec2", T.Wav2Vec2Config, "Wav2Vec2ForCTC")
 _wave("hubert", T.HubertConfig, "HubertForCTC")
 _wave("unispeech", T.UniSpeechConfig, "UniSpeechForCTC")
 _wave("data2vec-audio", T.Data2VecAudioConfig, "Data2VecAudioForCTC", conv_pos_kernel_size=3)
@@ -105,14 +105,6 @@ def _ast() -> Any:
         num_labels=5,
     )
     return Only(T.ASTForAudioClassification(config), "logits"), {"input_values": normal(2, 16, 8)}
-
-
-@model("encodec")
-def _encodec() -> Any:
-    config = T.EncodecConfig(
-        num_filters=4, hidden_size=16, codebook_dim=16, codebook_size=16, upsampling_ratios=[4, 2], num_lstm_layers=1
-    )
-    return T.EncodecModel(config).encoder, (normal(1, 1, 64),)
 
 
 @model("vits-hifigan")

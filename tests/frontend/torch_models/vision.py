@@ -31,7 +31,7 @@ def _classifier(
         return Only(module, out), {"pixel_values": normal(2, 3, size, size)}, IMAGES if dynamic else None
 
 
-_classifier("vit", T.ViTConfig, "ViTForImageClassification", fast=True, **VIT)
+_classifier("vit", T.ViTConfig, "ViTForImageClassification", **VIT)
 _classifier("deit", T.DeiTConfig, "DeiTForImageClassification", **VIT)
 _classifier("beit", T.BeitConfig, "BeitForImageClassification", use_relative_position_bias=True, **VIT)
 _classifier("dinov2", T.Dinov2Config, "Dinov2ForImageClassification", **VIT)
@@ -95,7 +95,6 @@ _classifier(
     "MobileNetV2ForImageClassification",
     depth_multiplier=0.25,
     num_labels=7,
-    fast=True,
 )
 _classifier(
     "efficientnet",
@@ -259,7 +258,6 @@ _classifier(
     num_attention_heads=[1, 1, 2, 2],
     decoder_hidden_size=16,
     num_labels=5,
-    fast=True,
 )
 _classifier(
     "yolos", T.YolosConfig, "YolosForObjectDetection", **{**VIT, "image_size": [32, 32], "num_detection_tokens": 5}
@@ -306,14 +304,6 @@ _detector(
     T.TableTransformerConfig,
     "TableTransformerForObjectDetection",
     backbone_config=_backbone(out_features=["stage2"]),
-    **DETR,
-)
-_detector(
-    "deformable-detr",
-    T.DeformableDetrConfig,
-    "DeformableDetrForObjectDetection",
-    backbone_config=_backbone(out_features=["stage1", "stage2"]),
-    num_feature_levels=2,
     **DETR,
 )
 _detector(
@@ -469,14 +459,3 @@ def _siglip() -> Any:
         "input_ids": ids(2, 7),
         "pixel_values": normal(2, 3, 32, 32),
     }
-
-
-@model("vilt")
-def _vilt() -> Any:
-    module = T.ViltModel(T.ViltConfig(**{**VIT, "vocab_size": 99, "max_image_length": -1}))
-    inputs = {
-        "input_ids": ids(1, 6),
-        "pixel_values": normal(1, 3, 32, 32),
-        "pixel_mask": torch.ones(1, 32, 32, dtype=torch.int64),
-    }
-    return Only(module, "last_hidden_state"), inputs

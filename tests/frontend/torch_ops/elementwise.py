@@ -129,4 +129,6 @@ SAMPLES: list[Sample] = [
     ("to.other", (f(3, 4), i(2))),
     ("type_as", (f(3, 4), i(2))),
     ("copy", (f(3, 4), i(4))),
+    ("fake_quantize_per_tensor_affine", (f(3, 4), 0.1, 2, -10, 10)),
+    ("fake_quantize_per_channel_affine", (f(3, 4), torch.tensor([0.1, 0.2, 0.3]), torch.tensor([0, 1, 2], dtype=torch.int32), 0, -10, 10)),
 ]  # fmt: skip

@@ -57,6 +57,7 @@ def from_pytorch(
             default_dtype,
             use_parser_friendly_name,
             export_renamed_c_graph_path,
+            keep_quantized_weight,
         )
     names: Sequence[tuple[str, Any]] | None = None
     if isinstance(script_module, torch.export.ExportedProgram):
@@ -72,6 +73,7 @@ def from_pytorch(
         )
     title = f"model {type(script_module).__name__}" if program is not script_module else "the exported program"
     importer = ExportedImporter(title, default_dtype, custom_convert_map, use_parser_friendly_name)
+    importer.keep_quantized = keep_quantized_weight
     if export_renamed_c_graph_path:
         Path(export_renamed_c_graph_path).write_text(str(program.graph) + "\n")
     return importer.run(program, names)

@@ -19,6 +19,7 @@ from tilewright.relay.frontend.pytorch import (  # noqa: F401 (register converte
     ops_math,
     ops_nn,
     ops_norm,
+    ops_quantized,
     ops_recurrent,
     ops_reduce,
     ops_resize,
@@ -61,6 +62,8 @@ class Importer:
         self.sizes = Sizes()
         self.draws = 0
         self.sizes_from_data = False
+        self.keep_quantized = False
+        """Whether int8 and uint8 weights are parameters and not constants."""
 
     def size_value(self, c: TorchCall, d: PrimExpr) -> Value:
         """A size as a tensor."""
@@ -85,7 +88,7 @@ class Importer:
     def weight(self, name: str, tensor: Any) -> Value:
         """A parameter of main, or a constant: whole numbers mostly are tables of places, which are looked at during import."""
         array = tensor_array(tensor)
-        if array.dtype.kind in "iub":
+        if array.dtype.kind in "iub" and not (self.keep_quantized and array.dtype in (np.int8, np.uint8)):
             return Value(array=array, name=name)
         if array.dtype.kind == "c":
             raise OpNotImplemented(f"the weight {name!r} is complex: keep its parts apart (torch.view_as_real)")
@@ -115,7 +118,7 @@ class Importer:
             return as_result(ops_complex.convert_complex(call, name, overload, positional, named))
         result = as_result(converter(call, *positional, **named))
         values = [a for a in leaves if isinstance(a, Value)]
-        if any([isinstance(a, PrimExpr) for a in leaves]):
+        if name.startswith("quantized") or any([isinstance(a, PrimExpr) for a in leaves]):
             return result
         if values and all([v.array is not None and v.is_number and v.array.size <= LIMIT for v in values]):
             return _evaluated(result)

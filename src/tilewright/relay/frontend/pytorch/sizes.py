@@ -10,7 +10,7 @@ from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.op.relations import dims, simplest
 from tilewright.support.errors import OpNotImplemented
-from tilewright.tir import Add, Cast, FloorDiv, FloorMod, Max, Min, Mul, SizeVar, Sub
+from tilewright.tir import EQ, LE, LT, NE, Add, Cast, FloorDiv, FloorMod, Max, Min, Mul, Select, SizeVar, Sub
 from tilewright.tir import Var as SizeVariable
 from tilewright.tir.op import max as larger
 from tilewright.tir.op import min as smaller
@@ -127,8 +127,11 @@ class Sizes:
             return self._read(c, e)
         if isinstance(e, Cast):
             return self.tensor(c, e.value)
+        if isinstance(e, Select):
+            return c.call("where", *[self.tensor(c, p) for p in (e.condition, e.true_value, e.false_value)])  # type: ignore[no-any-return]
         keys: dict[type, str] = {
-            Add: "add", Sub: "subtract", Mul: "multiply", FloorDiv: "floor_divide", FloorMod: "floor_mod", Max: "maximum", Min: "minimum",
+            Add: "add", Sub: "subtract", Mul: "multiply", FloorDiv: "floor_divide", FloorMod: "floor_mod", Max: "maximum",
+            Min: "minimum", EQ: "equal", NE: "not_equal", LT: "less", LE: "less_equal",
         }  # fmt: skip
         key = keys.get(type(e))
         if key is None:

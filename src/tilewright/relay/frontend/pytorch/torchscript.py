@@ -50,13 +50,14 @@ SCRIPTED = (
 
 def import_script(
     module: Any, infos: Sequence[tuple[str, Sequence[Any], str]], custom: Custom | None, default_dtype: str, friendly: bool,
-    path: str | None,
+    path: str | None, keep_quantized: bool,
 ) -> tuple[IRModule, dict[str, Any]]:  # fmt: skip
     """Import a ScriptModule or ScriptFunction."""
     import torch
 
     traced = isinstance(module, (torch.jit.TopLevelTracedModule, torch.jit.TracedModule))
     importer = ScriptImporter("the TorchScript model", default_dtype, custom, friendly)
+    importer.keep_quantized = keep_quantized
     graph = module.graph.copy()
     torch._C._jit_pass_inline(graph)
     torch._C._jit_pass_constant_propagation(graph)
