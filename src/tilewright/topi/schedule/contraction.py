@@ -10,8 +10,10 @@ parallel tile:
 
 from __future__ import annotations
 
+from tilewright.ir import IntImm
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
+from tilewright.tir import Var
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 from tilewright.topi.schedule.dot_products import DotProduct, dot_product_of
 from tilewright.topi.schedule.injective import most_even, parallelize, vector_width
@@ -204,6 +206,12 @@ def attach_folds(view: KernelView, block: BlockView, tile: LoopRV) -> list[Block
     return folds
 
 
+def _by_axes(block: BlockView) -> bool:
+    """Whether a block reads sums by the axes that they have, none of them counted along several."""
+    sums = [r for r in block.block.reads if r.buffer.scope() == "local"]
+    return all([isinstance(i.min, (Var, IntImm)) for r in sums for i in r.region])
+
+
 def vectorize_tile(sch: Schedule, block: BlockRV, tile: LoopRV, lanes: int, masked: bool = True) -> None:
     """Vectorises the last loop of a block below the tile loop and unrolls the others. `masked`: a loop of less than a vector becomes
     part of one, as wide as those it reads, so that they can stay in registers."""
@@ -214,7 +222,7 @@ def vectorize_tile(sch: Schedule, block: BlockRV, tile: LoopRV, lanes: int, mask
     last = below[-1]
     extent = extent_of(sch.get(last))
     rest = below[:-1]
-    if extent > lanes or (masked and 1 < extent < lanes):
+    if extent > lanes or (masked and 1 < extent < lanes and _by_axes(BlockView(sch, block))):
         outer, last = sch.split(last, [None, lanes])
         rest = [*rest, outer]
     try:
