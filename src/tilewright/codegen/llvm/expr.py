@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from tilewright.codegen.llvm.builder import FunctionBuilder
+from tilewright.codegen.llvm.narrow import clipped, int_range, saturated, to_narrow
 from tilewright.codegen.llvm.types import bits_of, float_const, int_literal, is_literal, llvm_type, splat, wrap
 from tilewright.codegen.llvm.vecmath import VectorMath
 from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr
@@ -435,12 +436,10 @@ class ExprEmitter:
     # --- casts and vectors
 
     def _cast(self, e: Cast) -> str:
-        ends = _clipped(e.value) if to_narrow(e.value.dtype, e.dtype) else None
-        if ends is not None:
-            value, low, high = ends
-            least, most = int_range(e.dtype)
-            if least <= low <= high <= most:
-                return self._saturated(self.expr(value), e.value.dtype, e.dtype, low, high)
+        held = clipped(e)
+        if held is not None:
+            value, low, high = held
+            return saturated(self, self.expr(value), e.value.dtype, e.dtype, low, high)
         return self.convert(self.expr(e.value), e.value.dtype, e.dtype)
 
     def convert(self, a: str, source: DataType, to: DataType) -> str:
@@ -472,7 +471,7 @@ class ExprEmitter:
             return p(f"{'fpext' if to.bits > source.bits else 'fptrunc'} {s} {a} to {t}", a)
         if source.is_float:
             if to_narrow(source, to):
-                return self._saturated(a, source, to, *int_range(to))
+                return saturated(self, a, source, to, *int_range(to))
             sign = "s" if to.is_int else "u"
             name = f"llvm.fpto{sign}i.sat.{self._suffix(to)}.{self._suffix(source)}"
             return self.b.call(f"{t}({s})", name, f"{s} {a}", a)
@@ -484,22 +483,6 @@ class ExprEmitter:
             return a
         op = "trunc" if to.bits < source.bits else ("sext" if source.is_int else "zext")
         return p(f"{op} {s} {a} to {t}", a)
-
-    def _saturated(self, a: str, source: DataType, to: DataType, low: float, high: float) -> str:
-        """float32 vectors as bytes or words, held between two of them before; LLVM's own saturation takes them apart."""
-        p, s, m = self.b.pure, llvm_type(source), self.math(source)
-        held = a
-        for order, bound in (("ogt", low), ("olt", high)):
-            # NaN comes out as the lower bound.
-            limit = splat(source, float_const(source, float(bound)))
-            held = m.select(m.cmp(order, held, limit), held, limit)
-        wide, t = llvm_type(DataType("int32").with_lanes(to.lanes)), llvm_type(to)
-        whole = p(f"fptosi {s} {held} to {wide}", held)
-        narrow = p(f"trunc {wide} {whole} to {t}", whole)
-        if not low:
-            return narrow
-        number = p(f"fcmp ord {s} {a}, {a}", a)
-        return p(f"select <{to.lanes} x i1> {number}, {t} {narrow}, {t} {splat(to, '0')}", number, narrow)
 
     def broadcast(self, a: str, dtype: DataType) -> str:
         """A scalar in every lane of `dtype`."""
@@ -588,29 +571,6 @@ class ExprEmitter:
         found = self.bounds(value) if value.dtype.is_int else None
         if found is not None:
             self.ranges[var] = found
-
-
-def to_narrow(source: DataType, to: DataType) -> bool:
-    """Whether float32 vectors become bytes or words."""
-    return source.is_float and source.bits == 32 and to.lanes > 1 and 1 < to.bits < 32 and not to.is_float
-
-
-def int_range(dtype: DataType) -> tuple[int, int]:
-    """The least and the greatest number of an integer type."""
-    return (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1) if dtype.is_int else (0, (1 << dtype.bits) - 1)
-
-
-def _clipped(e: PrimExpr) -> tuple[PrimExpr, float, float] | None:
-    """(x, low, high) of min(max(x, low), high)."""
-    if type(e) is not Min or type(e.a) is not Max:
-        return None
-    low, high = _constant(e.a.b), _constant(e.b)
-    return None if low is None or high is None else (e.a.a, low, high)
-
-
-def _constant(e: PrimExpr) -> float | None:
-    value = e.value if type(e) is Broadcast else e
-    return value.value if type(value) is FloatImm else None
 
 
 def _fold_corner(kind: type, x: int, y: int) -> int:
