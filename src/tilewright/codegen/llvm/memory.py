@@ -161,7 +161,7 @@ class MemoryEmitter(ExprEmitter):
         if kept is not None:
             assert form is not None
             offset = self._register(kept, form)
-            return kept.slots[offset] if kept.holds(offset) else "poison"
+            return self._part(kept, offset, dtype) if kept.holds(offset) else "poison"
         lanes = dtype.lanes // buffer.dtype.lanes
         if e.predicate is not None:
             return self._masked_load(e, form)
@@ -173,6 +173,18 @@ class MemoryEmitter(ExprEmitter):
         if lanes > 1 and form.stride != 1:
             return self._strided(var, form, size, dtype)
         return self._load_at(var, *self.address(var, form, size), dtype)
+
+    def _part(self, kept: Registers, offset: int, dtype: DataType) -> str:
+        """Elements of a slot, all of them or an aligned part."""
+        first = offset % kept.lanes
+        value = kept.slots[offset - first]
+        if dtype.lanes == kept.lanes or value == "poison":
+            return value
+        if dtype.lanes == 1:
+            return self.lane(value, kept.dtype, first)
+        mask = ", ".join(f"i32 {first + k}" for k in range(dtype.lanes))
+        t = llvm_type(kept.dtype)
+        return self.b.pure(f"shufflevector {t} {value}, {t} poison, <{dtype.lanes} x i32> <{mask}>", value)
 
     def _load_at(self, var: Var, pointer: str, const: int, align: int, dtype: DataType) -> str:
         key = f"{pointer}+{const}:{dtype}"
@@ -355,7 +367,7 @@ class MemoryEmitter(ExprEmitter):
             value = self.expr(s.value)
             offset = self._register(kept, form)
             if kept.holds(offset):
-                kept.slots[offset] = value
+                kept.slots[offset] = self._where(s.predicate, value, kept.slots[offset], kept.dtype)
             return
         value = self.expr(s.value)
         size = buffer.dtype.bytes * buffer.dtype.lanes
@@ -371,6 +383,13 @@ class MemoryEmitter(ExprEmitter):
         assert form is not None
         pointer, const, align = self.address(var, form, size)
         self._store_at(value, self.place(pointer, const), _bounded(align, dtype), dtype)
+
+    def _where(self, predicate: PrimExpr | None, value: str, other: str, dtype: DataType) -> str:
+        """A value in the lanes of a mask, and another one in the rest."""
+        if predicate is None:
+            return value
+        mask, t = self.expr(predicate), llvm_type(dtype)
+        return self.b.pure(f"select {llvm_type(predicate.dtype)} {mask}, {t} {value}, {t} {other}", mask, value, other)
 
     def _store_at(self, value: str, pointer: str, align: int, dtype: DataType) -> None:
         if dtype.is_bool:

@@ -26,13 +26,24 @@ MAX_REGISTER_BYTES = 16384
 
 
 class _Candidate:
-    __slots__ = ("depth", "dtype", "forms", "lanes", "ok", "size")
+    __slots__ = ("depth", "dtype", "forms", "lanes", "ok", "parts", "size")
 
     def __init__(self, dtype: DataType, size: int, depth: int) -> None:
         self.dtype, self.size, self.depth = dtype, size, depth
         self.ok = True
         self.lanes = 0
+        self.parts: set[int] = set()
+        """Lanes of loads: parts of what is stored may be read."""
         self.forms: list[Affine] = []
+
+    def is_whole(self) -> bool:
+        """Whether each access is of one slot, of as many elements as are stored at once."""
+        return (
+            self.ok
+            and self.lanes > 0
+            and self.size % self.lanes == 0
+            and all([self.lanes % n == 0 for n in self.parts])
+        )
 
 
 class BufferUse(Visitor):
@@ -49,7 +60,7 @@ class BufferUse(Visitor):
 
     @property
     def promoted(self) -> dict[Var, tuple[DataType, int, int]]:
-        return {v: (c.dtype, c.lanes, c.size) for v, c in self._candidates.items() if c.ok and c.lanes}
+        return {v: (c.dtype, c.lanes, c.size) for v, c in self._candidates.items() if c.is_whole()}
 
     @on(Allocate)
     def _allocate(self, s: Allocate) -> None:
@@ -110,7 +121,7 @@ class BufferUse(Visitor):
 
     @on(BufferStore)
     def _store(self, s: BufferStore) -> None:
-        self._access(s.buffer, s.indices, s.predicate is not None)
+        self._access(s.buffer, s.indices, True)
         self.written.add(s.buffer.data)
         if self._loops:
             self._loops[-1].add(s.buffer.data)
@@ -133,11 +144,11 @@ class BufferUse(Visitor):
             self.written.add(var)
         self.visit_children(e)
 
-    def _access(self, buffer: Buffer, indices: tuple[Any, ...], masked: bool) -> None:
+    def _access(self, buffer: Buffer, indices: tuple[Any, ...], stores: bool) -> None:
         candidate = self._candidates.get(buffer.data)
         if candidate is None or not candidate.ok:
             return
-        if masked or candidate.depth != self._parallel or buffer.dtype != candidate.dtype or len(indices) != 1:
+        if candidate.depth != self._parallel or buffer.dtype != candidate.dtype or len(indices) != 1:
             candidate.ok = False
             return
         index = indices[0]
@@ -148,10 +159,13 @@ class BufferUse(Visitor):
         if form is None or form.stride != step or buffer.strides or not (type(offset) is IntImm and offset.value == 0):
             candidate.ok = False
             return
-        if candidate.lanes not in (0, lanes) or form.const % lanes or candidate.size % lanes:
+        if stores and candidate.lanes not in (0, lanes) or form.const % lanes:
             candidate.ok = False
             return
-        candidate.lanes = lanes
+        if stores:
+            candidate.lanes = lanes
+        else:
+            candidate.parts.add(lanes)
         for leaf, coefficient in form.terms:
             if coefficient % lanes or leaf not in self._fixed:
                 candidate.ok = False

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.arith import Analyzer
+from tilewright.ir import Range
 from tilewright.tir import Block, Buffer
 from tilewright.tir.schedule.binding import Binding, binding_of
 from tilewright.tir.schedule.effects import need_order_free
@@ -13,7 +15,7 @@ from tilewright.tir.schedule.leaves import DATA_PAR, REDUCE, Leaf, conjuncts, in
 from tilewright.tir.schedule.queries import has_block as has_block
 from tilewright.tir.schedule.queries import is_output_block as is_output_block
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
-from tilewright.tir.stmt_functor import used_vars
+from tilewright.tir.stmt_functor import substitute, used_vars
 
 # ---- what a block computes
 
@@ -73,21 +75,35 @@ def need_complete_or_reduction(state: ScheduleState, ref: StmtSRef) -> None:
     need_only_writer(state, ref)
 
 
-def need_whole_reduction(binding: Binding, leaf: Leaf) -> None:
-    """The reduction visits its whole domain, and so its first point, at which the block initialises."""
+def need_whole_reduction(binding: Binding, leaf: Leaf, first_is_enough: bool = False) -> None:
+    """The reduction visits its whole domain, and so its first point, at which the block initialises.
+
+    first_is_enough: a predicate may leave out steps, but not the first one of any point of the output.
+    """
     for iv in leaf.block.iter_vars:
         if iv.iter_type == REDUCE and iv.var in binding.gaps:
             refuse(f"{{0}} must visit the whole domain of {iv.var.name}, but {binding.reason}", leaf.block)
     if binding.predicated:
         reduce_loops = {lp.loop_var for lp in leaf.loops if REDUCE in binding.uses.get(lp.loop_var, ())}
         for c in conjuncts(leaf.realize.predicate):
-            if not reduce_loops.isdisjoint(used_vars(c)):
+            if not reduce_loops.isdisjoint(used_vars(c)) and not (
+                first_is_enough and _holds_at_first(c, leaf, reduce_loops)
+            ):
                 refuse(f"the predicate {c} of {{0}} must not leave out steps of the reduction", leaf.block)
         if leaf.conditional:
             refuse("{0} must not stand under a condition", leaf.block)
     for lp in leaf.loops:
         if len(binding.uses.get(lp.loop_var, ())) > 1 and int_extent(lp) != 1:
             refuse("{0} must not drive spatial and reduction variables of {1} at once", lp, leaf.block)
+
+
+def _holds_at_first(condition: Any, leaf: Leaf, reduce_loops: set[Any]) -> bool:
+    """Whether a condition holds in the first step of the reduction, whatever the other loops are at."""
+    analyzer = Analyzer()
+    for lp in leaf.loops:
+        analyzer.bind(lp.loop_var, Range.from_min_extent(lp.min, lp.extent))
+    starts = {lp.loop_var: lp.min for lp in leaf.loops if lp.loop_var in reduce_loops}
+    return bool(analyzer.can_prove(substitute(condition, starts)))
 
 
 def need_reduction_writes(forms: Forms, block: Any) -> None:

@@ -47,7 +47,7 @@ def decompose_reduction(s: Schedule, block: BlockRV | str, loop: LoopRV) -> Bloc
             )
     need_simple_iters(old)
     need_order_free(state, old)
-    need_whole_reduction(binding, leaf)
+    need_whole_reduction(binding, leaf, first_is_enough=True)
     spatial = [iv for iv in old.iter_vars if iv.iter_type == DATA_PAR]
     iters, env = copy_iters(spatial, "_init")
     inside = [r.stmt for r in above[at:]]

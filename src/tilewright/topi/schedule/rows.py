@@ -11,11 +11,14 @@ from tilewright.ir import IntImm
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir.schedule import BlockRV, LoopRV
-from tilewright.topi.schedule.injective import parallelize, schedule_injective
+from tilewright.topi.schedule.injective import parallelize, schedule_injective, vector_width
 from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, extent_of
 
 FOLD = 16
 """Lanes that are folded without a loop at the end of a reduction."""
+
+RAGGED = 4
+"""Vectors that a row has at least, where the last one may be masked."""
 
 ACCUMULATORS = 4
 """Vectors that a long reduction is spread over, so that additions need not wait for each other."""
@@ -102,21 +105,46 @@ def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> lis
         return []
     lanes = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
     partial: list[tuple[BlockRV, int]] = []
-    for width in (lanes * ACCUMULATORS, lanes, lanes // 2):
+    first = first_width(view, block, lanes)
+    # Each step adds the halves of vectors; scalars would wait for one another.
+    narrower = [w for w in (lanes, lanes // 2, lanes // 4) if w < first]
+    for width in (first, *narrower) if first else ():
         reduced = view.loops(block)[-1]
         extent = sch.get(reduced).extent
         known = divisor_of(extent)
-        # Of an extent that is not known, a whole number of vectors is all that can be told.
-        least = width if not isinstance(extent, IntImm) else 2 * width
-        if width < 4 or known < least or known % width:
+        if partial and (known < 2 * width or known % width) or width < 4:
             continue
-        _, inner = sch.split(reduced, [None, width], disable_predication=True)
+        if isinstance(extent, IntImm) and width == extent.value:
+            inner = reduced
+        else:
+            # Vectors of a first width that does not divide the row reach beyond its end, where they are masked.
+            _, inner = sch.split(reduced, [None, width], disable_predication=known % width == 0)
         factored = sch.rfactor(inner, len(block.block.writes[0].region))
         sch.set_scope(factored, 0, "local")
         partial.append((factored, width))
-        if width <= lanes:
-            break
     return partial
+
+
+def first_width(view: KernelView, block: BlockView, lanes: int) -> int:
+    """How many elements of a row to reduce side by side: several vectors, a divisor of the row where one is wide enough; 0 where
+    the row is too short. Of several axes, the last may be short: then each of its elements is summed by itself."""
+    extent = view.sch.get(view.loops(block)[-1]).extent
+    known = divisor_of(extent)
+    if not isinstance(extent, IntImm):
+        # A whole number of vectors is all that can be told of an extent that is not known.
+        return next((w for w in (lanes * ACCUMULATORS, lanes, lanes // 2) if known % w == 0), 0)
+    least = 1 if len(block.reduction) > 1 else 2
+    for vector in (lanes, lanes // 2):
+        for several in range(ACCUMULATORS * lanes // vector, 1, -1):
+            if vector >= 4 and known % (vector * several) == 0 and known >= least * vector * several:
+                return vector * several
+    if known % lanes == 0 and known >= 2 * lanes:
+        return lanes
+    if known >= RAGGED * lanes * ACCUMULATORS:
+        return lanes * ACCUMULATORS
+    if known >= RAGGED * lanes:
+        return lanes
+    return lanes // 2 if known % (lanes // 2) == 0 and known >= lanes else 0
 
 
 def vectorize_partial(view: KernelView, block: BlockRV, target: Target, width: int, row: LoopRV | None) -> None:
@@ -158,7 +186,7 @@ def spread(view: KernelView, block: BlockRV, lanes: int, width: int) -> None:
     """Vectorises the last loop, several vectors unrolled."""
     last = view.loops(block)[-1]
     if width > lanes:
-        several, last = view.sch.split(last, [None, lanes])
+        several, last = view.sch.split(last, [None, vector_width(width, lanes)])
         view.sch.unroll(several)
     view.sch.vectorize(last)
 

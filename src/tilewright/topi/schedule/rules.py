@@ -4,6 +4,7 @@ contraction   reductions whose last spatial axis is contiguous (convolution, mat
               a register tile of rows x vectors, the reduction around it, the epilogue behind it
 windows       depthwise convolutions and pooling: each channel by itself, its padding inside the loop over bands of rows
 winograd      3 x 3 convolutions in Winograd's form: all stages of groups of tiles
+columns       reductions of one tensor over other axes than its last: strips of columns
 rows          reductions along the last axis (softmax, layer norm): one row at a time, vectors across it
 injective     everything else: vectors on the last axis, threads on the outer ones
 """
@@ -14,6 +15,7 @@ from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir import ForKind
 from tilewright.tir.schedule import Schedule
+from tilewright.topi.schedule.columns import is_columns, schedule_columns
 from tilewright.topi.schedule.contraction import is_contraction, schedule_contraction
 from tilewright.topi.schedule.injective import schedule_injective, schedule_reduction
 from tilewright.topi.schedule.kernel import BlockView, KernelView
@@ -30,9 +32,12 @@ def schedule_cpu(sch: Schedule, target: Target) -> None:
         # Tensors without elements: there is nothing to run faster.
         return
     inline_producers(view)
+    reductions = [b for b in view.blocks() if b.reduction]
     winograd = winograd_product(view)
     if winograd is not None:
         schedule_winograd(view, winograd, target)
+    elif len(reductions) == 1 and is_columns(reductions[0], target):
+        schedule_columns(view, reductions[0], target)
     elif any([is_contraction(b, target) for b in view.blocks()]):
         schedule_contraction_kernel(view, target)
     elif any([b.reduction for b in view.blocks()]):

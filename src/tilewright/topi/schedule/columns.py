@@ -1,0 +1,61 @@
+"""Reductions over leading or middle axes (sums over rows of a matrix): vectors along the last axis, sums in registers.
+
+for i, j: for k: C[i, j] += A[i, k, j]
+-->
+parallel i, strips of columns: init; for k: unrolled, vectorized columns of the strip; epilogue
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tilewright.target import Target
+from tilewright.topi.schedule.contraction import attach_epilogue
+from tilewright.topi.schedule.injective import PARALLEL_WORK
+from tilewright.topi.schedule.kernel import BlockView, KernelView
+
+STRIP = 8
+"""Vectors that are summed side by side."""
+
+
+def is_columns(block: BlockView, target: Target) -> bool:
+    """Whether a block, all sizes known, reduces one tensor over whole axes of it, none of them the last, which holds two vectors."""
+    if not block.reduction or not block.spatial or len(block.block.writes) != 1 or block.block.init is None:
+        return False
+    if len(block.block.reads) != 1 or any([e >= 1 << 20 for e in block.extents]):
+        return False
+    indices = [r.min for r in block.block.reads[0].region]
+    found = [iv for i in indices for iv in block.block.iter_vars if i is iv.var]
+    last = block.spatial[-1]
+    if not found or found[-1] is not last or any([v not in found for v in block.reduction]):
+        return False
+    extent = block.extents[block.block.iter_vars.index(last)]
+    return block.is_contiguous(last) and extent >= 2 * target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
+
+
+def schedule_columns(view: KernelView, block: BlockView, target: Target) -> None:
+    """Schedules one such reduction and its epilogue."""
+    sch, cpu = view.sch, target.cpu
+    work = block.iterations
+    by_axis = dict(zip(block.block.iter_vars, view.loops(block), strict=True))
+    *outer, column = [by_axis[v] for v in block.spatial]
+    reduction = [by_axis[v] for v in block.reduction]
+    lanes = cpu.lanes(block.block.writes[0].buffer.dtype.bits)
+    vectors = -(-block.extents[block.block.iter_vars.index(block.spatial[-1])] // lanes)
+    others = prod([e for v, e in zip(block.block.iter_vars, block.extents, strict=True) if v in block.spatial[:-1]])
+    # Strips of one width, and at least one for each thread.
+    strips = max(-(-vectors // STRIP), min(vectors, -(-cpu.cores // others)) if work >= PARALLEL_WORK else 1)
+    strip, lane = sch.split(column, [None, -(-vectors // strips) * lanes])
+    several, lane = sch.split(lane, [None, lanes])
+    sch.reorder(*outer, strip, *reduction, several, lane)
+    epilogue = attach_epilogue(view, block, strip)
+    init = sch.decompose_reduction(block.rv, reduction[0])
+    for each in (block.rv, init):
+        *_, several, lane = sch.get_loops(each)
+        sch.unroll(several)
+        sch.vectorize(lane)
+    *_, last = sch.get_loops(epilogue)
+    _, lane = sch.split(last, [None, lanes])
+    sch.vectorize(lane)
+    if work >= PARALLEL_WORK and cpu.cores > 1 and others * strips > 1:
+        sch.parallel(sch.fuse(*outer, strip) if outer else strip)

@@ -1,0 +1,116 @@
+"""Reductions of any shape by the rules for rows: native code against NumPy; lengths that no vector divides, several axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tilewright import relay
+from tilewright.script import tir as T
+
+TARGETS = ["llvm", "llvm -mcpu=x86-64-v3"]
+
+
+def run(body: Any, x: np.ndarray[Any, Any], target: str = "llvm") -> np.ndarray[Any, Any]:
+    """The compiled relay function of one tensor."""
+    var = relay.var("x", shape=x.shape, dtype=str(x.dtype))
+    executor = relay.build(tvm.IRModule.from_expr(relay.Function([var], body(var))), target)["default"](tvm.cpu())
+    executor["set_input"]("x", x)
+    executor["run"]()
+    result: np.ndarray[Any, Any] = executor["get_output"](0).numpy()
+    return result
+
+
+def numbers(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype("float32")
+
+
+def softmax(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    e = np.exp(x.astype("float64") - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", [17, 56, 63, 64, 65, 72, 197, 257, 1000, 1003, 2048])
+def test_rows_of_any_length(size: int, target: str) -> None:
+    x = numbers(6, size)
+    np.testing.assert_allclose(run(relay.nn.softmax, x, target), softmax(x), rtol=1e-5, atol=1e-7)
+    both = run(lambda v: relay.add(relay.max(v, axis=1), relay.sum(v * v, axis=1)), x, target)
+    np.testing.assert_allclose(both, x.max(1) + (x.astype("float64") ** 2).sum(1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 7, 7), (2, 3, 56, 56), (2, 3, 13, 40), (1, 5, 17, 1), (2, 2, 3, 112)])
+@pytest.mark.parametrize("kind", ["mean", "max", "min", "prod", "variance"])
+def test_two_axes(shape: tuple[int, ...], kind: str) -> None:
+    x = numbers(*shape)
+    if kind == "prod":
+        x = 1 + x / 100
+    reference = getattr(np, {"variance": "var"}.get(kind, kind))(x.astype("float64"), axis=(2, 3))
+    got = run(lambda v: getattr(relay, kind)(v, axis=[2, 3]), x)
+    np.testing.assert_allclose(got, reference, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((1, 21, 16, 16), 1), ((5, 37), 0), ((4, 9, 33), 1), ((7, 130), 1), ((300,), 0)]
+)
+def test_places_of_the_greatest(shape: tuple[int, ...], axis: int) -> None:
+    x = numbers(*shape)
+    np.testing.assert_array_equal(run(lambda v: relay.argmax(v, axis=axis), x), x.argmax(axis))
+
+
+def test_masked_steps_of_a_reduction() -> None:
+    """The last vector of a row reaches beyond its end; the start values do not depend on it."""
+
+    @T.prim_func
+    def rows(a: T.Buffer((4, 70), "float32"), b: T.Buffer((4,), "float32")):
+        for i, k in T.grid(4, 70):
+            with T.block("b"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                with T.init():
+                    b[vi] = T.float32(0)
+                b[vi] = b[vi] + a[vi, vk]
+
+    sch = tvm.tir.Schedule(rows)
+    block = sch.get_block("b")
+    _, lane = sch.split(sch.get_loops(block)[1], [None, 16])
+    partial = sch.rfactor(lane, 1)
+    i, steps, lanes = sch.get_loops(partial)
+    sch.decompose_reduction(partial, steps)
+    a, out = numbers(4, 70), np.zeros(4, "float32")
+    arrays = [tvm.nd.array(a), tvm.nd.array(out)]
+    tvm.build(sch.mod, target="llvm")(*arrays)
+    np.testing.assert_allclose(arrays[1].numpy(), a.sum(1), rtol=1e-5)
+
+
+def test_a_first_step_that_is_left_out() -> None:
+    """Where a condition leaves out the step that initialises, start values of their own would write what was not written."""
+
+    @T.prim_func
+    def late(a: T.Buffer((4, 8), "float32"), b: T.Buffer((4,), "float32")):
+        for i, k in T.grid(4, 8):
+            with T.block("b"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                T.where(i + k < 9)
+                with T.init():
+                    b[vi] = T.float32(0)
+                b[vi] = b[vi] + a[vi, vk]
+
+    sch = tvm.tir.Schedule(late)
+    sch.decompose_reduction("b", sch.get_loops("b")[1])
+
+    @T.prim_func
+    def later(a: T.Buffer((4, 8), "float32"), b: T.Buffer((4,), "float32")):
+        for i, k in T.grid(4, 8):
+            with T.block("b"):
+                vi, vk = T.axis.remap("SR", [i, k])
+                T.where(i < k + 2)
+                with T.init():
+                    b[vi] = T.float32(0)
+                b[vi] = b[vi] + a[vi, vk]
+
+    sch = tvm.tir.Schedule(later)
+    with pytest.raises(tvm.tir.ScheduleError, match="must not leave out steps of the reduction"):
+        sch.decompose_reduction("b", sch.get_loops("b")[1])
