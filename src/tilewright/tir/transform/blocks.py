@@ -47,6 +47,8 @@ class _Allocate(Mutator):
         for buffer, place in places.items():
             self.at.setdefault(id(place.node), []).append(buffer)
         self.moved = places
+        self.placed: list[Buffer] = []
+        """Those that have their place, in the order of leaving it."""
 
     @on(For)
     def _for(self, s: For) -> Any:
@@ -54,13 +56,22 @@ class _Allocate(Mutator):
         here = self.at.get(id(s))
         if not here:
             return new
+        self.placed += here
         block = Block((), (), (), "", new.body, alloc_buffers=tuple(here))
         return new.replace(body=BlockRealize((), const_true(), block))
 
     @on(Block)
     def _block(self, block: Block) -> Any:
+        mark = len(self.placed)
         new = self.rebuild(block)
+        inner = set(self.placed[mark:])
+        if inner:
+            # What is allocated within a block is nothing that it reads or writes.
+            reads, writes = ([r for r in regions if r.buffer not in inner] for regions in (new.reads, new.writes))
+            if len(reads) < len(new.reads) or len(writes) < len(new.writes):
+                new = new.replace(reads=tuple(reads), writes=tuple(writes))
         here = self.at.get(id(block), [])
+        self.placed += here
         kept = [b for b in block.alloc_buffers if b not in self.moved]
         buffers = (*kept, *here)
         if len(buffers) == len(block.alloc_buffers) and set(buffers) == set(block.alloc_buffers):
