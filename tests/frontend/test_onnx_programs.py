@@ -253,3 +253,10 @@ def test_quantised_models_become_integer_programs() -> None:
     held = np.clip(np.round(x / np.float32(0.05)) + 128, 0, 255) - 128
     want = np.clip(np.round((held * 0.05) @ np.full((4, 3), 0.05) / 0.05), -128, 127) * 0.05
     np.testing.assert_allclose(Program(model)([x])[0], want, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_the_place_of_the_largest_along_any_axis(axis: int) -> None:
+    run = program("g (float[2, 3, 4] x) => (int64[n, m, k] y) { y = ArgMax <axis = " + str(axis) + "> (x) }")
+    x = np.random.default_rng(axis).standard_normal((2, 3, 4), dtype=np.float32)
+    np.testing.assert_array_equal(run([x])[0], np.argmax(x, axis, keepdims=True))

@@ -17,6 +17,7 @@ from math import prod
 
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
+from tilewright.tir import ForKind
 from tilewright.tir.schedule import LoopRV
 from tilewright.topi.schedule.contraction import attach_epilogue, vectorize_tile
 from tilewright.topi.schedule.injective import PARALLEL_WORK, vector_width
@@ -117,6 +118,9 @@ def _attach_padding(view: KernelView, block: BlockView, bands: LoopRV, target: T
         if not producer.is_injective or len(view.consumers(producer)) != 1:
             continue
         inner = sch.get_loops(rv)[-1]
+        if sch.get(inner).kind != ForKind.SERIAL:
+            # It has been scheduled: what a reduction begins from is no padding.
+            continue
         width = vector_width(extent_of(sch.get(inner)), target.cpu.lanes(producer.block.writes[0].buffer.dtype.bits))
         if width > 1 and extent_of(sch.get(inner)) % width == 0:
             # A vector is a block, and stays one where the loops around it overlap.
