@@ -9,7 +9,7 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, need
 from tilewright.relay.op.conv import Conv2D, np_conv, pads, two, window
-from tilewright.relay.op.relations import dims, may_equal, tensor, tensor_type
+from tilewright.relay.op.relations import dims, is_any, may_equal, tensor, tensor_type
 from tilewright.topi.nn.winograd import winograd_transform_matrices
 from tilewright.topi.nn.winograd3d import transforms_depth
 from tilewright.topi.nn.winograd_blocked import conv2d_winograd_NCHWc, matrices
@@ -159,9 +159,8 @@ class winograd_conv2d_NCHWc(OpCard, key="nn.contrib_conv2d_winograd_NCHWc"):
         n, outer, h, wd, b = dims(d)
         fit = tile * tile == places and tile > self.tile_size
         need(fit, "the tiles must fit the weights", f"weights {w} for tiles of {self.tile_size}", 1)
-        known = isinstance(outer, int) and isinstance(b, int)
         need(
-            known and outer * b == channels,
+            is_any(outer) or is_any(b) or may_equal(outer * b, channels),
             "the weights' input channels must be the data's",
             f"{channels} and {d}",
             1,
