@@ -34,7 +34,7 @@ class Sizes:
 
     def solve(self, extents: Mapping[str, Any]) -> None:
         """Take extents of inputs (sympy, by name) as given where they are all that says what a symbol is: 2 * s names s."""
-        import sympy  # type: ignore[import-untyped]
+        import sympy
 
         plain = {e for e in extents.values() if e.is_Symbol}
         for name, e in extents.items():
