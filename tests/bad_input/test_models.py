@@ -88,14 +88,14 @@ def test_missing() -> None:
 def test_all_unsupported_operators_at_once() -> None:
     nodes = [
         helper.make_node("Frobnicate", ["x"], ["a"], name="frob1", domain="com.acme"),
-        helper.make_node("StringNormalizer", ["a"], ["b"], name="norm"),
+        helper.make_node("StringNormaliser", ["a"], ["b"], name="norm"),
         helper.make_node("Relu", ["b"], ["c"]),
         helper.make_node("Frobnicate", ["c"], ["y"], name="frob2", domain="com.acme"),
     ]
     write_model(Path("m.onnx"), nodes, {"x": [2, 3]}, ["y"])
     assert refused("compile", "m.onnx", "-o", "m.so") == (
         "error: m.onnx (opset 18): 2 things are not supported\n"
-        "  StringNormalizer (1 node: 'norm'); nearest supported: LayerNormalization, GroupNormalization\n"
+        "  StringNormaliser (1 node: 'norm'); nearest supported: StringNormalizer, RandomNormalLike\n"
         "  com.acme::Frobnicate (2 nodes: 'frob1', 'frob2'); nearest supported: Concat\n"
     )
 
@@ -202,7 +202,9 @@ def test_output_names() -> None:
 
 
 def test_command_misspelt() -> None:
-    assert refused("compil", code=2).endswith("Error: No such command 'compil'. Did you mean 'compile'?\n")
+    assert refused("compil", code=2).endswith(
+        "Error: No such command 'compil'. (Did you mean one of: 'compare', 'compile'?)\n"
+    )
 
 
 def test_a_defect_says_so_and_keeps_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

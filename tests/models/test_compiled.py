@@ -24,7 +24,7 @@ RELATIVE = 1e-4
 def all_threads() -> Iterator[None]:
     """Back to all threads after a test."""
     yield
-    runtime.set_num_threads(0)
+    runtime.set_num_threads(None)
 
 
 def expected(name: str, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:

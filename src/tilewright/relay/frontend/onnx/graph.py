@@ -322,6 +322,10 @@ class Importer:
             return
         what = f"{self.name}: the model declares the tensor {info.name!r}, which {proto.op_type} {title!r} makes,"
         remedy = "Correct the model's value_info or outputs, or leave them out: they follow from the nodes"
+        try:
+            value.type  # noqa: B018 - inferred when it is asked for
+        except DiagnosticError as error:
+            raise DiagnosticError(f"{self.name}: {error}") from None
         element = element_name(info.type.tensor_type.elem_type)
         if element and element != value.element:
             raise ModelError(f"{what} as {element}, but it is {value.element}. {remedy}")
