@@ -65,7 +65,7 @@ def unfit(target: Target) -> str:
 
     if not is_native(target):
         return f"it was compiled for {target.triple}"
-    missing = [str(f) for f in global_func("runtime.MissingCPUFeatures")(*target.features)]
+    missing = [str(f) for f in global_func("runtime.MissingCPUFeatures")(*sorted(target.features))]
     if not missing:
         return ""
     return f"it was compiled for CPU `{target.mcpu}`, but this machine lacks the features: {', '.join(missing)}"

@@ -322,13 +322,14 @@ class Importer:
             return
         what = f"{self.name}: the model declares the tensor {info.name!r}, which {proto.op_type} {title!r} makes,"
         remedy = "Correct the model's value_info or outputs, or leave them out: they follow from the nodes"
-        try:
-            value.type  # noqa: B018 - inferred when it is asked for
-        except DiagnosticError as error:
-            raise DiagnosticError(f"{self.name}: {error}") from None
         element = element_name(info.type.tensor_type.elem_type)
-        if element and element != value.element:
-            raise ModelError(f"{what} as {element}, but it is {value.element}. {remedy}")
+        try:
+            made = value.element
+        except DiagnosticError as error:
+            # Types are inferred when they are asked for.
+            raise DiagnosticError(f"{self.name}: {error}") from None
+        if element and element != made:
+            raise ModelError(f"{what} as {element}, but it is {made}. {remedy}")
         if not info.type.tensor_type.HasField("shape"):
             return
         said, found = declared(info), value.shape
