@@ -239,6 +239,9 @@ def panel_width(columns: int, lanes: int) -> int:
 def sums_along_k(rows: int, columns: int, inner: int, target: Target) -> bool:
     """Whether a product by constant weights costs less with vectors along the reduction than along columns in panels."""
     lanes = target.cpu.lanes(32)
+    if rows >= lanes and columns % (4 * lanes) == 0:
+        # Whole panels over enough rows run at the multipliers' rate, wherever the rows come from.
+        return False
     costs = Costs.of(rows, columns, inner, True, True, target.cpu, lanes)
     return lanes >= 4 and costs.dots < costs.panels - columns * inner * GATHER
 
