@@ -134,7 +134,8 @@ def test_open_batch() -> None:
     with PassContext(opt_level=3):
         executable = relay.vm.compile(IRModule.from_expr(y), "llvm")
     machine = tvm.runtime.vm.VirtualMachine(executable, tvm.cpu())
-    assert count(y) == 1
+    # Tiles of an unknown number of images would not be grouped.
+    assert count(y) == 0
     for batch in (1, 3):
         data = np.random.default_rng(batch).standard_normal((batch, 64, 28, 28)).astype("float32")
         fixed = relay.nn.relu(relay.nn.conv2d(picture(*data.shape), weights(64, 64, 3, 3), padding=(1, 1)))

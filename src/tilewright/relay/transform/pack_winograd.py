@@ -38,13 +38,12 @@ def pack_winograd(call: Call) -> Expr | None:
         return None
     data, result = dims(tensor_of(call.args[0])), dims(tensor_of(call))
     lanes = target.cpu.lanes(32)
-    static = all([isinstance(d, int) for d in (*data[1:], *result[1:])])
+    static = all([isinstance(d, int) for d in (*data, *result)])
     if not static or data[-1] != lanes or result[-1] != lanes or tensor_of(call).dtype != "float32":
         return None
     filters, channels = weights.shape[0] * lanes, weights.shape[1] * lanes
     images, _, height, width, _ = result
-    known: Any = images if isinstance(images, int) else 1
-    plan = choose_winograd(channels, filters, (known, height, width), target)  # type: ignore[arg-type]
+    plan = choose_winograd(channels, filters, (images, height, width), target)  # type: ignore[arg-type]
     if plan is None:
         return None
     oihw = np.asarray(weights).transpose(0, 5, 1, 4, 2, 3).reshape(filters, channels, 3, 3)
