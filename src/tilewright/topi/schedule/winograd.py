@@ -66,7 +66,7 @@ def winograd_plan(
     tiles = images * rows * columns
     places = (tile_size + 2) ** 2
     weights = 4 * places * channels * filters
-    panel = next((v * lanes for v in (4, 3, 2, 1) if filters % (v * lanes) == 0 and v != 3), 0)
+    panel = next((v * lanes for v in (4, 2, 1) if filters % (v * lanes) == 0), 0)
     if not panel:
         return None
     best: WinogradPlan | None = None

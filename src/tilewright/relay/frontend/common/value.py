@@ -35,13 +35,17 @@ class Value:
         if self._expr is None:
             assert self.array is not None
             if self.array.dtype == object:
-                raise OpNotImplemented(
+                raise self.unknown(
                     f"{self.name!r} depends on a dimension that is not known. Pin the model's input shapes: shape={{name: [...]}}"
                 )
             if self.array.dtype.kind in "USO":
                 raise OpNotImplemented(f"{self.name!r} holds strings; tensors of numbers are supported")
             self._expr = Constant(const_array(self.array))
         return self._expr
+
+    def unknown(self, why: str) -> OpNotImplemented:
+        """The error of a value that only pinned shapes would make known."""
+        return OpNotImplemented(why)
 
     @property
     def is_number(self) -> bool:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import IntImm, PrimExpr, SourceName, Span, TensorType
+from tilewright.ir import SourceName, Span
 from tilewright.relay.analysis import free_vars
-from tilewright.relay.expr import Call, Constant, Expr, TupleWrapper, const_array
+from tilewright.relay.expr import Expr, TupleWrapper
+from tilewright.relay.frontend.common.value import Value as CommonValue
+from tilewright.relay.frontend.common.value import make_call, scalar
 from tilewright.relay.frontend.onnx.kinds import carried
-from tilewright.relay.op.card import as_expr, find_card
-from tilewright.relay.op.relations import dims, shape_text
-from tilewright.relay.transform.infer_type import infer_types
+from tilewright.relay.op.relations import shape_text
 from tilewright.support.errors import OpAttributeUnImplemented, OpNotImplemented
 
 
@@ -26,67 +26,26 @@ class Unknown(OpNotImplemented):
         self.values, self.shapes = values, shapes
 
 
-class Value:
-    """A tensor of the model: `array` when its elements are known (dtype object: a shape with symbols), else only an expression.
+class Value(CommonValue):
+    """A tensor of an ONNX model. `kind` names the element type when it is none that kernels know (strings, float8, int4, ...): see
+    `kinds`."""
 
-    `kind` names the element type when it is none that kernels know (strings, float8, int4, ...): see `kinds`.
-    """
-
-    __slots__ = ("_expr", "array", "kind", "name")
+    __slots__ = ("kind",)
 
     def __init__(
         self, expr: Expr | None = None, array: np.ndarray | None = None, name: str = "", kind: str = ""
     ) -> None:
-        self._expr, self.array, self.name, self.kind = expr, array, name, kind
+        super().__init__(expr, array, name)
+        self.kind = kind
 
-    @property
-    def expr(self) -> Expr:
-        """The relay expression; a known array becomes one constant, shared by all its uses."""
-        if self._expr is None:
-            assert self.array is not None
-            if self.array.dtype == object:
-                raise Unknown(
-                    f"{self.name!r} depends on a dimension that is not known. Pin the model's input shapes: shape={{name: [...]}}",
-                    shapes=True,
-                )
-            self._expr = Constant(const_array(self.array))
-        return self._expr
-
-    @property
-    def is_number(self) -> bool:
-        """Whether all elements are known, none of them as a symbol."""
-        return self.array is not None and self.array.dtype != object
-
-    @property
-    def shape(self) -> list[Any]:
-        """Extents: ints, or symbols."""
-        return list(self.array.shape) if self.array is not None else dims(self.type)
-
-    @property
-    def type(self) -> TensorType:
-        """The inferred tensor type."""
-        return infer_types(self.expr)  # type: ignore[return-value]
-
-    @property
-    def dtype(self) -> str:
-        """Type of the elements as kernels see them."""
-        return (
-            "int64"
-            if self.array is not None and self.array.dtype == object
-            else str(self.type.dtype)
-            if self.array is None
-            else self.array.dtype.name
-        )
+    def unknown(self, why: str) -> Unknown:
+        """The error of a value that only pinned shapes would make known."""
+        return Unknown(why, shapes=True)
 
     @property
     def element(self) -> str:
         """Type of the elements as the model sees them."""
         return self.kind or self.dtype
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return len(self.shape)
 
 
 class ListValue:
@@ -170,10 +129,7 @@ class OnnxNode:
 
     def call(self, key: str, *args: Any, **attrs: Any) -> Any:
         """The operator `key` on values, expressions or lists of them. Attributes may hold sizes that are symbols."""
-        card = find_card(key)
-        if any(map(_has_symbols, attrs.values())):
-            return Call(card.op, tuple([as_expr(_unwrap(a)) for a in args]), card(**attrs), (), self.span)
-        return card.call([_unwrap(a) for a in args], attrs, self.span)
+        return make_call(key, args, attrs, self.span)
 
     def value(self, key: str, *args: Any, **attrs: Any) -> Value:
         """`call`, as a value."""
@@ -189,7 +145,7 @@ class OnnxNode:
 
     def scalar(self, value: float, like: Any) -> Expr:
         """A constant of another value's dtype."""
-        return Constant(const_array(np.array(value, like if isinstance(like, str) else like.dtype)))
+        return scalar(value, like)
 
     def cast(self, x: Any, dtype: str) -> Value:
         """A value in another type that kernels know."""
@@ -261,17 +217,3 @@ def depends_on(value: Value | None) -> frozenset[str]:
     if value is None or value._expr is None:
         return frozenset()
     return frozenset([v.name_hint for v in free_vars(value._expr)])
-
-
-def _has_symbols(value: Any) -> bool:
-    if isinstance(value, tuple):
-        return any(map(_has_symbols, value))
-    return isinstance(value, PrimExpr) and not isinstance(value, IntImm)
-
-
-def _unwrap(a: Any) -> Any:
-    if isinstance(a, Value):
-        return a.expr
-    if isinstance(a, (list, tuple)):
-        return [_unwrap(x) for x in a]
-    return a
