@@ -68,7 +68,8 @@ def row(key: str, card: type[OpCard]) -> str:
 
 def page() -> str:
     lines = [HEAD]
-    groups = sorted({k.rpartition(".")[0].split(".")[0] for k in cards()}, key=lambda g: [*GROUPS, g].index(g))
+    # By name where GROUPS says nothing: a set's own order changes with the hash seed.
+    groups = sorted({k.rpartition(".")[0].split(".")[0] for k in cards()}, key=lambda g: ([*GROUPS, g].index(g), g))
     for group in groups:
         lines.append(
             f"## {GROUPS.get(group, group)}\n\n| operator | fusion | gradient | what it does |\n|---|---|---|---|"
