@@ -169,3 +169,18 @@ def test_loops_of_a_symbolic_size_of_another_type() -> None:
     s[b].split(b.op.axis[0], factor=2)
     value = np.arange(10, dtype="float32")
     interpret(s, [a, c], [value], [value * 2 + 1])
+
+
+@pytest.mark.parametrize("second", ["int32", "int64"])
+def test_factoring_an_axis_fused_of_two_types(second: str) -> None:
+    """The fused axis had the outer axis' type, its extent the wider one."""
+    first = "int64" if second == "int32" else "int32"
+    a = te.placeholder((2, 3, 4), name="A")
+    j = te.reduce_axis((tir.const(0, first), tir.const(3, first)), name="j")
+    k = te.reduce_axis((tir.const(0, second), tir.const(4, second)), name="k")
+    b = te.compute((2,), lambda i: te.sum(a[i, j, k], axis=[j, k]), name="B")
+    s = te.create_schedule(b.op)
+    outer, _ = s[b].split(s[b].fuse(*b.op.reduce_axis), factor=5)
+    s.rfactor(b, outer)
+    value = np.arange(24, dtype="float32").reshape(2, 3, 4)
+    interpret(s, [a, b], [value], [value.sum((1, 2))])

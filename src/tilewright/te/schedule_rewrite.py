@@ -10,7 +10,7 @@ from tilewright.node import Mutator, on
 from tilewright.te.operation import ComputeOp, ExternOp, Operation, ScanOp
 from tilewright.te.schedule_stage import Fuse, Split, Stage, find
 from tilewright.te.tensor import Tensor
-from tilewright.tir.arithmetic import floordiv, floormod, logical_and
+from tilewright.tir.arithmetic import cast_to, floordiv, floormod, logical_and
 from tilewright.tir.expr import LT, IterVar, ProducerLoad, Reduce, Var
 from tilewright.tir.stmt_functor import substitute
 
@@ -181,8 +181,8 @@ class _Extents:
                 self.conditions[p] = over
             else:
                 f = a.fused.var
-                self.value[a.outer.var] = floordiv(self.value[f], self.extent[a.inner.var])
-                self.value[a.inner.var] = floormod(self.value[f], self.extent[a.inner.var])
+                for axis, part in ((a.outer.var, floordiv), (a.inner.var, floormod)):
+                    self.value[axis] = cast_to(part(self.value[f], self.extent[a.inner.var]), axis.dtype)
                 self.leaves[a.outer.var] = self.leaves[a.inner.var] = self.leaves[f]
                 self.conditions[a.outer.var] = self.conditions.get(f, [])
 

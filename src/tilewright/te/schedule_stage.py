@@ -275,7 +275,8 @@ class Stage:
             )
         self._unmarked("fuse", outer)
         self._unmarked("fuse", inner)
-        fused = IterVar(None, Var(f"{outer.var.name}.{inner.var.name}.fused", outer.var.dtype), outer.iter_type)
+        dtype = max(outer.var.dtype, inner.var.dtype, key=lambda d: d.bits)
+        fused = IterVar(None, Var(f"{outer.var.name}.{inner.var.name}.fused", dtype), outer.iter_type)
         self.leaf_iter_vars[i : j + 1] = [fused]
         self.all_iter_vars.append(fused)
         self.actions.append(Fuse(outer, inner, fused))
