@@ -51,6 +51,36 @@ def fill(c: T.handle):
                 v = T.axis.spatial(4, i)
                 C[v] = T.float32(0)
 """
+LANES = """
+@T.prim_func
+def desc(a: T.handle, b: T.handle, c: T.handle):
+    A = T.match_buffer(a, (4,), offset_factor=1)
+    B = T.match_buffer(b, (4, 4), offset_factor=1)
+    C = T.match_buffer(c, (4,), offset_factor=1)
+    with T.block("root"):
+        T.reads(C[0:4], A[0:4], B[0:4, 0:4])
+        T.writes(C[0:4])
+        for j, k in T.grid(4, 4):
+            with T.block("update"):
+                vj, vk = T.axis.remap("SR", [j, k])
+                C[vj] = C[vj] + A[vk] * B[vk, vj]
+"""
+LANES_IMPL = """
+@T.prim_func
+def impl(a: T.handle, b: T.handle, c: T.handle):
+    sb = T.int32()
+    A = T.match_buffer(a, (4,), offset_factor=1)
+    B = T.match_buffer(b, (4, 4), strides=[sb, 1], offset_factor=1)
+    C = T.match_buffer(c, (4,), offset_factor=1)
+    with T.block("root"):
+        T.reads(C[0:4], A[0:4], B[0:4, 0:4])
+        T.writes(C[0:4])
+        C[T.ramp(FROM, 1, 4)] = (
+            C[T.ramp(0, 1, 4)]
+            + (T.broadcast(A[0], 4) * B[0, T.ramp(0, 1, 4)] + T.broadcast(A[1], 4) * B[1, T.ramp(0, 1, 4)])
+            + (T.broadcast(A[2], 4) * B[2, T.ramp(0, 1, 4)] + T.broadcast(A[3], 4) * B[3, T.ramp(0, 1, 4)])
+        )
+"""
 ROWS = """
 @T.prim_func
 def main(a: T.handle, b: T.handle, c: T.handle):
@@ -64,6 +94,7 @@ def main(a: T.handle, b: T.handle, c: T.handle):
                 C[vi, vj] = T.float32(0)
             C[vi, vj] = C[vi, vj] + A[vi, vk] * B[vj, vk]
 """
+COLUMNS = ROWS.replace("B[vj, vk]", "B[vk, vj]")
 
 
 @pytest.fixture(autouse=True)
@@ -80,8 +111,8 @@ def prepared() -> tuple[Schedule, object]:
     return s, ki
 
 
-def same(s: Schedule) -> None:
-    func = from_source(ROWS)
+def same(s: Schedule, text: str = ROWS) -> None:
+    func = from_source(text)
     inputs = random_inputs(func, ["A", "B"])
     for a, b in zip(run_program(func, inputs), run_program(s.mod, inputs), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -113,6 +144,27 @@ def test_several_intrinsics() -> None:
     s.tensorize(s.get_loops(init)[-1], "test.fill4")
     s.tensorize(ki, "test.dot4")
     same(s)
+
+
+def test_a_reduction_by_vectors_leaves_its_rows_apart() -> None:
+    """What an instruction loads as a vector is what it stores, so the loops around it may run in parallel."""
+    for first in (0, 1):
+        impl = from_source(LANES_IMPL.replace("FROM", str(first)))
+        TensorIntrin.register("test.lanes4", from_source(LANES), impl, override=True)
+        s = Schedule(from_source(COLUMNS), debug_mask="all")
+        i, j, k = s.get_loops("C")
+        jo, ji = s.split(j, [None, 4])
+        ko, ki = s.split(k, [None, 4])
+        s.reorder(i, jo, ko, ji, ki)
+        s.decompose_reduction("C", ko)
+        s.tensorize(ji, "test.lanes4")
+        if first:
+            with pytest.raises(ScheduleError, match="it loads C at another place than it stores"):
+                s.parallel(i)
+        else:
+            s.parallel(i)
+            s.parallel(jo)
+            same(s, COLUMNS)
 
 
 def test_where_it_differs() -> None:

@@ -19,6 +19,7 @@ from tilewright.tir import (
     IfThenElse,
     IterVar,
     LetStmt,
+    Ramp,
     While,
 )
 from tilewright.tir.schedule.errors import refuse
@@ -129,28 +130,37 @@ def _writes_exactly(state: ScheduleState, block: Any, body: _Body, region: Any) 
             if buffer is region.buffer
             else [(Lin({}, 0), forms.of(n)) for n in buffer.shape]
         )
-        if _sweeps(forms, [forms.of(i, points) for i in indices], loops, wanted):
+        if _sweeps(forms, [_span(forms, i, points) for i in indices], loops, wanted):
             return True
     return False
+
+
+def _span(forms: Forms, index: Any, points: dict[Any, Lin]) -> tuple[Lin, int]:
+    """Where an index begins, and how many elements in a row it takes; a vector that is no such row is one that is not known."""
+    if isinstance(index, Ramp) and is_const(forms.of(index.stride)) and forms.of(index.stride).const == 1:
+        return forms.of(index.base, points), int(index.dtype.lanes)
+    return forms.of(index, points), 1
 
 
 def _is_one(extent: Any) -> bool:
     return isinstance(extent, IntImm) and extent.value == 1
 
 
-def _sweeps(forms: Forms, indices: list[Lin], loops: tuple[Any, ...], wanted: list[tuple[Lin, Lin]]) -> bool:
-    """Whether the indices take every value of the box while the loops run, each loop driving one index with step 1."""
+def _sweeps(
+    forms: Forms, indices: list[tuple[Lin, int]], loops: tuple[Any, ...], wanted: list[tuple[Lin, Lin]]
+) -> bool:
+    """Whether the indices take every value of the box while the loops run, each loop driving one index with step 1, or a vector."""
     free = {lp.loop_var: lp for lp in loops}
     if any([not forms.nonneg(shift(forms.of(lp.extent), -1)) for lp in loops]):
         return False
     seen: set[Any] = set()
-    for index, (low, extent) in zip(indices, wanted, strict=True):
+    for (index, lanes), (low, extent) in zip(indices, wanted, strict=True):
         mine = forms.leaves(index) & free.keys()
         if not mine:
-            if not same(index, low) or not (is_const(extent) and extent.const == 1):
+            if not same(index, low) or not (is_const(extent) and extent.const == lanes):
                 return False
             continue
-        if len(mine) != 1 or mine & seen:
+        if len(mine) != 1 or mine & seen or lanes != 1:
             return False
         (v,) = mine
         seen |= mine
@@ -272,13 +282,12 @@ def self_dependence(state: ScheduleState, block: Any) -> str:
     reduce = [iv for iv in block.iter_vars if iv.iter_type == REDUCE and forms.ranges.get(iv.var, (0, 1)) != (0, 0)]
     if effects.nested or effects.opaque:
         return ""
-    places: dict[Any, list[Lin]] = {}
+    places: dict[Any, Sequence[Any]] = {}
     for buffer, indices, loops, _ in effects.stores:
         if loops:
             continue
-        at = [forms.of(i) for i in indices]
-        known = places.setdefault(buffer, at)
-        if not all([same(a, b) for a, b in zip(known, at, strict=True)]) and (reduce or block.init is not None):
+        known = places.setdefault(buffer, indices)
+        if not _same_place(forms, known, indices) and (reduce or block.init is not None):
             return f"it updates several elements of {buffer.name}"
     loaded = set()
     for buffer, indices in effects.loads:
@@ -286,7 +295,7 @@ def self_dependence(state: ScheduleState, block: Any) -> str:
             continue
         loaded.add(buffer)
         if buffer in places and (reduce or block.init is not None):
-            if not all([same(a, forms.of(i)) for a, i in zip(places[buffer], indices, strict=True)]):
+            if not _same_place(forms, places[buffer], indices):
                 return f"it loads {buffer.name} at another place than it stores"
         elif views.get(buffer) in own and not any([r.buffer is views[buffer] for r in block.reads]):
             return f"it loads {buffer.name}, which it declares only to write"
@@ -295,6 +304,21 @@ def self_dependence(state: ScheduleState, block: Any) -> str:
             if buffer not in loaded and not any([b in loaded for b in places]):
                 return f"{reduce[0].var.name} reduces nothing: {buffer.name} is overwritten"
     return ""
+
+
+def _same_place(forms: Forms, a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether indices, vectors of them too, are the same."""
+    return all([_same_index(forms, x, y) for x, y in zip(a, b, strict=True)])
+
+
+def _same_index(forms: Forms, a: Any, b: Any) -> bool:
+    if isinstance(a, Ramp) and isinstance(b, Ramp):
+        return (
+            a.dtype == b.dtype
+            and same(forms.of(a.base), forms.of(b.base))
+            and same(forms.of(a.stride), forms.of(b.stride))
+        )
+    return same(forms.of(a), forms.of(b))
 
 
 def _same_region(forms: Forms, a: Any, b: Any) -> bool:
