@@ -109,6 +109,11 @@ class _Drop(Mutator):
         return IfThenElse(condition, then, other)
 
 
+def _may_wrap(form: Lin, var: Var) -> bool:
+    """Whether it rests on the range of a type (what a quotient of unknown sizes is bounded by): sums with it wrap around."""
+    return abs(form.const) >= 1 << (var.dtype.bits - 2)
+
+
 def _atoms_mention(form: Lin, var: Var) -> bool:
     return any([mentions(t, {id(var)}) for t in form.terms])
 
@@ -205,7 +210,7 @@ class _Partition(Mutator):
                 rest = Lin({t: c for t, c in form.terms.items() if t is not atom}, form.const)
                 top = relaxed.form(rest)[1]
                 # Where the extent of a loop depends on one around it, the bound may still name that one.
-                if top is None or any([mentions(t, inside) for t in top.terms]):
+                if top is None or _may_wrap(top, var) or any([mentions(t, inside) for t in top.terms]):
                     ok = False
                     break
                 worst.append(combine(top, Lin({atom: 1}, 0), k) if k else top)
