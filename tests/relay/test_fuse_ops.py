@@ -74,3 +74,25 @@ def test_what_is_smaller() -> None:
     found = kernels(dense(x) + relay.exp(b), x, b)
     assert ["exp"] in found
     right(dense(x) + relay.exp(b * relay.const(0.01)), x, b)
+
+
+def test_a_value_that_is_read_again_and_again() -> None:
+    """x + x forty times is not 2 ** 40 additions: what is written out for each element stays within the depth."""
+    x = y = relay.var("x", shape=(4,))
+    for _ in range(40):
+        y = relay.add(y, y)
+    found = kernels(y, x)
+    assert [len(k) for k in found] == [8, 8, 8, 8, 8]
+    right(y, x)
+    with tvm.transform.PassContext(opt_level=3, config={"relay.FuseOps.max_depth": 16}):
+        assert max([len(k) for k in kernels(y, x)]) == 4
+
+
+def test_a_result_in_memory_is_read_again_and_again() -> None:
+    """What an epilogue reads twice of its product is not computed twice, what it makes of it is."""
+    x = relay.var("x", shape=(4, 16))
+    y = dense(x)
+    for _ in range(10):
+        y = relay.add(y, y)
+    assert [len(k) for k in kernels(y, x)] == [8, 3]
+    right(y, x)

@@ -4,6 +4,9 @@ A kernel has at most one heavy operator (its anchor). Merged with it are the ele
 all uses of its result lead through (its epilogue), and those that lead only there. Without an anchor, chains of injective
 operators form kernels, and run into a reduction where one follows. "All uses lead through" is post-dominance, so what is
 merged has one result.
+
+A value inside a kernel is computed wherever it is read, so what reads one value twice doubles what stands before it. Groups stay
+within the depth also when they are written out like that.
 """
 
 from __future__ import annotations
@@ -49,11 +52,12 @@ EXPENSIVE = frozenset(
 class _Group:
     """A set of calls under union-find; `kind` is the heaviest fusion kind in it."""
 
-    __slots__ = ("calls", "costly", "kind", "parent", "size")
+    __slots__ = ("calls", "costly", "kind", "parent")
 
-    def __init__(self, kind: int, costly: bool) -> None:
+    def __init__(self, call: Call, kind: int, costly: bool) -> None:
         self.parent: _Group | None = None
-        self.kind, self.size, self.costly = kind, 1, costly
+        self.kind, self.costly = kind, costly
+        self.calls = [call]
 
     def root(self) -> _Group:
         node = self
@@ -65,7 +69,8 @@ class _Group:
         a, b = self.root(), other.root()
         if a is not b:
             b.parent = a
-            a.kind, a.size, a.costly = max(a.kind, b.kind), a.size + b.size, a.costly or b.costly
+            a.kind, a.costly = max(a.kind, b.kind), a.costly or b.costly
+            a.calls += b.calls
 
 
 class _Graph:
@@ -136,6 +141,11 @@ def _operands(node: Expr) -> Sequence[Expr]:
     return children(node)
 
 
+def _inputs(call: Call) -> list[Any]:
+    """The arguments of a call, the fields of tuples for them."""
+    return [f for a in call.args for f in (a.fields if type(a) is Tuple else (a,))]
+
+
 def kind_of(call: Call) -> int:
     """Fusion kind of a call; several results, and results of unknown type, stay alone."""
     return card_of(call).fuse if isinstance(typed(call).checked_type, TensorType) else OPAQUE
@@ -154,7 +164,9 @@ class _Partition:
         self.graph = _Graph(body)
         self.max_depth = max_depth
         self.kinds = {c: kind_of(c) for c in self.graph.calls}
-        self.groups = {c: _Group(self.kinds[c], c.op.name in EXPENSIVE) for c in self.graph.calls}  # type: ignore[attr-defined]
+        self.groups = {c: _Group(c, self.kinds[c], c.op.name in EXPENSIVE) for c in self.graph.calls}  # type: ignore[attr-defined]
+        self.order = {c: i for i, c in enumerate(self.graph.calls)}
+        self.written = dict.fromkeys(self.graph.calls, 1)
         if fuse:
             for anchored in (True, False):
                 for call in self.graph.calls:
@@ -180,10 +192,27 @@ class _Partition:
         if not allowed:
             return
         others = {self.groups[p].root() for p in path} - {group}
-        if group.size + sum([g.size for g in others]) > self.max_depth:
+        if len(group.calls) + sum([len(g.calls) for g in others]) > self.max_depth:
             return
+        written = self.written_out(group, others)
+        if max(written.values()) > self.max_depth:
+            return
+        self.written |= written
         for p in path:
             group.absorb(self.groups[p])
+
+    def written_out(self, group: _Group, others: set[_Group]) -> dict[Call, int]:
+        """How many operations an element of each call takes that comes to read the group, every value computed where it is read but
+        what heavier operators leave in memory."""
+        found: dict[Call, int] = {}
+        joined = {group, *others}
+        for call in sorted([c for g in others for c in g.calls], key=self.order.__getitem__):
+            total = 1
+            for a in _inputs(call):
+                if a in self.groups and self.groups[a].root() in joined:
+                    total += found.get(a, self.written[a]) if self.kinds[a] < COMM_REDUCE else 1
+            found[call] = total
+        return found
 
     def injective_path(self, call: Call, group: _Group, path: Sequence[Call], sink: Call) -> bool:
         """Whether an injective group may be computed inside `sink`, at the places where that reads it."""
