@@ -363,3 +363,27 @@ def test_no_layout_of_a_part_of_a_buffer(pad_value: float | None) -> None:
     columns = 2 if pad_value is None else 3
     with pytest.raises(ScheduleError, match="must be a parameter or allocated by a block"):
         s.transform_layout("b", ("write", 0), lambda i, j: (i, j // columns, j % columns), pad_value=pad_value)
+
+
+DIAGONAL_OF_HALVES = """
+@T.prim_func
+def main(A: T.Buffer((2, 3), "float32"), D: T.Buffer((3,), "float32")):
+    B = T.alloc_buffer((2, 3))
+    for i, j in T.grid(2, 3):
+        with T.block("b"):
+            u, v = T.axis.remap("SS", [i, j])
+            B[u, v] = A[u, v]
+    for i in range(3):
+        with T.block("d"):
+            v = T.axis.spatial(3, i)
+            D[v] = B[v // 2, v]
+"""
+
+
+@pytest.mark.parametrize("loop", [0, 1])
+def test_a_variable_bounded_by_a_digit_and_as_a_whole(loop: int) -> None:
+    """The bounds by its digit were forgotten: it ran where only the other index was ready."""
+    func = from_source(DIAGONAL_OF_HALVES)
+    s = Schedule(func)
+    s.reverse_compute_at("d", s.get_loops("b")[loop])
+    np.testing.assert_array_equal(outcome(s.mod), outcome(func))

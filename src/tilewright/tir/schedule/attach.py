@@ -250,10 +250,7 @@ def move_consumer(
     for region in block.reads:
         if region.buffer in provided:
             for v, bounds in ready_domain(state.forms, block, region, provided[region.buffer], loop).items():
-                if v in domain:
-                    old = domain[v]
-                    bounds = (state.forms.maximum(old[0], bounds[0]), state.forms.minimum(old[1], bounds[1]))
-                domain[v] = bounds
+                _meet(state.forms, domain, v, bounds)
     if domain:
         _need_all_written(state, leaf_of(ref), inner, outer, provided, loop)
     nest, realize, new_loops = build_nest(state, block, domain, preserve_unit_loops, exact=True, around=outer)
@@ -437,6 +434,12 @@ def _covers_dim(forms: Forms, bounds: Bounds | None, size: Any) -> bool:
     return forms.nonneg(scale(bounds[0], -1)) and forms.nonneg(combine(shift(bounds[1], 1), forms.of(size), -1))
 
 
+def _meet(forms: Forms, known: dict[Any, Bounds], key: Any, bounds: Bounds) -> None:
+    """Adds bounds to those that are known: all of them hold."""
+    old = known.get(key)
+    known[key] = bounds if old is None else (forms.maximum(old[0], bounds[0]), forms.minimum(old[1], bounds[1]))
+
+
 class _Parts:
     """What is known of each variable: bounds, or bounds of its digits, which `domain` joins."""
 
@@ -447,12 +450,9 @@ class _Parts:
 
     def add(self, v: Any, part: Any, bounds: Bounds) -> None:
         if part is not None:
-            self.digits.setdefault(v, {})[part] = bounds
-        elif v in self.whole:
-            old = self.whole[v]
-            self.whole[v] = (self.forms.maximum(old[0], bounds[0]), self.forms.minimum(old[1], bounds[1]))
+            _meet(self.forms, self.digits.setdefault(v, {}), part, bounds)
         else:
-            self.whole[v] = bounds
+            _meet(self.forms, self.whole, v, bounds)
 
     def domain(self) -> tuple[Domain, set[Any]]:
         """Bounds of the variables, and those whose digits could not be joined exactly."""
@@ -473,8 +473,7 @@ class _Parts:
                 base = first
                 first, last = combine(base, low2, l2), shift(combine(base, high2, l2), l2 - 1)
                 low, high, at = low2, high2, l2
-            if v not in out:
-                out[v] = (self.forms.merge_digits(first), self.forms.merge_digits(last))
+            _meet(self.forms, out, v, (self.forms.merge_digits(first), self.forms.merge_digits(last)))
         return out, loose
 
 
