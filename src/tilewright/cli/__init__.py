@@ -1,4 +1,4 @@
-"""The command line: compile, run, bench, profile, memory, compare, cache."""
+"""The command line: import, compile, run, bench, profile, memory, compare, cache."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ def cli() -> None:
     """Compile trained models to native code, run them, and see where the time goes.
 
     \b
+    tilewright import resnet50.onnx --check
     tilewright compile resnet50.onnx -o resnet50.so --report passes.html
     tilewright run resnet50.so --input picture.npz
     tilewright bench resnet50.onnx
     tilewright profile resnet50.onnx
     tilewright memory resnet50.onnx
+    tilewright compare resnet50.onnx --reference onnxruntime
     tilewright compare resnet50.onnx --precision bf16
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -11,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tilewright.cli import cli
-from tilewright.cli.options import model_options, seed_option, thread_option
+from tilewright.cli.options import (
+    model_argument,
+    model_options,
+    seed_option,
+    shape_option,
+    target_option,
+    thread_option,
+)
 from tilewright.support.errors import TVMError
 
 if TYPE_CHECKING:
@@ -59,7 +67,7 @@ def compile_command(
     executor: str,
     report: Path | None,
 ) -> None:
-    """Compile MODEL (.onnx) to a native library."""
+    """Compile MODEL (ONNX, PyTorch, ...: see `tilewright import`) to a native library."""
     from tilewright.cli.work import check_writable, compile_model
     from tilewright.ir.instrument import HtmlReport
 
@@ -145,7 +153,7 @@ def bench_command(
     seconds: float,
     peer: bool,
 ) -> None:
-    """Show the latency distribution of MODEL (.onnx or a compiled .so), beside ONNX Runtime's."""
+    """Show the latency distribution of MODEL (a model file or a compiled .so), beside ONNX Runtime's."""
     import numpy as np
     from rich.table import Table
 
@@ -196,7 +204,7 @@ def profile_command(
     seconds: float,
     top: int,
 ) -> None:
-    """Show where the time of MODEL (.onnx or a compiled .so) goes, kernel by kernel."""
+    """Show where the time of MODEL (a model file or a compiled .so) goes, kernel by kernel."""
     from tilewright import runtime
     from tilewright.cli.profiling import profile_kernels, render_profile
     from tilewright.cli.work import executor_of, fill_inputs, load_or_compile, progress
@@ -214,7 +222,7 @@ def profile_command(
 @cli.command("memory")
 @model_options
 def memory_command(model: Path, shapes: Shapes, target: str, opt_level: int, precision: str) -> None:
-    """Show how much memory MODEL (.onnx) takes when it runs, and which tensors fill the peak."""
+    """Show how much memory MODEL takes when it runs, and which tensors fill the peak."""
     from tilewright.cli.work import memory_of
 
     click.echo(str(memory_of(model, shapes, target, opt_level, precision)))
@@ -233,6 +241,12 @@ def memory_command(model: Path, shapes: Shapes, target: str, opt_level: int, pre
     help="An .npz with an array for each input, or NAME.npy; inputs that are not given are random.",
 )
 @click.option(
+    "--reference",
+    type=click.Choice(["onnxruntime", "torch", "tflite", "tensorflow", "keras", "float32"]),
+    help="What to compare with: the model in another runtime, layer by layer, or the build in float32."
+    "  [default: at fp32 the runtime of the model's own framework, else float32]",
+)
+@click.option(
     "--top",
     type=click.IntRange(1),
     default=15,
@@ -242,8 +256,10 @@ def memory_command(model: Path, shapes: Shapes, target: str, opt_level: int, pre
 @click.option(
     "--tolerance",
     type=click.FloatRange(0),
-    help="Exit with 1 where an output differs by more than this share of its largest value.",
+    help="Exit with 1 where an output differs by more than this share of its largest value."
+    "  [default: 1e-3 at fp32 with another runtime, else none]",
 )
+@click.option("--json", "as_json", is_flag=True, help="Print all layers as JSON, and no table.")
 def compare_command(
     model: Path,
     shapes: Shapes,
@@ -253,23 +269,77 @@ def compare_command(
     threads: int | None,
     seed: int,
     inputs: Sequence[Path],
+    reference: str | None,
     top: int,
     tolerance: float | None,
+    as_json: bool,
 ) -> None:
-    """Show how far MODEL (.onnx) at --precision is from float32, layer by layer, and what overflows.
+    """Show how far MODEL is from a reference, layer by layer, which layer is the first that departs, and what overflows.
 
-    At fp32 the outputs are compared with ONNX Runtime's. Exits with 1 if a number is lost: if a value is infinite or NaN that is finite in
-    float32; the message names the first layer where one is.
+    The reference is another runtime (--reference onnxruntime, torch, ...), whose results of every node are compared with ours, or,
+    for narrow types, the build in float32, kernel by kernel. Exits with 1 if an output is further off than --tolerance, or if a number
+    is lost: infinite or NaN, and finite in the reference; the message names the first layer at fault.
     """
     from tilewright.cli.comparing import compare_models
     from tilewright.cli.work import read_inputs
 
     use_threads(threads)
-    found = compare_models(model, shapes, target, opt_level, precision, read_inputs(inputs), seed, top)
-    console = out()
-    for part in found.rendered(model.name):
-        console.print(part)
-    found.check(tolerance)
+    found = compare_models(model, shapes, target, opt_level, precision, read_inputs(inputs), seed, reference, tolerance)
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), indent=1))
+    else:
+        console = out()
+        for part in found.rendered(model.name, top):
+            console.print(part)
+    found.check()
+
+
+@cli.command("import")
+@model_argument
+@shape_option
+@target_option
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Only report: operators, what is not supported and where, inputs, weights, operations, memory, what was handled. Nothing is"
+    " compiled. Exits with 0 where the model can be imported, else with 1.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the report of --check as JSON.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to write the relay program: .json (whole, with weights), else its text.  [default: text to standard output]",
+)
+@click.option(
+    "--params", type=click.Path(dir_okay=False, path_type=Path), help="Also write the weights that are parameters here."
+)
+def import_command(
+    model: Path,
+    shapes: Shapes,
+    target: str,
+    check: bool,
+    as_json: bool,
+    output: Path | None,
+    params: Path | None,
+) -> None:
+    """Import MODEL as a relay program, or say beforehand what would come of it (--check).
+
+    \b
+    tilewright import model.onnx --check
+    tilewright import model.pt2 --check --json
+    tilewright import model.onnx --shape x=1,3,224,224 -o model.relay
+
+    Formats: ONNX (.onnx), PyTorch (.pt2 of torch.export.save; .pt, .ts of torch.jit.save, with --shape for each input), and those of
+    other front ends, by the file's ending or content.
+    """
+    from tilewright.cli.importing import check_model, import_model
+
+    if check or as_json:
+        if output is not None or params is not None:
+            raise click.UsageError("--check only reports; give -o and --params without it")
+        sys.exit(check_model(model, shapes, target, as_json, out()))
+    import_model(model, shapes, output, params)
 
 
 @cli.group("cache")

@@ -1,9 +1,9 @@
-"""Two builds of a model side by side: how far they are apart, layer by layer, and where numbers are lost."""
+"""A model and a reference side by side: how far they are apart, layer by layer, which layer departs first, where numbers are lost."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,39 @@ import numpy as np
 from rich.table import Table
 
 from tilewright.cli.options import PRECISIONS
-from tilewright.cli.work import Array, Shapes, compile_model, executor_of, fill_inputs, output_names, timed
+from tilewright.cli.work import (
+    Array,
+    Report,
+    Shapes,
+    build_module,
+    check_shapes,
+    checked_target,
+    compile_model,
+    executor_of,
+    fill_inputs,
+    format_of,
+    imported_model,
+    output_names,
+    progress,
+    shown_warnings,
+    timed,
+)
+from tilewright.relay.frontend.common.layers import Layer, keeping, layers_of, matched
 from tilewright.relay.transform.mixed_precision import MOST
 from tilewright.support.errors import TVMError
 
 MEASURING_SECONDS = 0.3
+KEPT_BYTES = 1 << 29
+"""Results of nodes that one build answers; a model with more is compared in several."""
+DEPARTS = {"fp32": 1e-3, "bf16": 5e-2, "fp16": 1e-2}
+"""From which error on a layer is said to depart from the reference."""
+TITLES = {
+    "onnxruntime": "ONNX Runtime",
+    "torch": "PyTorch",
+    "tflite": "TensorFlow Lite",
+    "tensorflow": "TensorFlow",
+    "keras": "Keras",
+}
 
 
 class Difference:
@@ -36,9 +64,42 @@ class Difference:
         apart = float(np.abs(got[both] - want[both]).max(initial=0.0))
         self.error = apart / scale if scale else apart
 
+    def departs(self, limit: float) -> bool:
+        """Whether it is further off than that, or numbers are lost."""
+        return self.lost > 0 or not self.error <= limit
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return {
+            "name": self.name, "computed_by": self.what, "error": self.error, "lost_values": self.lost, "values": self.size,
+        }  # fmt: skip
+
+
+class Departure:
+    """The first layer that departs: its `difference`, the errors of the nodes it reads (`reads`), and `how` it was found."""
+
+    __slots__ = ("difference", "how", "reads")
+
+    def __init__(self, difference: Difference, reads: Mapping[str, float], how: str) -> None:
+        self.difference, self.reads, self.how = difference, dict(reads), how
+
+    def __str__(self) -> str:
+        d = self.difference
+        what = (
+            f"{d.lost} of {d.size} values are infinite or NaN" if d.lost else f"by {d.error:.1e} of its largest value"
+        )
+        worst = max(self.reads.values(), default=0.0)
+        before = f"what it reads differs by at most {worst:.1e}" if self.reads else "it reads inputs and weights only"
+        return f"{d.name} ({d.what}) is the first layer that departs: {what}; {before} ({self.how})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return {**self.difference.to_dict(), "reads": self.reads, "found_by": self.how}
+
 
 class Comparison:
-    """What `tilewright compare` shows: `layers` in the order in which they run, `outputs`, and milliseconds by build."""
+    """What `tilewright compare` shows: `layers` in the order in which they run, `outputs`, milliseconds by build (if they were measured),
+    the `first` layer that departs by more than `limit`; `tolerance` of outputs, None: any."""
 
     def __init__(
         self,
@@ -47,30 +108,54 @@ class Comparison:
         layers: Sequence[Difference],
         outputs: Sequence[Difference],
         milliseconds: Mapping[str, float],
-        top: int,
+        tolerance: float | None,
+        first: Departure | None = None,
+        unmatched: int = 0,
     ) -> None:
-        self.precision, self.against, self.top = precision, against, top
+        self.precision, self.against, self.tolerance, self.first = precision, against, tolerance, first
         self.layers, self.outputs, self.milliseconds = list(layers), list(outputs), dict(milliseconds)
+        self.unmatched = unmatched
 
     @property
     def first_lost(self) -> Difference | None:
         """The first layer, or else output, that lost numbers."""
         return next((d for d in (*self.layers, *self.outputs) if d.lost), None)
 
-    def rendered(self, title: str) -> list[Any]:
-        """Tables and lines to print."""
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return {
+            "precision": self.precision,
+            "reference": self.against,
+            "outputs": [d.to_dict() for d in self.outputs],
+            "layers": [d.to_dict() for d in self.layers],
+            "nodes_without_counterpart": self.unmatched,
+            "first_departing": self.first.to_dict() if self.first is not None else None,
+            "first_lost": self.first_lost.to_dict() if self.first_lost is not None else None,
+            "tolerance": self.tolerance,
+            "milliseconds": self.milliseconds,
+        }
+
+    def rendered(self, title: str, top: int) -> list[Any]:
+        """Tables and lines to print: the `top` layers with the largest errors."""
         parts: list[Any] = []
         if self.layers:
-            shown = sorted(sorted(self.layers, key=lambda d: (-d.lost, -d.error))[: self.top], key=self.layers.index)
+            shown = sorted(sorted(self.layers, key=lambda d: (-d.lost, -d.error))[:top], key=self.layers.index)
             parts.append(
                 self._table(f"{title}: {self.precision} against {self.against}, layers with the largest errors", shown)
             )
             if len(self.layers) > len(shown):
                 parts.append(f"({len(self.layers) - len(shown)} more layers with smaller errors)")
+        if self.unmatched:
+            parts.append(f"({self.unmatched} nodes have no counterpart of the same shape, and are not compared)")
         parts.append(self._table(f"{title}: outputs of {self.precision} against {self.against}", self.outputs))
-        times = [f"{name} {ms:.3g} ms" for name, ms in self.milliseconds.items()]
-        mine, theirs = self.milliseconds.values()
-        parts.append(f"{', '.join(times)}: {theirs / mine:.2f} times as fast")
+        if self.first is not None:
+            parts.append(str(self.first))
+        elif self.layers and self.against != "float32":
+            parts.append("no layer departs")
+        if self.milliseconds:
+            times = [f"{name} {ms:.3g} ms" for name, ms in self.milliseconds.items()]
+            mine, theirs = self.milliseconds.values()
+            parts.append(f"{', '.join(times)}: {theirs / mine:.2f} times as fast")
         return parts
 
     def _table(self, title: str, rows: Sequence[Difference]) -> Table:
@@ -83,23 +168,30 @@ class Comparison:
             table.add_row(d.name, d.what, f"{d.error:.1e}", f"{d.lost} of {d.size}" if d.lost else "")
         return table
 
-    def check(self, tolerance: float | None) -> None:
+    def check(self) -> None:
         """TVMError where numbers were lost, or where an output is further off than the tolerance."""
-        first = self.first_lost
-        if first is not None:
-            narrow = PRECISIONS[self.precision]
-            limit = f" {narrow} holds numbers up to {MOST[narrow]:.5g}." if narrow in MOST else ""
-            other = " --precision bf16 has the range of float32; else keep" if narrow == "float16" else " Keep"
-            raise TVMError(
-                f"{first.name} ({first.what}) overflows: {first.lost} of {first.size} values are infinite or NaN at"
-                f" {self.precision} and finite in {self.against}; it is the first layer of those that do.{limit}{other} the operator"
-                " in float32 with relay.op.register_mixed_precision_conversion"
-            )
+        lost = self.first_lost
+        if lost is not None:
+            raise TVMError(self._lost_text(lost))
         for d in self.outputs:
-            if tolerance is not None and d.error > tolerance:
+            if self.tolerance is not None and d.departs(self.tolerance):
+                why = f". {self.first}" if self.first is not None else ""
                 raise TVMError(
-                    f"output {d.name} is {d.error:.2e} of its largest value away from {self.against}, more than --tolerance {tolerance:g}"
+                    f"output {d.name} is {d.error:.2e} of its largest value away from {self.against}, more than --tolerance"
+                    f" {self.tolerance:g}{why}"
                 )
+
+    def _lost_text(self, first: Difference) -> str:
+        at = f"{first.lost} of {first.size} values are infinite or NaN at {self.precision} and finite in {self.against}"
+        if self.precision == "fp32":
+            return f"{first.name} ({first.what}) loses numbers: {at}; it is the first layer of those that do"
+        narrow = PRECISIONS[self.precision]
+        limit = f" {narrow} holds numbers up to {MOST[narrow]:.5g}." if narrow in MOST else ""
+        other = " --precision bf16 has the range of float32; else keep" if narrow == "float16" else " Keep"
+        return (
+            f"{first.name} ({first.what}) overflows: {at}; it is the first layer of those that do.{limit}{other} the operator"
+            " in float32 with relay.op.register_mixed_precision_conversion"
+        )
 
 
 class _Build:
@@ -110,8 +202,14 @@ class _Build:
         self.executor = executor_of(library)
 
     def outputs(self) -> dict[str, Array]:
+        """By name."""
         self.executor.run()
         return {name: self.executor.get_output(i).numpy() for i, name in enumerate(output_names(self.executor))}
+
+    def results(self) -> list[Array]:
+        """In order; names may be the same."""
+        self.executor.run()
+        return [self.executor.get_output(i).numpy() for i in range(self.executor.get_num_outputs())]
 
     def layers(self, inputs: Mapping[str, Array]) -> dict[str, tuple[str, Array]]:
         """Node of the model -> (the last kernel that computes it, its result). A kernel stands under the last of the nodes fused in it."""
@@ -145,27 +243,26 @@ def compare_models(
     precision: str,
     given: Mapping[str, Array],
     seed: int,
-    top: int,
+    runtime: str | None = None,
+    tolerance: float | None = None,
 ) -> Comparison:
-    """The build at a precision against the one in float32; in float32 against ONNX Runtime."""
+    """The build at a precision against another runtime, or (runtime "float32") against the build in float32."""
+    if runtime is None and precision == "fp32":
+        usual = format_of(model).runtimes
+        if not usual:
+            raise TVMError(
+                f"no runtime is known to compare {model} with; compare --precision bf16 or fp16 with float32"
+            )
+        runtime = usual[0]
+    if runtime not in (None, "float32"):
+        return Against(model, shapes, target, opt_level, precision, str(runtime), tolerance).compared(given, seed)
+    if precision == "fp32":
+        raise TVMError(
+            "--precision fp32 is float32 itself; give --precision bf16 or fp16, or --reference onnxruntime or torch"
+        )
     library, _ = compile_model(model, shapes, target, opt_level, executor="graph", precision=precision)
     mine = _Build(library)
     inputs = fill_inputs(mine.executor, given, seed)
-    if precision == "fp32":
-        from tilewright.cli.commands import peer_session
-
-        session = peer_session(model, None)
-        if session is None:
-            raise TVMError(
-                "at --precision fp32 the reference is ONNX Runtime, which is not installed or does not take the model; install onnxruntime,"
-                " or compare --precision bf16 or fp16 with float32"
-            )
-        names = [o.name for o in session.get_outputs()]
-        wanted = dict(zip(names, session.run(None, inputs), strict=True))
-        got = list(mine.outputs().values())
-        outputs = [Difference(n, "output", g, w) for (n, w), g in zip(wanted.items(), got, strict=True)]
-        runs = {"Tilewright": mine.executor.run, "ONNX Runtime": lambda: session.run(None, inputs)}
-        return Comparison(precision, "ONNX Runtime", (), outputs, _times(runs), top)
     plain, _ = compile_model(model, shapes, target, opt_level, executor="graph")
     reference = _Build(plain)
     fill_inputs(reference.executor, inputs, seed)
@@ -179,7 +276,163 @@ def compare_models(
     wanted = reference.outputs()
     outputs = [Difference(name, "output", value, wanted[name]) for name, value in mine.outputs().items()]
     runs = {precision: mine.executor.run, "fp32": reference.executor.run}
-    return Comparison(precision, "float32", layers, outputs, _times(runs), top)
+    return Comparison(precision, "float32", layers, outputs, _times(runs), tolerance)
+
+
+class Against:
+    """A comparison with another runtime: whole, and node by node.
+
+    The results of nodes are kept as further outputs, which keeps kernels from being fused over them, and compared with the runtime's, by
+    the names that spans carry. Where a node departs, it is found so, with what it reads. Where only the whole model does, a fused kernel
+    is wrong: builds that end at a node, fused as the whole model is up to there, are halved until the first wrong one is found.
+    """
+
+    def __init__(
+        self,
+        model: Path,
+        shapes: Shapes,
+        target: str,
+        opt_level: int,
+        precision: str,
+        runtime: str,
+        tolerance: float | None,
+    ) -> None:
+        self.model, self.shapes, self.precision = model, shapes, precision
+        self.target, self.opt_level = checked_target(target), opt_level
+        self.format = format_of(model)
+        if runtime not in self.format.runtimes:
+            known = ", ".join([f"--reference {r}" for r in self.format.runtimes]) or "none"
+            raise TVMError(f"{model} is a model of {self.format.title}; references for it: {known}, not {runtime}")
+        self.runtime = runtime
+        self.limit = DEPARTS[precision] if tolerance is None else tolerance
+        self.tolerance = self.limit if tolerance is None and precision == "fp32" else tolerance
+        self.most = MOST.get(PRECISIONS[precision], np.inf)
+
+    def compared(self, given: Mapping[str, Array], seed: int) -> Comparison:
+        """The whole comparison on these inputs."""
+        self.reference = self.format.reference(self.model, self.runtime, dict(self.shapes))
+        with progress("comparing") as report, shown_warnings():
+            self.report: Report = report
+            report(0, 0, "importing")
+            self.module, self.params = imported_model(self.model, self.shapes)
+            check_shapes(self.model, self.module["main"])
+            whole = self.built(self.module)
+            self.inputs = fill_inputs(whole.executor, given, seed)
+            wanted, _ = self.reference.run(self.inputs)
+            names = output_names(whole.executor)
+            results = whole.results()
+            if len(results) != len(wanted):
+                raise TVMError(
+                    f"{self.model} has {len(results)} outputs here, and {len(wanted)} in {self.reference.title}"
+                )
+            outputs = [
+                Difference(n, "output", g, fitting(w, g), self.most)
+                for n, g, w in zip(names, results, wanted, strict=True)
+            ]
+            found = self.layers()
+            first = self.first_departing(found)
+            if first is None and any([d.departs(self.limit) for d in outputs]):
+                first = self.first_when_fused([layer for layer, _ in found])
+        layers = [d for _, group in found for d in group]
+        unmatched = len(self.reference.nodes) - len(found)
+        title = self.reference.title
+        return Comparison(self.precision, title, layers, outputs, {}, self.tolerance, first, unmatched)
+
+    def built(self, module: Any) -> _Build:
+        """A module compiled like the model."""
+        return _Build(build_module(module, self.params, self.target, self.opt_level, self.precision, self.report))
+
+    def layers(self) -> list[tuple[Layer, list[Difference]]]:
+        """The nodes that both have, in order, and how far their results are apart."""
+        found = []
+        for part in parted(layers_of(self.module, self.reference.nodes)):
+            build = self.built(keeping(self.module, [e for layer in part for e in layer.exprs], outputs=False))
+            values = iter(self.values(build))
+            _, made = self.reference.run(self.inputs, [layer.name for layer in part])
+            for layer in part:
+                group = self.differences(layer, [next(values) for _ in layer.exprs], made.get(layer.name, []))
+                if group:
+                    found.append((layer, group))
+        return found
+
+    def values(self, build: _Build) -> list[Array]:
+        """What a build makes of the inputs; it may need fewer of them."""
+        table = set(build.executor.get_input_info()[0])
+        fill_inputs(build.executor, {n: v for n, v in self.inputs.items() if n in table}, 0)
+        return build.results()
+
+    def differences(self, layer: Layer, mine: Sequence[Array], theirs: Sequence[Array]) -> list[Difference]:
+        """One for each result of a node that has a counterpart."""
+        pairs = matched(layer.exprs, theirs)
+        names = [f"{layer.name}[{j}]" if len(theirs) > 1 else layer.name for _, j in pairs]
+        what = self.reference.nodes[layer.name]
+        return [
+            Difference(name, what, mine[i], theirs[j], self.most) for name, (i, j) in zip(names, pairs, strict=True)
+        ]
+
+    def first_departing(self, found: Sequence[tuple[Layer, list[Difference]]]) -> Departure | None:
+        """The first node whose results depart though all that it reads agrees; else the first that departs."""
+        errors = {layer.name: max([d.error for d in group]) for layer, group in found}
+        wrong = {layer.name for layer, group in found if any([d.departs(self.limit) for d in group])}
+        departing = [(layer, group) for layer, group in found if layer.name in wrong]
+        clean = [(layer, group) for layer, group in departing if not wrong & set(layer.reads)]
+        for layer, group in clean or departing:
+            reads = {n: errors[n] for n in layer.reads if n in errors}
+            worst = max(group, key=lambda d: (d.lost > 0, d.error))
+            return Departure(worst, reads, "all results of nodes compared")
+        return None
+
+    def first_when_fused(self, layers: Sequence[Layer]) -> Departure | None:
+        """The first node at which a build that ends there departs, by halving."""
+        seen: dict[int, list[Difference]] = {}
+
+        def departs(k: int) -> bool:
+            if k not in seen:
+                layer = layers[k]
+                build = self.built(keeping(self.module, layer.exprs, outputs=False))
+                _, made = self.reference.run(self.inputs, [layer.name])
+                seen[k] = self.differences(layer, self.values(build), made[layer.name])
+            return any([d.departs(self.limit) for d in seen[k]])
+
+        k = bisected(len(layers), departs)
+        if k is None:
+            return None
+        worst = max(seen[k], key=lambda d: (d.lost > 0, d.error))
+        reads = {layers[j].name: max([d.error for d in seen[j]]) for j in seen if layers[j].name in layers[k].reads}
+        return Departure(worst, reads, f"only when fused with what comes before it: bisection, {len(seen)} builds")
+
+
+def bisected(count: int, departs: Callable[[int], bool]) -> int | None:
+    """The first of so many places that departs, taken that all after it do; None if the last does not."""
+    if not count or not departs(count - 1):
+        return None
+    low, high = 0, count - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if departs(middle) else (middle + 1, high)
+    return low
+
+
+def parted(layers: Sequence[Layer]) -> list[list[Layer]]:
+    """Runs of layers whose results take at most KEPT_BYTES together."""
+    parts: list[list[Layer]] = []
+    size = 0
+    for layer in layers:
+        size += layer.bytes
+        if not parts or size > KEPT_BYTES:
+            parts.append([])
+            size = layer.bytes
+        parts[-1].append(layer)
+    return parts
+
+
+def fitting(reference: Array, found: Array) -> Array:
+    """A reference's output in the shape found here, where only axes of extent 1 differ."""
+    if reference.shape != found.shape and reference.size == found.size:
+        return reference.reshape(found.shape)
+    if reference.shape != found.shape:
+        raise TVMError(f"an output has the shape {found.shape} here, and {reference.shape} in the reference")
+    return reference
 
 
 def _times(runs: Mapping[str, Any]) -> dict[str, float]:

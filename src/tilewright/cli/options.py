@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import click
 
+from tilewright.support.pinned import Pinned
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -15,42 +17,49 @@ PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 """The types of --precision."""
 
 
-class ShapeType(click.ParamType[tuple[str, tuple[int, ...]]]):
-    """`name=1,3,224,224`."""
+class ShapeType(click.ParamType[tuple[str, Pinned]]):
+    """`name=1,3,224,224`, or `name=1,16:int64`."""
 
     name = "name=d0,d1,..."
 
-    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, tuple[int, ...]]:
+    def convert(self, value: Any, param: Any, ctx: Any) -> tuple[str, Pinned]:
         if isinstance(value, tuple):
             return value
-        name, equals, dims = str(value).rpartition("=")
+        name, equals, text = str(value).rpartition("=")
+        dims, _, dtype = text.partition(":")
         try:
             shape = tuple([int(d) for d in dims.replace("x", ",").split(",")]) if dims else ()
         except ValueError:
             shape = (-1,)
         if not equals or not name or any([d < 0 for d in shape]):
             self.fail(f"{value!r} is not of the form NAME=D0,D1,... with sizes >= 0, such as x=1,3,48,320", param, ctx)
-        return name, shape
+        return name, Pinned(shape, dtype)
+
+
+model_argument = click.argument("model", type=click.Path(exists=True, path_type=Path))
+shape_option = click.option(
+    "--shape",
+    "shapes",
+    type=ShapeType(),
+    multiple=True,
+    help="Pin an input's shape: name=1,3,48,320 (ids=1,16:int64 with a type, for TorchScript). Once for each input that has open"
+    " dimensions.",
+)
+target_option = click.option(
+    "--target",
+    default="llvm",
+    show_default="the host's CPU",
+    help="What to compile for, such as 'llvm -mcpu=skylake-avx512'.",
+)
 
 
 def model_options(command: F) -> F:
     """MODEL, --shape, --target, --opt-level and --precision."""
     for decorator in reversed(
         (
-            click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path)),
-            click.option(
-                "--shape",
-                "shapes",
-                type=ShapeType(),
-                multiple=True,
-                help="Pin an input's shape: name=1,3,48,320. Once for each input that has open dimensions.",
-            ),
-            click.option(
-                "--target",
-                default="llvm",
-                show_default="the host's CPU",
-                help="What to compile for, such as 'llvm -mcpu=skylake-avx512'.",
-            ),
+            model_argument,
+            shape_option,
+            target_option,
             click.option(
                 "--opt-level",
                 type=click.IntRange(0, 4),

@@ -77,9 +77,6 @@ def compile_model(
 ) -> tuple[Any, dict[str, float]]:
     """The library of a model file, and the seconds that importing and compiling took. `instruments` watch the passes; `executor` is
     what the library runs by; `precision` one of PRECISIONS."""
-    import tilewright as tvm
-    from tilewright import relay
-
     chosen = checked_target(target)
     start = time.perf_counter()
     with progress("compiling kernels") as report, shown_warnings():
@@ -87,19 +84,42 @@ def compile_model(
         mod, params = imported_model(model, shapes)
         imported = time.perf_counter()
         check_shapes(model, mod["main"])
-        with tvm.transform.PassContext(
-            opt_level=opt_level, instruments=instruments, config=precision_config(precision)
-        ):
-            library = relay.build(mod, target=chosen, params=params, executor=executor, progress=report)
+        library = build_module(mod, params, chosen, opt_level, precision, report, instruments, executor)
     return library, {"import": imported - start, "compile": time.perf_counter() - imported}
 
 
-def imported_model(model: Path, shapes: Shapes) -> tuple[Any, Any]:
-    """An ONNX file as a module and its parameters; what is float32 between quantised tensors runs on integers."""
+def build_module(
+    mod: Any,
+    params: Any,
+    target: Any,
+    opt_level: int,
+    precision: str = "fp32",
+    report: Report | None = None,
+    instruments: Sequence[Any] = (),
+    executor: str = "graph",
+) -> Any:
+    """The library of an imported module."""
+    import tilewright as tvm
     from tilewright import relay
 
-    mod, params = relay.frontend.from_onnx(model, shape=dict(shapes) or None)
-    return relay.transform.FakeQuantizationToInteger()(mod), params
+    with tvm.transform.PassContext(opt_level=opt_level, instruments=instruments, config=precision_config(precision)):
+        return relay.build(mod, target=target, params=params, executor=executor, progress=report)
+
+
+def imported_model(model: Path, shapes: Shapes) -> tuple[Any, Any]:
+    """A model file of any known format as a module and its parameters; what is float32 between quantised tensors runs on integers."""
+    mod, params = format_of(model).load(model, dict(shapes))
+    return mod, params
+
+
+def format_of(model: Path) -> Any:
+    """The format of a model file; one that is compiled already is none."""
+    import tilewright.relay.frontend  # noqa: F401 (front ends register their formats)
+    from tilewright.relay.frontend.common import formats
+
+    if model.suffix in LIBRARIES:
+        raise TVMError(f"{model} is compiled already; this command takes the model that it was made from")
+    return formats.format_of(model)
 
 
 def precision_config(precision: str) -> dict[str, str]:

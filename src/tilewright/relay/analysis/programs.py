@@ -65,7 +65,7 @@ def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
 extract_intermediate_expr = extract_intermdeiate_expr
 
 
-def _products(call: Call) -> int:
+def multiply_accumulates(call: Call) -> int:
     """Multiply-accumulates of one call; 0 for operators that are no products."""
     name: str = call.op.name  # type: ignore[attr-defined]
     attrs: Any = call.attrs
@@ -115,7 +115,7 @@ def get_total_mac_number(expr: Expr | IRModule) -> int:
     """The multiply-accumulates of a typed program's convolutions and products, each call counted once. Raises TVMError for
     shapes that are not known."""
     root: Expr = expr["main"] if isinstance(expr, IRModule) else expr
-    return sum([_products(e) for e in post_order(root) if isinstance(e, Call) and type(e.op) is Op])
+    return sum([multiply_accumulates(e) for e in post_order(root) if isinstance(e, Call) and type(e.op) is Op])
 
 
 def list_fake_quantized_op_freqs(mod: IRModule) -> dict[str, int]:

@@ -11,6 +11,7 @@ import numpy as np
 from tilewright.ir import IntImm, PrimExpr, Span, TensorType
 from tilewright.relay.backend.interpreter import run_function
 from tilewright.relay.expr import Call, Constant, Expr, Function, TupleGetItem, TupleWrapper, const_array
+from tilewright.relay.frontend.common.problems import Problem
 from tilewright.relay.op.card import as_expr, find_card
 from tilewright.relay.op.relations import dims
 from tilewright.relay.transform.infer_type import infer_types
@@ -121,10 +122,22 @@ def use_text(title: str, uses: list[str], noun: str = "node") -> str:
     return f"{title} ({len(uses)} {noun if len(uses) == 1 else noun + 's'}: {shown})"
 
 
+def nearest(name: str, known: Iterable[str]) -> list[str]:
+    """The two nearest names, if they are near."""
+    return difflib.get_close_matches(name, list(known), n=2, cutoff=0.5)
+
+
 def near_text(name: str, known: Iterable[str]) -> str:
     """`; nearest supported: a, b`, or nothing when no name is near."""
-    near = difflib.get_close_matches(name, list(known), n=2, cutoff=0.5)
+    near = nearest(name, known)
     return f"; nearest supported: {', '.join(near)}" if near else ""
+
+
+def missing_operator(title: str, uses: list[str], known: Iterable[str], noun: str = "node") -> Problem:
+    """An operator without a converter: where a model uses it, and what is nearest."""
+    near = nearest(title, known)
+    text = use_text(title, uses, noun) + (f"; nearest supported: {', '.join(near)}" if near else "")
+    return Problem(text, title, uses, near)
 
 
 def problems_text(name: str, problems: list[str]) -> str:

@@ -12,6 +12,7 @@ from tilewright.relay.frontend.onnx import (
     control_flow,
     integers,
     ml,
+    model_file,
     ops_math,
     ops_nn,
     ops_resize,

@@ -13,6 +13,7 @@ import numpy as np
 
 from tilewright.ir import TensorType
 from tilewright.relay.expr import Expr, Function, If, Let, Tuple, TupleGetItem, Var, const
+from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.reader import ModelError
 from tilewright.relay.frontend.onnx.value import ListValue, Nothing, OnnxNode, Unknown, Value, onnx_op
 from tilewright.relay.op.relations import known_equal, tensor_type
@@ -36,6 +37,7 @@ def scalar(node: OnnxNode, x: Value) -> Value:
 @onnx_op("If", typed=True)
 def _if(node: OnnxNode, condition: Value) -> list[Any]:
     if condition.array is not None:
+        quirks.KNOWN_COURSE.seen(node.name)
         branch = node.get("then_branch") if bool(condition.array.reshape(-1)[0]) else node.get("else_branch")
         return node.importer.subgraph(branch, {})  # type: ignore[no-any-return]
     try:
@@ -175,6 +177,7 @@ def unrolled(
     node: OnnxNode, rounds: int | None, condition: Value | None, state: list[Any], gathered: int, step: Step
 ) -> tuple[list[Any], list[Any]]:
     """A loop round by round. Raises Unknown where whether it goes on is not known."""
+    quirks.KNOWN_COURSE.seen(node.name)
     going = condition is None or bool(node.numbers(condition, "condition").reshape(-1)[0])
     rows: list[list[Value]] = [[] for _ in range(gathered)]
     k = 0

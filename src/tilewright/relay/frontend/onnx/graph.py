@@ -11,6 +11,9 @@ import numpy as np
 from tilewright.ir import IRModule
 from tilewright.relay.backend.interpreter import run_function
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, TupleWrapper, Var
+from tilewright.relay.frontend.common.problems import Problem
+from tilewright.relay.frontend.common.quirks import collecting
+from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.fold import LIMIT, folders, try_fold
 from tilewright.relay.frontend.onnx.functions import (
     bound_nodes,
@@ -23,7 +26,7 @@ from tilewright.relay.frontend.onnx.inputs import Inputs, declared, element_name
 from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, Tree
 from tilewright.relay.frontend.onnx.kinds import MOVING
 from tilewright.relay.frontend.onnx.reader import ModelError, opset_versions, read_model, sparse_array, tensor_array
-from tilewright.relay.frontend.onnx.unsupported import Unsupported, missing_text
+from tilewright.relay.frontend.onnx.unsupported import Unsupported, missing
 from tilewright.relay.frontend.onnx.value import (
     ListValue,
     MapValue,
@@ -165,6 +168,9 @@ class Importer:
         self.declared = {i.name: i for i in (*graph.value_info, *graph.output)}
         self.initializers(graph)
         real = [i for i in graph.input if i.name not in scope]
+        for i in graph.input:
+            if i.name in scope:
+                quirks.WEIGHTS_AS_INPUTS.seen(i.name)
         scope.update(self.inputs.values(real, shapes, dtype, given))
         self.nodes(graph.node, {o.name for o in graph.output})
         self.finish()
@@ -216,15 +222,15 @@ class Importer:
 
     def check_supported(self, graph: Any) -> None:
         """List every operator, in subgraphs and in the model's functions too, that no converter takes."""
-        missing: dict[tuple[str, str], list[str]] = {}
+        unknown: dict[tuple[str, str], list[str]] = {}
         for nodes in (graph.node, *[f.node for f in self.functions.values()]):
             for node in all_nodes(nodes):
                 if not self.known(node):
-                    missing.setdefault((plain_domain(node.domain), node.op_type), []).append(node_name(node))
-        for (domain, op_type), names in sorted(missing.items()):
+                    unknown.setdefault((plain_domain(node.domain), node.op_type), []).append(node_name(node))
+        for (domain, op_type), names in sorted(unknown.items()):
             own = supported_operators(self.opsets.get(domain, 1), domain) if domain else []
             near = [*own, *supported_operators(self.opset)]
-            self.problems.append(missing_text(domain, op_type, names, self.opsets, near))
+            self.problems.append(missing(domain, op_type, names, self.opsets, near))
         self.finish()
 
     def finish(self) -> None:
@@ -234,17 +240,22 @@ class Importer:
             head = (
                 f"{self.name} (opset {self.opset}): {count} {'thing is' if count == 1 else 'things are'} not supported"
             )
-            raise Unsupported("\n  ".join([head, *self.problems]), frozenset(self.wanted), self.shapes_would_do)
+            raise Unsupported(
+                "\n  ".join([head, *self.problems]), frozenset(self.wanted), self.shapes_would_do, self.problems
+            )
 
     def initializers(self, graph: Any) -> None:
         """The weights of a graph, as arrays or (main graph, freeze_params=False) as parameters."""
         for s in graph.sparse_initializer:
+            quirks.SPARSE_WEIGHTS.seen(s.values.name)
             self.scopes[-1][s.values.name] = as_value(sparse_array(s, self.folder, self.name))
         for t in graph.initializer:
             values = self.values.get(t.name) if len(self.scopes) == 1 else None
             array = tensor_array(t, self.folder, self.name, values)
             value = as_value(array)
             value.name = t.name
+            if value.kind:
+                quirks.CARRIERS.seen(f"{t.name} ({value.kind})")
             if not self.freeze and len(self.scopes) == 1 and array.dtype.kind in "fV" and not value.kind:
                 var = Var(t.name, tensor_type(array.shape, array.dtype.name))
                 self.weights.append(var)
@@ -285,6 +296,8 @@ class Importer:
         try:
             node = OnnxNode(proto.op_type, title, self.attributes(proto), version, list(proto.output), used, self)
             results = self.convert(node, proto, domain, inputs)
+            if collecting():
+                quirks.note_version(proto.op_type, version, domain, node.attrs, title)
         except (OpError, DiagnosticError) as error:
             if isinstance(error, Unsupported):
                 raise
@@ -292,7 +305,8 @@ class Importer:
                 if isinstance(error, Unknown):
                     self.wanted |= error.values
                     self.shapes_would_do |= error.shapes
-                self.problems.append(f"{proto.op_type} {title!r}: {error}")
+                text = f"{proto.op_type} {title!r}: {error}"
+                self.problems.append(Problem(text, operator_title(proto), [title]))
                 scope.update(dict.fromkeys(proto.output, FAILED))
                 return
             raise DiagnosticError(f"{self.name}: {proto.op_type} {title!r}: {error}") from None
@@ -347,6 +361,7 @@ class Importer:
         """The results of a node as values."""
         function = self.functions.get((proto.domain, proto.op_type, proto.overload))
         if function is not None:
+            quirks.MODEL_FUNCTIONS.seen(function.name)
             return self.function(function, proto, inputs)
         while inputs and inputs[-1] is None:
             inputs.pop()
@@ -356,10 +371,13 @@ class Importer:
         if tensors and not domain and not typed and (not strange or node.op_type in MOVING):
             folded = try_fold(node, inputs)
             if folded is not None:
+                if node.op_type in ("Shape", "Size"):
+                    quirks.SHAPE_NODES.seen(node.name)
                 return self.with_kinds([as_value(folded)], node, domain, inputs)
         converter = find_converter(node.op_type, node.opset, domain)
         if converter is None:
             if is_function(node.op_type, node.opset, domain):
+                quirks.ONNX_FUNCTIONS.seen(f"{node.op_type} {node.name}")
                 return self.function(schema_function(node, proto, inputs, self.opsets), proto, inputs)
             raise Unknown(
                 "its inputs must be known at import. Pin the model's input shapes: shape={name: [...]}", shapes=True
@@ -500,6 +518,12 @@ def as_values(result: Any) -> list[Any]:
     if isinstance(result, (TupleWrapper, list, tuple)):
         return [v for r in result for v in as_values(r)]
     raise TypeError(f"a converter answered {type(result).__name__}")
+
+
+def operator_title(proto: Any) -> str:
+    """The operator of a node, with its domain where that is not ONNX's own."""
+    domain = plain_domain(proto.domain)
+    return f"{domain}::{proto.op_type}" if domain else str(proto.op_type)
 
 
 def node_name(proto: Any) -> str:

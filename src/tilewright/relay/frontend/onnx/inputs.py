@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.expr import Var
+from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, Tree
 from tilewright.relay.frontend.onnx.kinds import CARRIERS, kind_of
 from tilewright.relay.frontend.onnx.reader import ModelError
@@ -74,6 +75,8 @@ class Inputs:
     def variable(self, name: str, shape: Sequence[Any], element: str) -> tuple[Value, Leaf]:
         """A new parameter of the program."""
         kind = element if element in CARRIERS else ""
+        if kind:
+            quirks.CARRIERS.seen(f"{name} ({kind})")
         var = Var(name, tensor_type(shape, CARRIERS.get(element, element)))
         self.variables.append(var)
         return Value(var, None, name, kind), Leaf(len(self.variables) - 1, kind)
@@ -146,6 +149,8 @@ class Inputs:
 
 def declared(info: Any) -> list[Any]:
     """The declared extents of a tensor: numbers, and names of others."""
+    if any([d.dim_value < 0 for d in info.type.tensor_type.shape.dim]):
+        quirks.NEGATIVE_EXTENTS.seen(info.name)
     return [
         d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 and not d.dim_param else d.dim_param
         for d in info.type.tensor_type.shape.dim

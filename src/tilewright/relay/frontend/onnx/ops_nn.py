@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.support.errors import OpNotImplemented
 
@@ -17,6 +18,8 @@ def explicit_pads(
     """Padding (befores, afters) from `pads` or `auto_pad`."""
     auto = node.get("auto_pad", "NOTSET")
     n = len(kernel)
+    if auto != "NOTSET":
+        quirks.AUTO_PAD.seen(f"{node.name} ({auto})")
     if auto == "NOTSET":
         return list(node.get("pads") or [0] * (2 * n))
     if auto == "VALID":
@@ -72,6 +75,8 @@ def _conv_transpose(node: OnnxNode, x: Value, w: Value, b: Value | None = None) 
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     auto = node.get("auto_pad", "NOTSET")
     wanted = node.get("output_shape")
+    if wanted or auto != "NOTSET":
+        quirks.AUTO_PAD.seen(f"{node.name} ({'output_shape' if wanted else auto})")
     if wanted or auto in ("SAME_UPPER", "SAME_LOWER"):
         shape = node.static(x)[2:]
         sizes = list(wanted)[-n:] if wanted else [d * s for d, s in zip(shape, strides, strict=True)]
@@ -162,6 +167,8 @@ def _pool(kind: str) -> Callable[..., Any]:
         if len(kernel) not in (1, 2, 3):
             raise node.refuse("kernel_shape", kernel, "1, 2 or 3 spatial axes")
         strides, dilations, padding = spatial(node, x, kernel)
+        if node.get("ceil_mode", 0):
+            quirks.CEIL_MODE.seen(node.name)
         if kind == "max" and node.wants(1):
             return max_pool_with_places(node, x, kernel, strides, dilations, padding)
         attrs: dict[str, Any] = {
@@ -195,6 +202,8 @@ onnx_op("GlobalMaxPool")(_global_pool("nn.global_max_pool2d", "max"))
 @onnx_op("BatchNormalization")
 def _batch_norm(node: OnnxNode, x: Value, scale: Value, bias: Value, mean: Value, var: Value) -> Any:
     epsilon = node.get("epsilon", 1e-5)
+    if node.opset < 14:
+        quirks.OLD_NORM.seen(node.name)
     if not node.get("training_mode", 0):
         if any(map(node.wants, range(1, len(node.outputs)))):
             raise node.refuse("is_test", node.get("is_test", 0), "1 (inference): export the model in evaluation mode")
@@ -226,6 +235,7 @@ def _group_norm(node: OnnxNode, x: Value, scale: Value, bias: Value) -> Any:
     channels = int(x.shape[1])
     if node.opset < 21 and scale.shape[0] != channels:
         # Until opset 21 scale and bias are per group.
+        quirks.GROUP_SCALES.seen(node.name)
         scale, bias = (Value(node.call("repeat", v, repeats=channels // groups, axis=0)) for v in (scale, bias))
     return node.call("nn.group_norm", x, scale, bias, num_groups=groups, axis=1, epsilon=node.get("epsilon", 1e-5))
 
@@ -291,6 +301,7 @@ def _flat_softmax(key: str) -> Callable[..., Any]:
         shape = x.shape
         if all(isinstance(d, int) and d == 1 for d in shape[at + 1 :]):
             return node.call(key, x, axis=at)
+        quirks.FLAT_SOFTMAX.seen(node.name)
         shape = node.static(x)
         flat = node.call("reshape", x, newshape=(int(np.prod(shape[:at])), -1))
         return node.call("reshape", node.call(key, flat, axis=-1), newshape=tuple(shape))

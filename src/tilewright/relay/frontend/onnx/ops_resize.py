@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 
 MODES = (
@@ -124,6 +125,7 @@ def resize(
         raise node.refuse("coordinate_transformation_mode", mode, ", ".join(MODES))
     if method not in METHODS:
         raise node.refuse("mode", method, ", ".join(METHODS))
+    quirks.RESAMPLING.seen(f"{node.name} ({method}, {mode})")
     shape = node.static(x)
     axes = [a + len(shape) if a < 0 else a for a in node.get("axes") or range(len(shape))]
     policy = node.get("keep_aspect_ratio_policy", "stretch")

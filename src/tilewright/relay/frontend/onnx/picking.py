@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.hosted import hosted, hosted_sized
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype, strings
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
@@ -235,6 +236,7 @@ def _dropout_attributes(node: OnnxNode, x: Value) -> Any:
     # Until opset 6 the model may say that it is a test; the mask is of the data's type.
     if node.opset < 7 and not node.get("is_test", 0) and node.get("ratio", 0.5) > 0 and node.wants(1):
         raise node.refuse("is_test", 0, "1: export the model in evaluation mode")
+    quirks.OLD_DROPOUT.seen(node.name)
     result = Value(x._expr, x.array)
     mask_type = "bool" if node.opset >= 10 else x.dtype
     return [result, Value(array=np.ones(node.static(x), mask_type))] if node.wants(1) else result
@@ -244,6 +246,7 @@ def _dropout_attributes(node: OnnxNode, x: Value) -> Any:
 def _dropout(node: OnnxNode, x: Value, ratio: Value | None = None, training: Value | None = None) -> Any:
     result = Value(x._expr, x.array)
     if training is None or not bool(node.numbers(training, "training mode").reshape(-1)[0]):
+        quirks.OLD_DROPOUT.seen(node.name)
         return [result, Value(array=np.ones(node.static(x), bool))] if node.wants(1) else result
     share = 0.5 if ratio is None else float(node.numbers(ratio, "ratio").reshape(-1)[0])
     shape = node.static(x)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.value import ModelError as ModelError
+from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.weights import Weights, split_model
 from tilewright.support.errors import OpNotImplemented
 
@@ -82,6 +83,7 @@ def tensor_array(t: Any, folder: Path, name: str, values: np.ndarray | None = No
 
     shape = tuple(t.dims)
     if t.data_location == TensorProto.EXTERNAL:
+        quirks.EXTERNAL_DATA.seen(t.name)
         return _external(t, shape, folder, name)
     packed = [getattr(TensorProto, n, -1) for n in ("STRING", "UINT4", "INT4", "FLOAT4E2M1", "UINT2", "INT2")]
     if values is not None and t.data_type in packed:

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 
+from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel
+from tilewright.relay.frontend.common.value import nearest, use_text
 from tilewright.relay.frontend.onnx.value import converters
-from tilewright.support.errors import OpNotImplemented
 
 ADVICE = {
     "com.microsoft": "ONNX Runtime's own operators appear after its optimizer: give the model as it was before that",
 }
 
 
-class Unsupported(OpNotImplemented):
+class Unsupported(UnsupportedModel):
     """All that is not supported in a model. `values`: inputs whose elements would have to be known for a part of it; `shapes`: whether
     pinned shapes may help."""
 
-    def __init__(self, message: str, values: frozenset[str] = frozenset(), shapes: bool = False) -> None:
-        super().__init__(message)
+    def __init__(
+        self, message: str, values: frozenset[str] = frozenset(), shapes: bool = False, problems: Sequence[str] = ()
+    ) -> None:
+        super().__init__(message, problems or [message])
         self.values, self.shapes = values, shapes
 
 
-def missing_text(
+def missing(
     domain: str, op_type: str, names: Sequence[str], opsets: Mapping[str, int], supported: Sequence[str]
-) -> str:
+) -> Problem:
     """One operator that is not supported: where it is used, and the nearest that is."""
     title = f"{domain}::{op_type}" if domain else op_type
-    shown = ", ".join(repr(n) for n in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-    text = f"{title} ({len(names)} {'node' if len(names) == 1 else 'nodes'}: {shown})"
+    text = use_text(title, list(names))
     if (domain, op_type) in converters:
         first = min(since for since, _ in converters[domain, op_type])
-        return f"{text}; supported from opset {first}, the model uses {opsets.get(domain, 1)}"
-    near = difflib.get_close_matches(op_type.removeprefix("Fused"), supported, n=2, cutoff=0.5)
+        text += f"; supported from opset {first}, the model uses {opsets.get(domain, 1)}"
+        return Problem(text, title, names, [f"{title} of opset {first}"])
+    near = nearest(op_type.removeprefix("Fused"), supported)
     text += f"; nearest supported: {', '.join(near)}" if near else ""
-    return text + (f"; {ADVICE[domain]}" if domain in ADVICE else "")
+    return Problem(text + (f"; {ADVICE[domain]}" if domain in ADVICE else ""), title, names, near)

@@ -6,6 +6,7 @@ graphs; `importer` turns one call into relay, with `value` and the `ops_*` files
 
 from __future__ import annotations
 
+from tilewright.relay.frontend.pytorch import model_file
 from tilewright.relay.frontend.pytorch.frontend import from_pytorch
 from tilewright.relay.frontend.pytorch.importer import supported_operators
 

@@ -12,6 +12,7 @@ from tilewright.ir import IRModule
 from tilewright.relay import loops
 from tilewright.relay.expr import Call, Expr, If, Tuple, TupleGetItem, Var
 from tilewright.relay.frontend.common.value import ModelError, Value
+from tilewright.relay.frontend.pytorch import quirks
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, tensor_array
 from tilewright.relay.frontend.pytorch.importer import Importer
 from tilewright.relay.frontend.pytorch.value import TorchCall
@@ -71,6 +72,7 @@ class ExportedImporter(Importer):
             if value is None or spec.kind.name == "TOKEN":
                 continue
             if spec.kind.name.endswith("MUTATION"):
+                quirks.STATE.seen(str(spec.target))
                 written.append((str(spec.target), value))
             else:
                 own.append((str(getattr(spec.arg, "name", "") or f"output{len(own)}"), value))
@@ -93,6 +95,11 @@ class ExportedImporter(Importer):
         unknown = any([not self.takes(n.target) for n in nodes])
         if not writes and not unknown:
             return program
+        for n in nodes:
+            if getattr(getattr(n.target, "_schema", None), "is_mutable", False):
+                quirks.WRITES.seen(_title(n))
+            if not self.takes(n.target):
+                quirks.TAKEN_APART.seen(f"{n.target} {_title(n)}")
         return program.run_decompositions(self.decompositions())
 
     def takes(self, target: Any) -> bool:
@@ -233,6 +240,7 @@ class ExportedImporter(Importer):
             if order:
                 return self.higher(order, title, args, kwargs)
             if named is not None and named[0] in IGNORED:
+                quirks.CHECKS.seen(title)
                 return None
             if any([a is _BROKEN for a in _flat([*args, *kwargs.values()])]):
                 return _BROKEN
@@ -245,10 +253,10 @@ class ExportedImporter(Importer):
             result = self.convert(*named, node.name, node.target._schema, args, kwargs, lambda k: _read(node, k))
             self.check(node, result, meta)
             return result
-        except TVMError as error:
-            self.problem(title, error)
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
-            self.problem(title, error)
+        except (
+            TVMError, ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError, MemoryError,
+        ) as error:  # fmt: skip
+            self.problem(title, error, named[0] if named is not None else "")
         return _BROKEN
 
     def check(self, node: Any, result: Any, meta: Any) -> None:
@@ -273,6 +281,7 @@ class ExportedImporter(Importer):
     def higher(self, order: str, title: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """An operator on graphs: one that only wraps a graph, a choice, or a loop."""
         if order in INLINED:
+            quirks.WRAPPERS.seen(f"{order} {title}")
             at = next(k for k, a in enumerate(args) if hasattr(a, "graph"))
             rest = args[at + 1 :]
             return self.graph(args[at], rest[1:] if order == "invoke_subgraph" else rest)

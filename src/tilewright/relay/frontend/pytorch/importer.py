@@ -9,7 +9,8 @@ import numpy as np
 
 from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.expr import Expr, Function, Tuple, Var
-from tilewright.relay.frontend.common.value import ModelError, Value, evaluate, near_text, problems_text, use_text
+from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel
+from tilewright.relay.frontend.common.value import ModelError, Value, evaluate, missing_operator, problems_text
 from tilewright.relay.frontend.pytorch import (  # noqa: F401 (register converters)
     ops_activation,
     ops_complex,
@@ -24,6 +25,7 @@ from tilewright.relay.frontend.pytorch import (  # noqa: F401 (register converte
     ops_reduce,
     ops_resize,
     ops_tensor,
+    quirks,
 )
 from tilewright.relay.frontend.pytorch.dtypes import tensor_array
 from tilewright.relay.frontend.pytorch.sizes import Sizes
@@ -89,6 +91,7 @@ class Importer:
         """A parameter of main, or a constant: whole numbers mostly are tables of places, which are looked at during import."""
         array = tensor_array(tensor)
         if array.dtype.kind in "iub" and not (self.keep_quantized and array.dtype in (np.int8, np.uint8)):
+            quirks.TABLES.seen(name)
             return Value(array=array, name=name)
         if array.dtype.kind == "c":
             raise OpNotImplemented(f"the weight {name!r} is complex: keep its parts apart (torch.view_as_real)")
@@ -128,13 +131,13 @@ class Importer:
         """Note operators that no converter takes, and where they are used; raise if there are any."""
         names = supported_operators()
         for name, places in sorted(uses.items()):
-            self.problems.append(use_text(name, places) + near_text(name, [n.partition(".")[0] for n in names]))
+            self.problems.append(missing_operator(name, places, [n.partition(".")[0] for n in names]))
         self.finish()
 
     def finish(self) -> None:
         """Raise what was found so far."""
         if self.problems:
-            raise OpNotImplemented(problems_text(self.title, self.problems))
+            raise UnsupportedModel(problems_text(self.title, self.problems), self.problems)
 
     def module(self, outputs: Sequence[Any], names: Sequence[str]) -> tuple[IRModule, dict[str, Any]]:
         """The module of the outputs, and the parameters' values."""
@@ -160,10 +163,10 @@ class Importer:
             raise OpNotImplemented(f"{self.title}: an output is complex: give torch.view_as_real of it")
         return TorchCall("output", "output", self).tensor(value).expr
 
-    def problem(self, title: str, error: Exception) -> None:
+    def problem(self, title: str, error: Exception, operator: str = "") -> None:
         """Note a call that is not supported, or raise what makes the import senseless."""
         if isinstance(error, NotImplementedError):
-            self.problems.append(f"{title}: {error}")
+            self.problems.append(Problem(f"{title}: {error}", operator, [title]))
         elif isinstance(error, TVMError):
             raise DiagnosticError(f"{self.title}: {title}: {error}") from None
         else:

@@ -13,7 +13,9 @@ import numpy as np
 from tilewright.ir import IntImm, IRModule, PrimExpr
 from tilewright.relay import loops
 from tilewright.relay.expr import Call, Expr, If, Tuple, TupleGetItem, Var
+from tilewright.relay.frontend.common.problems import UnsupportedModel, problems_of
 from tilewright.relay.frontend.common.value import ModelError, Value
+from tilewright.relay.frontend.pytorch import quirks
 from tilewright.relay.frontend.pytorch.aliasing import Slot, view_of
 from tilewright.relay.frontend.pytorch.dtypes import CODES
 from tilewright.relay.frontend.pytorch.importer import Custom, Importer
@@ -58,10 +60,7 @@ def import_script(
     traced = isinstance(module, (torch.jit.TopLevelTracedModule, torch.jit.TracedModule))
     importer = ScriptImporter("the TorchScript model", default_dtype, custom, friendly)
     importer.keep_quantized = keep_quantized
-    graph = module.graph.copy()
-    torch._C._jit_pass_inline(graph)
-    torch._C._jit_pass_constant_propagation(graph)
-    torch._C._jit_pass_dce(graph)
+    graph = inlined(module)
     if path:
         Path(path).write_text(str(graph))
     try:
@@ -69,7 +68,18 @@ def import_script(
     except OpNotImplemented as error:
         if traced or not importer.scripted:
             raise
-        raise OpNotImplemented(f"{error}\n{SCRIPTED}") from None
+        raise UnsupportedModel(f"{error}\n{SCRIPTED}", problems_of(error)) from None
+
+
+def inlined(module: Any) -> Any:
+    """The graph of a script without calls of its own methods, and without what is known or used by nobody."""
+    import torch
+
+    graph = module.graph.copy()
+    torch._C._jit_pass_inline(graph)
+    torch._C._jit_pass_constant_propagation(graph)
+    torch._C._jit_pass_dce(graph)
+    return graph
 
 
 class ScriptImporter(Importer):
@@ -123,7 +133,7 @@ class ScriptImporter(Importer):
     def check_supported(self, graph: Any) -> None:
         """List every operator, in blocks too, that no converter takes."""
         missing: dict[str, list[str]] = {}
-        for node in _nodes(graph):
+        for node in nodes_of(graph):
             name = node.kind()
             namespace, _, short = name.partition("::")
             overload = self.schema(node).overload_name if namespace != "prim" and self.schema(node) is not None else ""
@@ -133,7 +143,7 @@ class ScriptImporter(Importer):
             )  # fmt: skip
             if not known:
                 self.scripted = self.scripted or namespace == "prim"
-                missing.setdefault(f"{name}.{overload}".removesuffix("."), []).append(_place(node))
+                missing.setdefault(f"{name}.{overload}".removesuffix("."), []).append(place_of(node))
         self.missing(missing)
 
     def schema(self, node: Any) -> Any:
@@ -169,10 +179,10 @@ class ScriptImporter(Importer):
             except OpNotImplemented as error:
                 # What was found in a block inside is noted already.
                 if not self.problems:
-                    self.problem(_place(node), error)
+                    self.problem(place_of(node), error, node.kind())
                 self.finish()
             except (TVMError, ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError) as error:
-                self.problem(_place(node), error)
+                self.problem(place_of(node), error, node.kind())
                 self.finish()
             names = [o.debugName() for o in node.outputs()]
             if names:
@@ -197,6 +207,7 @@ class ScriptImporter(Importer):
         name = node.kind()
         namespace, _, short = name.partition("::")
         if name in DROPPED:
+            quirks.DROPPED.seen(place_of(node))
             return []
         if namespace == "prim":
             return getattr(self, f"_prim_{short}")(node, env)
@@ -205,11 +216,12 @@ class ScriptImporter(Importer):
         if self.is_number_work(short, args):
             return self.number_work(short, raw, args)
         schema = self.schema(node)
-        title = _place(node)
+        title = place_of(node)
         call_name = short.removesuffix("_") if short.endswith("_") and not short.startswith("__") else short
         writes = schema is not None and schema.is_mutable and isinstance(raw[0], Slot)
         result = self.hold(self.operator(name, schema, title, args, node))
         if writes:
+            quirks.WRITES.seen(title)
             old, new = raw[0].read(), result.read()
             raw[0].write(TorchCall(name, title, self).cast(new, old.dtype), self.level)
             return raw[0]
@@ -228,6 +240,7 @@ class ScriptImporter(Importer):
         if self.known(name, overload):
             uses = [bool(o.uses()) for o in node.outputs()]
             return self.convert(name, overload, title, schema, args, {}, lambda k: k < len(uses) and uses[k])
+        quirks.TAKEN_APART.seen(title)
         return self.taken_apart(self.composed(node), schema, args)
 
     def taken_apart(self, target: Any, schema: Any, args: Sequence[Any]) -> Any:
@@ -425,11 +438,12 @@ class ScriptImporter(Importer):
         if isinstance(condition, Value) and condition.array is not None:
             condition = bool(condition.array.reshape(-1)[0])
         if not isinstance(condition, Value):
+            quirks.DECIDED.seen(place_of(node))
             chosen = first if condition else second
             self.block(chosen, env)
             results = [env[o.debugName()] for o in chosen.outputs()]
             return results[0] if len(results) == 1 else results
-        call = TorchCall("prim::If", _place(node), self)
+        call = TorchCall("prim::If", place_of(node), self)
         ways = []
         for block in (first, second):
             ways.append([call.tensor(v) for v in self.inner(block, dict(env), "the results of its branches")])
@@ -459,6 +473,7 @@ class ScriptImporter(Importer):
         if isinstance(rounds, int) and rounds <= MOST_ROUNDS and isinstance(going, bool):
             unrolled = self.unrolled(body, env, rounds, going, carried)
             if unrolled is not None:
+                quirks.UNROLLED.seen(place_of(node))
                 return unrolled[0] if len(unrolled) == 1 else unrolled
         results = self.looped(node, body, env, rounds, going, [self.read(v) for v in carried])
         return results[0] if len(results) == 1 else results
@@ -480,7 +495,7 @@ class ScriptImporter(Importer):
         self, node: Any, body: Any, env: dict[str, Any], rounds: Any, going: Any, carried: list[Any]
     ) -> list[Any]:
         """A loop as a function that calls itself: its state is the round, whether it goes on, and what it carries."""
-        call = TorchCall("prim::Loop", _place(node), self)
+        call = TorchCall("prim::Loop", place_of(node), self)
         for v in carried:
             if not isinstance(v, (Value, int, float, bool, PrimExpr)):
                 self.scripted = True
@@ -521,16 +536,16 @@ def _overload(short: str) -> str:
     return {"select": "int", "slice": "Tensor", "transpose": "int"}.get(short, "")
 
 
-def _nodes(graph: Any) -> list[Any]:
+def nodes_of(graph: Any) -> list[Any]:
     found = []
     for node in graph.nodes():
         found.append(node)
         for block in node.blocks():
-            found += _nodes(block)
+            found += nodes_of(block)
     return found
 
 
-def _place(node: Any) -> str:
+def place_of(node: Any) -> str:
     """An operator, its result's name, and the line that wrote it."""
     names = [o.debugName() for o in node.outputs()]
     lines = [line for line in node.sourceRange().splitlines() if "(" in line and "): " in line]

@@ -1,0 +1,167 @@
+"""`tilewright import`: the report on a model before it is compiled, as tables or JSON; the imported program as text or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from tilewright.cli.work import Shapes, check_writable, checked_target, format_of, shown_warnings
+from tilewright.support.errors import TVMError
+
+PLACES = 4
+"""How many places of a quirk, or nodes of an operator, a table names."""
+
+
+def check_model(model: Path, shapes: Shapes, target: str, as_json: bool, out: Console) -> int:
+    """Prints the report; 0 where the model can be imported, else 1."""
+    chosen = checked_target(target)
+    format_of(model)
+    from tilewright.relay.frontend.common.preflight import preflight, unread
+
+    try:
+        with shown_warnings():
+            found = preflight(model, dict(shapes), chosen)
+    except TVMError as error:
+        if not as_json:
+            raise
+        click.echo(json.dumps(unread(model, str(error)), indent=1))
+        return 1
+    if as_json:
+        click.echo(json.dumps(found.to_dict(), indent=1))
+    else:
+        for part in rendered(found):
+            out.print(part)
+    return 0 if found.ok else 1
+
+
+def rendered(found: Any) -> list[Any]:
+    """The report as tables and lines."""
+    s = found.survey
+    parts: list[Any] = [f"{found.path}: {s.framework}{', ' + s.version if s.version else ''}"]
+    parts.append(tensor_table(found))
+    parts.append(operator_table(found))
+    parts.append(f"weights: {weights_text(found)}")
+    if found.module is not None:
+        rest = f", not counted: {found.open_calls} calls whose sizes are open" if found.open_calls else ""
+        parts.append(f"operations of a run: {big(found.flops)}FLOP{rest}")
+        parts.append(f"memory: {memory_text(found)}")
+    if found.quirks:
+        parts.append(quirk_table(found))
+    if found.ok:
+        parts.append("can be imported: everything is supported")
+        return parts
+    if found.problems:
+        count = len(found.problems)
+        parts.append(f"cannot be imported: {count} {'thing is' if count == 1 else 'things are'} not supported")
+        parts += [f"  {p}" for p in found.problems]
+    else:
+        parts.append(f"cannot be imported: {found.fault}")
+    return parts
+
+
+def tensor_table(found: Any) -> Table:
+    """Inputs and outputs; open extents by name."""
+    table = Table("", "name", "type", "shape", "open", title="inputs and outputs", title_justify="left")
+    for kind, infos in (("input", found.survey.inputs), ("output", found.survey.outputs)):
+        for i in infos:
+            shape = "not said" if i.shape is None else " x ".join(map(str, i.shape)) or "scalar"
+            where = ", ".join([f"axis {k}" for k in i.open_axes])
+            table.add_row(kind, i.name, i.dtype or "not said", shape, where)
+    return table
+
+
+def operator_table(found: Any) -> Table:
+    """Operators with their counts, work and whether they are supported."""
+    rows = found.rows()
+    refused = len([r for r in rows if not r.supported])
+    nodes = sum([len(n) for n in found.survey.operators.values()])
+    title = f"{nodes} nodes of {len(found.survey.operators)} operators, {refused or 'none'} of them not supported"
+    table = Table(title=title, title_justify="left")
+    table.add_column("operator", overflow="fold")
+    for column in ("nodes", "FLOP", "share"):
+        table.add_column(column, justify="right")
+    table.add_column("", overflow="fold")
+    total = found.flops
+    for r in rows:
+        work = big(r.flops) if r.flops else "" if r.open else "0"
+        work += (" + " if r.flops else "") + "open" if r.open else ""
+        known = found.module is not None
+        note = "" if r.supported else "not supported: " + named(found.survey.operators.get(r.name, ()))
+        share = f"{r.flops / total:.1%}" if total and r.flops else ""
+        table.add_row(r.name, str(r.count or ""), work if known else "", share, note)
+    return table
+
+
+def quirk_table(found: Any) -> Table:
+    """What was handled, and where."""
+    table = Table(title="handled on the way", title_justify="left")
+    table.add_column("", no_wrap=True)
+    table.add_column("what", overflow="fold")
+    table.add_column("times", justify="right")
+    table.add_column("where", overflow="fold")
+    for q, places in found.quirks.items():
+        table.add_row(q.key, q.text, str(len(places)), named(list(places)))
+    return table
+
+
+def named(places: Sequence[str]) -> str:
+    """The first of them, and how many more."""
+    rest = len(places) - PLACES
+    return ", ".join(places[:PLACES]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def weights_text(found: Any) -> str:
+    """`161 tensors, 102.5 MB (float32 159, 102.5 MB; int64 2, 0.0 MB)`."""
+    types = [f"{t or 'unknown'} {count}, {size / 1e6:.1f} MB" for t, (count, size) in found.parameter_types.items()]
+    return f"{len(found.survey.parameters)} tensors, {found.parameter_bytes / 1e6:.1f} MB" + (
+        f" ({'; '.join(types)})" if types else ""
+    )
+
+
+def memory_text(found: Any) -> str:
+    """What a run takes."""
+    m = found.memory
+    if not m:
+        return f"weights {found.parameter_bytes / 1e6:.1f} MB; activations are not known: {found.why_no_memory}"
+    total = m["constants"] + m["activations"] + m["inputs"] + m["outputs"]
+    return (
+        f"{total / 1e6:.1f} MB: constants {m['constants'] / 1e6:.1f} MB, activations {m['activations'] / 1e6:.1f} MB"
+        f" (planned; {m['without_sharing'] / 1e6:.1f} MB without sharing), inputs and outputs {(m['inputs'] + m['outputs']) / 1e6:.1f} MB"
+    )
+
+
+def big(n: float) -> str:
+    """`3.86 G`."""
+    for unit in ("", "k", "M", "G", "T"):
+        if n < 1000:
+            return f"{n:.3g} {unit}" if unit else f"{n:.0f} "
+        n /= 1000
+    return f"{n:.3g} P"
+
+
+def import_model(model: Path, shapes: Shapes, output: Path | None, params: Path | None) -> None:
+    """Writes the imported program."""
+    from tilewright.node import save_json
+    from tilewright.runtime import save_param_dict
+
+    for path, option in ((output, "--output"), (params, "--params")):
+        if path is not None:
+            check_writable(path, option)
+    with shown_warnings():
+        mod, weights = format_of(model).load(model, dict(shapes))
+    if output is None:
+        click.echo(mod.astext(show_meta_data=False))
+    elif output.suffix == ".json":
+        output.write_text(save_json(mod))
+    else:
+        output.write_text(mod.astext() + "\n")
+    if params is not None:
+        params.write_bytes(save_param_dict(weights))
+    if output is not None:
+        click.echo(f"{output}: {len(mod.functions)} functions, {len(weights)} weights apart")

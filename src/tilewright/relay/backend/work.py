@@ -1,0 +1,97 @@
+"""The arithmetic of a program before it is compiled: floating-point (or integer) operations, call by call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tilewright.ir import IRModule, Op, TensorType
+from tilewright.node import deep_recursion, structural_hash
+from tilewright.relay import qnn
+from tilewright.relay.analysis.programs import multiply_accumulates
+from tilewright.relay.backend.te_compiler import TensorGraph, compute_ops, flops_of, is_static, tensor_types
+from tilewright.relay.expr import Call, Constant, Expr, Function, Var
+from tilewright.relay.functor import post_order
+from tilewright.relay.op.card import OpCard
+from tilewright.relay.printer import span_text, type_text
+from tilewright.support.errors import TVMError
+
+
+class CallWork:
+    """One call: the relay `operator`, the model's `node` that it stands for ("" where none is known), and its operations
+    (`flops`; None where a size is open, or no formula is known)."""
+
+    __slots__ = ("flops", "node", "operator")
+
+    def __init__(self, operator: str, node: str, flops: int | None) -> None:
+        self.operator, self.node, self.flops = operator, node, flops
+
+
+def work_of(mod: IRModule) -> list[CallWork]:
+    """The operations of each operator's call in a typed module, bodies of loops and branches counted once.
+
+    Convolutions and products: twice their multiply-accumulates, in any number type. Other operators: what their definitions as tensor
+    expressions do in floating point, one for each sum, product, quotient, comparison of sizes and function, and one for each element
+    that a reduction takes in; those that only move data do nothing. Quantised operators count as what they stand for.
+    """
+    mod = qnn.transform.CanonicalizeOps()(qnn.transform.Legalize()(mod))
+    known: dict[Any, int | None] = {}
+    with deep_recursion():
+        return [
+            CallWork(call.op.name, span_text(call.span), _counted(call, known))  # type: ignore[attr-defined]
+            for call in _calls(mod)
+        ]
+
+
+def _calls(mod: IRModule) -> Iterator[Call]:
+    for f in mod.functions.values():
+        if isinstance(f, Function):
+            yield from [e for e in post_order(f) if isinstance(e, Call) and isinstance(e.op, Op)]
+
+
+def _counted(call: Call, known: dict[Any, int | None]) -> int | None:
+    """`flops`, looked up where an equal call was counted."""
+    types = [type_text(a.checked_type) for a in call.args]
+    key = (call.op.name, structural_hash(call.attrs), *types)  # type: ignore[attr-defined]
+    if key not in known:
+        known[key] = flops(call)
+    return known[key]
+
+
+def flops(call: Call) -> int | None:
+    """The operations of one typed call of an operator; None where a size is open, or no formula is known."""
+    card = call.attrs
+    if not isinstance(card, OpCard):
+        return None
+    types = [t for e in (call, *call.args) for t in _tensors(e)]
+    if not types or not all(map(is_static, types)):
+        return None
+    products = multiply_accumulates(call)
+    if products:
+        return 2 * products
+    params = [Var(f"p{i}", a.checked_type) for i, a in enumerate(call.args)]
+    single = [isinstance(a, Constant) and not a.value.ndim for a in call.args]
+    args = [a if alone else p for a, p, alone in zip(call.args, params, single, strict=True)]
+    try:
+        graph = TensorGraph(
+            Function([p for p, alone in zip(params, single, strict=True) if not alone], _typed(call, args))
+        )
+        return flops_of(compute_ops(graph.outputs))
+    except (TVMError, NotImplementedError, AttributeError):
+        return None
+
+
+def _typed(call: Call, args: list[Expr]) -> Call:
+    """The call on other operands of the same types."""
+    from tilewright.relay.transform.infer_type import infer_types
+
+    made = Call(call.op, tuple(args), call.attrs, call.type_args)
+    infer_types(made)
+    return made
+
+
+def _tensors(e: Expr) -> list[TensorType]:
+    try:
+        return tensor_types(e.checked_type)
+    except TVMError:
+        return []

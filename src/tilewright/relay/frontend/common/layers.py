@@ -1,0 +1,134 @@
+"""The results of a model's nodes in an imported program: found by the spans that importers leave, kept as outputs of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IRModule, TensorType
+from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGetItem
+from tilewright.relay.functor import children, post_order
+from tilewright.relay.printer import span_text
+from tilewright.relay.transform.infer_type import infer_module
+
+Array = np.ndarray[Any, Any]
+
+
+class Layer:
+    """A node of a model: `name`, the values (`exprs`) that leave it, in order, and the names of the nodes whose values it reads."""
+
+    __slots__ = ("exprs", "name", "reads")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.exprs: list[Expr] = []
+        self.reads: dict[str, None] = {}
+
+    @property
+    def bytes(self) -> int:
+        """What its values take."""
+        return sum([_bytes(e.checked_type) for e in self.exprs])
+
+
+def layers_of(mod: IRModule, names: Collection[str]) -> list[Layer]:
+    """The nodes of these names in the main function of a typed module, in an order in which they can run. What stands in branches,
+    loops and functions is left out: it has no single value."""
+    main: Any = mod["main"]
+    order = list(post_order(main.body, lambda e: isinstance(e, (Function, If, Let))))
+    node: dict[Expr, str] = {}
+    origin: dict[Expr, tuple[str, ...]] = {}
+    """The nodes that a value comes from: itself, or those whose values a tuple or a call without a name takes."""
+    layers: dict[str, Layer] = {}
+    left: dict[str, dict[Expr, None]] = {}
+
+    def read(e: Expr, reader: str) -> None:
+        """`e` is read by a node of this name, or ("") is an output."""
+        for v in e.fields if isinstance(e, Tuple) else (e,):
+            if node.get(v, reader) != reader and isinstance(v.checked_type, TensorType):
+                left[node[v]][v] = None
+
+    for e in order:
+        inputs = [x for x in children(e) if x in origin]
+        name = (
+            span_text(e.span)
+            if isinstance(e, Call)
+            else node.get(e.tuple_value, "")
+            if isinstance(e, TupleGetItem)
+            else ""
+        )
+        if name in names:
+            node[e], origin[e] = name, (name,)
+            layer = layers.setdefault(name, Layer(name))
+            left.setdefault(name, {})
+            for x in inputs:
+                layer.reads.update(dict.fromkeys([n for n in origin[x] if n != name]))
+        else:
+            origin[e] = tuple(dict.fromkeys([n for x in inputs for n in origin[x]]))
+        if not isinstance(e, Tuple):
+            for x in inputs:
+                read(x, node.get(e, ""))
+    read(main.body, "")
+    at = {e: k for k, e in enumerate(order)}
+    for name, layer in layers.items():
+        layer.exprs = sorted(
+            left[name], key=lambda e: (at[e.tuple_value], e.index) if isinstance(e, TupleGetItem) else (at[e], 0)
+        )
+    return [layer for layer in layers.values() if layer.exprs]
+
+
+def keeping(mod: IRModule, exprs: Sequence[Expr], outputs: bool = True) -> IRModule:
+    """The module whose main also answers these values of it, after its own outputs (or instead of them)."""
+    main: Any = mod["main"]
+    fields: list[Expr] = []
+    if outputs:
+        fields += main.body.fields if isinstance(main.body, Tuple) else [main.body]
+    fields += exprs
+    attrs = {k: v for k, v in dict(main.attrs or {}).items() if k != "output_tensor_names"}
+    body = fields[0] if len(fields) == 1 else Tuple(tuple(fields))
+    return infer_module(mod.with_functions({mod.get_global_var("main"): Function(main.params, body, attrs=attrs)}))
+
+
+def matched(exprs: Sequence[Expr], results: Sequence[Array]) -> list[tuple[int, int]]:
+    """Which of a node's values is which of the reference's results: pairs of places. By shapes, and by order among results of a tuple; what
+    is not certain is left out."""
+    forms = [_form(e) for e in exprs]
+    given = [(r.shape, _is_float(r.dtype.name)) for r in results]
+    if len(results) == 1:
+        fitting = [k for k, f in enumerate(forms) if f == given[0]]
+        return [(fitting[-1], 0)] if fitting else []
+    pairs = []
+    for form in dict.fromkeys(given):
+        mine = [k for k, f in enumerate(forms) if f == form]
+        theirs = [k for k, g in enumerate(given) if g == form]
+        if len(mine) == len(theirs) == 1:
+            pairs.append((mine[0], theirs[0]))
+            continue
+        # Parts of one tuple: all of them are results, in order.
+        parts = [exprs[k] for k in mine]
+        whole = {p.tuple_value if isinstance(p, TupleGetItem) else p for p in parts}
+        if parts and len(whole) == 1 and isinstance(parts[0], TupleGetItem):
+            places = [p.index for p in parts if isinstance(p, TupleGetItem)]
+            if len(results) == len(theirs) > max(places):
+                pairs += [(k, theirs[place]) for k, place in zip(mine, places, strict=True)]
+    return sorted(pairs)
+
+
+def _form(e: Expr) -> tuple[tuple[int, ...], bool]:
+    """Extents, and whether elements are floating-point numbers: what is float32 in a model may be integers here."""
+    t = e.checked_type
+    assert isinstance(t, TensorType)
+    return tuple([int(getattr(d, "value", -1)) for d in t.shape]), _is_float(str(t.dtype))
+
+
+def _is_float(dtype: str) -> bool:
+    return "float" in dtype
+
+
+def _bytes(t: Any) -> int:
+    return (
+        int(np.prod([int(getattr(d, "value", 0)) for d in t.shape], dtype=object)) * int(t.dtype.bytes)
+        if t.shape
+        else t.dtype.bytes
+    )

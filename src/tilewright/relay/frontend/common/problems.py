@@ -1,0 +1,42 @@
+"""What is not supported in a model: lines for people, with their parts for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tilewright.support.errors import OpNotImplemented
+
+
+class Problem(str):
+    """A line that tells of one thing that is not supported; `operator`, `nodes` that use it and the `nearest` supported operators,
+    where they are known."""
+
+    operator: str
+    nodes: tuple[str, ...]
+    nearest: tuple[str, ...]
+
+    def __new__(cls, text: str, operator: str = "", nodes: Iterable[str] = (), nearest: Iterable[str] = ()) -> Problem:
+        self = super().__new__(cls, text)
+        self.operator, self.nodes, self.nearest = operator, tuple(nodes), tuple(nearest)
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        return {"text": str(self), "operator": self.operator, "nodes": [*self.nodes], "nearest": [*self.nearest]}
+
+
+class UnsupportedModel(OpNotImplemented):
+    """All that is not supported in a model, at once: `problems`."""
+
+    def __init__(self, message: str, problems: Sequence[str]) -> None:
+        super().__init__(message)
+        self.problems = [p if isinstance(p, Problem) else Problem(p) for p in problems]
+
+
+def problems_of(error: OpNotImplemented) -> list[Problem]:
+    """The things that an importer's error tells of; those of an importer that gives only text, by its lines."""
+    if isinstance(error, UnsupportedModel):
+        return error.problems
+    first, *rest = str(error).splitlines()
+    return [Problem(line.strip()) for line in rest or [first]]

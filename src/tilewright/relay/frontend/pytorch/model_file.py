@@ -1,0 +1,286 @@
+"""PyTorch's files for the command line: exported programs (.pt2) and TorchScript (.pt, .ts), and PyTorch as their reference."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tilewright.ir import IRModule
+from tilewright.relay.frontend.common.formats import (
+    ModelFormat,
+    Reference,
+    Shapes,
+    Survey,
+    TensorInfo,
+    register_format,
+)
+from tilewright.relay.frontend.common.value import ModelError
+from tilewright.relay.frontend.pytorch import quirks
+from tilewright.relay.frontend.pytorch.dtypes import dtype_name
+from tilewright.relay.frontend.pytorch.frontend import from_pytorch
+from tilewright.relay.transform.fake_quantization import FakeQuantizationToInteger
+from tilewright.support.pinned import Pinned
+
+SILENT = {
+    "prim::Constant",
+    "prim::GetAttr",
+    "prim::ListConstruct",
+    "prim::TupleConstruct",
+    "prim::ListUnpack",
+    "prim::TupleUnpack",
+}
+"""Nodes of TorchScript that only hold and hand on."""
+
+MOST_UNPACKED = 1 << 28
+"""Bytes that compressed parts of an archive may have: the text of code and of debugging; weights are not compressed."""
+
+
+class ExportedFormat(ModelFormat):
+    """What torch.export.save writes."""
+
+    name, title, suffixes, runtimes = "pt2", "PyTorch (torch.export)", (".pt2",), ("torch",)
+
+    def takes(self, path: Path) -> bool:
+        """.pt2 files, and others of that content."""
+        return super().takes(path) or path.suffix.lower() in TorchScriptFormat.suffixes and contents(path) == self.name
+
+    def load(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, Any]]:
+        """The module and its weights."""
+        program = open_program(path)
+        return integers(*from_pytorch(program, _infos(program, shapes)))
+
+    def survey(self, path: Path, shapes: Shapes) -> Survey:
+        """Operators in the words of ATen."""
+        return survey_program(open_program(path), self.title)
+
+    def reference(self, path: Path, runtime: str, shapes: Shapes) -> Reference:
+        """PyTorch's interpreter, node by node."""
+        from tilewright.relay.frontend.pytorch.reference import ProgramReference
+
+        return ProgramReference(open_program(path))
+
+
+class TorchScriptFormat(ModelFormat):
+    """What torch.jit.save writes. It does not say the shapes of its inputs, so they must be given."""
+
+    name, title, suffixes, runtimes = "torchscript", "TorchScript", (".pt", ".pth", ".ts", ".torchscript"), ("torch",)
+
+    def load(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, Any]]:
+        """The module and its weights."""
+        module = open_script(path)
+        names = script_inputs(module)
+        check_shapes_given(path, names, shapes)
+        infos = []
+        for n in names:
+            given = shapes[n]
+            infos.append((n, (tuple(given), given.dtype if isinstance(given, Pinned) and given.dtype else "float32")))
+        return integers(*from_pytorch(module, infos))
+
+    def survey(self, path: Path, shapes: Shapes) -> Survey:
+        """Operators of the inlined graph."""
+        return survey_script(open_script(path), self.title, shapes)
+
+    def reference(self, path: Path, runtime: str, shapes: Shapes) -> Reference:
+        """PyTorch, with more outputs of the graph."""
+        from tilewright.relay.frontend.pytorch.reference import ScriptReference
+
+        return ScriptReference(open_script(path))
+
+
+def check_shapes_given(path: Path, names: Sequence[str], shapes: Shapes) -> None:
+    """ModelError unless there is a shape for each input, and for nothing else."""
+    unknown = [n for n in shapes if n not in names]
+    if unknown:
+        raise ModelError(
+            f"{path}: the model has no input {', '.join(unknown)}; its inputs are {', '.join(names) or 'none'}"
+        )
+    missing = [n for n in names if n not in shapes]
+    if missing:
+        example = " ".join([f"--shape {n}=1,3,224,224" for n in missing])
+        raise ModelError(
+            f"{path}: TorchScript does not say the shapes of its inputs, and none is given for {', '.join(missing)}. Give them: {example};"
+            f" with a type where it is not float32: --shape {missing[0]}=1,16:int64"
+        )
+
+
+def integers(mod: IRModule, params: dict[str, Any]) -> tuple[IRModule, dict[str, Any]]:
+    """What is float32 between quantised tensors on integers."""
+    made = FakeQuantizationToInteger()(mod)
+    if made is not mod:
+        quirks.QUANTISED.seen("main")
+    return made, params
+
+
+def contents(path: Path) -> str:
+    """What an archive of PyTorch's holds: "pt2", "torchscript", "weights", or "" for another file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [n.partition("/")[2] or n for n in archive.namelist()]
+    except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
+        return ""
+    if "archive_format" in names or "serialized_exported_program.json" in names:
+        return "pt2"
+    if any([n.startswith("code/") for n in names]):
+        return "torchscript"
+    return "weights" if "data.pkl" in names else ""
+
+
+def checked_archive(path: Path, wanted: str, made_by: str) -> None:
+    """ModelError where a file is none of PyTorch's archives, is damaged, or holds something else: PyTorch's own readers trust what they
+    read."""
+    held = contents(path)
+    if not held:
+        raise ModelError(
+            f"{path}: this is no file of {made_by}, or a truncated one: it cannot be read as an archive. Save or copy it again"
+        )
+    if held == "weights":
+        raise ModelError(
+            f"{path}: this file holds weights (or a pickled module), not a program that can be imported without the model's Python"
+            " code. Load it there and save torch.export.export(model, args) with torch.export.save"
+        )
+    if held != wanted:
+        other = {"pt2": "an exported program (.pt2)", "torchscript": "TorchScript (.pt)"}[held]
+        raise ModelError(f"{path}: this file holds {other}, not what {made_by} writes. Give it the ending of its kind")
+    damaged = damage(path)
+    if damaged:
+        raise ModelError(f"{path}: the file is damaged: {damaged}. Save or copy it again")
+
+
+def damage(path: Path) -> str:
+    """What is wrong with an archive; "" where all its parts have the bytes that were written."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            unpacked = sum([i.file_size for i in archive.infolist() if i.compress_type != zipfile.ZIP_STORED])
+            if unpacked > MOST_UNPACKED:
+                return f"its compressed parts claim {unpacked} bytes, and no model's code has more than {MOST_UNPACKED}"
+            changed = archive.testzip()
+    except Exception as error:  # zipfile and zlib raise many kinds
+        return f"{type(error).__name__}: {error}"
+    return f"{changed} does not have the bytes that were written" if changed else ""
+
+
+def open_program(path: Path) -> Any:
+    """The ExportedProgram of a file. Raises ModelError."""
+    torch = torch_module()
+    checked_archive(path, "pt2", "torch.export.save")
+    try:
+        return torch.export.load(str(path))
+    except Exception as error:  # what reads its JSON raises whatever it meets
+        raise ModelError(
+            f"{path}: PyTorch {torch.__version__} cannot load this exported program ({_short(error)}). Export it again"
+        ) from error
+
+
+def open_script(path: Path) -> Any:
+    """The ScriptModule of a file. Raises ModelError."""
+    torch = torch_module()
+    checked_archive(path, "torchscript", "torch.jit.save")
+    try:
+        return torch.jit.load(str(path), map_location="cpu").eval()
+    except Exception as error:
+        raise ModelError(
+            f"{path}: PyTorch {torch.__version__} cannot load this TorchScript ({_short(error)}). Save it again"
+        ) from error
+
+
+def torch_module() -> Any:
+    """PyTorch. Raises ModelError without it."""
+    try:
+        import torch
+        import torch.export
+    except ImportError:
+        raise ModelError("files of PyTorch need PyTorch: pip install 'tilewright[torch]'") from None
+    return torch
+
+
+def _short(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {' '.join(lines[:2])[:300]}"
+
+
+def _infos(program: Any, shapes: Shapes) -> Any:
+    """input_infos of an exported program: what is pinned, the others as they were exported."""
+    if not shapes:
+        return None
+    names = [s.arg.name for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+    unknown = [n for n in shapes if n not in names]
+    if unknown:
+        raise ModelError(f"the exported program has no input {', '.join(unknown)}; its inputs are {', '.join(names)}")
+    fakes = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
+    return [
+        (n, tuple(shapes[n]) if n in shapes else tuple([d if isinstance(d, int) else -1 for d in fakes[n].shape]))
+        for n in names
+        if hasattr(fakes.get(n), "shape")
+    ]
+
+
+def _tensor_info(name: str, value: Any) -> TensorInfo:
+    return TensorInfo(name, dtype_name(value.dtype), [d if isinstance(d, int) else str(d) for d in value.shape])
+
+
+def survey_program(program: Any, title: str) -> Survey:
+    """What an exported program says."""
+    import torch
+
+    from tilewright.relay.frontend.pytorch.exported import higher_order, operator_name
+
+    operators: dict[str, list[str]] = {}
+    fakes: dict[str, Any] = {}
+    for module in program.graph_module.modules():
+        for node in module.graph.nodes if isinstance(module, torch.fx.GraphModule) else ():
+            if module is program.graph_module:
+                fakes[node.name] = node.meta.get("val")
+            if node.op != "call_function":
+                continue
+            named = operator_name(node.target)
+            if named is None and not higher_order(node.target):
+                continue
+            text = f"{named[0]}.{named[1]}".removesuffix(".") if named else f"higher_order::{higher_order(node.target)}"
+            operators.setdefault(text, []).append(node.name)
+    signature = program.graph_signature
+    inputs, weights = [], []
+    held = {**program.constants, **program.state_dict}
+    for spec in signature.input_specs:
+        kind, name = spec.kind.name, getattr(spec.arg, "name", "")
+        if kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR") and hasattr(held.get(spec.target), "dtype"):
+            weights.append(_tensor_info(spec.target, held[spec.target]))
+        elif kind == "USER_INPUT" and hasattr(fakes.get(name), "dtype"):
+            inputs.append(_tensor_info(name, fakes[name]))
+    outputs = [
+        _tensor_info(s.arg.name, fakes[s.arg.name])
+        for s in signature.output_specs
+        if hasattr(fakes.get(getattr(s.arg, "name", "")), "dtype")
+    ]
+    versions = getattr(program, "verifiers", None)
+    dialects = ", ".join(sorted({v.dialect for v in versions})) if versions else ""
+    return Survey(title, f"dialect {dialects}" if dialects else "", operators, inputs, outputs, weights)
+
+
+def script_inputs(module: Any) -> list[str]:
+    """Names of the inputs of a script."""
+    return [v.debugName() for v in module.graph.inputs() if v.type().kind() != "ClassType"]
+
+
+def survey_script(module: Any, title: str, shapes: Shapes) -> Survey:
+    """What a script says."""
+    from tilewright.relay.frontend.pytorch.torchscript import inlined, nodes_of, place_of
+
+    graph = inlined(module)
+    operators: dict[str, list[str]] = {}
+    for node in nodes_of(graph):
+        if node.kind() not in SILENT:
+            operators.setdefault(node.kind(), []).append(place_of(node))
+    inputs = []
+    for name in script_inputs(module):
+        given = shapes.get(name)
+        dtype = given.dtype if isinstance(given, Pinned) else ""
+        inputs.append(TensorInfo(name, dtype or "float32", None if given is None else list(given)))
+    outputs = [TensorInfo(v.debugName(), "", None) for v in graph.outputs()]
+    weights = [_tensor_info(n, t) for n, t in module.state_dict().items() if hasattr(t, "dtype")]
+    return Survey(title, "", operators, inputs, outputs, weights)
+
+
+register_format(ExportedFormat())
+register_format(TorchScriptFormat())

@@ -1,0 +1,128 @@
+"""PyTorch as the reference of its own models, with what single nodes make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.frontend.common.formats import Array, Reference
+from tilewright.relay.frontend.pytorch.dtypes import tensor_array
+from tilewright.relay.frontend.pytorch.exported import ExportedImporter, operator_name
+from tilewright.relay.frontend.pytorch.torchscript import inlined, place_of
+from tilewright.support.errors import TVMError
+
+
+def tensor_of(array: Array) -> Any:
+    """A NumPy array as a tensor, in types that NumPy lacks too."""
+    if array.dtype == numpy_dtype("bfloat16"):
+        return torch.from_numpy(np.ascontiguousarray(array).view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def _arrays(x: Any) -> list[Array]:
+    if isinstance(x, torch.Tensor):
+        return [] if x.is_complex() else [tensor_array(x)]
+    if isinstance(x, (list, tuple)):
+        return [a for part in x for a in _arrays(part)]
+    return []
+
+
+class _Recording(torch.fx.Interpreter):  # type: ignore[misc]
+    """Runs a graph and keeps what some of its nodes make."""
+
+    def __init__(self, module: Any, wanted: Sequence[str]) -> None:
+        super().__init__(module)
+        self.wanted, self.made = set(wanted), dict[str, list[Array]]()
+
+    def run_node(self, n: Any) -> Any:
+        result = super().run_node(n)
+        if n.name in self.wanted:
+            # What is written in place later must not change it.
+            self.made[n.name] = [a.copy() for a in _arrays(result)]
+        return result
+
+
+class ProgramReference(Reference):
+    """An exported program, run call by call as the importer reads it."""
+
+    title = "PyTorch"
+
+    def __init__(self, program: Any) -> None:
+        self.program = ExportedImporter("", "float32", None, False).prepared(program)
+        self.nodes = {}
+        for node in self.program.graph.nodes:
+            named = operator_name(node.target) if node.op == "call_function" else None
+            if named is not None and hasattr(node.meta.get("val"), "__len__"):
+                self.nodes[node.name] = f"{named[0]}.{named[1]}".removesuffix(".")
+
+    def run(self, inputs: Mapping[str, Array], nodes: Sequence[str] = ()) -> tuple[list[Array], dict[str, list[Array]]]:
+        """Outputs (what the model writes in its state after them), and results of nodes."""
+        program, signature = self.program, self.program.graph_signature
+        held = {**program.constants, **program.state_dict}
+        fakes = {n.name: n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"}
+        args = []
+        for spec in signature.input_specs:
+            name = getattr(spec.arg, "name", "")
+            if spec.kind.name != "USER_INPUT":
+                args.append(held.get(spec.target))
+            elif name in inputs:
+                args.append(tensor_of(inputs[name]))
+            else:
+                args.append(getattr(spec.arg, "value", fakes.get(name)))
+        recording = _Recording(program.graph_module, nodes)
+        try:
+            with torch.no_grad():
+                found = recording.run(*[a.clone() if isinstance(a, torch.Tensor) else a for a in args])
+        except Exception as error:
+            raise TVMError(f"PyTorch cannot run the exported program ({type(error).__name__}: {error})") from error
+        own: list[Array] = []
+        written: list[Array] = []
+        for spec, value in zip(signature.output_specs, found, strict=True):
+            (written if spec.kind.name.endswith("MUTATION") else own).extend(_arrays(value))
+        return own + written, recording.made
+
+
+class ScriptReference(Reference):
+    """TorchScript. What nodes make is had by more outputs of the graph."""
+
+    title = "PyTorch"
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.graph = inlined(module)
+        self.values: dict[str, list[str]] = {}
+        self.nodes: dict[str, str] = {}
+        for node in self.graph.nodes():
+            if not node.kind().startswith(("aten::", "quantized::")):
+                continue
+            tensors = [o.debugName() for o in node.outputs() if o.type().kind() == "TensorType"]
+            if tensors:
+                self.nodes[place_of(node)], self.values[place_of(node)] = node.kind(), tensors
+
+    def run(self, inputs: Mapping[str, Array], nodes: Sequence[str] = ()) -> tuple[list[Array], dict[str, list[Array]]]:
+        """Outputs, and results of nodes."""
+        graph = inlined(self.module)
+        held = {o.debugName(): o for n in graph.nodes() for o in n.outputs()}
+        wanted = [(n, v) for n in nodes for v in self.values[n]]
+        count = len(list(graph.outputs()))
+        for _, v in wanted:
+            graph.registerOutput(held[v])
+        torch._C._jit_pass_lint(graph)
+        graph.makeMultiOutputIntoTuple()
+        function = torch._C._create_function_from_graph("forward", graph)
+        args = [tensor_of(a) for a in inputs.values()]
+        takes_self = next(iter(graph.inputs())).type().kind() == "ClassType" if len(list(graph.inputs())) else False
+        try:
+            with torch.no_grad():
+                found = function(self.module._c, *args) if takes_self else function(*args)
+        except Exception as error:
+            raise TVMError(f"PyTorch cannot run the TorchScript model ({type(error).__name__}: {error})") from error
+        results = list(found) if count + len(wanted) > 1 else [found]
+        made: dict[str, list[Array]] = {n: [] for n in nodes}
+        for (n, _), value in zip(wanted, results[count:], strict=True):
+            made[n] += [a.copy() for a in _arrays(value)]
+        return _arrays(results[:count]), made

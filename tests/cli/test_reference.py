@@ -1,0 +1,201 @@
+"""`tilewright compare --reference`: errors of every node beside another runtime, and the first that departs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from tests.cli.command import command, dense_model, write_model
+from tests.cli.test_precision import large_model
+from tilewright.cli import comparing
+from tilewright.cli.comparing import bisected
+from tilewright.relay.frontend.onnx.model_file import OnnxFormat
+
+
+def branching_model(path: Path) -> Path:
+    """Two branches, a split, a concatenation; five products, of which `third` is the one that tests break."""
+    rng = np.random.default_rng(0)
+    node = helper.make_node
+    nodes = [
+        node("MatMul", ["x", "w0"], ["a"], name="first"),
+        node("Relu", ["a"], ["b"], name="bends"),
+        node("MatMul", ["b", "w1"], ["c"], name="second"),
+        node("MatMul", ["b", "w2"], ["d"], name="third"),
+        node("Add", ["d", "w3"], ["e"], name="shifted"),
+        node("Concat", ["c", "e"], ["f"], name="joined", axis=1),
+        node("Split", ["f"], ["g", "h"], name="halves", axis=1, num_outputs=2),
+        node("Mul", ["g", "h"], ["y"], name="product"),
+    ]
+    weights = {
+        "w0": rng.standard_normal((16, 16)), "w1": rng.standard_normal((16, 8)), "w2": rng.standard_normal((16, 8)),
+        "w3": rng.standard_normal(8),
+    }  # fmt: skip
+    return write_model(path, nodes, {"x": [4, 16]}, ["y"], weights)
+
+
+def compared(path: Path, *options: str, code: int = 0) -> dict[str, Any]:
+    done = command("compare", path, "--json", "--threads", "1", *options)
+    assert done.code == code, (done.out, done.err)
+    return json.loads(done.out)  # type: ignore[no-any-return]
+
+
+def test_all_nodes_of_an_onnx_model(tmp_path: Path) -> None:
+    found = compared(branching_model(tmp_path / "m.onnx"), "--reference", "onnxruntime")
+    assert found["reference"] == "ONNX Runtime" and found["first_departing"] is None and found["tolerance"] == 1e-3
+    names = [d["name"] for d in found["layers"]]
+    assert sorted(names) == sorted(
+        ["first", "bends", "second", "third", "shifted", "joined", "halves[0]", "halves[1]", "product"]
+    )
+    assert all(names.index("first") < names.index(n) for n in names if n != "first")
+    assert {d["computed_by"] for d in found["layers"]} == {"MatMul", "Relu", "Add", "Concat", "Split", "Mul"}
+    assert all(d["error"] < 1e-6 for d in found["layers"] + found["outputs"])
+    assert found["nodes_without_counterpart"] == 0
+
+
+class Spoiled(OnnxFormat):
+    """ONNX's importer, which gets one constant wrong."""
+
+    def load(self, path: Path, shapes: Any) -> Any:
+        import onnx
+
+        model = onnx.load(path)
+        for t in model.graph.initializer:
+            if t.name == "w2":
+                t.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(t) * np.float32(1.5), "w2"))
+        broken = path.with_name("broken.onnx")
+        onnx.save(model, broken)
+        return super().load(broken, shapes)
+
+
+@pytest.fixture
+def spoiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparing, "format_of", lambda path: Spoiled())
+    monkeypatch.setattr("tilewright.cli.work.format_of", lambda path: Spoiled())
+
+
+@pytest.mark.usefixtures("spoiled")
+def test_a_wrong_weight_is_named(tmp_path: Path) -> None:
+    model = branching_model(tmp_path / "m.onnx")
+    first = compared(model, code=1)["first_departing"]
+    assert first["name"] == "third" and first["computed_by"] == "MatMul" and first["error"] > 0.1
+    assert list(first["reads"]) == ["bends"] and first["reads"]["bends"] < 1e-6
+    done = command("compare", model)
+    assert done.code == 1 and "third (MatMul) is the first layer that departs: by " in done.out
+    assert "error: output y is " in done.err and "more than --tolerance 0.001. third (MatMul) is the first" in done.err
+
+
+def test_a_wrong_kernel_that_only_fusion_makes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds that keep every result are right; those that fuse `shifted` or more into one kernel are wrong."""
+    real = comparing.build_module
+
+    def build(mod: Any, *args: Any) -> Any:
+        from tilewright import relay
+        from tilewright.relay.expr import Tuple
+        from tilewright.relay.printer import span_text
+
+        main = mod["main"]
+        whole = not isinstance(main.body, Tuple) or len(main.body.fields) <= 2
+        if whole and "shifted" in {span_text(getattr(e, "span", None)) for e in relay.functor.post_order(main.body)}:
+            wrong = relay.Function(main.params, scaled(main.body), attrs=dict(main.attrs or {}))
+            mod = relay.transform.InferType()(mod.with_functions({mod.get_global_var("main"): wrong}))
+        return real(mod, *args)
+
+    def scaled(body: Any) -> Any:
+        from tilewright import relay
+
+        if isinstance(body, relay.Tuple):
+            return relay.Tuple([scaled(f) for f in body.fields])
+        return relay.multiply(body, relay.const(np.float32(1.01)))
+
+    monkeypatch.setattr(comparing, "build_module", build)
+    first = compared(branching_model(tmp_path / "m.onnx"), code=1)["first_departing"]
+    assert first["name"] == "shifted"
+    assert first["found_by"].startswith("only when fused with what comes before it: bisection, ")
+
+
+def test_bisection() -> None:
+    for count in range(6):
+        for first in range(count):
+            asked: list[int] = []
+            assert bisected(count, lambda k, a=asked, f=first: (a.append(k), k >= f)[1]) == first
+            assert len(asked) <= 4
+        assert bisected(count, lambda k: False) is None
+
+
+def test_parts_of_models_whose_results_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = branching_model(tmp_path / "m.onnx")
+    whole = compared(model)
+    monkeypatch.setattr(comparing, "KEPT_BYTES", 300)
+    assert [d["name"] for d in compared(model)["layers"]] == [d["name"] for d in whole["layers"]]
+
+
+def test_overflow_beside_another_runtime(tmp_path: Path) -> None:
+    model = large_model(tmp_path / "large.onnx")
+    done = command("compare", model, "--precision", "fp16", "--reference", "onnxruntime", "--threads", "1")
+    assert done.code == 1 and " overflows: " in done.err and "at fp16 and finite in ONNX Runtime" in done.err, done.err
+    found = compared(model, "--precision", "fp16", "--reference", "onnxruntime", code=1)
+    assert found["first_lost"]["name"] in ("grows", "bends")
+    found = compared(model, "--precision", "bf16", "--reference", "onnxruntime")
+    assert found["first_lost"] is None and 0 < found["outputs"][0]["error"] < 5e-2
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--reference", "torch"], "is a model of ONNX; references for it: --reference onnxruntime, not torch"),
+        (["--reference", "float32"], "--precision fp32 is float32 itself"),
+    ],
+)
+def test_references_that_do_not_fit(tmp_path: Path, options: Sequence[str], text: str) -> None:
+    done = command("compare", dense_model(tmp_path / "dense.onnx"), *options)
+    assert done.code == 1 and text in done.err
+
+
+torch = pytest.importorskip("torch")
+
+
+class Net(torch.nn.Module):  # type: ignore[name-defined,misc]
+    """A convolution, a recurrent layer's worth of shapes, a split, a write in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = torch.nn.BatchNorm2d(8)
+        self.out = torch.nn.Linear(8, 6)
+
+    def forward(self, x: Any) -> Any:
+        y = torch.relu(self.norm(self.conv(x)))
+        y = y.mean((2, 3))
+        y += 1
+        a, b = self.out(y).chunk(2, dim=1)
+        return a * b
+
+
+@pytest.fixture(scope="module")
+def net() -> Any:
+    torch.manual_seed(0)
+    return Net().eval()
+
+
+def test_exported_programs(tmp_path: Path, net: Any) -> None:
+    torch.export.save(torch.export.export(net, (torch.randn(2, 3, 8, 8),)), tmp_path / "net.pt2")
+    found = compared(tmp_path / "net.pt2", "--reference", "torch")
+    names = {d["computed_by"] for d in found["layers"]}
+    assert {"aten::conv2d", "aten::relu", "aten::linear"} <= names and found["reference"] == "PyTorch"
+    assert all(d["error"] < 1e-5 for d in found["layers"] + found["outputs"]) and found["first_departing"] is None
+
+
+def test_torchscript(tmp_path: Path, net: Any) -> None:
+    torch.jit.save(torch.jit.trace(net, torch.randn(2, 3, 8, 8)), tmp_path / "net.pt")
+    found = compared(tmp_path / "net.pt", "--shape", "x=2,3,8,8")
+    names = {d["computed_by"] for d in found["layers"]}
+    assert {"aten::relu", "aten::linear", "aten::mean"} <= names
+    assert all(d["error"] < 1e-5 for d in found["layers"] + found["outputs"]) and found["first_departing"] is None
+    done = command("compare", tmp_path / "net.pt")
+    assert done.code == 1 and "TorchScript does not say the shapes of its inputs, and none is given for x" in done.err
