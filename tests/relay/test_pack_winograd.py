@@ -128,17 +128,24 @@ def test_random_sizes(seed: int) -> None:
     np.testing.assert_allclose(run(mod, data), direct, rtol=0, atol=1e-5 * np.abs(direct).max())
 
 
-def test_open_batch() -> None:
-    x = relay.var("x", shape=(relay.Any(), 64, 28, 28))
-    y = relay.nn.relu(relay.nn.conv2d(x, weights(64, 64, 3, 3), padding=(1, 1)))
+@pytest.mark.parametrize(("channels", "height", "width", "pads"), [(64, 28, 28, (1, 1)), (32, 61, 45, (0, 2, 1, 0))])
+def test_open_batch(channels: int, height: int, width: int, pads: tuple[int, ...]) -> None:
+    # Images of few tiles are grouped, of many tiles cut in parts.
+    def body(batch: Any) -> relay.Expr:
+        x = picture(batch, channels, height, width)
+        return relay.nn.relu(relay.nn.conv2d(x, weights(channels, channels, 3, 3), padding=pads))
+
+    assert count(body(relay.Any())) == 1
     with PassContext(opt_level=3):
-        executable = relay.vm.compile(IRModule.from_expr(y), "llvm")
+        executable = relay.vm.compile(IRModule.from_expr(body(relay.Any())), "llvm")
     machine = tvm.runtime.vm.VirtualMachine(executable, tvm.cpu())
-    # Tiles of an unknown number of images would not be grouped.
-    assert count(y) == 0
-    for batch in (1, 3):
-        data = np.random.default_rng(batch).standard_normal((batch, 64, 28, 28)).astype("float32")
-        fixed = relay.nn.relu(relay.nn.conv2d(picture(*data.shape), weights(64, 64, 3, 3), padding=(1, 1)))
-        expected = run(IRModule.from_expr(fixed), [data], disabled=("PackWinograd",))
+    for batch in (1, 3, 8, 9):
+        data = np.random.default_rng(batch).standard_normal((batch, channels, height, width)).astype("float32")
+        expected = run(IRModule.from_expr(body(batch)), [data], disabled=("PackWinograd",))
         found = machine.run(data).numpy()
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+def test_open_batch_stays_direct_where_one_image_would_not_gain() -> None:
+    x = picture(relay.Any(), 512, 7, 7)
+    assert count(relay.nn.conv2d(x, weights(512, 512, 3, 3), padding=(1, 1))) == 0

@@ -18,7 +18,7 @@ from tilewright.topi.schedule.winograd import choose_winograd
 
 def PackWinograd() -> Pass:
     """Convolutions on channel blocks, by constant kernels of 3 x 3 and by steps of 1, take Winograd's form where that saves a
-    fifth or more.
+    fifth or more; where the number of images is left open, where it does so for one.
 
     Sums are then taken in another order: the largest error of a convolution is about ten times that of a direct one, 4e-6 of
     the largest result. `PassContext(disabled_pass=["PackWinograd"])` keeps all convolutions direct.
@@ -38,11 +38,13 @@ def pack_winograd(call: Call) -> Expr | None:
         return None
     data, result = dims(tensor_of(call.args[0])), dims(tensor_of(call))
     lanes = target.cpu.lanes(32)
-    static = all([isinstance(d, int) for d in (*data, *result)])
+    static = all([isinstance(d, int) for d in (*data[1:], *result[1:])])
     if not static or data[-1] != lanes or result[-1] != lanes or tensor_of(call).dtype != "float32":
         return None
     filters, channels = weights.shape[0] * lanes, weights.shape[1] * lanes
     images, _, height, width, _ = result
+    # Of an unknown number of images already the first must gain.
+    images = images if isinstance(images, int) else 1
     plan = choose_winograd(channels, filters, (images, height, width), target)  # type: ignore[arg-type]
     if plan is None:
         return None

@@ -51,52 +51,56 @@ def conv2d_winograd_NCHWc(
     before, after = get_pad_tuple(padding, [kernel, kernel])
     oh, ow = as_int(height + (before[0] + after[0] - kernel + 1)), as_int(width + (before[1] + after[1] - kernel + 1))
     rows, columns = ceil_div(oh, m), ceil_div(ow, m)
-    tiles, filters = as_int(n * (rows * columns)), panels * panel
+    # Tiles are numbered through all images, or through each of them where nobody knows how many there are.
+    apart = n == 1 or not isinstance(n, int)
+    images, tiles = (n, as_int(rows * columns)) if apart else (1, as_int(n * (rows * columns)))
+    filters = panels * panel
     to_result, to_tile, _ = matrices(m, kernel)
 
     def stage(shape: list[Any], element: Callable[..., Any], name: str) -> te.Tensor:
         return compute(shape, element, name=f"winograd_{name}", tag="injective", attrs={MATERIALIZE: 1})
 
-    def read(t: Any, co: Any, i: Any, j: Any, cb: Any) -> Any:
-        image, at = (0, t) if n == 1 else (tir.floordiv(t, rows * columns), tir.floormod(t, rows * columns))
+    def read(a: Any, t: Any, co: Any, i: Any, j: Any, cb: Any) -> Any:
+        image, at = (a, t) if apart else (tir.floordiv(t, rows * columns), tir.floormod(t, rows * columns))
         y = tir.floordiv(at, columns) * m + i - before[0]
         x = tir.floormod(at, columns) * m + j - before[1]
         inside = tir.all(y >= 0, y < height, x >= 0, x < width)
         return tir.if_then_else(inside, data(image, co, y, x, cb), tir.const(0, data.dtype))
 
-    d = stage([tiles, outer, tile, tile, b], read, "tile")
+    d = stage([images, tiles, outer, tile, tile, b], read, "tile")
     half = stage(
-        [tiles, outer, tile, tile, b],
-        lambda t, co, i, j, cb: _row(to_tile, i, lambda k: d(t, co, k, j, cb)),
+        [images, tiles, outer, tile, tile, b],
+        lambda a, t, co, i, j, cb: _row(to_tile, i, lambda k: d(a, t, co, k, j, cb)),
         "columns",
     )
 
-    def by_row(p: Any, t: Any, c: Any) -> Any:
+    def by_row(p: Any, a: Any, t: Any, c: Any) -> Any:
         i, j, co, cb = tir.floordiv(p, tile), tir.floormod(p, tile), tir.floordiv(c, b), tir.floormod(c, b)
-        return _row(to_tile, j, lambda k: half(t, co, i, k, cb))
+        return _row(to_tile, j, lambda k: half(a, t, co, i, k, cb))
 
-    ready = stage([places, tiles, channels], by_row, "data")
+    ready = stage([places, images, tiles, channels], by_row, "data")
     rc = te.reduce_axis((0, channels), name="rc")
 
-    def product(p: Any, t: Any, f: Any) -> Any:
+    def product(p: Any, a: Any, t: Any, f: Any) -> Any:
         value = weight(p, tir.floordiv(f, panel), rc.var, tir.floormod(f, panel))
-        return te.sum(to(ready(p, t, rc.var), dtype) * to(value, dtype), axis=[rc])
+        return te.sum(to(ready(p, a, t, rc.var), dtype) * to(value, dtype), axis=[rc])
 
-    met = compute([places, tiles, filters], product, name="winograd_product", tag="winograd_product")
+    met = compute([places, images, tiles, filters], product, name="winograd_product", tag="winograd_product")
     back = stage(
-        [tiles, filters // block, m, tile, block],
-        lambda t, fo, i, j, fb: _row(to_result, i, lambda k: met(k * tile + j, t, fo * block + fb)),
+        [images, tiles, filters // block, m, tile, block],
+        lambda a, t, fo, i, j, fb: _row(to_result, i, lambda k: met(k * tile + j, a, t, fo * block + fb)),
         "back",
     )
     inverse = stage(
-        [tiles, filters // block, m, m, block],
-        lambda t, fo, i, j, fb: _row(to_result, j, lambda k: back(t, fo, i, k, fb)),
+        [images, tiles, filters // block, m, m, block],
+        lambda a, t, fo, i, j, fb: _row(to_result, j, lambda k: back(a, t, fo, i, k, fb)),
         "inverse",
     )
 
     def element(image: Any, fo: Any, y: Any, x: Any, fb: Any) -> Any:
-        t = (image * rows + tir.floordiv(y, m)) * columns + tir.floordiv(x, m)
-        return inverse(t, fo, tir.floormod(y, m), tir.floormod(x, m), fb)
+        a, first = (image, 0) if apart else (0, image * rows)
+        t = (first + tir.floordiv(y, m)) * columns + tir.floordiv(x, m)
+        return inverse(a, t, fo, tir.floormod(y, m), tir.floormod(x, m), fb)
 
     return stage([n, filters // block, oh, ow, block], element, "result")
 

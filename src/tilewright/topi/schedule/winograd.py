@@ -7,7 +7,8 @@ for groups of tiles:
   for places, panels of filters, tiles: a register tile of the products, the whole reduction around it
   for tiles, filters: the two transformations back in registers, and what follows
 
-Threads share groups where these are many enough; otherwise each of the three steps.
+Threads share groups where these are many enough; otherwise each of the three steps. Of an unknown number of images a group is a part of
+one, or several whole ones, of which the last group may hold fewer.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from tilewright.ir import IntImm
 from tilewright.target import Target
 from tilewright.tir.schedule import BlockRV, LoopRV
 from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of
@@ -31,6 +33,10 @@ TRANSFORM = 6
 
 STREAM, NEAR = 5, 12
 """Bytes that a core reads in a cycle from memory (10 to 20 GB/s), and from the last cache."""
+
+
+OPEN_IMAGES = 8
+"""The most images in a group of tiles where nobody knows how many there are."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ def direct_cycles(channels: int, filters: int, pixels: int, lanes: int) -> float
 def winograd_plan(
     channels: int,
     filters: int,
-    shape: tuple[int, int, int],
+    shape: tuple[int | None, int, int],
     tile_size: int,
     lanes: int,
     registers: int,
@@ -61,9 +67,10 @@ def winograd_plan(
     l2_bytes: int,
 ) -> WinogradPlan | None:
     """The best grouping of tiles of results of tile_size x tile_size, or None where they cannot be grouped well. shape: the (images,
-    rows, columns) of tiles; groups are equal parts of a row, of rows or of images."""
-    images, rows, columns = shape
-    tiles = images * rows * columns
+    rows, columns) of tiles, images None where they are not known; groups are equal parts of a row, of rows or of images."""
+    known, rows, columns = shape
+    each = rows * columns
+    tiles = (known or OPEN_IMAGES) * each
     places = (tile_size + 2) ** 2
     weights = 4 * places * channels * filters
     panel = next((v * lanes for v in (4, 2, 1) if filters % (v * lanes) == 0), 0)
@@ -72,8 +79,8 @@ def winograd_plan(
     best: WinogradPlan | None = None
     for group in divisors(tiles, tiles):
         groups = tiles // group
-        cost = tile_cost(*register_tile(group, panel // lanes, registers), registers)
-        if cost is None or not all([group % whole == 0 or whole % group == 0 for whole in (columns, rows * columns)]):
+        cost = tile_cost(*register_tile(group if known else min(group, each), panel // lanes, registers), registers)
+        if cost is None or not all([group % whole == 0 or whole % group == 0 for whole in (columns, each)]):
             continue
         work = places * channels * filters * tiles / lanes * max(cost, 0.5) / PRODUCTS
         moved = places * tiles * (channels + filters) / lanes * TRANSFORM
@@ -111,8 +118,10 @@ def choose_winograd(channels: int, filters: int, pixels: tuple[int, int, int], t
 
 
 def winograd_product(view: KernelView) -> BlockView | None:
-    """The product of a Winograd convolution, if the kernel has one."""
-    return next((b for b in view.blocks() if b.name == PRODUCT), None)
+    """The product of a Winograd convolution, if the kernel has one, of images whose size is known."""
+    found = next((b for b in view.blocks() if b.name == PRODUCT), None)
+    tiles = found.block.iter_vars[2].dom if found is not None else None
+    return found if tiles is not None and isinstance(tiles.extent, IntImm) else None
 
 
 def schedule_winograd(view: KernelView, product: BlockView, target: Target) -> None:
@@ -120,26 +129,33 @@ def schedule_winograd(view: KernelView, product: BlockView, target: Target) -> N
     sch, cpu = view.sch, target.cpu
     names = {b.name: b for b in view.blocks()}
     weights = product.block.reads[1].buffer
-    panel, m = divisor_of(weights.shape[-1]), names["winograd_inverse"].extents[2]
-    _, tiles, filters, channels = product.extents
+    panel, m = divisor_of(weights.shape[-1]), names["winograd_inverse"].extents[3]
+    _, images, tiles, filters, channels = product.extents
     lanes = cpu.lanes(32)
     last = _last(view, names["winograd_result"])
     image, fo, y, x, fb = sch.get_loops(last)
     _, _, rows, columns, _ = [-(-e // m) for e in names["winograd_result"].extents]
-    dom = product.block.iter_vars[1].dom
-    assert dom is not None
-    known = divisor_of(dom.extent)
-    shape = known // (rows * columns), rows, columns
-    plan = winograd_plan(channels, filters, shape, m, lanes, cpu.vector_registers, cpu.cores, cpu.l2_bytes)
-    group = plan.group if plan is not None else known
+    each = rows * columns
+    known = tiles // each if images == 1 else None
+    plan = winograd_plan(
+        channels, filters, (known, rows, columns), m, lanes, cpu.vector_registers, cpu.cores, cpu.l2_bytes
+    )
+    group = plan.group if plan is not None else tiles
     yo, yi = sch.split(y, [None, m])
     xo, xi = sch.split(x, [None, m])
-    sch.reorder(image, yo, xo, fo, yi, xi, fb)
-    g, t = sch.split(sch.fuse(image, yo, xo), [None, group])
+    if known:
+        sch.reorder(image, yo, xo, fo, yi, xi, fb)
+        g, t = sch.split(sch.fuse(image, yo, xo), [None, group])
+        inner = fo
+    else:
+        several, inner = sch.split(image, [None, max(1, group // each)])
+        group = min(group, each)
+        sch.reorder(several, yo, xo, fo, inner, yi, xi, fb)
+        g, t = sch.split(sch.fuse(yo, xo), [None, group])
     _straight(view, last, 3)
     for name in ("winograd_inverse", "winograd_back"):
         block = names[name].rv
-        sch.compute_at(block, fo)
+        sch.compute_at(block, inner)
         sch.set_scope(block, 0, "local")
         _straight(view, block, 3)
     by_group = shared_by_group(tiles // group, cpu.cores) and cpu.cores > 1
@@ -176,12 +192,12 @@ def _straight(view: KernelView, block: BlockRV, count: int) -> None:
 def _schedule_product(view: KernelView, block: BlockRV, at: LoopRV, panel: int, target: Target, parallel: bool) -> None:
     sch, lanes = view.sch, min(target.cpu.lanes(32), panel)
     copy = sch.cache_write(block, 0, "local")
-    sch.compute_at(copy, at)
-    place, t, f = sch.get_loops(copy)[-3:]
+    sch.compute_at(copy, at, True)
+    place, image, t, f = sch.get_loops(copy)[-4:]
     rows, columns = register_tile(divisor_of(sch.get(t).extent), panel // lanes, target.cpu.vector_registers)
     fo, fv, fl = sch.split(f, [None, columns, lanes])
     to, ti = sch.split(t, [None, rows])
-    sch.reorder(place, fo, to, ti, fv, fl)
+    sch.reorder(place, fo, image, to, ti, fv, fl)
     sch.compute_at(block, to)
     _straight(view, copy, 3)
     ti, f, rc = sch.get_loops(block)[-3:]
@@ -197,14 +213,14 @@ def _schedule_product(view: KernelView, block: BlockRV, at: LoopRV, panel: int, 
 def _schedule_data(view: KernelView, names: dict[str, BlockView], at: LoopRV, parallel: bool) -> None:
     sch = view.sch
     data = names["winograd_data"].rv
-    sch.compute_at(data, at)
-    place, t, c = sch.get_loops(data)[-3:]
+    sch.compute_at(data, at, True)
+    place, image, t, c = sch.get_loops(data)[-4:]
     co, cb = sch.split(c, [None, names["winograd_tile"].extents[-1]])
-    sch.reorder(t, co, place, cb)
+    sch.reorder(t, co, image, place, cb)
     _straight(view, data, 2)
     for name in ("winograd_columns", "winograd_tile"):
         block: Any = names[name].rv
-        sch.compute_at(block, co)
+        sch.compute_at(block, image)
         sch.set_scope(block, 0, "local")
         _straight(view, block, 3)
     if parallel:
