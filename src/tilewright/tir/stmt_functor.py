@@ -182,6 +182,12 @@ def renew_body(func: PrimFunc) -> Stmt:
     return out
 
 
+def renew_stmt(stmt: Stmt) -> Stmt:
+    """The statement with every variable and buffer that is bound in it made anew."""
+    out: Stmt = _Renew().visit(stmt)
+    return out
+
+
 def ir_transform(
     stmt: Stmt,
     preorder: Callable[[Node], Node | None] | None,

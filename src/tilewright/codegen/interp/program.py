@@ -53,6 +53,7 @@ from tilewright.tir import (
     Var,
     While,
 )
+from tilewright.tir.transform.empty_reductions import define_empty_reductions
 
 _NESTING = 15
 """Blocks nested in one Python function; CPython allows 20 loops."""
@@ -131,9 +132,10 @@ class Program(CooperatingThreads):
         self.launched: set[Var] = set()
         self._keep: list[Any] = []
         self.usage = Usage()
-        self.usage.visit(func.body)
+        body = define_empty_reductions(func.body)
+        self.usage.visit(body)
         self._parameters()
-        self.stmt(func.body)
+        self.stmt(body)
         lines = ["def program(args, races, call_function, call_extern, match_arg):"]
         numbers: list[int] = []
         for line in self.lines:

@@ -15,6 +15,7 @@ from tilewright.tir.function import PrimFunc
 from tilewright.tir.stmt import Block, BlockRealize, For, IfThenElse, Stmt, stmt_seq
 from tilewright.tir.stmt_functor import BufferMutator
 from tilewright.tir.transform.base import body_pass
+from tilewright.tir.transform.empty_reductions import define_empty_reductions
 
 
 class _LowerInit(Mutator):
@@ -35,8 +36,11 @@ class _LowerInit(Mutator):
 
 
 def LowerInitBlock() -> Pass:
-    """Blocks with `init` -> blocks whose body begins with it, where all reduction axes are at their start."""
-    return body_pass("LowerInitBlock", lambda f: _LowerInit().visit(f.body), gives=("no_init",))
+    """Blocks with `init` -> blocks whose body begins with it, where all reduction axes are at their start; where their loops may not
+    run at all, it is done before them if they do not."""
+    return body_pass(
+        "LowerInitBlock", lambda f: _LowerInit().visit(define_empty_reductions(f.body)), gives=("no_init",)
+    )
 
 
 class _Allocate(Mutator):

@@ -1,0 +1,103 @@
+"""Reductions over nothing: a loop that does not run never comes to its first step, where a block's `init` would be done.
+
+    for i: for k in n: C[i] (init 0) += A[i, k]
+-->
+    for i: {if n <= 0: C_init[i] = 0;  for k in n: C[i] (init 0) += A[i, k]}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import IntImm, PrimExpr
+from tilewright.node import Mutator, Node, on
+from tilewright.tir.arithmetic import conjuncts, const_true, logical_and, logical_or
+from tilewright.tir.expr import LE, IterVar, Var
+from tilewright.tir.stmt import Block, BlockRealize, For, ForKind, IfThenElse, Stmt, stmt_seq
+from tilewright.tir.stmt_functor import renew_stmt, substitute, used_vars
+
+
+def _may_be_empty(loop: For) -> bool:
+    return not isinstance(loop.extent, IntImm) or loop.extent.value <= 0
+
+
+def _vars_of(values: Any) -> set[Var]:
+    return {v for value in values for v in used_vars(value)}
+
+
+class _DefineEmpty(Mutator):
+    """Adds the initialisation before the outermost reduction loop of each block, where one of those loops may not run."""
+
+    def __init__(self) -> None:
+        self.loops: list[For] = []
+        self.before: dict[Var, list[Stmt]] = {}
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> PrimExpr:
+        return e
+
+    @on(For)
+    def _for(self, s: For) -> Any:
+        self.loops.append(s)
+        new = self.rebuild(s)
+        self.loops.pop()
+        return stmt_seq(*self.before.pop(s.loop_var, ()), new)
+
+    @on(BlockRealize)
+    def _realize(self, s: BlockRealize) -> Any:
+        if s.block.init is not None:
+            self.define(s)
+        outer, self.loops = self.loops, []
+        new = self.rebuild(s)
+        self.loops = outer
+        return new
+
+    def define(self, s: BlockRealize) -> None:
+        """Plans the initialisation of one block. Loops whose number of steps changes from one reduction to the next, and loops that
+        run over both what is summed and where it goes, are left alone."""
+        pairs = list(zip(s.block.iter_vars, s.iter_values, strict=True))
+        reduced = _vars_of([v for axis, v in pairs if axis.iter_type == IterVar.CommReduce])
+        spatial = _vars_of([v for axis, v in pairs if axis.iter_type != IterVar.CommReduce])
+        first = next((i for i, loop in enumerate(self.loops) if loop.loop_var in reduced), len(self.loops))
+        inside = self.loops[first:]
+        mine = {loop.loop_var for loop in inside}
+        empty = [loop for loop in inside if loop.loop_var in reduced and _may_be_empty(loop)]
+        if (
+            not empty
+            or reduced & spatial
+            or any([loop.kind == ForKind.THREAD_BINDING for loop in inside])
+            or _vars_of([e for loop in inside for e in (loop.min, loop.extent)]) & mine
+        ):
+            return
+        condition: PrimExpr = IntImm("bool", 0)
+        for loop in empty:
+            condition = logical_or(condition, LE(loop.extent, IntImm(loop.extent.dtype, 0)))
+        nest = self.initialisation(s, mine & reduced)
+        for loop in reversed(inside):
+            if loop.loop_var in spatial:
+                nest = For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, nest)
+        self.before.setdefault(inside[0].loop_var, []).append(IfThenElse(condition, renew_stmt(nest)))
+
+    def initialisation(self, s: BlockRealize, dropped: set[Var]) -> Stmt:
+        """What the block's first step would do, without the loops over what is summed."""
+        block = s.block
+        kept = [
+            (a, v) for a, v in zip(block.iter_vars, s.iter_values, strict=True) if a.iter_type != IterVar.CommReduce
+        ]
+        # No part of where the result goes depends on what is summed; regions of views may name it all the same.
+        points = {a.var: a.dom.min for a in block.iter_vars if a.iter_type == IterVar.CommReduce and a.dom is not None}
+        predicate = const_true()
+        for part in conjuncts(s.predicate):
+            if dropped.isdisjoint(used_vars(part)):
+                predicate = logical_and(predicate, part)
+        views: Any = substitute(block.match_buffers, points) if block.match_buffers else ()
+        assert block.init is not None
+        init = Block(
+            tuple([a for a, _ in kept]), (), block.writes, f"{block.name_hint}_init", block.init, None, (), views
+        )
+        return BlockRealize(tuple([v for _, v in kept]), predicate, init)
+
+
+def define_empty_reductions(stmt: Node) -> Any:
+    """The statement, in which reductions over loops that may have no steps give their initial value; itself, if there are none."""
+    return _DefineEmpty().visit(stmt)
