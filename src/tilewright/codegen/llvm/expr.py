@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from tilewright.codegen.llvm.activations import one_plus, times_sigmoid
 from tilewright.codegen.llvm.builder import FunctionBuilder
 from tilewright.codegen.llvm.narrow import clipped, int_range, saturated, to_narrow
 from tilewright.codegen.llvm.types import bits_of, float_const, int_literal, is_literal, llvm_type, splat, wrap
@@ -157,8 +158,7 @@ class ExprEmitter:
 
     @staticmethod
     def _suffix(dtype: DataType) -> str:
-        base = f"i{dtype.bits}" if not dtype.is_float else f"f{dtype.bits}"
-        return base if dtype.lanes == 1 else f"v{dtype.lanes}{base}"
+        return f"{f'v{dtype.lanes}' if dtype.lanes > 1 else ''}{'f' if dtype.is_float else 'i'}{dtype.bits}"
 
     _maths: dict[DataType, VectorMath]
 
@@ -180,7 +180,7 @@ class ExprEmitter:
             if type(e.b) is Mul:
                 c = self.expr(e.a)
                 return self.math(dtype).fma(self.expr(e.b.a), self.expr(e.b.b), c)
-        return self._float_binary(e, "fadd")
+        return one_plus(self, e) or self._float_binary(e, "fadd")
 
     def _sub(self, e: Sub) -> str:
         dtype = e.dtype
@@ -196,7 +196,7 @@ class ExprEmitter:
         return self._float_binary(e, "fsub")
 
     def _mul(self, e: Mul) -> str:
-        return self._float_binary(e, "fmul") if e.dtype.is_float else self._int_binary(e)
+        return (times_sigmoid(self, e) or self._float_binary(e, "fmul")) if e.dtype.is_float else self._int_binary(e)
 
     def contracts(self, dtype: DataType) -> bool:
         """Whether a * b + c is fused for this type."""

@@ -52,6 +52,19 @@ def fixed_lanes(e: PrimExpr) -> tuple[PrimExpr, tuple[int, ...]] | None:
     return zero, tuple(parts)
 
 
+MOST_STEP = 4
+"""Distance of lanes up to which it pays to load all that lies between them."""
+
+
+def stepped(lanes: int, step: int) -> tuple[list[int], list[tuple[int, int]]]:
+    """(starts of vectors of `lanes` elements, the vector and the element in it of each lane) for lanes `step` elements apart. The last
+    vector ends with the last lane, so that nothing beyond is read."""
+    span = (lanes - 1) * step + 1
+    starts = [*range(0, span - lanes, lanes), span - lanes]
+    places = [(min(at // lanes, len(starts) - 1), at) for at in range(0, span, step)]
+    return starts, [(vector, at - starts[vector]) for vector, at in places]
+
+
 def segments(distances: tuple[int, ...]) -> list[tuple[int, int]] | None:
     """(first, length) of the few contiguous runs that hold all distances."""
     runs: list[list[int]] = []

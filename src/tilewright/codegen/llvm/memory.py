@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 from tilewright.codegen.llvm.affine import Affine, AffineForms
+from tilewright.codegen.llvm.crossing import column
 from tilewright.codegen.llvm.expr import ExprEmitter
-from tilewright.codegen.llvm.interleave import fixed_lanes, piece, segments
+from tilewright.codegen.llvm.interleave import MOST_STEP, fixed_lanes, piece, segments, stepped
 from tilewright.codegen.llvm.types import is_literal, llvm_type, memory_type, splat
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.tir import Broadcast, Buffer, BufferLoad, BufferStore, Var
@@ -161,6 +162,8 @@ class MemoryEmitter(ExprEmitter):
         if kept is not None:
             assert form is not None
             offset = self._register(kept, form)
+            if dtype.lanes > 1 and form.stride > 1:
+                return self._crossing(kept, offset, form.stride, dtype)
             return self._part(kept, offset, dtype) if kept.holds(offset) else "poison"
         lanes = dtype.lanes // buffer.dtype.lanes
         if e.predicate is not None:
@@ -185,6 +188,22 @@ class MemoryEmitter(ExprEmitter):
         mask = ", ".join(f"i32 {first + k}" for k in range(dtype.lanes))
         t = llvm_type(kept.dtype)
         return self.b.pure(f"shufflevector {t} {value}, {t} poison, <{dtype.lanes} x i32> <{mask}>", value)
+
+    def _crossing(self, kept: Registers, first: int, stride: int, dtype: DataType) -> str:
+        """One lane of several slots, `stride` elements apart."""
+        lane, lanes = first % kept.lanes, kept.lanes
+        slots = range(first - lane, first - lane + dtype.lanes * stride, stride)
+        rows = [kept.slots[slot] if kept.holds(slot) else "poison" for slot in slots]
+        if dtype.is_bool or dtype.bits < 8 or lanes & (lanes - 1) or dtype.lanes > lanes:
+            parts = ["poison" if row == "poison" else self.lane(row, kept.dtype, lane) for row in rows]
+            return self.gather_lanes(parts, dtype)
+        t = llvm_type(kept.dtype)
+
+        def shuffle(a: str, b: str, mask: str) -> str:
+            return self.b.pure(f"shufflevector {t} {a}, {t} {b}, {mask}", a, b)
+
+        whole = column(rows + ["poison"] * (lanes - len(rows)), lane, dtype.bits, shuffle)
+        return whole if dtype.lanes == lanes else self._shuffled(whole, "poison", kept.dtype, range(dtype.lanes))
 
     def _load_at(self, var: Var, pointer: str, const: int, align: int, dtype: DataType) -> str:
         key = f"{pointer}+{const}:{dtype}"
@@ -222,8 +241,34 @@ class MemoryEmitter(ExprEmitter):
         step = form.stride * size
         element = dtype.element
         each = _common(align, step)
+        if self._is_stepped(form, dtype):
+            return self._stepped(
+                form.stride,
+                dtype,
+                lambda at, _: self._load_at(var, pointer, const + at * size, _common(align, at * size), dtype),
+            )
         scalars = [self._load_at(var, pointer, const + k * step, each, element) for k in range(dtype.lanes)]
         return self.gather_lanes(scalars, dtype)
+
+    @staticmethod
+    def _is_stepped(form: Affine, dtype: DataType) -> bool:
+        """Whether lanes lie near enough to each other to be taken out of whole vectors."""
+        return 1 < form.stride <= MOST_STEP and dtype.lanes >= 4 and dtype.bits >= 8 and not dtype.is_bool
+
+    def _stepped(self, step: int, dtype: DataType, fetch: Callable[[int, list[int | None]], str]) -> str:
+        """Lanes `step` elements apart. fetch(start, the lane that each element is for) loads a vector."""
+        starts, places = stepped(dtype.lanes, step)
+        found, held = "poison", dict[int, int]()
+        for number, start in enumerate(starts):
+            mine = {k: at for k, (vector, at) in enumerate(places) if vector == number}
+            wanted: list[int | None] = [None] * dtype.lanes
+            for k, at in mine.items():
+                wanted[at] = k
+            value = fetch(start, wanted)
+            lanes = [held.get(k, dtype.lanes + mine[k] if k in mine else None) for k in range(dtype.lanes)]
+            found = self._shuffled(found, value, dtype, lanes)
+            held |= {k: k for k in mine}
+        return found
 
     def _offset_vector(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[str, DataType]:
         """Element offsets, one per lane, as an integer vector."""
@@ -303,15 +348,17 @@ class MemoryEmitter(ExprEmitter):
         joined = self.gather_lanes(words, whole)
         return self.b.pure(f"bitcast {llvm_type(whole)} {joined} to {memory_type(dtype)}", joined)
 
-    def _shuffled(self, a: str, b: str, dtype: DataType, lanes: Iterable[int]) -> str:
-        """These lanes of two vectors of a type."""
-        t, mask = memory_type(dtype), [f"i32 {k}" for k in lanes]
+    def _shuffled(self, a: str, b: str, dtype: DataType, lanes: Iterable[int | None]) -> str:
+        """These lanes of two vectors of a type; None for any."""
+        t, mask = memory_type(dtype), ["i32 poison" if k is None else f"i32 {k}" for k in lanes]
         return self.b.pure(f"shufflevector {t} {a}, {t} {b}, <{len(mask)} x i32> <{', '.join(mask)}>", a, b)
 
     def _masked_load(self, e: BufferLoad, form: Affine | None) -> str:
         dtype, var = e.dtype, e.buffer.data
         assert e.predicate is not None
         mask = self.expr(e.predicate)
+        if form is not None and e.buffer.dtype.lanes == 1 and self._is_stepped(form, dtype):
+            return self._masked_steps(var, form, dtype, mask)
         if form is None or form.stride != 1 or dtype.lanes == 1:
             pointers = self._pointers_of(e.buffer, e.indices, form, dtype)
             scalars = []
@@ -321,15 +368,32 @@ class MemoryEmitter(ExprEmitter):
                 fetch = partial(self._fresh_load, pointer, dtype.element)
                 scalars.append(self.lazy(bit, fetch, lambda: zero, dtype.element))
             return scalars[0] if dtype.lanes == 1 else self.gather_lanes(scalars, dtype)
-        pointer, const, align = self.address(var, form, e.buffer.dtype.bytes)
+        value = self._masked_load_at(*self.address(var, form, e.buffer.dtype.bytes), dtype, mask)
+        return self._to_bool(value, dtype) if dtype.is_bool else value
+
+    def _masked_load_at(self, pointer: str, const: int, align: int, dtype: DataType, mask: str) -> str:
+        """Neighbouring elements in the lanes of a mask, zeros in the others."""
         t, n = memory_type(dtype), dtype.lanes
         name = f"llvm.masked.load.{self._suffix_memory(dtype)}.p0"
         self.b.declare.setdefault(name, f"declare {t} @{name}(ptr, <{n} x i1>, {t})")
         at = self.place(pointer, const)
-        value = self.b.here(
+        return self.b.here(
             f"call {t} @{name}(ptr align {_bounded(align, dtype)} {at}, <{n} x i1> {mask}, {t} zeroinitializer)"
         )
-        return self._to_bool(value, dtype) if dtype.is_bool else value
+
+    def _masked_steps(self, var: Var, form: Affine, dtype: DataType, mask: str) -> str:
+        """Lanes that are some elements apart, where a mask is set."""
+        size = dtype.bytes
+        pointer, const, align = self.address(var, form, size)
+        bits = DataType("bool").with_lanes(dtype.lanes)
+
+        def fetch(at: int, wanted: list[int | None]) -> str:
+            t = llvm_type(bits)
+            lanes = ", ".join([f"i32 {dtype.lanes if k is None else k}" for k in wanted])
+            part = self.b.pure(f"shufflevector {t} {mask}, {t} zeroinitializer, <{dtype.lanes} x i32> <{lanes}>", mask)
+            return self._masked_load_at(pointer, const + at * size, _common(align, at * size), dtype, part)
+
+        return self._stepped(form.stride, dtype, fetch)
 
     def _suffix_memory(self, dtype: DataType) -> str:
         if dtype.is_bool:

@@ -26,7 +26,7 @@ MAX_REGISTER_BYTES = 16384
 
 
 class _Candidate:
-    __slots__ = ("depth", "dtype", "forms", "lanes", "ok", "parts", "size")
+    __slots__ = ("across", "depth", "dtype", "forms", "lanes", "ok", "parts", "size")
 
     def __init__(self, dtype: DataType, size: int, depth: int) -> None:
         self.dtype, self.size, self.depth = dtype, size, depth
@@ -34,6 +34,8 @@ class _Candidate:
         self.lanes = 0
         self.parts: set[int] = set()
         """Lanes of loads: parts of what is stored may be read."""
+        self.across: set[int] = set()
+        """Distances of the lanes of loads that take one element of each of several slots."""
         self.forms: list[Affine] = []
 
     def is_whole(self) -> bool:
@@ -43,6 +45,7 @@ class _Candidate:
             and self.lanes > 0
             and self.size % self.lanes == 0
             and all([self.lanes % n == 0 for n in self.parts])
+            and all([self.lanes > 1 and n % self.lanes == 0 for n in self.across])
         )
 
 
@@ -156,17 +159,23 @@ class BufferUse(Visitor):
         offset = buffer.elem_offset
         lanes = index.dtype.lanes
         step = 1 if lanes > 1 else 0
-        if form is None or form.stride != step or buffer.strides or not (type(offset) is IntImm and offset.value == 0):
+        if form is None or buffer.strides or not (type(offset) is IntImm and offset.value == 0):
             candidate.ok = False
             return
-        if stores and candidate.lanes not in (0, lanes) or form.const % lanes:
+        across = not stores and lanes > 1 and form.stride > 1
+        if form.stride != step and not across:
+            candidate.ok = False
+            return
+        if stores and candidate.lanes not in (0, lanes) or (form.const % lanes and not across):
             candidate.ok = False
             return
         if stores:
             candidate.lanes = lanes
+        elif across:
+            candidate.across.add(form.stride)
         else:
             candidate.parts.add(lanes)
         for leaf, coefficient in form.terms:
-            if coefficient % lanes or leaf not in self._fixed:
+            if (coefficient % lanes and not across) or leaf not in self._fixed:
                 candidate.ok = False
                 return

@@ -136,6 +136,47 @@ class VectorMath(Lanes):
         far = self.binary("copysign", self.fma(self.neg(s), q, self.sub(one, s)), x)
         return self.select(self.cmp("ogt", t, self.c(0.9)), far, near)
 
+    # --- activations, whose sums need not be exact where they are next to nothing
+
+    def _power_of_two_parts(self, a: str, b: str) -> tuple[str, str]:
+        """(2**n, p) with 2**(a * b) = 2**n * p of a normal number, 2**-28 of it; p is 1 where the product is 0."""
+        magic = self.c(12582912.0)
+        shifted = self.fma(a, b, magic)
+        n = self.sub(shifted, magic)
+        p = self.poly(
+            self.fma(a, b, self.neg(n)), 0.0001532926398795098, 0.0013390969252213836, 0.00961849931627512,
+            0.05550359562039375, 0.24022647738456726, 0.6931471824645996, 1.0,
+        )  # fmt: skip
+        return self.power_of_two(self.iop("sub", self.bits(shifted), self.ci(0x4B400000))), p
+
+    def one_plus_erf(self, x: str) -> str:
+        """1 + erf(x), less than 1.2e-7 (an ulp of 1) off: 2**r or 2 - 2**r, where 2**r is erfc(|x|)."""
+        end = 4.2  # erfc is 3e-9 there
+        t = self.abs(x)
+        far = self.cmp("ogt", t, self.c(end))
+        t = self.select(self.cmp("olt", self.c(end), t), self.c(end), t)
+        r = self.poly(
+            t, 1.0076064427266829e-05, -0.0001393135025864467, 0.0007990218000486493, -0.002182330470532179,
+            -1.2667729606619105e-05, 0.02778228372335434, -0.14832617342472076, -0.9184402227401733, -1.627907395362854,
+        )  # fmt: skip
+        s, p = self._power_of_two_parts(r, t)
+        low = self.select(far, self.c(0.0), self.mul(s, p))
+        return self.select(self.cmp("olt", x, self.c(0.0)), low, self.sub(self.c(2.0), low))
+
+    def one_plus_tanh(self, x: str) -> str:
+        """1 + tanh(x) = 2 / (1 + exp(-2x)), less than 1.2e-7 (an ulp of 1) off."""
+        s, p = self._power_of_two_parts(self.clamp(x, -43.0, 11.0), self.c(-2.8853900817779268))
+        bottom = self.fma(s, p, self.c(1.0))
+        inverse = self.reciprocal(bottom)
+        if not self.has_avx512:
+            return self.add(inverse, inverse)
+        twice = self.add(inverse, inverse)
+        return self.fma(self.fma(self.neg(bottom), inverse, self.c(1.0)), twice, twice)
+
+    def silu(self, x: str) -> str:
+        """x * sigmoid(x), 2 ulp."""
+        return self.div(x, self.add(self.c(1.0), self.exp(self.neg(x))))
+
     # --- logarithms
 
     def log(self, x: str) -> str:

@@ -7,6 +7,7 @@ from math import prod
 from tilewright.ir import IntImm
 from tilewright.target import Target
 from tilewright.tir.schedule import LoopRV, Schedule
+from tilewright.topi.schedule.crossing import crossing_of, schedule_crossing
 from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, extent_of
 from tilewright.topi.schedule.tiles import MATERIALIZE
 
@@ -24,6 +25,11 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
     extents = view.extents(loops)
     last = extents[-1]
     total = prod(extents)
+    crossing = crossing_of(block, target)
+    if crossing is not None and len(loops) == len(block.spatial):
+        loops, inside = schedule_crossing(view, block, crossing)
+        parallelize(sch, loops, total, target, inside)
+        return
     inner = vector_width(last, lanes)
     if inner == 1 and 4 < last < 2 * lanes and len(block.block.writes) == 1 and block.is_contiguous(block.spatial[-1]):
         # Neighbours stay neighbours: a masked vector or two does what would be a loop over elements.

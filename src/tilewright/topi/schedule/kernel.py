@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import Visitor, on
-from tilewright.tir import Add, Block, BufferLoad, Call, FloorMod, For, IterVar, Sub, Var
+from tilewright.tir import Add, Block, BufferLoad, BufferRegion, Call, FloorMod, For, IterVar, Sub, Var
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 
 HEAVY = frozenset(
@@ -134,7 +134,16 @@ class BlockView:
         (write,) = self.block.writes
         if not _innermost(write.region, axis.var):
             return False
-        return all([_innermost(r.region, axis.var) or _flat(r.buffer, r.region, axis.var) for r in self.block.reads])
+        return all([self.reads_along(r, axis) for r in self.block.reads])
+
+    def reads_along(self, region: BufferRegion, axis: IterVar) -> bool:
+        """Whether an axis runs over neighbouring elements of what is read, if it occurs in it."""
+        return _innermost(region.region, axis.var) or _flat(region.buffer, region.region, axis.var)
+
+    def axes_of(self, region: BufferRegion) -> list[IterVar]:
+        """The axes that occur in the indices of a read."""
+        found = set().union(*[uses(r.min).vars for r in region.region])
+        return [v for v in self.block.iter_vars if v.var in found]
 
 
 def _int(e: PrimExpr) -> int:
@@ -152,7 +161,7 @@ def _innermost(region: Iterable[Any], var: Var) -> bool:
     last = indices[-1]
     if isinstance(last, FloorMod) and last.a is var:
         return True
-    return len(occurring) == 1 and _steps_by_one(last, var)
+    return len(occurring) == 1 and steps_by_one(last, var)
 
 
 def _flat(buffer: Any, region: Iterable[Any], var: Var) -> bool:
@@ -164,10 +173,10 @@ def _flat(buffer: Any, region: Iterable[Any], var: Var) -> bool:
     offset: Any = 0
     for index, extent in zip(indices[occurring[0] :], list(buffer.shape)[occurring[0] :], strict=True):
         offset = offset * extent + index
-    return _steps_by_one(Analyzer().simplify(offset), var)
+    return steps_by_one(Analyzer().simplify(offset), var)
 
 
-def _steps_by_one(e: PrimExpr, var: Var) -> bool:
+def steps_by_one(e: PrimExpr, var: Var) -> bool:
     """Whether an index grows by one with the variable: it is the variable plus what does not depend on it."""
     while isinstance(e, (Add, Sub)):
         if var in uses(e.b).vars:

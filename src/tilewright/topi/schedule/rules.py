@@ -6,7 +6,7 @@ windows       depthwise convolutions and pooling: each channel by itself, its pa
 winograd      3 x 3 convolutions in Winograd's form: all stages of groups of tiles
 columns       reductions of one tensor over other axes than its last: strips of columns
 rows          reductions along the last axis (softmax, layer norm): one row at a time, vectors across it
-injective     everything else: vectors on the last axis, threads on the outer ones
+injective     everything else: vectors on the last axis (transposed reads: tiles turned in registers), threads on the outer ones
 """
 
 from __future__ import annotations

@@ -1,0 +1,98 @@
+"""Transposed reads: tiles are loaded along the axis that is contiguous in what is read, and turned in registers.
+
+for i: for j: B[i, j] = f(A[j, i])
+-->
+parallel tiles of i, tiles of j:
+  for j in the tile, unrolled: T[j, :] = vectorized A[j, i in the tile]
+  for i in the tile, unrolled: B[i, :] = vectorized f(T[j in the tile, i])
+
+The second half reads registers across (`codegen.llvm.crossing`).
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import NamedTuple
+
+from tilewright.ir import IntImm
+from tilewright.target import Target
+from tilewright.tir import BufferRegion, FloorDiv, FloorMod, IterVar
+from tilewright.tir.schedule import LoopRV
+from tilewright.topi.schedule.kernel import BlockView, KernelView, steps_by_one, uses
+
+LEAST = 4
+"""Elements that both axes have at least."""
+
+
+class Crossing(NamedTuple):
+    """The read that is transposed (its position), the axis along which it is contiguous, and the tile: elements along that axis and
+    along the last one."""
+
+    read: int
+    axis: IterVar
+    rows: int
+    columns: int
+
+
+def crossing_of(block: BlockView, target: Target) -> Crossing | None:
+    """The one transposed read of an element-wise block of known sizes."""
+    if block.has_condition or len(block.block.writes) != 1 or len(block.spatial) < 2:
+        return None
+    if any([e >= 1 << 20 for e in block.extents]) or len(block.block.iter_vars) != len(block.spatial):
+        return None
+    *others, last = block.spatial
+    found = []
+    for k, region in enumerate(block.block.reads):
+        if last in block.axes_of(region) and not block.reads_along(region, last):
+            found.append(k)
+    if len(found) != 1:
+        return None
+    region = block.block.reads[found[0]]
+    lanes = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
+    for axis in others:
+        extent = block.extents[block.block.iter_vars.index(axis)]
+        rows = _tile(extent, lanes)
+        if rows and _turns(region, axis, last, rows):
+            columns = min(rows, _tile(block.extents[-1], lanes))
+            return Crossing(found[0], axis, rows, columns) if columns else None
+    return None
+
+
+def _tile(extent: int, lanes: int) -> int:
+    """A power of two up to a vector that holds the extent, if it can; 0 where that is too little."""
+    return 0 if extent < LEAST else min(lanes, 1 << (extent - 1).bit_length())
+
+
+def _turns(region: BufferRegion, axis: IterVar, last: IterVar, tile: int) -> bool:
+    """Whether a read takes one element, contiguous along `axis` and counting along `last` in another dimension."""
+    if not all([isinstance(r.extent, IntImm) and r.extent.value == 1 for r in region.region]):
+        return False
+    *outer, inner = [r.min for r in region.region]
+    places = [e for e in outer if last.var in uses(e).vars]
+    if last.var in uses(inner).vars or len(places) != 1 or not steps_by_one(places[0], last.var):
+        return False
+    others = [e for e in outer if axis.var in uses(e).vars]
+    if isinstance(inner, FloorMod) and inner.a is axis.var and isinstance(inner.b, IntImm):
+        # Blocks of channels: tiles stay within them.
+        return inner.b.value % tile == 0 and all([isinstance(e, FloorDiv) and e.a is axis.var for e in others])
+    return not others and steps_by_one(inner, axis.var)
+
+
+def schedule_crossing(view: KernelView, block: BlockView, crossing: Crossing) -> tuple[list[LoopRV], int]:
+    """Tiles one such block; answers the loops over tiles, outermost first, and how many elements a tile has."""
+    sch = view.sch
+    by_axis = dict(zip(block.block.iter_vars, view.loops(block), strict=True))
+    *_, last = block.spatial
+    others = [by_axis[v] for v in block.spatial if v is not last and v is not crossing.axis]
+    tile = sch.cache_read(block.rv, crossing.read, "local")
+    row, row_inner = sch.split(by_axis[crossing.axis], [None, crossing.rows])
+    column, column_inner = sch.split(by_axis[last], [None, crossing.columns])
+    outer = [*others, column, row]
+    sch.reorder(*outer, row_inner, column_inner)
+    sch.compute_at(tile, row)
+    *rest, along = sch.get_loops(tile)[len(outer) :]
+    for loop in (*rest, row_inner):
+        sch.unroll(loop)
+    sch.vectorize(along)
+    sch.vectorize(column_inner)
+    return outer, prod([crossing.rows, crossing.columns])

@@ -1,0 +1,111 @@
+"""Activations emitted as a whole: 1 + erf(x), 1 + tanh(x), x * sigmoid(x); an ulp or two off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.codegen.util import aligned, elementwise, native
+from tilewright.codegen.llvm import AOT, emit_module
+from tilewright.ir import IRModule
+from tilewright.tir import op as T
+
+Array = np.ndarray[Any, Any]
+SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, -1e-40, 4.2, -4.2, 4.3, 87.0, -87.4, 89.0, -89.0, 3e38, -3e38]
+ULP = 2.0**-23
+
+
+def call(name: str, x: Any) -> Any:
+    return T.call_intrin(x.dtype, f"tir.{name}", x)
+
+
+def arguments() -> Array:
+    rng = np.random.default_rng(0)
+    near = [np.linspace(-9, 9, 60001), rng.standard_normal(4000) * 1e-3, rng.standard_normal(4000) * 60, SPECIAL]
+    values = np.concatenate(near)
+    return aligned(np.concatenate([values, np.zeros(-values.size % 16)]), "float32")
+
+
+def exp(x: Array) -> Array:
+    return np.exp(x.astype(np.longdouble))
+
+
+def erf_sum(x: Array) -> Array:
+    """erfc(-x), by series near 0 and by continued fractions far from it."""
+    t = np.abs(x).astype(np.longdouble)
+    series, term = np.zeros_like(t), t.copy()
+    small = np.minimum(t, 3.5)
+    term = small.copy()
+    for n in range(90):
+        series += term / (2 * n + 1)
+        term = -term * small * small / (n + 1)
+    fraction = np.zeros_like(t)
+    large = np.clip(t, 3.5, 50)
+    for n in range(60, 0, -1):
+        fraction = n / 2 / (large + fraction)
+    tail = exp(-large * large) / (large + fraction) / np.sqrt(np.longdouble(np.pi))
+    erf = np.where(t < 3.5, 2 / np.sqrt(np.longdouble(np.pi)) * series, 1 - tail)
+    return 1 + np.copysign(erf, x)
+
+
+CASES: dict[str, tuple[Callable[[Any], Any], Callable[[Array], Array], float]] = {
+    "erf": (lambda x: call("erf", x) + 1.0, erf_sum, ULP),
+    "one first": (lambda x: 1.0 + call("erf", x), erf_sum, ULP),
+    "gelu's": (
+        lambda x: call("erf", x / 1.4142135381698608) + 1.0,
+        lambda x: erf_sum(x / 1.4142135381698608),
+        1.2 * ULP,
+    ),
+    "tanh": (lambda x: 1.0 + call("tanh", x), lambda x: 2 / (1 + exp(-2.0 * x)), 1.6 * ULP),
+}
+
+
+@pytest.mark.parametrize(
+    "target, lanes", [("llvm", 16), ("llvm", 1), ("llvm -mcpu=x86-64-v3", 8), ("llvm -mcpu=x86-64-v2", 4)]
+)
+@pytest.mark.parametrize("case", CASES)
+def test_sums(case: str, target: str, lanes: int) -> None:
+    f, exact, limit = CASES[case]
+    x = arguments()
+    out = aligned(np.zeros(x.size), "float32")
+    assert native(elementwise(["float32"], "float32", x.size, lanes, f), [x, out], target) == 0
+    with np.errstate(all="ignore"):
+        error = np.abs(out - exact(x.astype(np.float64)))
+    assert np.nanmax(error) <= limit
+    np.testing.assert_array_equal(np.isnan(out), np.isnan(x))
+    assert (out[x == 0] == 1).all() and (out[x > 40] == 2).all() and (out[x < -60] < 1e-37).all()
+
+
+@pytest.mark.parametrize(
+    "target, lanes", [("llvm", 16), ("llvm", 1), ("llvm -mcpu=x86-64-v3", 8), ("llvm -mcpu=x86-64-v2", 4)]
+)
+def test_silu(target: str, lanes: int) -> None:
+    x = arguments()
+    out = aligned(np.zeros(x.size), "float32")
+    func = elementwise(["float32"], "float32", x.size, lanes, lambda v: v * call("sigmoid", v))
+    assert native(func, [x, out], target) == 0
+    with np.errstate(all="ignore"):
+        wide = x.astype(np.longdouble)
+        want = wide / (1 + np.exp(-wide))
+        usual = np.isfinite(x) & (x > -87)
+        np.testing.assert_allclose(out[usual], want[usual], rtol=2 * ULP, atol=1e-44)
+    assert (np.abs(out[np.isfinite(x) & (x <= -87)]) < 1e-35).all()
+    assert np.isnan(out[np.isnan(x)]).all() and out[x == np.inf] == np.inf and np.isnan(out[x == -np.inf])
+
+
+def text(f: Callable[..., Any], inputs: int = 1, dtype: str = "float32", target: str = "llvm") -> str:
+    func = elementwise([dtype] * inputs, dtype, 64, 16, f).with_attr("calling_conv", AOT)
+    return emit_module(IRModule({"main": func}), target)
+
+
+def test_where_they_apply() -> None:
+    """Fewer instructions than by the parts; not for other numbers than 1, other types, or another factor than the argument."""
+    gelu = text(lambda x: x * (0.5 * (call("erf", x / 1.4142135) + 1.0)))
+    assert "fdiv" not in gelu and gelu.count("llvm.fma.v16f32(") < 22
+    assert text(lambda x: call("erf", x) + 2.0).count("llvm.fma.v16f32(") > 22
+    assert "fdiv" not in text(lambda x: call("tanh", x) + 1.0)
+    assert text(lambda x: x * call("sigmoid", x)).count("fdiv") == 1
+    assert text(lambda x, y: y * call("sigmoid", x), 2).count("fdiv") == 0  # the exact one, by reciprocals
