@@ -37,34 +37,6 @@ def test_all_unsupported_operators_at_once() -> None:
     )
 
 
-class Data(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x[x > 0].sum() + x.nonzero().sum()
-
-
-def test_sizes_that_depend_on_data() -> None:
-    text = message(OpNotImplemented, torch.export.export(Data(), (x34,)))
-    assert text.startswith(
-        "the exported program: 2 things are not supported\n"
-        "  index: it takes as many elements as a mask has that hold, which only the data says, and sizes that depend on data are not"
-        " supported. torch.where(mask, x, y) and masked_fill keep the shape\n"
-        "  nonzero: it makes as many rows as its data says, and sizes that depend on data are not supported in exported programs."
-    )
-
-
-class Item(nn.Module):
-    def forward(self, x: Tensor, n: Tensor) -> Tensor:
-        k = n.item()
-        torch._check(k >= 0)
-        torch._check(k < 3)
-        return x.narrow(0, k, 1)
-
-
-def test_number_out_of_a_tensor() -> None:
-    text = message(OpNotImplemented, torch.export.export(Item(), (x34, torch.tensor(1))))
-    assert "item: its size u0 depends on the data of a tensor, which sizes here cannot" in text
-
-
 @torch.jit.script
 def scripted_text(x: Tensor, word: str) -> Tensor:
     return x * 2 if word == "twice" else x

@@ -16,6 +16,7 @@ from tilewright.relay.op import (
     adjoint,
     arrange,
     binary,
+    checks,
     compiler_regions,
     contraction,
     contrib,

@@ -77,6 +77,10 @@ class Dynamic(OpCard):
             attrs[names[place]] = self.attribute(names[place], list(elements))
         return self.of(**attrs)
 
+    def needs(self, values: Mapping[int, Sequence[Any]]) -> list[tuple[PrimExpr, PrimExpr, str]]:
+        """What must hold of the values when a program runs: pairs that are equal, and the rule in words."""
+        return []
+
     def infer(self, *args: TensorType, **kwargs: Any) -> Type:
         """What the operator would say of values of which nothing is known."""
         return self.inferred(args)

@@ -389,6 +389,8 @@ class _FunctionCompiler:
             static = card.static(values)
         except TypeRuleError as error:
             raise TVMError(f"{self.out.name}: {card.type_key}: {error}") from None
+        for a, b, rule in card.needs(values):
+            self.sizes.need_equal(a, b, self.home.program.message(rule))
         kept: list[Any] = [call.args[i] for i in card.kept() if i < len(call.args)]
         used = {e for a in kept for e in post_order(a)}
         params = [Var(p.name_hint, types[places[p]]) for p in func.params if p in used]

@@ -25,6 +25,8 @@ IGNORED = {
     "aten::_functional_sym_constrain_range_for_size", "aten::_functional_assert_scalar", "aten::sym_is_contiguous",
 }  # fmt: skip
 """Checks that PyTorch made when it exported; a program checks its sizes itself."""
+UNBOUNDED = (1 << 63) - 2
+"""A bound that PyTorch writes where it means none."""
 INLINED = (
     "wrap_with_set_grad_enabled",
     "wrap_with_autocast",
@@ -34,6 +36,12 @@ INLINED = (
     "invoke_subgraph",
 )
 LOOPS = ("cond", "while_loop")
+ITEMS = ("aten::item", "aten::_local_scalar_dense")
+CHECKS = {
+    ("aten::_assert_scalar", ""),
+    ("aten::_functional_assert_scalar", ""),
+    ("aten::sym_constrain_range_for_size", ""),
+}
 
 
 def operator_name(target: Any) -> tuple[str, str] | None:
@@ -62,6 +70,7 @@ class ExportedImporter(Importer):
         places = [n for n in program.graph.nodes if n.op == "placeholder"]
         given = self.user_inputs(places, signature, infos)
         self.solve_sizes(places)
+        self.ranges = {str(s): _bounds(r) for s, r in program.range_constraints.items()}
         values = [self.placeholder(p, s, program, given) for p, s in zip(places, signature.input_specs, strict=True)]
         self.finish()
         results = self.graph(program.graph_module, values)
@@ -78,6 +87,9 @@ class ExportedImporter(Importer):
                 own.append((str(getattr(spec.arg, "name", "") or f"output{len(own)}"), value))
         # What the model writes in its buffers and inputs follows its own outputs.
         return self.module([v for _, v in own + written], [n for n, _ in own + written])
+
+    ranges: Mapping[str, tuple[int | None, int | None]] = {}
+    """What PyTorch says of symbols: the least and the greatest number."""
 
     def solve_sizes(self, places: Sequence[Any]) -> None:
         """Tell the sizes which extents the inputs have."""
@@ -244,13 +256,18 @@ class ExportedImporter(Importer):
                 return None
             if any([a is _BROKEN for a in _flat([*args, *kwargs.values()])]):
                 return _BROKEN
+            if named is not None and named[0] in ITEMS and isinstance(args[0], Value):
+                return self.item(TorchCall(str(node.target), node.name, self), args[0], meta)
             if _is_size(meta):
                 return self.sizes.plain(meta)
             if hasattr(meta, "node") and not hasattr(meta, "dtype"):
+                if all([operator_name(u.target) in CHECKS for u in node.users]):
+                    return None
                 return self.sizes.number(TorchCall(str(node.target), node.name, self), meta.node.expr)
             if named is None:
                 return node.target(*args, **kwargs)
             result = self.convert(*named, node.name, node.target._schema, args, kwargs, lambda k: _read(node, k))
+            result = self.adopted(result, meta)
             self.check(node, result, meta)
             return result
         except (
@@ -277,6 +294,36 @@ class ExportedImporter(Importer):
                 raise InternalError(
                     f"result {k} of {node.target} became {have[0]} {shape_text(have[1])}, but PyTorch says {want[0]} {shape_text(want[1])}"
                 )
+
+    def adopted(self, result: Any, meta: Any) -> Any:
+        """A result whose extents are called as PyTorch calls them."""
+        if isinstance(result, list) and isinstance(meta, (list, tuple)):
+            return [self.adopted(r, m) for r, m in zip(result, meta, strict=False)]
+        sized = isinstance(result, Value) and hasattr(meta, "shape")
+        return self.sizes.adopt(result, meta.shape) if sized else result
+
+    def item(self, c: TorchCall, x: Value, meta: Any) -> Any:
+        """The number in a tensor of one element: a size where it is a whole one that is not known."""
+        if x.array is not None and x.is_number:
+            number = x.array.reshape(-1)[0].item()
+            if hasattr(meta, "node") and meta.node.expr.is_Symbol:
+                self.sizes.pinned[str(meta.node.expr)] = number
+            return number
+        flat = c.reshape(x, [])
+        if not _is_size(meta):
+            if hasattr(meta, "node") and meta.node.expr.is_Symbol:
+                self.sizes.from_data[str(meta.node.expr)] = flat
+            return flat
+        name = str(meta.node.expr)
+        if name not in self.sizes.from_data:
+            low, high = self.ranges.get(name, (None, None))
+            number = c.cast(flat, "int64")
+            if low is not None or high is not None:
+                number = c.call(
+                    "dyn.within", number, number, low=low, high=high, name=f"the number that {c.name} reads"
+                )
+            self.sizes.define(name, number, low is not None and low >= 0)
+        return self.sizes.plain(meta)
 
     def higher(self, order: str, title: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """An operator on graphs: one that only wraps a graph, a choice, or a loop."""
@@ -340,7 +387,16 @@ def _read(node: Any, k: int) -> bool:
     """Whether somebody reads result k of a node."""
     import operator
 
-    return any([u.target is not operator.getitem or u.args[1] == k for u in node.users])
+    return any([u.target is not operator.getitem or u.args[1] == k and bool(u.users) for u in node.users])
+
+
+def _bounds(interval: Any) -> tuple[int | None, int | None]:
+    """The least and the greatest number of one of PyTorch's ranges, None where there is none."""
+
+    def number(e: Any) -> int | None:
+        return int(e) if getattr(e, "is_Integer", False) and abs(int(e)) < UNBOUNDED else None
+
+    return number(interval.lower), number(interval.upper)
 
 
 def _title(node: Any) -> str:

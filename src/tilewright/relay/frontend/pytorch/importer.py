@@ -15,6 +15,7 @@ from tilewright.relay.frontend.pytorch import (  # noqa: F401 (register converte
     ops_activation,
     ops_complex,
     ops_create,
+    ops_data,
     ops_index,
     ops_linalg,
     ops_math,
@@ -63,7 +64,6 @@ class Importer:
         self.problems: list[str] = []
         self.sizes = Sizes()
         self.draws = 0
-        self.sizes_from_data = False
         self.keep_quantized = False
         """Whether int8 and uint8 weights are parameters and not constants."""
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import is_float
+from tilewright.relay.frontend.pytorch.ops_data import columns
 from tilewright.relay.frontend.pytorch.ops_tensor import FAR, broadcast_all, cut
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
 from tilewright.relay.op.relations import broadcast_shapes
@@ -73,18 +74,11 @@ def _take_along_dim(c: TorchCall, x: Value, indices: Value, dim: int | None = No
 
 
 def _as_places(c: TorchCall, indices: Sequence[Value | None], rank: int) -> list[Value | None]:
-    """Index tensors, one an axis; masks that are known become the places where they hold."""
+    """Index tensors, one an axis; masks become the places where they hold."""
     result: list[Value | None] = []
     for i in indices:
         if i is not None and i.dtype in ("bool", "uint8"):
-            try:
-                mask = c.known(i, "mask")
-            except OpNotImplemented:
-                raise OpNotImplemented(
-                    "it takes as many elements as a mask has that hold, which only the data says, and sizes that depend on data are"
-                    " not supported. torch.where(mask, x, y) and masked_fill keep the shape"
-                ) from None
-            result += [Value(array=p.astype(np.int64)) for p in np.nonzero(mask)]
+            result += columns(c, i)
         else:
             result.append(i)
     return result + [None] * (rank - len(result))
@@ -280,27 +274,6 @@ def _masked_scatter(c: TorchCall, x: Value, mask: Value, source: Value) -> Any:
     number = c.call("cumsum", c.cast(c.reshape(mask, [-1]), "int64"), axis=0)
     values = c.call("take", c.reshape(source, [-1]), c.call("maximum", c.call("subtract", number, 1), 0), axis=0)
     return c.call("where", mask, c.cast(c.reshape(values, x.shape), x.dtype), x)
-
-
-@aten("nonzero", "nonzero_numpy", "argwhere")
-def _nonzero(c: TorchCall, x: Value) -> Any:
-    try:
-        known = c.known(x, "elements")
-    except OpNotImplemented:
-        if not c.home.sizes_from_data:
-            raise OpNotImplemented(
-                "it makes as many rows as its data says, and sizes that depend on data are not supported in exported programs."
-                " torch.where(mask, x, y) keeps the shape"
-            ) from None
-        return c.cast(c.call("argwhere", x), "int64")
-    found = np.argwhere(known).astype(np.int64)
-    return [np.ascontiguousarray(found[:, k]) for k in range(found.shape[1])] if "numpy" in c.target else found
-
-
-@aten("masked_select")
-def _masked_select(c: TorchCall, x: Value, mask: Value) -> Any:
-    x, mask = broadcast_all(c, [x, mask])
-    return index(c, x, [mask])
 
 
 @aten("isin")

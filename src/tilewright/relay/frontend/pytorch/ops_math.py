@@ -11,7 +11,6 @@ from tilewright.ir import PrimExpr
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, is_float, kind, result_dtype
 from tilewright.relay.frontend.pytorch.value import Complex, TorchCall, aten
-from tilewright.support.errors import OpNotImplemented
 
 SAME = {
     "abs": "abs", "ceil": "ceil", "floor": "floor", "trunc": "trunc", "fix": "trunc", "neg": "negative", "negative": "negative",
@@ -371,9 +370,9 @@ def _shift(c: TorchCall, a: Any, b: Any) -> Any:
 @aten("where")
 def where(c: TorchCall, condition: Value, a: Any = None, b: Any = None) -> Any:
     if a is None:
-        raise OpNotImplemented(
-            "torch.where(condition) makes as many rows as its data says; torch.where(condition, x, y) is supported"
-        )
+        from tilewright.relay.frontend.pytorch.ops_data import columns
+
+        return columns(c, condition)
     x, y = c.promote(a, b)
     return c.call("where", c.cast(condition, "bool"), x, y)
 

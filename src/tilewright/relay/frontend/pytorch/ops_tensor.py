@@ -304,14 +304,6 @@ def _repeat_interleave(c: TorchCall, x: Value, repeats: Any, dim: int | None = N
     return c.reshape(wide, [*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :]])
 
 
-@aten("repeat_interleave.self_Tensor")
-def _repeat_each(c: TorchCall, x: Value, repeats: Value, dim: int | None = None, output_size: Any = None) -> Any:
-    flat, axis = (c.reshape(x, [-1]), 0) if dim is None else (x, c.axis(dim, x.ndim))
-    times = c.known(repeats, "repeats")
-    (extent,) = c.static([flat.shape[axis]], "the extent that it repeats")
-    return c.call("take", flat, Value(array=np.repeat(np.arange(extent), times)), axis=axis)
-
-
 @aten("flip", "fliplr", "flipud")
 def _flip(c: TorchCall, x: Value, dims: Sequence[int] | None = None) -> Any:
     dims = dims if dims is not None else [1 if "lr" in c.target else 0]

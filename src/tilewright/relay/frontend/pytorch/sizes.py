@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.op.relations import dims, simplest
+from tilewright.relay.op.relations import dims, is_any, simplest
 from tilewright.support.errors import OpNotImplemented
 from tilewright.tir import EQ, LE, LT, NE, Add, Cast, FloorDiv, FloorMod, Max, Min, Mul, Select, SizeVar, Sub
 from tilewright.tir import Var as SizeVariable
 from tilewright.tir.op import max as larger
 from tilewright.tir.op import min as smaller
+from tilewright.tir.stmt_functor import post_order_visit
 
 FROM_DATA = (
-    "its size {size} depends on the data of a tensor, which sizes here cannot: nonzero, masked indexing, unique and .item() make such"
-    " sizes. Keep the shape (torch.where, masked_fill), or give the number as a plain argument of the model"
+    "its size {size} depends on the data of a tensor, in a way that is not followed here: what nonzero, masked indexing, unique and"
+    " .item() make is. Keep the shape (torch.where, masked_fill), or give the number as a plain argument of the model"
 )
+UNBACKED = re.compile(r"(u|zuf)\d+")
+"""Names that PyTorch gives to numbers which only the data say."""
+
+
+class SizedValue(Value):
+    """A value some of whose extents only its data say: `extents` has symbols for them, where its type has none."""
+
+    __slots__ = ("extents",)
+
+    def __init__(self, value: Value, extents: list[Any]) -> None:
+        super().__init__(value.expr, None, value.name)
+        self.extents = extents
+
+    @property
+    def shape(self) -> list[Any]:
+        """Extents: ints, or symbols."""
+        return list(self.extents)
 
 
 class Sizes:
@@ -31,6 +50,53 @@ class Sizes:
         """Symbols that are no extent of an input themselves, from one that is an expression of them (both sympy's)."""
         self.homes: list[Var] = []
         """The inputs, in whose shapes the sizes are found when the program runs."""
+        self.from_data: dict[str, Value | tuple[Value, int]] = {}
+        """What symbols are that no input's shape says: a tensor without axes, or (tensor, the axis that is so long)."""
+
+    def define(self, name: str, source: Value | tuple[Value, int], positive: bool = False) -> PrimExpr:
+        """The symbol `name`, of which `source` is the value. A tensor's element may be negative unless `positive` says not."""
+        made = SizeVar if positive or isinstance(source, tuple) else SizeVariable
+        self.symbols[name] = symbol = made(name, "int64")  # type: ignore[assignment]
+        self.from_data[name] = source
+        return symbol
+
+    def fresh(self, source: Value | tuple[Value, int]) -> PrimExpr:
+        """A new symbol of this value."""
+        return self.define(f"found{len(self.from_data)}", source)
+
+    def sized(self, value: Value, extents: Sequence[Any] = ()) -> Value:
+        """A value with a symbol for each extent of which its type says nothing: those of `extents`, or new ones."""
+        own = value.shape
+        if not any(map(is_any, own)):
+            return value
+        return SizedValue(value, [self.fresh((value, k)) if is_any(d) else d for k, d in enumerate(extents or own)])
+
+    def adopt(self, value: Value, extents: Any) -> Value:
+        """A value whose extents are those that PyTorch says; its symbols become known by it."""
+        if len(extents) != value.ndim:
+            return value
+        for k, (mine, theirs) in enumerate(zip(value.shape, extents, strict=True)):
+            e = getattr(getattr(theirs, "node", None), "expr", None)
+            if e is None or not e.is_Symbol or not UNBACKED.fullmatch(str(e)):
+                continue
+            if isinstance(mine, int):
+                self.pinned[str(e)] = mine
+            elif str(e) not in self.from_data:
+                self.define(str(e), (value, k))
+        if not isinstance(value, SizedValue):
+            return value
+        try:
+            return SizedValue(value, [self.plain(d) for d in extents])
+        except OpNotImplemented:
+            return value
+
+    def decided_by_data(self, e: Any) -> bool:
+        """Whether a symbol in an expression is what only data say."""
+        if not self.from_data or not isinstance(e, PrimExpr) or isinstance(e, IntImm):
+            return False
+        found: list[Any] = []
+        post_order_visit(e, found.append)
+        return any([isinstance(v, SizeVariable) and v.name in self.from_data for v in found])
 
     def solve(self, extents: Mapping[str, Any]) -> None:
         """Take extents of inputs (sympy, by name) as given where they are all that says what a symbol is: 2 * s names s."""
@@ -115,7 +181,7 @@ class Sizes:
     def _symbol(self, name: str) -> Any:
         if name in self.pinned:
             return self.pinned[name]
-        if name.startswith(("u", "zuf")):
+        if UNBACKED.fullmatch(name) and name not in self.from_data:
             raise OpNotImplemented(FROM_DATA.format(size=name))
         return self.symbols.setdefault(name, SizeVar(name, "int64"))
 
@@ -145,6 +211,9 @@ class Sizes:
         kind = type(e).__name__
         if e.is_number:
             return c.number(float(e), "float32")  # type: ignore[no-any-return]
+        if str(e) in self.from_data:
+            held = self.from_data[str(e)]
+            return c.cast(held, "float32") if isinstance(held, Value) else c.tensor(self.expression(e), "float32")  # type: ignore[no-any-return]
         if e.is_Symbol or kind in ("FloorDiv", "CleanDiv", "Mod", "PythonMod", "Max", "Min"):
             return c.tensor(self.expression(e), "float32")  # type: ignore[no-any-return]
         keys = {
@@ -168,7 +237,10 @@ class Sizes:
             result = c.call(keys[kind], result, self.number(c, a))
         return result
 
-    def _read(self, c: Any, size: PrimExpr) -> Value:
+    def _read(self, c: Any, size: SizeVariable) -> Value:
+        held = self.from_data.get(size.name)
+        if held is not None:
+            return held if isinstance(held, Value) else _extent(c, held[0].expr, held[1])
         for x in self.homes:
             for axis, d in enumerate(dims(x.type_annotation)):  # type: ignore[arg-type]
                 factor = 1
@@ -176,11 +248,14 @@ class Sizes:
                     by: Any = d.b
                     d, factor = d.a, int(by) if isinstance(by, IntImm) else 0
                 if d is size and factor:
-                    shape = c.call("shape_of", x, dtype="int64")
-                    extent = c.call(
-                        "squeeze", c.call("strided_slice", shape, begin=(axis,), end=(axis + 1,)), axis=(0,)
-                    )
-                    return c.call("floor_divide", extent, factor) if factor != 1 else extent  # type: ignore[no-any-return]
+                    extent = _extent(c, x, axis)
+                    return c.call("floor_divide", extent, factor) if factor != 1 else extent
         raise OpNotImplemented(
             f"it computes with the size {size}, which is no extent of an input. Export it with a fixed size there"
         )
+
+
+def _extent(c: Any, x: Any, axis: int) -> Value:
+    """The extent of a tensor's axis, as a tensor of int64 without axes."""
+    shape = c.call("shape_of", x, dtype="int64")
+    return c.call("squeeze", c.call("strided_slice", shape, begin=(axis,), end=(axis + 1,)), axis=(0,))  # type: ignore[no-any-return]

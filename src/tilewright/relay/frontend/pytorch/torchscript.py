@@ -89,7 +89,6 @@ class ScriptImporter(Importer):
         super().__init__(title, default_dtype, custom, friendly)
         self.scripted = False
         self.level = 0
-        self.sizes_from_data = True
         self.schemas: dict[str, Any] = {}
 
     def run(

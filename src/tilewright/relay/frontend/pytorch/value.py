@@ -12,8 +12,9 @@ from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.expr import Call, Expr, TupleWrapper, Var
 from tilewright.relay.frontend.common.value import Value, make_call
 from tilewright.relay.frontend.pytorch.dtypes import is_float, kind, result_dtype
-from tilewright.relay.op.relations import known_equal, shape_text, simplest
-from tilewright.support.errors import OpNotImplemented
+from tilewright.relay.op.card import DYNAMIC, find_card
+from tilewright.relay.op.relations import dims, is_any, known_equal, shape_text, simplest, tensor_type
+from tilewright.support.errors import OpNotImplemented, TVMError
 
 Converter = Callable[..., Any]
 converters: dict[str, Converter] = {}
@@ -65,8 +66,55 @@ class TorchCall:
     def call(self, key: str, *args: Any, **attrs: Any) -> Any:
         """The relay operator `key` on values, lists of them, and numbers, which take the first value's type: a Value, or a list."""
         like = next((a.dtype for a in args if isinstance(a, Value)), None)
-        made = make_call(key, [self._argument(a, like) for a in args], attrs, self.span)
+        given = [self._argument(a, like) for a in args]
+        if self.home.sizes.from_data:
+            return self._call_of_data(key, given, attrs)
+        made = make_call(key, given, attrs, self.span)
         return [Value(e) for e in made] if isinstance(made, TupleWrapper) else Value(made)
+
+    def counted(self, key: str, *args: Any, **attrs: Any) -> Any:
+        """`call` of an operator whose results are as long as its data say."""
+        return self._sized(make_call(key, [self._argument(a, None) for a in args], attrs, self.span), None)
+
+    def _call_of_data(self, key: str, args: list[Any], attrs: dict[str, Any]) -> Any:
+        """`call` where sizes are about that only data say: attributes are read when the program runs, and results have symbols for
+        extents."""
+        try:
+            # What the type rule says where the symbols stand in the types.
+            shapes = make_call(key, _named_extents(args), attrs, self.span)
+        except TVMError:
+            shapes = None
+        if any([self.decided_by_data(v) for v in attrs.values()]):
+            if key == "arange":
+                key, args, attrs = "dyn.iota", [self.size(attrs["stop"])], {"dtype": attrs["dtype"]}
+            elif find_card(key) not in DYNAMIC:
+                raise OpNotImplemented(f"the data decide a size in it, which {key} takes as a number only")
+            attrs = {name: self._read(v) if self.decided_by_data(v) else v for name, v in attrs.items()}
+        return self._sized(make_call(key, args, attrs, self.span), shapes)
+
+    def _sized(self, made: Any, shapes: Any) -> Any:
+        """The results of a call, with symbols for extents of which their types say nothing: those of `shapes`, or new ones."""
+        if isinstance(made, TupleWrapper):
+            return [self._sized(e, None if shapes is None else shapes[k]) for k, e in enumerate(made)]
+        value = Value(made)
+        if shapes is None or not any(map(is_any, value.shape)):
+            return self.home.sizes.sized(value)
+        try:
+            return self.home.sizes.sized(value, Value(shapes).shape)
+        except TVMError:
+            return self.home.sizes.sized(value)
+
+    def decided_by_data(self, x: Any) -> bool:
+        """Whether a size, or one of several, is what only data say."""
+        if isinstance(x, (tuple, list)):
+            return any([self.decided_by_data(v) for v in x])
+        return self.home.sizes.decided_by_data(x)  # type: ignore[no-any-return]
+
+    def _read(self, x: Any) -> Any:
+        """Sizes as expressions of tensors, which a program reads when it runs."""
+        if isinstance(x, (tuple, list)):
+            return tuple([self._read(v) for v in x])
+        return self.size(x).expr if isinstance(x, PrimExpr) else x
 
     def _argument(self, a: Any, like: str | None) -> Any:
         if isinstance(a, (bool, int, float, np.generic)):
@@ -144,8 +192,10 @@ class TorchCall:
             return x
         if x.array is not None and x.is_number and all([isinstance(d, int) for d in new]):
             return Value(array=x.array.reshape(new))
-        if all([isinstance(d, int) for d in new]):
-            return self.call("reshape", x, newshape=tuple(new), allowzero=0 in new)  # type: ignore[no-any-return]
+        if all([isinstance(d, int) for d in new]) or self.decided_by_data(new):
+            # What data decide may be 0, which must not mean "as it is".
+            allowzero = 0 in new or self.decided_by_data(new)
+            return self.call("reshape", x, newshape=tuple(new), allowzero=allowzero)  # type: ignore[no-any-return]
         # A 0 keeps the extent in place, symbols or not.
         codes = [
             0 if k < len(old) and not isinstance(d, int) and known_equal(d, old[k]) else d for k, d in enumerate(new)
@@ -197,6 +247,14 @@ class TorchCall:
     def refuse(self, argument: str, value: Any, supported: str) -> OpNotImplemented:
         """The error for an argument's value that is not supported."""
         return OpNotImplemented(f"its argument {argument} is {value!r}; supported: {supported}")
+
+
+def _named_extents(x: Any) -> Any:
+    """Arguments, and in place of values with symbols for extents variables of such types."""
+    if isinstance(x, (list, tuple)):
+        return [_named_extents(v) for v in x]
+    sized = isinstance(x, Value) and x.array is None and any(map(is_any, dims(x.type)))
+    return Value(Var("sized", tensor_type(tuple(x.shape), x.dtype))) if sized else x
 
 
 def _plain(d: Any) -> Any:
