@@ -1,0 +1,178 @@
+"""Evaluation at import of what models compute of shapes, on numbers and on symbols of open sizes alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.relay.frontend.tflite.node import Node, Value, plain
+
+Folder = Callable[..., Any]
+folders: dict[str, Folder] = {}
+
+
+def _folds(*names: str) -> Callable[[Folder], Folder]:
+    def register(f: Folder) -> Folder:
+        for name in names:
+            folders[name] = f
+        return f
+
+    return register
+
+
+def folded(node: Node, inputs: list[Any]) -> np.ndarray | None:
+    """The only result of an operator whose inputs are known, at least one of them with symbols (SHAPE: always); None when it is not
+    folded here."""
+    folder = folders.get(node.name)
+    if folder is None:
+        return None
+    if node.name in ("SHAPE", "RANK"):
+        made = folder(node, inputs[0])
+    else:
+        arrays = [v.array if isinstance(v, Value) else None for v in inputs]
+        if any([a is None for a in arrays]) or not any([a is not None and a.dtype == object for a in arrays]):
+            return None
+        made = folder(node, *arrays)
+    return None if made is None else settled(np.asarray(made), node)
+
+
+def settled(array: np.ndarray, node: Node) -> np.ndarray:
+    """Symbols in their simplest form; numbers only: as numbers."""
+    if array.dtype != object:
+        return array
+    flat = [plain(v) for v in array.reshape(-1).tolist()]
+    if all([isinstance(v, int) for v in flat]):
+        return np.array(flat, np.int64).reshape(array.shape)
+    out = np.empty(len(flat), object)
+    out[:] = flat
+    return out.reshape(array.shape)
+
+
+@_folds("SHAPE")
+def _shape(node: Node, x: Value) -> np.ndarray | None:
+    from tilewright.tir import Any as AnyDim
+
+    shape = x.shape
+    if any([isinstance(d, AnyDim) for d in shape]):
+        return None
+    out = np.empty(len(shape), object)
+    out[:] = shape
+    return out
+
+
+@_folds("RANK")
+def _rank(node: Node, x: Value) -> np.ndarray:
+    return np.array(x.ndim, np.int32)
+
+
+@_folds("CAST")
+def _cast(node: Node, x: np.ndarray) -> np.ndarray | None:
+    return x if node.out.dtype.startswith("int") else None
+
+
+@_folds("RESHAPE")
+def _reshape(node: Node, x: np.ndarray, shape: np.ndarray | None = None) -> np.ndarray | None:
+    new = shape if shape is not None else node.get("new_shape")
+    return None if new is None or new.dtype == object else x.reshape([int(d) for d in new.reshape(-1)])
+
+
+@_folds("SQUEEZE")
+def _squeeze(node: Node, x: np.ndarray) -> np.ndarray:
+    axes = tuple([int(a) for a in node.get("squeeze_dims", [])])
+    return x.squeeze(axes or None)
+
+
+@_folds("EXPAND_DIMS")
+def _expand(node: Node, x: np.ndarray, axis: np.ndarray) -> np.ndarray:
+    return np.expand_dims(x, int(axis.reshape(-1)[0]))
+
+
+@_folds("PACK")
+def _pack(node: Node, *parts: np.ndarray) -> np.ndarray:
+    return np.stack([p.astype(object) for p in parts], int(node.get("axis")))
+
+
+@_folds("CONCATENATION")
+def _concatenation(node: Node, *parts: np.ndarray) -> np.ndarray:
+    return np.concatenate([p.astype(object) for p in parts], int(node.get("axis")))
+
+
+@_folds("GATHER")
+def _gather(node: Node, x: np.ndarray, indices: np.ndarray) -> np.ndarray | None:
+    return None if indices.dtype == object else np.take(x, indices, int(node.get("axis")))
+
+
+@_folds("SLICE")
+def _slice(node: Node, x: np.ndarray, begin: np.ndarray, size: np.ndarray) -> np.ndarray | None:
+    if begin.dtype == object or size.dtype == object:
+        return None
+    index = [slice(b, None if s < 0 else b + s) for b, s in zip(begin.tolist(), size.tolist(), strict=True)]
+    return np.asarray(x[tuple(index)])
+
+
+@_folds("STRIDED_SLICE")
+def _strided(node: Node, x: np.ndarray, begin: np.ndarray, end: np.ndarray, strides: np.ndarray) -> np.ndarray | None:
+    masks = [int(node.get(f"{m}_mask")) for m in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")]
+    if any([a.dtype == object for a in (begin, end, strides)]) or masks[2] or masks[3] or node.get("offset", False):
+        return None
+    index: list[Any] = []
+    for k, (b, e, s) in enumerate(zip(begin.tolist(), end.tolist(), strides.tolist(), strict=True)):
+        if masks[4] >> k & 1:
+            index.append(b)
+        else:
+            index.append(slice(None if masks[0] >> k & 1 else b, None if masks[1] >> k & 1 else e, s))
+    return np.asarray(x[tuple(index)])
+
+
+def _binary(f: Callable[[Any, Any], Any]) -> Folder:
+    return lambda node, a, b: f(a, b)
+
+
+folders["ADD"] = _binary(np.add)
+folders["SUB"] = _binary(np.subtract)
+folders["MUL"] = _binary(np.multiply)
+
+
+@_folds("DIV", "FLOOR_DIV")
+def _divide(node: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.asarray(a // b)  # extents are not negative
+
+
+@_folds("FLOOR_MOD")
+def _modulo(node: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.asarray(a % b)
+
+
+@_folds("MAXIMUM")
+def _maximum(node: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    from tilewright.tir.op import max as larger
+
+    return np.frompyfunc(larger, 2, 1)(a, b)  # type: ignore[no-any-return]
+
+
+@_folds("MINIMUM")
+def _minimum(node: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    from tilewright.tir.op import min as smaller
+
+    return np.frompyfunc(smaller, 2, 1)(a, b)  # type: ignore[no-any-return]
+
+
+@_folds("REDUCE_PROD")
+def _product(node: Node, x: np.ndarray, axes: np.ndarray) -> np.ndarray:
+    return np.asarray(np.prod(x, tuple(axes.reshape(-1).tolist()), keepdims=bool(node.get("keep_dims"))))
+
+
+@_folds("FILL")
+def _fill(node: Node, dims: np.ndarray, value: np.ndarray) -> np.ndarray | None:
+    return None if dims.dtype == object else np.full(dims.tolist(), value.item(), object)
+
+
+@_folds("BROADCAST_ARGS")
+def _broadcast_args(node: Node, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+    short, long = sorted([a.tolist(), b.tolist()], key=len)
+    short = [1] * (len(long) - len(short)) + short
+    out = np.empty(len(long), object)
+    out[:] = [q if isinstance(p, int) and p == 1 else p for p, q in zip(short, long, strict=True)]
+    return out

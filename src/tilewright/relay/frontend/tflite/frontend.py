@@ -1,0 +1,144 @@
+"""from_tflite: what was given, which subgraph is main, and the names of its inputs and outputs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IRModule
+from tilewright.relay.frontend.common.value import ModelError
+from tilewright.relay.frontend.tflite import (  # noqa: F401 (register converters)
+    control_flow,
+    ops_math,
+    ops_nn,
+    ops_reduce,
+    ops_slice,
+    ops_tensor,
+)
+from tilewright.relay.frontend.tflite.flatbuffer import Record
+from tilewright.relay.frontend.tflite.graph import BROKEN, Importer
+from tilewright.relay.frontend.tflite.node import converters
+from tilewright.relay.frontend.tflite.reader import TFLiteModel, read_model, shape_of, type_name
+from tilewright.relay.op.relations import shape_text
+from tilewright.support.collection import paused_collection
+
+Names = list[tuple[str, int]]
+
+
+@paused_collection()
+def from_tflite(
+    model: Any,
+    shape_dict: Mapping[str, Sequence[Any]] | None = None,
+    dtype_dict: Mapping[str, str] | None = None,
+    op_converter: Any = None,
+    signature: str | None = None,
+    variables: str = "initial",
+) -> tuple[IRModule, dict[str, Any]]:
+    """A module with `main`, and its parameters, from a TFLite model.
+
+    model: path, bytes, or tflite.Model. shape_dict: extents by input name; -1 or None keeps an axis symbolic, as does an open axis of
+    the model. dtype_dict: types of inputs, which must be the model's. op_converter: a subclass of `OperatorConverter` with converters of
+    its own in `convert_map`. signature: which of the model's signatures becomes main, with its names (default: the first subgraph).
+    variables: "initial": every run begins with what variables hold at first; "carried": they are inputs and outputs of main, behind
+    the model's own (`initial_variables` tells what to begin with).
+
+    Parameters of main are the inputs, then the weights, whose values the dictionary holds (mapped, not copied).
+    Raises ModelError (unreadable model, wrong names or shapes) and OpNotImplemented, which lists all that is not supported.
+    """
+    return _imported(model, shape_dict, dtype_dict, op_converter, signature, variables)[0]
+
+
+def initial_variables(model: Any, signature: str | None = None) -> dict[str, np.ndarray]:
+    """What the variables of a model hold before its first run, by the names of the inputs that `variables="carried"` makes."""
+    return _imported(model, None, None, None, signature, "carried")[1].initial
+
+
+def supported_operators() -> list[str]:
+    """Names of the operators that are imported, custom ones among them."""
+    return sorted(converters)
+
+
+def _imported(
+    model: Any,
+    shape_dict: Mapping[str, Sequence[Any]] | None,
+    dtype_dict: Mapping[str, str] | None,
+    op_converter: Any,
+    signature: str | None,
+    variables: str,
+) -> tuple[tuple[IRModule, dict[str, Any]], Importer]:
+    if variables not in ("initial", "carried"):
+        raise ValueError(f'variables is {variables!r}; it must be "initial" or "carried"')
+    opened = read_model(model)
+    try:
+        subgraph, inputs, outputs = main_of(opened, signature)
+        importer = Importer(opened, carried=variables == "carried")
+        if op_converter is not None:
+            from tilewright.relay.frontend.tflite.classic import overridden
+
+            importer.custom = dict(overridden(op_converter, importer, subgraph))
+        shapes, dtypes = dict(shape_dict or {}), dict(dtype_dict or {})
+        graph = opened.root.subgraphs[subgraph]
+        for given, what in ((shapes, "shape_dict"), (dtypes, "dtype_dict")):
+            check_names(opened, graph, given, what, inputs)
+        return importer.run(subgraph, inputs, outputs, shapes, dtypes), importer
+    except BROKEN as error:
+        raise ModelError(
+            f"{opened.name}: the model is malformed ({type(error).__name__}: {error}). Copy or convert it again"
+        ) from error
+
+
+def main_of(model: TFLiteModel, signature: str | None) -> tuple[int, Names, Names]:
+    """(subgraph, names and tensors of its inputs, of its outputs). Raises ModelError for an unknown signature."""
+    root = model.root
+    if signature is not None:
+        found = next((s for s in root.signature_defs if s.signature_key == signature), None)
+        if found is None:
+            keys = [s.signature_key or "" for s in root.signature_defs]
+            near = difflib.get_close_matches(signature, keys, n=1)
+            raise ModelError(
+                f"{model.name}: the model has no signature {signature!r}; its signatures are {', '.join(map(repr, keys)) or 'none'}"
+                + (f". Did you mean {near[0]!r}?" if near else "")
+            )
+        model.item(root.subgraphs, found.subgraph_index, "subgraph")
+        maps = [[(m.name or "", int(m.tensor_index)) for m in side] for side in (found.inputs, found.outputs)]
+        return int(found.subgraph_index), maps[0], maps[1]
+    graph = root.subgraphs[0]
+    return 0, tensor_names(model, graph, graph.inputs), tensor_names(model, graph, graph.outputs)
+
+
+def tensor_names(model: TFLiteModel, graph: Record, indices: Any) -> Names:
+    """Tensors with their names, which are made different where they are not."""
+    found: Names = []
+    taken: set[str] = set()
+    for index in indices.tolist():
+        tensor = model.item(graph.tensors, index, "tensor")
+        base = name = tensor.name or f"tensor_{index}"
+        k = 0
+        while name in taken:
+            k += 1
+            name = f"{base}_{k}"
+        taken.add(name)
+        found.append((name, index))
+    return found
+
+
+def check_names(model: TFLiteModel, graph: Record, given: Mapping[str, Any], what: str, inputs: Names) -> None:
+    """Raises ModelError for names that are no inputs."""
+    names = [n for n, _ in inputs]
+    unknown = [n for n in given if n not in names]
+    if not unknown:
+        return
+    near = difflib.get_close_matches(unknown[0], names, n=1)
+
+    def described(name: str, index: int) -> str:
+        tensor = model.item(graph.tensors, index, "tensor")
+        return f"{name!r} {shape_text(list(shape_of(tensor)))} {type_name(tensor).lower()}"
+
+    raise ModelError(
+        f"{model.name}: {what} names {', '.join(map(repr, unknown))}, but the model's inputs are"
+        f" {', '.join([described(n, i) for n, i in inputs]) or 'none'}"
+        + (f". Did you mean {near[0]!r}?" if near else "")
+    )

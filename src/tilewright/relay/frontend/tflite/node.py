@@ -1,0 +1,303 @@
+"""What converters work with: values with their quantisation, the operator being converted, and the register of converters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IntImm, PrimExpr, SourceName, Span
+from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.expr import Expr, TupleWrapper
+from tilewright.relay.frontend.common.value import Value as CommonValue
+from tilewright.relay.frontend.common.value import make_call
+from tilewright.relay.frontend.tflite.flatbuffer import Record
+from tilewright.relay.frontend.tflite.schema import ACTIVATIONS
+from tilewright.relay.op.relations import known_equal, shape_text, simplest
+from tilewright.support.errors import OpNotImplemented
+
+Converter = Callable[..., Any]
+converters: dict[str, Converter] = {}
+"""By name in the schema, custom operators by their own."""
+INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
+
+
+def tflite_op(*names: str) -> Callable[[Converter], Converter]:
+    """Register the converter of operators: f(node, *inputs) with None for inputs left out."""
+
+    def register(f: Converter) -> Converter:
+        for name in names:
+            converters[name] = f
+        return f
+
+    return register
+
+
+class Quant:
+    """real = scale * (q - zero): one scale (float32) and zero point (int32), or one for each place along `axis`."""
+
+    __slots__ = ("axis", "scale", "zero")
+
+    def __init__(self, scale: np.ndarray, zero: np.ndarray, axis: int = 0) -> None:
+        self.scale, self.zero, self.axis = scale, zero, axis
+
+    @property
+    def single(self) -> bool:
+        """Whether the whole tensor has one scale."""
+        return self.scale.size == 1
+
+    @property
+    def step(self) -> float:
+        """The only scale, a float32 as a double."""
+        return float(self.scale[0])
+
+    @property
+    def offset(self) -> int:
+        """The only zero point."""
+        return int(self.zero[0])
+
+    def same(self, other: Quant | None) -> bool:
+        """Whether both stand for the same numbers."""
+        return other is not None and bool(
+            self.scale.shape == other.scale.shape
+            and (self.scale == other.scale).all()
+            and (self.zero == other.zero).all()
+        )
+
+
+class Value(CommonValue):
+    """A tensor of a TFLite model. `quant`: what its whole numbers stand for. `home`: makes the parameter that a weight becomes."""
+
+    __slots__ = ("home", "quant")
+
+    def __init__(
+        self,
+        expr: Expr | None = None,
+        array: np.ndarray | None = None,
+        name: str = "",
+        quant: Quant | None = None,
+        home: Callable[[Value], Expr] | None = None,
+    ) -> None:
+        super().__init__(expr, array, name)
+        self.quant, self.home = quant, home
+
+    @property
+    def expr(self) -> Expr:
+        """The relay expression; a weight becomes a parameter when it is first read as it is."""
+        if self._expr is None and self.home is not None:
+            self._expr = self.home(self)
+        return CommonValue.expr.fget(self)  # type: ignore[attr-defined,no-any-return]
+
+    def unknown(self, why: str) -> OpNotImplemented:
+        """The error of a value that only pinned shapes would make known."""
+        return OpNotImplemented(why.replace("shape={name: [...]}", "shape_dict={name: (...)}"))
+
+
+class Pair:
+    """A complex tensor: its real and its imaginary part."""
+
+    __slots__ = ("imag", "name", "real")
+
+    def __init__(self, real: Value, imag: Value, name: str = "") -> None:
+        self.real, self.imag, self.name = real, imag, name
+
+
+class Resource:
+    """A variable or a table of the model, by its name."""
+
+    __slots__ = ("key", "name")
+
+    def __init__(self, key: str, name: str = "") -> None:
+        self.key, self.name = key, name
+
+
+class Info:
+    """What the model says of a result: name, shape (as it was converted), dtype and quantisation."""
+
+    __slots__ = ("dtype", "name", "quant", "shape", "type")
+
+    def __init__(self, name: str, shape: tuple[int, ...], kind: str, dtype: str, quant: Quant | None) -> None:
+        self.name, self.shape, self.type, self.dtype, self.quant = name, shape, kind, dtype, quant
+
+
+class Node:
+    """The operator being converted; `call` makes relay operators that carry its place as their span."""
+
+    __slots__ = ("importer", "name", "options", "outputs", "record", "span", "title")
+
+    def __init__(
+        self, name: str, title: str, record: Record, options: Record | None, outputs: Sequence[Info], importer: Any
+    ) -> None:
+        self.name, self.title, self.record, self.options = name, title, record, options
+        self.outputs, self.importer = list(outputs), importer
+        self.span = Span(SourceName(title))
+
+    @property
+    def out(self) -> Info:
+        """The first result."""
+        return self.outputs[0]
+
+    @property
+    def integer(self) -> bool:
+        """Whether the first result is quantised."""
+        return self.out.quant is not None and self.out.dtype in ("int8", "uint8", "int16")
+
+    def get(self, name: str, default: Any = 0) -> Any:
+        """An option's value; `default` where the operator has no options."""
+        return default if self.options is None else getattr(self.options, name)
+
+    def call(self, key: str, *args: Any, **attrs: Any) -> Value:
+        """The relay operator `key` on values, lists of them, and numbers, which take the first value's type."""
+        return Value(self._made(key, args, attrs))
+
+    def calls(self, key: str, *args: Any, **attrs: Any) -> list[Value]:
+        """`call` of an operator with several results."""
+        return [Value(e) for e in self._made(key, args, attrs)]
+
+    def _made(self, key: str, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        like = next((a for a in args if isinstance(a, CommonValue)), None)
+        return make_call(key, [self._argument(a, like) for a in args], attrs, self.span)
+
+    def _argument(self, a: Any, like: CommonValue | None) -> Any:
+        if isinstance(a, (bool, int, float, np.generic)):
+            return Value(array=np.array(a, numpy_dtype(like.dtype if like is not None else "float32")))
+        if isinstance(a, np.ndarray):
+            return Value(array=a)
+        return a
+
+    def number(self, value: Any, dtype: str) -> Value:
+        """A constant without axes."""
+        return Value(array=np.array(value, numpy_dtype(dtype)))
+
+    def cast(self, x: Value, dtype: str) -> Value:
+        """x in another element type."""
+        if x.dtype == dtype:
+            return x
+        if x.array is not None and (x.is_number or dtype.startswith("int")):
+            if not x.is_number:
+                return x
+            with np.errstate(invalid="ignore", over="ignore"):
+                return Value(array=x.array.astype(numpy_dtype(dtype)))
+        if dtype == "bool":
+            return self.call("not_equal", x, 0)
+        return self.call("cast", x, dtype=dtype)
+
+    def known(self, x: Value | None, what: str) -> np.ndarray:
+        """The elements of an input that must be known. Raises OpNotImplemented."""
+        if x is None or x.array is None:
+            raise OpNotImplemented(
+                f"its {what} must be known at import, but the model computes it. Pin the input shapes: shape_dict={{name: (...)}}"
+            )
+        return x.array
+
+    def numbers(self, x: Value | None, what: str) -> np.ndarray:
+        """The elements of an input that must be known, none of them a symbol. Raises OpNotImplemented."""
+        array = self.known(x, what)
+        if array.dtype == object:
+            raise OpNotImplemented(
+                f"its {what} depends on an open size. Pin the input shapes: shape_dict={{name: (...)}}"
+            )
+        return array
+
+    def ints(self, x: Value | None, what: str) -> list[Any]:
+        """A known input as ints; symbols stay."""
+        return [plain(v) for v in self.known(x, what).reshape(-1).tolist()]
+
+    def static(self, x: Value, what: str = "the shape of its input") -> list[int]:
+        """A shape without symbols. Raises OpNotImplemented."""
+        shape = x.shape
+        if not all([isinstance(d, int) for d in shape]):
+            raise OpNotImplemented(
+                f"{what} must be known, but is {shape_text(shape)}. Pin the input shapes: shape_dict={{name: (...)}}"
+            )
+        return shape
+
+    def reshape(self, x: Value, new: Sequence[Any]) -> Value:
+        """x in another shape; one extent may be -1, and extents may be symbols."""
+        new = [plain(d) for d in new]
+        old = x.shape
+        if len(old) == len(new) and all([known_equal(a, b) for a, b in zip(old, new, strict=True)]):
+            return x
+        if x.array is not None and all([isinstance(d, int) for d in new]):
+            if x.home is None:
+                return Value(array=x.array.reshape(new))
+            # A weight in another shape is still the same memory.
+            return Value(array=x.array.reshape(new), name=x.name, home=x.home)
+        if all([isinstance(d, int) for d in new]):
+            return self.call("reshape", x, newshape=tuple(new), allowzero=0 in new)
+        codes = [
+            0 if k < len(old) and not isinstance(d, int) and known_equal(d, old[k]) else d for k, d in enumerate(new)
+        ]
+        return self.call("reshape", x, newshape=tuple(codes))
+
+    def transpose(self, x: Value, order: Sequence[int]) -> Value:
+        """x with its axes in another order; weights are turned now (a view)."""
+        if list(order) == list(range(len(order))):
+            return x
+        if x.array is not None and x.is_number:
+            return Value(array=x.array.transpose(order), name=x.name, home=x.home)
+        return self.call("transpose", x, axes=tuple(order))
+
+    def broadcast(self, x: Value, shape: Sequence[Any]) -> Value:
+        """x expanded to a shape."""
+        old = x.shape
+        if len(old) == len(shape) and all([known_equal(a, b) for a, b in zip(old, shape, strict=True)]):
+            return x
+        return self.call("broadcast_to", x, shape=tuple(shape))
+
+    def activated(self, x: Value, code: int | None = None) -> Value:
+        """The fused activation function of a float operator."""
+        name = self.activation(code)
+        if name == "NONE":
+            return x
+        if name == "RELU":
+            return self.call("nn.relu", x)
+        if name == "RELU_N1_TO_1":
+            return self.call("clip", x, a_min=-1.0, a_max=1.0)
+        if name == "RELU6":
+            return self.call("clip", x, a_min=0.0, a_max=6.0)
+        if name == "TANH":
+            return self.call("tanh", x)
+        # SIGN_BIT: 1 where the sign is set.
+        return self.cast(self.call("less", x, 0), x.dtype)
+
+    def activation(self, code: int | None = None) -> str:
+        """The name of the fused activation function."""
+        number = int(self.get("fused_activation_function", 0) if code is None else code)
+        if not 0 <= number < len(ACTIVATIONS):
+            raise OpNotImplemented(f"its fused activation is number {number}; supported: {', '.join(ACTIVATIONS)}")
+        return ACTIVATIONS[number]
+
+    def axis(self, axis: int, ndim: int) -> int:
+        """A non-negative axis."""
+        if not -max(ndim, 1) <= axis < max(ndim, 1):
+            raise ValueError(f"the axis {axis} is outside its {ndim} axes")
+        return axis % max(ndim, 1)
+
+    def axes(self, x: Value | None, ndim: int, what: str = "axes") -> list[int]:
+        """Known axes, not negative, each once."""
+        return list(dict.fromkeys([self.axis(int(a), ndim) for a in self.numbers(x, what).reshape(-1)]))
+
+
+def plain(d: Any) -> Any:
+    """A size as an int where it is one, else in its simplest form."""
+    if isinstance(d, PrimExpr):
+        d = simplest(d)
+        return d.value if isinstance(d, IntImm) else d
+    return int(d)
+
+
+def as_values(result: Any) -> list[Any]:
+    """What a converter answered, as values."""
+    if isinstance(result, (Value, Pair, Resource)):
+        return [result]
+    if isinstance(result, CommonValue):
+        return [Value(result._expr, result.array, result.name)]
+    if isinstance(result, np.ndarray):
+        return [Value(array=result)]
+    if isinstance(result, Expr):
+        return [Value(result)]
+    if isinstance(result, (TupleWrapper, list, tuple)):
+        return [v for r in result for v in as_values(r)]
+    raise TypeError(f"a converter answered {type(result).__name__}")

@@ -1,0 +1,210 @@
+"""Whole-number arithmetic of TFLite's kernels: multipliers of 31 bits and a shift, each product rounded twice, as the reference does.
+
+The reference rounds x * multiplier / 2**31 to the nearest, halves upwards, and then the shift to the right, halves away
+from zero. What is here gives the same bits, on int64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tilewright.relay.frontend.tflite.node import Node, Quant, Value
+from tilewright.support.errors import OpNotImplemented
+
+
+def multiplier(real: float) -> tuple[int, int]:
+    """(q, shift) with real = q / 2**31 * 2**shift, q of 31 bits."""
+    if real == 0:
+        return 0, 0
+    significand, shift = math.frexp(real)
+    q = math.floor(abs(significand) * (1 << 31) + 0.5) * (1 if significand > 0 else -1)
+    if abs(q) == 1 << 31:
+        q, shift = q // 2, shift + 1
+    if shift < -31:
+        return 0, 0
+    if shift > 30:
+        return (1 << 31) - 1, 30
+    return q, shift
+
+
+def limits(dtype: str) -> tuple[int, int]:
+    """The least and the greatest number of an integer dtype."""
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def need_single(node: Node, *values: Value | None) -> list[Quant]:
+    """The quantisations of values that have one scale each. Raises OpNotImplemented."""
+    found: list[Quant] = []
+    for v in values:
+        if v is None or v.quant is None:
+            raise OpNotImplemented(f"its tensor {v.name if v else ''!r} of whole numbers has no scale")
+        if not v.quant.single:
+            raise OpNotImplemented(
+                f"its tensor {v.name!r} has {v.quant.scale.size} scales (per channel); one scale is supported there"
+            )
+        found.append(v.quant)
+    return found
+
+
+def out_quant(node: Node, place: int = 0) -> Quant:
+    """The quantisation of a result. Raises OpNotImplemented."""
+    quant = node.outputs[place].quant
+    if quant is None or not quant.single:
+        raise OpNotImplemented(f"its result {node.outputs[place].name!r} has no single scale")
+    return quant
+
+
+def scaled(node: Node, x: Value, factors: Any, axis: int = -1) -> Value:
+    """int32 x by a factor, or by one for each place along an axis, as the reference kernels multiply: int64."""
+    pairs = [multiplier(float(f)) for f in np.atleast_1d(np.asarray(factors, np.float64))]
+    wide = node.cast(x, "int64")
+
+    def along(values: list[int]) -> Value:
+        if len(set(values)) == 1:
+            return node.number(values[0], "int64")
+        return Value(array=np.array(values, np.int64).reshape([-1, *[1] * (x.ndim - 1 - axis % x.ndim)]))
+
+    left = [max(s, 0) for _, s in pairs]
+    right = [max(-s, 0) for _, s in pairs]
+    product = node.call("multiply", wide, along([q << n for (q, _), n in zip(pairs, left, strict=True)]))
+    high = node.call("right_shift", node.call("add", product, 1 << 30), 31)
+    if not any(right):
+        return high
+    return shifted(node, high, right, along)
+
+
+def shifted(node: Node, x: Value, right: list[int], along: Callable[[list[int]], Value]) -> Value:
+    """int64 x / 2**right to the nearest, halves away from zero."""
+    half = along([(1 << n) >> 1 for n in right])
+    negative = node.cast(node.call("less", x, 0), "int64")
+    if not all(right):
+        # Nothing is rounded where nothing is shifted.
+        negative = node.call("multiply", negative, along([int(n > 0) for n in right]))
+    return node.call("right_shift", node.call("subtract", node.call("add", x, half), negative), along(right))
+
+
+def scaled_wide(node: Node, x: Value, factors: Any, axis: int = -1) -> Value:
+    """int64 x (sums of 16-bit products) by factors: multipliers of 15 bits, rounded once, halves upwards."""
+    pairs = [multiplier(float(f)) for f in np.atleast_1d(np.asarray(factors, np.float64))]
+    reduced = [((q + (1 << 15)) >> 16) if q < 0x7FFF0000 else 0x7FFF for q, _ in pairs]
+    total = [15 - s for _, s in pairs]
+
+    def along(values: list[int]) -> Value:
+        if len(set(values)) == 1:
+            return node.number(values[0], "int64")
+        return Value(array=np.array(values, np.int64).reshape([-1, *[1] * (x.ndim - 1 - axis % x.ndim)]))
+
+    product = node.call("add", node.call("multiply", x, along(reduced)), along([1 << (t - 1) for t in total]))
+    return node.call("right_shift", product, along(total))
+
+
+def stored(node: Node, x: Value, offset: int, low: int, high: int, dtype: str) -> Value:
+    """Whole numbers moved by a zero point, clamped and narrowed."""
+    moved = node.call("add", x, offset) if offset else x
+    return node.cast(node.call("clip", moved, a_min=float(low), a_max=float(high)), dtype)
+
+
+def activation_range(node: Node, quant: Quant, dtype: str, code: int | None = None) -> tuple[int, int]:
+    """The least and the greatest number of a result under its fused activation."""
+    low, high = limits(dtype)
+    name = node.activation(code)
+
+    def q(real: float) -> int:
+        return quant.offset + round_away(np.float32(real) / np.float32(quant.scale[0]))
+
+    if name == "RELU":
+        return max(low, q(0.0)), high
+    if name == "RELU6":
+        return max(low, q(0.0)), min(high, q(6.0))
+    if name == "RELU_N1_TO_1":
+        return max(low, q(-1.0)), min(high, q(1.0))
+    if name != "NONE":
+        raise OpNotImplemented(
+            f"its fused activation {name} on whole numbers; supported: NONE, RELU, RELU6, RELU_N1_TO_1"
+        )
+    return low, high
+
+
+def round_away(x: Any) -> int:
+    """To the nearest whole number, halves away from zero."""
+    value = float(x)
+    return math.floor(value + 0.5) if value >= 0 else math.ceil(value - 0.5)
+
+
+def requantized(node: Node, x: Value, source: Quant, target: Quant, dtype: str) -> Value:
+    """Whole numbers of one scale and zero point as those of another."""
+    if source.same(target) and x.dtype == dtype:
+        return x
+    centred = node.cast(x, "int32")
+    if source.offset:
+        centred = node.call("subtract", centred, source.offset)
+    low, high = limits(dtype)
+    return stored(node, scaled(node, centred, source.step / target.step), target.offset, low, high, dtype)
+
+
+def real(node: Node, x: Value, quant: Quant | None = None) -> Value:
+    """What whole numbers stand for, in float32; floats as they are."""
+    quant = quant or x.quant
+    if quant is None or x.dtype.startswith("float"):
+        return node.cast(x, "float32")
+    return node.call(
+        "qnn.dequantize",
+        x,
+        Value(array=scale_of(quant)),
+        Value(array=zero_of(quant)),
+        axis=quant.axis if x.ndim else -1,
+    )
+
+
+def scale_of(quant: Quant) -> np.ndarray:
+    """The scale as qnn operators take it."""
+    return quant.scale.reshape(()) if quant.single else quant.scale
+
+
+def zero_of(quant: Quant) -> np.ndarray:
+    """The zero point as qnn operators take it."""
+    return quant.zero.reshape(()) if quant.single else quant.zero
+
+
+def rounded_float(node: Node, x: Value) -> Value:
+    """float x to the nearest whole number, halves away from zero."""
+    whole = node.call("trunc", node.call("add", node.call("abs", x), 0.5))
+    return node.call("multiply", node.call("sign", x), whole)
+
+
+def stored_real(node: Node, x: Value, quant: Quant, dtype: str) -> Value:
+    """float32 as whole numbers: divided by the scale, rounded with halves away from zero, moved and clamped."""
+    low, high = limits(dtype)
+    units = node.call("divide", x, Value(array=quant.scale.reshape(()).astype(np.float32)))
+    if dtype in ("int8", "uint8", "int16", "uint16"):
+        moved = node.call("add", rounded_float(node, units), float(quant.offset))
+        return node.cast(node.call("clip", moved, a_min=float(low), a_max=float(high)), dtype)
+    wide = node.cast(rounded_float(node, node.cast(units, "float64")), "int64")
+    return stored(node, wide, quant.offset, low, high, dtype)
+
+
+def looked_up(node: Node, x: Value, f: Callable[[np.ndarray], np.ndarray]) -> Value:
+    """A function of real numbers on bytes, as a table of 256 places: `f` takes and gives float32."""
+    (source,), target = need_single(node, x), out_quant(node)
+    low, high = limits(x.dtype)
+    q = np.arange(low, high + 1)
+    reals = (q - source.offset).astype(np.float32) * source.scale[0]
+    with np.errstate(all="ignore"):
+        found = np.asarray(f(reals), np.float32)
+        units = np.clip(found / target.scale[0], -1e9, 1e9).astype(np.float64)
+    whole = np.where(units >= 0, np.floor(units + 0.5), np.ceil(units - 0.5)) + target.offset
+    return table_of(node, x, np.clip(whole, *limits(node.out.dtype)).astype(node.out.dtype))
+
+
+def table_of(node: Node, x: Value, table: np.ndarray) -> Value:
+    """The entries of a table of 256 for bytes, the least byte first."""
+    place = node.cast(x, "int32")
+    low, _ = limits(x.dtype)
+    if low:
+        place = node.call("subtract", place, low)
+    return node.call("take", Value(array=table), place, axis=0, mode="clip")

@@ -1,0 +1,41 @@
+"""Every operator of the TFLite importer against LiteRT's reference kernels: floats closely, whole numbers bit by bit."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+
+from tests.frontend.tflite_ops.samples import SAMPLES
+from tests.frontend.tflite_ops.writer import NEWEST, litert, ours
+
+DEFAULT = {"LRN"}
+"""Compared with the default kernel: the reference's window lacks its last element."""
+
+
+@functools.cache
+def reference(name: str) -> tuple[bytes, list[np.ndarray], list[np.ndarray]]:
+    """(model, inputs, LiteRT's answer), at the first version of the operator that it takes: by the reference kernel where there is one."""
+    errors = []
+    for optimised in (False, True)[name in DEFAULT :]:
+        for version in range(1, NEWEST):
+            data, inputs = SAMPLES[name](version)
+            try:
+                return data, inputs, litert(data, inputs, optimised)
+            except (RuntimeError, ValueError) as error:
+                errors.append(str(error))
+    raise AssertionError("\n".join(dict.fromkeys(errors)))
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_operator(name: str) -> None:
+    data, inputs, wanted = reference(name)
+    found = ours(data, inputs)
+    assert len(found) == len(wanted)
+    for f, w in zip(found, wanted, strict=True):
+        assert f.shape == w.shape and f.dtype == w.dtype
+        if w.dtype.kind == "f":
+            np.testing.assert_allclose(f, w, rtol=2e-5, atol=2e-6)
+        else:
+            np.testing.assert_array_equal(f, w)
