@@ -11,6 +11,7 @@ from tilewright import tir
 from tilewright.codegen.interp import run
 from tilewright.driver.pipeline import lower_pipeline
 from tilewright.ir import IRModule
+from tilewright.ir.transform import PassContext
 from tilewright.script import tir as T
 from tilewright.support.errors import TVMError
 from tilewright.tir import PrimFunc, Schedule, analysis
@@ -381,3 +382,56 @@ def test_shared_memory_is_no_threads_own_wherever_it_is_allocated() -> None:
     shared = tir_function(SHARED_MADE_BY_A_THREAD.replace("SCOPE", "shared"))
     with pytest.raises(TVMError, match=r"the threads of threadIdx\.x update one element of s at the same time"):
         X.UnifyThreadBinding()(IRModule({"main": shared}))
+
+
+def test_threads_do_not_wait_for_what_others_write_to_global_memory() -> None:
+    """The reader ran in every thread of its block, maybe before the writers had come there."""
+    func = tir_function(
+        """
+@T.prim_func
+def main(a: T.Buffer((16,), "float32"), out: T.Buffer((16,), "float32")):
+    s = T.alloc_buffer((16,))
+    d = T.alloc_buffer((16,))
+    for b in T.thread_binding(4, thread="blockIdx.x"):
+        for t in T.thread_binding(4, thread="threadIdx.x"):
+            with T.block("s"):
+                v = T.axis.spatial(16, b * 4 + t)
+                s[v] = a[v]
+        for i in range(4):
+            with T.block("d"):
+                v = T.axis.spatial(16, b * 4 + i)
+                d[v] = s[v]
+    for i in range(16):
+        with T.block("out"):
+            v = T.axis.spatial(16, i)
+            out[v] = s[v] + d[v]
+"""
+    )
+    with pytest.raises(
+        TVMError, match=r"read of s \(global memory\) what another of its threadIdx.x wrote, which does not"
+    ):
+        kernel(func)
+    with PassContext(config={"tir.detect_global_barrier": True}):
+        mod = X.ThreadSync("global")(kernel(func))
+    np.testing.assert_array_equal(result(mod), 2 * np.arange(16, dtype="float32"))
+
+
+@pytest.mark.parametrize("tag", ["blockIdx.y", "threadIdx.y"])
+def test_every_thread_starts_a_sum_that_one_goes_on_with(tag: str) -> None:
+    func = tir_function(
+        f"""
+@T.prim_func
+def main(a: T.Buffer((16,), "float32"), out: T.Buffer((16,), "float32")):
+    for t in T.thread_binding(4, thread="threadIdx.x"):
+        for i in range(4):
+            with T.block("start"):
+                v = T.axis.spatial(16, t * 4 + i)
+                out[v] = T.float32(0)
+        for i in T.thread_binding(4, thread="{tag}"):
+            with T.block("sum"):
+                v = T.axis.spatial(16, t * 4 + i)
+                out[v] = out[v] + a[v]
+"""
+    )
+    with pytest.raises(TVMError, match=rf"every thread of {tag} would write out \(global memory\)"):
+        kernel(func)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.ir import IntImm
+from tilewright.ir.transform import PassContext
 from tilewright.node import Visitor, on, structural_equal
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
@@ -40,7 +41,8 @@ def own_memory(scope: str, tag: str) -> bool:
 def need_own_memory(func: PrimFunc) -> None:
     """Refuses a kernel in which a thread reads what another thread wrote into memory of its own.
 
-    So it is with global memory too for threads of different blocks, which do not wait for each other.
+    So it is with global memory too, for whose sake threads do not wait for each other (those of a block do with
+    `tir.detect_global_barrier`), and there what all threads write must be written once.
     """
     walk = _Kernels()
     walk.visit(func.body)
@@ -61,8 +63,10 @@ def need_own_memory(func: PrimFunc) -> None:
                 why = (
                     f"one kernel may read of {buffer.name} ({scope} memory) what another of its {tag} wrote, which does not"
                     " wait; the same must read what it wrote, or another kernel"
+                    + (", or threads share shared memory" if tag.startswith("threadIdx.") else "")
                 )
             raise TVMError(located(f"UnifyThreadBinding: {why}", write.node, read.node))
+        _need_one_write(buffer, accesses)
 
 
 def _need_one_kernel(buffer: Buffer, accesses: Accesses) -> None:
@@ -100,8 +104,7 @@ def _foreign(buffer: Buffer, accesses: Accesses) -> tuple[str, Access, Access] |
     writes = [a for a in found if a.writes and _root(a.frames)]
     tags = dict.fromkeys([thread_tag(f.node) for w in writes for f in w.frames[len(made) :]])
     for tag in tags:
-        own = own_memory(buffer.scope(), tag) if inside else tag.startswith("blockIdx.")
-        if not tag or not own:
+        if not tag or not (own_memory(buffer.scope(), tag) if inside else _nobody_waits(tag)):
             continue
         here = _of(made, tag)
         for read in found:
@@ -125,6 +128,61 @@ def _foreign(buffer: Buffer, accesses: Accesses) -> tuple[str, Access, Access] |
                 if mine is None or not same_step(read, write, above, mine.var, other.var):  # type: ignore[arg-type]
                     return tag, read, write
     return None
+
+
+def _nobody_waits(tag: str) -> bool:
+    """Whether what a thread along the axis writes to global memory may be late for the others of its kernel."""
+    waits = PassContext.current().config.get("tir.detect_global_barrier", False)
+    return tag.startswith("blockIdx.") or (tag.startswith("threadIdx.") and not waits)
+
+
+def _need_one_write(buffer: Buffer, accesses: Accesses) -> None:
+    """Refuses global memory that every thread of an axis writes, when one of them may be late with it.
+
+    All write the same, which is harmless as long as nothing else is ever there that a thread reads or keeps.
+    """
+    if (buffer.scope() or "global") != "global" or _root(accesses.made.get(buffer, ())):
+        return
+    found = accesses.found[buffer]
+    for write in found:
+        root = _root(write.frames)
+        if not write.writes or root is None:
+            continue
+        for tag in _launched(root, accesses):
+            if _of(write.frames, tag) is not None or not _nobody_waits(tag):
+                continue
+            here = [a for a in found if a is not write and _root(a.frames) is root]
+            other = next((a for a in here if a.writes or a.order < write.order), None)
+            if other is None and _writes_once(write):
+                continue
+            raise TVMError(
+                located(
+                    f"UnifyThreadBinding: every thread of {tag} would write {buffer.name} (global memory), the last ones maybe"
+                    f" after others went on with it, as the write is in no loop that is bound to {tag}; bind one",
+                    write.node, *([] if other is None else [other.node]),
+                )
+            )  # fmt: skip
+
+
+def _launched(root: Frame, accesses: Accesses) -> list[str]:
+    """The axes of more than one thread that a kernel has."""
+    inside = [a.frames for found in accesses.found.values() for a in found if _root(a.frames) is root]
+    return list(
+        dict.fromkeys(
+            [t for fs in inside for f in fs if f.kind == LOOP and (t := thread_tag(f.node)) and not _single(f)]
+        )
+    )
+
+
+def _writes_once(write: Access) -> bool:
+    """Whether no serial loop around a write makes it write an element again."""
+    return all(
+        [
+            same_step(write, write, at, f.var, f.var)  # type: ignore[arg-type]
+            for at, f in enumerate(write.frames)
+            if f.kind == LOOP and not thread_tag(f.node) and not _single(f)
+        ]
+    )
 
 
 def _one_update(read: Access, write: Access) -> bool:
