@@ -185,10 +185,10 @@ class Writer:
 
 
 def litert(data: bytes, inputs: Sequence[np.ndarray], optimised: bool = False, runs: int = 1) -> list[np.ndarray]:
-    """LiteRT's answer: by its reference kernels, or by what it runs by default."""
+    """LiteRT's answer: by its reference kernels, or by its other ones."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-    kind = OpResolverType.AUTO if optimised else OpResolverType.BUILTIN_REF
+    kind = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if optimised else OpResolverType.BUILTIN_REF
     interpreter = Interpreter(model_content=data, experimental_op_resolver_type=kind)
     details = interpreter.get_input_details()
     for d, x in zip(details, inputs, strict=True):

@@ -94,6 +94,13 @@ def hard_swish(node: Node, x: Value) -> Value:
     return table(node, x, f)
 
 
+UPWARD = [
+    4, 8, 12, 14, 15, 16, 17, 19, 20, 21, 22, 25, 27, 28, 29, 30, 31, 33, 34, 35, 37, 39, 40, 41, 43, 44, 45, 46, 49, 50, 54, 62, 63, 64,
+    66, 82, 86, 93, 100, 103, 112, 116, 135, 255,
+]  # fmt: skip
+"""Places of the kernels' table of the logistic function that hold one more than the nearest number."""
+
+
 def curve16(node: Node, x: Value, name: str) -> Value:
     """tanh or the logistic function of 16 bits: a table of 256 places of the latter, between which lines are drawn."""
     (source,) = need_single(node, x)
@@ -107,8 +114,8 @@ def curve16(node: Node, x: Value, name: str) -> Value:
             shift += 1
             real *= 2.0
         factor = int(real)
-    places = np.floor(65536.0 / (1 + np.exp(-np.arange(257) / 24.0)) + 0.5).astype(np.int64)
-    places = np.minimum(places, 65535)
+    places = np.floor(65536.0 / (1 + np.exp(-np.arange(256) / 24.0)) + 0.5).astype(np.int64)
+    places[UPWARD] += 1
     tanh = name == "TANH"
     fine = 8 if tanh else 9
 
@@ -150,7 +157,7 @@ def interpolated16(node: Node, x: Value, f: Callable[[np.ndarray], np.ndarray]) 
         sample = away(here * inverse)
         error = away((after * inverse + sample) / one(2)) - away(middle * inverse)
         entries = np.append(sample - away(error / one(2)), away(np.asarray(f(np.array([most])), np.float32) * inverse))
-        places = np.clip(np.nan_to_num(entries, nan=0.0), -32768, 32767).astype(np.int64)
+        places = np.clip(np.nan_to_num(entries, nan=-32768.0), -32768, 32767).astype(np.int64)
 
     def lookup(q: Whole) -> Whole:
         index, offset = 256 + (q >> 7), q & 0x7F
@@ -168,11 +175,10 @@ def inverse_root(value: int) -> tuple[int, int]:
     while value >= 1 << 29:
         value //= 4
         shift += 1
-    spare = 32 - value.bit_length() - 1
-    pairs = spare // 2
+    pairs = (32 - value.bit_length() - 1) // 2 - 1
     shift -= pairs
     value <<= 2 * pairs
-    # x in units of 2**-28 (three bits before the point), half of it in units of 2**-31 ... as the kernel has them
+    # Three bits before the point: 1 is 2**28.
     f3 = value >> 1
     half_three = (1 << 28) + (1 << 27)
 
@@ -200,12 +206,13 @@ def rsqrt(node: Node, x: Value) -> Value:
     scale = 1.0 / (np.sqrt(np.float32(source.scale[0])) * target.scale[0])
     q, shift = multiplier(float(scale))
 
+    def by(v: int, factor: int, left: int) -> int:
+        return int(divided(high_product(v << max(left, 0), factor), max(-left, 0)))
+
     def one(v: int) -> int:
         if v <= 0:
             return limits(node.out.dtype)[1]
         inverse, right = inverse_root(v)
-        whole = np.array([1 << (20 + max(0, 0))], np.int64)
-        made = divided(high_product(whole, inverse), right)
-        return int(divided(high_product(made << max(shift - 20, 0), q), max(20 - shift, 0))[0]) + target.offset
+        return by(by(1, inverse, 20 - right), q, shift - 20) + target.offset
 
     return table(node, x, lambda v: np.array([one(int(n) - source.offset) for n in v], np.int64))

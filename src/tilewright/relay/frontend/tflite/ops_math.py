@@ -271,7 +271,8 @@ def _square(node: Node, x: Value) -> Value:
 def _rsqrt(node: Node, x: Value) -> Value:
     if quantized(node, x):
         if x.dtype == "int16":
-            return through_real(node, lambda v: node.call("rsqrt", v), x)
+            top = out_quant(node).scale[0] * np.float32(32767)
+            return fixed.interpolated16(node, x, lambda v: np.where(v > 0, 1 / np.sqrt(v), top))
         return fixed.rsqrt(node, x)
     return node.call("rsqrt", x)
 

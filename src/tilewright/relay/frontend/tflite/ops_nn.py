@@ -76,6 +76,7 @@ def finished(node: Node, sums: Value, source: Quant, weights: Quant, bias: Value
     wide = sums.dtype == "int64" and (bias is None or bias.dtype == "int64")
     if bias is not None:
         sums = node.call("add", sums, node.cast(bias, sums.dtype))
+    wide = wide and node.name != "FULLY_CONNECTED"
     made = scaled_wide(node, sums, factors) if wide else scaled(node, sums, factors)
     return stored(node, made, target.offset, low, high, node.out.dtype)
 
@@ -354,6 +355,7 @@ def _product(node: Node, x: Value, weights: Value, bias: Value | None) -> Value:
 def _batch_matmul(node: Node, a: Value, b: Value) -> Value:
     turn_a, turn_b = bool(node.get("adj_x", False)), bool(node.get("adj_y", False))
     qa, qb = a.quant, b.quant
+    mixed = hybrid(node, a, b)
 
     def turned(x: Value) -> Value:
         return node.transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
@@ -389,7 +391,7 @@ def _batch_matmul(node: Node, a: Value, b: Value) -> Value:
             sums = scaled(node, made(a, qa.offset), float(qa.scale[0] * qb.scale[0]) / target.step)
         low, high = limits(node.out.dtype)
         return node.reshape(stored(node, sums, target.offset, low, high, node.out.dtype), shape)
-    if hybrid(node, a, b):
+    if mixed:
         assert qb is not None
         rows = node.reshape(a, [-1, a.shape[-1]])
         rough = rounded(node, rows, bool(node.get("asymmetric_quantize_inputs", False)))
