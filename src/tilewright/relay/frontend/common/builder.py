@@ -1,0 +1,238 @@
+"""Operators made while one node of a model is converted: calls that carry its name, numbers, sizes, and shapes that may be symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IntImm, PrimExpr, SourceName, Span
+from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.expr import Expr, TupleWrapper, Var
+from tilewright.relay.frontend.common.sizes import InputSizes
+from tilewright.relay.frontend.common.value import Value, make_call
+from tilewright.relay.op.relations import broadcast_shapes, known_equal, shape_text, simplest
+from tilewright.support.errors import OpNotImplemented
+
+FAR = (1 << 31) - 1
+"""The end of a slice that goes to the end of its axis."""
+SMALL = 1 << 16
+"""Most elements of tensors that are computed at import."""
+
+
+class Builder:
+    """The node being converted. `sizes`: where open sizes are read; `params`: arrays of weights that are variables, by name."""
+
+    __slots__ = ("name", "params", "sizes", "span")
+
+    def __init__(self, name: str, sizes: InputSizes, params: dict[str, np.ndarray] | None = None) -> None:
+        self.name, self.sizes, self.params = name, sizes, params if params is not None else {}
+        self.span = Span(SourceName(name))
+
+    def call(self, key: str, *args: Any, **attrs: Any) -> Any:
+        """The relay operator `key` on values, lists of them, and numbers, which take the first value's type: a Value, or a list."""
+        typed = args[1:] if key == "where" else args
+        like = next((a.dtype for a in typed if isinstance(a, Value)), None)
+        made = make_call(key, [self._argument(a, like) for a in args], attrs, self.span)
+        return [Value(e) for e in made] if isinstance(made, TupleWrapper) else Value(made)
+
+    def _argument(self, a: Any, like: str | None) -> Any:
+        if isinstance(a, (bool, int, float, np.generic)):
+            return self.number(a, like or "float32")
+        if isinstance(a, PrimExpr) and not isinstance(a, Expr):
+            return self.cast(self.size(a), like or "int64")
+        return a
+
+    def number(self, value: Any, dtype: str) -> Value:
+        """A constant without axes."""
+        return Value(array=np.array(fitting(value, dtype), numpy_dtype(dtype)))
+
+    def size(self, d: Any) -> Value:
+        """A size as a tensor of int64 without axes."""
+        if isinstance(d, (int, np.integer, IntImm)):
+            return Value(array=np.array(int(d), np.int64))
+        return self.sizes.tensor(self, d)
+
+    def cast(self, x: Value, dtype: str) -> Value:
+        """x in another element type; floats lose their fraction towards zero."""
+        if x.dtype == dtype:
+            return x
+        if x.is_number and x.array is not None and x.array.size <= SMALL:
+            with np.errstate(all="ignore"):
+                return Value(array=x.array.astype(numpy_dtype(dtype)))
+        if dtype == "bool":
+            return self.call("not_equal", x, 0)  # type: ignore[no-any-return]
+        return self.call("cast", x, dtype=dtype)  # type: ignore[no-any-return]
+
+    def known(self, x: Any, what: str) -> np.ndarray:
+        """The elements of an input that must be known. Raises OpNotImplemented."""
+        if isinstance(x, (bool, int, float, np.generic, np.ndarray)):
+            return np.asarray(x)
+        if x.is_number:
+            return x.array  # type: ignore[no-any-return]
+        if x.array is None and isinstance(x.expr, Var) and x.expr.name_hint in self.params:
+            return np.asarray(self.params[x.expr.name_hint])
+        where = self.sizes.remedy if x.array is not None else "Make it a constant of the model"
+        raise OpNotImplemented(f"its {what} must be known at import, but the model computes it. {where}")
+
+    def static(self, sizes: Iterable[Any], what: str) -> list[int]:
+        """Sizes that must be numbers. Raises OpNotImplemented."""
+        sizes = [plain(d) for d in sizes]
+        if not all([isinstance(d, int) for d in sizes]):
+            raise OpNotImplemented(f"{what} must be known, but is {shape_text(sizes)}. {self.sizes.remedy}")
+        return sizes
+
+    def reshape(self, x: Value, new: Sequence[Any]) -> Value:
+        """x in another shape; one extent may be -1, and extents may be symbols."""
+        new, old = [plain(d) for d in new], x.shape
+        if same_shape(old, new):
+            return x
+        numbers = all([isinstance(d, int) for d in new])
+        if x.is_number and x.array is not None and numbers:
+            return Value(array=x.array.reshape(new))
+        if numbers:
+            return self.call("reshape", x, newshape=tuple(new), allowzero=0 in new)  # type: ignore[no-any-return]
+        # A 0 keeps the extent in place, symbols or not.
+        codes = [
+            0 if k < len(old) and not isinstance(d, int) and known_equal(d, old[k]) else d for k, d in enumerate(new)
+        ]
+        return self.call("reshape", x, newshape=tuple(codes))  # type: ignore[no-any-return]
+
+    def broadcast(self, x: Value, shape: Sequence[Any]) -> Value:
+        """x expanded to a shape."""
+        if same_shape(x.shape, shape):
+            return x
+        if x.is_number and x.array is not None and all([isinstance(d, int) for d in shape]) and count(shape) <= SMALL:
+            return Value(array=np.broadcast_to(x.array, tuple(shape)))
+        return self.call("broadcast_to", x, shape=tuple(shape))  # type: ignore[no-any-return]
+
+    def broadcast_all(self, xs: Sequence[Value]) -> list[Value]:
+        """Tensors expanded to their common shape."""
+        shape: list[Any] = []
+        for x in xs:
+            shape = list(broadcast_shapes(shape, x.shape))
+        return [self.broadcast(x, shape) for x in xs]
+
+    def transpose(self, x: Value, order: Sequence[int]) -> Value:
+        """x with its axes in another order."""
+        order = [int(k) for k in order]
+        if order == list(range(len(order))):
+            return x
+        if x.is_number and x.array is not None and x.array.size <= SMALL:
+            return Value(array=x.array.transpose(order))
+        return self.call("transpose", x, axes=tuple(order))  # type: ignore[no-any-return]
+
+    def full(self, shape: Sequence[Any], value: Any, dtype: str) -> Value:
+        """A tensor of one value, small ones known."""
+        shape = [plain(d) for d in shape]
+        if (
+            not isinstance(value, (Value, PrimExpr))
+            and all([isinstance(d, int) for d in shape])
+            and count(shape) <= SMALL
+        ):
+            return Value(array=np.full(shape, fitting(value, dtype), numpy_dtype(dtype)))
+        fill = value if isinstance(value, Value) else self.number(value, dtype)
+        return self.call("full", fill, shape=tuple(shape), dtype=dtype) if shape else fill
+
+    def cut(self, x: Value, axis: int, begin: Any, end: Any, step: int = 1) -> Value:
+        """x[.., begin:end:step, ..] along an axis."""
+        if isinstance(begin, int) and begin == 0 and step == 1 and known_equal(end, x.shape[axis]):
+            return x
+        return self.call("strided_slice", x, begin=(begin,), end=(end,), strides=(step,), axes=(axis,))  # type: ignore[no-any-return]
+
+    def at(self, x: Value, axis: int, place: int) -> Value:
+        """x[.., place, ..], without that axis."""
+        axis = self.axis(axis, x.ndim)
+        if place < 0:
+            place += self.static([x.shape[axis]], "the extent that it counts from")[0]
+        return self.call("squeeze", self.cut(x, axis, place, place + 1), axis=(axis,))  # type: ignore[no-any-return]
+
+    def steps(self, x: Value, axis: int) -> list[Value]:
+        """The parts of x along an axis of known extent, without that axis."""
+        axis = self.axis(axis, x.ndim)
+        (length,) = self.static([x.shape[axis]], "the number of its steps")
+        return [self.at(x, axis, k) for k in range(length)]
+
+    def split(self, x: Value, parts: int, axis: int) -> list[Value]:
+        """x in equal parts."""
+        if parts == 1:
+            return [x]
+        return list(self.call("split", x, indices_or_sections=parts, axis=self.axis(axis, x.ndim)))
+
+    def concatenate(self, xs: Sequence[Value], axis: int) -> Value:
+        """Tensors one after another; only one is itself."""
+        return xs[0] if len(xs) == 1 else self.call("concatenate", list(xs), axis=self.axis(axis, xs[0].ndim))
+
+    def pad(self, x: Value, width: Sequence[Sequence[Any]], value: Any = 0, mode: str = "constant") -> Value:
+        """x with borders: (before, after) for each axis."""
+        width = [tuple(plain(v) for v in pair) for pair in width]
+        if all([isinstance(v, int) and v == 0 for pair in width for v in pair]):
+            return x
+        fill = value if isinstance(value, Value) else self.number(value, x.dtype)
+        return self.call("nn.pad", x, fill, pad_width=tuple(width), pad_mode=mode)  # type: ignore[no-any-return]
+
+    def reduce(self, key: str, x: Value, axes: Sequence[int] | None, keepdims: bool = False) -> Value:
+        """sum, mean, max, ... over axes (None: all); over none of them x itself."""
+        if axes is not None and not len(axes) or not x.ndim:
+            return x
+        where = None if axes is None else tuple([self.axis(int(a), x.ndim) for a in axes])
+        return self.call(key, x, axis=where, keepdims=bool(keepdims))  # type: ignore[no-any-return]
+
+    def axis(self, axis: int, ndim: int) -> int:
+        """A non-negative axis."""
+        if not -max(ndim, 1) <= axis < max(ndim, 1):
+            raise OpNotImplemented(f"its axis is {axis}, but the tensor has {ndim} axes")
+        return axis % max(ndim, 1)
+
+    def axes(self, dim: Any, ndim: int) -> list[int]:
+        """Non-negative axes from an int, a list, or None for all."""
+        if dim is None:
+            return list(range(ndim))
+        return [self.axis(int(d), ndim) for d in (dim if isinstance(dim, (list, tuple, np.ndarray)) else [dim])]
+
+    def refuse(self, what: str, value: Any, supported: str) -> OpNotImplemented:
+        """The error for an attribute's value that is not supported."""
+        return OpNotImplemented(f"its {what} is {value!r}; supported: {supported}")
+
+
+def same_shape(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether two shapes are known to be equal."""
+    return len(a) == len(b) and all([known_equal(p, q) for p, q in zip(a, b, strict=True)])
+
+
+def plain(d: Any) -> Any:
+    """An extent as an int, or as an expression in its simplest form."""
+    if isinstance(d, PrimExpr):
+        d = simplest(d)
+        return d.value if isinstance(d, IntImm) else d
+    return int(d)
+
+
+def count(shape: Sequence[int]) -> int:
+    """The number of elements of a shape."""
+    return int(np.prod(shape, dtype=np.int64))
+
+
+def fitting(value: Any, dtype: str) -> Any:
+    """A number as the type can hold it: overflows of integers wrap around."""
+    kind = numpy_dtype(dtype).kind
+    if kind not in "iu":
+        return value
+    info = np.iinfo(numpy_dtype(dtype))
+    span = int(info.max) - int(info.min) + 1
+    return (int(value) - int(info.min)) % span + int(info.min)
+
+
+def same_padding(extent: Any, kernel: int, stride: int, dilation: int = 1) -> tuple[Any, Any]:
+    """(before, after) of the padding after which ceil(extent / stride) windows fit, the odd element behind (TensorFlow's SAME)."""
+    reach = (kernel - 1) * dilation + 1
+    if isinstance(extent, int):
+        total: Any = max((-(-extent // stride) - 1) * stride + reach - extent, 0)
+        return total // 2, total - total // 2
+    if stride == 1:
+        return (reach - 1) // 2, reach - 1 - (reach - 1) // 2
+    from tilewright.tir.op import max as larger
+
+    total = larger(((extent + stride - 1) // stride - 1) * stride + reach - extent, 0)
+    return total // 2, total - total // 2

@@ -1,0 +1,56 @@
+"""Open sizes as tensors: what a program computes of the extents of its inputs, read from their shapes when it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import IntImm, PrimExpr
+from tilewright.relay.expr import Var
+from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.op.relations import dims
+from tilewright.support.errors import OpNotImplemented
+from tilewright.tir import EQ, LE, LT, NE, Add, Cast, FloorDiv, FloorMod, Max, Min, Mul, Select, Sub
+from tilewright.tir import Var as SizeVariable
+
+
+class InputSizes:
+    """The inputs of a program, `homes`, in whose shapes its open sizes are found. `remedy` ends messages."""
+
+    remedy = "Pin it: shape={input name: [...]}"
+
+    def __init__(self) -> None:
+        self.homes: list[Var] = []
+
+    def tensor(self, c: Any, e: PrimExpr) -> Value:
+        """A size as a tensor of int64: read from an input's shape when the program runs. `c` makes operators."""
+        if isinstance(e, IntImm):
+            return c.size(e.value)  # type: ignore[no-any-return]
+        if isinstance(e, SizeVariable):
+            return self._read(c, e)
+        if isinstance(e, Cast):
+            return self.tensor(c, e.value)
+        if isinstance(e, Select):
+            return c.call("where", *[self.tensor(c, p) for p in (e.condition, e.true_value, e.false_value)])  # type: ignore[no-any-return]
+        keys: dict[type, str] = {
+            Add: "add", Sub: "subtract", Mul: "multiply", FloorDiv: "floor_divide", FloorMod: "floor_mod", Max: "maximum",
+            Min: "minimum", EQ: "equal", NE: "not_equal", LT: "less", LE: "less_equal",
+        }  # fmt: skip
+        key = keys.get(type(e))
+        if key is None:
+            raise OpNotImplemented(f"it computes with the size {e}, which is not supported. {self.remedy}")
+        return c.call(key, self.tensor(c, e.a), self.tensor(c, e.b))  # type: ignore[attr-defined,no-any-return]
+
+    def _read(self, c: Any, size: PrimExpr) -> Value:
+        for x in self.homes:
+            for axis, d in enumerate(dims(x.type_annotation)):  # type: ignore[arg-type]
+                factor = 1
+                if isinstance(d, Mul):
+                    by: Any = d.b
+                    d, factor = d.a, int(by) if isinstance(by, IntImm) else 0
+                if d is size and factor:
+                    shape = c.call("shape_of", x, dtype="int64")
+                    extent = c.call(
+                        "squeeze", c.call("strided_slice", shape, begin=(axis,), end=(axis + 1,)), axis=(0,)
+                    )
+                    return c.call("floor_divide", extent, factor) if factor != 1 else extent  # type: ignore[no-any-return]
+        raise OpNotImplemented(f"it computes with the size {size}, which is no extent of an input. {self.remedy}")

@@ -1,0 +1,33 @@
+"""The Keras importer.
+
+`reader` opens live models, `.keras` archives and `.h5` files as one thing: layers as Keras serialises them, and a store of weights
+(`weights`); `graph` walks the layers, those of models inside models too; the `layers_*` files hold one converter per layer, `ops`
+those of keras.ops.
+"""
+
+from __future__ import annotations
+
+from tilewright.relay.frontend.keras import (
+    activations,
+    layers_attention,
+    layers_conv,
+    layers_core,
+    layers_image,
+    layers_recurrent,
+    model_file,
+    ops,
+)
+from tilewright.relay.frontend.keras.frontend import from_keras
+from tilewright.relay.frontend.keras.value import layers, operations
+
+__all__ = ["from_keras", "supported_layers", "supported_operations"]
+
+
+def supported_layers() -> list[str]:
+    """Class names of the layers that are imported."""
+    return sorted(layers)
+
+
+def supported_operations() -> list[str]:
+    """Class names of the operations of keras.ops that are imported."""
+    return sorted(operations)

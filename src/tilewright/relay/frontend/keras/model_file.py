@@ -1,0 +1,110 @@
+"""Keras files for the command line: what they say of themselves, their import, and Keras as their reference."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IRModule
+from tilewright.relay.frontend.common.formats import (
+    Array,
+    ModelFormat,
+    Reference,
+    Shapes,
+    Survey,
+    TensorInfo,
+    register_format,
+)
+from tilewright.relay.frontend.common.value import ModelError
+from tilewright.relay.frontend.keras.frontend import from_keras, guarded
+from tilewright.relay.frontend.keras.graph import MODELS, all_layers, is_operation, model_inputs, output_names
+from tilewright.relay.frontend.keras.reader import open_model
+from tilewright.relay.frontend.keras.weights import FileStore, LegacyFile, name_of
+from tilewright.support.errors import TVMError
+
+LAYOUT = "NHWC"
+"""The command line's programs take what the file says."""
+
+
+class KerasFormat(ModelFormat):
+    """.keras archives and .h5 files."""
+
+    name, title, suffixes, runtimes = "keras", "Keras", (".keras", ".h5", ".hdf5"), ("keras",)
+
+    def load(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, Any]]:
+        """The module; its inputs are as Keras has them, channels last."""
+        return from_keras(path, shape=dict(shapes) or None, layout=LAYOUT)
+
+    def survey(self, path: Path, shapes: Shapes) -> Survey:
+        """What the file says, of layers that are not supported too."""
+        opened = open_model(path)
+        with guarded(opened.title):
+            operators: dict[str, list[str]] = {}
+            for spec in all_layers(opened.spec):
+                kind = str(spec.get("class_name", ""))
+                if kind not in (*MODELS, "InputLayer"):
+                    title = f"keras.ops.{kind}" if is_operation(spec) else kind
+                    operators.setdefault(title, []).append(name_of(spec))
+            inputs = [
+                TensorInfo(n, t, ["?" if d is None else int(d) for d in s]) for n, s, t in model_inputs(opened.spec)
+            ]
+            group: Any = opened.store.group if isinstance(opened.store, (FileStore, LegacyFile)) else None
+            weights: list[TensorInfo] = []
+
+            def visit(name: str, item: Any) -> None:
+                if hasattr(item, "dtype"):
+                    weights.append(TensorInfo(name, item.dtype.name, list(item.shape)))
+
+            if group is not None:
+                group.visititems(visit)
+            count = len(output_names(opened.spec, 0)) or 1
+            names = output_names(opened.spec, count)
+        version = f"Keras {opened.version}"
+        return Survey(self.title, version, operators, inputs, [TensorInfo(n, "", None) for n in names], weights)
+
+    def reference(self, path: Path, runtime: str, shapes: Shapes) -> Reference:
+        """Keras itself, on the backend that it is configured for."""
+        return KerasReference(path)
+
+
+class KerasReference(Reference):
+    """A model in Keras. What layers make is had by a model with more outputs."""
+
+    title = "Keras"
+
+    def __init__(self, path: Path) -> None:
+        os.environ.setdefault("KERAS_BACKEND", "torch")
+        try:
+            import keras  # type: ignore[import-untyped]
+        except ImportError:
+            raise ModelError("--reference keras needs Keras and one of its backends: pip install keras torch") from None
+        self.keras = keras
+        try:
+            self.model = keras.models.load_model(path, compile=False)
+        except Exception as error:  # its own kinds, which share no base
+            raise TVMError(f"Keras does not take {path}: {error}") from error
+        self.nodes = {
+            x.name: type(x).__name__
+            for x in self.model.layers
+            if type(x).__name__ != "InputLayer" and hasattr(x, "output")
+        }
+
+    def run(self, inputs: Mapping[str, Array], nodes: Sequence[str] = ()) -> tuple[list[Array], dict[str, list[Array]]]:
+        """Outputs, and what layers make."""
+        keras = self.keras
+        data = list(inputs.values())
+        wanted = {n: self.model.get_layer(n).output for n in nodes}
+        model = keras.Model(self.model.inputs, [self.model.outputs, wanted])
+        made, inner = model(data if len(data) > 1 else data[0], training=False)
+
+        def arrays(x: Any) -> list[Array]:
+            return [np.asarray(keras.ops.convert_to_numpy(v)) for v in keras.tree.flatten(x)]
+
+        return arrays(made), {n: arrays(inner[n]) for n in nodes}
+
+
+register_format(KerasFormat())

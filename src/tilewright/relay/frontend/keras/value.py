@@ -1,0 +1,164 @@
+"""What converters work with: the layer or operation being converted, and the registers of converters by class name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.frontend.common.builder import Builder
+from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.keras.weights import Store
+
+Converter = Callable[..., Any]
+layers: dict[str, Converter] = {}
+"""By class name of `keras.layers`: f(call, *arguments, **keywords) as of the layer's call."""
+operations: dict[str, Converter] = {}
+"""By class name of `keras.ops`: f(call, *arguments, **keywords); what the operation was made with is in call.config."""
+
+
+def keras_layer(*names: str) -> Callable[[Converter], Converter]:
+    """Register the converter of layers."""
+
+    def register(f: Converter) -> Converter:
+        layers.update(dict.fromkeys(names, f))
+        return f
+
+    return register
+
+
+def keras_op(*names: str) -> Callable[[Converter], Converter]:
+    """Register the converter of operations."""
+
+    def register(f: Converter) -> Converter:
+        operations.update(dict.fromkeys(names, f))
+        return f
+
+    return register
+
+
+class LayerCall(Builder):
+    """The layer being converted: its configuration, its weights, and what makes the layers inside it."""
+
+    __slots__ = ("config", "home", "kind", "path", "store", "version")
+
+    def __init__(
+        self, kind: str, config: Mapping[str, Any], store: Store, path: str, home: Any, version: int = 3
+    ) -> None:
+        super().__init__(path, home.sizes, home.params)
+        self.kind, self.config, self.store, self.path, self.home, self.version = (
+            kind,
+            config,
+            store,
+            path,
+            home,
+            version,
+        )
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """An entry of the configuration."""
+        found = self.config.get(name, default)
+        return default if found is None else found
+
+    def weights(self, *names: str) -> list[Value]:
+        """The layer's own variables, which are called so, as parameters of the program."""
+        return [
+            self.cast(self.home.weight(f"{self.path}/{n}", array), self.compute_dtype)
+            if array.dtype.kind in "fV"
+            else self.home.weight(f"{self.path}/{n}", array)
+            for n, array in zip(names, self.store.take(names), strict=True)
+        ]
+
+    def arrays(self, *names: str) -> list[np.ndarray]:
+        """The layer's own variables as arrays."""
+        return list(self.store.take(names))
+
+    @property
+    def compute_dtype(self) -> str:
+        """The element type that the layer computes in."""
+        return policy_dtype(self.config.get("dtype"))
+
+    def inner(self, spec: Mapping[str, Any], attribute: str) -> LayerCall:
+        """The layer that this one holds as an attribute, by its serialised form."""
+        config = spec.get("config") or {}
+        name = str(config.get("name") or attribute)
+        return LayerCall(
+            str(spec.get("class_name", "")),
+            config,
+            self.store.child(attribute, name),
+            f"{self.path}/{name}",
+            self.home,
+            self.version,
+        )
+
+    def run(self, layer: LayerCall, *args: Any, **kwargs: Any) -> Any:
+        """What a layer inside this one makes of values."""
+        return self.home.convert(layer, args, kwargs)
+
+    def activation(self, x: Value, default: Any = None, key: str = "activation") -> Value:
+        """x through the function that the configuration names."""
+        from tilewright.relay.frontend.keras.activations import activate
+
+        return activate(self, x, self.get(key, default))
+
+    def mask(self, x: Any) -> Value | None:
+        """Which steps of x count: (batch, steps) of bool; None: all."""
+        return self.home.masks.get(id(x))  # type: ignore[no-any-return]
+
+    def promote(self, *operands: Any) -> list[Value]:
+        """Operands as tensors of the type that Keras computes in; numbers take the type of the tensors."""
+        kinds = [x.dtype for x in operands if isinstance(x, Value)]
+        dtype = kinds[0] if kinds else "float32"
+        for other in kinds[1:]:
+            dtype = wider(dtype, other)
+        for x in operands:
+            if isinstance(x, float) and numpy_dtype(dtype).kind in "iub":
+                dtype = "float32"
+            if isinstance(x, int) and not isinstance(x, bool) and dtype == "bool":
+                dtype = "int32"
+        return [self.cast(x, dtype) if isinstance(x, Value) else self.number(x, dtype) for x in operands]
+
+    def floats(self, x: Value) -> Value:
+        """x, integers as float32."""
+        return self.cast(x, "float32") if numpy_dtype(x.dtype).kind in "iub" else x
+
+    def tensor(self, x: Any) -> Value:
+        """A value, number or (nested) list of numbers as a tensor."""
+        if isinstance(x, Value):
+            return x
+        array = np.asarray(x)
+        return Value(array=array.astype({"f": "float32", "i": "int32"}.get(array.dtype.kind, array.dtype)))
+
+
+def wider(a: str, b: str) -> str:
+    """The type that operands of two types are computed in."""
+    if a == b:
+        return a
+    rank = {"b": 0, "u": 1, "i": 1, "f": 2, "V": 2}
+    x, y = numpy_dtype(a), numpy_dtype(b)
+    p, q = rank.get(x.kind, 2), rank.get(y.kind, 2)
+    if p != q:
+        return a if p > q else b
+    if {a, b} == {"bfloat16", "float16"}:
+        return "float32"
+    return np.promote_types(x, y).name if p < 2 else (a if x.itemsize >= y.itemsize else b)
+
+
+def policy_dtype(policy: Any) -> str:
+    """The element type that a dtype policy computes in."""
+    if isinstance(policy, Mapping):
+        policy = (policy.get("config") or {}).get("name", "float32")
+    name = str(policy or "float32")
+    return {"mixed_bfloat16": "bfloat16", "mixed_float16": "float16"}.get(name, name)
+
+
+def extents(value: Any, n: int) -> tuple[int, ...]:
+    """One number for each of n axes."""
+    return tuple([int(v) for v in value]) if isinstance(value, Sequence) else (int(value),) * n
+
+
+def axes_of(kind: str) -> int:
+    """The number of spatial axes in a layer's name: 2 in "MaxPooling2D"."""
+    return int(kind[-2])

@@ -1,0 +1,203 @@
+"""Where a layer's weights are: in a live model, in the groups of a weights file, or in a legacy file's lists of names."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.relay.frontend.common.value import ModelError
+
+Array = np.ndarray[Any, Any]
+
+
+class Store:
+    """The weights of one layer."""
+
+    def take(self, names: Sequence[str]) -> list[Array]:
+        """The layer's own variables, which are called so, in this order. Raises ModelError where they are missing."""
+        raise NotImplementedError
+
+    def child(self, attribute: str, name: str = "") -> Store:
+        """The weights of a layer that this one holds as an attribute; `name`: of that layer."""
+        raise NotImplementedError
+
+    def members(self, layers: Sequence[Mapping[str, Any]], container: str = "layers") -> list[Store]:
+        """The weights of the layers in a list of it, by their serialised forms."""
+        raise NotImplementedError
+
+
+class LiveStore(Store):
+    """The weights of a layer object."""
+
+    def __init__(self, layer: Any) -> None:
+        self.layer = layer
+
+    def take(self, names: Sequence[str]) -> list[Array]:
+        found = {v.name.rpartition("/")[2]: v for v in self.layer.weights}
+        missing = [n for n in names if n not in found]
+        if missing:
+            raise ModelError(
+                f"the layer {self.layer.name!r} has no weight {missing[0]!r}, only {', '.join(found) or 'none'}."
+                " Build the model first, by calling it once"
+            )
+        return [variable_array(found[n]) for n in names]
+
+    def child(self, attribute: str, name: str = "") -> Store:
+        inner = getattr(self.layer, attribute, None)
+        if inner is None:
+            raise ModelError(f"the layer {self.layer.name!r} has no part {attribute!r}")
+        return LiveStore(inner)
+
+    def members(self, layers: Sequence[Mapping[str, Any]], container: str = "layers") -> list[Store]:
+        found = [*getattr(self.layer, container)]
+        if container != "layers":
+            return [LiveStore(x) for x in found]
+        by_name = {x.name: x for x in [*found, *getattr(self.layer, "operations", [])]}
+        return [LiveStore(by_name.get(name_of(spec))) for spec in layers]
+
+
+def variable_array(variable: Any) -> Array:
+    """A variable's elements, not copied where its framework gives them as they lie in memory."""
+    value = getattr(variable, "value", variable)
+    value = value() if callable(value) else value
+    if hasattr(value, "detach"):
+        from tilewright.relay.frontend.pytorch.dtypes import tensor_array
+
+        return tensor_array(value)
+    return np.asarray(value)
+
+
+class FileStore(Store):
+    """The weights of a layer in a group of a `.weights.h5` file."""
+
+    def __init__(self, group: Any, place: str) -> None:
+        self.group, self.place = group, place
+
+    def take(self, names: Sequence[str]) -> list[Array]:
+        variables = self.group.get("vars") if self.group is not None else None
+        count = len(variables) if variables is not None else 0
+        if count < len(names):
+            raise ModelError(
+                f"the weights file has {count} of the {len(names)} weights ({', '.join(names)}) of {self.place!r}."
+                " It is damaged, or of another model; save the model again"
+            )
+        assert variables is not None
+        return [dataset_array(variables, str(k), self.place) for k in range(len(names))]
+
+    def child(self, attribute: str, name: str = "") -> Store:
+        inner = self.group.get(attribute) if self.group is not None else None
+        return FileStore(inner, f"{self.place}/{attribute}")
+
+    def members(self, layers: Sequence[Mapping[str, Any]], container: str = "layers") -> list[Store]:
+        group = self.group.get(container) if self.group is not None else None
+        if group is None:
+            # The first files of Keras 3 had another name for it.
+            group = self.group.get(f"_{container}") if self.group is not None else None
+        named = {str(g["vars"].attrs["name"]): g for g in _groups(group) if "vars" in g and "name" in g["vars"].attrs}
+        seen: dict[str, int] = {}
+        found: list[Store] = []
+        for spec in layers:
+            plain = snake_case(str(spec.get("class_name", "")))
+            count = seen.get(plain, 0)
+            seen[plain] = count + 1
+            key = f"{plain}_{count}" if count else plain
+            inner = named.get(name_of(spec))
+            if inner is None and group is not None:
+                inner = group.get(key)
+            found.append(FileStore(inner, f"{self.place}/{name_of(spec)}".removeprefix("/")))
+        return found
+
+
+def _groups(group: Any) -> list[Any]:
+    return [g for g in group.values() if hasattr(g, "keys")] if group is not None else []
+
+
+class ListStore(Store):
+    """The weights of a layer in a legacy `.h5` file: a list of names like "forward_lstm/lstm_cell/kernel", each with its data."""
+
+    def __init__(self, entries: Sequence[tuple[tuple[str, ...], Any]], place: str) -> None:
+        self.entries, self.place = list(entries), place
+
+    def take(self, names: Sequence[str]) -> list[Array]:
+        by_name = {path[-1]: data for path, data in reversed(self.entries)}
+        if all([n in by_name for n in names]):
+            return [dataset_array(by_name, n, self.place) for n in names]
+        if len(self.entries) < len(names):
+            raise ModelError(
+                f"the file has {len(self.entries)} of the {len(names)} weights ({', '.join(names)}) of {self.place!r}."
+                " It is damaged, or was saved without weights; save the whole model again"
+            )
+        return [dataset_array(dict(self.entries), path, self.place) for path, _ in self.entries[: len(names)]]
+
+    def child(self, attribute: str, name: str = "") -> Store:
+        inner = [e for e in self.entries if name in e[0][:-1]] if name else []
+        return ListStore(inner or self.entries, f"{self.place}/{name or attribute}")
+
+    def members(self, layers: Sequence[Mapping[str, Any]], container: str = "layers") -> list[Store]:
+        return [self.child(container, name_of(spec)) for spec in layers]
+
+
+class LegacyFile(ListStore):
+    """The weights of the outermost model in a legacy `.h5` file: a group for each layer."""
+
+    def __init__(self, group: Any) -> None:
+        super().__init__([], "the model")
+        self.group = group
+
+    def members(self, layers: Sequence[Mapping[str, Any]], container: str = "layers") -> list[Store]:
+        return [self._layer(name_of(spec)) for spec in layers]
+
+    def _layer(self, name: str) -> Store:
+        group: Any = self.group.get(name) if self.group is not None else None
+        entries: list[tuple[tuple[str, ...], Any]] = []
+        for entry in group.attrs.get("weight_names", ()) if group is not None else ():
+            path = entry.decode() if isinstance(entry, bytes) else str(entry)
+            if path not in group:
+                raise ModelError(f"the file names the weight {path!r} of {name!r}, but does not hold it. It is damaged")
+            entries.append((tuple(re.sub(r":\d+$", "", path).split("/")), group[path]))
+        return ListStore(entries, name)
+
+
+def dataset_array(group: Any, key: Any, place: str) -> Array:
+    """The elements of a dataset. Raises ModelError where it cannot be read."""
+    try:
+        data = group[key]
+        array = np.asarray(data)
+        kind = data.attrs.get("dtype") if hasattr(data, "attrs") else None
+    except (
+        KeyError,
+        OSError,
+        ValueError,
+        RuntimeError,
+        MemoryError,
+        TypeError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        raise ModelError(
+            f"the weight {key!r} of {place!r} cannot be read ({error}). The file is damaged; copy or save it again"
+        ) from None
+    if kind == "bfloat16":
+        import ml_dtypes
+
+        return array.view(ml_dtypes.bfloat16)
+    return array
+
+
+def name_of(spec: Mapping[str, Any]) -> str:
+    """The name of a serialised layer."""
+    config = spec.get("config")
+    name = spec.get("name") or (config.get("name") if isinstance(config, Mapping) else "")
+    return str(name or "")
+
+
+def snake_case(name: str) -> str:
+    """The name that a class's layers have in weights files."""
+    name = re.sub(r"\W+", "", name)
+    name = re.sub(r"(.)([A-Z][a-z]+)", r"\1_\2", name)
+    return re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
