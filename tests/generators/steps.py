@@ -151,6 +151,10 @@ def _cache(kind: str, way: str) -> Callable[[Schedule, Pick], None]:
     return cache
 
 
+def _staged_at(kind: str, way: str) -> Callable[[Schedule, Pick], None]:
+    return lambda s, p: getattr(s, kind)(p.loop, p.block, p.index(way), p.rng.choice(SCOPES))
+
+
 def cache_inplace(s: Schedule, p: Pick) -> None:
     s.cache_inplace(p.block, p.index("read"), p.rng.choice(SCOPES))
 
@@ -327,6 +331,7 @@ STEPS: dict[str, tuple[int, Callable[[Schedule, Pick], None]]] = {
     "cache_index": (1, cache_index), "reindex": (2, reindex),
     "reindex_cache_read": (1, _reindex_cache("reindex_cache_read", "read")),
     "reindex_cache_write": (1, _reindex_cache("reindex_cache_write", "write")),
+    "read_at": (1, _staged_at("read_at", "read")), "write_at": (1, _staged_at("write_at", "write")),
     "decompose_reduction": (3, _on_both("decompose_reduction")), "rfactor": (4, rfactor), "set_scope": (2, set_scope),
     "storage_align": (1, storage_align), "set_axis_separator": (1, set_axis_separator),
     "add_unit_loop": (1, add_unit_loop), "blockize": (2, blockize), "transform_layout": (3, transform_layout),

@@ -14,7 +14,7 @@ NAMES = {
         AXIS_SEPARATOR ComputeOp ExternOp HybridOp PlaceholderOp ScanOp Schedule SpecializedCondition Stage
         TensorComputeOp abs acos acosh add all any asin asinh atan atanh ceil comm_reducer compute const cos cosh
         create_prim_func create_schedule decl_tensor_intrin div erf exp extern extern_primfunc floor floordiv floormod
-        fmod gradient hybrid if_then_else indexdiv indexmod isfinite isinf isnan log log10 log2 max max_value min
+        any_dim fmod gradient hybrid if_then_else indexdiv indexmod isfinite isinf isnan log log10 log2 max max_value min
         min_value multiply nearbyint placeholder popcount power reduce_axis round rsqrt scan sigmoid sin sinh size_var
         sqrt subtract sum tag_scope tan tanh thread_axis trace trunc truncdiv truncmod var""",
     "te.tensor": """
@@ -43,6 +43,7 @@ PARAMETERS = {
     "extern_primfunc": "input_tensors, primfunc, **kwargs",
     "var": "name='tindex', dtype='int32', span=None",
     "size_var": "name='size', dtype='int32', span=None",
+    "any_dim": "name='any_dim', dtype='int32', span=None",
     "thread_axis": "dom=None, tag='', name='', span=None",
     "reduce_axis": "dom, name='rv', thread_tag='', span=None",
     "create_prim_func": "ops, index_dtype_override=None",

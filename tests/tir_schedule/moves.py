@@ -137,6 +137,8 @@ NEEDS_LOOP: dict[str, Move] = {
     "blockize": _blockize,
     "decompose_padding": lambda x: x.s.decompose_padding(x.block, x.loop),
     "sample_perfect_tile": _tile,
+    "read_at": lambda x: x.s.read_at(x.loop, x.block, 0, "local"),
+    "write_at": lambda x: x.s.write_at(x.loop, x.block, 0, "local"),
 }
 ANYWHERE: dict[str, Move] = {
     "compute_at": _attach("compute_at"),

@@ -62,6 +62,7 @@ CLASSIC = (
     "SampleCategorical SamplePerfectTile SamplePartitionedTile SampleComputeLocation GetBlock GetLoops GetChildBlocks "
     "GetProducers GetConsumers GetOutputBlocks Merge Fuse Split LoopPartition Reorder ReorderBlockIterVar AddUnitLoop "
     "Parallel Vectorize Bind Unroll CacheRead CacheWrite ReindexCacheRead ReindexCacheWrite CacheInplace CacheIndex "
+    "ReadAt WriteAt "
     "ReIndex ComputeAt ReverseComputeAt ComputeInline ReverseComputeInline DecomposeReduction RFactor StorageAlign "
     "SetScope UnsafeSetDType Blockize Tensorize Annotate Unannotate TransformLayout TransformBlockLayout "
     "SetAxisSeparator DecomposePadding PadEinsum RollingBuffer EnterPostproc UnsafeHideBufferAccess AnnotateBufferAccess"

@@ -20,7 +20,7 @@ GROUPS = {
     "Loops": "split loop_partition merge fuse reorder add_unit_loop reorder_block_iter_var",
     "How loops run": "parallel vectorize bind unroll",
     "Where blocks are computed": "compute_at reverse_compute_at compute_inline reverse_compute_inline",
-    "Staging": "cache_read cache_write reindex_cache_read reindex_cache_write cache_inplace cache_index reindex",
+    "Staging": "cache_read cache_write reindex_cache_read reindex_cache_write read_at write_at cache_inplace cache_index reindex",
     "Reductions": "decompose_reduction rfactor",
     "Blocks and instructions": "blockize tensorize",
     "Buffers and layouts": "set_scope storage_align unsafe_set_dtype transform_layout transform_block_layout set_axis_separator",

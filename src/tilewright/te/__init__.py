@@ -4,6 +4,7 @@ from tilewright.te import hybrid
 from tilewright.te.autodiff import gradient
 from tilewright.te.compute import (
     AXIS_SEPARATOR,
+    any_dim,
     compute,
     extern,
     extern_primfunc,
@@ -92,7 +93,7 @@ from tilewright.tir.op import (
 __all__ = [
     "AXIS_SEPARATOR", "BaseComputeOp", "ComputeOp", "ExternOp", "HybridOp", "Operation", "PlaceholderOp", "ScanOp",
     "Schedule", "SpecializedCondition", "Stage", "TagScope", "Tensor", "TensorComputeOp", "TensorIntrin",
-    "TensorIntrinCall", "TensorSlice", "abs", "acos", "acosh", "add", "all", "any", "asin", "asinh", "atan", "atanh",
+    "TensorIntrinCall", "TensorSlice", "abs", "acos", "acosh", "add", "all", "any", "any_dim", "asin", "asinh", "atan", "atanh",
     "ceil", "comm_reducer", "compute", "const", "cos", "cosh", "create_prim_func", "create_schedule",
     "decl_tensor_intrin", "div", "elementwise", "erf", "exp", "extern", "extern_primfunc", "floor", "floordiv",
     "floormod", "fmod", "gradient", "hybrid", "if_then_else", "indexdiv", "indexmod", "install_elementwise",

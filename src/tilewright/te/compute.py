@@ -38,6 +38,11 @@ def size_var(name: str = "size", dtype: str = "int32", span: Any = None) -> Size
     return SizeVar(name, dtype, span)
 
 
+def any_dim(name: str = "any_dim", dtype: str = "int32", span: Any = None) -> SizeVar:
+    """A dimension that is known only when the program runs, as a relay type's `Any` becomes in tensor programs."""
+    return size_var(name, dtype, span)
+
+
 def _shape(shape: Any) -> tuple[PrimExpr, ...]:
     dims = shape if isinstance(shape, (tuple, list)) else (shape,)
     return tuple([d if isinstance(d, PrimExpr) else _dimension(d) for d in dims])

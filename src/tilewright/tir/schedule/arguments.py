@@ -77,6 +77,18 @@ def write_number(s: Any, values: list[Any]) -> None:
     values[1] = number_of(block.writes, values[1], block, "write")
 
 
+def read_number_below(s: Any, values: list[Any]) -> None:
+    """(loop, block, a buffer that it reads, ...)"""
+    block = s.block(values[1]).stmt
+    values[2] = number_of(block.reads, values[2], block, "read")
+
+
+def write_number_below(s: Any, values: list[Any]) -> None:
+    """(loop, block, a buffer that it writes, ...)"""
+    block = s.block(values[1]).stmt
+    values[2] = number_of(block.writes, values[2], block, "write")
+
+
 def either(s: Any, values: list[Any]) -> None:
     """(block, a buffer that it reads or writes, ...)"""
     values[1] = buffer_argument(s.block(values[0]).stmt, values[1])

@@ -24,6 +24,7 @@ from tilewright.tir.schedule import (
     rfactor,
     rolling,
     sampling,
+    staged_at,
     transform,
 )
 from tilewright.tir.schedule.arguments import buffer_argument, checked_map
@@ -401,6 +402,8 @@ class Schedule:
     reindex_cache_write = cache_special.reindex_cache_write
     cache_inplace = cache_special.cache_inplace
     cache_index = cache_special.cache_index
+    read_at = staged_at.read_at
+    write_at = staged_at.write_at
     reindex = transform.reindex
 
     decompose_reduction = reduction.decompose_reduction
