@@ -93,4 +93,4 @@ class BuildModule:
 
     def get_devices(self) -> list[Device]:
         """The devices that the model runs on."""
-        return list(self.built.plan.devices)
+        return self.built.get_devices()

@@ -12,11 +12,19 @@ import hashlib
 import os
 import time
 import warnings
+import zlib
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 MAGIC = b"TWC1"
 DIGEST_BYTES = 16
+
+MAPPED_MAGIC, MAPPED_FROM, PIECE = b"TWM1", 4096, 1 << 24
+"""Entries that are mapped: their content begins on a page, behind the checksums of its pieces."""
 DEFAULT_LIMIT = 2 << 30
 """Bytes that the cache may hold, unless TILEWRIGHT_CACHE_BYTES says otherwise."""
 
@@ -90,28 +98,59 @@ class Cache:
         head = len(MAGIC) + DIGEST_BYTES
         body = raw[head:]
         if raw[:head] != MAGIC + _checksum(body):
-            warnings.warn(
-                f"the entry {path} of the compile cache is damaged; it is removed and compiled anew", stacklevel=2
-            )
-            _remove(path)
+            self._damaged(path)
             return None
-        # Recency only orders what is dropped first; a read-only cache still serves.
-        with contextlib.suppress(OSError):
-            os.utime(path)
+        _used(path)
         return body
+
+    def map(self, entry: str) -> np.ndarray[Any, Any] | None:
+        """The content of an entry that `put_mapped` stored, as bytes in pages of its file, which are this process's own once it
+        writes to them; None when it is absent or damaged."""
+        if self.limit == 0:
+            return None
+        path = self.file(entry)
+        try:
+            pages = np.memmap(path, np.uint8, "c").view(np.ndarray)
+        except (OSError, ValueError):
+            # Absent, or without a byte.
+            return None
+        content = pages[MAPPED_FROM:]
+        if not content.size or pages[:MAPPED_FROM].tobytes() != _mapped_head(content):
+            self._damaged(path)
+            return None
+        _used(path)
+        return content
+
+    def _damaged(self, path: Path) -> None:
+        warnings.warn(
+            f"the entry {path} of the compile cache is damaged; it is removed and compiled anew", stacklevel=3
+        )
+        _remove(path)
 
     def put(self, entry: str, content: bytes) -> None:
         """Store an entry. A full disk or a directory that cannot be written is warned about once."""
+        self._put(entry, (MAGIC + _checksum(content), content))
+
+    def put_mapped(self, entry: str, content: np.ndarray[Any, Any]) -> bool:
+        """Store an entry of bytes for `map`, unless it would take more than a quarter of the cache. Whether it is stored."""
+        if content.nbytes > self.limit // 4:
+            return False
+        done = self._put(entry, (_mapped_head(content), content.data))
+        if content.nbytes > self.limit // 64:
+            self.trim()
+        return done
+
+    def _put(self, entry: str, parts: Iterable[Any]) -> bool:
         if self.limit == 0:
-            return
+            return False
         path = self.file(entry)
         # Named before it exists, so that an interrupt at any point finds what to remove.
         temporary = path.parent / f".new{os.urandom(8).hex()}"
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with open(temporary, "wb") as file:
-                file.write(MAGIC + _checksum(content))
-                file.write(content)
+                for part in parts:
+                    file.write(part)
             os.replace(temporary, path)
         except OSError as error:
             self._warn(
@@ -119,12 +158,13 @@ class Cache:
                 f"nothing can be kept in the compile cache {self.path} ({error.strerror or error}); compiling goes on without it."
                 " Free some space, or set TILEWRIGHT_CACHE_DIR to another directory",
             )
-            return
+            return False
         finally:
             _remove(temporary)
         self._writes += 1
         if self._writes % _TRIM_EVERY == 1:
             self.trim()
+        return True
 
     def entries(self) -> list[Entry]:
         """Every entry, and what killed writers left."""
@@ -175,6 +215,21 @@ def _checksum(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()
 
 
+def _mapped_head(content: np.ndarray[Any, Any]) -> bytes:
+    """What stands before an entry that is mapped: its size and the checksums of its pieces."""
+    pieces = [content[at : at + PIECE] for at in range(0, content.size, PIECE)]
+    with ThreadPoolExecutor(2) as pool:
+        sums = list(pool.map(zlib.crc32, pieces))
+    head = MAPPED_MAGIC + content.size.to_bytes(8, "little") + b"".join([v.to_bytes(4, "little") for v in sums])
+    return head.ljust(MAPPED_FROM, b"\0") if len(head) <= MAPPED_FROM else _checksum(head).ljust(MAPPED_FROM, b"\0")
+
+
+def _used(path: Path) -> None:
+    # Recency only orders what is dropped first; a read-only cache still serves.
+    with contextlib.suppress(OSError):
+        os.utime(path)
+
+
 def _remove(path: Path) -> None:
     # Gone already, or not ours to remove; either way the next writer replaces it.
     with contextlib.suppress(OSError):
@@ -197,6 +252,16 @@ def get(entry: str) -> bytes | None:
 def put(entry: str, content: bytes) -> None:
     """`Cache.put` of the default cache."""
     _default.put(entry, content)
+
+
+def map(entry: str) -> np.ndarray[Any, Any] | None:
+    """`Cache.map` of the default cache."""
+    return _default.map(entry)
+
+
+def put_mapped(entry: str, content: np.ndarray[Any, Any]) -> bool:
+    """`Cache.put_mapped` of the default cache."""
+    return _default.put_mapped(entry, content)
 
 
 def clear() -> int:

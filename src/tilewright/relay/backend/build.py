@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from tilewright.codegen.llvm import ModuleEmitter
@@ -19,10 +20,12 @@ from tilewright.relay.backend.executor_factory import (
     AOTExecutorFactoryModule,
     ExecutorFactoryModule,
     GraphExecutorFactoryModule,
+    KernelTexts,
 )
-from tilewright.relay.backend.external import generate
+from tilewright.relay.backend.external import ExternalCode, generate
 from tilewright.relay.backend.kernels import Progress, cached_object
 from tilewright.relay.backend.memory_report import MemoryReport, memory_report
+from tilewright.relay.backend.model_cache import StoredModel, kernels_of, kernels_text, model_key, store, stored
 from tilewright.relay.backend.options import Executor, Runtime
 from tilewright.relay.backend.plan import Plan, make_plan
 from tilewright.relay.expr import Function, bind
@@ -148,15 +151,42 @@ def build(
     chosen = config.targets[0]
     how, run_by = executor_of(mod, executor), Runtime.of(runtime)
     need_code_generators(config, "relay.build")
+    kind = "aot" if how is None else how.name
+    made: type[ExecutorFactoryModule] = AOTExecutorFactoryModule
+    if how is None or how.name == "graph":
+        made = GraphExecutorFactoryModule
+    found = how or Executor("graph")
     with chosen:
-        optimized, _ = optimize(mod, config, params)
+        bound = bind_params(as_module(mod), params)
+        key = None
+        if workspace_memory_pools is None and constant_memory_pools is None:
+            key = model_key(bound, config, kind, mod_name, list(params or {}))
+        known = stored(key) if key is not None else None
+        if known is not None:
+            kernels = known.facts["kernels"]
+            if progress is not None:
+                progress(len(kernels), len(kernels), "the model is in the cache")
+            return made(
+                partial(planned_again, bound, config, PassContext.current()),
+                KernelTexts(partial(kernels_of, known.kernels, chosen), chosen, {}),
+                chosen,
+                found,
+                mod_name,
+                config.devices,
+                known.facts,
+                known.objects,
+                known.symbols,
+                known.constants,
+                ExternalCode(chosen),
+                run_by,
+            )
+        optimized, _ = optimize(bound, config)
         with deep_recursion():
             external = generate(optimized, chosen)
             compilers = DeviceCompilers(optimized, config)
             plan = make_plan(optimized, compilers)
         tell_memory(plan)
         pools = memory_pools(plan, workspace_memory_pools, constant_memory_pools)
-        kind = "aot" if how is None else how.name
         # Laying the constants out waits for memory most of the time; the compiler works meanwhile.
         with ThreadPoolExecutor(1) as background:
             constants = background.submit(plan.constants.blob)
@@ -165,11 +195,33 @@ def build(
             plan, target_facts(config), PassContext.current().opt_level, kind, mod_name, list(params or {})
         )
         facts |= pools
-    made: type[ExecutorFactoryModule] = AOTExecutorFactoryModule
-    if how is None or how.name == "graph":
-        made = GraphExecutorFactoryModule
-    found = how or Executor("graph")
-    return made(optimized, chosen, found, mod_name, plan, facts, objects, symbols, constants.result(), external, run_by)
+        kernels = {c.kernel.name: c.kernel for c in plan.calls}
+        programs = kernels_text(compilers.kernels) if key is not None and not external.modules else None
+        if key is not None and programs is not None:
+            store(key, StoredModel(objects, symbols, facts, constants.result(), programs))
+    texts = KernelTexts(lambda: kernels, chosen, plan.kernel_targets)
+    return made(
+        lambda: (optimized, plan),
+        texts,
+        chosen,
+        found,
+        mod_name,
+        plan.devices,
+        facts,
+        objects,
+        symbols,
+        constants.result(),
+        external,
+        run_by,
+    )
+
+
+def planned_again(mod: IRModule, config: CompilationConfig, context: PassContext) -> tuple[IRModule, Plan]:
+    """The module after all relay passes, and its plan, as a build in that context made them."""
+    options = {k: getattr(context, k) for k in ("opt_level", "required_pass", "disabled_pass", "config")}
+    with PassContext(**options), config.targets[0], deep_recursion():
+        optimized, _ = optimize(mod, config)
+        return optimized, make_plan(optimized, DeviceCompilers(optimized, config))
 
 
 def memory_pools(plan: Plan, workspace: Any, constants: Any) -> dict[str, Any]:

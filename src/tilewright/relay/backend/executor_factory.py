@@ -20,6 +20,7 @@ from tilewright.relay.backend.kernels import kernel_text, lowered, scheduled
 from tilewright.relay.backend.options import Executor, Runtime
 from tilewright.relay.backend.plan import Plan
 from tilewright.relay.backend.system_lib import registration
+from tilewright.relay.backend.te_compiler import Kernel
 from tilewright.runtime.export import export_library
 from tilewright.runtime.object_file import data_object
 from tilewright.support.errors import TVMError
@@ -41,9 +42,15 @@ def need_host(target: Target, what: str) -> None:
 class KernelTexts:
     """Texts of a model's kernels. A loaded library holds one as long as it may be asked for them, so there is no weight in it."""
 
-    def __init__(self, plan: Plan, target: Target) -> None:
-        self.kernels = {c.kernel.name: c.kernel for c in plan.calls}
-        self.targets, self.target = dict(plan.kernel_targets), target
+    def __init__(
+        self, kernels: Callable[[], Mapping[str, Kernel]], target: Target, targets: Mapping[str, Target]
+    ) -> None:
+        self._make, self.target, self.targets = kernels, target, targets
+
+    @functools.cached_property
+    def kernels(self) -> Mapping[str, Kernel]:
+        """The kernels by name."""
+        return self._make()
 
     def all(self, kind: str = "ll") -> str:
         """All kernels, one after the other."""
@@ -57,7 +64,7 @@ class KernelTexts:
         kernel = self.kernels.get(name)
         if kernel is None:
             raise TVMError(f"the model has no kernel {name!r}; it has {', '.join(self.kernels)}")
-        target = self.targets[name]
+        target = self.targets.get(name, self.target)
         with target:
             if kind == "te":
                 return str(kernel.func)
@@ -79,11 +86,12 @@ class ExecutorFactoryModule:
 
     def __init__(
         self,
-        ir_mod: IRModule,
+        program: Callable[[], tuple[IRModule, Plan]],
+        texts: KernelTexts,
         target: Target,
         executor: Executor,
         libmod_name: str,
-        plan: Plan,
+        devices: Sequence[runtime.Device],
         metadata: dict[str, Any],
         objects: Sequence[bytes],
         symbols: Sequence[str],
@@ -92,14 +100,29 @@ class ExecutorFactoryModule:
         run_by: Runtime | None = None,
     ) -> None:
         self.external, self.runtime = external, run_by or Runtime("cpp")
-        self.ir_mod, self.target, self.executor, self.libmod_name = ir_mod, target, executor, libmod_name
-        self.plan, self.metadata = plan, metadata
+        self._make_program, self.texts = program, texts
+        self.target, self.executor, self.libmod_name = target, executor, libmod_name
+        self.devices, self.metadata = list(devices), metadata
         self.objects, self.symbols = list(objects), list(symbols)
         self._module: runtime.Module | None = None
         self._kernels: runtime.Module | None = None
         self._loaded: Any = None
         self._loading = threading.RLock()
         self._constants = runtime.from_dlpack(constants) if constants.size else None
+
+    @functools.cached_property
+    def _program(self) -> tuple[IRModule, Plan]:
+        return self._make_program()
+
+    @property
+    def ir_mod(self) -> IRModule:
+        """The relay module after all passes, which run now where the library came from the cache."""
+        return self._program[0]
+
+    @property
+    def plan(self) -> Plan:
+        """The calls of kernels, and where their tensors lie."""
+        return self._program[1]
 
     @property
     def graph_json(self) -> str:
@@ -116,7 +139,7 @@ class ExecutorFactoryModule:
 
     def get_devices(self) -> list[runtime.Device]:
         """The devices that the model runs on."""
-        return list(self.plan.devices)
+        return list(self.devices)
 
     def get_graph_json(self) -> str:
         """The graph in the classic JSON form."""
@@ -161,8 +184,7 @@ class ExecutorFactoryModule:
             facts, constants = self.metadata, self.constants()
         text = json.dumps(facts).encode() + b"\0"
         described = data_object("__tilewright_metadata", text, self.target.triple.split("-")[0])
-        kernels = KernelTexts(self.plan, self.target)
-        texts = {kind: functools.partial(kernels.all, kind) for kind in ("ll", "s", "asm", "tir")}
+        texts = {kind: functools.partial(self.texts.all, kind) for kind in ("ll", "s", "asm", "tir")}
         objects = [*self.objects, described]
         if self.runtime.get("system-lib"):
             blob = ["__tilewright_constants"] if constants is not None else []
@@ -221,11 +243,11 @@ class ExecutorFactoryModule:
 
     def get_source(self, kind: str = "ll") -> str:
         """LLVM IR ("ll"), assembly ("s" or "asm") or scheduled TIR ("tir") of all kernels."""
-        return KernelTexts(self.plan, self.target).all(kind)
+        return self.texts.all(kind)
 
     def kernel_source(self, name: str, kind: str = "ll") -> str:
         """One kernel as unscheduled ("te"), scheduled ("tir") or lowered ("lowered") TIR, as LLVM IR ("ll") or assembly ("s")."""
-        return KernelTexts(self.plan, self.target).of(name, kind)
+        return self.texts.of(name, kind)
 
 
 class GraphExecutorFactoryModule(ExecutorFactoryModule):

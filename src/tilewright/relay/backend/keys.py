@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from collections.abc import Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -30,15 +32,29 @@ COMPILER_ROOMS = (
 @cache
 def compiler_digest() -> str:
     """A digest of the compiler itself, so that a changed compiler does not find what an older one made."""
+    return _sources(COMPILER_ROOMS)
+
+
+@cache
+def package_digest() -> str:
+    """A digest of the whole package: what the passes and importers of whole models depend on as well."""
+    return _sources(("",))
+
+
+def _sources(rooms: Sequence[str]) -> str:
     import llvmlite
     from llvmlite import binding
 
     versions = f"{VERSION} {llvmlite.__version__} {binding.llvm_version_info}"
     digest = hashlib.blake2b(versions.encode(), digest_size=16)
     root = Path(disk.__file__).parent.parent
-    for room in COMPILER_ROOMS:
-        for path in sorted((root / room).rglob("*.py")):
-            digest.update(path.read_bytes())
+    for room in rooms:
+        for folder, inner, files in os.walk(root / room):
+            inner.sort()
+            for name in sorted(files):
+                if name.endswith(".py"):
+                    with open(os.path.join(folder, name), "rb") as file:
+                        digest.update(file.read())
     return digest.hexdigest()
 
 

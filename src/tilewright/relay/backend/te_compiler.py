@@ -33,10 +33,11 @@ class Kernel:
     other kernels; anchor: the card that decides the schedule, None
     for element-wise kernels; flops and bytes: arithmetic and compulsory memory traffic of one call (0 where sizes are known only
     at run time; they are parameters of `func` then, after the tensors); in_place: which inputs
-    the output may overwrite, each element being read only before it is written; source: names of the model's nodes.
+    the output may overwrite, each element being read only before it is written; source: names of the model's nodes; program: the
+    relay function, None where that of an external generator is called.
     """
 
-    __slots__ = ("_compose", "_digest", "_func", "anchor", "bytes", "flops", "in_place", "name", "source")
+    __slots__ = ("_compose", "_digest", "_func", "anchor", "bytes", "flops", "in_place", "name", "program", "source")
 
     def __init__(
         self,
@@ -48,8 +49,9 @@ class Kernel:
         in_place: tuple[int, ...],
         source: str,
         digest: bytes | None = None,
+        program: Function | None = None,
     ) -> None:
-        self.name, self.anchor, self._digest = name, anchor, digest
+        self.name, self.anchor, self._digest, self.program = name, anchor, digest, program
         self.flops, self.bytes, self.in_place, self.source = flops, size, in_place, source
         self._func: tir.PrimFunc | None = func if isinstance(func, tir.PrimFunc) else None
         self._compose: Callable[[], tir.PrimFunc] | None = None if isinstance(func, tir.PrimFunc) else func
@@ -369,6 +371,7 @@ class TECompiler:
                     in_place,
                     source_of(func),
                     digest,
+                    func,
                 )
             graph = TensorGraph(func)
             ops = compute_ops(graph.outputs)
@@ -378,7 +381,7 @@ class TECompiler:
             prim = _prim_func(graph, name, in_place, sizes)
             # Not before: operators without a kernel say so, and why, where their sizes are not known either.
             size = _bytes_of(func, sizes)
-            return Kernel(name, prim, anchored, flops, size, in_place, source_of(func), digest)
+            return Kernel(name, prim, anchored, flops, size, in_place, source_of(func), digest, func)
 
     def _facts_key(self, digest: bytes) -> str:
         return disk.key("facts", compiler_digest(), target_key(self.target), options_key(), digest)

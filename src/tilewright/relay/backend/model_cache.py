@@ -1,0 +1,124 @@
+"""Whole models in the on-disk cache: what `relay.build` made of the same program with the same weights, target and options.
+
+An entry holds what a library consists of: objects, symbols, metadata, and the kernels' relay programs, for those who ask for their
+texts. The constants, as they are laid out, are a file beside it that is mapped, not read. So a second build of a model runs no pass.
+
+The key tells all that a build depends on: the program with every value of its weights (a digest of 256 bits), names that the
+metadata tell, the target, the options of the pass context, and this package's own sources. A build that something
+else has a say in is neither kept nor looked for: instruments, operators that programs registered or gave functions of their own, code
+of external generators, memory pools, several devices.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tilewright.ir import GlobalVar, IRModule, Op
+from tilewright.ir.transform import PassContext
+from tilewright.node import load_json, save_json, structural_digest
+from tilewright.relay.backend.keys import options_key, package_digest, target_key
+from tilewright.relay.backend.te_compiler import Kernel, TECompiler
+from tilewright.relay.expr import Call, Constant, Function, Var
+from tilewright.relay.functor import post_order
+from tilewright.relay.printer import span_text
+from tilewright.relay.transform.infer_type import infer_types
+from tilewright.relay.transform.rewriting import card_of
+from tilewright.support import cache as disk
+from tilewright.target import CompilationConfig, Target
+
+FEWEST_CALLS = 32
+"""Programs of fewer operator calls are compiled anew from their kernels, which the cache holds as well."""
+
+Array = np.ndarray[Any, Any]
+
+
+class StoredModel(NamedTuple):
+    """What a library consists of. kernels: the kernels' relay programs by name, as JSON."""
+
+    objects: list[bytes]
+    symbols: list[str]
+    facts: dict[str, Any]
+    constants: Array
+    kernels: str
+
+
+def model_key(mod: IRModule, config: CompilationConfig, *facts: Any) -> str | None:
+    """The key of a build's entry, None where there is none; `facts`: what the metadata depend on besides the module."""
+    context = PassContext.current()
+    # Of operators this package itself says nothing by attributes but the effects of intrinsics.
+    given = any([key != "TCallEffectKind" for _, key in Op._properties])
+    if len(config.targets) > 1 or context.instruments or given:
+        return None
+    nodes = [e for f in mod.functions.values() if isinstance(f, Function) for e in post_order(f)]
+    calls = [e for e in nodes if isinstance(e, Call) and type(e.op) is Op]
+    if len(calls) < FEWEST_CALLS or len(mod.functions) > 1 or any([_is_foreign(c) for c in calls]):
+        return None
+    with ThreadPoolExecutor(2) as pool:
+        # What structural_digest asks for one after the other.
+        list(pool.map(lambda c: c.data.digest(), [e for e in nodes if type(e) is Constant]))
+    names = [e.name_hint if isinstance(e, Var) else span_text(getattr(e, "span", None)) for e in nodes]
+    options = [context.opt_level, sorted(context.required_pass), sorted(context.disabled_pass), options_key()]
+    told = [*options, [str(d) for d in config.devices], str(mod.attrs), *facts, names]
+    return disk.key("model", package_digest(), target_key(config.targets[0]), structural_digest(mod), json.dumps(told))
+
+
+def _is_foreign(call: Call) -> bool:
+    """Whether an operator is none of this package's."""
+    return not type(card_of(call)).__module__.startswith("tilewright.")
+
+
+def stored(key: str) -> StoredModel | None:
+    """The model under a key, whole; None where a part of it is missing."""
+    found = disk.get(key)
+    if found is None:
+        return None
+    size = int.from_bytes(found[:8], "little")
+    head = json.loads(found[8 : 8 + size])
+    constants = disk.map(_constants_key(key)) if head["constants"] else np.zeros(0, np.uint8)
+    if constants is None:
+        return None
+    objects, at = [], 8 + size
+    for length in head["objects"]:
+        objects.append(found[at : at + length])
+        at += length
+    return StoredModel(objects, head["symbols"], head["facts"], constants, head["kernels"])
+
+
+def store(key: str, model: StoredModel) -> None:
+    """Keeps a model; not one whose constants would fill much of the cache."""
+    if model.constants.size and not disk.put_mapped(_constants_key(key), model.constants):
+        return
+    head = json.dumps(
+        {
+            "objects": [len(o) for o in model.objects],
+            "symbols": model.symbols,
+            "facts": model.facts,
+            "constants": model.constants.nbytes,
+            "kernels": model.kernels,
+        }
+    ).encode()
+    disk.put(key, b"".join([len(head).to_bytes(8, "little"), head, *model.objects]))
+
+
+def _constants_key(key: str) -> str:
+    return disk.key("constants", key)
+
+
+def kernels_text(kernels: Sequence[Kernel]) -> str | None:
+    """The relay programs of kernels, in order, as JSON; None where one has none."""
+    programs = {GlobalVar(k.name): k.program for k in kernels if k.program is not None}
+    return save_json(IRModule(programs)) if len(programs) == len(kernels) else None
+
+
+def kernels_of(text: str, target: Target) -> dict[str, Kernel]:
+    """The kernels of such a text, by name."""
+    mod, compiler = load_json(text), TECompiler(target)
+    for f in mod.functions.values():
+        infer_types(f)
+        compiler.kernel(f)
+    return {k.name: k for k in compiler.kernels.values()}
