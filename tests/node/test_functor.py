@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+import pytest
+
 from tilewright import tir
-from tilewright.ir import IntImm
-from tilewright.node import Mutator, Visitor, on
+from tilewright.ir import IntImm, TupleType
+from tilewright.node import Mutator, Visitor, first_mismatch, on, structural_equal, structural_hash
+from tilewright.support.errors import DepthError
 from tilewright.tir import Add, Evaluate, Var
 
 
@@ -94,3 +98,20 @@ def test_a_subclass_overrides_a_handler() -> None:
     one.visit(body)
     two.visit(body)
     assert (one.adds, two.adds) == (1, 2)
+
+
+def test_what_is_nested_too_deeply_is_said_so() -> None:
+    """Walks over the content of nodes go far deeper than Python's own limit, and end with an error of their own."""
+
+    def nested(depth: int) -> Any:
+        t: Any = TupleType(())
+        for _ in range(depth):
+            t = TupleType((t,))
+        return t
+
+    deep = nested(100_000)
+    assert structural_equal(nested(10_000), nested(10_000)) and first_mismatch(deep, deep) is None
+    for walk in (structural_equal, lambda a, b: structural_hash(a)):
+        with pytest.raises(DepthError, match=r"nested deeper than the compiler follows \(200000 calls of its own\)"):
+            walk(deep, nested(100_000))
+    assert sys.getrecursionlimit() < 100_000

@@ -14,6 +14,7 @@ from typing import Any
 from tilewright.node.base import GRAPH, VARIABLE, Node
 from tilewright.node.leaves import equal_floats, find_leaf
 from tilewright.node.object_path import ATTR, INDEX, KEY, ObjectPath
+from tilewright.support.errors import DepthError
 
 DEPTH = 200_000
 _lock = threading.Lock()
@@ -27,6 +28,7 @@ SHALLOW = 200
 def deep_recursion() -> Iterator[None]:
     """Lets pure Python recursion go as deep as a program is; CPython keeps those frames on the heap.
 
+    What is deeper yet is a DepthError.
     The limit is one for all threads, and lowering it under one that is deep ends the process. So it goes back only when all others are
     shallow; else the next to end this takes it back.
     """
@@ -39,6 +41,13 @@ def deep_recursion() -> Iterator[None]:
             sys.setrecursionlimit(DEPTH)
     try:
         yield
+    except DepthError:
+        raise
+    except RecursionError:
+        raise DepthError(
+            f"the program is nested deeper than the compiler follows ({DEPTH} calls of its own). Give values of inner expressions"
+            " names (let), or pass tuples flat"
+        ) from None
     finally:
         with _lock:
             _entered -= 1
