@@ -141,7 +141,16 @@ class BufferUse(Visitor):
 
     @on(Call)
     def _call(self, e: Call) -> None:
-        if getattr(e.op, "name", "") == "tir.address_of" and isinstance(e.args[0], BufferLoad):
+        name = getattr(e.op, "name", "")
+        place = e.args[0].args[0] if name == "tir.prefetch" and isinstance(e.args[0], Call) else None
+        if isinstance(place, BufferLoad):
+            # A hint changes nothing, but its place must be one in memory.
+            if place.buffer.data in self._candidates:
+                self._candidates[place.buffer.data].ok = False
+            for index in place.indices:
+                self.visit(index)
+            return
+        if name == "tir.address_of" and isinstance(e.args[0], BufferLoad):
             var = e.args[0].buffer.data
             self._var(var)
             self.written.add(var)

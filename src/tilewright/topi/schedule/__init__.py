@@ -8,6 +8,7 @@ from __future__ import annotations
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
 from tilewright.tir.schedule import Schedule
+from tilewright.topi.schedule.ahead import fetch_ahead
 from tilewright.topi.schedule.kernel import KernelView
 from tilewright.topi.schedule.rules import schedule_cpu
 from tilewright.topi.schedule.symbolic import has_symbolic_loops, schedule_symbolic, schedule_versions
@@ -21,7 +22,7 @@ def schedule_kernel(func: PrimFunc, target: Target) -> PrimFunc:
     schedule_cpu(sch, target)
     (scheduled,) = sch.mod.functions.values()
     assert isinstance(scheduled, PrimFunc)
-    return scheduled
+    return fetch_ahead(scheduled)
 
 
 __all__ = ["KernelView", "schedule_cpu", "schedule_kernel", "schedule_symbolic"]

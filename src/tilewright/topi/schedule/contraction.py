@@ -15,6 +15,7 @@ from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir import Var
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
+from tilewright.topi.schedule.ahead import mark_ahead
 from tilewright.topi.schedule.dot_products import DotProduct, dot_product_of
 from tilewright.topi.schedule.injective import most_even, parallelize, vector_width
 from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, extent_of
@@ -83,14 +84,17 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     work = block.iterations
     dot = dot_product_of(block, target)
     lane_sums = LANE_SUMS in block.block.annotations
-    panel = None if lane_sums else block.panel_of(block.spatial[-1])
+    packed = None if lane_sums else block.packed_read(block.spatial[-1])
+    panel = None if packed is None else packed[1]
     extent = panel or block.extents[len(block.spatial) - 1]
     lanes = dot.lanes if dot is not None else vector_width(extent, cpu.lanes(block.block.writes[0].buffer.dtype.bits))
     axes = _Axes(view, block, dot)
 
     # A vector axis wider than a vector is a column axis too (matrix products); tiles stay within packed panels.
+    whole_panels = 0
     if panel is not None and panel != lanes:
         panels, wide, vector = sch.split(axes.vector, [None, panel // lanes, lanes])
+        whole_panels = extent_of(sch.get(panels)) if single(sch, axes.shared) else 0
         axes.shared.append(panels)
     else:
         wide, vector = sch.split(axes.vector, [None, lanes])
@@ -134,6 +138,8 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     shared_out = sch.fuse(*outer[start:end]) if end - start > 1 else outer[start]
     tile = shared_out if end == len(outer) else outer[-1]
     first = reduce_outer[0] if reduce_outer else last_outer
+    if packed is not None and whole_panels and not reduce_outer and tile is shared_out and start == 0:
+        mark_ahead(sch, shared_out, last_outer, packed[0].buffer.name, whole_panels)
     init = sch.decompose_reduction(block.rv, first)
 
     sch.unroll(last_inner)
@@ -151,6 +157,11 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     parallelize(sch, [shared_out], work, target)
     if dot is not None:
         sch.tensorize(vector, dot.local)
+
+
+def single(sch: Schedule, loops: list[LoopRV]) -> bool:
+    """Whether loops have one iteration each."""
+    return all([extent_of(sch.get(loop)) == 1 for loop in loops])
 
 
 def chosen_tile(block: BlockView, rows: int, columns: int, registers: int) -> tuple[int, int]:

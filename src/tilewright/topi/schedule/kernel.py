@@ -119,6 +119,11 @@ class BlockView:
     def panel_of(self, axis: IterVar) -> int | None:
         """The width of the panels that a read is packed in along an axis (it is indexed v // width, .., v % width, and maybe
         by the place in a group of what is multiplied at once)."""
+        found = self.packed_read(axis)
+        return None if found is None else found[1]
+
+    def packed_read(self, axis: IterVar) -> tuple[BufferRegion, int] | None:
+        """The read that is packed in panels along an axis, and their width."""
         for region in self.block.reads:
             indices = [r.min for r in region.region]
             for i in range(len(indices) - 1, max(len(indices) - 3, -1), -1):
@@ -126,7 +131,7 @@ class BlockView:
                 if isinstance(at, FloorMod) and at.a is axis.var and isinstance(at.b, IntImm):
                     if before is not None and axis.var in uses(before).vars:
                         continue  # counted along two axes: neighbours all the way
-                    return at.b.value
+                    return region, at.b.value
         return None
 
     def is_contiguous(self, axis: IterVar) -> bool:

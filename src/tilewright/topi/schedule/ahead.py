@@ -1,0 +1,99 @@
+"""Panels fetched ahead: while tiles of rows work on one panel of weights, the next one comes from memory.
+
+parallel t in tiles, panel after panel:  for k: S(t, k)
+-->
+parallel t:  for k: prefetch B[t // tiles_of_a_panel + 1, what falls to (t, k)];  S(t, k)
+
+Else the first tile of each panel waits for memory. Only hints are added, so that nothing depends on where they point.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from tilewright.ir import IntImm, Op
+from tilewright.node import on
+from tilewright.tir import BlockRealize, BufferLoad, BufferRegion, Call, Evaluate, For, PrimFunc, SeqStmt
+from tilewright.tir.op import min as min_value
+from tilewright.tir.schedule import LoopRV, Schedule
+from tilewright.tir.stmt_functor import BufferMutator, post_order_visit
+
+FETCH_AHEAD = "tilewright.fetch_ahead"
+"""Loop annotation: the name of what is read in panels, and how many tiles a panel has; the tiles are the loop around."""
+LINE, MOST_LINES = 64, 4
+"""Bytes of a cache line, and how many to ask for in a step of the reduction. Panels of which more must come have too few rows of work:
+memory bounds them, and they are read in order anyway."""
+SECOND_CACHE_AND_NEARER = 3
+
+
+def mark_ahead(sch: Schedule, tiles: LoopRV, steps: LoopRV, name: str, panels: int) -> None:
+    """Says that the panels of a tensor are to be fetched ahead, in a loop of as many tiles for each of `panels` panels."""
+    count = sch.get(tiles).extent
+    if isinstance(count, IntImm) and count.value % panels == 0 and panels > 1:
+        sch.annotate(steps, FETCH_AHEAD, [name, count.value // panels])
+
+
+def fetch_ahead(func: PrimFunc) -> PrimFunc:
+    """The scheduled kernel with hints in the loops that are marked."""
+    marked: list[Any] = []
+    post_order_visit(
+        func.body, lambda s: marked.append(s) if isinstance(s, For) and FETCH_AHEAD in s.annotations else None
+    )
+    return func.replace(body=_FetchAhead().visit(func.body)) if marked else func
+
+
+class _FetchAhead(BufferMutator):
+    def __init__(self) -> None:
+        super().__init__()
+        self.around: list[For] = []
+
+    @on(For)
+    def _for(self, s: For) -> For:
+        self.around.append(s)
+        body = self.visit(s.body)
+        self.around.pop()
+        if FETCH_AHEAD not in s.annotations:
+            return s if body is s.body else s.replace(body=body)
+        name, tiles = s.annotations[FETCH_AHEAD]
+        hints = self._hints(s, str(name), int(tiles))
+        kept = {k: v for k, v in s.annotations.items() if k != FETCH_AHEAD}
+        return s.replace(body=SeqStmt((*hints, body)) if hints else body, annotations=kept)
+
+    def _hints(self, s: For, name: str, tiles: int) -> list[Evaluate]:
+        read = _read(s, name)
+        if read is None or not self.around or not isinstance(s.extent, IntImm):
+            return []
+        shape = [d.value for d in read.buffer.shape if isinstance(d, IntImm)]
+        element = read.buffer.dtype.bytes
+        if len(shape) != len(read.buffer.shape):
+            return []
+        step = -(-prod(shape[1:]) // (tiles * s.extent.value))
+        lines = -(-step * element // LINE)
+        if lines > MOST_LINES:
+            return []
+        tile: Any = self.around[-1].loop_var
+        begin = (tile % tiles * s.extent.value + s.loop_var) * step
+        hints = []
+        for k in range(lines):
+            at, indices = begin + k * (LINE // element), []
+            for d in reversed(shape[2:]):
+                indices.append(at % d)
+                at = at // d
+            next_panel = min_value(tile // tiles + 1, shape[0] - 1)
+            place = BufferLoad(read.buffer, (next_panel, min_value(at, shape[1] - 1), *reversed(indices)))
+            address = Call("handle", Op.get("tir.address_of"), (place,))
+            hints.append(Evaluate(Call("handle", Op.get("tir.prefetch"), (address, 0, SECOND_CACHE_AND_NEARER, 1))))
+        return hints
+
+
+def _read(s: For, name: str) -> BufferRegion | None:
+    """What the block below a loop reads of a tensor."""
+    found: list[BufferRegion] = []
+
+    def look(e: Any) -> None:
+        if isinstance(e, BlockRealize):
+            found.extend([r for r in e.block.reads if r.buffer.name == name])
+
+    post_order_visit(s.body, look)
+    return found[0] if found else None

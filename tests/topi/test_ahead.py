@@ -1,0 +1,68 @@
+"""Panels of weights fetched ahead: hints alone, within the tensor, where tiles leave the time for it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tests.codegen.util import aligned
+from tilewright import te, topi
+from tilewright.codegen import interp
+from tilewright.target import Target
+from tilewright.tir import PrimFunc
+from tilewright.topi.schedule import schedule_kernel
+from tilewright.topi.schedule.ahead import FETCH_AHEAD
+
+
+def product(rows: int, inner: int, panels: int) -> PrimFunc:
+    with Target("llvm"):
+        d, w = te.placeholder((1, rows, inner), name="d"), te.placeholder((panels, inner, 64), name="w")
+        return schedule_kernel(te.create_prim_func([d, w, topi.nn.dense_pack(d, w)]), Target("llvm"))
+
+
+@pytest.mark.parametrize(("rows", "inner", "panels"), [(24, 8, 2), (37, 6, 2)])
+def test_results(rows: int, inner: int, panels: int) -> None:
+    func = product(rows, inner, panels)
+    assert "tir.prefetch" in func.script() and FETCH_AHEAD not in func.script()
+    rng = np.random.default_rng(0)
+    x, w = (aligned(rng.integers(-9, 9, shape), "float32") for shape in ((1, rows, inner), (panels, inner, 64)))
+    want = x @ w.transpose(1, 0, 2).reshape(inner, panels * 64)
+    found = aligned(np.zeros(want.shape), "float32")
+    interp.run(func, [x, w, found])
+    np.testing.assert_array_equal(found, want)
+    made = tvm.nd.array(np.zeros(want.shape, "float32"))
+    tvm.build(func, target="llvm")(tvm.nd.array(x), tvm.nd.array(w), made)
+    np.testing.assert_array_equal(made.numpy(), want)
+
+
+def places(func: PrimFunc) -> list[Any]:
+    """The indices of each hint, as Python expressions."""
+    found = re.findall(r'"tir.prefetch", T.address_of\(w\[(.*)\]\), 0, 3, 1\)', func.script())
+    assert found
+    return [compile(text.replace("T.min", "min"), "hint", "eval") for text in found]
+
+
+@pytest.mark.parametrize(("rows", "inner", "panels"), [(48, 64, 3), (37, 16, 2), (20, 128, 2)])
+def test_every_line_of_the_next_panel(rows: int, inner: int, panels: int) -> None:
+    func = product(rows, inner, panels)
+    (tiles,) = re.findall(r"for (\w+) in (?:T.parallel|range)\((\d+)\):\n +for \w+_init", func.script())
+    (steps,) = re.findall(r"for (k_0) in range\((\d+)\)", func.script())
+    each = int(tiles[1]) // panels
+    for panel in range(panels):
+        lines = set()
+        for tile in range(panel * each, panel * each + each):
+            for step in range(int(steps[1])):
+                for place in places(func):
+                    at = eval(place, {"min": min, tiles[0]: tile, steps[0]: step})
+                    assert at[0] == min(panel + 1, panels - 1) and 0 <= at[1] < inner and 0 <= at[2] < 64
+                    lines.add((at[1] * 64 + at[2]) // 16)
+        assert lines == set(range(inner * 4))
+
+
+def test_not_where_panels_come_faster_than_tiles() -> None:
+    assert "prefetch" not in product(1, 512, 4).script()  # read once, in order
+    assert "prefetch" not in product(64, 64, 1).script()  # no next one
