@@ -7,7 +7,7 @@ import functools
 import numpy as np
 import pytest
 
-from tests.frontend.tflite_ops import quantised  # noqa: F401 (samples)
+from tests.frontend.tflite_ops import more, quantised  # noqa: F401 (samples)
 from tests.frontend.tflite_ops.samples import SAMPLES
 from tests.frontend.tflite_ops.writer import NEWEST, litert, ours
 

@@ -114,7 +114,6 @@ def imported_model(model: Path, shapes: Shapes) -> tuple[Any, Any]:
 
 def format_of(model: Path) -> Any:
     """The format of a model file; one that is compiled already is none."""
-    import tilewright.relay.frontend  # noqa: F401 (front ends register their formats)
     from tilewright.relay.frontend.common import formats
 
     if model.suffix in LIBRARIES:

@@ -6,6 +6,9 @@ files. Only `load` must be there. Nothing of a framework is imported before a me
 
 from __future__ import annotations
 
+import functools
+import importlib.util
+import pkgutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -130,13 +133,27 @@ def register_format(model_format: ModelFormat) -> ModelFormat:
     return model_format
 
 
+@functools.cache
+def find_formats() -> None:
+    """Let the front ends register theirs: each has them in a module of this name."""
+    from tilewright.relay import frontend
+
+    found = [p.name for p in pkgutil.iter_modules(frontend.__path__) if p.ispkg]
+    for name in sorted(found, key=lambda n: n not in ("onnx", "pytorch")):
+        module = f"{frontend.__name__}.{name}.model_file"
+        if importlib.util.find_spec(module):
+            importlib.import_module(module)
+
+
 def known_formats() -> list[ModelFormat]:
     """All formats, in the order in which they were registered."""
+    find_formats()
     return list(_formats)
 
 
 def format_of(path: Path) -> ModelFormat:
     """The format of a file. Raises ModelError where none takes it."""
+    find_formats()
     for f in _formats:
         if f.takes(path):
             return f

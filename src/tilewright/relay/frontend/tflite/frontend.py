@@ -12,11 +12,16 @@ from tilewright.ir import IRModule
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.tflite import (  # noqa: F401 (register converters)
     control_flow,
+    detection,
     ops_math,
     ops_nn,
     ops_reduce,
     ops_slice,
     ops_tensor,
+    others,
+    recurrent,
+    resize,
+    stablehlo,
 )
 from tilewright.relay.frontend.tflite.flatbuffer import Record
 from tilewright.relay.frontend.tflite.graph import BROKEN, Importer

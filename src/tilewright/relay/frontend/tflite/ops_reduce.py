@@ -33,16 +33,25 @@ def _reduce(node: Node, x: Value, axes: Value) -> Value:
             return _whole_sum(node, x, places, attrs)
         return through_real(node, lambda v: node.call(key, v, **attrs), x)
     if key == "mean" and x.dtype.startswith("int"):
-        count = int(np.prod([node.static(x)[a] for a in places]))
+        count = counted(node, x, places)
         return node.cast(node.call("trunc_divide", node.call("sum", node.cast(x, "int64"), **attrs), count), x.dtype)
     return node.call(key, x, **attrs)
+
+
+def counted(node: Node, x: Value, axes: list[int]) -> int:
+    """How many elements the axes hold together."""
+    extents = [x.shape[a] for a in axes]
+    if not all([isinstance(d, int) for d in extents]):
+        raise OpNotImplemented(
+            f"the extents that it reduces must be known, but are {extents}. Pin the input shapes: shape_dict={{name: (...)}}"
+        )
+    return int(np.prod(extents))
 
 
 def _whole_sum(node: Node, x: Value, places: list[int], attrs: dict[str, Any]) -> Value:
     """Sums or means of whole numbers."""
     (source,), target = need_single(node, x), out_quant(node)
-    shape = node.static(x)
-    count = int(np.prod([shape[a] for a in places]))
+    count = counted(node, x, places)
     low, high = limits(node.out.dtype)
     sums = node.call("sum", centred(node, x, source), **attrs)
     factor = float(source.scale[0] / target.scale[0])
