@@ -81,7 +81,7 @@ def test_empty() -> None:
 def test_missing() -> None:
     assert refused("compile", "nothing.onnx", "-o", "m.so", code=2) == (
         "Usage: tilewright compile [OPTIONS] MODEL\nTry 'tilewright compile --help' for help.\n\n"
-        "Error: Invalid value for 'MODEL': File 'nothing.onnx' does not exist.\n"
+        "Error: Invalid value for 'MODEL': Path 'nothing.onnx' does not exist.\n"
     )
 
 

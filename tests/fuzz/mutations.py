@@ -1,113 +1,379 @@
-"""`python -m tests.fuzz.mutations --count 500`: damaged ONNX files through import, build and a run; each in a process of its own."""
+"""`python -m tests.fuzz.mutations --count 500`: damaged ONNX and PyTorch files through import, build and a run, in processes of their own.
+
+Every file must be refused with an error of ours, or run; what runs, and what ONNX Runtime or PyTorch takes too, must have the right
+answer. One of NATIVE that can be imported is compiled and run natively, the others in relay's interpreter. A file may take 10 seconds of
+CPU time, and a process 2 GB more memory than it begins with.
+"""
 
 from __future__ import annotations
 
 import argparse
 import collections
+import gc
 import os
 import random
 import select
+import shutil
+import signal
 import sys
+import tempfile
 import time
+import traceback
+from functools import partial
+from pathlib import Path
+from typing import Any
 
-from tests.fuzz.onnx_graphs import draw
+import numpy as np
 
-PATIENCE = 10.0
-"""Seconds that one file may take."""
-MEMORY = 6 << 30
-"""Bytes that one file may make the process ask for."""
-GENERATORS = ("convnet", "transformer", "mixture", "residual", "conv", "slices", "resize")
+from tests.fuzz import damage, model_files
+from tests.fuzz.onnx_case import compare
+
+CPU_SECONDS = 10
+"""Seconds of processor time that one file may take."""
+PATIENCE = 60.0
+"""Seconds that it may take on a busy machine."""
+MEMORY = 2 << 30
+"""Bytes that the process may ask for beyond those that it begins with."""
+KINDS = (
+    "onnx bytes",
+    "onnx graph",
+    "onnx graph",
+    "onnx graph",
+    "external",
+    "pt2 bytes",
+    "pt2",
+    "script bytes",
+    "script",
+)
+SHAPES = {"dense": (3, 16), "picture": (2, 3, 8, 8), "attention": (1, 5, 16), "writes": (4, 4), "tokens": (2, 5)}
+NATIVE = 5
+RANDOM = ("Random", "Bernoulli", "Multinomial", "Dropout")
+RENEWED = 200
+MOST_RUN = 1 << 22
+"""Elements that inputs may have to be run with."""
 
 
-def mutated(seed: int) -> bytes:
-    """A model's file with a part cut off, bits turned, bytes replaced, doubled or left out."""
+def kind_of(seed: int) -> str:
+    """What a seed's file is, and how it is damaged."""
+    return KINDS[seed % len(KINDS)]
+
+
+def write(seed: int, folder: Path, whole: bool = True) -> Path:
+    """A seed's damaged file; `whole`: of all test models."""
     rng = random.Random(seed)
-    data = bytearray(draw(seed, rng.choice(GENERATORS))[1].model().SerializeToString())
-    at = rng.randrange(len(data))
-    kind = rng.choice(["cut", "turn", "turn", "turn", "replace", "double", "omit"])
-    if kind == "cut":
-        del data[at:]
-    elif kind == "turn":
-        for _ in range(rng.choice([1, 1, 2, 5, 20])):
-            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-    elif kind == "replace":
-        data[at : at + 4] = bytes(rng.randrange(256) for _ in range(4))
-    elif kind == "double":
-        data[at:at] = data[max(0, at - 30) : at]
+    kind = kind_of(seed)
+    corpus = model_files.corpus(whole)
+    if not kind.startswith(("onnx", "external")):
+        files = corpus[kind.split()[0]]
+        if files:
+            source = rng.choice(files)
+            data = source.read_bytes()
+            path = folder / source.name
+            path.write_bytes(damage.in_bytes(data, rng) if "bytes" in kind else damage.in_archive(data, rng))
+            return path
+        kind = "onnx bytes"
+    model = model_files.onnx_model(seed, rng, whole)
+    path = folder / "model.onnx"
+    if kind == "external":
+        (folder / "model").mkdir()
+        path = model_files.with_external_data(model, folder / "model")
+        damage.in_external_data(path, rng)
+    elif kind == "onnx graph":
+        damage.in_graph(model, rng)
+        path.write_bytes(model.SerializeToString())
     else:
-        del data[at : at + rng.randrange(1, 20)]
-    return bytes(data)
+        path.write_bytes(damage.in_bytes(model.SerializeToString(), rng))
+    return path
 
 
-def fate(data: bytes) -> str:
-    """What becomes of a file: "ran", "refused", or what must not be: an error that is none of ours."""
-    import resource
+def loaded(path: Path) -> tuple[Any, Any]:
+    """(module, interface of an ONNX model or None) of a file."""
+    from tilewright.relay.backend.build import bind_params
+    from tilewright.relay.frontend.common.formats import format_of
+    from tilewright.relay.frontend.onnx.graph import import_model
+    from tilewright.relay.transform import InferType
+    from tilewright.support.pinned import Pinned
 
-    from tilewright import relay, runtime
+    if path.suffix == ".onnx":
+        imported = import_model(path)
+        return imported.mod, imported.interface
+    shapes = {}
+    if path.suffix == ".pt":
+        name = {"tokens": "ids", "attention": "x", "writes": "x"}.get(path.stem, "input")
+        shapes[name] = Pinned(SHAPES[path.stem], "int64" if path.stem == "tokens" else "")
+    mod, params = format_of(path).load(path, shapes)
+    return InferType()(bind_params(mod, params)), None
+
+
+def arguments(mod: Any, rng: np.random.Generator) -> list[np.ndarray] | None:
+    """Values for the parameters of main, open sizes being 2; None where they would be large."""
+    from tilewright.cli.work import random_input
+
+    found = []
+    for p in mod["main"].params:
+        shape = [int(d.value) if hasattr(d, "value") else 2 for d in p.checked_type.shape]
+        if np.prod(shape, dtype=object) > MOST_RUN:
+            return None
+        found.append(random_input(shape, str(p.checked_type.dtype), rng))
+    return found
+
+
+def fate(path: Path, seed: int) -> tuple[str, list[np.ndarray], list[np.ndarray], Any]:
+    """What becomes of a file: "ran", "imported", "refused", or what must not be: an error that is none of ours. Further the arguments and
+    results."""
+    from tilewright import runtime
+    from tilewright.relay.frontend.onnx.kinds import strings
+    from tilewright.relay.frontend.onnx.program import runner
     from tilewright.support.errors import InternalError, TVMError
 
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     try:
-        mod, params = relay.frontend.from_onnx(data)
-        executor = relay.build(mod, "llvm", params=params)["default"](runtime.cpu(0))
-        executor["run"]()
+        mod, interface = loaded(path)
+        args = arguments(mod, np.random.default_rng(seed))
+        if args is None:
+            return "imported", [], [], None
+        with strings.run():
+            run = runner(mod, "llvm", runtime.cpu(0)) if seed % NATIVE == 0 else partial(interpreted, mod)
+            results = [np.asarray(r) for r in run(args)]
+        return "ran", args, results, (mod, interface)
     except InternalError as error:
-        return f"InternalError: {error}"
-    except TVMError:
-        return "refused"
+        return f"InternalError: {error}\n{place(error)}", [], [], None
+    except TVMError as error:
+        return (
+            "refused" if str(error).strip() else f"{type(error).__name__} without a text\n{place(error)}",
+            [],
+            [],
+            None,
+        )
+    except ValueError as error:
+        if not place(error).startswith("_ffi"):
+            return f"ValueError: {error}\n{place(error)}", [], [], None
+        # What a compiled program says of arguments that do not fit: open sizes that the model takes to be equal, say.
+        return "refused", [], [], None
     except BaseException as error:
-        return f"{type(error).__name__}: {error}"
-    return "ran"
+        return f"{type(error).__name__}: {error}\n{place(error)}", [], [], None
 
 
-def outcome(seed: int) -> str:
-    """The fate of a seed's file in a child process, its death and its dawdling included."""
-    data = mutated(seed)
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(reader)
-        os.write(writer, fate(data).encode()[:4000])
-        os._exit(0)
-    os.close(writer)
+def interpreted(mod: Any, args: list[np.ndarray]) -> list[Any]:
+    """The results of main by relay's interpreter."""
+    from tilewright.relay.backend.interpreter import run_function
+
+    with np.errstate(all="ignore"):
+        found = run_function(mod["main"], args, mod)
+    return list(found) if isinstance(found, (tuple, list)) else [found]
+
+
+def place(error: BaseException) -> str:
+    """The lines that raised it, innermost last."""
+    frames = traceback.extract_tb(error.__traceback__)[-6:]
+    return " < ".join([f"{os.path.basename(f.filename)}:{f.lineno}" for f in reversed(frames)])
+
+
+def wanted(path: Path, args: list[np.ndarray], made: Any) -> list[np.ndarray] | None:
+    """What the model's own framework makes of the arguments; None where it does not take the file, or would draw other random numbers."""
+    from tilewright.relay.frontend.common.formats import format_of
+    from tilewright.relay.frontend.onnx.interface import Leaf
+
+    mod, interface = made
+    names = [p.name_hint for p in mod["main"].params]
+    if interface is not None:
+        import onnx
+
+        data = onnx.load(str(path), load_external_data=False)
+        nodes = [n for g in damage.all_graphs(data.graph) for n in g.node] + [n for f in data.functions for n in f.node]
+        trees = [*interface.inputs.values(), *interface.outputs.values()]
+        if any([n.op_type.startswith(RANDOM) for n in nodes]) or not all(
+            [isinstance(t, Leaf) and not t.kind for t in trees]
+        ):
+            return None
     try:
-        if not select.select([reader], [], [], PATIENCE)[0]:
-            os.kill(pid, 9)
-            return f"no result in {PATIENCE:.0f} s"
-        text = os.read(reader, 5000).decode(errors="replace")
+        form = format_of(path)
+        return form.reference(path, form.runtimes[0], {}).run(dict(zip(names, args, strict=True)))[0]
+    except Exception:
+        return None
+
+
+def verdict(path: Path, args: list[np.ndarray], got: list[np.ndarray], made: Any) -> str:
+    """ "right", "unchecked", or how the results differ."""
+    want = wanted(path, args, made)
+    if want is None or not all([isinstance(w, np.ndarray) for w in want]):
+        return "unchecked"
+    try:
+        with np.errstate(all="ignore"):
+            floats = [a.astype("float32") if a.dtype.name == "bfloat16" else a for a in got]
+            compare(floats, [w.astype(g.dtype) for w, g in zip(want, floats, strict=True)], "float16")
+    except (AssertionError, ValueError) as error:
+        return f"wrong: {error}"
+    return "right"
+
+
+class Worker:
+    """A process that takes files one after the other, so that few need one of their own; it is replaced when a file takes it down, and
+    after RENEWED files."""
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self.done = 0
+
+    def start(self) -> None:
+        """A fresh process, forked from this one."""
+        orders, self.orders = os.pipe()
+        self.answers, answers = os.pipe()
+        self.pid, self.done, self.said = os.fork(), 0, b""
+        if self.pid == 0:
+            try:
+                os.close(self.orders)
+                os.close(self.answers)
+                serve(orders, answers)
+            finally:
+                os._exit(0)
+        os.close(orders)
+        os.close(answers)
+
+    def stop(self) -> int:
+        """Ends it; the status that it ended with."""
+        if not self.pid:
+            return 0
+        os.close(self.orders)
+        os.close(self.answers)
+        status = os.waitpid(self.pid, 0)[1]
+        self.pid = 0
+        return status
+
+    def check(self, seed: int, path: Path) -> str:
+        """The fate of a file, the process's death and its dawdling included."""
+        if not self.pid or self.done >= RENEWED:
+            self.stop()
+            self.start()
+        self.done += 1
+        os.write(self.orders, f"{seed}\0{path}\n".encode())
+        text = self.heard()
+        if text is None:
+            return self.ended()
+        if text != "ran":
+            return text
+        text = self.heard()
+        if text is None:
+            # The framework died of the file, or dawdled; that is no finding here.
+            self.ended()
+        return text or "unchecked"
+
+    def heard(self) -> str | None:
+        """The next word; None where none comes."""
+        begin = time.monotonic()
+        while b"\0" not in self.said:
+            left = begin + PATIENCE - time.monotonic()
+            if left <= 0 or not select.select([self.answers], [], [], left)[0]:
+                return None
+            part = os.read(self.answers, 5000)
+            if not part:
+                return None
+            self.said += part
+        word, _, self.said = self.said.partition(b"\0")
+        return word.decode(errors="replace")
+
+    def ended(self) -> str:
+        """How a process that fell silent ended."""
+        late = os.waitpid(self.pid, os.WNOHANG) == (0, 0)
+        if not late:
+            os.close(self.orders)
+            os.close(self.answers)
+            self.pid = 0
+            return "the process died"
+        time.sleep(0.2)
+        os.kill(self.pid, signal.SIGKILL)
+        status = self.stop()
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
+            return f"the process died of signal {os.WTERMSIG(status)}"
+        return f"no result in {PATIENCE:.0f} s"
+
+
+def serve(orders: int, answers: int) -> None:
+    """The work of a process."""
+    import resource
+
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    # The clock's signal ends the process: nothing that hangs in native code would hear of it.
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    with os.fdopen(orders) as lines:
+        for line in lines:
+            seed, _, path = line.rstrip("\n").partition("\0")
+            signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS)
+            text, args, results, made = fate(Path(path), int(seed))
+            os.write(answers, text.encode()[:4000] + b"\0")
+            if text == "ran":
+                os.write(answers, verdict(Path(path), args, results, made).encode()[:4000] + b"\0")
+            signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def outcome(seed: int, worker: Worker, keep: Path | None = None, whole: bool = True) -> str:
+    """The fate of a seed's file."""
+    folder = Path(tempfile.mkdtemp(prefix="tilewright-damaged-"))
+    try:
+        path = write(seed, folder, whole)
+        if keep is not None:
+            shutil.copytree(folder, keep, dirs_exist_ok=True, symlinks=True, ignore=shutil.ignore_patterns("fifo"))
+        text = worker.check(seed, path)
+        if text.startswith(("MemoryError", "the process died", "no result")) and worker.done != 1:
+            # What was left by others may be the reason.
+            worker.stop()
+            text = worker.check(seed, path)
+        return text
     finally:
-        os.close(reader)
-        status = os.waitpid(pid, 0)[1]
-    return text or f"the process died with status {status}"
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def survey(first: int, count: int, progress: bool = False) -> tuple[collections.Counter[str], list[str]]:
-    """How many files ran or were refused, and the text of each that did neither."""
-    import tilewright.relay.backend.build  # noqa: F401 (children inherit what is loaded)
+def survey(
+    first: int, count: int, progress: bool = False, keep: Path | None = None, whole: bool = True
+) -> tuple[collections.Counter[str], list[str]]:
+    """How many files ran or were refused, and the text of each that did neither; the first is copied into `keep`."""
+    import onnxruntime  # noqa: F401 (children inherit what is loaded)
 
+    import tilewright.relay.backend.build
+    import tilewright.relay.backend.vm
+    import tilewright.relay.frontend.onnx.program  # noqa: F401
+
+    model_files.corpus(whole)
+    try:
+        import torch
+        import torch._decomp
+        import torch.export
+
+        torch.set_num_threads(1)
+    except ImportError:
+        pass
+    gc.freeze()  # children share what is not collected
     counts: collections.Counter[str] = collections.Counter()
     problems = []
     shown = time.monotonic()
+    worker = Worker()
     for seed in range(first, first + count):
-        text = outcome(seed)
-        known = text in ("ran", "refused")
+        text = outcome(seed, worker, keep if seed == first else None, whole)
+        known = text in ("right", "unchecked", "imported", "refused")
         counts[text if known else "failed"] += 1
         if not known:
-            problems.append(f"seed {seed}: {text}\nrepeat it: python -m tests.fuzz.mutations --seed {seed} --count 1")
+            problems.append(
+                f"seed {seed} ({kind_of(seed)}): {text}\nrepeat it: python -m tests.fuzz.mutations --seed {seed} --count 1"
+            )
+            if progress:
+                print(problems[-1] + "\n", flush=True)
         if progress and time.monotonic() - shown > 10:
             shown = time.monotonic()
             print(f"{seed - first + 1} of {count} files, {len(problems)} failures", file=sys.stderr, flush=True)
+    worker.stop()
     return counts, problems
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.mutations", description=__doc__.split("`: ")[1])
+    summary, details = str(__doc__).split("`: ")[1].split("\n", 1)
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.mutations", description=summary, epilog=details)
     parser.add_argument("--count", type=int, default=100, help="how many files")
     parser.add_argument("--seed", type=int, default=0, help="the first file's seed")
+    parser.add_argument("--keep", type=Path, help="copy the first seed's file into this folder")
     options = parser.parse_args()
-    counts, problems = survey(options.seed, options.count, progress=True)
-    print("\n\n".join(problems))
-    print(", ".join(f"{n} {what}" for what, n in counts.items()), file=sys.stderr)
+    counts, problems = survey(options.seed, options.count, True, options.keep)
+    print(", ".join(f"{n} {what}" for what, n in sorted(counts.items())), file=sys.stderr)
     return int(bool(problems))
 
 

@@ -259,8 +259,10 @@ def survey_program(program: Any, title: str) -> Survey:
 
 
 def script_inputs(module: Any) -> list[str]:
-    """Names of the inputs of a script."""
-    return [v.debugName() for v in module.graph.inputs() if v.type().kind() != "ClassType"]
+    """Names of the inputs of a script: those of its arguments, which values of the graph carry with numbers behind them."""
+    names = [a.name for a in module._c._get_method("forward").schema.arguments][1:]
+    values = [v.debugName() for v in module.graph.inputs() if v.type().kind() != "ClassType"]
+    return names if len(names) == len(values) else values
 
 
 def survey_script(module: Any, title: str, shapes: Shapes) -> Survey:
