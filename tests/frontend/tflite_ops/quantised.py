@@ -330,7 +330,98 @@ def hybrids() -> None:
     )
 
 
+def many() -> None:
+    """Enough numbers to meet every way of rounding."""
+    for t in TYPES:
+        a, b, c = scale_of(t, -2.9, 3.1), scale_of(t, -1.1, 2.3), scale_of(t, -4.7, 5.2)
+        x, y = (t, (150, 64), a), (t, (150, 64), b)
+        pot: dict[str, Any] = {"pot_scale_int16": False}
+        sample(f"{t}-many-ADD", "ADD", [x, y], [(t, (), c)], pot, "AddOptions")
+        sample(f"{t}-many-SUB", "SUB", [x, y], [(t, (), c)], pot, "SubOptions")
+        sample(f"{t}-many-MUL", "MUL", [x, y], [(t, (), c)], {}, "MulOptions")
+        sample(f"{t}-many-LEAKY_RELU", "LEAKY_RELU", [x], [(t, (), b)], {"alpha": 0.37}, "LeakyReluOptions")
+        sample(f"{t}-many-RELU", "RELU", [x], [(t, (), b)])
+        sample(f"{t}-many-QUANTIZE", "QUANTIZE", [x], [(t, (), b)], {}, "QuantizeOptions")
+        sample(
+            f"{t}-many-MEAN",
+            "MEAN",
+            [(t, (1, 7, 7, 900), a), i32(1, 2)],
+            [(t, (), b)],
+            {"keep_dims": False},
+            "ReducerOptions",
+        )
+        for channels in (False, True) if t != "uint8" else (False,):
+            out = scale_of(t, -5.5, 5.0)
+            w, q = weights(t, (8, 30), 0, channels)
+            sample(
+                f"{t}-many-FULLY_CONNECTED-{channels}",
+                "FULLY_CONNECTED",
+                [(t, (1500, 30), a), (w, q), bias(t, a, q, 8)],
+                [(t, (), out)],
+                {},
+                "FullyConnectedOptions",
+            )
+            conv = {"stride_w": 1, "stride_h": 1}
+            w, q = weights(t, (8, 1, 1, 30), 0, channels)
+            sample(
+                f"{t}-many-CONV_2D-{channels}",
+                "CONV_2D",
+                [(t, (1, 50, 30, 30), a), (w, q), bias(t, a, q, 8)],
+                [(t, (), out)],
+                conv,
+                "Conv2DOptions",
+            )
+            w, q = weights(t, (1, 3, 3, 8), 3, channels)
+            depthwise = {**conv, "depth_multiplier": 1}
+            sample(
+                f"{t}-many-DEPTHWISE-{channels}",
+                "DEPTHWISE_CONV_2D",
+                [(t, (1, 50, 30, 8), a), (w, q), bias(t, a, q, 8)],
+                [(t, (), out)],
+                depthwise,
+                "DepthwiseConv2DOptions",
+            )
+            w, q = weights(t, (8, 2, 2, 6), 0, channels)
+            turned = {"padding": 1, "stride_w": 2, "stride_h": 2}
+            sample(
+                f"{t}-many-TRANSPOSE_CONV-{channels}",
+                "TRANSPOSE_CONV",
+                [i32(1, 50, 30, 8), (w, q), (t, (1, 25, 15, 6), a), bias(t, a, q, 8)],
+                [(t, (), out)],
+                turned,
+                "TransposeConvOptions",
+            )
+        if t != "uint8":
+            product = [(t, (1500, 20), a), (t, (20, 8), b)]
+            sample(
+                f"{t}-many-BATCH_MATMUL",
+                "BATCH_MATMUL",
+                product,
+                [(t, (), scale_of(t, -20, 20))],
+                {},
+                "BatchMatMulOptions",
+            )
+    x, y = ("int8", (150, 64), scale_of("int8", -2.9, 3.1)), ("int8", (150, 64), scale_of("int8", -1.1, 2.3))
+    sample(
+        "int8-many-SQUARED_DIFFERENCE",
+        "SQUARED_DIFFERENCE",
+        [x, y],
+        [("int8", (), scale_of("int8", 0, 18))],
+        {},
+        "SquaredDifferenceOptions",
+    )
+    sample(
+        "int8-many-PRELU",
+        "PRELU",
+        [("int8", (1, 10, 100, 9), x[2]), (values(rng("p"), "int8", (1, 1, 9)), y[2])],
+        [("int8", (), x[2])],
+    )
+    sample("int8-many-LESS", "LESS", [x, y], [("bool",)], {}, "LessOptions")
+    sample("int8-many-ABS", "ABS", [x], [("int8", (), scale_of("int8", 0, 3.1))], {}, "AbsOptions")
+
+
 elements()
+many()
 layers()
 movers()
 hybrids()

@@ -213,6 +213,15 @@ class Node:
             )
         return shape
 
+    def extents(self, x: Value, axes: Sequence[int], what: str) -> list[int]:
+        """Extents that must be known. Raises OpNotImplemented."""
+        found = [x.shape[a] for a in axes]
+        if not all([isinstance(d, int) for d in found]):
+            raise OpNotImplemented(
+                f"{what} must be known, but are {shape_text(found)}. Pin the input shapes: shape_dict={{name: (...)}}"
+            )
+        return found
+
     def reshape(self, x: Value, new: Sequence[Any]) -> Value:
         """x in another shape; one extent may be -1, and extents may be symbols."""
         new = [plain(d) for d in new]

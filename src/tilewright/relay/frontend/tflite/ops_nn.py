@@ -17,6 +17,7 @@ from tilewright.relay.frontend.tflite.quantized import (
     real,
     rounded_float,
     scaled,
+    scaled_once,
     scaled_wide,
     stored,
 )
@@ -76,8 +77,8 @@ def finished(node: Node, sums: Value, source: Quant, weights: Quant, bias: Value
     wide = sums.dtype == "int64" and (bias is None or bias.dtype == "int64")
     if bias is not None:
         sums = node.call("add", sums, node.cast(bias, sums.dtype))
-    wide = wide and node.name != "FULLY_CONNECTED"
-    made = scaled_wide(node, sums, factors) if wide else scaled(node, sums, factors)
+    scale = scaled_once if node.name == "FULLY_CONNECTED" else scaled_wide if wide else scaled
+    made = scale(node, sums, factors)
     return stored(node, made, target.offset, low, high, node.out.dtype)
 
 

@@ -40,12 +40,7 @@ def _reduce(node: Node, x: Value, axes: Value) -> Value:
 
 def counted(node: Node, x: Value, axes: list[int]) -> int:
     """How many elements the axes hold together."""
-    extents = [x.shape[a] for a in axes]
-    if not all([isinstance(d, int) for d in extents]):
-        raise OpNotImplemented(
-            f"the extents that it reduces must be known, but are {extents}. Pin the input shapes: shape_dict={{name: (...)}}"
-        )
-    return int(np.prod(extents))
+    return int(np.prod(node.extents(x, axes, "the extents that it reduces")))
 
 
 def _whole_sum(node: Node, x: Value, places: list[int], attrs: dict[str, Any]) -> Value:

@@ -1,7 +1,8 @@
-"""Whole-number arithmetic of TFLite's kernels: multipliers of 31 bits and a shift, each product rounded twice, as the reference does.
+"""Whole-number arithmetic of TFLite's kernels: multipliers of 31 bits and a shift, as the reference rounds.
 
-The reference rounds x * multiplier / 2**31 to the nearest, halves upwards, and then the shift to the right, halves away
-from zero. What is here gives the same bits, on int64.
+It rounds x * multiplier / 2**31 to the nearest, halves upwards, and then the shift to the right, halves away from zero
+(`scaled`); FULLY_CONNECTED rounds once (`scaled_once`), sums of 16-bit products once, by multipliers of 15 bits (`scaled_wide`).
+What is here gives the same bits, on int64.
 """
 
 from __future__ import annotations
@@ -76,6 +77,15 @@ def scaled(node: Node, x: Value, factors: Any, axis: int = -1) -> Value:
     if not any(right):
         return high
     return shifted(node, high, right, along)
+
+
+def scaled_once(node: Node, x: Value, factors: Any) -> Value:
+    """Sums of FULLY_CONNECTED by factors along the last axis: multipliers of 31 bits, rounded once, halves upwards; int64."""
+    pairs = [multiplier(float(f)) for f in np.atleast_1d(np.asarray(factors, np.float64))]
+    q, right = (np.array(v, np.int64) for v in ([q for q, _ in pairs], [31 - s for _, s in pairs]))
+    product = node.call("multiply", node.cast(x, "int64"), Value(array=q))
+    half = Value(array=np.left_shift(np.int64(1), right - 1))
+    return node.call("right_shift", node.call("add", product, half), Value(array=right))
 
 
 def shifted(node: Node, x: Value, right: list[int], along: Callable[[list[int]], Value]) -> Value:

@@ -24,7 +24,7 @@ def optional(inputs: Sequence[Value | None], place: int) -> Value | None:
 def steps(node: Node, x: Value, time_major: bool) -> list[Value]:
     """The inputs of each step: (batch, features)."""
     axis = 0 if time_major else 1
-    count = node.static(x)[axis]
+    (count,) = node.extents(x, (axis,), "the steps of its sequence")
     if count > MOST_STEPS:
         raise OpNotImplemented(f"its sequence has {count} steps; up to {MOST_STEPS} are supported")
     parts = node.calls("split", x, indices_or_sections=count, axis=axis) if count > 1 else [x]
@@ -261,7 +261,7 @@ def _svdf(node: Node, x: Value, features: Value, time: Value, bias: Value | None
     """A filter over features, whose results are kept for some steps and filtered over time; `rank` filters add up."""
     rank = int(node.get("rank"))
     filters, memory = time.shape
-    batch = node.static(x)[0]
+    batch = x.shape[0]
     made = plain_product(node, real(node, x), features)
     before = node.reshape(real(node, state), (batch, filters, memory))
     kept = node.call("strided_slice", before, begin=(1,), end=(memory,), axes=(2,)) if memory > 1 else None

@@ -28,7 +28,9 @@ def _bilinear(node: Node, x: Value, size: Value) -> Value:
 def _whole(node: Node, x: Value, sizes: tuple[int, int], align: bool, half: bool) -> Value:
     """Weights of ten bits along each axis."""
     wide = node.cast(x, "int64")
-    for axis, (n, m) in enumerate(zip(node.static(x)[1:3], sizes, strict=True), 1):
+    for axis, (n, m) in enumerate(
+        zip(node.extents(x, (1, 2), "the height and width that it resizes"), sizes, strict=True), 1
+    ):
         step = (FINE * n + m // 2) // m
         if align and m > 1:
             step = (FINE * (n - 1) + (m - 1) // 2) // (m - 1)
@@ -51,7 +53,7 @@ def _whole(node: Node, x: Value, sizes: tuple[int, int], align: bool, half: bool
 def _nearest(node: Node, x: Value, size: Value) -> Value:
     align, half = bool(node.get("align_corners", False)), bool(node.get("half_pixel_centers", False))
     for axis, m in enumerate([int(n) for n in node.numbers(size, "size").reshape(-1)], 1):
-        n = node.static(x)[axis]
+        (n,) = node.extents(x, (axis,), "the height and width that it resizes")
         scale = np.float32((n - 1) / np.float32(m - 1)) if align and m > 1 else np.float32(n / np.float32(m))
         at = (np.arange(m, dtype=np.float32) + np.float32(0.5 if half else 0.0)) * scale
         place = np.floor(at + np.float32(0.5)) if align else np.floor(at)
