@@ -34,11 +34,17 @@ def tiled(s: tir.Schedule) -> None:
     s.reorder(io, ko, ii, ki)
 
 
+def guarded(s: tir.Schedule) -> None:
+    """A loop that no binding uses, with a condition of its own."""
+    s.split(s.add_unit_loop("B"), [None, 2])
+
+
 SCHEDULES: dict[str, Callable[[tir.Schedule], Any]] = {
     "plain": lambda s: None,
     "split": lambda s: s.split(loops(s)[1], [None, 4]),
     "outside": lambda s: s.reorder(*reversed(loops(s))),
     "tiled": tiled,
+    "guarded": guarded,
     "parallel": lambda s: s.parallel(loops(s)[0]),
     "apart": lambda s: s.decompose_reduction("B", loops(s)[1]),
 }

@@ -72,14 +72,14 @@ class _DefineEmpty(Mutator):
         condition: PrimExpr = IntImm("bool", 0)
         for loop in empty:
             condition = logical_or(condition, LE(loop.extent, IntImm(loop.extent.dtype, 0)))
-        nest = self.initialisation(s, mine & reduced)
+        nest = self.initialisation(s, mine - spatial)
         for loop in reversed(inside):
             if loop.loop_var in spatial:
                 nest = For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, nest)
         self.before.setdefault(inside[0].loop_var, []).append(IfThenElse(condition, renew_stmt(nest)))
 
     def initialisation(self, s: BlockRealize, dropped: set[Var]) -> Stmt:
-        """What the block's first step would do, without the loops over what is summed."""
+        """What the block's first step would do, without the loops that do not say where the result goes."""
         block = s.block
         kept = [
             (a, v) for a, v in zip(block.iter_vars, s.iter_values, strict=True) if a.iter_type != IterVar.CommReduce
