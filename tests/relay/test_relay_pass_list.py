@@ -19,6 +19,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "Conv2dToSparse": ([], []), "Conv2dToSparse2": ("NHWC", 1, (1, 1), 0.5), "DenseToSparse": ([], []),
     "AnnotateTarget": ("ccompiler",), "ChangeBatch": ({},), "ConvertLayout": ({"nn.conv2d": ["NHWC", "default"]},),
     "FlexibleShapeDispatch": ([1, 8],), "InlineCompilerFunctionsBoundTo": ([],), "MergeComposite": ([],),
+    "InlineComposites": ("ccompiler",),
     "PlanDevices": (make_compilation_config(PassContext(), "llvm"),), "SimplifyFCTranspose": ([],),
     "SplitArgs": (16,),
 }  # fmt: skip
@@ -134,7 +135,7 @@ CombineParallelConv2D CombineParallelDense Conv2dToSparse Conv2dToSparse2 Conver
 Defunctionalization DefuseOps DenseToSparse DivToMul DynamicToStatic EliminateCommonSubexpr EtaExpand
 FakeQuantizationToInteger FastMath FirstOrderGradient FlattenAtrousConv FlexibleShapeDispatch FoldConstant
 FoldConstantExpr FoldExplicitPadding FoldScaleAxis ForwardFoldScaleAxis FunctionPass FuseOps InferType
-InferTypeLocal Inline InlineCompilerFunctionsBoundTo LabelOps LambdaLift LayoutConfig LazyGradientInit
+InferTypeLocal Inline InlineCompilerFunctionsBoundTo InlineComposites LabelOps LambdaLift LayoutConfig LazyGradientInit
 Legalize MarkCompilerFunctionsAsExtern MergeCompilerRegions MergeComposite
 OutlineCompilerFunctionsWithExistingGlobalSymbols PartialEvaluate PartitionGraph PlanDevices
 RemoveUnusedFunctions SimplifyExpr SimplifyExprPostAlterOp SimplifyFCTranspose SimplifyInference SplitArgs

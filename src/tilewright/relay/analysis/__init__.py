@@ -23,6 +23,7 @@ from tilewright.relay.analysis.basic import (
 )
 from tilewright.relay.analysis.call_graph import CallGraph
 from tilewright.relay.analysis.kinds import check_kind
+from tilewright.relay.analysis.operations_distribution import analyze_operations_distribution
 from tilewright.relay.analysis.programs import (
     check_basic_block_normal_form,
     count_layers,
@@ -44,6 +45,7 @@ __all__ = [
     "all_type_vars",
     "all_vars",
     "alpha_equal",
+    "analyze_operations_distribution",
     "bound_type_vars",
     "bound_vars",
     "called_functions",

@@ -350,7 +350,8 @@ class DebugExecutor(ProgramExecutor):
                 return _ndarray(run_function(func, values, self.mod))
 
         if gvar is None:
-            infer_module(IRModule.from_expr(func))
+            # In the module, whose functions and data types it may use.
+            infer_module(self.mod.with_functions({**self.mod.functions, GlobalVar("evaluated"): func}))
         return run
 
 

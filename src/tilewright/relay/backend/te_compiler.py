@@ -8,10 +8,23 @@ from typing import Any
 
 from tilewright import te, tir
 from tilewright.codegen.llvm.function import IN_PLACE
-from tilewright.ir import IntImm, Op, TensorType, TupleType, Type
+from tilewright.ir import IntImm, IRModule, Op, TensorType, TupleType, Type
 from tilewright.node import Visitor, deep_recursion, on, structural_digest, structural_equal, structural_hash
 from tilewright.relay.backend.external import external_tensors, is_external, symbol_of
 from tilewright.relay.backend.keys import compiler_digest, options_key, target_key
+from tilewright.relay.backend.lowered_functions import (
+    CachedFunc,
+    CCacheKey,
+    CCacheValue,
+    LoweredOutput,
+    get_shape,
+    get_valid_implementations,
+    lower_call,
+    lower_function,
+    lower_to_primfunc,
+    select_implementation,
+    typed_function,
+)
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import BROADCAST, OpCard
@@ -22,6 +35,22 @@ from tilewright.support import cache as disk
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir.expr import ProducerLoad, Reduce
+
+__all__ = [
+    "CCacheKey",
+    "CCacheValue",
+    "CachedFunc",
+    "Kernel",
+    "LoweredOutput",
+    "TECompiler",
+    "TensorGraph",
+    "get",
+    "get_shape",
+    "get_valid_implementations",
+    "lower_call",
+    "lower_to_primfunc",
+    "select_implementation",
+]
 
 NAME_LIMIT = 80
 
@@ -321,6 +350,7 @@ class TECompiler:
         self.target = target
         self.kernels: dict[int, Kernel] = {}
         self.names: dict[str, int] = {}
+        self.lowered: dict[CCacheKey, CCacheValue] = {}
 
     def kernel(self, func: Function, sizes: Sequence[tir.Var] = ()) -> Kernel:
         """The kernel of a primitive function, as an unscheduled PrimFunc. `sizes` are the variables in its shapes."""
@@ -335,6 +365,40 @@ class TECompiler:
         """Forgets what was compiled."""
         self.kernels.clear()
         self.names.clear()
+        self.lowered.clear()
+
+    def get_current_ccache_key(self, source_func: Function, target: Target | str | None = None) -> CCacheKey:
+        """What a function is known by, for this compiler's target unless another one is given."""
+        return CCacheKey(source_func, self.target if target is None else target)
+
+    def lower(
+        self, source_func: Function | CCacheKey, target: Target | str | None = None, mod_name: str = "default"
+    ) -> CachedFunc:
+        """A function of operators, lowered; equal ones once. `mod_name` is accepted: kernels have names of their own."""
+        del mod_name
+        key = source_func
+        if not isinstance(key, CCacheKey):
+            key = self.get_current_ccache_key(key, target)
+        value = self.lowered.get(key)
+        if value is None:
+            maker = self if key.target is self.target else TECompiler(key.target)
+            made = lower_function(typed_function(key.source_func), maker, key.target)
+            value = self.lowered[key] = CCacheValue(made)
+        value.use_count += 1
+        return value.cached_func
+
+    def jit(self, source_func: Function | CCacheKey, target: Target | str | None = None) -> Any:
+        """A function of operators as native code: `f(inputs..., outputs...)` on arrays."""
+        from tilewright.driver import build
+        from tilewright.relay.backend.kernels import scheduled
+
+        made = self.lower(source_func, target)
+        name = made.prim_fn_var.name_hint
+        return build(IRModule({made.prim_fn_var: scheduled(made.prim_func, made.target)}), target=made.target)[name]
+
+    def items(self) -> list[tuple[CCacheKey, CCacheValue]]:
+        """What was lowered, with its keys."""
+        return list(self.lowered.items())
 
     def _call_of(self, func: Function, sizes: Sequence[tir.Var]) -> Kernel:
         """A kernel that calls what an external code generator made of a function."""

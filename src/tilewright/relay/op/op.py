@@ -296,7 +296,9 @@ def register_shape_func(op_name: str, data_dependent: Any, shape_func: Any = Non
 
 
 def register_infer_correct_layout(op_name: str, infer_layout: Any = None, level: int = 10) -> Any:
-    """Kept; layouts follow from the rule of the operator's card."""
+    """Says in which layouts an operator works, for `ConvertLayout`: `f(attrs, new_in_layouts, old_in_layouts, old_in_types)` to a
+    `relay.transform.infer_layout_utils.InferCorrectLayoutOutput`; a layout that is not known is "". Where its first input or its result
+    has none, it stays as it was. Without `infer_layout` a decorator. Layouts in blocks follow from the rule of the operator's card."""
     return register_op_attr(op_name, "FInferCorrectLayout", infer_layout, level)
 
 

@@ -24,18 +24,25 @@ from tilewright.relay.testing import (
     lstm,
     mlp,
     mobilenet,
+    nat,
     py_converter,
     resnet,
     resnet_3d,
     squeezenet,
     synthetic,
+    temp_op_attr,
     vgg,
+    yolo_detection,
 )
 from tilewright.relay.testing.init import create_workload
+from tilewright.relay.testing.nat import make_nat_expr
 from tilewright.relay.testing.py_converter import run_as_python, to_python
+from tilewright.relay.testing.temp_op_attr import TempOpAttr
 from tilewright.relay.transform.gradient import gradient
 
 __all__ = [
+    "Prelude",
+    "TempOpAttr",
     "check_grad",
     "count",
     "create_workload",
@@ -47,8 +54,10 @@ __all__ = [
     "init",
     "layers",
     "lstm",
+    "make_nat_expr",
     "mlp",
     "mobilenet",
+    "nat",
     "py_converter",
     "rand",
     "resnet",
@@ -58,8 +67,10 @@ __all__ = [
     "run_opt_pass",
     "squeezenet",
     "synthetic",
+    "temp_op_attr",
     "to_python",
     "vgg",
+    "yolo_detection",
 ]
 
 

@@ -13,6 +13,7 @@ from tilewright.relay.transform.basic_block import ToBasicBlockNormalForm
 from tilewright.relay.transform.byoc import (
     AnnotateTarget,
     InlineCompilerFunctionsBoundTo,
+    InlineComposites,
     MarkCompilerFunctionsAsExtern,
     MergeCompilerRegions,
     MergeComposite,
@@ -123,6 +124,7 @@ __all__ = [
     "InferTypeLocal",
     "Inline",
     "InlineCompilerFunctionsBoundTo",
+    "InlineComposites",
     "LabelOps",
     "LambdaLift",
     "LayoutConfig",
@@ -185,4 +187,5 @@ _lazy.faces(
         ),
     },
 )
+_lazy.declare(__name__, {n: f"{__name__}.{n}" for n in ("infer_layout_utils", "suffixes")})
 __getattr__ = _lazy.resolver(__name__)

@@ -142,6 +142,9 @@ class _Convert(ExprMutator):
             types = [*[a.checked_type for a in call.args], call.checked_type]
             found = said(call.attrs, [self.plain(a) for a in args], types, list(self.wanted[name]))
             return getattr(found, "tuple_value", found)  # type: ignore[no-any-return]
+        told = call.op.get_attr("FInferCorrectLayout")  # type: ignore[attr-defined]
+        if told is not None:
+            return self.by_program(call, args, told)
         if name in CONVOLUTIONS:
             return self.convolution(call, args)
         card: Any = card_of(call)
@@ -171,6 +174,24 @@ class _Convert(ExprMutator):
         if card.fuse <= BROADCAST and not hasattr(card, "axis"):
             return self.elementwise(call, args, had, has)
         return None
+
+    def by_program(self, call: Call, args: list[Expr], told: Any) -> Expr | None:
+        """By the rule that a program registered for the operator: asked with the layouts that arrive, and with those that were."""
+        known = [self.layouts.get(a, ("", "")) for a in args]
+        if all([had == has for had, has in known]):
+            return None
+        types = [a.checked_type for a in call.args]
+        had, has = ([pair[i] for pair in known] for i in (0, 1))
+        old, new = told(call.attrs, had, had, types), told(call.attrs, has, had, types)
+        wanted, before = ([str(x) for x in out.input_layouts] for out in (new, old))
+        if len(new.output_layouts) != 1 or len(wanted) != len(args) or "" in (wanted[0], str(new.output_layouts[0])):
+            return None
+        brought = [
+            self.as_layout(a, b, w) if w and b else self.plain(a) for a, b, w in zip(args, before, wanted, strict=True)
+        ]
+        attrs = call.attrs if new.new_attrs is None else new.new_attrs
+        made = Call(call.op, tuple(brought), attrs, call.type_args, call.span)
+        return self.note(made, str(old.output_layouts[0]), str(new.output_layouts[0]))
 
     def arriving(self, args: Sequence[Expr]) -> tuple[str, str] | None:
         """The layouts of the first operand that is not in its own."""

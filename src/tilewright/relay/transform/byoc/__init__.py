@@ -3,6 +3,7 @@
 from tilewright.relay.transform.byoc.annotate_target import AnnotateTarget
 from tilewright.relay.transform.byoc.compiler_functions import (
     InlineCompilerFunctionsBoundTo,
+    InlineComposites,
     MarkCompilerFunctionsAsExtern,
     OutlineCompilerFunctionsWithExistingGlobalSymbols,
     external_in_place,
@@ -14,6 +15,7 @@ from tilewright.relay.transform.byoc.partition_graph import PartitionGraph
 __all__ = [
     "AnnotateTarget",
     "InlineCompilerFunctionsBoundTo",
+    "InlineComposites",
     "MarkCompilerFunctionsAsExtern",
     "MergeCompilerRegions",
     "MergeComposite",

@@ -10,6 +10,7 @@ from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.relay.expr import Call, Expr, Function, Tuple, Var
 from tilewright.relay.functor import ExprMutator, substitute
 from tilewright.relay.op.card import constructor
+from tilewright.relay.op.contrib.register import get_pattern_table
 from tilewright.relay.transform.byoc.borders import is_composite, is_external
 from tilewright.relay.transform.infer_type import infer_module, type_of
 from tilewright.support.errors import TVMError
@@ -53,9 +54,36 @@ class _Undo(_OwnMutator):
 
 
 class _WithoutComposites(ExprMutator):
+    """Composite functions (those of some names, or all) -> what they compute."""
+
+    def __init__(self, names: frozenset[str] | None = None) -> None:
+        super().__init__()
+        self.names = names
+
     def visit_call(self, call: Call) -> Expr:
         new: Any = super().visit_call(call)
-        return inlined(new, new.op) if is_composite(new.op) else new
+        if not is_composite(new.op) or self.names is not None and str(new.op.attrs["Composite"]) not in self.names:
+            return new  # type: ignore[no-any-return]
+        return inlined(new, new.op)
+
+
+def InlineComposites(target: str) -> Pass:
+    """Undo MergeComposite: composite functions that are in the pattern table of a compiler become the calls that they hold.
+
+    Raises TVMError for a compiler that has no table.
+    """
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        table = get_pattern_table(target)
+        if table is None:
+            raise TVMError(
+                f"InlineComposites: the compiler {target!r} has no pattern table; register it with"
+                " relay.op.contrib.register_pattern_table"
+            )
+        names = frozenset([str(entry[0]) for entry in table])
+        return infer_module(mod.with_functions(_each_own(mod, _WithoutComposites(names))))
+
+    return Pass(PassInfo(0, "InlineComposites"), run)
 
 
 def InlineCompilerFunctionsBoundTo(global_vars: Sequence[GlobalVar | str]) -> Pass:

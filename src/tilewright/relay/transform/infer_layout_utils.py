@@ -1,0 +1,21 @@
+"""What a layout rule that a program writes itself answers (`relay.op.register_infer_correct_layout`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.ir import Attrs
+
+__all__ = ["InferCorrectLayoutOutput"]
+
+
+class InferCorrectLayoutOutput:
+    """The layouts that an operator takes its arguments in and gives its results in, and its attributes for them. A layout is a text
+    ("NCHW16c"), a Layout, or one that is not known ("")."""
+
+    def __init__(self, input_layouts: Sequence[Any], output_layouts: Sequence[Any], new_attrs: Attrs | None) -> None:
+        self.input_layouts, self.output_layouts, self.new_attrs = list(input_layouts), list(output_layouts), new_attrs
+
+    def __repr__(self) -> str:
+        return f"InferCorrectLayoutOutput({self.input_layouts}, {self.output_layouts}, {self.new_attrs})"
