@@ -142,7 +142,6 @@ def onnx_model(seed: int, rng: random.Random, whole: bool = True) -> Any:
 
 def with_external_data(model: Any, folder: Path) -> Path:
     """The model in a folder, its initializers in a file beside it, unless they are texts or small numbers."""
-    import onnx
     from onnx import TensorProto, numpy_helper
 
     offset = 0
@@ -158,5 +157,5 @@ def with_external_data(model: Any, folder: Path) -> Path:
                 t.external_data.add(key=key, value=value)
             file.write(data)
             offset += len(data)
-    onnx.save(model, folder / "model.onnx")
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
     return folder / "model.onnx"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -93,10 +94,24 @@ def scalar(value: Any, like: Any) -> Expr:
     return Constant(const_array(np.array(value, like if isinstance(like, str) else like.dtype)))
 
 
+MOST_MADE = 1 << 24
+"""Most elements that importers make of a few numbers (a shape, bounds, how often to repeat); more are made when the program runs."""
+
+
+def is_large(value: Value) -> bool:
+    """Whether a value has more elements than importers make."""
+    if value.array is not None or not isinstance(value.type, TensorType):
+        return False
+    shape = value.shape
+    return all([isinstance(d, int) for d in shape]) and math.prod(shape) > MOST_MADE
+
+
 def evaluate(value: Value) -> Value:
-    """A small value that depends on nothing unknown, computed by the operators' NumPy references."""
+    """A value that depends on nothing unknown and is not large, computed by the operators' NumPy references."""
     if value.array is None and isinstance(value.expr, (Call, TupleGetItem)):
         try:
+            if is_large(value):
+                return value
             return Value(array=np.asarray(run_function(Function((), value.expr), [])))
         except OpError:
             return value

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.value import MOST_MADE
 from tilewright.relay.frontend.onnx.kinds import kind_of
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
 
@@ -106,6 +108,8 @@ def _constant(node: OnnxNode) -> np.ndarray:
 @_folds("ConstantOfShape")
 def _constant_of_shape(node: OnnxNode, shape: np.ndarray) -> np.ndarray | None:
     if shape.dtype == object:
+        return None
+    if math.prod([int(d) for d in shape]) > MOST_MADE:
         return None
     value = node.get("value", np.zeros(1, np.float32))
     return np.full([int(d) for d in shape], value.reshape(-1)[0], value.dtype)
@@ -247,6 +251,8 @@ def _range(node: OnnxNode, start: np.ndarray, limit: np.ndarray, delta: np.ndarr
     if any(a.dtype == object for a in (start, limit, delta)):
         return None
     values: list[Any] = [start.item(), limit.item(), delta.item()]
+    if values[2] and not abs((values[1] - values[0]) / values[2]) <= MOST_MADE:
+        return None
     return np.asarray(np.arange(*values), start.dtype)
 
 

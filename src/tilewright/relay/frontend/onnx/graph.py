@@ -13,6 +13,7 @@ from tilewright.relay.backend.interpreter import run_function
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, TupleWrapper, Var
 from tilewright.relay.frontend.common.problems import Problem
 from tilewright.relay.frontend.common.quirks import collecting
+from tilewright.relay.frontend.common.value import is_large
 from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.fold import LIMIT, folders, try_fold
 from tilewright.relay.frontend.onnx.functions import (
@@ -500,9 +501,11 @@ def plain_domain(domain: str) -> str:
 
 
 def evaluate(value: Any) -> Any:
-    """A small value that depends on nothing unknown, computed by the operators' NumPy references."""
+    """A value that depends on nothing unknown and is not large, computed by the operators' NumPy references."""
     if isinstance(value, Value) and value.array is None and isinstance(value.expr, (Call, TupleGetItem)):
         try:
+            if is_large(value):
+                return value
             return Value(array=np.asarray(run_function(Function((), value.expr), [])), kind=value.kind)
         except OpError:
             return value

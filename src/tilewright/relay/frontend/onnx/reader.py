@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import io
+import math
 import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +19,38 @@ from tilewright.relay.frontend.onnx.weights import Weights, split_model
 from tilewright.support.errors import OpNotImplemented
 
 OLDEST_OPSET, NEWEST_OPSET = 1, 28
+PACKED_BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
+"""Bits of the elements of which several share a byte."""
+MOST_DENSE = 1 << 32
+"""Bytes that a sparse weight may take when it is dense."""
 
 
 def read_model(source: Any) -> tuple[Any, str, Path, Weights]:
     """(ModelProto, name for messages, folder of external data, values that the ModelProto lacks by initializer's name) of
     a path, bytes or ModelProto. Raises ModelError."""
-    import onnx
-
-    if isinstance(source, onnx.ModelProto):
-        return source, f"model {source.graph.name!r}" if source.graph.name else "the model", Path(), {}
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         if not path.is_file():
             raise ModelError(f"{path}: there is no such file. Give the path of an .onnx file")
         name, folder, size = str(path), path.parent, path.stat().st_size
-        with path.open("rb") as file:
-            data, weights = split_model(file, size)
+        with path.open("rb") as file, ThreadPoolExecutor(1) as background:
+            # The package is imported while two other threads wait for memory.
+            parts = background.submit(split_model, file, size)
+            import_module("onnx")
+            data, weights = parts.result()
     elif isinstance(source, (bytes, bytearray, memoryview)):
         name, folder, size = "the given bytes", Path(), memoryview(source).nbytes
         data, weights = split_model(io.BytesIO(source), size)
     else:
-        raise TypeError(f"from_onnx takes an onnx.ModelProto, a path or bytes, but was given {type(source).__name__}")
+        import onnx
+
+        if not isinstance(source, onnx.ModelProto):
+            raise TypeError(
+                f"from_onnx takes an onnx.ModelProto, a path or bytes, but was given {type(source).__name__}"
+            )
+        return source, f"model {source.graph.name!r}" if source.graph.name else "the model", Path(), {}
+    import onnx
+
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
@@ -82,6 +97,11 @@ def tensor_array(t: Any, folder: Path, name: str, values: np.ndarray | None = No
     from onnx import TensorProto, helper, numpy_helper
 
     shape = tuple(t.dims)
+    if any([d < 0 for d in shape]):
+        raise ModelError(
+            f"{name}: the tensor {t.name!r} has the shape {shape}, and no extent can be negative. The file is damaged;"
+            " export the model again"
+        )
     if t.data_location == TensorProto.EXTERNAL:
         quirks.EXTERNAL_DATA.seen(t.name)
         return _external(t, shape, folder, name)
@@ -91,7 +111,7 @@ def tensor_array(t: Any, folder: Path, name: str, values: np.ndarray | None = No
     if values is not None or (t.HasField("raw_data") and t.data_type not in packed):
         dtype = helper.tensor_dtype_to_np_dtype(t.data_type)
         raw = values if values is not None else t.raw_data
-        count = int(np.prod(shape, dtype=np.int64))
+        count = element_count(shape)
         if len(raw) != count * dtype.itemsize:
             raise ModelError(
                 f"{name}: the tensor {t.name!r} of shape {shape} and dtype {dtype} needs {count * dtype.itemsize} bytes,"
@@ -111,7 +131,14 @@ def sparse_array(s: Any, folder: Path, name: str) -> np.ndarray:
     shape = tuple(s.dims)
     values = tensor_array(s.values, folder, name).reshape(-1)
     places = tensor_array(s.indices, folder, name)
-    count = int(np.prod(shape, dtype=np.int64))
+    count = element_count(shape)
+    why = "no extent can be negative" if any([d < 0 for d in shape]) else ""
+    if count * values.dtype.itemsize > MOST_DENSE:
+        why = why or f"would take more than {MOST_DENSE} bytes"
+    if why:
+        raise ModelError(
+            f"{name}: the sparse tensor {s.values.name!r} has the shape {shape}, which is made dense, but {why}. Is the file damaged?"
+        )
     flat = places if places.ndim == 1 else np.ravel_multi_index(tuple(places.T), shape)
     if len(flat) != len(values) or len(flat) and not (flat.min() >= 0 and flat.max() < count):
         raise ModelError(
@@ -124,31 +151,77 @@ def sparse_array(s: Any, folder: Path, name: str) -> np.ndarray:
 
 
 def _external(t: Any, shape: tuple[int, ...], folder: Path, name: str) -> np.ndarray:
-    from onnx import helper
+    from onnx import TensorProto, helper
 
     entries = {e.key: e.value for e in t.external_data}
     location = entries.get("location", "")
-    path = (folder / location).resolve()
-    if not location or not path.is_relative_to(folder.resolve()):
+    home = folder.resolve()
+    try:
+        path = (folder / location).resolve()
+        there = path.is_file()
+    except (OSError, ValueError, RuntimeError):  # links in a circle, names that no file has
+        path, there = home, False
+    if not location or path == home or not path.is_relative_to(home):
         raise ModelError(
-            f"{name}: the tensor {t.name!r} points to the file {location!r} outside the model's folder, which is not read."
+            f"{name}: the tensor {t.name!r} points to the file {short(location)} outside the model's folder, which is not read."
             " Save the model with its data beside it"
         )
-    if not path.is_file():
+    if t.data_type in (TensorProto.STRING, TensorProto.UNDEFINED):
         raise ModelError(
-            f"{name}: the values of {t.name!r} lie in {location!r}, which is not in {folder.resolve()}."
+            f"{name}: the values of {t.name!r} are texts or of no type, and lie in {short(location)}; only numbers can."
+            " Export the model again"
+        )
+    if not there:
+        raise ModelError(
+            f"{name}: the values of {t.name!r} lie in {short(location)}, which is not in {home}."
             " Copy that file beside the model, or pass the model's path rather than its ModelProto"
         )
     dtype = helper.tensor_dtype_to_np_dtype(t.data_type)
-    offset = int(entries.get("offset", 0))
-    needed = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    bits = PACKED_BITS.get(dtype.name, 8 * dtype.itemsize)
+    count = element_count(shape)
+    needed = -(-count * bits // 8)
+    offset = _external_number(entries, "offset", 0, t, name)
+    length = _external_number(entries, "length", needed, t, name)
+    if length != needed:
+        raise ModelError(
+            f"{name}: the values of {t.name!r} of shape {shape} and dtype {dtype} take {needed} bytes, but the model says"
+            f" that {length} bytes of {short(location)} hold them. The file is damaged; export the model again"
+        )
     if path.stat().st_size < offset + needed:
         raise ModelError(
-            f"{name}: the values of {t.name!r} need bytes {offset} to {offset + needed} of {location!r}, which has"
+            f"{name}: the values of {t.name!r} need bytes {offset} to {offset + needed} of {short(location)}, which has"
             f" {path.stat().st_size}. The file is truncated; copy it again"
         )
     if needed == 0:
         return np.zeros(shape, dtype)
+    if bits < 8:
+        # Several numbers share a byte.
+        held = TensorProto(name=t.name, data_type=t.data_type, dims=shape)
+        held.raw_data = np.fromfile(path, np.uint8, needed, offset=offset).tobytes()
+        return tensor_array(held, folder, name)
     return (
         np.memmap(path, dtype, "r", offset, shape) if shape else np.fromfile(path, dtype, 1, offset=offset).reshape(())
     )
+
+
+def _external_number(entries: dict[str, str], key: str, default: int, t: Any, name: str) -> int:
+    """A place in a file. Raises ModelError for what is none."""
+    if key not in entries:
+        return default
+    text = entries[key]
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise ModelError(
+            f"{name}: the {key} of the values of {t.name!r} is {short(text)}; it must be a number of bytes. The file is damaged;"
+            " export the model again"
+        )
+    return int(text)
+
+
+def short(text: str) -> str:
+    """A text in quotes, its middle left out where it is long."""
+    return repr(text if len(text) <= 100 else f"{text[:60]}...{text[-30:]}")
+
+
+def element_count(shape: Iterable[int]) -> int:
+    """The number of elements of a shape; no overflow."""
+    return math.prod([int(d) for d in shape])
