@@ -319,6 +319,17 @@ def hybrids() -> None:
             conv,
             "Conv2DOptions",
         )
+    for each in (False, True):
+        w, q = weights("int8", (5, 3, 3, 4), 0, each)
+        turned = {"padding": 0, "stride_w": 2, "stride_h": 2}
+        sample(
+            f"hybrid-TRANSPOSE_CONV-{each}",
+            "TRANSPOSE_CONV",
+            [i32(2, 8, 8, 5), (w, q), (F, (2, 4, 4, 4)), values(rng("hb"), F, (5,))],
+            [(F,)],
+            turned,
+            "TransposeConvOptions",
+        )
     w, q = weights("int8", (1, 3, 3, 4), 3, True)
     sample(
         "hybrid-DEPTHWISE",

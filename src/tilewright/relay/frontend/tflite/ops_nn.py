@@ -228,7 +228,6 @@ def _transpose_conv(node: Node, shape: Value, weights: Value, x: Value, bias: Va
     strides = (int(node.get("stride_h")), int(node.get("stride_w")))
     extents = node.ints(shape, "output shape")
     padding, extra = transposed_padding(node, x.shape[1:3], extents[1:3], (kh, kw), strides)
-    kernel = node.transpose(weights, (1, 2, 0, 3))  # OHWI -> HWOI
     attrs: dict[str, Any] = {
         "strides": strides, "padding": padding, "output_padding": extra, "channels": weights.shape[0], "kernel_size": (kh, kw),
     }  # fmt: skip
@@ -239,10 +238,19 @@ def _transpose_conv(node: Node, shape: Value, weights: Value, x: Value, bias: Va
         turned, kernel_first = node.transpose(x, (0, 3, 1, 2)), node.transpose(weights, (3, 0, 1, 2))
         sums = whole_conv(node, turned, source, kernel_first, quant, attrs, "qnn.conv2d_transpose")
         return finished(node, node.transpose(sums, (0, 2, 3, 1)), source, quant, bias)
-    if weights.quant is not None and weights.dtype in ("int8", "uint8"):
-        kernel = real(node, kernel, Quant(weights.quant.scale, weights.quant.zero, 2))
-    first = node.transpose(kernel, (3, 2, 0, 1))  # IOHW
-    made = node.call("nn.conv2d_transpose", node.transpose(x, (0, 3, 1, 2)), first, **attrs)
+    if hybrid(node, x, weights) and weights.quant is not None and not weights.quant.zero.any():
+        rough = rounded(node, x, asymmetric=True)
+        assert rough.offset is not None
+        data = node.call("subtract", node.cast(rough.whole, "int32"), rough.offset)
+        whole = node.cast(node.transpose(weights, (3, 0, 1, 2)), "int32")
+        sums = node.call("nn.conv2d_transpose", node.transpose(data, (0, 3, 1, 2)), whole, out_dtype="int32", **attrs)
+        scale = node.call("multiply", rough.scale, Value(array=weights.quant.scale))
+        product = node.call("multiply", node.cast(node.transpose(sums, (0, 2, 3, 1)), "float32"), scale)
+        return node.activated(biased(node, product, bias))
+    kernel = real(node, weights)
+    made = node.call(
+        "nn.conv2d_transpose", node.transpose(x, (0, 3, 1, 2)), node.transpose(kernel, (3, 0, 1, 2)), **attrs
+    )
     return node.activated(biased(node, node.transpose(made, (0, 2, 3, 1)), bias))
 
 

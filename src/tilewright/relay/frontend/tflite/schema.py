@@ -121,7 +121,7 @@ SubGraph tensors:[Tensor] inputs:[int32] outputs:[int32] operators:[Operator] na
   debug_metadata_index:int32=-1
 Buffer data:[uint8] offset:uint64 size:uint64
 ExternalBufferGroup name:string
-ExternalBuffer id:uint32 group:uint32 offset:uint64 - packing:string
+ExternalBuffer id:uint32 group:uint32 offset:uint64 length:uint64 packing:string
 Metadata name:string buffer:uint32
 TensorMap name:string tensor_index:uint32
 SignatureDef inputs:[TensorMap] outputs:[TensorMap] signature_key:string - subgraph_index:uint32

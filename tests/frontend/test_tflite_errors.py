@@ -1,0 +1,177 @@
+"""Damaged and unsupported TFLite models: the text of messages, and that nothing worse happens."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.frontend.test_tflite_models import branches, counter, network
+from tests.frontend.tflite_ops.samples import F, values
+from tests.frontend.tflite_ops.writer import Writer, camel, schema
+from tilewright.relay.frontend.common.value import ModelError
+from tilewright.relay.frontend.tflite import from_tflite, supported_operators
+from tilewright.relay.frontend.tflite.schema import OPERATORS, TABLES, TYPES, UNIONS
+from tilewright.support.errors import OpNotImplemented, TVMError
+
+
+def test_schema() -> None:
+    """The tables are those of LiteRT's schema."""
+    s = schema()
+    assert {n: k for k, n in enumerate(OPERATORS)} == {k: v for k, v in vars(s.BuiltinOperator).items() if k[0] != "_"}
+    assert {n: k for k, n in enumerate(TYPES)} == {k: v for k, v in vars(s.TensorType).items() if k[0] != "_"}
+    for name, table in (("builtin_options", s.BuiltinOptions), ("builtin_options2", s.BuiltinOptions2)):
+        assert {n: k for k, n in enumerate(UNIONS[name])} == {k: v for k, v in vars(table).items() if k[0] != "_"}
+    for name, fields in TABLES.items():
+        made = getattr(s, f"{name}T")()
+        assert {camel(f.name) for f in fields} <= set(vars(made)), name
+        for f in fields:
+            if not f.many and f.kind not in ("string", "|") and f.kind not in TABLES:
+                assert getattr(made, camel(f.name)) == f.default, (name, f.name)
+
+
+UNSUPPORTED = {
+    "CONCAT_EMBEDDINGS", "CUSTOM", "DELEGATE", "EMBEDDING_LOOKUP_SPARSE", "LSH_PROJECTION", "PLACEHOLDER_FOR_GREATER_OP_CODES",
+    "SKIP_GRAM", "STABLEHLO_CUSTOM_CALL", "STABLEHLO_RNG_BIT_GENERATOR",
+}  # fmt: skip
+
+
+def test_which_operators() -> None:
+    assert set(OPERATORS) - set(supported_operators()) == UNSUPPORTED
+
+
+def refused(data: Any, error: type[Exception] = ModelError, **options: Any) -> str:
+    with pytest.raises(error) as found:
+        from_tflite(data, **options)
+    return str(found.value)
+
+
+def test_all_unsupported_at_once() -> None:
+    w = Writer()
+    x = w.main.input(F, (3,))
+    first = w.main.op("SKIP_GRAM", [x], [(F, (3,))])
+    second = w.main.op("FlexErf", first, [(F, (3,))])
+    third = w.main.op("Mine", second, [(F, (3,))])
+    assert refused(w.finish(w.main.op("Mine", third, [(F, (3,))])), OpNotImplemented) == (
+        "the given bytes: 3 things are not supported\n"
+        "  custom operator FlexErf (1 operator: 'flexerf1_0'); TensorFlow's own operators (SELECT_TF_OPS) run in TensorFlow only:"
+        " convert with TFLITE_BUILTINS, or import the SavedModel\n"
+        "  custom operator Mine (2 operators: 'mine2_0', 'mine3_0'); give its converter: op_converter, see docs/tflite.md\n"
+        "  SKIP_GRAM (1 operator: 'skip_gram0_0')"
+    )
+
+
+def test_forms_that_are_not_supported() -> None:
+    w = Writer()
+    x = w.main.input("string", (3,))
+    assert "the input 'x0' is of type STRING; tensors of real numbers are supported" in refused(
+        w.finish([x]), OpNotImplemented
+    )
+    w = Writer()
+    x = w.main.input(F, (3, 4))
+    weights = w.main.constant(values(np.random.default_rng(0), F, (5, 4)))
+    made = w.main.op("FULLY_CONNECTED", [x, weights, -1], [(F, ())], {"weights_format": 1}, "FullyConnectedOptions")
+    assert refused(w.finish(made), OpNotImplemented) == (
+        "the given bytes: 1 thing is not supported\n  FULLY_CONNECTED 'fully_connected0_0': its weights are shuffled (SHUFFLED4x16INT8);"
+        " supported: the DEFAULT format"
+    )
+
+
+def test_shapes_that_do_not_fit() -> None:
+    w = Writer()
+    x, y = w.main.input(F, (3,)), w.main.input(F, (4,))
+    text = refused(w.finish(w.main.op("ADD", [x, y], [(F, ())], {}, "AddOptions")), TVMError)
+    assert text.startswith("the given bytes: ADD 'add0_0': add0_0: add, argument 1 (rhs): shapes must broadcast")
+
+
+def test_names() -> None:
+    w, out = network()
+    data = w.finish(out)
+    assert refused(data, shape_dict={"imag": (1, 6, 6, 3)}) == (
+        "the given bytes: shape_dict names 'imag', but the model's inputs are 'image' (1, 6, 6, 3) float32. Did you mean 'image'?"
+    )
+    assert refused(data, shape_dict={"image": (1, 6)}) == (
+        "the given bytes: the input 'image' has 4 axes (-1, 6, 6, 3), but shape_dict gives it 2: (1, 6)"
+    )
+    assert refused(data, dtype_dict={"image": "int8"}) == (
+        "the given bytes: dtype_dict gives the input 'image' the type int8, but the model takes float32"
+    )
+
+
+def test_no_models(tmp_path: Path) -> None:
+    assert (
+        refused(tmp_path / "a.tflite")
+        == f"{tmp_path / 'a.tflite'}: there is no such file. Give the path of a .tflite file"
+    )
+    (tmp_path / "a.tflite").write_bytes(b"")
+    assert "this is no TFLite model: its 0 bytes do not begin with the mark TFL3 at byte 4" in refused(
+        tmp_path / "a.tflite"
+    )
+    assert refused(b"    TFL3    ") == (
+        "the given bytes: this TFLite model is truncated or damaged: Model lies at byte 538976288, outside the 12 bytes."
+        " Copy or convert it again"
+    )
+    w, out = network()
+    data = w.finish(out)
+    assert "truncated or damaged" in refused(data[: len(data) // 2])
+    broken = Writer()
+    x = broken.main.input(F, (3,))
+    made = broken.main.op("NEG", [x + 1], [(F, (3,))], {}, "NegOptions")
+    text = refused(broken.finish(made))
+    assert text.startswith(
+        "the given bytes: NEG 'neg0_0' reads the tensor 'neg0_0' (1), which no earlier operator makes"
+    )
+
+
+def test_calls_without_end() -> None:
+    w = Writer()
+    g = w.graph("loop")
+    g.table.outputs = g.op("CALL", [g.input(F, (3,))], [(F, (3,))], {"subgraph": 1}, "CallOptions")
+    x = w.main.input(F, (3,))
+    text = refused(w.finish(w.main.op("CALL", [x], [(F, (3,))], {"subgraph": 1}, "CallOptions")))
+    assert text == "the given bytes: subgraph 1 is called from itself, or 32 deep"
+
+
+def test_shared_parts_do_not_multiply() -> None:
+    """Three hundred subgraphs that are one table, whose three hundred tensors are one."""
+
+    def vector(at: int, count: int, target: int) -> bytes:
+        return struct.pack(f"<I{count}I", count, *[target - (at + 4 + 4 * k) for k in range(count)])
+
+    n = 300
+    subgraph = 36 + 4 * n
+    tensor = subgraph + 12 + 4 * n
+    data = (
+        struct.pack("<I4s5H3H", 24, b"TFL3", 10, 8, 0, 0, 4, 6, 8, 4)
+        + struct.pack("<iI", 24 - 8, 4)
+        + vector(32, n, subgraph)
+    )
+    data += (
+        struct.pack("<iI", subgraph - 18, 4) + vector(subgraph + 8, n, tensor) + struct.pack("<iII", tensor - 18, 4, 0)
+    )
+    assert "Model.subgraphs[2].tensors has 300 elements, more than fit in 2460 bytes" in refused(data)
+
+
+@pytest.mark.parametrize("which", ["network", "branches", "counter"])
+def test_mutations(which: str) -> None:
+    """Bits flipped, bytes overwritten, ends cut off: a clear error or an import, never anything else."""
+    if which == "network":
+        w, out = network()
+        data = w.finish(out)
+    else:
+        data = {"branches": branches, "counter": counter}[which]()
+    r = np.random.default_rng(3)
+    for k in range(150):
+        bad = bytearray(data)
+        for _ in range(int(r.integers(1, 6))):
+            place = int(r.integers(8, len(bad)))
+            bad[place] = int(r.integers(0, 256)) if k % 2 else bad[place] ^ 1 << int(r.integers(0, 8))
+        if k % 5 == 0:
+            bad = bad[: int(r.integers(8, len(bad)))]
+        try:
+            from_tflite(bytes(bad))
+        except TVMError as error:
+            assert str(error)
