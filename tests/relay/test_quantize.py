@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 import tilewright as tvm
 from tilewright import relay
 from tilewright.contrib import graph_executor
-from tilewright.relay.quantize.calibrate import by_divergence, by_percentile
+from tilewright.relay.quantize.ranges import by_divergence, by_percentile
 
 DIGITS = load_digits()
 IMAGES = (DIGITS.images / 16).astype("float32").reshape(-1, 1, 8, 8)
@@ -139,3 +139,33 @@ def test_ranges_leave_outliers_out() -> None:
     counts[-1] = 1
     assert by_percentile(counts, 128) <= 200
     assert by_divergence(counts, 128) < 1000
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"calibrate_mode": "global_scale", "global_scale": 4.0},
+        {"calibrate_mode": "max", "weight_scale": "channel", "skip_conv_layers": None},
+        {"calibrate_mode": "kl_divergence", "nbit_input": 6, "skip_dense_layer": False},
+    ],
+)
+def test_the_steps_are_passes(settings: dict[str, Any]) -> None:
+    """annotate, calibrate and realize one after another are what quantize does; ranges are measured with rounded weights."""
+    x, features = network()
+    mod = tvm.IRModule.from_expr(relay.Function([x], features))
+    samples = [{"x": IMAGES[k : k + 1]} for k in range(4)]
+    with relay.quantize.qconfig(**settings):
+        wanted = relay.quantize.quantize(mod, dataset=samples)
+        steps = [relay.quantize.annotate(), relay.quantize.calibrate(samples), relay.quantize.realize()]
+        rounded = steps[0](relay.quantize.prerequisite_optimize(mod))
+        found = tvm.transform.Sequential(steps[1:])(rounded)
+    if settings["calibrate_mode"] == "global_scale":
+        tvm.ir.assert_structural_equal(found, wanted)
+    assert relay.analysis.list_op_freqs(found) == relay.analysis.list_op_freqs(wanted)
+    a, b = [relay.create_executor("debug", mod=m).evaluate()(IMAGES[:1]).numpy() for m in (found, wanted)]
+    assert np.abs(a - b).max() < 0.03 * np.abs(b).max()
+    names = relay.analysis.list_op_freqs(rounded)
+    assert names["qnn.quantize"] > 0 and "qnn.conv2d" not in names
+    assert relay.quantize.kind2str(relay.quantize.QAnnotateKind.ACTIVATION) == "activation"
+    with relay.quantize.qconfig(calibrate_mode="max"), pytest.raises(ValueError, match="needs a data set"):
+        relay.quantize.calibrate()(rounded)

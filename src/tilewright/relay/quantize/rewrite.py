@@ -17,8 +17,8 @@ from tilewright.relay import transform
 from tilewright.relay.expr import Call, Constant, Expr, Function, bind, const
 from tilewright.relay.functor import ExprMutator, post_order
 from tilewright.relay.op.card import constructor
-from tilewright.relay.quantize.calibrate import ranges
 from tilewright.relay.quantize.config import QConfig, current_qconfig
+from tilewright.relay.quantize.ranges import ranges
 from tilewright.relay.transform.infer_type import infer_module
 from tilewright.relay.transform.rewriting import card_of, tensor_of
 
@@ -55,12 +55,17 @@ def quantize(
     points = list(dict.fromkeys([c.args[0] for c in chosen]))
     samples = None if dataset is None else list(dataset)
     scales = {
-        e: _scale(r, config.nbit_input) for e, r in zip(points, ranges(main, points, samples, config), strict=True)
+        e: scale_of(r, config.nbit_input) for e, r in zip(points, ranges(main, points, samples, config), strict=True)
     }
-    main = main.replace(body=_Annotate(chosen, scales, config).visit(main.body), ret_type=None)
+    main = main.replace(body=Annotator(chosen, scales, config).visit(main.body), ret_type=None)
     mod = mod.with_functions({**mod.functions, mod.get_global_var("main"): main})
     if config.do_simulation:
         return infer_module(mod)
+    return integer_form(mod, config)
+
+
+def integer_form(mod: IRModule, config: QConfig) -> IRModule:
+    """The module with what lies between roundings on integers, in plain operators."""
     mod = transform.FakeQuantizationToInteger(use_qat=True)(mod)
     from tilewright.relay.qnn.config import requantize_config
 
@@ -84,7 +89,7 @@ def layers(f: Function, config: QConfig) -> list[Call]:
     return found
 
 
-def _scale(largest: Any, bits: int) -> np.ndarray:
+def scale_of(largest: Any, bits: int) -> np.ndarray:
     """The scale at which the largest magnitude is the greatest integer of so many bits."""
     return np.asarray(np.maximum(largest, 1e-30) / (2 ** (bits - 1) - 1), np.float32)
 
@@ -94,14 +99,14 @@ def weight_scale(w: np.ndarray, axis: int, config: QConfig) -> np.ndarray:
     if config.weight_scale == "channel":
         others = tuple([k for k in range(w.ndim) if k != axis])
         largest = np.abs(w).max(axis=others)
-        return _scale(np.where(largest > 0, largest, 1.0), config.nbit_weight)
+        return scale_of(np.where(largest > 0, largest, 1.0), config.nbit_weight)
     largest = np.abs(w).max(initial=0.0) or 1.0
     if config.weight_scale == "power2":
         return np.asarray(2.0 ** np.ceil(np.log2(largest)) / 2 ** (config.nbit_weight - 1), np.float32)
-    return _scale(largest, config.nbit_weight)
+    return scale_of(largest, config.nbit_weight)
 
 
-class _Annotate(ExprMutator):
+class Annotator(ExprMutator):
     """Rounds the activations at the points, for all of their readers, and the weights of the layers."""
 
     def __init__(self, chosen: list[Call], scales: Mapping[Expr, np.ndarray], config: QConfig) -> None:
@@ -115,10 +120,11 @@ class _Annotate(ExprMutator):
         if scale is None:
             return new
         if e not in self.rounded:
-            self.rounded[e] = self._round(new, scale)
+            self.rounded[e] = self.rounding(new, scale)
         return self.rounded[e]
 
-    def _round(self, e: Expr, scale: np.ndarray) -> Expr:
+    def rounding(self, e: Expr, scale: np.ndarray) -> Expr:
+        """An expression rounded to integers of a scale, and back."""
         limit = float(2 ** (self.config.nbit_input - 1) - 1) * float(scale)
         s, zero = const(scale), const(0, "int32")
         if self.config.nbit_input < 8:

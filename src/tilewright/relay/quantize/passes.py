@@ -1,0 +1,148 @@
+"""The steps of `quantize` as passes of their own, with the classic names: annotate, calibrate, realize.
+
+    mod = prerequisite_optimize(mod, params)
+    with qconfig(calibrate_mode="max"):
+        mod = Sequential([annotate(), calibrate(dataset), realize()])(mod)
+
+gives what `quantize(mod, params, dataset)` gives, but for the last digits of ranges, which are measured with rounded weights. Between
+the steps the program is one of float32, in which what will be integers is rounded: `qnn.dequantize(qnn.quantize(x, scale, 0), scale, 0)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IRModule, Op
+from tilewright.ir.transform import Pass, PassContext, PassInfo
+from tilewright.relay.expr import Call, Constant, Expr, Function
+from tilewright.relay.functor import ExprMutator, post_order
+from tilewright.relay.quantize.config import QConfig, current_qconfig
+from tilewright.relay.quantize.ranges import ranges
+from tilewright.relay.quantize.rewrite import Annotator, integer_form, layers, scale_of
+from tilewright.relay.transform.infer_type import infer_module
+
+
+class QAnnotateKind(IntEnum):
+    """What a value is to a quantised layer."""
+
+    IDENTITY = 0
+    INPUT = 1
+    WEIGHT = 2
+    ACTIVATION = 3
+
+
+def kind2str(kind: int) -> str:
+    """The name of a kind: "input", "weight", "activation" or "identity"."""
+    return QAnnotateKind(kind).name.lower()
+
+
+def _pass(name: str, change: Any) -> Pass:
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        main = mod["main"]
+        new: Function = change(main).replace(ret_type=None)
+        return infer_module(mod.with_functions({**mod.functions, mod.get_global_var("main"): new}))
+
+    return Pass(PassInfo(0, name), run)
+
+
+def annotate() -> Pass:
+    """Rounds what the layers read that the current `qconfig` chooses: weights by their scale, activations by `global_scale`, until
+    `calibrate` gives them scales of their own."""
+
+    def change(main: Function) -> Function:
+        config = current_qconfig()
+        chosen = layers(main, config)
+        scale = scale_of(config.global_scale, config.nbit_input)
+        points = {c.args[0]: scale for c in chosen}
+        return main.replace(body=Annotator(chosen, points, config).visit(main.body))
+
+    return _pass("QuantizeAnnotate", change)
+
+
+def calibrate(dataset: Iterable[Mapping[str, Any]] | None = None) -> Pass:
+    """Gives the activations that `annotate` rounded scales by the current `qconfig`'s calibrate_mode, from runs of the program, not
+    rounded, over samples: mappings from the names of inputs to arrays. ValueError where the mode needs samples and there are none."""
+    samples = None if dataset is None else list(dataset)
+
+    def change(main: Function) -> Function:
+        config = current_qconfig()
+        rounded = [e for e in post_order(main.body) if activation(e) is not None]
+        plain = _Plain()
+        body = plain.visit(main.body)
+        points = list(dict.fromkeys([plain.visit(activation(e)) for e in rounded]))
+        found = ranges(main.replace(body=body, ret_type=None), points, samples, config)
+        scales = {p: scale_of(r, config.nbit_input) for p, r in zip(points, found, strict=True)}
+        by_call = {e: scales[plain.visit(activation(e))] for e in rounded}
+        return main.replace(body=_Rescale(by_call, config).visit(main.body))
+
+    return _pass("QuantizeCalibrate", change)
+
+
+def realize() -> Pass:
+    """Carries what lies between roundings over to integers, with the current `qconfig`'s rounding."""
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        return integer_form(mod, current_qconfig())
+
+    return Pass(PassInfo(0, "QuantizeRealize"), run)
+
+
+def _is(e: Any, name: str) -> bool:
+    return isinstance(e, Call) and type(e.op) is Op and e.op.name == name
+
+
+def activation(e: Any) -> Any:
+    """What is rounded, for the dequantize that ends a rounded activation; else None."""
+    if not _is(e, "qnn.dequantize") or not _is(e.args[0], "qnn.quantize"):
+        return None
+    return e.args[0].args[0]
+
+
+class _Plain(ExprMutator):
+    """Takes rounded activations back; weights stay as they are."""
+
+    def visit_call(self, call: Call) -> Expr:
+        inner = activation(call)
+        if inner is None:
+            return super().visit_call(call)
+        value = self.visit(inner)
+        # With fewer than 8 bits the range is cut off before.
+        return value.args[0] if _is(value, "clip") and _is(inner, "clip") and cut_off(call) else value  # type: ignore[no-any-return]
+
+
+def cut_off(call: Call) -> bool:
+    """Whether the clip before a rounded activation is part of the rounding: it ends where the scale's integers do."""
+    clip: Any = activation(call)
+    scale: Any = call.args[1]
+    if not isinstance(scale, Constant):
+        return False
+    steps = float(clip.attrs.a_max) / float(scale.value)
+    return (
+        abs(steps - round(steps)) < 1e-3
+        and round(steps) + 1 in (2, 4, 8, 16, 32, 64)
+        and clip.attrs.a_min == -clip.attrs.a_max
+    )
+
+
+class _Rescale(ExprMutator):
+    """Rounded activations with other scales."""
+
+    def __init__(self, scales: Mapping[Expr, np.ndarray], config: QConfig) -> None:
+        super().__init__()
+        self.scales, self.config = scales, config
+
+    def visit_call(self, call: Call) -> Expr:
+        scale = self.scales.get(call)
+        if scale is None:
+            return super().visit_call(call)
+        inner = self.visit(activation(call))
+        if _is(inner, "clip") and cut_off(call):
+            inner = inner.args[0]
+        return Annotator([], {}, self.config).rounding(inner, scale)
+
+
+__all__ = ["QAnnotateKind", "annotate", "calibrate", "kind2str", "realize"]
