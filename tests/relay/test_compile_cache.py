@@ -239,3 +239,27 @@ def test_kernels_of_a_program_s_own_compute_are_composed_anew() -> None:
             if factor is not None:
                 Op.get("tanh").reset_attr("FTVMCompute")
     np.testing.assert_allclose(results, [np.tanh(1), 2, 3, np.tanh(1)], rtol=1e-6)
+
+
+def test_constants_made_by_passes_move_into_the_blob() -> None:
+    """What passes computed is freed once it is laid out; the program's own constants stay where they are."""
+    own, made = np.ones((64, 32), "float32"), np.full((3, 3), 2, "float32")
+    given, new = relay.const(own), relay.const(made)
+    pool = ConstantPool()
+    pool.add(own)
+    pool.move(new, pool.add(made))
+    digest = new.data.digest()
+    blob = pool.blob()
+    assert np.shares_memory(new.value, blob) and np.shares_memory(given.value, own)
+    np.testing.assert_array_equal(new.value, made)
+    assert new.data.digest() == digest and not new.data.flags.writeable
+
+
+def test_build_leaves_the_constants_of_the_program() -> None:
+    mod = network()
+    first = relay.build(mod, "llvm")
+    for value in first.get_params().values():
+        value.copyfrom(np.zeros(value.shape, str(value.dtype)))
+    np.testing.assert_array_equal(
+        relay.build(mod, "llvm").constants().numpy(), relay.build(network(), "llvm").constants().numpy()
+    )

@@ -202,6 +202,12 @@ class Constant(ExprWithOp, key="relay.Constant"):
         """The values as a plain NumPy array."""
         return self.data.view(np.ndarray)
 
+    def rehouse(self, values: np.ndarray[Any, Any]) -> None:
+        """Let go of the array that the values stand in: `values` are the same ones, in memory that stays anyway."""
+        moved = const_array(values)
+        moved._digest = self.data._digest
+        object.__setattr__(self, "data", moved)
+
     def is_scalar(self) -> bool:
         return self.data.ndim == 0
 

@@ -184,7 +184,7 @@ def build(
         with deep_recursion():
             external = generate(optimized, chosen)
             compilers = DeviceCompilers(optimized, config)
-            plan = make_plan(optimized, compilers)
+            plan = make_plan(optimized, compilers, bound)
         tell_memory(plan)
         pools = memory_pools(plan, workspace_memory_pools, constant_memory_pools)
         # Laying the constants out waits for memory most of the time; the compiler works meanwhile.

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.node.leaves import equal_arrays
 from tilewright.relay.backend.memory_plan import align
+from tilewright.relay.expr import Constant
 
 Array = np.ndarray[Any, Any]
 
@@ -24,6 +25,7 @@ class ConstantPool:
         self.offsets: list[int] = []
         self.bytes = 0
         self._known: dict[Any, list[int]] = {}
+        self._owners: dict[int, list[Constant]] = {}
 
     def add(self, value: Array) -> int:
         """The place of an array among the constants; one that holds the same bits is used again."""
@@ -37,21 +39,29 @@ class ConstantPool:
             self.bytes += align(value.nbytes)
         return index
 
+    def move(self, constant: Constant, index: int) -> None:
+        """A constant that nobody else has gets its values from the blob once that is made, and its own memory is freed."""
+        self._owners.setdefault(index, []).append(constant)
+
     def blob(self) -> Array:
         """All constants in one array of bytes. Transposed views are laid out here, so that packed weights are moved once."""
         blob = aligned_bytes(self.bytes)
 
-        def copy(array: Array, offset: int) -> None:
-            raw = blob[offset : offset + array.nbytes]
-            raw.view(array.dtype).reshape(array.shape)[...] = array
+        def copy(index: int) -> None:
+            array, offset = self.arrays[index], self.offsets[index]
+            placed = blob[offset : offset + array.nbytes].view(array.dtype).reshape(array.shape)
+            placed[...] = array
+            self.arrays[index] = placed
+            for constant in self._owners.pop(index, ()):
+                constant.rehouse(placed)
 
         if self.bytes < PARALLEL_BYTES:
-            for array, offset in zip(self.arrays, self.offsets, strict=True):
-                copy(array, offset)
+            for index in range(len(self.arrays)):
+                copy(index)
         else:
             # Copies release the interpreter's lock, and most of the time goes to the first touch of new pages.
             with ThreadPoolExecutor(2) as pool:
-                list(pool.map(copy, self.arrays, self.offsets))
+                list(pool.map(copy, range(len(self.arrays))))
         return blob
 
 

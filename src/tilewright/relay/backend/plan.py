@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
-
-import numpy as np
 
 from tilewright.ir import IRModule, TensorType
 from tilewright.relay.backend.constants import ConstantPool
@@ -82,8 +81,8 @@ class Plan:
 
 
 class _Planner:
-    def __init__(self, func: Function, compilers: TECompiler | DeviceCompilers) -> None:
-        self.plan, self.compilers = Plan(func), compilers
+    def __init__(self, func: Function, compilers: TECompiler | DeviceCompilers, kept: Container[Expr]) -> None:
+        self.plan, self.compilers, self.kept = Plan(func), compilers, kept
         self.devices = compilers.plan if isinstance(compilers, DeviceCompilers) else None
         if isinstance(compilers, DeviceCompilers):
             self.plan.devices = list(compilers.config.devices)
@@ -189,7 +188,7 @@ class _Planner:
             if node not in self.places:
                 raise TVMError(f"the variable %{node.name_hint} is not a parameter of main")
         elif isinstance(node, Constant):
-            self.places[node] = self.constant(node.value)
+            self.places[node] = self.constant(node)
         elif isinstance(node, Tuple):
             self.places[node] = [self.places[f] for f in node.fields]
         elif isinstance(node, TupleGetItem):
@@ -205,8 +204,11 @@ class _Planner:
                 f" functions:\n{node}"
             )
 
-    def constant(self, value: np.ndarray[Any, Any]) -> Place:
-        return Place("constant", TensorType(value.shape, value.dtype.name), self.plan.constants.add(value))
+    def constant(self, node: Constant) -> Place:
+        index = self.plan.constants.add(node.value)
+        if node not in self.kept:
+            self.plan.constants.move(node, index)
+        return Place("constant", TensorType(node.value.shape, node.value.dtype.name), index)
 
     def call(self, node: Call, func: Function) -> None:
         device, copies = self.device(node), is_copy(node) is not None
@@ -291,8 +293,15 @@ def _nest(t: Any, places: list[Place]) -> Any:
     return build(t)
 
 
-def make_plan(mod: IRModule, compilers: TECompiler | DeviceCompilers) -> Plan:
-    """The plan of `main`, whose calls are all of primitive functions (after FuseOps), on one device or several."""
+def make_plan(mod: IRModule, compilers: TECompiler | DeviceCompilers, given: IRModule | None = None) -> Plan:
+    """The plan of `main`, whose calls are all of primitive functions (after FuseOps), on one device or several. given: the module
+    before all passes; constants that are not in it are moved into the plan's constants when these are laid out."""
     main = mod["main"]
     assert isinstance(main, Function)
-    return _Planner(main, compilers).run()
+    return _Planner(main, compilers, constants_of(given if given is not None else mod)).run()
+
+
+def constants_of(mod: IRModule) -> set[Expr]:
+    """The constants in a module."""
+    functions = [f for f in mod.functions.values() if isinstance(f, Function)]
+    return {e for f in functions for e in post_order(f) if type(e) is Constant}

@@ -6,6 +6,7 @@ of a tile a product of matrices (tiles x channels by channels x filters); the re
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -34,8 +35,21 @@ def winograd_weights(weights: np.ndarray, tile_size: int, panel: int) -> np.ndar
     o, i, kernel, _ = weights.shape
     _, _, g = matrices(tile_size, kernel)
     both = np.kron(g, g)
-    places = (both @ weights.reshape(o * i, -1).T.astype(np.float64)).astype(weights.dtype)
-    return np.ascontiguousarray(places.reshape(-1, o // panel, panel, i).transpose(0, 1, 3, 2))
+    out = own_pages((len(both), o // panel, i, panel), weights.dtype)
+    # By panels: numbers of twice the size for all of them would be what a compilation needs the most memory for.
+    for k in range(o // panel):
+        part = weights[k * panel : (k + 1) * panel].reshape(panel, i, -1).transpose(2, 1, 0).astype(np.float64)
+        out[:, k] = (both @ part.reshape(kernel * kernel, -1)).reshape(-1, i, panel)
+    return out
+
+
+def own_pages(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array in memory that goes back to the system with it; what malloc has of this size it often keeps."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    pages = mmap.mmap(-1, size)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(pages, dtype).reshape(shape)
 
 
 def conv2d_winograd_NCHWc(
