@@ -9,8 +9,10 @@ import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
+from tilewright.relay.expr import Expr
 from tilewright.relay.op.card import OUT_ELEMWISE, LayoutChoice, OpCard, any_bytes, need
 from tilewright.relay.op.relations import dims, is_any, is_static, may_equal, product_dtype, tensor, tensor_type
+from tilewright.relay.op.taps import without_padded_taps
 from tilewright.target import Target
 from tilewright.tir import Any as AnyDim
 from tilewright.topi.schedule.dot_products import dot_product
@@ -258,6 +260,12 @@ class conv2d(Conv2D, key="nn.conv2d"):
             self.groups,
         )
 
+    def simplify(self, data: Expr, weight: Expr) -> Expr | None:
+        """Without the taps of the kernel that only meet padding."""
+        if (self.data_layout, self.kernel_layout) != ("NCHW", "OIHW"):
+            return None
+        return without_padded_taps(self, data, weight, two(self.strides), two(self.dilation), pads(self.padding))
+
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
         """Channel blocks as wide as a vector, and weights blocked to match."""
         if (
@@ -290,6 +298,11 @@ class conv2d(Conv2D, key="nn.conv2d"):
             block_in, block_out = block_of(args[0]) or filled_block(channels, lanes), filled_block(o, lanes)
             if too_narrow(block_out, lanes):
                 return None
+            if args[0] is None and channels < lanes:
+                # The first layer of an image: its few channels are read as they come.
+                weights, result = f"OIHW{block_out}o", f"NCHW{block_out}c"
+                card = conv2d_NCHWc(**self._blocked(o, types[1], "NCHW", weights, result))
+                return LayoutChoice(card, [None, weights], result)
             return self.on_blocks(types[1], o, block_in, f"{block_in}i{block_out}o", block_out)
         block_in = block_of(args[0]) or channel_block(channels, lanes)
         if i % block_in or (o // self.groups) % channel_block(o // self.groups, lanes):
@@ -401,6 +414,16 @@ class conv2d_NCHWc(Conv2D, key="nn.contrib_conv2d_NCHWc"):
                 "out_layout": "NCHW8c",
             },
         ),
+        (
+            ((1, 3, 7, 8), (2, 3, 3, 2, 8)),
+            {
+                "padding": (1, 1),
+                "strides": (2, 2),
+                "data_layout": "NCHW",
+                "kernel_layout": "OIHW8o",
+                "out_layout": "NCHW8c",
+            },
+        ),
     ]
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
@@ -408,6 +431,10 @@ class conv2d_NCHWc(Conv2D, key="nn.contrib_conv2d_NCHWc"):
             assert self.kernel_size is not None
             return topi.nn.conv2d_rows_NCHWc(
                 data, weight, self.kernel_size[1], self.strides, self.padding, self.dilation, self.out_dtype or None
+            )
+        if self.data_layout == "NCHW":
+            return topi.nn.conv2d_plain_NCHWc(
+                data, weight, self.strides, self.padding, self.dilation, self.out_dtype or None
             )
         return topi.nn.conv2d_NCHWc(
             data,

@@ -14,6 +14,7 @@ from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, need
 from tilewright.relay.op.conv import np_conv, pads, relayout, weights_of, window
 from tilewright.relay.op.relations import dims, is_any, may_equal, product, product_dtype, tensor, tensor_type
+from tilewright.relay.op.taps import without_padded_taps
 from tilewright.tir import Any as AnyDim
 
 
@@ -117,6 +118,14 @@ class ConvND(OpCard):
             out_layout,
         )
 
+    def simplify(self, data: Expr, weight: Expr) -> Expr | None:
+        """Without the taps of the kernel that only meet padding."""
+        n = len(self.letters)
+        if self.layouts()[:2] != self.plain:
+            return None
+        padding = pads(self.padding, n)
+        return without_padded_taps(self, data, weight, each(self.strides, n), each(self.dilation, n), padding)
+
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
         data_layout, kernel_layout, out_layout = self.layouts()
         x, w = relayout(data, data_layout, self.plain[0]), relayout(weight, kernel_layout, self.plain[1])
@@ -168,7 +177,9 @@ class conv3d(ConvND, key="nn.conv3d"):
     def simplify(self, data: Expr, weight: Expr) -> Expr | None:
         """conv2d on planes: those that a window in depth sees side by side as channels, each place in depth as an image."""
         if self.layouts() != ("NCDHW", "OIDHW", "NCDHW"):
-            return None
+            return super().simplify(data, weight)
+        if (found := super().simplify(data, weight)) is not None:
+            return found
         x, w = dims(data.checked_type), dims(weight.checked_type)  # type: ignore[arg-type]
         if not all([isinstance(d, int) for d in (*x[1:], *w)]) or is_any(x[0]):
             return None

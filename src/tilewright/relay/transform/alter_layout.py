@@ -19,6 +19,7 @@ from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGet
 from tilewright.relay.functor import ExprMutator
 from tilewright.relay.op.card import BROADCAST, LayoutChoice, OpCard, constructor
 from tilewright.relay.transform.legalize import once
+from tilewright.relay.transform.lone_convs import better_plain, lone_convolutions
 from tilewright.relay.transform.rewriting import (
     card_of,
     constant_of,
@@ -41,6 +42,11 @@ PLAIN = "NCHW"
 def plain_layout(layout: str) -> str:
     """The layout without its blocks: NCHW of NCHW16c."""
     return "".join([c for c in layout if c.isupper()])
+
+
+def innermost_block(layout: str | None) -> int:
+    """The channels of a block of a layout; 1 where there are none."""
+    return next((size for letter, size in layout_axes(layout or PLAIN) if letter == "c"), 1)
 
 
 def not_full(value: Expr, layout: str) -> bool:
@@ -68,10 +74,12 @@ def keeps_finite(call: Call) -> bool:
 
 
 class _AlterLayout(ExprMutator):
-    """`self.layouts` holds the layout of every rewritten value that is not plain."""
+    """`self.layouts` holds the layout of every rewritten value that is not plain; `self.alone` what no other convolution asks for
+    blocks beside."""
 
-    def __init__(self) -> None:
+    def __init__(self, alone: set[Call]) -> None:
         super().__init__()
+        self.alone = alone
         self.layouts: dict[Expr, str] = {}
         self.brought: dict[tuple[Expr, str], Expr] = {}
 
@@ -142,6 +150,10 @@ class _AlterLayout(ExprMutator):
         choice = card.layout_rule(layouts, [o.checked_type for o in originals])
         if choice is None or (len(parts) > 1 and not joined and not self.weights_known(choice, call)):
             return None
+        if call in self.alone and choice.result is not None:
+            block_in, block_out = (innermost_block(layout) for layout in (choice.args[0], choice.result))
+            if better_plain(call, block_in, block_out):
+                return None
         brought = [self.bring(p, want, o) for p, want, o in zip(parts, choice.args, originals, strict=True)]
         return choice, [typed(Tuple(tuple(brought), args[0].span))] if joined else brought  # type: ignore[attr-defined]
 
@@ -221,7 +233,8 @@ def AlterOpLayout() -> Pass:
         return alter(call.attrs, list(call.args), [a.checked_type for a in call.args], call.checked_type)  # type: ignore[no-any-return]
 
     def run(func: Function, mod: IRModule) -> Expr:
-        return _AlterLayout().visit(rewrite_calls(func, once(by_program)))  # type: ignore[no-any-return]
+        altered = rewrite_calls(func, once(by_program))
+        return _AlterLayout(lone_convolutions(altered)).visit(altered)  # type: ignore[no-any-return]
 
     return typed_pass("AlterOpLayout", 2, run, (), ("layouts",))
 

@@ -6,16 +6,17 @@ Every form is: pad (a stage of its own), then one reduction. Blocked data is [n,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 from tilewright import te
+from tilewright.target import Target
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.columns import computed_columns, first_columns, window_columns
 from tilewright.topi.nn.pad import dilate, pad
 from tilewright.topi.nn.plain_conv import Windows, plain_conv
-from tilewright.topi.schedule.tiles import IN_TILES, OPEN_ROWS, whole_tiles
+from tilewright.topi.schedule.tiles import IN_TILES, OPEN_ROWS, padded_rows, whole_tiles
 from tilewright.topi.utils import Dim, as_int, get_const_int, get_pad_tuple, pair, shape_of, window_extent
 
 Two = int | Sequence[int]
@@ -152,9 +153,9 @@ def depthwise_conv2d_nchw(
     first, second, kh, kw = (get_const_int(d) for d in kernel.shape)
     o = first * second
     times = o // get_const_int(channels)
-    if second == 1 and times == 1:
+    if second == 1:
         names = "DepthwiseConv2d", "depthwise_nchw"
-        found = plain_conv2d(data, kernel, strides, padding, dilation, first, dtype, *names)
+        found = plain_conv2d(data, kernel, strides, padding, dilation, get_const_int(channels), dtype, *names)
         if found is not None:
             return found
     (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
@@ -226,30 +227,79 @@ def conv2d_NCHWc(
             f"conv2d_NCHWc: data in blocks of {block_in} channels cannot meet weights in blocks of {prod([ki, *at_once])}"
         )
     (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
-    padded = pad(data, [0, 0, *before, 0], [0, 0, *after, 0], name="data_pad")
+    per_group = o_outer // groups
+    columns, column, right = _whole_columns(ow, sw, per_group, any([*before, *after]), dtype)
+    padded = pad(data, [0, 0, *before, 0], [0, 0, after[0], after[1] + right, 0], name="data_pad")
     ic = te.reduce_axis((0, i_outer), name="ic_outer")
     ry = te.reduce_axis((0, kh), name="kh")
     rx = te.reduce_axis((0, kw), name="kw")
     ib = te.reduce_axis((0, ki), name="ic_inner")
     inside = [te.reduce_axis((0, g), name="ic_group") for g in at_once]
-    per_group = o_outer // groups
-
-    columns = whole_tiles(ow, OPEN_ROWS) if not isinstance(ow, int) else ow
 
     def element(nn: Any, oc: Any, yy: Any, xx: Any, ob: Any) -> Any:
         chunk = ic.var if groups == 1 else tir.floordiv(oc, per_group) * i_outer + ic.var
-        column = xx if columns is ow else tir.min(xx, ow - 1)
         places = [axis.var for axis in inside]
         channel = ib.var * at_once[0] + places[0] if at_once else ib.var
-        value = padded(nn, chunk, _at(yy, sh, ry.var, dh), _at(column, sw, rx.var, dw), channel)
+        value = padded(nn, chunk, _at(yy, sh, ry.var, dh), _at(column(xx), sw, rx.var, dw), channel)
         weight = kernel(oc, ic.var, ry.var, rx.var, ib.var, ob, *places)
         return te.sum(_to(value, dtype) * _to(weight, dtype), axis=[ic, ry, rx, ib, *inside])
 
-    attrs = {} if columns is ow else {IN_TILES: 1}
-    out = compute([n, o_outer, oh, columns, block_out], element, name="conv2d_NCHWc", tag="conv2d_NCHWc", attrs=attrs)
-    if columns is ow:
+    return _cut_columns([n, o_outer, oh, columns, block_out], element, ow)
+
+
+Column = Callable[[Any], Any]
+
+
+def _whole_columns(width: Any, stride: int, vectors: int, padded: bool, dtype: str) -> tuple[Any, Column, int]:
+    """(columns to compute, f(column) -> the one to read, padding that is read in vain) for results of a width that register tiles may
+    not fill. What is computed in vain reads padding where there is some, else the last column."""
+    if not isinstance(width, int):
+        return whole_tiles(width, OPEN_ROWS), lambda x: tir.min(x, width - 1), 0
+    target = Target.current(True)
+    if target is None:
+        return width, lambda x: x, 0
+    columns = padded_rows(width, vectors, target.cpu.vector_registers, not padded)
+    if columns == width or padded:
+        return columns, lambda x: x, (columns - width) * stride
+    return columns, lambda x: tir.min(x, width - 1), 0
+
+
+def _cut_columns(shape: list[Any], element: Any, width: Any) -> te.Tensor:
+    """The convolution on blocks (N, O/bo, OH, columns, bo), cut off where fewer columns are wanted."""
+    columns = shape[3]
+    attrs = {} if isinstance(columns, int) else {IN_TILES: 1}
+    out = compute(shape, element, name="conv2d_NCHWc", tag="conv2d_NCHWc", attrs=attrs)
+    if columns is width or (isinstance(width, int) and columns == width):
         return out
-    return compute([n, o_outer, oh, ow, block_out], lambda *i: out(*i), name="T_columns", tag="injective")
+    wanted = [*shape[:3], width, shape[4]]
+    return compute(wanted, lambda *i: out(*i), name="T_columns", tag="injective")
+
+
+def conv2d_plain_NCHWc(
+    data: te.Tensor,
+    kernel: te.Tensor,
+    strides: Two,
+    padding: Any,
+    dilation: Two,
+    out_dtype: str | None = None,
+) -> te.Tensor:
+    """data (N, I, H, W), weights (O/bo, I, KH, KW, bo): (N, O/bo, OH, OW, bo). Data of few channels is read as it comes."""
+    dtype = out_dtype or data.dtype
+    n, channels, h, w = shape_of(data)
+    o_outer, _, kh, kw, block_out = (get_const_int(d) for d in kernel.shape)
+    (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
+    columns, column, right = _whole_columns(ow, sw, o_outer, any([*before, *after]), dtype)
+    padded = pad(data, [0, 0, *before], [0, 0, after[0], after[1] + right], name="data_pad")
+    ic = te.reduce_axis((0, get_const_int(channels)), name="ic")
+    ry = te.reduce_axis((0, kh), name="kh")
+    rx = te.reduce_axis((0, kw), name="kw")
+
+    def element(nn: Any, oc: Any, yy: Any, xx: Any, ob: Any) -> Any:
+        value = padded(nn, ic.var, _at(yy, sh, ry.var, dh), _at(column(xx), sw, rx.var, dw))
+        weight = kernel(oc, ic.var, ry.var, rx.var, ob)
+        return te.sum(_to(value, dtype) * _to(weight, dtype), axis=[ic, ry, rx])
+
+    return _cut_columns([n, o_outer, oh, columns, block_out], element, ow)
 
 
 def conv2d_rows_NCHWc(
@@ -330,6 +380,9 @@ def conv1d(
     o, per_group, kw = (get_const_int(d) for d in kernel.shape)
     s, d = (v if isinstance(v, int) else get_const_int(v[0]) for v in (strides, dilation))
     before, after = get_pad_tuple(padding, [(kw - 1) * d + 1], 1)
+    found = plain_conv(Windows(data, kernel, [s], before, after, [d], groups, dtype), "conv1d_ncw", "conv1d_ncw")
+    if found is not None:
+        return found
     padded = pad(data, [0, 0, *before], [0, 0, *after], name="pad_temp")
     rc = te.reduce_axis((0, per_group), name="rc")
     rx = te.reduce_axis((0, kw), name="rx")

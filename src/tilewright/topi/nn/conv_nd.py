@@ -9,6 +9,7 @@ from tilewright import te
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.columns import computed_columns, first_columns, window_columns
 from tilewright.topi.nn.pad import dilate, pad
+from tilewright.topi.nn.plain_conv import Windows, plain_conv
 from tilewright.topi.utils import as_int, get_const_int, get_pad_tuple, shape_of, to, window_extent
 
 
@@ -43,6 +44,11 @@ def conv(
     kernel = [weight[c] for c in letters]
     before, after = get_pad_tuple(padding, [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)], n)
     plain = "NC" + "".join(letters), "OI" + "".join(letters)
+    if (data_layout, kernel_layout) == plain and out_layout == data_layout:
+        name = f"conv{n}d_nc"
+        made = plain_conv(Windows(inp, filt, strides, before, after, dilations, groups, dtype), name, name)
+        if made is not None:
+            return made
     if groups == 1 and n > 1 and (data_layout, kernel_layout) == plain and out_layout == data_layout:
         return _conv_columns(inp, filt, strides, before, after, dilations, dtype)
     widths = {c: (before[i], after[i]) for i, c in enumerate(letters)}

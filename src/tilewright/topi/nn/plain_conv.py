@@ -23,11 +23,13 @@ from tilewright.ir import DataType
 from tilewright.target import Target
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.product import FOLD, Matrices, dots, tile_attrs
-from tilewright.topi.schedule.tiles import MATERIALIZE, TILE_ROWS, Tiling, register_tile, tile_cost, tiling
+from tilewright.topi.schedule.tiles import MATERIALIZE, OWN_DATA, TILE_ROWS, Tiling, register_tile, tile_cost, tiling
 from tilewright.topi.utils import ceil_div, get_const_int, shape_of, window_extent
 
-COPY, SCATTERED = 0.25, 2.0
-"""Cycles for an element that is copied with vectors, and by itself."""
+MANY_GROUPS = 8
+"""Groups from which on each one's padded data is made where it is read."""
+COPY, PHASES, SCATTERED = 0.25, 1.0, 2.0
+"""Cycles for an element that is copied with vectors, from steps of a stride, and by itself."""
 
 
 class Windows(NamedTuple):
@@ -101,7 +103,13 @@ def plain_conv(w: Windows, name: str, tag: str) -> te.Tensor | None:
 
 
 def _cheapest(w: Windows, lanes: int, registers: int) -> str:
-    """The form of the fewest cycles, by the model of register tiles. What all of them do alike is left out."""
+    """The form of the fewest cycles."""
+    costs = _costs(w, lanes, registers)
+    return min(costs, key=lambda form: costs[form])
+
+
+def _costs(w: Windows, lanes: int, registers: int) -> dict[str, float]:
+    """Cycles of each form, by the model of register tiles. What all of them do alike is left out."""
     images = get_const_int(w.data.shape[0]) * w.groups
     places, inner = prod(w.out), w.per_group * prod(w.window)
 
@@ -118,8 +126,19 @@ def _cheapest(w: Windows, lanes: int, registers: int) -> str:
     flat = tiles(w.filters, long, inner) + (0 if len(lead) == 0 else w.filters * places * COPY * 2)
     summed = ceil_div(inner, lanes) * tiling(w.filters, places, registers, True).cycles + w.filters * places * FOLD
     written = places * inner * SCATTERED
-    costs = {"rows": rows * images, "flat": flat * images, "dots": (summed + written) * images}
-    return min(costs, key=lambda form: costs[form])
+    return {"rows": rows * images, "flat": flat * images, "dots": (summed + written) * images}
+
+
+def plain_cycles(w: Windows) -> float | None:
+    """Cycles of the cheapest form, its copy in phases included; None where there is no such form."""
+    target = Target.current(True)
+    lanes = target.cpu.lanes(DataType(w.dtype).bits) if target is not None else 0
+    if target is None or lanes < 4 or not DataType(w.dtype).is_float or min(w.out) < 1 or w.dtype != w.data.dtype:
+        return None
+    places = prod([o + v for o, v in zip(w.out, w.over, strict=True)])
+    copied = prod(w.phases) * places * w.per_group * w.groups * get_const_int(w.data.shape[0])
+    phases = copied * PHASES if any([s > 1 for s in w.strides]) else 0.0
+    return min(_costs(w, lanes, target.cpu.vector_registers).values()) + phases
 
 
 def _row_steps(w: Windows) -> list[int]:
@@ -203,6 +222,11 @@ def _tiles(w: Windows, vectors: int, registers: int) -> Tiling:
     return found
 
 
+def _own(w: Windows) -> dict[str, int]:
+    """What tells the schedule that groups share nothing, and are too small to gain from data that is padded for all."""
+    return {OWN_DATA: 1} if w.groups >= MANY_GROUPS and w.filters == 1 else {}
+
+
 def _result(w: Windows, made: te.Tensor, at: Callable[[Sequence[Any]], Sequence[Any]]) -> te.Tensor:
     """(N, O, places...) out of (N, groups, filters, ...), at(places) being the last indices."""
     filters = w.filters
@@ -230,7 +254,7 @@ def _rows(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.Ten
     # Where a row of places is one vector, rows of the image are the columns of the tile.
     tiles = _tiles(w, vectors if vectors > 1 else lead[-1] if lead else 1, registers)
     rows, columns = tiles.rows, (tiles.columns if vectors > 1 else 1) * width
-    attrs = tile_attrs(tiles) if vectors > 1 else {TILE_ROWS: tiles.tile_rows}
+    attrs = {**(tile_attrs(tiles) if vectors > 1 else {TILE_ROWS: tiles.tile_rows}), **_own(w)}
     read = _padded(w, [o + v for o, v in zip([*lead, columns], w.over, strict=True)])
     axes, terms = _sum(w, rows)
 
@@ -274,8 +298,9 @@ def _flat(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.Ten
 
     groups = [w.groups] if w.groups > 1 else []
     made = compute(
-        [get_const_int(w.data.shape[0]), *groups, rows, columns], element, name=name, tag=tag, attrs=tile_attrs(tiles)
-    )
+        [get_const_int(w.data.shape[0]), *groups, rows, columns], element, name=name, tag=tag,
+        attrs={**tile_attrs(tiles), **_own(w)},
+    )  # fmt: skip
 
     def flat(place: Sequence[Any]) -> list[Any]:
         at: Any = 0
@@ -331,4 +356,4 @@ def _dots(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.Ten
     return compute([batch, filters * w.groups, *out], element, name="T_places", tag="injective")
 
 
-__all__ = ["Windows", "plain_conv"]
+__all__ = ["Windows", "plain_conv", "plain_cycles"]

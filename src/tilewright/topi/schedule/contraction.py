@@ -22,11 +22,12 @@ from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, e
 from tilewright.topi.schedule.tiles import (
     LANE_SUMS,
     LONG_BODY,
+    OWN_DATA,
     SHORT_BODY,
     TILE_COLUMNS,
     TILE_ROWS,
     divisors,
-    register_tile,
+    image_tile,
     tile_cost,
     unroll_factor,
 )
@@ -109,16 +110,22 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
         axes.rows = [axes.shared.pop()] if axes.shared else []
     row_loop = axes.rows[-1] if axes.rows else None
     row_extent = divisor_of(sch.get(row_loop).extent) if row_loop is not None else 1
-    rows, columns = chosen_tile(block, row_extent, column_extent, cpu.vector_registers)
+    above = axes.rows[-2] if len(axes.rows) > 1 and not lane_sums else None
+    height = divisor_of(sch.get(above).extent) if above is not None else 1
+    lines, rows, columns = chosen_tile(block, height, row_extent, column_extent, cpu.vector_registers)
     if not axes.columns and not axes.vector_is_column and not lane_sums:
         # Nothing is reused across columns (depthwise, pooling): keep the tile narrow in them.
-        columns = 1
+        columns, lines = 1, 1
 
     column_outer, column_inner = sch.split(tile_column, [None, columns], disable_predication=True)
     outer = [loop for loop in [*axes.shared, *axes.columns, column_outer] if loop is not tile_column]
     inner = [column_inner, vector]
     if row_loop is not None:
         row_outer, row_inner = sch.split(row_loop, [None, rows], disable_predication=True)
+        line_inner: list[LoopRV] = []
+        if lines > 1:
+            axes.rows[-2], line = sch.split(axes.rows[-2], [None, lines], disable_predication=True)
+            line_inner = [line]
         # What streams is the larger operand, once; tiles of the smaller one come round again.
         rows_outside = lane_sums and row_extent > column_extent
         outer = (
@@ -126,15 +133,21 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
             if rows_outside
             else [*outer, *axes.rows[:-1], row_outer]
         )
-        inner = [row_inner, *inner]
+        inner = [*line_inner, row_inner, *inner]
     *reduce_outer, last = axes.reduction
-    factor = unroll_factor(divisor_of(sch.get(last).extent), rows * columns, SHORT_BODY if reduce_outer else LONG_BODY)
+    factor = unroll_factor(
+        divisor_of(sch.get(last).extent), lines * rows * columns, SHORT_BODY if reduce_outer else LONG_BODY
+    )
     last_outer, last_inner = sch.split(last, [None, factor], disable_predication=True)
     sch.reorder(*outer, *reduce_outer, last_outer, last_inner, *inner, *axes.group)
     # What reads the result comes below loops of one axis each, which are easier to see through than fused ones.
     epilogue = None if lane_sums else attach_epilogue(view, block, outer[-1])
     folds = attach_folds(view, block, outer[-1]) if lane_sums else []
-    start, end = most_even(sch, outer, target)
+    if OWN_DATA in block.block.annotations and epilogue is not None and outer[0] is axes.shared[0] and len(outer) > 1:
+        attach_own_data(view, block, epilogue, outer[0], cpu.lanes(32))
+        start, end = 0, 1
+    else:
+        start, end = most_even(sch, outer, target)
     shared_out = sch.fuse(*outer[start:end]) if end - start > 1 else outer[start]
     tile = shared_out if end == len(outer) else outer[-1]
     first = reduce_outer[0] if reduce_outer else last_outer
@@ -164,16 +177,16 @@ def single(sch: Schedule, loops: list[LoopRV]) -> bool:
     return all([extent_of(sch.get(loop)) == 1 for loop in loops])
 
 
-def chosen_tile(block: BlockView, rows: int, columns: int, registers: int) -> tuple[int, int]:
-    """The tile that the compute was made for, or else the best one of divisors."""
+def chosen_tile(block: BlockView, lines: int, rows: int, columns: int, registers: int) -> tuple[int, int, int]:
+    """The tile (lines of rows, rows, vectors of columns) that the compute was made for, or else the best one of divisors."""
     attrs = block.block.annotations
     if TILE_ROWS not in attrs:
-        return register_tile(rows, columns, registers)
+        return image_tile(lines, rows, columns, registers)
     height = int(attrs[TILE_ROWS])
     if TILE_COLUMNS in attrs:
-        return height, int(attrs[TILE_COLUMNS])
+        return 1, height, int(attrs[TILE_COLUMNS])
     widths = [c for c in divisors(columns, 8) if tile_cost(height, c, registers) is not None]
-    return height, min(widths, key=lambda c: (tile_cost(height, c, registers), -c), default=1)
+    return 1, height, min(widths, key=lambda c: (tile_cost(height, c, registers), -c), default=1)
 
 
 def attach_epilogue(view: KernelView, block: BlockView, tile: LoopRV) -> BlockRV:
@@ -195,6 +208,40 @@ def attach_epilogue(view: KernelView, block: BlockView, tile: LoopRV) -> BlockRV
     copy = sch.cache_write(block.rv, 0, "local")
     sch.reverse_compute_at(copy, tile)
     return copy
+
+
+def attach_own_data(view: KernelView, block: BlockView, epilogue: BlockRV, group: LoopRV, lanes: int) -> None:
+    """Brings what is computed for one group alone into its loop: its padded data, and what reads its results. So both stay in the
+    first caches."""
+    sch = view.sch
+    found = [block.rv]
+    for reader in found:
+        for rv in sch.get_producers(reader):
+            producer = BlockView(sch, rv)
+            if producer.is_injective and len(view.consumers(producer)) == 1:
+                try:
+                    sch.compute_at(rv, group)
+                except ScheduleError:
+                    # Groups read the same of it.
+                    continue
+                found.append(rv)
+    for consumer in sch.get_consumers(epilogue):
+        if BlockView(sch, consumer).is_injective:
+            try:
+                sch.reverse_compute_at(consumer, group)
+            except ScheduleError:
+                # It reads several groups at once.
+                continue
+            found.append(consumer)
+    for rv in found[1:]:
+        last = sch.get_loops(rv)[-1]
+        extent = extent_of(sch.get(last))
+        width = vector_width(extent, lanes)
+        if width == 1 and extent > 4:
+            width = min(lanes, 1 << (extent - 1).bit_length())
+        if width > 1:
+            _, vector = sch.split(last, [None, width])
+            sch.vectorize(vector)
 
 
 def attach_folds(view: KernelView, block: BlockView, tile: LoopRV) -> list[BlockRV]:

@@ -34,7 +34,8 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
     if inner == 1 and 4 < last < 2 * lanes and len(block.block.writes) == 1 and block.is_contiguous(block.spatial[-1]):
         # Neighbours stay neighbours: a masked vector or two does what would be a loop over elements.
         inner = min(lanes, 1 << (last - 1).bit_length())
-    if MATERIALIZE in block.block.annotations and last < lanes and len(loops) > 1 and extents[-2] * last % lanes == 0:
+    grouped = last < lanes and lanes % last == 0 and len(loops) > 1 and extents[-2] * last % lanes == 0
+    if MATERIALIZE in block.block.annotations and grouped:
         # Operands packed in groups: a vector runs over several.
         loops = [*loops[:-2], sch.fuse(*loops[-2:])]
         inner = lanes

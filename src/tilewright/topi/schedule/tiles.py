@@ -59,6 +59,20 @@ def register_tile(rows: int, columns: int, registers: int, most: int = MAX_ROWS)
     return choice
 
 
+@cache
+def image_tile(height: int, width: int, columns: int, registers: int) -> tuple[int, int, int]:
+    """The tile (lines, rows of each, vectors of columns) over an image of `height` lines of `width` rows: part of a line, or where
+    a whole line is short, of several lines."""
+    rows, c = register_tile(width, columns, registers)
+    best = (round(tile_cost(rows, c, registers) or 2.0, 3), 4 / rows + 1 / c), (1, rows, c)
+    for lines in divisors(height, MAX_ROWS // width)[1:] if rows == width else ():
+        for c in divisors(columns, 8):
+            cost = tile_cost(lines * width, c, registers)
+            if cost is not None:
+                best = min(best, ((round(cost, 3), 4 / (lines * width) + 1 / c), (lines, width, c)))
+    return best[1]
+
+
 LONG_BODY, SHORT_BODY = 128, 64
 """Multiply-adds in the body of a reduction loop: of the only one, and of the innermost of several. Convolutions of more than
 64 ran 10 to 15 % slower (ResNet-50, AVX-512), matrix products of fewer than 100 up to 2 %."""
@@ -70,13 +84,15 @@ def unroll_factor(extent: int, work: int, most: int = LONG_BODY) -> int:
 
 
 @cache
-def padded_rows(rows: int, columns: int, registers: int) -> int:
-    """How many rows to compute so that tiles fill: `rows`, or the next multiple of a tile height that costs less in all."""
+def padded_rows(rows: int, columns: int, registers: int, apart: bool = False) -> int:
+    """How many rows to compute so that tiles fill: `rows`, or the next multiple of a tile height that costs less in all. `apart`: rows
+    that are computed in vain read those that there are, so that every row has an address of its own."""
     exact = tile_cost(*register_tile(rows, columns, registers), registers) or 2.0
     best, choice = exact * rows * 0.95, rows
     for height in range(6, 17):
         total = -(-rows // height) * height
-        cost = tile_cost(*register_tile(total, columns, registers), registers) or 2.0
+        r, c = register_tile(total, columns, registers)
+        cost = tile_cost(r, c, registers, pointers=r if apart and total != rows else 0) or 2.0
         if cost * total < best:
             best, choice = cost * total, total
     return choice
@@ -124,6 +140,9 @@ LANE_SUMS = "tilewright.lane_sums"
 
 IN_TILES = "tilewright.in_tiles"
 """Block annotation: rows are computed in whole tiles of which only those that exist are read, so that tiles may be higher."""
+
+OWN_DATA = "tilewright.own_data"
+"""Block annotation: what is computed for each index of the axis that all operands share (the group) reads data of its own."""
 
 OPEN_ROWS = 4
 """Height of tiles over rows whose number is not known: high enough to keep the multipliers busy, and low enough that the last one

@@ -1,0 +1,58 @@
+"""Taps of a convolution's kernel that meet nothing but padding: kernels larger than the image that they see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tilewright.relay.expr import Call, Expr
+from tilewright.relay.op.card import constructor
+from tilewright.relay.op.relations import dims
+from tilewright.topi.utils import window_extent
+
+
+def met_taps(
+    extent: int, kernel: int, before: int, after: int, stride: int, dilation: int
+) -> tuple[int, int, int, int] | None:
+    """Along one axis: (first tap, one past the last, padding before and after) of the smallest kernel with the same results; None where
+    that is the kernel itself, or where no tap meets data."""
+    out = window_extent(extent, kernel, before, after, stride, dilation)
+    met = [
+        t for t in range(kernel)
+        if max(0, -((t * dilation - before) // stride)) <= min(out - 1, (extent - 1 + before - t * dilation) // stride)
+    ]  # fmt: skip
+    if not met:
+        return None
+    # Padding stays padding: none of it may be less than nothing.
+    first, last = min(met[0], before // dilation), met[-1] + 1
+    left = before - first * dilation
+    while True:
+        right = max(0, (out - 1) * stride + (last - first - 1) * dilation + 1 - extent - left)
+        if window_extent(extent, last - first, left, right, stride, dilation) == out:
+            break
+        last += 1
+    return (first, last, left, right) if last - first < kernel else None
+
+
+def without_padded_taps(
+    card: Any, data: Expr, weight: Expr, strides: Sequence[int], dilation: Sequence[int], padding: Any
+) -> Expr | None:
+    """The convolution of plain layouts, channels first, without the ends of its kernel that only meet padding; `padding` is (before,
+    after). None where there are none, or where a size is open."""
+    extents, kernel = list(dims(data.checked_type))[2:], list(dims(weight.checked_type))[2:]  # type: ignore[arg-type]
+    if not all([isinstance(e, int) for e in (*extents, *kernel)]):
+        return None
+    axes: Any = zip(extents, kernel, *padding, strides, dilation, strict=True)
+    found = [(met_taps(*axis), axis) for axis in axes]
+    if not any([f for f, _ in found]):
+        return None
+    parts = [f or (0, axis[1], axis[2], axis[3]) for f, axis in found]
+    begin, end, left, right = ([p[i] for p in parts] for i in range(4))
+    n = len(extents)
+    cut = constructor("strided_slice")(weight, begin, end, [1] * n, axes=list(range(2, 2 + n)))
+    size = tuple([e - b for b, e in zip(begin, end, strict=True)])
+    made = card.replace(padding=(*left, *right), kernel_size=size if card.kernel_size is not None else None)
+    return Call(card.op, (data, cut), made)
+
+
+__all__ = ["met_taps", "without_padded_taps"]

@@ -1,0 +1,98 @@
+"""Convolutions that stand alone among operators that keep layouts: whether channel blocks are worth bringing data to and from them."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from tilewright import te
+from tilewright.ir import Op, TensorType
+from tilewright.relay.expr import Call, Expr, Tuple, TupleGetItem
+from tilewright.relay.functor import post_order
+from tilewright.relay.op.card import BROADCAST, OpCard
+from tilewright.relay.transform.rewriting import card_of, is_op, static_shape, tensor_of
+from tilewright.target import Target
+from tilewright.topi.nn.plain_conv import Windows, plain_cycles
+from tilewright.topi.schedule.tiles import image_tile, padded_rows, tile_cost
+from tilewright.topi.utils import ceil_div, get_pad_tuple
+
+RELAID = 2.0
+"""Cycles for an element that is brought from one layout to another."""
+
+
+def lone_convolutions(root: Expr) -> set[Call]:
+    """Convolutions whose data comes from no other one through operators that keep layouts, and whose results go to none; those beside
+    transpositions, which bring data to a layout at no further cost, are not among them."""
+    above: dict[Expr, Expr] = {}
+
+    def leader(e: Expr) -> Expr:
+        while above[e] is not e:
+            above[e] = above[above[e]]
+            e = above[e]
+        return e
+
+    convolutions: list[Call] = []
+    beside: list[Expr] = []
+    for e in post_order(root):
+        if isinstance(e, (Tuple, TupleGetItem)) or (type(e) is Call and type(e.op) is Op and _keeps_layouts(e)):
+            above[e] = e
+        operands = e.fields if isinstance(e, Tuple) else e.args if type(e) is Call else ()
+        if isinstance(e, TupleGetItem):
+            operands = (e.tuple_value,)
+        for a in operands:
+            if e in above and a in above:
+                above[leader(a)] = leader(e)
+            if is_op(a, "transpose") and e in above:
+                beside.append(e)
+            elif is_op(e, "transpose") and a in above:
+                beside.append(a)
+        if is_op(e, "nn.conv2d"):
+            convolutions.append(e)  # type: ignore[arg-type]
+    counts: dict[Expr, int] = {}
+    for call in convolutions:
+        counts[leader(call)] = counts.get(leader(call), 0) + 1
+    for e in beside:
+        counts[leader(e)] = 0
+    return {call for call in convolutions if counts[leader(call)] == 1}
+
+
+def _keeps_layouts(call: Call) -> bool:
+    card = card_of(call)
+    if type(card).layout_rule is not OpCard.layout_rule:
+        return True
+    result = call.checked_type
+    return card.fuse <= BROADCAST and isinstance(result, TensorType) and len(result.shape) == 4
+
+
+def better_plain(call: Call, block_in: int, block_out: int) -> bool:
+    """Whether a lone convolution of known sizes runs faster on plain layouts than on blocks, its data and result brought to them."""
+    card: Any = card_of(call)
+    data, weight, result = static_shape(call.args[0]), static_shape(call.args[1]), static_shape(call)
+    target = Target.current(True)
+    dtype = str(tensor_of(call).dtype)
+    if data is None or weight is None or result is None or target is None or dtype != tensor_of(call.args[0]).dtype:
+        return False
+    strides, dilation = ([v[0], v[-1]] for v in (card.strides, card.dilation))
+    before, after = get_pad_tuple(card.padding, [(k - 1) * d + 1 for k, d in zip(weight[2:], dilation, strict=True)])
+    windows = Windows(
+        te.placeholder(data, dtype), te.placeholder(weight, dtype), strides, before, after, dilation, card.groups, dtype
+    )
+    plain = plain_cycles(windows)
+    if plain is None:
+        return False
+    registers = target.cpu.vector_registers
+    n, filters, height, width = result
+    channels = ceil_div(data[1], block_in) * block_in if block_in > 1 else 0
+    depthwise = card.groups == data[1] and weight[1] == 1
+    vectors = 1 if depthwise else ceil_div(filters // card.groups, block_out)
+    columns = padded_rows(width, vectors, registers)
+    lines, rows, c = image_tile(height, columns, vectors, registers)
+    cost = 1.0 if depthwise else tile_cost(lines * rows, c, registers) or 2.0
+    inner = (1 if depthwise else ceil_div(weight[1], block_in) * block_in) * prod(weight[2:])
+    outer = ceil_div(filters, block_out) if depthwise else vectors * card.groups
+    blocked = n * height * columns * outer * inner * cost
+    moved = n * (channels * data[2] * data[3] + ceil_div(filters, block_out) * block_out * height * width)
+    return plain < blocked + moved * RELAID
+
+
+__all__ = ["better_plain", "lone_convolutions"]
