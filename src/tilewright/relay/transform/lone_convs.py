@@ -14,10 +14,15 @@ from tilewright.relay.transform.rewriting import card_of, is_op, static_shape, t
 from tilewright.target import Target
 from tilewright.topi.nn.plain_conv import Windows, plain_cycles
 from tilewright.topi.schedule.tiles import image_tile, padded_rows, tile_cost
+from tilewright.topi.schedule.winograd import choose_winograd
 from tilewright.topi.utils import ceil_div, get_pad_tuple
 
-RELAID = 2.0
-"""Cycles for an element that is brought from one layout to another."""
+RELAID, RELAID_PARTS, RELAYING = 0.35, 0.8, 1000
+"""Cycles for an element that is brought from one layout to another; where blocks are not full; and for the kernel that does it."""
+SMALL, SMALL_PLAIN = 100, 2.5
+"""Places of a result below which vectors along the image are mostly ends of rows, and what that costs at least."""
+WINOGRAD = 0.55
+"""Time of Winograd's form, where it is taken, of a direct one."""
 
 
 def lone_convolutions(root: Expr) -> set[Call]:
@@ -80,9 +85,10 @@ def better_plain(call: Call, block_in: int, block_out: int) -> bool:
     plain = plain_cycles(windows)
     if plain is None:
         return False
+    if prod(result[2:]) < SMALL:
+        plain *= SMALL_PLAIN
     registers = target.cpu.vector_registers
     n, filters, height, width = result
-    channels = ceil_div(data[1], block_in) * block_in if block_in > 1 else 0
     depthwise = card.groups == data[1] and weight[1] == 1
     vectors = 1 if depthwise else ceil_div(filters // card.groups, block_out)
     columns = padded_rows(width, vectors, registers)
@@ -91,8 +97,15 @@ def better_plain(call: Call, block_in: int, block_out: int) -> bool:
     inner = (1 if depthwise else ceil_div(weight[1], block_in) * block_in) * prod(weight[2:])
     outer = ceil_div(filters, block_out) if depthwise else vectors * card.groups
     blocked = n * height * columns * outer * inner * cost
-    moved = n * (channels * data[2] * data[3] + ceil_div(filters, block_out) * block_out * height * width)
-    return plain < blocked + moved * RELAID
+    lanes = target.cpu.lanes(32)
+    by_ones = {*strides, *dilation, card.groups} == {1} and tuple(weight[2:]) == (3, 3) and block_in == block_out == lanes
+    if by_ones and choose_winograd(ceil_div(weight[1], lanes) * lanes, vectors * lanes, (n, height, width), target):
+        blocked *= WINOGRAD
+    for channels, block, places in ((data[1], block_in, prod(data[2:])), (filters, block_out, height * width)):
+        if block > 1:
+            each = RELAID_PARTS if channels % block else RELAID
+            blocked += RELAYING + n * ceil_div(channels, block) * block * places * each
+    return plain < blocked
 
 
 __all__ = ["better_plain", "lone_convolutions"]

@@ -54,7 +54,9 @@ def crossing_of(block: BlockView, target: Target) -> Crossing | None:
         rows = _tile(extent, lanes)
         if rows and _turns(region, axis, last, rows):
             columns = min(rows, _tile(block.extents[-1], lanes))
-            return Crossing(found[0], axis, rows, columns) if columns else None
+            whole = columns and (block.extents[-1] % columns == 0 or any([r.min is last.var for r in region.region]))
+            # Where the last tile is cut, an index that counts along other axes too would go on into what they count.
+            return Crossing(found[0], axis, rows, columns) if whole else None
     return None
 
 

@@ -31,8 +31,12 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
         parallelize(sch, loops, total, target, inside)
         return
     inner = vector_width(last, lanes)
-    if inner == 1 and 4 < last < 2 * lanes and len(block.block.writes) == 1 and block.is_contiguous(block.spatial[-1]):
+    near = inner < lanes and len(block.block.writes) == 1 and block.is_near(block.spatial[-1])
+    if inner == 1 and 4 < last < 2 * lanes and near:
         # Neighbours stay neighbours: a masked vector or two does what would be a loop over elements.
+        inner = min(lanes, 1 << (last - 1).bit_length())
+    elif MATERIALIZE in block.block.annotations and last > 4 and inner < lanes and near:
+        # Whole vectors, the last of them masked, are fewer than narrow ones.
         inner = min(lanes, 1 << (last - 1).bit_length())
     grouped = last < lanes and lanes % last == 0 and len(loops) > 1 and extents[-2] * last % lanes == 0
     if MATERIALIZE in block.block.annotations and grouped:

@@ -9,7 +9,7 @@ from typing import Any
 from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import Visitor, on
-from tilewright.tir import Add, Block, BufferLoad, BufferRegion, Call, FloorMod, For, IterVar, Sub, Var
+from tilewright.tir import Add, Block, BufferLoad, BufferRegion, Call, FloorMod, For, IterVar, Mul, Sub, Var
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 
 HEAVY = frozenset(
@@ -151,6 +151,14 @@ class BlockView:
         return [v for v in self.block.iter_vars if v.var in found]
 
 
+    def is_near(self, axis: IterVar) -> bool:
+        """Whether the axis runs over neighbouring elements of the output, and over such, or ones a few elements apart, of every read."""
+        (write,) = self.block.writes
+        return self.is_contiguous(axis) or (
+            _innermost(write.region, axis.var) and all([_near(r.region, axis.var) for r in self.block.reads])
+        )
+
+
 def _int(e: PrimExpr) -> int:
     return e.value if isinstance(e, IntImm) else 1 << 20
 
@@ -167,6 +175,27 @@ def _innermost(region: Iterable[Any], var: Var) -> bool:
     if isinstance(last, FloorMod) and last.a is var:
         return True
     return len(occurring) == 1 and steps_by_one(last, var)
+
+
+NEAR = 4
+"""Elements apart that are still read in whole vectors."""
+
+
+def _near(region: Iterable[Any], var: Var) -> bool:
+    """Whether a variable occurs only in the last index, itself or times a small constant."""
+    *lead, last = [r.min for r in region] or [None]
+    if any([var in uses(e).vars for e in lead]):
+        return False
+    while isinstance(last, (Add, Sub)):
+        if var in uses(last.b).vars:
+            if isinstance(last, Sub) or var in uses(last.a).vars:
+                return False
+            last = last.b
+        else:
+            last = last.a
+    if isinstance(last, Mul) and isinstance(last.b, IntImm) and 0 < last.b.value <= NEAR:
+        last = last.a
+    return last is var or var not in uses(last).vars
 
 
 def _flat(buffer: Any, region: Iterable[Any], var: Var) -> bool:
