@@ -48,7 +48,7 @@ def schedule_columns(view: KernelView, block: BlockView, target: Target) -> None
     strip, lane = sch.split(column, [None, -(-vectors // strips) * lanes])
     several, lane = sch.split(lane, [None, lanes])
     sch.reorder(*outer, strip, *reduction, several, lane)
-    epilogue = attach_epilogue(view, block, strip)
+    *_, epilogue = attach_epilogue(view, block, strip)
     init = sch.decompose_reduction(block.rv, reduction[0])
     for each in (block.rv, init):
         *_, several, lane = sch.get_loops(each)

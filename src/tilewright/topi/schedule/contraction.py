@@ -13,7 +13,7 @@ from __future__ import annotations
 from tilewright.ir import IntImm
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
-from tilewright.tir import Var
+from tilewright.tir import Buffer, Var
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 from tilewright.topi.schedule.ahead import mark_ahead
 from tilewright.topi.schedule.dot_products import DotProduct, dot_product_of
@@ -141,10 +141,10 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     last_outer, last_inner = sch.split(last, [None, factor], disable_predication=True)
     sch.reorder(*outer, *reduce_outer, last_outer, last_inner, *inner, *axes.group)
     # What reads the result comes below loops of one axis each, which are easier to see through than fused ones.
-    epilogue = None if lane_sums else attach_epilogue(view, block, outer[-1])
+    epilogue = [] if lane_sums else attach_epilogue(view, block, outer[-1])
     folds = attach_folds(view, block, outer[-1]) if lane_sums else []
-    if OWN_DATA in block.block.annotations and epilogue is not None and outer[0] is axes.shared[0] and len(outer) > 1:
-        attach_own_data(view, block, epilogue, outer[0], cpu.lanes(32))
+    if OWN_DATA in block.block.annotations and outer[0] is axes.shared[0] and len(outer) > 1:
+        attach_own_data(view, block, epilogue[-1], outer[0], cpu.lanes(32))
         start, end = 0, 1
     else:
         start, end = most_even(sch, outer, target)
@@ -160,9 +160,8 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
         sch.unroll(loop)
     if dot is None:
         sch.vectorize(vector)
-    vectorize_tile(sch, init, tile, lanes)
-    if epilogue is not None:
-        vectorize_tile(sch, epilogue, tile, lanes)
+    for each in (init, *epilogue):
+        vectorize_tile(sch, each, tile, lanes)
     for fold in folds:
         vectorize_tile(sch, fold, tile, lanes, masked=False)
     if folds:
@@ -189,25 +188,34 @@ def chosen_tile(block: BlockView, lines: int, rows: int, columns: int, registers
     return 1, height, min(widths, key=lambda c: (tile_cost(height, c, registers), -c), default=1)
 
 
-def attach_epilogue(view: KernelView, block: BlockView, tile: LoopRV) -> BlockRV:
+def attach_epilogue(view: KernelView, block: BlockView, tile: LoopRV) -> list[BlockRV]:
     """Brings what reads the result under the tile loop and keeps the accumulators in local storage.
 
-    Without such a reader, a copy from the accumulators to the result takes its place.
+    Without such a reader, a copy from the accumulators to the result takes its place. A reader that does not take them by their axes
+    reads a copy: in memory, so that they themselves can stay in registers.
     """
     sch = view.sch
     consumers = view.consumers(block)
-    if len(consumers) == 1 and consumers[0].is_injective and block.name not in view.outputs():
+    alone = len(consumers) == 1 and consumers[0].is_injective and block.name not in view.outputs()
+    reader = consumers[0] if alone else None
+    if reader is not None and _by_axes(reader, block.block.writes[0].buffer):
         try:
-            sch.reverse_compute_at(consumers[0].rv, tile)
+            sch.reverse_compute_at(reader.rv, tile)
         except ScheduleError:
             # It reads other elements than those of one tile (a transposition, a window).
-            pass
+            reader = None
         else:
             sch.set_scope(block.rv, 0, "local")
-            return consumers[0].rv
+            return [reader.rv]
     copy = sch.cache_write(block.rv, 0, "local")
     sch.reverse_compute_at(copy, tile)
-    return copy
+    if reader is None:
+        return [copy]
+    try:
+        sch.reverse_compute_at(reader.rv, tile)
+    except ScheduleError:
+        return [copy]
+    return [copy, reader.rv]
 
 
 def attach_own_data(view: KernelView, block: BlockView, epilogue: BlockRV, group: LoopRV, lanes: int) -> None:
@@ -264,9 +272,10 @@ def attach_folds(view: KernelView, block: BlockView, tile: LoopRV) -> list[Block
     return folds
 
 
-def _by_axes(block: BlockView) -> bool:
-    """Whether a block reads sums by the axes that they have, none of them counted along several."""
-    sums = [r for r in block.block.reads if r.buffer.scope() == "local"]
+def _by_axes(block: BlockView, of: Buffer | None = None) -> bool:
+    """Whether a block reads sums by the axes that they have, none of them counted along several: those of a buffer, or else all in
+    local storage."""
+    sums = [r for r in block.block.reads if (r.buffer.scope() == "local" if of is None else r.buffer is of)]
     return all([isinstance(i.min, (Var, IntImm)) for r in sums for i in r.region])
 
 

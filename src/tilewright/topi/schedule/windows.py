@@ -83,7 +83,7 @@ def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None
         sch.unroll(loop)
     sch.unroll(column_inner)
     sch.vectorize(vector)
-    for each in (init, epilogue):
+    for each in (init, *epilogue):
         vectorize_tile(sch, each, wide, lanes)
     if work >= PARALLEL_WORK and cpu.cores > 1 and extent_of(sch.get(shared)) > 1:
         sch.parallel(shared)
