@@ -92,7 +92,7 @@ int32_t call_packed(const char* name, const TVMFFIAny* args, int32_t count, TVMF
   return call_from(nullptr, name, args, count, result);
 }
 // Workspaces of kernels stay with their thread: the system's pages cost more than what many kernels do in them.
-constexpr size_t kWorkspaces = size_t{64} << 20;
+constexpr size_t kWorkspaces = size_t{256} << 20;
 thread_local std::shared_ptr<Pool> workspaces;
 void* alloc_workspace(int64_t bytes, int32_t, int32_t) {
   try {

@@ -45,11 +45,13 @@ class Pool : public std::enable_shared_from_this<Pool> {
     auto* block = reinterpret_cast<Block*>(static_cast<char*>(data) - kHeader);
     std::shared_ptr<Pool> pool = std::move(block->pool);
     std::lock_guard<std::mutex> hold(pool->lock_);
-    if (pool->kept_ + block->bytes > pool->most_) {
+    if (block->bytes > pool->most_) {
       block->~Block();
       free(block);
       return;
     }
+    // What is given back now is asked for sooner than what others have left behind.
+    if (pool->kept_ + block->bytes > pool->most_) pool->drop();
     if (pool->free_.size() <= block->size_class) pool->free_.resize(block->size_class + 1);
     block->next = pool->free_[block->size_class];
     pool->free_[block->size_class] = block;
@@ -58,6 +60,12 @@ class Pool : public std::enable_shared_from_this<Pool> {
   // Gives what is not in use back to the system.
   void trim() {
     std::lock_guard<std::mutex> hold(lock_);
+    drop();
+  }
+
+ private:
+  // The same, for who holds the lock.
+  void drop() {
     for (Block*& head : free_)
       while (Block* block = head) {
         head = block->next;
@@ -66,8 +74,6 @@ class Pool : public std::enable_shared_from_this<Pool> {
       }
     kept_ = 0;
   }
-
- private:
   static size_t size_class(size_t bytes, size_t* rounded) {
     if (bytes <= 64) { *rounded = 64; return 0; }
     unsigned top = 63 - static_cast<unsigned>(__builtin_clzll(bytes - 1));  // 2^top < bytes <= 2^(top + 1)

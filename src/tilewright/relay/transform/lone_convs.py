@@ -19,7 +19,7 @@ from tilewright.topi.utils import ceil_div, get_pad_tuple
 
 RELAID, RELAID_PARTS, RELAYING = 0.35, 0.8, 1000
 """Cycles for an element that is brought from one layout to another; where blocks are not full; and for the kernel that does it."""
-SMALL, SMALL_PLAIN = 100, 2.5
+SMALL, SMALL_PLAIN = 100, 1.3
 """Places of a result below which vectors along the image are mostly ends of rows, and what that costs at least."""
 WINOGRAD = 0.55
 """Time of Winograd's form, where it is taken, of a direct one."""
@@ -98,14 +98,16 @@ def better_plain(call: Call, block_in: int, block_out: int) -> bool:
     outer = ceil_div(filters, block_out) if depthwise else vectors * card.groups
     blocked = n * height * columns * outer * inner * cost
     lanes = target.cpu.lanes(32)
-    by_ones = {*strides, *dilation, card.groups} == {1} and tuple(weight[2:]) == (3, 3) and block_in == block_out == lanes
+    by_ones = (
+        {*strides, *dilation, card.groups} == {1} and tuple(weight[2:]) == (3, 3) and block_in == block_out == lanes
+    )
     if by_ones and choose_winograd(ceil_div(weight[1], lanes) * lanes, vectors * lanes, (n, height, width), target):
         blocked *= WINOGRAD
     for channels, block, places in ((data[1], block_in, prod(data[2:])), (filters, block_out, height * width)):
         if block > 1:
             each = RELAID_PARTS if channels % block else RELAID
             blocked += RELAYING + n * ceil_div(channels, block) * block * places * each
-    return plain < blocked
+    return bool(plain < blocked)
 
 
 __all__ = ["better_plain", "lone_convolutions"]

@@ -215,6 +215,7 @@ def attach_epilogue(view: KernelView, block: BlockView, tile: LoopRV) -> list[Bl
         sch.reverse_compute_at(reader.rv, tile)
     except ScheduleError:
         return [copy]
+    sch.set_scope(copy, 0, "local")
     return [copy, reader.rv]
 
 

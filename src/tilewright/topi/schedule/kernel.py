@@ -150,7 +150,6 @@ class BlockView:
         found = set().union(*[uses(r.min).vars for r in region.region])
         return [v for v in self.block.iter_vars if v.var in found]
 
-
     def is_near(self, axis: IterVar) -> bool:
         """Whether the axis runs over neighbouring elements of the output, and over such, or ones a few elements apart, of every read."""
         (write,) = self.block.writes
