@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 
 import click
@@ -30,6 +32,8 @@ def main() -> None:
     """Entry point of the console script: user errors are printed without a traceback, with exit code 1."""
     from tilewright.cli import commands
 
+    # To look for cycles once more among a million objects, as the process ends, would take longer than many commands.
+    atexit.register(gc.freeze)
     try:
         cli(prog_name="tilewright", standalone_mode=False)
     except click.ClickException as error:
