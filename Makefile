@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-torch test-slow test-vecmath test-roundtrip conformance bench fuzz lint format wheel clean
+.PHONY: help demo test test-torch test-tflite test-slow test-vecmath test-roundtrip conformance bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -44,6 +44,17 @@ conformance: $(VENV)/.extra-test  ## ONNX's own backend tests: the score of each
 
 test-torch: $(VENV)/.extra-test  ## every operator and architecture of the PyTorch importer beside PyTorch, open sizes too (tens of minutes)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "slow or not slow" tests/frontend/test_torch_*.py
+
+# TensorFlow brings its own versions of what others use, so it lives in an environment of its own.
+build/tensorflow/.done: pyproject.toml
+	test -x build/tensorflow/bin/python || $(PYTHON) -m venv build/tensorflow
+	build/tensorflow/bin/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['tensorflow'], sep='\n')" > build/tensorflow/needs.txt
+	build/tensorflow/bin/python -m pip install --quiet --disable-pip-version-check --requirement build/tensorflow/needs.txt
+	@touch $@
+
+test-tflite: $(VENV)/.extra-test build/tensorflow/.done  ## Keras architectures as TFLite files of every precision, compiled, against LiteRT (tens of minutes)
+	build/tensorflow/bin/python tests/frontend/tflite_convert.py build/tflite
+	$(BIN)/python -m tests.frontend.tflite_whole build/tflite
 
 bench: $(VENV)/.extra-bench  ## latency beside the peers, interleaved in one run
 	$(BIN)/python -m benchmarks

@@ -1,0 +1,87 @@
+"""Whole TFLite files, compiled, against LiteRT: `make test-tflite` (python -m tests.frontend.tflite_whole FOLDER-OR-FILE ...).
+
+Whole numbers must be LiteRT's, bit by bit, floats within 1e-4 of the largest. Ends with 1 where one is not.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tilewright as tvm
+from tests.frontend.tflite_ops.writer import litert
+from tilewright import relay
+from tilewright.contrib import graph_executor
+from tilewright.relay.frontend.common import formats
+from tilewright.relay.frontend.tflite import from_tflite
+
+CLOSE = 1e-4
+
+
+def arguments(path: Path) -> dict[str, np.ndarray]:
+    """Random inputs of a file; open axes have the extent 1."""
+    mod, params = from_tflite(path)
+    rng, found = np.random.default_rng(0), {}
+    for p in mod["main"].params:
+        if p.name_hint in params:
+            continue
+        shape = [d.value if hasattr(d, "value") else 1 for d in p.type_annotation.shape]
+        dtype = np.dtype(str(p.type_annotation.dtype))
+        whole = dtype.kind in "iu"
+        numbers = rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, shape) if whole else rng.standard_normal(shape)
+        found[p.name_hint] = numbers.astype(dtype)
+    return found
+
+
+def compiled(path: Path, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """What the command line's build answers."""
+    mod, params = formats.format_of(path).load(path, {n: x.shape for n, x in inputs.items()})
+    executor = graph_executor.GraphModule(relay.build(mod, "llvm", params=params)["default"](tvm.cpu()))
+    for name, x in inputs.items():
+        executor.set_input(name, x)
+    executor.run()
+    return [executor.get_output(k).numpy() for k in range(executor.get_num_outputs())]
+
+
+def reference(path: Path, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
+    """LiteRT's answer: by its reference kernels, where it has them all."""
+    data, given = path.read_bytes(), list(inputs.values())
+    try:
+        return litert(data, given)
+    except (RuntimeError, ValueError):
+        return litert(data, given, optimised=True)
+
+
+def main(places: list[str]) -> int:
+    """A line for each file."""
+    files = [f for p in map(Path, places) for f in (sorted(p.glob("*.tflite")) if p.is_dir() else [p])]
+    wrong = 0
+    for path in files:
+        begin = time.perf_counter()
+        inputs = arguments(path)
+        found, wanted = compiled(path, inputs), reference(path, inputs)
+        good, said = True, []
+        for f, w in zip(found, wanted, strict=True):
+            if w.dtype.kind == "f":
+                error = float(np.abs(f - w).max() / max(np.abs(w).max(), 1e-30))
+                good &= error <= CLOSE
+                said.append(f"{error:.1e}")
+            else:
+                apart: Any = np.abs(f.astype(np.int64) - w.astype(np.int64))
+                good &= not apart.any()
+                said.append(f"{np.count_nonzero(apart)} of {apart.size} differ, by at most {apart.max()}")
+        wrong += not good
+        print(
+            f"{'ok   ' if good else 'WRONG'} {path.name:34} {'; '.join(said)} ({time.perf_counter() - begin:.1f} s)",
+            flush=True,
+        )
+    print(f"{len(files) - wrong} of {len(files)} as LiteRT has them")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
