@@ -322,3 +322,16 @@ def test_sizes_that_are_expressions() -> None:
     assert_structural_equal(relay.parse_expr(f.astext()), f)
     bad = "def @main(%x: Tensor[(select(n, 1), 2), float32]) { %x }"
     assert error(bad).startswith("a.relay:1:23: select takes 3 dimensions, but 2 were given")
+
+
+def test_a_constructor_of_nothing_is_its_value() -> None:
+    """Classic text writes `Nil` for `Nil()`; both are the same call."""
+    text = """#[version = "0.0.5"]
+type list { nil, cons(int32, list) }
+def @main() -> list { cons(1, nil) }
+"""
+    mod = relay.fromtext(text)
+    assert_structural_equal(mod, relay.fromtext(text.replace("(1, nil)", "(1, nil())")))
+    assert_structural_equal(mod, relay.fromtext(mod.astext()))
+    result = relay.create_executor("debug", mod).evaluate()()
+    assert result.constructor.name_hint == "cons" and result.fields[1].constructor.name_hint == "nil"

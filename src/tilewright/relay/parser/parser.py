@@ -398,7 +398,9 @@ class Parser(BaseParser):
         if word.text in ("ref", "ref_read", "ref_write"):
             return self.reference(word)
         if word.text in self.constructors:
-            return self.constructors[word.text]
+            found = self.constructors[word.text]
+            # A constructor of nothing is its value: `Nil` as well as `Nil()`.
+            return found if found.inputs or self.peek().text == "(" else Call(found, (), None, (), self.span(word))
         return self.operator(word)
 
     def branch(self, start: Token) -> Expr:
