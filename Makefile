@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-torch test-tflite test-slow test-vecmath test-roundtrip conformance bench fuzz lint format wheel clean
+.PHONY: help demo test test-torch test-tensorflow test-tflite test-slow test-vecmath test-roundtrip conformance bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -55,6 +55,9 @@ build/tensorflow/.done: pyproject.toml
 test-tflite: $(VENV)/.extra-test build/tensorflow/.done  ## Keras architectures as TFLite files of every precision, compiled, against LiteRT (tens of minutes)
 	build/tensorflow/bin/python tests/frontend/tflite_convert.py build/tflite
 	$(BIN)/python -m tests.frontend.tflite_whole build/tflite
+
+test-tensorflow: $(VENV)/.extra-test $(VENV)/.extra-tensorflow  ## the TensorFlow importer beside TensorFlow, and one model in several formats (minutes)
+	$(BIN)/python -m pytest -q tests/frontend/tensorflow_peers.py
 
 bench: $(VENV)/.extra-bench  ## latency beside the peers, interleaved in one run
 	$(BIN)/python -m benchmarks

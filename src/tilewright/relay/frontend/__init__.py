@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from tilewright.relay.frontend.keras import from_keras
     from tilewright.relay.frontend.onnx import from_onnx
     from tilewright.relay.frontend.pytorch import from_pytorch
+    from tilewright.relay.frontend.tensorflow import from_tensorflow
     from tilewright.relay.frontend.tflite import from_tflite
 
-__all__ = ["from_keras", "from_onnx", "from_pytorch", "from_tflite"]
+__all__ = ["from_keras", "from_onnx", "from_pytorch", "from_tensorflow", "from_tflite"]
 
 lazy.declare(__name__, {name: f"{__name__}.{name.removeprefix('from_')}:{name}" for name in __all__})
 __getattr__ = lazy.resolver(__name__)

@@ -1,0 +1,26 @@
+"""The TensorFlow importer, which needs no TensorFlow.
+
+`schema` has the messages, `checkpoint` reads variables, `reader` opens graphs and SavedModels; `graph` walks from the outputs back,
+through functions; `control` has branches and loops of both generations, `lists` lists of tensors, `fold` the arithmetic of shapes; the
+`ops_*` files hold one converter per operator.
+"""
+
+from __future__ import annotations
+
+from tilewright.relay.frontend.tensorflow import (
+    lists,
+    model_file,
+    ops_math,
+    ops_nn,
+    ops_tensor,
+)
+from tilewright.relay.frontend.tensorflow.frontend import from_tensorflow
+from tilewright.relay.frontend.tensorflow.graph import CONTROL, SOURCES
+from tilewright.relay.frontend.tensorflow.value import converters
+
+__all__ = ["from_tensorflow", "supported_operators"]
+
+
+def supported_operators() -> list[str]:
+    """Names of the operators that are imported."""
+    return sorted({*converters, *CONTROL, *SOURCES})

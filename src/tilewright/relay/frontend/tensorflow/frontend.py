@@ -1,0 +1,169 @@
+"""from_tensorflow: what was given, its inputs by name, and where it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IRModule, PrimExpr
+from tilewright.relay.expr import Var
+from tilewright.relay.frontend.common.value import ModelError, Value, near_text
+from tilewright.relay.frontend.tensorflow.graph import Scope, TensorFlowImporter
+from tilewright.relay.frontend.tensorflow.plan import split_ref
+from tilewright.relay.frontend.tensorflow.reader import Input, Opened, open_model
+from tilewright.relay.op.relations import tensor_type
+from tilewright.relay.transform.canonical import SimplifyExprPostAlterOp
+from tilewright.relay.transform.convert_layout import ConvertLayout
+from tilewright.support.collection import paused_collection
+from tilewright.support.errors import OpNotImplemented, TVMError
+from tilewright.tir import SizeVar
+
+LAYOUTS = ("NHWC", "NCHW", "NDHWC", "NCDHW")
+OPTIONS = ("use_dense", "use_nt_batch_matmul")
+MALFORMED = (
+    ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RuntimeError, OSError, AssertionError,
+)  # fmt: skip
+"""What reading a damaged model raises."""
+
+
+@paused_collection()
+def from_tensorflow(
+    graph: Any,
+    layout: str | None = "NHWC",
+    shape: Mapping[str, Sequence[Any]] | None = None,
+    outputs: Sequence[str] | None = None,
+    convert_config: Mapping[str, Any] | None = None,
+) -> tuple[IRModule, dict[str, Any]]:
+    """A module with `main`, and its parameters, from a TensorFlow model.
+
+    graph: a GraphDef (TensorFlow's own or its bytes) or tf.Graph, the path of a frozen graph (.pb), or of a SavedModel's folder, whose
+    variables are read from its checkpoint. TensorFlow itself need not be there. layout: "NHWC" leaves convolutions as the model has
+    them; "NCHW" brings them to that layout, inputs and outputs stay. shape: extents by input name; without, and for -1 or
+    None, those that the model leaves open stay symbolic. outputs: tensors ("name" or "name:1") of a graph; without, the
+    results that no node reads. SavedModels have signatures, whose inputs and outputs have names. convert_config: "use_dense" (MatMul as
+    nn.dense rather than nn.matmul, True), "use_nt_batch_matmul" (kept for its name).
+
+    Parameters of main are the inputs, then the weights, whose values the dictionary holds (mapped, not copied). Raises ModelError
+    (what was given does not fit, a damaged file) and OpNotImplemented, which lists all that is not supported.
+    """
+    opened, mod, params = import_graph(graph, layout, shape, outputs, convert_config)
+    return mod, params
+
+
+def import_graph(
+    graph: Any,
+    layout: str | None,
+    shape: Mapping[str, Sequence[Any]] | None,
+    outputs: Sequence[str] | None = None,
+    convert_config: Mapping[str, Any] | None = None,
+    signature: str | None = None,
+) -> tuple[Opened, IRModule, dict[str, Any]]:
+    """`from_tensorflow`, and what was opened."""
+    if layout is not None and layout not in LAYOUTS:
+        raise ModelError(f"layout is {layout!r}; it must be one of {', '.join(LAYOUTS)}")
+    unknown = [k for k in convert_config or {} if k not in OPTIONS]
+    if unknown:
+        raise ModelError(f"convert_config has the entry {unknown[0]!r}; known: {', '.join(OPTIONS)}")
+    opened = open_model(graph, outputs, signature)
+    with guarded(opened.title):
+        importer = TensorFlowImporter(opened.title, opened.functions, opened.variable)
+        importer.use_dense = bool((convert_config or {}).get("use_dense", True))
+        mod, params = _run(importer, opened, shape or {})
+        if layout in ("NCHW", "NCDHW"):
+            wanted = {
+                f"nn.conv{n}d{t}": [front, "default"]
+                for n, front in ((2, "NCHW"), (3, "NCDHW"))
+                for t in ("", "_transpose")
+            }
+            mod = SimplifyExprPostAlterOp()(ConvertLayout(wanted)(mod))
+        return opened, mod, params
+
+
+def _run(
+    importer: TensorFlowImporter, opened: Opened, shapes: Mapping[str, Sequence[Any]]
+) -> tuple[IRModule, dict[str, Any]]:
+    scope = Scope(opened.nodes, {}, "the graph")
+    needed = importer.check_supported(scope, [ref for _, ref in opened.outputs])
+    names = [i.name for i in opened.inputs]
+    wrong = [n for n in shapes if n not in names]
+    if wrong:
+        listed = (
+            ", ".join([f"{i.name!r} {'of any shape' if i.shape is None else tuple(i.shape)}" for i in opened.inputs])
+            or "none"
+        )
+        raise ModelError(
+            f"{importer.title}: shape names {', '.join(map(repr, wrong))}, but the model's inputs are {listed}{near_text(wrong[0], names)}"
+        )
+    variables: list[Var] = []
+    for given in opened.inputs:
+        if opened.folder is None and split_ref(given.ref)[0] not in needed:
+            continue
+        if given.dtype in ("string", "resource", "variant"):
+            if given.dtype == "string":
+                raise OpNotImplemented(
+                    f"{importer.title}: the input {given.name!r} holds texts; tensors of numbers are supported. Do what the model does with"
+                    " texts before it, and import what follows: outputs=[...]"
+                )
+            continue
+        var = Var(given.name, tensor_type(_extents(importer.title, given, shapes.get(given.name)), given.dtype))
+        importer.sizes.homes.append(var)
+        variables.append(var)
+        value = Value(var, None, given.name)
+        importer.inputs[given.name] = value
+        node, output = split_ref(given.ref)
+        held = scope.values.setdefault(node, [])
+        held += [None] * (output + 1 - len(held))
+        held[output] = value
+    found = [importer.value(scope, ref) for _, ref in opened.outputs]
+    mod = importer.module(found, [n for n, _ in opened.outputs], variables)
+    return mod, dict(importer.params)
+
+
+def _extents(title: str, given: Input, pins: Sequence[Any] | None) -> list[Any]:
+    """An input's extents: what is pinned, what the model says, sizes for what is open. Raises ModelError where they differ."""
+    declared = given.shape
+    if declared is None:
+        if pins is None:
+            raise ModelError(
+                f"{title}: the model does not say how many axes its input {given.name!r} has."
+                f" Give its shape: shape={{{given.name!r}: [...]}}"
+            )
+        declared = [-1] * len(pins)
+    if pins is not None and len(pins) != len(declared):
+        raise ModelError(
+            f"{title}: shape gives the input {given.name!r} {len(pins)} extents, {tuple(pins)},"
+            f" but it has {len(declared)}: {tuple(declared)}"
+        )
+    result: list[Any] = []
+    for k, d in enumerate(declared):
+        pin = pins[k] if pins is not None else None
+        if isinstance(pin, (int, np.integer)) and pin >= 0:
+            if d >= 0 and int(pin) != d:
+                raise ModelError(
+                    f"{title}: shape gives axis {k} of the input {given.name!r} the extent {int(pin)}, but the model says {d}."
+                    f" It takes {tuple(declared)}"
+                )
+            result.append(int(pin))
+        elif isinstance(pin, PrimExpr) and type(pin).__name__ != "Any":
+            result.append(pin)
+        else:
+            result.append(
+                int(d) if d >= 0 else SizeVar(f"{given.name}_{k}".replace("/", "_").replace(":", "_"), "int64")
+            )
+    return result
+
+
+@contextmanager
+def guarded(title: str) -> Iterator[None]:
+    """Errors in the body name the model; what a damaged file raises is a ModelError."""
+    try:
+        yield
+    except TVMError:
+        raise
+    except MALFORMED as error:
+        raise ModelError(
+            f"{title}: the model is malformed ({type(error).__name__}: {error}). Copy or export it again"
+        ) from error

@@ -1,0 +1,107 @@
+"""TensorFlow's files and folders for the command line: what they say of themselves, and their import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import IRModule
+from tilewright.relay.frontend.common.formats import (
+    Array,
+    ModelFormat,
+    Reference,
+    Shapes,
+    Survey,
+    TensorInfo,
+    register_format,
+)
+from tilewright.relay.frontend.common.value import ModelError
+from tilewright.relay.frontend.tensorflow.frontend import from_tensorflow, guarded
+from tilewright.relay.frontend.tensorflow.reader import SAVED, open_model
+from tilewright.relay.frontend.tensorflow.schema import dtype_name
+from tilewright.relay.frontend.tensorflow.tensors import shape_of
+from tilewright.support.errors import TVMError
+
+
+class TensorFlowFormat(ModelFormat):
+    """SavedModel folders, and frozen graphs (.pb)."""
+
+    name, title, suffixes, runtimes = "tensorflow", "TensorFlow", (".pb",), ("tensorflow",)
+
+    def takes(self, path: Path) -> bool:
+        """.pb files, and folders with a saved_model.pb."""
+        return (path / SAVED).is_file() if path.is_dir() else super().takes(path)
+
+    def load(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, Any]]:
+        """The module."""
+        return from_tensorflow(path, shape=dict(shapes) or None)
+
+    def survey(self, path: Path, shapes: Shapes) -> Survey:
+        """What the file says, of operators that are not supported too; variables are not read."""
+        opened = open_model(path)
+        with guarded(opened.title):
+            operators: dict[str, list[str]] = {}
+            weights: list[TensorInfo] = []
+            for nodes in (opened.nodes.values(), *[f.node_def for f in opened.functions.values()]):
+                for node in nodes:
+                    operators.setdefault(node.op, []).append(node.name)
+                    if node.op == "Const" and len(node.attr["value"].tensor.tensor_shape.dim):
+                        t = node.attr["value"].tensor
+                        weights.append(TensorInfo(node.name, dtype_name(t.dtype), shape_of(t.tensor_shape)))
+                    if node.op in ("VarHandleOp", "VariableV2"):
+                        weights.append(
+                            TensorInfo(
+                                node.name, dtype_name(node.attr["dtype"].type), shape_of(node.attr["shape"].shape)
+                            )
+                        )
+            inputs = [
+                TensorInfo(i.name, i.dtype, None if i.shape is None else ["?" if d < 0 else d for d in i.shape])
+                for i in opened.inputs
+            ]
+        outputs = [TensorInfo(n, "", None) for n, _ in opened.outputs]
+        version = f"written by TensorFlow {opened.version}" if opened.version else "a graph"
+        return Survey(self.title, version, operators, inputs, outputs, weights)
+
+    def reference(self, path: Path, runtime: str, shapes: Shapes) -> Reference:
+        """TensorFlow itself."""
+        return TensorFlowReference(path)
+
+
+class TensorFlowReference(Reference):
+    """A model in TensorFlow; only its outputs can be had."""
+
+    title = "TensorFlow"
+
+    def __init__(self, path: Path) -> None:
+        try:
+            import tensorflow as tf  # type: ignore[import-untyped,import-not-found,unused-ignore]
+        except ImportError:
+            raise ModelError("--reference tensorflow needs TensorFlow: pip install 'tilewright[tensorflow]'") from None
+        self.tf, self.nodes = tf, {}
+        self.opened = open_model(path)
+        try:
+            if path.is_dir():
+                self.model = tf.saved_model.load(str(path))
+                self.function = next(iter([*self.model.signatures.values()]))
+            else:
+                proto = tf.compat.v1.GraphDef()
+                proto.ParseFromString(path.read_bytes())
+                wrapped = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(proto, name=""), [])
+                self.function = wrapped.prune([i.ref for i in self.opened.inputs], [r for _, r in self.opened.outputs])
+        except Exception as error:  # its own kinds, which share no base
+            raise TVMError(f"TensorFlow does not take {path}: {error}") from error
+
+    def run(self, inputs: Mapping[str, Array], nodes: Sequence[str] = ()) -> tuple[list[Array], dict[str, list[Array]]]:
+        """The outputs."""
+        tf = self.tf
+        given = {k: tf.constant(v) for k, v in inputs.items()}
+        made = self.function(**given) if self.opened.folder is not None else self.function(*given.values())
+        if isinstance(made, Mapping):
+            made = [made[n] for n, _ in self.opened.outputs]
+        return [np.asarray(v) for v in (made if isinstance(made, (list, tuple)) else [made])], {}
+
+
+register_format(TensorFlowFormat())

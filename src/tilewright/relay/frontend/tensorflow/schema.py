@@ -1,0 +1,102 @@
+"""TensorFlow's messages, as far as models need them: built here from their field numbers, so that reading a model needs no TensorFlow."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+PACKAGE = "tilewright.tensorflow"
+
+MESSAGES: dict[str, str] = {
+    "GraphDef": "node 1 *NodeDef; library 2 FunctionDefLibrary; version 3 int32",
+    "NodeDef": "name 1 string; op 2 string; input 3 *string; device 4 string; attr 5 {AttrValue}",
+    "AttrValue": "list 1 ListValue; s 2 ?bytes; i 3 ?int64; f 4 ?float; b 5 ?bool; type 6 ?int32; shape 7 TensorShapeProto;"
+    " tensor 8 TensorProto; placeholder 9 ?string; func 10 NameAttrList",
+    "ListValue": "s 2 *bytes; i 3 *int64; f 4 *float; b 5 *bool; type 6 *int32; shape 7 *TensorShapeProto; tensor 8 *TensorProto;"
+    " func 9 *NameAttrList",
+    "NameAttrList": "name 1 string; attr 2 {AttrValue}",
+    "Dim": "size 1 int64; name 2 string",
+    "TensorShapeProto": "dim 2 *Dim; unknown_rank 3 bool",
+    "TensorProto": "dtype 1 int32; tensor_shape 2 TensorShapeProto; version_number 3 int32; tensor_content 4 bytes; float_val 5 *float;"
+    " double_val 6 *double; int_val 7 *int32; string_val 8 *bytes; scomplex_val 9 *float; int64_val 10 *int64; bool_val 11 *bool;"
+    " dcomplex_val 12 *double; half_val 13 *int32; uint32_val 16 *uint32; uint64_val 17 *uint64",
+    "FunctionDefLibrary": "function 1 *FunctionDef",
+    "FunctionDef": "signature 1 OpDef; node_def 3 *NodeDef; ret 4 {string}; attr 5 {AttrValue}",
+    "OpDef": "name 1 string; input_arg 2 *ArgDef; output_arg 3 *ArgDef",
+    "ArgDef": "name 1 string; type 3 int32; type_attr 4 string; number_attr 5 string; type_list_attr 6 string",
+    "SavedModel": "saved_model_schema_version 1 int64; meta_graphs 2 *MetaGraphDef",
+    "MetaGraphDef": "meta_info_def 1 MetaInfoDef; graph_def 2 GraphDef; saver_def 3 SaverDef; signature_def 5 {SignatureDef}",
+    "MetaInfoDef": "tags 4 *string; tensorflow_version 5 string",
+    "SaverDef": "filename_tensor_name 1 string; save_tensor_name 2 string; restore_op_name 3 string",
+    "SignatureDef": "inputs 1 {TensorInfo}; outputs 2 {TensorInfo}; method_name 3 string",
+    "TensorInfo": "name 1 string; dtype 2 int32; tensor_shape 3 TensorShapeProto",
+    "BundleHeaderProto": "num_shards 1 int32; endianness 2 int32",
+    "BundleEntryProto": "dtype 1 int32; shape 2 TensorShapeProto; shard_id 3 int32; offset 4 int64; size 5 int64; crc32c 6 fixed32",
+}
+"""Fields of each message: name, number, type; `*` repeated, `?` with presence, `{V}` a map from strings."""
+
+NAMES = {
+    1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 7: "string", 8: "complex64", 9: "int64", 10: "bool",
+    11: "int8", 12: "uint8", 13: "int32", 14: "bfloat16", 15: "int16", 16: "uint16", 17: "uint16", 18: "complex128", 19: "float16",
+    20: "resource", 21: "variant", 22: "uint32", 23: "uint64", 24: "float8_e5m2", 25: "float8_e4m3fn",
+}  # fmt: skip
+"""Element types by their numbers in DataType; quantised ones are those of the same bits."""
+CODES = {name: code for code, name in reversed(NAMES.items())}
+
+
+def dtype_name(code: int) -> str:
+    """An element type's name; references (old variables) are those of what they refer to."""
+    return NAMES.get(int(code) % 100, f"type {code}")
+
+
+@cache
+def _classes() -> dict[str, Any]:
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # type: ignore[import-untyped]
+
+    field = descriptor_pb2.FieldDescriptorProto
+    kinds = {
+        "int32": field.TYPE_INT32, "int64": field.TYPE_INT64, "uint32": field.TYPE_UINT32, "uint64": field.TYPE_UINT64,
+        "float": field.TYPE_FLOAT, "double": field.TYPE_DOUBLE, "bool": field.TYPE_BOOL, "string": field.TYPE_STRING,
+        "bytes": field.TYPE_BYTES, "fixed32": field.TYPE_FIXED32,
+    }  # fmt: skip
+    # proto2, in which all scalars have presence and texts may be any bytes.
+    file = descriptor_pb2.FileDescriptorProto(name="tilewright/tensorflow.proto", package=PACKAGE, syntax="proto2")
+
+    def add(message: Any, name: str, number: int, kind: str) -> None:
+        label = field.LABEL_OPTIONAL
+        if kind.startswith("*"):
+            label, kind = field.LABEL_REPEATED, kind[1:]
+        kind = kind.removeprefix("?")
+        made = message.field.add(name=name, number=number, label=label)
+        if kind in kinds:
+            made.type = kinds[kind]
+            if label == field.LABEL_REPEATED and kind not in ("string", "bytes"):
+                made.options.packed = True
+        else:
+            made.type, made.type_name = field.TYPE_MESSAGE, f".{PACKAGE}.{kind}"
+
+    for name, fields in MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for entry in fields.split(";"):
+            key, number, kind = entry.split()
+            if kind.startswith("{"):
+                # A map is a list of entries with a key and a value.
+                title = key.title().replace("_", "") + "Entry"
+                nested = message.nested_type.add(name=title)
+                nested.options.map_entry = True
+                add(nested, "key", 1, "string")
+                add(nested, "value", 2, kind[1:-1])
+                made = message.field.add(
+                    name=key, number=int(number), label=field.LABEL_REPEATED, type=field.TYPE_MESSAGE
+                )
+                made.type_name = f".{PACKAGE}.{name}.{title}"
+            else:
+                add(message, key, int(number), kind)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return {n: message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{PACKAGE}.{n}")) for n in MESSAGES}
+
+
+def message(name: str) -> Any:
+    """The class of a message: message("GraphDef")()."""
+    return _classes()[name]

@@ -1,0 +1,69 @@
+"""TensorFlow's tensors and shapes as NumPy arrays and lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.frontend.common.value import ModelError
+from tilewright.relay.frontend.tensorflow.schema import dtype_name
+
+FIELDS = {
+    "float32": "float_val", "float64": "double_val", "int32": "int_val", "int16": "int_val", "int8": "int_val", "uint8": "int_val",
+    "uint16": "int_val", "int64": "int64_val", "bool": "bool_val", "float16": "half_val", "bfloat16": "half_val", "uint32": "uint32_val",
+    "uint64": "uint64_val", "string": "string_val", "complex64": "scomplex_val", "complex128": "dcomplex_val",
+}  # fmt: skip
+"""Where a tensor that is written value by value has its elements."""
+MOST_BYTES = 1 << 31
+"""Bytes that a tensor may take that is written as one element."""
+
+
+def shape_of(proto: Any) -> list[int] | None:
+    """Extents, -1 where they are open; None where the rank is."""
+    if proto.unknown_rank:
+        return None
+    return [int(d.size) for d in proto.dim]
+
+
+def tensor_array(proto: Any, name: str) -> np.ndarray:
+    """The elements of a TensorProto, not copied where they are bytes. Raises ModelError."""
+    kind, shape = dtype_name(proto.dtype), shape_of(proto.tensor_shape) or []
+    if kind not in FIELDS:
+        raise ModelError(f"the constant {name!r} has elements of {kind}, which have no values")
+    if any([d < 0 for d in shape]):
+        raise ModelError(
+            f"the constant {name!r} has the shape {tuple(shape)}. The file is damaged; export the model again"
+        )
+    count = int(np.prod(shape, dtype=object)) if shape else 1
+    values = getattr(proto, FIELDS[kind])
+    if kind == "string":
+        out = np.empty(len(values), object)
+        out[:] = list(values)
+    elif proto.tensor_content:
+        dtype = numpy_dtype(kind)
+        if len(proto.tensor_content) != count * dtype.itemsize:
+            raise ModelError(
+                f"the constant {name!r} of shape {tuple(shape)} and dtype {kind} needs {count * dtype.itemsize} bytes, but holds"
+                f" {len(proto.tensor_content)}. The file is damaged; copy or export it again"
+            )
+        return np.frombuffer(proto.tensor_content, dtype).reshape(shape)
+    elif kind in ("float16", "bfloat16"):
+        out = np.array(values, np.uint16).view(numpy_dtype(kind))
+    elif kind.startswith("complex"):
+        out = np.array(values, np.float64)[0::2] + 1j * np.array(values, np.float64)[1::2]
+        out = out.astype(numpy_dtype(kind))
+    else:
+        out = np.array(values, numpy_dtype(kind))
+    if len(out) == count:
+        return out.reshape(shape)
+    if len(out) > count or count * 8 > MOST_BYTES:
+        raise ModelError(
+            f"the constant {name!r} of shape {tuple(shape)} holds {len(out)} values. The file is damaged; export the model again"
+        )
+    # What is left out is the last value again, or 0 where there is none.
+    filled = np.empty(count, out.dtype)
+    filled[: len(out)] = out
+    filled[len(out) :] = out[-1] if len(out) else (b"" if kind == "string" else 0)
+    return filled.reshape(shape)
