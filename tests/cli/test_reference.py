@@ -199,3 +199,28 @@ def test_torchscript(tmp_path: Path, net: Any) -> None:
     assert all(d["error"] < 1e-5 for d in found["layers"] + found["outputs"]) and found["first_departing"] is None
     done = command("compare", tmp_path / "net.pt")
     assert done.code == 1 and "TorchScript does not say the shapes of its inputs, and none is given for x" in done.err
+
+
+class Grows(torch.nn.Module):  # type: ignore[name-defined,misc]
+    """A list that grows as the data say."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # type: ignore[name-defined]
+        parts = [x]
+        while bool(x.sum() < 100):
+            x = x * 2
+            parts.append(x)
+        return torch.stack(parts)
+
+
+def test_a_script_where_a_traced_model_was_needed(tmp_path: Path) -> None:
+    torch.jit.save(torch.jit.script(Grows()), tmp_path / "s.pt")
+    done = command("import", tmp_path / "s.pt", "--check", "--json", "--shape", "x=3,4")
+    found = json.loads(done.out)
+    assert done.code == 1 and found["problems"][0]["operator"] == "aten::append"
+    assert found["advice"].startswith(
+        "this is a scripted model where a traced one was needed: trace it with example inputs"
+    )
+    assert found["advice"] in " ".join(command("import", tmp_path / "s.pt", "--check", "--shape", "x=3,4").out.split())
+    torch.save(torch.nn.Linear(2, 3).state_dict(), tmp_path / "w.pt")
+    done = command("import", tmp_path / "w.pt", "--check")
+    assert done.code == 1 and "this file holds weights (or a pickled module), not a program" in done.err

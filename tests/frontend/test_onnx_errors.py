@@ -63,6 +63,21 @@ def test_all_unsupported_operators_at_once() -> None:
     ]
 
 
+def test_operators_and_attributes_in_one_message() -> None:
+    nodes = [
+        helper.make_node("GroupNorm", ["x"], ["a"], name="gn"),
+        helper.make_node("Pad", ["x", "pads"], ["b"], name="p", mode="mirror"),
+        helper.make_node("Add", ["a", "b"], ["y"], name="after"),
+        helper.make_node("MatMul", ["x", "x"], ["z"], name="wrong"),
+    ]
+    found = message(OpNotImplemented, model(nodes, {"x": [1, 3, 8, 9]}, ["y"], {"pads": np.ones(8, np.int64)}))
+    assert found.splitlines() == [
+        "model 'g' (opset 17): 2 things are not supported",
+        "  GroupNorm (1 node: 'gn'); nearest supported: GroupNormalization (from opset 18), Dropout",
+        "  Pad 'p': its attribute mode is 'mirror'; supported: constant, edge, reflect, wrap",
+    ]
+
+
 def test_unsupported_attributes_are_collected() -> None:
     nodes = [
         helper.make_node("Pad", ["x", "pads"], ["a"], name="p1", mode="mirror"),

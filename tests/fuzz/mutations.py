@@ -30,7 +30,7 @@ from tests.fuzz.onnx_case import compare
 
 CPU_SECONDS = 10
 """Seconds of processor time that one file may take."""
-PATIENCE = 60.0
+PATIENCE = 900.0
 """Seconds that it may take on a busy machine."""
 MEMORY = 2 << 30
 """Bytes that the process may ask for beyond those that it begins with."""

@@ -310,12 +310,12 @@ class Against:
 
     def compared(self, given: Mapping[str, Array], seed: int) -> Comparison:
         """The whole comparison on these inputs."""
-        self.reference = self.format.reference(self.model, self.runtime, dict(self.shapes))
         with progress("comparing") as report, shown_warnings():
             self.report: Report = report
             report(0, 0, "importing")
             self.module, self.params = imported_model(self.model, self.shapes)
             check_shapes(self.model, self.module["main"])
+            self.reference = self.format.reference(self.model, self.runtime, dict(self.shapes))
             whole = self.built(self.module)
             self.inputs = fill_inputs(whole.executor, given, seed)
             wanted, _ = self.reference.run(self.inputs)

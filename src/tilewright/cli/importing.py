@@ -45,7 +45,7 @@ def rendered(found: Any) -> list[Any]:
     s = found.survey
     parts: list[Any] = [f"{found.path}: {s.framework}{', ' + s.version if s.version else ''}"]
     parts.append(tensor_table(found))
-    parts.append(operator_table(found))
+    parts += operator_table(found)
     parts.append(f"weights: {weights_text(found)}")
     if found.module is not None:
         rest = f", not counted: {found.open_calls} calls whose sizes are open" if found.open_calls else ""
@@ -60,6 +60,7 @@ def rendered(found: Any) -> list[Any]:
         count = len(found.problems)
         parts.append(f"cannot be imported: {count} {'thing is' if count == 1 else 'things are'} not supported")
         parts += [f"  {p}" for p in found.problems]
+        parts += [found.advice] if found.advice else []
     else:
         parts.append(f"cannot be imported: {found.fault}")
     return parts
@@ -76,13 +77,17 @@ def tensor_table(found: Any) -> Table:
     return table
 
 
-def operator_table(found: Any) -> Table:
-    """Operators with their counts, work and whether they are supported."""
+def operator_table(found: Any) -> list[Any]:
+    """Operators with their counts, work and whether they are supported, below a line that sums them up."""
     rows = found.rows()
     refused = len([r for r in rows if not r.supported])
     nodes = sum([len(n) for n in found.survey.operators.values()])
-    title = f"{nodes} nodes of {len(found.survey.operators)} operators, {refused or 'none'} of them not supported"
-    table = Table(title=title, title_justify="left")
+    kinds = len(found.survey.operators)
+    title = (
+        f"{nodes} {'node' if nodes == 1 else 'nodes'} of {kinds} {'operator' if kinds == 1 else 'operators'}"
+        f"{f', {refused} not supported' if refused else ''}"
+    )
+    table = Table()
     table.add_column("operator", overflow="fold")
     for column in ("nodes", "FLOP", "share"):
         table.add_column(column, justify="right")
@@ -95,7 +100,7 @@ def operator_table(found: Any) -> Table:
         note = "" if r.supported else "not supported: " + named(found.survey.operators.get(r.name, ()))
         share = f"{r.flops / total:.1%}" if total and r.flops else ""
         table.add_row(r.name, str(r.count or ""), work if known else "", share, note)
-    return table
+    return [title, table]
 
 
 def quirk_table(found: Any) -> Table:

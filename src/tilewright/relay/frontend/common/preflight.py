@@ -34,14 +34,15 @@ class OperatorRow:
 
 
 class Preflight:
-    """The report. survey: what the file says; problems: what is not supported, or `fault`: what is wrong with the model; quirks: what its
-    framework has of its own and the importer handled; module: the imported program, if there is one; memory: planned bytes by use,
-    or `why_no_memory`."""
+    """The report. survey: what the file says; problems: what is not supported (`advice` on all of it), or `fault`: what is wrong with the
+    model; quirks: what its framework has of its own and the importer handled; module: the imported program, if there is
+    one; memory: planned bytes by use, or `why_no_memory`."""
 
     def __init__(self, path: Path, model_format: ModelFormat, survey: Survey) -> None:
         self.path, self.format, self.survey = path, model_format, survey
         self.problems: list[Problem] = []
         self.fault = ""
+        self.advice = ""
         self.quirks: Found = {}
         self.module: IRModule | None = None
         self.work: list[CallWork] = []
@@ -102,6 +103,7 @@ class Preflight:
             "supported": self.ok,
             "problems": [p.to_dict() for p in self.problems],
             "fault": self.fault,
+            "advice": self.advice,
             "inputs": [i.to_dict() for i in s.inputs],
             "outputs": [o.to_dict() for o in s.outputs],
             "dynamic_inputs": {i.name: [str(i.shape[k]) for k in i.open_axes] for i in s.inputs if i.shape and i.open_axes},
@@ -133,14 +135,14 @@ def preflight(path: Path, shapes: Shapes, target: Any = "llvm") -> Preflight:
     params: Mapping[str, Any] = {}
     mod: IRModule | None = None
     problems: list[Problem] = []
-    fault = ""
+    fault = advice = ""
     with collected_quirks() as quirks:
         try:
             mod, params = chosen.load(path, shapes)
         except InternalError:
             raise
         except OpNotImplemented as error:
-            problems = problems_of(error)
+            problems, advice = problems_of(error), getattr(error, "advice", "")
         except TVMError as error:
             fault = str(error)
     if mod is not None and type(chosen).survey is ModelFormat.survey:
@@ -150,10 +152,11 @@ def preflight(path: Path, shapes: Shapes, target: Any = "llvm") -> Preflight:
             survey = chosen.survey(path, shapes)
         except TVMError:
             if mod is None:
-                raise TVMError(fault or "\n  ".join([f"{path}: not supported", *problems])) from None
+                raise TVMError(fault or "\n  ".join([f"{path}: not supported", *problems, advice]).rstrip()) from None
             survey = survey_of(chosen.title, mod, params)
     report = Preflight(path, chosen, survey)
-    report.problems, report.fault, report.quirks, report.module = problems, fault, quirks, mod
+    report.problems, report.fault, report.advice = problems, fault, advice
+    report.quirks, report.module = quirks, mod
     if mod is not None:
         report.work = work_of(mod)
         report.memory, report.why_no_memory = planned(mod, params, target)

@@ -27,10 +27,11 @@ class Problem(str):
 
 
 class UnsupportedModel(OpNotImplemented):
-    """All that is not supported in a model, at once: `problems`."""
+    """All that is not supported in a model, at once: `problems`; `advice`: what to do about them all, where there is something."""
 
-    def __init__(self, message: str, problems: Sequence[str]) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, problems: Sequence[str], advice: str = "") -> None:
+        super().__init__(f"{message}\n{advice}" if advice else message)
+        self.advice = advice
         self.problems = [p if isinstance(p, Problem) else Problem(p) for p in problems]
 
 

@@ -44,7 +44,7 @@ from tilewright.relay.frontend.onnx.weights import Weights
 from tilewright.relay.op.relations import shape_text, tensor_type
 from tilewright.relay.transform.infer_type import infer_module
 from tilewright.support.collection import paused_collection
-from tilewright.support.errors import DiagnosticError, OpError, OpNotImplemented
+from tilewright.support.errors import DiagnosticError, OpError, OpNotImplemented, TVMError
 
 NEVER_FOLDED = {
     "If", "Loop", "Scan", "SequenceMap", "RandomUniform", "RandomNormal", "RandomUniformLike", "RandomNormalLike", "Bernoulli",
@@ -146,6 +146,8 @@ class Importer:
         self.functions = {(f.domain, f.name, f.overload): f for f in functions}
         self.scopes: list[dict[str, Any]] = []
         self.problems: list[str] = []
+        self.unknown: set[tuple[str, str]] = set()
+        """Operators that were reported as a whole."""
         self.wanted: set[str] = set()
         self.shapes_would_do = False
         self.params: dict[str, np.ndarray] = {}
@@ -167,13 +169,18 @@ class Importer:
         scope: dict[str, Any] = {}
         self.scopes.append(scope)
         self.declared = {i.name: i for i in (*graph.value_info, *graph.output)}
-        self.initializers(graph)
-        real = [i for i in graph.input if i.name not in scope]
-        for i in graph.input:
-            if i.name in scope:
-                quirks.WEIGHTS_AS_INPUTS.seen(i.name)
-        scope.update(self.inputs.values(real, shapes, dtype, given))
-        self.nodes(graph.node, {o.name for o in graph.output})
+        try:
+            self.initializers(graph)
+            real = [i for i in graph.input if i.name not in scope]
+            for i in graph.input:
+                if i.name in scope:
+                    quirks.WEIGHTS_AS_INPUTS.seen(i.name)
+            scope.update(self.inputs.values(real, shapes, dtype, given))
+            self.nodes(graph.node, {o.name for o in graph.output})
+        except TVMError:
+            # What is not supported is told first, all of it that was found.
+            self.finish()
+            raise
         self.finish()
         fields: list[Expr] = []
         for o in graph.output:
@@ -222,7 +229,8 @@ class Importer:
         )
 
     def check_supported(self, graph: Any) -> None:
-        """List every operator, in subgraphs and in the model's functions too, that no converter takes."""
+        """Note every operator, in subgraphs and in the model's functions too, that no converter takes; the walk leaves its nodes out, and
+        finds what else is not supported."""
         unknown: dict[tuple[str, str], list[str]] = {}
         for nodes in (graph.node, *[f.node for f in self.functions.values()]):
             for node in all_nodes(nodes):
@@ -232,7 +240,7 @@ class Importer:
             own = supported_operators(self.opsets.get(domain, 1), domain) if domain else []
             near = [*own, *supported_operators(self.opset)]
             self.problems.append(missing(domain, op_type, names, self.opsets, near))
-        self.finish()
+        self.unknown = set(unknown)
 
     def finish(self) -> None:
         """Raise what was found so far."""
@@ -289,7 +297,7 @@ class Importer:
         scope = self.scopes[-1]
         title = node_name(proto)
         inputs = [self.find(i, f"{proto.op_type} {title!r}") if i else None for i in proto.input]
-        if any([v is FAILED for v in inputs]):
+        if any([v is FAILED for v in inputs]) or (plain_domain(proto.domain), proto.op_type) in self.unknown:
             scope.update(dict.fromkeys(proto.output, FAILED))
             return
         domain = plain_domain(proto.domain)

@@ -34,6 +34,17 @@ def missing(
         first = min(since for since, _ in converters[domain, op_type])
         text += f"; supported from opset {first}, the model uses {opsets.get(domain, 1)}"
         return Problem(text, title, names, [f"{title} of opset {first}"])
-    near = nearest(op_type.removeprefix("Fused"), supported)
+    near = [n if n in supported else f"{n} (from opset {first_opset(n)})" for n in _near(op_type, domain, supported)]
     text += f"; nearest supported: {', '.join(near)}" if near else ""
     return Problem(text + (f"; {ADVICE[domain]}" if domain in ADVICE else ""), title, names, near)
+
+
+def _near(op_type: str, domain: str, supported: Sequence[str]) -> list[str]:
+    """The nearest operators, those of later opsets too."""
+    later = [] if domain else [n for d, n in converters if not d]
+    return nearest(op_type.removeprefix("Fused"), dict.fromkeys([*supported, *later]))
+
+
+def first_opset(op_type: str) -> int:
+    """The first opset in which one of ONNX's operators is supported."""
+    return min(since for since, _ in converters["", op_type])

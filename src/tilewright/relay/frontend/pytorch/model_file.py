@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -178,7 +179,9 @@ def open_script(path: Path) -> Any:
     torch = torch_module()
     checked_archive(path, "torchscript", "torch.jit.save")
     try:
-        return torch.jit.load(str(path), map_location="cpu").eval()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript as such
+            return torch.jit.load(str(path), map_location="cpu").eval()
     except Exception as error:
         raise ModelError(
             f"{path}: PyTorch {torch.__version__} cannot load this TorchScript ({_short(error)}). Save it again"

@@ -109,8 +109,14 @@ class ScriptReference(Reference):
         held = {o.debugName(): o for n in graph.nodes() for o in n.outputs()}
         wanted = [(n, v) for n in nodes for v in self.values[n]]
         count = len(list(graph.outputs()))
-        for _, v in wanted:
-            graph.registerOutput(held[v])
+        if wanted:
+            graph.setInsertPoint(next(iter(graph.nodes())))
+            nothing = graph.insertConstant(None)
+            for _, v in wanted:
+                # As it is when it is made: what is written in place later must not change it.
+                copy = graph.create("aten::clone", [held[v], nothing], 1)
+                copy.insertAfter(held[v].node())
+                graph.registerOutput(copy.output())
         torch._C._jit_pass_lint(graph)
         graph.makeMultiOutputIntoTuple()
         function = torch._C._create_function_from_graph("forward", graph)

@@ -68,7 +68,7 @@ def import_script(
     except OpNotImplemented as error:
         if traced or not importer.scripted:
             raise
-        raise UnsupportedModel(f"{error}\n{SCRIPTED}", problems_of(error)) from None
+        raise UnsupportedModel(str(error), problems_of(error), SCRIPTED) from None
 
 
 def inlined(module: Any) -> Any:
