@@ -2,11 +2,12 @@
 
 Along an axis of stride s, place s * q + a of the uncut result is the sum over t of x[q - t] * w[a + s * t]: a convolution of x
 with every s-th tap of the kernel, mirrored. The s phases become filters of one convolution, whose results are then interleaved
-and cut. The weights are rearranged by operators, so those that are constant are folded.
+and cut; last phases that no tap falls to are zeros. The weights are rearranged by operators, so those that are constant are folded.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from tilewright.ir.transform import Pass
@@ -54,7 +55,8 @@ def as_convolution(call: Call) -> Expr | None:
     tail = [q - (e - 1) for q, e in zip(last, extents, strict=True)]
     if min(*lead, *tail, 0) < 0 or any([o < 1 for o in out]) or len(extra) != n:
         return None
-    filters = _weights(call.args[1], weight, card.groups, strides, zeros, taps)
+    phases = [_phases(k, s, z) for k, s, z in zip(weight[2:], strides, zeros, strict=True)]
+    filters = _weights(call.args[1], weight, card.groups, strides, zeros, taps, phases)
     conv = constructor(f"nn.conv{n}d")(
         call.args[0], filters, strides=(1,) * n, padding=(*lead, *tail), dilation=tuple(spread), groups=card.groups,
         out_dtype=card.out_dtype, span=call.span,
@@ -63,7 +65,10 @@ def as_convolution(call: Call) -> Expr | None:
         return conv  # type: ignore[no-any-return]
     places = [q - f + 1 for f, q in zip(first, last, strict=True)]
     channels = weight[1] * card.groups
-    split = constructor("reshape")(conv, (data[0], channels, *strides, *places))
+    split = constructor("reshape")(conv, (data[0], channels, *phases, *places))
+    if phases != strides:
+        empty = [(0, s - m) for s, m in zip(strides, phases, strict=True)]
+        split = constructor("nn.pad")(split, pad_width=((0, 0), (0, 0), *empty, *[(0, 0)] * n))
     order = [axis for i in range(n) for axis in (2 + n + i, 2 + i)]
     woven = constructor("transpose")(split, axes=(0, 1, *order))
     whole = [p * s for p, s in zip(places, strides, strict=True)]
@@ -75,9 +80,16 @@ def as_convolution(call: Call) -> Expr | None:
     return constructor("strided_slice")(joined, begin, end, [1] * n, axes=list(range(2, 2 + n)))  # type: ignore[no-any-return]
 
 
+def _phases(taps: int, stride: int, apart: int) -> int:
+    """How many of the phases are to be computed: those that taps fall to where they are the first, else all."""
+    met = {t * apart % stride for t in range(taps)}
+    return len(met) if met == set(range(len(met))) else stride
+
+
 def _weights(
-    weight: Expr, shape: tuple[int, ...], groups: int, strides: list[int], zeros: list[int], taps: list[int]
-) -> Expr:
+    weight: Expr, shape: tuple[int, ...], groups: int, strides: list[int], zeros: list[int], taps: list[int],
+    phases: list[int],
+) -> Expr:  # fmt: skip
     """(I, O / groups, kernel...) as (O * phases, I / groups, taps...): the filter of each phase has every s-th tap, mirrored."""
     inputs, per_group, *_ = shape
     n = len(strides)
@@ -90,11 +102,10 @@ def _weights(
     parts = [x for t, s in zip(taps, strides, strict=True) for x in (t, s)]
     weight = constructor("reshape")(weight, (groups, inputs // groups, per_group, *parts))
     phase_axes, tap_axes = [4 + 2 * i for i in range(n)], [3 + 2 * i for i in range(n)]
+    if phases != strides:
+        weight = constructor("strided_slice")(weight, [0] * n, phases, [1] * n, axes=phase_axes)
     weight = constructor("transpose")(weight, axes=(0, 2, *phase_axes, 1, *tap_axes))
-    phases = 1
-    for s in strides:
-        phases *= s
-    weight = constructor("reshape")(weight, (groups * per_group * phases, inputs // groups, *taps))
+    weight = constructor("reshape")(weight, (groups * per_group * prod(phases), inputs // groups, *taps))
     for i, t in enumerate(taps):
         weight = constructor("reverse")(weight, axis=2 + i) if t > 1 else weight
     return weight
