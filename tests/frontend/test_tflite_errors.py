@@ -155,6 +155,18 @@ def test_shared_parts_do_not_multiply() -> None:
     assert "Model.subgraphs[2].tensors has 300 elements, more than fit in 2460 bytes" in refused(data)
 
 
+def test_huge_results_are_not_computed() -> None:
+    w = Writer()
+    dims, one = w.main.constant(np.array([1 << 30, 64], np.int32)), w.main.constant(np.array(1.0, np.float32))
+    made = w.main.op("FILL", [dims, one], [(F, ())], {}, "FillOptions")
+    mod, _ = from_tflite(w.finish(made))
+    assert [int(d) for d in mod["main"].checked_type.ret_type.shape] == [1 << 30, 64]
+    w = Writer()
+    ends = [w.main.constant(np.array(v, np.int32)) for v in (0, 1 << 30, 1)]
+    text = refused(w.finish(w.main.op("RANGE", ends, [("int32", ())], {}, "RangeOptions")), OpNotImplemented)
+    assert "RANGE 'range0_0': its result has 1073741824 elements; up to 16777216 are supported there" in text
+
+
 @pytest.mark.parametrize("which", ["network", "branches", "counter"])
 def test_mutations(which: str) -> None:
     """Bits flipped, bytes overwritten, ends cut off: a clear error or an import, never anything else."""

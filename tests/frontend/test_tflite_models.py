@@ -202,6 +202,13 @@ def test_states_of_layers() -> None:
         np.testing.assert_allclose(found, litert(data, [x], runs=runs)[0], rtol=1e-5, atol=1e-6)
 
 
+def test_directions_joined() -> None:
+    from tests.frontend.tflite_ops.more import MERGED, SAMPLES
+
+    (data, x), (apart, _) = MERGED["BIDIRECTIONAL_LSTM-True"](1), SAMPLES["BIDIRECTIONAL_LSTM-False"](1)
+    np.testing.assert_allclose(ours(data, x)[0], np.concatenate(litert(apart, x), -1), rtol=1e-5, atol=1e-6)
+
+
 def test_signatures() -> None:
     w = Writer()
     g = w.graph("twice")

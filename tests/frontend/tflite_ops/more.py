@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -200,7 +201,11 @@ def stateful(label: str, op: str, inputs: list[Any], results: list[Any], options
                 given.append(values(r, i[0], i[1], *(i[3:] or (-1.0, 1.0))))
         return made.finish(made.main.op(op, numbers, [(t[0], ()) for t in results], options, kind)), given
 
-    SAMPLES[label] = make
+    (MERGED if options.get("merge_outputs") else SAMPLES)[label] = make
+
+
+MERGED: dict[str, Callable[[int], Made]] = {}
+"""Two directions joined in one result: LiteRT's answer to these differs from run to run, so they are no samples."""
 
 
 def body(w: Writer, op: str) -> int:

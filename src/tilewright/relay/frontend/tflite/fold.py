@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.tflite.node import Node, Value, plain
+from tilewright.relay.frontend.tflite.node import Node, Value, plain, small
 
 Folder = Callable[..., Any]
 folders: dict[str, Folder] = {}
@@ -166,7 +166,10 @@ def _product(node: Node, x: np.ndarray, axes: np.ndarray) -> np.ndarray:
 
 @_folds("FILL")
 def _fill(node: Node, dims: np.ndarray, value: np.ndarray) -> np.ndarray | None:
-    return None if dims.dtype == object else np.full(dims.tolist(), value.item(), object)
+    if dims.dtype == object:
+        return None
+    small(dims.tolist(), "its result")
+    return np.full(dims.tolist(), value.item(), object)
 
 
 @_folds("BROADCAST_ARGS")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from tilewright.relay.frontend.common.value import (
 )
 from tilewright.relay.frontend.tflite.flatbuffer import Record
 from tilewright.relay.frontend.tflite.fold import folded
-from tilewright.relay.frontend.tflite.node import Info, Node, Pair, Quant, Resource, Value, as_values, converters
+from tilewright.relay.frontend.tflite.node import Info, Node, Pair, Quant, Resource, Value, as_values, converters, small
 from tilewright.relay.frontend.tflite.reader import DTYPES, TFLiteModel, shape_of, type_name
 from tilewright.relay.op.relations import shape_text, tensor_type
 from tilewright.relay.transform.infer_type import infer_module
@@ -281,6 +282,7 @@ class Importer:
         key = tensor.name or f"tensor_{index}"
         if key not in self.variables:
             info = self.info(tensor)
+            small(info.shape, "its state")
             fill = info.quant.offset if info.quant is not None and info.quant.single else 0
             self.variable(key, np.full(info.shape, fill, info.dtype), info.quant)
         return self.variables[key]
@@ -375,12 +377,12 @@ class Importer:
         if known is not None:
             return [Value(array=known)]
         tensors = [v for v in inputs if v is not None]
-        small = bool(tensors) and all([isinstance(v, Value) and _small(v) for v in tensors])
-        if small:
+        few = bool(tensors) and all([isinstance(v, Value) and _small(v) for v in tensors])
+        if few:
             inputs = [None if v is None else Value(array=v.array, name=v.name, quant=v.quant) for v in inputs]
         results = as_values(converters[node.name](node, *inputs))
-        if small and node.name not in RANDOM and all([isinstance(r, Value) for r in results]):
-            made = [evaluate(r) if r.array is None else r for r in results]
+        if few and node.name not in RANDOM and all([isinstance(r, Value) for r in results]):
+            made = [evaluate(r) if r.array is None and _worth(r) else r for r in results]
             return as_values(made)
         return results
 
@@ -429,6 +431,12 @@ class Importer:
         finally:
             self.problems = problems
             self.depth -= 1
+
+
+def _worth(value: Value) -> bool:
+    """Whether a result is small enough to be computed at import."""
+    shape = value.shape
+    return all([isinstance(d, int) for d in shape]) and math.prod(shape) <= LIMIT
 
 
 def _small(value: Value) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,15 @@ from tilewright.support.errors import OpNotImplemented
 Converter = Callable[..., Any]
 converters: dict[str, Converter] = {}
 """By name in the schema, custom operators by their own."""
-INTEGERS = ("int8", "uint8", "int16", "int32", "int64")
+MOST_KNOWN = 1 << 24
+"""Most elements of what is computed at import: a damaged file may claim any size."""
+
+
+def small(shape: Sequence[int], what: str) -> None:
+    """Raises OpNotImplemented for what would take much memory at import."""
+    count = math.prod([int(d) for d in shape])
+    if count > MOST_KNOWN:
+        raise OpNotImplemented(f"{what} has {count} elements; up to {MOST_KNOWN} are supported there")
 
 
 def tflite_op(*names: str) -> Callable[[Converter], Converter]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.tflite.node import Node, Quant, Value, plain, tflite_op
+from tilewright.relay.frontend.tflite.node import Node, Quant, Value, plain, small, tflite_op
 from tilewright.relay.frontend.tflite.ops_math import quantized
 from tilewright.relay.frontend.tflite.quantized import (
     activation_range,
@@ -496,6 +496,7 @@ def window_sums(node: Node, x: Value, attrs: dict[str, Any]) -> tuple[Value, Val
         )
 
     def counts(extent: int, k: int, s: int, before: int, behind: int) -> np.ndarray:
+        small([extent + before + behind], "an axis that it pools")
         places = np.arange((extent + before + behind - k) // s + 1) * s - before
         return np.minimum(places + k, extent) - np.maximum(places, 0)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.tflite import softmax
-from tilewright.relay.frontend.tflite.node import Node, Value, tflite_op
+from tilewright.relay.frontend.tflite.node import Node, Value, small, tflite_op
 from tilewright.relay.frontend.tflite.ops_math import centred, quantized, through_real
 from tilewright.relay.frontend.tflite.quantized import limits, need_single, out_quant, requantized, scaled, stored
 from tilewright.support.errors import OpNotImplemented
@@ -157,6 +157,7 @@ def _segments(node: Node, x: Value, ids: Value, count: Value | None = None) -> V
     flat = node.reshape(x, [-1, *x.shape[ids.ndim :]])
     places = node.reshape(node.cast(ids, "int32"), [1, -1])
     places = node.call("where", node.call("less", places, 0), node.number(number, "int32"), places)
+    small([number + 1, *node.static(flat)[1:]], "its result")
     base = Value(array=np.full([number + 1, *node.static(flat)[1:]], start(x.dtype), x.dtype))
     made = node.call("scatter_nd", base, places, flat, mode=mode)
     return node.call("strided_slice", made, begin=(0,), end=(number,), axes=(0,))

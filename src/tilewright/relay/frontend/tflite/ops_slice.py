@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.tflite.node import Node, Value, plain, tflite_op
+from tilewright.relay.frontend.tflite.node import Node, Value, plain, small, tflite_op
 from tilewright.relay.op.relations import known_equal
 from tilewright.support.errors import OpNotImplemented
 
@@ -43,6 +43,7 @@ def _slice(node: Node, x: Value, begin: Value, size: Value) -> Value:
 def dynamic_slice(node: Node, x: Value, begin: Value, sizes: Sequence[int]) -> Value:
     """`sizes` elements of each axis from a place that the model computes; it is moved so that they fit."""
     shape = node.static(x)
+    small([sum([max(n, 0) for n in sizes])], "its result")
     sizes = [n if n >= 0 else d for n, d in zip(sizes, shape, strict=True)]
     for k, (n, d) in enumerate(zip(sizes, shape, strict=True)):
         if n == d:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.tflite.node import Info, Node, Value, plain, tflite_op
+from tilewright.relay.frontend.tflite.node import Info, Node, Value, plain, small, tflite_op
 from tilewright.relay.frontend.tflite.ops_math import quantized
 from tilewright.relay.frontend.tflite.quantized import limits, need_single, out_quant, requantized
 from tilewright.support.errors import OpNotImplemented
@@ -116,6 +116,7 @@ def _range(node: Node, start: Value, limit: Value, delta: Value) -> Value:
     parts = [start, limit, delta]
     if all([p.is_number for p in parts]):
         first, last, step = [p.array.item() for p in parts if p.array is not None]
+        small([max(int((last - first) / step), 0)], "its result")
         return Value(array=np.arange(first, last, step, dtype=dtype))
     if all([p.array is not None for p in parts]):
         first, last, step = [plain(p.array.item()) for p in parts if p.array is not None]
@@ -206,6 +207,7 @@ def _dynamic_update_slice(node: Node, x: Value, update: Value, begin: Value) -> 
 def updated(node: Node, x: Value, update: Value, begin: Value) -> Value:
     """x with an update written from a place on, which is moved so that it fits."""
     shape, sizes = node.static(x), node.static(update, "the shape of its update")
+    small([sum(shape)], "its axes")
     result, inside = update, None
     for k, (d, n) in enumerate(zip(shape, sizes, strict=True)):
         if d == n:
@@ -388,6 +390,7 @@ def _batch_to_space(node: Node, x: Value, block: Value, crops: Value) -> Value:
 @tflite_op("MATRIX_DIAG")
 def _matrix_diag(node: Node, x: Value) -> Value:
     n = node.static(x)[-1]
+    small([n, n], "its mask")
     keep = Value(array=np.eye(n, dtype=bool))
     rows = node.reshape(x, [*x.shape, 1])
     return node.call("where", keep, rows, node.number(0, x.dtype))
@@ -396,6 +399,7 @@ def _matrix_diag(node: Node, x: Value) -> Value:
 @tflite_op("MATRIX_SET_DIAG")
 def _matrix_set_diag(node: Node, x: Value, diagonal: Value) -> Value:
     *_, n, m = node.static(x)
+    small([n, m], "its mask")
     keep = Value(array=np.eye(n, m, dtype=bool))
     k = min(n, m)
     if n > k:

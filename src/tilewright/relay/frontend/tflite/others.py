@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.relay.frontend.tflite.node import Node, Pair, Value, tflite_op
+from tilewright.relay.frontend.tflite.node import Node, Pair, Value, small, tflite_op
 from tilewright.relay.frontend.tflite.schema import WINDOW_FUNCTIONS
 from tilewright.relay.op.randomness import threefry_key
 from tilewright.support.errors import OpNotImplemented
@@ -91,6 +91,7 @@ def dilated(node: Node, x: Value, strides: Sequence[int], fill: Value) -> Value:
         n = node.static(x)[axis]
         if s == 1 or n == 0:
             continue
+        small([n, s], "an axis that it dilates")
         places = np.arange((n - 1) * s + 1)
         kept = Value(array=(places % s == 0).reshape([-1, *[1] * (x.ndim - 1 - axis)]))
         x = node.call("where", kept, node.call("take", x, (places // s).astype(np.int32), axis=axis), fill)

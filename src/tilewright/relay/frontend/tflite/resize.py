@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilewright.relay.frontend.tflite.node import Node, Value, tflite_op
+from tilewright.relay.frontend.tflite.node import Node, Value, small, tflite_op
 from tilewright.relay.frontend.tflite.ops_math import quantized
 
 FINE = 1 << 10
@@ -28,6 +28,7 @@ def _bilinear(node: Node, x: Value, size: Value) -> Value:
 def _whole(node: Node, x: Value, sizes: tuple[int, int], align: bool, half: bool) -> Value:
     """Weights of ten bits along each axis."""
     wide = node.cast(x, "int64")
+    small([sum(sizes)], "its result")
     for axis, (n, m) in enumerate(
         zip(node.extents(x, (1, 2), "the height and width that it resizes"), sizes, strict=True), 1
     ):
@@ -53,6 +54,7 @@ def _whole(node: Node, x: Value, sizes: tuple[int, int], align: bool, half: bool
 def _nearest(node: Node, x: Value, size: Value) -> Value:
     align, half = bool(node.get("align_corners", False)), bool(node.get("half_pixel_centers", False))
     for axis, m in enumerate([int(n) for n in node.numbers(size, "size").reshape(-1)], 1):
+        small([m], "its result")
         (n,) = node.extents(x, (axis,), "the height and width that it resizes")
         scale = np.float32((n - 1) / np.float32(m - 1)) if align and m > 1 else np.float32(n / np.float32(m))
         at = (np.arange(m, dtype=np.float32) + np.float32(0.5 if half else 0.0)) * scale

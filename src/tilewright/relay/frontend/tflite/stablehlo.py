@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.tflite.node import Node, Value, tflite_op
+from tilewright.relay.frontend.tflite.node import Node, Value, small, tflite_op
 from tilewright.relay.frontend.tflite.ops_slice import dynamic_slice
 from tilewright.relay.frontend.tflite.ops_tensor import updated
 from tilewright.relay.frontend.tflite.others import body_function, dilated, windows
@@ -144,6 +144,7 @@ def padded(node: Node, x: Value, low: Sequence[int], high: Sequence[int], fill: 
 @tflite_op("STABLEHLO_IOTA")
 def _iota(node: Node) -> Value:
     shape, axis = node.out.shape, int(node.get("iota_dimension"))
+    small(shape, "its result")
     line = np.arange(shape[axis]).astype(node.out.dtype).reshape([-1 if k == axis else 1 for k in range(len(shape))])
     return Value(array=np.ascontiguousarray(np.broadcast_to(line, shape)))
 
@@ -237,6 +238,7 @@ def _gather(node: Node, x: Value, starts: Value) -> Value:
     batch = node.static(starts, "the shape of its indices")[:-1]
     most = np.array([shape[d] - sizes[d] for d in mapped])
     at = node.call("minimum", node.call("maximum", node.cast(starts, "int32"), 0), Value(array=most.astype(np.int32)))
+    small(sizes, "a window")
     flat = np.zeros((1,), np.int64)
     strides = [int(np.prod(shape[k + 1 :])) for k in range(len(shape))]
     for d, n in enumerate(sizes):
