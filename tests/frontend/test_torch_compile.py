@@ -66,7 +66,7 @@ def test_whole_graph(pieces: list[Piece]) -> None:
 class Parts(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         y = torch.relu(x) * 2 + 1
-        u = torch.linalg.svdvals(y)
+        u = torch.special.airy_ai(y)
         return torch.tanh(u * 3) + y.sum(), y.mT @ y
 
 
@@ -75,7 +75,7 @@ def test_parts_of_a_graph(pieces: list[Piece]) -> None:
     with torch.no_grad():
         torch.testing.assert_close(torch.compile(Parts(), backend=backend)(x), Parts()(x))
     assert len(pieces) >= 1
-    assert not any("svd" in str(n.target) for p in pieces for n in p.graph.graph.nodes)
+    assert not any("airy" in str(n.target) for p in pieces for n in p.graph.graph.nodes if n.op == "call_function")
 
 
 def test_gradients(pieces: list[Piece]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.frontend.torch_models import FAST, MODELS, run
+from tests.frontend.torch_models.refusals import REFUSED
 
 SLOW = sorted(set(MODELS) - FAST)
 
@@ -25,7 +26,13 @@ def test_every_architecture(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(MODELS))
+@pytest.mark.parametrize("name", sorted(set(MODELS) - {"bert"}))
 def test_every_architecture_with_open_axes(name: str) -> None:
-    if MODELS[name]()[2] is not None:
-        run.dynamic(name)
+    """Axes that torch.export leaves open stay open: one build is right at three sizes."""
+    run.dynamic(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "role"), [(name, role) for name in sorted(REFUSED) for role in REFUSED[name]])
+def test_what_pytorch_does_not_leave_open(name: str, role: str) -> None:
+    assert REFUSED[name][role] in run.refused(name, role)

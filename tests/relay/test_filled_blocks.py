@@ -102,3 +102,15 @@ def test_blocks_are_whole_vectors() -> None:
 )
 def test_block(channels: int, lanes: int, block: int) -> None:
     assert filled_block(channels, lanes) == block
+
+
+def test_open_images_are_cut_off() -> None:
+    """What is plain again has the channels that there are, of any number of images of any size."""
+    x = relay.var("x", shape=(relay.Any(), 16, relay.Any(), relay.Any()))
+    mod = IRModule.from_expr(relay.Function([x], relay.transpose(conv(x, 16, 21), (0, 2, 3, 1))))
+    with PassContext(opt_level=3):
+        f = relay.create_executor("vm", mod, target="llvm").evaluate()
+    plain = relay.create_executor("debug", mod).evaluate()
+    for shape in ((1, 16, 5, 6), (3, 16, 4, 4)):
+        given = np.random.default_rng(0).standard_normal(shape).astype("float32")
+        np.testing.assert_allclose(f(given).numpy(), plain(given).numpy(), rtol=1e-4, atol=1e-5)

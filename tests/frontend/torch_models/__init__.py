@@ -11,19 +11,32 @@ from typing import Any
 import torch
 
 MODELS: dict[str, Callable[[], Any]] = {}
-"""By name: a function to (module, example inputs: tuple or dictionary, open axes or None)."""
+"""By name: a function to (module, example inputs by name, names of the axes that may be open, by input and place)."""
 FAST: set[str] = set()
 """Those that every run of the test suite tries."""
 
 
+AXES = {
+    "input_ids": {0: "batch", 1: "length"},
+    "attention_mask": {0: "batch", 1: "length"},
+    "decoder_input_ids": {0: "batch", 1: "written"},
+    "source": {0: "batch", 1: "length"},
+    "target": {0: "batch", 1: "written"},
+    "spectrogram": {0: "batch", 1: "frames"},
+}
+"""Axes that may be open of inputs of these names; of others it is the first, the batch."""
+
+
 def model(name: str, fast: bool = False) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
-    """Register an architecture: a function to (module, inputs) or (module, inputs, open axes by input and axis)."""
+    """Register an architecture: a function to (module, inputs), or (module, inputs, axes that may be open of some inputs)."""
 
     def register(f: Callable[[], Any]) -> Callable[[], Any]:
         def build() -> Any:
             torch.manual_seed(0)
             module, inputs, *rest = f()
-            return module.eval(), inputs, rest[0] if rest else None
+            own = rest[0] if rest else {}
+            axes = {k: own.get(k) or AXES.get(k) or {0: "batch"} for k in inputs}
+            return module.eval(), inputs, axes
 
         MODELS[name] = build
         if fast:

@@ -102,8 +102,11 @@ def _unet() -> Any:
             c = self.up(F.interpolate(b, scale_factor=2.0, mode="nearest"))
             return self.leave(F.silu(self.norm(self.t3(self.r3(torch.cat([c, a], 1), t), text))))
 
-    axes = {"sample": {0: "batch"}, "step": {0: "batch"}, "text": {0: "batch"}}
-    return UNet(), {"sample": normal(2, 4, 8, 8), "step": torch.tensor([3, 500]), "text": normal(2, 5, 12)}, axes
+    return (
+        UNet(),
+        {"sample": normal(2, 4, 8, 8), "step": torch.tensor([3, 500]), "text": normal(2, 5, 12)},
+        {"text": {0: "batch", 1: "length"}},
+    )
 
 
 class Decoder(nn.Module):
@@ -124,7 +127,7 @@ class Decoder(nn.Module):
 
 @model("vae-decoder")
 def _vae_decoder() -> Any:
-    return Decoder(), {"z": normal(2, 4, 8, 8)}, {"z": {0: "batch"}}
+    return Decoder(), {"z": normal(2, 4, 8, 8)}
 
 
 @model("vae")
@@ -150,7 +153,7 @@ def _vae() -> Any:
             z = mean + torch.exp(0.5 * torch.clamp(log, -30.0, 20.0)) * noise
             return self.decode(z), z
 
-    return VAE(), {"x": normal(2, 3, 16, 16), "noise": normal(2, 4, 8, 8)}, {"x": {0: "batch"}, "noise": {0: "batch"}}
+    return VAE(), {"x": normal(2, 3, 16, 16), "noise": normal(2, 4, 8, 8)}
 
 
 @model("vq-vae")
@@ -168,7 +171,7 @@ def _vq_vae() -> Any:
             codes = torch.cdist(z.flatten(0, 2), self.book.weight).argmin(-1)
             return self.decode(self.book(codes).view(z.shape).permute(0, 3, 1, 2)), codes
 
-    return Net(), {"x": normal(2, 3, 16, 16)}, {"x": {0: "batch"}}
+    return Net(), {"x": normal(2, 3, 16, 16)}
 
 
 @model("diffusion-transformer")
@@ -204,4 +207,4 @@ def _dit() -> Any:
             y = self.leave(self.b(self.a(self.enter(y), t), t))
             return y.reshape(n, h // 2, w // 2, 2, 2, c).permute(0, 5, 1, 3, 2, 4).reshape(n, c, h, w)
 
-    return DiT(), {"x": normal(2, 4, 8, 8), "step": torch.tensor([1, 30])}, {"x": {0: "batch"}, "step": {0: "batch"}}
+    return DiT(), {"x": normal(2, 4, 8, 8), "step": torch.tensor([1, 30])}

@@ -14,7 +14,6 @@ SMALL: dict[str, Any] = {
     "vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48,
     "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
 }  # fmt: skip
-BATCH_LENGTH = {"input_ids": {0: "batch", 1: "length"}}
 
 
 def _chosen(extra: dict[str, Any]) -> dict[str, Any]:
@@ -22,14 +21,13 @@ def _chosen(extra: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in {**SMALL, **extra}.items() if v is not None}
 
 
-def _encoder(name: str, config: Any, head: str, fast: bool = False, dynamic: bool = True, **extra: Any) -> None:
+def _encoder(name: str, config: Any, head: str, fast: bool = False, **extra: Any) -> None:
     @model(name, fast)
     def _build() -> Any:
         module = getattr(T, head)(config(**_chosen(extra)))
         return (
             Only(module, "logits" if re.search("For[A-Z]", head) else "last_hidden_state"),
             {"input_ids": ids(2, 9)},
-            BATCH_LENGTH if dynamic else None,
         )
 
 
@@ -44,17 +42,14 @@ _encoder(
     "deberta-v2",
     T.DebertaV2Config,
     "DebertaV2Model",
-    dynamic=False,
     relative_attention=True,
     pos_att_type=["p2c", "c2p"],
     position_buckets=8,
 )
-_encoder(
-    "deberta", T.DebertaConfig, "DebertaModel", dynamic=False, relative_attention=True, pos_att_type=["p2c", "c2p"]
-)
-_encoder("mpnet", T.MPNetConfig, "MPNetModel", dynamic=False)
+_encoder("deberta", T.DebertaConfig, "DebertaModel", relative_attention=True, pos_att_type=["p2c", "c2p"])
+_encoder("mpnet", T.MPNetConfig, "MPNetModel")
 _encoder("camembert", T.CamembertConfig, "CamembertModel")
-_encoder("convbert", T.ConvBertConfig, "ConvBertModel", dynamic=False, embedding_size=32)
+_encoder("convbert", T.ConvBertConfig, "ConvBertModel", embedding_size=32)
 _encoder("squeezebert", T.SqueezeBertConfig, "SqueezeBertModel", embedding_size=32)
 _encoder(
     "mobilebert",
@@ -69,19 +64,17 @@ _encoder(
     "modernbert",
     T.ModernBertConfig,
     "ModernBertModel",
-    dynamic=False,
     global_attn_every_n_layers=2,
     local_attention=8,
     reference_compile=False,
     cls_token_id=1,
     sep_token_id=2,
 )
-_encoder("fnet", T.FNetConfig, "FNetModel", dynamic=False)
+_encoder("fnet", T.FNetConfig, "FNetModel")
 _encoder(
     "funnel",
     T.FunnelConfig,
     "FunnelBaseModel",
-    dynamic=False,
     num_hidden_layers=None,
     d_model=32,
     n_head=4,
@@ -90,26 +83,25 @@ _encoder(
     block_sizes=[1, 1],
     num_decoder_layers=1,
 )
-_encoder("roformer", T.RoFormerConfig, "RoFormerModel", dynamic=False)
+_encoder("roformer", T.RoFormerConfig, "RoFormerModel")
 _encoder("ernie", T.ErnieConfig, "ErnieModel")
-_encoder("layoutlm", T.LayoutLMConfig, "LayoutLMModel", dynamic=False)
-_encoder("mra-ibert", T.IBertConfig, "IBertModel", dynamic=False)
+_encoder("layoutlm", T.LayoutLMConfig, "LayoutLMModel")
+_encoder("mra-ibert", T.IBertConfig, "IBertModel")
 _encoder(
     "esm",
     T.EsmConfig,
     "EsmModel",
-    dynamic=False,
     position_embedding_type="rotary",
     mask_token_id=3,
     token_dropout=False,
 )
 
 
-def _decoder(name: str, config: Any, head: str, fast: bool = False, dynamic: bool = True, **extra: Any) -> None:
+def _decoder(name: str, config: Any, head: str, fast: bool = False, **extra: Any) -> None:
     @model(name, fast)
     def _build() -> Any:
         c = config(**{**SMALL, "use_cache": False, **extra})
-        return Only(getattr(T, head)(c), "logits"), {"input_ids": ids(2, 9)}, BATCH_LENGTH if dynamic else None
+        return Only(getattr(T, head)(c), "logits"), {"input_ids": ids(2, 9)}
 
 
 ROPE: dict[str, Any] = {"num_key_value_heads": 2, "head_dim": 8}
@@ -133,7 +125,6 @@ _decoder(
     "mixtral",
     T.MixtralConfig,
     "MixtralForCausalLM",
-    dynamic=False,
     num_local_experts=4,
     num_experts_per_tok=2,
     experts_implementation="batched_mm",
@@ -153,27 +144,23 @@ _decoder("cohere", T.CohereConfig, "CohereForCausalLM", num_key_value_heads=2)
 _decoder("granite", T.GraniteConfig, "GraniteForCausalLM", num_key_value_heads=2)
 _decoder("mpt", T.MptConfig, "MptForCausalLM", d_model=32, n_heads=4, n_layers=2, max_seq_len=64)
 _decoder("starcoder2", T.Starcoder2Config, "Starcoder2ForCausalLM", num_key_value_heads=2)
-_decoder("mamba", T.MambaConfig, "MambaForCausalLM", dynamic=False, state_size=4, conv_kernel=4, time_step_rank=4)
+_decoder("mamba", T.MambaConfig, "MambaForCausalLM", state_size=4, conv_kernel=4, time_step_rank=4)
 _decoder(
     "mamba2",
     T.Mamba2Config,
     "Mamba2ForCausalLM",
-    dynamic=False,
     state_size=8,
     num_heads=4,
     head_dim=16,
     n_groups=1,
     chunk_size=4,
 )
-_decoder("falcon-mamba", T.FalconMambaConfig, "FalconMambaForCausalLM", dynamic=False, state_size=4, time_step_rank=4)
-_decoder(
-    "rwkv", T.RwkvConfig, "RwkvForCausalLM", dynamic=False, attention_hidden_size=32, context_length=64, rescale_every=0
-)
+_decoder("falcon-mamba", T.FalconMambaConfig, "FalconMambaForCausalLM", state_size=4, time_step_rank=4)
+_decoder("rwkv", T.RwkvConfig, "RwkvForCausalLM", attention_hidden_size=32, context_length=64, rescale_every=0)
 _decoder(
     "recurrent-gemma",
     T.RecurrentGemmaConfig,
     "RecurrentGemmaForCausalLM",
-    dynamic=False,
     lru_width=32,
     attention_window_size=8,
     **ROPE,
@@ -187,8 +174,15 @@ class Cached(torch.nn.Module):
         super().__init__()
         self.inner = inner
 
-    def forward(self, input_ids: torch.Tensor, *past: torch.Tensor) -> Any:
-        cache = T.DynamicCache([(past[k], past[k + 1]) for k in range(0, len(past), 2)])
+    def forward(
+        self,
+        input_ids: torch.Tensor,
+        keys0: torch.Tensor,
+        values0: torch.Tensor,
+        keys1: torch.Tensor,
+        values1: torch.Tensor,
+    ) -> Any:
+        cache = T.DynamicCache([(keys0, values0), (keys1, values1)])
         out = self.inner(input_ids=input_ids, past_key_values=cache, use_cache=True)
         kept = [t for layer in out.past_key_values.layers for t in (layer.keys, layer.values)]
         return (out.logits, *kept)
@@ -198,8 +192,12 @@ def _cached(name: str, config: Any, head: str, heads: int, depth: int, fast: boo
     @model(name, fast)
     def _build() -> Any:
         module = Cached(getattr(T, head)(config(**{**SMALL, **extra})))
-        past = [torch.randn(2, heads, 5, depth) for _ in range(4)]
-        return module, (ids(2, 1), *past)
+        past = {name: torch.randn(2, heads, 5, depth) for name in ("keys0", "values0", "keys1", "values1")}
+        return (
+            module,
+            {"input_ids": ids(2, 1), **past},
+            {"input_ids": {0: "batch"}} | dict.fromkeys(past, {0: "batch", 2: "past"}),
+        )
 
 
 _cached("gpt2-cache", T.GPT2Config, "GPT2LMHeadModel", 4, 8, n_embd=32, n_layer=2, n_head=4, n_positions=64)
@@ -207,13 +205,12 @@ _cached("llama-cache", T.LlamaConfig, "LlamaForCausalLM", 2, 8, fast=True, **ROP
 _cached("qwen2-cache", T.Qwen2Config, "Qwen2ForCausalLM", 2, 8, **ROPE)
 
 
-def _pair(name: str, config: Any, head: str, dynamic: bool = True, **extra: Any) -> None:
+def _pair(name: str, config: Any, head: str, **extra: Any) -> None:
     @model(name)
     def _build() -> Any:
         c = config(**_chosen({"use_cache": False, "decoder_start_token_id": 1, **extra}))
         inputs = {"input_ids": ids(2, 9), "decoder_input_ids": ids(2, 5)}
-        axes = {"input_ids": {0: "batch", 1: "length"}, "decoder_input_ids": {0: "batch", 1: "written"}}
-        return Only(getattr(T, head)(c), "logits"), inputs, axes if dynamic else None
+        return Only(getattr(T, head)(c), "logits"), inputs
 
 
 LAYERS: dict[str, Any] = {
@@ -226,14 +223,13 @@ _pair("mt5", T.MT5Config, "MT5ForConditionalGeneration", **T5)
 _pair("bart", T.BartConfig, "BartForConditionalGeneration", **LAYERS)
 _pair("mbart", T.MBartConfig, "MBartForConditionalGeneration", **LAYERS)
 _pair("pegasus", T.PegasusConfig, "PegasusForConditionalGeneration", **LAYERS)
-_pair("marian", T.MarianConfig, "MarianMTModel", dynamic=False, **LAYERS)
-_pair("m2m-100", T.M2M100Config, "M2M100ForConditionalGeneration", dynamic=False, **LAYERS)
+_pair("marian", T.MarianConfig, "MarianMTModel", **LAYERS)
+_pair("m2m-100", T.M2M100Config, "M2M100ForConditionalGeneration", **LAYERS)
 _pair("blenderbot", T.BlenderbotConfig, "BlenderbotForConditionalGeneration", **LAYERS)
 _pair(
     "prophetnet",
     T.ProphetNetConfig,
     "ProphetNetForConditionalGeneration",
-    dynamic=False,
     num_hidden_layers=None,
     num_encoder_layers=2,
     num_decoder_layers=2,

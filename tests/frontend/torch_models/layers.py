@@ -10,8 +10,6 @@ from torch.nn import functional as F
 
 from tests.frontend.torch_models import model, normal
 
-IMAGE = {"x": {0: "batch"}}
-
 
 def _images(size: int = 32) -> dict[str, Tensor]:
     return {"x": normal(2, 3, size, size)}
@@ -38,7 +36,7 @@ def _vgg() -> Any:
         def forward(self, x: Tensor) -> Tensor:
             return self.head(torch.flatten(self.features(x), 1))
 
-    return VGG(), _images(), IMAGE
+    return VGG(), _images()
 
 
 @model("inception")
@@ -60,7 +58,7 @@ def _inception() -> Any:
             x = F.max_pool2d(torch.cat([self.a(x), self.b(x), self.c(x), self.d(x)], 1), 3, 2, ceil_mode=True)
             return self.head(x.mean((2, 3)))
 
-    return Inception(), _images(), IMAGE
+    return Inception(), _images()
 
 
 @model("densenet")
@@ -86,7 +84,7 @@ def _densenet() -> Any:
                 found.append(layer(torch.cat(found, 1)))
             return self.head(F.adaptive_avg_pool2d(self.cut(torch.cat(found, 1)), 1).flatten(1))
 
-    return Dense(), _images(), IMAGE
+    return Dense(), _images()
 
 
 @model("squeezenet")
@@ -112,7 +110,7 @@ def _squeezenet() -> Any:
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
     )
-    return net, (normal(2, 3, 32, 32),)
+    return net, {"input": normal(2, 3, 32, 32)}
 
 
 @model("shufflenet-v2")
@@ -142,7 +140,7 @@ def _shufflenet() -> Any:
         def forward(self, x: Tensor) -> Tensor:
             return self.head(self.body(x).mean([2, 3]))
 
-    return Net(), _images(), IMAGE
+    return Net(), _images()
 
 
 class SqueezeExcite(nn.Module):
@@ -180,7 +178,7 @@ def _mobilenet_v3() -> Any:
         def forward(self, x: Tensor) -> Tensor:
             return self.head(self.body(x).mean([2, 3]))
 
-    return Net(), _images(), IMAGE
+    return Net(), _images()
 
 
 @model("resnext-se")
@@ -207,7 +205,7 @@ def _resnext() -> Any:
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
         nn.Linear(16, 7),
-    ), (normal(2, 3, 32, 32),)
+    ), {"input": normal(2, 3, 32, 32)}
 
 
 @model("mlp-mixer")
@@ -235,7 +233,7 @@ def _mixer() -> Any:
         def forward(self, x: Tensor) -> Tensor:
             return self.head(self.body(self.patch(x).flatten(2).transpose(1, 2)).mean(1))
 
-    return Net(), _images(), IMAGE
+    return Net(), _images()
 
 
 @model("ghostnet")
@@ -253,7 +251,7 @@ def _ghostnet() -> Any:
 
     return nn.Sequential(
         ConvNormAct(3, 8, 3, 2), Ghost(8, 16), Ghost(16, 12), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(12, 7)
-    ), (normal(2, 3, 32, 32),)
+    ), {"input": normal(2, 3, 32, 32)}
 
 
 @model("unet")
@@ -274,7 +272,7 @@ def _unet() -> Any:
             d = self.d2(torch.cat([self.up2(c), b], 1))
             return self.head(self.d1(torch.cat([self.up1(d), a], 1)))
 
-    return UNet(), _images(), IMAGE
+    return UNet(), _images()
 
 
 @model("deeplab-v3")
@@ -295,7 +293,7 @@ def _deeplab() -> Any:
             x = self.head(torch.cat([*[w(x) for w in self.ways], mean], 1))
             return F.interpolate(x, size=size, mode="bilinear", align_corners=False)
 
-    return ASPP(), _images(), IMAGE
+    return ASPP(), _images()
 
 
 @model("fpn-retinanet")
@@ -318,7 +316,7 @@ def _retinanet() -> Any:
             boxes = [self.boxes(p).permute(0, 2, 3, 1).reshape(n, -1, 4) for p in levels]
             return torch.cat(scores, 1).sigmoid(), torch.cat(boxes, 1)
 
-    return Net(), _images(), IMAGE
+    return Net(), _images()
 
 
 @model("yolo")
@@ -345,7 +343,7 @@ def _yolo() -> Any:
             wh = (y[..., 2:4].sigmoid() * 2) ** 2 * self.anchors
             return torch.cat((xy, wh, y[..., 4:].sigmoid()), -1).view(n, -1, 7)
 
-    return Net(), _images(), IMAGE
+    return Net(), _images()
 
 
 @model("pointnet")
@@ -361,7 +359,7 @@ def _pointnet() -> Any:
         def forward(self, x: Tensor) -> Tensor:
             return F.log_softmax(self.head(torch.max(self.each(x), 2)[0]), dim=1)
 
-    return Net(), {"x": normal(2, 3, 20)}, IMAGE
+    return Net(), {"x": normal(2, 3, 20)}, {"x": {0: "batch", 2: "points"}}
 
 
 @model("crnn")
@@ -379,7 +377,7 @@ def _crnn() -> Any:
             x = self.cnn(x).squeeze(2).transpose(1, 2)
             return self.head(self.rnn(x)[0]).log_softmax(-1)
 
-    return Net(), (normal(2, 1, 16, 24),)
+    return Net(), {"x": normal(2, 1, 16, 24)}, {"x": {0: "batch", 3: "width"}}
 
 
 @model("gru-attention")
@@ -397,7 +395,7 @@ def _gru() -> Any:
             share = self.score(torch.tanh(states + last[-1].unsqueeze(1))).softmax(1)
             return self.head((share * states).sum(1))
 
-    return Net(), (torch.arange(14).reshape(2, 7),)
+    return Net(), {"x": torch.arange(14).reshape(2, 7)}, {"x": {0: "batch", 1: "length"}}
 
 
 @model("tcn")
@@ -413,7 +411,11 @@ def _tcn() -> Any:
         def forward(self, x: Tensor) -> Tensor:
             return F.relu(self.conv(F.pad(x, (2 * self.d, 0))) + self.skip(x))
 
-    return nn.Sequential(Block(4, 8, 1), Block(8, 8, 2), Block(8, 8, 4)), (normal(2, 4, 20),)
+    return (
+        nn.Sequential(Block(4, 8, 1), Block(8, 8, 2), Block(8, 8, 4)),
+        {"input": normal(2, 4, 20)},
+        {"input": {0: "batch", 2: "length"}},
+    )
 
 
 @model("nn-transformer")
@@ -429,4 +431,4 @@ def _transformer() -> Any:
             mask = nn.Transformer.generate_square_subsequent_mask(target.shape[1])
             return self.inner(source, target, tgt_mask=mask, tgt_is_causal=True)
 
-    return Net(), (normal(2, 6, 16), normal(2, 4, 16))
+    return Net(), {"source": normal(2, 6, 16), "target": normal(2, 4, 16)}

@@ -29,7 +29,7 @@ def _wave(name: str, config: Any, head: str, fast: bool = False, **extra: Any) -
     def _build() -> Any:
         module = getattr(T, head)(config(**{**WAVE, **extra}))
         out = "logits" if "CTC" in head else "last_hidden_state"
-        return Only(module, out), {"input_values": normal(2, 400)}, {"input_values": {0: "batch"}}
+        return Only(module, out), {"input_values": normal(2, 400)}, {"input_values": {0: "batch", 1: "samples"}}
 
 
 _wave("wav2vec2", T.Wav2Vec2Config, "Wav2Vec2ForCTC")
@@ -87,7 +87,11 @@ def _speech_to_text() -> Any:
         use_cache=False,
     )
     module = Only(T.Speech2TextForConditionalGeneration(config), "logits")
-    return module, {"input_features": normal(2, 24, 8), "decoder_input_ids": ids(2, 5)}
+    return (
+        module,
+        {"input_features": normal(2, 24, 8), "decoder_input_ids": ids(2, 5)},
+        {"input_features": {0: "batch", 1: "frames"}},
+    )
 
 
 @model("audio-spectrogram-transformer")
@@ -118,4 +122,4 @@ def _hifigan() -> Any:
         resblock_dilation_sizes=[[1, 3]],
         normalize_before=False,
     )
-    return T.SpeechT5HifiGan(config), (normal(1, 6, 8),)
+    return T.SpeechT5HifiGan(config), {"spectrogram": normal(2, 6, 8)}

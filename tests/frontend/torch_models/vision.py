@@ -18,17 +18,14 @@ VIT: dict[str, Any] = {
     "patch_size": 8,
     "num_labels": 7,
 }
-IMAGES = {"pixel_values": {0: "batch"}}
 
 
-def _classifier(
-    name: str, config: Any, head: str, size: int = 32, fast: bool = False, dynamic: bool = True, **extra: Any
-) -> None:
+def _classifier(name: str, config: Any, head: str, size: int = 32, fast: bool = False, **extra: Any) -> None:
     @model(name, fast)
     def _build() -> Any:
         out = "logits" if "For" in head else "last_hidden_state"
         module = lively(getattr(T, head)(config(**extra)))
-        return Only(module, out), {"pixel_values": normal(2, 3, size, size)}, IMAGES if dynamic else None
+        return Only(module, out), {"pixel_values": normal(2, 3, size, size)}
 
 
 _classifier("vit", T.ViTConfig, "ViTForImageClassification", **VIT)
@@ -126,7 +123,6 @@ _classifier(
     size=64,
     width_multiplier=0.25,
     num_labels=7,
-    dynamic=False,
 )
 _classifier(
     "swin",
@@ -288,7 +284,7 @@ def _detector(
 ) -> None:
     @model(name)
     def _build() -> Any:
-        return Only(lively(getattr(T, head)(config(**extra))), *out), {"pixel_values": normal(1, 3, size, size)}
+        return Only(lively(getattr(T, head)(config(**extra))), *out), {"pixel_values": normal(2, 3, size, size)}
 
 
 _detector("detr", T.DetrConfig, "DetrForObjectDetection", backbone_config=_backbone(out_features=["stage2"]), **DETR)

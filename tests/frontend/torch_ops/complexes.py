@@ -34,4 +34,11 @@ SAMPLES: list[Sample] = [
     ("cat", ([z, z], 1)),
     ("slice.Tensor", (z, 1, 1, 3)),
     ("_to_copy", (f(3),), {"dtype": torch.complex64}),
+    ("matmul", (z, z.mT.contiguous())),
+    ("mm", (z, torch.complex(f(4, 2), f(4, 2, seed=1)))),
+    ("bmm", (z.reshape(2, 3, 2), z.reshape(2, 2, 3))),
+    *[(n, (z,)) for n in ("square", "reciprocal", "sqrt", "log", "zeros_like", "ones_like")],
+    *[("pow.Tensor_Scalar", (z, e)) for e in (2, 3, 0.5)],
+    *[(f"{n}.Tensor", (z, torch.where(f(3, 4) > 0, z, z + 1))) for n in ("eq", "ne")],
+    ("diag_embed", (w,)),
 ]

@@ -103,8 +103,8 @@ class _AlterLayout(ExprMutator):
             found = typed(constructor("layout_transform")(e, source, target))
             if layout is None and not_full(original, source):
                 # The last block holds more than there are channels.
-                shape = tensor_of(original).concrete_shape
-                found = typed(constructor("strided_slice")(found, [0], [shape[1]], [1], axes=[1]))
+                channels: Any = tensor_of(original).shape[1]
+                found = typed(constructor("strided_slice")(found, [0], [int(channels)], [1], axes=[1]))
             self.brought[key] = found
             if layout is not None:
                 self.layouts[found] = layout

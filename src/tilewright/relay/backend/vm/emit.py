@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from tilewright.relay.expr import (
 )
 from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.op.card import TypeRuleError
+from tilewright.relay.op.checks import clamped, range_text
 from tilewright.relay.op.dynamic import Dynamic
 from tilewright.relay.printer import Printer, span_text
 from tilewright.relay.transform.infer_type import infer_types, type_of
@@ -69,10 +70,12 @@ class ProgramCompiler:
             self.functions[gvar.name_hint] = len(self.program.functions)
             made = VMFunction(gvar.name_hint, [(p.name_hint, self.param_type(p)) for p in params])
             self.program.functions.append(made)
-            todo.append((made, params, body))
-        for made, params, body in todo:
+            todo.append((made, params, body, f.attrs.get("size_ranges") or {}))
+        for made, params, body, ranges in todo:
             with deep_recursion():
-                _FunctionCompiler(self, made, params).compile(body)
+                compiler = _FunctionCompiler(self, made, params)
+                compiler.check_ranges(ranges)
+                compiler.compile(body)
             made.free_dead_registers()
         return self.program
 
@@ -131,6 +134,18 @@ class _FunctionCompiler:
                     text = f"dimension {axis} of {self.out.params[parameter][0]} must be the size {d.name} that it is elsewhere"
                     self.out.emit("need_size", again, self.sizes.register(d), self.home.program.message(text))
         self.note(parameter, t)
+
+    def check_ranges(self, ranges: Mapping[str, tuple[Any, Any]]) -> None:
+        """Sizes of parameters, by name, lie between their bounds; None is no bound."""
+        for d, (parameter, axis) in list(self.sources.items()):
+            if d.name not in ranges:
+                continue
+            low, high = [None if b is None else int(b) for b in ranges[d.name]]
+            name = self.out.params[parameter][0]
+            rule = (
+                f"dimension {axis} of {name} must be {range_text(low, high)}: it and the nearest such size are the same"
+            )
+            self.sizes.need_equal(d, clamped(d, low, high), self.home.program.message(rule))
 
     @property
     def sources(self) -> dict[SizeName, tuple[int, int]]:

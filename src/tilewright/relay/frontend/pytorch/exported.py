@@ -24,6 +24,7 @@ IGNORED = {
     "aten::sym_constrain_range_for_size", "aten::_functional_assert_async", "aten::_functional_sym_constrain_range",
     "aten::_functional_sym_constrain_range_for_size", "aten::_functional_assert_scalar", "aten::sym_is_contiguous",
 }  # fmt: skip
+    "aten::_linalg_check_errors",
 """Checks that PyTorch made when it exported; a program checks its sizes itself."""
 UNBOUNDED = (1 << 63) - 2
 """A bound that PyTorch writes where it means none."""
@@ -72,6 +73,7 @@ class ExportedImporter(Importer):
         self.solve_sizes(places)
         self.ranges = {str(s): _bounds(r) for s, r in program.range_constraints.items()}
         values = [self.placeholder(p, s, program, given) for p, s in zip(places, signature.input_specs, strict=True)]
+        self.sizes.ranges = self.ranges
         self.finish()
         results = self.graph(program.graph_module, values)
         self.finish()
@@ -259,9 +261,11 @@ class ExportedImporter(Importer):
             if named is not None and named[0] in ITEMS and isinstance(args[0], Value):
                 return self.item(TorchCall(str(node.target), node.name, self), args[0], meta)
             if _is_size(meta):
+            if named is not None and named[0] == "aten::sym_storage_offset":
+                return 0
                 return self.sizes.plain(meta)
             if hasattr(meta, "node") and not hasattr(meta, "dtype"):
-                if all([operator_name(u.target) in CHECKS for u in node.users]):
+                if _only_checked(node):
                     return None
                 return self.sizes.number(TorchCall(str(node.target), node.name, self), meta.node.expr)
             if named is None:
@@ -397,6 +401,18 @@ def _bounds(interval: Any) -> tuple[int | None, int | None]:
         return int(e) if getattr(e, "is_Integer", False) and abs(int(e)) < UNBOUNDED else None
 
     return number(interval.lower), number(interval.upper)
+def _only_checked(node: Any) -> bool:
+    """Whether what a node says of sizes is only used by checks."""
+    import torch
+
+    return all(
+        [
+            operator_name(u.target) in CHECKS or isinstance(u.meta.get("val"), torch.SymBool) and _only_checked(u)
+            for u in node.users
+        ]
+    )
+
+
 
 
 def _title(node: Any) -> str:

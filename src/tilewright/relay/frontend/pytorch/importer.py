@@ -16,6 +16,7 @@ from tilewright.relay.frontend.pytorch import (  # noqa: F401 (register converte
     ops_complex,
     ops_create,
     ops_data,
+    ops_factor,
     ops_index,
     ops_linalg,
     ops_math,
@@ -147,6 +148,9 @@ class Importer:
             raise ModelError(f"{self.title}: it has no outputs that are tensors")
         body = fields[0] if len(fields) == 1 else Tuple(tuple(fields))
         attrs: dict[str, Any] = {"output_tensor_names": tuple(names)}
+        bounds = self.sizes.bounds()
+        if bounds:
+            attrs["size_ranges"] = bounds
         main = Function([*self.inputs, *self.weights.values()], body, attrs=attrs)
         try:
             return infer_module(IRModule.from_expr(main)), dict(self.params)

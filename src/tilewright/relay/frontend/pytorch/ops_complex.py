@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.pytorch.ops_linalg import matmul
 from tilewright.relay.frontend.pytorch.ops_math import atan2, identity
 from tilewright.relay.frontend.pytorch.value import Complex, TorchCall, aten, converters
 from tilewright.support.errors import OpNotImplemented
@@ -16,7 +17,8 @@ BY_PARTS = {
     "view", "reshape", "_unsafe_view", "flatten", "unflatten", "squeeze", "unsqueeze", "transpose", "t", "permute", "movedim", "expand",
     "cat", "stack", "slice", "select", "narrow", "split", "split_with_sizes", "chunk", "unbind", "repeat", "flip", "roll", "clone",
     "contiguous", "alias", "detach", "neg", "sum", "mean", "index_select", "index", "gather", "add", "sub", "constant_pad_nd", "pad",
-    "cumsum", "tril", "triu", "diagonal", "lift_fresh_copy", "slice_scatter", "select_scatter",
+    "cumsum", "tril", "triu", "diagonal", "lift_fresh_copy", "slice_scatter", "select_scatter", "diag_embed", "trace", "unfold",
+    "as_strided", "expand_as", "broadcast_to", "view_as", "swapaxes", "mT", "concat", "hstack", "vstack", "copy",
 }  # fmt: skip
 """Operators that treat the real and the imaginary parts alike."""
 complex_converters: dict[str, Callable[..., Any]] = {}
@@ -167,6 +169,61 @@ def _plain_conjugate(c: TorchCall, x: Complex) -> Complex:
     return Complex(x.real, c.call("negative", x.imag))
 
 
+@_complex("matmul", "mm", "bmm", "mv", "dot")
+def _matrix_product(c: TorchCall, a: Any, b: Any) -> Any:
+    x, y = _both(c, a, b)
+    rr, ii, ri, ir = [
+        matmul(c, p, q) for p, q in ((x.real, y.real), (x.imag, y.imag), (x.real, y.imag), (x.imag, y.real))
+    ]
+    return Complex(c.call("subtract", rr, ii), c.call("add", ri, ir))
+
+
+@_complex("square")
+def _square(c: TorchCall, x: Complex) -> Any:
+    return _product(c, x, x)
+
+
+@_complex("reciprocal")
+def _reciprocal(c: TorchCall, x: Complex) -> Any:
+    return _quotient(c, as_complex(c, 1, x), x)
+
+
+@_complex("sqrt")
+def _root(c: TorchCall, x: Complex) -> Any:
+    return _polar(c, c.call("sqrt", _size(c, x)), c.call("multiply", _angle(c, x), 0.5))
+
+
+@_complex("log")
+def _log(c: TorchCall, x: Complex) -> Any:
+    return Complex(c.call("log", _size(c, x)), _angle(c, x))
+
+
+@_complex("pow")
+def _power(c: TorchCall, x: Any, exponent: Any) -> Any:
+    if not isinstance(exponent, (int, float)):
+        raise c.refuse("exponent", "a tensor", "a number")
+    if isinstance(exponent, int) and 0 < exponent <= 4:
+        made = x
+        for _ in range(exponent - 1):
+            made = _product(c, made, x)
+        return made
+    return _polar(c, c.call("power", _size(c, x), exponent), c.call("multiply", _angle(c, x), exponent))
+
+
+@_complex("eq", "ne")
+def _same(c: TorchCall, a: Any, b: Any) -> Any:
+    x, y = _both(c, a, b)
+    equal = c.call("logical_and", c.call("equal", x.real, y.real), c.call("equal", x.imag, y.imag))
+    return c.call("logical_not", equal) if ".ne" in c.target or "::ne" in c.target else equal
+
+
+@_complex("zeros_like", "ones_like")
+def _alike(c: TorchCall, x: Complex, *rest: Any, **more: Any) -> Any:
+    return Complex(
+        c.full(x.real.shape, 1 if "ones" in c.target else 0, x.real.dtype), c.full(x.real.shape, 0, x.real.dtype)
+    )
+
+
 @_complex("exp")
 def _exp(c: TorchCall, x: Complex) -> Any:
     return _polar(c, c.call("exp", x.real), x.imag)
@@ -185,50 +242,60 @@ def _extent(c: TorchCall, x: Complex, dim: int | None = None) -> Any:
 # Fourier transforms, as products with matrices of waves
 
 
-def _waves(rows: int, columns: int, n: int, sign: float) -> tuple[np.ndarray, np.ndarray]:
+def _waves(c: TorchCall, rows: Any, columns: Any, n: Any, sign: float) -> list[Value]:
     """cos and sin of 2 pi r c / n."""
     # Whole numbers are reduced before they become angles, so that no accuracy is lost.
-    turns = (np.arange(rows)[:, None] * np.arange(columns)[None, :]) % n
-    angle = 2 * np.pi * turns / n
-    return np.cos(angle), sign * np.sin(angle)
+    if all([isinstance(d, int) for d in (rows, columns, n)]):
+        angle = 2 * np.pi * ((np.arange(rows)[:, None] * np.arange(columns)[None, :]) % n) / n
+        return [Value(array=np.cos(angle)), Value(array=sign * np.sin(angle))]
+    r, k = [c.call("arange", start=0, stop=d, step=1, dtype="int64") for d in (rows, columns)]
+    turns = c.call("multiply", c.call("expand_dims", r, axis=1), c.call("expand_dims", k, axis=0))
+    turns = c.cast(c.call("floor_mod", turns, c.size(n)), "float64")
+    angle = c.call("divide", c.call("multiply", turns, 2 * np.pi), c.cast(c.size(n), "float64"))
+    return [c.call("cos", angle), c.call("multiply", c.call("sin", angle), sign)]
 
 
-def _along(c: TorchCall, x: Value, axis: int, matrix: np.ndarray) -> Value:
+def _along(c: TorchCall, x: Value, axis: int, matrix: Value) -> Value:
     """x times a matrix (outputs, inputs) along an axis."""
     order = [k for k in range(x.ndim) if k != axis] + [axis]
     moved = c.transpose(x, order)
     flat = moved if moved.ndim > 1 else c.reshape(moved, [1, *moved.shape])
-    out = c.call("nn.dense", flat, Value(array=np.ascontiguousarray(matrix.astype(x.dtype))))
-    out = out if moved.ndim > 1 else c.reshape(out, [matrix.shape[0]])
+    out = c.call("nn.dense", flat, c.cast(matrix, x.dtype))
+    out = out if moved.ndim > 1 else c.reshape(out, matrix.shape[:1])
     return c.transpose(out, [order.index(k) for k in range(x.ndim)])
 
 
 def _transformed(c: TorchCall, x: Complex, axis: int, forward: bool) -> Complex:
-    (n,) = c.static([x.real.shape[axis]], "the extent that it transforms")
-    cos, sin = _waves(n, n, n, -1.0 if forward else 1.0)
+    n = x.real.shape[axis]
+    cos, sin = _waves(c, n, n, n, -1.0 if forward else 1.0)
     parts = [[_along(c, p, axis, m) for m in (cos, sin)] for p in (x.real, x.imag)]
     return Complex(c.call("subtract", parts[0][0], parts[1][1]), c.call("add", parts[0][1], parts[1][0]))
 
 
-def _scaled(c: TorchCall, x: Any, count: int, normalization: int) -> Any:
-    factor = {0: 1.0, 1: 1.0 / np.sqrt(count), 2: 1.0 / count}[normalization]
-    if factor == 1.0:
+def _scaled(c: TorchCall, x: Any, count: Any, normalization: int) -> Any:
+    dtype = (x.real if isinstance(x, Complex) else x).dtype
+    whole = c.number(count, dtype) if isinstance(count, int) else c.cast(c.size(count), dtype)
+    if normalization == 0:
         return x
+    by = c.call("sqrt", whole) if normalization == 1 else whole
     if isinstance(x, Complex):
-        return Complex(*[c.call("multiply", p, float(factor)) for p in (x.real, x.imag)])
-    return c.call("multiply", x, float(factor))
+        return Complex(*[c.call("divide", p, by) for p in (x.real, x.imag)])
+    return c.call("divide", x, by)
 
 
-def _extents(c: TorchCall, x: Value, axes: Sequence[int]) -> int:
-    return int(np.prod(c.static([x.shape[a] for a in axes], "the extents that it transforms")))
+def _extents(c: TorchCall, x: Value, axes: Sequence[int]) -> Any:
+    count: Any = 1
+    for a in axes:
+        count = count * x.shape[a]
+    return count
 
 
 @aten("_fft_r2c")
 def _real_to_complex(c: TorchCall, x: Value, dim: Sequence[int], normalization: int, onesided: bool) -> Any:
     axes = [c.axis(d, x.ndim) for d in dim]
     count = _extents(c, x, axes)
-    n = int(x.shape[axes[-1]])
-    cos, sin = _waves(n // 2 + 1 if onesided else n, n, n, -1.0)
+    n = x.shape[axes[-1]]
+    cos, sin = _waves(c, n // 2 + 1 if onesided else n, n, n, -1.0)
     made = Complex(_along(c, x, axes[-1], cos), _along(c, x, axes[-1], sin))
     for a in axes[:-1]:
         made = _transformed(c, made, a, True)
@@ -255,14 +322,15 @@ def _complex_to_real(c: TorchCall, x: Any, dim: Sequence[int], normalization: in
     for a in axes[:-1]:
         made = _transformed(c, made, a, False)
     last = axes[-1]
+    (size,) = c.static([size], "the extent of its result")
     half = size // 2 + 1
-    cos, sin = _waves(size, half, size, -1.0)
     # All but the first (and of an even size the last) stand for themselves and their mirror image.
     twice = np.full(half, 2.0)
     twice[0] = 1.0
     if size % 2 == 0:
         twice[-1] = 1.0
-    out = c.call("add", _along(c, made.real, last, cos * twice), _along(c, made.imag, last, sin * twice))
+    cos, sin = [Value(array=m.array * twice) for m in _waves(c, size, half, size, -1.0)]
+    out = c.call("add", _along(c, made.real, last, cos), _along(c, made.imag, last, sin))
     return _scaled(c, out, _extents(c, out, axes), normalization)
 
 

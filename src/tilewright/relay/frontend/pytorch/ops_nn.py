@@ -287,7 +287,10 @@ def _im2col(c: TorchCall, x: Value, kernel: Any, dilation: Any, padding: Any, st
     single = x.ndim == 3
     x = c.call("expand_dims", x, axis=0) if single else x
     n, channels, *extents = x.shape
-    places, _ = _patch_places(c, c.static(extents, "the extents of its image"), kernel, dilation, padding, stride)
+    if not all([isinstance(d, int) for d in extents]):
+        out = _patches(c, x, *[_tuple(v, 2) for v in (kernel, dilation, padding, stride)])
+        return c.call("squeeze", out, axis=(0,)) if single else out
+    places, _ = _patch_places(c, extents, kernel, dilation, padding, stride)
     flat = c.reshape(x, [n, channels, extents[0] * extents[1]])
     rows = places.T
     taken = c.call("take", flat, Value(array=np.maximum(rows, 0)), axis=2)
@@ -295,6 +298,32 @@ def _im2col(c: TorchCall, x: Value, kernel: Any, dilation: Any, padding: Any, st
         taken = c.call("where", Value(array=rows >= 0), taken, c.number(0, x.dtype))
     out = c.reshape(taken, [n, channels * rows.shape[0], rows.shape[1]])
     return c.call("squeeze", out, axis=(0,)) if single else out
+
+
+def _patches(
+    c: TorchCall,
+    x: Value,
+    kernel: Sequence[int],
+    dilation: Sequence[int],
+    padding: Sequence[int],
+    stride: Sequence[int],
+) -> Value:
+    """Patches of images of unknown extents: for each place of the kernel, what it meets."""
+    n, channels, *extents = x.shape
+    wide = c.call("nn.pad", x, c.number(0, x.dtype), pad_width=((0, 0), (0, 0), *[(p, p) for p in padding]))
+    counts = [
+        (d + 2 * p - r * (k - 1) - 1) // s + 1
+        for d, k, r, p, s in zip(extents, kernel, dilation, padding, stride, strict=True)
+    ]
+    parts = []
+    for place in np.ndindex(*kernel):
+        part = wide
+        for a in range(2):
+            begin = int(place[a]) * dilation[a]
+            part = cut(c, part, 2 + a, begin, begin + (counts[a] - 1) * stride[a] + 1, stride[a])
+        parts.append(c.reshape(part, [n, channels, 1, counts[0] * counts[1]]))
+    rows = len(parts)
+    return c.reshape(c.call("concatenate", parts, axis=2), [n, channels * rows, counts[0] * counts[1]])
 
 
 @aten("col2im")

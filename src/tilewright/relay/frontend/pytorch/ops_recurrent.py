@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tilewright.relay import loops
+from tilewright.relay.expr import Call, Expr, TupleGetItem, Var
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.ops_linalg import linear
 from tilewright.relay.frontend.pytorch.ops_tensor import split_sizes
@@ -52,6 +54,36 @@ def _layer(
     return outputs, state
 
 
+def _loop(
+    c: TorchCall, x: Value, state: State, weights: Sequence[Value], cell: Cell, backwards: bool
+) -> tuple[Value, State]:
+    """A layer of an unknown number of steps (steps, batch, inputs) as a function that calls itself: (all outputs, the last state)."""
+    inner, recurrent, *biases = weights
+    given_bias, own_bias = biases if len(biases) >= 2 else (None, None)
+    given = linear(c, x, inner, given_bias)
+    given = c.call("reverse", given, axis=0) if backwards else given
+    steps = x.shape[0]
+    places = c.call("arange", start=0, stop=steps, step=1, dtype="int64")
+    column = c.call("expand_dims", places, axis=1, num_newaxis=2)
+    start = [c.number(0, "int64"), c.full([steps, *state[0].shape], 0, x.dtype), *state]
+    count = c.size(steps)
+
+    def going(k: Expr, *now: Expr) -> Expr:
+        return c.call("less", Value(k), count).expr  # type: ignore[no-any-return]
+
+    def step(k: Expr, rows: Expr, *now: Expr) -> list[Expr]:
+        row = c.call("take", given, Value(k), axis=0, mode="clip")
+        after = cell(c, row, tuple([Value(v) for v in now]), recurrent, own_bias)
+        here = c.call("equal", column, Value(k))
+        written = c.call("where", here, c.call("expand_dims", after[0], axis=0), Value(rows))
+        return [v.expr for v in (c.call("add", Value(k), 1), written, *after)]
+
+    loop = loops.while_loop(going, [Var(f"state{k}", v.type) for k, v in enumerate(start)], step)
+    made = Call(loop, tuple([v.expr for v in start]))
+    rows, *last = [Value(TupleGetItem(made, k)) for k in range(1, len(start))]
+    return c.call("reverse", rows, axis=0) if backwards else rows, tuple(last)
+
+
 def _network(
     c: TorchCall, x: Value, states: Sequence[Value], params: Sequence[Value], biases: bool, layers: int, bidirectional: bool,
     batch_first: bool, cell: Cell,
@@ -60,24 +92,37 @@ def _network(
     x = c.call("expand_dims", x, axis=0 if batch_first else 1) if single else x
     states = [c.call("expand_dims", s, axis=1) if single else s for s in states]
     axis = 1 if batch_first else 0
-    (length,) = c.static([x.shape[axis]], "the number of its steps")
-    steps = [c.call("squeeze", p, axis=(axis,)) for p in split_sizes(c, x, [1] * length, axis)]
+    length = x.shape[axis]
+    steps: Any = None
+    if isinstance(length, int):
+        steps = [c.call("squeeze", p, axis=(axis,)) for p in split_sizes(c, x, [1] * length, axis)]
+    elif batch_first:
+        x = c.transpose(x, [1, 0, 2])
     ways = 2 if bidirectional else 1
     each = len(params) // (layers * ways)
     start = [[c.call("squeeze", p, axis=(0,)) for p in split_sizes(c, s, [1] * (layers * ways), 0)] for s in states]
     last: list[State] = []
     for layer in range(layers):
-        found = []
+        found: list[Any] = []
         for way in range(ways):
             k = layer * ways + way
             weights = params[k * each : (k + 1) * each]
-            outputs, state = _layer(c, steps[::-1] if way else steps, tuple([s[k] for s in start]), weights, cell)
-            found.append(outputs[::-1] if way else outputs)
+            first = tuple([s[k] for s in start])
+            if steps is None:
+                rows, state = _loop(c, x, first, weights, cell, bool(way))
+                found.append(rows)
+            else:
+                outputs, state = _layer(c, steps[::-1] if way else steps, first, weights, cell)
+                found.append(outputs[::-1] if way else outputs)
             last.append(state)
-        steps = (
-            found[0] if ways == 1 else [c.call("concatenate", list(both), axis=1) for both in zip(*found, strict=True)]
-        )
-    out = c.call("stack", steps, axis=axis)
+        if steps is None:
+            x = found[0] if ways == 1 else c.call("concatenate", found, axis=2)
+        else:
+            joined = [c.call("concatenate", list(both), axis=1) for both in zip(*found, strict=True)]
+            steps = found[0] if ways == 1 else joined
+    out = x if steps is None else c.call("stack", steps, axis=axis)
+    if steps is None and batch_first:
+        out = c.transpose(out, [1, 0, 2])
     ends = [c.call("stack", [s[k] for s in last], axis=0) for k in range(len(states))]
     if single:
         out = c.call("squeeze", out, axis=(0 if batch_first else 1,))

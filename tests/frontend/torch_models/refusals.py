@@ -1,0 +1,12 @@
+"""Axes that torch.export itself does not leave open: of each architecture the axis, and what PyTorch says."""
+
+from __future__ import annotations
+
+FIXED = "specialized it to be a constant"
+"""The model's code decides by this extent."""
+
+REFUSED: dict[str, dict[str, str]] = {
+    "falcon-mamba": {"length": FIXED},
+    "funnel": {"length": FIXED},
+    "rwkv": {"length": FIXED},
+}

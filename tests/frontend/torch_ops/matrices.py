@@ -1,0 +1,42 @@
+"""Factorisations of matrices, and equations."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.frontend.torch_ops import Sample, f
+
+square, batch, wide = f(4, 4) + 3 * torch.eye(4), f(2, 3, 3) + 3 * torch.eye(3), f(2, 3, 5)
+positive = batch @ batch.mT
+lower = torch.linalg.cholesky(positive)
+factors, swaps = torch.linalg.lu_factor(batch)
+reflections, scales = torch.geqrf(f(5, 3))
+
+SAMPLES: list[Sample] = [
+    *[("linalg_inv_ex", (a,)) for a in (square, batch)],
+    ("inverse", (batch,)),
+    *[(n, (batch,)) for n in ("linalg_det", "det", "linalg_slogdet", "slogdet")],
+    ("linalg_cholesky_ex", (positive,)),
+    ("linalg_cholesky_ex", (positive,), {"upper": True}),
+    ("cholesky", (positive,)),
+    *[("cholesky_solve", (f(2, 3, 2), lower.mT if u else lower, u)) for u in (True, False)],
+    ("cholesky_inverse", (lower,)),
+    *[("linalg_solve", (a, b)) for a, b in ((square, f(4, 2)), (square, f(4)), (batch, f(2, 3, 2)), (batch, f(2, 3)))],
+    ("linalg_solve", (square, f(2, 4)), {"left": False}),
+    *[("linalg_solve_triangular", (batch, f(2, 3, 2)), {"upper": u, "unitriangular": o}) for u in (True, False) for o in (True, False)],
+    ("linalg_solve_triangular", (square, f(2, 4)), {"upper": True, "left": False}),
+    *[("linalg_lu_factor_ex", (a,)) for a in (square, batch, wide)],
+    *[("linalg_lu", (a,)) for a in (square, batch, wide)],
+    *[("linalg_lu_solve", (factors, swaps, f(2, 3, 2)), {"adjoint": a}) for a in (True, False)],
+    *[("linalg_pinv.atol_rtol_float", (a,)) for a in (square, wide, wide.mT)],
+    ("linalg_pinv", (wide, 0.1)),
+    *[("linalg_matrix_exp", (a,)) for a in (square, batch * 3)],
+    ("linalg_householder_product", (reflections, scales)),
+]  # fmt: skip
+
+FIRST: list[Sample] = [
+    ("_linalg_det", (batch,)),
+    ("_linalg_solve_ex", (batch, f(2, 3, 2))),
+    ("linalg_lstsq", (f(2, 5, 3), f(2, 5, 2))),
+]
+"""Operators of which only the first result is supported."""
