@@ -160,3 +160,30 @@ def test_which_compiler_runs_what() -> None:
     assert tvm.ir.structural_equal(undone, relay.transform.InferType()(mod))
     with pytest.raises(TVMError, match="the compiler 'nobody' has no pattern table"):
         relay.transform.InlineComposites("nobody")(merged)
+
+
+def test_tensors_of_nested_tuples() -> None:
+    a, b = (relay.TensorType((n, 2), "float32") for n in (1, 3))
+    nested = relay.TupleType([relay.TupleType([a, b]), a])
+    assert relay.op.memory.flatten_tuple_type(nested) == [a, b, a]
+    x = relay.var("x", nested)
+    parts = relay.op.memory.from_tuple_type(nested, x)
+    whole = relay.Function([x], relay.op.memory.to_tuple_type(nested, parts))
+    assert relay.testing.run_infer_type(whole).ret_type == nested
+    assert relay.op.memory.from_tuple_type(nested, whole.body) == parts
+    with pytest.raises(TVMError, match="has 3 tensors, but 2 expressions were given"):
+        relay.op.memory.to_tuple_type(nested, parts[:2])
+    with pytest.raises(TVMError, match="only tensors and tuples of them are flattened"):
+        relay.op.memory.flatten_tuple_type(relay.RefType(a))
+
+
+def test_shapes_that_the_machine_computes() -> None:
+    x, y = relay.var("x", shape=(relay.Any(), 4)), relay.var("y", shape=(relay.Any(), relay.Any()))
+    body = relay.op.vm.reshape_tensor(x, relay.op.vm.shape_of(y), (relay.Any(), relay.Any()))
+    mod = IRModule.from_expr(relay.Function([x, y], body))
+    data = np.arange(24, dtype="float32").reshape(6, 4)
+    for kind in ("debug", "vm"):
+        got = relay.create_executor(kind, mod).evaluate()(data, np.zeros((3, 8), "float32")).numpy()
+        np.testing.assert_array_equal(got, data.reshape(3, 8))
+    fixed = relay.op.vm.reshape_tensor(x, relay.op.vm.shape_of(y), (3, 8))
+    assert relay.testing.run_infer_type(relay.Function([x, y], fixed)).ret_type.concrete_shape == (3, 8)

@@ -144,7 +144,7 @@ _REGISTERING = (
     "register_stateful", "register_strategy",
 )  # fmt: skip
 _late: dict[str, str] = {name: f"tilewright.relay.op.op:{name}" for name in _REGISTERING}
-_late |= {name: f"tilewright.relay.op.{name}" for name in ("op", "op_attrs", "strategy")}
+_late |= {name: f"tilewright.relay.op.{name}" for name in ("memory", "op", "op_attrs", "strategy", "vm")}
 lazy.declare(__name__, _late)
 lazy.faces(__name__, {name: held.split() for name, held in names.MODULES.items()})
 _late |= {name: f"tilewright.relay.op.{name}" for name in names.MODULES}
