@@ -42,21 +42,23 @@ def as_convolution(call: Call) -> Expr | None:
     strides, dilation = _numbers(card.strides, n), _numbers(card.dilation, n)
     extra = _numbers(card.output_padding, n)
     kernel, extents = list(weight[2:]), list(data[2:])
-    spread = [d if s == 1 else 1 for d, s in zip(dilation, strides, strict=True)]
+    before, after = get_pad_tuple(card.padding, [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)], n)
+    # Taps that are whole strides apart all fall to the first phase.
+    woven_in = [1 if d % s == 0 else s for d, s in zip(dilation, strides, strict=True)]
+    spread = [d // s if w == 1 else 1 for d, s, w in zip(dilation, strides, woven_in, strict=True)]
     # Where places are both far apart and spread, the kernel gets its zeros written out.
-    zeros = [d if s > 1 else 1 for d, s in zip(dilation, strides, strict=True)]
+    zeros = [d if w > 1 else 1 for d, w in zip(dilation, woven_in, strict=True)]
     kernel = [(k - 1) * z + 1 for k, z in zip(kernel, zeros, strict=True)]
-    before, after = get_pad_tuple(card.padding, [(k - 1) * d + 1 for k, d in zip(kernel, spread, strict=True)], n)
     out = list(static_shape(call) or ())[2:]
-    taps = [-(-k // s) for k, s in zip(kernel, strides, strict=True)]
+    taps = [-(-k // w) for k, w in zip(kernel, woven_in, strict=True)]
     first = [b // s for b, s in zip(before, strides, strict=True)]
     last = [(b + o - 1) // s for b, o, s in zip(before, out, strides, strict=True)]
     lead = [(t - 1) * d - f for t, d, f in zip(taps, spread, first, strict=True)]
     tail = [q - (e - 1) for q, e in zip(last, extents, strict=True)]
     if min(*lead, *tail, 0) < 0 or any([o < 1 for o in out]) or len(extra) != n:
         return None
-    phases = [_phases(k, s, z) for k, s, z in zip(weight[2:], strides, zeros, strict=True)]
-    filters = _weights(call.args[1], weight, card.groups, strides, zeros, taps, phases)
+    phases = [_phases(k, s, z) for k, s, z in zip(weight[2:], woven_in, zeros, strict=True)]
+    filters = _weights(call.args[1], weight, card.groups, woven_in, zeros, taps, phases)
     conv = constructor(f"nn.conv{n}d")(
         call.args[0], filters, strides=(1,) * n, padding=(*lead, *tail), dilation=tuple(spread), groups=card.groups,
         out_dtype=card.out_dtype, span=call.span,
@@ -96,13 +98,15 @@ def _weights(
     if any([z > 1 for z in zeros]):
         weight = constructor("nn.dilate")(weight, (1, 1, *zeros))
     kernel = [(k - 1) * z + 1 for k, z in zip(shape[2:], zeros, strict=True)]
-    missing = [t * s - k for t, s, k in zip(taps, strides, kernel, strict=True)]
+    # Of one tap in each phase, those that are empty need no place.
+    wide = [m if t == 1 else s for m, t, s in zip(phases, taps, strides, strict=True)]
+    missing = [t * s - k for t, s, k in zip(taps, wide, kernel, strict=True)]
     if any(missing):
         weight = constructor("nn.pad")(weight, pad_width=((0, 0), (0, 0), *[(0, m) for m in missing]))
-    parts = [x for t, s in zip(taps, strides, strict=True) for x in (t, s)]
+    parts = [x for t, s in zip(taps, wide, strict=True) for x in (t, s)]
     weight = constructor("reshape")(weight, (groups, inputs // groups, per_group, *parts))
     phase_axes, tap_axes = [4 + 2 * i for i in range(n)], [3 + 2 * i for i in range(n)]
-    if phases != strides:
+    if phases != wide:
         weight = constructor("strided_slice")(weight, [0] * n, phases, [1] * n, axes=phase_axes)
     weight = constructor("transpose")(weight, axes=(0, 2, *phase_axes, 1, *tap_axes))
     weight = constructor("reshape")(weight, (groups * per_group * prod(phases), inputs // groups, *taps))
