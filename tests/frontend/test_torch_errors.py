@@ -33,7 +33,8 @@ def test_all_unsupported_operators_at_once() -> None:
     assert message(OpNotImplemented, program) == (
         "the exported program: 2 things are not supported\n"
         "  aten::geqrf (1 node: 'geqrf'); nearest supported: aten::ger, aten::erf\n"
-        "  aten::special_airy_ai (2 nodes: 'special_airy_ai', 'special_airy_ai_1'); nearest supported: aten::special_erf, aten::special_erfc"
+        "  aten::special_airy_ai (2 nodes: 'special_airy_ai', 'special_airy_ai_1'); nearest supported: aten::special_erf,"
+        " aten::special_erfc"
     )
 
 

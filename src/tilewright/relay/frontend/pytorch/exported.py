@@ -23,8 +23,8 @@ IGNORED = {
     "aten::_assert_async", "aten::_assert_scalar", "aten::_assert_tensor_metadata", "aten::sym_constrain_range",
     "aten::sym_constrain_range_for_size", "aten::_functional_assert_async", "aten::_functional_sym_constrain_range",
     "aten::_functional_sym_constrain_range_for_size", "aten::_functional_assert_scalar", "aten::sym_is_contiguous",
-}  # fmt: skip
     "aten::_linalg_check_errors",
+}  # fmt: skip
 """Checks that PyTorch made when it exported; a program checks its sizes itself."""
 UNBOUNDED = (1 << 63) - 2
 """A bound that PyTorch writes where it means none."""
@@ -72,8 +72,8 @@ class ExportedImporter(Importer):
         given = self.user_inputs(places, signature, infos)
         self.solve_sizes(places)
         self.ranges = {str(s): _bounds(r) for s, r in program.range_constraints.items()}
-        values = [self.placeholder(p, s, program, given) for p, s in zip(places, signature.input_specs, strict=True)]
         self.sizes.ranges = self.ranges
+        values = [self.placeholder(p, s, program, given) for p, s in zip(places, signature.input_specs, strict=True)]
         self.finish()
         results = self.graph(program.graph_module, values)
         self.finish()
@@ -260,9 +260,9 @@ class ExportedImporter(Importer):
                 return _BROKEN
             if named is not None and named[0] in ITEMS and isinstance(args[0], Value):
                 return self.item(TorchCall(str(node.target), node.name, self), args[0], meta)
-            if _is_size(meta):
             if named is not None and named[0] == "aten::sym_storage_offset":
                 return 0
+            if _is_size(meta):
                 return self.sizes.plain(meta)
             if hasattr(meta, "node") and not hasattr(meta, "dtype"):
                 if _only_checked(node):
@@ -387,6 +387,18 @@ def _is_size(meta: Any) -> bool:
     return isinstance(meta, (torch.SymInt, bool, int)) and not isinstance(meta, torch.SymBool)
 
 
+def _only_checked(node: Any) -> bool:
+    """Whether what a node says of sizes is only used by checks."""
+    import torch
+
+    return all(
+        [
+            operator_name(u.target) in CHECKS or isinstance(u.meta.get("val"), torch.SymBool) and _only_checked(u)
+            for u in node.users
+        ]
+    )
+
+
 def _read(node: Any, k: int) -> bool:
     """Whether somebody reads result k of a node."""
     import operator
@@ -401,18 +413,6 @@ def _bounds(interval: Any) -> tuple[int | None, int | None]:
         return int(e) if getattr(e, "is_Integer", False) and abs(int(e)) < UNBOUNDED else None
 
     return number(interval.lower), number(interval.upper)
-def _only_checked(node: Any) -> bool:
-    """Whether what a node says of sizes is only used by checks."""
-    import torch
-
-    return all(
-        [
-            operator_name(u.target) in CHECKS or isinstance(u.meta.get("val"), torch.SymBool) and _only_checked(u)
-            for u in node.users
-        ]
-    )
-
-
 
 
 def _title(node: Any) -> str:
