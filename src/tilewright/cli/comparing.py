@@ -37,13 +37,6 @@ KEPT_BYTES = 1 << 29
 """Results of nodes that one build answers; a model with more is compared in several."""
 DEPARTS = {"fp32": 1e-3, "bf16": 5e-2, "fp16": 1e-2}
 """From which error on a layer is said to depart from the reference."""
-TITLES = {
-    "onnxruntime": "ONNX Runtime",
-    "torch": "PyTorch",
-    "tflite": "TensorFlow Lite",
-    "tensorflow": "TensorFlow",
-    "keras": "Keras",
-}
 
 
 class Difference:
