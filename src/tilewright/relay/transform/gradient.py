@@ -16,6 +16,7 @@ from tilewright.ir import FuncType, GlobalVar, IRModule, Op, RefType, TensorType
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import Constructor, Match, Pattern, PatternVar
+from tilewright.relay.excerpt import excerpt
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -89,17 +90,25 @@ def call_adjoints(call: Call, dy: Expr) -> Sequence[Expr | None]:
     if card.flat:
         return [None] * len(call.args)
     if card.undifferentiable is not None:
-        raise OpNotImplemented(f"{call.op.name} has no gradient: {card.undifferentiable}")  # type: ignore[attr-defined]
+        raise no_gradient(call, card.undifferentiable)
     if type(card).grad is not OpCard.grad:
         return card.grad(*call.args, call, dy)
     if card.expands():
         return _through_expansion(call, card, dy)
     if card.outputs == 1 and type(card).compute is not OpCard.compute:
         return derived(card, call.args, dy)
+    raise no_gradient(
+        call,
+        f"its card {type(card).__name__} defines neither grad(), expand() nor a compute of one result. Define grad(), or keep adjoints"
+        " from it",
+    )
+
+
+def no_gradient(call: Call, why: str) -> OpNotImplemented:
+    """The error for a call that cannot be differentiated, with its place in the model's text and in the program."""
     where = span_text(call.span)
-    raise OpNotImplemented(
-        f"{where + ': ' if where else ''}{call.op.name} has no gradient: its card {type(card).__name__} defines neither grad(),"  # type: ignore[attr-defined]
-        " expand() nor a compute of one result. Define grad(), or keep adjoints from it"
+    return OpNotImplemented(
+        f"{where + ': ' if where else ''}{call.op.name} has no gradient: {why}\n{excerpt(call, call)}"  # type: ignore[attr-defined]
     )
 
 
