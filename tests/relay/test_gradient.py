@@ -309,7 +309,8 @@ def test_parameters_that_do_not_matter_get_zeros() -> None:
          "gradient takes a function that answers tensors, but this one answers ref(Tensor[(2,), float32])"),
         (lambda x: gradient(relay.Function([x], relay.random.uniform(relay.random.threefry_key(1), (2,), low=relay.sum(x))[1])),
          OpNotImplemented, "random.uniform has no gradient: draw from the distribution with parameters 0 and 1, and scale and shift"
-         " what is drawn\n  random.uniform(%x, %x1, %x2, out_shape=[2]) /* ty=(Tensor[(10,), uint64], Tensor[(2,), float32]) */\n  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"),
+         " what is drawn\n"
+         "  random.uniform(%x, %x1, %x2, out_shape=[2]) /* ty=(Tensor[(10,), uint64], Tensor[(2,), float32]) */\n  " + "^" * 99),
     ],
 )  # fmt: skip
 def test_errors(make: Callable[[Any], Any], kind: type[Exception], text: str) -> None:
