@@ -26,7 +26,7 @@ def arguments() -> Array:
     rng = np.random.default_rng(0)
     near = [np.linspace(-9, 9, 60001), rng.standard_normal(4000) * 1e-3, rng.standard_normal(4000) * 60, SPECIAL]
     values = np.concatenate(near)
-    return aligned(np.concatenate([values, np.zeros(-values.size % 16)]), "float32")
+    return aligned(np.concatenate([values, np.zeros(-values.size % 64)]), "float32")
 
 
 def exp(x: Array) -> Array:
@@ -64,7 +64,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], Callable[[Array], Array], float]] =
 
 
 @pytest.mark.parametrize(
-    "target, lanes", [("llvm", 16), ("llvm", 1), ("llvm -mcpu=x86-64-v3", 8), ("llvm -mcpu=x86-64-v2", 4)]
+    "target, lanes", [("llvm", 16), ("llvm", 64), ("llvm", 1), ("llvm -mcpu=x86-64-v3", 8), ("llvm -mcpu=x86-64-v2", 4)]
 )
 @pytest.mark.parametrize("case", CASES)
 def test_sums(case: str, target: str, lanes: int) -> None:
@@ -80,7 +80,7 @@ def test_sums(case: str, target: str, lanes: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "target, lanes", [("llvm", 16), ("llvm", 1), ("llvm -mcpu=x86-64-v3", 8), ("llvm -mcpu=x86-64-v2", 4)]
+    "target, lanes", [("llvm", 16), ("llvm", 64), ("llvm", 1), ("llvm -mcpu=x86-64-v3", 8), ("llvm -mcpu=x86-64-v2", 4)]
 )
 def test_silu(target: str, lanes: int) -> None:
     x = arguments()

@@ -21,19 +21,34 @@ def reduced_shape(shape: Sequence[Any], axes: Sequence[int], keepdims: bool) -> 
 
 
 def reduce(
-    x: te.Tensor, axes: Sequence[int], keepdims: bool, reducer: Callable[..., Any], f: Callable[..., Any], name: str
+    x: te.Tensor,
+    axes: Sequence[int],
+    keepdims: bool,
+    reducer: Callable[..., Any],
+    f: Callable[..., Any],
+    name: str,
+    beyond: float | None = None,
 ) -> te.Tensor:
-    """`reducer` over f(element, reduction variables) along `axes`.
+    """`reducer` over f(element, indices) along `axes`.
 
-    Along a last axis that fills no whole number of vectors the reduction runs on, over neutral elements.
+    Along a last axis that fills no whole number of vectors the reduction runs on, over neutral elements; several last axes are counted
+    along as one where their elements follow each other. beyond: where f reads nothing else along the last axis, a number that it may
+    be given there; so all that it reads is read whatever the element.
     """
     shape = shape_of(x)
     extents = {a: shape[a] for a in axes}
     last = len(shape) - 1
+    joined = _joined(shape, axes, x.dtype) if reducer in _NEUTRAL else []
+    size = whole = prod([shape[a] for a in joined]) if joined else shape[last]
     if last in extents and reducer in _NEUTRAL:
-        extents[last] = whole_vectors(shape[last], x.dtype)
-    ks = [te.reduce_axis((0, extents[a]), name=f"k{a}") for a in axes]
-    at = dict(zip(axes, ks, strict=True))
+        extents[last] = whole = whole_vectors(size, x.dtype)
+    by_axis = {a: te.reduce_axis((0, extents[a]), name=f"k{a}") for a in axes if a not in joined[:-1]}
+    ks = [by_axis[a] for a in axes if a in by_axis]
+    at: dict[int, Any] = {a: k.var for a, k in by_axis.items()}
+    place = at.get(last)
+    for a in reversed(joined):
+        at[a] = place % shape[a] if a != joined[0] else place
+        place = place // shape[a]
 
     def element(*out: Any) -> Any:
         rest = iter(out)
@@ -42,13 +57,17 @@ def reduce(
             if i in at:
                 if keepdims:
                     next(rest)
-                index.append(at[i].var)
+                index.append(at[i])
             else:
                 index.append(next(rest))
-        value = f(x(*index), index)
-        if last in extents and extents[last] is not shape[last]:
-            value = tir.if_then_else(index[last] < shape[last], value, _NEUTRAL[reducer](value.dtype))
-        return reducer(value, axis=ks)
+        if last not in extents or whole is size:
+            return reducer(f(x(*index), index), axis=ks)
+        within = by_axis[last].var < size
+        if beyond is None:
+            value = f(x(*index), index)
+            return reducer(tir.if_then_else(within, value, _NEUTRAL[reducer](value.dtype)), axis=ks)
+        value = f(tir.if_then_else(within, x(*index), tir.const(beyond, x.dtype)), index)
+        return reducer(tir.Select(within, value, _NEUTRAL[reducer](value.dtype)), axis=ks)
 
     return compute(reduced_shape(shape, axes, keepdims), element, name=name, tag=tag.COMM_REDUCE)
 
@@ -60,9 +79,19 @@ _NEUTRAL: dict[Any, Callable[[str], Any]] = {
 }
 
 
+def _joined(shape: Sequence[Any], axes: Sequence[int], dtype: str) -> list[int]:
+    """The last axes, at least two, that are all reduced, where the last alone makes no whole number of several vectors."""
+    target = Target.current(True)
+    run = [a for a in range(len(shape)) if {*range(a, len(shape))} <= {*axes}]
+    if target is None or len(run) < 2 or {int} != {type(shape[a]) for a in run}:
+        return []
+    lanes = target.cpu.lanes(DataType(dtype).bits)
+    return run if shape[-1] % (4 * lanes) and prod([shape[a] for a in run]) >= 2 * lanes else []
+
+
 def whole_vectors(extent: Any, dtype: str) -> Any:
-    """The extent, or the next multiple of the target's vector lanes when it is longer than two vectors and no multiple, or not
-    known."""
+    """The extent, or where it is longer than two vectors and no multiple of them, or not known, the next multiple: of several vectors
+    when there are many, so that sums need not wait for each other."""
     target = Target.current(True)
     if target is None:
         return extent
@@ -71,7 +100,9 @@ def whole_vectors(extent: Any, dtype: str) -> Any:
         return tir.floordiv(extent + (lanes - 1), lanes) * lanes
     if extent < 2 * lanes or extent % lanes == 0:
         return extent
-    return -(-extent // lanes) * lanes
+    vectors = -(-extent // lanes)
+    several = 4 if vectors >= 16 else 2 if vectors >= 6 else 1
+    return -(-vectors // several) * several * lanes
 
 
 def _reduction(name: str, reducer: Callable[..., Any], doc: str) -> Callable[..., te.Tensor]:

@@ -98,17 +98,38 @@ class Lanes:
 
     @property
     def has_avx512(self) -> bool:
-        """Whether a value is one vector of float32 that AVX-512 has instructions of its own for."""
-        return self.has_ldexp and self.dtype.bits == 32 and self.dtype.lanes in (4, 8, 16)
+        """Whether a value is one vector of float32, or several, that AVX-512 has instructions of its own for."""
+        lanes = self.dtype.lanes
+        return self.has_ldexp and self.dtype.bits == 32 and lanes in (4, 8, 16, 32, 64)
+
+    def by_vectors(self, name: str, *args: str) -> str:
+        """A method of one vector applied to each of several."""
+        one = type(self)(self.b, self.dtype.with_lanes(16), self.has_fma, self.has_ldexp)
+
+        def joined(a: str, b: str, lanes: int) -> str:
+            t, mask = llvm_type(self.dtype.with_lanes(lanes)), ", ".join([f"i32 {k}" for k in range(2 * lanes)])
+            return self.b.pure(f"shufflevector {t} {a}, {t} {b}, <{2 * lanes} x i32> <{mask}>", a, b)
+
+        parts = []
+        for first in range(0, self.dtype.lanes, 16):
+            mask = ", ".join([f"i32 {first + k}" for k in range(16)])
+            each = [
+                self.b.pure(f"shufflevector {self.type} {a}, {self.type} poison, <16 x i32> <{mask}>", a) for a in args
+            ]
+            parts.append(getattr(one, name)(*each))
+        lanes = 16
+        while len(parts) > 1:
+            parts = [joined(a, b, lanes) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+            lanes *= 2
+        return str(parts[0])
 
     def scale2(self, x: str, n: str, ni: str) -> str:
         """x * 2**n for an integer n (`ni` the same as an integer) within twice the exponent's range, rounded once."""
-        t, i, lanes = self.type, self.itype, self.dtype.lanes
+        t, i = self.type, self.itype
+        if self.has_avx512 and self.dtype.lanes > 16:
+            return self.by_vectors("scaled", x, n)
         if self.has_avx512:
-            mask, rounding = f"i{max(8, lanes)}", ", i32 4" if lanes == 16 else ""
-            name, kind = f"llvm.x86.avx512.mask.scalef.ps.{lanes * 32}", rounding and ", i32"
-            args = f"{t} {x}, {t} {n}, {t} {x}, {mask} -1{rounding}"
-            return self.b.call(f"{t}({t}, {t}, {t}, {mask}{kind})", name, args, x, n)
+            return self.scaled(x, n)
         if self.has_ldexp:
             isuf = self.suffix.replace("f", "i")
             return self.b.call(f"{t}({t}, {i})", f"llvm.ldexp.{self.suffix}.{isuf}", f"{t} {x}, {i} {ni}", x, ni)
@@ -117,11 +138,21 @@ class Lanes:
             x = self.mul(x, self.power_of_two(part))
         return x
 
+    def scaled(self, x: str, n: str) -> str:
+        """x * 2**n by the instruction of AVX-512."""
+        t, lanes = self.type, self.dtype.lanes
+        mask, rounding = f"i{max(8, lanes)}", ", i32 4" if lanes == 16 else ""
+        name, kind = f"llvm.x86.avx512.mask.scalef.ps.{lanes * 32}", rounding and ", i32"
+        args = f"{t} {x}, {t} {n}, {t} {x}, {mask} -1{rounding}"
+        return self.b.call(f"{t}({t}, {t}, {t}, {mask}{kind})", name, args, x, n)
+
     def reciprocal(self, x: str) -> str:
         """1 / x of a normal number to 14 bits at least."""
         t, mask, lanes = self.type, f"i{max(8, self.dtype.lanes)}", self.dtype.lanes
         if not self.has_avx512:
             return self.div(self.c(1.0), x)
+        if lanes > 16:
+            return self.by_vectors("reciprocal", x)
         return self.b.call(
             f"{t}({t}, {t}, {mask})", f"llvm.x86.avx512.rcp14.ps.{lanes * 32}", f"{t} {x}, {t} {x}, {mask} -1", x
         )

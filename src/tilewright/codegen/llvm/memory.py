@@ -180,6 +180,15 @@ class MemoryEmitter(ExprEmitter):
     def _part(self, kept: Registers, offset: int, dtype: DataType) -> str:
         """Elements of a slot, all of them or an aligned part."""
         first = offset % kept.lanes
+        if dtype.lanes > kept.lanes:
+            value, lanes = kept.slots[offset], kept.lanes
+            while lanes < dtype.lanes:
+                more = kept.slots.get(offset + lanes, "poison")
+                have = kept.dtype.with_lanes(lanes)
+                wide = self._shuffled(more, "poison", kept.dtype, [k if k < kept.lanes else None for k in range(lanes)])
+                value = self._shuffled(value, more if lanes == kept.lanes else wide, have, range(lanes + kept.lanes))
+                lanes += kept.lanes
+            return value
         value = kept.slots[offset - first]
         if dtype.lanes == kept.lanes or value == "poison":
             return value

@@ -44,7 +44,7 @@ class _Candidate:
             self.ok
             and self.lanes > 0
             and self.size % self.lanes == 0
-            and all([self.lanes % n == 0 for n in self.parts])
+            and all([self.lanes % n == 0 or (self.lanes > 1 and n % self.lanes == 0) for n in self.parts])
             and all([self.lanes > 1 and n % self.lanes == 0 for n in self.across])
         )
 

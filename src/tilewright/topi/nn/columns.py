@@ -1,8 +1,9 @@
 """Windows along a plain last axis, laid out so that vectors run along it.
 
 A window of stride 1 reads neighbours already. For other strides the padded data is cut into phases,
-`phases[.., x % stride, x // stride]`, in which the elements that a window's tap reads for neighbouring outputs are neighbours.
-And when the outputs of a row fill no whole number of vectors, a few more are computed and cut off again.
+`phases[.., x % stride, x // stride]`, in which the elements that a window's tap reads for neighbouring outputs are neighbours; windows
+that read each element once or twice (pooling) take near elements out of whole vectors instead.
+When the outputs of a row fill no whole number of vectors, a few more are computed and cut off again.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tilewright.ir import DataType
 from tilewright.target import Target
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
-from tilewright.topi.schedule.tiles import MATERIALIZE
+from tilewright.topi.schedule.tiles import MATERIALIZE, NEAR
 from tilewright.topi.utils import shape_of
 
 Read = Callable[..., Any]
@@ -43,15 +44,21 @@ def window_columns(
     stride: int,
     dilation: int,
     pad_value: Any = 0.0,
+    near: bool = False,
 ) -> Read:
-    """How the taps of windows along the last axis read padded data (padded once, into memory)."""
+    """How the taps of windows along the last axis read padded data (padded once, into memory). `near`: as it lies where strides are
+    small, in rows of whole vectors."""
     *before, left = pad_before
     *after, right = pad_after
     width = shape_of(data)[-1]
     known = isinstance(width, int) and isinstance(columns, int)
     reach = (columns - 1) * stride + (kernel - 1) * dilation + 1 if known else 0
     right = max(right, reach - left - width) if known else right
-    if stride == 1 or not known or Target.current(True) is None:
+    target = Target.current(True)
+    if near and known and target is not None and (left or right):
+        lanes = target.cpu.lanes(DataType(data.dtype).bits)
+        right += -(left + width + right) % lanes
+    if stride == 1 or not known or target is None or (near and stride <= NEAR):
         padded = pad(data, [*before, left], [*after, right], pad_value, name="pad_temp")
         return lambda i, x, k: padded(*i, (x if stride == 1 else x * stride) + (k if dilation == 1 else k * dilation))
     tall = pad(data, [*before, 0], [*after, 0], pad_value, name="pad_rows")

@@ -54,7 +54,7 @@ def _normalise(data: te.Tensor, axes: list[int], epsilon: float, name: str, affi
         d = v - total(*rest(index)) / number
         return d * d
 
-    spread = reduce(data, axes, False, te.sum, square, f"{name}_var")
+    spread = reduce(data, axes, False, te.sum, square, f"{name}_var", beyond=0.0)
 
     def element(*i: Any) -> Any:
         at = rest(i)

@@ -80,7 +80,7 @@ def pool(
             places = {a: j for j, a in enumerate(axes)}
             return lambda i: padded(*[position(i, places[a]) if a in places else v for a, v in enumerate(i)]), out
         columns = computed_columns(out[-1], data.dtype)
-        read = window_columns(data, pads_before, pads_after, columns, ks[-1], ss[-1], ds[-1], value)
+        read = window_columns(data, pads_before, pads_after, columns, ks[-1], ss[-1], ds[-1], value, near=True)
         places = {a: j for j, a in enumerate(axes[:-1])}
 
         def taps(i: Sequence[Any]) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.reduction import reduce
-from tilewright.topi.utils import normalize_axis, shape_of
+from tilewright.topi.utils import normalize_axis
 
 
 def _parts(x: te.Tensor, axis: int) -> tuple[int, te.Tensor]:
@@ -17,7 +18,7 @@ def _parts(x: te.Tensor, axis: int) -> tuple[int, te.Tensor]:
 
 
 def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
-    """exp(x - max) / sum(exp(x - max)) along `axis`: row maximum, exponentials, row sum, division."""
+    """exp(x - max) / sum(exp(x - max)) along `axis`: row maximum, exponentials, row sum, products with its inverse."""
     at, top = _parts(x, axis)
     e = compute(
         x.shape, lambda *i: tir.exp(x(*i) - top(*i[:at], *i[at + 1 :])), name="T_softmax_exp", tag=tag.BROADCAST
@@ -25,7 +26,7 @@ def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     total = reduce(e, [at], False, te.sum, lambda v, _: v, "T_softmax_expsum")
     return compute(
         x.shape,
-        lambda *i: e(*i) / total(*i[:at], *i[at + 1 :]),
+        lambda *i: e(*i) * (1.0 / total(*i[:at], *i[at + 1 :])),
         name="T_softmax_norm",
         tag="softmax_output",
         attrs={"axis": at},
@@ -35,16 +36,16 @@ def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
 def log_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     """x - max - log(sum(exp(x - max))) along `axis`."""
     at, top = _parts(x, axis)
-    shape = shape_of(x)
-    k = te.reduce_axis((0, shape[at]), name="k")
 
-    def row(*i: Any) -> Any:
-        return te.sum(tir.exp(x(*i[:at], k.var, *i[at:]) - top(*i)), axis=[k])
+    def rest(i: Sequence[Any]) -> list[Any]:
+        return [*i[:at], *i[at + 1 :]]
 
-    total = compute(shape[:at] + shape[at + 1 :], row, name="T_softmax_expsum", tag=tag.COMM_REDUCE)
+    def power(v: Any, i: Sequence[Any]) -> Any:
+        return tir.exp(v - top(*rest(i)))
+
+    total = reduce(x, [at], False, te.sum, power, "T_softmax_expsum", beyond=0.0)
 
     def element(*i: Any) -> Any:
-        rest = (*i[:at], *i[at + 1 :])
-        return x(*i) - top(*rest) - tir.log(total(*rest))
+        return x(*i) - top(*rest(i)) - tir.log(total(*rest(i)))
 
-    return compute(shape, element, name="T_log_softmax", tag="log_softmax_output", attrs={"axis": at})
+    return compute(x.shape, element, name="T_log_softmax", tag="log_softmax_output", attrs={"axis": at})

@@ -290,6 +290,8 @@ def vectorize_tile(sch: Schedule, block: BlockRV, tile: LoopRV, lanes: int, mask
     last = below[-1]
     extent = extent_of(sch.get(last))
     rest = below[:-1]
+    if extent % lanes == 0:
+        lanes = min(extent, BlockView(sch, block).vector_elements(extent, lanes))
     if extent > lanes or (masked and 1 < extent < lanes and _by_axes(BlockView(sch, block))):
         outer, last = sch.split(last, [None, lanes])
         rest = [*rest, outer]

@@ -43,6 +43,8 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
         # Operands packed in groups: a vector runs over several.
         loops = [*loops[:-2], sch.fuse(*loops[-2:])]
         inner = lanes
+    if inner == lanes and last < 1 << 20:
+        inner = block.vector_elements(last, lanes)
     if inner > 1:
         outer, vector = sch.split(loops[-1], [None, inner])
         sch.vectorize(vector)

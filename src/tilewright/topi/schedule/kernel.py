@@ -19,6 +19,9 @@ HEAVY = frozenset(
     )
 )  # fmt: skip
 
+CHAINS = frozenset(f"tir.{name}" for name in ("exp", "tanh", "sigmoid", "erf"))
+"""Functions in which each instruction waits for the one before; others of the kind are computed in float64, in two vectors."""
+
 
 class _Uses(Visitor):
     """Variables, intrinsic names and loads below an expression or statement."""
@@ -105,6 +108,16 @@ class BlockView:
     def is_heavy(self) -> bool:
         """Whether recomputing the block for each use would cost: transcendental functions, conditions."""
         return bool(uses(self.block.body).calls & HEAVY)
+
+    def vector_elements(self, extent: int, lanes: int) -> int:
+        """Elements of a loop of vectors: where each goes through a long chain of instructions, several vectors, whose chains run side by
+        side."""
+        if lanes < 4 or not uses(self.block.body).calls & CHAINS:
+            return lanes
+        for several in (4, 2):
+            if extent % (several * lanes) == 0:
+                return several * lanes
+        return 2 * lanes if extent >= 8 * lanes else lanes
 
     @property
     def has_condition(self) -> bool:

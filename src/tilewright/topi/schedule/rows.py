@@ -165,8 +165,9 @@ def vectorize_partial(view: KernelView, block: BlockRV, target: Target, width: i
     init = sch.decompose_reduction(block, steps[0])
     if len(steps) == 1 and extent_of(sch.get(steps[0])) <= ACCUMULATORS:
         sch.unroll(steps[0])
+    wide = now.vector_elements(width, lanes)
     for one in (block, init):
-        spread(view, one, lanes, width)
+        spread(view, one, wide if wide >= width else lanes, width)
 
 
 def unroll_fold(view: KernelView, block: BlockView) -> None:
@@ -202,7 +203,9 @@ def vectorize_last(view: KernelView, block: BlockRV, target: Target, row: LoopRV
     below = loops[here.index(sch.get(row)) + 1 :]
     lanes = target.cpu.lanes(BlockView(sch, block).block.writes[0].buffer.dtype.bits)
     if below and extent_of(sch.get(below[-1])) >= lanes:
-        _, vector = sch.split(below[-1], [None, lanes])
+        extent = extent_of(sch.get(below[-1]))
+        width = BlockView(sch, block).vector_elements(extent, lanes) if extent < 1 << 20 else lanes
+        _, vector = sch.split(below[-1], [None, width])
         try:
             sch.vectorize(vector)
         except ScheduleError:

@@ -21,7 +21,7 @@ from tilewright.topi.schedule.injective import schedule_injective, schedule_redu
 from tilewright.topi.schedule.kernel import BlockView, KernelView
 from tilewright.topi.schedule.rows import schedule_rows
 from tilewright.topi.schedule.tiles import MATERIALIZE
-from tilewright.topi.schedule.windows import is_windowed, schedule_windows
+from tilewright.topi.schedule.windows import is_strided, is_windowed, schedule_windows
 from tilewright.topi.schedule.winograd import schedule_winograd, winograd_product
 
 
@@ -38,7 +38,7 @@ def schedule_cpu(sch: Schedule, target: Target) -> None:
         schedule_winograd(view, winograd, target)
     elif len(reductions) == 1 and is_columns(reductions[0], target):
         schedule_columns(view, reductions[0], target)
-    elif any([is_contraction(b, target) for b in view.blocks()]):
+    elif any([is_contraction(b, target) or is_strided(b, target) for b in view.blocks()]):
         schedule_contraction_kernel(view, target)
     elif any([b.reduction for b in view.blocks()]):
         schedule_rows(view, target)
@@ -53,7 +53,8 @@ def schedule_cpu(sch: Schedule, target: Target) -> None:
 
 def schedule_contraction_kernel(view: KernelView, target: Target) -> None:
     """The heaviest contraction takes the epilogue; smaller ones are scheduled on their own."""
-    contractions = sorted([b for b in view.blocks() if is_contraction(b, target)], key=lambda b: -b.iterations)
+    found = [b for b in view.blocks() if is_contraction(b, target) or is_strided(b, target)]
+    contractions = sorted(found, key=lambda b: -b.iterations)
     for block in contractions:
         if is_windowed(block, target):
             schedule_windows(view, block, target)

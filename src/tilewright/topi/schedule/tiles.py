@@ -135,6 +135,9 @@ TILE_OVERHEAD = 0.5
 TILE_ROWS, TILE_COLUMNS = "tilewright.tile_rows", "tilewright.tile_columns"
 """Block annotations: the register tile that its computed rows and columns were made for."""
 
+NEAR = 4
+"""Strides up to which lanes are taken out of whole vectors (`codegen.llvm.interleave.MOST_STEP`)."""
+
 LANE_SUMS = "tilewright.lane_sums"
 """Block annotation: vectors run along the reduction; the lanes of each sum are added by the blocks that follow."""
 

@@ -15,14 +15,16 @@ from __future__ import annotations
 
 from math import prod
 
+from tilewright.arith import detect_linear_equation
+from tilewright.ir import IntImm
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
-from tilewright.tir import ForKind
+from tilewright.tir import BufferRegion, ForKind, IterVar
 from tilewright.tir.schedule import LoopRV
 from tilewright.topi.schedule.contraction import attach_epilogue, vectorize_tile
 from tilewright.topi.schedule.injective import PARALLEL_WORK, vector_width
-from tilewright.topi.schedule.kernel import BlockView, KernelView, extent_of
-from tilewright.topi.schedule.tiles import LANE_SUMS, divisors
+from tilewright.topi.schedule.kernel import BlockView, KernelView, extent_of, uses
+from tilewright.topi.schedule.tiles import LANE_SUMS, NEAR, divisors
 
 TAPS = 64
 """Windows of more taps have their own loops."""
@@ -41,6 +43,28 @@ def is_windowed(block: BlockView, target: Target) -> bool:
         return False
     taps = prod([e for v, e in zip(block.block.iter_vars, block.extents, strict=True) if v in block.reduction])
     return 1 < taps <= TAPS
+
+
+def is_strided(block: BlockView, target: Target) -> bool:
+    """Whether such windows read every few elements of rows that lie along their vector axis."""
+    if not block.reduction or not block.spatial or len(block.block.writes) != 1 or block.block.init is None:
+        return False
+    axis = block.spatial[-1]
+    lanes = target.cpu.lanes(block.block.writes[0].buffer.dtype.bits)
+    extent = block.extents[block.block.iter_vars.index(axis)]
+    if not is_windowed(block, target) or extent % vector_width(extent, lanes) or vector_width(extent, lanes) == 1:
+        return False
+    *_, last = block.block.writes[0].region
+    return last.min is axis.var and all([_steps(r, axis) for r in block.block.reads])
+
+
+def _steps(region: BufferRegion, axis: IterVar) -> bool:
+    """Whether an axis counts along the last dimension of a read, in steps of 2 to 4."""
+    *outer, last = [r.min for r in region.region]
+    if any([axis.var in uses(e).vars for e in outer]):
+        return False
+    form = detect_linear_equation(last, [axis.var])
+    return bool(form) and isinstance(form[0], IntImm) and 1 < form[0].value <= NEAR
 
 
 def column_tile(columns: int, taps: int, weights: bool, registers: int) -> int:
@@ -104,8 +128,10 @@ def _band(view: KernelView, block: BlockView, rows: int, outside: int, cores: in
     bands = max(1, -(-size // BAND_BYTES))
     if outside * bands < 4 * cores:
         bands = -(-4 * cores // outside)
-    # Each band pads again what the one before reads below its last row: at least four rows.
-    most = max(1, rows // 4)
+    # Each band pads again what the one before reads below its last row: at least four rows. Channels have nothing in common.
+    axis = block.spatial[-3].var
+    alone = any([r.min is axis for read in block.block.reads for r in read.region])
+    most = rows if alone else max(1, rows // 4)
     choices = [b for b in divisors(rows, rows) if b >= min(bands, most)]
     return rows // (choices[0] if choices else 1)
 
@@ -134,4 +160,4 @@ def _attach_padding(view: KernelView, block: BlockView, bands: LoopRV, target: T
             continue
 
 
-__all__ = ["is_windowed", "schedule_windows"]
+__all__ = ["is_strided", "is_windowed", "schedule_windows"]
