@@ -1,6 +1,7 @@
 """Whole TFLite files, compiled, against LiteRT: `make test-tflite` (python -m tests.frontend.tflite_whole FOLDER-OR-FILE ...).
 
-Whole numbers must be LiteRT's, bit by bit, floats within 1e-4 of the largest. Ends with 1 where one is not.
+Whole numbers must be those of LiteRT's reference kernels, bit by bit (within two units where a model has operators that have none, so
+that the other kernels run), floats within 1e-4 of the largest. Ends with 1 where one is not.
 """
 
 from __future__ import annotations
@@ -47,13 +48,13 @@ def compiled(path: Path, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
     return [executor.get_output(k).numpy() for k in range(executor.get_num_outputs())]
 
 
-def reference(path: Path, inputs: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """LiteRT's answer: by its reference kernels, where it has them all."""
+def reference(path: Path, inputs: dict[str, np.ndarray]) -> tuple[list[np.ndarray], int]:
+    """LiteRT's answer, and how far whole numbers may be from it."""
     data, given = path.read_bytes(), list(inputs.values())
     try:
-        return litert(data, given)
+        return litert(data, given), 0
     except (RuntimeError, ValueError):
-        return litert(data, given, optimised=True)
+        return litert(data, given, optimised=True), 2
 
 
 def main(places: list[str]) -> int:
@@ -63,7 +64,7 @@ def main(places: list[str]) -> int:
     for path in files:
         begin = time.perf_counter()
         inputs = arguments(path)
-        found, wanted = compiled(path, inputs), reference(path, inputs)
+        found, (wanted, apart_by) = compiled(path, inputs), reference(path, inputs)
         good, said = True, []
         for f, w in zip(found, wanted, strict=True):
             if w.dtype.kind == "f":
@@ -72,7 +73,7 @@ def main(places: list[str]) -> int:
                 said.append(f"{error:.1e}")
             else:
                 apart: Any = np.abs(f.astype(np.int64) - w.astype(np.int64))
-                good &= not apart.any()
+                good &= bool(apart.max() <= apart_by)
                 said.append(f"{np.count_nonzero(apart)} of {apart.size} differ, by at most {apart.max()}")
         wrong += not good
         print(
