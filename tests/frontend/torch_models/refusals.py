@@ -8,5 +8,8 @@ FIXED = "specialized it to be a constant"
 REFUSED: dict[str, dict[str, str]] = {
     "falcon-mamba": {"length": FIXED},
     "funnel": {"length": FIXED},
+    "gru-attention": {"length": FIXED},
+    "mamba": {"length": FIXED},
+    "recurrent-gemma": {"length": FIXED},
     "rwkv": {"length": FIXED},
 }
