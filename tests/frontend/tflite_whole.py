@@ -1,7 +1,7 @@
 """Whole TFLite files, compiled, against LiteRT: `make test-tflite` (python -m tests.frontend.tflite_whole FOLDER-OR-FILE ...).
 
 Whole numbers must be those of LiteRT's reference kernels, bit by bit (within two units where a model has operators that have none, so
-that the other kernels run), floats within 1e-4 of the largest. Ends with 1 where one is not.
+that the other kernels run), floats within 1e-4 of the largest (dynamic range: 2e-2). Ends with 1 where one is not.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from tilewright.relay.frontend.common import formats
 from tilewright.relay.frontend.tflite import from_tflite
 
 CLOSE = 1e-4
+ROUGH = 2e-2
+"""Dynamic range: activations are rounded in every layer, and one that falls the other way goes through all layers behind."""
 
 
 def arguments(path: Path) -> dict[str, np.ndarray]:
@@ -69,7 +71,7 @@ def main(places: list[str]) -> int:
         for f, w in zip(found, wanted, strict=True):
             if w.dtype.kind == "f":
                 error = float(np.abs(f - w).max() / max(np.abs(w).max(), 1e-30))
-                good &= error <= CLOSE
+                good &= error <= (ROUGH if path.stem.endswith("_dynamic") else CLOSE)
                 said.append(f"{error:.1e}")
             else:
                 apart: Any = np.abs(f.astype(np.int64) - w.astype(np.int64))
