@@ -11,6 +11,7 @@ from tilewright import nd
 from tilewright import tir as T
 from tilewright.codegen.llvm import AOT, compile_assembly, emit_module
 from tilewright.driver import build
+from tilewright.driver.pipeline import host_pipeline
 from tilewright.ir import DataType, IRModule
 from tilewright.script import from_source
 from tilewright.target import Target
@@ -105,3 +106,22 @@ def main(a: T.handle, c: T.handle):
     s = a.astype(np.float32) * 2 + 1
     near = np.add.outer(np.arange(5), np.arange(7)) < 3
     np.testing.assert_array_equal(out.numpy().astype(np.float32), np.where(near, s, s + s))
+
+
+MASKED = """
+@T.prim_func
+def main(A: T.Buffer((16,), "bfloat16"), B: T.Buffer((18,), "bfloat16")):
+    inside = T.Ramp(0, 1, 18) < T.Broadcast(16, 18)
+    B[0:18] = T.Select(
+        inside, A.vload([T.Ramp(0, 1, 18)], predicate=inside), T.Broadcast(T.bfloat16(0.0), 18)
+    ) * T.Broadcast(T.bfloat16(-1.0), 18) + T.Broadcast(T.bfloat16(1.0), 18)
+"""
+
+
+def test_vectors_that_are_no_whole_registers() -> None:
+    """LLVM stopped the process over an instruction for 18 numbers."""
+    target = Target("llvm -mcpu=sapphirerapids")
+    func = from_source(MASKED).with_attr({"global_symbol": "main", "calling_conv": AOT})
+    text = emit_module(host_pipeline(target, unpacked=True)(IRModule({"main": func})), target)
+    assert "fptrunc" not in text
+    assert compile_assembly(text, target, 0)

@@ -387,3 +387,21 @@ def test_a_variable_bounded_by_a_digit_and_as_a_whole(loop: int) -> None:
     s = Schedule(func)
     s.reverse_compute_at("d", s.get_loops("b")[loop])
     np.testing.assert_array_equal(outcome(s.mod), outcome(func))
+
+
+BACKWARDS_AND_BEYOND = """
+@T.prim_func
+def main(A: T.Buffer((2,), "float32"), D: T.Buffer((2,), "float32")):
+    for i, j in T.grid(3, 1):
+        with T.block("d"):
+            v = T.axis.spatial(2, j - i + 1)
+            T.where(j - i + 1 >= 0)
+            D[v] = A[v]
+"""
+
+
+def test_a_blockized_loop_keeps_to_the_beginning_of_a_domain() -> None:
+    func = from_source(BACKWARDS_AND_BEYOND)
+    s = Schedule(func)
+    s.blockize(s.get_loops("d")[1])
+    np.testing.assert_array_equal(outcome(s.mod), outcome(func))

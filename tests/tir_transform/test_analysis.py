@@ -144,3 +144,12 @@ def test_regions_and_places_of_access() -> None:
     assert [w.buffer.name for w in writes] == ["compute"] and opaque == ()
     places = analysis.detect_buffer_access_lca(func)
     assert all([place is realize.block for place in places.values()]) and len(places) == 2
+
+
+def test_equal_expressions_name_the_same_buffers() -> None:
+    a, b = tir.decl_buffer((4,), name="A"), tir.decl_buffer((4,), name="B")
+    i, j = tir.Var("i", "int32"), tir.Var("i", "int32")
+    load = tir.BufferLoad(a, (i,))
+    assert tir.analysis.expr_deep_equal(load + 1.0, tir.BufferLoad(a, (i,)) + 1.0)
+    for other in (tir.BufferLoad(b, (i,)), tir.BufferLoad(a, (j,)), tir.BufferLoad(a, (i + 1,))):
+        assert not tir.analysis.expr_deep_equal(load + 1.0, other + 1.0)

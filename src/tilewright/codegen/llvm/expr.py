@@ -225,14 +225,15 @@ class ExprEmitter:
     def narrow(self, a: str, dtype: DataType) -> str:
         """A float32 operand rounded to bfloat16 (to nearest, ties to even; a NaN stays quiet).
 
-        The instruction of AVX512-BF16 takes denormal numbers (below 1.2e-38) for zeros, as its products do. It is for vectors: LLVM's
-        loop vectoriser (22) reckons wrongly with it and stops the process where a loop over scalars has one.
+        The instruction of AVX512-BF16 takes denormal numbers (below 1.2e-38) for zeros, as its products do. It is for whole vectors: LLVM
+        (22) stops the process where its loop vectoriser meets one in a loop over scalars, and for some lanes that are no power of 2.
         """
         i32, i16 = DataType("int32").with_lanes(dtype.lanes), llvm_type(dtype)
         t32, f32 = llvm_type(i32), llvm_type(_F32.with_lanes(dtype.lanes))
         cond = llvm_type(DataType("bool").with_lanes(dtype.lanes))
         p = self.b.pure
-        if dtype.lanes > 1 and self.target.cpu.avx512_bf16 and self.target.cpu.avx512:
+        whole = dtype.lanes > 1 and dtype.lanes & (dtype.lanes - 1) == 0
+        if whole and self.target.cpu.avx512_bf16 and self.target.cpu.avx512:
             bfloat = i16.replace("i16", "bfloat")
             w = p(f"fptrunc {f32} {a} to {bfloat}", a)
             return p(f"bitcast {bfloat} {w} to {i16}", w)

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from tilewright.ir import IntImm, IRModule, PrimExpr
-from tilewright.node import Node, Visitor, on, structural_equal
+from tilewright.node import Node, Visitor, on, post_order_visit, structural_equal
 from tilewright.support.errors import TVMError
-from tilewright.tir.expr import Add, BufferLoad, Call, Div, FloorDiv, FloorMod, Max, Min, Mod, Mul, Select, Sub
+from tilewright.tir.expr import (
+    Add,
+    BufferLoad,
+    Call,
+    Div,
+    FloorDiv,
+    FloorMod,
+    Max,
+    Min,
+    Mod,
+    Mul,
+    ProducerLoad,
+    Select,
+    Sub,
+    Var,
+)  # fmt: skip
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import PURE, call_effect
 from tilewright.tir.stmt import Allocate, AllocateConst, Block, BlockRealize, BufferStore, For, IfThenElse, While
@@ -193,8 +209,23 @@ def calculate_allocated_bytes(func_or_mod: PrimFunc | IRModule) -> dict[str, dic
 
 
 def expr_deep_equal(lhs: PrimExpr, rhs: PrimExpr) -> bool:
-    """Whether two expressions are the same, their variables being the same objects."""
-    return bool(structural_equal(lhs, rhs))
+    """Whether two expressions are the same, their variables and buffers being the same objects."""
+    mine, others = _referred(lhs), _referred(rhs)
+    return len(mine) == len(others) and all(map(operator.is_, mine, others)) and bool(structural_equal(lhs, rhs))
+
+
+def _referred(e: PrimExpr) -> list[Any]:
+    """The variables, buffers and tensors of an expression, in order."""
+    found: list[Any] = []
+
+    def look(node: Any) -> None:
+        if isinstance(node, Var):
+            found.append(node)
+        elif isinstance(node, (BufferLoad, ProducerLoad)):
+            found.append(node.buffer if isinstance(node, BufferLoad) else node.producer)
+
+    post_order_visit(e, look)
+    return found
 
 
 def verify_memory(func: PrimFunc) -> bool:

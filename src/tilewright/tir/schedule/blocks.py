@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import IntImm, Range
-from tilewright.tir import LT, Block, BlockRealize, BufferRegion, For, ForKind, IterVar, Var
+from tilewright.tir import GE, LT, Block, BlockRealize, BufferRegion, For, ForKind, IterVar, Var
 from tilewright.tir.schedule.analysis import need_simple_iters, need_whole_reduction
 from tilewright.tir.schedule.binding import binding_of
 from tilewright.tir.schedule.copies import copy_iters
@@ -145,6 +145,8 @@ class _Division:
         self.iters.append(IterVar(Range.from_min_extent(low, count), var, iv.iter_type))
         self.values.append(forms.emit(base, dtype))
         self._known.append((base, iv.iter_type, size, var))
+        if guarded and not forms.nonneg(combine(base, forms.of(low), -1)):
+            self.conditions.append(GE(self.values[-1], low))
         if guarded and not forms.nonneg(shift(combine(combine(forms.of(low), forms.of(count)), base, -1), -1)):
             self.conditions.append(LT(self.values[-1], forms.emit(combine(forms.of(low), forms.of(count)), dtype)))
         return var

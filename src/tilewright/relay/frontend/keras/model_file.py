@@ -79,7 +79,7 @@ class KerasReference(Reference):
     def __init__(self, path: Path) -> None:
         os.environ.setdefault("KERAS_BACKEND", "torch")
         try:
-            import keras  # type: ignore[import-untyped]
+            import keras
         except ImportError:
             raise ModelError("--reference keras needs Keras and one of its backends: pip install keras torch") from None
         self.keras = keras

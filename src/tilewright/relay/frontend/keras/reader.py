@@ -71,7 +71,7 @@ def _plain_spec(spec: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
 def h5py_module(title: str) -> Any:
     """The h5py module. Raises ModelError where it is not installed."""
     try:
-        import h5py  # type: ignore[import-untyped]
+        import h5py
     except ImportError:
         raise ModelError(f"{title}: reading Keras's weights needs h5py: pip install 'tilewright[keras]'") from None
     return h5py

@@ -77,7 +77,7 @@ class TensorFlowReference(Reference):
 
     def __init__(self, path: Path) -> None:
         try:
-            import tensorflow as tf  # type: ignore[import-untyped,import-not-found,unused-ignore]
+            import tensorflow as tf
         except ImportError:
             raise ModelError("--reference tensorflow needs TensorFlow: pip install 'tilewright[tensorflow]'") from None
         self.tf, self.nodes = tf, {}

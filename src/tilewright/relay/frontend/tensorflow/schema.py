@@ -51,7 +51,7 @@ def dtype_name(code: int) -> str:
 
 @cache
 def _classes() -> dict[str, Any]:
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # type: ignore[import-untyped]
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     field = descriptor_pb2.FieldDescriptorProto
     kinds = {
