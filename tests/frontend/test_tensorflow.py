@@ -346,6 +346,21 @@ def test_variables_need_a_checkpoint() -> None:
         from_tensorflow(graph)
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_variables_that_were_assigned_to(inside: bool) -> None:
+    """They were read as they had been saved."""
+    assignment: tuple[Any, ...] = ("AssignAddVariableOp", "more", ("v", "x"))
+    if inside:
+        assignment = ("StatefulPartitionedCall", "more", ("v", "x"), {"f": "function add"})
+    graph = graph_of(
+        ("VarHandleOp", "v", (), {"dtype": "float32", "shape": (3, 4)}), assignment,
+        ("ReadVariableOp", "r", ("v", "^more"), {"dtype": "float32"}), ("Identity", "y", ("r",)),
+    )  # fmt: skip
+    function(graph, "add", ["h", "d"], {}, ("AssignAddVariableOp", "inner", ("h", "d")))
+    with pytest.raises(OpNotImplemented, match="reads variable 'v' after 'more' assigned to it"):
+        from_tensorflow(graph)
+
+
 def test_channels_first() -> None:
     kernel = np.ones((3, 3, 2, 4), "float32")
     graph = graph_of(

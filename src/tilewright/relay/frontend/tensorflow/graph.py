@@ -13,6 +13,7 @@ from tilewright.relay.frontend.common.builder import SMALL
 from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.common.value import ModelError, Value, evaluate, near_text, problems_text, use_text
+from tilewright.relay.frontend.tensorflow.assignments import called
 from tilewright.relay.frontend.tensorflow.control import branch, loop
 from tilewright.relay.frontend.tensorflow.fold import folders
 from tilewright.relay.frontend.tensorflow.outputs import OUTPUTS
@@ -509,12 +510,6 @@ class _Broken:
 _BROKEN: Any = _Broken()
 _BROKEN_VALUE: Any = _Broken()
 _BROKEN_PAIR = (_BROKEN_VALUE, _BROKEN_VALUE)
-
-
-def called(node: Any) -> list[str]:
-    """Names of the functions that a node calls."""
-    found = [a.func.name for a in node.attr.values() if a.HasField("func")]
-    return found + [f.name for a in node.attr.values() if a.HasField("list") for f in a.list.func]
 
 
 def results(found: Any) -> list[Any]:

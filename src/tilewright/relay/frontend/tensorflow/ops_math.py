@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.tensorflow.assignments import assignment_before
 from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, tensor, tf_op
 from tilewright.support.errors import OpNotImplemented
 
@@ -326,12 +327,23 @@ def _quantise_dequantise(c: NodeCall, x: Value, low: Value, high: Value, *rest: 
 def _read_variable(c: NodeCall, handle: Any) -> Any:
     if not isinstance(handle, Handle) or handle.what != "variable":
         raise OpNotImplemented("it reads a resource that is no variable of the model")
-    return c.home.variable(handle)
+    return _saved(c, handle)
+
+
+def _saved(c: NodeCall, handle: Any) -> Value:
+    """A variable as it was saved; refused where the program has assigned to it before."""
+    assigned = assignment_before(c.home, c.scope, c.node, handle)
+    if assigned:
+        raise OpNotImplemented(
+            f"it reads variable {handle.name!r} after {assigned!r} assigned to it, but variables stay as they were saved;"
+            " export the model with its state as inputs and outputs"
+        )
+    return c.home.variable(handle)  # type: ignore[no-any-return]
 
 
 @tf_op("ResourceGather")
 def _resource_gather(c: NodeCall, handle: Any, places: Value) -> Any:
-    return c.call("take", c.home.variable(handle), places, axis=0)
+    return c.call("take", _saved(c, handle), places, axis=0)
 
 
 @tf_op("VariableShape")
