@@ -40,7 +40,7 @@ class InputSizes:
             raise OpNotImplemented(f"it computes with the size {e}, which is not supported. {self.remedy}")
         return c.call(key, self.tensor(c, e.a), self.tensor(c, e.b))  # type: ignore[attr-defined,no-any-return]
 
-    def _read(self, c: Any, size: PrimExpr) -> Value:
+    def _read(self, c: Any, size: SizeVariable) -> Value:
         for x in self.homes:
             for axis, d in enumerate(dims(x.type_annotation)):  # type: ignore[arg-type]
                 factor = 1
@@ -48,9 +48,12 @@ class InputSizes:
                     by: Any = d.b
                     d, factor = d.a, int(by) if isinstance(by, IntImm) else 0
                 if d is size and factor:
-                    shape = c.call("shape_of", x, dtype="int64")
-                    extent = c.call(
-                        "squeeze", c.call("strided_slice", shape, begin=(axis,), end=(axis + 1,)), axis=(0,)
-                    )
-                    return c.call("floor_divide", extent, factor) if factor != 1 else extent  # type: ignore[no-any-return]
+                    extent = extent_of(c, x, axis)
+                    return c.call("floor_divide", extent, factor) if factor != 1 else extent
         raise OpNotImplemented(f"it computes with the size {size}, which is no extent of an input. {self.remedy}")
+
+
+def extent_of(c: Any, x: Any, axis: int) -> Value:
+    """The extent of a tensor's axis, as a tensor of int64 without axes."""
+    shape = c.call("shape_of", x, dtype="int64")
+    return c.call("squeeze", c.call("strided_slice", shape, begin=(axis,), end=(axis + 1,)), axis=(0,))  # type: ignore[no-any-return]

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilewright.ir import IntImm, PrimExpr
-from tilewright.relay.expr import Var
+from tilewright.relay.frontend.common.sizes import InputSizes, extent_of
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.op.relations import dims, is_any, simplest
+from tilewright.relay.op.relations import is_any, simplest
 from tilewright.support.errors import OpNotImplemented
-from tilewright.tir import EQ, LE, LT, NE, Add, Cast, FloorDiv, FloorMod, Max, Min, Mul, Select, SizeVar, Sub
+from tilewright.tir import SizeVar
 from tilewright.tir import Var as SizeVariable
 from tilewright.tir.op import max as larger
 from tilewright.tir.op import min as smaller
@@ -40,16 +40,17 @@ class SizedValue(Value):
         return list(self.extents)
 
 
-class Sizes:
+class Sizes(InputSizes):
     """The size variables of an import, by PyTorch's symbols; `pinned` symbols are numbers."""
 
+    remedy = "Export it with a fixed size there"
+
     def __init__(self) -> None:
+        super().__init__()
         self.symbols: dict[str, SizeVar] = {}
         self.pinned: dict[str, int] = {}
         self.solved: dict[Any, Any] = {}
         """Symbols that are no extent of an input themselves, from one that is an expression of them (both sympy's)."""
-        self.homes: list[Var] = []
-        """The inputs, in whose shapes the sizes are found when the program runs."""
         self.ranges: Mapping[str, tuple[int | None, int | None]] = {}
         """What PyTorch says of symbols: the least and the greatest number."""
         self.from_data: dict[str, Value | tuple[Value, int]] = {}
@@ -199,27 +200,6 @@ class Sizes:
             raise OpNotImplemented(FROM_DATA.format(size=name))
         return self.symbols.setdefault(name, SizeVar(name, "int64"))
 
-    def tensor(self, c: Any, e: PrimExpr) -> Value:
-        """A size as a tensor of int64: read from an input's shape when the program runs."""
-        if isinstance(e, IntImm):
-            return c.size(e.value)  # type: ignore[no-any-return]
-        if isinstance(e, SizeVariable):
-            return self._read(c, e)
-        if isinstance(e, Cast):
-            return self.tensor(c, e.value)
-        if isinstance(e, Select):
-            return c.call("where", *[self.tensor(c, p) for p in (e.condition, e.true_value, e.false_value)])  # type: ignore[no-any-return]
-        keys: dict[type, str] = {
-            Add: "add", Sub: "subtract", Mul: "multiply", FloorDiv: "floor_divide", FloorMod: "floor_mod", Max: "maximum",
-            Min: "minimum", EQ: "equal", NE: "not_equal", LT: "less", LE: "less_equal",
-        }  # fmt: skip
-        key = keys.get(type(e))
-        if key is None:
-            raise OpNotImplemented(
-                f"it computes with the size {e}, which is not supported. Export it with a fixed size there"
-            )
-        return c.call(key, self.tensor(c, e.a), self.tensor(c, e.b))  # type: ignore[attr-defined,no-any-return]
-
     def number(self, c: Any, e: Any) -> Value:
         """A sympy expression of floating-point numbers as a tensor of float32, without axes."""
         kind = type(e).__name__
@@ -254,22 +234,5 @@ class Sizes:
     def _read(self, c: Any, size: SizeVariable) -> Value:
         held = self.from_data.get(size.name)
         if held is not None:
-            return held if isinstance(held, Value) else _extent(c, held[0].expr, held[1])
-        for x in self.homes:
-            for axis, d in enumerate(dims(x.type_annotation)):  # type: ignore[arg-type]
-                factor = 1
-                if isinstance(d, Mul):
-                    by: Any = d.b
-                    d, factor = d.a, int(by) if isinstance(by, IntImm) else 0
-                if d is size and factor:
-                    extent = _extent(c, x, axis)
-                    return c.call("floor_divide", extent, factor) if factor != 1 else extent
-        raise OpNotImplemented(
-            f"it computes with the size {size}, which is no extent of an input. Export it with a fixed size there"
-        )
-
-
-def _extent(c: Any, x: Any, axis: int) -> Value:
-    """The extent of a tensor's axis, as a tensor of int64 without axes."""
-    shape = c.call("shape_of", x, dtype="int64")
-    return c.call("squeeze", c.call("strided_slice", shape, begin=(axis,), end=(axis + 1,)), axis=(0,))  # type: ignore[no-any-return]
+            return held if isinstance(held, Value) else extent_of(c, held[0].expr, held[1])
+        return super()._read(c, size)

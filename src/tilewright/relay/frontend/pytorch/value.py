@@ -10,10 +10,11 @@ import numpy as np
 from tilewright.ir import IntImm, PrimExpr, SourceName, Span
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.expr import Call, Expr, TupleWrapper, Var
+from tilewright.relay.frontend.common.builder import count, plain
 from tilewright.relay.frontend.common.value import Value, make_call
 from tilewright.relay.frontend.pytorch.dtypes import is_float, kind, result_dtype
 from tilewright.relay.op.card import DYNAMIC, find_card
-from tilewright.relay.op.relations import dims, is_any, known_equal, shape_text, simplest, tensor_type
+from tilewright.relay.op.relations import dims, is_any, known_equal, shape_text, tensor_type
 from tilewright.support.errors import OpNotImplemented, TVMError
 
 Converter = Callable[..., Any]
@@ -186,7 +187,7 @@ class TorchCall:
 
     def reshape(self, x: Value, new: Sequence[Any]) -> Value:
         """x in another shape; one extent may be -1, and extents may be symbols."""
-        new = [_plain(d) for d in new]
+        new = [plain(d) for d in new]
         old = x.shape
         if len(old) == len(new) and all([known_equal(a, b) for a, b in zip(old, new, strict=True)]):
             return x
@@ -207,12 +208,7 @@ class TorchCall:
         old = x.shape
         if len(old) == len(shape) and all([known_equal(a, b) for a, b in zip(old, shape, strict=True)]):
             return x
-        if (
-            x.array is not None
-            and x.is_number
-            and all([isinstance(d, int) for d in shape])
-            and _count(shape) <= 1 << 16
-        ):
+        if x.array is not None and x.is_number and all([isinstance(d, int) for d in shape]) and count(shape) <= 1 << 16:
             return Value(array=np.broadcast_to(x.array, tuple(shape)))
         return self.call("broadcast_to", x, shape=tuple(shape))  # type: ignore[no-any-return]
 
@@ -224,11 +220,11 @@ class TorchCall:
 
     def full(self, shape: Sequence[Any], value: Any, dtype: str) -> Value:
         """A tensor of one value, small ones known."""
-        shape = [_plain(d) for d in shape]
+        shape = [plain(d) for d in shape]
         if (
             not isinstance(value, (Value, PrimExpr))
             and all([isinstance(d, int) for d in shape])
-            and _count(shape) <= 1 << 16
+            and count(shape) <= 1 << 16
         ):
             return Value(array=np.full(shape, _fitting(value, dtype), numpy_dtype(dtype)))
         fill = self.tensor(value, dtype)
@@ -255,17 +251,6 @@ def _named_extents(x: Any) -> Any:
         return [_named_extents(v) for v in x]
     sized = isinstance(x, Value) and x.array is None and any(map(is_any, dims(x.type)))
     return Value(Var("sized", tensor_type(tuple(x.shape), x.dtype))) if sized else x
-
-
-def _plain(d: Any) -> Any:
-    if isinstance(d, PrimExpr):
-        d = simplest(d)
-        return d.value if isinstance(d, IntImm) else d
-    return int(d)
-
-
-def _count(shape: Sequence[int]) -> int:
-    return int(np.prod(shape, dtype=np.int64))
 
 
 def _fitting(value: Any, dtype: str) -> Any:
