@@ -45,6 +45,8 @@ SCHEDULES: dict[str, Callable[[tir.Schedule], Any]] = {
     "outside": lambda s: s.reorder(*reversed(loops(s))),
     "tiled": tiled,
     "guarded": guarded,
+    "partitioned": lambda s: s.loop_partition(loops(s)[1], [2, None]),
+    "partitioned from the end": lambda s: s.loop_partition(loops(s)[1], [None, 2]),
     "parallel": lambda s: s.parallel(loops(s)[0]),
     "apart": lambda s: s.decompose_reduction("B", loops(s)[1]),
 }

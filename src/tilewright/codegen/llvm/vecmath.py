@@ -164,7 +164,7 @@ class VectorMath(Lanes):
         return self.select(self.cmp("olt", x, self.c(0.0)), low, self.sub(self.c(2.0), low))
 
     def one_plus_tanh(self, x: str) -> str:
-        """1 + tanh(x) = 2 / (1 + exp(-2x)), less than 1.2e-7 (an ulp of 1) off."""
+        """1 + tanh(x) = 2 / (1 + exp(-2x)), at most 1.8e-7 (1.5 ulp of 1) off, as measured over its range."""
         s, p = self._power_of_two_parts(self.clamp(x, -43.0, 11.0), self.c(-2.8853900817779268))
         bottom = self.fma(s, p, self.c(1.0))
         inverse = self.reciprocal(bottom)

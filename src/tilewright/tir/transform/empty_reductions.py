@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import Mutator, Node, on
 from tilewright.tir.arithmetic import conjuncts, const_true, logical_and, logical_or
-from tilewright.tir.expr import LE, IterVar, Var
+from tilewright.tir.expr import EQ, LE, IterVar, Not, Var
 from tilewright.tir.stmt import Block, BlockRealize, For, ForKind, IfThenElse, Stmt, stmt_seq
 from tilewright.tir.stmt_functor import renew_stmt, substitute, used_vars
 
@@ -31,6 +32,7 @@ class _DefineEmpty(Mutator):
     def __init__(self) -> None:
         self.loops: list[For] = []
         self.before: dict[Var, list[Stmt]] = {}
+        self.analyzer = Analyzer()
 
     @on(PrimExpr)
     def _expr(self, e: PrimExpr) -> PrimExpr:
@@ -62,9 +64,15 @@ class _DefineEmpty(Mutator):
         inside = self.loops[first:]
         mine = {loop.loop_var for loop in inside}
         empty = [loop for loop in inside if loop.loop_var in reduced and _may_be_empty(loop)]
+        at_first = {loop.loop_var: loop.min for loop in inside if loop.loop_var not in spatial}
+        # A first step that does not run either: a piece of a loop that is longer than the axis, say.
+        refused = [
+            substitute(part, at_first)
+            for part in conjuncts(s.predicate)
+            if not reduced.isdisjoint(used := used_vars(part)) and spatial.isdisjoint(used)
+        ]
         if (
-            not empty
-            or reduced & spatial
+            reduced & spatial
             or any([loop.kind == ForKind.THREAD_BINDING for loop in inside])
             or _vars_of([e for loop in inside for e in (loop.min, loop.extent)]) & mine
         ):
@@ -72,6 +80,17 @@ class _DefineEmpty(Mutator):
         condition: PrimExpr = IntImm("bool", 0)
         for loop in empty:
             condition = logical_or(condition, LE(loop.extent, IntImm(loop.extent.dtype, 0)))
+        for part in refused:
+            condition = logical_or(condition, self.analyzer.simplify(Not(part)))
+        # Loops that go on with a reduction which others began have nothing to begin.
+        for axis, value in pairs:
+            if isinstance(condition, IntImm) and not condition.value:
+                return
+            if axis.iter_type == IterVar.CommReduce and axis.dom is not None:
+                begins = EQ(substitute(value, at_first), axis.dom.min.astype(value.dtype))  # type: ignore[attr-defined]
+                condition = logical_and(condition, self.analyzer.simplify(begins))
+        if isinstance(condition, IntImm) and not condition.value:
+            return
         nest = self.initialisation(s, mine - spatial)
         for loop in reversed(inside):
             if loop.loop_var in spatial:
