@@ -186,6 +186,8 @@ def test_recursion_without_a_base_case_is_an_error() -> None:
 
 def test_a_loop_without_an_end_can_be_interrupted() -> None:
     program = (
+        # Jobs that a shell starts in the background ignore the signal.
+        "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from tilewright import relay\n"
         f"mod = relay.parse({LOOPS['tail'][0] + chr(10) + 'def @main() { @f(1) }'!r})\n"
         "run = relay.create_executor('vm', mod).evaluate()\n"
@@ -196,7 +198,10 @@ def test_a_loop_without_an_end_can_be_interrupted() -> None:
         assert child.stdout is not None and child.stdout.readline() == "runs\n"
         time.sleep(0.3)
         child.send_signal(signal.SIGINT)
-        assert child.communicate(timeout=60)[0] == "interrupted\n"
+        try:
+            assert child.communicate(timeout=60)[0] == "interrupted\n"
+        finally:
+            child.kill()
 
 
 @pytest.mark.parametrize("start", range(0, 160, 40))

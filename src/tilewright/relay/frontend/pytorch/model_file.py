@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 import zipfile
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -181,11 +182,33 @@ def open_script(path: Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of TorchScript as such
-            return torch.jit.load(str(path), map_location="cpu").eval()
+            module = torch.jit.load(str(path), map_location="cpu").eval()
     except Exception as error:
         raise ModelError(
             f"{path}: PyTorch {torch.__version__} cannot load this TorchScript ({_short(error)}). Save it again"
         ) from error
+    if not hasattr(module, "forward"):
+        raise ModelError(f"{path}: its module has no method forward, so there is nothing to run. Save the whole model")
+    need_whole_storages(path, module.state_dict())
+    return module
+
+
+def need_whole_storages(path: Path, tensors: Mapping[str, Any]) -> None:
+    """ModelError where a tensor claims more bytes than the archive has for it: PyTorch reads on behind them."""
+    with zipfile.ZipFile(path) as archive:
+        sizes = Counter([i.file_size for i in archive.infolist()])
+    seen = set()
+    for name, tensor in tensors.items():
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() in seen:
+            continue
+        seen.add(storage.data_ptr())
+        if sizes[storage.nbytes()] == 0:
+            raise ModelError(
+                f"{path}: the file is damaged: its tensor {name!r} claims {storage.nbytes()} bytes, and no part of the file has so"
+                " many. Save or copy it again"
+            )
+        sizes[storage.nbytes()] -= 1
 
 
 def torch_module() -> Any:
