@@ -118,7 +118,8 @@ def test_files_of_no_format(tmp_path: Path) -> None:
     done = command("import", tmp_path / "notes.txt", "--check")
     assert (
         done.code == 1
-        and "notes.txt: no importer takes this file; there are importers for ONNX (.onnx); PyTorch" in done.err
+        and "notes.txt: no importer takes this file; there are importers for Keras (.keras, .h5" in done.err
+        and "; ONNX (.onnx); PyTorch (torch.export) (.pt2); " in done.err
     )
     done = command("import", tmp_path / "notes.txt", "--check", "-o", tmp_path / "x.relay")
     assert done.code == 2 and "--check only reports" in done.err

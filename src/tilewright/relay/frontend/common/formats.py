@@ -129,7 +129,8 @@ _formats: list[ModelFormat] = []
 
 def register_format(model_format: ModelFormat) -> ModelFormat:
     """Makes a format known; a later one of the same name takes the place of an earlier."""
-    _formats[:] = [*[f for f in _formats if f.name != model_format.name], model_format]
+    # In one order, whoever imported a front end first.
+    _formats[:] = sorted([*[f for f in _formats if f.name != model_format.name], model_format], key=lambda f: f.title)
     return model_format
 
 
@@ -139,14 +140,14 @@ def find_formats() -> None:
     from tilewright.relay import frontend
 
     found = [p.name for p in pkgutil.iter_modules(frontend.__path__) if p.ispkg]
-    for name in sorted(found, key=lambda n: n not in ("onnx", "pytorch")):
+    for name in sorted(found):
         module = f"{frontend.__name__}.{name}.model_file"
         if importlib.util.find_spec(module):
             importlib.import_module(module)
 
 
 def known_formats() -> list[ModelFormat]:
-    """All formats, in the order in which they were registered."""
+    """All formats, by title."""
     find_formats()
     return list(_formats)
 
