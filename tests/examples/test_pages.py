@@ -15,7 +15,8 @@ PAGES = sorted(p.name for p in DOCS.glob("*.md") if "```python" in p.read_text()
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_page(name: str) -> None:
+def test_page(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # what a page writes
     run_page(DOCS / name)
 
 
