@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from onnx import helper
 
 from tests.cli.command import command, dense_model, write_model
@@ -155,9 +156,6 @@ def test_overflow_beside_another_runtime(tmp_path: Path) -> None:
 def test_references_that_do_not_fit(tmp_path: Path, options: Sequence[str], text: str) -> None:
     done = command("compare", dense_model(tmp_path / "dense.onnx"), *options)
     assert done.code == 1 and text in done.err
-
-
-torch = pytest.importorskip("torch")
 
 
 class Net(torch.nn.Module):  # type: ignore[name-defined,misc]

@@ -10,16 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
-onnx = pytest.importorskip("onnx")
-pytest.importorskip("onnxruntime")
-
-from onnx import TensorProto, helper, numpy_helper  # noqa: E402
-
-from tests.fuzz.mutations import survey  # noqa: E402
-from tests.fuzz.onnx_case import Draw, compare, compile_and_run, run, way_of  # noqa: E402
-from tilewright import relay, runtime  # noqa: E402
-from tilewright.support.errors import TVMError  # noqa: E402
+from tests.fuzz.mutations import survey
+from tests.fuzz.onnx_case import Draw, compare, compile_and_run, run, way_of
+from tilewright import relay, runtime
+from tilewright.support.errors import TVMError
 
 
 @pytest.fixture(autouse=True)

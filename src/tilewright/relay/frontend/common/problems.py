@@ -26,6 +26,12 @@ class Problem(str):
         return {"text": str(self), "operator": self.operator, "nodes": [*self.nodes], "nearest": [*self.nearest]}
 
 
+DAMAGE = (
+    ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError, AssertionError, MemoryError,
+)  # fmt: skip
+"""What Python raises in a converter that meets inputs or attributes which no operator of its kind has."""
+
+
 class UnsupportedModel(OpNotImplemented):
     """All that is not supported in a model, at once: `problems`; `advice`: what to do about them all, where there is something."""
 

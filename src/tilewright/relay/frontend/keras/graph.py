@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.ir import IRModule
 from tilewright.relay.expr import Expr, Function, Tuple, Var
 from tilewright.relay.frontend.common.builder import Builder
-from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel
+from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.common.value import ModelError, Value, near_text, problems_text, use_text
 from tilewright.relay.frontend.keras.value import LayerCall, layers, operations, policy_dtype
@@ -234,16 +234,7 @@ class KerasImporter:
             ) from None
         except TVMError as error:
             raise DiagnosticError(f"{self.title}: {layer.kind} {layer.path!r}: {error}") from None
-        except (
-            ValueError,
-            KeyError,
-            IndexError,
-            TypeError,
-            AttributeError,
-            ArithmeticError,
-            AssertionError,
-            MemoryError,
-        ) as error:
+        except DAMAGE as error:
             raise ModelError(
                 f"{self.title}: {layer.kind} {layer.path!r} does not have the configuration, inputs or weights that such a layer"
                 f" has ({type(error).__name__}: {error})"

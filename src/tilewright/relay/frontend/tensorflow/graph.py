@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.ir import IRModule
 from tilewright.relay.expr import Expr, Function, Tuple, Var
 from tilewright.relay.frontend.common.builder import SMALL
-from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel
+from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.common.value import ModelError, Value, evaluate, near_text, problems_text, use_text
 from tilewright.relay.frontend.tensorflow.assignments import called
@@ -224,16 +224,7 @@ class TensorFlowImporter:
             raise DiagnosticError(
                 str(error) if str(error).startswith(self.title) else f"{self.title}: {title}: {error}"
             ) from None
-        except (
-            ValueError,
-            KeyError,
-            IndexError,
-            TypeError,
-            AttributeError,
-            ArithmeticError,
-            AssertionError,
-            MemoryError,
-        ) as error:
+        except DAMAGE as error:
             raise ModelError(
                 f"{self.title}: {title} does not have the inputs or attributes that its operator has"
                 f" ({type(error).__name__}: {error}). Inputs: {', '.join(node.input)}"
