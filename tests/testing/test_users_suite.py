@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -185,8 +186,19 @@ def test_words_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MINE")
     assert testing.strtobool_env("MINE") is False and testing.strtobool_env("MINE", "yes") is True
     monkeypatch.setenv("MINE", "perhaps")
-    with pytest.raises(ValueError, match=r"MINE is 'perhaps', which is neither yes \(1, true, on\) nor no"):
+    with pytest.raises(ValueError, match=r"MINE: 'perhaps' is neither yes \(1, true, on\) nor no"):
         testing.strtobool_env("MINE")
+    assert testing.strtobool("On") == 1 and testing.strtobool("f") == 0
+
+
+def test_a_value_after_a_while() -> None:
+    start = time.perf_counter()
+    assert testing.identity_after("late", 0.05) == "late" and time.perf_counter() - start >= 0.05
+
+
+@testing.parametrize(("base", "square"), [(2, 4), (3, 9)], ids=["two", "three"])
+def test_pytests_parametrize(base: int, square: int) -> None:
+    assert base * base == square
 
 
 def test_features() -> None:

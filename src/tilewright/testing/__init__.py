@@ -56,10 +56,11 @@ from tilewright.testing.features import (
     skip_if_32bit,
     skip_if_wheel_test,
     slow,
+    strtobool,
     strtobool_env,
     uses_gpu,
 )
-from tilewright.testing.functions import echo, identity_cpp, nop, terminate_self
+from tilewright.testing.functions import echo, identity_after, identity_cpp, nop, terminate_self
 from tilewright.testing.numeric import (
     assert_allclose,
     assert_prim_expr_equal,
@@ -74,6 +75,7 @@ from tilewright.testing.parameters import (
     known_failing_targets,
     parameter,
     parameters,
+    parametrize,
     parametrize_targets,
     skip_parameterizations,
     xfail_parameterizations,

@@ -253,14 +253,22 @@ def skip_if_wheel_test(func: Any) -> Any:
     return pytest.mark.skipif(strtobool_env("WHEEL_TEST"), reason="WHEEL_TEST is set")(func)
 
 
-def strtobool_env(name: str, default: str = "0") -> bool:
-    """Whether an environment variable says yes. Raises ValueError for words that are neither yes nor no."""
-    text = os.environ.get(name, default).strip().lower()
+def strtobool(word: str) -> int:
+    """1 for a word that says yes, 0 for one that says no. Raises ValueError for words that say neither."""
+    text = word.strip().lower()
     if text in ("1", "y", "yes", "t", "true", "on"):
-        return True
+        return 1
     if text in ("", "0", "n", "no", "f", "false", "off"):
-        return False
-    raise ValueError(f"{name} is {text!r}, which is neither yes (1, true, on) nor no (0, false, off)")
+        return 0
+    raise ValueError(f"{word!r} is neither yes (1, true, on) nor no (0, false, off)")
+
+
+def strtobool_env(name: str, default: str = "0") -> bool:
+    """Whether an environment variable says yes. Raises ValueError for words that say neither yes nor no."""
+    try:
+        return bool(strtobool(os.environ.get(name, default)))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def requires_package(*packages: str) -> Callable[[Any], Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 from tilewright.runtime import get_global_func, register_func
@@ -22,6 +23,12 @@ def identity_cpp(value: Any) -> Any:
     function = get_global_func("testing.echo")
     assert function is not None
     return function(value)
+
+
+def identity_after(value: Any, sleep: float) -> Any:
+    """Gives `value` back after `sleep` seconds: for tests of pools with time limits."""
+    time.sleep(sleep)
+    return value
 
 
 def terminate_self() -> None:

@@ -120,6 +120,13 @@ def _text(target: Any) -> str:
     return target if isinstance(target, str) else str(target)
 
 
+def parametrize(names: Any, values: Any, **options: Any) -> Any:
+    """Runs a test once for each of `values` of its parameters `names`: pytest's mark of that name."""
+    import pytest
+
+    return pytest.mark.parametrize(names, values, **options)
+
+
 def parametrize_targets(*targets: Any) -> Any:
     """Runs a test on these targets: it takes `target`, and `dev` if it likes. Without arguments: on all enabled ones.
 
