@@ -93,7 +93,8 @@ def unravel_index(x: te.Tensor, shape: te.Tensor) -> te.Tensor:
         rest = x(*i)
         found = rest
         for k in range(rank - 1, -1, -1):
-            extent = to(shape(k), x.dtype)
+            # What stands in `shape` is known when it runs: an extent of zero, which has no elements, must not trap.
+            extent = tir.max(to(shape(k), x.dtype), tir.const(1, x.dtype))
             part = tir.indexmod(rest, extent) if k else rest
             found = part if k == rank - 1 else tir.Select(tir.EQ(axis, k), part, found)
             rest = tir.indexdiv(rest, extent)

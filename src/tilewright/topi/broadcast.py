@@ -77,18 +77,43 @@ def _binary(name: str, f: Callable[[Any, Any], Any], doc: str) -> Callable[[Any,
     return compute
 
 
+def divided(f: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """The integer quotient f(a, b) of any two numbers, as NumPy has it: by 0 it is 0, and the least number by -1 is itself again.
+    Processors trap at both, so neither reaches them; a known divisor costs nothing."""
+    odd = _trapping(b)
+    if odd is None:
+        return f(a, b)
+    # By 0 and by -1, the quotient is the product.
+    return tir.Select(odd, a * b, f(a, tir.Select(odd, tir.const(1, b.dtype), b)))
+
+
+def remainder(f: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
+    """The integer remainder f(a, b) of any two numbers: 0 by 0, as NumPy has it, and by -1."""
+    odd = _trapping(b)
+    # By 1, which stands for both, nothing is left either.
+    return f(a, b) if odd is None else f(a, tir.Select(odd, tir.const(1, b.dtype), b))
+
+
+def _trapping(b: Any) -> Any:
+    """Whether processors might trap at a division by b: None where they surely do not."""
+    if isinstance(b, tir.IntImm) and b.value not in (0, -1):
+        return None
+    zero = tir.EQ(b, tir.const(0, b.dtype))
+    return zero if b.dtype.is_uint else tir.Or(zero, tir.EQ(b, tir.const(-1, b.dtype)))
+
+
 def _divide(a: Any, b: Any) -> Any:
     # Integer division of the classic operator truncates towards zero, as C does.
-    return a / b if "float" in a.dtype else tir.truncdiv(a, b)
+    return a / b if "float" in a.dtype else divided(tir.truncdiv, a, b)
 
 
 def _floor_divide(a: Any, b: Any) -> Any:
-    return tir.floor(a / b) if "float" in a.dtype else tir.floordiv(a, b)
+    return tir.floor(a / b) if "float" in a.dtype else divided(tir.floordiv, a, b)
 
 
 def _floor_mod(a: Any, b: Any) -> Any:
     if "float" not in a.dtype:
-        return tir.floormod(a, b)
+        return remainder(tir.floormod, a, b)
     # Exact also where a / b is not, and for an infinite b.
     rest = tir.fmod(a, b)
     zero = tir.const(0, a.dtype)
@@ -97,7 +122,7 @@ def _floor_mod(a: Any, b: Any) -> Any:
 
 
 def _mod(a: Any, b: Any) -> Any:
-    return tir.fmod(a, b) if "float" in a.dtype else tir.truncmod(a, b)
+    return tir.fmod(a, b) if "float" in a.dtype else remainder(tir.truncmod, a, b)
 
 
 def _power(a: Any, b: Any) -> Any:

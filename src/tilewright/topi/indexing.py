@@ -17,7 +17,7 @@ def _wrap(i: Any, extent: Dim, mode: str) -> Any:
     if mode == "clip":
         return tir.min(tir.max(i, zero), top - tir.const(1, i.dtype))
     if mode == "wrap":
-        return tir.floormod(i, top)
+        return tir.floormod(i, top if isinstance(extent, int) and extent else tir.max(top, tir.const(1, i.dtype)))
     return tir.Select(i < zero, i + top, i)
 
 

@@ -137,6 +137,8 @@ def count(data: te.Tensor, axis: Axis, exclude: bool = False) -> Any:
 def scale_by_count(total: te.Tensor, number: Any) -> te.Tensor:
     """total / number."""
     if "float" not in total.dtype:
+        # Of no elements the sum is zero, whatever divides it.
+        number = number if isinstance(number, int) and number else tir.max(number, 1)
         return math.elementwise(total, lambda v: tir.truncdiv(v, to(number, v.dtype)), "T_divide")
     if isinstance(number, int):
         return math.elementwise(total, lambda v: v / tir.const(number, v.dtype), "T_divide")

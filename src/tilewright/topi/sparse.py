@@ -96,7 +96,8 @@ def sparse_add(
 def sparse_to_dense(
     sparse_indices: te.Tensor, output_shape: Sequence[Dim], sparse_values: te.Tensor, default_value: te.Tensor
 ) -> te.Tensor:
-    """A tensor of `output_shape` with the values at their indices (one, a vector, or rows), `default_value` elsewhere."""
+    """A tensor of `output_shape` with the values at their indices (one, a vector, or rows), `default_value` elsewhere. What
+    lies outside is left out."""
     shape = [as_int(d) for d in output_shape]
     rank = len(sparse_indices.shape)
     count = shape_of(sparse_indices)[0] if rank else 1
@@ -110,7 +111,9 @@ def sparse_to_dense(
                 place = tuple([indices[k, a] for a in range(len(shape))])
             else:
                 place = (indices[k] if rank else indices[()],)
-            out[place] = value
+            inside = [tir.And(i >= 0, i < to(d, i.dtype)) for i, d in zip(place, shape, strict=True)]
+            with ib.if_scope(tir.all(*inside)):
+                out[place] = value
 
     inputs = [sparse_indices, sparse_values, default_value]
     return program([shape], [sparse_values.dtype], inputs, body, "sparse_to_dense")[0]
@@ -138,7 +141,7 @@ def sparse_reshape(sparse_indices: te.Tensor, prev_shape: te.Tensor, new_shape: 
             flat = flat * to(prev_shape(a), kind) + sparse_indices(i, a)
         found = flat
         for a in range(rank - 1, -1, -1):
-            d = to(shape(a), kind)
+            d = tir.max(to(shape(a), kind), tir.const(1, kind))
             part = tir.indexmod(flat, d) if a else flat
             found = part if a == rank - 1 else tir.Select(tir.EQ(k, tir.const(a, k.dtype)), part, found)
             flat = tir.indexdiv(flat, d)

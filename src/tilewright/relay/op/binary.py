@@ -20,11 +20,15 @@ BOOLS: tuple[Sample, ...] = (((((2, 3), "bool"), ((3,), "bool")), {}),)
 
 
 def _divisor(rng: np.random.Generator) -> np.ndarray:
-    return np.asarray(rng.integers(1, 5, (3,)) * rng.choice([-1, 1], (3,)), np.int32)
+    return np.asarray(rng.permutation([0, -1, rng.integers(2, 5) * rng.choice([-1, 1])]), np.int32)
 
 
 def _integers(rng: np.random.Generator) -> np.ndarray:
     return rng.integers(-20, 20, (2, 3)).astype(np.int32)
+
+
+def _dividend(rng: np.random.Generator) -> np.ndarray:
+    return np.concatenate([_integers(rng), np.full((1, 3), np.iinfo(np.int32).min, np.int32)])
 
 
 def _positive(rng: np.random.Generator) -> np.ndarray:
@@ -35,7 +39,7 @@ def _small_counts(rng: np.random.Generator) -> np.ndarray:
     return rng.integers(0, 5, (3,)).astype(np.int32)
 
 
-DIVISION: tuple[Sample, ...] = (((_integers, _divisor), {}), (((2, 3), _positive), {}))
+DIVISION: tuple[Sample, ...] = (((_dividend, _divisor), {}), (((2, 3), _positive), {}))
 
 
 class Binary(OpCard):
@@ -56,7 +60,9 @@ class Binary(OpCard):
         return result
 
     def ref(self, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-        return np.asarray(type(self).np_form(lhs, rhs)).astype(self.result_dtype or lhs.dtype, copy=False)
+        with np.errstate(all="ignore"):  # kernels say nothing either
+            result = np.asarray(type(self).np_form(lhs, rhs))
+        return result.astype(self.result_dtype or lhs.dtype, copy=False)
 
     def grad(self, lhs: Expr, rhs: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         slopes = type(self).slopes
@@ -66,10 +72,13 @@ class Binary(OpCard):
 
 
 def _truncated(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    if a.dtype.kind not in "iu":
-        return np.asarray(a / b)
-    quotient = np.abs(a) // np.abs(b)
-    return np.asarray(np.where((a < 0) != (b < 0), -quotient, quotient))
+    return whole_quotient(a, b) if a.dtype.kind in "iu" else np.asarray(a / b)
+
+
+def whole_quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a / b of integers, rounded towards zero; 0 where b is 0, and the least number by -1 is itself."""
+    below = (np.mod(a, b) != 0) & ((a < 0) != (b < 0))
+    return np.asarray(np.floor_divide(a, b) + below.astype(a.dtype), a.dtype)
 
 
 def _binary(

@@ -12,7 +12,7 @@ from tilewright.ir import DataType, TensorType, Type
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import op
-from tilewright.relay.op.binary import DIVISION, Binary
+from tilewright.relay.op.binary import DIVISION, Binary, whole_quotient
 from tilewright.relay.op.card import BROADCAST, ELEMWISE, OpCard, constructor, need
 from tilewright.relay.op.relations import dims, may_equal, normal_axis, tensor, tensor_type
 from tilewright.topi.lang import tir
@@ -76,7 +76,7 @@ class fixed_point_multiply_per_axis(OpCard, key="fixed_point_multiply_per_axis")
     def make(
         cls,
         x: Any,
-        m: Any,
+        y: Any,
         lshift: Any,
         rshift: Any,
         is_lshift_required: bool,
@@ -86,7 +86,7 @@ class fixed_point_multiply_per_axis(OpCard, key="fixed_point_multiply_per_axis")
     ) -> Any:
         """All attributes are given."""
         attrs = {"is_lshift_required": is_lshift_required, "is_rshift_required": is_rshift_required, "axes": axes}
-        return cls.call([x, m, lshift, rshift], attrs, span)
+        return cls.call([x, y, lshift, rshift], attrs, span)
 
     def infer(self, data: TensorType, multiplier: TensorType, lshift: TensorType, rshift: TensorType) -> Type:
         t = tensor(data, 0)
@@ -171,10 +171,7 @@ class reinterpret(OpCard, key="reinterpret"):
 
 
 def _whole(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    if a.dtype.kind not in "iu":
-        return np.asarray(np.trunc(a / b))
-    quotient = np.abs(a) // np.abs(b)
-    return np.asarray(np.where((a < 0) != (b < 0), -quotient, quotient))
+    return whole_quotient(a, b) if a.dtype.kind in "iu" else np.asarray(np.trunc(a / b))
 
 
 class trunc_divide(Binary, key="trunc_divide"):
@@ -188,7 +185,8 @@ class trunc_divide(Binary, key="trunc_divide"):
         return topi.trunc(found) if "float" in lhs.dtype else found
 
     def ref(self, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-        return _whole(lhs, rhs).astype(lhs.dtype)
+        with np.errstate(all="ignore"):
+            return _whole(lhs, rhs).astype(lhs.dtype)
 
 
 class trunc_mod(Binary, key="trunc_mod"):
@@ -200,7 +198,8 @@ class trunc_mod(Binary, key="trunc_mod"):
         return topi.mod(lhs, rhs)
 
     def ref(self, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-        return np.asarray(np.fmod(lhs, rhs))
+        with np.errstate(all="ignore"):
+            return np.asarray(np.fmod(lhs, rhs))
 
     def grad(self, lhs: Expr, rhs: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         back = op("negative")(op("multiply")(dy, op("trunc_divide")(lhs, rhs)))

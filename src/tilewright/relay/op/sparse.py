@@ -255,7 +255,8 @@ class sparse_to_dense(OpCard, key="sparse_to_dense"):
         out = np.full(self.output_shape, default_value.reshape(-1)[0], sparse_values.dtype)
         rows = sparse_indices.reshape(-1, 1) if sparse_indices.ndim < 2 else sparse_indices
         for k, row in enumerate(rows):
-            out[tuple(row)] = sparse_values[k] if sparse_values.ndim else sparse_values
+            if ((row >= 0) & (row < out.shape)).all():
+                out[tuple(row)] = sparse_values[k] if sparse_values.ndim else sparse_values
         return out
 
     def grad(self, sparse_indices: Any, sparse_values: Any, default_value: Any, result: Any, dy: Any) -> Sequence[Any]:
@@ -335,7 +336,6 @@ class sparse_fill_empty_rows(OpCard, key="sparse_fill_empty_rows"):
     has got `default_value` at its first place; in order of rows."""
 
     outputs = 3
-    flat = True
     fuse = OPAQUE
     expand_in = "SimplifyInference"
     samples = [
