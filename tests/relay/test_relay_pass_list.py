@@ -17,7 +17,8 @@ from tilewright.target import make_compilation_config
 PAGE = Path(__file__).parents[2] / "docs" / "relay_passes.md"
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "Conv2dToSparse": ([], []), "Conv2dToSparse2": ("NHWC", 1, (1, 1), 0.5), "DenseToSparse": ([], []),
-    "AnnotateTarget": ("ccompiler",), "ChangeBatch": ({},), "ConvertLayout": ({"nn.conv2d": ["NHWC", "default"]},),
+    "AnnotateTarget": ("ccompiler",), "ChangeBatch": ({},),
+    "CollagePartition": (make_compilation_config(PassContext(), "llvm"),), "ConvertLayout": ({"nn.conv2d": ["NHWC", "default"]},),
     "FlexibleShapeDispatch": ([1, 8],), "InlineCompilerFunctionsBoundTo": ([],), "MergeComposite": ([],),
     "InlineComposites": ("ccompiler",),
     "PlanDevices": (make_compilation_config(PassContext(), "llvm"),), "SimplifyFCTranspose": ([],),

@@ -161,6 +161,7 @@ __all__ = [
 # The importers and the virtual machine are not needed by who builds graphs.
 _LATE = {
     "build_module": "tilewright.relay.build_module",
+    "collage": "tilewright.relay.collage",
     "debug": "tilewright.relay.debug",
     "data_dep_optimization": "tilewright.relay.data_dep_optimization",
     "frontend": "tilewright.relay.frontend",

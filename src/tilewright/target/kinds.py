@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilewright.runtime import get_global_func
 from tilewright.support.errors import TVMError
 
 _COMMON: dict[str, type] = {
@@ -59,9 +60,10 @@ _GPU: dict[str, type] = {
 
 
 class TargetKind:
-    """One kind of target: `name`, the DLPack `device_type`, `default_keys`, known `options`, `default_attrs`."""
+    """One kind of target: `name`, the DLPack `device_type`, `default_keys`, known `options`, `default_attrs`; `is_external_codegen`:
+    an external code generator, which takes parts of what another target computes, and any option."""
 
-    __slots__ = ("default_attrs", "default_keys", "device_type", "name", "options")
+    __slots__ = ("default_attrs", "default_keys", "device_type", "is_external_codegen", "name", "options")
 
     def __init__(
         self,
@@ -70,10 +72,12 @@ class TargetKind:
         default_keys: tuple[str, ...],
         options: dict[str, type],
         default_attrs: dict[str, Any] | None = None,
+        is_external_codegen: bool = False,
     ) -> None:
         self.name, self.device_type, self.default_keys = name, device_type, default_keys
         self.options = {**_COMMON, **options}
         self.default_attrs = default_attrs or {}
+        self.is_external_codegen = is_external_codegen
 
     @staticmethod
     def options_from_name(name: str) -> dict[str, str]:
@@ -109,3 +113,24 @@ KINDS: dict[str, TargetKind] = {
         TargetKind("hybrid", 1, ("hybrid", "cpu"), {}),
     )
 }
+
+_external: dict[str, TargetKind] = {}
+
+
+def register_external_kind(name: str) -> None:
+    """Makes the name of an external code generator a kind of target, as long as no other kind has it."""
+    if name not in KINDS and name not in _external:
+        _external[name] = TargetKind(name, 1, (name,), {}, None, True)
+
+
+def kind_named(name: str) -> TargetKind | None:
+    """The kind of a name: one of ours, or an external code generator that has a pattern table or is registered as
+    `relay.ext.<name>`."""
+    found = KINDS.get(name) or _external.get(name)
+    if found is None and get_global_func(f"relay.ext.{name}", allow_missing=True) is not None:
+        register_external_kind(name)
+        found = _external[name]
+    return found
+
+
+register_external_kind("ccompiler")

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 from tilewright.node import register_leaf
 from tilewright.support.errors import TVMError
 from tilewright.target.cpu import CpuFacts, apply_attributes, architecture, cpu_features, host_cpu
-from tilewright.target.kinds import KINDS, TargetKind
+from tilewright.target.kinds import KINDS, TargetKind, kind_named
 from tilewright.target.llvm_names import CPUS, FEATURES
 
 _TAGS: dict[str, dict[str, Any]] = {
@@ -121,7 +121,7 @@ class Target:
         name = options.pop("kind", None)
         if not isinstance(name, str):
             raise TVMError(f"a target needs a kind, such as llvm or cuda, but {target!r} names none")
-        kind = KINDS.get(name)
+        kind = kind_named(name)
         if kind is None:
             raise TVMError(
                 f"there is no target kind {name!r}{_nearest(name, [*KINDS, *_TAGS])}. Kinds: {', '.join(sorted(KINDS))}"
@@ -132,6 +132,9 @@ class Target:
         self.host = Target(host) if host else None
         attrs: dict[str, Any] = {}
         for key, value in options.items():
+            if key not in kind.options and kind.is_external_codegen:
+                attrs[key] = int(value) if isinstance(value, str) and value.isdecimal() else value
+                continue
             if key not in kind.options:
                 raise TVMError(
                     f"target kind {name!r} has no option -{key}{_nearest(key, kind.options)}. "

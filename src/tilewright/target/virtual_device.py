@@ -73,9 +73,14 @@ def as_device(key: Any) -> Device:
 
 class CompilationConfig:
     """The devices that a program is compiled for, each with its target; the first is the default, where what nothing says
-    otherwise of is computed."""
+    otherwise of is computed. `external_targets` are code generators that parts of the program may be given to."""
 
-    def __init__(self, devices: Sequence[tuple[Device, Target]], host: Target | None = None) -> None:
+    def __init__(
+        self,
+        devices: Sequence[tuple[Device, Target]],
+        host: Target | None = None,
+        external_targets: Sequence[Target] = (),
+    ) -> None:
         if not devices:
             raise TVMError("a program is compiled for at least one target")
         for i, (d, _) in enumerate(devices):
@@ -83,12 +88,13 @@ class CompilationConfig:
                 raise TVMError(f"the device {d} was given two targets; each has one")
         self.devices = [d for d, _ in devices]
         self.targets = [t for _, t in devices]
+        self.external_targets = list(external_targets)
         self.host_target = host if host is not None else self.targets[0]
 
     @property
     def primitive_targets(self) -> list[Target]:
-        """The targets, in the order of the devices."""
-        return list(self.targets)
+        """The targets, in the order of the devices, then those of external code generators."""
+        return [*self.targets, *self.external_targets]
 
     @property
     def default_primitive_virtual_device(self) -> VirtualDevice:
@@ -109,28 +115,39 @@ class CompilationConfig:
         return next((i for i, d in enumerate(self.devices) if same_device(d, device)), -1)
 
     def __repr__(self) -> str:
-        return f"CompilationConfig({', '.join([f'{d}: {t}' for d, t in zip(self.devices, self.targets, strict=True)])})"
+        parts = [f"{d}: {t}" for d, t in zip(self.devices, self.targets, strict=True)]
+        return f"CompilationConfig({', '.join([*parts, *map(str, self.external_targets)])})"
 
 
 def make_compilation_config(ctxt: Any, target: Any, target_host: Any = None) -> CompilationConfig:
     """The devices of what build was given: one target, a list of targets (the first of a device type is its device 0, the next its
-    device 1), or targets by device, by its name or by the number of its type. `ctxt` is the PassContext."""
+    device 1), or targets by device, by its name or by the number of its type. External code generators in a list have no device
+    of their own; one that is given alone works beside its host, or this machine. `ctxt` is the PassContext."""
     host = Target.canon_target(target_host)
     if isinstance(target, CompilationConfig):
         return target
+    external: list[Target] = []
     if isinstance(target, Mapping) and "kind" not in target:
         pairs = [(as_device(k), canonical(t)) for k, t in target.items()]
     elif isinstance(target, (list, tuple)):
         pairs = []
         for t in target:
             chosen = canonical(t)
+            if chosen.kind.is_external_codegen:
+                external.append(chosen)
+                continue
             kind = device_of_name(chosen.kind.name).device_type if chosen.kind.name != "llvm" else cpu().device_type
             pairs.append((Device(kind, sum([d.device_type == kind for d, _ in pairs])), chosen))
     else:
         found = Target.canon_target(target) or Target.current(True)
         chosen = found if found is not None else Target("llvm")
+        if chosen.kind.is_external_codegen:
+            external.append(chosen)
+            chosen = chosen.host or Target("llvm")
         pairs = [(Device(Device.DEVICE_NAME_TO_TYPE.get(chosen.kind.name, 1), 0), chosen)]
-    return CompilationConfig(pairs, host)
+    if external and not pairs:
+        pairs = [(cpu(), external[0].host or Target("llvm"))]
+    return CompilationConfig(pairs, host, external)
 
 
 def canonical(target: Any) -> Target:

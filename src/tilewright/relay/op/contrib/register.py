@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.support.errors import TVMError
+from tilewright.target.kinds import register_external_kind
 
 Table = Sequence[tuple[Any, ...]]
 
@@ -14,7 +15,7 @@ _tables: dict[str, Table] = {}
 
 def register_pattern_table(compiler: str, table: Callable[[], Table] | None = None) -> Any:
     """Registers the patterns that a compiler takes. A decorator of a function that answers the table, for MergeComposite: a list
-    of (name, pattern) or (name, pattern, check), names beginning with "<compiler>.".
+    of (name, pattern) or (name, pattern, check), names beginning with "<compiler>.". The compiler is a kind of target from then on.
 
     Raises TVMError when the function answers something else."""
     if not isinstance(compiler, str):
@@ -29,6 +30,7 @@ def register_pattern_table(compiler: str, table: Callable[[], Table] | None = No
         made = function()
         checked_table(made, f'register_pattern_table("{compiler}")')
         _tables[compiler] = made
+        register_external_kind(compiler)
         return function
 
     return register if table is None else register(table)
