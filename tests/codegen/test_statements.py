@@ -394,3 +394,19 @@ def main(a: T.Buffer((2,), "float32"), out: T.Buffer((2,), "float32")):
     args = [aligned([1, 2], "float32"), aligned([0, 0], "float32")]
     native(func, args)
     np.testing.assert_array_equal(args[1], [1, 2])
+
+
+def test_a_register_of_truth_values_read_by_more_lanes_than_it_has() -> None:
+    """Lanes outside are masked; the vectors were joined as if they lay in memory, where a truth value is a byte."""
+    func = from_source("""
+@T.prim_func
+def main(a: T.Buffer((2,), "int32"), out: T.Buffer((2,), "bool")):
+    s = T.allocate([2], "bool", "local")
+    t = T.Buffer((2,), "bool", data=s)
+    t[0:2] = a[0:2] < T.Broadcast(1, 2)
+    inside = T.Ramp(0, 1, 8) < T.Broadcast(2, 8)
+    out.vstore([T.Ramp(0, 1, 8)], not t.vload([T.Ramp(0, 1, 8)], predicate=inside), predicate=inside)
+""")
+    args = [aligned([0, 5], "int32"), aligned([0, 0], "bool")]
+    native(func, args)
+    np.testing.assert_array_equal(args[1], [False, True])

@@ -405,3 +405,26 @@ def test_a_blockized_loop_keeps_to_the_beginning_of_a_domain() -> None:
     s = Schedule(func)
     s.blockize(s.get_loops("d")[1])
     np.testing.assert_array_equal(outcome(s.mod), outcome(func))
+
+
+DIGITS_BEYOND = """
+@T.prim_func
+def main(A: T.Buffer((2, 2), "float32"), D: T.Buffer((4,), "float32")):
+    B = T.alloc_buffer((2, 2))
+    for i, j in T.grid(2, 4):
+        with T.block("b"):
+            u, v = T.axis.spatial(2, i), T.axis.spatial(2, j)
+            T.where(j < 2)
+            B[u, v] = A[u, v]
+    for i in range(4):
+        with T.block("d"):
+            v = T.axis.spatial(4, i)
+            D[v] = B[v // 2, v % 2]
+"""
+
+
+def test_digits_that_reach_past_their_radix() -> None:
+    """The third step, which writes nothing, was taken to have made the next row ready."""
+    s = Schedule(from_source(DIGITS_BEYOND))
+    with pytest.raises(ScheduleError, match="digits of \\['v'\\] do not join, or may reach past their radix"):
+        s.reverse_compute_at("d", s.get_loops("b")[1])

@@ -184,8 +184,8 @@ class MemoryEmitter(ExprEmitter):
             value, lanes = kept.slots[offset], kept.lanes
             while lanes < dtype.lanes:
                 more = kept.slots.get(offset + lanes, "poison")
-                have = kept.dtype.with_lanes(lanes)
-                wide = self._shuffled(more, "poison", kept.dtype, [k if k < kept.lanes else None for k in range(lanes)])
+                have, each = llvm_type(kept.dtype.with_lanes(lanes)), llvm_type(kept.dtype)
+                wide = self._shuffled(more, "poison", each, [k if k < kept.lanes else None for k in range(lanes)])
                 value = self._shuffled(value, more if lanes == kept.lanes else wide, have, range(lanes + kept.lanes))
                 lanes += kept.lanes
             return value
@@ -212,7 +212,7 @@ class MemoryEmitter(ExprEmitter):
             return self.b.pure(f"shufflevector {t} {a}, {t} {b}, {mask}", a, b)
 
         whole = column(rows + ["poison"] * (lanes - len(rows)), lane, dtype.bits, shuffle)
-        return whole if dtype.lanes == lanes else self._shuffled(whole, "poison", kept.dtype, range(dtype.lanes))
+        return whole if dtype.lanes == lanes else self._shuffled(whole, "poison", t, range(dtype.lanes))
 
     def _load_at(self, var: Var, pointer: str, const: int, align: int, dtype: DataType) -> str:
         key = f"{pointer}+{const}:{dtype}"
@@ -275,7 +275,7 @@ class MemoryEmitter(ExprEmitter):
                 wanted[at] = k
             value = fetch(start, wanted)
             lanes = [held.get(k, dtype.lanes + mine[k] if k in mine else None) for k in range(dtype.lanes)]
-            found = self._shuffled(found, value, dtype, lanes)
+            found = self._shuffled(found, value, memory_type(dtype), lanes)
             held |= {k: k for k in mine}
         return found
 
@@ -335,12 +335,13 @@ class MemoryEmitter(ExprEmitter):
             place = {first + k: i * length + k for i, (first, _) in enumerate(runs) for k in range(length)}
             while len(vectors) > 2:
                 vectors = [
-                    self._shuffled(a, b, dtype.with_lanes(length), range(2 * length))
+                    self._shuffled(a, b, memory_type(dtype.with_lanes(length)), range(2 * length))
                     for a, b in zip(vectors[::2], vectors[1::2], strict=True)
                 ]
                 length *= 2
             second = vectors[1] if len(vectors) > 1 else "poison"
-            return self._shuffled(vectors[0], second, dtype.with_lanes(length), [place[d] for d in distances])
+            part = memory_type(dtype.with_lanes(length))
+            return self._shuffled(vectors[0], second, part, [place[d] for d in distances])
         lanes = piece(distances, dtype.bits)
         if lanes == 1:
             return None
@@ -357,9 +358,9 @@ class MemoryEmitter(ExprEmitter):
         joined = self.gather_lanes(words, whole)
         return self.b.pure(f"bitcast {llvm_type(whole)} {joined} to {memory_type(dtype)}", joined)
 
-    def _shuffled(self, a: str, b: str, dtype: DataType, lanes: Iterable[int | None]) -> str:
-        """These lanes of two vectors of a type; None for any."""
-        t, mask = memory_type(dtype), ["i32 poison" if k is None else f"i32 {k}" for k in lanes]
+    def _shuffled(self, a: str, b: str, t: str, lanes: Iterable[int | None]) -> str:
+        """These lanes of two vectors of type `t`; None for any."""
+        mask = ["i32 poison" if k is None else f"i32 {k}" for k in lanes]
         return self.b.pure(f"shufflevector {t} {a}, {t} {b}, <{len(mask)} x i32> <{', '.join(mask)}>", a, b)
 
     def _masked_load(self, e: BufferLoad, form: Affine | None) -> str:

@@ -454,9 +454,9 @@ class _Parts:
         else:
             _meet(self.forms, self.whole, v, bounds)
 
-    def domain(self) -> tuple[Domain, set[Any]]:
-        """Bounds of the variables, and those whose digits could not be joined exactly."""
-        out, loose = dict(self.whole), set()
+    def domain(self, exact: bool) -> tuple[Domain, set[Any]]:
+        """Bounds of the variables, and those whose digits could not be joined; `exact` if points outside must stay out."""
+        out, loose, forms = dict(self.whole), set(), self.forms
         for v, parts in self.digits.items():
             # From the most significant digit down, as long as the digits above are single values.
             order = sorted(parts.items(), key=lambda p: -p[0][0])
@@ -467,13 +467,16 @@ class _Parts:
             first, last = scale(low, lower), shift(scale(high, lower), lower - 1)
             at = lower
             for (l2, u2), (low2, high2) in order[1:]:
-                if u2 != at or not same(low, high):
+                # A digit that its bounds let grow past the radix would name the elements of the next number.
+                most = Lin({}, u2 // l2 - 1)
+                digit = forms.nonneg(low2) and forms.nonneg(combine(most, high2, -1))
+                if u2 != at or not same(low, high) or (exact and not digit):
                     loose.add(v)
                     break
                 base = first
                 first, last = combine(base, low2, l2), shift(combine(base, high2, l2), l2 - 1)
                 low, high, at = low2, high2, l2
-            _meet(self.forms, out, v, (self.forms.merge_digits(first), self.forms.merge_digits(last)))
+            _meet(forms, out, v, (forms.merge_digits(first), forms.merge_digits(last)))
         return out, loose
 
 
@@ -496,7 +499,7 @@ def needed_domain(forms: Forms, block: Any, region: Any, box: Region) -> Domain:
             continue
         if extent.const == 1:
             _mixed(forms, own, terms, low, high, parts.add)
-    return parts.domain()[0]
+    return parts.domain(exact=False)[0]
 
 
 def _mixed(
@@ -575,10 +578,11 @@ def ready_domain(forms: Forms, block: Any, region: Any, box: Region, loop: Any) 
             or not same(step_low, forms.div(high, k))
         ):
             no(index)
-    domain, loose = parts.domain()
+    domain, loose = parts.domain(exact=True)
     if loose:
         refuse(
-            f"{{0}} must read of {name} whole numbers in {{1}}, but the digits of {sorted([v.name for v in loose])} do not join",
+            f"{{0}} must read of {name} whole numbers in {{1}}, but the digits of {sorted([v.name for v in loose])} do"
+            " not join, or may reach past their radix",
             block,
             loop,
         )
