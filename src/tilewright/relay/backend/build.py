@@ -30,6 +30,7 @@ from tilewright.relay.backend.options import Executor, Runtime
 from tilewright.relay.backend.plan import Plan, make_plan
 from tilewright.relay.expr import Function, bind
 from tilewright.relay.transform.byoc import external_in_place
+from tilewright.relay.transform.manifest import values_again
 from tilewright.support.collection import paused_collection
 from tilewright.target import CompilationConfig, Target, make_compilation_config
 
@@ -118,7 +119,7 @@ def optimize(
     """The module after all relay passes: main calls primitive functions. Parameters are constants in it."""
     config = config_of(target)
     with config.targets[0]:
-        return pipeline(config)(external_in_place(bind_params(as_module(mod), params))), {}
+        return pipeline(config)(external_in_place(values_again(bind_params(as_module(mod), params)))), {}
 
 
 @paused_collection()

@@ -34,6 +34,7 @@ from tilewright.relay.op import (
     indexing,
     like,
     loss,
+    manifest,
     marks,
     neural,
     numbers,

@@ -1,14 +1,50 @@
-"""Values of nested tuple types as sequences of their tensors, in order (classic `relay.op.memory`)."""
+"""Memory as values of a program, and values of nested tuple types as sequences of their tensors (classic `relay.op.memory`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.relay.expr import Expr, Tuple, TupleGetItem
+from tilewright.relay.op.card import constructor
+from tilewright.relay.op.devices import as_virtual_device
+from tilewright.relay.op.manifest import known_shape
 from tilewright.support.errors import TVMError
 
-__all__ = ["flatten_tuple_type", "from_tuple_type", "to_tuple_type"]
+__all__ = [
+    "alloc_storage",
+    "alloc_tensor",
+    "device_copy",
+    "flatten_tuple_type",
+    "from_tuple_type",
+    "kill",
+    "to_tuple_type",
+]
+
+
+def alloc_storage(size: Expr, shape: Expr, alignment: Expr, virtual_device: Any, dtype_hint: str = "float32") -> Any:
+    """A storage of `size` bytes on a device at a multiple of `alignment`, made for elements of `dtype_hint` in `shape`; all three are
+    expressions of integers. The result is a tensor of bytes."""
+    attrs = {"virtual_device": as_virtual_device(virtual_device), "dtype_hint": dtype_hint}
+    return constructor("memory.alloc_storage")(size, shape, alignment, **attrs)
+
+
+def alloc_tensor(storage: Expr, offset: Expr, shape: Expr, dtype: str = "float32", assert_shape: Any = None) -> Any:
+    """A tensor in a storage, from byte `offset` on. shape: a 1-D expression; assert_shape: what is known of it."""
+    const_shape, known = known_shape(shape), () if assert_shape is None else tuple(assert_shape)
+    attrs = {"const_shape": const_shape, "assert_shape": known, "dtype": dtype}
+    return constructor("memory.alloc_tensor")(storage, offset, shape, **attrs)
+
+
+def kill(expr: Expr) -> Any:
+    """Says that the value of a variable is not needed any more."""
+    return constructor("memory.kill")(expr)
+
+
+def device_copy(data: Expr, src_device: Any, dst_device: Any) -> Any:
+    """A copy of a tensor in the memory of another device."""
+    return constructor("device_copy")(data, src_device, dst_device)
 
 
 def flatten_tuple_type(ty: Type) -> list[TensorType]:

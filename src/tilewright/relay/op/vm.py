@@ -1,4 +1,4 @@
-"""Shapes and reshaping as the virtual machine computes them (classic `relay.op.vm`)."""
+"""What programs of the virtual machine are made of once memory is explicit (classic `relay.op.vm`)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,25 @@ from typing import Any
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.card import constructor
 
-__all__ = ["reshape_tensor", "shape_of"]
+__all__ = ["invoke_tvm_op", "reshape_tensor", "shape_func", "shape_of"]
 
 
 def shape_of(expr: Expr) -> Any:
     """The shape of a tensor, known when the program runs, as int64 numbers."""
-    return constructor("shape_of")(expr, dtype="int64")
+    return constructor("vm.shape_of")(expr, dtype="int64")
 
 
 def reshape_tensor(data: Expr, shape: Expr, newshape: Sequence[Any]) -> Any:
     """A tensor in the shape that another tensor holds. newshape: the same as far as it is known (`Any` where it is not)."""
-    known = all([isinstance(d, int) or hasattr(d, "value") for d in newshape])
-    return constructor("reshape")(data, [int(d) for d in newshape] if known else shape)
+    return constructor("vm.reshape_tensor")(data, shape, newshape=tuple(newshape))
+
+
+def invoke_tvm_op(func: Expr, inputs: Expr, outputs: Expr) -> Any:
+    """Calls a primitive function on a tuple of tensors; its results go to those of another. The value is the empty tuple."""
+    return constructor("vm.invoke_tvm_op")(func, inputs, outputs)
+
+
+def shape_func(func: Expr, inputs: Expr, outputs: Expr, is_inputs: Sequence[Any]) -> Any:
+    """Writes the shapes of a primitive function's results into a tuple of tensors. inputs: for each argument itself, where `is_inputs`
+    says so, or its shape."""
+    return constructor("vm.shape_func")(func, inputs, outputs, is_input=tuple([bool(i) for i in is_inputs]))

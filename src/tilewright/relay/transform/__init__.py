@@ -57,6 +57,7 @@ from tilewright.relay.transform.infer_type import InferType, infer_types
 from tilewright.relay.transform.inline import Inline
 from tilewright.relay.transform.lambda_lift import LambdaLift
 from tilewright.relay.transform.legalize import Legalize
+from tilewright.relay.transform.manifest import ManifestAlloc, ManifestLifetimes, MemoryPlan
 from tilewright.relay.transform.mixed_precision import ToMixedPrecision
 from tilewright.relay.transform.normal_forms import ToANormalForm, ToGraphNormalForm, to_anf
 from tilewright.relay.transform.pack_winograd import PackWinograd
@@ -131,7 +132,10 @@ __all__ = [
     "LayoutConfig",
     "LazyGradientInit",
     "Legalize",
+    "ManifestAlloc",
+    "ManifestLifetimes",
     "MarkCompilerFunctionsAsExtern",
+    "MemoryPlan",
     "MergeCompilerRegions",
     "MergeComposite",
     "ModulePass",

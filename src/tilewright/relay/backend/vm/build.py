@@ -23,6 +23,7 @@ from tilewright.relay.expr import Function, Var
 from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.transform.byoc import external_in_place
 from tilewright.relay.transform.lambda_lift import CLOSURE, LIFTED
+from tilewright.relay.transform.manifest import values_again
 from tilewright.relay.transform.retype import widen_dimensions
 from tilewright.support.collection import paused_collection
 from tilewright.support.errors import TVMError
@@ -86,7 +87,7 @@ def optimize(mod: IRModule | Function, target: Any = None, params: Mapping[str, 
     """The module after all relay passes of the virtual machine; parameters of main are constants in it."""
     config = config_of(target)
     with config.targets[0], deep_recursion():
-        used = external_in_place(reachable(bind_params(as_module(mod), params)))
+        used = external_in_place(reachable(values_again(bind_params(as_module(mod), params))))
         return vm_pipeline(config)(name_dimensions(widen_dimensions(used)))
 
 
