@@ -96,6 +96,7 @@ __all__ = [
     "CanonicalizeOps",
     "CapturePostDfsIndexInSpans",
     "ChangeBatch",
+    "CollagePartition",
     "CombineParallelBatchMatmul",
     "CombineParallelConv2D",
     "CombineParallelDense",
