@@ -246,6 +246,21 @@ def test_partition_does_not_rest_on_the_range_of_a_type() -> None:
     np.testing.assert_array_equal(out, 2 * x)
 
 
+def test_partition_does_not_multiply_the_range_of_a_type() -> None:
+    """The loop was split where a size times what bounds a quotient wrapped around."""
+    n, m = (tir.Var(x, "int32") for x in "nm")
+    a = te.placeholder((n, m), name="a")
+    s = Schedule(te.create_prim_func([n, m, a, te.compute((n, m), lambda i, j: a[i, j] * 2.0, name="b")]))
+    i, j = s.get_loops("b")
+    outer, inner = s.split(i, [3, None])
+    s.reorder(inner, outer, j)
+    s.fuse(outer, j)
+    x = np.random.rand(4, 3).astype("float32")
+    out = np.zeros_like(x)
+    run(lower(s.mod), [4, 3, x, out])
+    np.testing.assert_array_equal(out, 2 * x)
+
+
 def test_checks_of_masked_lanes() -> None:
     """Lanes that the mask of a vector leaves out were held against the bounds too."""
     a = te.placeholder((10,), name="a")

@@ -110,8 +110,10 @@ class _Drop(Mutator):
 
 
 def _may_wrap(form: Lin, var: Var) -> bool:
-    """Whether it rests on the range of a type (what a quotient of unknown sizes is bounded by): sums with it wrap around."""
-    return abs(form.const) >= 1 << (var.dtype.bits - 2)
+    """Whether it rests on the range of a type (what a quotient of unknown sizes is bounded by): sums and products wrap around."""
+    if max([abs(form.const), *map(abs, form.terms.values())]) >= 1 << (var.dtype.bits - 2):
+        return True
+    return any([_may_wrap(a, var) for t in form.terms for a in t.args if isinstance(a, Lin)])
 
 
 def _atoms_mention(form: Lin, var: Var) -> bool:
