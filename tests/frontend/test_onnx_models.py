@@ -198,3 +198,21 @@ def test_bert_base_imports_fast() -> None:
     start = time.perf_counter()
     from_onnx(model)
     assert time.perf_counter() - start < 1.5
+
+
+@pytest.mark.parametrize("opset", [1, 6, 7, 8])
+def test_normalization_of_each_place(opset: int) -> None:
+    """Until opset 9 a batch may be normalised by numbers for each place of an image."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 3, 4, 5)).astype("float32")
+    given = [rng.uniform(0.5, 2, (3, 4, 5)).astype("float32") for _ in range(4)]
+    more = {"consumed_inputs": [0] * 5} if opset == 1 else {}
+    test = {"is_test": 1} if opset < 7 else {}
+    node = helper.make_node("BatchNormalization", ["x", *"sbmv"], ["y"], spatial=0, epsilon=0.01, **test, **more)
+    weights = [numpy_helper.from_array(v, n) for n, v in zip("sbmv", given, strict=True)]
+    info = [helper.make_tensor_value_info(n, TensorProto.FLOAT, x.shape) for n in "xy"]
+    graph = helper.make_graph([node], "g", info[:1], info[1:], weights)
+    mod, _ = from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=3))
+    scale, bias, mean, var = given
+    found = run_function(mod["main"], [x], mod)
+    np.testing.assert_allclose(found, (x - mean) / np.sqrt(var + 0.01) * scale + bias, rtol=1e-5, atol=1e-5)

@@ -15,6 +15,7 @@ from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.binary import DIVISION, Binary, whole_quotient
 from tilewright.relay.op.card import BROADCAST, ELEMWISE, OpCard, constructor, need
 from tilewright.relay.op.relations import dims, may_equal, normal_axis, tensor, tensor_type
+from tilewright.topi.broadcast import apply
 from tilewright.topi.lang import tir
 
 
@@ -23,6 +24,34 @@ def np_multiply_shift(x: np.ndarray, y: Any, q: int, left: Any, right: Any) -> n
     wide = (x.astype(np.int64) << np.asarray(left, np.int64)) * np.asarray(y, np.int64)
     total = np.asarray(q + np.asarray(right, np.int64))
     return ((wide + (np.int64(1) << (total - 1))) >> total).astype(np.int32)
+
+
+def _fractions(rng: np.random.Generator) -> np.ndarray:
+    bounds = np.iinfo(np.int32)
+    return np.asarray([[bounds.min, bounds.max, -1, *rng.integers(bounds.min, bounds.max, 5)]], np.int32)
+
+
+def _factors(rng: np.random.Generator) -> np.ndarray:
+    return np.asarray([[(1 << 31) - 1], [1], [1 << 30], *rng.integers(1 << 30, 1 << 31, (2, 1))], np.int32)
+
+
+class high_product(Binary, key="high_product"):
+    """round(lhs * rhs / 2 ** 31) of int32, ties upwards: of two fractions of 31 bits, not both the least number."""
+
+    samples = [((_fractions, _factors), {}), ((_fractions, np.array(1395864320, np.int32)), {})]
+    flat = True
+
+    def infer(self, lhs: TensorType, rhs: TensorType) -> Type:
+        for k, t in enumerate((lhs, rhs)):
+            need(tensor(t, k).dtype == "int32", "both sides must be int32", f"it is {t.dtype}", k)
+        return super().infer(lhs, rhs)
+
+    def compute(self, lhs: te.Tensor, rhs: te.Tensor) -> te.Tensor:
+        places = tir.const(31, "int32"), tir.const(0, "int32")
+        return apply(lambda a, b: tir.q_multiply_shift(a, b, *places), (lhs, rhs), "high_product")
+
+    def ref(self, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+        return np_multiply_shift(lhs, rhs, 31, 0, 0)
 
 
 class fixed_point_multiply(OpCard, key="fixed_point_multiply"):

@@ -207,6 +207,11 @@ def _batch_norm(node: OnnxNode, x: Value, scale: Value, bias: Value, mean: Value
     if not node.get("training_mode", 0):
         if any(map(node.wants, range(1, len(node.outputs)))):
             raise node.refuse("is_test", node.get("is_test", 0), "1 (inference): export the model in evaluation mode")
+        if node.opset < 9 and not node.get("spatial", 1):
+            # Until opset 9: numbers of their own for each place in an image.
+            rough = node.call("sqrt", node.call("add", var, node.scalar(epsilon, var)))
+            apart = node.call("divide", node.call("subtract", x, mean), rough)
+            return node.call("add", node.call("multiply", apart, scale), bias)
         return node.call("nn.batch_norm", x, scale, bias, mean, var, axis=1, epsilon=epsilon)[0]
     # The statistics of this batch, and how they move the running ones.
     axes = tuple([k for k in range(x.ndim) if k != 1])

@@ -12,6 +12,7 @@ from tilewright.relay.frontend.tflite import fixed
 from tilewright.relay.frontend.tflite.node import Node, Quant, Value, tflite_op
 from tilewright.relay.frontend.tflite.quantized import (
     activation_range,
+    alike,
     limits,
     looked_up,
     need_single,
@@ -64,7 +65,7 @@ def _sum(node: Node, a: Value, b: Value, key: str) -> Value:
     twice = 2.0 * max(qa.step, qb.step)
     x = scaled(node, node.call("left_shift", centred(node, a, qa), shift), qa.step / twice)
     y = scaled(node, node.call("left_shift", centred(node, b, qb), shift), qb.step / twice)
-    total = scaled(node, node.call(key, x, y), twice / float(np.float32((1 << shift) * target.scale[0])))
+    total = scaled(node, node.call(key, *alike(node, x, y)), twice / float(np.float32((1 << shift) * target.scale[0])))
     low, high = activation_range(node, target, node.out.dtype)
     return stored(node, total, target.offset, low, high, node.out.dtype)
 
@@ -129,7 +130,7 @@ def _squared_difference(node: Node, a: Value, b: Value) -> Value:
             scaled(node, node.call("left_shift", centred(node, v, q), shift), q.step / twice)
             for v, q in ((a, qa), (b, qb))
         ]
-        difference = node.call("subtract", x, y)
+        difference = node.call("subtract", *alike(node, x, y))
         square = node.call("multiply", difference, difference)
         factor = twice * twice / float(np.float32((1 << (shift * 2)) * target.scale[0]))
         low, high = limits(node.out.dtype)
@@ -207,6 +208,7 @@ def _compare(node: Node, a: Value, b: Value) -> Value:
             a, b = [
                 scaled(node, node.call("left_shift", centred(node, v, q), 8), q.step) for v, q in ((a, qa), (b, qb))
             ]
+            a, b = alike(node, a, b)
     return node.call(COMPARED[node.name], a, b)
 
 
@@ -309,9 +311,8 @@ def _leaky(node: Node, x: Value) -> Value:
         centre = centred(node, x, source)
         ratio = source.scale[0] / target.scale[0]
         slope = source.scale[0] * np.float32(alpha) / target.scale[0]
-        chosen = node.call(
-            "where", node.call("greater_equal", centre, 0), scaled(node, centre, float(ratio)), scaled(node, centre, float(slope))
-        )  # fmt: skip
+        sides = alike(node, scaled(node, centre, float(ratio)), scaled(node, centre, float(slope)))
+        chosen = node.call("where", node.call("greater_equal", centre, 0), *sides)
         return stored(node, chosen, target.offset, low, high, node.out.dtype)
     return node.call("where", node.call("greater", x, 0), x, node.call("multiply", x, alpha))
 
@@ -324,12 +325,12 @@ def _prelu(node: Node, x: Value, alpha: Value) -> Value:
         low, high = limits(node.out.dtype)
         centre = centred(node, x, qx)
         steep = node.call("multiply", centre, centred(node, alpha, qa))
-        chosen = node.call(
-            "where",
-            node.call("greater_equal", centre, 0),
+        sides = alike(
+            node,
             scaled(node, centre, qx.step / target.step),
             scaled(node, steep, float(qx.scale[0] * qa.scale[0]) / target.step),
         )
+        chosen = node.call("where", node.call("greater_equal", centre, 0), *sides)
         return stored(node, chosen, target.offset, low, high, node.out.dtype)
     return node.call("where", node.call("greater_equal", x, 0), x, node.call("multiply", x, alpha))
 

@@ -61,22 +61,38 @@ def out_quant(node: Node, place: int = 0) -> Quant:
 
 
 def scaled(node: Node, x: Value, factors: Any, axis: int = -1) -> Value:
-    """int32 x by a factor, or by one for each place along an axis, as the reference kernels multiply: int64."""
+    """int32 x by a factor, or by one for each place along an axis, as the reference kernels multiply: int32 where no factor is 1 or more
+    (and none of them, or all, are below a half), else int64."""
     pairs = [multiplier(float(f)) for f in np.atleast_1d(np.asarray(factors, np.float64))]
-    wide = node.cast(x, "int64")
 
-    def along(values: list[int]) -> Value:
+    def along(values: list[int], dtype: str = "int64") -> Value:
         if len(set(values)) == 1:
-            return node.number(values[0], "int64")
-        return Value(array=np.array(values, np.int64).reshape([-1, *[1] * (x.ndim - 1 - axis % x.ndim)]))
+            return node.number(values[0], dtype)
+        return Value(array=np.array(values, dtype).reshape([-1, *[1] * (x.ndim - 1 - axis % x.ndim)]))
 
     left = [max(s, 0) for _, s in pairs]
     right = [max(-s, 0) for _, s in pairs]
+    if x.dtype == "int32" and not any(left) and all(right) == any(right):
+        high = node.call("high_product", x, along([q for q, _ in pairs], "int32"))
+        if not any(right):
+            return high
+        # Halves away from zero. |high| is at most 2**31 - 2, so that nothing here leaves 32 bits.
+        lower = node.call("add", high, node.call("right_shift", high, 31))
+        doubled = node.call("right_shift", lower, along([n - 1 for n in right], "int32")) if max(right) > 1 else lower
+        return node.call("right_shift", node.call("add", doubled, 1), 1)
+    wide = node.cast(x, "int64")
     product = node.call("multiply", wide, along([q << n for (q, _), n in zip(pairs, left, strict=True)]))
     high = node.call("right_shift", node.call("add", product, 1 << 30), 31)
     if not any(right):
         return high
     return shifted(node, high, right, along)
+
+
+def alike(node: Node, x: Value, y: Value) -> tuple[Value, Value]:
+    """Two values that `scaled` made, of one width."""
+    if x.dtype == y.dtype:
+        return x, y
+    return node.cast(x, "int64"), node.cast(y, "int64")
 
 
 def scaled_once(node: Node, x: Value, factors: Any) -> Value:
