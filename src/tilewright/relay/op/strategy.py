@@ -12,28 +12,33 @@ Builds ask a strategy once a program has registered something with it. Kernels a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilewright.ir import Op
 from tilewright.relay.op.card import cards
 from tilewright.relay.op.op import OpImplementation, OpSpecialization, OpStrategy, register_op_attr
+from tilewright.relay.op.strategy_computes import WRAPPERS, listed
 from tilewright.target import GenericFunc, Target
+from tilewright.tir.data_layout import layout as as_layout
+
+SCHEDULES = (
+    "adaptive_pool", "bitpack", "concatenate", "injective", "lrn", "pad", "pool", "reduce", "softmax", "sparse_dense",
+)  # fmt: skip
 
 __all__ = [
     "OpImplementation",
     "OpSpecialization",
     "OpStrategy",
+    "get_conv2d_in_channels",
+    "get_conv2d_out_channels",
+    "is_depthwise_conv2d",
     "naive_schedule",
-    "wrap_compute_batch_matmul",
-    "wrap_compute_conv2d",
-    "wrap_compute_dense",
-    "wrap_compute_matmul",
-    "wrap_compute_softmax",
     "wrap_topi_schedule",
+    *[f"schedule_{name}" for name in SCHEDULES],
+    *WRAPPERS,
 ]
-
-Compute = Callable[[Any, Sequence[Any], Any], list[Any]]
 
 
 class StrategyFunc(GenericFunc):
@@ -48,7 +53,7 @@ class StrategyFunc(GenericFunc):
         """The one way that the operator's card gives."""
         strategy = OpStrategy()
         strategy.add_implementation(
-            lambda a, given, t: _listed(a.compute(*given)), naive_schedule, f"{self.op.name}.card"
+            lambda a, given, t: listed(a.compute(*given)), naive_schedule, f"{self.op.name}.card"
         )
         return strategy
 
@@ -58,10 +63,6 @@ class StrategyFunc(GenericFunc):
         if callable(func):
             register_op_attr(self.op.name, "FTVMStrategy", self)
         return made
-
-
-def _listed(made: Any) -> list[Any]:
-    return list(made) if isinstance(made, (list, tuple)) else [made]
 
 
 def _operators() -> dict[str, str]:
@@ -90,7 +91,7 @@ def naive_schedule(attrs: Any, outs: Any, target: Any) -> Any:
     from tilewright import te
 
     with Target(target) if isinstance(target, str) else target:
-        return te.create_schedule([t.op for t in _listed(outs)])
+        return te.create_schedule([t.op for t in listed(outs)])
 
 
 def wrap_topi_schedule(topi_schedule: Callable[[Any], Any]) -> Callable[[Any, Any, Any], Any]:
@@ -103,57 +104,34 @@ def wrap_topi_schedule(topi_schedule: Callable[[Any], Any]) -> Callable[[Any, An
     return wrapped
 
 
-def wrap_compute_conv2d(
-    topi_compute: Callable[..., Any],
-    *,
-    need_data_layout: bool = False,
-    need_kernel_layout: bool = False,
-    need_out_layout: bool = False,
-    has_groups: bool = False,
-) -> Compute:
-    """From `f(data, weight, strides, padding, dilation[, groups][, data_layout][, kernel_layout][, out_layout], out_dtype)`."""
-
-    def compute(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
-        layout = attrs.data_layout
-        given = [*inputs, tuple(attrs.strides), tuple(attrs.padding), tuple(attrs.dilation)]
-        given += [attrs.groups] if has_groups else []
-        given += [layout] if need_data_layout else []
-        given += [attrs.kernel_layout] if need_kernel_layout else []
-        given += [attrs.out_layout or layout] if need_out_layout else []
-        return _listed(topi_compute(*given, _out_dtype(attrs, inputs)))
-
-    return compute
+globals().update(WRAPPERS)
+globals().update({f"schedule_{name}": naive_schedule for name in SCHEDULES})
 
 
-def wrap_compute_dense(topi_compute: Callable[..., Any]) -> Compute:
-    """From `f(data, weight, bias, out_dtype)`."""
-    return lambda attrs, inputs, out_type: _listed(topi_compute(*inputs[:2], None, _out_dtype(attrs, inputs)))
+def _extent(shape: Sequence[Any], text: str, axis: str) -> int:
+    """The extent of an axis in a layout, its blocks included."""
+    found = as_layout(text)
+    outer, inner = found.index_of(axis), found.index_of(axis.lower())
+    return int(shape[outer]) * (int(shape[inner]) if inner >= 0 else 1)
 
 
-def wrap_compute_matmul(topi_compute: Callable[..., Any]) -> Compute:
-    """From `f(a, b, bias, out_dtype, transpose_a, transpose_b)`."""
-
-    def compute(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
-        dtype = _out_dtype(attrs, inputs)
-        return _listed(topi_compute(*inputs[:2], None, dtype, attrs.transpose_a, attrs.transpose_b))
-
-    return compute
+def get_conv2d_in_channels(data_shape: Sequence[Any], data_layout: str) -> int:
+    """The channels of a convolution's data."""
+    return _extent(data_shape, data_layout, "C")
 
 
-def wrap_compute_batch_matmul(topi_compute: Callable[..., Any], *, need_out_dtype: bool = False) -> Compute:
-    """From `f(a, b, shape of the result[, out_dtype, transpose_a, transpose_b])`."""
-
-    def compute(attrs: Any, inputs: Sequence[Any], out_type: Any) -> list[Any]:
-        more = [_out_dtype(attrs, inputs), attrs.transpose_a, attrs.transpose_b] if need_out_dtype else []
-        return _listed(topi_compute(*inputs[:2], out_type.shape, *more))
-
-    return compute
+def get_conv2d_out_channels(kernel_shape: Sequence[Any], kernel_layout: str) -> int:
+    """The output channels of a convolution's weights."""
+    return _extent(kernel_shape, kernel_layout, "O")
 
 
-def wrap_compute_softmax(topi_compute: Callable[..., Any]) -> Compute:
-    """From `f(data, axis)`."""
-    return lambda attrs, inputs, out_type: _listed(topi_compute(inputs[0], attrs.axis))
+def is_depthwise_conv2d(
+    data_shape: Sequence[Any], data_layout: str, kernel_shape: Sequence[Any], kernel_layout: str, groups: int
+) -> bool:
+    """Whether a convolution computes each channel from the channel of the same number."""
+    channels = get_conv2d_in_channels(data_shape, data_layout)
+    return channels == get_conv2d_out_channels(kernel_shape, kernel_layout) == groups
 
 
-def _out_dtype(attrs: Any, inputs: Sequence[Any]) -> str:
-    return str(attrs.out_dtype or inputs[0].dtype)
+# Classic programs know the module as `strategy.generic`, too.
+generic = sys.modules[f"{__name__}.generic"] = sys.modules[__name__]

@@ -1,0 +1,70 @@
+"""Names as generated C has them (classic `relay.backend.name_transforms`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tilewright.support.errors import TVMError
+
+__all__ = [
+    "prefix_generated_name",
+    "prefix_name",
+    "sanitize_name",
+    "to_c_constant_style",
+    "to_c_function_style",
+    "to_c_variable_style",
+]
+
+
+def _prefixed(name: str, what: str) -> str:
+    if not name:
+        raise TVMError("Name is empty")
+    if not name.startswith("TVM"):
+        raise TVMError(f"{what} not TVM prefixed: {name!r}; prefix_name(...) puts TVM_ before a name")
+    return name
+
+
+def to_c_function_style(original_name: str) -> str:
+    """A prefixed name as a function of C has it: TVM_model_run -> TVMModelRun. TVMError for a name without the prefix."""
+    prefix, *segments = _prefixed(original_name, "Function").split("_")
+    return prefix + "".join([s[:1].upper() + s[1:] for s in segments])
+
+
+def to_c_variable_style(original_name: str) -> str:
+    """A prefixed name as a variable of C has it: TVM_Model_run -> tvm_model_run. TVMError for a name without the prefix."""
+    return _prefixed(original_name, "Variable").lower()
+
+
+def to_c_constant_style(original_name: str) -> str:
+    """A prefixed name as a constant of C has it: TVM_model_run -> TVM_MODEL_RUN. TVMError for a name without the prefix."""
+    return _prefixed(original_name, "Constant").upper()
+
+
+def _joined(prefix: str, names: str | Sequence[str]) -> str:
+    if isinstance(names, str):
+        if not names:
+            raise TVMError("Name is empty")
+        names = [names]
+    if not names:
+        raise TVMError("Name segments empty")
+    if not all(names):
+        raise TVMError("Name segment is empty")
+    return "_".join([prefix, *names])
+
+
+def prefix_name(names: str | Sequence[str]) -> str:
+    """A name, or the parts of one, behind the prefix TVM: ["model", "run"] -> TVM_model_run."""
+    return _joined("TVM", names)
+
+
+def prefix_generated_name(names: str | Sequence[str]) -> str:
+    """A name, or the parts of one, behind the prefix of what is generated: ["model", "run"] -> TVMGen_model_run."""
+    return _joined("TVMGen", names)
+
+
+def sanitize_name(original_name: str) -> str:
+    """A name in which everything but letters, digits and underscores of ASCII is an underscore."""
+    if not original_name:
+        raise TVMError("Name is empty")
+    return re.sub(r"[^a-zA-Z0-9_]", "_", original_name)

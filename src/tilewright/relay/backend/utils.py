@@ -1,0 +1,14 @@
+"""Names of what a build generates (classic `relay.backend.utils`)."""
+
+from __future__ import annotations
+
+__all__ = ["mangle_module_name"]
+
+
+def mangle_module_name(mod_name: str | None) -> str:
+    """The name that everything generated for a module begins with: tvmgen_<name>, or tvmgen. ValueError for a name beyond ASCII."""
+    if not mod_name:
+        return "tvmgen"
+    if not mod_name.isascii():
+        raise ValueError(f"{mod_name} contains invalid characters: names of generated functions are ASCII")
+    return f"tvmgen_{mod_name}"
