@@ -108,7 +108,9 @@ const TWContext kContext = {parallel_launch, [](const char* kind, const char* me
 class SharedLibrary : public Library {
  public:
   explicit SharedLibrary(const std::string& path) : path_(path) {
-    handle_ = open(path);
+    // A bare name is a file of the working folder first; the loader would look for it among the system's libraries alone.
+    bool here = path.find('/') == std::string::npos && access(path.c_str(), F_OK) == 0;
+    handle_ = open(here ? "./" + path : path);
     auto take = reinterpret_cast<void (*)(TVMFFIObjectHandle*)>(foreign_symbol("TVMFFIErrorMoveFromRaised"));
     auto put = reinterpret_cast<void (*)(TVMFFIObjectHandle)>(foreign_symbol("TVMFFIErrorSetRaised"));
     if (take && take != TWErrorTake) add_foreign_errors(take, put);

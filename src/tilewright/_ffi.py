@@ -1,4 +1,5 @@
-"""The registry of functions under the place where programs for classic TVM look for it (`tvm._ffi`, `tvm._ffi.registry`)."""
+"""The registry of functions, and where the library and its headers are, under the places where programs for classic TVM look for them
+(`tvm._ffi`, `tvm._ffi.registry`, `tvm._ffi.libinfo`)."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from tilewright.runtime import (
     Object,
     PackedFunc,
     get_global_func,
+    libinfo,
     list_global_func_names,
     register_error,
     register_func,
@@ -18,12 +20,14 @@ from tilewright.runtime import (
 # `from tvm._ffi.registry import ...` means the same functions.
 __path__: list[str] = []
 registry = sys.modules[f"{__name__}.registry"] = sys.modules[__name__]
+sys.modules[f"{__name__}.libinfo"] = libinfo
 
 __all__ = [
     "Device",
     "Object",
     "PackedFunc",
     "get_global_func",
+    "libinfo",
     "list_global_func_names",
     "register_error",
     "register_func",

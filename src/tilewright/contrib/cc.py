@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from tilewright.runtime.source_module import compiler_command
 from tilewright.support.errors import TVMError
 from tilewright.support.linker import link_shared
 
@@ -47,12 +48,12 @@ def create_executable(
     cwd: str | None = None,
     ccache_env: dict[str, str] | None = None,
 ) -> None:
-    """Links objects into a program. Raises TVMError with the compiler's words, or when there is no compiler."""
+    """Makes a program of objects, or of C and C++ sources, by the machine's compiler, or the one in the package ziglang. Raises TVMError
+    with the compiler's words, or when there is no compiler."""
     files = [objects] if isinstance(objects, str) else list(objects)
     compiler = cc or get_cc()
-    if compiler is None:
-        raise TVMError(f"making {output} needs a C compiler, and this machine has none: set CXX, or give cc=")
-    _run([compiler, "-o", os.fspath(output), *files, *(options or ())], cwd, ccache_env)
+    command = [compiler] if compiler is not None else compiler_command("c++")
+    _run([*command, "-o", os.fspath(output), *files, *(options or ())], cwd, ccache_env)
 
 
 def _run(command: list[str], cwd: str | None, extra: dict[str, str] | None) -> None:

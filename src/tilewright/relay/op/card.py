@@ -127,6 +127,8 @@ class OpCard(Attrs, metaclass=CardMeta):
         """A simpler equal expression for these argument expressions (types known), or None. Run by SimplifyExpr."""
         return None
 
+    first: ClassVar[tuple[str, ...]] = ()
+    """Attributes that the constructor takes before the others, where these are declared by a base."""
     flat: ClassVar[bool] = False
     """Whether no adjoint flows back: comparisons, positions, rounding, what looks only at shapes."""
 
@@ -167,7 +169,7 @@ class OpCard(Attrs, metaclass=CardMeta):
             raise TypeError(
                 f"{cls.type_key} takes the arguments ({', '.join(names)}), but {names[len(inputs)]} was not given"
             )
-        fields = [f for f in cls._fields if f.name != "span"]
+        fields = attribute_fields(cls)
         rest = args[count:]
         if len(rest) > len(fields):
             raise TypeError(
@@ -349,6 +351,12 @@ def constructor(key: str) -> Callable[..., Any]:
     return function
 
 
+def attribute_fields(cls: type[OpCard]) -> list[Any]:
+    """The attributes in the constructor's order."""
+    fields = [f for f in cls._fields if f.name != "span"]
+    return sorted(fields, key=lambda f: f.name not in cls.first) if cls.first else fields
+
+
 def signature(card: type[OpCard]) -> inspect.Signature:
     """The constructor's signature: arguments, then attributes with their defaults."""
     own = inspect.signature(card.make)
@@ -364,16 +372,13 @@ def signature(card: type[OpCard]) -> inspect.Signature:
         parameters.append(inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL))
         kind = inspect.Parameter.KEYWORD_ONLY
     seen_default = any(p.default is not inspect.Parameter.empty for p in parameters)
-    for f in card._fields:
-        if f.name != "span":
-            default = f.default
-            if f.required:
-                # Python wants a default after the first one; a missing value is refused by name all the same.
-                default = (
-                    None if seen_default and kind is not inspect.Parameter.KEYWORD_ONLY else inspect.Parameter.empty
-                )
-            seen_default = seen_default or default is not inspect.Parameter.empty
-            parameters.append(inspect.Parameter(f.name, kind, default=default))
+    for f in attribute_fields(card):
+        default = f.default
+        if f.required:
+            # Python wants a default after the first one; a missing value is refused by name all the same.
+            default = None if seen_default and kind is not inspect.Parameter.KEYWORD_ONLY else inspect.Parameter.empty
+        seen_default = seen_default or default is not inspect.Parameter.empty
+        parameters.append(inspect.Parameter(f.name, kind, default=default))
     return inspect.Signature(parameters)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, TupleType, Type
 from tilewright.relay.expr import Expr, Tuple, TupleGetItem
+from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.card import OPAQUE, OpCard, need
 from tilewright.relay.op.dynamic import prefix
 from tilewright.relay.op.relations import dims, product, tensor, tensor_type
@@ -28,7 +29,6 @@ class Counted(OpCard):
     """The place of the number among the kernel's results."""
     cut: ClassVar[tuple[int, ...]]
     """The results of which only as many rows are wanted."""
-    flat = True
     fuse = OPAQUE
     expand_in = "SimplifyInference"
 
@@ -92,6 +92,7 @@ class argwhere_kernel(OpCard, key="vm.argwhere"):
 class argwhere(Counted, key="argwhere"):
     """The index (a row) of each element that is not zero, in order: (number, axes) of int32."""
 
+    flat = True
     kernel = argwhere_kernel
     counted_by, cut = 1, (0,)
     samples = [
@@ -112,7 +113,6 @@ class unique_kernel(OpCard, key="vm.unique"):
 
     is_sorted: bool = True
     return_counts: bool = False
-    flat = True
     fuse = OPAQUE
     samples = [
         ((np.array([3, 1, 3, 2, 1, 1], np.float32),), {"return_counts": True}),
@@ -132,6 +132,14 @@ class unique_kernel(OpCard, key="vm.unique"):
 
     def compute(self, data: te.Tensor) -> list[te.Tensor]:
         return topi.unique(data, self.is_sorted, self.return_counts)
+
+    def grad(self, data: Expr, result: Expr, dy: Expr) -> list[Expr]:
+        """Each of the different elements comes from where it stands first; the rest of equal ones gets nothing."""
+        first, number = TupleGetItem(result, 1), TupleGetItem(result, 3)
+        place = op("cumsum")(op("ones_like")(first), axis=0, exclusive=True)
+        elements = TupleGetItem(dy, 0)
+        kept = op("where")(op("less")(place, number), elements, op("zeros_like")(elements))
+        return [op("scatter_elements")(op("zeros_like")(data), first, kept, axis=0, reduction="add")]
 
     def ref(self, data: np.ndarray) -> tuple[np.ndarray, ...]:
         kinds, first, which, counts = np.unique(data, return_index=True, return_inverse=True, return_counts=True)

@@ -139,9 +139,10 @@ class arange(OpCard, key="arange"):
     ]
 
     @classmethod
-    def make(cls, start: Any, stop: Any = None, step: Any = 1, dtype: str = "float32", span: Any = None) -> Any:
+    def make(cls, start: Any, stop: Any = None, step: Any = None, dtype: str = "float32", span: Any = None) -> Any:
         if stop is None:
             start, stop = 0, start
+        step = 1 if step is None else step
         if not all([isinstance(v, (int, float, Constant)) for v in (start, stop, step)]):
             return op("dyn.arange")(start, stop, step, dtype=dtype)
         numbers = {k: _number(v, k) for k, v in (("start", start), ("stop", stop), ("step", step))}

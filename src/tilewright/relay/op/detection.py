@@ -85,11 +85,13 @@ class multibox_prior(OpCard, key="vision.multibox_prior"):
 
 class multibox_transform_loc(OpCard, key="vision.multibox_transform_loc"):
     """(rows (class, score, x, y, x, y) of the anchors whose best class, of which 0 is background, scores `threshold`, in front and -1
-    behind; how many they are), from cls_prob (batch, classes, anchors), loc_pred (batch, anchors * 4) and anchor (1, anchors, 4)."""
+    behind; how many they are), from cls_prob (batch, classes, anchors), loc_pred (batch, anchors * 4) and anchor (1, anchors, 4).
+    keep_background: class 0 is a class like the others."""
 
     clip: bool = True
     threshold: float = 0.01
     variances: tuple[float, ...] = (0.1, 0.1, 0.2, 0.2)
+    keep_background: bool = False
     outputs = 2
     undifferentiable = NO_GRADIENT
     fuse = OPAQUE
@@ -100,8 +102,9 @@ class multibox_transform_loc(OpCard, key="vision.multibox_transform_loc"):
                 (2, 20),
                 lambda rng: _boxes(1, 5, 2)(rng)[:, :, 2:] / 8,
             ),
-            {"threshold": 0.4},
+            {"threshold": 0.4, "keep_background": background},
         )
+        for background in (False, True)
     ]  # fmt: skip
 
     @classmethod
@@ -113,10 +116,11 @@ class multibox_transform_loc(OpCard, key="vision.multibox_transform_loc"):
         clip: bool = True,
         threshold: float = 0.01,
         variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
+        keep_background: bool = False,
         span: Any = None,
     ) -> Any:
         """Rows and their number."""
-        attrs = {"clip": clip, "threshold": threshold, "variances": variances}
+        attrs = {"clip": clip, "threshold": threshold, "variances": variances, "keep_background": keep_background}
         return cls.call([cls_prob, loc_pred, anchor], attrs, span)
 
     def infer(self, cls_prob: TensorType, loc_pred: TensorType, anchor: TensorType) -> Type:
@@ -131,15 +135,18 @@ class multibox_transform_loc(OpCard, key="vision.multibox_transform_loc"):
         return TupleType((tensor_type((batch, count, 6), p.dtype), tensor_type((batch,), "int32")))
 
     def compute(self, cls_prob: te.Tensor, loc_pred: te.Tensor, anchor: te.Tensor) -> list[te.Tensor]:
-        return topi.vision.multibox_transform_loc(cls_prob, loc_pred, anchor, self.clip, self.threshold, self.variances)
+        return topi.vision.multibox_transform_loc(
+            cls_prob, loc_pred, anchor, self.clip, self.threshold, self.variances, self.keep_background
+        )
 
     def ref(self, cls_prob: np.ndarray, loc_pred: np.ndarray, anchor: np.ndarray) -> tuple[np.ndarray, ...]:
         batch, _, count = cls_prob.shape
         out = np.full((batch, count, 6), -1, cls_prob.dtype)
         valid = np.zeros(batch, np.int32)
         for b, k in np.ndindex(batch, count):
-            kind = int(cls_prob[b, 1:, k].argmax())
-            score = cls_prob[b, kind + 1, k]
+            start = 0 if self.keep_background else 1
+            kind = int(cls_prob[b, start:, k].argmax())
+            score = cls_prob[b, kind + start, k]
             if score < self.threshold:
                 continue
             low, high = anchor[0, k, :2], anchor[0, k, 2:]
@@ -434,6 +441,60 @@ class all_class_non_max_suppression(OpCard, key="vision.all_class_non_max_suppre
             for r, (c, k, score) in enumerate(sorted(found, key=lambda f: -f[2])):
                 out[b, r], best[b, r] = (c, k), score
         return out, best, np.array([len(found) for found in rows], np.int64)
+
+
+class regular_non_max_suppression(OpCard, key="vision.regular_non_max_suppression"):
+    """TFLite's suppression for each class alone: (boxes (batch, max_detections, 4), classes, scores, how many they are (batch,)), best
+    first and zero behind, all float32. boxes (batch, boxes, 4) by opposite corners; scores (batch, classes, boxes), of which the last
+    `num_classes` are those of objects."""
+
+    max_detections_per_class: int
+    max_detections: int
+    num_classes: int
+    iou_threshold: float
+    score_threshold: float
+    outputs = 4
+    undifferentiable = NO_GRADIENT
+    fuse = OPAQUE
+    samples = [
+        (
+            (
+                lambda rng: _boxes(2, 4, 2)(rng)[:, :, 2:],
+                lambda rng: rng.permuted(np.linspace(0.05, 0.95, 24)).reshape(2, 3, 4).astype(np.float32),
+            ),
+            {"max_detections_per_class": each, "max_detections": most, "num_classes": classes,
+             "iou_threshold": 0.3, "score_threshold": 0.2},
+        )
+        for each, most, classes in ((3, 5, 2), (1, 16, 3))
+    ]  # fmt: skip
+
+    def infer(self, boxes: TensorType, scores: TensorType) -> Type:
+        b, s = tensor(boxes, 0, 3), tensor(scores, 1, 3)
+        batch, classes, count = dims(s)
+        fits = may_equal(dims(b)[0], batch) and may_equal(dims(b)[1], count) and may_equal(dims(b)[2], 4)
+        need(fits, "there must be a box of four numbers for each score", f"they are {dims(b)} and {dims(s)}", 1)
+        enough = not isinstance(classes, int) or 0 < self.num_classes <= classes
+        need(enough, "num_classes must be among the classes of the scores", f"{self.num_classes} of {classes}", 1)
+        rows = [tensor_type((batch, self.max_detections, *more), s.dtype) for more in ((4,), (), ())]
+        return TupleType((*rows, tensor_type((batch,), s.dtype)))
+
+    def compute(self, boxes: te.Tensor, scores: te.Tensor) -> list[te.Tensor]:
+        limits = self.iou_threshold, self.score_threshold
+        return topi.vision.regular_non_max_suppression(
+            boxes, scores, self.max_detections_per_class, self.max_detections, self.num_classes, *limits
+        )
+
+    def ref(self, boxes: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, ...]:
+        scalars = np.array(self.max_detections_per_class), np.array(self.iou_threshold), np.array(self.score_threshold)
+        objects = scores[:, scores.shape[1] - self.num_classes :]
+        rows, best, number = all_class_non_max_suppression("tensorflow").ref(boxes, objects, *scalars)
+        shape = (len(boxes), self.max_detections)
+        found = np.zeros((*shape, 4), scores.dtype), np.zeros(shape, scores.dtype), np.zeros(shape, scores.dtype)
+        many = np.minimum(number, self.max_detections)
+        for b, n in enumerate(many):
+            found[0][b, :n], found[1][b, :n] = boxes[b, rows[b, :n, 1]], rows[b, :n, 0]
+            found[2][b, :n] = best[b, :n]
+        return (*found, many.astype(scores.dtype))
 
 
 class yolo_reorg(OpCard, key="vision.yolo_reorg"):

@@ -471,7 +471,6 @@ class dyn_arange(Dynamic, key="dyn.arange"):
 
     of = create.arange
     dtype: str = "float32"
-    flat = True
     expand_in = "SimplifyInference"
     samples = [
         ((_scalar(1), _scalar(9), _scalar(3)), {"dtype": "int32"}),

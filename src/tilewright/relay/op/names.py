@@ -10,8 +10,6 @@ from tilewright.relay.op.card import constructor
 
 ALIASES = {
     "reverse_reshape": "contrib_reverse_reshape",
-    "nn.contrib_conv2d_nchwc": "nn.contrib_conv2d_NCHWc",
-    "nn.contrib_depthwise_conv2d_nchwc": "nn.contrib_depthwise_conv2d_NCHWc",
 }
 """Classic names of constructors whose operators are called otherwise."""
 
@@ -28,6 +26,30 @@ def const(value: Any, dtype: str | None = None) -> Any:
     return made(value, dtype)
 
 
+def _blocked(key: str) -> Callable[..., Any]:
+    def function(
+        data: Any,
+        kernel: Any,
+        strides: Any = (1, 1),
+        padding: Any = (0, 0),
+        dilation: Any = (1, 1),
+        groups: int = 1,
+        channels: Any = None,
+        kernel_size: Any = None,
+        data_layout: str = "NCHW8c",
+        kernel_layout: str = "OIHW",
+        out_layout: str = "",
+        out_dtype: str = "",
+        span: Any = None,
+    ) -> Any:
+        attrs = (strides, padding, dilation, groups, channels, kernel_size, data_layout, kernel_layout)
+        return constructor(key)(data, kernel, *attrs, out_layout, out_dtype, span=span)
+
+    function.__name__ = function.__qualname__ = key.rpartition(".")[2].lower()
+    function.__doc__ = f"The constructor of `{key}`, with the classic name of its weights and the classic layouts."
+    return function
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "mean_variance": reduction.mean_variance,
     "mean_std": reduction.mean_std,
@@ -35,6 +57,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "random.threefry_key": randomness.threefry_key,
     "nn.dropout_raw": dropout_raw,
     "nn.const": const,
+    "nn.contrib_conv2d_nchwc": _blocked("nn.contrib_conv2d_NCHWc"),
+    "nn.contrib_depthwise_conv2d_nchwc": _blocked("nn.contrib_depthwise_conv2d_NCHWc"),
 }
 """Functions by their public names."""
 

@@ -443,16 +443,17 @@ class dense(OpCard, key="nn.dense"):
 
 
 class dense_pack(OpCard, key="nn.contrib_dense_pack"):
-    """data (.., K) by weight packed in panels: (.., N). weight_layout "NK<nr>n" is (N // nr, K, nr); "NK<nr>n<g>k", for instructions
-    that add up g products at once, (N // nr, K // g, nr, g)."""
+    """data (.., K) by weight packed in panels: (.., N). weight_layout "NC<nr>n" or "NK<nr>n" is (N // nr, K, nr), "NC" the same of any
+    width; "NK<nr>n<g>k", for instructions that add up g products at once, (N // nr, K // g, nr, g)."""
 
-    weight_layout: str = "NK64n"
+    weight_layout: str = "NC"
     units: int | None = None
     out_dtype: str = ""
     fuse = OUT_ELEMWISE
     schedule = "dense"
     samples = [
         (((3, 4), (2, 4, 8)), {"weight_layout": "NK8n"}),
+        (((3, 4), (2, 4, 8)), {}),
         ((any_bytes((3, 8), "uint8"), any_bytes((2, 2, 16, 4))), {"weight_layout": "NK16n4k", "out_dtype": "int32"}),
     ]
 
@@ -472,8 +473,13 @@ class dense_pack(OpCard, key="nn.contrib_dense_pack"):
             f"they are {dims(d)[-1]} and {product([inner, *group])}",
             1,
         )
+        named = (
+            self.weight_layout == f"NK{nr}n" + "".join([f"{g}k" for g in group])
+            or not group
+            and self.weight_layout in ("NC", f"NC{nr}n")
+        )
         need(
-            self.weight_layout == f"NK{nr}n" + "".join([f"{g}k" for g in group]),
+            named,
             "weight_layout must name the panel width" + (", and the group's" if group else ""),
             f"it is {self.weight_layout} and the panels have " + " by ".join([str(n) for n in (nr, *group)]),
             1,

@@ -51,13 +51,13 @@ class winograd3d_weight_transform(OpCard, key="nn.contrib_conv3d_winograd_weight
 class winograd_conv3d(OpCard, key="nn.contrib_conv3d_winograd_without_weight_transform"):
     """conv3d, by steps of 1, with weights that nn.contrib_conv3d_winograd_weight_transform made."""
 
-    tile_size: int = 4
-    channels: int | None = None
-    kernel_size: tuple[int, ...] | None = None
+    tile_size: int
     strides: tuple[int, ...] = (1, 1, 1)
     padding: tuple[int, ...] = (0, 0, 0)
     dilation: tuple[int, ...] = (1, 1, 1)
     groups: int = 1
+    channels: int | None = None
+    kernel_size: tuple[int, ...] | None = None
     data_layout: str = "NCDHW"
     kernel_layout: str = "OIDHW"
     out_layout: str = ""

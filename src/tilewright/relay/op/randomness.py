@@ -97,6 +97,11 @@ class threefry_generate(OpCard, key="random.threefry_generate"):
     fuse = OPAQUE
     samples = [((KEY,), {"out_shape": (2, 3)})]
 
+    @classmethod
+    def make(cls, key: Any, shape: Any, span: Any = None) -> Any:
+        """`shape` is that of the words."""
+        return cls.call([key], {"out_shape": shape}, span)
+
     def infer(self, key: TensorType) -> Type:
         return TupleType((key_type(key), tensor_type(self.out_shape, "uint64")))
 

@@ -51,6 +51,7 @@ class roi_align(Region, key="vision.roi_align"):
     layout: str = "NCHW"
     mode: str = "avg"
     aligned: bool = False
+    first = ("pooled_size", "spatial_scale", "sample_ratio")
     tolerance = 1e-4
     samples = [
         (((2, 2, 6, 7), _regions(2, 3, 8)), {"pooled_size": (2, 3), "spatial_scale": 0.8, "sample_ratio": 2}),

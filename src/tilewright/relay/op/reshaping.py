@@ -360,16 +360,18 @@ class concatenate(OpCard, key="concatenate"):
     def grad(self, data: Tuple, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         axis = normal_axis(self.axis, len(result.checked_type.shape))  # type: ignore[attr-defined]
         parts: list[Expr] = []
-        at = 0
+        at: int | Expr = 0
         for field in data.fields:
             extent = field.checked_type.shape[axis]  # type: ignore[attr-defined]
-            need(
-                isinstance(extent, IntImm),
-                "concatenate's gradient needs known extents along its axis",
-                f"one is {extent}",
-            )
-            parts.append(op("strided_slice")(dy, [at], [at + extent.value], axes=[axis]))
-            at += extent.value
+            if isinstance(at, int) and isinstance(extent, IntImm):
+                parts.append(op("strided_slice")(dy, [at], [at + extent.value], axes=[axis]))
+                at += extent.value
+                continue
+            # From here on only a run knows where parts begin.
+            begin = const(np.array([at], np.int64)) if isinstance(at, int) else at
+            size = op("take")(op("shape_of")(field, dtype="int64"), const(np.array([axis], np.int64)), axis=0)
+            at = op("add")(begin, size)
+            parts.append(op("strided_slice")(dy, begin, at, axes=[axis]))
         return [Tuple(tuple(parts))]
 
 

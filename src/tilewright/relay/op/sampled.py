@@ -283,6 +283,7 @@ class winograd_conv2d(Conv2D, key="nn.contrib_conv2d_winograd_without_weight_tra
     tile_size: int = 4
     strides: tuple[int, ...] = (1, 1)
     padding: tuple[int, ...] = (0, 0)
+    first = ("tile_size",)
     schedule = "conv2d_winograd"
     tolerance = 1e-3
     samples = [

@@ -7,6 +7,7 @@ from tilewright.topi.vision.nms import (
     all_class_non_max_suppression,
     get_valid_counts,
     non_max_suppression,
+    regular_non_max_suppression,
 )
 from tilewright.topi.vision.roi import roi_align_nchw, roi_align_nhwc, roi_pool_nchw
 
@@ -17,6 +18,7 @@ __all__ = [
     "multibox_transform_loc",
     "non_max_suppression",
     "proposal",
+    "regular_non_max_suppression",
     "reorg",
     "roi_align_nchw",
     "roi_align_nhwc",

@@ -59,10 +59,12 @@ def multibox_transform_loc(
     clip: bool = True,
     threshold: float = 0.01,
     variances: Sequence[float] = (0.1, 0.1, 0.2, 0.2),
+    keep_background: bool = False,
 ) -> list[te.Tensor]:
     """[(batch, anchors, 6) rows (class, score, x, y, x, y) of the anchors whose best class (0 is background) scores the threshold, in
     front, -1 behind; how many they are (batch,)], from cls_prob (batch, classes, anchors), loc_pred (batch, anchors * 4)
-    and anchor (1, anchors, 4)."""
+    and anchor (1, anchors, 4). keep_background: class 0 is a class like the others."""
+    start = 0 if keep_background else 1
     batch, classes, count = shape_of(cls_prob)
     dtype = cls_prob.dtype
 
@@ -70,13 +72,13 @@ def multibox_transform_loc(
         with ib.for_range(0, batch, "b", kind="parallel") as b:
             found = local(ib, "int32", 0, "found")
             with ib.for_range(0, count, "k") as k:
-                score, kind = local(ib, dtype, -1, "score"), local(ib, "int32", 0, "kind")
-                with ib.for_range(1, classes, "c") as c, ib.if_scope(prob[b, c, k] > score[0]):
+                score, kind = local(ib, dtype, -1, "score"), local(ib, "int32", start - 1, "kind")
+                with ib.for_range(start, classes, "c") as c, ib.if_scope(prob[b, c, k] > score[0]):
                     score[0] = prob[b, c, k]
                     kind[0] = to(c, "int32")
-                with ib.if_scope(tir.And(kind[0] > 0, score[0] >= tir.const(threshold, dtype))):
+                with ib.if_scope(tir.And(kind[0] >= start, score[0] >= tir.const(threshold, dtype))):
                     row = found[0]
-                    out[b, row, 0] = to(kind[0] - 1, dtype)
+                    out[b, row, 0] = to(kind[0] - start, dtype)
                     out[b, row, 1] = score[0]
                     for axis in range(2):
                         low, high = anchors[0, k, axis], anchors[0, k, axis + 2]

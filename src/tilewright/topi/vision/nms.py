@@ -288,3 +288,50 @@ def _ranked_rows(scores: te.Tensor, kept: te.Tensor, number: te.Tensor) -> list[
         tag="injective",
     )
     return [ranked, best, total]
+
+
+def regular_non_max_suppression(
+    boxes: te.Tensor,
+    scores: te.Tensor,
+    max_detections_per_class: int,
+    max_detections: int,
+    num_classes: int,
+    iou_threshold: float,
+    score_threshold: float,
+) -> list[te.Tensor]:
+    """[(batch, max_detections, 4) boxes, their classes, their scores, how many they are (batch,)] of suppression for each class alone, best
+    first and zero behind. boxes (batch, boxes, 4); scores (batch, classes, boxes), of which the last `num_classes` count."""
+    batch, given, count = shape_of(scores)
+    skipped = to(as_int(given - num_classes), "int64")
+    objects: te.Tensor = te.compute(
+        (batch, num_classes, count),
+        lambda b, c, k: scores(b, to(c, "int64") + skipped, k),
+        name="objects",
+        tag="injective",
+    )
+    rows, best, total = all_class_non_max_suppression(
+        boxes, objects, max_detections_per_class, iou_threshold, score_threshold, "tensorflow"
+    )
+    dtype, rows_there = scores.dtype, as_int(num_classes * count)
+
+    def found(b: Any, k: Any, value: Callable[[Any], Any]) -> Any:
+        """The value of row k, as far as there is one."""
+        at = tir.min(to(k, "int64"), to(rows_there, "int64") - 1)
+        return tir.if_then_else(to(k, "int64") < total(b), value(at), tir.const(0, dtype))
+
+    def made(name: str, more: tuple[int, ...], f: Callable[..., Any]) -> te.Tensor:
+        result: te.Tensor = te.compute((batch, max_detections, *more), f, name=name, tag="injective")
+        return result
+
+    number: te.Tensor = te.compute(
+        (batch,),
+        lambda b: to(tir.min(total(b), tir.const(max_detections, "int64")), dtype),
+        name="detections",
+        tag="injective",
+    )
+    return [
+        made("boxes", (4,), lambda b, k, e: found(b, k, lambda at: boxes(b, rows(b, at, 1), e))),
+        made("classes", (), lambda b, k: found(b, k, lambda at: to(rows(b, at, 0), dtype))),
+        made("scores", (), lambda b, k: found(b, k, lambda at: best(b, at))),
+        number,
+    ]

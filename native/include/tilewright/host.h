@@ -1,0 +1,241 @@
+// Compiled libraries in C++ programs: modules, functions, tensors and values, over the C ABI of the runtime library.
+//
+//   using namespace tilewright;
+//   Module library = Module::load("model.so");
+//   Module executor = library["default"](cpu()).module();
+//   executor["set_input"]("x", Tensor({1, 3}, std::vector<float>{1, 2, 3}));
+//   executor["run"]();
+//   Tensor y = executor["get_output"](0).tensor();
+//
+// Needs C++17 and libtilewright_runtime alone. What fails throws Error.
+#ifndef TILEWRIGHT_HOST_H_
+#define TILEWRIGHT_HOST_H_
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "abi.h"
+
+extern "C" {
+int TVMFFIFunctionGetGlobal(const TVMFFIByteArray* name, TVMFFIObjectHandle* out);
+int TVMFFIFunctionCall(TVMFFIObjectHandle f, TVMFFIAny* args, int32_t count, TVMFFIAny* result);
+int TVMFFIObjectIncRef(TVMFFIObjectHandle object);
+int TVMFFIObjectDecRef(TVMFFIObjectHandle object);
+void TVMFFIErrorMoveFromRaised(TVMFFIObjectHandle* out);
+int TWTensorEmpty(int32_t ndim, const int64_t* shape, const DLDataType* dtype, const DLDevice* device, TVMFFIObjectHandle* out);
+}
+
+namespace tilewright {
+
+// What a function of the runtime or of a library raised; `kind` is the name of its type, such as "ValueError".
+class Error : public std::runtime_error {
+ public:
+  Error(std::string kind, const std::string& message) : std::runtime_error(message), kind_(std::move(kind)) {}
+  const std::string& kind() const { return kind_; }
+
+ private:
+  std::string kind_;
+};
+
+namespace detail {
+inline std::string text(const TVMFFIByteArray& bytes) { return std::string(bytes.data, bytes.size); }
+template <typename T>
+T* content(TVMFFIObject* object) { return reinterpret_cast<T*>(object + 1); }
+inline void check(int code) {
+  if (code == 0) return;
+  TVMFFIObjectHandle error = nullptr;
+  TVMFFIErrorMoveFromRaised(&error);
+  if (!error) throw Error("RuntimeError", "a function failed and did not say why");
+  auto* cell = content<TVMFFIErrorCell>(static_cast<TVMFFIObject*>(error));
+  Error found(text(cell->kind), text(cell->message));
+  TVMFFIObjectDecRef(error);
+  throw found;
+}
+template <typename T>
+struct Type;
+template <> struct Type<float> { static constexpr DLDataType code{kDLFloat, 32, 1}; };
+template <> struct Type<double> { static constexpr DLDataType code{kDLFloat, 64, 1}; };
+template <> struct Type<int8_t> { static constexpr DLDataType code{kDLInt, 8, 1}; };
+template <> struct Type<int16_t> { static constexpr DLDataType code{kDLInt, 16, 1}; };
+template <> struct Type<int32_t> { static constexpr DLDataType code{kDLInt, 32, 1}; };
+template <> struct Type<int64_t> { static constexpr DLDataType code{kDLInt, 64, 1}; };
+template <> struct Type<uint8_t> { static constexpr DLDataType code{kDLUInt, 8, 1}; };
+template <> struct Type<bool> { static constexpr DLDataType code{kDLBool, 8, 1}; };
+}  // namespace detail
+
+inline DLDevice cpu(int32_t id = 0) { return DLDevice{kDLCPU, id}; }
+
+class Tensor;
+class Module;
+class Function;
+
+// An argument or a result: a number, a text, a device, a tensor, a module, a function, a tuple or a value of a data type. It holds a
+// reference to what it stands for.
+class Value {
+ public:
+  Value() { set(kTVMFFINone, 0); }
+  Value(bool v) { set(kTVMFFIBool, v); }
+  Value(int v) { set(kTVMFFIInt, v); }
+  Value(int64_t v) { set(kTVMFFIInt, v); }
+  Value(double v) { set(kTVMFFIFloat, 0), any_.v_float64 = v; }
+  Value(DLDevice v) { set(kTVMFFIDevice, 0), any_.v_device = v; }
+  Value(const char* v) : Value(std::string(v)) {}
+  Value(std::string v) : text_(std::move(v)) { set(kTVMFFIRawStr, 0); }
+  // Bytes with zeros among them, such as a file of parameters.
+  static Value bytes(std::string data) {
+    Value v(std::move(data));
+    v.any_.type_index = kTVMFFIByteArrayPtr;
+    return v;
+  }
+  // Takes over a reference.
+  static Value owned(TVMFFIAny any) {
+    Value v;
+    v.any_ = any;
+    return v;
+  }
+  Value(const Value& o) : any_(o.any_), text_(o.text_) { if (is_object()) TVMFFIObjectIncRef(any_.v_ptr); }
+  Value(Value&& o) noexcept : any_(o.any_), text_(std::move(o.text_)) { o.set(kTVMFFINone, 0); }
+  Value& operator=(Value o) noexcept {
+    std::swap(any_, o.any_);
+    std::swap(text_, o.text_);
+    return *this;
+  }
+  ~Value() { if (is_object()) TVMFFIObjectDecRef(any_.v_ptr); }
+
+  bool is_none() const { return any_.type_index == kTVMFFINone; }
+  bool is_tensor() const { return any_.type_index == kTVMFFITensor; }
+  bool is_object() const { return any_.type_index >= kTVMFFIStaticObjectBegin; }
+  int64_t integer() const { return expect(any_.type_index == kTVMFFIInt || any_.type_index == kTVMFFIBool, "an integer"), any_.v_int64; }
+  double number() const { return any_.type_index == kTVMFFIFloat ? any_.v_float64 : static_cast<double>(integer()); }
+  std::string string() const {
+    if (any_.type_index == kTVMFFISmallStr || any_.type_index == kTVMFFISmallBytes) return std::string(any_.v_bytes, any_.small_str_len);
+    if (any_.type_index == kTVMFFIRawStr) return text_;
+    expect(any_.type_index == kTVMFFIStr || any_.type_index == kTVMFFIBytes, "a text");
+    return detail::text(*detail::content<TVMFFIByteArray>(any_.v_obj));
+  }
+  Tensor tensor() const;
+  Module module() const;
+  Function function() const;
+
+  // Of a tuple (its tag is 0) or a value of a data type: which constructor made it, counted from 0 in the order of the definition, how
+  // many fields it has, and a field.
+  int64_t tag() const;
+  int64_t size() const;
+  Value operator[](int64_t field) const;
+
+  // As the ABI passes it; valid as long as this.
+  TVMFFIAny raw() const {
+    TVMFFIAny any = any_;
+    if (any.type_index == kTVMFFIRawStr) any.v_c_str = text_.c_str();
+    if (any.type_index == kTVMFFIByteArrayPtr) any.v_ptr = const_cast<TVMFFIByteArray*>(&(bytes_ = {text_.data(), text_.size()}));
+    return any;
+  }
+  void expect(bool holds, const char* what) const {
+    if (!holds) throw Error("TypeError", std::string(what) + " was expected, but the value has the type index " + std::to_string(any_.type_index));
+  }
+
+ private:
+  void set(int32_t type, int64_t word) {
+    any_.type_index = type;
+    any_.zero_padding = 0;
+    any_.v_int64 = word;
+  }
+  TVMFFIAny any_;
+  std::string text_;
+  mutable TVMFFIByteArray bytes_{nullptr, 0};
+};
+
+class Function : public Value {
+ public:
+  explicit Function(Value v) : Value(std::move(v)) { expect(raw().type_index == kTVMFFIFunction, "a function"); }
+  // A function of the runtime, or one that the program registered, by its name.
+  static Function global(const std::string& name) {
+    TVMFFIByteArray key{name.data(), name.size()};
+    TVMFFIObjectHandle found = nullptr;
+    detail::check(TVMFFIFunctionGetGlobal(&key, &found));
+    if (!found) throw Error("ValueError", "there is no global function " + name);
+    TVMFFIAny any;
+    any.type_index = kTVMFFIFunction;
+    any.zero_padding = 0;
+    any.v_ptr = found;
+    return Function(owned(any));
+  }
+  Value call(const std::vector<Value>& args) const {
+    std::vector<TVMFFIAny> given;
+    for (const Value& a : args) given.push_back(a.raw());
+    TVMFFIAny result;
+    result.type_index = kTVMFFINone;
+    result.zero_padding = 0;
+    result.v_int64 = 0;
+    detail::check(TVMFFIFunctionCall(raw().v_ptr, given.data(), static_cast<int32_t>(given.size()), &result));
+    return owned(result);
+  }
+  template <typename... A>
+  Value operator()(A&&... args) const { return call(std::vector<Value>{Value(std::forward<A>(args))...}); }
+};
+
+// Elements in row-major order, in memory of the runtime.
+class Tensor : public Value {
+ public:
+  explicit Tensor(Value v) : Value(std::move(v)) { expect(is_tensor(), "a tensor"); }
+  Tensor(const std::vector<int64_t>& shape, DLDataType dtype, DLDevice device = cpu()) {
+    TVMFFIObjectHandle made = nullptr;
+    detail::check(TWTensorEmpty(static_cast<int32_t>(shape.size()), shape.data(), &dtype, &device, &made));
+    TVMFFIAny any;
+    any.type_index = kTVMFFITensor;
+    any.zero_padding = 0;
+    any.v_ptr = made;
+    Value::operator=(owned(any));
+  }
+  template <typename T>
+  Tensor(const std::vector<int64_t>& shape, const std::vector<T>& elements) : Tensor(shape, detail::Type<T>::code) {
+    expect(static_cast<int64_t>(elements.size()) == count(), "one element for each place of the shape");
+    for (int64_t i = 0; i < count(); ++i) data<T>()[i] = elements[static_cast<size_t>(i)];
+  }
+  const DLTensor* operator->() const { return detail::content<DLTensor>(raw().v_obj); }
+  std::vector<int64_t> shape() const { return std::vector<int64_t>((*this)->shape, (*this)->shape + (*this)->ndim); }
+  int64_t count() const {
+    int64_t n = 1;
+    for (int64_t d : shape()) n *= d;
+    return n;
+  }
+  template <typename T>
+  T* data() const {
+    constexpr DLDataType want = detail::Type<T>::code;
+    DLDataType have = (*this)->dtype;
+    expect(want.code == have.code && want.bits == have.bits && have.lanes == 1, "a tensor of the asked type of elements");
+    return reinterpret_cast<T*>(static_cast<char*>((*this)->data) + (*this)->byte_offset);
+  }
+};
+
+class Module : public Value {
+ public:
+  explicit Module(Value v) : Value(std::move(v)) { expect(raw().type_index == kTVMFFIModule, "a module"); }
+  static Module load(const std::string& path) { return Module(Function::global("runtime.ModuleLoadFromFile")(path)); }
+  Function operator[](const std::string& name) const {
+    Value found = Function::global("runtime.ModuleGetFunction")(*this, name, false);
+    if (found.is_none()) throw Error("AttributeError", "the module has no function " + name);
+    return Function(found);
+  }
+};
+
+inline Tensor Value::tensor() const { return Tensor(*this); }
+inline Module Value::module() const { return Module(*this); }
+inline Function Value::function() const { return Function(*this); }
+inline int64_t Value::tag() const { return Function::global("runtime.GetADTTag")(*this).integer(); }
+inline int64_t Value::size() const { return Function::global("runtime.GetADTSize")(*this).integer(); }
+inline Value Value::operator[](int64_t field) const { return Function::global("runtime.GetADTFields")(*this, field); }
+
+// A value of a data type: the place of its constructor in the definition, from 0, and its fields. A tuple has the tag 0.
+inline Value adt(int32_t tag, const std::vector<Value>& fields) {
+  std::vector<Value> args{Value(tag)};
+  args.insert(args.end(), fields.begin(), fields.end());
+  return Function::global("runtime.ADT").call(args);
+}
+
+}  // namespace tilewright
+
+#endif

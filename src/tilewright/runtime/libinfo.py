@@ -1,0 +1,38 @@
+"""Where the runtime library and the headers are, for programs that use them without Python."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tilewright.runtime import _ffi
+from tilewright.runtime.source_module import STANDARD, include_folder
+
+LIBRARY = "libtilewright_runtime.so"
+
+
+def find_lib_path(name: str | None = None, search_path: str | None = None, optional: bool = False) -> list[str]:
+    """Paths of the runtime library, or of the library `name`, in the package and in `search_path`. Raises RuntimeError where there is none,
+    unless it is `optional`."""
+    folders = [Path(_ffi.__file__).parent, *([Path(search_path)] if search_path else [])]
+    found = [os.fspath(f / (name or LIBRARY)) for f in folders if (f / (name or LIBRARY)).exists()]
+    if not found and not optional:
+        raise RuntimeError(f"there is no {name or LIBRARY} in {', '.join(map(os.fspath, folders))}")
+    return found
+
+
+def find_include_path(name: str | None = None, search_path: str | None = None, optional: bool = False) -> list[str]:
+    """Folders of headers: those of the package, and `search_path`. Raises RuntimeError where the folder `name` in them does not exist,
+    unless it is `optional`."""
+    folders = [Path(include_folder()), *([Path(search_path)] if search_path else [])]
+    found = [os.fspath(f / name if name else f) for f in folders if (f / name if name else f).exists()]
+    if not found and not optional:
+        raise RuntimeError(f"there is no {name or 'folder of headers'} in {', '.join(map(os.fspath, folders))}")
+    return found
+
+
+def host_options() -> list[str]:
+    """What a C++ compiler is given for a program that includes tilewright/host.h: the standard, the headers, the library and its place."""
+    (library,) = find_lib_path()
+    folder = os.path.dirname(library)
+    return [STANDARD["c++"], f"-I{include_folder()}", library, f"-Wl,-rpath,{folder}"]
