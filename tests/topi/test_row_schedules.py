@@ -61,6 +61,16 @@ def test_places_of_the_greatest(shape: tuple[int, ...], axis: int) -> None:
     np.testing.assert_array_equal(run(lambda v: relay.argmax(v, axis=axis), x), x.argmax(axis))
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_places_in_rows_beyond_vectors(target: str) -> None:
+    """What is read beyond a row's end never counts: not beside infinities, not where everything is NaN."""
+    x = numbers(5, 133)
+    x[1], x[2, 7:], x[3] = -np.inf, -np.inf, np.nan
+    x[4, 3] = np.nan
+    np.testing.assert_array_equal(run(lambda v: relay.argmax(v, axis=1), x, target), x.argmax(1))
+    np.testing.assert_array_equal(run(lambda v: relay.argmin(v, axis=1), x, target), x.argmin(1))
+
+
 def test_masked_steps_of_a_reduction() -> None:
     """The last vector of a row reaches beyond its end; the start values do not depend on it."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -59,6 +59,25 @@ def layer_norm() -> list[te.Tensor]:
     return [x, g, b, nn.layer_norm(x, g, b, [-1])]
 
 
+def group_norm_of(*shape: int, groups: int = 8) -> list[te.Tensor]:
+    x, g, b = ph(*shape), ph(shape[1], name="g"), ph(shape[1], name="b")
+    return [x, g, b, nn.group_norm(x, g, b, groups)]
+
+
+def reshaped_norm() -> list[te.Tensor]:
+    *given, result = layer_norm()
+    return [*given, topi.reshape(result, (6, 96))]
+
+
+def concatenated() -> list[te.Tensor]:
+    a, b = ph(1, 3, 7, 7), ph(1, 2, 7, 7, name="b")
+    return [a, b, topi.concatenate([a, b], 1)]
+
+
+def resized(size: tuple[int, int], method: str) -> Callable[[], list[te.Tensor]]:
+    return unary(lambda x: topi.image.resize2d(x, None, size, method=method), 1, 2, 6, 9)
+
+
 def depthwise() -> list[te.Tensor]:
     d, w = ph(1, 2, 9, 9, 16), ph(2, 1, 3, 3, 1, 16, name="w")
     return [d, w, nn.relu(nn.depthwise_conv2d_NCHWc(d, w, 2, 1, 1))]
@@ -101,6 +120,13 @@ CASES: dict[str, Callable[[], list[te.Tensor]]] = {
     "exp of odd shape": unary(topi.exp, 7, 5),
     "exp of a scalar": unary(topi.exp),
     "layer norm": layer_norm,
+    "group norm": lambda: group_norm_of(1, 6, 5, 8, groups=3),
+    "layer norm, reshaped": reshaped_norm,
+    "rows of images that follow each other": concatenated,
+    "images with a scalar for each": unary(lambda x: x * topi.mean(x, axis=(1, 2), keepdims=True), 2, 7, 7),
+    "enlarged": resized((11, 20), "linear"),
+    "made smaller": resized((4, 5), "cubic"),
+    "argmax of a length that fills no vector": unary(lambda x: topi.argmax(x, axis=-1), 2, 3, 50),
     "depthwise": depthwise,
     "plain convolution": plain_conv,
 }
@@ -126,6 +152,21 @@ def test_contractions_accumulate_in_registers() -> None:
     scheduled: Any = schedule_kernel(te.create_prim_func(conv(64, 64, 56, 3)), Target(TARGETS["avx512"]))
     text = scheduled.script()
     assert 'scope="local"' in text and "T.parallel" in text and "T.vectorized(16)" in text and "T.unroll(14)" in text
+
+
+def test_group_norm_is_one_loop_over_groups() -> None:
+    """The reshape at its end leaves its loops those over groups."""
+    scheduled: Any = schedule_kernel(te.create_prim_func(group_norm_of(1, 32, 64, 64)), Target(TARGETS["avx512"]))
+    text = scheduled.script()
+    assert text.count("T.parallel") == 1 and "T.parallel(8)" in text
+
+
+def test_rows_that_follow_each_other_are_one() -> None:
+    """56 x 56 elements are whole vectors, though a row is not."""
+    x, y = ph(1, 64, 56, 56), ph(1, 64, 56, 56, name="y")
+    func = te.create_prim_func([x, y, topi.concatenate([x, y], 1)])
+    text = cast(Any, schedule_kernel(func, Target(TARGETS["avx512"]))).script()
+    assert "T.vectorized(16)" in text and "T.where" not in text
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(56, 4), (49, 4), (128, 4), (1, 4), (7, 1)])

@@ -193,7 +193,7 @@ def _arg(
             hit = tir.Or(hit, tir.NE(v, v))
         return tir.Select(hit, to(position, dtype), none)
 
-    return reduce(data, axes, keepdims, te.max if last else te.min, place, "T_arg")
+    return reduce(data, axes, keepdims, te.max if last else te.min, place, "T_arg", beyond=0.0)
 
 
 def argmax(

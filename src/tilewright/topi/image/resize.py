@@ -10,7 +10,8 @@ from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pooling import spatial_axes
-from tilewright.topi.utils import Dim, as_int, shape_of, to
+from tilewright.topi.schedule.tiles import MATERIALIZE
+from tilewright.topi.utils import Dim, as_int, prod, shape_of, to
 
 COORDINATES = (
     "half_pixel",
@@ -165,6 +166,20 @@ def _taps(x: Any, extent: Dim, method: str, alpha: float, exclude: bool) -> list
     return [(_bound(first + k - 1, extent), w) for k, w in enumerate(weights)]
 
 
+def _stages(shape: Sequence[Dim], target: Sequence[Dim], axes: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Which of the axes to blend first, and which after that. Along the last dimension single elements are picked, along others whole
+    rows: each apart, that with fewer elements first."""
+    every = list(range(len(axes)))
+    *rest, last = sorted(every, key=lambda j: axes[j])
+    if not rest or axes[last] != len(shape) - 1:
+        return [], every
+    sizes = [(shape[axes[j]], target[j]) for j in rest]
+    if not all([isinstance(d, int) for pair in sizes for d in pair]):
+        return [], every
+    shrinks = prod([a for a, _ in sizes]) > prod([b for _, b in sizes])
+    return (rest, [last]) if shrinks else ([last], rest)
+
+
 def resize_nd(
     data: te.Tensor,
     roi: Sequence[float] | None,
@@ -213,20 +228,35 @@ def resize_nd(
                 index[a] = _nearest(i[a], shape[a], target[j], mode, rounding)
         return inside(i, to(data(*index), dtype))
 
-    def blend(*i: Any) -> Any:
-        ways = [_taps(source(i, j), shape[a], method, alpha, exclude) for j, a in enumerate(axes)]
+    def blended(source_of: te.Tensor, among: Sequence[int], i: Sequence[Any]) -> Any:
+        """The blend of a tensor's elements along some of the axes."""
+        ways = {j: _taps(source(i, j), shape[axes[j]], method, alpha, exclude) for j in among}
 
-        def along(j: int, index: list[Any]) -> Any:
-            if j == n:
-                return to(data(*index), "float32")
+        def along(left: Sequence[int], index: list[Any]) -> Any:
+            if not left:
+                return to(source_of(*index), "float32")
             total: Any = None
-            for place, weight in ways[j]:
-                index[axes[j]] = place
-                part = along(j + 1, index) * weight
+            for place, weight in ways[left[0]]:
+                index[axes[left[0]]] = place
+                part = along(left[1:], index) * weight
                 total = part if total is None else total + part
             return total
 
-        return inside(i, to(along(0, list(i)), dtype))
+        return along(among, list(i))
+
+    def blend(*i: Any) -> Any:
+        first, second = _stages(shape, target, axes)
+        made = data
+        if first:
+            between = [out[a] if a in [axes[j] for j in first] else d for a, d in enumerate(shape)]
+            made = compute(
+                between,
+                lambda *i: blended(data, first, i),
+                name="resize_part",
+                tag=tag.INJECTIVE,
+                attrs={MATERIALIZE: 1},
+            )
+        return inside(i, to(blended(made, second, i), dtype))
 
     return compute(out, pick if method == "nearest_neighbor" else blend, name="resize", tag=tag.INJECTIVE)
 

@@ -30,6 +30,12 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
         loops, inside = schedule_crossing(view, block, crossing)
         parallelize(sch, loops, total, target, inside)
         return
+    together = block.neighbouring_axes() if last % lanes and len(loops) == len(block.spatial) else 1
+    if together > 1:
+        # Rows that follow each other are one row: fewer vectors are cut off.
+        loops = [*loops[:-together], sch.fuse(*loops[-together:])]
+        extents = view.extents(loops)
+        last = extents[-1]
     inner = vector_width(last, lanes)
     near = inner < lanes and len(block.block.writes) == 1 and block.is_near(block.spatial[-1])
     if inner == 1 and 4 < last < 2 * lanes and near:

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
 from tilewright.arith import Analyzer
-from tilewright.ir import IntImm, PrimExpr
+from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Visitor, on
-from tilewright.tir import Add, Block, BufferLoad, BufferRegion, Call, FloorMod, For, IterVar, Mul, Sub, Var
+from tilewright.tir import (
+    Add,
+    Block,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    Call,
+    FloorMod,
+    For,
+    IterVar,
+    Mul,
+    Sub,
+    Var,
+)
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 
 HEAVY = frozenset(
@@ -44,6 +58,33 @@ class _Uses(Visitor):
     def _load(self, load: BufferLoad) -> None:
         self.loads.append(load)
         self.visit_children(load)
+
+
+class _Places(Visitor):
+    """The places that a block stores to and loads from (buffer and indices), and variables that are more than an index of them."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[Buffer, Sequence[Any]]] = []
+        self.elsewhere: set[Var] = set()
+
+    @on(Var)
+    def _var(self, v: Var) -> None:
+        self.elsewhere.add(v)
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> None:
+        self.visit(s.value)
+        self._place(s.buffer, s.indices)
+
+    @on(BufferLoad)
+    def _load(self, load: BufferLoad) -> None:
+        self._place(load.buffer, load.indices)
+
+    def _place(self, buffer: Buffer, indices: Sequence[Any]) -> None:
+        self.found.append((buffer, indices))
+        for index in indices:
+            if not isinstance(index, Var):
+                self.visit(index)
 
 
 def uses(node: Any) -> _Uses:
@@ -120,6 +161,23 @@ class BlockView:
         return 2 * lanes if extent >= 8 * lanes else lanes
 
     @property
+    def is_reshape(self) -> bool:
+        """Whether the block writes one tensor's elements in their order into a tensor of another shape."""
+        store = self.block.body
+        if not self.is_injective or not isinstance(store, BufferStore) or not isinstance(store.value, BufferLoad):
+            return False
+        load = store.value
+        shapes = [d.value if isinstance(d, IntImm) else 0 for b in (load.buffer, store.buffer) for d in b.shape]
+        same = len(load.buffer.shape) == len(store.buffer.shape) and shapes[: len(shapes) // 2] * 2 == shapes
+        if same or 0 in shapes or load.buffer.strides or store.buffer.strides:
+            return False
+        analyzer = Analyzer()
+        for axis in self.spatial:
+            if axis.dom is not None:
+                analyzer.bind(axis.var, axis.dom)
+        return analyzer.can_prove_equal(_offset(load.buffer, load.indices), _offset(store.buffer, store.indices))
+
+    @property
     def has_condition(self) -> bool:
         return "tir.if_then_else" in uses(self.block.body).calls
 
@@ -146,6 +204,18 @@ class BlockView:
                         continue  # counted along two axes: neighbours all the way
                     return region, at.b.value
         return None
+
+    def neighbouring_axes(self) -> int:
+        """How many of the last axes, all sizes known, count together over neighbouring elements of the result and of every read."""
+        spatial, places, count = self.spatial, _Places(), 0
+        places.visit(self.block.body)
+        for axis in reversed(spatial):
+            if axis.var in places.elsewhere or axis.dom is None or not isinstance(axis.dom.extent, IntImm):
+                break
+            if not all([_follows(buffer, indices, spatial, count) for buffer, indices in places.found]):
+                break
+            count += 1
+        return count
 
     def is_contiguous(self, axis: IterVar) -> bool:
         """Whether the axis runs over neighbouring elements of the output, and of every read that it occurs in."""
@@ -210,13 +280,39 @@ def _near(region: Iterable[Any], var: Var) -> bool:
     return last is var or var not in uses(last).vars
 
 
+def _follows(buffer: Buffer, indices: Sequence[Any], axes: Sequence[IterVar], count: int) -> bool:
+    """Whether a place is found by an axis, before `count` others that each count all of their dimension, or by none of these."""
+    run = axes[len(axes) - count - 1 :]
+    last, lead = indices[len(indices) - count - 1 :], indices[: max(len(indices) - count - 1, 0)]
+    if not any([i is axis.var for i in indices for axis in run]):
+        return True
+    if buffer.strides or len(last) != len(run) or any([i is axis.var for i in lead for axis in run]):
+        return False
+    whole = [True, *[_same(d, axis.dom) for d, axis in zip(buffer.shape[len(indices) - count :], run[1:], strict=True)]]
+    return all([i is axis.var and full for i, axis, full in zip(last, run, whole, strict=True)])
+
+
+def _same(extent: PrimExpr, domain: Range | None) -> bool:
+    """Whether a domain has a known extent, and this one."""
+    known = domain.extent if domain is not None else None
+    return isinstance(extent, IntImm) and isinstance(known, IntImm) and extent.value == known.value
+
+
+def _offset(buffer: Any, indices: Iterable[Any]) -> Any:
+    """How many elements of a buffer stand before the one that indices name."""
+    offset: Any = 0
+    for index, extent in zip(indices, buffer.shape, strict=True):
+        offset = offset * extent + index
+    return offset
+
+
 def _flat(buffer: Any, region: Iterable[Any], var: Var) -> bool:
     """Whether indices that count along several axes of a buffer (v // c, v % c) make its elements follow each other."""
     if buffer.strides or not all([isinstance(d, IntImm) for d in buffer.shape]):
         return False
     indices = [r.min for r in region]
     occurring = [i for i, e in enumerate(indices) if var in uses(e).vars]
-    offset: Any = 0
+    offset = 0
     for index, extent in zip(indices[occurring[0] :], list(buffer.shape)[occurring[0] :], strict=True):
         offset = offset * extent + index
     return steps_by_one(Analyzer().simplify(offset), var)

@@ -31,6 +31,7 @@ def schedule_cpu(sch: Schedule, target: Target) -> None:
     if any([0 in block.extents for block in view.blocks()]):
         # Tensors without elements: there is nothing to run faster.
         return
+    keep_rows(view, target)
     inline_producers(view)
     reductions = [b for b in view.blocks() if b.reduction]
     winograd = winograd_product(view)
@@ -68,6 +69,24 @@ def has_own_loops(view: KernelView, block: BlockView) -> bool:
     if any([loop.kind != ForKind.SERIAL for loop in loops]) or len(loops) != len(block.block.iter_vars):
         return False
     return not loops or len(view.sch.get_child_blocks(view.loops(block)[0])) == 1
+
+
+def keep_rows(view: KernelView, target: Target) -> None:
+    """Where rows are reduced and the result is reshaped, the kernel's last block writes it there itself: its loops stay those over rows."""
+    blocks = view.blocks()
+    if not any([b.reduction for b in blocks]) or any([is_contraction(b, target) for b in blocks]):
+        return
+    outputs = view.outputs()
+    for block in blocks:
+        if block.name not in outputs or not block.is_reshape:
+            continue
+        if any([BlockView(view.sch, rv).reduction for rv in view.sch.get_producers(block.rv)]):
+            continue
+        try:
+            view.sch.reverse_compute_inline(block.rv)
+        except ScheduleError:
+            # Other blocks read what it reads.
+            continue
 
 
 def inline_producers(view: KernelView) -> None:
