@@ -487,7 +487,8 @@ class regular_non_max_suppression(OpCard, key="vision.regular_non_max_suppressio
     def ref(self, boxes: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, ...]:
         scalars = np.array(self.max_detections_per_class), np.array(self.iou_threshold), np.array(self.score_threshold)
         objects = scores[:, scores.shape[1] - self.num_classes :]
-        rows, best, number = all_class_non_max_suppression("tensorflow").ref(boxes, objects, *scalars)
+        suppress: Any = all_class_non_max_suppression
+        rows, best, number = suppress(output_format="tensorflow").ref(boxes, objects, *scalars)
         shape = (len(boxes), self.max_detections)
         found = np.zeros((*shape, 4), scores.dtype), np.zeros(shape, scores.dtype), np.zeros(shape, scores.dtype)
         many = np.minimum(number, self.max_detections)
