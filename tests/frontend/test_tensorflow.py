@@ -338,6 +338,12 @@ def test_cyclic_graphs() -> None:
         from_tensorflow(graph, outputs=["y"])
 
 
+def test_names_that_are_no_text() -> None:
+    data = graph_of(("Relu", "y", ("x",))).SerializeToString().replace(b"x", b"\xe7")
+    with pytest.raises(ModelError, match="the given bytes: the model is malformed .* Copy or export it again"):
+        from_tensorflow(data)
+
+
 def test_variables_need_a_checkpoint() -> None:
     graph = graph_of(
         ("VarHandleOp", "v", (), {"dtype": "float32"}), ("ReadVariableOp", "r", ("v",)), ("MatMul", "y", ("x", "r"))

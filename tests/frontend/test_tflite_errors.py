@@ -49,6 +49,17 @@ def refused(data: Any, error: type[Exception] = ModelError, **options: Any) -> s
     return str(found.value)
 
 
+def test_scales_of_some_tensors_only() -> None:
+    w = Writer()
+    x, y = w.main.input("uint8", (3,), name="x"), w.main.input("uint8", (3,), (0.5, 3), name="y")
+    data = w.finish(
+        w.main.op("DIV", [x, y], [("uint8", (3,), (0.25, 0))], {"fused_activation_function": 0}, "DivOptions")
+    )
+    assert "its tensor 'x' of uint8 has no scale, but others of the operator have one" in refused(
+        data, OpNotImplemented
+    )
+
+
 def test_all_unsupported_at_once() -> None:
     w = Writer()
     x = w.main.input(F, (3,))

@@ -8,16 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from tilewright.ir import IRModule
+from tilewright.relay.frontend.common import damage
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.keras.graph import LAYOUTS, KerasImporter
 from tilewright.relay.frontend.keras.reader import open_model
 from tilewright.support.collection import paused_collection
 from tilewright.support.errors import TVMError
-
-MALFORMED = (
-    ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RuntimeError, OSError, AssertionError,
-)  # fmt: skip
-"""What reading a damaged description or weights file raises."""
 
 
 @paused_collection()
@@ -47,16 +43,14 @@ def from_keras(
 
 @contextmanager
 def guarded(title: str) -> Iterator[None]:
-    """Errors in the body name the model; what a damaged description or file raises is a ModelError."""
-    try:
+    """Errors in the body name the model, where it is a file; what a damaged one raises is a ModelError."""
+    if not title:
         yield
+        return
+    try:
+        with damage.guarded(title, "Copy or save it again"):
+            yield
     except TVMError as error:
-        if not title or str(error).startswith(title):
+        if str(error).startswith(title):
             raise
         raise type(error)(f"{title}: {error}") from None
-    except MALFORMED as error:
-        if not title:
-            raise
-        raise ModelError(
-            f"{title}: the model is malformed ({type(error).__name__}: {error}). Copy or save it again"
-        ) from error

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.folding import Folder, Folders
 from tilewright.relay.frontend.common.value import MOST_MADE
 from tilewright.relay.frontend.onnx.kinds import kind_of
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
@@ -28,17 +29,8 @@ ALWAYS = {
 LIMIT = 1 << 16
 """Most elements that other nodes may read and write to be folded here; FoldConstant does the rest after import."""
 
-Folder = Callable[..., Any]
-folders: dict[str, Folder] = {}
-
-
-def _folds(*names: str) -> Callable[[Folder], Folder]:
-    def register(f: Folder) -> Folder:
-        for name in names:
-            folders[name] = f
-        return f
-
-    return register
+folders = Folders()
+_folds = folders.of
 
 
 def try_fold(node: OnnxNode, inputs: list[Value | None]) -> np.ndarray | None:

@@ -11,7 +11,8 @@ import numpy as np
 from tilewright.ir import IRModule
 from tilewright.relay.backend.interpreter import run_function
 from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, TupleWrapper, Var
-from tilewright.relay.frontend.common.problems import Problem
+from tilewright.relay.frontend.common.damage import guarded
+from tilewright.relay.frontend.common.problems import DAMAGE, Problem
 from tilewright.relay.frontend.common.quirks import collecting
 from tilewright.relay.frontend.common.value import is_large
 from tilewright.relay.frontend.onnx import quirks
@@ -98,23 +99,9 @@ def import_model(
     given: values of inputs, which become constants."""
     proto, name, folder, weights = read_model(model)
     versions = opset_versions(proto, name, opset)
-    try:
+    with guarded(name, "Copy or export it again; onnx.checker.check_model says where"):
         importer = Importer(name, folder, versions, freeze_params, weights, proto.functions)
         return importer.run(proto.graph, dict(shape or {}), dtype, given or {})
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        IndexError,
-        AttributeError,
-        ArithmeticError,
-        MemoryError,
-        RecursionError,
-    ) as e:
-        raise ModelError(
-            f"{name}: the model is malformed ({type(e).__name__}: {e}); onnx.checker.check_model says where."
-            " Copy or export it again"
-        ) from e
 
 
 def supported_operators(opset: int, domain: str = "") -> list[str]:
@@ -319,7 +306,7 @@ class Importer:
                 scope.update(dict.fromkeys(proto.output, FAILED))
                 return
             raise DiagnosticError(f"{self.name}: {proto.op_type} {title!r}: {error}") from None
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError, MemoryError) as error:
+        except DAMAGE as error:
             raise ModelError(
                 f"{self.name}: {proto.op_type} {title!r} is not a valid node of opset {version}"
                 f" ({type(error).__name__}: {error}). Inputs: {', '.join(map(repr, proto.input))}; check with onnx.checker.check_model"

@@ -14,6 +14,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from tilewright.relay.frontend.common.varint import read_varint
+
 GRAPH, INITIALIZER, NAME, RAW_DATA = 7, 5, 8, 9
 """Field numbers: ModelProto.graph, GraphProto.initializer, TensorProto.name and TensorProto.raw_data."""
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
@@ -28,7 +30,7 @@ PARALLEL_BYTES = 1 << 25
 Weights = dict[str, np.ndarray[Any, np.dtype[np.uint8]]]
 
 
-class _Unexpected(Exception):
+class _Unexpected(ValueError):
     """The file is not of the form that is taken apart here."""
 
 
@@ -39,19 +41,6 @@ class _Field:
 
     def __init__(self, number: int, wire: int, begin: int, content: int, end: int) -> None:
         self.number, self.wire, self.begin, self.content, self.end = number, wire, begin, content, end
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """(value, position behind it)."""
-    value = shift = 0
-    while at < len(data) and shift < 64:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at += 1
-        if byte < 0x80:
-            return value, at
-        shift += 7
-    raise _Unexpected
 
 
 def _encoded(value: int) -> bytes:
@@ -74,12 +63,12 @@ def _fields(file: BinaryIO, begin: int, end: int) -> list[_Field]:
     while at < end:
         file.seek(at)
         head = file.read(min(20, end - at))
-        tag, used = _varint(head, 0)
+        tag, used = read_varint(head, 0)
         wire = tag & 7
         if wire == BYTES:
-            size, used = _varint(head, used)
+            size, used = read_varint(head, used)
         elif wire == VARINT:
-            size, used = 0, _varint(head, used)[1]
+            size, used = 0, read_varint(head, used)[1]
         elif wire in (FIXED64, FIXED32):
             size = 8 if wire == FIXED64 else 4
         else:
@@ -194,6 +183,6 @@ def split_model(file: BinaryIO, size: int) -> tuple[bytes, Weights]:
         graph = splitter.model()
         splitter.read()
         return graph, splitter.weights
-    except (_Unexpected, UnicodeDecodeError):
+    except ValueError:
         file.seek(0)
         return file.read(), {}

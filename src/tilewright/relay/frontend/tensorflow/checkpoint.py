@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.frontend.common.value import ModelError
+from tilewright.relay.frontend.common.varint import read_varint
 from tilewright.relay.frontend.tensorflow.schema import dtype_name, message
 from tilewright.relay.frontend.tensorflow.tensors import shape_of
 
@@ -18,20 +19,8 @@ FOOTER, MAGIC, TRAILER = 48, 0xDB4775248B80FB57, 5
 DAMAGED = "The checkpoint is damaged; copy or export it again"
 
 
-class _Damaged(Exception):
+class _Damaged(ValueError):
     pass
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(data) and shift < 64:
-        byte = data[at]
-        value |= (byte & 0x7F) << shift
-        at += 1
-        if byte < 0x80:
-            return value, at
-        shift += 7
-    raise _Damaged("a number goes on past its end")
 
 
 def _block(data: bytes, offset: int, size: int) -> bytes:
@@ -47,7 +36,7 @@ def _block(data: bytes, offset: int, size: int) -> bytes:
 
 def _snappy(data: bytes) -> bytes:
     """Snappy's format: literals, and copies of what is there already."""
-    size, at = _varint(data, 0)
+    size, at = read_varint(data, 0)
     if size > 1 << 30:
         raise _Damaged("a block claims to be huge")
     out = bytearray()
@@ -84,9 +73,9 @@ def _entries(block: bytes) -> list[tuple[bytes, bytes]]:
         raise _Damaged("a block is too short")
     found, at, key = [], 0, b""
     while at < end:
-        shared, at = _varint(block, at)
-        own, at = _varint(block, at)
-        size, at = _varint(block, at)
+        shared, at = read_varint(block, at)
+        own, at = read_varint(block, at)
+        size, at = read_varint(block, at)
         if shared > len(key) or at + own + size > end:
             raise _Damaged("an entry lies outside its block")
         key = key[:shared] + block[at : at + own]
@@ -96,18 +85,18 @@ def _entries(block: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def read_table(data: bytes) -> dict[bytes, bytes]:
-    """The entries of a sorted table. Raises _Damaged."""
+    """The entries of a sorted table. Raises ValueError."""
     if len(data) < FOOTER or struct.unpack("<Q", data[-8:])[0] != MAGIC:
         raise _Damaged("it does not end as such a file does")
     footer = data[-FOOTER:]
-    _, at = _varint(footer, 0)
-    _, at = _varint(footer, at)
-    offset, at = _varint(footer, at)
-    size, at = _varint(footer, at)
+    _, at = read_varint(footer, 0)
+    _, at = read_varint(footer, at)
+    offset, at = read_varint(footer, at)
+    size, at = read_varint(footer, at)
     found: dict[bytes, bytes] = {}
     for _, handle in _entries(_block(data, offset, size)):
-        begin, where = _varint(handle, 0)
-        length, _ = _varint(handle, where)
+        begin, where = read_varint(handle, 0)
+        length, _ = read_varint(handle, where)
         found.update(_entries(_block(data, begin, length)))
     return found
 
@@ -124,7 +113,7 @@ class Checkpoint:
             raise ModelError(
                 f"{index}: there is no such file, but the model has variables. Copy the whole folder"
             ) from None
-        except (_Damaged, IndexError, OSError) as error:
+        except (ValueError, IndexError, OSError) as error:
             raise ModelError(f"{index}: {error}. {DAMAGED}") from None
         header = message("BundleHeaderProto")()
         try:

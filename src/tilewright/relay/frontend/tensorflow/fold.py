@@ -7,21 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.folding import Folder, Folders
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, sizes_value, tensor
 from tilewright.tir.op import max as larger
 from tilewright.tir.op import min as smaller
 
-Folder = Callable[..., Any]
-folders: dict[str, Folder] = {}
-
-
-def _folds(*names: str) -> Callable[[Folder], Folder]:
-    def register(f: Folder) -> Folder:
-        folders.update(dict.fromkeys(names, f))
-        return f
-
-    return register
+folders = Folders()
+_folds = folders.of
 
 
 def _array(x: Value) -> np.ndarray:

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.expr import Var
+from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.value import ModelError, Value, near_text
 from tilewright.relay.frontend.tensorflow.graph import Scope, TensorFlowImporter
 from tilewright.relay.frontend.tensorflow.plan import split_ref
-from tilewright.relay.frontend.tensorflow.reader import Input, Opened, open_model
+from tilewright.relay.frontend.tensorflow.reader import REMEDY, Input, Opened, open_model
 from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.canonical import SimplifyExprPostAlterOp
 from tilewright.relay.transform.convert_layout import ConvertLayout
 from tilewright.support.collection import paused_collection
-from tilewright.support.errors import OpNotImplemented, TVMError
+from tilewright.support.errors import OpNotImplemented
 from tilewright.tir import SizeVar
 
 LAYOUTS = ("NHWC", "NCHW", "NDHWC", "NCDHW")
 OPTIONS = ("use_dense", "use_nt_batch_matmul")
-MALFORMED = (
-    ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RuntimeError, OSError, AssertionError,
-)  # fmt: skip
-"""What reading a damaged model raises."""
 
 
 @paused_collection()
@@ -68,7 +64,7 @@ def import_graph(
     if unknown:
         raise ModelError(f"convert_config has the entry {unknown[0]!r}; known: {', '.join(OPTIONS)}")
     opened = open_model(graph, outputs, signature)
-    with guarded(opened.title):
+    with guarded(opened.title, REMEDY):
         importer = TensorFlowImporter(opened.title, opened.functions, opened.variable)
         importer.use_dense = bool((convert_config or {}).get("use_dense", True))
         mod, params = _run(importer, opened, shape or {})
@@ -154,16 +150,3 @@ def _extents(title: str, given: Input, pins: Sequence[Any] | None) -> list[Any]:
                 int(d) if d >= 0 else SizeVar(f"{given.name}_{k}".replace("/", "_").replace(":", "_"), "int64")
             )
     return result
-
-
-@contextmanager
-def guarded(title: str) -> Iterator[None]:
-    """Errors in the body name the model; what a damaged file raises is a ModelError."""
-    try:
-        yield
-    except TVMError:
-        raise
-    except MALFORMED as error:
-        raise ModelError(
-            f"{title}: the model is malformed ({type(error).__name__}: {error}). Copy or export it again"
-        ) from error

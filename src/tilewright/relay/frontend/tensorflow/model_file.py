@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
+from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.formats import (
     Array,
     ModelFormat,
@@ -19,8 +20,8 @@ from tilewright.relay.frontend.common.formats import (
     register_format,
 )
 from tilewright.relay.frontend.common.value import ModelError
-from tilewright.relay.frontend.tensorflow.frontend import from_tensorflow, guarded
-from tilewright.relay.frontend.tensorflow.reader import SAVED, open_model
+from tilewright.relay.frontend.tensorflow.frontend import from_tensorflow
+from tilewright.relay.frontend.tensorflow.reader import REMEDY, SAVED, open_model
 from tilewright.relay.frontend.tensorflow.schema import dtype_name
 from tilewright.relay.frontend.tensorflow.tensors import shape_of
 from tilewright.support.errors import TVMError
@@ -42,7 +43,7 @@ class TensorFlowFormat(ModelFormat):
     def survey(self, path: Path, shapes: Shapes) -> Survey:
         """What the file says, of operators that are not supported too; variables are not read."""
         opened = open_model(path)
-        with guarded(opened.title):
+        with guarded(opened.title, REMEDY):
             operators: dict[str, list[str]] = {}
             weights: list[TensorInfo] = []
             for nodes in (opened.nodes.values(), *[f.node_def for f in opened.functions.values()]):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.value import ModelError, near_text
 from tilewright.relay.frontend.tensorflow.checkpoint import Checkpoint
 from tilewright.relay.frontend.tensorflow.plan import split_ref
@@ -16,6 +17,7 @@ from tilewright.relay.frontend.tensorflow.schema import dtype_name, message
 from tilewright.relay.frontend.tensorflow.tensors import shape_of, tensor_array
 
 SAVED, VARIABLES = "saved_model.pb", "variables/variables"
+REMEDY = "Copy or export it again"
 DAMAGED = "Compare its size with the original's, and copy or export it again"
 
 
@@ -162,6 +164,11 @@ def _parsed(kind: str, data: bytes, title: str) -> Any:
 
 
 def _graph(graph: Any, title: str, outputs: Sequence[str] | None) -> Opened:
+    with guarded(title, REMEDY):
+        return _read_graph(graph, title, outputs)
+
+
+def _read_graph(graph: Any, title: str, outputs: Sequence[str] | None) -> Opened:
     if not len(graph.node):
         raise ModelError(
             f"{title}: this is no TensorFlow graph: it has no nodes. Give a frozen GraphDef, or a SavedModel's folder"
@@ -188,6 +195,11 @@ def _graph(graph: Any, title: str, outputs: Sequence[str] | None) -> Opened:
 
 
 def _saved(folder: Path, signature: str | None) -> Opened:
+    with guarded(str(folder), REMEDY):
+        return _read_saved(folder, signature)
+
+
+def _read_saved(folder: Path, signature: str | None) -> Opened:
     path = folder / SAVED
     title = str(folder)
     if not path.is_file():

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
+from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.tflite import (  # noqa: F401 (register converters)
     control_flow,
@@ -24,7 +25,7 @@ from tilewright.relay.frontend.tflite import (  # noqa: F401 (register converter
     stablehlo,
 )
 from tilewright.relay.frontend.tflite.flatbuffer import Record
-from tilewright.relay.frontend.tflite.graph import BROKEN, Importer
+from tilewright.relay.frontend.tflite.graph import Importer
 from tilewright.relay.frontend.tflite.node import converters
 from tilewright.relay.frontend.tflite.reader import TFLiteModel, read_model, shape_of, type_name
 from tilewright.relay.op.relations import shape_text
@@ -77,7 +78,7 @@ def _imported(
     if variables not in ("initial", "carried"):
         raise ValueError(f'variables is {variables!r}; it must be "initial" or "carried"')
     opened = read_model(model)
-    try:
+    with guarded(opened.name, "Copy or convert it again"):
         subgraph, inputs, outputs = main_of(opened, signature)
         importer = Importer(opened, carried=variables == "carried")
         if op_converter is not None:
@@ -89,10 +90,6 @@ def _imported(
         for given, what in ((shapes, "shape_dict"), (dtypes, "dtype_dict")):
             check_names(opened, graph, given, what, inputs)
         return importer.run(subgraph, inputs, outputs, shapes, dtypes), importer
-    except BROKEN as error:
-        raise ModelError(
-            f"{opened.name}: the model is malformed ({type(error).__name__}: {error}). Copy or convert it again"
-        ) from error
 
 
 def main_of(model: TFLiteModel, signature: str | None) -> tuple[int, Names, Names]:

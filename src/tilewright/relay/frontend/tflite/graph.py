@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.expr import Expr, Function, Tuple, Var
+from tilewright.relay.frontend.common.problems import DAMAGE
 from tilewright.relay.frontend.common.value import (
     ModelError,
     evaluate,
@@ -38,7 +39,6 @@ ADVICE = {
     "Flex": "TensorFlow's own operators (SELECT_TF_OPS) run in TensorFlow only: convert with TFLITE_BUILTINS, or import the SavedModel",
 }
 Custom = Mapping[str, Callable[[Any], Any]]
-BROKEN = (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, MemoryError, RecursionError)
 
 
 class Failed:
@@ -362,7 +362,7 @@ class Importer:
             raise DiagnosticError(f"{self.model.name}: {what}: {error}") from None
         except TVMError as error:
             raise DiagnosticError(f"{self.model.name}: {what}: {error}") from None
-        except BROKEN as error:
+        except (*DAMAGE, RecursionError) as error:
             raise ModelError(
                 f"{self.model.name}: {what} (operator {number}) is not as its schema says ({type(error).__name__}: {error})."
                 " The file is damaged; copy or convert it again"

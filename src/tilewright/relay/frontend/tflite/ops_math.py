@@ -28,7 +28,13 @@ from tilewright.support.errors import OpNotImplemented
 
 
 def quantized(node: Node, *inputs: Value | None) -> bool:
-    """Whether the operator works on whole numbers that stand for others."""
+    """Whether the operator works on whole numbers that stand for others. Raises OpNotImplemented where only some of them say for what."""
+    given: list[Any] = [v for v in (*inputs, node.out) if v is not None and v.dtype in ("int8", "uint8", "int16")]
+    without = [v for v in given if v.quant is None]
+    if without and len(without) < len(given) and node.out in given:
+        raise OpNotImplemented(
+            f"its tensor {without[0].name!r} of {without[0].dtype} has no scale, but others of the operator have one"
+        )
     return node.integer and all([v is None or v.quant is not None for v in inputs])
 
 

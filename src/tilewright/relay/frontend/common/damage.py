@@ -1,0 +1,24 @@
+"""What damaged models raise, told as an error of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tilewright.relay.frontend.common.problems import DAMAGE
+from tilewright.relay.frontend.common.value import ModelError
+from tilewright.support.errors import TVMError
+
+MALFORMED = (*DAMAGE, RuntimeError, OSError)
+"""What reading a damaged file raises; converters of its nodes raise DAMAGE."""
+
+
+@contextmanager
+def guarded(title: str, remedy: str) -> Iterator[None]:
+    """Errors in the body name the model; what a damaged one raises is a ModelError, whose text ends with the remedy."""
+    try:
+        yield
+    except TVMError:
+        raise
+    except MALFORMED as error:
+        raise ModelError(f"{title}: the model is malformed ({type(error).__name__}: {error}). {remedy}") from error
