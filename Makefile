@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-torch test-tensorflow test-tflite test-slow test-vecmath test-roundtrip conformance bench fuzz lint format wheel clean
+.PHONY: help demo test test-torch test-tensorflow test-tflite test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -41,6 +41,9 @@ test-roundtrip: $(VENV)/.extra-test  ## the test suite, in which every program i
 
 conformance: $(VENV)/.extra-test  ## ONNX's own backend tests: the score of each group, each failure with its reason (minutes)
 	TVM_NUM_THREADS=1 $(BIN)/python -m tests.frontend.conformance
+
+conformance-torch: $(VENV)/.extra-test  ## PyTorch's database of operators through the importer: the score of each group, each failure with its reason (tens of minutes)
+	TVM_NUM_THREADS=1 $(BIN)/python -m tests.frontend.torch_database
 
 test-torch: $(VENV)/.extra-test  ## every operator and architecture of the PyTorch importer beside PyTorch, open sizes too (tens of minutes)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "slow or not slow" tests/frontend/test_torch_*.py

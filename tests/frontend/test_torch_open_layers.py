@@ -79,3 +79,21 @@ class Patches(nn.Module):
 
 def test_patches() -> None:
     agree(Patches(), (0, 2, 3), [(2, 3, 6, 7), (1, 3, 5, 5), (3, 3, 8, 4)])
+
+
+class CutBorder(nn.Module):
+    """As positions of speech encoders are embedded: the last of a padded convolution's steps is cut off."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.halved, self.around = nn.Conv1d(4, 4, 3, stride=2), nn.Conv1d(4, 4, 4, padding=2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.halved(x)
+        x = (x + self.around(x)[:, :, :-1]).transpose(1, 2)
+        return x.view(x.shape[0], x.shape[1], -1, 2).sum(2)
+
+
+def test_cut_borders() -> None:
+    agree(CutBorder(), (0, 2), [(2, 4, 40), (1, 4, 9), (3, 4, 12)])

@@ -75,11 +75,15 @@ def unless_one(a: PrimExpr, b: PrimExpr) -> PrimExpr:
     if isinstance(a, IntImm):
         return a
     one = IntImm(a.dtype, 1)
+    # What b is then may well be 1 too.
+    analyzer = Analyzer()
     if isinstance(a, Var):
-        # What b is then may well be 1 too.
-        then = Analyzer().simplify(substitute(b, {a: one}))
-        if isinstance(then, IntImm) and then.value == 1:
-            return a
+        then = analyzer.simplify(substitute(b, {a: one}))
+    else:
+        with analyzer.constraint_scope(EQ(a, one)):
+            then = analyzer.simplify(b)
+    if isinstance(then, IntImm) and then.value == 1:
+        return a
     return Select(EQ(a, one), b, a)
 
 

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.pytorch.ops_levels import Quantized
 from tilewright.support.errors import OpNotImplemented
 
-Get = Callable[[Value], Value]
-Put = Callable[[Value, Value], Value]
+Held = Value | Quantized
+Get = Callable[[Any], Any]
+Put = Callable[[Any, Any], Any]
 
 
 class Slot:
@@ -19,7 +21,7 @@ class Slot:
 
     def __init__(
         self,
-        value: Value | None,
+        value: Held | None,
         level: int,
         parent: Slot | None = None,
         get: Get | None = None,
@@ -33,7 +35,7 @@ class Slot:
         """How often what it shows was written."""
         return self.version if self.parent is None else self.parent.newest()
 
-    def read(self) -> Value:
+    def read(self) -> Any:
         """The value now."""
         if self.parent is not None and self._seen != self.parent.newest():
             assert self.get is not None
@@ -41,7 +43,7 @@ class Slot:
         assert self._value is not None
         return self._value
 
-    def write(self, value: Value, level: int) -> None:
+    def write(self, value: Held, level: int) -> None:
         """Make this the value, also of what it is a view of."""
         if self.parent is None:
             if level > self.level:

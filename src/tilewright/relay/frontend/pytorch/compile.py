@@ -8,26 +8,41 @@ that weights are packed once; a piece notices when they were written, and is bui
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from tilewright.relay.expr import Expr
-from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.pytorch.dtypes import dtype_name, tensor_array
+from tilewright.relay.frontend.common.value import ModelError, Value
+from tilewright.relay.frontend.pytorch.dtypes import STORED, dtype_name, tensor_array, torch_dtype
 from tilewright.relay.frontend.pytorch.exported import ExportedImporter, higher_order
 from tilewright.relay.frontend.pytorch.value import TorchCall
 from tilewright.support.errors import TVMError
+from tilewright.target import Target
 
 logger = logging.getLogger(__name__)
 
 
-def backend(graph: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
-    """The backend that torch.compile calls; `options`: target (default "llvm")."""
+def backend(
+    graph: Any, inputs: Sequence[Any], *, mode: str | None = None, options: Mapping[str, Any] | None = None, target: Any = None
+) -> Callable[..., Any]:  # fmt: skip
+    """The backend that torch.compile calls. options: {"target": ...}, "llvm" without it. `mode` is about PyTorch's own compiler.
+
+    Raises ModelError for other options, and what Target raises.
+    """
     from torch._dynamo.backends.common import aot_autograd
 
-    target = options.get("options", options).get("target", "llvm")
+    given = {"target": target or "llvm", **(options or {})}
+    unknown = sorted(set(given) - {"target"})
+    if unknown:
+        raise ModelError(
+            f'torch.compile(backend="tilewright") has the option "target" only, but was given {", ".join(map(repr, unknown))}'
+        )
+    if mode is not None:
+        logger.info("mode=%r is about PyTorch's own compiler, and changes nothing here", mode)
+    target = Target(given["target"])
 
     def compiler(inner: Any, given: Sequence[Any]) -> Callable[..., Any]:
         return compile_graph(inner, target)
@@ -37,14 +52,17 @@ def backend(graph: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., 
     return compiled(graph, inputs)  # type: ignore[no-any-return]
 
 
-def compile_graph(graph: Any, target: str) -> Callable[..., Any]:
+def compile_graph(graph: Any, target: Target) -> Callable[..., Any]:
     """A function that runs a graph of ATen's operators, as much of it as is supported compiled."""
     from torch._functorch.aot_autograd import make_boxed_func
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     from torch.fx.passes.operator_support import OperatorSupportBase
 
     probe = Probe()
-    probe.try_graph(graph)
+    # PyTorch compiles with tensors that have no elements; those that a graph holds have.
+    with unset_fake_temporarily():
+        probe.try_graph(graph)
     if not probe.refused:
         return make_boxed_func(Piece(graph, target))  # type: ignore[no-any-return]
     for node, why in probe.refused.items():
@@ -76,23 +94,54 @@ def _as_module(piece: Piece) -> Any:
     return Compiled()
 
 
-class Probe(ExportedImporter):
+class GraphImporter(ExportedImporter):
+    """The import of one of the graphs that torch.compile captures."""
+
+    def __init__(self, title: str = "a piece of the graph") -> None:
+        super().__init__(title, "float32", None, False)
+
+    def number_input(self, name: str, meta: Any) -> Any:
+        """A whole number that the graph is given, and that is no extent of a tensor: an input without axes."""
+        value = self.input(name, [], "int64")
+        self.sizes.define(str(meta.node.expr), value)
+        return self.sizes.plain(meta)
+
+
+def extents_of(places: Iterable[Any]) -> set[str]:
+    """The symbols that stand as extents of the tensors that a graph is given."""
+    shapes = [getattr(n.meta.get("val"), "shape", ()) for n in places]
+    return {str(d.node.expr) for shape in shapes for d in shape if hasattr(d, "node")}
+
+
+def is_alone(meta: Any, extents: Set[str]) -> bool:
+    """Whether a given number is a symbol that is nobody's extent."""
+    import torch
+
+    return isinstance(meta, torch.SymInt) and meta.node.expr.is_Symbol and str(meta.node.expr) not in extents
+
+
+class Probe(GraphImporter):
     """An import that goes on where something is not supported, as if it were an input: it tells which calls those are."""
 
     def __init__(self) -> None:
-        super().__init__("the graph", "float32", None, False)
+        super().__init__("the graph")
         self.refused: dict[Any, str] = {}
         self.sizes_of: set[Any] = set()
 
     def try_graph(self, graph: Any) -> None:
         """Import all of a graph."""
         env: dict[Any, Any] = {}
+        shared = shared_views(graph)
+        extents = extents_of(n for n in graph.graph.nodes if n.op == "placeholder")
         for node in graph.graph.nodes:
             meta = node.meta.get("val")
             if node.op == "placeholder":
-                env[node] = self.stand_in(node, meta)
+                alone = is_alone(meta, extents)
+                env[node] = self.number_input(node.name, meta) if alone else self.stand_in(node, meta)
             elif node.op == "get_attr":
                 env[node] = self.attribute(graph, node.target)
+            elif node in shared:
+                env[node] = self.refuse(node, meta, "its result shares elements with another output")
             elif node.op == "call_function":
                 env[node] = self.attempt(node, env, meta)
 
@@ -106,10 +155,16 @@ class Probe(ExportedImporter):
             return self.refuse(node, meta, "no converter")
         if isinstance(meta, torch.Tensor) and meta.dtype.is_complex:
             return self.refuse(node, meta, "complex numbers")
+        elsewhere = devices(node) - {"cpu"}
+        if elsewhere:
+            return self.refuse(node, meta, f"its tensors are on {', '.join(sorted(elsewhere))}")
+        draws = self.draws
         try:
             result = self.node(node, env)
         except TVMError as error:
             return self.refuse(node, meta, str(error))
+        if self.draws != draws:
+            return self.refuse(node, meta, "PyTorch's generator draws random numbers")
         if self.problems:
             text = self.problems.pop()
             self.problems.clear()
@@ -128,7 +183,7 @@ class Probe(ExportedImporter):
         if hasattr(meta, "dtype"):
             try:
                 return self.input(f"{node.name}_{len(self.inputs)}", self.sizes.shape(meta), dtype_name(meta.dtype))
-            except TVMError:
+            except (TVMError, TypeError):
                 return None
         try:
             return self.sizes.plain(meta)
@@ -136,25 +191,67 @@ class Probe(ExportedImporter):
             return None
 
 
+def shared_views(graph: Any) -> set[Any]:
+    """The calls that make outputs which are views of what is an output too, or has another view that is: PyTorch makes those, so that
+    a write to one shows in the other."""
+    import torch
+
+    (output,) = [n for n in graph.graph.nodes if n.op == "output"]
+    chains: dict[Any, list[list[Any]]] = {}
+    for node in dict.fromkeys(output.all_input_nodes):
+        chain, root = [], node
+        while (
+            root.op == "call_function"
+            and _is_view(root.target)
+            and root.args
+            and isinstance(root.args[0], torch.fx.Node)
+        ):
+            chain.append(root)
+            root = root.args[0]
+        chains.setdefault(root, []).append(chain)
+    return {n for several in chains.values() if len(several) > 1 for chain in several for n in chain}
+
+
+def _is_view(target: Any) -> bool:
+    """Whether an operator's result shares the elements of its first argument."""
+    schema = getattr(target, "_schema", None)
+    return bool(
+        schema is not None and not schema.is_mutable and schema.returns and schema.returns[0].alias_info is not None
+    )
+
+
+def devices(node: Any) -> set[str]:
+    """Where the tensors lie that a call reads and makes."""
+    from torch.utils import _pytree
+
+    values = [n.meta.get("val") for n in [node, *node.all_input_nodes]]
+    return {v.device.type for v in _pytree.tree_leaves(values) if hasattr(v, "device")}
+
+
 class Piece:
     """A graph of supported operators, compiled when it first runs, or again when a parameter that it took as constant was written."""
 
-    def __init__(self, graph: Any, target: str) -> None:
+    def __init__(self, graph: Any, target: Target) -> None:
         self.graph, self.target = graph, target
+        self.lock = Lock()
         self.places = [n for n in graph.graph.nodes if n.op == "placeholder"]
         (output,) = [n for n in graph.graph.nodes if n.op == "output"]
         self.single = not isinstance(output.args[0], (list, tuple))
+        wanted = [output.args[0]] if self.single else output.args[0]
+        self.orders = [axis_order(getattr(n, "meta", {}).get("val")) for n in wanted]
         self.run: Callable[[Sequence[Any]], list[Any]] | None = None
         self.frozen: dict[int, tuple[int, int]] = {}
         self.failed = False
 
     def __call__(self, *args: Any) -> Any:
-        if self.run is None or any([_stamp(args[k]) != stamp for k, stamp in self.frozen.items()]):
-            self.build(args)
-        if self.failed or self.run is None:
-            found = self.graph(*args)
-            return [found] if self.single else found
-        return self.run(args)
+        # Threads take turns: a piece has one set of inputs and outputs.
+        with self.lock:
+            if self.run is None or any([_stamp(args[k]) != stamp for k, stamp in self.frozen.items()]):
+                self.build(args)
+            if not self.failed and self.run is not None:
+                return self.run(args)
+        found = self.graph(*args)
+        return [found] if self.single else found
 
     def build(self, args: Sequence[Any]) -> None:
         """Compile for these arguments."""
@@ -169,7 +266,8 @@ class Piece:
         """The function that runs the piece."""
         import torch
 
-        home = ExportedImporter("a piece of the graph", "float32", None, False)
+        home = GraphImporter()
+        extents = extents_of(self.places)
         values: list[Any] = []
         fed: list[int] = []
         for k, (place, arg) in enumerate(zip(self.places, args, strict=True)):
@@ -179,13 +277,16 @@ class Piece:
             elif isinstance(arg, torch.Tensor):
                 values.append(home.input(f"x{k}", home.sizes.shape(meta), dtype_name(arg.dtype)))
                 fed.append(k)
+            elif is_alone(meta, extents):
+                values.append(home.number_input(f"x{k}", meta))
+                fed.append(k)
             else:
                 values.append(home.sizes.plain(meta))
         results = home.graph(self.graph, values)
         home.finish()
         kept = [k for k, r in enumerate(results) if r is not None]
         call = TorchCall("output", "output", home)
-        outputs: list[Expr] = [call.tensor(results[k]).expr for k in kept]
+        outputs: list[Expr] = [call.transpose(call.tensor(results[k]), self.orders[k] or ()).expr for k in kept]
         sizes = [k for k in kept if not isinstance(results[k], Value)]
         if not outputs:
             return lambda given: [None] * len(results)
@@ -196,13 +297,27 @@ class Piece:
             made = execute([_array(given[k]) for k in fed])
             answer: list[Any] = [None] * len(results)
             for k, array in zip(kept, made, strict=True):
-                answer[k] = int(array) if k in sizes else _tensor(array)
+                answer[k] = int(array) if k in sizes else _tensor(array, self.orders[k])
             return answer
 
         return run
 
 
-def _executor(mod: Any, target: str, open_sizes: bool) -> Callable[[list[np.ndarray]], list[np.ndarray]]:
+def axis_order(meta: Any) -> tuple[int, ...] | None:
+    """The axes of a tensor from that of the longest steps in memory to that of the shortest; None where this is their own order, or not
+    known."""
+    import torch
+
+    if not isinstance(meta, torch.Tensor):
+        return None
+    steps = [getattr(getattr(s, "node", s), "hint", s) for s in meta.stride()]
+    if any([s is None or s == 0 for s in steps]):
+        return None
+    order = sorted(range(len(steps)), key=lambda k: (-steps[k], k))
+    return tuple(order) if order != list(range(len(steps))) else None
+
+
+def _executor(mod: Any, target: Target, open_sizes: bool) -> Callable[[list[np.ndarray]], list[np.ndarray]]:
     """A function from inputs to outputs: of a graph, or of the virtual machine where sizes are open."""
     from tilewright import relay
     from tilewright.runtime import cpu
@@ -237,7 +352,8 @@ def _is_constant(a: Any) -> bool:
     import torch
 
     held = isinstance(a, torch.nn.Parameter) or getattr(a, "_dynamo_static_input_type", None) is not None
-    return isinstance(a, torch.Tensor) and held and not torch.is_grad_enabled()
+    # Tensors of inference mode do not say when they are written.
+    return isinstance(a, torch.Tensor) and held and not torch.is_grad_enabled() and not a.is_inference()
 
 
 def _stamp(a: Any) -> tuple[int, int]:
@@ -246,12 +362,17 @@ def _stamp(a: Any) -> tuple[int, int]:
 
 
 def _array(x: Any) -> np.ndarray:
-    return np.ascontiguousarray(tensor_array(x))
+    """A tensor's elements, one after the other, or a number as an array without axes."""
+    return np.asarray(x, np.int64) if isinstance(x, int) else np.asarray(tensor_array(x), order="C")
 
 
-def _tensor(array: np.ndarray) -> Any:
+def _tensor(array: np.ndarray, order: tuple[int, ...] | None = None) -> Any:
+    """The tensor of an array; the array's axes are those of the tensor in this order."""
     import torch
 
-    if array.dtype.name == "bfloat16":
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
+    name = array.dtype.name
+    if name in STORED:
+        made = torch.from_numpy(array.view(STORED[name])).view(torch_dtype(name))
+    else:
+        made = torch.from_numpy(array)
+    return made if order is None else made.permute([order.index(k) for k in range(len(order))])

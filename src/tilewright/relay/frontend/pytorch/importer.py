@@ -18,6 +18,7 @@ from tilewright.relay.frontend.pytorch import (  # noqa: F401 (register converte
     ops_data,
     ops_factor,
     ops_index,
+    ops_levels,
     ops_linalg,
     ops_math,
     ops_nn,
@@ -120,6 +121,8 @@ class Importer:
         leaves = _leaves([*positional, *named.values()])
         if any([isinstance(a, Complex) for a in leaves]):
             return as_result(ops_complex.convert_complex(call, name, overload, positional, named))
+        if any([isinstance(a, ops_levels.Quantized) for a in leaves]) and not name.startswith("quantized"):
+            return as_result(ops_levels.convert_quantized(call, name, overload, positional, named))
         result = as_result(converter(call, *positional, **named))
         values = [a for a in leaves if isinstance(a, Value)]
         if name.startswith("quantized") or any([isinstance(a, PrimExpr) for a in leaves]):
@@ -165,6 +168,10 @@ class Importer:
             return Tuple(tuple([self.output(v) for v in value]))
         if isinstance(value, Complex):
             raise OpNotImplemented(f"{self.title}: an output is complex: give torch.view_as_real of it")
+        if isinstance(value, ops_levels.Quantized):
+            raise OpNotImplemented(
+                f"{self.title}: an output is quantised: dequantize it (torch.ao.quantization.DeQuantStub)"
+            )
         return TorchCall("output", "output", self).tensor(value).expr
 
     def problem(self, title: str, error: Exception, operator: str = "") -> None:

@@ -433,7 +433,7 @@ def _to_copy(c: TorchCall, x: Value, dtype: Any = None) -> Any:
     return x if dtype is None else to_dtype(c, x, dtype)
 
 
-@aten("to.dtype", "to.dtype_layout", "type", "_cast")
+@aten("to.dtype", "to.dtype_layout", "type", "_cast", "prims::convert_element_type")
 def to_dtype(c: TorchCall, x: Value, dtype: Any = None, *rest: Any) -> Any:
     if dtype is None or isinstance(dtype, bool):
         return x

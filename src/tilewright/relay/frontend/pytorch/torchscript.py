@@ -19,6 +19,7 @@ from tilewright.relay.frontend.pytorch import quirks
 from tilewright.relay.frontend.pytorch.aliasing import Slot, view_of
 from tilewright.relay.frontend.pytorch.dtypes import CODES
 from tilewright.relay.frontend.pytorch.importer import Custom, Importer
+from tilewright.relay.frontend.pytorch.ops_levels import Quantized
 from tilewright.relay.frontend.pytorch.value import TorchCall
 from tilewright.relay.op.relations import known_equal, simplest
 from tilewright.support.errors import InternalError, OpNotImplemented, TVMError
@@ -197,7 +198,7 @@ class ScriptImporter(Importer):
 
     def hold(self, x: Any) -> Any:
         """A converter's answer as a value of the environment."""
-        if isinstance(x, Value):
+        if isinstance(x, (Value, Quantized)):
             return Slot(x, self.level)
         return [self.hold(v) for v in x] if isinstance(x, list) else x
 
@@ -222,7 +223,9 @@ class ScriptImporter(Importer):
         if writes:
             quirks.WRITES.seen(title)
             old, new = raw[0].read(), result.read()
-            raw[0].write(TorchCall(name, title, self).cast(new, old.dtype), self.level)
+            if isinstance(new, Value):
+                new = TorchCall(name, title, self).cast(new, old.dtype)
+            raw[0].write(new, self.level)
             return raw[0]
         if (
             schema is not None
@@ -292,8 +295,8 @@ class ScriptImporter(Importer):
         if short not in NUMBERS:
             return False
         if short in CONTAINERS:
-            return not isinstance(args[0], Value) or short in ("__is__", "__isnot__")
-        return short in CONVERSIONS or not any([isinstance(a, Value) for a in args])
+            return not isinstance(args[0], (Value, Quantized)) or short in ("__is__", "__isnot__")
+        return short in CONVERSIONS or not any([isinstance(a, (Value, Quantized)) for a in args])
 
     def number_work(self, short: str, raw: Sequence[Any], args: Sequence[Any]) -> Any:
         """What a script does with numbers, lists and strings."""
@@ -312,8 +315,9 @@ class ScriptImporter(Importer):
         """A tensor of one element as a number where it is known, else as a tensor without axes."""
         if not isinstance(x, Value):
             return x if isinstance(x, PrimExpr) else NUMBERS[short](x)
-        if x.array is not None and x.is_number:
-            return NUMBERS[short](x.array.reshape(-1)[0].item())
+        known = self.params.get(x.expr.name_hint) if isinstance(x.expr, Var) else x.array if x.is_number else None
+        if known is not None and known.size == 1:
+            return NUMBERS[short](known.reshape(-1)[0].item())
         call = TorchCall(short, short, self)
         flat = call.reshape(x, [])
         wanted = {"Int": "int64", "IntImplicit": "int64", "Bool": "bool"}.get(short)

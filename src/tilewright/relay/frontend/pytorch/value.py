@@ -213,7 +213,7 @@ class TorchCall:
         return self.call("broadcast_to", x, shape=tuple(shape))  # type: ignore[no-any-return]
 
     def transpose(self, x: Value, order: Sequence[int]) -> Value:
-        """x with its axes in another order."""
+        """x with its axes in another order; no order at all leaves them."""
         if list(order) == list(range(len(order))):
             return x
         return self.call("transpose", x, axes=tuple(order))  # type: ignore[no-any-return]
