@@ -12,7 +12,7 @@ import tilewright as tvm
 from tilewright import te, tir
 from tilewright.codegen.interp import run
 from tilewright.script import tir as T
-from tilewright.tir.transform import LowerInitBlock
+from tilewright.tir.transform import LowerInitBlock, PlanAndUpdateBufferAllocationLocation
 
 
 def rows(reduce: Any) -> tir.PrimFunc:
@@ -95,6 +95,35 @@ def test_views_and_several_axes() -> None:
             a, out = np.ones((4, 3, n), "float32"), np.full((4, 2), 7, "float32")
             run(mod, [a, out])
             np.testing.assert_array_equal(out, np.tile([3.0 * n, 7.0], (4, 1)))
+
+
+def test_loops_around_a_block_that_only_allocates() -> None:
+    """What its loops reduce into begins before them too, where allocations found their places first."""
+
+    @T.prim_func
+    def main(a: T.handle, b: T.handle) -> None:
+        n = T.int32()
+        A = T.match_buffer(a, (2, n))
+        B = T.match_buffer(b, (2,))
+        S = T.alloc_buffer((2, n))
+        for i, ko, ki in T.grid(2, (n + 1) // 2, 2):
+            with T.block("S"):
+                vi, vk = T.axis.spatial(2, i), T.axis.spatial(n, ko * 2 + ki)
+                T.where(ko * 2 + ki < n)
+                S[vi, vk] = A[vi, vk]
+            with T.block("B"):
+                vi, vk = T.axis.spatial(2, i), T.axis.reduce(n, ko * 2 + ki)
+                T.where(ko * 2 + ki < n)
+                with T.init():
+                    B[vi] = T.float32(0)
+                B[vi] = B[vi] + S[vi, vk]
+
+    placed = PlanAndUpdateBufferAllocationLocation()(tvm.IRModule({"main": main}))
+    for mod in (placed, LowerInitBlock()(placed)):
+        for n in (0, 3):
+            a, out = np.ones((2, n), "float32"), np.full(2, 7, "float32")
+            run(mod, [a, out])
+            np.testing.assert_array_equal(out, [n, n])
 
 
 def test_sizes_that_are_known_stay_as_they_are() -> None:

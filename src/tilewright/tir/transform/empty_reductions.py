@@ -26,6 +26,13 @@ def _vars_of(values: Any) -> set[Var]:
     return {v for value in values for v in used_vars(value)}
 
 
+def _only_holds(s: BlockRealize) -> bool:
+    """Whether a block is there for its allocations alone: loops around it belong to the blocks in it."""
+    block = s.block
+    always = isinstance(s.predicate, IntImm) and bool(s.predicate.value)
+    return always and not block.iter_vars and not block.match_buffers and block.init is None
+
+
 class _DefineEmpty(Mutator):
     """Adds the initialisation before the outermost reduction loop of each block, where one of those loops may not run."""
 
@@ -49,7 +56,9 @@ class _DefineEmpty(Mutator):
     def _realize(self, s: BlockRealize) -> Any:
         if s.block.init is not None:
             self.define(s)
-        outer, self.loops = self.loops, []
+        outer = self.loops
+        if not _only_holds(s):
+            self.loops = []
         new = self.rebuild(s)
         self.loops = outer
         return new
@@ -72,7 +81,8 @@ class _DefineEmpty(Mutator):
             if not reduced.isdisjoint(used := used_vars(part)) and spatial.isdisjoint(used)
         ]
         if (
-            reduced & spatial
+            not inside
+            or reduced & spatial
             or any([loop.kind == ForKind.THREAD_BINDING for loop in inside])
             or _vars_of([e for loop in inside for e in (loop.min, loop.extent)]) & mine
         ):
