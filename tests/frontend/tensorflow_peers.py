@@ -44,6 +44,12 @@ def same(found: Sequence[Array], wanted: Sequence[Any], rtol: float = 1e-4) -> N
         )
 
 
+def graph_def(f: Callable[..., Any], data: Sequence[Array]) -> Any:
+    """The frozen graph that TensorFlow writes of a function of tensors."""
+    specs = [tf.TensorSpec(x.shape, x.dtype, name=f"x{n}") for n, x in enumerate(data)]
+    return convert_variables_to_constants_v2(tf.function(f).get_concrete_function(*specs)).graph.as_graph_def()
+
+
 def check(
     f: Callable[..., Any],
     *data: Array,

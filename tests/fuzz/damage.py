@@ -1,4 +1,4 @@
-"""Damage to model files: bytes, the structure of ONNX graphs, external data, the parts of PyTorch's archives."""
+"""Damage to model files: bytes, the structure of ONNX graphs, external data, the parts of PyTorch's and Keras's archives."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ def in_archive(data: bytes, rng: random.Random) -> bytes:
     """An archive of PyTorch's with one part changed and packed again, so that its checksums are right."""
     source = zipfile.ZipFile(io.BytesIO(data))
     names = source.namelist()
-    weights = [n for n in names if "/data/" in n or n.endswith((".pkl", ".bin"))]
+    weights = [n for n in names if "/data/" in n or n.endswith((".pkl", ".bin", ".h5"))]
     texts = [n for n in names if n.endswith((".json", ".py"))]
     chosen = rng.choice(texts if texts and rng.random() < 0.7 else weights or names)
     out = io.BytesIO()

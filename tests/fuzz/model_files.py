@@ -1,4 +1,5 @@
-"""Sound model files of many kinds, which `damage` spoils: ONNX's own test models, random networks, external data, PyTorch's archives."""
+"""Sound model files of many kinds, which `damage` spoils: ONNX's own test models, random networks, external data, PyTorch's archives, and
+those of `other_model_files`."""
 
 from __future__ import annotations
 
@@ -13,20 +14,25 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzz.onnx_graphs import draw
+from tests.fuzz.other_model_files import write_keras_models, write_tensorflow_models, write_tflite_models
 
 GENERATORS = ("convnet", "transformer", "mixture", "residual", "conv", "slices", "resize")
+KINDS = ("node", "pt2", "script", "tflite", "tensorflow", "keras", "h5")
 MOST_BYTES = 300_000
 """Test models that are larger are left out."""
+EDITION = 2
+"""Counted up when other files are written."""
 CORPUS = Path(__file__).resolve().parents[2] / "build" / "fuzz_models"
 
 
 @cache
 def corpus(whole: bool = True) -> dict[str, list[Path]]:
-    """The files by kind ("node": ONNX's own test models, "pt2", "script"), made on first use, in a process of their own.
+    """The files by kind ("node": ONNX's own test models, "pt2", "script", "tflite", "tensorflow", "keras", "h5"), made on first use, in a
+    process of their own.
     `whole`: also the models of ONNX's tests that must be computed, which takes a while."""
     import onnx
 
-    folder = CORPUS / f"{onnx.__version__}-{'whole' if whole else 'few'}"
+    folder = CORPUS / f"{onnx.__version__}-{EDITION}-{'whole' if whole else 'few'}"
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(dir=folder.parent))
@@ -38,6 +44,9 @@ def corpus(whole: bool = True) -> dict[str, list[Path]]:
                     warnings.simplefilter("ignore")
                     write_node_models(fresh, whole)
                     write_torch_models(fresh)
+                    write_tflite_models(fresh, whole)
+                    write_tensorflow_models(fresh)
+                    write_keras_models(fresh)
                 status = 0
             except Exception:
                 traceback.print_exc()
@@ -49,7 +58,7 @@ def corpus(whole: bool = True) -> dict[str, list[Path]]:
             fresh.rename(folder)
         except OSError:  # another process was quicker
             shutil.rmtree(fresh)
-    return {kind: sorted((folder / kind).iterdir()) for kind in ("node", "pt2", "script")}
+    return {kind: sorted((folder / kind).iterdir()) for kind in KINDS}
 
 
 def write_node_models(folder: Path, whole: bool) -> None:

@@ -1,0 +1,155 @@
+"""What a model's own framework makes of a damaged file that we take: `verdict` says whether we agree, or why nobody can tell.
+
+A failure of the framework is a reason, one of this file or the package is not: it goes on as an exception.
+"""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.fuzz import damage
+from tests.fuzz.onnx_case import compare
+
+UNCHECKED = "unchecked"
+RANDOM = ("Random", "Bernoulli", "Multinomial", "Dropout")
+RANDOM_LAYERS = (
+    "Random",
+    "Gaussian",
+    "Alphadropout",
+    "Statelessrandom",
+    "Statefuluniform",
+    "Truncated",
+    "Rngbit",
+    "Multinomial",
+)
+OURS = ("/tests/fuzz/", "/tilewright/")
+
+
+class Unknown(Exception):
+    """Why the framework gives no answer."""
+
+
+def verdict(path: Path, args: list[np.ndarray], got: list[np.ndarray], made: Any) -> str:
+    """ "right", "unchecked (why)", or how the results differ. `made`: the module, and the interface of an ONNX model."""
+    mod, interface = made
+    inputs = dict(zip([p.name_hint for p in mod["main"].params], args, strict=True))
+    floats = [a.astype("float32") if a.dtype.name == "bfloat16" else a for a in got]
+    try:
+        if interface is None:
+            return judged(floats, of_framework(path, inputs), 1 if path.suffix == ".tflite" else 0)
+        need_plain(path, interface)
+        return of_onnx(path, inputs, floats)
+    except Unknown as why:
+        return f"{UNCHECKED} ({why})"
+
+
+def judged(got: list[np.ndarray], want: list[Any], units: int = 0) -> str:
+    """ "right", or how they differ; whole numbers may be `units` apart."""
+    if not all([isinstance(w, np.ndarray) for w in want]):
+        raise Unknown("results that are no tensors")
+    try:
+        with np.errstate(all="ignore"):
+            near = [
+                w
+                if w.shape != g.shape or w.dtype.kind not in "iu" or g.dtype.kind not in "iu"
+                else np.where(np.abs(g.astype(object) - w.astype(object)) <= units, g, w)
+                for g, w in zip(got, want, strict=True)
+            ]
+            compare(got, [w.astype(g.dtype) for w, g in zip(near, got, strict=True)], "float16")
+    except (AssertionError, ValueError) as error:
+        return f"wrong: {error}"
+    return "right"
+
+
+def of_onnx(path: Path, inputs: dict[str, np.ndarray], got: list[np.ndarray]) -> str:
+    """By ONNX Runtime; where that does not take the file, or answers differently, by ONNX's reference, which decides."""
+    try:
+        first = judged(got, of_framework(path, inputs))
+    except Unknown as why:
+        first = str(why)
+    if first == "right":
+        return first
+    try:
+        second = judged(got, of_reference(path, inputs))
+    except Unknown as why:
+        if first.startswith("wrong"):
+            return first
+        raise Unknown(f"{first}; {why}") from None
+    return second
+
+
+def of_framework(path: Path, inputs: dict[str, np.ndarray]) -> list[Any]:
+    """The results of the framework. Raises Unknown where it does not take the file or the inputs."""
+    from tilewright.relay.frontend.common.formats import format_of
+    from tilewright.relay.frontend.common.value import ModelError
+    from tilewright.support.errors import InternalError, TVMError
+
+    form = format_of(path)
+    if form.name in ("keras", "tensorflow", "tflite") and any(
+        [name.title().startswith(RANDOM_LAYERS) for name in operators(form, path)]
+    ):
+        raise Unknown("random numbers")
+    try:
+        return list(form.reference(path, form.runtimes[0], {}).run(inputs)[0])
+    except ModelError as error:
+        if "needs" in str(error):
+            raise Unknown(f"no {form.title} here") from None
+        raise
+    except InternalError:
+        raise
+    except TVMError:  # the framework's own error, in words of the importer
+        raise Unknown(f"{form.title} does not take it") from None
+    except Exception as error:
+        if own(error):
+            raise
+        raise Unknown(f"{form.title} does not take it") from None
+
+
+def operators(form: Any, path: Path) -> list[str]:
+    """The names of a model's operators; none where what is not reached is damaged."""
+    from tilewright.relay.frontend.common.value import ModelError
+
+    try:
+        return list(form.survey(path, {}).operators)
+    except ModelError:
+        return []
+
+
+def own(error: BaseException) -> bool:
+    """Whether an error was raised by the tests or the package, rather than in code that these call."""
+    raiser = traceback.extract_tb(error.__traceback__)[-1].filename
+    # Compiled code has no lines of its own, so that its callers' are the last; it raises no errors of these kinds.
+    return any([part in raiser for part in OURS]) and isinstance(
+        error, (TypeError, LookupError, AttributeError, NameError, AssertionError)
+    )
+
+
+def of_reference(path: Path, inputs: dict[str, np.ndarray]) -> list[Any]:
+    """The results of ONNX's reference evaluator."""
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        with np.errstate(all="ignore"):
+            return list(ReferenceEvaluator(str(path)).run(None, inputs))
+    except Exception:
+        # It is Python without checks of its own: what it raises of a damaged model may be anything.
+        raise Unknown("nor does ONNX's reference") from None
+
+
+def need_plain(path: Path, interface: Any) -> None:
+    """Raises Unknown where two runs differ by chance, or inputs and outputs are no plain tensors."""
+    import onnx
+
+    from tilewright.relay.frontend.onnx.interface import Leaf
+
+    data = onnx.load(str(path), load_external_data=False)
+    nodes = [n for g in damage.all_graphs(data.graph) for n in g.node] + [n for f in data.functions for n in f.node]
+    if any([n.op_type.startswith(RANDOM) for n in nodes]):
+        raise Unknown("random numbers")
+    trees = [*interface.inputs.values(), *interface.outputs.values()]
+    if not all([isinstance(t, Leaf) and not t.kind for t in trees]):
+        raise Unknown("sequences, optionals or texts")
