@@ -12,7 +12,7 @@ import pytest
 
 from tilewright import relay
 from tilewright.node import load_json, save_json, structural_equal, structural_hash
-from tilewright.relay import transform
+from tilewright.relay import transform, unify
 from tilewright.relay.analysis import all_vars, bound_vars, free_vars, well_formed
 
 X = relay.var("x", shape=(2,))
@@ -187,3 +187,29 @@ def test_functions_that_call_functions_twice_are_not_unfolded_for_ever() -> None
     after = transform.PartialEvaluate()(mod)
     assert len(list(relay.analysis.post_order(after["main"]))) < 100_000
     assert well_formed(after, report=True)
+
+
+@pytest.mark.parametrize("typed", (True, False))
+def test_types_of_nested_tuples_take_steps_in_proportion(typed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each tuple holds the one before: its type is not looked through again for every tuple around it."""
+    steps = [0]
+    parts = unify.parts
+
+    def counted(t: Any) -> Any:
+        steps[0] += 1
+        return parts(t)
+
+    monkeypatch.setattr(unify, "parts", counted)
+
+    def took(depth: int) -> int:
+        x, y = relay.var("x", shape=(2,) if typed else None), relay.var("y", shape=(2,))
+        nested: Any = x
+        for _ in range(depth):
+            nested = relay.Tuple([nested, x])
+        inner = relay.Function([x], relay.TupleGetItem(nested, 1))
+        steps[0] = 0
+        mod = relay.transform.InferType()(relay.IRModule.from_expr(relay.Function([y], relay.Call(inner, [y]))))
+        assert str(mod["main"].ret_type) == "Tensor[(2,), float32]"
+        return steps[0]
+
+    assert took(400) < 2.5 * took(200) < 2.5 * 12 * 200

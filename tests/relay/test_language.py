@@ -47,9 +47,9 @@ def rows(mod: relay.IRModule, arrays: list[Any]) -> ConstructorValue:
     """A relay list of arrays."""
     p = relay.Prelude(mod)
     cons, nil = p.get_ctor("List", "Cons"), p.get_ctor("List", "Nil")
-    value = ConstructorValue(nil)
+    value = ConstructorValue(nil.tag, [], nil)
     for a in reversed(arrays):
-        value = ConstructorValue(cons, (np.asarray(a), value))
+        value = ConstructorValue(cons.tag, [np.asarray(a), value], cons)
     return value
 
 
@@ -414,3 +414,12 @@ def test_prelude_names() -> None:
         p.get_ctor("List", "Con")
     with pytest.raises(AttributeError, match="the prelude has no function 'mapp'"):
         p.mapp  # noqa: B018
+
+
+def test_values_of_data_types_are_made_of_tag_fields_and_constructor() -> None:
+    p = relay.Prelude(relay.IRModule())
+    cons, nil = p.get_ctor("List", "Cons"), p.get_ctor("List", "Nil")
+    value = ConstructorValue(cons.tag, [np.float32(1), ConstructorValue(nil.tag, [], nil)], cons)
+    assert value.tag == cons.tag and value.constructor is cons and len(value.fields) == 2
+    with pytest.raises(ValueError, match=f"the tag of Nil is {nil.tag}, but {cons.tag} was given"):
+        ConstructorValue(cons.tag, [], nil)

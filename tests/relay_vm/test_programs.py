@@ -98,9 +98,9 @@ def test_lstm_over_a_list(tmp_path: Path) -> None:
     wx, wh, b = arrays((28, 5), (28, 7), (28,))
     p = relay.Prelude(mod)
     cons, nil = p.get_ctor("List", "Cons"), p.get_ctor("List", "Nil")
-    data = ConstructorValue(nil)
+    data = ConstructorValue(nil.tag, [], nil)
     for x in reversed(xs):
-        data = ConstructorValue(cons, (x, data))
+        data = ConstructorValue(cons.tag, [x, data], cons)
     states, c = everywhere(mod, [data, wx, wh, b], tmp_path)
     outputs = []
     while states.fields:
@@ -195,12 +195,12 @@ def test_tree_lstm_over_a_data_type(tmp_path: Path) -> None:
             (x,) = arrays((1, 6))
             i, j, o = np.split(x @ w.T, 3, axis=1)
             c = sigmoid(i) * np.tanh(j)
-            return ConstructorValue(leaf, (x,)), sigmoid(o) * np.tanh(c), c
+            return ConstructorValue(leaf.tag, [x], leaf), sigmoid(o) * np.tanh(c), c
         lt, lh, lc = grow(depth - 1)
         rt, rh, rc = grow(depth - 1)
         i, j, fl, fr, o = np.split(np.concatenate([lh, rh], 1) @ u.T, 5, axis=1)
         c = sigmoid(i) * np.tanh(j) + sigmoid(fl) * lc + sigmoid(fr) * rc
-        return ConstructorValue(node, (lt, rt)), sigmoid(o) * np.tanh(c), c
+        return ConstructorValue(node.tag, [lt, rt], node), sigmoid(o) * np.tanh(c), c
 
     for depth in (0, 2, 5):
         tree, h, _ = grow(depth)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tilewright.ir import (
     FuncType,
@@ -25,6 +25,12 @@ class Unifier:
     def __init__(self, solved: Callable[[IncompleteType], None] | None = None) -> None:
         self.solutions: dict[IncompleteType, Type] = {}
         self.solved = solved
+        self._closed: dict[int, Type] = {}
+        """Types that hold no holes, solved or not, by identity: what holds them need not look into them again."""
+        self._held: dict[int, tuple[Type, IncompleteType]] = {}
+        """A hole in each type that was looked into, by identity."""
+        self._resolved: dict[int, tuple[Type, Type]] = {}
+        """Types as they are with the solutions so far, by identity."""
 
     def prune(self, t: Type) -> Type:
         """`t`, or what it was solved to; its parts are not looked into."""
@@ -35,18 +41,43 @@ class Unifier:
     def resolve(self, t: Type) -> Type:
         """`t` with every solved hole replaced; the same object if there is none."""
         t = self.prune(t)
-        if type(t) is TensorType or not self.solutions:
+        if type(t) is TensorType or not self.solutions or id(t) in self._closed:
             return t
-        return map_parts(t, self.resolve)
+        known = self._resolved.get(id(t))
+        if known is None:
+            known = self._resolved[id(t)] = (t, map_parts(t, self.resolve))
+        return known[1]
 
-    def holes(self, t: Type) -> Iterator[IncompleteType]:
+    def hole(self, t: Type) -> IncompleteType | None:
+        """One unsolved hole in `t`, if there is any."""
+        t = self.prune(t)
+        if type(t) is IncompleteType:
+            return t
+        if self.is_closed(t):
+            return None
+        held = self._held.get(id(t))
+        if held is not None and held[1] not in self.solutions:
+            return held[1]
+        inner = parts(t)
+        for part in inner:
+            found = self.hole(part)
+            if found is not None:
+                self._held[id(t)] = (t, found)
+                return found
+        if all([self.is_closed(part) for part in inner]):
+            self._closed[id(t)] = t
+        return None
+
+    def holes(self, t: Type) -> list[IncompleteType]:
         """The unsolved holes in `t`."""
         t = self.prune(t)
         if type(t) is IncompleteType:
-            yield t
-        else:
-            for part in parts(t):
-                yield from self.holes(part)
+            return [t]
+        return [] if self.is_closed(t) else [h for part in parts(t) for h in self.holes(part)]
+
+    def is_closed(self, t: Type) -> bool:
+        """Whether a type is known to hold no holes, solved or not."""
+        return type(t) is TensorType or id(t) in self._closed
 
     def unify(self, a: Type, b: Type, join: bool = False) -> Type | None:
         """The type that is both; None when they exclude each other.
@@ -98,6 +129,7 @@ class Unifier:
         if any([h is hole for h in self.holes(t)]):
             return None
         self.solutions[hole] = t
+        self._resolved.clear()
         if self.solved is not None:
             self.solved(hole)
         return t

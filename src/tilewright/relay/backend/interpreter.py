@@ -51,11 +51,13 @@ DEPTH_LIMIT = 10_000
 
 
 class ConstructorValue:
-    """A value of an algebraic data type: which constructor made it, and from what."""
+    """A value of an algebraic data type: which constructor made it (of which `tag` is the place in its type), and from what."""
 
     __slots__ = ("constructor", "fields")
 
-    def __init__(self, constructor: Constructor, fields: Sequence[Value] = ()) -> None:
+    def __init__(self, tag: int, fields: Sequence[Value], constructor: Constructor) -> None:
+        if tag != constructor.tag:
+            raise ValueError(f"the tag of {constructor.name_hint} is {constructor.tag}, but {tag} was given")
         self.constructor, self.fields = constructor, tuple(fields)
 
     @property
@@ -221,7 +223,7 @@ class Interpreter:
 
     def constructor(self, c: Constructor) -> Value:
         # A constructor as a value is a function of its fields.
-        return lambda *fields: ConstructorValue(c, fields)
+        return lambda *fields: ConstructorValue(c.tag, fields, c)
 
     def ref_create(self, e: RefCreate) -> RefValue:
         return RefValue(self.values.find(e.value))
@@ -238,7 +240,7 @@ class Interpreter:
         if type(e.op) is Op:
             return run_card(e, args)
         if type(e.op) is Constructor:
-            return ConstructorValue(e.op, args)
+            return ConstructorValue(e.op.tag, args, e.op)
         callee = self.values.find(e.op)
         return self.apply(callee, args) if type(callee) is Closure else callee(*args)
 
@@ -379,7 +381,8 @@ def _ndarray(value: Value) -> Any:
     if isinstance(value, tuple):
         return [_ndarray(v) for v in value]
     if isinstance(value, ConstructorValue):
-        return ConstructorValue(value.constructor, [_ndarray(v) for v in value.fields]) if value.fields else value
+        fields = [_ndarray(v) for v in value.fields]
+        return ConstructorValue(value.tag, fields, value.constructor) if fields else value
     return array(value) if isinstance(value, (np.ndarray, np.generic)) else value
 
 

@@ -40,9 +40,9 @@ def _has_nat(mod: IRModule) -> bool:
 def make_nat_value(prelude: Prelude, n: int) -> ConstructorValue:
     """A number of type nat as a value of the interpreter."""
     _, zero, successor = prelude.mod.get_type("nat")
-    value = ConstructorValue(zero)
+    value = ConstructorValue(zero.tag, [], zero)
     for _ in range(_natural(n)):
-        value = ConstructorValue(successor, [value])
+        value = ConstructorValue(successor.tag, [value], successor)
     return value
 
 

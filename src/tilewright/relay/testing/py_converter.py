@@ -46,7 +46,7 @@ class PythonConverter:
     def __init__(self, mod: IRModule, target: Any) -> None:
         self.mod, self.target = mod, target
         self.namespace: dict[str, Any] = {
-            "_make": ConstructorValue,
+            "_make": lambda c, fields: ConstructorValue(c.tag, fields, c),
             "_Ref": RefValue,
             "_holds": _holds,
             "_no_clause": _no_clause,
@@ -138,7 +138,7 @@ class PythonConverter:
         return _name(self.globals[g])
 
     def constructor(self, c: Constructor, scope: _Scope) -> ast.expr:
-        return self.keep(c.name_hint, lambda *fields: ConstructorValue(c, fields))
+        return self.keep(c.name_hint, lambda *fields: ConstructorValue(c.tag, fields, c))
 
     def call(self, e: Call, scope: _Scope) -> ast.expr:
         args = [self.operand(a, scope) for a in e.args]

@@ -133,7 +133,7 @@ class _Inference(Findings):
         if type(t) is TensorType:
             return set_type(e, t)
         t = self.unifier.resolve(t)
-        if self.origins and next(self.unifier.holes(t), None) is not None:
+        if self.origins and self.unifier.hole(t) is not None:
             self.open[e] = t
             return t
         return set_type(e, t)
@@ -492,7 +492,7 @@ class _Inference(Findings):
             types = self.completed(e, types)
         for t in types:
             if type(t) is not TensorType:
-                hole = next(self.unifier.holes(t), None)
+                hole = self.unifier.hole(t)
                 if hole is not None:
                     return self.wait(e, hole)
         op: Any = e.op
