@@ -428,3 +428,25 @@ def test_digits_that_reach_past_their_radix() -> None:
     s = Schedule(from_source(DIGITS_BEYOND))
     with pytest.raises(ScheduleError, match="digits of \\['v'\\] do not join, or may reach past their radix"):
         s.reverse_compute_at("d", s.get_loops("b")[1])
+
+
+CUT_DIGIT = """
+@T.prim_func
+def main(A: T.Buffer((35,), "float32"), D: T.Buffer((33,), "float32")):
+    for f, a, b in T.grid(7, 2, 4):
+        with T.block("d"):
+            v = T.axis.spatial(33, f * 5 + (a * 4 + b))
+            T.where(a * 4 + b < LIMIT and f * 5 + (a * 4 + b) < 33)
+            D[v] = A[v] * T.float32(2)
+"""
+
+
+def test_a_number_that_a_predicate_cuts_is_a_digit() -> None:
+    """f * 5 + (a * 4 + b) names each number once where a * 4 + b is below 5: loops over f may run in parallel."""
+    func = from_source(CUT_DIGIT.replace("LIMIT", "5"))
+    s = Schedule(func)
+    s.parallel(s.get_loops("d")[0])
+    np.testing.assert_array_equal(outcome(s.mod), outcome(func))
+    overlapping = Schedule(from_source(CUT_DIGIT.replace("LIMIT", "6")))
+    with pytest.raises(ScheduleError, match="one to one"):
+        overlapping.parallel(overlapping.get_loops("d")[0])

@@ -60,6 +60,19 @@ def test_interpreted_in_each_form(name: str, form: str, monkeypatch: pytest.Monk
         close(y, expected)
 
 
+@pytest.mark.parametrize("name", TARGETS)
+def test_images_of_one_column(name: str) -> None:
+    """The rows of a tile fill no vector where they are written, though they are what is contiguous there."""
+    case = (8, 1, 35, 1), (358, 1, 1, 1), 1, (0, 0, 0, 0), 1, 1
+    x, w, expected = arrays(case)
+    with Target(TARGETS[name]) as target:
+        p, q = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w")
+        f = schedule_kernel(te.create_prim_func([p, q, nn.conv2d_nchw(p, q, 1, 0, 1)]), target)
+    y = np.zeros(expected.shape, np.float32)
+    interp.run(f, [x, w, y])
+    close(y, expected)
+
+
 @pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
 def test_compiled_on_random_sizes(target: str) -> None:
     rng = np.random.default_rng(11)
