@@ -169,3 +169,30 @@ def test_the_steps_are_passes(settings: dict[str, Any]) -> None:
     assert relay.quantize.kind2str(relay.quantize.QAnnotateKind.ACTIVATION) == "activation"
     with relay.quantize.qconfig(calibrate_mode="max"), pytest.raises(ValueError, match="needs a data set"):
         relay.quantize.calibrate()(rounded)
+
+
+def test_partition_marks_where_integers_begin() -> None:
+    x, features = network()
+    mod = relay.quantize.prerequisite_optimize(tvm.IRModule.from_expr(relay.Function([x], features)))
+    with relay.quantize.qconfig(calibrate_mode="max", skip_conv_layers=None):
+        parts = relay.quantize.partition()(mod)
+        names = relay.analysis.list_op_freqs(parts)
+        assert names["annotation.cast_hint"] == names["annotation.stop_fusion"] > 0
+        steps = [relay.quantize.annotate(), relay.quantize.calibrate([{"x": IMAGES[:1]}]), relay.quantize.realize()]
+        found = tvm.transform.Sequential(steps)(parts)
+    assert "int8" in found.astext()
+    a, b = [relay.create_executor("debug", mod=m).evaluate()(IMAGES[:1]).numpy() for m in (found, mod)]
+    assert np.abs(a - b).max() < 0.1 * np.abs(b).max()
+
+
+def test_settings_of_classic_programs() -> None:
+    x, features = network()
+    mod = tvm.IRModule.from_expr(relay.Function([x], features))
+    with relay.quantize.qconfig(
+        debug_enabled_ops=["nn.dense"], skip_conv_layers=None, dtype_input="int8", calibrate_chunk_by=8
+    ):
+        assert "int8" not in relay.quantize.quantize(mod).astext()
+    with pytest.raises(
+        ValueError, match="dtype_activation can only be int32, but is 'int16': products of int8 are added up"
+    ):
+        relay.quantize.qconfig(dtype_activation="int16")

@@ -37,6 +37,14 @@ class stop_fusion(Mark, key="annotation.stop_fusion"):
     fuse = OPAQUE
 
 
+class cast_hint(Mark, key="annotation.cast_hint"):
+    """The value itself, which is meant to be stored as `dtype`."""
+
+    fuse = ELEMWISE
+    dtype: str
+    samples: ClassVar[Any] = [(((2, 3),), {"dtype": "int8"})]
+
+
 class checkpoint(Mark, key="annotation.checkpoint"):
     """The value itself, which need not be kept for gradients: what it is computed from is enough to compute it again."""
 

@@ -18,7 +18,9 @@ class QConfig:
     and "kl_divergence" take it from the data set. weight_scale: "power2" the next power of two over the largest weight, "max" the
     largest weight, "channel" that of each output channel. skip_dense_layer: leave matrix products in float32.
     skip_conv_layers: numbers of the convolutions (from 0, in program order) to leave in float32, None for none.
-    rounding: that of requantize, "UPWARD" or "TONEAREST".
+    rounding: that of requantize, "UPWARD" or "TONEAREST". debug_enabled_ops: names of the only operators that are quantised, None
+    for all. dtype_input, dtype_weight, dtype_activation and nbit_activation can only be what they are; round_for_shift and
+    calibrate_chunk_by change nothing: scales need no shifts, and ranges are gathered in one run of each sample.
     """
 
     def __init__(
@@ -32,6 +34,13 @@ class QConfig:
         skip_conv_layers: Sequence[int] | None = (0,),
         do_simulation: bool = False,
         rounding: str = "UPWARD",
+        nbit_activation: int = 32,
+        dtype_input: str = "int8",
+        dtype_weight: str = "int8",
+        dtype_activation: str = "int32",
+        round_for_shift: bool = True,
+        debug_enabled_ops: Sequence[str] | None = None,
+        calibrate_chunk_by: int = -1,
     ) -> None:
         for what, bits in (("nbit_input", nbit_input), ("nbit_weight", nbit_weight)):
             if not 2 <= bits <= 8:
@@ -50,6 +59,18 @@ class QConfig:
         self.skip_dense_layer, self.do_simulation = skip_dense_layer, do_simulation
         self.skip_conv_layers = frozenset(skip_conv_layers or ())
         self.rounding = rounding
+        for what, given, only in (
+            ("nbit_activation", nbit_activation, 32),
+            ("dtype_input", dtype_input, "int8"),
+            ("dtype_weight", dtype_weight, "int8"),
+            ("dtype_activation", dtype_activation, "int32"),
+        ):
+            if given != only:
+                raise ValueError(f"{what} can only be {only}, but is {given!r}: products of int8 are added up in int32")
+        self.nbit_activation, self.dtype_input, self.dtype_weight = nbit_activation, dtype_input, dtype_weight
+        self.dtype_activation, self.round_for_shift = dtype_activation, round_for_shift
+        self.debug_enabled_ops = None if debug_enabled_ops is None else tuple(debug_enabled_ops)
+        self.calibrate_chunk_by = calibrate_chunk_by
         self._tokens: list[Token[QConfig | None]] = []
 
     def __enter__(self) -> QConfig:

@@ -1,4 +1,4 @@
-"""The steps of `quantize` as passes of their own, with the classic names: annotate, calibrate, realize.
+"""The steps of `quantize` as passes of their own, with the classic names: partition, annotate, calibrate, realize.
 
     mod = prerequisite_optimize(mod, params)
     with qconfig(calibrate_mode="max"):
@@ -10,7 +10,7 @@ the steps the program is one of float32, in which what will be integers is round
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from enum import IntEnum
 from typing import Any
 
@@ -18,8 +18,9 @@ import numpy as np
 
 from tilewright.ir import IRModule, Op
 from tilewright.ir.transform import Pass, PassContext, PassInfo
-from tilewright.relay.expr import Call, Constant, Expr, Function
+from tilewright.relay.expr import Call, Constant, Expr, Function, Var
 from tilewright.relay.functor import ExprMutator, post_order
+from tilewright.relay.op.card import constructor
 from tilewright.relay.quantize.config import QConfig, current_qconfig
 from tilewright.relay.quantize.ranges import ranges
 from tilewright.relay.quantize.rewrite import Annotator, integer_form, layers, scale_of
@@ -47,6 +48,37 @@ def _pass(name: str, change: Any) -> Pass:
         return infer_module(mod.with_functions({**mod.functions, mod.get_global_var("main"): new}))
 
     return Pass(PassInfo(0, name), run)
+
+
+def partition() -> Pass:
+    """Marks where the parts of a program that will be integers begin: what a chosen layer reads, and is no input, becomes
+    `annotation.stop_fusion(annotation.cast_hint(x, dtype_input))`. A part is computed by kernels of its own then, and what
+    `annotate` rounds is what the part stores."""
+
+    def change(main: Function) -> Function:
+        config = current_qconfig()
+        points = {c.args[0] for c in layers(main, config) if not isinstance(c.args[0], Var)}
+        return main.replace(body=_Mark(points, config.dtype_input).visit(main.body))
+
+    return _pass("QuantizePartition", change)
+
+
+class _Mark(ExprMutator):
+    """Puts marks on values, for all of their readers."""
+
+    def __init__(self, points: Set[Expr], dtype: str) -> None:
+        super().__init__()
+        self.points, self.dtype = points, dtype
+        self.marked: dict[Expr, Expr] = {}
+
+    def visit(self, e: Any) -> Any:
+        new = super().visit(e)
+        if e not in self.points:
+            return new
+        if e not in self.marked:
+            hinted = constructor("annotation.cast_hint")(new, self.dtype)
+            self.marked[e] = constructor("annotation.stop_fusion")(hinted)
+        return self.marked[e]
 
 
 def annotate() -> Pass:
@@ -145,4 +177,4 @@ class _Rescale(ExprMutator):
         return Annotator([], {}, self.config).rounding(inner, scale)
 
 
-__all__ = ["QAnnotateKind", "annotate", "calibrate", "kind2str", "realize"]
+__all__ = ["QAnnotateKind", "annotate", "calibrate", "kind2str", "partition", "realize"]

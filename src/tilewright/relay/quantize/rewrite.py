@@ -84,7 +84,8 @@ def layers(f: Function, config: QConfig) -> list[Call]:
         number = convolutions
         convolutions += e.op.name == "nn.conv2d"
         skipped = number in config.skip_conv_layers if e.op.name == "nn.conv2d" else config.skip_dense_layer
-        if isinstance(e.args[1], Constant) and not skipped and str(tensor_of(e).dtype) == "float32":
+        enabled = config.debug_enabled_ops is None or e.op.name in config.debug_enabled_ops
+        if enabled and isinstance(e.args[1], Constant) and not skipped and str(tensor_of(e).dtype) == "float32":
             found.append(e)
     return found
 

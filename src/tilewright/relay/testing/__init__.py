@@ -31,6 +31,8 @@ from tilewright.relay.testing import (
     squeezenet,
     synthetic,
     temp_op_attr,
+    tf,
+    tflite,
     vgg,
     yolo_detection,
 )
