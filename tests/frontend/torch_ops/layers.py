@@ -129,6 +129,11 @@ SAMPLES: list[Sample] = [
         for m in (0, 1, 2) for p in (0, 1, 2) for a in (True, False)],
     ("grid_sampler_2d", (image, f(2, 5, 6, 2, low=-1, high=1), 0, 0, False)),
     *[("affine_grid_generator", (f(2, 2, 3), [2, 1, 4, 5], a)) for a in (True, False)],
+    *[("adaptive_max_pool2d", (image, s)) for s in ([3, 4], [1, 1])],
+    ("adaptive_max_pool1d", (row, [3])),
+    ("adaptive_max_pool3d", (volume, [2, 3, 2])),
+    ("pad", (row, [-row.shape[-1], 5], "replicate")),
+    ("pad", (image, [3, -2, -1, 2], "reflect")),
     ("lstm.input", (f(5, 2, 4), [f(1, 2, 3), f(1, 2, 3, seed=1)], lstm, True, 1, 0.0, False, False, False)),
     ("lstm.input", (f(2, 5, 4), [f(2, 2, 3), f(2, 2, 3, seed=1)], both, True, 1, 0.0, False, True, True)),
     ("lstm.input", (f(5, 2, 4), [f(1, 2, 3), f(1, 2, 3, seed=1)], lstm[:2], False, 1, 0.0, False, False, False)),
@@ -137,9 +142,3 @@ SAMPLES: list[Sample] = [
     ("lstm_cell", (f(2, 4), [f(2, 3), f(2, 3, seed=1)], *lstm)),
     ("gru_cell", (f(2, 4), f(2, 3), *gru)),
 ]  # fmt: skip
-
-FIRST: list[Sample] = [
-    *[("adaptive_max_pool2d", (image, s)) for s in ([3, 4], [1, 1])],
-    ("adaptive_max_pool1d", (row, [3])),
-]
-"""Operators of which only the first result is supported."""

@@ -19,6 +19,7 @@ SAMPLES: list[Sample] = [
     ("squeeze.dim", (f(1, 3, 1), 0)),
     ("squeeze.dim", (f(1, 3, 1), 1)),
     ("squeeze.dims", (f(1, 3, 1), [0, 2])),
+    ("squeeze.dims", (f(1, 3, 1), [])),
     *[("unsqueeze", (f(2, 3), k)) for k in (0, 1, -1)],
     ("transpose.int", (f(2, 3, 4), 0, -1)),
     ("t", (f(2, 3),)),

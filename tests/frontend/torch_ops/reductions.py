@@ -53,6 +53,7 @@ SAMPLES: list[Sample] = [
     *[("sort.stable", (ties,), {"stable": True, "dim": 1, "descending": d}) for d in (True, False)],
     ("argsort", (f(3, 4), 0)),
     *[("topk", (f(3, 6), 3, 1, g)) for g in (True, False)],
+    ("topk", (torch.tensor(2.5), 1)),
     ("kthvalue", (f(3, 5), 2, 1)),
     ("median", (f(3, 5),)),
     ("median.dim", (f(3, 5), 1, True)),

@@ -148,26 +148,50 @@ def _max_pool_with_indices(
     rows = _windows(
         extents, outs, _tuple(kernel, n), _tuple(stride, n, kernel), _tuple(padding, n, 0), _tuple(dilation, n)
     )
-    flat = c.reshape(x, [*x.shape[:-n], int(np.prod(extents))])
+    return [pooled, _places_of_maxima(c, x, n, rows, pooled.shape)]
+
+
+def _places_of_maxima(c: TorchCall, x: Value, n: int, rows: np.ndarray, shape: Sequence[Any]) -> Value:
+    """Where in its image, its last n axes, the largest element of each window stands; a row of `rows` holds a window's places, -1 for
+    none."""
+    flat = c.reshape(x, [*x.shape[:-n], int(np.prod(x.shape[-n:]))])
     windows = c.call("take", flat, Value(array=np.maximum(rows, 0)), axis=flat.ndim - 1)
     lowest: Any = -np.inf if is_float(x.dtype) else np.iinfo(x.dtype).min
     inside = c.call("where", Value(array=rows >= 0), windows, c.number(lowest, x.dtype))
     best = c.call("argmax", inside, axis=(inside.ndim - 1,), keepdims=True)
     table = c.broadcast(Value(array=np.maximum(rows, 0)), inside.shape)
     place = c.call("gather", table, c.cast(best, "int64"), axis=inside.ndim - 1)
-    return [pooled, c.reshape(place, pooled.shape)]
+    return c.reshape(place, shape)
 
 
 def _windows(
     extents: Sequence[int], outs: Sequence[int], kernel: Sequence[int], stride: Sequence[int], pads: Sequence[int], dilation: Sequence[int]
 ) -> np.ndarray:  # fmt: skip
     """For each window (a row) the flat places that it covers, -1 for those in the border."""
-    flat, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
+    places = []
     for extent, out, k, s, p, d in zip(extents, outs, kernel, stride, pads, dilation, strict=True):
         at = np.arange(out)[:, None] * s - p + np.arange(k)[None, :] * d
-        ok = (at >= 0) & (at < extent)
-        flat = (flat[:, None, :, None] * extent + at[None, :, None, :]).reshape(flat.shape[0] * out, -1)
-        inside = (inside[:, None, :, None] & ok[None, :, None, :]).reshape(flat.shape)
+        places.append(np.where(at < extent, at, -1))
+    return _flat_places(extents, places)
+
+
+def _adaptive_windows(extents: Sequence[int], outs: Sequence[int]) -> np.ndarray:
+    """The windows of an adaptive pooling: the k-th of n covers what lies between k/n and (k + 1)/n of the axis."""
+    places = []
+    for extent, out in zip(extents, outs, strict=True):
+        k = np.arange(out)[:, None]
+        begin, end = k * extent // out, -(-(k + 1) * extent // out)
+        at = begin + np.arange(int((end - begin).max(initial=0)))[None, :]
+        places.append(np.where(at < end, at, -1))
+    return _flat_places(extents, places)
+
+
+def _flat_places(extents: Sequence[int], places: Sequence[np.ndarray]) -> np.ndarray:
+    """Windows from those along each axis (rows of places, negative ones outside): rows of flat places, -1 for those outside."""
+    flat, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
+    for extent, at in zip(extents, places, strict=True):
+        flat = (flat[:, None, :, None] * extent + at[None, :, None, :]).reshape(flat.shape[0] * at.shape[0], -1)
+        inside = (inside[:, None, :, None] & (at >= 0)[None, :, None, :]).reshape(flat.shape)
     return np.where(inside, flat, -1)
 
 
@@ -213,14 +237,20 @@ for _name in (
 @aten("adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d")
 def _adaptive_max(c: TorchCall, x: Value, size: Any) -> Any:
     pooled = _adaptive("max")(c, x, size)
-    if c.wants(1):
-        raise c.refuse("return_indices", True, "the pooled output only")
-    return [pooled, None]
+    if not c.wants(1):
+        return [pooled, None]
+    n = _axes_of(c)
+    extents, outs = (c.static(v.shape[-n:], "the extents that it pools") for v in (x, pooled))
+    return [pooled, _places_of_maxima(c, x, n, _adaptive_windows(extents, outs), pooled.shape)]
 
 
 def pad(c: TorchCall, x: Value, pads: Sequence[int], mode: str = "constant", value: Any = None) -> Value:
     """x with borders: pads are pairs from the last axis on; negative ones cut off."""
     rank = x.ndim
+    if mode in ("reflect", "replicate") and any([isinstance(v, int) and v < 0 for v in pads]):
+        # Borders are made of the whole first, and then cut.
+        whole = pad(c, x, [max(v, 0) if isinstance(v, int) else v for v in pads], mode)
+        return pad(c, whole, [min(v, 0) if isinstance(v, int) else 0 for v in pads])
     pairs = [(pads[k], pads[k + 1]) for k in range(0, len(pads), 2)]
     width: list[tuple[Any, Any]] = [(0, 0)] * rank
     for k, (before, after) in enumerate(pairs):

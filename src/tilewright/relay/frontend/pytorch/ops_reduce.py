@@ -248,6 +248,8 @@ def _msort(c: TorchCall, x: Value) -> Any:
 def _topk(c: TorchCall, x: Value, k: Any, dim: int = -1, largest: bool = True, sorted_: bool = True) -> Any:
     if not isinstance(k, int):
         raise OpNotImplemented("its k depends on a dimension that is dynamic; a number is supported")
+    if not x.ndim and k == 1:
+        return [x, Value(array=np.zeros((), np.int64))]
     if k == 0:
         shape = [0 if a == c.axis(dim, x.ndim) else d for a, d in enumerate(x.shape)]
         return [c.full(shape, 0, x.dtype), c.full(shape, 0, "int64")]

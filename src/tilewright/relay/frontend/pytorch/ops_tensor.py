@@ -59,6 +59,8 @@ def _unflatten(c: TorchCall, x: Value, dim: int, sizes: Sequence[Any]) -> Any:
 
 @aten("squeeze", "squeeze_copy")
 def _squeeze(c: TorchCall, x: Value, dim: Any = None) -> Any:
+    if isinstance(dim, (list, tuple)) and not len(dim):
+        return x
     # A dynamic extent is more than 1 to PyTorch.
     axes = tuple([a for a in c.axes(dim, x.ndim) if isinstance(x.shape[a], int) and x.shape[a] == 1]) if x.ndim else ()
     return c.call("squeeze", x, axis=axes) if axes else x
