@@ -9,6 +9,7 @@ from tilewright.relay.backend.evaluate import ProgramExecutor
 from tilewright.relay.backend.interpreter import DebugExecutor, Interpreter
 from tilewright.relay.backend.options import Executor, Runtime
 from tilewright.relay.expr import Function, bind
+from tilewright.support import lazy
 
 
 def create_executor(
@@ -36,5 +37,9 @@ def create_executor(
         return VMExecutor(mod, device, target)
     raise ValueError(f"unknown executor {kind!r}: the executors are debug, graph, aot and vm")
 
+
+lazy.declare(__name__, {n: f"{__name__}.{n}" for n in ("name_transforms", "te_compiler", "utils", "vm")})
+lazy.faces(__name__, {"executor": (f"{__name__}.options:Executor",), "runtime": (f"{__name__}.options:Runtime",)})
+__getattr__ = lazy.resolver(__name__)
 
 __all__ = ["DebugExecutor", "Executor", "Interpreter", "ProgramExecutor", "Runtime", "create_executor"]

@@ -401,3 +401,7 @@ def run_function(func: Function, args: Sequence[Any], mod: IRModule | None = Non
         func = mod["main"]
     with deep_recursion():
         return Interpreter(mod, dict(zip(func.params, map(_array, args), strict=True))).evaluate(func.body)
+
+
+Executor = ProgramExecutor
+"""What all executors of programs are, under the name that programs import it by."""

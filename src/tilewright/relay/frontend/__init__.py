@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 from tilewright.support import lazy
 
 if TYPE_CHECKING:
+    from tilewright.relay.frontend.change_datatype import ChangeDatatype
     from tilewright.relay.frontend.keras import from_keras
     from tilewright.relay.frontend.onnx import from_onnx
     from tilewright.relay.frontend.pytorch import from_pytorch
     from tilewright.relay.frontend.tensorflow import from_tensorflow
     from tilewright.relay.frontend.tflite import from_tflite
 
-__all__ = ["from_keras", "from_onnx", "from_pytorch", "from_tensorflow", "from_tflite"]
+__all__ = ["ChangeDatatype", "from_keras", "from_onnx", "from_pytorch", "from_tensorflow", "from_tflite"]
 
-lazy.declare(__name__, {name: f"{__name__}.{name.removeprefix('from_')}:{name}" for name in __all__})
+_MODULES = {name: name.removeprefix("from_") for name in __all__} | {"ChangeDatatype": "change_datatype"}
+lazy.declare(__name__, {name: f"{__name__}.{module}:{name}" for name, module in _MODULES.items()})
 __getattr__ = lazy.resolver(__name__)

@@ -37,7 +37,7 @@ from tilewright.relay.testing import (
     yolo_detection,
 )
 from tilewright.relay.testing.init import create_workload
-from tilewright.relay.testing.nat import make_nat_expr
+from tilewright.relay.testing.nat import add_nat_definitions, make_nat_expr, make_nat_value
 from tilewright.relay.testing.py_converter import run_as_python, to_python
 from tilewright.relay.testing.temp_op_attr import TempOpAttr
 from tilewright.relay.transform.gradient import gradient
@@ -45,6 +45,7 @@ from tilewright.relay.transform.gradient import gradient
 __all__ = [
     "Prelude",
     "TempOpAttr",
+    "add_nat_definitions",
     "check_grad",
     "count",
     "create_workload",
@@ -57,6 +58,7 @@ __all__ = [
     "layers",
     "lstm",
     "make_nat_expr",
+    "make_nat_value",
     "mlp",
     "mobilenet",
     "nat",
