@@ -224,6 +224,42 @@ OPERATORS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     ),
     "bilinear": (lambda x: tf.image.resize(x, [5, 17]), (IMAGE,)),
     "bilinear_align": (lambda x: raw.ResizeBilinear(images=x, size=[5, 17], align_corners=True), (IMAGE,)),
+    "area": (lambda x: raw.ResizeArea(images=x, size=[5, 12]), (IMAGE,)),
+    "area_align": (lambda x: raw.ResizeArea(images=x, size=[4, 5], align_corners=True), (IMAGE,)),
+    "colours": (
+        lambda x: tf.concat(
+            [
+                tf.image.rgb_to_hsv(x),
+                tf.image.hsv_to_rgb(x),
+                tf.image.adjust_hue(x, 0.2),
+                tf.image.adjust_saturation(x, 0.4),
+                tf.image.adjust_contrast(x, 1.5),
+            ],
+            -1,
+        ),
+        (np.abs(np.sin(IMAGE[..., :3])),),
+    ),
+    "spectra": (
+        lambda x: (
+            tf.abs(tf.signal.rfft(x, [10])),
+            tf.signal.irfft(tf.signal.rfft(x)),
+            tf.math.imag(tf.signal.fft2d(tf.complex(x, x))),
+        ),
+        (SEQ,),
+    ),
+    "stft": (lambda x: tf.abs(tf.signal.stft(x, 8, 4)), (numbers(2, 32),)),
+    "segment_means": (
+        lambda x: (tf.math.segment_mean(x, [0, 0, 2]), tf.sparse.segment_sqrt_n(x, [2, 1, 0], [0, 2, 2])),
+        (X,),
+    ),
+    "counts": (
+        lambda x: tf.math.bincount(tf.constant([1, 4, 1]), minlength=5, maxlength=5, dtype=tf.float32) + x[0, 0],
+        (X,),
+    ),
+    "sparse_cross_entropy": (
+        lambda x: tf.nn.sparse_softmax_cross_entropy_with_logits(labels=[1, 0, 3], logits=x),
+        (X,),
+    ),
     "bilinear_old": (lambda x: raw.ResizeBilinear(images=x, size=[18, 16]), (IMAGE,)),
     "nearest": (lambda x: tf.image.resize(x, [5, 17], "nearest"), (IMAGE,)),
     "nearest_old": (lambda x: raw.ResizeNearestNeighbor(images=x, size=[18, 16]), (IMAGE,)),

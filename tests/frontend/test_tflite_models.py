@@ -355,3 +355,16 @@ def test_own_converters() -> None:
     data = w.finish([vector(w.main, "Twice", difference)])
     a, b = values(rng("a"), F, (3,)), values(rng("b"), F, (3,))
     np.testing.assert_allclose(ours(data, [a, b], op_converter=Own)[0], 2 * (a + b), rtol=1e-6)
+
+
+def test_products_of_bytes(tmp_path: Path) -> None:
+    """The command line's program of a quantised convolution multiplies bytes, whatever the zero point of its data."""
+    from tests.frontend.test_tflite_ops import SAMPLES
+    from tilewright.relay.frontend.common.formats import format_of
+
+    path = tmp_path / "model.tflite"
+    for name in ("CONV_2D-int8-one0", "CONV_2D-int8-each0"):
+        path.write_bytes(SAMPLES[name](3)[0])
+        mod, params = format_of(path).load(path, {})
+        assert params == {}
+        assert "nn.conv2d" in str(mod) and "int16" not in str(mod)

@@ -113,6 +113,8 @@ class Run {
       case kMul: return a * b;
       case kFloorDiv: case kFloorMod: {
         if (b == 0) fail("ValueError", "%s: a size is divided by zero", function_->name.c_str());
+        // By -1 the least number wraps around; dividing it traps.
+        if (b == -1) return op == kFloorDiv ? static_cast<int64_t>(0 - static_cast<uint64_t>(a)) : 0;
         int64_t q = a / b, r = a % b;
         if (r != 0 && (r < 0) != (b < 0)) { --q; r += b; }
         return op == kFloorDiv ? q : r;

@@ -58,7 +58,13 @@ def alike(a: Expr, b: Expr) -> tuple[Expr, Expr]:
 
 
 def known_weight(weight: Expr, zero: Expr, axis: int) -> tuple[Expr, Expr]:
-    """Constant weights less their zero point, where what they are then is int8: uint8 around 128, often."""
+    """Constant weights less their zero point, where what they are then is int8: uint8 around 128, often. What is computed of constants
+    (importers turn weights round) is one."""
+    if not isinstance(weight, Constant):
+        from tilewright.relay.analysis import free_vars
+        from tilewright.relay.transform.fold_constant import fold_constant_expr
+
+        weight = weight if free_vars(weight) else fold_constant_expr(weight)
     if not isinstance(weight, Constant) or not isinstance(zero, Constant) or is_zero(zero):
         return weight, zero
     value = weight.value

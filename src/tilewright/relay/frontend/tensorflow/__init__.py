@@ -10,8 +10,10 @@ from __future__ import annotations
 from tilewright.relay.frontend.tensorflow import (
     lists,
     model_file,
+    ops_image,
     ops_math,
     ops_nn,
+    ops_signal,
     ops_tensor,
 )
 from tilewright.relay.frontend.tensorflow.frontend import from_tensorflow

@@ -294,6 +294,13 @@ def _cross_entropy(c: NodeCall, x: Value, labels: Value) -> Any:
     return [loss, c.call("subtract", c.call("exp", logs), labels)]
 
 
+@tf_op("SparseSoftmaxCrossEntropyWithLogits")
+def _sparse_cross_entropy(c: NodeCall, x: Value, labels: Value) -> Any:
+    (classes,) = c.static([x.shape[-1]], "the number of classes")
+    hot = c.call("one_hot", labels, c.number(1, x.dtype), c.number(0, x.dtype), depth=classes, axis=-1, dtype=x.dtype)
+    return _cross_entropy(c, x, hot)
+
+
 @tf_op("FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
 def _fake_quantised(c: NodeCall, x: Value, low: Value | None = None, high: Value | None = None) -> Any:
     """Rounded to the grid between low and high, which is shifted so that 0 lies on it."""

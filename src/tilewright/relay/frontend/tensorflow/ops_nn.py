@@ -166,10 +166,8 @@ def _dilation(c: NodeCall, x: Value, kernel: Value) -> Any:
 # ---- images
 
 
-@tf_op("ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic", "ResizeArea")
+@tf_op("ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic")
 def _resize(c: NodeCall, x: Value, size: Value) -> Any:
-    if c.op == "ResizeArea":
-        raise OpNotImplemented("it averages areas; supported: ResizeBilinear, ResizeNearestNeighbor, ResizeBicubic")
     data = x if x.dtype == "float32" or c.op == "ResizeNearestNeighbor" else c.cast(x, "float32")
     align, half = bool(c.attr("align_corners", False)), bool(c.attr("half_pixel_centers", False))
     nearest = c.op == "ResizeNearestNeighbor"
@@ -222,11 +220,6 @@ def _space_to_batch(c: NodeCall, x: Value, block: Value, borders: Value) -> Any:
     if c.op == "SpaceToBatchND":
         return c.call("nn.space_to_batch_nd", x, block_shape=sizes, paddings=pairs)
     return c.call("nn.batch_to_space_nd", x, block_shape=sizes, crops=pairs)
-
-
-@tf_op("RGBToHSV", "HSVToRGB")
-def _hsv(c: NodeCall, x: Value) -> Any:
-    raise OpNotImplemented("convert colours before the model")
 
 
 @tf_op("NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4", "NonMaxSuppressionV5")

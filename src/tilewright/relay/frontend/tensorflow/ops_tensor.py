@@ -373,6 +373,39 @@ def _no_clip(c: NodeCall, x: Value, most: Value) -> Any:
     return c.call("divide", c.call("multiply", x, most), c.call("maximum", length, most))
 
 
+@tf_op("SegmentMean", "SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN")
+def _segment_means(c: NodeCall, x: Value, *places: Value) -> Any:
+    """Sums of rows, which the sparse ones pick by their places, over how many there are, or the root of that."""
+    *picked, which = places
+    if picked:
+        x = c.call("take", x, _places(c, picked[0]), axis=0)
+    segments = c.known(which, "segments")
+    n = int(segments.max()) + 1
+    base = c.full([n, *x.shape[1:]], 0, x.dtype)
+    total = c.call("scatter_nd", base, c.reshape(_places(c, which), [1, -1]), x, mode="add")
+    if c.op == "SparseSegmentSum":
+        return total
+    held = np.maximum(np.bincount(segments, minlength=n), 1).astype(x.dtype)
+    held = np.sqrt(held) if c.op == "SparseSegmentSqrtN" else held
+    return c.call("divide", total, Value(array=held.reshape([-1, *[1] * (x.ndim - 1)])))
+
+
+@tf_op("Bincount", "DenseBincount")
+def _bincount(c: NodeCall, x: Value, size: Value, weights: Value) -> Any:
+    """How often each number below `size` occurs, or what such places weigh together; others are left out."""
+    if c.op == "DenseBincount" and x.ndim > 1:
+        raise c.refuse("rank of the input", x.ndim, "1")
+    n = int(c.number_of(size, "size"))
+    (held,) = c.static([np.prod(weights.shape, dtype=object)], "the number of weights")
+    flat = c.reshape(x, [-1])
+    each = c.reshape(weights, [-1]) if held else c.full(flat.shape, 1, weights.dtype)
+    binary = bool(c.attr("binary_output", False))
+    if binary:
+        each = c.full(flat.shape, 1, weights.dtype)
+    base = c.full([n], 0, weights.dtype)
+    return c.call("scatter_nd", base, c.reshape(flat, [1, -1]), each, mode="max" if binary else "add")
+
+
 @tf_op("SegmentSum", "UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd")
 def _segments(c: NodeCall, x: Value, which: Value, count: Value | None = None) -> Any:
     if count is None:

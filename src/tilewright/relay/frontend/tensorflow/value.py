@@ -76,6 +76,15 @@ class Handle:
         self.what, self.name, self.details = what, name, details
 
 
+class Complex:
+    """A tensor of complex numbers: its parts."""
+
+    __slots__ = ("imag", "real")
+
+    def __init__(self, real: Value, imag: Value) -> None:
+        self.real, self.imag = real, imag
+
+
 class TensorList:
     """A list of tensors: `items` where its length is known and the items apart (None: not written yet), else `stacked`, the items
     along a new first axis; neither: a list of `length` items, none of which is written. `shape`: of an item, None where unknown."""
@@ -176,5 +185,7 @@ def tensor(x: Any, what: str = "input") -> Value:
     """x, which must be a tensor."""
     if isinstance(x, Value):
         return x
-    kind = {TensorList: "a list of tensors", Handle: "a resource"}.get(type(x), "text")
+    kind = {TensorList: "a list of tensors", Handle: "a resource", Complex: "a tensor of complex numbers"}.get(
+        type(x), "text"
+    )
     raise OpNotImplemented(f"its {what} is {kind}, where a tensor is taken")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
+from tilewright.relay.backend.build import bind_params
 from tilewright.relay.frontend.common.formats import (
     Array,
     ModelFormat,
@@ -25,6 +26,7 @@ from tilewright.relay.frontend.tflite.graph import Importer
 from tilewright.relay.frontend.tflite.reader import TFLiteModel, read_model, shape_of, type_name
 from tilewright.relay.qnn.transform import CanonicalizeOps
 from tilewright.relay.transform.convert_layout import ConvertLayout
+from tilewright.relay.transform.infer_type import infer_module
 from tilewright.support.errors import TVMError
 
 LAYOUTS = {"nn.conv2d": ["NCHW", "default"], "nn.max_pool2d": ["NCHW"], "nn.avg_pool2d": ["NCHW"]}
@@ -44,9 +46,10 @@ class TFLiteFormat(ModelFormat):
             return file.read(8)[4:] == b"TFL3"
 
     def load(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, Any]]:
-        """The module, its convolutions with channels before the image."""
+        """The module, its convolutions with channels before the image. Weights are bound: only of those that are known are products of
+        bytes made."""
         mod, params = from_tflite(path, dict(shapes) or None)
-        return ConvertLayout(LAYOUTS)(CanonicalizeOps()(mod)), params
+        return ConvertLayout(LAYOUTS)(CanonicalizeOps()(infer_module(bind_params(mod, params)))), {}
 
     def survey(self, path: Path, shapes: Shapes) -> Survey:
         """What the file says, of operators that are not supported too; weights are not read."""

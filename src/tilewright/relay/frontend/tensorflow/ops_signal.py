@@ -1,0 +1,108 @@
+"""Converters of complex numbers, which are pairs of tensors here, and of Fourier transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.tensorflow.value import Complex, NodeCall, tensor, tf_op
+from tilewright.support.errors import OpNotImplemented
+
+
+def _complex(x: Any) -> Complex:
+    if isinstance(x, Complex):
+        return x
+    raise OpNotImplemented(
+        "its input is no complex tensor that the model makes; constants and inputs of complex numbers are not supported"
+    )
+
+
+@tf_op("Complex")
+def _pair(c: NodeCall, real: Value, imag: Value) -> Any:
+    return Complex(*c.broadcast_all([real, imag]))
+
+
+@tf_op("Real")
+def _real(c: NodeCall, x: Any) -> Any:
+    return _complex(x).real
+
+
+@tf_op("Imag")
+def _imag(c: NodeCall, x: Any) -> Any:
+    return _complex(x).imag
+
+
+@tf_op("Conj")
+def _conj(c: NodeCall, x: Any) -> Any:
+    return Complex(x.real, c.call("negative", x.imag)) if isinstance(x, Complex) else tensor(x)
+
+
+@tf_op("ComplexAbs")
+def _size(c: NodeCall, x: Any) -> Any:
+    x = _complex(x)
+    return c.call("sqrt", c.call("add", c.call("multiply", x.real, x.real), c.call("multiply", x.imag, x.imag)))
+
+
+def _on_axis(c: NodeCall, x: Complex, axis: int, f: Callable[[Complex], Complex]) -> Complex:
+    """f, which works along the last axis, along another one."""
+    order = list(range(x.real.ndim))
+    if axis == order[-1]:
+        return f(x)
+    order[axis], order[-1] = order[-1], order[axis]
+    made = f(Complex(c.transpose(x.real, order), c.transpose(x.imag, order)))
+    return Complex(c.transpose(made.real, order), c.transpose(made.imag, order))
+
+
+def _transformed(c: NodeCall, x: Complex, inverse: bool) -> Complex:
+    return Complex(*c.call("dft", x.real, x.imag, inverse=inverse))
+
+
+@tf_op("FFT", "IFFT", "FFT2D", "IFFT2D", "FFT3D", "IFFT3D")
+def _fft(c: NodeCall, x: Any) -> Any:
+    x = _complex(x)
+    axes = {"2D": 2, "3D": 3}.get(c.op[-2:], 1)
+    for k in range(axes):
+        x = _on_axis(c, x, x.real.ndim - 1 - k, lambda v: _transformed(c, v, c.op.startswith("I")))
+    return x
+
+
+def _fitted(c: NodeCall, x: Value, axis: int, size: int) -> Value:
+    """x cut off, or filled up with zeros, along an axis."""
+    (extent,) = c.static([x.shape[axis]], "the length that it transforms")
+    if extent > size:
+        return c.cut(x, axis, 0, size)
+    return x if extent == size else c.pad(x, [(0, size - extent if k == axis else 0) for k in range(x.ndim)])
+
+
+@tf_op("RFFT", "RFFT2D", "RFFT3D")
+def _rfft(c: NodeCall, x: Value, length: Value) -> Any:
+    sizes = [int(v) for v in c.ints(length, "fft_length")]
+    first = x.ndim - len(sizes)
+    for k, n in enumerate(sizes):
+        x = _fitted(c, x, first + k, n)
+    made = _transformed(c, Complex(x, c.call("zeros_like", x)), False)
+    kept = sizes[-1] // 2 + 1
+    made = Complex(*[c.cut(v, x.ndim - 1, 0, kept) for v in (made.real, made.imag)])
+    for k in range(len(sizes) - 1):
+        made = _on_axis(c, made, first + k, lambda v: _transformed(c, v, False))
+    return made
+
+
+@tf_op("IRFFT", "IRFFT2D", "IRFFT3D")
+def _irfft(c: NodeCall, x: Any, length: Value) -> Any:
+    x, sizes = _complex(x), [int(v) for v in c.ints(length, "fft_length")]
+    last = x.real.ndim - 1
+    first = last + 1 - len(sizes)
+    for k, n in enumerate([*sizes[:-1], sizes[-1] // 2 + 1]):
+        x = Complex(_fitted(c, x.real, first + k, n), _fitted(c, x.imag, first + k, n))
+    for k in range(len(sizes) - 1):
+        x = _on_axis(c, x, first + k, lambda v: _transformed(c, v, True))
+    # The other half of the spectrum is the conjugate of this one, backwards.
+    behind = (sizes[-1] - 1) // 2
+    mirrored = [c.call("reverse", c.cut(v, last, 1, 1 + behind), axis=last) for v in (x.real, x.imag)] if behind else []
+    if behind:
+        x = Complex(
+            c.concatenate([x.real, mirrored[0]], last), c.concatenate([x.imag, c.call("negative", mirrored[1])], last)
+        )
+    return _transformed(c, x, True).real
