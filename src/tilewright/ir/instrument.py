@@ -101,17 +101,21 @@ class PassPrintingInstrument(PassInstrument):
 
 
 class PrintBefore(PassPrintingInstrument):
-    """Prints the module before the passes of these names: PrintBefore("FuseOps", "tir.Simplify")."""
+    """Prints the module before the passes of these names: PrintBefore("FuseOps", "tir.Simplify"), or a list of them."""
 
-    def __init__(self, *names: str) -> None:
-        super().__init__(names, ())
+    def __init__(self, *names: str | Sequence[str]) -> None:
+        super().__init__(_each(names), ())
 
 
 class PrintAfter(PassPrintingInstrument):
-    """Prints the module after the passes of these names."""
+    """Prints the module after the passes of these names, or of a list of them."""
 
-    def __init__(self, *names: str) -> None:
-        super().__init__((), names)
+    def __init__(self, *names: str | Sequence[str]) -> None:
+        super().__init__((), _each(names))
+
+
+def _each(names: Sequence[str | Sequence[str]]) -> list[str]:
+    return [n for given in names for n in ([given] if isinstance(given, str) else given)]
 
 
 class PassVerifier(PassInstrument):

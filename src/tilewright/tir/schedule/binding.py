@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import gcd
 from typing import Any
 
 from tilewright.arith import Analyzer
@@ -45,7 +46,8 @@ class Binding:
 
 
 SYMBOLIC = 1000000007
-"""Stands for a symbolic extent: no constant extent equals it, which keeps the digits of both kinds of loops apart."""
+"""Stands for a symbolic extent, or what is left of one when its known factor is taken out: no constant extent equals it, which keeps the
+digits of both kinds of loops apart."""
 
 Digit = tuple[Any, int, int]
 """(source, lower, upper): the part (source % upper) // lower of a loop variable or of a fused number."""
@@ -62,13 +64,7 @@ def mixed_radix(
     digits: list[Digit] = []
     sources: dict[Any, Lin] = {}
     total = 1
-    below: dict[Any, int] = {}
     for atom, k in sorted(value.terms.items(), key=lambda t: t[1]):
-        if k < total and caps.get(frozenset(below.items())) == k:
-            # A predicate cuts the number that stands below this digit: it is a digit of so many values.
-            cut = Lin(dict(below), 0)
-            digits, sources, total = [(id(cut), 1, k)], {id(cut): cut}, k
-        below[atom] = k
         if atom.kind == LEAF:
             extent = extents.get(atom.leaf)
             if extent == 1:
@@ -101,7 +97,7 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
     extents: dict[Any, int] = {}
     for loop in leaf.loops:
         extent = int_extent(loop)
-        extents[loop.loop_var] = SYMBOLIC if extent is None else extent
+        extents[loop.loop_var] = SYMBOLIC * _factor(forms.of(loop.extent)) if extent is None else extent
         if not isinstance(loop.min, IntImm) or loop.min.value != 0:
             out.fail(f"loop {loop.loop_var.name} does not start at 0")
     conditions = conjuncts(leaf.realize.predicate)
@@ -154,9 +150,9 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
                 )
                 if radix is None:
                     continue
-                symbolic = radix[0]
-                sources.update(radix[2])
-            for source, lower, upper in symbolic:
+                symbolic = radix[0], radix[2]
+            sources.update(symbolic[1])
+            for source, lower, upper in symbolic[0]:
                 used.setdefault(source, []).append((lower, upper))
             continue
         low = forms.of(iv.dom.min)
@@ -321,24 +317,46 @@ def _is_loop_of(forms: Forms, leaf: Leaf, number: Any, count: Any) -> bool:
 
 def _symbolic_digits(
     forms: Forms, leaf: Leaf, iv: Any, value: Lin, extents: Mapping[Any, int], limits: set[Any], caps: Caps
-) -> list[Digit] | None:
-    """The digits of a value that takes each number of a symbolic domain once; None where that is not known.
+) -> tuple[list[Digit], dict[Any, Lin]] | None:
+    """The digits of a value that takes each number of a symbolic domain once, and the fused numbers they are of; None where not known.
 
     So it is when its outermost digit is a loop of symbolic extent, all of the domain is reached, and
-    nothing outside is: by the extents themselves, or by a predicate.
+    nothing outside is: by the extents themselves, or by a predicate. The quotient of such a loop is another, where the loop has a whole
+    number of rounds for each number of the domain.
     """
     form = combine(value, forms.of(iv.dom.min), -1)
     radix = mixed_radix(forms, form, extents, caps)
-    if radix is None or form.const or radix[2] or not form.terms:
+    if radix is None or form.const or not form.terms:
         return None
+    digits, _, sources = radix
+    if sources:
+        return (digits, sources) if _is_quotient(leaf, iv, form, extents) else None
     if not _runs_to(leaf, form, iv.dom.extent):
         return None
     beyond = combine(form, forms.of(iv.dom.extent), -1)
     if (frozenset(beyond.terms.items()), beyond.const) in limits:
-        return radix[0]
+        return digits, sources
     atom, stride = max(form.terms.items(), key=lambda t: t[1])
     outer = next(lp for lp in leaf.loops if lp.loop_var is atom.leaf)
-    return radix[0] if Analyzer().can_prove(outer.extent * stride <= iv.dom.extent) else None
+    return (digits, sources) if Analyzer().can_prove(outer.extent * stride <= iv.dom.extent) else None
+
+
+def _is_quotient(leaf: Leaf, iv: Any, form: Lin, extents: Mapping[Any, int]) -> bool:
+    """Whether a value is `loop // n`, for a loop of n times as many rounds as the domain has numbers."""
+    terms = [(a, k) for a, k in form.terms.items() if a.kind != LEAF or extents.get(a.leaf) != 1]
+    if len(terms) != 1 or terms[0][0].kind != SPLIT or terms[0][1] != 1:
+        return False
+    fused, lower, upper = terms[0][0].args
+    if upper or fused.const or len(fused.terms) != 1:
+        return False
+    ((atom, k),) = fused.terms.items()
+    loop = next((lp for lp in leaf.loops if atom.kind == LEAF and lp.loop_var is atom.leaf), None)
+    return loop is not None and k == 1 and Analyzer().can_prove_equal(loop.extent, iv.dom.extent * lower)
+
+
+def _factor(extent: Lin) -> int:
+    """The largest number that surely divides an extent."""
+    return gcd(extent.const, *extent.terms.values()) or 1
 
 
 def _runs_to(leaf: Leaf, radix: Lin, count: Any) -> bool:

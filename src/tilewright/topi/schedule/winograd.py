@@ -158,14 +158,14 @@ def schedule_winograd(view: KernelView, product: BlockView, target: Target) -> N
         sch.compute_at(block, inner)
         sch.set_scope(block, 0, "local")
         _straight(view, block, 3)
-    by_group = shared_by_group(tiles // group, cpu.cores) and cpu.cores > 1
+    by_group = (shared_by_group(tiles // group, cpu.cores) or (known is None and tiles // group > 1)) and cpu.cores > 1
     by_step = not by_group and cpu.cores > 1
     if by_step:
         sch.parallel(sch.fuse(t, fo))
     _schedule_product(view, product.rv, g, panel, target, by_step)
     _schedule_data(view, names, g, by_step)
     if by_group:
-        sch.parallel(g)
+        sch.parallel(sch.fuse(several, g) if known is None else g)
 
 
 def _last(view: KernelView, result: BlockView) -> BlockRV:
