@@ -20,6 +20,7 @@ from tilewright.node import post_order_visit
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir import BufferLoad, BufferStore, For, ForKind, PrimFunc, StringImm, Var
+from tilewright.tir.transform.legalize import without_float8
 
 AOT = "aot"
 """Value of the attribute "calling_conv" of kernels that are exported as `int32_t name(void** args)`."""
@@ -154,6 +155,8 @@ class ModuleEmitter:
 
     def _function(self, gvar: GlobalVar, func: PrimFunc) -> None:
         name = symbol_of(gvar, func)
+        # LLVM has no such types: they are bytes, computed with in float32.
+        func = without_float8(func)
         emitter = FunctionEmitter(self, name)
         emitter.result = result_type(func)
         emitter.declare_params(func)

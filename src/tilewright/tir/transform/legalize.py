@@ -35,7 +35,7 @@ from tilewright.tir.expr import (
 from tilewright.tir.function import PrimFunc
 from tilewright.tir.op import PURE, call_effect, isnan, reinterpret
 from tilewright.tir.stmt import Allocate, BufferStore, DeclBuffer, LetStmt
-from tilewright.tir.stmt_functor import BufferMutator
+from tilewright.tir.stmt_functor import BufferMutator, post_order_visit
 from tilewright.tir.transform.base import body_pass, call_name, prim_func_pass
 
 _MOVES = frozenset({"if_then_else", "reinterpret", "likely", "address_of", "tvm_access_ptr", "type_annotation"})
@@ -240,14 +240,15 @@ def _float_to_fp8(value: Any, lanes: int, to: DataType) -> PrimExpr:
     return Select(isnan(value), _word(nan, lanes), finite) | sign  # type: ignore[no-any-return]
 
 
-def _storage_pass(name: str, gives: str, *options: Any) -> Pass:
-    def run(func: PrimFunc, mod: Any, ctx: Any) -> PrimFunc:
-        walk = _Storage(*options)
-        buffers = {p: walk.visit(b) for p, b in func.buffer_map.items()}
-        params = tuple([p if p in buffers else walk.visit(p) for p in func.params])
-        return func.replace(params=params, buffer_map=buffers, body=walk.visit(func.body))
+def _stored(func: PrimFunc, *options: Any) -> PrimFunc:
+    walk = _Storage(*options)
+    buffers = {p: walk.visit(b) for p, b in func.buffer_map.items()}
+    params = tuple([p if p in buffers else walk.visit(p) for p in func.params])
+    return func.replace(params=params, buffer_map=buffers, body=walk.visit(func.body))
 
-    made: Pass = prim_func_pass(run, name=f"tir.{name}", gives=(gives,))
+
+def _storage_pass(name: str, gives: str, *options: Any) -> Pass:
+    made: Pass = prim_func_pass(lambda func, mod, ctx: _stored(func, *options), name=f"tir.{name}", gives=(gives,))
     return made
 
 
@@ -259,3 +260,13 @@ def BF16StorageLegalize() -> Pass:
 def FP8StorageLegalize() -> Pass:
     """float8 storage and casts -> uint8 and integer operations; parameters become uint8. Compute is legalized first."""
     return _storage_pass("FP8StorageLegalize", "no_float8", _is_fp8, "uint8", _fp8_to_float, _float_to_fp8)
+
+
+def without_float8(func: PrimFunc) -> PrimFunc:
+    """The function without float8 types; itself where it has none."""
+    found: list[PrimExpr] = []
+    post_order_visit(func.body, lambda e: found.append(e) if isinstance(e, PrimExpr) and _is_fp8(e.dtype) else None)
+    if not found:
+        return func
+    body = _Compute(_is_fp8, "float32").visit(func.body)
+    return _stored(func.replace(body=body), _is_fp8, "uint8", _fp8_to_float, _float_to_fp8)
