@@ -65,12 +65,12 @@ def test_groups_of_images(
 
 
 def test_parts_of_an_image() -> None:
-    """Threads share the parts of an image where these are many."""
+    """Threads share the parts of all images."""
     with Target(TARGETS["avx512"]) as chosen:
         text = schedule_kernel(convolution(96, 96, (1, 1), 4), chosen).script()
     plan = winograd_plan(16, 16, (None, 24, 24), 4, 16, 32, 2, chosen.cpu.l2_bytes)
     assert plan is not None and text.count("T.parallel") == 1
-    assert f"T.parallel(T.int64({576 // plan.group}))" in text
+    assert f"T.parallel(n * T.int64({576 // plan.group}))" in text
 
 
 def test_images_of_unknown_size_keep_the_general_rules() -> None:

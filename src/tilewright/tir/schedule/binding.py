@@ -64,7 +64,13 @@ def mixed_radix(
     digits: list[Digit] = []
     sources: dict[Any, Lin] = {}
     total = 1
+    below: dict[Any, int] = {}
     for atom, k in sorted(value.terms.items(), key=lambda t: t[1]):
+        if k < total and caps.get(frozenset(below.items())) == k:
+            # A predicate cuts the number that stands below this digit: it is a digit of so many values.
+            cut = Lin(dict(below), 0)
+            digits, sources, total = [(id(cut), 1, k)], {id(cut): cut}, k
+        below[atom] = k
         if atom.kind == LEAF:
             extent = extents.get(atom.leaf)
             if extent == 1:
