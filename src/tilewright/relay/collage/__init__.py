@@ -18,7 +18,7 @@ from tilewright.relay.collage.collage import (
     estimate_seconds,
     vm_estimate_seconds,
 )
-from tilewright.relay.collage.partition import CandidatePartition, CollagePartition, best_partition
+from tilewright.relay.collage.partition import CandidatePartition, best_partition
 from tilewright.relay.collage.partition_rule import (
     CombinePartitionRule,
     CombinerRule,
@@ -39,6 +39,7 @@ from tilewright.relay.collage.partition_spec import (
     make_pattern_byoc_partition_rule,
 )
 from tilewright.relay.collage.sub_graph import DataflowGraph, SubGraph
+from tilewright.relay.transform.collage import CollagePartition
 
 __all__ = [
     "MEASURE_NUMBER",

@@ -1,4 +1,4 @@
-"""CollagePartition: every operator goes to the code generator, alone or with neighbours, that makes the whole cheapest."""
+"""The cheapest partition: every operator goes to the code generator, alone or with neighbours, that makes the whole cheapest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from heapq import heappop, heappush
 from typing import Any
 
 from tilewright.ir import GlobalVar, IRModule
-from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion, structural_hash
 from tilewright.relay.collage.collage import CostEstimator
 from tilewright.relay.collage.partition_spec import PartitionSpec, gather_partition_specs
@@ -199,32 +198,15 @@ class _Names:
         return self.known[key]
 
 
-def CollagePartition(config: CompilationConfig, cost_estimator: CostEstimator | None = None) -> Pass:
-    """Give every operator to whichever target of the compilation makes the whole cheapest, alone or together with neighbours.
-
-    config: `tvm.target.make_compilation_config(ctxt, targets)`, whose targets are our own and external code generators, which take
-    what their pattern tables say. cost_estimator: what estimates candidates, `relay.collage.CostEstimator()` by default, which
-    compiles and measures them. What another code generator gets becomes a global function with the attribute Compiler, named
-    collage_<compiler>_<patterns>; what is ours stays where it is, and is fused later. Options of the PassContext:
-    "relay.collage.tvm_max_depth" (4) and "relay.collage.byoc_max_depth" (8), the calls on the longest way through a candidate, and
-    "relay.collage.byoc_fusion_style", a list such as ["cutlass.NoFusion", "tensorrt.MaxDepthFusion"], which says how matches of
-    patterns may be joined.
-
-        nn.relu(nn.conv2d(%x, %w))
-    -->
-        @collage_dnnl_conv2d_relu(%x, %w)
-    """
-
-    def run(mod: IRModule, ctx: PassContext) -> IRModule:
-        specs = gather_partition_specs(config)
-        mod = infer_module(mod)
-        cost, names = Costs(cost_estimator or CostEstimator()), _Names(mod)
-        functions: dict[Any, Any] = dict(mod.functions)
-        with deep_recursion():
-            for g, f in own_functions(mod).items():
-                graph = DataflowGraph(f)
-                chosen = best_partition(graph, candidates(graph, specs), cost)
-                functions[g] = _Rewriter(chosen, names).visit(f)
-        return OutlineCompilerFunctionsWithExistingGlobalSymbols()(mod.with_functions(functions))
-
-    return Pass(PassInfo(0, "CollagePartition"), run)
+def partitioned(mod: IRModule, config: CompilationConfig, estimator: CostEstimator) -> IRModule:
+    """The module with every operator given to whichever target makes the whole cheapest."""
+    specs = gather_partition_specs(config)
+    mod = infer_module(mod)
+    cost, names = Costs(estimator), _Names(mod)
+    functions: dict[Any, Any] = dict(mod.functions)
+    with deep_recursion():
+        for g, f in own_functions(mod).items():
+            graph = DataflowGraph(f)
+            chosen = best_partition(graph, candidates(graph, specs), cost)
+            functions[g] = _Rewriter(chosen, names).visit(f)
+    return OutlineCompilerFunctionsWithExistingGlobalSymbols()(mod.with_functions(functions))

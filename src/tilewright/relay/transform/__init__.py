@@ -5,7 +5,6 @@ from typing import Any as _Any
 from tilewright.ir.inspection import register_inspection as _register_inspection
 from tilewright.ir.transform import Pass, PassContext, PassInfo, PrintIR, Sequential, function_pass_of, module_pass
 from tilewright.ir.transform import register_pass as _register_pass
-from tilewright.relay.collage.partition import CollagePartition
 from tilewright.relay.expr import Function as _Function
 from tilewright.relay.transform import verify as _verify
 from tilewright.relay.transform.alter_layout import AlterOpLayout, PackDense
@@ -31,6 +30,7 @@ from tilewright.relay.transform.canonical import (
     SimplifyExprPostAlterOp,
     SimplifyFCTranspose,
 )
+from tilewright.relay.transform.collage import CollagePartition
 from tilewright.relay.transform.combine_parallel import (
     BatchingOps,
     CombineParallelBatchMatmul,
@@ -178,7 +178,7 @@ _register_inspection(_Function, _verify.faults, _verify.size)
 
 for _name in __all__:
     _made = globals()[_name]
-    if _made.__module__.startswith("tilewright.relay.") and _made.__name__[0].isupper():
+    if _made.__module__.startswith(__name__) and _made.__name__[0].isupper():
         _register_pass(_name, _made)
 
 # Modules that programs import from.
