@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tilewright.ir import TensorType, Type
-from tilewright.relay.expr import Constant, Expr, const
+from tilewright.ir import Op, TensorType, Type
+from tilewright.relay.expr import Call, Constant, Expr, const
 from tilewright.relay.op import conv, conv_nd, neural, pool
 from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, any_bytes
@@ -57,14 +57,20 @@ def alike(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     return cast(a, wide), cast(b, wide)
 
 
+def _of_constants(e: Expr, depth: int = 8) -> bool:
+    """Whether few calls of operators compute a value from constants. What else a value comes from is not walked through."""
+    if isinstance(e, Constant) or depth == 0:
+        return depth > 0
+    return isinstance(e, Call) and isinstance(e.op, Op) and all(_of_constants(a, depth - 1) for a in e.args)
+
+
 def known_weight(weight: Expr, zero: Expr, axis: int) -> tuple[Expr, Expr]:
     """Constant weights less their zero point, where what they are then is int8: uint8 around 128, often. What is computed of constants
     (importers turn weights round) is one."""
-    if not isinstance(weight, Constant):
-        from tilewright.relay.analysis import free_vars
+    if not isinstance(weight, Constant) and _of_constants(weight):
         from tilewright.relay.transform.fold_constant import fold_constant_expr
 
-        weight = weight if free_vars(weight) else fold_constant_expr(weight)
+        weight = fold_constant_expr(weight)
     if not isinstance(weight, Constant) or not isinstance(zero, Constant) or is_zero(zero):
         return weight, zero
     value = weight.value
