@@ -61,3 +61,15 @@ def test_what_it_answers_is_checked() -> None:
         with pytest.raises(TVMError) as info:
             run(X)
         assert text in str(info.value)
+
+
+def test_names_belong_to_one_module() -> None:
+    def other(config: Any, x: np.ndarray) -> np.ndarray:
+        return x
+
+    other.__module__ = "elsewhere"
+    with pytest.raises(ValueError, match="'test.scaled_sum' of elsewhere has the name of one of"):
+        host_function("test.scaled_sum")(other)
+    # Determinants of ONNX and of PyTorch have different results.
+    import tilewright.relay.frontend.common.factor
+    import tilewright.relay.frontend.onnx  # noqa: F401

@@ -32,9 +32,17 @@ _functions: dict[str, HostFunction] = {}
 
 
 def host_function(name: str) -> Callable[[HostFunction], HostFunction]:
-    """Register a Python function for `host.call`: f(config, *arrays) -> array of the declared shape and dtype."""
+    """Register a Python function for `host.call`: f(config, *arrays) -> array of the declared shape and dtype.
+
+    Raises ValueError where another module registered one of that name: programs call functions by name only.
+    """
 
     def register(f: HostFunction) -> HostFunction:
+        taken = _functions.get(name)
+        if taken is not None and taken.__module__ != f.__module__:
+            raise ValueError(
+                f"the host function {name!r} of {f.__module__} has the name of one of {taken.__module__}; take another"
+            )
         _functions[name] = f
         return f
 

@@ -1,0 +1,205 @@
+"""Factorisations of matrices and solutions of equations for all importers: no kernels, but functions of NumPy that compiled code calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.op.host import config_text, host_function
+from tilewright.support.errors import TVMError
+
+Arrays = Sequence[np.ndarray]
+
+
+def hosted(f: Callable[..., Arrays]) -> Callable[..., Arrays]:
+    """Register f(config, *matrices) -> results; the host function answers them as one array, side by side for each matrix of a batch."""
+    name = f.__name__
+
+    def packed(config: Any, *arrays: np.ndarray) -> np.ndarray:
+        lead = np.broadcast_shapes(*[a.shape[:-2] for a in arrays])
+        try:
+            results = f(config, *[np.asarray(a, np.complex128 if a.dtype.kind == "c" else np.float64) for a in arrays])
+        except np.linalg.LinAlgError as error:
+            raise TVMError(f"linalg.{name}: {error}. The input has shape {arrays[0].shape}") from None
+        return np.concatenate(
+            [np.broadcast_to(r, (*lead, *r.shape[len(lead) :])).reshape(*lead, -1) for r in results], -1
+        )
+
+    host_function(f"linalg.{name}")(packed)
+    return f
+
+
+def answers(
+    c: Any, f: Callable[..., Arrays], matrices: Sequence[Value], shapes: Sequence[Sequence[Any]], **config: Any
+) -> list[Value]:
+    """The results of a hosted function, of these shapes for one matrix; axes before the last two are a batch."""
+    lead = max([m.shape[:-2] for m in matrices], key=len)
+    dtype = matrices[0].dtype
+    counts = [int(np.prod(c.static(s, "the extents of its matrix"))) for s in shapes]
+    whole = c.call(
+        "host.call", list(matrices), function=f"linalg.{f.__name__}", shape=(*lead, sum(counts)), dtype=dtype,
+        config=config_text(config),
+    )  # fmt: skip
+    results, begin = [], 0
+    for s, count in zip(shapes, counts, strict=True):
+        part = whole
+        if len(counts) > 1:
+            part = c.call("strided_slice", whole, begin=(begin,), end=(begin + count,), strides=(1,), axes=(len(lead),))
+        results.append(c.reshape(part, [*lead, *s]))
+        begin += count
+    return results
+
+
+@hosted
+def svd(config: Any, a: np.ndarray) -> Arrays:
+    return np.linalg.svd(a, full_matrices=config["full"])
+
+
+@hosted
+def eigh(config: Any, a: np.ndarray) -> Arrays:
+    return np.linalg.eigh(a, config["half"])
+
+
+@hosted
+def eig(config: Any, a: np.ndarray) -> Arrays:
+    values, vectors = np.linalg.eig(a)
+    return values.real, values.imag, vectors.real, vectors.imag
+
+
+@hosted
+def qr(config: Any, a: np.ndarray) -> Arrays:
+    return np.linalg.qr(a, config["mode"])
+
+
+@hosted
+def inverse(config: Any, a: np.ndarray) -> Arrays:
+    return [np.linalg.inv(a)]
+
+
+@hosted
+def determinant(config: Any, a: np.ndarray) -> Arrays:
+    sign, log = np.linalg.slogdet(a)
+    return np.linalg.det(a), sign, log
+
+
+def triangles(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(both triangles in one matrix, the row that each row changed places with, from 1) of one matrix, by the largest pivots."""
+    made, rows = a.copy(), np.arange(1, min(a.shape) + 1)
+    for k in range(min(a.shape)):
+        pivot = k + int(np.abs(made[k:, k]).argmax())
+        rows[k] = pivot + 1
+        made[[k, pivot]] = made[[pivot, k]]
+        if made[k, k]:
+            made[k + 1 :, k] /= made[k, k]
+            made[k + 1 :, k + 1 :] -= np.outer(made[k + 1 :, k], made[k, k + 1 :])
+    return made, rows
+
+
+def _each(f: Callable[..., Arrays], *arrays: np.ndarray) -> list[np.ndarray]:
+    """f of each matrix of a batch."""
+    lead = arrays[0].shape[:-2]
+    found = [f(*[a[place] for a in arrays]) for place in np.ndindex(*lead)]
+    return [np.stack(parts).reshape(*lead, *parts[0].shape) for parts in zip(*found, strict=True)]
+
+
+@hosted
+def lu_factor(config: Any, a: np.ndarray) -> Arrays:
+    return _each(triangles, a)
+
+
+@hosted
+def lu(config: Any, a: np.ndarray) -> Arrays:
+    def factors(a: np.ndarray) -> Arrays:
+        (m, n), k = a.shape, min(a.shape)
+        made, swaps = triangles(a)
+        order = np.eye(m)
+        for row, other in enumerate(swaps - 1):
+            order[[row, other]] = order[[other, row]]
+        return order.T, np.tril(made, -1)[:, :k] + np.eye(m, k), np.triu(made)[:k, :n]
+
+    return _each(factors, a)
+
+
+@hosted
+def lu_solve(config: Any, a: np.ndarray, swaps: np.ndarray, b: np.ndarray) -> Arrays:
+    def solved(made: np.ndarray, swaps: np.ndarray, b: np.ndarray) -> Arrays:
+        n = len(made)
+        order = np.arange(n)
+        for row, other in enumerate(swaps[0].astype(np.int64) - 1):
+            order[[row, other]] = order[[other, row]]
+        lower, upper = np.tril(made, -1) + np.eye(n), np.triu(made)
+        matrix = (lower @ upper)[np.argsort(order)]
+        return [np.linalg.solve(matrix.T if config["adjoint"] else matrix, b)]
+
+    return _each(solved, a, swaps, b)
+
+
+@hosted
+def solve(config: Any, a: np.ndarray, b: np.ndarray) -> Arrays:
+    if config["left"]:
+        return [np.linalg.solve(a, b)]
+    return [np.linalg.solve(a.swapaxes(-1, -2), b.swapaxes(-1, -2)).swapaxes(-1, -2)]
+
+
+@hosted
+def solve_triangular(config: Any, a: np.ndarray, b: np.ndarray) -> Arrays:
+    half = np.triu(a, config["unit"]) if config["upper"] else np.tril(a, -config["unit"])
+    half = half + np.eye(a.shape[-1]) if config["unit"] else half
+    return solve(config, half, b)
+
+
+@hosted
+def cholesky(config: Any, a: np.ndarray) -> Arrays:
+    lower = np.linalg.cholesky(a.swapaxes(-1, -2) if config["upper"] else a)
+    return [lower.swapaxes(-1, -2) if config["upper"] else lower]
+
+
+@hosted
+def cholesky_solve(config: Any, b: np.ndarray, factor: np.ndarray) -> Arrays:
+    half = np.triu(factor).swapaxes(-1, -2) if config["upper"] else np.tril(factor)
+    return [np.linalg.solve(half @ half.swapaxes(-1, -2), b)]
+
+
+@hosted
+def pinv(config: Any, a: np.ndarray) -> Arrays:
+    s = np.linalg.svd(a, compute_uv=False)
+    least = np.maximum(config["atol"], config["rtol"] * s.max(-1, initial=0.0, keepdims=True)[..., 0])
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    turned = np.where(s > least[..., None], 1.0 / np.where(s == 0, 1.0, s), 0.0)
+    return [vh.swapaxes(-1, -2) @ (turned[..., None] * u.swapaxes(-1, -2))]
+
+
+@hosted
+def lstsq(config: Any, a: np.ndarray, b: np.ndarray) -> Arrays:
+    return [np.linalg.pinv(a, config["rcond"]) @ b]
+
+
+@hosted
+def matrix_exp(config: Any, a: np.ndarray) -> Arrays:
+    # Scaled until 18 terms of the series are exact, then squared as often.
+    norm = float(np.abs(a).sum(-1).max(initial=0.0))
+    halvings = max(0, int(np.ceil(np.log2(max(norm, 1e-300)))) + 1)
+    small = a / 2.0**halvings
+    term = made = np.broadcast_to(np.eye(a.shape[-1]), a.shape)
+    for k in range(1, 19):
+        term = term @ small / k
+        made = made + term
+    for _ in range(halvings):
+        made = made @ made
+    return [made]
+
+
+@hosted
+def householder(config: Any, a: np.ndarray, scales: np.ndarray) -> Arrays:
+    def product(a: np.ndarray, scales: np.ndarray) -> Arrays:
+        (m, n), made = a.shape, np.eye(len(a))
+        for k, scale in enumerate(scales[0]):
+            v = np.where(np.arange(m) < k, 0.0, a[:, k])
+            v[k] = 1.0
+            made = made - scale * np.outer(made @ v, v)
+        return [made[:, :n]]
+
+    return _each(product, a, scales)
