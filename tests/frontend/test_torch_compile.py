@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
+import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,7 +12,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tilewright.ir import TupleType
+from tilewright.node import structural_equal
 from tilewright.relay.frontend.pytorch.compile import Piece, backend
+from tilewright.support.errors import TVMError
 
 
 @pytest.fixture(autouse=True)
@@ -240,23 +242,46 @@ def test_training_that_writes_statistics(pieces: list[Piece]) -> None:
     assert pieces
 
 
-WRONG_OPTIONS = """
-import torch
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (
+            {"taget": "llvm"},
+            'torch.compile(backend="tilewright") has the option "target" only, but was given \'taget\'',
+        ),
+        ({"target": "llvmm"}, "there is no target kind 'llvmm'; nearest known: llvm"),
+    ],
+)
+def test_options(options: dict[str, str], text: str) -> None:
+    compiled = torch.compile(lambda x: x * 2 + 1, backend="tilewright", options=options)
+    for _ in range(2):
+        with pytest.raises(TVMError, match=re.escape(text)):
+            compiled(torch.ones(3))
 
-for options in ({"taget": "llvm"}, {"target": "llvmm"}):
-    try:
-        torch.compile(lambda x: x * 2 + 1, backend="tilewright", options=options)(torch.ones(3))
-    except torch._dynamo.exc.BackendCompilerFailed as error:
-        print(error)
-"""
+
+def nested(depth: int) -> Any:
+    t: Any = TupleType(())
+    for _ in range(depth):
+        t = TupleType((t,))
+    return t
 
 
-def test_options() -> None:
-    """In a process of its own: a back end that fails leaves PyTorch's evaluation of frames on, and with it deep Python recursion
-    fills the stack of C."""
-    done = subprocess.run([sys.executable, "-c", WRONG_OPTIONS], capture_output=True, text=True, check=True)
-    assert 'torch.compile(backend="tilewright") has the option "target" only, but was given \'taget\'' in done.stdout
-    assert "there is no target kind 'llvmm'; nearest known: llvm" in done.stdout
+def test_deep_programs_beside_pytorch() -> None:
+    """While PyTorch evaluates frames, as it does under torch.compile and after a back end failed, Python's calls take the stack of C:
+    not those of the compiler."""
+
+    def deep(graph: Any, inputs: Any) -> Any:
+        assert structural_equal(nested(30_000), nested(30_000))
+        return graph.forward
+
+    def failing(graph: Any, inputs: Any) -> Any:
+        raise ValueError("no")
+
+    x = torch.ones(3)
+    torch.testing.assert_close(torch.compile(lambda x: x * 2 + 1, backend=deep)(x), x * 2 + 1)
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed):
+        torch.compile(lambda x: x * 3, backend=failing)(x)
+    assert structural_equal(nested(30_000), nested(30_000))
 
 
 def test_mode_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from tilewright.node.base import GRAPH, VARIABLE, Node
 from tilewright.node.leaves import equal_floats, find_leaf
 from tilewright.node.object_path import ATTR, INDEX, KEY, ObjectPath
+from tilewright.support import frames
 from tilewright.support.errors import DepthError
 
 DEPTH = 200_000
@@ -21,20 +22,24 @@ _lock = threading.Lock()
 _entered = 0
 _found: int | None = None
 """The limit to go back to, while it is raised."""
+_evaluator: int | None = None
+"""What else than CPython evaluated frames, while CPython does."""
 SHALLOW = 200
 
 
 @contextmanager
 def deep_recursion() -> Iterator[None]:
-    """Lets pure Python recursion go as deep as a program is; CPython keeps those frames on the heap.
+    """Lets pure Python recursion go as deep as a program is; CPython, which then evaluates all of them, keeps those frames on the heap.
 
     What is deeper yet is a DepthError.
     The limit is one for all threads, and lowering it under one that is deep ends the process. So it goes back only when all others are
     shallow; else the next to end this takes it back.
     """
-    global _entered, _found
+    global _entered, _evaluator, _found
     with _lock:
         _entered += 1
+        if _entered == 1:
+            _evaluator = frames.evaluate_frames()
         limit = sys.getrecursionlimit()
         if limit < DEPTH:
             _found = limit
@@ -51,6 +56,9 @@ def deep_recursion() -> Iterator[None]:
     finally:
         with _lock:
             _entered -= 1
+            if not _entered:
+                frames.give_back(_evaluator)
+                _evaluator = None
             if not _entered and _found is not None and _others_are_shallow():
                 sys.setrecursionlimit(_found)
                 _found = None

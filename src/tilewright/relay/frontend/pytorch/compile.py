@@ -30,10 +30,26 @@ def backend(
 ) -> Callable[..., Any]:  # fmt: skip
     """The backend that torch.compile calls. options: {"target": ...}, "llvm" without it. `mode` is about PyTorch's own compiler.
 
-    Raises ModelError for other options, and what Target raises.
+    For other options what it makes raises ModelError when it is called, for other targets what Target raises.
     """
     from torch._dynamo.backends.common import aot_autograd
 
+    try:
+        target = _target(mode, options, target)
+    except TVMError as error:
+        # PyTorch would wrap an error from here in one of its own, and leave its evaluation of frames on.
+        return _raising(error)
+
+    def compiler(inner: Any, given: Sequence[Any]) -> Callable[..., Any]:
+        return compile_graph(inner, target)
+
+    decompositions = ExportedImporter("the graph", "float32", None, False).decompositions()
+    compiled = aot_autograd(fw_compiler=compiler, bw_compiler=compiler, decompositions=decompositions)
+    return compiled(graph, inputs)  # type: ignore[no-any-return]
+
+
+def _target(mode: str | None, options: Mapping[str, Any] | None, target: Any) -> Target:
+    """The target that options say."""
     given = {"target": target or "llvm", **(options or {})}
     unknown = sorted(set(given) - {"target"})
     if unknown:
@@ -42,14 +58,16 @@ def backend(
         )
     if mode is not None:
         logger.info("mode=%r is about PyTorch's own compiler, and changes nothing here", mode)
-    target = Target(given["target"])
+    return Target(given["target"])
 
-    def compiler(inner: Any, given: Sequence[Any]) -> Callable[..., Any]:
-        return compile_graph(inner, target)
 
-    decompositions = ExportedImporter("the graph", "float32", None, False).decompositions()
-    compiled = aot_autograd(fw_compiler=compiler, bw_compiler=compiler, decompositions=decompositions)
-    return compiled(graph, inputs)  # type: ignore[no-any-return]
+def _raising(error: TVMError) -> Callable[..., Any]:
+    """A function that ends with an error."""
+
+    def failed(*args: Any) -> Any:
+        raise error.with_traceback(None)
+
+    return failed
 
 
 def compile_graph(graph: Any, target: Target) -> Callable[..., Any]:
