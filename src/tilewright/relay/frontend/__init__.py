@@ -8,14 +8,18 @@ from tilewright.support import lazy
 
 if TYPE_CHECKING:
     from tilewright.relay.frontend.change_datatype import ChangeDatatype
+    from tilewright.relay.frontend.common.texts import decode_texts, encode_texts
     from tilewright.relay.frontend.keras import from_keras
     from tilewright.relay.frontend.onnx import from_onnx
     from tilewright.relay.frontend.pytorch import from_pytorch
     from tilewright.relay.frontend.tensorflow import from_tensorflow
     from tilewright.relay.frontend.tflite import from_tflite
 
-__all__ = ["ChangeDatatype", "from_keras", "from_onnx", "from_pytorch", "from_tensorflow", "from_tflite"]
+__all__ = [
+    "ChangeDatatype", "decode_texts", "encode_texts", "from_keras", "from_onnx", "from_pytorch", "from_tensorflow", "from_tflite",
+]  # fmt: skip
 
-_MODULES = {name: name.removeprefix("from_") for name in __all__} | {"ChangeDatatype": "change_datatype"}
+_MODULES = {name: name.removeprefix("from_") for name in __all__ if name.startswith("from_")}
+_MODULES |= {"ChangeDatatype": "change_datatype", "decode_texts": "common.texts", "encode_texts": "common.texts"}
 lazy.declare(__name__, {name: f"{__name__}.{module}:{name}" for name, module in _MODULES.items()})
 __getattr__ = lazy.resolver(__name__)

@@ -13,14 +13,13 @@ elements decodes them first, and encodes the results: float kinds by tables, so 
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+
+from tilewright.relay.frontend.common.texts import strings
 
 SMALL_FLOATS = (
     "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn",
@@ -36,62 +35,6 @@ MOVING = {
     "ReverseSequence", "Shape", "Size", "Constant", "ConstantOfShape", "Pad", "TensorScatter",
 }  # fmt: skip
 """Operators that only move elements."""
-
-
-class Strings:
-    """Texts by number. Numbers of constants stay; those made while programs run are forgotten when none runs any more."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[Any, int] = {}
-        self._texts: dict[int, Any] = {}
-        self._passing: list[int] = []
-        self._next = 1
-        self._running = 0
-        self._lock = threading.RLock()
-
-    def number(self, text: Any, keep: bool = False) -> int:
-        """The number of a text; equal texts have one number."""
-        with self._lock:
-            found = self._numbers.get(text)
-            if found is None:
-                found, self._next = self._next, self._next + 1
-                self._numbers[text] = found
-                self._texts[found] = text
-                if self._running and not keep:
-                    self._passing.append(found)
-            elif keep and found in self._passing:
-                self._passing.remove(found)
-            return found
-
-    def encode(self, texts: Any, keep: bool = False) -> np.ndarray:
-        """Numbers of an array of texts."""
-        array = np.asarray(texts)
-        flat = [self.number(t.decode() if isinstance(t, bytes) else str(t), keep) for t in array.reshape(-1).tolist()]
-        return np.array(flat, np.int64).reshape(array.shape)
-
-    def decode(self, numbers: np.ndarray) -> np.ndarray:
-        """The texts of an array of numbers; 0, which fills what nothing was written to, is the empty text."""
-        out = np.empty(numbers.shape, object)
-        out.reshape(-1)[:] = [self._texts.get(n, "") for n in numbers.reshape(-1).tolist()]
-        return out
-
-    @contextmanager
-    def run(self) -> Iterator[None]:
-        """While a program runs."""
-        with self._lock:
-            self._running += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._running -= 1
-                if not self._running:
-                    for n in self._passing:
-                        del self._numbers[self._texts.pop(n)]
-                    self._passing.clear()
-
-
-strings = Strings()
 
 
 def kind_of(dtype: Any) -> str:
