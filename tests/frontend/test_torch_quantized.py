@@ -121,6 +121,59 @@ def test_dynamic(dtype: torch.dtype) -> None:
     agree(module, torch.randn(5, 6), atol=1e-3)
 
 
+class Steady(nn.Module):
+    """A recurrent layer, and what it ends with."""
+
+    def __init__(self, kind: Any, **options: Any) -> None:
+        super().__init__()
+        self.layer = kind(6, 8, **options)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        rows, last = self.layer(x)
+        return (rows, *last) if isinstance(last, tuple) else (rows, last)
+
+
+def same_recurrent(module: nn.Module, *inputs: Tensor) -> None:
+    """Imports a traced module of several results and compares."""
+    with torch.no_grad():
+        traced, wanted = torch.jit.trace(module, inputs), module(*inputs)
+    mod, params = imported(traced, *inputs)
+    found = run_function(mod["main"], [*[x.numpy() for x in inputs], *params.values()], mod)
+    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+    for a, b in zip(found if isinstance(found, (tuple, list)) else [found], wanted, strict=True):
+        np.testing.assert_allclose(a, b.numpy(), atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.qint8, torch.float16], ids=str)
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_dynamic_recurrent(kind: Any, dtype: torch.dtype) -> None:
+    for options in ({}, {"num_layers": 2, "bidirectional": True, "batch_first": True}):
+        torch.manual_seed(0)
+        module = quantization.quantize_dynamic(Steady(kind, **options).eval(), {kind}, dtype=dtype)
+        same_recurrent(module, torch.randn(5, 3, 6))
+
+
+@pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
+def test_dynamic_cells(kind: Any) -> None:
+    torch.manual_seed(0)
+    module = quantization.quantize_dynamic(nn.ModuleDict({"cell": kind(6, 8)}).eval(), {kind}, dtype=torch.qint8)["cell"]
+    if kind is nn.LSTMCell:
+        same_recurrent(Pairs(module), torch.randn(3, 6), torch.randn(3, 8), torch.randn(3, 8))
+    else:
+        same_recurrent(module, torch.randn(3, 6), torch.randn(3, 8))
+
+
+class Pairs(nn.Module):
+    """An LSTM's cell whose states are inputs of their own."""
+
+    def __init__(self, cell: nn.Module) -> None:
+        super().__init__()
+        self.cell = cell
+
+    def forward(self, x: Tensor, hidden: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        return self.cell(x, (hidden, memory))
+
+
 def test_scripted() -> None:
     torch.manual_seed(0)
     x = torch.randn(2, 3, 8, 8)

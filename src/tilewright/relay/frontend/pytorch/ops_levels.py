@@ -157,10 +157,14 @@ def told(c: TorchCall, name: str, x: Quantized) -> Any:
 
 def _weight(c: TorchCall, packed: Any, unpack: str) -> tuple[Value, Value | None]:
     """(weight as numbers, bias) of a packed layer."""
+    return packed_weight(c, packed.module, packed.path, unpack)
+
+
+def packed_weight(c: TorchCall, packed: Any, path: str, unpack: str) -> tuple[Value, Value | None]:
+    """(weight as numbers, bias) of an object of packed weights."""
     import torch
 
-    weight, bias = getattr(torch.ops.quantized, unpack)(packed.module)
-    path = packed.path
+    weight, bias = getattr(torch.ops.quantized, unpack)(packed)
     while path.endswith("_packed_params"):
         path = path.removesuffix("_packed_params").removesuffix(".")
     held = c.home.weight(f"{path}.weight".removeprefix("."), weight)

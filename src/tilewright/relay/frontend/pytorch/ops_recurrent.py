@@ -8,64 +8,75 @@ from typing import Any
 from tilewright.relay import loops
 from tilewright.relay.expr import Call, Expr, TupleGetItem, Var
 from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.pytorch.ops_levels import packed_weight, rounded_to_bytes
 from tilewright.relay.frontend.pytorch.ops_linalg import linear
 from tilewright.relay.frontend.pytorch.ops_tensor import split_sizes
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
 
 State = tuple[Value, ...]
-Cell = Callable[[TorchCall, Value, State, Value, Value | None], State]
-"""(what the input contributes, state, recurrent weight, recurrent bias) -> state."""
+Product = Callable[[Value], Value]
+"""A matrix product with weights, and their bias."""
+Cell = Callable[[TorchCall, Value, State, Product], State]
+"""(what the input contributes, state, product with the recurrent weights) -> state."""
 
 
-def _lstm_step(c: TorchCall, given: Value, state: State, weight: Value, bias: Value | None) -> State:
+def _lstm_step(c: TorchCall, given: Value, state: State, recurrent: Product) -> State:
     hidden, memory = state
-    gates = c.call("add", given, linear(c, hidden, weight, bias))
+    gates = c.call("add", given, recurrent(hidden))
     i, f, g, o = c.call("split", gates, indices_or_sections=4, axis=1)
     kept = c.call("multiply", c.call("sigmoid", f), memory)
     memory = c.call("add", kept, c.call("multiply", c.call("sigmoid", i), c.call("tanh", g)))
     return c.call("multiply", c.call("sigmoid", o), c.call("tanh", memory)), memory
 
 
-def _gru_step(c: TorchCall, given: Value, state: State, weight: Value, bias: Value | None) -> State:
+def _gru_step(c: TorchCall, given: Value, state: State, recurrent: Product) -> State:
     (hidden,) = state
     xr, xz, xn = c.call("split", given, indices_or_sections=3, axis=1)
-    hr, hz, hn = c.call("split", linear(c, hidden, weight, bias), indices_or_sections=3, axis=1)
+    hr, hz, hn = c.call("split", recurrent(hidden), indices_or_sections=3, axis=1)
     reset, update = c.call("sigmoid", c.call("add", xr, hr)), c.call("sigmoid", c.call("add", xz, hz))
     new = c.call("tanh", c.call("add", xn, c.call("multiply", reset, hn)))
     return (c.call("add", new, c.call("multiply", update, c.call("subtract", hidden, new))),)
 
 
 def _plain_step(activation: str) -> Cell:
-    def step(c: TorchCall, given: Value, state: State, weight: Value, bias: Value | None) -> State:
-        return (c.call(activation, c.call("add", given, linear(c, state[0], weight, bias))),)
+    def step(c: TorchCall, given: Value, state: State, recurrent: Product) -> State:
+        return (c.call(activation, c.call("add", given, recurrent(state[0]))),)
 
     return step
 
 
+CELLS = {"lstm": _lstm_step, "gru": _gru_step, "rnn_tanh": _plain_step("tanh"), "rnn_relu": _plain_step("nn.relu")}
+
+
+def _cell_of(c: TorchCall) -> Cell:
+    return next(cell for name, cell in CELLS.items() if name in c.target)
+
+
+def _product(c: TorchCall, weight: Value, bias: Value | None = None) -> Product:
+    return lambda x: linear(c, x, weight, bias)
+
+
 def _layer(
-    c: TorchCall, steps: Sequence[Value], state: State, weights: Sequence[Value], cell: Cell
-) -> tuple[list[Value], State]:
-    inner, recurrent, *biases = weights
-    given_bias, own_bias = biases if len(biases) >= 2 else (None, None)
+    c: TorchCall, given: Value, state: State, recurrent: Product, cell: Cell, backwards: bool
+) -> tuple[Value, State]:
+    """A layer of so many steps as its input has (steps, batch, gates), one after the other: (all outputs, the last state)."""
+    steps = [c.call("squeeze", p, axis=(0,)) for p in split_sizes(c, given, [1] * given.shape[0], 0)]
     outputs = []
-    for x in steps:
-        state = cell(c, linear(c, x, inner, given_bias), state, recurrent, own_bias)
+    for x in steps[::-1] if backwards else steps:
+        state = cell(c, x, state, recurrent)
         outputs.append(state[0])
-    return outputs, state
+    return c.call("stack", outputs[::-1] if backwards else outputs, axis=0), state
 
 
 def _loop(
-    c: TorchCall, x: Value, state: State, weights: Sequence[Value], cell: Cell, backwards: bool
+    c: TorchCall, given: Value, state: State, recurrent: Product, cell: Cell, backwards: bool
 ) -> tuple[Value, State]:
-    """A layer of an unknown number of steps (steps, batch, inputs) as a function that calls itself: (all outputs, the last state)."""
-    inner, recurrent, *biases = weights
-    given_bias, own_bias = biases if len(biases) >= 2 else (None, None)
-    given = linear(c, x, inner, given_bias)
+    """A layer of an unknown number of steps as a function that calls itself."""
     given = c.call("reverse", given, axis=0) if backwards else given
-    steps = x.shape[0]
+    steps = given.shape[0]
     places = c.call("arange", start=0, stop=steps, step=1, dtype="int64")
     column = c.call("expand_dims", places, axis=1, num_newaxis=2)
-    start = [c.number(0, "int64"), c.full([steps, *state[0].shape], 0, x.dtype), *state]
+    start = [c.number(0, "int64"), c.full([steps, *state[0].shape], 0, given.dtype), *state]
     count = c.size(steps)
 
     def going(k: Expr, *now: Expr) -> Expr:
@@ -73,7 +84,7 @@ def _loop(
 
     def step(k: Expr, rows: Expr, *now: Expr) -> list[Expr]:
         row = c.call("take", given, Value(k), axis=0, mode="clip")
-        after = cell(c, row, tuple([Value(v) for v in now]), recurrent, own_bias)
+        after = cell(c, row, tuple([Value(v) for v in now]), recurrent)
         here = c.call("equal", column, Value(k))
         written = c.call("where", here, c.call("expand_dims", after[0], axis=0), Value(rows))
         return [v.expr for v in (c.call("add", Value(k), 1), written, *after)]
@@ -85,80 +96,101 @@ def _loop(
 
 
 def _network(
-    c: TorchCall, x: Value, states: Sequence[Value], params: Sequence[Value], biases: bool, layers: int, bidirectional: bool,
-    batch_first: bool, cell: Cell,
+    c: TorchCall, x: Value, states: Sequence[Value], products: Sequence[tuple[Product, Product]], layers: int, bidirectional: bool,
+    batch_first: bool,
 ) -> list[Value]:  # fmt: skip
-    single = x.ndim == 2
-    x = c.call("expand_dims", x, axis=0 if batch_first else 1) if single else x
-    states = [c.call("expand_dims", s, axis=1) if single else s for s in states]
-    axis = 1 if batch_first else 0
-    length = x.shape[axis]
-    steps: Any = None
-    if isinstance(length, int):
-        steps = [c.call("squeeze", p, axis=(axis,)) for p in split_sizes(c, x, [1] * length, axis)]
+    """Layers of cells; `products`: of each layer, and each way through it, with the input's and the recurrent weights."""
+    cell, single = _cell_of(c), x.ndim == 2
+    if single:
+        x = c.call("expand_dims", x, axis=1)
+        states = [c.call("expand_dims", s, axis=1) for s in states]
     elif batch_first:
         x = c.transpose(x, [1, 0, 2])
+    run = _layer if isinstance(x.shape[0], int) else _loop
     ways = 2 if bidirectional else 1
-    each = len(params) // (layers * ways)
     start = [[c.call("squeeze", p, axis=(0,)) for p in split_sizes(c, s, [1] * (layers * ways), 0)] for s in states]
     last: list[State] = []
     for layer in range(layers):
-        found: list[Any] = []
+        found = []
         for way in range(ways):
             k = layer * ways + way
-            weights = params[k * each : (k + 1) * each]
-            first = tuple([s[k] for s in start])
-            if steps is None:
-                rows, state = _loop(c, x, first, weights, cell, bool(way))
-                found.append(rows)
-            else:
-                outputs, state = _layer(c, steps[::-1] if way else steps, first, weights, cell)
-                found.append(outputs[::-1] if way else outputs)
+            inner, recurrent = products[k]
+            rows, state = run(c, inner(x), tuple([s[k] for s in start]), recurrent, cell, bool(way))
+            found.append(rows)
             last.append(state)
-        if steps is None:
-            x = found[0] if ways == 1 else c.call("concatenate", found, axis=2)
-        else:
-            joined = [c.call("concatenate", list(both), axis=1) for both in zip(*found, strict=True)]
-            steps = found[0] if ways == 1 else joined
-    out = x if steps is None else c.call("stack", steps, axis=axis)
-    if steps is None and batch_first:
-        out = c.transpose(out, [1, 0, 2])
+        x = found[0] if ways == 1 else c.call("concatenate", found, axis=2)
     ends = [c.call("stack", [s[k] for s in last], axis=0) for k in range(len(states))]
     if single:
-        out = c.call("squeeze", out, axis=(0 if batch_first else 1,))
-        ends = [c.call("squeeze", e, axis=(1,)) for e in ends]
-    return [out, *ends]
+        return [c.call("squeeze", v, axis=(1,)) for v in (x, *ends)]
+    return [c.transpose(x, [1, 0, 2]) if batch_first else x, *ends]
 
 
-@aten("lstm.input")
-def _lstm(
-    c: TorchCall, x: Value, states: Sequence[Value], params: Sequence[Value], biases: bool, layers: int, dropout: float, train: bool,
-    bidirectional: bool, batch_first: bool,
-) -> Any:  # fmt: skip
-    if len(params) % (4 if biases else 2) or len(params) // (layers * (2 if bidirectional else 1)) == 5:
+def _plain_products(c: TorchCall, params: Sequence[Value], count: int, biases: bool) -> list[tuple[Product, Product]]:
+    each = len(params) // count
+    if each != (4 if biases else 2):
         raise c.refuse("proj_size", "a number", "0")
-    return _network(c, x, states, params, biases, layers, bidirectional, batch_first, _lstm_step)
+    found = []
+    for k in range(count):
+        inner, recurrent, *more = params[k * each : (k + 1) * each]
+        given, own = more or (None, None)
+        found.append((_product(c, inner, given), _product(c, recurrent, own)))
+    return found
 
 
-@aten("gru.input", "rnn_tanh.input", "rnn_relu.input")
-def _gru(
-    c: TorchCall, x: Value, state: Value, params: Sequence[Value], biases: bool, layers: int, dropout: float, train: bool,
+@aten("lstm.input", "gru.input", "rnn_tanh.input", "rnn_relu.input")
+def _recurrent(
+    c: TorchCall, x: Value, states: Any, params: Sequence[Value], biases: bool, layers: int, dropout: float, train: bool,
     bidirectional: bool, batch_first: bool,
 ) -> Any:  # fmt: skip
-    cell = _gru_step if "gru" in c.target else _plain_step("tanh" if "tanh" in c.target else "nn.relu")
-    return _network(c, x, [state], params, biases, layers, bidirectional, batch_first, cell)
+    products = _plain_products(c, params, layers * (2 if bidirectional else 1), biases)
+    return _network(c, x, _several(states), products, layers, bidirectional, batch_first)
 
 
-@aten("lstm_cell")
-def _lstm_cell(
-    c: TorchCall, x: Value, state: Sequence[Value], inner: Value, weight: Value, given: Value | None = None, own: Value | None = None
+def _several(states: Any) -> Sequence[Value]:
+    """The state of an LSTM is two tensors, that of others is one."""
+    return states if isinstance(states, (list, tuple)) else [states]
+
+
+@aten("lstm_cell", "gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
+def _cell(
+    c: TorchCall, x: Value, states: Any, inner: Value, weight: Value, given: Value | None = None, own: Value | None = None
 ) -> Any:  # fmt: skip
-    return list(_lstm_step(c, linear(c, x, inner, given), (state[0], state[1]), weight, own))
+    after = _cell_of(c)(c, linear(c, x, inner, given), tuple(_several(states)), _product(c, weight, own))
+    return list(after) if len(after) > 1 else after[0]
 
 
-@aten("gru_cell", "rnn_tanh_cell", "rnn_relu_cell")
-def _gru_cell(
-    c: TorchCall, x: Value, hidden: Value, inner: Value, weight: Value, given: Value | None = None, own: Value | None = None
+# Layers that PyTorch quantised dynamically: their weights stand packed in objects
+
+
+def _dynamic_product(c: TorchCall, packed: Any, path: str, reduced: bool, half: bool) -> Product:
+    if half:
+        return _product(c, *packed_weight(c, packed, path, "linear_unpack_fp16"))
+    plain = _product(c, *packed_weight(c, packed, path, "linear_unpack"))
+    return lambda x: plain(rounded_to_bytes(c, x, reduced))
+
+
+@aten("quantized_lstm.input", "quantized_lstm", "quantized_gru.input", "quantized_gru")
+def _quantised(
+    c: TorchCall, x: Value, states: Any, params: Sequence[Any], biases: bool, layers: int, dropout: float, train: bool,
+    bidirectional: bool, batch_first: bool, **options: Any,
 ) -> Any:  # fmt: skip
-    cell = _gru_step if "gru" in c.target else _plain_step("tanh" if "tanh" in c.target else "nn.relu")
-    return cell(c, linear(c, x, inner, given), (hidden,), weight, own)[0]
+    products = []
+    for p in params:
+        (kind, _, _, numbers, packed), _ = p.module.__getstate__()
+        if kind not in ("quantized_dynamic", "quantized_fp16"):
+            raise c.refuse("params", kind, "weights of torch.ao.quantization.quantize_dynamic")
+        each = [
+            _dynamic_product(c, m, f"{p.path}.{name}", bool(numbers and numbers[0]), kind == "quantized_fp16")
+            for m, name in zip(packed, ("ih", "hh"), strict=True)
+        ]
+        products.append((each[0], each[1]))
+    return _network(c, x, _several(states), products, layers, bidirectional, batch_first)
+
+
+@aten(*[f"quantized::quantized_{name}_cell_dynamic" for name in CELLS])
+def _quantised_cell(
+    c: TorchCall, x: Value, states: Any, inner: Any, weight: Any, given: Value | None = None, own: Value | None = None
+) -> Any:  # fmt: skip
+    products = [_dynamic_product(c, p.module, p.path, True, False) for p in (inner, weight)]
+    after = _cell_of(c)(c, products[0](x), tuple(_several(states)), products[1])
+    return list(after) if len(after) > 1 else after[0]
