@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tilewright.relay.frontend.onnx.contrib import attention, fused, quantized
+from tilewright.relay.frontend.onnx.contrib import attention, fused, grouped, quantized, rotary
 
-__all__ = ["attention", "fused", "quantized"]
+__all__ = ["attention", "fused", "grouped", "quantized", "rotary"]

@@ -1,13 +1,15 @@
-"""Attention as ONNX Runtime has it: packed weights, separate heads, grouped heads with caches and rotary positions."""
+"""Attention as ONNX Runtime has it: packed weights, separate heads, buffers of keys and values that steps of decoding fill."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, add
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
+from tilewright.relay.op.relations import known_equal
 from tilewright.support.errors import OpNotImplemented
 
 
@@ -26,11 +28,31 @@ def joined(node: OnnxNode, x: Value) -> Value:
     return node.value("reshape", node.call("transpose", x, axes=(0, 2, 1, 3)), newshape=(0, 0, width))
 
 
+def split_heads(node: OnnxNode, x: Value, count: int, axis: int) -> list[Value]:
+    """Queries, keys and values that stand beside each other on an axis of (batch, length, heads, `count`, size), each with heads
+    before lengths."""
+    parts = node.call("split", x, indices_or_sections=count, axis=axis)
+    return [node.value("transpose", node.call("squeeze", p, axis=(axis,)), axes=(0, 2, 1, 3)) for p in parts]
+
+
+def scale_of(node: OnnxNode, q: Value) -> float:
+    """What queries are multiplied by."""
+    return float(node.get("scale", 0.0)) or 1.0 / float(np.sqrt(int(q.shape[-1])))
+
+
 def attend(
-    node: OnnxNode, q: Value, k: Value, v: Value, bias: list[Any], allowed: list[Any], scale: float, low: float
-) -> Value:
-    """softmax(q k^T * scale + bias) v, over the places that are allowed."""
-    scaled = node.value("multiply", q, node.scalar(scale, q))
+    node: OnnxNode,
+    q: Value,
+    k: Value,
+    v: Value,
+    bias: Sequence[Any] = (),
+    allowed: Sequence[Any] = (),
+    sink: Value | None = None,
+) -> tuple[Value, Value, Value]:
+    """softmax(q k^T * scale + bias) v over the places that are allowed; further the scores, and their softmax.
+
+    sink: (heads) or one number; a score of nothing, whose exponential only the sum has."""
+    scaled = node.value("multiply", q, node.scalar(scale_of(node, q), q))
     scores: Any = node.call("nn.batch_matmul", scaled, k, transpose_b=True)
     cap = float(node.get("softcap", 0.0))
     if cap:
@@ -39,8 +61,20 @@ def attend(
     for b in bias:
         scores = node.call("add", scores, b)
     for mask in allowed:
-        scores = node.call("where", mask, scores, node.scalar(low, q))
-    return node.value("nn.batch_matmul", node.call("nn.softmax", scores, axis=-1), v, transpose_b=False)
+        scores = node.call("where", mask, scores, node.scalar(-np.inf, q))
+    shares = as_value(_shares(node, as_value(scores), sink))
+    return node.value("nn.batch_matmul", shares, v, transpose_b=False), as_value(scores), shares
+
+
+def _shares(node: OnnxNode, scores: Value, sink: Value | None) -> Any:
+    """The softmax of scores (batch, heads, queries, keys)."""
+    if sink is None:
+        return node.call("nn.softmax", scores, axis=-1)
+    column = node.call("strided_slice", scores, begin=(0,), end=(1,), strides=(1,), axes=(3,))
+    known = node.call("reshape", node.cast(sink, scores.dtype), newshape=(1, -1, 1, 1))
+    column = node.call("add", node.call("zeros_like", column), known)
+    shares = node.call("nn.softmax", node.call("concatenate", [column, scores], axis=3), axis=-1)
+    return node.call("strided_slice", shares, begin=(1,), end=(2**31 - 1,), strides=(1,), axes=(3,))
 
 
 def causal(node: OnnxNode, q: Value, k: Value) -> Any:
@@ -56,38 +90,129 @@ def with_past(node: OnnxNode, past: Value | None, new: Value) -> Value:
     return node.value("concatenate", [past, new], axis=2)
 
 
-def key_mask(node: OnnxNode, mask: Value, length: Any) -> Any:
-    """Which keys may be seen, from a mask (batch, keys), (batch, queries, keys), or the number of keys of each batch."""
+def into_buffer(node: OnnxNode, buffer: Value, new: Value, first: Any, total: int) -> Value:
+    """Keys or values (batch, heads, total, size): those of a buffer, over which new ones are laid from place `first` (one for all, or one
+    for each of the batch) on."""
+    extent, length = node.static(buffer)[2], node.static(new)[2]
+    if total > extent:
+        more = ((0, 0), (0, 0), (0, total - extent), (0, 0))
+        buffer = node.value("nn.pad", buffer, node.scalar(0, buffer), pad_width=more)
+    places = Value(array=np.arange(total, dtype=np.int64).reshape(1, total))
+    offset = node.call("subtract", places, node.call("reshape", node.cast(first, "int64"), newshape=(-1, 1)))
+    inside = node.call(
+        "logical_and",
+        node.call("greater_equal", offset, node.scalar(0, "int64")),
+        node.call("less", offset, node.scalar(length, "int64")),
+    )
+    moved: Any = new
+    if length > 1:
+        each = node.call("broadcast_to", offset, shape=(node.static(new)[0], total))
+        moved = node.call(
+            "take", node.call("transpose", new, axes=(0, 2, 1, 3)), each, axis=1, batch_dims=1, mode="clip"
+        )
+        moved = node.call("transpose", moved, axes=(0, 2, 1, 3))
+    return node.value("where", node.call("reshape", inside, newshape=(-1, 1, total, 1)), moved, buffer)
+
+
+def seen_keys(node: OnnxNode, mask: Value, q: Value, k: Value) -> Any:
+    """What is added to the scores of keys that a mask hides: a mask (batch, keys), (batch, queries, keys), (batch, 1, most, most), the
+    number of keys of each of the batch, or these and then the first of each."""
+    low = node.scalar(float(node.get("mask_filter_value", -10000.0)), q)
     if mask.ndim == 1:
-        places = Value(array=np.arange(int(length), dtype=np.int32).reshape(1, -1))
-        seen = node.call("less", places, node.call("expand_dims", node.cast(mask, "int32"), axis=1))
-        return node.call("expand_dims", seen, axis=1, num_newaxis=2)
-    some = node.call("not_equal", mask, node.scalar(0, mask))
-    return node.call("expand_dims", some, axis=1, num_newaxis=2 if mask.ndim == 2 else 1)
+        seen = _between(node, mask, q, k)
+    else:
+        if mask.ndim == 4:
+            rows, columns = node.static(q)[2], node.static(k)[2]
+            begin, end = (columns - rows, 0), (columns, columns)
+            mask = node.value("strided_slice", mask, begin=begin, end=end, strides=(1, 1), axes=(2, 3))
+        seen = node.call("not_equal", mask, node.scalar(0, mask))
+        if mask.ndim < 4:
+            seen = node.call("expand_dims", seen, axis=1, num_newaxis=4 - mask.ndim)
+    return node.call("where", seen, node.scalar(0, q), low)
 
 
-def _scale(node: OnnxNode, q: Value) -> float:
-    return float(node.get("scale", 0.0)) or 1.0 / float(np.sqrt(int(q.shape[-1])))
+def _between(node: OnnxNode, mask: Value, q: Value, k: Value) -> Any:
+    """Which keys (batch, 1, 1, keys) lie before the ends that a mask has, and not before the beginnings that may follow."""
+    batch, count = q.shape[0], mask.shape[0]
+    places = Value(array=np.arange(node.static(k)[2], dtype=np.int32).reshape(1, 1, 1, -1))
+
+    def part(which: int) -> Any:
+        own = mask if known_equal(batch, count) else node.value(
+            "strided_slice", mask, begin=(which * batch,), end=((which + 1) * batch,), strides=(1,), axes=(0,)
+        )  # fmt: skip
+        return node.call("expand_dims", node.cast(own, "int32"), axis=1, num_newaxis=3)
+
+    seen = node.call("less", places, part(0))
+    if isinstance(batch, int) and count == 2 * batch:
+        seen = node.call("logical_and", seen, node.call("greater_equal", places, part(1)))
+    return seen
 
 
-def attention(node: OnnxNode, packed: Value, mask: Value | None, past: Value | None, extra: Value | None) -> list[Any]:
-    """[output, present] of queries, keys and values side by side."""
+def projected(
+    node: OnnxNode,
+    packed: Value,
+    mask: Value | None,
+    past: Value | None,
+    extra: Value | None,
+    length: Value | None = None,
+) -> list[Any]:
+    """[output, present] of queries, keys and values side by side. length: how much of the past's buffer is full."""
+    if node.get("do_rotary", 0):
+        raise node.refuse("do_rotary", 1, "0; RotaryEmbedding and GroupQueryAttention turn queries and keys")
     count = node.get("num_heads")
     sizes = node.get("qkv_hidden_sizes") or [int(packed.shape[-1]) // 3] * 3
     cuts = tuple(int(c) for c in np.cumsum(sizes)[:-1])
     q, k, v = [heads(node, Value(p), count) for p in node.call("split", packed, indices_or_sections=cuts, axis=-1)]
+    old: list[Value | None] = [None, None]
     if past is not None:
         old = [node.value("squeeze", p, axis=(0,)) for p in node.call("split", past, indices_or_sections=2, axis=0)]
-        k, v = with_past(node, old[0], k), with_past(node, old[1], v)
-    allowed = [] if mask is None else [key_mask(node, mask, k.shape[2])]
-    if node.get("unidirectional", 0):
-        allowed.append(causal(node, q, k))
-    low = float(node.get("mask_filter_value", -10000.0))
-    made = joined(node, attend(node, q, k, v, [] if extra is None else [extra], allowed, _scale(node, q), low))
-    return [made, node.call("stack", [k, v], axis=0) if node.wants(1) else None]
+    made, k, v, _ = with_cache(node, q, k, v, old, length, mask, extra)
+    return [joined(node, made), node.call("stack", [k, v], axis=0) if node.wants(1) else None]
 
 
-@onnx_op("Attention", domain=DOMAIN)
+def with_cache(
+    node: OnnxNode,
+    q: Value,
+    k: Value,
+    v: Value,
+    past: Sequence[Value | None],
+    length: Value | None,
+    mask: Value | None,
+    extra: Value | None,
+) -> tuple[Value, Value, Value, Value]:
+    """(output, keys, values, scores) of attention to keys and values behind those of the past, or laid into its buffer."""
+    bias, allowed = [] if extra is None else [extra], []
+    old_k, old_v = past
+    if length is not None and old_k is not None and old_v is not None:
+        rows, total = node.static(q)[2], node.static(old_k)[2]
+        k, v = into_buffer(node, old_k, k, length, total), into_buffer(node, old_v, v, length, total)
+        columns = Value(array=np.arange(total, dtype=np.int64) - np.arange(rows, dtype=np.int64)[:, None])
+        last = node.call("reshape", node.cast(length, "int64"), newshape=(1, 1))
+        if not node.get("unidirectional", 0):
+            columns = Value(array=np.arange(total, dtype=np.int64)[None, :] - (rows - 1))
+        allowed.append(node.call("less_equal", columns, last))
+        bias = [widened(node, b, total) for b in bias]
+        if mask is not None and mask.ndim > 1:
+            mask = widened(node, mask, total)
+    else:
+        k, v = with_past(node, old_k, k), with_past(node, old_v, v)
+        if node.get("unidirectional", 0):
+            allowed.append(causal(node, q, k))
+    if mask is not None:
+        bias.append(seen_keys(node, mask, q, k))
+    made, scores, _ = attend(node, q, k, v, bias, allowed)
+    return made, k, v, scores
+
+
+def widened(node: OnnxNode, x: Value, total: int) -> Value:
+    """What is said of the first keys, for a whole buffer."""
+    missing = total - node.static(x)[-1]
+    if missing <= 0:
+        return x
+    return node.value("nn.pad", x, node.scalar(0, x), pad_width=(*[(0, 0)] * (x.ndim - 1), (0, missing)))
+
+
+@onnx_op("Attention", "DecoderMaskedSelfAttention", domain=DOMAIN)
 def _attention(
     node: OnnxNode,
     x: Value,
@@ -96,11 +221,52 @@ def _attention(
     mask: Value | None = None,
     past: Value | None = None,
     extra: Value | None = None,
-    past_length: Value | None = None,
+    length: Value | None = None,
+    *beams: Value | None,
 ) -> Any:
-    if node.get("do_rotary", 0) or past_length is not None:
-        raise OpNotImplemented("its do_rotary or past_sequence_length is set; GroupQueryAttention has both")
-    return attention(node, add(node, node.call("nn.matmul", x, weights), bias), mask, past, extra)
+    _no_beams(beams)
+    buffer = length if node.get("past_present_share_buffer", 0) else None
+    return projected(node, add(node, node.call("nn.matmul", x, weights), bias), mask, past, extra, buffer)
+
+
+def _no_beams(beams: Sequence[Value | None]) -> None:
+    if any([b is not None for b in beams]):
+        raise OpNotImplemented(
+            "its cache_indirection is given: beams that share a cache; export the model without beam search"
+        )
+
+
+def separate(
+    node: OnnxNode, query: Value, key: Value | None, value: Value | None, bias: Value | None, count: int
+) -> tuple[Value, Value, Value]:
+    """Queries, keys and values (batch, heads, length, size), from whatever they are packed in."""
+    if key is None and query.ndim == 5:
+        q, k, v = split_heads(node, query, 3, 3)
+        return q, k, v
+    if key is not None and value is None and key.ndim == 5:
+        k, v = split_heads(node, key, 2, 3)
+        if bias is not None:
+            (size,) = bias.shape
+            own = int(query.shape[-1])
+            query = add(node, query, _cut(node, bias, 0, own))
+            rest = [_cut(node, bias, own, 2 * own), _cut(node, bias, 2 * own, int(size))]
+            k, v = [
+                add(node, t, node.call("reshape", b, newshape=(1, count, 1, -1)))
+                for t, b in zip((k, v), rest, strict=True)
+            ]
+        return heads(node, query, count), k, v
+    if key is None or value is None:
+        raise OpNotImplemented("it has no key or value; packed ones of five axes are supported")
+    if bias is not None:
+        own, width = int(query.shape[-1]), int(bias.shape[0])
+        query = add(node, query, _cut(node, bias, 0, own))
+        key = add(node, key, _cut(node, bias, own, 2 * own)) if key.ndim == 3 else key
+        value = add(node, value, _cut(node, bias, 2 * own, width)) if value.ndim == 3 else value
+    return heads(node, query, count), heads(node, key, count), heads(node, value, count)
+
+
+def _cut(node: OnnxNode, x: Value, begin: int, end: int) -> Value:
+    return node.value("strided_slice", x, begin=(begin,), end=(end,), strides=(1,), axes=(0,))
 
 
 @onnx_op("MultiHeadAttention", domain=DOMAIN)
@@ -114,124 +280,37 @@ def _multi_head(
     extra: Value | None = None,
     past_key: Value | None = None,
     past_value: Value | None = None,
-    *rest: Value,
+    length: Value | None = None,
+    *beams: Value | None,
 ) -> Any:
-    count = node.get("num_heads")
-    if key is None and query.ndim == 5:
-        # (batch, length, heads, 3, size)
-        parts = [node.value("squeeze", p, axis=(3,)) for p in node.call("split", query, indices_or_sections=3, axis=3)]
-        q, k, v = [node.value("transpose", p, axes=(0, 2, 1, 3)) for p in parts]
-    else:
-        if key is not None and value is None and key.ndim == 5:
-            both = [node.value("squeeze", p, axis=(3,)) for p in node.call("split", key, indices_or_sections=2, axis=3)]
-            key, value = [node.value("transpose", p, axes=(0, 2, 1, 3)) for p in both]
-        if key is None or value is None:
-            raise OpNotImplemented("it has no key or value; packed ones of five axes are supported")
-        if bias is not None:
-            widths = [int(query.shape[-1]), int(query.shape[-1])]
-            bq, bk, bv = node.call("split", bias, indices_or_sections=tuple(np.cumsum(widths).tolist()), axis=0)
-            query = add(node, query, bq)
-            key = add(node, key, bk) if key.ndim == 3 else key
-            value = add(node, value, bv) if value.ndim == 3 else value
-        q, k, v = [heads(node, t, count) for t in (query, key, value)]
-    k, v = with_past(node, past_key, k), with_past(node, past_value, v)
-    allowed = [] if mask is None else [key_mask(node, mask, k.shape[2])]
-    if node.get("unidirectional", 0):
-        allowed.append(causal(node, q, k))
-    low = float(node.get("mask_filter_value", -10000.0))
-    made = attend(node, q, k, v, [] if extra is None else [extra], allowed, _scale(node, q), low)
-    return [joined(node, made), k, v]
+    _no_beams(beams)
+    q, k, v = separate(node, query, key, value, bias, node.get("num_heads"))
+    made, k, v, scores = with_cache(node, q, k, v, [past_key, past_value], length, mask, extra)
+    return [joined(node, made), k, v, scores]
 
 
-def rotated(node: OnnxNode, x: Value, cosines: Any, sines: Any, interleaved: bool, width: int) -> Value:
-    """x (batch, heads, length, size) with its first `width` elements turned by angles (batch or 1, 1, length, width / 2)."""
-    size = int(x.shape[-1])
-    head, tail = (x, None) if width == size else node.call("split", x, indices_or_sections=(width,), axis=-1)
-    if interleaved:
-        pairs = node.call("reshape", head, newshape=(0, 0, 0, width // 2, 2))
-        a, b = [node.call("squeeze", p, axis=(-1,)) for p in node.call("split", pairs, indices_or_sections=2, axis=-1)]
-    else:
-        a, b = node.call("split", head, indices_or_sections=2, axis=-1)
-    first = node.call("subtract", node.call("multiply", a, cosines), node.call("multiply", b, sines))
-    second = node.call("add", node.call("multiply", a, sines), node.call("multiply", b, cosines))
-    if interleaved:
-        made = node.call("reshape", node.call("stack", [first, second], axis=-1), newshape=(0, 0, 0, width))
-    else:
-        made = node.call("concatenate", [first, second], axis=-1)
-    return Value(made if tail is None else node.call("concatenate", [made, tail], axis=-1))
-
-
-def angles(node: OnnxNode, table: Value, places: Value) -> Any:
-    """Rows of a table of cosines or sines at places (batch, length), for all heads."""
-    return node.call("expand_dims", node.call("take", table, places, axis=0), axis=1)
-
-
-@onnx_op("RotaryEmbedding", domain=DOMAIN)
-def _rotary(node: OnnxNode, x: Value, places: Value, cosines: Value, sines: Value) -> Any:
-    width = node.get("rotary_embedding_dim", 0) or 2 * int(cosines.shape[-1])
-    flat = x.ndim == 3
-    count = node.get("num_heads", 0) or (int(x.shape[-1]) // width if flat else 0)
-    data = heads(node, x, count) if flat else x
-    if places.ndim == 1:
-        length = node.static(data)[2]
-        steps = Value(array=np.arange(length, dtype=np.int64).reshape(1, -1))
-        places = node.value("add", steps, node.call("expand_dims", places, axis=1))
-    turned = rotated(
-        node, data, angles(node, cosines, places), angles(node, sines, places), bool(node.get("interleaved", 0)), width
-    )
-    return joined(node, turned) if flat else turned
-
-
-@onnx_op("GroupQueryAttention", domain=DOMAIN)
-def _grouped(
+@onnx_op("DecoderMaskedMultiHeadAttention", domain=DOMAIN)
+def _one_step(
     node: OnnxNode,
     query: Value,
     key: Value | None = None,
     value: Value | None = None,
+    mask: Value | None = None,
+    extra: Value | None = None,
     past_key: Value | None = None,
     past_value: Value | None = None,
-    lengths: Value | None = None,
-    total: Value | None = None,
-    cosines: Value | None = None,
-    sines: Value | None = None,
-    positions: Value | None = None,
-    extra: Value | None = None,
-    *rest: Value,
+    length: Value | None = None,
+    width: Value | None = None,
+    beams: Value | None = None,
+    bias: Value | None = None,
 ) -> Any:
-    count, groups = node.get("num_heads"), node.get("kv_num_heads")
-    assert lengths is not None
+    _no_beams([beams])
     if key is None:
-        size = int(query.shape[-1]) // (count + 2 * groups)
-        cuts = (count * size, (count + groups) * size)
-        query, key, value = [Value(p) for p in node.call("split", query, indices_or_sections=cuts, axis=-1)]
-    assert value is not None
-    q, k, v = heads(node, query, count), heads(node, key, groups), heads(node, value, groups)
-    length = node.static(q)[2]
-    # seqlens_k is one less than the number of keys of each batch, these included.
-    ends = node.call("add", node.cast(lengths, "int64"), node.scalar(1, "int64"))
-    ends = Value(node.call("reshape", ends, newshape=(-1, 1)))
-    steps = Value(array=np.arange(length, dtype=np.int64).reshape(1, -1))
-    first: Any = node.call("subtract", ends, node.scalar(length, "int64"))
-    if past_key is None or past_key.shape[2] == 0:
-        # A prompt, filled up at its end.
-        first = node.call("multiply", ends, node.scalar(0, "int64"))
-    places = node.value("add", steps, first)
-    if node.get("do_rotary", 0):
-        assert cosines is not None and sines is not None
-        at = positions if positions is not None else places
-        at = node.value("clip", at, a_min=0.0, a_max=float(int(cosines.shape[0]) - 1))
-        c, s = angles(node, cosines, at), angles(node, sines, at)
-        width, pairs = 2 * int(cosines.shape[-1]), bool(node.get("rotary_interleaved", 0))
-        q, k = [rotated(node, t, c, s, pairs, width) for t in (q, k)]
-    k, v = with_past(node, past_key, k), with_past(node, past_value, v)
-    keys = node.static(k)[2]
-    columns = Value(array=np.arange(keys, dtype=np.int64).reshape(1, 1, 1, keys))
-    rows = node.call("expand_dims", node.call("expand_dims", places, axis=1), axis=3)
-    seen = [node.call("less_equal", columns, rows)]
-    window = node.get("local_window_size", -1)
-    if window > 0:
-        edge = node.call("subtract", rows, node.scalar(window, "int64"))
-        seen.append(node.call("greater", columns, edge))
-    wide = [node.value("repeat", t, repeats=count // groups, axis=1) for t in (k, v)] if count != groups else [k, v]
-    made = attend(node, q, wide[0], wide[1], [] if extra is None else [extra], seen, _scale(node, q), -np.inf)
-    return [joined(node, made), k, v]
+        third = int(query.shape[-1]) // 3
+        query, key, value = [
+            Value(p) for p in node.call("split", query, indices_or_sections=(third, 2 * third), axis=-1)
+        ]
+    q, k, v = separate(node, query, key, value, bias, node.get("num_heads"))
+    buffer = length if node.get("past_present_share_buffer", 0) else None
+    made, k, v, scores = with_cache(node, q, k, v, [past_key, past_value], buffer, mask, extra)
+    return [joined(node, made), k, v, scores]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.onnx.casting import dequantized, quantized
-from tilewright.relay.frontend.onnx.contrib.attention import attention
+from tilewright.relay.frontend.onnx.contrib.attention import projected
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, add
 from tilewright.relay.frontend.onnx.integers import integer_matmul, placed, requantized, scaling, shifted
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
@@ -147,7 +147,7 @@ def _qattention(
     mask: Value | None = None, x_zero: Value | None = None, w_zero: Value | None = None, past: Value | None = None,
 ) -> Any:  # fmt: skip
     packed = _matmul_to_float(node, x, weights, x_scale, w_scale, x_zero, w_zero, bias)
-    return attention(node, as_value(packed), mask, past, None)
+    return projected(node, as_value(packed), mask, past, None)
 
 
 @onnx_op("MatMulNBits", domain=DOMAIN)
