@@ -196,3 +196,76 @@ def test_partition_leaves_what_is_used_outside() -> None:
     cut = pattern.partition(chain)
     assert isinstance(cut, relay.Call) and isinstance(cut.op, relay.Function)
     assert isinstance(cut.args[0], relay.Call) and isinstance(cut.args[0].op, relay.Function)
+
+
+def test_dominator_lets_operators_on_the_way_take_variables_besides() -> None:
+    bias, z = relay.var("b", shape=(3,)), relay.var("z", shape=(2, 3))
+    dense = relay.nn.dense(X, W)
+    path = is_op("nn.relu")(wildcard()) | is_op("tanh")(wildcard()) | is_op("add")(wildcard(), wildcard())
+    pattern = dominates(is_op("nn.dense")(wildcard(), wildcard()), path, is_op("multiply")(wildcard(), wildcard()))
+    assert pattern.match(relay.nn.relu(relay.add(dense, bias)) * relay.tanh(dense))
+    # What is computed besides, the data that the parent reads, and a way without the parent are ways around it.
+    assert not pattern.match(relay.nn.relu(relay.add(dense, relay.exp(z))) * relay.tanh(dense))
+    square = relay.nn.dense(z, relay.var("v", shape=(3, 3)))
+    assert not pattern.match(relay.nn.relu(relay.add(square, z)) * relay.tanh(square))
+    assert not pattern.match(relay.nn.relu(relay.add(dense, bias)) * z)
+
+
+def test_wildcard_redirected_to_a_pattern_around_it() -> None:
+    again = wildcard()
+    pattern = is_op("nn.relu")(again)
+    again.redirect_to(pattern | is_var("x"))
+    chain = relay.nn.relu(relay.nn.relu(relay.nn.relu(X)))
+    assert pattern.match(chain)
+    assert not pattern.match(relay.nn.relu(relay.tanh(X)))
+    assert not pattern.match(relay.nn.relu(relay.nn.relu(Y)))
+    call = pattern.partition(chain)
+    assert call.op.attrs["PartitionedFromPattern"] == "nn.relu_nn.relu_nn.relu_"
+    assert repr(pattern) == "CallPattern(ExprPattern(nn.relu), [WildcardPattern(AltPattern(..., VarPattern(x)))])"
+    itself = wildcard()
+    itself.redirect_to(itself | is_var())
+    with pytest.raises(TVMError, match="redirected to a pattern that asks for itself at once: WildcardPattern"):
+        itself.match(X)
+
+
+def test_products_match_however_factors_and_divisor_are_grouped() -> None:
+    x, mean, gamma, root, beta = (relay.var(n) for n in ("x", "mean", "gamma", "root", "beta"))
+    pattern = is_var("gamma") * (is_var("x") - is_var("mean")) / is_var("root") + is_var("beta")
+    forms = [
+        gamma * (x - mean) / root + beta,
+        beta + (x - mean) * gamma / root,
+        (gamma / root) * (x - mean) + beta,
+        gamma * ((x - mean) / root) + beta,
+        ((x - mean) / root) * gamma + beta,
+    ]
+    assert all([pattern.match(f) for f in forms])
+    assert not pattern.match(gamma / (x - mean) * root + beta)
+    other = is_var("gamma") * ((is_var("x") - is_var("mean")) / is_var("root")) + is_var("beta")
+    assert all([other.match(f) for f in forms if f is not forms[2]])
+
+
+def test_partition_takes_in_what_only_the_match_reads() -> None:
+    dense = relay.nn.dense(X, W)
+    total = dense + relay.var("b", shape=(3,))
+    pattern = is_op("multiply")(is_op("add")(is_op("nn.dense")(wildcard(), wildcard()), wildcard()), wildcard())
+    call = pattern.partition(total * relay.sigmoid(total))
+    assert call.op.attrs["PartitionedFromPattern"] == "nn.dense_add_sigmoid_multiply_"
+    assert len(call.args) == 3
+    outside = relay.sigmoid(total)
+    before = relay.Tuple([total * outside, outside])
+    assert pattern.partition(before) is before
+
+
+def test_callbacks_that_match_their_own_answers_end_in_an_error() -> None:
+    class Grow(DFPatternCallback):
+        def __init__(self) -> None:
+            super().__init__()
+            self.pattern = is_op("add")(wildcard(), wildcard())
+
+        def callback(
+            self, pre: relay.Expr, post: relay.Expr, node_map: Mapping[DFPattern, list[relay.Expr]]
+        ) -> relay.Expr:
+            return relay.add(post, post)
+
+    with pytest.raises(TVMError, match="the callbacks Grow made a program of more than 12000 expressions, 1000 times"):
+        Grow().rewrite(X + Y)

@@ -92,6 +92,66 @@ def test_a_program_without_a_text_is_shown() -> None:
     )
 
 
+def underlined(text: str) -> str:
+    """What the carets of a message stand under."""
+    lines = text.split("\n")
+    at = next(i for i, line in enumerate(lines) if line.strip() and set(line.strip()) == {"^"})
+    return lines[at - 1][lines[at].index("^") : lines[at].rindex("^") + 1]
+
+
+def let_declared() -> relay.Expr:
+    return relay.Let(relay.var("q", shape=(4,)), X, X)
+
+
+@pytest.mark.parametrize(
+    ("body", "params", "ret", "message", "carets"),
+    [
+        (lambda: relay.nn.relu(relay.var("z")), None, None, "the type of %z is not known", "%z"),
+        (let_declared, [X], None, "%q is declared Tensor[(4,), float32], but its value is Tensor[(2, 3), float32]",
+         "let %q: Tensor[(4,), float32] = %x"),
+        (lambda: X, [X], relay.TensorType((1,)), "the function is declared to return Tensor[(1,), float32], but its body",
+         "def @main(%x: Tensor[(2, 3), float32]) -> Tensor[(1,), float32]"),
+        (lambda: relay.const(1), [relay.var("l")], None, "List is not well-kinded: List takes 1 types, but is given 0",
+         "%l: List"),
+    ],
+)  # fmt: skip
+def test_bindings_and_heads_of_functions_are_shown(
+    body: Callable[[], relay.Expr], params: Any, ret: Any, message: str, carets: str
+) -> None:
+    found = body()
+    base = relay.IRModule()
+    relay.Prelude(base)
+    header = next(g for g in base.type_definitions if g.name_hint == "List")
+    given = relay.analysis.free_vars(found) if params is None else params
+    given = [relay.Var("l", header) if p.name_hint == "l" else p for p in given]
+    base["main"] = relay.Function(given, found, ret)
+    text = text_of(DiagnosticError, lambda: relay.transform.InferType()(base))
+    assert message in text
+    assert underlined(text) == carets
+
+
+def test_what_is_never_known_is_shown_though_it_is_found_last() -> None:
+    mod = relay.IRModule()
+    nil = relay.Prelude(mod).get_ctor("List", "Nil")
+    mod["main"] = relay.Function([], relay.Tuple([nil(), relay.const(1)]))
+    text = text_of(DiagnosticError, lambda: relay.transform.InferType()(mod))
+    assert "the type argument A is not known here. Annotate the variable that this is bound to" in text
+    assert underlined(text).startswith("Nil()")
+
+
+def test_relations_of_programs_own_operators_say_where_they_fail() -> None:
+    def rule(args: Any, attrs: Any) -> Any:
+        raise TVMError("both must be of one colour")
+
+    relay.op.op.register("test.colours")
+    relay.op.get("test.colours").set_num_inputs(1)
+    relay.op.get("test.colours").add_type_rel("Colours", rule)
+    mod = relay.IRModule.from_expr(relay.Function([X], relay.Call(relay.op.get("test.colours"), [X])))
+    text = text_of(DiagnosticError, lambda: relay.transform.InferType()(mod))
+    assert text.startswith("test.colours: both must be of one colour\n")
+    assert underlined(text) == "test.colours(%x)"
+
+
 def test_findings_go_to_the_renderer_that_is_set() -> None:
     seen: list[tuple[DiagnosticLevel, str]] = []
 

@@ -335,3 +335,27 @@ def @main() -> list { cons(1, nil) }
     assert_structural_equal(mod, relay.fromtext(mod.astext()))
     result = relay.create_executor("debug", mod).evaluate()()
     assert result.constructor.name_hint == "cons" and result.fields[1].constructor.name_hint == "nil"
+
+
+def test_extern_types_have_no_constructors() -> None:
+    mod = relay.fromtext('#[version = "0.0.5"]\nextern type T[A]\ndef @main(%x: T[int32]) -> T[int32] { %x }')
+    (data,) = mod.type_definitions.values()
+    assert data.header.name_hint == "T" and len(data.type_vars) == 1 and data.constructors == ()
+    assert_structural_equal(relay.fromtext(mod.astext()), mod)
+
+
+def test_remarks_may_look_like_comments() -> None:
+    f = relay.Function([X := relay.var("x", shape=(2,))], relay.nn.relu(X))
+    text = relay.astext(f, annotate=lambda e: "/* a */ b /*")
+    assert "/* / * a * / b / * */" in text
+    assert_structural_equal(relay.fromtext(text), f)
+
+
+def test_names_that_are_numbers() -> None:
+    one = relay.var("1", shape=(2,))
+    assert "free_var %v1" in one.astext()
+    free = relay.nn.relu(one)
+    assert_structural_equal(relay.fromtext(free.astext()), free, map_free_vars=True)
+    # What is given by name keeps it.
+    mod = relay.IRModule.from_expr(relay.Function([one], relay.nn.relu(one)))
+    assert relay.fromtext(mod.astext())["main"].params[0].name_hint == "1"

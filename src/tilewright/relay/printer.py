@@ -101,6 +101,12 @@ def name_text(name: str) -> str:
     return name if NAME.fullmatch(name) else json.dumps(name)
 
 
+def hint_text(name: str) -> str:
+    """The name of a variable that nothing outside goes by: one that starts with a digit is no number, so `1` is `v1`."""
+    lettered = f"v{name}"
+    return lettered if not name or (name[0].isdecimal() and NAME.fullmatch(lettered)) else name_text(name)
+
+
 def comma(items: Iterable[str]) -> str:
     """The inside of a tuple in parentheses: a single item is followed by a comma."""
     listed = list(items)
@@ -209,7 +215,20 @@ class Printer:
         self.emit(f"{head}{self.text(e)}{end}")
         line = self.lines[-1]
         start = len(line) - len(line.lstrip(" ")) + len(head)
-        self.places[e] = (len(self.lines) - 1, start, len(line) - len(end))
+        # A variable's place is where it is bound.
+        self.places.setdefault(e, (len(self.lines) - 1, start, len(line) - len(end)))
+
+    def _last_line(self, end: str) -> tuple[int, int, int]:
+        """The place of what stands in the line just printed, without `end`."""
+        line = self.lines[-1]
+        return len(self.lines) - 1, len(line) - len(line.lstrip(" ")), len(line.removesuffix(end))
+
+    def _place_items(self, head: str, items: Iterable[Expr], texts: Iterable[str]) -> None:
+        """Note the places of items that stand between commas after `head`, in the line that comes next."""
+        at = 2 * min(self.indent, DEEPEST) + len(head)
+        for item, text in zip(items, texts, strict=True):
+            self.places[item] = (len(self.lines), at, at + len(text))
+            at += len(text) + len(", ")
 
     def emit(self, text: str) -> None:
         # Deep programs would be mostly blanks, as many as the square of their depth.
@@ -226,7 +245,7 @@ class Printer:
     def var_name(self, var: Var) -> str:
         name = self.names.get(var)
         if name is None:
-            name = self.names[var] = self.fresh("%" + name_text(var.name_hint or "v"))
+            name = self.names[var] = self.fresh("%" + hint_text(var.name_hint))
         return name
 
     def type(self, t: Type | None) -> str:
@@ -281,13 +300,19 @@ class Printer:
         generic = f"[{', '.join(map(type_text, f.type_params))}]" if f.type_params else ""
         if generic and head.endswith("fn "):
             generic += " "
-        params = [
-            self.var_name(p) + (f": {self.type(p.type_annotation)}" if p.type_annotation is not None else "")
-            for p in f.params
-        ]
+        params = []
+        for p in f.params:
+            # Callers give the arguments of a module's function by name.
+            if head.startswith("def ") and p.name_hint and p not in self.names:
+                self.names[p] = self.fresh("%" + name_text(p.name_hint))
+            params.append(
+                self.var_name(p) + (f": {self.type(p.type_annotation)}" if p.type_annotation is not None else "")
+            )
+        self._place_items(f"{head}{generic}(", f.params, params)
         params += [f"{name_text(k)}={self.attr(v)}" for k, v in f.attrs.items()]
         ret = f" -> {self.type(f.ret_type)}" if f.ret_type is not None else ""
         self.emit(f"{head}{generic}({', '.join(params)}){ret} {{")
+        self.places[f] = self._last_line(" {")
         self.block(f.body)
         self.emit("}")
 
@@ -307,10 +332,14 @@ class Printer:
             self.flow(body.value, bound=body.value not in self.shared)
             note = f": {self.type(body.var.type_annotation)}" if body.var.type_annotation is not None else ""
             head = f"let {self.var_name(body.var)}{note} = "
+            self._place_items("let ", [body.var], [head[len("let ") : -len(" = ")]])
+            at = len(self.lines)
             if isinstance(body.value, (Function, If, Let, Match)) and body.value not in self.names:
                 self.scope(body.value, head, ";")
             else:
                 self.emit_expr(head, body.value, ";")
+            line = self.lines[at]
+            self.places[body] = (at, len(line) - len(line.lstrip(" ")), len(line.removesuffix(";").removesuffix(" {")))
             body = body.body
         self.flow(body, bound=body not in self.shared)
         if isinstance(body, (Function, If, Match)) and body not in self.names:
@@ -426,8 +455,8 @@ class Printer:
         given = f"[{', '.join(map(self.type, e.type_args))}]" if e.type_args else ""
         note = f" /* ty={type_text(found)} */" if found is not None else ""
         if self.annotate is not None:
-            # A comment must not end the comment that it stands in.
-            remark = str(self.annotate(e) or "").replace("*/", "* /")
+            # A comment must neither end the comment that it stands in nor begin one: comments nest.
+            remark = str(self.annotate(e) or "").replace("*/", "* /").replace("/*", "/ *")
             note = f" /* {remark} */" if remark else ""
         return f"{self.text(e.op)}{given}({', '.join(parts)}){note}"
 

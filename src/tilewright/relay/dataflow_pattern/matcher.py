@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright.ir import Op, TensorType, Type
@@ -26,9 +26,10 @@ from tilewright.relay.dataflow_pattern.patterns import (
     TypePattern,
     VarPattern,
     WildcardPattern,
+    is_op,
 )
 from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, Var
-from tilewright.relay.functor import flow_children, users
+from tilewright.relay.functor import flow_children, post_order, users
 from tilewright.relay.op.card import OpCard, find_card
 from tilewright.relay.transform.infer_type import infer_types, type_of
 from tilewright.support.errors import TVMError
@@ -45,6 +46,10 @@ class Matcher:
         self._uses, self.root = uses, root
         self.found: dict[DFPattern, list[Expr]] = {}
         self.log: list[DFPattern] = []
+        self.between: dict[Expr, None] = {}
+        """Expressions that no pattern describes, but that lie between those of the match."""
+        self.entered: set[tuple[DFPattern, Expr]] = set()
+        """Redirected wildcards that are being matched."""
 
     @property
     def uses(self) -> Uses:
@@ -56,19 +61,26 @@ class Matcher:
     def match(self, p: DFPattern, e: Expr) -> bool:
         """Whether `p` matches `e`; a failed attempt leaves nothing behind."""
         known = self.found.get(p)
-        if known is not None:
-            return known[0] is e or structural_equal(known[0], e)
+        if known:
+            return known[-1] is e or structural_equal(known[-1], e)
         mark = len(self.log)
         if _RULES[type(p)](self, p, e):
-            self.found[p] = [e]
-            self.log.append(p)
+            # A pattern that has itself in it matched what is further in first.
+            self.note(p, e)
             return True
         self.undo(mark)
         return False
 
+    def note(self, p: DFPattern, e: Expr) -> None:
+        self.found.setdefault(p, []).append(e)
+        self.log.append(p)
+
     def undo(self, mark: int) -> None:
-        for p in self.log[mark:]:
-            self.found.pop(p, None)
+        for p in reversed(self.log[mark:]):
+            if len(self.found[p]) == 1:
+                del self.found[p]
+            else:
+                self.found[p].pop()
         del self.log[mark:]
 
     def all(self, patterns: Sequence[DFPattern], exprs: Sequence[Expr]) -> bool:
@@ -85,7 +97,7 @@ class Matcher:
             return False
         mark = len(self.log)
         if not self.match(p.op, e.op):
-            return False
+            return self.regrouped(p, e)
         if p.args is None:
             return True
         inner = len(self.log)
@@ -96,6 +108,20 @@ class Matcher:
             return True
         self.undo(mark)
         return False
+
+    def regrouped(self, p: CallPattern, e: Call) -> bool:
+        """Whether `e` is a product that only groups its factors and divisor otherwise than the pattern."""
+        return any(self.match(again, e) for again in _regrouped(p, e))
+
+    def wildcard(self, p: WildcardPattern, e: Expr) -> bool:
+        if p.pattern is None:
+            return True
+        if (p, e) in self.entered:
+            raise TVMError(f"the wildcard is redirected to a pattern that asks for itself at once: {p!r}")
+        self.entered.add((p, e))
+        matched = self.match(p.pattern, e)
+        self.entered.discard((p, e))
+        return matched
 
     def function(self, p: FunctionPattern, e: Expr) -> bool:
         if type(e) is not Function or not (p.params is None or self.all(p.params, e.params)):
@@ -116,10 +142,11 @@ class Matcher:
         inputs = self.inputs(p.child)
         region: dict[Expr, None] = {}
         parent: Expr | None = None
+        besides: set[Expr] = set()
         pending = [c for c in flow_children(e) if not inputs or c in inputs]
         while pending:
             node = pending.pop()
-            if node in region or node is parent or type(node) is Constant:
+            if node in region or node is parent or node in besides or type(node) is Constant:
                 continue
             if parent is None and self.match(p.parent, node):
                 parent = node
@@ -128,31 +155,65 @@ class Matcher:
             if not flow_children(node) or not path.match(p.path, node):
                 return False
             region[node] = None
-            pending += flow_children(node)
-        if parent is None:
+            operands = flow_children(node)
+            if len(operands) > 1:
+                besides.update([c for c in operands if type(c) is Var])
+            pending += operands
+        if parent is None or not besides.isdisjoint(post_order(parent)):
             return False
         inside = {e, *region}
         if any([user not in inside for node in (parent, *region) for user in self.uses.get(node, ())]):
             return False
-        self.found.setdefault(p.path, []).extend(region)
-        self.log.append(p.path)
+        for node in region:
+            self.note(p.path, node)
         return True
 
     def inputs(self, child: DFPattern) -> set[Expr]:
         """What the open operands of a matched child stand for, where ways upwards start."""
         if not isinstance(child, CallPattern) or child.args is None:
             return set()
-        return {self.found[a][0] for a in child.args if isinstance(a, WildcardPattern)}
+        return {self.found[a][0] for a in child.args if isinstance(a, WildcardPattern) and a.pattern is None}
 
     def group(self) -> dict[Expr, None]:
         """The expressions inside the match, in no particular order; the others that were matched are its inputs."""
-        inner: dict[Expr, None] = {}
+        inner = dict(self.between)
         for p, exprs in self.found.items():
             if isinstance(p, INNER):
                 inner.update(dict.fromkeys(exprs))
             elif isinstance(p, DominatorPattern):
                 inner.update(dict.fromkeys(self.found.get(p.path, ())))
         return inner
+
+
+def _regrouped(p: CallPattern, e: Any) -> Iterator[CallPattern]:
+    """The pattern with its product grouped as that of `e`: `a * (b / c)`, or `(a * b) / c` commuted or not."""
+    if p.args is None or len(p.args) != 2 or len(e.args) != 2 or _operator(p) not in _PRODUCTS:
+        return
+    product, quotient = is_op("multiply"), is_op("divide")
+    left, right = p.args
+    if _operator(p) == "divide" and _names(e.op) == "multiply" and _operator(left) == "multiply":
+        a, b = left.args  # type: ignore[attr-defined]
+        yield product(a, quotient(b, right))
+        yield product(b, quotient(a, right))
+    elif _operator(p) == "multiply" and _names(e.op) == "divide":
+        for a, inner in ((left, right), (right, left)):
+            if _operator(inner) == "divide":
+                b, c = inner.args  # type: ignore[attr-defined]
+                yield quotient(product(a, b), c)
+
+
+_PRODUCTS = ("multiply", "divide")
+
+
+def _operator(p: DFPattern) -> str | None:
+    """The operator of a pattern for calls of two operands."""
+    if type(p) is not CallPattern or p.args is None or len(p.args) != 2 or type(p.op) is not ExprPattern:
+        return None
+    return _names(p.op.expr)
+
+
+def _names(op: Expr) -> str | None:
+    return op.name if type(op) is Op else None
 
 
 def _parts(kind: type, *names: str) -> Callable[[Matcher, Any, Expr], bool]:
@@ -165,7 +226,7 @@ def _parts(kind: type, *names: str) -> Callable[[Matcher, Any, Expr], bool]:
 
 
 _RULES: dict[type, Callable[[Matcher, Any, Expr], bool]] = {
-    WildcardPattern: lambda m, p, e: True,
+    WildcardPattern: Matcher.wildcard,
     ExprPattern: Matcher.expr,
     VarPattern: lambda m, p, e: type(e) is Var and p.name in ("", e.name_hint),
     ConstantPattern: lambda m, p, e: type(e) is Constant,

@@ -16,6 +16,9 @@ class DFPattern:
         """A call of what this matches; `None` as the only argument leaves the arguments open."""
         return CallPattern(self, None if args == (None,) else [a for a in args if a is not None])
 
+    def __repr__(self) -> str:
+        return _text(self, frozenset())
+
     def __or__(self, other: DFPattern) -> AltPattern:
         return AltPattern(self, other)
 
@@ -74,7 +77,14 @@ class DFPattern:
 
 
 class WildcardPattern(DFPattern):
-    """Everything."""
+    """Everything; once it is redirected, what another pattern matches."""
+
+    pattern: DFPattern | None = None
+
+    def redirect_to(self, pat: DFPattern) -> None:
+        """Stand for `pat` from now on, which may have this in it: `is_op("tanh")(w) | is_var()`, to which `w` is
+        redirected, matches any number of tanh."""
+        self.pattern = pat
 
 
 class ExprPattern(DFPattern):
@@ -173,10 +183,26 @@ class ShapePattern(DFPattern):
 
 
 class DominatorPattern(DFPattern):
-    """A child all of whose inputs lead over `path` to one parent, which nothing outside uses."""
+    """A child all of whose inputs lead over `path` to one parent, which nothing outside uses.
+
+    An operator on the way may take variables besides: the bias that is added, which the parent does not depend on."""
 
     def __init__(self, parent: DFPattern, path: DFPattern, child: DFPattern) -> None:
         self.parent, self.path, self.child = parent, path, child
+
+
+def _text(value: Any, around: frozenset[Any]) -> str:
+    """A pattern by its kind and parts; `...` where it comes back to itself."""
+    if isinstance(value, (tuple, list)):
+        return f"[{', '.join([_text(v, around) for v in value])}]"
+    if not isinstance(value, DFPattern):
+        return value.name if isinstance(value, Op) else str(value)
+    if value in around:
+        return "..."
+    if isinstance(value, WildcardPattern) and value.pattern is None:
+        return "*"
+    parts = [_text(v, around | {value}) for v in vars(value).values()]
+    return f"{type(value).__name__}({', '.join(parts)})"
 
 
 INNER = (CallPattern, TuplePattern, TupleGetItemPattern, FunctionPattern, IfPattern, LetPattern)

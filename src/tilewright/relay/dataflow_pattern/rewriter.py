@@ -8,12 +8,16 @@ from typing import Any
 from tilewright.ir import IRModule, Op
 from tilewright.relay.dataflow_pattern.matcher import Matcher, Uses
 from tilewright.relay.dataflow_pattern.patterns import ConstantPattern, DFPattern
-from tilewright.relay.expr import Call, Expr, Function, TupleWrapper, Var
+from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, TupleWrapper, Var
 from tilewright.relay.functor import ExprMutator, children, post_order, users
 from tilewright.relay.transform.infer_type import infer_types, type_of
 from tilewright.support.errors import TVMError
 
 MAX_ROUNDS = 100
+MAX_BETWEEN = 64
+"""How many expressions besides the matched ones a match may take in: the search for them must not walk whole programs."""
+MAX_GROWTH = 1000
+"""How many times as large a program may become before its callbacks are taken not to end."""
 
 
 class DFPatternCallback:
@@ -35,15 +39,25 @@ class DFPatternCallback:
 
 
 def find_group(pattern: DFPattern, root: Expr, uses: Uses) -> Matcher | None:
-    """A match at `root` whose inner expressions nothing outside uses, or None."""
+    """A match at `root` whose inner expressions nothing outside uses, or None. What reads them and is read by nothing but
+    the match itself, lies between them and belongs to the group."""
     matcher = Matcher(uses)
     if not matcher.match(pattern, root):
         return None
-    group = matcher.group()
-    inside = {*group, root}
-    for e in group:
-        if e is not root and any([user not in inside for user in uses.get(e, ())]):
-            return None
+    inside = {**matcher.group(), root: None}
+    pending = [e for e in inside if e is not root]
+    while pending:
+        for user in uses.get(pending.pop(), ()):
+            if user in inside:
+                continue
+            if (
+                type(user) not in (Call, Tuple, TupleGetItem)
+                or not uses.get(user)
+                or len(matcher.between) == MAX_BETWEEN
+            ):
+                return None
+            inside[user] = matcher.between[user] = None
+            pending.append(user)
     return matcher
 
 
@@ -96,17 +110,25 @@ def rewrite(
 
     Raises TVMError when the callbacks do not come to an end."""
     listed = [callbacks] if isinstance(callbacks, DFPatternCallback) else list(callbacks)
+    names = ", ".join([type(c).__name__ for c in listed])
+    limit = 0
     for _ in range(MAX_ROUNDS):
         changed = False
         for c in listed:
             if c.require_type:
                 infer_types(expr, mod)
-            rewriter = _Rewriter(c, users([expr]))
+            uses = users([expr])
+            limit = limit or MAX_GROWTH * (len(uses) + 10)
+            if len(uses) > limit:
+                raise TVMError(
+                    f"the callbacks {names} made a program of more than {limit} expressions, {MAX_GROWTH} times the first,"
+                    " and go on: what they answer is matched again. Set rewrite_once=True, or match less"
+                )
+            rewriter = _Rewriter(c, uses)
             expr = rewriter.visit(expr)
             changed = changed or (rewriter.changed and not c.rewrite_once)
         if not changed:
             return expr
-    names = ", ".join([type(c).__name__ for c in listed])
     raise TVMError(f"the callbacks {names} still change the program after {MAX_ROUNDS} rounds: one undoes another")
 
 

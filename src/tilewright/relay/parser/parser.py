@@ -80,6 +80,9 @@ class Parser(BaseParser):
             if self.keyword("def"):
                 self.definition()
             elif self.keyword("extern"):
+                if self.keyword("type"):
+                    self.skip_type(extern=True)
+                    continue
                 name = self.global_name()
                 self.expect("=", "`=`")
                 self.functions[self.globals.setdefault(name, GlobalVar(name))] = self.meta_value()
@@ -120,14 +123,16 @@ class Parser(BaseParser):
         back = self.at
         for i in starts:
             self.at = i + 1
-            self.type_definition()
+            self.type_definition(extern=i > 0 and self.words[i - 1].text == "extern")
         self.at = back
 
-    def type_definition(self) -> None:
+    def type_definition(self, extern: bool) -> None:
+        """From the name on; an `extern` type has no constructors: other code makes its values."""
         header = self.headers[self.next().text]
         self.type_scopes.append({})
         params = self.type_params()
-        self.expect("{", "the constructors in braces")
+        if not extern:
+            self.expect("{", "the constructors in braces")
 
         def constructor() -> Constructor:
             word = self.expect("name", "a constructor")
@@ -137,11 +142,18 @@ class Parser(BaseParser):
             self.constructors[word.text] = Constructor(word.text, tuple(inputs), header)
             return self.constructors[word.text]
 
-        found = self.many(constructor, "}", "a constructor")
+        found = [] if extern else self.many(constructor, "}", "a constructor")
         self.type_scopes.pop()
         self.types[header] = TypeData(header, tuple(params), tuple(found))
 
-    def skip_type(self) -> None:
+    def skip_type(self, extern: bool = False) -> None:
+        """What `type_definitions` has read."""
+        self.next()
+        if extern:
+            self.type_scopes.append({})
+            self.type_params()
+            self.type_scopes.pop()
+            return
         while self.next().kind != "}":
             pass
 

@@ -9,7 +9,7 @@ from tilewright.ir import FuncType, GlobalVar, IRModule, Type
 from tilewright.ir.diagnostics import refuse
 from tilewright.relay.adt import Match
 from tilewright.relay.excerpt import excerpt
-from tilewright.relay.expr import Call, Constant, Expr, Var
+from tilewright.relay.expr import Call, Constant, Expr, Function, Var
 from tilewright.relay.op.card import TypeRuleError
 from tilewright.relay.printer import Printer, span_text, type_text
 from tilewright.relay.source_map import caret
@@ -51,9 +51,13 @@ class Findings:
 
     def excerpt(self, culprit: Expr) -> str:
         """The lines around an expression of a program that was not read from a text."""
-        gvar = next(reversed(self.active), None)
-        root = self.mod.functions[gvar] if gvar is not None and self.mod is not None else self.root
-        return excerpt(root, culprit, gvar) if isinstance(root, Expr) and root is not culprit else ""
+        roots: dict[Any, GlobalVar | None] = {} if self.root is None else {self.root: None}
+        if self.mod is not None:
+            # What waited for its operands' types is found wrong after its function: any one may be meant.
+            named = {g: f for g in (*reversed(self.active), *self.mod.functions) if (f := self.mod.functions[g])}
+            roots.update({f: g for g, f in named.items() if isinstance(f, Function)})
+        texts = (excerpt(root, culprit, gvar) for root, gvar in roots.items())
+        return next(filter(None, texts), "")
 
     def covers(self, e: Match) -> bool:
         """Whether a match that promises to fit every value does."""

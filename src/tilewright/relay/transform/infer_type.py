@@ -53,6 +53,7 @@ from tilewright.relay.op.card import OpCard, TypeRuleError, argument_names, card
 from tilewright.relay.printer import type_text
 from tilewright.relay.transform.findings import MAX_FINDINGS, Findings, call_text, rule_text
 from tilewright.relay.unify import Unifier, substitute_types
+from tilewright.support.errors import OpNotImplemented, TVMError
 
 UNIT = TupleType(())
 BOOL = TensorType((), DataType("bool"))
@@ -147,6 +148,8 @@ class _Inference(Findings):
         """An annotation with a hole of its own for everything that it leaves open."""
         if t is None:
             return self.hole(e, why)
+        if type(t) is not TensorType:
+            self.need_kind(t, e)
         if type(t) is IncompleteType:
             # One annotation may stand in several places, all of the same type.
             self.origins.setdefault(t, (e, why))
@@ -155,6 +158,15 @@ class _Inference(Findings):
             for h in self.unifier.holes(t):
                 self.origins.setdefault(h, (e, why))
         return t
+
+    def need_kind(self, t: Type, e: Expr) -> None:
+        """Refuse an annotation that is no type of values, such as an algebraic type without its arguments."""
+        from tilewright.relay.analysis.kinds import check_kind
+
+        try:
+            check_kind(t, self.mod)
+        except TVMError as error:
+            self.report(e, str(error))
 
     def wake(self, hole: IncompleteType) -> None:
         self.ready += self.waiting.pop(hole, ())
@@ -512,6 +524,10 @@ class _Inference(Findings):
             return card.infer(*types)
         except TypeRuleError as error:
             self.report(e, rule_text(e, names, types, error))
+        except OpNotImplemented:
+            raise
+        except TVMError as error:
+            self.report(e, f"{op.name}: {error}\n{call_text(e, names, types)}")
         except (TypeError, ValueError, IndexError, AttributeError) as error:
             # A rule that does not guard itself: still say where.
             self.report(
