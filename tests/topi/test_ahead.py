@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from itertools import product as product_of
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from tilewright.topi.schedule import schedule_kernel
 from tilewright.topi.schedule.ahead import FETCH_AHEAD
 
 
-def product(rows: int, inner: int, panels: int) -> PrimFunc:
+def product(rows: Any, inner: int, panels: int) -> PrimFunc:
     with Target("llvm"):
         d, w = te.placeholder((1, rows, inner), name="d"), te.placeholder((panels, inner, 64), name="w")
         return schedule_kernel(te.create_prim_func([d, w, topi.nn.dense_pack(d, w)]), Target("llvm"))
@@ -66,3 +68,39 @@ def test_every_line_of_the_next_panel(rows: int, inner: int, panels: int) -> Non
 def test_not_where_panels_come_faster_than_tiles() -> None:
     assert "prefetch" not in product(1, 512, 4).script()  # read once, in order
     assert "prefetch" not in product(64, 64, 1).script()  # no next one
+
+
+@pytest.mark.parametrize("rows", [1, 4, 13, 37])
+def test_results_of_open_rows(rows: int) -> None:
+    func = product(tvm.tir.SizeVar("n", "int64"), 8, 2)
+    assert "tir.prefetch" in func.script() and FETCH_AHEAD not in func.script()
+    rng = np.random.default_rng(0)
+    x, w = (aligned(rng.integers(-9, 9, shape), "float32") for shape in ((1, rows, 8), (2, 8, 64)))
+    want = x @ w.transpose(1, 0, 2).reshape(8, 128)
+    found = aligned(np.zeros(want.shape), "float32")
+    interp.run(func, [x, w, found])
+    np.testing.assert_array_equal(found, want)
+    made = tvm.nd.array(np.zeros(want.shape, "float32"))
+    tvm.build(func, target="llvm")(tvm.nd.array(x), tvm.nd.array(w), made)
+    np.testing.assert_array_equal(made.numpy(), want)
+
+
+@pytest.mark.parametrize(("inner", "panels"), [(64, 3), (512, 2)])
+def test_open_rows_fetch_every_line_of_the_next_panel(inner: int, panels: int) -> None:
+    script = product(tvm.tir.SizeVar("n", "int64"), inner, panels).script()
+    versions = re.sub(r"T\.int64\((\d+)\)", r"\1", script).split("else:")
+    assert len(versions) == 2
+    for version in versions:
+        tiles, count = re.findall(r"for (\w+) in T.parallel\((\d+)\):", version)[0]
+        (few,), (steps,) = re.findall(r"if i1_0 < (\d+):", version), re.findall(r"for k_0 in range\((\d+)\)", version)
+        hints = re.findall(r'"tir.prefetch", T.address_of\(w\[(.*)\]\), 0, 3, 1\)', version)
+        assert 1 <= len(hints) <= 4
+        fetched = set()
+        for part, row, step in product_of(range(int(count) // panels), range(int(few)), range(int(steps))):
+            for place in hints:
+                at = eval(
+                    place, {"T": SimpleNamespace(min=min, Cast=lambda _, v: v), tiles: part, "i1_0": row, "k_0": step}
+                )
+                assert at[0] == 1 and 0 <= at[1] < inner and 0 <= at[2] < 64
+                fetched.add((at[1] * 64 + at[2]) // 16)
+        assert fetched == set(range(inner * 4))

@@ -18,7 +18,7 @@ def schedule_kernel(func: PrimFunc, target: Target) -> PrimFunc:
     """The kernel, tiled, vectorised and parallel for the target; the same values are computed."""
     sch = Schedule(func, seed=0, error_render_level="fast")
     if has_symbolic_loops(sch):
-        return schedule_versions(func, target)
+        return fetch_ahead(schedule_versions(func, target))
     schedule_cpu(sch, target)
     (scheduled,) = sch.mod.functions.values()
     assert isinstance(scheduled, PrimFunc)

@@ -4,7 +4,12 @@ parallel t in tiles, panel after panel:  for k: S(t, k)
 -->
 parallel t:  for k: prefetch B[t // tiles_of_a_panel + 1, what falls to (t, k)];  S(t, k)
 
-Else the first tile of each panel waits for memory. Only hints are added, so that nothing depends on where they point.
+Else the first tile of each panel waits for memory. Where how many tiles a panel has is not known, its first ones fetch the next
+panel, as far as there are so many:
+
+parallel t:  for r in rows: for k: if r < few: prefetch B[.., what falls to (t, r, k)];  S(t, r, k)
+
+Only hints are added, so that nothing depends on where they point.
 """
 
 from __future__ import annotations
@@ -14,24 +19,37 @@ from typing import Any
 
 from tilewright.ir import IntImm, Op
 from tilewright.node import on
-from tilewright.tir import BlockRealize, BufferLoad, BufferRegion, Call, Evaluate, For, PrimFunc, SeqStmt
+from tilewright.tir import (
+    BlockRealize,
+    BufferLoad,
+    BufferRegion,
+    Call,
+    Evaluate,
+    For,
+    IfThenElse,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+)
 from tilewright.tir.op import min as min_value
 from tilewright.tir.schedule import LoopRV, Schedule
 from tilewright.tir.stmt_functor import BufferMutator, post_order_visit
 
 FETCH_AHEAD = "tilewright.fetch_ahead"
-"""Loop annotation: the name of what is read in panels, and how many tiles a panel has; the tiles are the loop around."""
+"""Loop annotation: the name of what is read in panels, how many iterations of the loop over tiles a panel has, and how many loops of
+unknown extents are between that loop and this one."""
 LINE, MOST_LINES = 64, 4
 """Bytes of a cache line, and how many to ask for in a step of the reduction. Panels of which more must come have too few rows of work:
 memory bounds them, and they are read in order anyway."""
 SECOND_CACHE_AND_NEARER = 3
 
 
-def mark_ahead(sch: Schedule, tiles: LoopRV, steps: LoopRV, name: str, panels: int) -> None:
-    """Says that the panels of a tensor are to be fetched ahead, in a loop of as many tiles for each of `panels` panels."""
+def mark_ahead(sch: Schedule, tiles: LoopRV, between: int, steps: LoopRV, name: str, panels: int) -> None:
+    """Says that the panels of a tensor are to be fetched ahead, in a loop of as many tiles for each of `panels` panels. `between`: how
+    many loops of unknown extents are directly below that one, around the steps."""
     count = sch.get(tiles).extent
     if isinstance(count, IntImm) and count.value % panels == 0 and panels > 1:
-        sch.annotate(steps, FETCH_AHEAD, [name, count.value // panels])
+        sch.annotate(steps, FETCH_AHEAD, [name, count.value // panels, between])
 
 
 def fetch_ahead(func: PrimFunc) -> PrimFunc:
@@ -55,36 +73,43 @@ class _FetchAhead(BufferMutator):
         self.around.pop()
         if FETCH_AHEAD not in s.annotations:
             return s if body is s.body else s.replace(body=body)
-        name, tiles = s.annotations[FETCH_AHEAD]
-        hints = self._hints(s, str(name), int(tiles))
+        name, parts, between = s.annotations[FETCH_AHEAD]
+        hints = self._hints(s, str(name), int(parts), int(between))
         kept = {k: v for k, v in s.annotations.items() if k != FETCH_AHEAD}
         return s.replace(body=SeqStmt((*hints, body)) if hints else body, annotations=kept)
 
-    def _hints(self, s: For, name: str, tiles: int) -> list[Evaluate]:
+    def _hints(self, s: For, name: str, parts: int, between: int) -> list[Stmt]:
         read = _read(s, name)
-        if read is None or not self.around or not isinstance(s.extent, IntImm):
+        if read is None or len(self.around) <= between or not isinstance(s.extent, IntImm):
             return []
         shape = [d.value for d in read.buffer.shape if isinstance(d, IntImm)]
-        element = read.buffer.dtype.bytes
         if len(shape) != len(read.buffer.shape):
             return []
-        step = -(-prod(shape[1:]) // (tiles * s.extent.value))
-        lines = -(-step * element // LINE)
+        tiles, *rows = self.around[len(self.around) - between - 1 :]
+        panel, steps = prod(shape[1:]), parts * s.extent.value
+        in_line = LINE // read.buffer.dtype.bytes
+        # As many tiles of rows as it takes, or the only one.
+        enough = -(-panel // (steps * in_line * MOST_LINES)) if rows else 1
+        step = -(-panel // (steps * enough))
+        lines = -(-step // in_line)
         if lines > MOST_LINES:
             return []
-        tile: Any = self.around[-1].loop_var
-        begin = (tile % tiles * s.extent.value + s.loop_var) * step
-        hints = []
+        row: Any = 0
+        for loop in rows:
+            row = row * loop.extent + loop.loop_var
+        tile = tiles.loop_var
+        begin = ((tile % parts * enough + row) * s.extent.value + s.loop_var) * step
+        hints: list[Stmt] = []
         for k in range(lines):
-            at, indices = begin + k * (LINE // element), []
+            at, indices = begin + k * in_line, []
             for d in reversed(shape[2:]):
                 indices.append(at % d)
                 at = at // d
-            next_panel = min_value(tile // tiles + 1, shape[0] - 1)
+            next_panel = min_value(tile // parts + 1, shape[0] - 1)
             place = BufferLoad(read.buffer, (next_panel, min_value(at, shape[1] - 1), *reversed(indices)))
             address = Call("handle", Op.get("tir.address_of"), (place,))
             hints.append(Evaluate(Call("handle", Op.get("tir.prefetch"), (address, 0, SECOND_CACHE_AND_NEARER, 1))))
-        return hints
+        return [IfThenElse(row < enough, SeqStmt(tuple(hints)), None)] if rows else hints
 
 
 def _read(s: For, name: str) -> BufferRegion | None:
