@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-torch test-tensorflow test-tflite test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
+.PHONY: help demo test test-torch test-torchao test-tensorflow test-tflite test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -47,6 +47,16 @@ conformance-torch: $(VENV)/.extra-test  ## PyTorch's database of operators throu
 
 test-torch: $(VENV)/.extra-test  ## every operator and architecture of the PyTorch importer beside PyTorch, open sizes too (tens of minutes)
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "slow or not slow" tests/frontend/test_torch_*.py
+
+# transformers imports torchao where it finds it, so it lies in a folder of its own; it needs the PyTorch that is there.
+build/torchao/.done: pyproject.toml $(VENV)/.base
+	@mkdir -p build/torchao
+	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['torchao'], sep='\n')" > build/torchao/needs.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target build/torchao --requirement build/torchao/needs.txt
+	@touch $@
+
+test-torchao: $(VENV)/.extra-test build/torchao/.done  ## models that torchao quantised (PT2E and quantize_), beside PyTorch (minutes)
+	PYTHONPATH=build/torchao $(BIN)/python -m pytest -q tests/frontend/torchao_peers.py
 
 # TensorFlow brings its own versions of what others use, so it lives in an environment of its own.
 build/tensorflow/.done: pyproject.toml

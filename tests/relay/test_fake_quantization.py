@@ -143,6 +143,22 @@ def test_training_leaves_open_ends() -> None:
     np.testing.assert_allclose(run(found, args), run(mod, args), rtol=1e-5, atol=1e-5)
 
 
+def test_open_sizes() -> None:
+    """Extents that a program leaves open are compared, not read."""
+    n = tvm.tir.SizeVar("n", "int64")
+    x = qnn.dequantize(relay.var("x", shape=(n, 16), dtype="int8"), relay.const(0.05), relay.const(3))
+    y = relay.nn.dense(x, weights((5, 16))) + relay.const(RNG.standard_normal((5,)).astype("float32"))
+    mod = module(out(relay.multiply(y, relay.const(0.5))))
+    found = relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
+    assert "qnn.dense" in found.astext()
+    for count in (1, 3):
+        given = RNG.integers(-90, 90, (count, 16)).astype("int8")
+        answers = [
+            relay.create_executor("vm", m, tvm.cpu(), "llvm").evaluate()(given).numpy().astype(int) for m in (mod, found)
+        ]
+        assert np.abs(answers[0] - answers[1]).max() <= 1
+
+
 @pytest.fixture
 def registered() -> Any:
     """Sets an attribute of operators for one test."""

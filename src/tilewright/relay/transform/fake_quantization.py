@@ -13,6 +13,7 @@ from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem, con
 from tilewright.relay.functor import contains
 from tilewright.relay.op.card import as_expr, cards, constructor, find_card
 from tilewright.relay.op.quantized import spread
+from tilewright.relay.op.relations import dims, known_equal
 from tilewright.relay.transform.rewriting import card_of, is_op, rewrite_calls, tensor_of, typed, typed_pass
 from tilewright.support.errors import TVMError
 
@@ -38,12 +39,18 @@ class Quantity(NamedTuple):
     affine: Affine
 
 
-def _shape(e: Expr) -> tuple[int, ...]:
-    return tensor_of(typed(e)).concrete_shape
+def _shape(e: Expr) -> tuple[Any, ...]:
+    return tuple(dims(tensor_of(typed(e))))
+
+
+def _alike_shapes(a: Expr, b: Expr) -> bool:
+    """Whether two tensors are known to have the same extents."""
+    x, y = _shape(a), _shape(b)
+    return len(x) == len(y) and all([known_equal(p, q) for p, q in zip(x, y, strict=True)])
 
 
 def _size(e: Expr) -> int:
-    return int(np.prod(_shape(e)))
+    return int(np.prod(tensor_of(typed(e)).concrete_shape))
 
 
 def _same(a: Expr, b: Expr) -> bool:
@@ -294,7 +301,7 @@ def _scaled(region: Region, call: Call) -> Quantity | None:
             isinstance(c, Constant)
             and c.value.size == 1
             and c.value.item() > 0
-            and _shape(call) == _shape(call.args[1 - k])
+            and _alike_shapes(call, call.args[1 - k])
         ):
             q = region.of(call.args[1 - k])
             return None if q is None else Quantity(q.expr, q.affine._replace(scale=_times(c, q.affine.scale)))
@@ -305,7 +312,7 @@ def _shifted(region: Region, call: Call) -> Quantity | None:
     """A constant added to int32 sums, or subtracted, joins them in their scale."""
     for k in (0, 1) if is_op(call, "add") else (1,):
         c = call.args[k]
-        if isinstance(c, Constant) and _shape(call) == _shape(call.args[1 - k]):
+        if isinstance(c, Constant) and _alike_shapes(call, call.args[1 - k]):
             q = region.of(call.args[1 - k])
             if (
                 q is None

@@ -51,7 +51,7 @@ class ExportedFormat(ModelFormat):
     def load(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, Any]]:
         """The module and its weights."""
         program = open_program(path)
-        return integers(*from_pytorch(program, _infos(program, shapes)))
+        return integers(*from_pytorch(program, _infos(program, shapes)), open_ended=True)
 
     def survey(self, path: Path, shapes: Shapes) -> Survey:
         """Operators in the words of ATen."""
@@ -107,9 +107,10 @@ def check_shapes_given(path: Path, names: Sequence[str], shapes: Shapes) -> None
         )
 
 
-def integers(mod: IRModule, params: dict[str, Any]) -> tuple[IRModule, dict[str, Any]]:
-    """What is float32 between quantised tensors on integers."""
-    made = FakeQuantizationToInteger()(mod)
+def integers(mod: IRModule, params: dict[str, Any], open_ended: bool = False) -> tuple[IRModule, dict[str, Any]]:
+    """What is float32 between quantised tensors on integers; `open_ended`: products of which nothing quantises the result, as PT2E leaves
+    them, too."""
+    made = FakeQuantizationToInteger(use_qat=open_ended)(mod)
     if made is not mod:
         quirks.QUANTISED.seen("main")
     return made, params
