@@ -45,14 +45,14 @@ def check(
     op: str, inputs: Arrays, constants: Arrays | None = None, order: list[str] | None = None, **attrs: Any
 ) -> None:
     constants = constants or {}
-    whole = attrs.pop("whole", 0)
+    whole, near = attrs.pop("whole", 0), attrs.pop("near", 0.0)
     made = model(op, inputs, constants, order or [*inputs, *constants], **attrs)
     for got, want in zip(Program(made)(inputs), run_reference(made, inputs), strict=True):
         assert got.shape == want.shape and got.dtype == want.dtype
         if want.dtype.kind in "iu" and whole:
             assert np.abs(got.astype(int) - want.astype(int)).max() <= whole
         else:
-            np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-5)
+            np.testing.assert_allclose(got, want, rtol=2e-4, atol=max(2e-5, near * float(np.abs(want).max())))
 
 
 def normal(*shape: int) -> np.ndarray:

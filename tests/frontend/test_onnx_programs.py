@@ -12,8 +12,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from tilewright import relay
+from tilewright.relay.frontend.common.texts import strings
 from tilewright.relay.frontend.onnx import from_onnx
-from tilewright.relay.frontend.onnx.kinds import strings
 from tilewright.relay.frontend.onnx.program import Program
 from tilewright.relay.frontend.onnx.reader import ModelError
 

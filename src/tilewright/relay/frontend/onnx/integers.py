@@ -122,12 +122,13 @@ def _qlinear_matmul(
 
 
 @onnx_op("QLinearConv", since=10)
-def _qlinear_conv(
+def qlinear_convolution(
     node: OnnxNode,
     x: Value, x_scale: Value, x_zero: Value,
     w: Value, w_scale: Value, w_zero: Value,
     y_scale: Value, y_zero: Value, bias: Value | None = None,
 ) -> Any:  # fmt: skip
+    """The convolution of quantised numbers, quantised again."""
     total: Any = integer_convolution(node, x, x_zero, w, w_zero)
     if bias is not None:
         total = node.call("nn.bias_add", total, bias)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.texts import strings
 from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.hosted import hosted, hosted_sized
-from tilewright.relay.frontend.onnx.kinds import numpy_dtype, strings
+from tilewright.relay.frontend.onnx.kinds import numpy_dtype
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.relay.op.host import host_function
 

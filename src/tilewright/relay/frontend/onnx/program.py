@@ -19,9 +19,9 @@ from tilewright.ir import IRModule, TensorType, TupleType
 from tilewright.relay.backend.build import build
 from tilewright.relay.backend.vm import compile as compile_vm
 from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
+from tilewright.relay.frontend.common.texts import strings
 from tilewright.relay.frontend.onnx.graph import Imported, import_model
 from tilewright.relay.frontend.onnx.interface import structure
-from tilewright.relay.frontend.onnx.kinds import strings
 from tilewright.relay.frontend.onnx.unsupported import Unsupported
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import OpCard

@@ -24,8 +24,8 @@ SCALED = {"leakyrelu": "LeakyRelu", "thresholdedrelu": "ThresholdedRelu", "hards
 class Cell:
     """One direction of a recurrent operator: its weights, activations and step."""
 
-    def __init__(self, node: OnnxNode, direction: int, inputs: Sequence[Value | None]) -> None:
-        self.node, self.kind = node, node.op_type
+    def __init__(self, node: OnnxNode, direction: int, inputs: Sequence[Value | None], kind: str = "") -> None:
+        self.node, self.kind = node, kind or node.op_type
         _, w, r, b, *_ = inputs
         assert w is not None and r is not None
         self.w, self.r = self.part(w, direction), self.part(r, direction)
@@ -148,10 +148,15 @@ def _value(x: Any) -> Value:
 
 
 def _one_direction(
-    node: OnnxNode, x: Value, direction: int, backwards: bool, inputs: Sequence[Value | None], lengths: Value | None
+    node: OnnxNode,
+    cell: Cell,
+    x: Value,
+    direction: int,
+    backwards: bool,
+    inputs: Sequence[Value | None],
+    lengths: Value | None,
 ) -> list[Value]:
     """[all states (steps, batch, hidden), last state, (last cell)]."""
-    cell = Cell(node, direction, inputs)
 
     def turned(v: Value) -> Value:
         if lengths is None:
@@ -159,7 +164,7 @@ def _one_direction(
         return node.value("reverse_sequence", v, node.cast(lengths, "int32"), seq_axis=0, batch_axis=1)
 
     products = cell.ahead(turned(x) if backwards else x)
-    count = 2 if node.op_type == "LSTM" else 1
+    count = 2 if cell.kind == "LSTM" else 1
     state = []
     for k in range(count):
         given = inputs[5 + k] if len(inputs) > 5 + k else None
@@ -191,6 +196,11 @@ def _one_direction(
 
 @onnx_op("RNN", "GRU", "LSTM")
 def _recurrent(node: OnnxNode, *inputs: Value | None) -> Any:
+    return recurrent(node, inputs, Cell)
+
+
+def recurrent(node: OnnxNode, inputs: Sequence[Value | None], cell: type[Cell]) -> Any:
+    """[all states, last state, (last cell)] of all directions."""
     given = [*inputs, *[None] * (8 - len(inputs))]
     x, lengths = given[0], given[4]
     assert x is not None
@@ -202,7 +212,9 @@ def _recurrent(node: OnnxNode, *inputs: Value | None) -> Any:
             given[k] = None if v is None else node.value("transpose", v, axes=(1, 0, 2))
     how = node.get("direction", "forward")
     directions = [False, True] if how == "bidirectional" else [how == "reverse"]
-    parts = [_one_direction(node, x, d, back, given, lengths) for d, back in enumerate(directions)]
+    parts = [
+        _one_direction(node, cell(node, d, given), x, d, back, given, lengths) for d, back in enumerate(directions)
+    ]
     all_states = node.value("stack", [p[0] for p in parts], axis=1)
     last = [node.value("stack", [p[k] for p in parts], axis=0) for k in range(1, len(parts[0]))]
     if batch_first:

@@ -135,12 +135,12 @@ class OnnxNode:
         """`call`, as a value."""
         return Value(self.call(key, *args, **attrs))
 
-    def nested(self, op_type: str, *inputs: Any, **attrs: Any) -> Any:
-        """What an operator of ONNX's own makes of values."""
-        opset = self.importer.opset
-        f = find_converter(op_type, opset)
+    def nested(self, op_type: str, *inputs: Any, opset: int | None = None, **attrs: Any) -> Any:
+        """What an operator of ONNX's own makes of values, by the rules of the given or the model's opset, or of the first that has it."""
+        at = max(opset or self.importer.opset, min(since for since, _ in converters["", op_type]))
+        f = find_converter(op_type, at)
         assert f is not None, op_type
-        inner = OnnxNode(op_type, self.name, attrs, opset, self.outputs, self.used, self.importer)
+        inner = OnnxNode(op_type, self.name, attrs, at, self.outputs, self.used, self.importer)
         return f(inner, *[i if i is None else as_value(i) for i in inputs])
 
     def scalar(self, value: float, like: Any) -> Expr:

@@ -2,6 +2,20 @@
 
 from __future__ import annotations
 
-from tilewright.relay.frontend.onnx.contrib import attention, fused, grouped, quantized, rotary
+from tilewright.relay.frontend.onnx.contrib import (
+    attention,
+    blocks,
+    experts,
+    fused,
+    gates,
+    general,
+    grouped,
+    layouts,
+    quantized,
+    rotary,
+    states,
+)
 
-__all__ = ["attention", "fused", "grouped", "quantized", "rotary"]
+__all__ = [
+    "attention", "blocks", "experts", "fused", "gates", "general", "grouped", "layouts", "quantized", "rotary", "states",
+]  # fmt: skip

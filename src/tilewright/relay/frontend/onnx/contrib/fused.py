@@ -7,10 +7,20 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.onnx.ops_math import matmul
-from tilewright.relay.frontend.onnx.ops_nn import convolution
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 
 DOMAIN = "com.microsoft"
+
+
+def channels_first(node: OnnxNode, x: Value) -> Value:
+    """(batch, ..., channels) as (batch, channels, ...)."""
+    return node.value("transpose", x, axes=(0, x.ndim - 1, *range(1, x.ndim - 1)))
+
+
+def channels_last(node: OnnxNode, x: Any) -> Value:
+    """(batch, channels, ...) as (batch, ..., channels)."""
+    rank = as_value(x).ndim
+    return node.value("transpose", x, axes=(0, *range(2, rank), 1))
 
 
 def add(node: OnnxNode, x: Any, y: Any | None) -> Value:
@@ -18,7 +28,7 @@ def add(node: OnnxNode, x: Any, y: Any | None) -> Value:
     return as_value(x) if y is None else node.value("add", x, y)
 
 
-@onnx_op("FusedMatMul", "TransposeMatMul", domain=DOMAIN)
+@onnx_op("FusedMatMul", "TransposeMatMul", "FusedMatMulActivation", domain=DOMAIN)
 def _fused_matmul(node: OnnxNode, a: Value, b: Value) -> Any:
     def turned(x: Value, flag: str, batch: str) -> Value:
         if node.get(batch, 0):
@@ -30,7 +40,7 @@ def _fused_matmul(node: OnnxNode, a: Value, b: Value) -> Any:
 
     out = matmul(node, turned(a, "transA", "transBatchA"), turned(b, "transB", "transBatchB"))
     alpha = float(node.get("alpha", 1.0))
-    return out if alpha == 1.0 else node.call("multiply", out, node.scalar(alpha, a))
+    return activated(node, out if alpha == 1.0 else node.call("multiply", out, node.scalar(alpha, a)))
 
 
 @onnx_op("FusedGemm", domain=DOMAIN)
@@ -39,24 +49,18 @@ def _fused_gemm(node: OnnxNode, a: Value, b: Value, c: Value | None = None) -> A
     return activated(node, node.nested("Gemm", a, b, c, **attrs))
 
 
-@onnx_op("FusedConv", "NhwcFusedConv", domain=DOMAIN)
-def _fused_conv(node: OnnxNode, x: Value, w: Value, b: Value | None = None, z: Value | None = None) -> Any:
-    if node.op_type.startswith("Nhwc"):
-        raise node.refuse("layout", "NHWC", "NCHW")
-    return activated(node, add(node, convolution(node, x, w, b), z))
-
-
 def activated(node: OnnxNode, x: Any) -> Value:
     """The activation that a fused operator ends in."""
     value, name = as_value(x), node.get("activation", "")
-    given = node.get("activation_params") or [
-        v for v in (node.get("activation_alpha"), node.get("activation_beta")) if v is not None
-    ]
+    own = (node.get("activation_alpha"), node.get("activation_beta"))
+    given = node.get("activation_params") or [v for v in own if v is not None]
     if not name:
         return value
     if name == "Clip":
         return node.value("clip", value, a_min=float(given[0]), a_max=float(given[1]))
-    attrs = dict(zip(("alpha", "beta"), map(float, given), strict=False))
+    attrs: dict[str, Any] = dict(zip(("alpha", "beta"), map(float, given), strict=False))
+    if name == "Softmax" or name == "LogSoftmax":
+        attrs = {"axis": node.get("activation_axis", -1)}
     return as_value(node.nested(name, value, **attrs))
 
 
@@ -76,6 +80,11 @@ def _bias_gelu(node: OnnxNode, x: Value, bias: Value) -> Any:
 @onnx_op("FastGelu", domain=DOMAIN)
 def _fast_gelu(node: OnnxNode, x: Value, bias: Value | None = None) -> Any:
     return node.nested("Gelu", add(node, x, bias), approximate="tanh")
+
+
+@onnx_op("GemmFastGelu", domain=DOMAIN)
+def _gemm_fast_gelu(node: OnnxNode, x: Value, w: Value, bias: Value | None = None) -> Any:
+    return node.nested("Gelu", add(node, matmul(node, x, w), bias), approximate="tanh")
 
 
 @onnx_op("QuickGelu", domain=DOMAIN)
@@ -176,35 +185,64 @@ def _embed_layer_norm(
     return [out, index, summed]
 
 
+def group_norm(node: OnnxNode, x: Value, gamma: Value, beta: Value) -> Any:
+    """Groups of channels normalised, and the activation that may follow."""
+    last = bool(node.get("channels_last", 1))
+    data = channels_first(node, x) if last else x
+    epsilon = float(node.get("epsilon", 1e-5))
+    scales = [node.cast(v, x.dtype) for v in (gamma, beta)]
+    out = node.value("nn.group_norm", data, *scales, num_groups=node.get("groups"), axis=1, epsilon=epsilon)
+    if node.get("activation", 0):
+        out = node.value("multiply", out, node.call("sigmoid", out))
+    return channels_last(node, out) if last else out
+
+
 @onnx_op("GroupNorm", domain=DOMAIN)
 def _group_norm(node: OnnxNode, x: Value, gamma: Value, beta: Value) -> Any:
+    return group_norm(node, x, gamma, beta)
+
+
+@onnx_op("SkipGroupNorm", domain=DOMAIN)
+def _skip_group_norm(
+    node: OnnxNode, x: Value, gamma: Value, beta: Value, skip: Value, bias: Value | None = None
+) -> Any:
     last = bool(node.get("channels_last", 1))
-    data = node.value("transpose", x, axes=(0, 3, 1, 2)) if last else x
-    out: Any = node.call(
-        "nn.group_norm",
-        data,
-        gamma,
-        beta,
-        num_groups=node.get("groups"),
-        axis=1,
-        epsilon=float(node.get("epsilon", 1e-5)),
-    )
-    if node.get("activation", 0):
-        out = node.call("multiply", out, node.call("sigmoid", out))
-    return node.call("transpose", out, axes=(0, 2, 3, 1)) if last else out
+    if skip.ndim == 2:
+        axes = (1, 2) if last else (2, 3)
+        skip = node.value("expand_dims", skip, axis=axes[0], num_newaxis=2)
+    if bias is not None and not last:
+        bias = node.value("expand_dims", bias, axis=1, num_newaxis=2)
+    total = add(node, add(node, x, skip), bias)
+    return [group_norm(node, total, gamma, beta), total]
 
 
-@onnx_op("ExpandDims", domain=DOMAIN)
-def _expand_dims(node: OnnxNode, x: Value, axis: Value) -> Any:
-    return node.call("expand_dims", x, axis=int(node.numbers(axis, "axis").reshape(-1)[0]))
+@onnx_op("BiasDropout", "BitmaskBiasDropout", domain=DOMAIN)
+def _bias_dropout(
+    node: OnnxNode,
+    x: Value,
+    bias: Value,
+    residual: Value | None = None,
+    ratio: Value | None = None,
+    training: Value | None = None,
+) -> Any:
+    out, mask = dropout(node, add(node, x, bias), ratio, training)
+    return [add(node, out, residual), mask]
 
 
-def _as_onnx(name: str) -> Any:
-    def convert(node: OnnxNode, *inputs: Value) -> Any:
-        return node.nested(name, *inputs, **node.attrs)
-
-    return convert
+@onnx_op("BitmaskDropout", domain=DOMAIN)
+def _bitmask_dropout(node: OnnxNode, x: Value, ratio: Value | None = None, training: Value | None = None) -> Any:
+    return dropout(node, x, ratio, training)
 
 
-for _name in ("Trilu", "GatherND", "Range", "Unique"):
-    onnx_op(_name, domain=DOMAIN)(_as_onnx(_name))
+def dropout(node: OnnxNode, x: Value, ratio: Value | None, training: Value | None) -> list[Any]:
+    """[what is given, the mask that keeps all of it]."""
+    if training is not None and bool(node.numbers(training, "training mode").reshape(-1)[0]):
+        raise node.refuse("training_mode", True, "False: export the model in evaluation mode")
+    if not node.wants(1):
+        return [x, None]
+    whole = np.ones(node.static(x), bool)
+    if node.op_type.startswith("Bitmask"):
+        # Thirty-two of them in a number; what is left over at the end is not set.
+        bits = np.packbits(whole.reshape(-1), bitorder="little")
+        return [x, np.pad(bits, (0, -len(bits) % 4)).view(np.uint32)]
+    return [x, whole]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tilewright.relay.frontend.onnx.casting import dequantized, quantized
 from tilewright.relay.frontend.onnx.contrib.attention import projected
-from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, add
+from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, add, channels_first, channels_last
 from tilewright.relay.frontend.onnx.integers import integer_matmul, placed, requantized, scaling, shifted
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 
@@ -49,14 +47,17 @@ def _unary(name: str) -> Any:
     def convert(
         node: OnnxNode, x: Value, x_scale: Value, x_zero: Value | None, scale: Value, zero: Value | None = None
     ) -> Any:
-        attrs = {k: v for k, v in node.attrs.items() if k not in ("channels_last", "opset")}
+        # QLinearSoftmax says by which opset's rules.
+        attrs = {"opset": None, **{k: v for k, v in node.attrs.items() if k != "channels_last"}}
+        if name == "Softmax":
+            attrs.setdefault("axis", -1)
         data = dequantized(node, x, x_scale, x_zero)
         last = bool(node.get("channels_last", 0))
         if last:
-            data = node.value("transpose", data, axes=(0, data.ndim - 1, *range(1, data.ndim - 1)))
+            data = channels_first(node, data)
         made = as_value(node.nested(name, data, **attrs))
         if last:
-            made = node.value("transpose", made, axes=(0, *range(2, made.ndim), 1))
+            made = channels_last(node, made)
         return _out(node, made, scale, zero, x)
 
     return convert
@@ -105,16 +106,23 @@ def _matmul_to_float(
 def _dynamic_matmul(
     node: OnnxNode, a: Value, b: Value, b_scale: Value, b_zero: Value | None = None, bias: Value | None = None
 ) -> Any:
-    zero = node.scalar(0, a)
-    low = node.call("minimum", node.call("min", a), zero)
-    high = node.call("maximum", node.call("max", a), zero)
+    return add(node, dynamic_product(node, a, b, b_scale, b_zero), bias)
+
+
+def dynamic_product(
+    node: OnnxNode, a: Value, b: Value, b_scale: Value, b_zero: Value | None, each_row: bool = False
+) -> Value:
+    """a, quantised over the range that it has (or each row of a matrix over its own), times a matrix of bytes; in float32."""
+    zero, axis = node.scalar(0, a), (1,) if each_row else None
+    low = node.call("minimum", node.call("min", a, axis=axis), zero)
+    high = node.call("maximum", node.call("max", a, axis=axis), zero)
     scale = node.value("divide", node.call("subtract", high, low), node.scalar(255, a))
-    at = node.call(
-        "clip", node.call("round", node.call("negative", node.call("divide", low, scale))), a_min=0.0, a_max=255.0
-    )
-    a_zero = node.value("cast", at, dtype="uint8")
-    held = quantized(node, a, scale, a_zero, "uint8", 1, 0)
-    return _matmul_to_float(node, held, b, scale, b_scale, a_zero, b_zero, bias)
+    # Zeros only have no range.
+    scale = node.value("where", node.call("equal", scale, zero), node.scalar(1, a), scale)
+    place = node.call("round", node.call("negative", node.call("divide", low, scale)))
+    a_zero = node.value("cast", node.call("clip", place, a_min=0.0, a_max=255.0), dtype="uint8")
+    held = quantized(node, a, scale, a_zero, "uint8", 0, 0)
+    return as_value(_matmul_to_float(node, held, b, scale, b_scale, a_zero, b_zero))
 
 
 @onnx_op("QGemm", domain=DOMAIN)
@@ -148,49 +156,3 @@ def _qattention(
 ) -> Any:  # fmt: skip
     packed = _matmul_to_float(node, x, weights, x_scale, w_scale, x_zero, w_zero, bias)
     return projected(node, as_value(packed), mask, past, None)
-
-
-@onnx_op("MatMulNBits", domain=DOMAIN)
-def _matmul_bits(
-    node: OnnxNode,
-    a: Value,
-    b: Value,
-    scales: Value,
-    zeros: Value | None = None,
-    order: Value | None = None,
-    bias: Value | None = None,
-) -> Any:
-    depth, columns = node.get("K"), node.get("N")
-    bits, block = node.get("bits", 4), node.get("block_size")
-    packed = node.numbers(b, "weights").reshape(columns, -1)
-    blocks = -(-depth // block)
-    values = unpacked(packed.reshape(columns * blocks, -1), bits).reshape(columns, blocks, block).astype(np.float32)
-    factor = node.numbers(scales, "scales").reshape(columns, blocks, 1).astype(np.float32)
-    if zeros is None:
-        shift: Any = float(1 << (bits - 1))
-    else:
-        given = node.numbers(zeros, "zero points")
-        if given.dtype == np.uint8:
-            shift = unpacked(given.reshape(columns, -1), bits)[:, :blocks].astype(np.float32)[..., None]
-        else:
-            shift = given.reshape(columns, blocks, 1).astype(np.float32)
-    if order is None:
-        whole = ((values - shift) * factor).reshape(columns, -1)[:, :depth]
-    else:
-        # Each row of weights has a block of its own.
-        place = node.numbers(order, "group index").astype(int)[:depth]
-        each = np.broadcast_to(np.asarray(shift, np.float32), (columns, blocks, 1))
-        whole = (values.reshape(columns, -1)[:, :depth] - each[:, place, 0]) * factor[:, place, 0]
-    weight = Value(array=np.ascontiguousarray(whole, a.dtype))
-    return add(node, node.call("nn.matmul", a, weight, transpose_b=True), bias)
-
-
-def unpacked(rows: np.ndarray, bits: int) -> np.ndarray:
-    """Numbers of a few bits out of bytes, the lowest bits first."""
-    if bits == 8:
-        return rows
-    spread = np.unpackbits(rows, axis=-1, bitorder="little")
-    count = spread.shape[-1] // bits
-    parts = spread[..., : count * bits].reshape(*rows.shape[:-1], count, bits)
-    weights = (1 << np.arange(bits)).astype(np.uint16)
-    return np.asarray((parts * weights).sum(-1), np.uint8)

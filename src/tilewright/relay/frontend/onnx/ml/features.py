@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.onnx.kinds import strings
+from tilewright.relay.frontend.common.texts import strings
 from tilewright.relay.frontend.onnx.ml.common import DOMAIN, plain, rows, table
 from tilewright.relay.frontend.onnx.value import MapValue, OnnxNode, Value, onnx_op
 

@@ -1,0 +1,145 @@
+"""Operators that carry a state from call to call: causal convolutions, linear attention, LSTMs whose weights are bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, add
+from tilewright.relay.frontend.onnx.contrib.quantized import dynamic_product
+from tilewright.relay.frontend.onnx.control_flow import at, looped
+from tilewright.relay.frontend.onnx.recurrent import Cell, recurrent
+from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
+
+
+@onnx_op("CausalConvWithState", domain=DOMAIN)
+def _causal_convolution(
+    node: OnnxNode, x: Value, w: Value, bias: Value | None = None, past: Value | None = None
+) -> Any:
+    if node.get("ndim", 1) != 1 or x.ndim != 3:
+        raise node.refuse("ndim", node.get("ndim", 1), "1: three axes")
+    if node.get("state_window", 0):
+        raise node.refuse("state_window", node.get("state_window"), "0: the state after the last position")
+    last = bool(node.get("channels_last", 0))
+    if last:
+        x, past = [None if v is None else node.value("transpose", v, axes=(0, 2, 1)) for v in (x, past)]  # type: ignore[assignment]
+    batch, channels, _ = node.static(x)
+    step, (*_, taps) = node.get("dilation", 1), node.static(w)
+    reach = (taps - 1) * step
+    if past is None:
+        past = Value(array=np.zeros((batch, channels, reach), x.dtype))
+    whole = node.value("concatenate", [past, x], axis=2) if reach else x
+    out = node.value(
+        "nn.conv1d", whole, w, strides=(1,), padding=(0, 0), dilation=(step,), groups=channels, channels=channels, kernel_size=(taps,)
+    )  # fmt: skip
+    if bias is not None:
+        out = node.value("nn.bias_add", out, bias)
+    kind = node.get("activation", "none")
+    if kind in ("silu", "swish"):
+        out = node.value("multiply", out, node.call("sigmoid", out))
+    elif kind != "none":
+        raise node.refuse("activation", kind, "none, silu, swish")
+    extent = node.static(whole)[2]
+    state = node.value("strided_slice", whole, begin=(extent - reach,), end=(extent,), strides=(1,), axes=(2,))
+    return [node.value("transpose", v, axes=(0, 2, 1)) if last else v for v in (out, state)]
+
+
+@onnx_op("LinearAttention", domain=DOMAIN)
+def _linear_attention(
+    node: OnnxNode,
+    q: Value,
+    k: Value,
+    v: Value,
+    past: Value | None = None,
+    decay: Value | None = None,
+    rate: Value | None = None,
+) -> Any:
+    rule = node.get("update_rule", "gated_delta")
+    if rule not in ("linear", "gated", "delta", "gated_delta"):
+        raise node.refuse("update_rule", rule, "linear, gated, delta, gated_delta")
+    if node.get("state_window", 0):
+        raise node.refuse("state_window", node.get("state_window"), "0: the state after the last token")
+    many, few = node.get("q_num_heads"), node.get("kv_num_heads")
+    batch, length, _ = node.static(q)
+    dtype = q.dtype
+    q, k, v = [
+        node.value("reshape", node.cast(x, "float32"), newshape=(batch, length, n, -1))
+        for x, n in ((q, many), (k, few), (v, few))
+    ]
+    size, width = int(k.shape[-1]), int(v.shape[-1])
+    scale = float(node.get("scale", 0.0)) or 1.0 / float(np.sqrt(size))
+    heads = max(many, few)
+    if decay is not None:
+        decay = node.value("reshape", node.cast(decay, "float32"), newshape=(batch, length, few, -1, 1))
+        decay = node.value("exp", decay)
+    if rate is not None:
+        rate = node.value("reshape", node.cast(rate, "float32"), newshape=(batch, length, -1, 1))
+    held = np.zeros((batch, few, size, width), np.float32)
+    first = Value(array=held) if past is None else node.cast(past, "float32")
+
+    def spread(x: Value, count: int) -> Value:
+        """Heads as often as they are shared."""
+        return x if count == heads else node.value("repeat", x, repeats=heads // count, axis=1)
+
+    def step(n: Value, going: Value, state: list[Any]) -> tuple[Value | None, list[Any], list[Value]]:
+        now = state[0]
+        query, key, value = [at(node, x, n, 1) for x in (q, k, v)]
+        if rule.startswith("gated") and decay is not None:
+            now = node.value("multiply", now, at(node, decay, n, 1))
+        column = node.value("expand_dims", key, axis=3)
+        if rule.endswith("delta") and rate is not None:
+            held = node.call("sum", node.call("multiply", now, column), axis=(2,))
+            value = node.value("multiply", node.call("subtract", value, held), at(node, rate, n, 1))
+        now = node.value("add", now, node.call("multiply", column, node.call("expand_dims", value, axis=2)))
+        asked = node.call("expand_dims", spread(query, many), axis=3)
+        row = node.call("sum", node.call("multiply", spread(now, few), asked), axis=(2,))
+        return None, [now], [node.value("multiply", row, node.scalar(scale, "float32"))]
+
+    last, rows = looped(node, Value(array=np.array(length, np.int64)), None, [first], 1, step)
+    out = node.call(
+        "reshape", node.call("transpose", rows[0], axes=(1, 0, 2, 3)), newshape=(batch, length, heads * width)
+    )
+    return [node.cast(as_value(out), dtype), node.cast(last[0], dtype if past is None else past.dtype)]
+
+
+class ByteCell(Cell):
+    """An LSTM whose weights (directions, inputs, 4 * hidden) are bytes; what they multiply is quantised as it comes."""
+
+    def __init__(self, node: OnnxNode, direction: int, inputs: Sequence[Value | None]) -> None:
+        self.scales = [self.numbers(x, direction) for x in inputs[8:12]]
+        turned = [None if x is None else node.value("transpose", x, axes=(0, 2, 1)) for x in inputs[1:3]]
+        self.bytes = [self.numbers(x, direction) for x in inputs[1:3]]
+        super().__init__(node, direction, [inputs[0], *turned, *inputs[3:8]], "LSTM")
+
+    @staticmethod
+    def numbers(x: Value | None, direction: int) -> Value:
+        """What belongs to a direction, of an input that must be known."""
+        assert x is not None and x.array is not None
+        return Value(array=np.ascontiguousarray(x.array[direction]))
+
+    def product(self, x: Value, which: int, each_row: bool = False) -> Value:
+        scale, zero = self.scales[2 * which : 2 * which + 2]
+        return dynamic_product(self.node, x, self.bytes[which], scale, zero, each_row)
+
+    def ahead(self, x: Value) -> Value:
+        return add(self.node, self.product(x, 0), self.wb)
+
+    def back(self, h: Value, weights: Value, bias: Value | None) -> Value:
+        # A sequence's result does not hang on what else is in the batch.
+        return add(self.node, self.product(h, 1, True), bias)
+
+
+@onnx_op("DynamicQuantizeLSTM", domain=DOMAIN)
+def _byte_lstm(node: OnnxNode, *inputs: Value | None) -> Any:
+    for place, what in (
+        (1, "weights"),
+        (2, "recurrent weights"),
+        (8, "scales"),
+        (9, "zero points"),
+        (10, "scales"),
+        (11, "zero points"),
+    ):
+        node.numbers(inputs[place], what)
+    return recurrent(node, inputs, ByteCell)
