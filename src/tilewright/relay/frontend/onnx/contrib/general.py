@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.factor import inverse
 from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN
 from tilewright.relay.frontend.onnx.hosted import hosted
 from tilewright.relay.frontend.onnx.integers import shifted
 from tilewright.relay.frontend.onnx.ops_math import matmul
 from tilewright.relay.frontend.onnx.signal import fourier
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
-from tilewright.relay.op.host import host_function
 
 
 @onnx_op("ExpandDims", domain=DOMAIN)
@@ -56,12 +55,9 @@ def _distances(node: OnnxNode, a: Value, b: Value) -> Any:
 
 @onnx_op("Inverse", domain=DOMAIN)
 def _inverse(node: OnnxNode, x: Value) -> Any:
-    return hosted(node, "linalg.inverse", [x], x.shape, x.dtype)
-
-
-@host_function("linalg.inverse")
-def _run_inverse(config: Mapping[str, Any], x: np.ndarray) -> np.ndarray:
-    return np.asarray(np.linalg.inv(x.astype(np.float64)).astype(x.dtype))
+    *lead, size, _ = node.static(x)
+    flat = hosted(node, f"linalg.{inverse.__name__}", [x], (*lead, size * size), x.dtype)
+    return node.call("reshape", flat, newshape=(*lead, size, size))
 
 
 @onnx_op("ComplexMul", "ComplexMulConj", domain=DOMAIN)
