@@ -156,6 +156,13 @@ def _make_init(cls: type, fields: tuple[Field, ...]) -> Callable[..., None]:
     return init
 
 
+def _first_build(self: Node, *values: Any) -> None:
+    """`_build` of a type before its first use: most types of a program's start are never made past their `__init__`."""
+    cls = type(self)
+    cls._build = _make_init(cls, cls._fields_all_required())  # type: ignore[method-assign]
+    cls._build(self, *values)
+
+
 _registry: dict[str, type[Node]] = {}
 
 
@@ -202,7 +209,7 @@ class NodeMeta(type):
         elif own or not cls._written_init:  # type: ignore[attr-defined]
             # A subclass without fields of its own keeps the hand-written signature of its base.
             cls.__init__ = _make_init(cls, tuple(init_fields))  # type: ignore[misc]
-        cls._build = _make_init(cls, cls._fields_all_required())  # type: ignore[attr-defined]
+        cls._build = _first_build  # type: ignore[attr-defined]
         if key is not None:
             cls.type_key = key  # type: ignore[attr-defined]
             _registry[key] = cls  # type: ignore[assignment]
