@@ -120,6 +120,15 @@ def test_configuration() -> None:
     assert found["module_connection"][C]["pipeline"]["output"][1]["dependencies"] == [{"global_output_index": 1}]
 
 
+def test_configuration_as_text() -> None:
+    assert str(config()).split("\n") == [
+        *["Params", "|p: mod1:param", ""],
+        *["Inputs", "|d: mod0:data_0", ""],
+        *["output", "|output(0) : mod2.output(0)", "|output(1) : mod2.output(1)", ""],
+        *["connections", "|mod0.output(0)-> mod1.data_0", "|mod0.output(1)-> mod2.a", "|mod1.output(0)-> mod2.b"],
+    ]
+
+
 def fresh() -> PipelineConfig:
     c = PipelineConfig()
     c["input"]["d"].connect(c[A]["input"]["data_0"])

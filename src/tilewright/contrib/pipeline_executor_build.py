@@ -202,6 +202,23 @@ class PipelineConfig:
             raise RuntimeError(f"{key!r} is neither a module nor one of {', '.join(map(repr, parts))}")
         return parts[key]
 
+    def __str__(self) -> str:
+        """Parameter groups and inputs with the modules that take them, outputs, and the connections between modules."""
+        order = self.dag_topology_sort()
+        lines = []
+        if len(self.param_group_bindings):
+            groups = [(g.name, to.owner.label) for g in self.param_group_bindings for to in g.bindings]
+            lines += ["Params", *[f"|{name}: {label}:param" for name, label in groups], ""]
+        lines += [
+            "Inputs",
+            *[f"|{b.name}: {to.owner.label}:{to.name}" for b in self.input_bindings for to in b.bindings],
+        ]
+        ends = [(w, o, to) for w in order for o in w.outputs for to in o.bindings]
+        outputs = sorted([(self.output_index(to), w.label, o.name) for w, o, to in ends if to.is_pipeline])
+        lines += ["", "output", *[f"|output({i}) : {label}.output({name})" for i, label, name in outputs]]
+        inner = [f"|{w.label}.output({o.name})-> {to.owner.label}.{to.name}" for w, o, to in ends if not to.is_pipeline]
+        return "\n".join([*lines, "", "connections", *inner])
+
     def dag_topology_sort(self) -> list[ModuleWrapper]:
         """The modules, those before what reads them, numbered so."""
         waiting = {w: {b.parents[0].owner for b in w.inputs.values() if b.parents} - {self} for w in self.modules()}

@@ -18,6 +18,7 @@ from tilewright.runtime.object_file import data_object, has_data_objects
 from tilewright.runtime.source_module import CSource, link_by_compiler
 from tilewright.support.errors import TVMError
 from tilewright.support.linker import link_shared, write_library
+from tilewright.support.seal import seal
 
 LIBRARY_BIN = "__tvm_ffi__library_bin"
 """What a library holds of modules that are no machine code."""
@@ -104,6 +105,7 @@ def export_library(
         raise ValueError(f"nothing to write into {path}: the module holds no objects")
     if not fcompile and not (generated and path.endswith(".so")):
         write_library(objects, Path(path), cross=not all(is_host_triple(s.triple) for s in sources))
+        seal(path)
         return
     with tempfile.TemporaryDirectory(dir=workspace_dir) as folder:
         files = []
@@ -116,6 +118,7 @@ def export_library(
         else:
             last = next((s for s in generated if s.language == "c++"), generated[0])
             link_by_compiler(files, Path(path), last.language, last.triple, last.cc, linking)
+            seal(path)
 
 
 def link_for_loading(path: str) -> str:
