@@ -1,4 +1,4 @@
-// Memory that is asked for again and again: tensors of the virtual machine, workspaces of kernels.
+// Memory that is asked for again and again: tensors of the virtual machine, workspaces of kernels, copies of results.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -57,6 +57,9 @@ class Pool : public std::enable_shared_from_this<Pool> {
     pool->free_[block->size_class] = block;
     pool->kept_ += block->bytes;
   }
+  // While the process forks nobody may be in the midst of a change.
+  void lock() { lock_.lock(); }
+  void unlock() { lock_.unlock(); }
   // Gives what is not in use back to the system.
   void trim() {
     std::lock_guard<std::mutex> hold(lock_);

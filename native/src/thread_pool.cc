@@ -1,6 +1,7 @@
-// Workers spin briefly after a region, then sleep. All state of a region is in one 64-bit ticket (epoch, number of
-// tasks, next task) that workers and the caller advance by compare-and-swap, so a worker that comes late can never
-// take a task of another region, and a caller never waits for a worker that has not begun.
+// Workers spin briefly after a region, then sleep. Every thread has a share of a region's tasks, neighbours that it takes
+// from the first on; a thread that has none left takes the last of another's. A share is one 64-bit word (epoch, end,
+// next) that is changed by compare-and-swap, so a worker that comes late can never take a task of another region, and a
+// caller never waits for a worker that has not begun.
 #include "thread_pool.h"
 
 #include <pthread.h>
@@ -26,7 +27,10 @@ namespace {
 // Pauses before a worker sleeps: about half a millisecond, longer than the serial kernels between two regions of a model.
 // Waking a worker costs tens of microseconds, more on a virtual machine.
 constexpr int kSpin = 20000;
-constexpr int32_t kMaxTasks = 0x7fff;  // what the ticket can count
+constexpr int32_t kMaxTasks = 0x7fff;  // what a share can count
+// Pieces of a loop for each thread: what one thread does in vain wait for another is at most one of them, and each costs
+// some tens of nanoseconds.
+constexpr int kPieces = 8;
 constexpr int64_t kMaxThreads = 1024;
 
 inline void pause_cpu() {
@@ -39,13 +43,17 @@ inline void pause_cpu() {
 
 thread_local bool in_region = false;
 
-uint32_t ticket_epoch(uint64_t t) { return static_cast<uint32_t>(t >> 32); }
-int32_t ticket_tasks(uint64_t t) { return static_cast<int32_t>((t >> 16) & 0xffff); }
-int32_t ticket_next(uint64_t t) { return static_cast<int32_t>(t & 0xffff); }
+constexpr uint64_t kOneEnd = uint64_t{1} << 16;
+uint64_t make_share(uint32_t epoch, int32_t next, int32_t end) {
+  return (uint64_t{epoch} << 32) | (static_cast<uint64_t>(end) << 16) | static_cast<uint64_t>(next);
+}
+int32_t share_end(uint64_t s) { return static_cast<int32_t>((s >> 16) & 0xffff); }
+int32_t share_next(uint64_t s) { return static_cast<int32_t>(s & 0xffff); }
 
 class Pool {
  public:
   explicit Pool(int threads) {
+    shares_.reset(new Share[threads]);
     try {
       for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
     } catch (const std::system_error&) {
@@ -73,8 +81,14 @@ class Pool {
     code_.store(0, std::memory_order_relaxed);
     left_.store(tasks, std::memory_order_relaxed);
     caller_cpu_.store(sched_getcpu(), std::memory_order_relaxed);
-    uint64_t ticket = (uint64_t{++epoch_} << 32) | (static_cast<uint64_t>(tasks) << 16);
-    ticket_.store(ticket, std::memory_order_seq_cst);
+    tasks_.store(tasks, std::memory_order_relaxed);
+    uint32_t epoch = epoch_.load(std::memory_order_relaxed) + 1;
+    for (int32_t w = 0, next = 0; w < threads_; ++w) {
+      int32_t end = static_cast<int32_t>((int64_t{w + 1} * tasks + threads_ - 1) / threads_);
+      shares_[w].word.store(make_share(epoch, next, end), std::memory_order_release);
+      next = end;
+    }
+    epoch_.store(epoch, std::memory_order_seq_cst);
     int asleep = sleepers_.load(std::memory_order_seq_cst);
     if (asleep > 0 && threads_ - asleep < std::min(tasks, welcome())) {
       { std::lock_guard<std::mutex> hold(sleep_lock_); }
@@ -96,23 +110,32 @@ class Pool {
   }
 
  private:
+  struct alignas(64) Share {
+    std::atomic<uint64_t> word{0};
+  };
+
   // How many threads, the caller among them, are to work on a region.
   int welcome() const { return std::max(1, threads_ - others_.load(std::memory_order_relaxed)); }
 
   void take_tasks(int worker) {
-    uint64_t t = ticket_.load(std::memory_order_acquire);
-    while (ticket_next(t) < ticket_tasks(t) && worker < welcome()) {
-      auto lambda = lambda_.load(std::memory_order_relaxed);
-      auto cdata = cdata_.load(std::memory_order_relaxed);
-      if (!ticket_.compare_exchange_weak(t, t + 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
-      int32_t code = lambda(ticket_next(t), ticket_tasks(t), cdata);
-      if (code != 0) {
-        int32_t expected = 0;
-        if (code_.compare_exchange_strong(expected, code, std::memory_order_relaxed)) error_ = take_raised();
-        else take_raised();
+    for (int k = 0; k < threads_; ++k) {
+      Share& share = shares_[(worker + k) % threads_];
+      uint64_t s = share.word.load(std::memory_order_acquire);
+      while (share_next(s) < share_end(s) && worker < welcome()) {
+        auto lambda = lambda_.load(std::memory_order_relaxed);
+        auto cdata = cdata_.load(std::memory_order_relaxed);
+        int32_t tasks = tasks_.load(std::memory_order_relaxed);
+        uint64_t less = k == 0 ? s + 1 : s - kOneEnd;
+        if (!share.word.compare_exchange_weak(s, less, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+        int32_t code = lambda(k == 0 ? share_next(s) : share_end(s) - 1, tasks, cdata);
+        if (code != 0) {
+          int32_t expected = 0;
+          if (code_.compare_exchange_strong(expected, code, std::memory_order_relaxed)) error_ = take_raised();
+          else take_raised();
+        }
+        left_.fetch_sub(1, std::memory_order_release);
+        s = share.word.load(std::memory_order_acquire);
       }
-      left_.fetch_sub(1, std::memory_order_release);
-      t = ticket_.load(std::memory_order_acquire);
     }
   }
 
@@ -121,8 +144,8 @@ class Pool {
     uint32_t seen = 0;
     for (;;) {
       int spins = 0;
-      uint64_t t;
-      while (ticket_epoch(t = ticket_.load(std::memory_order_acquire)) == seen) {
+      uint32_t now;
+      while ((now = epoch_.load(std::memory_order_acquire)) == seen) {
         if (stop_.load(std::memory_order_relaxed)) return;
         if (++spins < kSpin && worker < welcome()) {
           pause_cpu();
@@ -131,13 +154,13 @@ class Pool {
         std::unique_lock<std::mutex> hold(sleep_lock_);
         sleepers_.fetch_add(1, std::memory_order_seq_cst);
         wake_.wait(hold, [&] {
-          return stop_.load() || ticket_epoch(ticket_.load(std::memory_order_seq_cst)) != seen;
+          return stop_.load() || epoch_.load(std::memory_order_seq_cst) != seen;
         });
         sleepers_.fetch_sub(1, std::memory_order_relaxed);
         leave_cpu_of_caller();
         spins = 0;
       }
-      seen = ticket_epoch(t);
+      seen = now;
       take_tasks(worker);
     }
   }
@@ -159,18 +182,19 @@ class Pool {
   int threads_ = 1;
   std::atomic<int> others_{0};
   std::atomic<int> caller_cpu_{-1};
-  alignas(64) std::atomic<uint64_t> ticket_{0};
+  alignas(64) std::atomic<uint32_t> epoch_{0};
   alignas(64) std::atomic<int32_t> left_{0};
   alignas(64) std::atomic<TWParallelLambda> lambda_{nullptr};
   std::atomic<void*> cdata_{nullptr};
+  std::atomic<int32_t> tasks_{0};
   std::atomic<int32_t> code_{0};
   Ref<ErrorObject> error_;
-  uint32_t epoch_ = 0;
   alignas(64) std::atomic<bool> busy_{false};
   std::atomic<bool> stop_{false};
   std::atomic<int> sleepers_{0};
   std::mutex sleep_lock_;
   std::condition_variable wake_;
+  std::unique_ptr<Share[]> shares_;
   std::vector<std::thread> workers_;
 };
 
@@ -311,7 +335,10 @@ int32_t parallel_launch(TWParallelLambda lambda, void* cdata, int32_t tasks) {
   if (in_region) return serial(lambda, cdata, tasks > 0 ? tasks : 1);
   std::shared_ptr<Pool> p;
   if (int32_t code = guarded([&] { p = pool(); })) return code;
-  if (tasks <= 0) tasks = p->threads();
+  if (tasks <= 0) {
+    int threads = p->threads();
+    tasks = tasks == 0 || threads == 1 ? threads : static_cast<int32_t>(std::min<int64_t>(-int64_t{tasks}, int64_t{threads} * kPieces));
+  }
   if (tasks == 1 || p->threads() == 1) return serial(lambda, cdata, tasks);
   int32_t code = 0;
   if (tasks > kMaxTasks) {

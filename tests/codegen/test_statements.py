@@ -291,7 +291,7 @@ def test_parallel_loops(tasks: int) -> None:
     ]
     args = (ctypes.c_void_p * 3)(*[a.ctypes.data for a in arrays])
     assert loaded.function("main", ctypes.c_void_p)(args) == 0
-    assert seen == ([0] if tasks else [])
+    assert seen == ([-37] if tasks else [])  # at most as many pieces as the loop has iterations
     expected = arrays[0] * arrays[1][3]
     expected[37 * 4 :] = 0
     np.testing.assert_array_equal(arrays[2], expected)
@@ -375,7 +375,7 @@ def test_objects_share_one_context() -> None:
     args = (ctypes.c_void_p * 3)(*[a.ctypes.data for a in arrays])
     assert loaded.function("one", ctypes.c_void_p)(args) == 0
     assert loaded.function("two", ctypes.c_void_p)(args) == 0
-    assert seen == [0, 0]
+    assert seen == [-37, -5]
 
 
 def test_elements_outside_of_a_register_are_those_that_conditions_exclude() -> None:

@@ -113,3 +113,20 @@ def test_parameter_files():
             runtime.load_param_dict(data[:cut])
     with pytest.raises(ValueError, match="no parameter file"):
         runtime.load_param_dict(b"x" * 64)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "bool"])
+def test_large_copies_are_of_their_own(dtype):
+    """They may lie where a copy lay that nobody holds any more, but never in memory that somebody holds."""
+    kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    tensor = runtime.array(np.ones((3, 1 << 17), kind))
+    first = tensor.numpy()
+    held = first[1]
+    place = first.ctypes.data
+    del first
+    second = tensor.numpy()
+    second[:] = 0
+    assert second.flags.writeable and second.flags.c_contiguous
+    assert second.ctypes.data != place and (held == 1).all() and (tensor.numpy() == 1).all()
+    del held
+    assert (tensor.numpy() == 1).all() and (second == 0).all()

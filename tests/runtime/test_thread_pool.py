@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import subprocess
 import sys
@@ -84,6 +85,36 @@ def test_every_task_runs_once(tasks: int) -> None:
 
     assert region(task, tasks) == 0
     assert (seen == 1).all()
+
+
+@pytest.mark.parametrize("most", [1, 3, 40000])
+def test_pieces_as_many_as_suit_the_pool(most: int) -> None:
+    seen: list[tuple[int, int]] = []
+    assert region(lambda i, n: seen.append((i, n)), -most) == 0
+    count = min(most, 8 * runtime.num_threads()) if runtime.num_threads() > 1 else 1
+    assert sorted(seen) == [(i, count) for i in range(count)]
+
+
+def test_a_thread_without_tasks_takes_those_of_another() -> None:
+    """One thread is held up in its first task: the other does the rest of both shares."""
+    runtime.set_num_threads(2)
+    if runtime.num_threads() == 1:
+        return
+    turns, rest = itertools.count(), threading.Event()
+    ran: dict[int, int] = {}
+
+    def task(i: int, n: int) -> None:
+        if next(turns) == 0:
+            assert rest.wait(30)
+        ran[i] = threading.get_ident()
+        if len(ran) == n - 1:
+            rest.set()
+
+    try:
+        assert region(task, 16) == 0
+    finally:
+        runtime.set_num_threads(None)
+    assert len(ran) == 16 and sorted([list(ran.values()).count(t) for t in set(ran.values())]) == [1, 15]
 
 
 def test_tasks_run_in_several_threads() -> None:

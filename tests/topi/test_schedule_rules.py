@@ -41,6 +41,17 @@ def dense(rows: int, panels: int, inner: int, width: int) -> list[te.Tensor]:
     return [d, w, b, nn.relu(topi.add(nn.dense_pack(d, w), b))]
 
 
+def gelu_dense(rows: int) -> list[te.Tensor]:
+    d, w = ph(1, rows, 8), ph(2, 8, 64, name="w")
+    x = nn.dense_pack(d, w)
+    return [d, w, topi.multiply(x, topi.add(topi.erf(topi.divide(x, 1.5)), 1.0))]
+
+
+def dense_cut(rows: int, units: int) -> list[te.Tensor]:
+    d, w = ph(rows, 8), ph(2, 8, 32, name="w")
+    return [d, w, nn.relu(nn.dense_pack(d, w, units=units))]
+
+
 def matmul(transpose_b: bool) -> list[te.Tensor]:
     a, b = ph(2, 8, 16), ph(2, 32, 16, name="b") if transpose_b else ph(2, 16, 32, name="b")
     return [a, b, nn.batch_matmul(a, b, transpose_b=transpose_b)]
@@ -101,6 +112,9 @@ CASES: dict[str, Callable[[], list[te.Tensor]]] = {
     "dense": lambda: dense(16, 2, 8, 64),
     "dense with a prime number of rows": lambda: dense(13, 2, 8, 64),
     "dense with one row": lambda: dense(1, 2, 24, 32),
+    "dense whose epilogue is a long chain": lambda: gelu_dense(28),
+    "dense with a long chain over padded rows": lambda: gelu_dense(13),
+    "dense of fewer columns than panels hold": lambda: dense_cut(14, 53),
     "batch_matmul": lambda: matmul(False),
     "batch_matmul transposed": lambda: matmul(True),
     "softmax": unary(nn.softmax, 2, 3, 64),
@@ -152,6 +166,15 @@ def test_contractions_accumulate_in_registers() -> None:
     scheduled: Any = schedule_kernel(te.create_prim_func(conv(64, 64, 56, 3)), Target(TARGETS["avx512"]))
     text = scheduled.script()
     assert 'scope="local"' in text and "T.parallel" in text and "T.vectorized(16)" in text and "T.unroll(14)" in text
+
+
+def test_long_chains_read_a_copy_of_crowded_registers() -> None:
+    """GELU over a tile of 28 accumulators is a loop over their copy; unrolled over the registers themselves they all spill."""
+    target = Target(TARGETS["avx512"])
+    with target:
+        scheduled: Any = schedule_kernel(te.create_prim_func(gelu_dense(28)), target)
+    copy, epilogue = scheduled.script().split("T_dense_pack_local")[-1], "T.erf("
+    assert epilogue in copy and "T.unroll" not in copy.split(epilogue)[0]
 
 
 def test_group_norm_is_one_loop_over_groups() -> None:

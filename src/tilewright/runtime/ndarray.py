@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,18 @@ import numpy as np
 from tilewright.runtime import _ffi
 from tilewright.runtime.device import Device, cpu
 from tilewright.runtime.dtype import item_bytes, parse_dtype, to_numpy_dtype
+
+RECYCLED = 1 << 17
+"""Bytes from which on copies get memory that earlier ones gave back: what comes fresh from the system costs more to touch than to fill."""
+
+
+def _fresh(shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An array whose elements are still to be written."""
+    size = prod(shape) * dtype.itemsize
+    if size < RECYCLED:
+        return np.empty(shape, dtype)
+    memory: NDArray = _ffi.get_global("runtime.RecycledBytes")(size)
+    return memory._view().view(dtype).reshape(shape)
 
 
 class NDArray(_ffi.NDArrayBase):
@@ -45,7 +58,7 @@ class NDArray(_ffi.NDArrayBase):
             return np.array(self._view())
         code, lanes = self.dtype_code, self.dtype_code[2]
         shape = self.shape if lanes == 1 else (*self.shape, lanes)
-        result = np.empty(shape, dtype=self._numpy_dtype())
+        result = _fresh(shape, self._numpy_dtype())
         if result.size:
             _ffi.copy_memory(result.ctypes.data, self.data_address, self.size * item_bytes(code))
         return result

@@ -22,6 +22,8 @@ COLD = "nounwind noinline optnone"
 tenth of the time (a third of a small kernel's)."""
 LAUNCH, SET_ERROR, ALLOC, FREE, CALL_PACKED, CALL_FROM = range(6)
 """Fields of the context that the runtime fills."""
+MOST_PIECES = 0x7FFF
+"""Pieces that a loop is ever shared out in, whatever the number of threads."""
 LIBRARY = "__tvm_ffi__library_ctx"
 """Where the loader puts the module that the code belongs to: look-ups of functions begin there."""
 
@@ -202,8 +204,8 @@ class FunctionEmitter(PackedEmitter):
 
     def parallel(self, s: For, low: str, extent: str) -> None:
         b, iptr = self.b, self.iptr
-        begin = self.wide(low, s.min)
-        end = self.sum(begin, self.wide(extent, s.extent))
+        begin, count = self.wide(low, s.min), self.wide(extent, s.extent)
+        end = self.sum(begin, count)
         self.note_range(s)
         name = self.module.fresh(f"{self.name}.parallel")
         child = FunctionEmitter(self.module, name, self)
@@ -225,12 +227,21 @@ class FunctionEmitter(PackedEmitter):
         first = b.here(f"call i32 @{name}({inner})")
         serial = b.pop()
         b.push(b.label("launch"))
-        second = b.here(f"call i32 {launch}(ptr @{task}, ptr {data}, i32 0)")
+        second = b.here(f"call i32 {launch}(ptr @{task}, ptr {data}, i32 {self._pieces(count)})")
         pool = b.pop()
         code = b.name()
         phi = f"{code} = phi i32 [ {first}, %{serial.label} ], [ {second}, %{pool.label} ]"
         b.branch(none, serial, pool, b.label("join"), [phi])
         self.check(b.define_here(code))
+
+    def _pieces(self, count: str) -> str:
+        """What tells the pool to share out at most as many pieces as a loop has iterations."""
+        if is_literal(count):
+            return str(-min(int(count), MOST_PIECES))
+        b, iptr = self.b, self.iptr
+        least = b.call(f"{iptr}({iptr}, {iptr})", f"llvm.smin.{iptr}", f"{iptr} {count}, {iptr} {MOST_PIECES}", count)
+        negative = b.pure(f"sub {iptr} 0, {least}", least)
+        return negative if iptr == "i32" else b.pure(f"trunc {iptr} {negative} to i32", negative)
 
     def _task(self, child: FunctionEmitter, begin: str, end: str) -> tuple[str, str]:
         """The function that the pool calls, which takes its contiguous share, and the packed captures."""

@@ -443,8 +443,9 @@ class dense(OpCard, key="nn.dense"):
 
 
 class dense_pack(OpCard, key="nn.contrib_dense_pack"):
-    """data (.., K) by weight packed in panels: (.., N). weight_layout "NC<nr>n" or "NK<nr>n" is (N // nr, K, nr), "NC" the same of any
-    width; "NK<nr>n<g>k", for instructions that add up g products at once, (N // nr, K // g, nr, g)."""
+    """data (.., K) by weight packed in panels: (.., N), or its first `units` columns. weight_layout "NC<nr>n" or "NK<nr>n" is
+    (N // nr, K, nr), "NC" the same of any width; "NK<nr>n<g>k", for instructions that add up g products at once,
+    (N // nr, K // g, nr, g)."""
 
     weight_layout: str = "NC"
     units: int | None = None
@@ -454,6 +455,7 @@ class dense_pack(OpCard, key="nn.contrib_dense_pack"):
     samples = [
         (((3, 4), (2, 4, 8)), {"weight_layout": "NK8n"}),
         (((3, 4), (2, 4, 8)), {}),
+        (((7, 4), (2, 4, 16)), {"weight_layout": "NK16n", "units": 22}),
         ((any_bytes((3, 8), "uint8"), any_bytes((2, 2, 16, 4))), {"weight_layout": "NK16n4k", "out_dtype": "int32"}),
     ]
 
@@ -484,16 +486,23 @@ class dense_pack(OpCard, key="nn.contrib_dense_pack"):
             f"it is {self.weight_layout} and the panels have " + " by ".join([str(n) for n in (nr, *group)]),
             1,
         )
-        return tensor_type((*d.shape[:-1], product([panels, nr])), self.out_dtype or dtype)
+        columns = product([panels, nr])
+        need(
+            self.units is None or not isinstance(columns, int) or 0 < self.units <= columns,
+            "units must be columns that the weights have",
+            f"it is {self.units}, and they have {columns}",
+            1,
+        )
+        return tensor_type((*d.shape[:-1], self.units or columns), self.out_dtype or dtype)
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
-        return topi.nn.dense_pack(data, weight, None, self.out_dtype or None)
+        return topi.nn.dense_pack(data, weight, None, self.out_dtype or None, self.units)
 
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
         by_columns = weight.transpose(1, 3, 0, 2) if weight.ndim == 4 else weight.transpose(1, 0, 2)
         plain = by_columns.reshape(-1, weight.shape[0] * weight.shape[2])
         a, b = (t.astype(self.out_dtype) if self.out_dtype else t for t in (data, plain))
-        return np.asarray(np.matmul(a, b))
+        return np.asarray(np.matmul(a, b))[..., : self.units]
 
 
 class batch_matmul(OpCard, key="nn.batch_matmul"):

@@ -311,11 +311,8 @@ def packed_product(call: Call, data: Expr, by_columns: np.ndarray, group: int) -
     if group == 1:
         packed, layout = packed[..., 0], f"NK{nr}n"
     make = constructor("nn.contrib_dense_pack")
-    result = make(data, const(packed), weight_layout=layout, out_dtype=card.out_dtype, span=call.span)
-    if panels * nr == columns:
-        return result  # type: ignore[no-any-return]
-    ndim = len(tensor_of(call).shape)
-    return constructor("strided_slice")(typed(result), [0], [columns], [1], axes=[ndim - 1])  # type: ignore[no-any-return]
+    units = columns if panels * nr != columns else None
+    return make(data, const(packed), weight_layout=layout, units=units, out_dtype=card.out_dtype, span=call.span)  # type: ignore[no-any-return]
 
 
 def PackDense() -> Pass:

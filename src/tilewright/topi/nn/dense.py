@@ -74,12 +74,17 @@ def dense(data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out
 
 
 def dense_pack(
-    data: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, out_dtype: str | None = None
+    data: te.Tensor,
+    weight: te.Tensor,
+    bias: te.Tensor | None = None,
+    out_dtype: str | None = None,
+    units: int | None = None,
 ) -> te.Tensor:
     """data (.., K) by packed weight (N // nr, K, nr), or (N // nr, K // g, nr, g) for instructions that add up g products at once:
-    (.., N). Panels of nr columns lie contiguous, as the micro-kernel reads them.
+    (.., N), or the first `units` columns of it. Panels of nr columns lie contiguous, as the micro-kernel reads them.
 
-    When the rows fill no register tile, more of them are computed (the last one again) and then cut off.
+    When the rows fill no register tile, more of them are computed (the last one again). What is computed in vain is cut off where the
+    result is written.
     """
     dtype = out_dtype or data.dtype
     shape = shape_of(data)
@@ -99,9 +104,10 @@ def dense_pack(
     lead_shape = shape[:-1] if rows is None else [*shape[:-2], rows]
     attrs = {IN_TILES: 1} if not isinstance(rows, (int, type(None))) else {}
     out = compute([*lead_shape, columns], element, name="T_dense_pack", tag="dense_pack", attrs=attrs)
-    if rows is not None:
+    if rows is not None or units not in (None, columns):
         padded = out
-        out = compute([*shape[:-1], columns], lambda *i: padded(*i), name="T_rows", tag="injective")
+        wanted = columns if units is None else units
+        out = compute([*shape[:-1], wanted], lambda *i: padded(*i), name="T_rows", tag="injective")
     return out if bias is None else _add(out, bias, dtype)
 
 

@@ -141,7 +141,8 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     last_outer, last_inner = sch.split(last, [None, factor], disable_predication=True)
     sch.reorder(*outer, *reduce_outer, last_outer, last_inner, *inner, *axes.group)
     # What reads the result comes below loops of one axis each, which are easier to see through than fused ones.
-    epilogue = [] if lane_sums else attach_epilogue(view, block, outer[-1])
+    crowded = lines * rows * columns > cpu.vector_registers // 2
+    epilogue = [] if lane_sums else attach_epilogue(view, block, outer[-1], crowded)
     folds = attach_folds(view, block, outer[-1]) if lane_sums else []
     if OWN_DATA in block.block.annotations and outer[0] is axes.shared[0] and len(outer) > 1:
         attach_own_data(view, block, epilogue[-1], outer[0], cpu.lanes(32))
@@ -162,7 +163,7 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     if dot is None:
         sch.vectorize(vector)
     for each in (init, *epilogue):
-        vectorize_tile(sch, each, tile, lanes)
+        vectorize_tile(sch, each, tile, lanes, unrolled=not (crowded and BlockView(sch, each).is_chained))
     for fold in folds:
         vectorize_tile(sch, fold, tile, lanes, masked=False)
     if folds:
@@ -189,17 +190,19 @@ def chosen_tile(block: BlockView, lines: int, rows: int, columns: int, registers
     return 1, height, min(widths, key=lambda c: (tile_cost(height, c, registers), -c), default=1)
 
 
-def attach_epilogue(view: KernelView, block: BlockView, tile: LoopRV) -> list[BlockRV]:
+def attach_epilogue(view: KernelView, block: BlockView, tile: LoopRV, crowded: bool = False) -> list[BlockRV]:
     """Brings what reads the result under the tile loop and keeps the accumulators in local storage.
 
     Without such a reader, a copy from the accumulators to the result takes its place. A reader that does not take them by their axes
-    reads a copy: in memory, so that they themselves can stay in registers.
+    reads a copy: in memory, so that they themselves can stay in registers. So does a reader of long chains of instructions where
+    accumulators have registers `crowded`: a loop over the copy has registers for its constants, and spills nothing.
     """
     sch = view.sch
     consumers = view.consumers(block)
     alone = len(consumers) == 1 and consumers[0].is_injective and block.name not in view.outputs()
     reader = consumers[0] if alone else None
-    if reader is not None and _by_axes(reader, block.block.writes[0].buffer):
+    far = reader is not None and crowded and reader.is_chained
+    if reader is not None and not far and _by_axes(reader, block.block.writes[0].buffer):
         try:
             sch.reverse_compute_at(reader.rv, tile)
         except ScheduleError:
@@ -281,7 +284,9 @@ def _by_axes(block: BlockView, of: Buffer | None = None) -> bool:
     return all([isinstance(i.min, (Var, IntImm)) for r in sums for i in r.region])
 
 
-def vectorize_tile(sch: Schedule, block: BlockRV, tile: LoopRV, lanes: int, masked: bool = True) -> None:
+def vectorize_tile(
+    sch: Schedule, block: BlockRV, tile: LoopRV, lanes: int, masked: bool = True, unrolled: bool = True
+) -> None:
     """Vectorises the last loop of a block below the tile loop and unrolls the others. `masked`: a loop of less than a vector becomes
     part of one, as wide as those it reads, so that they can stay in registers."""
     loops = sch.get_loops(block)
@@ -301,5 +306,5 @@ def vectorize_tile(sch: Schedule, block: BlockRV, tile: LoopRV, lanes: int, mask
     except ScheduleError:
         # A predicate on the last axis keeps the loop scalar.
         rest = [*rest, last]
-    for loop in rest:
+    for loop in rest if unrolled else ():
         sch.unroll(loop)

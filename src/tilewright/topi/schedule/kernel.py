@@ -150,10 +150,15 @@ class BlockView:
         """Whether recomputing the block for each use would cost: transcendental functions, conditions."""
         return bool(uses(self.block.body).calls & HEAVY)
 
+    @property
+    def is_chained(self) -> bool:
+        """Whether each element goes through a long chain of instructions."""
+        return bool(uses(self.block.body).calls & CHAINS)
+
     def vector_elements(self, extent: int, lanes: int) -> int:
         """Elements of a loop of vectors: where each goes through a long chain of instructions, several vectors, whose chains run side by
         side."""
-        if lanes < 4 or not uses(self.block.body).calls & CHAINS:
+        if lanes < 4 or not self.is_chained:
             return lanes
         for several in (4, 2):
             if extent % (several * lanes) == 0:
