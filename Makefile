@@ -58,19 +58,19 @@ build/torchao/.done: pyproject.toml $(VENV)/.base
 test-torchao: $(VENV)/.extra-test build/torchao/.done  ## models that torchao quantised (PT2E and quantize_), beside PyTorch (minutes)
 	PYTHONPATH=build/torchao $(BIN)/python -m pytest -q tests/frontend/torchao_peers.py
 
-# TensorFlow brings its own versions of what others use, so it lives in an environment of its own.
-build/tensorflow/.done: pyproject.toml
+# TensorFlow brings its own versions of what others use, so it lives in an environment of its own, with the package.
+build/tensorflow/.done: pyproject.toml $(NATIVE)
 	test -x build/tensorflow/bin/python || $(PYTHON) -m venv build/tensorflow
-	build/tensorflow/bin/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['tensorflow'], sep='\n')" > build/tensorflow/needs.txt
-	build/tensorflow/bin/python -m pip install --quiet --disable-pip-version-check --requirement build/tensorflow/needs.txt
+	build/tensorflow/bin/python -c "import tomllib; e = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; print(*e['tensorflow'], *e['keras'], *e['tflite'], *e['images'], 'pytest', sep='\n')" > build/tensorflow/needs.txt
+	build/tensorflow/bin/python -m pip install --quiet --disable-pip-version-check --editable . --requirement build/tensorflow/needs.txt
 	@touch $@
 
 test-tflite: $(VENV)/.extra-test build/tensorflow/.done  ## Keras architectures as TFLite files of every precision, compiled, against LiteRT (tens of minutes)
 	build/tensorflow/bin/python tests/frontend/tflite_convert.py build/tflite
 	$(BIN)/python -m tests.frontend.tflite_whole build/tflite
 
-test-tensorflow: $(VENV)/.extra-test $(VENV)/.extra-tensorflow  ## the TensorFlow importer beside TensorFlow, and one model in several formats (minutes)
-	$(BIN)/python -m pytest -q tests/frontend/tensorflow_peers.py
+test-tensorflow: build/tensorflow/.done  ## the TensorFlow importer beside TensorFlow, and one model in several formats (tens of minutes)
+	build/tensorflow/bin/python -m pytest -q tests/frontend/tensorflow_peers*.py
 
 bench: $(VENV)/.extra-bench  ## latency beside the peers, interleaved in one run
 	$(BIN)/python -m benchmarks

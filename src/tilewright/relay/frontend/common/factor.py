@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,9 +25,11 @@ def hosted(f: Callable[..., Arrays]) -> Callable[..., Arrays]:
             results = f(config, *[np.asarray(a, np.complex128 if a.dtype.kind == "c" else np.float64) for a in arrays])
         except np.linalg.LinAlgError as error:
             raise TVMError(f"linalg.{name}: {error}. The input has shape {arrays[0].shape}") from None
-        return np.concatenate(
-            [np.broadcast_to(r, (*lead, *r.shape[len(lead) :])).reshape(*lead, -1) for r in results], -1
-        )
+        own = [r.shape[len(lead) :] for r in results]
+        parts = [
+            np.broadcast_to(r, (*lead, *s)).reshape(*lead, math.prod(s)) for r, s in zip(results, own, strict=True)
+        ]
+        return np.concatenate(parts, -1)
 
     host_function(f"linalg.{name}")(packed)
     return f
@@ -203,3 +206,39 @@ def householder(config: Any, a: np.ndarray, scales: np.ndarray) -> Arrays:
         return [made[:, :n]]
 
     return _each(product, a, scales)
+
+
+@hosted
+def lu_order(config: Any, a: np.ndarray) -> Arrays:
+    """(both triangles in one matrix, the row of the input that each of its rows is)."""
+
+    def factors(a: np.ndarray) -> Arrays:
+        made, swaps = triangles(a)
+        order = np.arange(len(a))
+        for row, other in enumerate(swaps - 1):
+            order[[row, other]] = order[[other, row]]
+        return made, order
+
+    return _each(factors, a)
+
+
+@hosted
+def ridge(config: Any, a: np.ndarray, b: np.ndarray) -> Arrays:
+    """The least of |a x - b| squared and `weight` times |x| squared."""
+    if not config["weight"]:
+        return [np.linalg.pinv(a) @ b]
+    turned = a.swapaxes(-1, -2)
+    return [np.linalg.solve(turned @ a + config["weight"] * np.eye(a.shape[-1]), turned @ b)]
+
+
+@hosted
+def matrix_sqrt(config: Any, a: np.ndarray) -> Arrays:
+    """The principal square root, by its eigenvalues; where they do not span the space, by Newton's method (Denman and Beavers)."""
+    values, vectors = np.linalg.eig(a)
+    if np.linalg.cond(vectors).max(initial=1.0) < 1e8:
+        roots = np.sqrt(values.astype(np.complex128))
+        return [((vectors * roots[..., None, :]) @ np.linalg.inv(vectors)).real]
+    y, z = a, np.broadcast_to(np.eye(a.shape[-1]), a.shape)
+    for _ in range(60):
+        y, z = (y + np.linalg.inv(z)) / 2, (z + np.linalg.inv(y)) / 2
+    return [y]

@@ -10,6 +10,7 @@ from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.op.relations import dims
 from tilewright.support.errors import OpNotImplemented
 from tilewright.tir import EQ, LE, LT, NE, Add, Cast, FloorDiv, FloorMod, Max, Min, Mul, Select, Sub
+from tilewright.tir import Any as AnyDim
 from tilewright.tir import Var as SizeVariable
 
 
@@ -20,6 +21,29 @@ class InputSizes:
 
     def __init__(self) -> None:
         self.homes: list[Var] = []
+        self.measured: dict[SizeVariable, tuple[Value, int]] = {}
+        """Extents of what the program computes, which are known only when it runs: each has a name, by which it is reckoned with."""
+        self._names: dict[tuple[int, int], SizeVariable] = {}
+
+    def named(self, x: Value, axis: int) -> PrimExpr:
+        """The extent of an axis, under a name where nothing is known of it."""
+        d: PrimExpr = x.shape[axis]
+        if not isinstance(d, AnyDim):
+            return d
+        key = id(x.expr), axis
+        if key not in self._names:
+            self._names[key] = name = SizeVariable(f"extent_{len(self._names)}", "int64")
+            self.measured[name] = x, axis
+        return self._names[key]
+
+    def is_measured(self, e: Any) -> bool:
+        """Whether an expression has extents in it that only the running program knows."""
+        if isinstance(e, SizeVariable):
+            return e in self.measured
+        if not isinstance(e, PrimExpr) or isinstance(e, IntImm) or not self.measured:
+            return False
+        parts = [getattr(e, k, None) for k in ("a", "b", "value", "condition", "true_value", "false_value")]
+        return any([self.is_measured(p) for p in parts if isinstance(p, PrimExpr)])
 
     def tensor(self, c: Any, e: PrimExpr) -> Value:
         """A size as a tensor of int64: read from an input's shape when the program runs. `c` makes operators."""
@@ -41,6 +65,8 @@ class InputSizes:
         return c.call(key, self.tensor(c, e.a), self.tensor(c, e.b))  # type: ignore[attr-defined,no-any-return]
 
     def _read(self, c: Any, size: SizeVariable) -> Value:
+        if size in self.measured:
+            return extent_of(c, *self.measured[size])
         for x in self.homes:
             for axis, d in enumerate(dims(x.type_annotation)):  # type: ignore[arg-type]
                 factor = 1

@@ -10,12 +10,20 @@ from __future__ import annotations
 from tilewright.relay.frontend.tensorflow import (
     lists,
     model_file,
+    ops_data,
     ops_image,
+    ops_linear,
     ops_math,
     ops_nn,
+    ops_random,
+    ops_resample,
     ops_signal,
     ops_tensor,
+    ops_text,
+    tables,
 )
+
+from tilewright.relay.frontend.tensorflow import ops_more  # isort: skip (it names converters of the others)
 from tilewright.relay.frontend.tensorflow.frontend import from_tensorflow
 from tilewright.relay.frontend.tensorflow.graph import CONTROL, SOURCES
 from tilewright.relay.frontend.tensorflow.value import converters

@@ -137,9 +137,11 @@ class Checkpoint:
         if entry is None:
             raise ModelError(f"{self.prefix}: the checkpoint has no tensor {key!r}. {DAMAGED}")
         kind, shape = dtype_name(entry.dtype), shape_of(entry.shape) or []
-        if kind in ("string", "resource", "variant") or kind.startswith("type"):
+        if kind == "string":
+            return self._texts(key, entry, shape)
+        if kind in ("resource", "variant") or kind.startswith("type"):
             raise ModelError(f"{self.prefix}: the tensor {key!r} holds {kind}, which no kernel computes with")
-        path = self.prefix.with_name(f"{self.prefix.name}.data-{entry.shard_id:05d}-of-{self.shards:05d}")
+        path = self._shard(entry)
         dtype = numpy_dtype(kind)
         count = int(np.prod(shape, dtype=object)) if shape else 1
         if any([d < 0 for d in shape]) or count * dtype.itemsize != entry.size:
@@ -163,3 +165,29 @@ class Checkpoint:
             else np.frombuffer(raw.tobytes(), dtype).reshape(shape)
         )
         return array.byteswap() if self.order == ">" else array
+
+    def _shard(self, entry: Any) -> Path:
+        return self.prefix.with_name(f"{self.prefix.name}.data-{entry.shard_id:05d}-of-{self.shards:05d}")
+
+    def _texts(self, key: str, entry: Any, shape: list[int]) -> np.ndarray:
+        """A tensor of texts: their lengths, a checksum of 4 bytes, the texts one after another."""
+        count = int(np.prod(shape, dtype=object)) if shape else 1
+        try:
+            with self._shard(entry).open("rb") as file:
+                file.seek(entry.offset)
+                data = file.read(entry.size)
+            lengths, at = [], 0
+            for _ in range(min(count, len(data) + 1)):
+                n, at = read_varint(data, at)
+                lengths.append(n)
+        except (OSError, ValueError, IndexError) as error:
+            raise ModelError(f"{self._shard(entry)}: {key!r} does not read ({error}). {DAMAGED}") from None
+        at += 4
+        if len(lengths) != count or at + sum(lengths) != len(data):
+            raise ModelError(
+                f"{self._shard(entry)}: the texts of {key!r} do not fill their {len(data)} bytes. {DAMAGED}"
+            )
+        out = np.empty(count, object)
+        for k, n in enumerate(lengths):
+            out[k], at = data[at : at + n], at + n
+        return out.reshape(shape)

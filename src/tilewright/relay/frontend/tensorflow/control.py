@@ -10,6 +10,7 @@ from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.loops import known_rounds, while_loop
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.lists import empty_stack, list_like, pushed_apart, stacked
+from tilewright.relay.frontend.tensorflow.texts import same_kind
 from tilewright.relay.frontend.tensorflow.value import TensorList
 from tilewright.relay.op.relations import tensor_type
 from tilewright.support.errors import OpNotImplemented
@@ -38,9 +39,7 @@ def branch(c: Builder, flag: Value, yes: Callable[[], list[Any]], no: Callable[[
             flat[0].append(stacked(c, a))
             flat[1].append(stacked(c, b))
         elif a is not b:
-            raise OpNotImplemented(
-                "its branches make different resources or texts, and which one is only known at run time"
-            )
+            raise OpNotImplemented("its branches make different resources, and which one is only known at run time")
     condition = c.reshape(c.cast(flag, "bool"), [])
     first, second = [Tuple(tuple([v.expr for v in side])) for side in flat]
     choice = If(condition.expr, first, second)
@@ -48,7 +47,11 @@ def branch(c: Builder, flag: Value, yes: Callable[[], list[Any]], no: Callable[[
     found: list[Any] = []
     for a in sides[0]:
         found.append(
-            next(made) if isinstance(a, Value) else list_like(a, next(made)) if isinstance(a, TensorList) else a
+            same_kind(a, next(made))
+            if isinstance(a, Value)
+            else list_like(a, next(made))
+            if isinstance(a, TensorList)
+            else a
         )
     return found
 
@@ -96,7 +99,7 @@ def recursion(c: Builder, state: list[Any], going: Going, step: Step) -> list[An
     def whole(values: Sequence[Value]) -> list[Any]:
         given = iter(values)
         return [
-            (list_like(s, next(given)) if isinstance(s, TensorList) else next(given)) if m else s
+            (list_like(s, next(given)) if isinstance(s, TensorList) else same_kind(s, next(given))) if m else s
             for s, m in zip(state, moving, strict=True)
         ]
 
@@ -127,7 +130,7 @@ def _moving(c: Builder, state: list[Any], step: Step) -> tuple[list[bool], list[
         elif not m or isinstance(s, Value) and isinstance(a, Value):
             made.append(s)
         else:
-            raise OpNotImplemented("it changes a resource or a text from round to round")
+            raise OpNotImplemented("it changes a resource from round to round")
     return moving, made
 
 
@@ -135,4 +138,4 @@ def _opaque(c: Builder, x: Any) -> Any:
     """A part of a state of which only the type is known."""
     if isinstance(x, TensorList):
         return pushed_apart(c, x)
-    return Value(Var("trial", tensor_type(x.shape, x.dtype))) if isinstance(x, Value) else x
+    return same_kind(x, Value(Var("trial", tensor_type(x.shape, x.dtype)))) if isinstance(x, Value) else x

@@ -24,13 +24,17 @@ def _array(x: Value) -> np.ndarray:
 
 @_folds("Shape", "ShapeN")
 def _shape(c: NodeCall, *xs: Any) -> Any:
-    return [sizes_value(c, np.array(tensor(x).shape, object), c.attr("out_type", "int32")) for x in xs]
+    return [sizes_value(c, np.array(_extents(c, tensor(x)), object), c.attr("out_type", "int32")) for x in xs]
+
+
+def _extents(c: NodeCall, x: Value) -> list[Any]:
+    return [c.sizes.named(x, k) for k in range(x.ndim)]
 
 
 @_folds("Size")
 def _size(c: NodeCall, x: Any) -> Any:
     total: Any = 1
-    for d in tensor(x).shape:
+    for d in _extents(c, tensor(x)):
         total = total * d
     return sizes_value(c, np.array(total, object), c.attr("out_type", "int32"))
 

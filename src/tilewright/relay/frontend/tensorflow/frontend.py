@@ -10,15 +10,16 @@ import numpy as np
 from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.damage import guarded
+from tilewright.relay.frontend.common.texts import CARRIER
 from tilewright.relay.frontend.common.value import ModelError, Value, near_text
 from tilewright.relay.frontend.tensorflow.graph import Scope, TensorFlowImporter
 from tilewright.relay.frontend.tensorflow.plan import split_ref
 from tilewright.relay.frontend.tensorflow.reader import REMEDY, Input, Opened, open_model
+from tilewright.relay.frontend.tensorflow.value import Text
 from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.canonical import SimplifyExprPostAlterOp
 from tilewright.relay.transform.convert_layout import ConvertLayout
 from tilewright.support.collection import paused_collection
-from tilewright.support.errors import OpNotImplemented
 from tilewright.tir import SizeVar
 
 LAYOUTS = ("NHWC", "NCHW", "NDHWC", "NCDHW")
@@ -65,7 +66,7 @@ def import_graph(
         raise ModelError(f"convert_config has the entry {unknown[0]!r}; known: {', '.join(OPTIONS)}")
     opened = open_model(graph, outputs, signature)
     with guarded(opened.title, REMEDY):
-        importer = TensorFlowImporter(opened.title, opened.functions, opened.variable)
+        importer = TensorFlowImporter(opened.title, opened.functions, opened.variable, opened.tables)
         importer.use_dense = bool((convert_config or {}).get("use_dense", True))
         mod, params = _run(importer, opened, shape or {})
         if layout in ("NCHW", "NCDHW"):
@@ -97,17 +98,14 @@ def _run(
     for given in opened.inputs:
         if opened.folder is None and split_ref(given.ref)[0] not in needed:
             continue
-        if given.dtype in ("string", "resource", "variant"):
-            if given.dtype == "string":
-                raise OpNotImplemented(
-                    f"{importer.title}: the input {given.name!r} holds texts; tensors of numbers are supported. Do what the model does with"
-                    " texts before it, and import what follows: outputs=[...]"
-                )
+        if given.dtype in ("resource", "variant"):
             continue
-        var = Var(given.name, tensor_type(_extents(importer.title, given, shapes.get(given.name)), given.dtype))
+        text = given.dtype == "string"
+        extents = _extents(importer.title, given, shapes.get(given.name))
+        var = Var(given.name, tensor_type(extents, CARRIER if text else given.dtype))
         importer.sizes.homes.append(var)
         variables.append(var)
-        value = Value(var, None, given.name)
+        value = Text(var, None, given.name) if text else Value(var, None, given.name)
         importer.inputs[given.name] = value
         node, output = split_ref(given.ref)
         held = scope.values.setdefault(node, [])

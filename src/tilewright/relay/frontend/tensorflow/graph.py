@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,17 @@ from tilewright.relay.expr import Expr, Function, Tuple, Var
 from tilewright.relay.frontend.common.builder import SMALL
 from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel
 from tilewright.relay.frontend.common.sizes import InputSizes
+from tilewright.relay.frontend.common.texts import strings
 from tilewright.relay.frontend.common.value import ModelError, Value, evaluate, near_text, problems_text, use_text
 from tilewright.relay.frontend.tensorflow.assignments import called
 from tilewright.relay.frontend.tensorflow.control import branch, loop
 from tilewright.relay.frontend.tensorflow.fold import folders
-from tilewright.relay.frontend.tensorflow.outputs import OUTPUTS
+from tilewright.relay.frontend.tensorflow.outputs import OUTPUTS, begin_of
 from tilewright.relay.frontend.tensorflow.plan import SWITCHES, Plan, split_ref
+from tilewright.relay.frontend.tensorflow.tables import Contents
 from tilewright.relay.frontend.tensorflow.tensors import tensor_array
-from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Sizes, TensorList, converters
+from tilewright.relay.frontend.tensorflow.texts import evaluated, text_results
+from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Sizes, TensorList, Text, converters
 from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.infer_type import infer_module
 from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError
@@ -32,14 +36,8 @@ CONTROL = (
 SOURCES = (
     "Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "Const", "VarHandleOp", "VariableV2", "Variable", "_Arg", "_Retval",
 )  # fmt: skip
-NEVER_FOLDED = (
-    "RandomUniform",
-    "RandomStandardNormal",
-    "RandomUniformInt",
-    "TruncatedNormal",
-    "Multinomial",
-    "StatelessRandomUniform",
-)
+NEVER_FOLDED = ("Random", "TruncatedNormal", "Multinomial", "Parameterized", "Stateful", "Timestamp")
+"""How operators begin that answer differently each time."""
 DEPTH = 64
 """How deep functions may call each other."""
 
@@ -67,8 +65,14 @@ class Scope:
 class TensorFlowImporter:
     """One import."""
 
-    def __init__(self, title: str, functions: Mapping[str, Any], variables: Callable[[str], np.ndarray]) -> None:
-        self.title, self.functions, self.variables = title, functions, variables
+    def __init__(
+        self,
+        title: str,
+        functions: Mapping[str, Any],
+        variables: Callable[[str], np.ndarray],
+        tables: Callable[[], Contents],
+    ) -> None:
+        self.title, self.functions, self.variables, self._tables = title, functions, variables, tables
         self.sizes = InputSizes()
         self.params: dict[str, np.ndarray] = {}
         self.weights: dict[str, Var] = {}
@@ -76,6 +80,11 @@ class TensorFlowImporter:
         self.problems: list[Problem] = []
         self.depth = 0
         self.use_dense = True
+
+    @cached_property
+    def tables(self) -> Contents:
+        """What the model's tables hold."""
+        return self._tables()
 
     # ---- what is supported
 
@@ -167,7 +176,7 @@ class TensorFlowImporter:
         names = OUTPUTS.get(node.op, ()) if node is not None else ()
         if node is not None and node.op in self.functions:
             names = tuple([a.name for a in self.functions[node.op].signature.output_arg])
-        return name, (names.index(output) if output in names else 0) + k
+        return name, (begin_of(node.op, output, names, node.attr) if node is not None else 0) + k
 
     def needs(self, scope: Scope, node: Any) -> list[str]:
         """The nodes of the same scope that are evaluated before a node."""
@@ -296,20 +305,21 @@ class TensorFlowImporter:
         converter = converters.get(c.op)
         if converter is None:
             raise OpNotImplemented("its inputs must be known at import")
-        made = results(converter(c, *inputs))
+        texts = any([isinstance(v, Text) for v in inputs])
+        made = results(text_results(c, converter, inputs) if texts else converter(c, *inputs))
         values = [v for v in inputs if isinstance(v, Value)]
         if (
-            len(values) == len(inputs) and inputs and c.op not in NEVER_FOLDED
+            len(values) == len(inputs) and inputs and not c.op.startswith(NEVER_FOLDED)
             and all([v.is_number and v.array is not None and v.array.size <= SMALL for v in values])
         ):  # fmt: skip
-            made = [evaluate(v) if isinstance(v, Value) else v for v in made]
+            made = [evaluated(v) for v in made]
         return made
 
     def constant(self, c: NodeCall) -> Any:
-        """The value of a Const node; texts are kept as they are."""
+        """The value of a Const node."""
         array = tensor_array(c.node.attr["value"].tensor, c.name)
         if array.dtype == object:
-            return Handle("text", c.name, array)
+            return Text(array=strings.encode(array, keep=True), name=c.name)
         if c.node.name in self.params and self.params[c.node.name] is not array:
             return Value(array=array)
         if c.scope.title != "the graph":
@@ -481,13 +491,18 @@ class TensorFlowImporter:
         fields: list[Expr] = []
         for name, v in zip(names, outputs, strict=True):
             if not isinstance(v, Value):
-                kind = {TensorList: "a list of tensors", Handle: "a resource or text"}.get(type(v), "no tensor")
+                kind = {TensorList: "a list of tensors", Handle: "a resource"}.get(type(v), "no tensor")
                 raise OpNotImplemented(f"{self.title}: the output {name!r} is {kind}; tensors are supported")
             fields.append(v.expr)
         if not fields:
             raise ModelError(f"{self.title}: the model has no outputs. Name them: outputs=[...]")
         body = fields[0] if len(fields) == 1 else Tuple(tuple(fields))
-        main = Function([*variables, *self.weights.values()], body, attrs={"output_tensor_names": tuple(names)})
+        attrs = {"output_tensor_names": tuple(names)}
+        given = tuple([n for n, v in self.inputs.items() if isinstance(v, Text)])
+        made = tuple([n for n, v in zip(names, outputs, strict=True) if isinstance(v, Text)])
+        # What holds texts: int64 numbers, which encode_texts and decode_texts turn to and fro.
+        attrs |= ({"text_inputs": given} if given else {}) | ({"text_outputs": made} if made else {})
+        main = Function([*variables, *self.weights.values()], body, attrs=attrs)
         try:
             return infer_module(IRModule.from_expr(main))
         except DiagnosticError as error:

@@ -11,7 +11,6 @@ from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.frontend.common.builder import FAR, same_padding
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, Sizes, tensor, tf_op
-from tilewright.relay.op.host import config_text
 from tilewright.relay.op.relations import broadcast_shapes
 from tilewright.support.errors import OpNotImplemented
 
@@ -287,7 +286,8 @@ def _open_slice(c: NodeCall, x: Value, begin: Value, end: Value, step: Value, ma
 # ---- gathering and scattering
 
 
-def _places(c: NodeCall, x: Value) -> Value:
+def as_places(c: NodeCall, x: Value) -> Value:
+    """Numbers of places, of a type that kernels index with."""
     return x if x.dtype in ("int32", "int64") else c.cast(x, "int32")
 
 
@@ -297,18 +297,18 @@ def _gather(c: NodeCall, x: Value, places: Value, axis: Value | None = None) -> 
     batch = int(c.attr("batch_dims", 0))
     at = 0 if axis is None else c.axis(int(c.number_of(axis, "axis")), x.ndim)
     batch = batch + places.ndim if batch < 0 else batch
-    return c.call("take", x, _places(c, places), axis=at, batch_dims=batch)
+    return c.call("take", x, as_places(c, places), axis=at, batch_dims=batch)
 
 
 @tf_op("GatherNd", "ResourceGatherNd")
 def _gather_nd(c: NodeCall, x: Any, places: Value) -> Any:
     x = x if isinstance(x, Value) else c.home.variable(x)
-    turned = c.transpose(_places(c, places), [places.ndim - 1, *range(places.ndim - 1)])
+    turned = c.transpose(as_places(c, places), [places.ndim - 1, *range(places.ndim - 1)])
     return c.call("gather_nd", x, turned)
 
 
 def _scattered(c: NodeCall, base: Value, places: Value, rows: Value, mode: str) -> Value:
-    turned = c.transpose(_places(c, places), [places.ndim - 1, *range(places.ndim - 1)])
+    turned = c.transpose(as_places(c, places), [places.ndim - 1, *range(places.ndim - 1)])
     return c.call("scatter_nd", base, turned, rows, mode=mode)  # type: ignore[no-any-return]
 
 
@@ -371,52 +371,6 @@ def _in_topk(c: NodeCall, x: Value, targets: Value, k: Value | None = None) -> A
 def _no_clip(c: NodeCall, x: Value, most: Value) -> Any:
     length = c.call("sqrt", c.reduce("sum", c.call("multiply", x, x), None))
     return c.call("divide", c.call("multiply", x, most), c.call("maximum", length, most))
-
-
-@tf_op("SegmentMean", "SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN")
-def _segment_means(c: NodeCall, x: Value, *places: Value) -> Any:
-    """Sums of rows, which the sparse ones pick by their places, over how many there are, or the root of that."""
-    *picked, which = places
-    if picked:
-        x = c.call("take", x, _places(c, picked[0]), axis=0)
-    segments = c.known(which, "segments")
-    n = int(segments.max()) + 1
-    base = c.full([n, *x.shape[1:]], 0, x.dtype)
-    total = c.call("scatter_nd", base, c.reshape(_places(c, which), [1, -1]), x, mode="add")
-    if c.op == "SparseSegmentSum":
-        return total
-    held = np.maximum(np.bincount(segments, minlength=n), 1).astype(x.dtype)
-    held = np.sqrt(held) if c.op == "SparseSegmentSqrtN" else held
-    return c.call("divide", total, Value(array=held.reshape([-1, *[1] * (x.ndim - 1)])))
-
-
-@tf_op("Bincount", "DenseBincount")
-def _bincount(c: NodeCall, x: Value, size: Value, weights: Value) -> Any:
-    """How often each number below `size` occurs, or what such places weigh together; others are left out."""
-    if c.op == "DenseBincount" and x.ndim > 1:
-        raise c.refuse("rank of the input", x.ndim, "1")
-    n = int(c.number_of(size, "size"))
-    (held,) = c.static([np.prod(weights.shape, dtype=object)], "the number of weights")
-    flat = c.reshape(x, [-1])
-    each = c.reshape(weights, [-1]) if held else c.full(flat.shape, 1, weights.dtype)
-    binary = bool(c.attr("binary_output", False))
-    if binary:
-        each = c.full(flat.shape, 1, weights.dtype)
-    base = c.full([n], 0, weights.dtype)
-    return c.call("scatter_nd", base, c.reshape(flat, [1, -1]), each, mode="max" if binary else "add")
-
-
-@tf_op("SegmentSum", "UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd")
-def _segments(c: NodeCall, x: Value, which: Value, count: Value | None = None) -> Any:
-    if count is None:
-        count = Value(array=np.array(int(c.known(which, "segments").max()) + 1))
-    n = int(c.number_of(count, "number of segments"))
-    mode = {"Max": "max", "Min": "min", "Prod": "mul"}.get(c.op.removeprefix("UnsortedSegment"), "add")
-    info = np.finfo if x.dtype.startswith("float") else np.iinfo
-    start = {"add": 0, "mul": 1, "max": info(x.dtype).min, "min": info(x.dtype).max}[mode]
-    base = c.full([n, *x.shape[which.ndim :]], start, x.dtype)
-    rows = c.reshape(x, [-1, *x.shape[which.ndim :]])
-    return c.call("scatter_nd", base, c.reshape(_places(c, which), [1, -1]), rows, mode=mode)
 
 
 @tf_op("MatrixBandPart")
@@ -493,23 +447,3 @@ def _patches(c: NodeCall, x: Value) -> Any:
     # (batch, row, in row, column, in column, channel)
     turned = c.transpose(taken, [0, 1, 3, 2, 4, 5])
     return c.reshape(turned, [x.shape[0], *outs, size[0] * size[1] * int(x.shape[3])])
-
-
-# ---- random numbers
-
-
-@tf_op("RandomUniform", "RandomStandardNormal", "TruncatedNormal")
-def _random(c: NodeCall, shape: Value) -> Any:
-    from tilewright.relay.frontend.onnx import picking  # noqa: F401 (its host functions draw the numbers)
-
-    extents = c.static(c.ints(shape, "shape"), "the shape of its result")
-    seed = int(c.attr("seed", 0)) or int(c.attr("seed2", 0)) or None
-    normal = c.op != "RandomUniform"
-    config: dict[str, Any] = {
-        "shape": extents,
-        "seed": seed,
-        **({"mean": 0.0, "scale": 1.0} if normal else {"low": 0.0, "high": 1.0}),
-    }
-    function = "random.normal" if normal else "random.uniform"
-    wide = c.call("host.draw", [], function=function, shape=tuple(extents), dtype="float64", config=config_text(config))
-    return c.cast(wide, c.attr("dtype", "float32"))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 _NORM = ("y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2", "reserve_space_3")
+_DECODED = ("decoded_indices", "decoded_values", "decoded_shape", "log_probability")
+_PARSED = ("sparse_indices", "sparse_values", "sparse_shapes", "dense_values")
 _LSTM = ("i", "cs", "f", "o", "ci", "co", "h")
 
 OUTPUTS: dict[str, tuple[str, ...]] = {
@@ -19,5 +23,36 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
     "Lu": ("lu", "p"), "LogMatrixDeterminant": ("sign", "log_abs_determinant"), "ListDiff": ("out", "idx"),
     "QuantizeV2": ("output", "output_min", "output_max"), "SoftmaxCrossEntropyWithLogits": ("loss", "backprop"),
     "SparseSoftmaxCrossEntropyWithLogits": ("loss", "backprop"), "SparseReshape": ("output_indices", "output_shape"),
+    "ApproxTopK": ("values", "indices"), "CTCBeamSearchDecoder": _DECODED, "CTCGreedyDecoder": _DECODED, "CTCLoss": ("loss", "gradient"),
+    "CTCLossV2": ("loss", "gradient"), "DecodeWav": ("audio", "sample_rate"), "Eig": ("e", "v"), "LookupTableExport": ("keys", "values"),
+    "LookupTableExportV2": ("keys", "values"), "ParseExample": _PARSED, "ParseSingleExample": _PARSED,
+    "ParseExampleV2": (*_PARSED, "ragged_values", "ragged_row_splits"), "RefMerge": ("output", "value_index"),
+    "RaggedGather": ("output_nested_splits", "output_dense_values"), "RaggedRange": ("rt_nested_splits", "rt_dense_values"),
+    "RaggedTensorToSparse": ("sparse_indices", "sparse_values", "sparse_dense_shape"), "RefSwitch": ("output_false", "output_true"),
+    "SparseReorder": ("output_indices", "output_values"), "StatelessRandomGetKeyCounter": ("key", "counter"),
+    "StatelessRandomGetKeyCounterAlg": ("key", "counter", "alg"), "StringNGrams": ("ngrams", "ngrams_splits"),
+    "StringSplit": ("indices", "values", "shape"), "StringSplitV2": ("indices", "values", "shape"),
+    "UnicodeDecode": ("row_splits", "char_values"), "UnicodeDecodeWithOffsets": ("row_splits", "char_values", "char_to_byte_starts"),
     "SparseFillEmptyRows": ("output_indices", "output_values", "empty_row_indicator", "reverse_index_map"),
 }  # fmt: skip
+_BY_NUMBER = {
+    "sparse_indices": "Nsparse",
+    "sparse_values": "Nsparse",
+    "sparse_shapes": "Nsparse",
+    "dense_values": "Tdense",
+}
+COUNTS: dict[str, dict[str, str]] = {
+    "ParseExample": _BY_NUMBER, "ParseSingleExample": {k: v.replace("Nsparse", "num_sparse") for k, v in _BY_NUMBER.items()},
+    "ParseExampleV2": {k: v.replace("Nsparse", "num_sparse") for k, v in _BY_NUMBER.items()} | {"ragged_values": "ragged_value_types"},
+    "RaggedGather": {"output_nested_splits": "OUTPUT_RAGGED_RANK"}, "CTCBeamSearchDecoder": dict.fromkeys(_DECODED[:3], "top_paths"),
+}  # fmt: skip
+"""Results that are lists: the attribute that says how long."""
+
+
+def begin_of(op: str, output: str, names: tuple[str, ...], attrs: Any) -> int:
+    """The place of an output's first tensor among all that an operator makes."""
+    counts, at = COUNTS.get(op, {}), 0
+    for name in names[: names.index(output)] if output in names else ():
+        said = attrs[counts[name]] if name in counts and counts[name] in attrs else None
+        at += 1 if said is None else len(said.list.type) if said.HasField("list") else int(said.i)
+    return at

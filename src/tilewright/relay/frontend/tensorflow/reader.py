@@ -14,6 +14,7 @@ from tilewright.relay.frontend.common.value import ModelError, near_text
 from tilewright.relay.frontend.tensorflow.checkpoint import Checkpoint
 from tilewright.relay.frontend.tensorflow.plan import split_ref
 from tilewright.relay.frontend.tensorflow.schema import dtype_name, message
+from tilewright.relay.frontend.tensorflow.tables import Contents
 from tilewright.relay.frontend.tensorflow.tensors import shape_of, tensor_array
 
 SAVED, VARIABLES = "saved_model.pb", "variables/variables"
@@ -43,6 +44,18 @@ class Opened:
         self.folder: Path | None = None
         self.keys: dict[str, str] | None = None
         self.restore = ""
+        self.assets: dict[str, Path] = {}
+
+    def tables(self) -> Contents:
+        """What the model's tables hold."""
+
+        def saved(key: str) -> np.ndarray | None:
+            if self.folder is None:
+                return None
+            self.checkpoint = self.checkpoint or Checkpoint(self.folder / VARIABLES)
+            return self.checkpoint.array(key) if key in self.checkpoint else None
+
+        return Contents(self.nodes, self.functions, self.assets, saved)
 
     def variable(self, name: str) -> np.ndarray:
         """A variable's value, from the checkpoint. Raises ModelError."""
@@ -230,4 +243,8 @@ def _read_saved(folder: Path, signature: str | None) -> Opened:
     outputs = [(name, info.name) for name, info in sorted(chosen.outputs.items())]
     found = Opened(meta.graph_def, title, inputs, outputs, meta.meta_info_def.tensorflow_version)
     found.folder, found.restore = folder, split_ref(meta.saver_def.restore_op_name)[0]
+    # Files that tables are read from lie beside the graph, and nowhere else.
+    found.assets = {
+        split_ref(a.tensor_info.name)[0]: folder / "assets" / Path(a.filename).name for a in meta.asset_file_def
+    }
     return found

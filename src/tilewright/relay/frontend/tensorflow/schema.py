@@ -25,7 +25,9 @@ MESSAGES: dict[str, str] = {
     "OpDef": "name 1 string; input_arg 2 *ArgDef; output_arg 3 *ArgDef",
     "ArgDef": "name 1 string; type 3 int32; type_attr 4 string; number_attr 5 string; type_list_attr 6 string",
     "SavedModel": "saved_model_schema_version 1 int64; meta_graphs 2 *MetaGraphDef",
-    "MetaGraphDef": "meta_info_def 1 MetaInfoDef; graph_def 2 GraphDef; saver_def 3 SaverDef; signature_def 5 {SignatureDef}",
+    "MetaGraphDef": "meta_info_def 1 MetaInfoDef; graph_def 2 GraphDef; saver_def 3 SaverDef; signature_def 5 {SignatureDef};"
+    " asset_file_def 6 *AssetFileDef",
+    "AssetFileDef": "tensor_info 1 TensorInfo; filename 2 string",
     "MetaInfoDef": "tags 4 *string; tensorflow_version 5 string",
     "SaverDef": "filename_tensor_name 1 string; save_tensor_name 2 string; restore_op_name 3 string",
     "SignatureDef": "inputs 1 {TensorInfo}; outputs 2 {TensorInfo}; method_name 3 string",

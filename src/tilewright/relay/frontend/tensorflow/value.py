@@ -18,6 +18,8 @@ from tilewright.support.errors import OpNotImplemented
 
 Converter = Callable[..., Any]
 converters: dict[str, Converter] = {}
+takes_texts: set[str] = set()
+"""Operators whose converters take tensors of texts."""
 
 
 def tf_op(*names: str) -> Callable[[Converter], Converter]:
@@ -28,6 +30,12 @@ def tf_op(*names: str) -> Callable[[Converter], Converter]:
         return f
 
     return register
+
+
+def text_op(*names: str) -> Callable[[Converter], Converter]:
+    """`tf_op` of operators that take tensors of texts."""
+    takes_texts.update(names)
+    return tf_op(*names)
 
 
 class Sizes(Value):
@@ -74,6 +82,17 @@ class Handle:
 
     def __init__(self, what: str, name: str, details: Any = None) -> None:
         self.what, self.name, self.details = what, name, details
+
+
+class Text(Value):
+    """A tensor of texts, which are numbers here (`common/texts`)."""
+
+    __slots__ = ()
+
+    @property
+    def numbers(self) -> Value:
+        """The numbers, as a tensor like others."""
+        return Value(self._expr, self.array, self.name)
 
 
 class Complex:
@@ -157,12 +176,16 @@ class NodeCall(Builder):
     def ints(self, x: Value, what: str) -> list[Any]:
         """A known input as ints; sizes that are open stay expressions."""
         if x.array is not None and x.array.dtype == object:
+            if any([self.sizes.is_measured(d) for d in x.array.reshape(-1).tolist()]):
+                raise OpNotImplemented(f"its {what} must be known before the program runs, but depends on the data")
             return [plain(d) if isinstance(d, (PrimExpr, IntImm)) else int(d) for d in x.array.reshape(-1).tolist()]
         return [int(d) for d in self.known(x, what).reshape(-1)]
 
     def is_known(self, x: Value) -> bool:
         """Whether the elements are known, as numbers or expressions over sizes."""
-        return x.array is not None or x.array is None and x._expr is not None and isinstance(x._expr, Constant)
+        if x.array is not None and x.array.dtype == object:
+            return not any([self.sizes.is_measured(d) for d in x.array.reshape(-1).tolist()])
+        return x.array is not None or isinstance(x._expr, Constant)
 
     def number_of(self, x: Value, what: str) -> Any:
         """The only element of a known input."""
@@ -186,6 +209,6 @@ def tensor(x: Any, what: str = "input") -> Value:
     if isinstance(x, Value):
         return x
     kind = {TensorList: "a list of tensors", Handle: "a resource", Complex: "a tensor of complex numbers"}.get(
-        type(x), "text"
+        type(x), "no tensor"
     )
     raise OpNotImplemented(f"its {what} is {kind}, where a tensor is taken")
