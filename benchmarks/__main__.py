@@ -30,7 +30,13 @@ def main() -> int:
         print(f"there is no benchmark {name!r}; there are {', '.join(NAMES)}", file=sys.stderr)
         return 2
     module = importlib.import_module(f"benchmarks.{name}")
-    return int(module.main(rest) or 0)
+    from benchmarks.models import UnknownModel
+
+    try:
+        return int(module.main(rest) or 0)
+    except UnknownModel as e:
+        print(e, file=sys.stderr)
+        return 2
 
 
 sys.exit(main())

@@ -373,6 +373,10 @@ def _rebatch(source: Path, target: Path, batch: int) -> None:
     onnx.save(model, str(target))
 
 
+class UnknownModel(LookupError):
+    """No model of this benchmark has the name."""
+
+
 def make(name: str) -> Path:
     """Path of the model's .onnx file; exports it on first use (torch and transformers are needed only then)."""
     base, batch = split_batch(name)
@@ -382,7 +386,7 @@ def make(name: str) -> Path:
         file = LIGHT[LIGHT_NAMES.index(name)]
         return _package_dir("onnx") / "backend" / "test" / "data" / "light" / f"light_{file}.onnx"
     if base not in known():
-        raise KeyError(f"unknown model {name!r}; known: {', '.join(ALL + RANDOM_NAMES + QUANTISED)}")
+        raise UnknownModel(f"there is no model {name!r}; there are {', '.join(ALL + RANDOM_NAMES + QUANTISED)}")
     path = CACHE / f"{name}.onnx"
     if not path.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
