@@ -2,7 +2,7 @@
 
 It rounds x * multiplier / 2**31 to the nearest, halves upwards, and then the shift to the right, halves away from zero
 (`scaled`); FULLY_CONNECTED rounds once (`scaled_once`), sums of 16-bit products once, by multipliers of 15 bits (`scaled_wide`).
-What is here gives the same bits, on int64.
+What is here gives the same bits.
 """
 
 from __future__ import annotations
@@ -96,8 +96,21 @@ def alike(node: Node, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def scaled_once(node: Node, x: Value, factors: Any) -> Value:
-    """Sums of FULLY_CONNECTED by factors along the last axis: multipliers of 31 bits, rounded once, halves upwards; int64."""
+    """Sums of FULLY_CONNECTED by factors along the last axis: multipliers of 31 bits, rounded once, halves upwards; int32 where no factor
+    is 1 or more (and none of them, or all, are below a half), else int64."""
     pairs = [multiplier(float(f)) for f in np.atleast_1d(np.asarray(factors, np.float64))]
+    down = np.array([-s for _, s in pairs], np.int32)
+    if x.dtype == "int32" and (down >= 0).all() and (down > 0).all() == (down > 0).any():
+        fractions = np.array([q for q, _ in pairs], np.int32)
+        high = node.call("high_product", x, Value(array=fractions))
+        if not down.any():
+            return high
+        # What was rounded up comes off again: the highest bit that the product lost, which products of 32 bits have in its place.
+        lost = node.call("multiply", node.call("cast", x, dtype="uint32"), Value(array=fractions.astype(np.uint32)))
+        up = node.call("bitwise_and", node.call("right_shift", lost, 30), 1)
+        floor = node.call("subtract", high, node.call("cast", up, dtype="int32"))
+        halved = node.call("right_shift", floor, Value(array=down - 1)) if down.max() > 1 else floor
+        return node.call("right_shift", node.call("add", halved, 1), 1)
     q, right = (np.array(v, np.int64) for v in ([q for q, _ in pairs], [31 - s for _, s in pairs]))
     product = node.call("multiply", node.cast(x, "int64"), Value(array=q))
     half = Value(array=np.left_shift(np.int64(1), right - 1))
