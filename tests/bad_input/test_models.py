@@ -103,7 +103,7 @@ def test_all_unsupported_operators_at_once() -> None:
 def test_graph_that_reads_what_nothing_makes() -> None:
     write_model(Path("m.onnx"), [helper.make_node("Relu", ["zz"], ["y"])], {"x": [2, 3]}, ["y"])
     assert refused("compile", "m.onnx", "-o", "m.so") == (
-        "error: m.onnx: Relu 'y' reads the tensor 'zz', which no earlier node makes. The graph is incomplete or out of order;"
+        "error: m.onnx: Relu 'y' reads the tensor 'zz', which no node before it makes. The graph is incomplete, or a circle;"
         " onnx.checker.check_model shows where\n"
     )
 

@@ -174,8 +174,8 @@ def test_wrong_shape_names_and_extents() -> None:
 def test_unknown_tensor() -> None:
     nodes = [helper.make_node("Add", ["x", "nowhere"], ["y"], name="sum")]
     assert message(ModelError, model(nodes, {"x": [1]}, ["y"])) == (
-        "model 'g': Add 'sum' reads the tensor 'nowhere', which no earlier node makes."
-        " The graph is incomplete or out of order; onnx.checker.check_model shows where"
+        "model 'g': Add 'sum' reads the tensor 'nowhere', which no node before it makes."
+        " The graph is incomplete, or a circle; onnx.checker.check_model shows where"
     )
 
 

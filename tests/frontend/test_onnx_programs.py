@@ -260,3 +260,24 @@ def test_the_place_of_the_largest_along_any_axis(axis: int) -> None:
     run = program("g (float[2, 3, 4] x) => (int64[n, m, k] y) { y = ArgMax <axis = " + str(axis) + "> (x) }")
     x = np.random.default_rng(axis).standard_normal((2, 3, 4), dtype=np.float32)
     np.testing.assert_array_equal(run([x])[0], np.argmax(x, axis, keepdims=True))
+
+
+def test_nodes_before_what_they_read() -> None:
+    """As converters to float16 write them; a subgraph reads what is made later, too."""
+    run = program("""g (bool c, float[3] x) => (float[3] y) {
+        y = If (c) <then_branch = t () => (float[3] q) { q = Neg (a) }, else_branch = e () => (float[3] q) { r = Neg (q0)
+            q0 = Exp (b) q = Neg (r) }>
+        b = Neg (a)
+        a = Add (x, x)
+    }""")
+    x = np.array([1, 2, 3], np.float32)
+    np.testing.assert_array_equal(run([np.array(True), x])[0], -2 * x)
+    np.testing.assert_allclose(run([np.array(False), x])[0], np.exp(-2 * x), rtol=1e-6)
+
+
+def test_nodes_in_a_circle() -> None:
+    model = parser.parse_model(HEAD + "g (float[3] x) => (float[3] y) { a = Add (x, b) b = Neg (a) y = Exp (b) }")
+    with pytest.raises(
+        ModelError, match="reads the tensor 'b', which no node before it makes. The graph is incomplete, or a circle"
+    ):
+        from_onnx(model)

@@ -90,7 +90,7 @@ MADE = model(
         (model([], [], []), "the graph has no outputs"),
         (model([node("Relu", ["x"], ["y"])], [X, X], [Y]), "two inputs have the name 'x'"),
         (TWICE, "Neg 'y' makes the tensor 'y' again, which is there already"),
-        (model([node("Relu", ["y"], ["y"])], [X], [Y]), "reads the tensor 'y', which no earlier node makes"),
+        (model([node("Relu", ["y"], ["y"])], [X], [Y]), "reads the tensor 'y', which no node before it makes"),
         (HUGE, "has 18446744073709551616 bytes, more than any machine can address"),
         (MADE, "shapes must broadcast: .* but dimension -1 is 70368744177664"),
     ],

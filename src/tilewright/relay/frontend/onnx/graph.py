@@ -27,6 +27,7 @@ from tilewright.relay.frontend.onnx.functions import (
 from tilewright.relay.frontend.onnx.inputs import Inputs, declared, element_name
 from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, Tree
 from tilewright.relay.frontend.onnx.kinds import MOVING
+from tilewright.relay.frontend.onnx.order import all_nodes, in_order, subgraphs
 from tilewright.relay.frontend.onnx.reader import ModelError, opset_versions, read_model, sparse_array, tensor_array
 from tilewright.relay.frontend.onnx.unsupported import Unsupported, missing
 from tilewright.relay.frontend.onnx.value import (
@@ -267,8 +268,8 @@ class Importer:
             if scope.get(ISOLATED):
                 break
         raise ModelError(
-            f"{self.name}: {reader} reads the tensor {name!r}, which no earlier node makes."
-            " The graph is incomplete or out of order; onnx.checker.check_model shows where"
+            f"{self.name}: {reader} reads the tensor {name!r}, which no node before it makes."
+            " The graph is incomplete, or a circle; onnx.checker.check_model shows where"
         )
 
     def nodes(self, nodes: Sequence[Any], outputs: Iterable[str]) -> None:
@@ -276,7 +277,7 @@ class Importer:
         used = {*outputs, *[i for node in all_nodes(nodes) for i in node.input]}
         for g in subgraphs(nodes):
             used |= {o.name for o in g.output}
-        for proto in nodes:
+        for proto in in_order(nodes):
             self.node(proto, used)
 
     def node(self, proto: Any, used: set[str]) -> None:
@@ -527,19 +528,3 @@ def operator_title(proto: Any) -> str:
 def node_name(proto: Any) -> str:
     """The node's name, or that of its first output."""
     return str(proto.name or next((o for o in proto.output if o), proto.op_type))
-
-
-def subgraphs(nodes: Sequence[Any]) -> Iterable[Any]:
-    """The graphs inside nodes."""
-    for node in nodes:
-        for a in node.attribute:
-            for g in [a.g] if a.HasField("g") else a.graphs:
-                yield g
-                yield from subgraphs(g.node)
-
-
-def all_nodes(nodes: Sequence[Any]) -> Iterable[Any]:
-    """Nodes, and those in graphs inside them."""
-    yield from nodes
-    for g in subgraphs(nodes):
-        yield from g.node

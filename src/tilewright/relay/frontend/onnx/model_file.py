@@ -20,8 +20,9 @@ from tilewright.relay.frontend.common.formats import (
 )
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.onnx import quirks
-from tilewright.relay.frontend.onnx.graph import all_nodes, from_onnx, node_name, operator_title
+from tilewright.relay.frontend.onnx.graph import from_onnx, node_name, operator_title
 from tilewright.relay.frontend.onnx.inputs import declared, element_name, element_of
+from tilewright.relay.frontend.onnx.order import all_nodes
 from tilewright.relay.frontend.onnx.reader import opset_versions, read_model
 from tilewright.relay.transform.fake_quantization import FakeQuantizationToInteger
 from tilewright.support.errors import TVMError

@@ -35,6 +35,7 @@ WEIGHTS_AS_INPUTS = Quirk(
 NEGATIVE_EXTENTS = Quirk(
     "ONNX", "negative extents", "a declared extent below zero, which exporters write for open ones, is open"
 )
+OUT_OF_ORDER = Quirk("ONNX", "out of order", "nodes that stand before what they read are put behind it")
 SHAPE_NODES = Quirk(
     "ONNX", "computed sizes", "sizes that exporters compute by nodes (Shape and what follows) are computed at import"
 )

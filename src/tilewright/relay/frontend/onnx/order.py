@@ -1,0 +1,64 @@
+"""The order of a graph's nodes: converters write some before what they read, which ONNX Runtime takes."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tilewright.relay.frontend.onnx import quirks
+
+
+def subgraphs(nodes: Sequence[Any]) -> Iterable[Any]:
+    """The graphs inside nodes."""
+    for node in nodes:
+        for a in node.attribute:
+            for g in [a.g] if a.HasField("g") else a.graphs:
+                yield g
+                yield from subgraphs(g.node)
+
+
+def all_nodes(nodes: Sequence[Any]) -> Iterable[Any]:
+    """Nodes, and those in graphs inside them."""
+    yield from nodes
+    for g in subgraphs(nodes):
+        yield from g.node
+
+
+def reads(node: Any) -> set[str]:
+    """The tensors that a node, or a graph inside it, reads of those outside."""
+    found = set(node.input)
+    for g in subgraphs([node]):
+        own = {i.name for i in g.input} | {t.name for t in g.initializer} | {o for n in g.node for o in n.output}
+        found |= ({i for n in g.node for i in n.input} | {o.name for o in g.output}) - own
+    return found - {""}
+
+
+def in_order(nodes: Sequence[Any]) -> Sequence[Any]:
+    """The nodes, each behind those that it reads; as they stand where that is so, or where they form a circle."""
+    made: dict[str, int] = {}
+    for k, node in enumerate(nodes):
+        for o in node.output:
+            made.setdefault(o, k)
+    needs = [{made[name] for name in reads(node) if made.get(name, k) != k} for k, node in enumerate(nodes)]
+    late = [k for k, before in enumerate(needs) if before and max(before) > k]
+    if not late:
+        return nodes
+    users: list[list[int]] = [[] for _ in nodes]
+    for k, before in enumerate(needs):
+        for b in before:
+            users[b].append(k)
+    left = [len(before) for before in needs]
+    ready = [k for k, count in enumerate(left) if not count]
+    order = []
+    while ready:
+        k = heapq.heappop(ready)
+        order.append(nodes[k])
+        for user in users[k]:
+            left[user] -= 1
+            if not left[user]:
+                heapq.heappush(ready, user)
+    if len(order) < len(nodes):
+        return nodes
+    quirks.OUT_OF_ORDER.seen(nodes[late[0]].name or nodes[late[0]].output[0])
+    return order
