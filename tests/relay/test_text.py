@@ -359,3 +359,16 @@ def test_names_that_are_numbers() -> None:
     # What is given by name keeps it.
     mod = relay.IRModule.from_expr(relay.Function([one], relay.nn.relu(one)))
     assert relay.fromtext(mod.astext())["main"].params[0].name_hint == "1"
+
+
+def test_parameters_of_every_function_keep_their_names() -> None:
+    text = "def @f(%x: float32) {\n  %x\n}\n\ndef @main(%x: float32) {\n  @f(%x)\n}"
+    mod = relay.fromtext(text)
+    assert [f.params[0].name_hint for f in check(mod).functions.values()] == ["x", "x"]
+    spanned = relay.transform.AnnotateSpans()(mod)
+    assert spanned["main"].params[0].name_hint == "x"
+    # One variable in two functions, beside another of its name.
+    x, other = relay.var("x", shape=()), relay.var("x", shape=())
+    functions = {"f": relay.Function([x], x), "g": relay.Function([other, x], x)}
+    shared = relay.IRModule({relay.GlobalVar(name): f for name, f in functions.items()})
+    assert "def @g(%x: float32, %x1: float32) {\n  %x1\n}" in shared.astext()

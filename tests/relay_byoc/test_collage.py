@@ -248,6 +248,13 @@ def test_measured_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     with registered(collb=refuses):
         mod = collaged(chain("nn.relu", "abs"), CostEstimator())
         assert not external(mod)
+
+    def broken(func: Any) -> Any:
+        raise KeyError("a slip of the generator's own")
+
+    # What is no refusal must not look like one.
+    with registered(collb=broken), pytest.raises(KeyError, match="a slip"):
+        collaged(chain("nn.relu", "abs"), CostEstimator())
     with pytest.raises(tvm.TVMError, match="no code generator is registered for it"):
         collaged(chain("nn.relu", "abs"), CostEstimator())
     tvm.register_func("relay.ext.collb", interpreted, override=True)

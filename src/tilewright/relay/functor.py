@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from tilewright.ir import GlobalVar, Op, RelayExpr
@@ -24,6 +24,23 @@ from tilewright.relay.expr import (
 )
 
 _NONE: tuple[Expr, ...] = ()
+
+
+def let_chain(e: Expr) -> tuple[list[tuple[Var, Expr]], Expr]:
+    """The bindings of a chain of lets, and its result."""
+    found = []
+    while isinstance(e, Let):
+        found.append((e.var, e.value))
+        e = e.body
+    return found, e
+
+
+def lets_around(bindings: Sequence[tuple[Var, Expr]], body: Expr) -> Expr:
+    """Lets of the bindings, the first outermost, with a body."""
+    for var, value in reversed(bindings):
+        body = Let(var, value, body)
+    return body
+
 
 _children: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
     Var: lambda e: _NONE,

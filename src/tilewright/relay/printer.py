@@ -201,6 +201,7 @@ class Printer:
         self.temps = 0
         self.indent = 0
         self.names: dict[Expr, str] = {}
+        self.var_names: dict[Var, str] = {}
         self.taken: set[str] = set()
         self.meta: dict[str, list[Any]] = {}
         self.dim_names: dict[DimVar, str] = {}
@@ -243,10 +244,15 @@ class Printer:
         return name
 
     def var_name(self, var: Var) -> str:
-        name = self.names.get(var)
+        name = self.var_names.get(var)
         if name is None:
-            name = self.names[var] = self.fresh("%" + hint_text(var.name_hint))
+            name = self.var_names[var] = self.fresh("%" + hint_text(var.name_hint))
         return name
+
+    def forget_variables(self) -> None:
+        """The next function's variables have names of their own."""
+        self.var_names.clear()
+        self.taken = {name for name in self.taken if not name.startswith("%")}
 
     def type(self, t: Type | None) -> str:
         """An annotation: symbolic dimensions say at their first place what they are (`n: size`, `m: int64`)."""
@@ -303,8 +309,8 @@ class Printer:
         params = []
         for p in f.params:
             # Callers give the arguments of a module's function by name.
-            if head.startswith("def ") and p.name_hint and p not in self.names:
-                self.names[p] = self.fresh("%" + name_text(p.name_hint))
+            if head.startswith("def ") and p.name_hint and p not in self.var_names:
+                self.var_names[p] = self.fresh("%" + name_text(p.name_hint))
             params.append(
                 self.var_name(p) + (f": {self.type(p.type_annotation)}" if p.type_annotation is not None else "")
             )
@@ -508,6 +514,7 @@ def _program(value: Expr | IRModule, printer: Printer, declare: bool) -> str:
                 printer.lines.append("")
             if isinstance(f, Function):
                 printer.function(f, f"def @{name_text(gvar.name_hint)}")
+                printer.forget_variables()
             elif printer.show_meta_data and declare:
                 printer.lines.append(f"extern @{name_text(gvar.name_hint)} = {printer.meta_text(f)};")
             else:

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from tilewright.ir import IncompleteType, Type
-from tilewright.relay.expr import Expr, If, Let, TupleWrapper, Var
+from tilewright.relay.expr import Expr, If, TupleWrapper, Var
+from tilewright.relay.functor import lets_around
 from tilewright.relay.op.card import as_expr
 
 
@@ -19,10 +20,7 @@ class _Block:
     def expr(self) -> Expr:
         if self.result is None:
             raise ValueError("a scope must end with ret(expression), or an if_scope and an else_scope that do")
-        body = self.result
-        for v, value in reversed(self.lets):
-            body = Let(v, value, body)
-        return body
+        return lets_around(self.lets, self.result)
 
 
 class ScopeBuilder:

@@ -77,7 +77,7 @@ def flops(call: Call) -> int | None:
             Function([p for p, alone in zip(params, single, strict=True) if not alone], _typed(call, args))
         )
         return flops_of(compute_ops(graph.outputs))
-    except (TVMError, NotImplementedError, AttributeError):
+    except TVMError:
         return None
 
 

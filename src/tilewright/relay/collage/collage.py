@@ -13,7 +13,7 @@ from tilewright.ir import IRModule, Op, TensorType
 from tilewright.relay.expr import Call, Function
 from tilewright.relay.functor import post_order
 from tilewright.runtime import Device, NDArray, array, device, get_global_func, register_func
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import InternalError, TVMError
 from tilewright.target import Target
 
 MEASURE_NUMBER = 20
@@ -107,7 +107,9 @@ def estimate_seconds(mod: IRModule, target: Target) -> float:
             raise TVMError(missing_generator(compiler, "a candidate"))
     try:
         executable = compile(mod, target)
-    except Exception as error:
+    except InternalError:
+        raise
+    except TVMError as error:
         logging.getLogger(__name__).info("%s cannot compile a candidate: %s", target.kind.name, error)
         return math.inf
     return float(vm_estimate_seconds(dev, VirtualMachine(executable, dev), arguments).mean)

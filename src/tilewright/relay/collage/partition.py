@@ -135,7 +135,9 @@ def best_partition(
 class _Rewriter(ExprMutator):
     """Calls functions of other code generators where the chosen partitions stand; what is ours stays as it is."""
 
-    def __init__(self, chosen: Sequence[CandidatePartition], name: Callable[[CandidatePartition], str]) -> None:
+    def __init__(
+        self, chosen: Sequence[CandidatePartition], name: Callable[[CandidatePartition, Function], str]
+    ) -> None:
         super().__init__()
         self.chosen = {c.sub_graph.exit: c for c in chosen if c.is_external}
         self.name = name
@@ -144,7 +146,10 @@ class _Rewriter(ExprMutator):
     def taken(self, node: Expr) -> tuple[Function, list[Expr]] | None:
         """The function that stands for a value, and its arguments."""
         if node in self.chosen and node not in self.made:
-            self.made[node] = self.chosen[node].function(self.name(self.chosen[node]))
+            candidate = self.chosen[node]
+            function, args = candidate.function("")
+            symbol = self.name(candidate, function)
+            self.made[node] = function.with_attr("global_symbol", symbol), args
         return self.made.get(node)
 
     def operands(self, node: Expr) -> Sequence[Expr]:
@@ -185,8 +190,7 @@ class _Names:
         self.taken = {g.name_hint for g in mod.functions}
         self.known: dict[Any, str] = {}
 
-    def __call__(self, candidate: CandidatePartition) -> str:
-        function, _ = candidate.function("")
+    def __call__(self, candidate: CandidatePartition, function: Function) -> str:
         compiler = candidate.spec.target.kind.name
         key = (compiler, structural_hash(function))
         if key not in self.known:

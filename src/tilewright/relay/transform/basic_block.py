@@ -9,7 +9,7 @@ from tilewright.ir import GlobalVar, IRModule, Op
 from tilewright.ir.transform import PassContext, module_pass
 from tilewright.relay.adt import Constructor, Match
 from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, Var
-from tilewright.relay.functor import ExprMutator, flow_children, recursive_lets
+from tilewright.relay.functor import ExprMutator, flow_children, lets_around, recursive_lets
 
 LET_BODY = -1
 """The part of a let that its variable is known in."""
@@ -139,9 +139,7 @@ class _Blocks(ExprMutator):
         return self.within(self.scopes.inner[e, part], self.visit(body))
 
     def within(self, scope: int, body: Expr) -> Expr:
-        for v, value in reversed(self.lets.pop(scope, [])):
-            body = Let(v, value, body)
-        return body
+        return lets_around(self.lets.pop(scope, []), body)
 
     def visit_let(self, let: Let) -> Expr:
         chain: list[tuple[Let, Expr]] = []

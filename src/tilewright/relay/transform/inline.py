@@ -7,8 +7,8 @@ from typing import Any
 
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import PassContext, module_pass
-from tilewright.relay.expr import Call, Expr, Function, Let, Var
-from tilewright.relay.functor import ExprMutator, post_order
+from tilewright.relay.expr import Call, Expr, Function, Var
+from tilewright.relay.functor import ExprMutator, lets_around, post_order
 from tilewright.relay.transform.effects import Effects
 from tilewright.relay.transform.retype import unfolded
 
@@ -60,10 +60,7 @@ class _Inliner(ExprMutator):
                 v = Var(param.name_hint, None if function.type_params else param.type_annotation)
                 effects.append((v, arg))
             args.append(v)
-        body: Expr = self.visit(unfolded(function, args, new.type_args))
-        for v, arg in reversed(effects):
-            body = Let(v, arg, body)
-        return body
+        return lets_around(effects, self.visit(unfolded(function, args, new.type_args)))
 
     def visit_function(self, fn: Function) -> Expr:
         return fn if fn.is_primitive else super().visit_function(fn)

@@ -16,7 +16,7 @@ from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
 from tilewright.relay.backend.memory_plan import ALIGNMENT, Storage, align, plan
 from tilewright.relay.expr import Call, Constant, Expr, Function, Let, RefWrite, Tuple, TupleGetItem, Var, const
-from tilewright.relay.functor import ExprMutator, contains, free_vars, post_order, substitute
+from tilewright.relay.functor import ExprMutator, contains, free_vars, let_chain, lets_around, post_order, substitute
 from tilewright.relay.op import memory, vm
 from tilewright.relay.op.manifest import tensors_of
 from tilewright.relay.op.relations import is_any, tensor_type
@@ -66,18 +66,7 @@ class Lets:
 
     def around(self, body: Expr) -> Expr:
         """The bindings with a body."""
-        for var, value in reversed(self.bindings):
-            body = Let(var, value, body)
-        return body
-
-
-def chain_of(e: Expr) -> tuple[list[tuple[Var, Expr]], Expr]:
-    """The bindings of a chain of lets and its result."""
-    found = []
-    while isinstance(e, Let):
-        found.append((e.var, e.value))
-        e = e.body
-    return found, e
+        return lets_around(self.bindings, body)
 
 
 class _Chains(ExprMutator):
@@ -87,7 +76,7 @@ class _Chains(ExprMutator):
         return fn if fn.is_primitive else super().visit_function(fn)
 
     def visit_let(self, let: Let) -> Expr:
-        bindings, body = chain_of(let)
+        bindings, body = let_chain(let)
         lets = Lets()
         for var, value in bindings:
             self.binding(lets, var, value)
@@ -235,7 +224,7 @@ class _Arenas(_Chains):
         return self.writes and contains(e, _may_keep)
 
     def visit_let(self, let: Let) -> Expr:
-        bindings, body = chain_of(let)
+        bindings, body = let_chain(let)
         bindings = [(var, self.visit(value)) for var, value in bindings]
         body = self.visit(body)
         chosen = self.planned(bindings, body)
@@ -316,7 +305,7 @@ class _Lifetimes(_Chains):
         self.outer: frozenset[Var] = frozenset()
 
     def visit_let(self, let: Let) -> Expr:
-        bindings, body = chain_of(let)
+        bindings, body = let_chain(let)
         bindings = [(var, self.visit(value)) for var, value in bindings]
         body = self.visit(body)
         last: dict[Var, int] = {var: step for step, (var, _) in enumerate(bindings)}

@@ -23,7 +23,7 @@ from tilewright.relay.expr import (
     TupleGetItem,
     Var,
 )
-from tilewright.relay.functor import ExprMutator, children, flow_children, post_order, recursive_lets
+from tilewright.relay.functor import ExprMutator, children, flow_children, lets_around, post_order, recursive_lets
 from tilewright.relay.transform.basic_block import LATER, LET_BODY, Scopes
 from tilewright.relay.transform.effects import Effects
 
@@ -155,9 +155,7 @@ class _Anf:
         return scope.close(scope.name(body))
 
     def close(self, result: Expr) -> Expr:
-        for v, value in reversed(self.lets):
-            result = Let(v, value, result)
-        return result
+        return lets_around(self.lets, result)
 
 
 class _Operands(ExprMutator):

@@ -42,7 +42,7 @@ from tilewright.relay.expr import (
     Var,
     const,
 )
-from tilewright.relay.functor import free_vars, post_order
+from tilewright.relay.functor import free_vars, lets_around, post_order
 from tilewright.relay.op.card import OpCard
 from tilewright.relay.transform.fold_constant import GROWTH_FROM, SHAPE_OPS
 from tilewright.relay.transform.infer_type import infer_module
@@ -162,9 +162,7 @@ class Scope:
         return v
 
     def close(self, result: Expr) -> Expr:
-        for v, e in reversed(self.lets):
-            result = Let(v, e, result)
-        return result
+        return lets_around(self.lets, result)
 
 
 class Evaluator:
