@@ -262,13 +262,36 @@ class CallEmitter(StmtEmitter):
             if isinstance(element, IntImm)
             else float_const(element.dtype, element.value)
         )
-        fallback = self.splat_constant(load.dtype, literal)
+        other_value = f"{pointer}+{const}:{load.dtype} if {cond} is {int(not swapped)} else {literal}"
+        return self.remembered(
+            load.buffer.data,
+            other_value,
+            lambda: (
+                self._masked_whole(cond, pointer, const, align, load.dtype, literal)
+                if self.target.cpu.avx512 and lanes > 1 and not swapped
+                else self._load_of_two(cond, pointer, const, align, load.dtype, literal, swapped)
+            ),
+        )
+
+    def _masked_whole(self, cond: str, pointer: str, const: int, align: int, dtype: DataType, literal: str) -> str:
+        """A vector of which all lanes are read, or none: a mask costs nothing, and is made where the condition is."""
+        n, p = dtype.lanes, self.b.pure
+        first = p(f"insertelement <{n} x i1> poison, i1 {cond}, i32 0", cond)
+        zeros = ", ".join(["i32 0"] * n)
+        mask = p(f"shufflevector <{n} x i1> {first}, <{n} x i1> poison, <{n} x i32> <{zeros}>", first)
+        return self.masked_load_at(pointer, const, align, dtype, mask, splat(dtype, literal))
+
+    def _load_of_two(
+        self, cond: str, pointer: str, const: int, align: int, dtype: DataType, literal: str, swapped: bool
+    ) -> str:
+        """A load from the buffer, or from the constant in memory."""
+        fallback = self.splat_constant(dtype, literal)
         at = self.place(pointer, const)
         first, second = (fallback, at) if swapped else (at, fallback)
         chosen = self.b.here(f"select i1 {cond}, ptr {first}, ptr {second}")
-        total = size * lanes
+        total = dtype.bytes * dtype.lanes
         align = max(1, min(align, total & -total, 64))
-        return self.b.here(f"load {memory_type(load.dtype)}, ptr {chosen}, align {align}")
+        return self.b.here(f"load {memory_type(dtype)}, ptr {chosen}, align {align}")
 
     def _address_of(self, e: Call) -> str:
         load = e.args[0]

@@ -215,17 +215,22 @@ class MemoryEmitter(ExprEmitter):
         return whole if dtype.lanes == lanes else self._shuffled(whole, "poison", t, range(dtype.lanes))
 
     def _load_at(self, var: Var, pointer: str, const: int, align: int, dtype: DataType) -> str:
-        key = f"{pointer}+{const}:{dtype}"
+        def fetch() -> str:
+            at = self.place(pointer, const)
+            value = self.b.here(f"load {memory_type(dtype)}, ptr {at}, align {_bounded(align, dtype)}")
+            return self._to_bool(value, dtype) if dtype.is_bool else value
+
+        return self.remembered(var, f"{pointer}+{const}:{dtype}", fetch)
+
+    def remembered(self, var: Var, key: str, fetch: Callable[[], str]) -> str:
+        """What is read of a buffer, once for as long as nothing may have changed it."""
         scopes = self.b.scopes
         may_change = var in self.written or var in self.shared or not self.noalias
         for scope in (scopes[-1],) if may_change else reversed(scopes):
             found = scope.loads.get(var)
             if found is not None and key in found:
                 return found[key]
-        t = memory_type(dtype)
-        value = self.b.here(f"load {t}, ptr {self.place(pointer, const)}, align {_bounded(align, dtype)}")
-        if dtype.is_bool:
-            value = self._to_bool(value, dtype)
+        value = fetch()
         scopes[-1].loads.setdefault(var, {})[key] = value
         return value
 
@@ -378,18 +383,18 @@ class MemoryEmitter(ExprEmitter):
                 fetch = partial(self._fresh_load, pointer, dtype.element)
                 scalars.append(self.lazy(bit, fetch, lambda: zero, dtype.element))
             return scalars[0] if dtype.lanes == 1 else self.gather_lanes(scalars, dtype)
-        value = self._masked_load_at(*self.address(var, form, e.buffer.dtype.bytes), dtype, mask)
+        value = self.masked_load_at(*self.address(var, form, e.buffer.dtype.bytes), dtype, mask)
         return self._to_bool(value, dtype) if dtype.is_bool else value
 
-    def _masked_load_at(self, pointer: str, const: int, align: int, dtype: DataType, mask: str) -> str:
-        """Neighbouring elements in the lanes of a mask, zeros in the others."""
+    def masked_load_at(
+        self, pointer: str, const: int, align: int, dtype: DataType, mask: str, other: str = "zeroinitializer"
+    ) -> str:
+        """Neighbouring elements in the lanes of a mask, zeros or what is given in the others."""
         t, n = memory_type(dtype), dtype.lanes
         name = f"llvm.masked.load.{self._suffix_memory(dtype)}.p0"
         self.b.declare.setdefault(name, f"declare {t} @{name}(ptr, <{n} x i1>, {t})")
         at = self.place(pointer, const)
-        return self.b.here(
-            f"call {t} @{name}(ptr align {_bounded(align, dtype)} {at}, <{n} x i1> {mask}, {t} zeroinitializer)"
-        )
+        return self.b.here(f"call {t} @{name}(ptr align {_bounded(align, dtype)} {at}, <{n} x i1> {mask}, {t} {other})")
 
     def _masked_steps(self, var: Var, form: Affine, dtype: DataType, mask: str) -> str:
         """Lanes that are some elements apart, where a mask is set."""
@@ -401,7 +406,7 @@ class MemoryEmitter(ExprEmitter):
             t = llvm_type(bits)
             lanes = ", ".join([f"i32 {dtype.lanes if k is None else k}" for k in wanted])
             part = self.b.pure(f"shufflevector {t} {mask}, {t} zeroinitializer, <{dtype.lanes} x i32> <{lanes}>", mask)
-            return self._masked_load_at(pointer, const + at * size, _common(align, at * size), dtype, part)
+            return self.masked_load_at(pointer, const + at * size, _common(align, at * size), dtype, part)
 
         return self._stepped(form.stride, dtype, fetch)
 

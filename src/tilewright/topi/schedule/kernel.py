@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from tilewright.arith import Analyzer
-from tilewright.ir import IntImm, PrimExpr, Range
+from tilewright.ir import FloatImm, IntImm, PrimExpr, Range
 from tilewright.node import Visitor, on
 from tilewright.tir import (
     Add,
@@ -181,6 +181,18 @@ class BlockView:
             if axis.dom is not None:
                 analyzer.bind(axis.var, axis.dom)
         return analyzer.can_prove_equal(_offset(load.buffer, load.indices), _offset(store.buffer, store.indices))
+
+    @property
+    def is_padding(self) -> bool:
+        """Whether the block writes elements of one tensor, by its own last axis, or else a constant."""
+        store = self.block.body
+        if not self.is_injective or not isinstance(store, BufferStore) or not isinstance(store.value, Call):
+            return False
+        if getattr(store.value.op, "name", "") != "tir.if_then_else":
+            return False
+        _, value, other = store.value.args
+        own_last = isinstance(value, BufferLoad) and value.indices[-1] is self.spatial[-1].var
+        return own_last and isinstance(other, (IntImm, FloatImm))
 
     @property
     def has_condition(self) -> bool:

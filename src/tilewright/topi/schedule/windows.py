@@ -8,7 +8,7 @@ parallel n, c, bands of rows:
     init; unrolled taps: unrolled columns: vectorized lanes; epilogue
 
 Neighbouring windows overlap, so that a value that is loaded (and widened) once serves several of them; the padded input stays in the
-cache that its reader finds it in.
+cache that its reader finds it in. Where vectors have masks nothing is padded: what lies outside is a load of no lanes.
 """
 
 from __future__ import annotations
@@ -79,6 +79,8 @@ def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None
     """Schedules one such contraction, with the padding of its input and its epilogue."""
     sch, cpu = view.sch, target.cpu
     work = block.iterations
+    if cpu.avx512:
+        _inline_padding(view, block)
     loops = view.loops(block)
     by_axis = dict(zip(block.block.iter_vars, loops, strict=True))
     lanes = vector_width(
@@ -134,6 +136,14 @@ def _band(view: KernelView, block: BlockView, rows: int, outside: int, cores: in
     most = rows if alone else max(1, rows // 4)
     choices = [b for b in divisors(rows, rows) if b >= min(bands, most)]
     return rows // (choices[0] if choices else 1)
+
+
+def _inline_padding(view: KernelView, block: BlockView) -> None:
+    """Reads what is padded where it lies: a vector of the border is one whose mask is empty, and costs no more than others."""
+    for rv in view.sch.get_producers(block.rv):
+        producer = BlockView(view.sch, rv)
+        if producer.is_padding and len(view.consumers(producer)) == 1:
+            view.sch.compute_inline(rv)
 
 
 def _attach_padding(view: KernelView, block: BlockView, bands: LoopRV, target: Target) -> None:
