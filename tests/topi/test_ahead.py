@@ -26,10 +26,8 @@ def product(rows: Any, inner: int, panels: int) -> PrimFunc:
         return schedule_kernel(te.create_prim_func([d, w, topi.nn.dense_pack(d, w)]), Target("llvm"))
 
 
-@pytest.mark.parametrize(("rows", "inner", "panels"), [(24, 8, 2), (37, 6, 2)])
-def test_results(rows: int, inner: int, panels: int) -> None:
-    func = product(rows, inner, panels)
-    assert "tir.prefetch" in func.script() and FETCH_AHEAD not in func.script()
+def check(func: PrimFunc, rows: int, inner: int, panels: int) -> None:
+    """Interpreted and compiled, a kernel is the product."""
     rng = np.random.default_rng(0)
     x, w = (aligned(rng.integers(-9, 9, shape), "float32") for shape in ((1, rows, inner), (panels, inner, 64)))
     want = x @ w.transpose(1, 0, 2).reshape(inner, panels * 64)
@@ -39,6 +37,13 @@ def test_results(rows: int, inner: int, panels: int) -> None:
     made = tvm.nd.array(np.zeros(want.shape, "float32"))
     tvm.build(func, target="llvm")(tvm.nd.array(x), tvm.nd.array(w), made)
     np.testing.assert_array_equal(made.numpy(), want)
+
+
+@pytest.mark.parametrize(("rows", "inner", "panels"), [(24, 8, 2), (37, 6, 2)])
+def test_results(rows: int, inner: int, panels: int) -> None:
+    func = product(rows, inner, panels)
+    assert "tir.prefetch" in func.script() and FETCH_AHEAD not in func.script()
+    check(func, rows, inner, panels)
 
 
 def places(func: PrimFunc) -> list[Any]:
@@ -74,15 +79,7 @@ def test_not_where_panels_come_faster_than_tiles() -> None:
 def test_results_of_open_rows(rows: int) -> None:
     func = product(tvm.tir.SizeVar("n", "int64"), 8, 2)
     assert "tir.prefetch" in func.script() and FETCH_AHEAD not in func.script()
-    rng = np.random.default_rng(0)
-    x, w = (aligned(rng.integers(-9, 9, shape), "float32") for shape in ((1, rows, 8), (2, 8, 64)))
-    want = x @ w.transpose(1, 0, 2).reshape(8, 128)
-    found = aligned(np.zeros(want.shape), "float32")
-    interp.run(func, [x, w, found])
-    np.testing.assert_array_equal(found, want)
-    made = tvm.nd.array(np.zeros(want.shape, "float32"))
-    tvm.build(func, target="llvm")(tvm.nd.array(x), tvm.nd.array(w), made)
-    np.testing.assert_array_equal(made.numpy(), want)
+    check(func, rows, 8, 2)
 
 
 @pytest.mark.parametrize(("inner", "panels"), [(64, 3), (512, 2)])
