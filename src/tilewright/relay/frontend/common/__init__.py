@@ -1,3 +1,14 @@
-"""What the importers share."""
+"""What the importers share. The classic names that converters of a program's own use stand in `classic`."""
 
 from __future__ import annotations
+
+from tilewright.support import lazy
+
+_CLASSIC = (
+    *("AttrCvt", "ExprTable", "Renamer", "RequiredAttr", "StrAttrsDict", "autopad", "ensure_scalar_shape"),
+    *("fold_constant", "get_name", "get_relay_op", "infer_channels", "infer_shape", "infer_type", "infer_value"),
+    *("infer_value_simulated", "new_var", "set_span", "shape_of", "to_int_list", "try_infer_value"),
+    *("try_resolve_item", "unbind"),
+)
+lazy.declare(__name__, {name: f"{__name__}.classic:{name}" for name in _CLASSIC})
+__getattr__ = lazy.resolver(__name__)
