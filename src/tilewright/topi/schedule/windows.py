@@ -28,8 +28,12 @@ from tilewright.topi.schedule.tiles import LANE_SUMS, NEAR, divisors
 
 TAPS = 64
 """Windows of more taps have their own loops."""
+TILE = 400
+"""Multiply-adds of a tile."""
 UNROLLED = 192
-"""Multiply-adds in the body of a tile."""
+"""Of them in the body of a loop."""
+ACCUMULATORS = 8
+"""Columns that keep the multipliers busy while each waits for its sum."""
 BAND_BYTES = 1 << 15
 """Padded input of one band of rows."""
 
@@ -68,10 +72,10 @@ def _steps(region: BufferRegion, axis: IterVar) -> bool:
 
 
 def column_tile(columns: int, taps: int, weights: bool, registers: int) -> int:
-    """How many columns to compute at once: a divisor of their number that leaves registers for the weights of all taps, or
-    else for one."""
-    kept = taps + 2 if weights and taps + 6 <= registers else 4
-    most = max(1, min(registers - kept, max(4, UNROLLED // taps)))
+    """How many columns to compute at once: a divisor of their number that leaves registers for the weights of all taps, or where too
+    few are left then, for one."""
+    kept = taps + 2 if weights and taps + 2 + ACCUMULATORS <= registers else 4
+    most = max(1, min(registers - kept, max(4, (TILE if weights else UNROLLED) // taps)))
     return max(divisors(columns, most))
 
 
