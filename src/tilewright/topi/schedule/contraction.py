@@ -153,7 +153,13 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     tile = shared_out if end == len(outer) else outer[-1]
     first = reduce_outer[0] if reduce_outer else last_outer
     rows_known = all([isinstance(sch.get(loop).extent, IntImm) for loop in outer[end:]])
-    if packed is not None and whole_panels and not reduce_outer and start == 0 and (end == len(outer) or not rows_known):
+    if (
+        packed is not None
+        and whole_panels
+        and not reduce_outer
+        and start == 0
+        and (end == len(outer) or not rows_known)
+    ):
         mark_ahead(sch, shared_out, len(outer) - end, last_outer, packed[0].buffer.name, whole_panels)
     init = sch.decompose_reduction(block.rv, first)
 
