@@ -76,3 +76,10 @@ def test_pass_on_chosen_functions() -> None:
     assert sorted(seen) == ["one", "onetwo"]
     with pytest.raises(ValueError, match="no function's name matches 'three'; the module has one, onetwo, two"):
         ApplyPassToFunction(note, "three", error_if_no_function_matches_regex=True)(mod)
+
+
+def test_what_is_no_instrument_is_refused() -> None:
+    with pytest.raises(
+        TypeError, match="an instrument is a generator function, or has any of enter_pass_ctx, .* but 3 was"
+    ):
+        PassContext(instruments=[3])

@@ -11,6 +11,7 @@ import pytest
 from tilewright import relay
 from tilewright.codegen import interp
 from tilewright.ir import IRModule
+from tilewright.ir.transform import PassContext
 from tilewright.relay.backend.memory_plan import ALIGNMENT, Storage, peak, plan
 from tilewright.relay.backend.plan import KernelCall, Plan, make_plan
 from tilewright.relay.backend.plan_executor import run_plan
@@ -209,3 +210,13 @@ def header(text: str, name: str) -> str:
     """The parameters of the function that a kernel's C entry wraps."""
     (line,) = [line for line in text.split("\n") if f"@{name}.impl(" in line and line.startswith("define")]
     return line.partition("(")[2].rpartition(")")[0]
+
+
+def test_fusion_that_is_disabled() -> None:
+    x = relay.var("x", shape=(2,))
+    mod = IRModule.from_expr(relay.Function([x], relay.tanh(x)))
+    with (
+        PassContext(disabled_pass=["FuseOps"]),
+        pytest.raises(TVMError, match="main holds a call of tanh outside of primitive functions, which FuseOps makes"),
+    ):
+        relay.build(mod, "llvm")

@@ -47,6 +47,20 @@ class PassInfo:
         return f"PassInfo({self.name}, opt_level={self.opt_level}, required={list(self.required)})"
 
 
+_HOOKS = ("enter_pass_ctx", "exit_pass_ctx", "should_run", "run_before_pass", "run_after_pass", "pass_failed")
+
+
+def _checked_instruments(given: Iterable[Any] | None) -> tuple[Any, ...]:
+    """The instruments. Raises TypeError for what could not be told of any pass."""
+    found = tuple(given or ())
+    for i in found:
+        if not inspect.isgeneratorfunction(i) and not any([hasattr(i, hook) for hook in _HOOKS]):
+            raise TypeError(
+                f"an instrument is a generator function, or has any of {', '.join(_HOOKS[:5])}, but {i!r} was given"
+            )
+    return found
+
+
 class PassContext:
     """The settings under which passes run; `with PassContext(opt_level=3):` makes it current in this thread.
 
@@ -75,7 +89,7 @@ class PassContext:
         self.opt_level = opt_level
         self.required_pass = tuple(required_pass or ())
         self.disabled_pass = tuple(disabled_pass or ())
-        self.instruments = tuple(instruments or ())
+        self.instruments = _checked_instruments(instruments)
         self.config = dict(config or {})
         for key, value in self.config.items():
             check_option(key, value)
@@ -113,7 +127,7 @@ class PassContext:
     def override_instruments(self, instruments: Iterable[Any] | None) -> None:
         """Other instruments from now on (None: no instruments); those that were there are told to exit."""
         self._exit_instruments()
-        self.instruments = tuple(instruments or ())
+        self.instruments = _checked_instruments(instruments)
         self._enter_instruments()
 
     def _enter_instruments(self) -> None:

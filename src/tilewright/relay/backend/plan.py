@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any
 
-from tilewright.ir import IRModule, TensorType
+from tilewright.ir import IRModule, Op, TensorType
 from tilewright.relay.backend.constants import ConstantPool
 from tilewright.relay.backend.devices import DeviceCompilers
 from tilewright.relay.backend.memory_plan import Storage, plan
@@ -197,6 +197,12 @@ class _Planner:
             self.places[node] = self.places[self.views[node]].retyped(node.checked_type)
         elif isinstance(node, Call) and isinstance(node.op, Function) and node.op.is_primitive:
             self.call(node, node.op)
+        elif isinstance(node, Call) and isinstance(node.op, Op):
+            raise TVMError(
+                f"{where(node)}main holds a call of {node.op.name} outside of primitive functions, which FuseOps makes. Do not"
+                " disable that pass: PassContext(opt_level=0), or the option relay.FuseOps.max_depth=1, gives every operator a"
+                " kernel of its own"
+            )
         else:
             raise TVMError(
                 f"{where(node)}the graph and ahead-of-time executors run dataflow graphs of operators, but main holds"
