@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -187,3 +188,19 @@ def test_shapes_that_the_machine_computes() -> None:
         np.testing.assert_array_equal(got, data.reshape(3, 8))
     fixed = relay.op.vm.reshape_tensor(x, relay.op.vm.shape_of(y), (3, 8))
     assert relay.testing.run_infer_type(relay.Function([x, y], fixed)).ret_type.concrete_shape == (3, 8)
+
+
+def test_graph_executor_codegen() -> None:
+    x, w = relay.var("x", shape=(2, 8)), relay.const(np.arange(32, dtype="float32").reshape(4, 8))
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.nn.relu(relay.nn.dense(x, w))))
+    generator = relay.backend.graph_executor_codegen.GraphExecutorCodegen(None, "llvm")
+    for level, kernels in ((0, 2), (1, 1)):
+        fused = relay.transform.FuseOps(level)(relay.transform.InferType()(mod))
+        graph, lowered, params = generator.codegen(fused, fused["main"])
+        ((target, made),) = lowered.items()
+        assert target.kind.name == "llvm" and len(made.functions) == kernels
+        assert all([isinstance(f, tvm.tir.PrimFunc) for f in made.functions.values()])
+        assert [n["op"] for n in json.loads(graph)["nodes"]].count("tvm_op") == kernels
+        assert [p.shape for p in params.values()] == [(4, 8)]
+    # A function that nobody fused: a kernel for each operator.
+    assert len(generator.codegen(mod, mod["main"])[1].popitem()[1].functions) == 2

@@ -38,7 +38,8 @@ def create_executor(
     raise ValueError(f"unknown executor {kind!r}: the executors are debug, graph, aot and vm")
 
 
-lazy.declare(__name__, {n: f"{__name__}.{n}" for n in ("name_transforms", "te_compiler", "utils", "vm")})
+_MODULES = ("graph_executor_codegen", "name_transforms", "te_compiler", "utils", "vm")
+lazy.declare(__name__, {n: f"{__name__}.{n}" for n in _MODULES})
 lazy.faces(__name__, {"executor": (f"{__name__}.options:Executor",), "runtime": (f"{__name__}.options:Runtime",)})
 __getattr__ = lazy.resolver(__name__)
 

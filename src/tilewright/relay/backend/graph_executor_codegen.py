@@ -1,0 +1,52 @@
+"""What classic programs ask of the graph executor's code generator: the graph, the kernels' loops and the parameters, not compiled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import GlobalVar, IRModule
+from tilewright.node import deep_recursion
+from tilewright.relay.backend.build import config_of
+from tilewright.relay.backend.devices import DeviceCompilers
+from tilewright.relay.backend.entry import output_names
+from tilewright.relay.backend.graph_json import graph_json, param_names
+from tilewright.relay.backend.plan import make_plan
+from tilewright.relay.expr import Call, Function
+from tilewright.relay.functor import post_order
+from tilewright.relay.transform import FuseOps
+from tilewright.relay.transform.infer_type import infer_module
+from tilewright.runtime import NDArray, array
+from tilewright.target import Target
+from tilewright.tir import PrimFunc
+
+
+class GraphExecutorCodegen:
+    """Makes graphs for one target, or for several by device. `mod` is what the graph executor's code lies in, and may be None."""
+
+    def __init__(self, mod: Any, target: Any) -> None:
+        self.mod, self.target = mod, target
+
+    def codegen(self, ir_module: IRModule, func: Function) -> tuple[str, dict[Target, IRModule], dict[str, NDArray]]:
+        """(graph JSON, modules of the kernels' loops by target, parameters by the graph's names) of a function of a module, as it is:
+        what is in no primitive function gets a kernel of its own."""
+        config = config_of(self.target)
+        mod = infer_module(ir_module.with_functions({**ir_module.functions, GlobalVar("main"): func}))
+        if not any(
+            [type(e) is Call and isinstance(e.op, Function) and e.op.is_primitive for e in post_order(mod["main"])]
+        ):
+            mod = FuseOps(0)(mod)
+        with config.targets[0], deep_recursion():
+            plan = make_plan(mod, DeviceCompilers(mod, config))
+        names = param_names(plan)
+        params = {n: array(np.ascontiguousarray(v)) for n, v in zip(names, plan.constants.arrays, strict=True)}
+        lowered: dict[Target, dict[GlobalVar, PrimFunc]] = {}
+        for call in plan.calls:
+            target = plan.kernel_targets[call.kernel.name]
+            lowered.setdefault(target, {})[GlobalVar(call.kernel.name)] = call.kernel.func
+        return (
+            graph_json(plan, output_names(plan)),
+            {t: IRModule(functions) for t, functions in lowered.items()},
+            params,
+        )
