@@ -60,11 +60,15 @@ def test_interpreted_in_each_form(name: str, form: str, monkeypatch: pytest.Monk
         close(y, expected)
 
 
+@pytest.mark.parametrize("shape, filters", [((8, 1, 35, 1), 358), ((1, 2, 20, 20), 45)])
 @pytest.mark.parametrize("name", TARGETS)
-def test_images_of_one_column(name: str) -> None:
-    """The rows of a tile fill no vector where they are written, though they are what is contiguous there."""
-    case = (8, 1, 35, 1), (358, 1, 1, 1), 1, (0, 0, 0, 0), 1, 1
-    x, w, expected = arrays(case)
+def test_rows_of_images_fill_no_vector(
+    name: str, shape: tuple[int, ...], filters: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rows of a tile fill no vector where they are written, though they are what is contiguous there; nor are whole tiles
+    of places whole vectors of each row."""
+    monkeypatch.setattr(plain_conv, "_cheapest", lambda *args: "flat")
+    x, w, expected = arrays((shape, (filters, shape[1], 1, 1), 1, (0, 0, 0, 0), 1, 1))
     with Target(TARGETS[name]) as target:
         p, q = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w")
         f = schedule_kernel(te.create_prim_func([p, q, nn.conv2d_nchw(p, q, 1, 0, 1)]), target)

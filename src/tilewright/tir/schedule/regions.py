@@ -36,16 +36,18 @@ Region = list[Bounds | None]
 """Inclusive bounds per dimension; None where nothing is known."""
 
 
-def swept(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[Any]) -> Region:
+def swept(
+    state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[Any], domain: bool = False
+) -> Region:
     """The region that a block may touch while `loops` run, over the variables of the loops further out.
 
     It may be too large where a predicate or the end of the block's domain cuts it; `certain.surely` tells what is
-    surely written.
+    surely written. domain: predicates that only keep an iteration variable in its domain count too.
     """
     forms = state.forms
     env = {iv.var: forms.of(v) for iv, v in zip(leaf.block.iter_vars, leaf.realize.iter_values, strict=True)}
     relaxed = loop_bounds(forms, loops)
-    cuts = cuts_of(forms, leaf.realize, env)
+    cuts = cuts_of(forms, leaf.realize, env, domain)
     out: Region = []
     for r in region.region:
         low, extent = forms.of(r.min, env), forms.of(r.extent, env)
@@ -61,7 +63,7 @@ def swept(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequenc
 
 def needed(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[Any]) -> Region:
     """`swept`, cut where the domain of the block ends inside of the buffer: for comparing, not for making loops."""
-    return in_domain(state, leaf, region, swept(state, region, leaf, loops))
+    return in_domain(state, leaf, region, swept(state, region, leaf, loops, True))
 
 
 def in_domain(state: ScheduleState, leaf: Leaf, region: BufferRegion, box: Region) -> Region:
@@ -90,8 +92,8 @@ def in_domain(state: ScheduleState, leaf: Leaf, region: BufferRegion, box: Regio
     return out
 
 
-def cuts_of(forms: Forms, realize: Any, env: Mapping[Any, Lin]) -> list[Lin]:
-    """Forms that the predicate keeps at or below 0, other than the bounds of the iteration variables."""
+def cuts_of(forms: Forms, realize: Any, env: Mapping[Any, Lin], domain: bool = False) -> list[Lin]:
+    """Forms that the predicate keeps at or below 0; but with `domain` other than the bounds of the iteration variables."""
     cuts: list[Lin] = []
     for c in conjuncts(realize.predicate):
         if isinstance(c, LT):
@@ -104,7 +106,7 @@ def cuts_of(forms: Forms, realize: Any, env: Mapping[Any, Lin]) -> list[Lin]:
         high = forms.const_bounds(cut)[1]
         if high is not None and high <= 0:
             continue
-        for iv in realize.block.iter_vars:
+        for iv in () if domain else realize.block.iter_vars:
             value, first = env[iv.var], forms.of(iv.dom.min)
             last = shift(combine(first, forms.of(iv.dom.extent)), -1)
             if same(cut, combine(value, last, -1)) or same(cut, combine(first, value, -1)):
