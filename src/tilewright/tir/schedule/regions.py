@@ -36,9 +36,7 @@ Region = list[Bounds | None]
 """Inclusive bounds per dimension; None where nothing is known."""
 
 
-def swept(
-    state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[Any], domain: bool = False
-) -> Region:
+def swept(state: ScheduleState, region: BufferRegion, leaf: Leaf, loops: Sequence[Any], domain: bool = False) -> Region:
     """The region that a block may touch while `loops` run, over the variables of the loops further out.
 
     It may be too large where a predicate or the end of the block's domain cuts it; `certain.surely` tells what is
