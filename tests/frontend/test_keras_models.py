@@ -334,3 +334,18 @@ def test_application(name: str) -> None:
     made = compiled_outputs(mod, params, [data.transpose(0, 3, 1, 2).copy()])
     want = keras_outputs(model, [data])[0]
     np.testing.assert_allclose(made[0], want, rtol=1e-3, atol=1e-4 * np.abs(want).max())
+
+
+def test_a_heap_that_ends_too_early(tmp_path: Path) -> None:
+    """The library does not return from reading it."""
+    path = tmp_path / "m.h5"
+    keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2)]).save(path)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"GCOL") + 16
+    while int.from_bytes(data[at : at + 2], "little"):
+        last, size = at, int.from_bytes(data[at + 8 : at + 16], "little")
+        at += 16 + -(-size // 8) * 8
+    data[last + 8] += 32
+    path.write_bytes(data)
+    with pytest.raises(ModelError, match=r"the file is damaged: its heap at byte \d+ has"):
+        from_keras(path)

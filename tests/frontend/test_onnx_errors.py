@@ -216,3 +216,11 @@ def test_external_data_stays_in_the_folder(tmp_path: Path) -> None:
     assert "points to the file '../../secret' outside the model's folder, which is not read" in message(
         ModelError, path
     )
+
+
+@pytest.mark.parametrize("value", [2, -1])
+def test_flags_that_are_neither(value: int) -> None:
+    """Readers of Attention take them differently."""
+    nodes = [helper.make_node("Attention", ["q", "q", "q"], ["y"], name="a", is_causal=value)]
+    text = message(OpNotImplemented, model(nodes, {"q": [1, 2, 3, 4]}, ["y"], opset=24))
+    assert text.splitlines()[1] == f"  Attention 'a': its attribute is_causal is {value}; supported: 0, 1"

@@ -91,6 +91,15 @@ def test_forms_that_are_not_supported() -> None:
     )
 
 
+@pytest.mark.parametrize("op", ["RESIZE_NEAREST_NEIGHBOR", "RESIZE_BILINEAR"])
+def test_sizes_of_nothing(op: str) -> None:
+    w = Writer()
+    x, size = w.main.input(F, (1, 2, 2, 1)), w.main.constant(np.array([0, 2], np.int32))
+    options = "ResizeBilinearOptions" if "BIL" in op else "ResizeNearestNeighborOptions"
+    text = refused(w.finish(w.main.op(op, [x, size], [(F, ())], {}, options)), OpNotImplemented)
+    assert text.endswith("its size is (0, 2); it must be positive")
+
+
 def test_shapes_that_do_not_fit() -> None:
     w = Writer()
     x, y = w.main.input(F, (3,)), w.main.input(F, (4,))

@@ -11,7 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.fuzz.mutations import fate, opinion
-from tests.fuzz.second_opinion import Unknown, judged, own
+from tests.fuzz.second_opinion import Unknown, judged, of_reference, own, weighed
+from tilewright import IRModule, relay
 
 
 def resize(mode: str, scales: list[float], **more: Any) -> Any:
@@ -68,3 +69,28 @@ def test_errors_of_the_tests_are_no_opinion() -> None:
 
     assert own(fails(KeyError("x")))
     assert not own(fails(RuntimeError("of compiled code")))
+
+
+def test_numbers_that_overflow() -> None:
+    """What a huge weight makes infinite hangs on the order of steps; a number lost without one is a finding."""
+    x = relay.var("x", shape=(2,))
+    got, want = [np.array([0, 1], "float32")], [np.array([np.nan, 1], "float32")]
+    for weight in (1e30, 1.0):
+        mod = IRModule.from_expr(relay.Function([x], x * relay.const(np.float32(weight))))
+        if weight > 1:
+            with pytest.raises(Unknown, match="overflow"):
+                weighed(mod, got, want)
+        else:
+            assert weighed(mod, got, want).startswith("wrong")
+
+
+def test_old_softmax_has_no_second_opinion(tmp_path: Path) -> None:
+    nodes = [helper.make_node("LogSoftmax", ["x"], ["y"])]
+    infos = [helper.make_tensor_value_info(n, 1, [2, 3, 4]) for n in "xy"]
+    made = helper.make_model(
+        helper.make_graph(nodes, "g", infos[:1], infos[1:]), opset_imports=[helper.make_opsetid("", 6)]
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(made, str(path))
+    with pytest.raises(Unknown, match="today's softmax"):
+        of_reference(path, {"x": np.zeros((2, 3, 4), "float32")})

@@ -246,7 +246,8 @@ def repeat(data: te.Tensor, repeats: int, axis: int) -> te.Tensor:
     at = normalize_axis(axis, len(shape))
     return _injective(
         [*shape[:at], as_int(shape[at] * repeats), *shape[at + 1 :]],
-        lambda *i: data(*i[:at], tir.floordiv(i[at], repeats), *i[at + 1 :]),
+        # What is repeated no times has no element to ask for.
+        lambda *i: data(*i[:at], tir.floordiv(i[at], max(repeats, 1)), *i[at + 1 :]),
         "T_repeat",
     )
 

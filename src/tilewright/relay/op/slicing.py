@@ -93,5 +93,8 @@ def _end_of(begin: Any, number: Any) -> Any:
 
 def _python_slice(extent: int, begin: int, end: int, stride: int) -> tuple[int, int | None, int]:
     start, count = slice_bounds(extent, begin, end, stride)
+    if not count:
+        # A place before the first has no words in Python.
+        return 0, 0, 1
     stop = start + count * stride
     return start, stop if stop >= 0 else None, stride

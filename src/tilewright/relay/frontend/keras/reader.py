@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.relay.frontend.common.value import ModelError
+from tilewright.relay.frontend.keras.heaps import damaged_heap
 from tilewright.relay.frontend.keras.weights import FileStore, LegacyFile, LiveStore, Store
 
 CONFIG, METADATA, WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
@@ -127,6 +128,9 @@ def _h5(h5py: Any, file: Any, title: str) -> Any:
 
 def _legacy(path: Path) -> Opened:
     title = str(path)
+    damage = damaged_heap(path)
+    if damage:
+        raise ModelError(f"{title}: the file is damaged: {damage}. {DAMAGED}")
     file = _h5(h5py_module(title), path, title)
     try:
         config = file.attrs.get("model_config")

@@ -27,6 +27,17 @@ def is_function(op_type: str, opset: int, domain: str) -> bool:
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
+FLAGS = {"Attention": ("is_causal",), "RotaryEmbedding": ("interleaved",)}
+"""Attributes that say yes or no, of operators that bodies define: these read other numbers in one way, ONNX's reference in another."""
+
+
+def check_flags(node: OnnxNode) -> None:
+    """Raises OpAttributeUnImplemented for an attribute that is neither 0 nor 1, and must be."""
+    for name in FLAGS.get(node.op_type, ()):
+        if node.get(name, 0) not in (0, 1):
+            raise node.refuse(name, node.get(name), "0, 1")
+
+
 def type_proto(value: Any) -> Any:
     """The ONNX type of a value: what functions whose body depends on their context are given."""
     from onnx import TypeProto, helper

@@ -19,6 +19,7 @@ from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.fold import LIMIT, folders, try_fold
 from tilewright.relay.frontend.onnx.functions import (
     bound_nodes,
+    check_flags,
     default_attributes,
     is_function,
     result_kinds,
@@ -374,6 +375,7 @@ class Importer:
         converter = find_converter(node.op_type, node.opset, domain)
         if converter is None:
             if is_function(node.op_type, node.opset, domain):
+                check_flags(node)
                 quirks.ONNX_FUNCTIONS.seen(f"{node.op_type} {node.name}")
                 return self.function(schema_function(node, proto, inputs, self.opsets), proto, inputs)
             raise Unknown(

@@ -551,7 +551,11 @@ def nodes_of(graph: Any) -> list[Any]:
 def place_of(node: Any) -> str:
     """An operator, its result's name, and the line that wrote it."""
     names = [o.debugName() for o in node.outputs()]
-    lines = [line for line in node.sourceRange().splitlines() if "(" in line and "): " in line]
+    try:
+        text = node.sourceRange()
+    except RuntimeError:  # What is damaged may be the part of the file that says where its lines come from.
+        text = ""
+    lines = [line for line in text.splitlines() if "(" in line and "): " in line]
     where = f" ({lines[0].split('): ')[0].rpartition('/')[2].replace('(', ':')})" if lines else ""
     return f"{node.kind()} %{names[0] if names else ''}{where}"
 

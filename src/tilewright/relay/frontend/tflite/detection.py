@@ -75,7 +75,11 @@ def _post_process(node: Node, encoded: Value, predictions: Value, anchors: Value
         "split", node.call("strided_slice", codes, begin=(0,), end=(4,), axes=(1,)), indices_or_sections=4, axis=1
     )
     ay, ax, ah, aw = node.calls("split", real(node, anchors), indices_or_sections=4, axis=1)
-    scale = [float(options.get(f"{a}_scale", 1.0)) for a in "yxhw"]
+    scale = [float(options.get(f"{a}_scale", 0.0)) for a in "yxhw"]
+    if 0.0 in scale:
+        raise OpNotImplemented(
+            f"its option {'yxhw'[scale.index(0.0)]}_scale is 0 or left out; coordinates are divided by it"
+        )
     y, x, h, w = [node.call("divide", v, s) for v, s in zip(cut, scale, strict=True)]
     sides = []
     for centre, size, at, reach in ((y, h, ay, ah), (x, w, ax, aw)):

@@ -335,7 +335,9 @@ def _pad(node: Node, x: Value, widths: Value, value: Value | None = None) -> Val
         if fill is None:
             raise OpNotImplemented("its padding value must be known at import, but the model computes it")
     else:
-        fill = x.quant.offset if x.quant is not None and x.quant.single and not x.dtype.startswith("float") else 0
+        # As TFLite: what the result says is zero.
+        quant = node.out.quant
+        fill = quant.offset if quant is not None and quant.single and not x.dtype.startswith("float") else 0
     if widths.array is None:
         return node.call("dyn.nn.pad", x, widths, node.number(fill, x.dtype))
     pairs = node.numbers(widths, "widths").reshape(-1, 2).tolist()

@@ -5,17 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from tilewright.relay.frontend.tflite.node import Node, Value, small, tflite_op
-from tilewright.relay.frontend.tflite.ops_math import quantized
+from tilewright.support.errors import OpNotImplemented
 
 FINE = 1 << 10
 """Steps between two elements, on whole numbers."""
+
+
+def positive(size: list[int]) -> None:
+    """Raises OpNotImplemented for a size that TFLite refuses, too."""
+    if min(size, default=1) < 1:
+        raise OpNotImplemented(f"its size is {tuple(size)}; it must be positive")
 
 
 @tflite_op("RESIZE_BILINEAR")
 def _bilinear(node: Node, x: Value, size: Value) -> Value:
     height, width = [int(n) for n in node.numbers(size, "size").reshape(-1)]
     align, half = bool(node.get("align_corners", False)), bool(node.get("half_pixel_centers", False))
-    if x.dtype in ("int8", "int16", "uint8") and quantized(node, x):
+    positive([height, width])
+    if x.dtype in ("int8", "int16", "uint8"):
         return _whole(node, x, (height, width), align, half)
     mode = "align_corners" if align else "half_pixel" if half else "asymmetric"
     turned = node.transpose(x, (0, 3, 1, 2))
@@ -53,7 +60,9 @@ def _whole(node: Node, x: Value, sizes: tuple[int, int], align: bool, half: bool
 @tflite_op("RESIZE_NEAREST_NEIGHBOR")
 def _nearest(node: Node, x: Value, size: Value) -> Value:
     align, half = bool(node.get("align_corners", False)), bool(node.get("half_pixel_centers", False))
-    for axis, m in enumerate([int(n) for n in node.numbers(size, "size").reshape(-1)], 1):
+    wanted = [int(n) for n in node.numbers(size, "size").reshape(-1)]
+    positive(wanted)
+    for axis, m in enumerate(wanted, 1):
         small([m], "its result")
         (n,) = node.extents(x, (axis,), "the height and width that it resizes")
         scale = np.float32((n - 1) / np.float32(m - 1)) if align and m > 1 else np.float32(n / np.float32(m))
