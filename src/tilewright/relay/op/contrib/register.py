@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 from tilewright.support.errors import TVMError
@@ -11,6 +12,16 @@ from tilewright.target.kinds import register_external_kind
 Table = Sequence[tuple[Any, ...]]
 
 _tables: dict[str, Table] = {}
+
+
+KNOWN = ("arm_compute_lib", "dnnl")
+"""Compilers whose tables stand here, in modules that are imported when they are first asked for."""
+
+
+def load_known(compiler: str) -> None:
+    """Register what is known of a compiler, unless a program has done so."""
+    if compiler in KNOWN and compiler not in _tables:
+        import_module(f"{__package__}.{compiler}")
 
 
 def register_pattern_table(compiler: str, table: Callable[[], Table] | None = None) -> Any:
@@ -38,4 +49,5 @@ def register_pattern_table(compiler: str, table: Callable[[], Table] | None = No
 
 def get_pattern_table(compiler: str) -> Table | None:
     """The pattern table of a compiler, in order; None when there is none."""
+    load_known(compiler)
     return _tables.get(compiler)

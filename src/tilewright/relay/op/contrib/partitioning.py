@@ -1,0 +1,108 @@
+"""What the tables of known compilers are made of: dtypes, shapes, patterns of an operator with what may follow it, and partitioning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from tilewright.ir import IRModule, Op, TensorType
+from tilewright.ir.transform import PassContext, Sequential
+from tilewright.relay.dataflow_pattern import DFPattern, is_constant, is_op, wildcard
+from tilewright.relay.expr import Call, Expr, Function, bind
+from tilewright.relay.op.contrib.register import get_pattern_table
+
+Check = Callable[[Any], bool]
+
+
+def tensors(e: Expr) -> list[TensorType]:
+    """The types of a call's operands and its result that are tensors."""
+    exprs = (*e.args, e) if isinstance(e, Call) else (e,)
+    return [t for x in exprs if isinstance(t := x.checked_type, TensorType)]
+
+
+def of_dtypes(*names: str) -> Check:
+    """Takes calls all of whose tensors are of these dtypes and of known rank."""
+    return lambda call: all([str(t.dtype) in names for t in tensors(call)])
+
+
+def anchor(e: Expr, *names: str) -> Call:
+    """The call of one of these operators under the last call of a matched pattern."""
+    while not (isinstance(e, Call) and type(e.op) is Op and e.op.name in names):
+        e = next(a for a in e.args if isinstance(a, Call))  # type: ignore[attr-defined]
+    return e
+
+
+def rank(e: Expr) -> int:
+    """The number of dimensions of a tensor, -1 of what is none."""
+    t = e.checked_type
+    return len(t.shape) if isinstance(t, TensorType) else -1
+
+
+def biased(e: DFPattern, ops: Sequence[str] = ("nn.bias_add",), constant: bool = True) -> DFPattern:
+    """An expression with a bias, by any of the operators."""
+    bias = is_constant() if constant else wildcard()
+    found: DFPattern = is_op(ops[0])(e, bias)
+    for op in ops[1:]:
+        found = found | is_op(op)(e, bias)
+    return found
+
+
+def followed(e: DFPattern, op: str) -> DFPattern:
+    """An expression with an operator of one operand after it; "gelu", "swish" and "mish" are what they are made of."""
+    if op == "swish":
+        return is_op("multiply")(e, is_op("sigmoid")(e))
+    if op == "mish":
+        return is_op("multiply")(e, is_op("tanh")(is_op("log")(is_op("add")(is_op("exp")(e), is_constant()))))
+    if op == "gelu":
+        half = is_op("multiply")(is_op("erf")(is_op("multiply")(e, is_constant())), is_constant())
+        return is_op("multiply")(is_op("add")(half, is_constant()), e)
+    return is_op(op)(e)
+
+
+def take(compiler: str, table: Mapping[str, Check] | Iterable[str], default: Check = lambda call: True) -> None:
+    """Lets a compiler take calls of single operators for which a check holds; what a program has said of one before stays."""
+    checks = table if isinstance(table, Mapping) else dict.fromkeys(table, default)
+    for name, check in checks.items():
+        if not Op.get(name).has_attr(f"target.{compiler}"):
+            Op.get(name).set_attr(f"target.{compiler}", check)
+
+
+def partition(
+    mod: IRModule,
+    compiler: str,
+    params: Mapping[str, Any] | None = None,
+    before: Sequence[Any] = (),
+    patterns: Sequence[Any] | None = None,
+) -> IRModule:
+    """The module with what a compiler takes in functions of their own, after `params` are bound and passes `before` have run.
+    patterns: these instead of the compiler's table."""
+    from tilewright.relay import transform
+
+    if params:
+        main = mod["main"]
+        mod = mod.with_functions({**mod.functions, mod.get_global_var("main"): bind(main, params)})
+    passes = [
+        transform.InferType(),
+        *before,
+        transform.MergeComposite(patterns if patterns is not None else get_pattern_table(compiler) or ()),
+        transform.AnnotateTarget([compiler]),
+        transform.MergeCompilerRegions(),
+        transform.PartitionGraph(),
+        transform.InferType(),
+    ]
+    with PassContext(opt_level=3):
+        made: IRModule = Sequential(passes)(mod)
+    return made
+
+
+def pruned(mod: IRModule, compiler: str, keep: Callable[[Function], bool]) -> IRModule:
+    """The module without the parts of a compiler that are not worth their call: what they compute is inlined again."""
+    from tilewright.relay import transform
+    from tilewright.relay.transform.infer_type import infer_module
+
+    dropped = [
+        g
+        for g, f in mod.functions.items()
+        if isinstance(f, Function) and f.attrs.get("Compiler") == compiler and not keep(f)
+    ]
+    return infer_module(transform.InlineCompilerFunctionsBoundTo(dropped)(mod)) if dropped else mod
