@@ -25,16 +25,17 @@ def message(kind: type[Exception], *args: Any, **kwargs: Any) -> str:
 
 class Unsupported(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        return torch.special.airy_ai(x) + torch.geqrf(x)[0].sum() + torch.special.airy_ai(2 * x)
+        f = torch.special.hermite_polynomial_h
+        return f(x, x) + torch.histogram(x, 4)[0].sum() + f(2 * x, x)
 
 
 def test_all_unsupported_operators_at_once() -> None:
     program = torch.export.export(Unsupported(), (x34,))
     assert message(OpNotImplemented, program) == (
         "the exported program: 2 things are not supported\n"
-        "  aten::geqrf (1 node: 'geqrf'); nearest supported: aten::ger, aten::erf\n"
-        "  aten::special_airy_ai (2 nodes: 'special_airy_ai', 'special_airy_ai_1'); nearest supported: aten::special_erf,"
-        " aten::special_erfc"
+        "  aten::histogram.bin_ct (1 node: 'histogram'); nearest supported: aten::subtract, aten::hstack\n"
+        "  aten::special_hermite_polynomial_h (2 nodes: 'special_hermite_polynomial_h', 'special_hermite_polynomial_h_1'); nearest"
+        " supported: aten::special_polygamma, aten::special_erfinv"
     )
 
 
@@ -129,3 +130,12 @@ def test_complex_output() -> None:
     assert message(OpNotImplemented, torch.export.export(Wave(), (x34,))) == (
         "the exported program: an output is complex: give torch.view_as_real of it"
     )
+
+
+def test_importers_are_modules_too() -> None:
+    from tilewright.support import lazy
+
+    assert {"common", "keras", "onnx", "pytorch", "tensorflow", "tflite"} <= set(
+        lazy.names("tilewright.relay.frontend")
+    )
+    assert "aten::add" in relay.frontend.pytorch.supported_operators()

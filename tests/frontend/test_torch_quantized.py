@@ -156,7 +156,9 @@ def test_dynamic_recurrent(kind: Any, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
 def test_dynamic_cells(kind: Any) -> None:
     torch.manual_seed(0)
-    module = quantization.quantize_dynamic(nn.ModuleDict({"cell": kind(6, 8)}).eval(), {kind}, dtype=torch.qint8)["cell"]
+    module = quantization.quantize_dynamic(nn.ModuleDict({"cell": kind(6, 8)}).eval(), {kind}, dtype=torch.qint8)[
+        "cell"
+    ]
     if kind is nn.LSTMCell:
         same_recurrent(Pairs(module), torch.randn(3, 6), torch.randn(3, 8), torch.randn(3, 8))
     else:

@@ -154,7 +154,8 @@ def test_open_sizes() -> None:
     for count in (1, 3):
         given = RNG.integers(-90, 90, (count, 16)).astype("int8")
         answers = [
-            relay.create_executor("vm", m, tvm.cpu(), "llvm").evaluate()(given).numpy().astype(int) for m in (mod, found)
+            relay.create_executor("vm", m, tvm.cpu(), "llvm").evaluate()(given).numpy().astype(int)
+            for m in (mod, found)
         ]
         assert np.abs(answers[0] - answers[1]).max() <= 1
 

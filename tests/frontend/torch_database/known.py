@@ -9,8 +9,7 @@ EXPLAINED: dict[str, str] = {
     r"nn\.functional\.rrelu": "in training it draws its slopes",
     r"nn\.functional\.fractional_max_pool[23]d": "it draws its windows",
     r"nn\.functional\.linear_cross_entropy\..*": "a function of training, written by chunks in Python",
-    r"special\.(airy|bessel|modified_bessel|scaled_modified|spherical_bessel|zeta|polygamma).*": "there is no kernel",
-    r"polygamma.*|igammac?|geqrf|ormqr|linalg\.ldl_.*|histogram.*": "there is no kernel",
+    r"linalg\.ldl_.*|histogram.*|special\..*_polynomial_.*": "there is no kernel",
 }
 
 

@@ -30,13 +30,22 @@ UNSET = {
     "resize_as_",
 }
 """Operators whose elements nobody set."""
-DRAWN = ("rand", "normal", "bernoulli", "multinomial")
+DRAWN = (
+    "rand", "normal", "bernoulli", "multinomial", "cauchy", "exponential", "geometric", "log_normal", "uniform", "svd_lowrank",
+    "pca_lowrank",
+)  # fmt: skip
 """How names of operators begin that draw random numbers, whatever seed their samples set."""
 UP_TO_SIGNS = ("svd", "eig", "eigh", "qr", "geqrf", "pca_lowrank", "svd_lowrank", "ormqr", "householder_product")
 """Factors whose columns may as well have the other sign; and of pairs of numbers that are conjugate either may stand first."""
+FAR_APART = ("matrix_exp",)
+"""Operators whose results are sums of far larger numbers: in float32 PyTorch loses the small ones."""
 MOST = 1 << 16
 """Most elements that a sample's tensors may have."""
 TOLERANCE = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-4, "float64": 1e-6}
+
+
+RESULTS = (torch.Tensor, int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)
+"""What is compared of an operator's results."""
 
 
 class NotExported(Exception):
@@ -59,7 +68,7 @@ class Call(torch.nn.Module):
             leaves[k] = torch.view_as_complex(x) if self.complex[k] else x
         args, kwargs = pytree.tree_unflatten(leaves, self.spec)
         found = pytree.tree_leaves(self.op(*args, **kwargs))
-        return tuple([as_real(x) for x in found if isinstance(x, (torch.Tensor, int, float, bool))])
+        return tuple([as_real(x) for x in found if isinstance(x, RESULTS)])
 
 
 def as_real(x: Any) -> Any:
@@ -93,6 +102,8 @@ def check(op: Any, dtype: torch.dtype, count: int = 4, run: Callable[[Any, Any, 
         inputs = [as_real(x).contiguous() for x in leaves if isinstance(x, torch.Tensor)]
         try:
             wanted, drawn = expected(model, inputs)
+            if not wanted:
+                continue
             program = exported(model, inputs)
         except Exception as error:
             refusal = f"{type(error).__name__}: {first_line(error)}"
@@ -164,7 +175,8 @@ def compare(op: Any, found: list[Any], wanted: list[Any], drawn: bool) -> None:
             a, b = np.abs(a), np.abs(b)
         limit = TOLERANCE.get(want[0], 0.0)
         scale = np.abs(b[np.isfinite(b)]).max(initial=0.0)
-        close = np.isclose(a, b, rtol=limit, atol=limit * min(max(scale, 1e-3), 1.0), equal_nan=True)
+        top = scale if name in FAR_APART else 1.0
+        close = np.isclose(a, b, rtol=limit, atol=limit * min(max(scale, 1e-3), top), equal_nan=True)
         assert close.all(), (
             f"{(~close).sum()} of {close.size} elements differ: {a[~close][0]}, but PyTorch makes {b[~close][0]}"
         )

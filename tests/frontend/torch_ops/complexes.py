@@ -17,6 +17,7 @@ SAMPLES: list[Sample] = [
     *[("_fft_c2r", (half, [1], 2, size)) for size in (8, 9)],
     ("_fft_c2r", (half, [0, 1], 1, 8)),
     ("complex", (f(3), f(3, seed=1))),
+    ("complex", (f(2, 1), f(3, seed=1))),
     ("polar", (f(3), f(3, seed=1))),
     ("view_as_complex", (f(3, 4, 2),)),
     ("view_as_real", (z,)),

@@ -11,7 +11,23 @@ from tests.frontend.torch_ops import Sample, b, f, i
 POSITIVE, UNIT = {"low": 0.1, "high": 4.0}, {"low": -0.95, "high": 0.95}
 edge = torch.tensor([-math.inf, -2.5, -0.0, 0.0, 0.5, 1.5, 2.5, math.inf, math.nan])
 
+positive = f(3, 5, low=0.1, high=12.0)
+
 SAMPLES: list[Sample] = [
+    *[(n, (x,)) for n in ("lgamma", "digamma", "i0", "special_i0e", "special_i1", "special_i1e", "special_erfcx", "special_airy_ai",
+        "special_bessel_j0", "special_bessel_j1", "special_modified_bessel_i0", "special_modified_bessel_i1",
+        "special_spherical_bessel_j0", "frexp.Tensor") for x in (positive, f(3, 5, low=-2.9, high=-0.1))],
+    *[(n, (positive,)) for n in ("special_bessel_y0", "special_bessel_y1", "special_modified_bessel_k0", "special_modified_bessel_k1",
+        "special_scaled_modified_bessel_k0", "special_scaled_modified_bessel_k1")],
+    *[(n, (f(3, 5, low=0.01, high=0.99),)) for n in ("erfinv", "special_ndtri")],
+    ("lgamma", (i(4, low=1, high=9),)),
+    ("special_airy_ai", (torch.tensor([-12.0, -6.5, -5.9, 5.9, 6.1, 9.0, 0.0]),)),
+    ("special_spherical_bessel_j0", (torch.tensor([0.0, 1e-7, math.inf, -math.inf, 3.0]),)),
+    *[(n, (positive, f(5, low=0.2, high=9.0))) for n in ("igamma", "igammac")],
+    ("special_zeta", (f(3, 5, low=1.2, high=5.0), f(5, low=0.2, high=9.0))),
+    *[("polygamma", (n, f(3, 5, low=0.3, high=5.0))) for n in (0, 1, 3)],
+    *[("polygamma", (n, torch.tensor([-8.5, -1.4, -0.25, 30.0]))) for n in (0, 1, 2, 3)],
+    ("frexp.Tensor", (torch.tensor([0.0, 1.0, -2.0, 0.5, 3.999999, 1e-40, math.inf, -8.0]),)),
     *[
         (name, (f(3, 4),))
         for name in (

@@ -25,6 +25,7 @@ SAMPLES: list[Sample] = [
     ("linalg_solve", (square, f(2, 4)), {"left": False}),
     *[("linalg_solve_triangular", (batch, f(2, 3, 2)), {"upper": u, "unitriangular": o}) for u in (True, False) for o in (True, False)],
     ("linalg_solve_triangular", (square, f(2, 4)), {"upper": True, "left": False}),
+    *[("triangular_solve", (f(2, 3, 2), batch, u, t)) for u in (True, False) for t in (True, False)],
     *[("linalg_lu_factor_ex", (a,)) for a in (square, batch, wide)],
     *[("linalg_lu", (a,)) for a in (square, batch, wide)],
     *[("linalg_lu_solve", (factors, swaps, f(2, 3, 2)), {"adjoint": a}) for a in (True, False)],
@@ -32,6 +33,12 @@ SAMPLES: list[Sample] = [
     ("linalg_pinv", (wide, 0.1)),
     *[("linalg_matrix_exp", (a,)) for a in (square, batch * 3)],
     ("linalg_householder_product", (reflections, scales)),
+    *[("geqrf", (a,)) for a in (square, wide, wide.mT)],
+    *[("ormqr", (reflections, scales, f(5, 2), True, t)) for t in (True, False)],
+    ("ormqr", (reflections, scales, f(2, 5), False, True)),
+    *[("lu_unpack", torch.linalg.lu_factor(a)) for a in (batch, wide, wide.mT)],
+    *[("cholesky", (torch.zeros(shape),)) for shape in ((0, 0), (0, 3, 3))],
+    *[("linalg_lu_factor_ex", (torch.zeros(shape),)) for shape in ((0, 3, 5), (2, 0, 3))],
 ]  # fmt: skip
 
 FIRST: list[Sample] = [

@@ -9,6 +9,7 @@ import torch
 from tests.frontend.torch_ops import Sample, b, f, i
 
 ties = torch.tensor([[3.0, 1.0, 3.0, 2.0], [1.0, 1.0, 0.0, 1.0]])
+holes = torch.tensor([[3.0, math.nan, -1.0, 2.0, 7.0], [math.nan, 1.0, 0.0, math.nan, 5.0]])
 
 SAMPLES: list[Sample] = [
     *[(n, (f(3, 4),)) for n in ("sum", "mean", "prod", "amax", "amin", "max", "min", "argmax", "argmin", "std", "var", "count_nonzero")],
@@ -57,6 +58,11 @@ SAMPLES: list[Sample] = [
     ("kthvalue", (f(3, 5), 2, 1)),
     ("median", (f(3, 5),)),
     ("median.dim", (f(3, 5), 1, True)),
+    *[(n, (torch.tensor(2.5), *more)) for n, more in (("kthvalue", (1,)), ("median.dim", (0,)), ("cummax", (0,)), ("mode", ()))],
+    ("nanmedian", (holes,)),
+    *[("nanmedian.dim", (x, 1, k)) for x in (holes, torch.full((2, 3), math.nan)) for k in (True, False)],
+    *[("mode", (i(3, 9, low=0, high=4), d, k)) for d in (0, -1) for k in (True, False)],
+    ("mode", (ties,)),
     *[("searchsorted.Tensor", (torch.tensor([1.0, 2.0, 4.0]), f(2, 3, low=0, high=5)), {"right": r})
         for r in (True, False)],
     ("searchsorted.Scalar", (torch.tensor([1.0, 2.0, 4.0]), 3.0)),

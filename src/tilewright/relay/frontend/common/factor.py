@@ -104,6 +104,8 @@ def triangles(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _each(f: Callable[..., Arrays], *arrays: np.ndarray) -> list[np.ndarray]:
     """f of each matrix of a batch."""
     lead = arrays[0].shape[:-2]
+    if not math.prod(lead):
+        return [np.zeros((*lead, *part.shape)) for part in f(*[np.eye(*a.shape[-2:]) for a in arrays])]
     found = [f(*[a[place] for a in arrays]) for place in np.ndindex(*lead)]
     return [np.stack(parts).reshape(*lead, *parts[0].shape) for parts in zip(*found, strict=True)]
 
@@ -242,3 +244,39 @@ def matrix_sqrt(config: Any, a: np.ndarray) -> Arrays:
     for _ in range(60):
         y, z = (y + np.linalg.inv(z)) / 2, (z + np.linalg.inv(y)) / 2
     return [y]
+
+
+@hosted
+def row_order(config: Any, swaps: np.ndarray) -> Arrays:
+    """The matrix that puts rows back which changed places one after the other: `swaps` from 1, (..., 1, count)."""
+
+    def product(swaps: np.ndarray) -> Arrays:
+        order = np.eye(config["rows"])
+        for row, other in enumerate(swaps[0].astype(np.int64) - 1):
+            order[[row, other]] = order[[other, row]]
+        return [order.T]
+
+    return _each(product, swaps)
+
+
+@hosted
+def reflectors(config: Any, a: np.ndarray) -> Arrays:
+    """(R above the vectors of Householder's reflections, their scales)."""
+    vectors, scales = np.linalg.qr(a, "raw")
+    return vectors.swapaxes(-1, -2), scales
+
+
+@hosted
+def reflected(config: Any, a: np.ndarray, scales: np.ndarray, b: np.ndarray) -> Arrays:
+    """The product of reflections with a matrix, on its left or on its right."""
+
+    def product(a: np.ndarray, scales: np.ndarray, b: np.ndarray) -> Arrays:
+        whole = np.eye(len(a))
+        for k, scale in enumerate(scales[0]):
+            v = np.where(np.arange(len(a)) < k, 0.0, a[:, k])
+            v[k] = 1.0
+            whole = whole - scale * np.outer(whole @ v, v)
+        whole = whole.T if config["transpose"] else whole
+        return [whole @ b if config["left"] else b @ whole]
+
+    return _each(product, a, scales, b)

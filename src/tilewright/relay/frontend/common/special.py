@@ -88,16 +88,18 @@ def digamma(x: Array) -> Array:
     return np.where(np.isposinf(x), np.inf, made)
 
 
+MOST_TERMS = 10_000
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330)
 
 
 @_function(2)
 def zeta(x: Array, q: Array) -> Array:
-    """The sum of (q + k) ** -x over k from 0 on (Euler and Maclaurin's formula, 10 terms apart)."""
+    """The sum of (q + k) ** -x over k from 0 on: term by term up to 10, from there Euler and Maclaurin's formula."""
     total, at = np.zeros_like(x), q.astype(np.float64)
-    for _ in range(10):
-        total += at**-x
-        at = at + 1
+    least = float(np.min(at, initial=0.0, where=np.isfinite(at)))
+    for _ in range(10 + min(math.ceil(-least), MOST_TERMS)):
+        total += np.where(at < 10, at**-x, 0.0)
+        at = np.where(at < 10, at + 1, at)
     total += at ** (1 - x) / (x - 1) + 0.5 * at**-x
     rising, power = x.copy(), at ** (-x - 1)
     for k, b in enumerate(BERNOULLI, 1):
@@ -490,3 +492,33 @@ def bessel_k0(x: Array) -> Array:
 def bessel_k1(x: Array) -> Array:
     """The modified Bessel function of the second kind, of order 1."""
     return _scaled_k(x, 1) * np.exp(-x)
+
+
+def _airy(x: float) -> float:
+    """Ai: its two power series (10.4.2, 3), far out its asymptotic ones (10.4.59, 60)."""
+    if math.isnan(x) or math.isinf(x):
+        return x if math.isnan(x) else 0.0
+    zeta = 2 / 3 * math.pow(abs(x), 1.5)
+    if abs(x) <= 6:
+        f, g, up, down = 0.0, 0.0, 1.0, x
+        for k in range(0, 180, 3):
+            f, g = f + up, g + down
+            up *= x**3 / ((k + 2) * (k + 3))
+            down *= x**3 / ((k + 3) * (k + 4))
+        return 0.3550280538878172 * f - 0.2588194037928068 * g
+    terms = [1.0]
+    for k in range(1, 18):
+        terms.append(terms[-1] * (6 * k - 5) * (6 * k - 1) / (72 * k * zeta))
+    if x > 0:
+        near = sum([t * (-1.0) ** k for k, t in enumerate(terms)])
+        return math.exp(-zeta) / (2 * math.sqrt(math.pi) * math.pow(x, 0.25)) * near
+    even = sum([t * (-1.0) ** k for k, t in enumerate(terms[::2])])
+    odd = sum([t * (-1.0) ** k for k, t in enumerate(terms[1::2])])
+    angle = zeta + math.pi / 4
+    return (math.sin(angle) * even - math.cos(angle) * odd) / (math.sqrt(math.pi) * math.pow(-x, 0.25))
+
+
+@_function(1)
+def airy_ai(x: Array) -> Array:
+    """Airy's function Ai."""
+    return _each(_airy, x)

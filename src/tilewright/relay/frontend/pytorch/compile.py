@@ -176,13 +176,15 @@ class Probe(GraphImporter):
         elsewhere = devices(node) - {"cpu"}
         if elsewhere:
             return self.refuse(node, meta, f"its tensors are on {', '.join(sorted(elsewhere))}")
-        draws = self.draws
+        draws, hosted = self.draws, self.hosted
         try:
             result = self.node(node, env)
         except TVMError as error:
             return self.refuse(node, meta, str(error))
         if self.draws != draws:
             return self.refuse(node, meta, "PyTorch's generator draws random numbers")
+        if self.hosted != hosted:
+            return self.refuse(node, meta, "PyTorch has a kernel for it, we a function of NumPy")
         if self.problems:
             text = self.problems.pop()
             self.problems.clear()

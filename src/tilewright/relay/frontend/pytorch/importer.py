@@ -27,6 +27,7 @@ from tilewright.relay.frontend.pytorch import (  # noqa: F401 (register converte
     ops_recurrent,
     ops_reduce,
     ops_resize,
+    ops_special,
     ops_tensor,
     quirks,
 )
@@ -66,6 +67,7 @@ class Importer:
         self.problems: list[str] = []
         self.sizes = Sizes()
         self.draws = 0
+        self.hosted = 0
         self.keep_quantized = False
         """Whether int8 and uint8 weights are parameters and not constants."""
 
@@ -133,9 +135,9 @@ class Importer:
 
     def missing(self, uses: Mapping[str, list[str]]) -> None:
         """Note operators that no converter takes, and where they are used; raise if there are any."""
-        names = supported_operators()
+        names = list(dict.fromkeys([n.partition(".")[0] for n in supported_operators()]))
         for name, places in sorted(uses.items()):
-            self.problems.append(missing_operator(name, places, [n.partition(".")[0] for n in names]))
+            self.problems.append(missing_operator(name, places, names))
         self.finish()
 
     def finish(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.ops_linalg import matmul
 from tilewright.relay.frontend.pytorch.ops_math import atan2, identity
+from tilewright.relay.frontend.pytorch.ops_tensor import broadcast_all
 from tilewright.relay.frontend.pytorch.value import Complex, TorchCall, aten, converters
 from tilewright.support.errors import OpNotImplemented
 
@@ -78,11 +79,12 @@ def as_complex(c: TorchCall, x: Any, like: Complex | None = None) -> Complex:
 
 @aten("complex")
 def _from_parts(c: TorchCall, real: Value, imag: Value) -> Any:
-    return Complex(real, imag)
+    return Complex(*broadcast_all(c, [real, imag]))
 
 
 @aten("polar")
 def _polar(c: TorchCall, size: Value, angle: Value) -> Any:
+    size, angle = broadcast_all(c, [size, angle])
     return Complex(c.call("multiply", size, c.call("cos", angle)), c.call("multiply", size, c.call("sin", angle)))
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.pytorch.dtypes import dtype_name, kind, result_dtype
+from tilewright.relay.frontend.pytorch.dtypes import dtype_name, is_float, kind, result_dtype
+from tilewright.relay.frontend.pytorch.ops_tensor import broadcast_all
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
 from tilewright.support.errors import OpNotImplemented
 
@@ -111,15 +112,22 @@ def arange(c: TorchCall, start: Any, end: Any, step: Any = 1, dtype: Any = None,
 @aten("linspace", "logspace")
 def _linspace(c: TorchCall, start: Any, end: Any, steps: Any, base: Any = 10.0, dtype: Any = None, **more: Any) -> Any:
     name = _dtype(dtype, c.home.default_dtype)
-    if isinstance(start, Value) or isinstance(end, Value):
-        start, end = float(c.known(start, "start")), float(c.known(end, "end"))
-    if isinstance(steps, int):
-        made = np.linspace(float(start), float(end), steps)
+    ends = [_at_import(c, v) for v in (start, end)]
+    if isinstance(steps, int) and not any([isinstance(v, Value) for v in ends]):
+        made = np.linspace(float(ends[0]), float(ends[1]), steps)
         made = base**made if "logspace" in c.target else made
         return c.cast(Value(array=made), name)
-    step = c.call("divide", c.number(end - start, name), c.cast(c.size(steps - 1), name))
-    places = c.call("multiply", c.call("arange", start=0, stop=steps, step=1, dtype=name), step)
-    return c.call("add", places, start)
+    wide = "float64" if isinstance(steps, int) else name
+    first, last = [c.reshape(c.tensor(v, wide), []) for v in ends]
+    gaps = c.number(max(steps - 1, 1), wide) if isinstance(steps, int) else c.cast(c.size(steps - 1), wide)
+    step = c.call("divide", c.call("subtract", last, first), gaps)
+    made = c.call("add", c.call("multiply", c.call("arange", start=0, stop=steps, step=1, dtype=wide), step), first)
+    return c.cast(c.call("power", c.number(base, wide), made) if "logspace" in c.target else made, name)
+
+
+def _at_import(c: TorchCall, x: Any) -> Any:
+    """A number, where it is known."""
+    return x.array.item() if isinstance(x, Value) and x.array is not None and x.is_number else x
 
 
 @aten("eye", "eye.m")
@@ -146,36 +154,72 @@ def _window(c: TorchCall, n: int, periodic: bool = True, dtype: Any = None, **mo
     return (made if n > 1 else np.ones(n)).astype(_dtype(dtype, c.home.default_dtype))
 
 
-@aten(
-    "rand",
-    "randn",
-    "rand_like",
-    "randn_like",
-    "randint",
-    "randint_like",
-    "randperm",
-    "bernoulli",
-    "normal",
-    "multinomial",
-    "uniform",
-)
-def _random(c: TorchCall, *args: Any, **more: Any) -> Any:
-    dtype = more.get("dtype")
-    if _base(c) in ("rand", "randn") or _base(c).endswith("n_like") or _base(c) == "rand_like":
-        shape = args[0].shape if isinstance(args[0], Value) else args[0]
-        name = _dtype(dtype, args[0].dtype if isinstance(args[0], Value) else c.home.default_dtype)
-        return _drawn(c, "random.normal" if "randn" in c.target else "random.uniform", shape, name)
-    if _base(c) == "randperm":
-        (n,) = c.static(args[:1], "its length")
-        key = _drawn(c, "random.uniform", [n], "float32")
-        return c.cast(c.call("argsort", key, axis=0, dtype="int64"), _dtype(dtype, "int64"))
-    if _base(c) in ("randint", "randint_like"):
-        return _whole_numbers(c, list(args), dtype)
-    if _base(c) == "bernoulli":
-        return c.cast(c.call("less", _drawn(c, "random.uniform", args[0].shape, args[0].dtype), args[0]), args[0].dtype)
-    raise OpNotImplemented(
-        "random numbers of this kind are not drawn here: draw them outside, and give them as an input"
-    )
+@aten("rand", "randn", "rand_like", "randn_like")
+def _random(c: TorchCall, like: Any, **more: Any) -> Any:
+    shape = like.shape if isinstance(like, Value) else like
+    name = _dtype(more.get("dtype"), like.dtype if isinstance(like, Value) else c.home.default_dtype)
+    return _drawn(c, "random.normal" if "randn" in c.target else "random.uniform", shape, name)
+
+
+@aten("randperm")
+def _permutation(c: TorchCall, n: Any, dtype: Any = None, **more: Any) -> Any:
+    (n,) = c.static([n], "its length")
+    key = _drawn(c, "random.uniform", [n], "float32")
+    return c.cast(c.call("argsort", key, axis=0, dtype="int64"), _dtype(dtype, "int64"))
+
+
+@aten("randint", "randint_like")
+def _random_whole(c: TorchCall, *args: Any, dtype: Any = None, **more: Any) -> Any:
+    return _whole_numbers(c, list(args), dtype)
+
+
+@aten("bernoulli")
+def _bernoulli(c: TorchCall, x: Value, p: Any = None) -> Any:
+    below = x if p is None else c.tensor(p, "float32")
+    unit = _drawn(c, "random.uniform", x.shape, below.dtype if is_float(below.dtype) else "float32")
+    return c.cast(c.call("less", unit, below), x.dtype)
+
+
+@aten("bernoulli_")
+def _bernoulli_in_place(c: TorchCall, x: Value, p: Any = 0.5) -> Any:
+    return _bernoulli(c, x, p)
+
+
+@aten("uniform")
+def _uniform(c: TorchCall, x: Value, low: float = 0.0, high: float = 1.0) -> Any:
+    unit = _drawn(c, "random.uniform", x.shape, x.dtype)
+    return c.call("add", c.call("multiply", unit, float(high - low)), float(low))
+
+
+def _normal_like(c: TorchCall, shape: Sequence[Any], dtype: str, mean: Any, std: Any) -> Value:
+    made = c.call("multiply", _drawn(c, "random.normal", shape, dtype), c.tensor(std, dtype))
+    return c.call("add", made, c.tensor(mean, dtype))  # type: ignore[no-any-return]
+
+
+@aten("normal_functional", "normal_")
+def _normal_in_place(c: TorchCall, x: Value, mean: float = 0.0, std: float = 1.0) -> Any:
+    return _normal_like(c, x.shape, x.dtype, mean, std)
+
+
+@aten("normal")
+def _normal(c: TorchCall, mean: Any, std: Any = 1.0, shape: Any = None, dtype: Any = None, **more: Any) -> Any:
+    given = [v for v in (mean, std) if isinstance(v, Value)]
+    if given:
+        return _normal_like(c, broadcast_all(c, given)[0].shape, given[0].dtype, mean, std)
+    return _normal_like(c, shape, _dtype(dtype, c.home.default_dtype), mean, std)
+
+
+@aten("multinomial")
+def _multinomial(c: TorchCall, p: Value, count: int, replacement: bool = False, **more: Any) -> Any:
+    """The largest of log(p) and noise of Gumbel's distribution: once for each draw, or the first few."""
+    draws = [count] if replacement else []
+    shape = [*p.shape[:-1], *draws, p.shape[-1]]
+    logs = c.call("expand_dims", c.call("log", p), axis=p.ndim - 1) if replacement else c.call("log", p)
+    unit = c.call("maximum", _drawn(c, "random.uniform", shape, p.dtype), 1e-20)
+    noisy = c.call("subtract", logs, c.call("log", c.call("negative", c.call("log", unit))))
+    if replacement:
+        return c.cast(c.call("argmax", noisy, axis=(len(shape) - 1,)), "int64")
+    return c.call("topk", noisy, k=count, axis=-1, ret_type="indices", is_ascend=False, dtype="int64")
 
 
 def _base(c: TorchCall) -> str:

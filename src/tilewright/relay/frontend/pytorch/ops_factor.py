@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright.relay.frontend.common import factor
 from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.pytorch.ops_tensor import cut
 from tilewright.relay.frontend.pytorch.value import Complex, TorchCall, aten
 
 
@@ -117,6 +118,14 @@ def _linalg_solve_triangular(
     )[0]
 
 
+@aten("triangular_solve")
+def _triangular_solve(
+    c: TorchCall, b: Value, a: Value, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Any:
+    turned = c.transpose(a, [*range(a.ndim - 2), a.ndim - 1, a.ndim - 2]) if transpose else a
+    return [_linalg_solve_triangular(c, turned, b, upper != transpose, True, unitriangular), a]
+
+
 @aten("linalg_cholesky_ex", "linalg_cholesky", "cholesky")
 def _linalg_cholesky(c: TorchCall, a: Value, upper: bool = False, check_errors: bool = False) -> Any:
     (made,) = factor.answers(c, factor.cholesky, [a], [a.shape[-2:]], upper=upper)
@@ -165,3 +174,34 @@ def _linalg_matrix_exp(c: TorchCall, a: Value) -> Any:
 def _linalg_householder(c: TorchCall, a: Value, scales: Value) -> Any:
     rows = c.call("expand_dims", scales, axis=scales.ndim - 1)
     return factor.answers(c, factor.householder, [a, rows], [a.shape[-2:]])[0]
+
+
+@aten("geqrf")
+def _geqrf(c: TorchCall, a: Value) -> Any:
+    m, n = c.static(a.shape[-2:], "the extents of its matrix")
+    return factor.answers(c, factor.reflectors, [a], [[m, n], [min(m, n)]])
+
+
+@aten("ormqr")
+def _ormqr(c: TorchCall, a: Value, scales: Value, b: Value, left: bool = True, transpose: bool = False) -> Any:
+    rows = c.call("expand_dims", scales, axis=scales.ndim - 1)
+    return factor.answers(c, factor.reflected, [a, rows, b], [b.shape[-2:]], left=left, transpose=transpose)[0]
+
+
+@aten("lu_unpack")
+def _lu_unpack(c: TorchCall, made: Value, swaps: Value, data: bool = True, pivots: bool = True) -> Any:
+    m, n = c.static(made.shape[-2:], "the extents of its matrix")
+    k = min(m, n)
+    nothing = c.full([0], 0, made.dtype)
+    order = lower = upper = nothing
+    if pivots:
+        rows = c.call("expand_dims", c.cast(swaps, made.dtype), axis=swaps.ndim - 1)
+        (order,) = factor.answers(c, factor.row_order, [rows], [[m, m]], rows=m)
+    if data:
+        eye = Value(array=np.eye(m, k, dtype=made.dtype))
+        left = cut(c, made, made.ndim - 1, 0, k)
+        below = Value(array=np.tri(m, k, -1, dtype=bool))
+        lower = c.call("add", c.call("where", below, left, c.number(0, made.dtype)), eye)
+        above = Value(array=~np.tri(k, n, -1, dtype=bool))
+        upper = c.call("where", above, cut(c, made, made.ndim - 2, 0, k), c.number(0, made.dtype))
+    return [order, lower, upper]

@@ -253,12 +253,16 @@ def select_scatter(c: TorchCall, x: Value, source: Value, dim: int, at: Any) -> 
 
 @aten("diagonal_scatter")
 def _diagonal_scatter(c: TorchCall, x: Value, source: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    if x.ndim != 2:
-        raise OpNotImplemented(f"it writes a diagonal of a tensor with {x.ndim} axes; 2 are supported")
-    rows, columns = c.static(x.shape, "the extents of its matrix")
+    first, second = c.axis(dim1, x.ndim), c.axis(dim2, x.ndim)
+    rows, columns = c.static([x.shape[first], x.shape[second]], "the extents of its matrices")
     i, j = np.nonzero(np.eye(rows, columns, offset))
-    found: list[Value | None] = [Value(array=i), Value(array=j)]
-    return index_put(c, x, found if dim1 == 0 else found[::-1], source)
+    # The source's last axis walks along the diagonal.
+    order = [k for k in range(x.ndim) if k not in (first, second)]
+    moved = c.transpose(x, [first, second, *order])
+    rows_first = c.transpose(source, [source.ndim - 1, *range(source.ndim - 1)])
+    written = index_put(c, moved, [Value(array=i), Value(array=j)], rows_first)
+    back = [first, second, *order]
+    return c.transpose(written, [back.index(k) for k in range(x.ndim)])
 
 
 @aten("fill_diagonal")

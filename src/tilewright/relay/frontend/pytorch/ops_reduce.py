@@ -191,6 +191,8 @@ def _logcumsumexp(c: TorchCall, x: Value, dim: int) -> Any:
 @aten("cummax", "cummin")
 def _running_extreme(c: TorchCall, x: Value, dim: int) -> Any:
     """Of each place all places up to it, in a table: the last of equal ones counts."""
+    if not x.ndim:
+        return [x, c.number(0, "int64")]
     axis = c.axis(dim, x.ndim)
     (n,) = c.static([x.shape[axis]], "the extent of its axis")
     key = "cummax" in c.target
@@ -261,7 +263,40 @@ def _kthvalue(c: TorchCall, x: Value, k: int, dim: int = -1, keepdim: bool = Fal
     return _picked(c, _sorted(c, x, dim, False), k - 1, dim, keepdim)
 
 
-@aten("median", "nanmedian")
+@aten("nanmedian")
+def _nanmedian(c: TorchCall, x: Value, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The middle one of those that are numbers, which a sorted row begins with."""
+    if dim is None:
+        return _nanmedian(c, c.reshape(x, [-1]), 0)[0]
+    if not x.ndim:
+        return [x, c.number(0, "int64")]
+    axis = c.axis(dim, x.ndim)
+    values, places = _sorted(c, x, axis, False)
+    numbers = c.call("sum", c.cast(c.call("logical_not", c.call("isnan", x)), "int64"), axis=(axis,), keepdims=True)
+    at = c.call("maximum", c.call("floor_divide", c.call("subtract", numbers, 1), 2), 0)
+    found = [c.call("gather", v, at, axis=axis) for v in (values, places)]
+    return found if keepdim else [c.call("squeeze", v, axis=(axis,)) for v in found]
+
+
+@aten("mode")
+def _mode(c: TorchCall, x: Value, dim: int = -1, keepdim: bool = False) -> Any:
+    """The least of the most frequent elements, and its last place: each element is compared with all."""
+    if not x.ndim:
+        return [x, c.number(0, "int64")]
+    axis = c.axis(dim, x.ndim)
+    given = c.cast(x, "uint8") if x.dtype == "bool" else x
+    pairs = c.call("equal", c.call("expand_dims", given, axis=axis), c.call("expand_dims", given, axis=axis + 1))
+    times = c.call("sum", c.cast(pairs, "int64"), axis=(axis,))
+    most = c.call("equal", times, c.call("max", times, axis=(axis,), keepdims=True))
+    last = np.inf if is_float(x.dtype) else np.iinfo(given.dtype).max
+    value = c.call("min", c.call("where", most, given, c.number(last, given.dtype)), axis=(axis,), keepdims=True)
+    here = c.cast(c.call("equal", given, value), "int32")
+    place = c.call("argmax", here, axis=(axis,), keepdims=True, select_last_index=True)
+    found = [c.cast(value, x.dtype), c.cast(place, "int64")]
+    return found if keepdim else [c.call("squeeze", v, axis=(axis,)) for v in found]
+
+
+@aten("median")
 def _median(c: TorchCall, x: Value) -> Any:
     flat = c.reshape(x, [-1])
     (n,) = c.static(flat.shape, "the number of elements")
@@ -270,11 +305,13 @@ def _median(c: TorchCall, x: Value) -> Any:
 
 @aten("median.dim")
 def _median_dim(c: TorchCall, x: Value, dim: int, keepdim: bool = False) -> Any:
-    (n,) = c.static([x.shape[dim]], "the extent of its axis")
+    (n,) = c.static(x.shape[dim : dim + 1 or None] or [1], "the extent of its axis")
     return _picked(c, _sorted(c, x, dim, False), (n - 1) // 2, dim, keepdim)
 
 
 def _picked(c: TorchCall, parts: list[Value], at: int, dim: int, keepdim: bool) -> list[Value]:
+    if not parts[0].ndim:
+        return parts
     axis = c.axis(dim, parts[0].ndim)
     cut = [c.call("strided_slice", p, begin=(at,), end=(at + 1,), axes=(axis,)) for p in parts]
     return cut if keepdim else [c.call("squeeze", p, axis=(axis,)) for p in cut]
