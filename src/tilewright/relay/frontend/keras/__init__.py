@@ -17,6 +17,8 @@ from tilewright.relay.frontend.keras import (
     model_file,
     ops,
 )
+
+from tilewright.relay.frontend.keras import ops_more  # isort: skip (it names converters of `ops`)
 from tilewright.relay.frontend.keras.frontend import from_keras
 from tilewright.relay.frontend.keras.value import layers, operations
 

@@ -139,8 +139,11 @@ class KerasImporter:
     def check_supported(self, spec: Mapping[str, Any]) -> None:
         """List every layer, in models inside too, that no converter takes."""
         missing: dict[str, list[str]] = {}
+        own: set[str] = set()
         for inner in all_layers(spec):
             kind = str(inner.get("class_name", ""))
+            if inner.get("registered_name") and not str(inner.get("module") or "").startswith("keras"):
+                own.add(kind)
             known = operations if is_operation(inner) else layers
             if kind not in MODELS and kind not in known:
                 title = f"keras.ops {kind}" if is_operation(inner) else kind
@@ -148,7 +151,11 @@ class KerasImporter:
         for title, names in sorted(missing.items()):
             known = operations if title.startswith("keras.ops ") else layers
             plain = title.removeprefix("keras.ops ")
-            text = use_text(title, names, "layer") + near_text(plain, sorted(known))
+            text = use_text(title, names, "layer")
+            if title in own:
+                text += ": a class of the model's author, whose call() no model describes. Use operations of keras.ops in its place"
+            else:
+                text += near_text(plain, sorted(known))
             self.problems.append(Problem(text, title, names))
         self.finish()
 

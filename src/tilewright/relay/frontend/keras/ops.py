@@ -531,17 +531,27 @@ def _normalize(c: LayerCall, x: Value) -> Any:
     return l2_normalized(c, x, _axes(c, x), float(c.get("epsilon", 1e-12)))
 
 
-@keras_op("LayerNorm", "RMSNorm")
+@keras_op("LayerNorm")
 def _layer_norm(c: LayerCall, x: Value, gamma: Value | None = None, beta: Value | None = None) -> Any:
-    axes, epsilon = _axes(c, x), float(c.get("epsilon", 1e-3 if c.kind.endswith("LayerNorm") else 1e-6))
-    if c.kind.endswith("RMSNorm"):
-        power = c.reduce("mean", c.call("multiply", x, x), axes, True)
-        x = c.call("multiply", x, c.call("rsqrt", c.call("add", power, epsilon)))
-    else:
-        moved, power = moments(c, x, axes)
-        x = c.call("multiply", moved, c.call("rsqrt", c.call("add", power, epsilon)))
-    x = c.call("multiply", x, c.tensor(gamma)) if gamma is not None else x
-    return c.call("add", x, c.tensor(beta)) if beta is not None else x
+    axes = _axes(c, x)
+    moved, power = moments(c, x, axes)
+    moved = x if c.get("rms_scaling", False) else moved
+    x = c.call("multiply", moved, c.call("rsqrt", c.call("add", power, float(c.get("epsilon", 1e-7)))))
+    x = x if gamma is None else c.call("multiply", x, _along(c, gamma, x, axes))
+    return x if beta is None else c.call("add", x, _along(c, beta, x, axes))
+
+
+@keras_op("RMSNorm")
+def _rms_norm(c: LayerCall, x: Value, scale: Value | None = None) -> Any:
+    axes = _axes(c, x)
+    power = c.reduce("mean", c.call("multiply", x, x), axes, True)
+    x = c.call("multiply", x, c.call("rsqrt", c.call("add", power, float(c.get("epsilon", 1e-7)))))
+    return x if scale is None else c.call("multiply", x, _along(c, scale, x, axes))
+
+
+def _along(c: LayerCall, weight: Any, x: Value, axes: Sequence[int]) -> Value:
+    """A weight of the axes that are normalised."""
+    return c.reshape(c.tensor(weight), [d if k in axes else 1 for k, d in enumerate(x.shape)])
 
 
 def _is_first(c: LayerCall) -> bool:
