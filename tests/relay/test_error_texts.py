@@ -48,6 +48,8 @@ def text_of(kind: type[Exception], run: Callable[[], Any]) -> str:
         ("if (%x) { 1 }", "`else` is expected, but `}` was found", "}"),
         ("match (%x) { Non => 1 }", "the constructor Non is not defined here; near it: None", "Non"),
         ("let %y: Tensor[(2.5,), int8] = 1; %y", "a dimension must be an integer, but is 2.5", "2.5"),
+        ("let %y: Tensor[(99999999999,), int8] = 1; %y", "99999999999 does not fit in int32: the range is", "99999999999"),
+        ("let %y: Tensor[(n, (n + 5i64)), int8] = 1; %y", "+: Add takes operands of one type", "+"),
         ("let %y: Lst[int8] = 1; %y", "the type Lst is not defined here", "Lst"),
         ("let %y: float23 = 1; %y", "the type float23 is not defined here; near it: float32", "float23"),
         ("ref(1, 2)", "ref takes 1 arguments, but 2 were given", "ref"),

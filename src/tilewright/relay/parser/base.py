@@ -258,13 +258,21 @@ class BaseParser:
         """A dimension: a number, `?`, a symbol, or arithmetic of them."""
         left = self.dim_term()
         while self.peek().kind in ("+", "-"):
-            left = _DIM_OPS[self.next().kind](left, self.dim_term())
+            sign = self.next()
+            left = self.combined(sign, left, self.dim_term())
         return left
+
+    def combined(self, sign: Token, left: Any, right: Any) -> Any:
+        """The sum, difference or product of two dimensions."""
+        try:
+            return _DIM_OPS[sign.kind](left, right)
+        except TypeError as error:
+            self.fail(f"{sign.text}: {error}", sign)
 
     def dim_term(self) -> Any:
         left = self.dim_atom()
-        while self.accept("*"):
-            left = tir.Mul(left, self.dim_atom())
+        while sign := self.accept("*"):
+            left = self.combined(sign, left, self.dim_atom())
         return left
 
     def dim_atom(self) -> Any:
@@ -313,4 +321,7 @@ class BaseParser:
         number, _, bits = word.text.partition("i")
         if not number.isdigit() or (bits and f"i{bits}" not in SUFFIX_DTYPES) or "." in digits:
             self.fail(f"a dimension must be an integer, but is {word.text}", word)
-        return IntImm(f"int{bits}" if bits else "int32", sign * int(number))
+        try:
+            return IntImm(f"int{bits}" if bits else "int32", sign * int(number))
+        except ValueError as error:
+            self.fail(f"{error}; write {number}i64 for one of 64 bits", word)
