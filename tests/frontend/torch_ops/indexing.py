@@ -46,6 +46,11 @@ SAMPLES: list[Sample] = [
     ("slice_scatter", (f(5, 4), f(5, 2), 1, 0, 9223372036854775807, 2)),
     ("slice_scatter", (f(5, 4), f(5, 4), 1)),
     ("select_scatter", (f(3, 4), f(4), 0, -1)),
+    *[(n, (torch.tensor(2.5), 0, torch.tensor([0]), v)) for n, v in
+        (("index_add", torch.tensor(1.5)), ("index_copy", torch.tensor(1.5)), ("index_fill.int_Scalar", 3.0))],
+    ("index_reduce", (torch.tensor(2.5), 0, torch.tensor([0]), torch.tensor(1.5), "mean")),
+    *[("index_reduce", (f(4, 3), d, torch.tensor([2, 0, 2]), f(3, 3) if d == 0 else f(4, 3), r), {"include_self": k})
+        for d in (0, 1) for r in ("prod", "mean", "amax", "amin") for k in (True, False)],
     ("diagonal_scatter", (f(3, 4), f(3), 1)),
     ("diagonal_scatter", (f(3, 4, 5), f(5, 3), 0, 0, 1)),
     ("diagonal_scatter", (f(3, 4, 5), f(4, 2), 1, 2, 0)),

@@ -159,14 +159,30 @@ def index_put(
 
 @aten("index_copy", "index_add")
 def _index_write(c: TorchCall, x: Value, dim: int, indices: Value, source: Value, alpha: Any = 1) -> Any:
-    axis = c.axis(dim, x.ndim)
     source = c.call("multiply", source, alpha) if alpha != 1 else source
-    return index_put(c, x, [*[None] * axis, indices], source, "index_add" in c.target)
+    if not x.ndim:
+        rows = c.reshape(x, [1]), c.reshape(indices, [-1]), c.reshape(source, [-1])
+        return c.reshape(index_put(c, rows[0], [rows[1]], rows[2], "index_add" in c.target), [])
+    return index_put(c, x, [*[None] * c.axis(dim, x.ndim), indices], source, "index_add" in c.target)
 
 
 @aten("index_fill")
 def _index_fill(c: TorchCall, x: Value, dim: int, indices: Value, value: Any) -> Any:
+    if not x.ndim:
+        return c.reshape(_index_fill(c, c.reshape(x, [1]), 0, c.reshape(indices, [-1]), value), [])
     return index_put(c, x, [*[None] * c.axis(dim, x.ndim), indices], c.tensor(value, x.dtype))
+
+
+@aten("index_reduce")
+def _index_reduce(
+    c: TorchCall, x: Value, dim: int, indices: Value, source: Value, reduce: str, include_self: bool = True
+) -> Any:
+    if not x.ndim:
+        rows = [c.reshape(v, [-1]) for v in (x, indices, source)]
+        return c.reshape(_index_reduce(c, rows[0], 0, rows[1], rows[2], reduce, include_self), [])
+    axis = c.axis(dim, x.ndim)
+    places = c.broadcast(c.reshape(indices, [-1 if k == axis else 1 for k in range(x.ndim)]), source.shape)
+    return _scatter_reduce(c, x, axis, places, source, reduce, include_self)
 
 
 @aten("scatter", "scatter_add", "scatter.reduce", "scatter.value_reduce")
