@@ -194,6 +194,8 @@ def test_external_data(tmp_path: Path) -> None:
     body = from_onnx(path)[0]["main"].body
     constant = body.args[1].value
     np.testing.assert_array_equal(constant, weights)
+    # Programs that were imported keep the file that they have mapped.
+    (tmp_path / "m.bin").unlink()
     (tmp_path / "m.bin").write_bytes(b"\x00" * 100)
     assert message(ModelError, path) == (
         f"{path}: the values of 'w' need bytes 0 to 16384 of 'm.bin', which has 100. The file is truncated; copy it again"
