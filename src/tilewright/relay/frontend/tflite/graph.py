@@ -22,7 +22,7 @@ from tilewright.relay.frontend.common.value import (
 from tilewright.relay.frontend.tflite.flatbuffer import Record
 from tilewright.relay.frontend.tflite.fold import folded
 from tilewright.relay.frontend.tflite.node import Info, Node, Pair, Quant, Resource, Value, as_values, converters, small
-from tilewright.relay.frontend.tflite.reader import DTYPES, TFLiteModel, shape_of, type_name
+from tilewright.relay.frontend.tflite.reader import DTYPES, TFLiteModel, dtype_of, shape_of, type_name
 from tilewright.relay.op.relations import shape_text, tensor_type
 from tilewright.relay.transform.infer_type import infer_module
 from tilewright.support.errors import DiagnosticError, OpError, OpNotImplemented, TVMError
@@ -108,7 +108,11 @@ class Importer:
         if not fields:
             raise ModelError(f"{self.model.name}: the model has no outputs")
         body = fields[0] if len(fields) == 1 else Tuple(tuple(fields))
-        main = Function([*self.inputs, *self.weights], body, attrs={"output_tensor_names": tuple(names)})
+        attrs = {"output_tensor_names": tuple(names)}
+        for key, side in (("text_inputs", inputs), ("text_outputs", outputs)):
+            texts = tuple([n for n, i in side if type_name(self.tensor(graph, i)) == "STRING"])
+            attrs |= {key: texts} if texts else {}
+        main = Function([*self.inputs, *self.weights], body, attrs=attrs)
         try:
             return infer_module(IRModule.from_expr(main)), dict(self.params)
         except DiagnosticError as error:
@@ -124,11 +128,11 @@ class Importer:
     def input(self, name: str, tensor: Record, shapes: Mapping[str, Any], dtypes: Mapping[str, str]) -> Value:
         """An input of main."""
         kind = type_name(tensor)
-        if kind not in DTYPES or kind.startswith("COMPLEX"):
+        if (kind not in DTYPES and kind != "STRING") or kind.startswith("COMPLEX"):
             raise OpNotImplemented(
-                f"{self.model.name}: the input {name!r} is of type {kind}; tensors of real numbers are supported"
+                f"{self.model.name}: the input {name!r} is of type {kind}; tensors of real numbers and of texts are supported"
             )
-        dtype = np.dtype(DTYPES[kind]).name
+        dtype = dtype_of(kind)
         given = dtypes.get(name, dtype)
         if given != dtype:
             raise ModelError(
@@ -227,8 +231,7 @@ class Importer:
     def info(self, tensor: Record) -> Info:
         """What the model says of a tensor."""
         kind = type_name(tensor)
-        dtype = np.dtype(DTYPES[kind]).name if kind in DTYPES else kind.lower()
-        return Info(tensor.name or "", shape_of(tensor), kind, dtype, self.quant(tensor))
+        return Info(tensor.name or "", shape_of(tensor), kind, dtype_of(kind), self.quant(tensor))
 
     def constant(self, graph: Record, index: int) -> Value | None:
         """A tensor whose elements the model holds."""
@@ -266,7 +269,7 @@ class Importer:
         if value is None and tensor.is_variable:
             value = self.state(tensor, index)
         if value is None and 0 in shape_of(tensor):
-            value = Value(array=np.zeros(shape_of(tensor), DTYPES[type_name(tensor)]), name=tensor.name or "")
+            value = Value(array=np.zeros(shape_of(tensor), dtype_of(type_name(tensor))), name=tensor.name or "")
         if value is None:
             raise ModelError(
                 f"{self.model.name}: {reader} reads the tensor {tensor.name!r} ({index}), which no earlier operator makes and no buffer"
@@ -345,6 +348,10 @@ class Importer:
             scope.update(dict.fromkeys(outputs, FAILED))
             return
         try:
+            if name not in WITH_TEXTS and any(
+                [i >= 0 and type_name(self.tensor(graph, i)) == "STRING" for i in op.inputs.tolist()]
+            ):
+                raise OpNotImplemented("its input is text, where a tensor of numbers is taken")
             infos = [self.info(self.tensor(graph, i)) for i in outputs]
             node = Node(key, title, op, op.builtin_options or op.builtin_options2, infos, self)
             self.scope = scope
@@ -445,6 +452,16 @@ def _small(value: Value) -> bool:
 
 RANDOM = {"RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM", "MULTINOMIAL", "STABLEHLO_RNG_BIT_GENERATOR", "DEQUANTIZE"}
 """Never folded: those that draw, and what says that weights are quantised."""
+
+
+WITH_TEXTS = {
+    "RESHAPE", "GATHER", "GATHER_ND", "CONCATENATION", "SPLIT", "SPLIT_V", "SLICE", "STRIDED_SLICE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE",
+    "PACK", "UNPACK", "TILE", "BROADCAST_TO", "FILL", "REVERSE_V2", "SELECT", "SELECT_V2", "EQUAL", "NOT_EQUAL", "SHAPE", "RANK",
+    "ZEROS_LIKE",
+    "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_LOOKUP", "READ_VARIABLE", "ASSIGN_VARIABLE", "UNIQUE", "IF", "WHILE", "CALL",
+    "CALL_ONCE", "CUSTOM", "STABLEHLO_COMPOSITE",
+}  # fmt: skip
+"""Operators that move texts, or compare them, as they do numbers: a text is a number here (`common/texts`)."""
 
 
 def resource_key(options: Record) -> str:

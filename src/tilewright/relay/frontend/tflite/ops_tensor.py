@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,33 @@ def _scatter_nd(node: Node, indices: Value, updates: Value, shape: Value) -> Val
         made = node.call("scatter_nd", node.cast(zeros, "int8"), turned, node.cast(updates, "int8"), mode="max")
         return node.cast(made, "bool")
     return node.call("scatter_nd", zeros, turned, updates, mode="add")
+
+
+COMBINERS = ("SUM", "MEAN", "SQRTN")
+
+
+@tflite_op("EMBEDDING_LOOKUP_SPARSE")
+def _embedding_lookup_sparse(node: Node, ids: Value, places: Value, size: Value, weights: Value, table: Value) -> Value:
+    """Weighted rows of a table, those of one place together: their sum, or over the sum of the weights, or the root of their squares."""
+    extents = [int(d) for d in node.numbers(size, "dense_shape").reshape(-1)]
+    combiner, rest = COMBINERS[int(node.get("combiner"))], table.shape[1:]
+    small([*extents[:-1], *rest], "its result")
+    count = math.prod(extents[:-1])
+    steps = np.array([math.prod(extents[k + 1 : -1]) for k in range(len(extents) - 1)], np.int32)
+    kept = node.call("strided_slice", places, begin=(0,), end=(len(steps),), strides=(1,), axes=(1,))
+    flat = node.call("sum", node.call("multiply", kept, Value(array=steps)), axis=(1,))
+    at = node.reshape(flat, [1, -1])
+    shaped = node.reshape(weights, [-1, *[1] * len(rest)])
+    rows = node.call("multiply", node.call("take", table, ids, axis=0, mode="clip"), shaped)
+    total = node.call("scatter_nd", Value(array=np.zeros([count, *rest], np.float32)), at, rows, mode="add")
+    if combiner != "SUM":
+        each = weights if combiner == "MEAN" else node.call("multiply", weights, weights)
+        held = node.call("scatter_nd", Value(array=np.zeros(count, np.float32)), at, each, mode="add")
+        held = node.call("sqrt", held) if combiner == "SQRTN" else held
+        none = node.call("equal", held, 0.0)
+        held = node.call("where", none, node.number(1.0, "float32"), held)
+        total = node.call("divide", total, node.reshape(held, [-1, *[1] * len(rest)]))
+    return node.reshape(total, [*extents[:-1], *rest])
 
 
 @tflite_op("EMBEDDING_LOOKUP")

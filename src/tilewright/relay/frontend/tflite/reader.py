@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tilewright.relay.frontend.common.texts import CARRIER, strings
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.tflite.flatbuffer import Damaged, FlatBuffer, Record
 from tilewright.relay.frontend.tflite.schema import IDENTIFIER, OPERATORS, TYPES
@@ -109,6 +110,8 @@ class TFLiteModel:
         if content is None:
             return None
         kind = type_name(tensor)
+        if kind == "STRING":
+            return self.texts(tensor, content)
         if kind not in DTYPES:
             raise OpNotImplemented(f"the tensor {tensor.name!r} is of type {kind}; tensors of numbers are supported")
         if tensor.sparsity is not None:
@@ -121,6 +124,22 @@ class TFLiteModel:
                 f" {len(content)}. {REMEDY}"
             )
         return elements(content[:size], kind, count).reshape(shape)
+
+    def texts(self, tensor: Record, content: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The numbers of a tensor of texts: how many there are, where each begins and the last ends, then the texts."""
+        shape, data = shape_of(tensor), content.tobytes()
+        count = int.from_bytes(data[:4], "little", signed=True)
+        ends = (
+            np.frombuffer(data[4 : 8 + 4 * count], np.int32) if 0 <= count <= len(data) // 4 else np.zeros(0, np.int32)
+        )
+        fits = len(ends) == count + 1 and (np.diff(ends) >= 0).all() and ends[0] >= 0 and ends[-1] <= len(data)
+        if not fits or int(np.prod([max(d, 0) for d in shape], dtype=object)) != count:
+            raise ModelError(
+                f"{self.name}: the texts of the tensor {tensor.name!r} of shape {shape} do not lie in its {len(data)} bytes. {REMEDY}"
+            )
+        found = np.empty(count, object)
+        found[:] = [data[a:b] for a, b in zip(ends.tolist(), ends[1:].tolist(), strict=False)]
+        return strings.encode(found, keep=True).reshape(shape)
 
     def dense(self, tensor: Record, content: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The dense form of a sparse tensor."""
@@ -145,6 +164,11 @@ REMEDY = "The file is damaged; copy or convert it again"
 def type_name(tensor: Record) -> str:
     """The schema's name of a tensor's element type."""
     return TYPES[tensor.type] if 0 <= tensor.type < len(TYPES) else f"number {tensor.type}"
+
+
+def dtype_of(kind: str) -> str:
+    """The dtype that holds elements of a type: texts are numbers."""
+    return CARRIER if kind == "STRING" else np.dtype(DTYPES[kind]).name if kind in DTYPES else kind.lower()
 
 
 def shape_of(tensor: Record) -> tuple[int, ...]:
