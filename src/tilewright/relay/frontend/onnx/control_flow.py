@@ -80,23 +80,22 @@ def _loop(node: OnnxNode, trips: Value | None = None, condition: Value | None = 
 
 @onnx_op("Scan", since=9, typed=True)
 def _scan(node: OnnxNode, *inputs: Value) -> list[Any]:
-    return _scan_over(node, list(inputs), 0)
+    return _scan_over(node, list(inputs))
 
 
 @onnx_op("Scan", since=8, typed=True)
 def _scan_batches(node: OnnxNode, lengths: Value | None, *inputs: Value) -> list[Any]:
     # Each example of the batch is scanned by itself.
-    if lengths is not None:
-        raise OpNotImplemented("its sequence_lens are given; sequences of one length are supported")
     (batch,) = node.static(inputs[-1])[:1]
     made = []
     for b in range(batch):
         one = [Value(node.call("take", x, node.scalar(b, "int32"), axis=0), kind=x.kind) for x in inputs]
-        made.append(_scan_over(node, one, 0))
+        made.append(_scan_over(node, one, None if lengths is None else at(node, lengths, Value(array=np.array(b)), 0)))
     return [Value(node.call("stack", list(parts), axis=0)) for parts in zip(*made, strict=True)]
 
 
-def _scan_over(node: OnnxNode, inputs: list[Value], shift: int) -> list[Any]:
+def _scan_over(node: OnnxNode, inputs: list[Value], rounds: Value | None = None) -> list[Any]:
+    """rounds: how many are made of those that there are; rows behind them are 0."""
     body, scanned = node.get("body"), node.get("num_scan_inputs")
     count = len(inputs) - scanned
     state, lines = inputs[:count], inputs[count:]
@@ -112,7 +111,11 @@ def _scan_over(node: OnnxNode, inputs: list[Value], shift: int) -> list[Any]:
     def step(k: Value, going: Value, now: list[Any]) -> tuple[Value | None, list[Any], list[Value]]:
         rows = [at(node, x, k, a) for x, a in zip(lines, axes, strict=True)]
         made = node.importer.attempt(body, dict(zip(names, [*now, *rows], strict=False)))
-        return None, made[:count], made[count:]
+        if rounds is None:
+            return None, made[:count], made[count:]
+        running = node.call("less", node.cast(k, "int64"), node.cast(rounds, "int64"))
+        last = [node.value("where", running, a, b) for a, b in zip(made[:count], now, strict=True)]
+        return None, last, [node.value("where", running, r, node.scalar(0, r)) for r in made[count:]]
 
     length = lines[0].shape[axes[0]]
     if isinstance(length, int):

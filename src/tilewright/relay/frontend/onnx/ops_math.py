@@ -188,8 +188,10 @@ def _elu(node: OnnxNode, x: Value) -> Any:
 
 @onnx_op("Selu")
 def _selu(node: OnnxNode, x: Value) -> Any:
-    gamma = node.scalar(node.get("gamma", 1.05070102214813232421875), x)
-    alpha = node.scalar(node.get("alpha", 1.67326319217681884765625), x)
+    # Until opset 5 the defaults have five digits.
+    old = node.opset < 6
+    gamma = node.scalar(node.get("gamma", 1.0507 if old else 1.05070102214813232421875), x)
+    alpha = node.scalar(node.get("alpha", 1.6732 if old else 1.67326319217681884765625), x)
     zero = node.scalar(0, x)
     below = node.call("subtract", node.call("exp", node.call("minimum", x, zero)), node.scalar(1, x))
     return node.call("multiply", gamma, _positive_part(node, x, node.call("multiply", alpha, below), zero))

@@ -185,6 +185,9 @@ def _upsample_attributes(node: OnnxNode, x: Value) -> Any:
     scales = node.get("scales")
     if scales is None:
         scales = [1.0, 1.0, float(node.get("height_scale")), float(node.get("width_scale"))]
+    if node.get("mode") == "bilinear":
+        # As it is called until opset 6.
+        node.attrs["mode"] = "linear"
     return _upsample(node, x, list(scales))
 
 
