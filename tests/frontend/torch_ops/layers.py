@@ -124,6 +124,7 @@ SAMPLES: list[Sample] = [
     ("upsample_trilinear3d.vec", (volume, [10, 6, 9], False, None)),
     ("_upsample_nearest_exact2d.vec", (image, [10, 20], None)),
     *[("_upsample_bilinear2d_aa.vec", (image, s, False, None)) for s in ([3, 4], [14, 12])],
+    *[(f"_upsample_{n}2d_aa.vec", (image, s, True, None)) for n in ("bilinear", "bicubic") for s in ([3, 3], [14, 12])],
     ("_upsample_bicubic2d_aa.vec", (image, [4, 5], False, None)),
     *[("grid_sampler", (image, f(2, 5, 6, 2, low=-1.3, high=1.3), m, p, a))
         for m in (0, 1, 2) for p in (0, 1, 2) for a in (True, False)],

@@ -100,7 +100,8 @@ def _weights(at: np.ndarray, extent: int, step: float, cubic: bool, align: bool,
     if antialias:
         wide = max(step, 1.0)
         reach = (2.0 if cubic else 1.0) * wide
-        for i, middle in enumerate(at * step if align else (at + 0.5) * step):
+        # Corners that are aligned change the step only: PyTorch takes middles of pixels all the same.
+        for i, middle in enumerate((at + 0.5) * step):
             low, high = max(int(middle - reach + 0.5), 0), min(int(middle + reach + 0.5), extent)
             j = np.arange(low, high)
             w = _kernel((j - middle + 0.5) / wide, cubic, -0.5)
