@@ -132,6 +132,12 @@ def test_patterns() -> None:
         pattern("a**")
 
 
+def test_groups_that_a_pattern_does_not_have() -> None:
+    graph = text_graph(("StaticRegexReplace", "y", ("x",), {"pattern": "(a)b", "rewrite": "\\\\2\\2"}))
+    with pytest.raises(ModelError, match="names group 2, but its pattern '\\(a\\)b' has 1"):
+        from_tensorflow(graph)
+
+
 def test_siphash() -> None:
     # The example of its authors.
     assert siphash(bytes(range(15)), [0x0706050403020100, 0x0F0E0D0C0B0A0908]) == 0xA129CA6149BE45E5

@@ -26,7 +26,7 @@ def tf_host(name: str, sized: bool = False) -> Callable[[Function], Function]:
             given = [strings.decode(a) if k in held else a for k, a in enumerate(arrays)]
             try:
                 made = np.asarray(f(config, *given))
-            except (ValueError, np.linalg.LinAlgError) as error:
+            except (ValueError, IndexError, np.linalg.LinAlgError) as error:
                 raise TVMError(f"{name.removeprefix('tf.')} {config.get('node', '')!r}: {error}") from None
             return strings.encode(made) if made.dtype.kind in "OUS" else made
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.texts import as_bytes, as_text, strings
-from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.common.value import ModelError, Value
 from tilewright.relay.frontend.tensorflow.hosted import hosted, hosted_like, hosted_sized, tf_host
 from tilewright.relay.frontend.tensorflow.value import NodeCall, Text, text_op
 from tilewright.relay.op.relations import broadcast_shapes
@@ -281,7 +281,10 @@ def _substitute(rewrite: str) -> Callable[[re.Match[str]], str]:
 @text_op("RegexReplace", "StaticRegexReplace")
 def _replace(c: NodeCall, x: Value, *rest: Value) -> Any:
     by, to = [_known_text(c, v, "pattern") for v in rest] if rest else (c.attr("pattern", ""), c.attr("rewrite", ""))
-    pattern(by)
+    groups = pattern(by).groups
+    wrong = next((g for g in re.findall(r"\\(\d)", to.replace("\\\\", "")) if int(g) > groups), None)
+    if wrong is not None:
+        raise ModelError(f"its rewrite {to!r} names group {wrong}, but its pattern {by!r} has {groups}")
     return hosted_like(c, "tf.replace", [x], x, "string", by=by, to=to, all=bool(c.attr("replace_global", True)))
 
 
