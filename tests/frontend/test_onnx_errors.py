@@ -226,3 +226,12 @@ def test_flags_that_are_neither(value: int) -> None:
     nodes = [helper.make_node("Attention", ["q", "q", "q"], ["y"], name="a", is_causal=value)]
     text = message(OpNotImplemented, model(nodes, {"q": [1, 2, 3, 4]}, ["y"], opset=24))
     assert text.splitlines()[1] == f"  Attention 'a': its attribute is_causal is {value}; supported: 0, 1"
+
+
+def test_layouts_of_one_machine() -> None:
+    nodes = [helper.make_node("Conv", ["x", "x"], ["y"], name="c", domain="com.microsoft.nchwc")]
+    text = message(OpNotImplemented, model(nodes, {"x": [1, 8, 3, 3]}, ["y"]))
+    assert "com.microsoft.nchwc::Conv (1 node: 'c')" in text
+    assert text.endswith(
+        "its weights are laid out for one machine: let ONNX Runtime save the model at ORT_ENABLE_EXTENDED"
+    )

@@ -9,6 +9,7 @@ from tilewright.relay.frontend.common.value import nearest, use_text
 from tilewright.relay.frontend.onnx.value import converters
 
 ADVICE = {
+    "com.microsoft.nchwc": "its weights are laid out for one machine: let ONNX Runtime save the model at ORT_ENABLE_EXTENDED",
     "com.microsoft": "ONNX Runtime's own operators appear after its optimizer: give the model as it was before that",
 }
 
