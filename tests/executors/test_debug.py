@@ -143,6 +143,14 @@ def test_profile_of_the_virtual_machine() -> None:
         machine.profile(np.zeros(3, "float32"))
 
 
+def test_profile_of_inputs_set_before() -> None:
+    machine = VirtualMachineProfiler(relay.vm.compile(MOD, "llvm", params=PARAMS), tvm.cpu())
+    with pytest.raises(ValueError, match="the input `x` of main was not set"):
+        machine.profile()
+    machine.set_input("main", X)
+    assert len(machine.profile(func_name="main").calls) == 2
+
+
 # ---- reports
 
 

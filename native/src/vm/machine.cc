@@ -140,12 +140,14 @@ class Machine : public ModuleImpl {
     const Function& f = function(args[0]);
     return run(f, arguments(f, args.values + 1, args.count - 1));
   }
-  // (function, arguments...): runs it and answers a JSON list of [kernel, seconds, shapes of its tensors], after the seconds of all.
+  // (function, arguments... or none, for those of set_input): runs it and answers a JSON list of [kernel, seconds, shapes of its
+  // tensors], after the seconds of all.
   TVMFFIAny profile(Args args) {
     const Function& f = function(args[0]);
+    Owned inputs{args.count == 1 ? stored_inputs(f) : arguments(f, args.values + 1, args.count - 1)};
     std::vector<KernelRecord> records;
     auto begin = std::chrono::steady_clock::now();
-    Owned result{{Run(*program_, pool_, limit_, &records).call(f, arguments(f, args.values + 1, args.count - 1))}};
+    Owned result{{Run(*program_, pool_, limit_, &records).call(f, inputs.release())}};
     std::string text = "[" + format("%.9g", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     for (auto& r : records) text += format(", [\"%s\", %.9g, \"%s\"]", kernel_name(r.kernel).c_str(), r.seconds, r.shapes.c_str());
     return from_string(text + "]");
@@ -206,18 +208,26 @@ class Machine : public ModuleImpl {
     std::swap(outputs_[f.name].values, fresh.values);
     return none();
   }
-  TVMFFIAny invoke_stateful(Args args) {
-    const Function& f = function(args[0]);
-    Owned inputs, wanted;
+  // What set_input and set_one_input set for a function.
+  Values stored_inputs(const Function& f) {
+    Owned inputs;
     {
       std::lock_guard<std::mutex> hold(lock_);
       for (auto& v : inputs_[f.name].values) inputs.values.push_back(own(v));
-      for (auto& v : outputs_[f.name].values) wanted.values.push_back(own(v));
     }
     inputs.values.resize(static_cast<size_t>(f.params), none());
     for (int32_t i = 0; i < f.params; ++i)
       if (inputs.values[static_cast<size_t>(i)].type_index == kTVMFFINone)
         fail("ValueError", "the input `%s` of %s was not set; call set_input first", f.param_names[static_cast<size_t>(i)].c_str(), f.name.c_str());
+    return inputs.release();
+  }
+  TVMFFIAny invoke_stateful(Args args) {
+    const Function& f = function(args[0]);
+    Owned inputs{stored_inputs(f)}, wanted;
+    {
+      std::lock_guard<std::mutex> hold(lock_);
+      for (auto& v : outputs_[f.name].values) wanted.values.push_back(own(v));
+    }
     Owned result{{run(f, inputs.release())}};
     if (!wanted.values.empty()) write_outputs(result.values[0], wanted.values);
     std::lock_guard<std::mutex> hold(lock_);

@@ -26,10 +26,13 @@ class VirtualMachineProfiler(VirtualMachine):
         collectors: Sequence[profiling.MetricCollector] | None = None,
         **kwargs: Any,
     ) -> profiling.Report:
-        """One run of a function, after one to warm up, as a report with a row for each call of a kernel. Collectors watch the
-        run as a whole."""
+        """One run of a function, after one to warm up, as a report with a row for each call of a kernel. Without arguments it
+        runs on what `set_input` set. Collectors watch the run as a whole."""
         given = self._arguments(func_name, args, kwargs)
-        self._invoke(func_name, *given)
+        if given:
+            self._invoke(func_name, *given)
+        else:
+            self.invoke_stateful(func_name)
         collectors = list(collectors or ())
         for c in collectors:
             c.init([profiling.DeviceWrapper(self.device)])
