@@ -12,6 +12,7 @@
 
 #include "json.h"
 #include "pool.h"
+#include "seal.h"
 #include "thread_pool.h"
 
 extern "C" void TWErrorTake(TVMFFIObjectHandle* result);  // our own TVMFFIErrorMoveFromRaised
@@ -387,8 +388,11 @@ Ref<ModuleObject> library_module(std::shared_ptr<Library> library, std::string m
 }
 
 void register_modules() {
+  // (path, or path and true where its seal was looked at before)
   register_global("runtime.ModuleLoadFromFile", [](Args args) {
-    return from_ref(library_module(std::make_shared<SharedLibrary>(as_string(args[0])), "", {}));
+    std::string path = as_string(args[0]);
+    if (args.count < 2) check_seal(path);
+    return from_ref(library_module(std::make_shared<SharedLibrary>(path), "", {}));
   });
   // (graph JSON, module, devices...)
   register_global("tvm.graph_executor.create", [](Args args) {

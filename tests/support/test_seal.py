@@ -68,13 +68,23 @@ def test_files_without_a_seal_load(library: Path, tmp_path: Path) -> None:
     assert (executor.get_output(0).numpy() == 8).all()
 
 
-def test_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seal, "PIECE", 100)
-    path = tmp_path / "file"
-    path.write_bytes(bytes(range(256)) * 2)
+@pytest.mark.parametrize("size", [1, 7, seal.PIECE - 1, seal.PIECE, seal.PIECE + 1, 2 * seal.PIECE + 5])
+def test_pieces(tmp_path: Path, size: int) -> None:
+    path, check = tmp_path / "file", tvm.get_global_func("runtime.CheckSeal")
+    data = bytearray(random.Random(size).randbytes(min(size, 1000))) + bytes(max(0, size - 1000))
+    path.write_bytes(data)
+    check(str(path))  # not sealed yet
     seal.seal(path)
-    seal.check_seal(path)
-    data = path.read_bytes()
-    path.write_bytes(data[:250] + b"\0\0" + data[252:])
-    with pytest.raises(ValueError, match="damaged"):
-        seal.check_seal(path)
+    check(str(path))
+    with path.open("rb+") as file:
+        file.seek(size - 1)
+        file.write(bytes([data[-1] ^ 1]))
+    with pytest.raises(ValueError, match="its checksum does not agree"):
+        check(str(path))
+
+
+def test_hosts_without_python_refuse_them_too(library: Path, tmp_path: Path) -> None:
+    path = tmp_path / "damaged.so"
+    path.write_bytes(damaged(library.read_bytes(), random.Random(7)))
+    with pytest.raises(ValueError, match="is damaged"):
+        tvm.get_global_func("runtime.ModuleLoadFromFile")(str(path))

@@ -12,7 +12,6 @@ from tilewright.runtime import _ffi
 from tilewright.runtime.benchmark import BenchmarkResult
 from tilewright.runtime.ndarray import NDArray
 from tilewright.runtime.packed_func import PackedFunc, global_func
-from tilewright.support.seal import check_seal
 
 # What a module was made from, kept beside the native object: Python objects for one module are many and short-lived.
 _sources: dict[int, ModuleSource] = {}
@@ -369,7 +368,7 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
     name = os.fspath(path)
     if not os.path.isfile(name):
         raise ValueError(f"cannot find the library file {name}")
-    check_seal(name)
+    global_func("runtime.CheckSeal")(name)
     if name.endswith((".o", ".tar")):
         from tilewright.runtime.export import link_for_loading
 
@@ -377,7 +376,7 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
     from tilewright.runtime.object_file import check_library
 
     check_library(name)
-    module: Module = global_func("runtime.ModuleLoadFromFile")(os.path.abspath(name))
+    module: Module = global_func("runtime.ModuleLoadFromFile")(os.path.abspath(name), True)
     return module
 
 

@@ -1,12 +1,11 @@
 """Files that end in a checksum of all that stands before, so that damage is found before the system's loader runs their code.
 
 What follows the last section of a library, or the end of an archive, is read by nobody. Tools that write a library anew
-(strip, patchelf) leave the seal out, and a file without one is loaded as it is.
+(strip, patchelf) leave the seal out, and a file without one is loaded as it is. The runtime looks at seals (`native/src/seal.cc`).
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import struct
 import zlib
@@ -27,26 +26,6 @@ def seal(path: str | os.PathLike[str]) -> None:
             file.write(_FORM.pack(len(data), _sum(memoryview(data)), MAGIC))
     except OSError as error:
         raise TVMError(f"{os.fspath(path)} cannot be written: {error.strerror or error}") from error
-
-
-def check_seal(path: str | os.PathLike[str]) -> None:
-    """ValueError where a sealed file is not what was sealed; files without a seal pass."""
-    size = os.path.getsize(path) - _FORM.size
-    if size <= 0:
-        return
-    with open(path, "rb") as file:
-        file.seek(size)
-        sealed, want, magic = _FORM.unpack(file.read(_FORM.size))
-        if magic != MAGIC:
-            return
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
-            found = _sum(view[:size])
-    if (sealed, want) != (size, found):
-        raise ValueError(
-            f"{os.fspath(path)} is damaged: its {size} bytes are not the {sealed} that were written"
-            if sealed != size
-            else f"{os.fspath(path)} is damaged: its checksum does not agree; copy or compile it again"
-        )
 
 
 def _sum(data: memoryview) -> int:
