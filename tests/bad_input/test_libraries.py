@@ -165,10 +165,12 @@ def test_full_disk_when_compiling_keeps_the_library_that_was_there() -> None:
     before = Path("relu.so").read_bytes()
     done = with_full_disk("compile", "relu.onnx", "-o", "relu.so")
     assert done.returncode == 1
-    assert done.stderr == (
+    # On a busy machine a line of progress may come first.
+    assert [line for line in done.stderr.splitlines() if line.startswith(("warning", "error"))] == [
         f"warning: nothing can be kept in the compile cache {Path('other').absolute()} (File too large); compiling goes on without"
-        " it. Free some space, or set TILEWRIGHT_CACHE_DIR to another directory\nerror: relu.so cannot be written: File too large\n"
-    )
+        " it. Free some space, or set TILEWRIGHT_CACHE_DIR to another directory",
+        "error: relu.so cannot be written: File too large",
+    ]
     assert Path("relu.so").read_bytes() == before
     assert not [p for p in os.listdir() if p not in ("relu.so", "relu.onnx", "cache", "other")]
 
