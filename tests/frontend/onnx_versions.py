@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -119,15 +120,12 @@ def wanted(model: Any, feeds: dict[str, Any]) -> list[list[Any]]:
     found = []
     options = ort.SessionOptions()
     options.log_severity_level = 4
-    try:
+    # Either may refuse a model with whatever error it has.
+    with suppress(Exception):
         session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         found.append(session.run(None, feeds))
-    except Exception:
-        pass
-    try:
+    with suppress(Exception):
         found.append(ReferenceEvaluator(model).run(None, feeds))
-    except Exception:
-        pass
     return found
 
 
