@@ -162,7 +162,9 @@ class Defaults:
                 if proto.name:
                     said = helper.get_attribute_value(proto)
                     said = said.decode() if isinstance(said, bytes) else said
-                    same = said == default if isinstance(said, (str, list)) else bool(np.isclose(said, default, rtol=1e-6))
+                    same = (
+                        said == default if isinstance(said, (str, list)) else bool(np.isclose(said, default, rtol=1e-6))
+                    )
                     if not same and said != MISSPELT:
                         found.append(f"{node.op_type}-{node.opset}: {name} is {default!r} here, {said!r} in its schema")
             return plain(node, name, default)
