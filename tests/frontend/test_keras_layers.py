@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from tilewright.relay.frontend.keras import from_keras, supported_layers
 from .keras_models import data_for, interpreted_outputs, keras, keras_outputs, shuffled
 
 L = keras.layers
+LayerScale = import_module("keras.src.applications.convnext").LayerScale
 
 IMAGE, LINE, VOLUME, ROW, STEPS = (9, 8, 4), (10, 4), (5, 6, 5, 2), (7,), (5, 6)
 Made = Callable[[], Any]
@@ -41,6 +43,7 @@ def functional(f: Callable[..., Any], *shapes: tuple[int, ...], dtype: str = "fl
 MODELS: dict[str, Made] = {
     "dense": one(lambda: L.Dense(5, activation="relu"), ROW),
     "dense_plain": one(lambda: L.Dense(5, use_bias=False), STEPS),
+    "layer_scale": functional(lambda x: LayerScale(0.2, 7)(LayerScale(0.1, 7)(x)), ROW),
     "einsum_dense": one(lambda: L.EinsumDense("abc,cd->abd", (None, 4), bias_axes="d"), STEPS),
     "einsum_dense_heads": one(lambda: L.EinsumDense("...x,xhd->...hd", (2, 3), activation="relu"), STEPS),
     "embedding": one(lambda: L.Embedding(7, 3), (6,), dtype="int32"),

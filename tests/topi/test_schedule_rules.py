@@ -99,6 +99,11 @@ def plain_conv() -> list[te.Tensor]:
     return [d, w, nn.relu(nn.conv2d_nchw(d, w, 1, 1, 1))]
 
 
+def row_products() -> list[te.Tensor]:
+    d, w = ph(1, 3, 5, 32), ph(1, 1, 32, 11, name="w")
+    return [d, w, nn.relu(nn.conv2d_nhwc(d, w, 1, 0, 1))]
+
+
 def winograd() -> list[te.Tensor]:
     d, w, b = ph(1, 1, 5, 6, 16), ph(16, 1, 16, 32, name="w"), ph(1, 2, 1, 1, 16, name="b")
     return [d, w, b, nn.relu(topi.add(conv2d_winograd_NCHWc(d, w, (1, 0), 2, 16), b))]
@@ -143,6 +148,7 @@ CASES: dict[str, Callable[[], list[te.Tensor]]] = {
     "argmax of a length that fills no vector": unary(lambda x: topi.argmax(x, axis=-1), 2, 3, 50),
     "depthwise": depthwise,
     "plain convolution": plain_conv,
+    "convolution of eleven filters whose sums fill their lanes": row_products,
 }
 
 
@@ -190,6 +196,13 @@ def test_rows_that_follow_each_other_are_one() -> None:
     func = te.create_prim_func([x, y, topi.concatenate([x, y], 1)])
     text = cast(Any, schedule_kernel(func, Target(TARGETS["avx512"]))).script()
     assert "T.vectorized(16)" in text and "T.where" not in text
+
+
+@pytest.mark.parametrize("shape", [(1, 112, 112, 11), (1, 56, 56, 22), (1, 28, 28, 88), (1, 113, 113, 11)])
+def test_rows_whose_digits_are_not_seen_in_one_stay_apart(shape: tuple[int, ...]) -> None:
+    """Vectors of 16 over 112 x 112 x 11 elements: % 11 of their number keeps only 5 of 16."""
+    scheduled: Any = schedule_kernel(te.create_prim_func(unary(nn.relu, *shape)()), Target(TARGETS["avx512"]))
+    assert "T.vectorized" in scheduled.script()
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(56, 4), (49, 4), (128, 4), (1, 4), (7, 1)])

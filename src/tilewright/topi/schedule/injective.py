@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from tilewright.ir import IntImm
+from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir.schedule import LoopRV, Schedule
 from tilewright.topi.schedule.crossing import crossing_of, schedule_crossing
@@ -31,7 +32,7 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
         parallelize(sch, loops, total, target, inside)
         return
     together = block.neighbouring_axes() if last % lanes and len(loops) == len(block.spatial) else 1
-    if together > 1:
+    if together > 1 and _one_row(sch, block, loops[-together:], lanes):
         # Rows that follow each other are one row: fewer vectors are cut off.
         loops = [*loops[:-together], sch.fuse(*loops[-together:])]
         extents = view.extents(loops)
@@ -56,6 +57,21 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
         sch.vectorize(vector)
         loops = [*loops[:-1], outer]
     parallelize(sch, loops, total, target, max(inner, 1))
+
+
+def _one_row(sch: Schedule, block: BlockView, loops: list[LoopRV], lanes: int) -> bool:
+    """Whether rows can be vectors as one row: they come out even, and their digits are still seen in it."""
+    trial = sch.copy()
+    row = trial.fuse(*loops)
+    extent = extent_of(trial.get(row))
+    width = vector_width(extent, lanes)
+    if width == lanes:
+        width = block.vector_elements(extent, lanes)
+    try:
+        trial.vectorize(trial.split(row, [None, width])[1])
+    except ScheduleError:
+        return False
+    return width > 1
 
 
 def schedule_reduction(view: KernelView, block: BlockView, target: Target) -> None:

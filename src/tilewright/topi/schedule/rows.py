@@ -162,7 +162,8 @@ def vectorize_partial(view: KernelView, block: BlockRV, target: Target, width: i
         *before, lane_loop = loops
         steps = before[len(before) - len(now.reduction) :]
     sch.reorder(*steps, lane_loop)
-    init = sch.decompose_reduction(block, steps[0])
+    # Where the lanes are all there is, no step is left.
+    init = sch.decompose_reduction(block, steps[0] if steps else lane_loop)
     if len(steps) == 1 and extent_of(sch.get(steps[0])) <= ACCUMULATORS:
         sch.unroll(steps[0])
     wide = now.vector_elements(width, lanes)

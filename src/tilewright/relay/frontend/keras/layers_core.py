@@ -51,6 +51,13 @@ def _dense(c: LayerCall, x: Value) -> Any:
     return c.activation(dense(c, x, kernel, bias))
 
 
+@keras_layer("LayerScale")
+def _layer_scale(c: LayerCall, x: Value) -> Any:
+    # What keras.applications' ConvNeXt has of its own; its weight was given no name.
+    (scale,) = c.weights("variable")
+    return c.call("multiply", x, scale)
+
+
 def einsum(c: LayerCall, equation: str, *operands: Value) -> Value:
     """An einsum whose ellipses stand for leading axes."""
     equation = equation.replace(" ", "")

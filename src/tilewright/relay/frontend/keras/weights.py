@@ -38,7 +38,8 @@ class LiveStore(Store):
         self.layer = layer
 
     def take(self, names: Sequence[str]) -> list[Array]:
-        found = {v.name.rpartition("/")[2]: v for v in self.layer.weights}
+        # Keras numbers the variables that were given no name.
+        found = {re.sub(r"^variable_\d+$", "variable", v.name.rpartition("/")[2]): v for v in self.layer.weights}
         missing = [n for n in names if n not in found]
         if missing:
             raise ModelError(
