@@ -58,6 +58,15 @@ def test_unknown_element_is_the_one_that_reshape_infers() -> None:
     assert tuple(mod["main"].body.attrs.newshape) == (-1, 2, 4)
 
 
+def test_only_one_extent_is_inferred() -> None:
+    """Where newshape holds -1, an extent that is not known to be positive is none that could be -1 as well."""
+    n = tvm.tir.SizeVar("n", "int64")
+    x = relay.var("x", shape=(n * 2 - 3, 32))
+    body = relay.reshape(x, (1, n * 2 - 3, -1, 8))
+    found = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], body)))["main"].ret_type
+    assert tvm.ir.structural_equal(found, relay.TensorType((1, n * 2 - 3, 4, 8)))
+
+
 @pytest.mark.parametrize("batch", [1, 5])
 def test_open_batch_runs_at_any_size(batch: int) -> None:
     x = relay.var("x", shape=(relay.Any(), 8))

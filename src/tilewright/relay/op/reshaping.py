@@ -48,7 +48,7 @@ def tuple_fields(data: Type) -> list[TensorType]:
 
 def reshaped(shape: Sequence[Dim], newshape: Sequence[Any], allowzero: bool) -> list[Dim]:
     """The result of reshape's codes: 0 keeps an extent, -1 infers one, -2 keeps the rest, -3 merges two, -4 splits one. Codes that
-    are expressions stand for extents, or for 0 or -1 where their value is."""
+    are expressions stand for extents, or for 0 or (where no other code is) -1 where their value is."""
     out: list[Dim] = []
     src = 0
     unknown = None
@@ -118,7 +118,7 @@ def reshaped(shape: Sequence[Dim], newshape: Sequence[Any], allowzero: bool) -> 
     if any([is_any(c) for c in codes]):
         # Whatever is not known may be inferred from the rest.
         return [AnyDim() if d == -1 and isinstance(d, int) else d for d in out]
-    if open_places:
+    if open_places and unknown is None:
         return _infer_open(shape, out, open_places)
     return _infer_rest(shape, out, unknown, newshape)
 
