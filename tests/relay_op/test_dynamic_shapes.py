@@ -64,7 +64,8 @@ def test_only_one_extent_is_inferred() -> None:
     x = relay.var("x", shape=(n * 2 - 3, 32))
     body = relay.reshape(x, (1, n * 2 - 3, -1, 8))
     found = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], body)))["main"].ret_type
-    assert tvm.ir.structural_equal(found, relay.TensorType((1, n * 2 - 3, 4, 8)))
+    analyzer = tvm.arith.Analyzer()
+    assert all(analyzer.can_prove_equal(d, e) for d, e in zip(found.shape, (1, n * 2 - 3, 4, 8), strict=True))
 
 
 @pytest.mark.parametrize("batch", [1, 5])
