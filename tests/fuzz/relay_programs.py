@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import collections
 import random
+import resource
 import sys
 import traceback
 import warnings
@@ -21,6 +22,8 @@ from tilewright.relay.parser.lexer import Source, tokens
 from tilewright.relay.transform.infer_type import infer_module
 from tilewright.support.errors import InternalError, TVMError
 
+MEMORY = 12 << 30
+"""Bytes of address space that a run may have."""
 TEXTS = (
     """
     def @main(%x: Tensor[(2, 3), float32], %w: Tensor[(4, 3), float32]) -> Tensor[(2, 4), float32] {
@@ -235,6 +238,8 @@ def main() -> int:
     parser.add_argument("--vm", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    # A changed number may double a tensor forty times: that is the program's own wish, and must not take the machine with it.
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     fates: collections.Counter[str] = collections.Counter()
     for seed in range(options.seed, options.seed + options.count):
         what, show = fate(seed, options.vm)
