@@ -70,6 +70,7 @@ SAMPLES: list[Sample] = [
     ("max_pool3d_with_indices", (volume, [2, 2, 2])),
     *[("avg_pool2d", (image, [3, 3], [2, 2], [1, 1], c, p)) for c in (True, False) for p in (True, False)],
     ("avg_pool2d", (image, [2, 2], [], [0, 0], False, True, 3)),
+    ("avg_pool2d", (image, [4, 4], [3, 3], [2, 1], True, True, 2)),
     ("avg_pool1d", (row, [3], [2], [1])),
     ("avg_pool3d", (volume, [2, 2, 2])),
     *[(n, (image, s)) for n in ("adaptive_avg_pool2d", "_adaptive_avg_pool2d") for s in ([3, 4], [1, 1])],

@@ -201,12 +201,31 @@ def _avg_pool(
     divisor: int | None = None,
 ) -> Any:  # fmt: skip
     n = _axes_of(c)
-    size, pads = _tuple(kernel, n), _tuple(padding, n, 0)
+    size, pads, strides = _tuple(kernel, n), _tuple(padding, n, 0), _tuple(stride, n, kernel)
+    if divisor and ceil_mode:
+        # A mean would count less of the windows that reach past the border, and its sum is wanted.
+        x, pads, ceil_mode = _with_whole_windows(c, x, size, strides, pads), (0,) * n, False
     out = _pooled(
-        c, x, "avg_pool", n, pool_size=size, strides=_tuple(stride, n, kernel), padding=(*pads, *pads), ceil_mode=bool(ceil_mode),
+        c, x, "avg_pool", n, pool_size=size, strides=strides, padding=(*pads, *pads), ceil_mode=bool(ceil_mode),
         count_include_pad=bool(include or divisor),
     )  # fmt: skip
     return c.call("multiply", out, float(np.prod(size)) / divisor) if divisor else out
+
+
+def _with_whole_windows(
+    c: TorchCall, x: Value, size: Sequence[int], strides: Sequence[int], pads: Sequence[int]
+) -> Value:
+    """The input with its border, and as many zeros more as the last window takes that begins in the input or before it."""
+    n = len(size)
+    width = [(0, 0)] * (x.ndim - n)
+    for extent, k, s, p in zip(x.shape[-n:], size, strides, pads, strict=True):
+        if not isinstance(extent, int):
+            raise c.refuse("divisor_override", "a number", "none with ceil_mode where the input's size is open")
+        last = -(-(extent + 2 * p - k) // s)
+        last -= last * s >= extent + p
+        width.append((p, max(p, last * s + k - extent - p)))
+    padded: Value = c.call("nn.pad", x, c.number(0, x.dtype), pad_width=tuple(width))
+    return padded
 
 
 def _adaptive(key: str) -> Callable[..., Any]:
