@@ -16,6 +16,7 @@ SAMPLES: list[Sample] = [
     ("index_select", (f(3, 4), 1, torch.tensor([3, 0]))),
     ("take", (f(3, 4), torch.tensor([3, -1, 5]))),
     ("gather", (f(3, 4), 0, grid)),
+    ("gather", (f(5), 0, grid[:, :0])),
     ("gather", (f(3, 4), 1, grid)),
     ("take_along_dim", (f(3, 4), torch.tensor([[0], [1], [3]]), 1)),
     ("index.Tensor", (f(3, 4), [rows])),

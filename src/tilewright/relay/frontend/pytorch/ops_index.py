@@ -58,6 +58,9 @@ def _take(c: TorchCall, x: Value, indices: Value) -> Any:
 def _gather(c: TorchCall, x: Value, dim: int, indices: Value, sparse_grad: bool = False) -> Any:
     if not x.ndim:
         return c.broadcast(x, indices.shape) if indices.ndim else x
+    if indices.ndim != x.ndim:
+        # Only indices of nothing may have other axes.
+        return c.full(indices.shape, 0, x.dtype)
     return c.call("gather", x, c.cast(indices, "int64"), axis=c.axis(dim, x.ndim))
 
 
