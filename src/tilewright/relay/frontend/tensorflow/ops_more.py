@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -322,22 +323,6 @@ def _sequences(config: Any, x: np.ndarray, lengths: np.ndarray) -> list[list[int
     return found
 
 
-@tf_host("tf.ctc.places", sized=True)
-def _ctc_places(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    found = _sequences(config, x, lengths)
-    return np.array([(b, k) for b, row in enumerate(found) for k in range(len(row))], np.int64).reshape(-1, 2)
-
-
-@tf_host("tf.ctc.values", sized=True)
-def _ctc_values(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    return np.array([v for row in _sequences(config, x, lengths) for v in row], np.int64)
-
-
-@tf_host("tf.ctc.size")
-def _ctc_size(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    return np.array([x.shape[1], max([len(r) for r in _sequences(config, x, lengths)], default=0)], np.int64)
-
-
 @tf_host("tf.ctc.scores")
 def _ctc_scores(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.array([-x[:n, b].max(-1).sum() for b, n in enumerate(lengths.tolist())], x.dtype).reshape(-1, 1)
@@ -399,21 +384,25 @@ def _path(config: Any, x: np.ndarray, lengths: np.ndarray) -> list[list[int]]:
     return rows
 
 
-@tf_host("tf.beams.places", sized=True)
-def _beam_places(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    return np.array([(b, k) for b, r in enumerate(_path(config, x, lengths)) for k in range(len(r))], np.int64).reshape(
-        -1, 2
-    )
+def _sparse_rows(name: str, rows_of: Callable[[Any, np.ndarray, np.ndarray], list[list[int]]]) -> None:
+    """The host functions of rows of classes as a sparse tensor: its places, values and size."""
+
+    @tf_host(f"tf.{name}.places", sized=True)
+    def _places(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        found = rows_of(config, x, lengths)
+        return np.array([(b, k) for b, r in enumerate(found) for k in range(len(r))], np.int64).reshape(-1, 2)
+
+    @tf_host(f"tf.{name}.values", sized=True)
+    def _values(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        return np.array([v for r in rows_of(config, x, lengths) for v in r], np.int64)
+
+    @tf_host(f"tf.{name}.size")
+    def _size(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        return np.array([x.shape[1], max([len(r) for r in rows_of(config, x, lengths)], default=0)], np.int64)
 
 
-@tf_host("tf.beams.values", sized=True)
-def _beam_values(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    return np.array([v for r in _path(config, x, lengths) for v in r], np.int64)
-
-
-@tf_host("tf.beams.size")
-def _beam_size(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    return np.array([x.shape[1], max([len(r) for r in _path(config, x, lengths)], default=0)], np.int64)
+_sparse_rows("ctc", _sequences)
+_sparse_rows("beams", _path)
 
 
 @tf_host("tf.beams.scores")
