@@ -2,15 +2,19 @@
 
     python -m tests.frontend.conformance [PATTERN] [--jobs 2] [--seconds 60] [--slowest 10]
 
-Tests run in processes of their own that are replaced when one crashes or takes too long, so every test gets an answer.
+Tests run in processes of their own that are replaced when one crashes or takes too long, so every test gets an answer. Times are the
+processor's: a machine that is busy, or stops a process for minutes, fails no test.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import multiprocessing
 import os
 import re
+import resource
+import signal
 import sys
 import tempfile
 import time
@@ -36,10 +40,12 @@ EXPLAINED = {
     r"test_attention_4d_causal_fp16": "the answer rounds to float16 after every step; ours differ in the last bit",
 }
 """Why tests cannot pass, by their names. They are run, and count as failures."""
+WAITS = 20
+"""A test that waits, and computes nothing, may do so for as many of its limits."""
 
 
 class Outcome:
-    """How one test ended: `reason` is empty when it passed."""
+    """How one test ended: `reason` is empty when it passed; `seconds` of the processor's time."""
 
     def __init__(self, group: str, name: str, reason: str, seconds: float) -> None:
         self.group, self.name, self.reason, self.seconds = group, name, reason, seconds
@@ -85,35 +91,38 @@ def run_one(test: unittest.TestCase) -> str:
     return "skipped: " + result.skipped[0][1] if result.skipped else ""
 
 
-def work(tests: dict[tuple[str, str], unittest.TestCase], pipe: Connection) -> None:
-    """A worker: answers each key with (reason, seconds)."""
+def work(tests: dict[tuple[str, str], unittest.TestCase], pipe: Connection, seconds: float) -> None:
+    """A worker: answers each key with (reason, seconds). The system ends it when a test computes for longer than `seconds`."""
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (the runner prints downloads)
     while True:
         key = pipe.recv()
         if key is None:
             return
-        begin = time.perf_counter()
+        begin = time.process_time()
+        resource.setrlimit(
+            resource.RLIMIT_CPU, (math.ceil(begin + seconds), resource.getrlimit(resource.RLIMIT_CPU)[1])
+        )
         try:
             reason = run_one(tests[key])
         except BaseException:
             reason = reason_of(traceback.format_exc())
-        pipe.send((reason, time.perf_counter() - begin))
+        pipe.send((reason, time.process_time() - begin))
 
 
 class Worker:
     """A process that runs tests, and what it is at."""
 
-    def __init__(self, tests: dict[tuple[str, str], unittest.TestCase]) -> None:
+    def __init__(self, tests: dict[tuple[str, str], unittest.TestCase], seconds: float) -> None:
         context: Any = multiprocessing.get_context("fork")
         self.pipe, other = context.Pipe()
-        self.process = context.Process(target=work, args=(tests, other), daemon=True)
+        self.process = context.Process(target=work, args=(tests, other, seconds), daemon=True)
         self.process.start()
         other.close()
         self.key: tuple[str, str] | None = None
         self.begin = 0.0
 
     def give(self, key: tuple[str, str]) -> None:
-        self.key, self.begin = key, time.perf_counter()
+        self.key, self.begin = key, time.monotonic()
         self.pipe.send(key)
 
     def stop(self) -> None:
@@ -127,7 +136,7 @@ def run_all(
     """The outcome of every test, in the order in which they ended."""
     rest = list(tests)[::-1]
     outcomes: list[Outcome] = []
-    workers = [Worker(tests) for _ in range(min(jobs, len(rest)))]
+    workers = [Worker(tests, seconds) for _ in range(min(jobs, len(rest)))]
     while len(outcomes) < len(tests):
         for w in workers:
             if w.key is None and rest:
@@ -136,19 +145,24 @@ def run_all(
         for k, w in enumerate(workers):
             if w.key is None:
                 continue
-            took = time.perf_counter() - w.begin
-            reason = None
+            waited = time.monotonic() - w.begin
+            reason, took = None, seconds
             if w.pipe in ready:
                 try:
                     reason, took = w.pipe.recv()
                 except EOFError:
                     w.process.join()
-                    reason = f"the process ended with code {w.process.exitcode}"
-                    workers[k] = Worker(tests)
-            elif took > seconds:
-                reason = f"it took longer than {seconds:g} s"
+                    late = w.process.exitcode == -signal.SIGXCPU
+                    reason = (
+                        f"it took longer than {seconds:g} s of the processor's time"
+                        if late
+                        else f"the process ended with code {w.process.exitcode}"
+                    )
+                    workers[k] = Worker(tests, seconds)
+            elif waited > WAITS * seconds:
+                reason = f"it did not end in {WAITS * seconds:g} s"
                 w.stop()
-                workers[k] = Worker(tests)
+                workers[k] = Worker(tests, seconds)
             if reason is not None:
                 outcomes.append(Outcome(*w.key, reason, took))
                 w.key = None
@@ -194,7 +208,7 @@ def main() -> None:
     parser.add_argument("pattern", nargs="?", default="", help="regular expression that test names must contain")
     parser.add_argument("--group", choices=list(GROUPS.values()), help="only this group")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=120, help="limit for one test")
+    parser.add_argument("--seconds", type=float, default=120, help="limit for one test, of the processor's time")
     parser.add_argument("--slowest", type=int, default=0, help="show the slowest tests")
     args = parser.parse_args()
     tests = {key: t for key, t in load().items() if re.search(args.pattern, key[1]) and args.group in (None, key[0])}
