@@ -24,6 +24,8 @@ from tilewright.relay.printer import span_text
 from tilewright.tir import Any as AnyDim
 
 Array = np.ndarray[Any, Any]
+Results = tuple[list[Array], dict[str, list[Array]]]
+"""A model's outputs in order, and nodes' results in order by the name of the node."""
 Shapes = Mapping[str, Sequence[int]]
 """Extents to pin, by input name; `support.pinned.Pinned` where an element type is given too."""
 
@@ -91,7 +93,7 @@ class Reference:
     title: str
     nodes: Mapping[str, str]
 
-    def run(self, inputs: Mapping[str, Array], nodes: Sequence[str] = ()) -> tuple[list[Array], dict[str, list[Array]]]:
+    def run(self, inputs: Mapping[str, Array], nodes: Sequence[str] = ()) -> Results:
         """The model's outputs in order, and for each of these nodes its results in order."""
         raise ModelError(f"{type(self).__name__} cannot run models")
 

@@ -10,15 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
-from tilewright.relay.frontend.common.formats import (
-    Array,
-    ModelFormat,
-    Reference,
-    Shapes,
-    Survey,
-    TensorInfo,
-    register_format,
-)
+from tilewright.relay.frontend.common import formats
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.keras.frontend import from_keras, guarded
 from tilewright.relay.frontend.keras.graph import MODELS, all_layers, is_operation, model_inputs, output_names
@@ -30,16 +22,16 @@ LAYOUT = "NHWC"
 """The command line's programs take what the file says."""
 
 
-class KerasFormat(ModelFormat):
+class KerasFormat(formats.ModelFormat):
     """.keras archives and .h5 files."""
 
     name, title, suffixes, runtimes = "keras", "Keras", (".keras", ".h5", ".hdf5"), ("keras",)
 
-    def load(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, Any]]:
+    def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, Any]]:
         """The module; its inputs are as Keras has them, channels last."""
         return from_keras(path, shape=dict(shapes) or None, layout=LAYOUT)
 
-    def survey(self, path: Path, shapes: Shapes) -> Survey:
+    def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
         """What the file says, of layers that are not supported too."""
         opened = open_model(path)
         with guarded(opened.title):
@@ -50,28 +42,31 @@ class KerasFormat(ModelFormat):
                     title = f"keras.ops.{kind}" if is_operation(spec) else kind
                     operators.setdefault(title, []).append(name_of(spec))
             inputs = [
-                TensorInfo(n, t, ["?" if d is None else int(d) for d in s]) for n, s, t in model_inputs(opened.spec)
+                formats.TensorInfo(n, t, ["?" if d is None else int(d) for d in s])
+                for n, s, t in model_inputs(opened.spec)
             ]
             group: Any = opened.store.group if isinstance(opened.store, (FileStore, LegacyFile)) else None
-            weights: list[TensorInfo] = []
+            weights: list[formats.TensorInfo] = []
 
             def visit(name: str, item: Any) -> None:
                 if hasattr(item, "dtype"):
-                    weights.append(TensorInfo(name, item.dtype.name, list(item.shape)))
+                    weights.append(formats.TensorInfo(name, item.dtype.name, list(item.shape)))
 
             if group is not None:
                 group.visititems(visit)
             count = len(output_names(opened.spec, 0)) or 1
             names = output_names(opened.spec, count)
         version = f"Keras {opened.version}"
-        return Survey(self.title, version, operators, inputs, [TensorInfo(n, "", None) for n in names], weights)
+        return formats.Survey(
+            self.title, version, operators, inputs, [formats.TensorInfo(n, "", None) for n in names], weights
+        )
 
-    def reference(self, path: Path, runtime: str, shapes: Shapes) -> Reference:
+    def reference(self, path: Path, runtime: str, shapes: formats.Shapes) -> formats.Reference:
         """Keras itself, on the backend that it is configured for."""
         return KerasReference(path)
 
 
-class KerasReference(Reference):
+class KerasReference(formats.Reference):
     """A model in Keras. What layers make is had by a model with more outputs."""
 
     title = "Keras"
@@ -93,7 +88,7 @@ class KerasReference(Reference):
             if type(x).__name__ != "InputLayer" and hasattr(x, "output")
         }
 
-    def run(self, inputs: Mapping[str, Array], nodes: Sequence[str] = ()) -> tuple[list[Array], dict[str, list[Array]]]:
+    def run(self, inputs: Mapping[str, formats.Array], nodes: Sequence[str] = ()) -> formats.Results:
         """Outputs, and what layers make."""
         keras = self.keras
         data = list(inputs.values())
@@ -101,10 +96,10 @@ class KerasReference(Reference):
         model = keras.Model(self.model.inputs, [self.model.outputs, wanted])
         made, inner = model(data if len(data) > 1 else data[0], training=False)
 
-        def arrays(x: Any) -> list[Array]:
+        def arrays(x: Any) -> list[formats.Array]:
             return [np.asarray(keras.ops.convert_to_numpy(v)) for v in keras.tree.flatten(x)]
 
         return arrays(made), {n: arrays(inner[n]) for n in nodes}
 
 
-register_format(KerasFormat())
+formats.register_format(KerasFormat())

@@ -9,15 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
-from tilewright.relay.frontend.common.formats import (
-    Array,
-    ModelFormat,
-    Reference,
-    Shapes,
-    Survey,
-    TensorInfo,
-    register_format,
-)
+from tilewright.relay.frontend.common import formats
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.graph import from_onnx, node_name, operator_title
@@ -28,7 +20,7 @@ from tilewright.relay.transform.fake_quantization import FakeQuantizationToInteg
 from tilewright.support.errors import TVMError
 
 
-class OnnxFormat(ModelFormat):
+class OnnxFormat(formats.ModelFormat):
     """.onnx files."""
 
     name, title, suffixes, runtimes = "onnx", "ONNX", (".onnx",), ("onnxruntime",)
@@ -43,7 +35,7 @@ class OnnxFormat(ModelFormat):
             len(start) == 3 and start[0] == 0x08 and 3 <= start[1] <= 32 and start[2] in (0x12, 0x1A, 0x22, 0x2A, 0x3A)
         )
 
-    def load(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, Any]]:
+    def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, Any]]:
         """The module; what is float32 between quantised tensors runs on integers."""
         mod, params = from_onnx(path, shape=dict(shapes) or None)
         integers = FakeQuantizationToInteger()(mod)
@@ -51,7 +43,7 @@ class OnnxFormat(ModelFormat):
             quirks.QUANTISED.seen("main")
         return integers, params
 
-    def survey(self, path: Path, shapes: Shapes) -> Survey:
+    def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
         """What the file says, of operators that are not supported too; weights are not read."""
         proto, name, _, _ = read_model(path)
         graph = proto.graph
@@ -65,7 +57,7 @@ class OnnxFormat(ModelFormat):
         rules = ", ".join([f"{domain or 'ai.onnx'} {version}" for domain, version in sorted(opsets.items())])
         writer = " ".join([proto.producer_name, proto.producer_version]).strip()
         version = f"opset {opsets[''] if len(opsets) == 1 else rules}, IR version {proto.ir_version}"
-        return Survey(
+        return formats.Survey(
             self.title,
             version + (f", written by {writer}" if writer else ""),
             operators,
@@ -74,37 +66,37 @@ class OnnxFormat(ModelFormat):
             weights,
         )
 
-    def reference(self, path: Path, runtime: str, shapes: Shapes) -> Reference:
+    def reference(self, path: Path, runtime: str, shapes: formats.Shapes) -> formats.Reference:
         """ONNX Runtime, its own optimizer switched off."""
         return OnnxRuntimeReference(path)
 
 
-def _info(proto: Any) -> TensorInfo:
+def _info(proto: Any) -> formats.TensorInfo:
     """A tensor's declaration; a sequence's, map's or optional's has no shape."""
     kind = proto.type.WhichOneof("value")
     if kind == "tensor_type":
         known = declared(proto) if proto.type.tensor_type.HasField("shape") else None
         shape = None if known is None else [d if isinstance(d, int) else d or "?" for d in known]
-        return TensorInfo(proto.name, element_name(proto.type.tensor_type.elem_type), shape)
+        return formats.TensorInfo(proto.name, element_name(proto.type.tensor_type.elem_type), shape)
     if kind is None:
-        return TensorInfo(proto.name, "", None)
-    return TensorInfo(proto.name, f"{kind.removesuffix('_type')} of {element_of(proto.type)}", None)
+        return formats.TensorInfo(proto.name, "", None)
+    return formats.TensorInfo(proto.name, f"{kind.removesuffix('_type')} of {element_of(proto.type)}", None)
 
 
-def _weights(graph: Any) -> Iterable[TensorInfo]:
+def _weights(graph: Any) -> Iterable[formats.TensorInfo]:
     """Initializers, and numbers with axes that stand in Constant nodes."""
     for t in graph.initializer:
-        yield TensorInfo(t.name, element_name(t.data_type), [*t.dims])
+        yield formats.TensorInfo(t.name, element_name(t.data_type), [*t.dims])
     for s in graph.sparse_initializer:
-        yield TensorInfo(s.values.name, element_name(s.values.data_type), [*s.dims])
+        yield formats.TensorInfo(s.values.name, element_name(s.values.data_type), [*s.dims])
     for node in graph.node:
         if node.op_type == "Constant" and node.output:
             for a in node.attribute:
                 if a.HasField("t") and len(a.t.dims):
-                    yield TensorInfo(node.output[0], element_name(a.t.data_type), [*a.t.dims])
+                    yield formats.TensorInfo(node.output[0], element_name(a.t.data_type), [*a.t.dims])
 
 
-class OnnxRuntimeReference(Reference):
+class OnnxRuntimeReference(formats.Reference):
     """A model in ONNX Runtime. What nodes make is had by more outputs of the graph."""
 
     title = "ONNX Runtime"
@@ -152,7 +144,7 @@ class OnnxRuntimeReference(Reference):
         except Exception as error:  # its own kinds, which share no base
             raise TVMError(f"ONNX Runtime does not take {self.path}: {error}") from error
 
-    def run(self, inputs: Mapping[str, Array], nodes: Sequence[str] = ()) -> tuple[list[Array], dict[str, list[Array]]]:
+    def run(self, inputs: Mapping[str, formats.Array], nodes: Sequence[str] = ()) -> formats.Results:
         """Outputs, and results of nodes that are tensors."""
         more = [t for n in nodes for t in self.results[n] if t not in self.outputs]
         session = self.session(more) if more else self.plain
@@ -165,4 +157,4 @@ class OnnxRuntimeReference(Reference):
         return [found[o] for o in self.outputs], made
 
 
-register_format(OnnxFormat())
+formats.register_format(OnnxFormat())

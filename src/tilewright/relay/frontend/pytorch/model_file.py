@@ -10,14 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.ir import IRModule
-from tilewright.relay.frontend.common.formats import (
-    ModelFormat,
-    Reference,
-    Shapes,
-    Survey,
-    TensorInfo,
-    register_format,
-)
+from tilewright.relay.frontend.common import formats
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.pytorch import quirks
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name
@@ -39,7 +32,7 @@ MOST_UNPACKED = 1 << 28
 """Bytes that compressed parts of an archive may have: the text of code and of debugging; weights are not compressed."""
 
 
-class ExportedFormat(ModelFormat):
+class ExportedFormat(formats.ModelFormat):
     """What torch.export.save writes."""
 
     name, title, suffixes, runtimes = "pt2", "PyTorch (torch.export)", (".pt2",), ("torch",)
@@ -48,28 +41,28 @@ class ExportedFormat(ModelFormat):
         """.pt2 files, and others of that content."""
         return super().takes(path) or path.suffix.lower() in TorchScriptFormat.suffixes and contents(path) == self.name
 
-    def load(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, Any]]:
+    def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, Any]]:
         """The module and its weights."""
         program = open_program(path)
         return integers(*from_pytorch(program, _infos(program, shapes)), open_ended=True)
 
-    def survey(self, path: Path, shapes: Shapes) -> Survey:
+    def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
         """Operators in the words of ATen."""
         return survey_program(open_program(path), self.title)
 
-    def reference(self, path: Path, runtime: str, shapes: Shapes) -> Reference:
+    def reference(self, path: Path, runtime: str, shapes: formats.Shapes) -> formats.Reference:
         """PyTorch's interpreter, node by node."""
         from tilewright.relay.frontend.pytorch.reference import ProgramReference
 
         return ProgramReference(open_program(path))
 
 
-class TorchScriptFormat(ModelFormat):
+class TorchScriptFormat(formats.ModelFormat):
     """What torch.jit.save writes. It does not say the shapes of its inputs, so they must be given."""
 
     name, title, suffixes, runtimes = "torchscript", "TorchScript", (".pt", ".pth", ".ts", ".torchscript"), ("torch",)
 
-    def load(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, Any]]:
+    def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, Any]]:
         """The module and its weights."""
         module = open_script(path)
         names = script_inputs(module)
@@ -80,18 +73,18 @@ class TorchScriptFormat(ModelFormat):
             infos.append((n, (tuple(given), given.dtype if isinstance(given, Pinned) and given.dtype else "float32")))
         return integers(*from_pytorch(module, infos))
 
-    def survey(self, path: Path, shapes: Shapes) -> Survey:
+    def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
         """Operators of the inlined graph."""
         return survey_script(open_script(path), self.title, shapes)
 
-    def reference(self, path: Path, runtime: str, shapes: Shapes) -> Reference:
+    def reference(self, path: Path, runtime: str, shapes: formats.Shapes) -> formats.Reference:
         """PyTorch, with more outputs of the graph."""
         from tilewright.relay.frontend.pytorch.reference import ScriptReference
 
         return ScriptReference(open_script(path))
 
 
-def check_shapes_given(path: Path, names: Sequence[str], shapes: Shapes) -> None:
+def check_shapes_given(path: Path, names: Sequence[str], shapes: formats.Shapes) -> None:
     """ModelError unless there is a shape for each input, and for nothing else."""
     unknown = [n for n in shapes if n not in names]
     if unknown:
@@ -227,7 +220,7 @@ def _short(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(lines[:2])[:300]}"
 
 
-def _infos(program: Any, shapes: Shapes) -> Any:
+def _infos(program: Any, shapes: formats.Shapes) -> Any:
     """input_infos of an exported program: what is pinned, the others as they were exported."""
     if not shapes:
         return None
@@ -243,11 +236,11 @@ def _infos(program: Any, shapes: Shapes) -> Any:
     ]
 
 
-def _tensor_info(name: str, value: Any) -> TensorInfo:
-    return TensorInfo(name, dtype_name(value.dtype), [d if isinstance(d, int) else str(d) for d in value.shape])
+def _tensor_info(name: str, value: Any) -> formats.TensorInfo:
+    return formats.TensorInfo(name, dtype_name(value.dtype), [d if isinstance(d, int) else str(d) for d in value.shape])
 
 
-def survey_program(program: Any, title: str) -> Survey:
+def survey_program(program: Any, title: str) -> formats.Survey:
     """What an exported program says."""
     import torch
 
@@ -282,7 +275,7 @@ def survey_program(program: Any, title: str) -> Survey:
     ]
     versions = getattr(program, "verifiers", None)
     dialects = ", ".join(sorted({v.dialect for v in versions})) if versions else ""
-    return Survey(title, f"dialect {dialects}" if dialects else "", operators, inputs, outputs, weights)
+    return formats.Survey(title, f"dialect {dialects}" if dialects else "", operators, inputs, outputs, weights)
 
 
 def script_inputs(module: Any) -> list[str]:
@@ -292,7 +285,7 @@ def script_inputs(module: Any) -> list[str]:
     return names if len(names) == len(values) else values
 
 
-def survey_script(module: Any, title: str, shapes: Shapes) -> Survey:
+def survey_script(module: Any, title: str, shapes: formats.Shapes) -> formats.Survey:
     """What a script says."""
     from tilewright.relay.frontend.pytorch.torchscript import inlined, nodes_of, place_of
 
@@ -305,11 +298,11 @@ def survey_script(module: Any, title: str, shapes: Shapes) -> Survey:
     for name in script_inputs(module):
         given = shapes.get(name)
         dtype = given.dtype if isinstance(given, Pinned) else ""
-        inputs.append(TensorInfo(name, dtype or "float32", None if given is None else list(given)))
-    outputs = [TensorInfo(v.debugName(), "", None) for v in graph.outputs()]
+        inputs.append(formats.TensorInfo(name, dtype or "float32", None if given is None else list(given)))
+    outputs = [formats.TensorInfo(v.debugName(), "", None) for v in graph.outputs()]
     weights = [_tensor_info(n, t) for n, t in module.state_dict().items() if hasattr(t, "dtype")]
-    return Survey(title, "", operators, inputs, outputs, weights)
+    return formats.Survey(title, "", operators, inputs, outputs, weights)
 
 
-register_format(ExportedFormat())
-register_format(TorchScriptFormat())
+formats.register_format(ExportedFormat())
+formats.register_format(TorchScriptFormat())

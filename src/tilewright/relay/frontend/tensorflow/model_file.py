@@ -9,16 +9,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
+from tilewright.relay.frontend.common import formats
 from tilewright.relay.frontend.common.damage import guarded
-from tilewright.relay.frontend.common.formats import (
-    Array,
-    ModelFormat,
-    Reference,
-    Shapes,
-    Survey,
-    TensorInfo,
-    register_format,
-)
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.tensorflow.frontend import from_tensorflow
 from tilewright.relay.frontend.tensorflow.reader import REMEDY, SAVED, open_model
@@ -27,7 +19,7 @@ from tilewright.relay.frontend.tensorflow.tensors import shape_of
 from tilewright.support.errors import TVMError
 
 
-class TensorFlowFormat(ModelFormat):
+class TensorFlowFormat(formats.ModelFormat):
     """SavedModel folders, and frozen graphs (.pb)."""
 
     name, title, suffixes, runtimes = "tensorflow", "TensorFlow", (".pb",), ("tensorflow",)
@@ -36,42 +28,42 @@ class TensorFlowFormat(ModelFormat):
         """.pb files, and folders with a saved_model.pb."""
         return (path / SAVED).is_file() if path.is_dir() else super().takes(path)
 
-    def load(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, Any]]:
+    def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, Any]]:
         """The module."""
         return from_tensorflow(path, shape=dict(shapes) or None)
 
-    def survey(self, path: Path, shapes: Shapes) -> Survey:
+    def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
         """What the file says, of operators that are not supported too; variables are not read."""
         opened = open_model(path)
         with guarded(opened.title, REMEDY):
             operators: dict[str, list[str]] = {}
-            weights: list[TensorInfo] = []
+            weights: list[formats.TensorInfo] = []
             for nodes in (opened.nodes.values(), *[f.node_def for f in opened.functions.values()]):
                 for node in nodes:
                     operators.setdefault(node.op, []).append(node.name)
                     if node.op == "Const" and len(node.attr["value"].tensor.tensor_shape.dim):
                         t = node.attr["value"].tensor
-                        weights.append(TensorInfo(node.name, dtype_name(t.dtype), shape_of(t.tensor_shape)))
+                        weights.append(formats.TensorInfo(node.name, dtype_name(t.dtype), shape_of(t.tensor_shape)))
                     if node.op in ("VarHandleOp", "VariableV2"):
                         weights.append(
-                            TensorInfo(
+                            formats.TensorInfo(
                                 node.name, dtype_name(node.attr["dtype"].type), shape_of(node.attr["shape"].shape)
                             )
                         )
             inputs = [
-                TensorInfo(i.name, i.dtype, None if i.shape is None else ["?" if d < 0 else d for d in i.shape])
+                formats.TensorInfo(i.name, i.dtype, None if i.shape is None else ["?" if d < 0 else d for d in i.shape])
                 for i in opened.inputs
             ]
-        outputs = [TensorInfo(n, "", None) for n, _ in opened.outputs]
+        outputs = [formats.TensorInfo(n, "", None) for n, _ in opened.outputs]
         version = f"written by TensorFlow {opened.version}" if opened.version else "a graph"
-        return Survey(self.title, version, operators, inputs, outputs, weights)
+        return formats.Survey(self.title, version, operators, inputs, outputs, weights)
 
-    def reference(self, path: Path, runtime: str, shapes: Shapes) -> Reference:
+    def reference(self, path: Path, runtime: str, shapes: formats.Shapes) -> formats.Reference:
         """TensorFlow itself."""
         return TensorFlowReference(path)
 
 
-class TensorFlowReference(Reference):
+class TensorFlowReference(formats.Reference):
     """A model in TensorFlow; only its outputs can be had."""
 
     title = "TensorFlow"
@@ -95,7 +87,7 @@ class TensorFlowReference(Reference):
         except Exception as error:  # its own kinds, which share no base
             raise TVMError(f"TensorFlow does not take {path}: {error}") from error
 
-    def run(self, inputs: Mapping[str, Array], nodes: Sequence[str] = ()) -> tuple[list[Array], dict[str, list[Array]]]:
+    def run(self, inputs: Mapping[str, formats.Array], nodes: Sequence[str] = ()) -> formats.Results:
         """The outputs."""
         tf = self.tf
         given = {k: tf.constant(v) for k, v in inputs.items()}
@@ -105,4 +97,4 @@ class TensorFlowReference(Reference):
         return [np.asarray(v) for v in (made if isinstance(made, (list, tuple)) else [made])], {}
 
 
-register_format(TensorFlowFormat())
+formats.register_format(TensorFlowFormat())

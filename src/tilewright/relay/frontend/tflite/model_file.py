@@ -10,15 +10,7 @@ import numpy as np
 
 from tilewright.ir import IRModule
 from tilewright.relay.backend.build import bind_params
-from tilewright.relay.frontend.common.formats import (
-    Array,
-    ModelFormat,
-    Reference,
-    Shapes,
-    Survey,
-    TensorInfo,
-    register_format,
-)
+from tilewright.relay.frontend.common import formats
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.tflite.flatbuffer import Record
 from tilewright.relay.frontend.tflite.frontend import from_tflite, main_of
@@ -33,7 +25,7 @@ LAYOUTS = {"nn.conv2d": ["NCHW", "default"], "nn.max_pool2d": ["NCHW"], "nn.avg_
 """Kernels of blocks of channels start from these."""
 
 
-class TFLiteFormat(ModelFormat):
+class TFLiteFormat(formats.ModelFormat):
     """.tflite files."""
 
     name, title, suffixes, runtimes = "tflite", "TFLite", (".tflite", ".lite"), ("tflite",)
@@ -45,13 +37,13 @@ class TFLiteFormat(ModelFormat):
         with path.open("rb") as file:
             return file.read(8)[4:] == b"TFL3"
 
-    def load(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, Any]]:
+    def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, Any]]:
         """The module, its convolutions with channels before the image. Weights are bound: only of those that are known are products of
         bytes made."""
         mod, params = from_tflite(path, dict(shapes) or None)
         return ConvertLayout(LAYOUTS)(CanonicalizeOps()(infer_module(bind_params(mod, params)))), {}
 
-    def survey(self, path: Path, shapes: Shapes) -> Survey:
+    def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
         """What the file says, of operators that are not supported too; weights are not read."""
         model = read_model(path)
         _, inputs, outputs = main_of(model, None)
@@ -62,7 +54,7 @@ class TFLiteFormat(ModelFormat):
         weights = [
             _info(t.name or f"tensor_{k}", t) for k, t in enumerate(graph.tensors) if model.content(t) is not None
         ]
-        return Survey(
+        return formats.Survey(
             self.title,
             f"schema {model.root.version}" + (f", {model.root.description}" if model.root.description else ""),
             operators,
@@ -71,21 +63,21 @@ class TFLiteFormat(ModelFormat):
             weights,
         )
 
-    def reference(self, path: Path, runtime: str, shapes: Shapes) -> Reference:
+    def reference(self, path: Path, runtime: str, shapes: formats.Shapes) -> formats.Reference:
         """LiteRT's reference kernels."""
         return LiteRTReference(path, read_model(path))
 
 
-def _info(name: str, tensor: Record) -> TensorInfo:
+def _info(name: str, tensor: Record) -> formats.TensorInfo:
     shape = tensor.shape_signature if len(tensor.shape_signature) else tensor.shape
-    return TensorInfo(
+    return formats.TensorInfo(
         name,
         type_name(tensor).lower(),
         [int(d) if d >= 0 else "?" for d in shape] if len(shape) else list(shape_of(tensor)),
     )
 
 
-class LiteRTReference(Reference):
+class LiteRTReference(formats.Reference):
     """A model in LiteRT, every tensor of it kept."""
 
     title = "LiteRT"
@@ -102,7 +94,7 @@ class LiteRTReference(Reference):
             self.results[title] = [int(i) for i in op.outputs]
         self.inputs = dict(main_of(model, None)[1])
 
-    def run(self, inputs: Mapping[str, Array], nodes: Sequence[str] = ()) -> tuple[list[Array], dict[str, list[Array]]]:
+    def run(self, inputs: Mapping[str, formats.Array], nodes: Sequence[str] = ()) -> formats.Results:
         """Outputs, and nodes' results."""
         try:
             from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -126,4 +118,4 @@ class LiteRTReference(Reference):
         return outputs, {n: [runner.get_tensor(i) for i in self.results[n]] for n in nodes}
 
 
-register_format(TFLiteFormat())
+formats.register_format(TFLiteFormat())
