@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,7 @@ MOST_UNROLLED = 256
 SETTLE = 4
 """How often the types of a loop's state may widen."""
 
+Made = TypeVar("Made")
 Going = Callable[[list[Value]], Value]
 Step = Callable[[list[Value]], list[Value]]
 
@@ -29,29 +30,42 @@ def while_loop(c: Builder, state: Sequence[Value], going: Going, step: Step, tit
 
     Raises OpNotImplemented where a rank or element type changes.
     """
-    types: list[TensorType] = [tensor_type(s.shape, s.dtype) for s in state]
-    for _ in range(SETTLE):
-        now = [Var(f"{title}{k}", t) for k, t in enumerate(types)]
+
+    def once(now: list[Var]) -> tuple[list[Value], list[Value]]:
         values = [Value(v) for v in now]
-        after = step(values)
-        wider = [joined(t, v) for t, v in zip(types, after, strict=True)]
-        if all([a is b for a, b in zip(types, wider, strict=True)]):
-            break
-        types = wider
-    else:
-        raise OpNotImplemented("the shapes of its state do not settle")
+        return step(values), values
+
+    now, after, values = settled(state, once, title)
     flag = c.reshape(c.cast(going(values), "bool"), [])
     loop = Var("loop")
     again = Call(loop, tuple([v.expr for v in after]))
     body = If(flag.expr, again, Tuple(tuple(now)))
     called: Expr = Let(loop, Function(now, body), loop)(*[s.expr for s in state])
-    return [Value(TupleGetItem(called, k)) for k in range(len(types))]
+    return [Value(TupleGetItem(called, k)) for k in range(len(now))]
 
 
-def joined(t: TensorType, v: Value) -> TensorType:
+def settled(
+    state: Sequence[Value], step: Callable[[list[Var]], tuple[Sequence[Any], Made]], title: str = "state"
+) -> tuple[list[Var], Sequence[Any], Made]:
+    """Variables for a loop's state, whose types take in what each round makes of them, and what `step` answers for these: (the state after
+    a round, anything else). Raises OpNotImplemented where a rank or element type changes."""
+    types = [tensor_type(s.shape, s.dtype) for s in state]
+    for _ in range(SETTLE):
+        now = [Var(f"{title}{k}", t) for k, t in enumerate(types)]
+        after, rest = step(now)
+        wider = [_joined(t, v) for t, v in zip(types, after, strict=True)]
+        if all([a is b for a, b in zip(types, wider, strict=True)]):
+            return now, after, rest
+        types = wider
+    raise OpNotImplemented("the types of its state do not settle")
+
+
+def _joined(t: TensorType, v: Any) -> TensorType:
     """The type of a state that takes in what a round makes of it: the same object where nothing is new."""
-    if v.ndim != len(t.shape) or v.dtype != t.dtype:
-        raise OpNotImplemented(f"its state of type {t} becomes {v.type}; its rank and element type must stay")
+    if not isinstance(v, Value) or v.ndim != len(t.shape) or v.dtype != t.dtype:
+        raise OpNotImplemented(
+            f"its state of type {t} becomes {v.type if isinstance(v, Value) else 'no tensor'}; its rank and element type must stay"
+        )
     shape: Sequence[Any] = [
         a if isinstance(a, AnyDim) or known_equal(a, b) else AnyDim() for a, b in zip(t.shape, v.shape, strict=True)
     ]

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
-from tilewright.relay.expr import Expr, Function, Tuple, Var
+from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.builder import Builder
+from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.common.value import ModelError, Value, near_text, problems_text, use_text
@@ -18,7 +19,6 @@ from tilewright.relay.frontend.keras.weights import Store, name_of
 from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.canonical import SimplifyExprPostAlterOp
 from tilewright.relay.transform.convert_layout import ConvertLayout
-from tilewright.relay.transform.infer_type import infer_module
 from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError
 from tilewright.tir import PrimExpr, SizeVar
 
@@ -293,13 +293,7 @@ class KerasImporter:
         self.finish()
         if not outputs:
             raise ModelError(f"{self.title}: the model has no outputs")
-        fields: list[Expr] = [v.expr for v in outputs]
-        body = fields[0] if len(fields) == 1 else Tuple(tuple(fields))
-        main = Function([*self.inputs, *self.weights.values()], body, attrs={"output_tensor_names": tuple(names)})
-        try:
-            return infer_module(IRModule.from_expr(main))
-        except DiagnosticError as error:
-            raise DiagnosticError(f"{self.title}: {error}") from None
+        return module_of(self.title, [*self.inputs, *self.weights.values()], [v.expr for v in outputs], names)
 
 
 class _Broken:

@@ -6,13 +6,14 @@ cannot be compiled once for all rounds (a tensor changes its rank). How many rou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tilewright.ir import TensorType
 from tilewright.relay.expr import Expr, Function, If, Let, Tuple, TupleGetItem, Var, const
+from tilewright.relay.frontend.common.loops import settled
 from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.reader import ModelError
 from tilewright.relay.frontend.onnx.value import ListValue, Nothing, OnnxNode, Unknown, Value, onnx_op
@@ -209,20 +210,15 @@ def recursion(
     node: OnnxNode, trips: Value | None, condition: Value | None, state: list[Value], gathered: int, step: Step
 ) -> tuple[list[Any], list[Any]]:
     """A loop as a function that calls itself in its last step; sizes that change between rounds stay open."""
-    types = [tensor_type(s.shape, s.dtype) for s in state]
     first = Value(const(True)) if condition is None else scalar(node, condition)
     k, going = Var("round", tensor_type((), "int64")), Var("going", tensor_type((), "bool"))
-    for _ in range(4):
-        now = [Var(f"state{i}", t) for i, t in enumerate(types)]
-        more, after, rows = step(
-            Value(k), Value(going), [Value(v, kind=s.kind) for v, s in zip(now, state, strict=True)]
-        )
-        wider = [_joined(t, v) for t, v in zip(types, after, strict=True)]
-        if all([a is b for a, b in zip(types, wider, strict=True)]):
-            break
-        types = wider
-    else:
-        raise OpNotImplemented("the types of its state do not settle")
+
+    def once(now: list[Var]) -> tuple[list[Any], tuple[Value | None, list[Value]]]:
+        values: list[Any] = [Value(v, kind=s.kind) for v, s in zip(now, state, strict=True)]
+        more, after, rows = step(Value(k), Value(going), values)
+        return after, (more, rows)
+
+    now, after, (more, rows) = settled(state, once)
     if any([isinstance(r, (ListValue, Nothing)) for r in rows]) or len(rows) != gathered:
         raise OpNotImplemented("it gathers what is no tensor")
     parts = [Var(f"rows{i}", TensorType((AnyDim(), *r.type.shape), r.type.dtype)) for i, r in enumerate(rows)]
@@ -249,15 +245,3 @@ def recursion(
     kinds = [*[s.kind for s in state], *[r.kind for r in rows]]
     values = [Value(e, kind=kind) for e, kind in zip(results, kinds, strict=True)]
     return values[: len(state)], values[len(state) :]
-
-
-def _joined(t: TensorType, v: Any) -> TensorType:
-    """The type of a state that takes in what a round makes of it: the same object where nothing is new."""
-    if not isinstance(v, Value) or v.ndim != len(t.shape) or v.dtype != t.dtype:
-        raise OpNotImplemented(
-            f"its state of type {t} becomes {v.type if isinstance(v, Value) else 'no tensor'}; its rank and dtype must stay"
-        )
-    shape: Sequence[Any] = [
-        a if isinstance(a, AnyDim) or known_equal(a, b) else AnyDim() for a, b in zip(t.shape, v.shape, strict=True)
-    ]
-    return t if all([a is b for a, b in zip(shape, t.shape, strict=True)]) else TensorType(tuple(shape), t.dtype)

@@ -10,8 +10,9 @@ import numpy as np
 
 from tilewright.ir import IRModule
 from tilewright.relay.backend.interpreter import run_function
-from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, TupleWrapper, Var
+from tilewright.relay.expr import Call, Expr, Function, TupleGetItem, TupleWrapper, Var
 from tilewright.relay.frontend.common.damage import guarded
+from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.problems import DAMAGE, Problem
 from tilewright.relay.frontend.common.quirks import collecting
 from tilewright.relay.frontend.common.value import is_large
@@ -45,7 +46,6 @@ from tilewright.relay.frontend.onnx.value import (
 )
 from tilewright.relay.frontend.onnx.weights import Weights
 from tilewright.relay.op.relations import shape_text, tensor_type
-from tilewright.relay.transform.infer_type import infer_module
 from tilewright.support.collection import paused_collection
 from tilewright.support.errors import DiagnosticError, OpError, OpNotImplemented, TVMError
 
@@ -180,16 +180,9 @@ class Importer:
             self.interface.outputs[o.name] = self.output(value, fields)
         if not graph.output:
             raise ModelError(f"{self.name}: the graph has no outputs")
-        body = fields[0] if len(fields) == 1 else Tuple(tuple(fields))
-        main = Function(
-            [*self.inputs.variables, *self.weights],
-            body,
-            attrs={"output_tensor_names": tuple([o.name for o in graph.output])},
-        )
-        try:
-            return Imported(infer_module(IRModule.from_expr(main)), dict(self.params), self.interface)
-        except DiagnosticError as error:
-            raise DiagnosticError(f"{self.name}: {error}") from None
+        params = [*self.inputs.variables, *self.weights]
+        mod = module_of(self.name, params, fields, [o.name for o in graph.output])
+        return Imported(mod, dict(self.params), self.interface)
 
     def output(self, value: Any, fields: list[Expr]) -> Tree:
         """The tree of an output, whose tensors are added to the program's results."""

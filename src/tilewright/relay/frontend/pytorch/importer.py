@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule, PrimExpr
-from tilewright.relay.expr import Expr, Function, Tuple, Var
+from tilewright.relay.expr import Expr, Tuple, Var
+from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel
 from tilewright.relay.frontend.common.value import ModelError, Value, evaluate, missing_operator, problems_text
 from tilewright.relay.frontend.pytorch import (  # noqa: F401 (register converters)
@@ -35,7 +36,6 @@ from tilewright.relay.frontend.pytorch.dtypes import tensor_array
 from tilewright.relay.frontend.pytorch.sizes import Sizes
 from tilewright.relay.frontend.pytorch.value import Complex, TorchCall, as_result, converters, find_converter
 from tilewright.relay.op.relations import tensor_type
-from tilewright.relay.transform.infer_type import infer_module
 from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError
 
 LIMIT = 1 << 16
@@ -151,16 +151,10 @@ class Importer:
         fields = [self.output(o) for o in outputs]
         if not fields:
             raise ModelError(f"{self.title}: it has no outputs that are tensors")
-        body = fields[0] if len(fields) == 1 else Tuple(tuple(fields))
-        attrs: dict[str, Any] = {"output_tensor_names": tuple(names)}
         bounds = self.sizes.bounds()
-        if bounds:
-            attrs["size_ranges"] = bounds
-        main = Function([*self.inputs, *self.weights.values()], body, attrs=attrs)
-        try:
-            return infer_module(IRModule.from_expr(main)), dict(self.params)
-        except DiagnosticError as error:
-            raise DiagnosticError(f"{self.title}: {error}") from None
+        attrs = {"size_ranges": bounds} if bounds else {}
+        params = [*self.inputs, *self.weights.values()]
+        return module_of(self.title, params, fields, names, attrs), dict(self.params)
 
     def output(self, value: Any) -> Expr:
         """An output, numbers as tensors without axes."""

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
-from tilewright.relay.expr import Expr, Function, Tuple, Var
+from tilewright.relay.expr import Expr, Var
 from tilewright.relay.frontend.common.builder import SMALL
+from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.common.texts import strings
@@ -25,7 +26,6 @@ from tilewright.relay.frontend.tensorflow.tensors import tensor_array
 from tilewright.relay.frontend.tensorflow.texts import evaluated, text_results
 from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Sizes, TensorList, Text, converters
 from tilewright.relay.op.relations import tensor_type
-from tilewright.relay.transform.infer_type import infer_module
 from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError
 
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
@@ -496,17 +496,11 @@ class TensorFlowImporter:
             fields.append(v.expr)
         if not fields:
             raise ModelError(f"{self.title}: the model has no outputs. Name them: outputs=[...]")
-        body = fields[0] if len(fields) == 1 else Tuple(tuple(fields))
-        attrs = {"output_tensor_names": tuple(names)}
         given = tuple([n for n, v in self.inputs.items() if isinstance(v, Text)])
         made = tuple([n for n, v in zip(names, outputs, strict=True) if isinstance(v, Text)])
         # What holds texts: int64 numbers, which encode_texts and decode_texts turn to and fro.
-        attrs |= ({"text_inputs": given} if given else {}) | ({"text_outputs": made} if made else {})
-        main = Function([*variables, *self.weights.values()], body, attrs=attrs)
-        try:
-            return infer_module(IRModule.from_expr(main))
-        except DiagnosticError as error:
-            raise DiagnosticError(f"{self.title}: {error}") from None
+        attrs = ({"text_inputs": given} if given else {}) | ({"text_outputs": made} if made else {})
+        return module_of(self.title, [*variables, *self.weights.values()], fields, names, attrs)
 
 
 class _Broken:

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import TensorType
 from tilewright.relay.expr import Function, If, Let, Tuple, TupleGetItem, Var
+from tilewright.relay.frontend.common.loops import settled
 from tilewright.relay.frontend.tflite.graph import Importer, resource_key
 from tilewright.relay.frontend.tflite.node import Node, Resource, Value, tflite_op
-from tilewright.relay.op.relations import known_equal, tensor_type
+from tilewright.relay.op.relations import known_equal
 from tilewright.support.errors import OpNotImplemented
-from tilewright.tir import Any as AnyDim
 
 MOST_ROUNDS = 64
 """Loops whose course is known at import and that are no longer than this are unrolled."""
@@ -78,7 +77,6 @@ def _while(node: Node, *inputs: Any) -> list[Any]:
 def _recursion(node: Node, condition: int, body: int, state: list[Any]) -> list[Any]:
     importer: Importer = node.importer
     moving = [k for k, v in enumerate(state) if isinstance(v, Value)]
-    types: list[TensorType] = [tensor_type(state[k].shape, state[k].dtype) for k in moving]
     before = dict(importer.variables)
 
     def values(of: list[Var]) -> list[Any]:
@@ -87,17 +85,13 @@ def _recursion(node: Node, condition: int, body: int, state: list[Any]) -> list[
             made[k] = Value(v, quant=state[k].quant)
         return made
 
-    for _ in range(4):
-        now = [Var(f"state{i}", t) for i, t in enumerate(types)]
+    def once(now: list[Var]) -> tuple[list[Any], Value]:
         going = importer.call(condition, values(now))[0]
-        after = [importer.call(body, values(now))[k] for k in moving]
+        made = importer.call(body, values(now))
         unchanged(importer, before, "a loop")
-        wider = [_joined(t, v) for t, v in zip(types, after, strict=True)]
-        if all([a is b for a, b in zip(types, wider, strict=True)]):
-            break
-        types = wider
-    else:
-        raise OpNotImplemented("the types of its state do not settle")
+        return [made[k] for k in moving], going
+
+    now, after, going = settled([state[k] for k in moving], once)
     loop = Var("loop")
     again = loop(*[v.expr for v in after])
     step = Function([*now], If(scalar(node, going).expr, again, Tuple((*now,))))
@@ -106,16 +100,6 @@ def _recursion(node: Node, condition: int, body: int, state: list[Any]) -> list[
     for place, k in enumerate(moving):
         result[k] = Value(TupleGetItem(called, place), quant=state[k].quant)
     return result
-
-
-def _joined(t: TensorType, v: Value) -> TensorType:
-    """The type of a state that takes in what a round makes of it: the same object where nothing is new."""
-    if v.ndim != len(t.shape) or v.dtype != t.dtype:
-        raise OpNotImplemented(f"its state of type {t} becomes {v.type}; its rank and type must stay")
-    shape = [
-        a if isinstance(a, AnyDim) or known_equal(a, b) else AnyDim() for a, b in zip(t.shape, v.shape, strict=True)
-    ]
-    return t if all([a is b for a, b in zip(shape, t.shape, strict=True)]) else TensorType(tuple(shape), t.dtype)
 
 
 @tflite_op("CALL")

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule, PrimExpr
-from tilewright.relay.expr import Expr, Function, Tuple, Var
+from tilewright.relay.expr import Expr, Var
+from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.problems import DAMAGE
 from tilewright.relay.frontend.common.value import (
     ModelError,
@@ -24,7 +25,6 @@ from tilewright.relay.frontend.tflite.fold import folded
 from tilewright.relay.frontend.tflite.node import Info, Node, Pair, Quant, Resource, Value, as_values, converters, small
 from tilewright.relay.frontend.tflite.reader import DTYPES, TFLiteModel, dtype_of, shape_of, type_name
 from tilewright.relay.op.relations import shape_text, tensor_type
-from tilewright.relay.transform.infer_type import infer_module
 from tilewright.support.errors import DiagnosticError, OpError, OpNotImplemented, TVMError
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import SizeVar
@@ -107,16 +107,11 @@ class Importer:
             names.append(key)
         if not fields:
             raise ModelError(f"{self.model.name}: the model has no outputs")
-        body = fields[0] if len(fields) == 1 else Tuple(tuple(fields))
-        attrs = {"output_tensor_names": tuple(names)}
+        attrs: dict[str, Any] = {}
         for key, side in (("text_inputs", inputs), ("text_outputs", outputs)):
             texts = tuple([n for n, i in side if type_name(self.tensor(graph, i)) == "STRING"])
             attrs |= {key: texts} if texts else {}
-        main = Function([*self.inputs, *self.weights], body, attrs=attrs)
-        try:
-            return infer_module(IRModule.from_expr(main)), dict(self.params)
-        except DiagnosticError as error:
-            raise DiagnosticError(f"{self.model.name}: {error}") from None
+        return module_of(self.model.name, [*self.inputs, *self.weights], fields, names, attrs), dict(self.params)
 
     def output(self, name: str, value: Value) -> Expr:
         """A result of main."""
