@@ -117,7 +117,11 @@ def repeated(n: Tensor) -> tuple[Tensor, ...]:
     return torch.repeat_interleave(n), torch.repeat_interleave(n * 0.5, n), torch.repeat_interleave(x, n[:3], dim=0)
 
 
-@pytest.mark.parametrize("f", [counts, repeated], ids=lambda f: f.__name__)
+def parts(n: Tensor) -> tuple[Tensor, ...]:
+    return torch.tensor_split(torch.arange(6.0).reshape(6, 1), n[:2].cumsum(0))
+
+
+@pytest.mark.parametrize("f", [counts, repeated, parts], ids=lambda f: f.__name__)
 def test_numbers_of_elements(f: Callable[..., Any]) -> None:
     agree(f, (torch.tensor([2, 0, 1, 2]),), (torch.tensor([0, 0, 1, 0]),), (torch.tensor([3, 7, 0, 1]),))
 

@@ -6,10 +6,10 @@ import re
 
 EXPLAINED: dict[str, str] = {
     r"nn\.functional\.(feature_)?(alpha_)?dropout[23]?d?(_backward)?|native_dropout.*": "it draws what training leaves out",
+    r"nn\.functional\.multi_head_attention_forward": "in training it drops weights",
     r"nn\.functional\.rrelu": "in training it draws its slopes",
-    r"nn\.functional\.fractional_max_pool[23]d": "it draws its windows",
     r"nn\.functional\.linear_cross_entropy\..*": "a function of training, written by chunks in Python",
-    r"linalg\.ldl_.*|histogram.*|special\..*_polynomial_.*": "there is no kernel",
+    r"hash_tensor": "it is a checksum of bits",
 }
 
 

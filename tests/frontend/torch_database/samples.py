@@ -32,7 +32,7 @@ UNSET = {
 """Operators whose elements nobody set."""
 DRAWN = (
     "rand", "normal", "bernoulli", "multinomial", "cauchy", "exponential", "geometric", "log_normal", "uniform", "svd_lowrank",
-    "pca_lowrank",
+    "pca_lowrank", "fractional",
 )  # fmt: skip
 """How names of operators begin that draw random numbers, whatever seed their samples set."""
 UP_TO_SIGNS = ("svd", "eig", "eigh", "qr", "geqrf", "pca_lowrank", "svd_lowrank", "ormqr", "householder_product")

@@ -11,7 +11,14 @@ from tests.frontend.torch_ops import Sample, b, f, i
 POSITIVE, UNIT = {"low": 0.1, "high": 4.0}, {"low": -0.95, "high": 0.95}
 edge = torch.tensor([-math.inf, -2.5, -0.0, 0.0, 0.5, 1.5, 2.5, math.inf, math.nan])
 
+neighbours = torch.tensor([1.0, -1.0, 0.0, 0.0, 2.0, math.nan, math.inf, 3e38])
+towards = torch.tensor([2.0, 0.0, 1.0, -1.0, 2.0, 1.0, 0.0, math.inf])
 positive = f(3, 5, low=0.1, high=12.0)
+
+POLYNOMIALS = [
+    *[f"{kind}chebyshev_polynomial_{k}" for kind in ("", "shifted_") for k in "tuvw"],
+    "hermite_polynomial_h", "hermite_polynomial_he", "laguerre_polynomial_l", "legendre_polynomial_p",
+]  # fmt: skip
 
 SAMPLES: list[Sample] = [
     *[(n, (x,)) for n in ("lgamma", "digamma", "i0", "special_i0e", "special_i1", "special_i1e", "special_erfcx", "special_airy_ai",
@@ -24,6 +31,10 @@ SAMPLES: list[Sample] = [
     ("special_airy_ai", (torch.tensor([-12.0, -6.5, -5.9, 5.9, 6.1, 9.0, 0.0]),)),
     ("special_spherical_bessel_j0", (torch.tensor([0.0, 1e-7, math.inf, -math.inf, 3.0]),)),
     *[(n, (positive, f(5, low=0.2, high=9.0))) for n in ("igamma", "igammac")],
+    *[(f"special_{n}", (f(3, 5, low=-1.2, high=1.2), i(5, low=-1, high=9))) for n in POLYNOMIALS],
+    *[(f"special_{n}.n_scalar", (f(3, 5, low=-1.2, high=1.2), k)) for n in POLYNOMIALS for k in (-2, 0, 1, 2, 5)],
+    *[("nextafter", (neighbours.to(t), towards.to(t))) for t in (torch.float32, torch.float64, torch.bfloat16)],
+    ("logaddexp", (torch.tensor([math.inf, -math.inf, -math.inf, 1.0]), torch.tensor([math.inf, -math.inf, 2.0, 1.0]))),
     ("special_zeta", (f(3, 5, low=1.2, high=5.0), f(5, low=0.2, high=9.0))),
     *[("polygamma", (n, f(3, 5, low=0.3, high=5.0))) for n in (0, 1, 3)],
     *[("polygamma", (n, torch.tensor([-8.5, -1.4, -0.25, 30.0]))) for n in (0, 1, 2, 3)],
@@ -135,6 +146,7 @@ SAMPLES: list[Sample] = [
     *[(n, (f(3, 4), 1, False)) for n in ("_softmax", "_log_softmax")],
     *[(n, (f(3, 4), 0)) for n in ("softmax.int", "log_softmax.int")],
     ("softmax.int", (i(3, 4), -1, torch.float32)),
+    *[(f"{n}.int", (torch.zeros(2, 0), -1)) for n in ("softmax", "log_softmax")],
     ("_safe_softmax", (torch.tensor([[1.0, 2.0], [-math.inf, -math.inf]]), 1)),
     ("_to_copy", (f(3, 4),), {"dtype": torch.int64}),
     ("_to_copy", (f(3, 4),), {"dtype": torch.float16}),

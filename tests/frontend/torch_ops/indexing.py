@@ -58,6 +58,14 @@ SAMPLES: list[Sample] = [
     ("diagonal_scatter", (f(3, 4, 5), f(3, 3), -1, -2, -1)),
     ("masked_scatter", (f(3, 4), b(3, 4), f(12))),
     ("masked_scatter", (f(3, 4), b(4), f(12))),
+    *[("put", (f(3, 4), torch.tensor([[1, -2], [5, 5]]), f(2, 2), a)) for a in (True,)],
+    ("put", (f(3, 4), torch.tensor([1, -2]), f(2))),
+    ("as_strided_scatter", (f(3, 4), f(2, 2), [2, 2], [4, 2], 1)),
+    ("embedding_renorm", (f(4, 3), torch.tensor([[0, 2], [2, 0]]), 1.0, 2.0)),
+    *[("segment_reduce", (f(5, 2), r), {"lengths": torch.tensor([2, 0, 3]), "initial": s})
+        for r in ("sum", "mean", "max", "min", "prod") for s in (None, 1.5)],
+    ("segment_reduce", (f(2, 5), "max"), {"offsets": torch.tensor([[0, 2, 5], [0, 4, 5]]), "axis": 1}),
+    *[("searchsorted.Tensor", (f(3, 4), f(3, 2)), {"sorter": f(3, 4).argsort(-1), "right": r}) for r in (True, False)],
     ("one_hot", (i(2, 3, low=0, high=4), 5)),
     ("sym_size.int", (f(3, 4), -1)),
 ]  # fmt: skip
@@ -68,6 +76,7 @@ KNOWN: list[Sample] = [
     ("index_put", (f(3, 4), [b(3, 4)], f(int(b(3, 4).sum())))),
     ("nonzero", (b(3, 4),)),
     ("masked_select", (f(3, 4), b(4))),
+    ("masked_select", (torch.tensor(2.0), torch.tensor(True))),
     ("repeat_interleave.self_Tensor", (f(3, 2), torch.tensor([2, 0, 1]), 0)),
     ("_local_scalar_dense", (torch.tensor(3),)),
 ]
@@ -77,5 +86,13 @@ BAGS: list[Sample] = [
     ("_embedding_bag", (f(5, 3), torch.tensor([1, 4, 2, 2]), torch.tensor([0, 1]))),
     ("_embedding_bag", (f(5, 3), torch.tensor([1, 4, 2, 2]), torch.tensor([0, 1]), False, 1)),
     ("_embedding_bag", (f(5, 3), torch.tensor([1, 4, 2, 2]), torch.tensor([0, 1]), False, 2)),
+    *[
+        (
+            "_embedding_bag",
+            (f(5, 3), torch.tensor([1, 4, 2, 2]), torch.tensor([0, 1, 1, 4]), False, m, False, None, True, 2),
+        )
+        for m in (0, 1, 2)
+    ],
+    ("_embedding_bag", (f(5, 3), torch.tensor([1, 4, 2, 2]), torch.tensor([0, 3]), False, 0, False, f(4))),
 ]
 """Sums of rows, of which only the first result is supported."""

@@ -37,6 +37,9 @@ SAMPLES: list[Sample] = [
     ("kron", (f(2, 3), f(4, 5))),
     ("inner", (f(2, 3), f(4, 3))),
     ("tensordot", (f(2, 3, 4), f(4, 3, 5), [1, 2], [1, 0])),
+    ("tensordot", (f(1, 1, 1), f(2, 1, 2), [0, 1], [2, 0])),
+    *[("fractional_max_pool2d", (f(2, 3, 7, 9), [3, 2], o, torch.rand(2, 3, 2, generator=torch.manual_seed(1)))) for o in ([4, 5], [1, 1])],
+    ("fractional_max_pool3d", (f(2, 5, 7, 9), [2, 3, 2], [3, 3, 4], torch.rand(1, 2, 3, generator=torch.manual_seed(1)))),
     ("bilinear", (f(2, 3), f(2, 4), f(5, 3, 4), f(5))),
     *[("einsum", (e, [f(*s, seed=n) for n, s in enumerate(shapes)])) for e, shapes in (
         ("ij,jk->ik", [(2, 3), (3, 4)]), ("bij,bjk->bik", [(2, 3, 4), (2, 4, 5)]),

@@ -83,6 +83,8 @@ SAMPLES: list[Sample] = [
     ("meshgrid.indexing", ([f(2), f(3), f(4)],), {"indexing": "xy"}),
     ("cartesian_prod", ([f(2), f(3)],)),
     ("unfold", (f(2, 7), 1, 3, 2)),
+    ("unfold", (torch.tensor(2.0), 0, 1, 1)),
+    *[("resize", (f(3, 4), s)) for s in ([2, 3], [3, 4])],
     ("as_strided", (f(12), [3, 2], [1, 4], 1)),
     ("pixel_shuffle", (f(2, 8, 3, 4), 2)),
     ("pixel_shuffle", (f(8, 3, 4), 2)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 from tests.frontend.torch_ops import Sample, f
@@ -9,6 +10,8 @@ from tests.frontend.torch_ops import Sample, f
 square, batch, wide = f(4, 4) + 3 * torch.eye(4), f(2, 3, 3) + 3 * torch.eye(3), f(2, 3, 5)
 positive = batch @ batch.mT
 lower = torch.linalg.cholesky(positive)
+symmetric = batch + batch.mT - 6 * torch.eye(3)
+hollow = symmetric - torch.diag_embed(symmetric.diagonal(dim1=-2, dim2=-1))
 factors, swaps = torch.linalg.lu_factor(batch)
 reflections, scales = torch.geqrf(f(5, 3))
 
@@ -39,6 +42,18 @@ SAMPLES: list[Sample] = [
     *[("lu_unpack", torch.linalg.lu_factor(a)) for a in (batch, wide, wide.mT)],
     *[("cholesky", (torch.zeros(shape),)) for shape in ((0, 0), (0, 3, 3))],
     *[("linalg_lu_factor_ex", (torch.zeros(shape),)) for shape in ((0, 3, 5), (2, 0, 3))],
+    *[("linalg_lu_solve", (factors, swaps, f(2, 2, 3)), {"left": False, "adjoint": a}) for a in (True, False)],
+    ("linalg_pinv", (square, 1e-6, True)),
+    ("linalg_pinv.atol_rtol_tensor", (wide,), {"atol": torch.tensor([0.1, 2.0])}),
+    ("linalg_pinv.atol_rtol_tensor", (wide,), {"rtol": torch.tensor(0.5)}),
+    *[("linalg_norm", (wide,), {"ord": p, "dim": d, "keepdim": k})
+        for p in (1, -1, 2, -2, np.inf) for d in ([0, 2], [1]) for k in (True, False)],
+    *[("linalg_norm", (a, p)) for a in (square, f(4)) for p in (None, 2, 1)],
+    *[("linalg_norm.ord_str", (square, p)) for p in ("fro", "nuc")],
+    *[("linalg_matrix_norm", (wide, p)) for p in (1, 2, np.inf)],
+    ("linalg_matrix_norm.str_ord", (wide, "nuc")),
+    *[("linalg_ldl_factor_ex", (a,)) for a in (positive, symmetric, hollow)],
+    *[("linalg_ldl_solve", (*torch.linalg.ldl_factor(a), f(2, 3, 2))) for a in (positive, hollow)],
 ]  # fmt: skip
 
 FIRST: list[Sample] = [

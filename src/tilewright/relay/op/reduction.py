@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
@@ -230,6 +231,7 @@ class ArgReduction(OpCard):
     samples = [
         (((2, 3, 4),), {"axis": 1}),
         (((3, 7),), {"axis": -1, "keepdims": True}),
+        (((0, 7),), {"axis": 1}),
         ((np.array([[1, 3, 3], [2, 2, 0]], np.float32),), {"axis": 1, "select_last_index": True}),
     ]
 
@@ -243,7 +245,9 @@ class ArgReduction(OpCard):
     def _ref(self, data: np.ndarray, best: Callable[..., Any]) -> np.ndarray:
         axes = Reduction.axes(self, data.ndim)  # type: ignore[arg-type]
         rest = [a for a in range(data.ndim) if a not in axes]
-        moved = data.transpose(rest + axes).reshape([data.shape[a] for a in rest] + [-1])
+        moved = data.transpose(rest + axes).reshape(
+            [data.shape[a] for a in rest] + [math.prod([data.shape[a] for a in axes])]
+        )
         if self.select_last_index:
             found = moved.shape[-1] - 1 - best(moved[..., ::-1], axis=-1)
         else:

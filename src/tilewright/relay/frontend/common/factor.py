@@ -103,7 +103,8 @@ def triangles(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _each(f: Callable[..., Arrays], *arrays: np.ndarray) -> list[np.ndarray]:
     """f of each matrix of a batch."""
-    lead = arrays[0].shape[:-2]
+    lead = np.broadcast_shapes(*[a.shape[:-2] for a in arrays])
+    arrays = tuple([np.broadcast_to(a, (*lead, *a.shape[-2:])) for a in arrays])
     if not math.prod(lead):
         return [np.zeros((*lead, *part.shape)) for part in f(*[np.eye(*a.shape[-2:]) for a in arrays])]
     found = [f(*[a[place] for a in arrays]) for place in np.ndindex(*lead)]
@@ -169,10 +170,10 @@ def cholesky_solve(config: Any, b: np.ndarray, factor: np.ndarray) -> Arrays:
 
 
 @hosted
-def pinv(config: Any, a: np.ndarray) -> Arrays:
-    s = np.linalg.svd(a, compute_uv=False)
-    least = np.maximum(config["atol"], config["rtol"] * s.max(-1, initial=0.0, keepdims=True)[..., 0])
+def pinv(config: Any, a: np.ndarray, atol: np.ndarray, rtol: np.ndarray) -> Arrays:
+    """Singular values up to a bound, and up to their share of the greatest, count as zeros."""
     u, s, vh = np.linalg.svd(a, full_matrices=False)
+    least = np.maximum(atol[..., 0, 0], rtol[..., 0, 0] * s.max(-1, initial=0.0))
     turned = np.where(s > least[..., None], 1.0 / np.where(s == 0, 1.0, s), 0.0)
     return [vh.swapaxes(-1, -2) @ (turned[..., None] * u.swapaxes(-1, -2))]
 
@@ -280,3 +281,67 @@ def reflected(config: Any, a: np.ndarray, scales: np.ndarray, b: np.ndarray) -> 
         return [whole @ b if config["left"] else b @ whole]
 
     return _each(product, a, scales, b)
+
+
+BALANCE = (1 + math.sqrt(17)) / 8
+"""The share of the greatest element of a column that a pivot alone must have (Bunch and Kaufman, 1977)."""
+
+
+def _symmetric_factors(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(L and D in one lower triangle, rows swapped): of a symmetric matrix by pivots of one row, or of two (negative numbers)."""
+    a, n = np.tril(a), len(a)
+    rows, k = np.zeros(n), 0
+    while k < n:
+        here, step, other = abs(a[k, k]), 1, k
+        if k + 1 < n:
+            most = k + 1 + int(np.argmax(np.abs(a[k + 1 :, k])))
+            column = abs(a[most, k])
+            if here < BALANCE * column:
+                row = max(np.abs(a[most, k:most]).max(), np.abs(a[most + 1 :, most]).max(initial=0.0))
+                alone = abs(a[most, most]) >= BALANCE * row
+                if here * row < BALANCE * column * column:
+                    other, step = most, 1 if alone else 2
+        at = k + step - 1
+        if other != at:
+            whole = np.tril(a) + np.tril(a, -1).T
+            order = np.arange(n)
+            order[[at, other]] = order[[other, at]]
+            turned = whole[order][:, order]
+            # Rows of what is done already stay where they are.
+            a[k:, k:] = np.tril(turned[k:, k:])
+        rest = slice(k + step, n)
+        block = a[k : k + step, k : k + step]
+        block = np.tril(block) + np.tril(block, -1).T
+        if k + step < n and np.any(block):
+            shares = np.linalg.solve(block, a[rest, k : k + step].T).T
+            a[rest, rest] -= np.tril(shares @ a[rest, k : k + step].T)
+            a[rest, k : k + step] = shares
+        rows[k : k + step] = other + 1 if step == 1 else -(other + 1)
+        k += step
+    return a, rows[None]
+
+
+@hosted
+def ldl_factor(config: Any, a: np.ndarray) -> Arrays:
+    return _each(_symmetric_factors, a)
+
+
+@hosted
+def ldl_solve(config: Any, a: np.ndarray, swaps: np.ndarray, b: np.ndarray) -> Arrays:
+    def solved(made: np.ndarray, swaps: np.ndarray, b: np.ndarray) -> Arrays:
+        n, k = len(made), 0
+        left, middle, rows = np.eye(n), np.zeros((n, n)), swaps[0].astype(np.int64)
+        while k < n:
+            step = 2 if rows[k] < 0 else 1
+            part = slice(k, k + step)
+            order = np.arange(n)
+            order[[k + step - 1, abs(rows[k]) - 1]] = order[[abs(rows[k]) - 1, k + step - 1]]
+            lower = np.eye(n)
+            lower[k + step :, part] = made[k + step :, part]
+            left = left[:, order] @ lower
+            block = np.tril(made[part, part])
+            middle[part, part] = block + np.tril(block, -1).T
+            k += step
+        return [np.linalg.solve(left @ middle @ left.T, b)]
+
+    return _each(solved, a, swaps, b)

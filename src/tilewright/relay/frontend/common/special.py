@@ -522,3 +522,46 @@ def _airy(x: float) -> float:
 def airy_ai(x: Array) -> Array:
     """Airy's function Ai."""
     return _each(_airy, x)
+
+
+# ---- orthogonal polynomials: P[k + 1] = (a x + b) P[k] - c P[k - 1] (22.7)
+
+
+def recurrence(kind: str, k: int) -> tuple[float, float, float]:
+    """(a, b, c) of a family of polynomials."""
+    if kind.startswith("chebyshev"):
+        first = {"t": (1.0, 0.0), "u": (2.0, 0.0), "v": (2.0, -1.0), "w": (2.0, 1.0)}[kind[-1]]
+        return (*first, 0.0) if k == 0 else (2.0, 0.0, 1.0)
+    if kind == "hermite_h":
+        return 2.0, 0.0, 2.0 * k
+    if kind == "hermite_he":
+        return 1.0, 0.0, float(k)
+    if kind == "laguerre_l":
+        return -1.0 / (k + 1), (2 * k + 1) / (k + 1), k / (k + 1)
+    return (2 * k + 1) / (k + 1), 0.0, k / (k + 1)
+
+
+POLYNOMIALS = (
+    "chebyshev_t", "chebyshev_u", "chebyshev_v", "chebyshev_w", "hermite_h", "hermite_he", "laguerre_l", "legendre_p",
+)  # fmt: skip
+
+
+def _polynomial(kind: str) -> Callable[[Array, Array], Array]:
+    def value(x: Array, n: Array) -> Array:
+        # A degree that is no whole number loses its fraction; below 0 there is no polynomial.
+        degree = np.where(np.isfinite(n), np.trunc(n), -1)
+        before, now, k = np.zeros_like(x), np.ones_like(x), 0
+        while True:
+            going = (degree > k) & np.isfinite(now)
+            if not going.any():
+                return np.where(degree < 0, 0.0, now)
+            a, b, c = recurrence(kind, k)
+            following = (a * x + b) * now - c * before
+            before, now, k = np.where(going, now, before), np.where(going, following, now), k + 1
+
+    value.__name__ = kind
+    return value
+
+
+for _kind in POLYNOMIALS:
+    _function(2)(_polynomial(_kind))

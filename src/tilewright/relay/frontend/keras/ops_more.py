@@ -422,7 +422,8 @@ def _matrices(c: LayerCall, x: Value) -> Any:
         return factor.answers(c, factor.inverse, [x], [shape])[0]
     if kind == "Pinv":
         least = float(c.get("rcond", max(c.static(shape, "the size of its matrices")) * float(np.finfo(x.dtype).eps)))
-        return factor.answers(c, factor.pinv, [x], [shape[::-1]], atol=0.0, rtol=least)[0]
+        bounds = [Value(array=np.full((1, 1), v, x.dtype)) for v in (0, least)]
+        return factor.answers(c, factor.pinv, [x, *bounds], [shape[::-1]])[0]
     found = factor.answers(c, factor.determinant, [x], [[], [], []])
     return {"Det": found[0], "Slogdet": found[1:], "Logdet": found[2]}[kind]
 

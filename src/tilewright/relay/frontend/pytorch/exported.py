@@ -37,6 +37,8 @@ INLINED = (
     "invoke_subgraph",
 )
 LOOPS = ("cond", "while_loop")
+EFFECTS = "with_effects"
+"""A call of another operator, in an order: of a token and that operator's arguments it makes a token and its results."""
 ITEMS = ("aten::item", "aten::_local_scalar_dense")
 CHECKS = {
     ("aten::_assert_scalar", ""),
@@ -58,6 +60,11 @@ def higher_order(target: Any) -> str:
     import torch
 
     return str(target.name()) if isinstance(target, torch._ops.HigherOrderOperator) else ""
+
+
+def called(node: Any) -> Any:
+    """The target of a call, of one that has effects the operator that has them."""
+    return node.args[1] if higher_order(node.target) == EFFECTS else node.target
 
 
 class ExportedImporter(Importer):
@@ -106,13 +113,13 @@ class ExportedImporter(Importer):
         """The program without operators that write in place, and those that no converter takes taken apart by PyTorch."""
         nodes = list(_calls(program.graph_module))
         writes = any([getattr(getattr(n.target, "_schema", None), "is_mutable", False) for n in nodes])
-        unknown = any([not self.takes(n.target) for n in nodes])
+        unknown = any([not self.takes(called(n)) for n in nodes])
         if not writes and not unknown:
             return program
         for n in nodes:
             if getattr(getattr(n.target, "_schema", None), "is_mutable", False):
                 quirks.WRITES.seen(_title(n))
-            if not self.takes(n.target):
+            if not self.takes(called(n)):
                 quirks.TAKEN_APART.seen(f"{n.target} {_title(n)}")
         return program.run_decompositions(self.decompositions())
 
@@ -121,7 +128,7 @@ class ExportedImporter(Importer):
         named = operator_name(target)
         if named is None:
             order = higher_order(target)
-            return not order or order in INLINED or order in LOOPS
+            return not order or order in INLINED or order in LOOPS or order == EFFECTS
         return named[0] in IGNORED or self.known(*named)
 
     def decompositions(self) -> dict[Any, Any]:
@@ -138,13 +145,10 @@ class ExportedImporter(Importer):
         """List every operator, in graphs inside too, that no converter takes."""
         missing: dict[str, list[str]] = {}
         for node in _calls(module):
-            if not self.takes(node.target):
-                named = operator_name(node.target)
-                title = (
-                    f"{named[0]}.{named[1]}".removesuffix(".")
-                    if named
-                    else f"higher_order::{higher_order(node.target)}"
-                )
+            target = called(node)
+            if not self.takes(target):
+                named = operator_name(target)
+                title = f"{named[0]}.{named[1]}".removesuffix(".") if named else f"higher_order::{higher_order(target)}"
                 missing.setdefault(title, []).append(_title(node))
         self.missing(missing)
 
@@ -336,6 +340,13 @@ class ExportedImporter(Importer):
             at = next(k for k, a in enumerate(args) if hasattr(a, "graph"))
             rest = args[at + 1 :]
             return self.graph(args[at], rest[1:] if order == "invoke_subgraph" else rest)
+        if order == EFFECTS:
+            token, target, *given = args
+            name, overload = target._schema.name, target._schema.overload_name
+            if name in IGNORED:
+                return [token]
+            found = self.convert(name, overload, title, target._schema, given, kwargs)
+            return [token, *(found if isinstance(found, list) else [found])]
         if order == "cond":
             condition, first, second, operands = args
             if not isinstance(condition, Value):

@@ -14,6 +14,7 @@ from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel
 from tilewright.relay.frontend.common.value import ModelError, Value, evaluate, missing_operator, problems_text
 from tilewright.relay.frontend.pytorch import (  # noqa: F401 (register converters)
     ops_activation,
+    ops_bags,
     ops_complex,
     ops_create,
     ops_data,

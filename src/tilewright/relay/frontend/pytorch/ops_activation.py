@@ -149,6 +149,8 @@ def softmax(c: TorchCall, x: Value, dim: int, half_to_float: Any = None, dtype: 
         x = c.cast(x, "float32")
     if x.ndim == 0:
         return c.full((), 0.0 if "log" in c.target else 1.0, x.dtype)
+    if any([isinstance(d, int) and not d for d in x.shape]):
+        return x
     axis = c.axis(dim, x.ndim)
     result = c.call("nn.log_softmax" if "log_softmax" in c.target else "nn.softmax", x, axis=axis)
     if "_safe" in c.target:

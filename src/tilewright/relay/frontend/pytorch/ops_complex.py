@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.pytorch.dtypes import dtype_name
 from tilewright.relay.frontend.pytorch.ops_linalg import matmul
 from tilewright.relay.frontend.pytorch.ops_math import atan2, identity
 from tilewright.relay.frontend.pytorch.ops_tensor import broadcast_all
@@ -231,9 +232,23 @@ def _exp(c: TorchCall, x: Complex) -> Any:
     return _polar(c, c.call("exp", x.real), x.imag)
 
 
-@_complex("_to_copy", "to")
-def _to(c: TorchCall, x: Complex, *rest: Any, **more: Any) -> Any:
-    return x
+PARTS = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
+
+
+@_complex("_to_copy", "to", "prims::convert_element_type")
+def _to(c: TorchCall, x: Complex, *rest: Any, dtype: Any = None, **more: Any) -> Any:
+    given = next((v for v in rest if v is not None and not isinstance(v, (bool, str))), None)
+    name = dtype_name(given if dtype is None else dtype) if given is not None or dtype is not None else ""
+    if name in PARTS:
+        return Complex(*[c.cast(p, PARTS[name]) for p in (x.real, x.imag)])
+    # A real number is what is left without the imaginary part.
+    return c.cast(x.real, name) if name else x
+
+
+@_complex("chalf", "cfloat", "cdouble")
+def _to_width(c: TorchCall, x: Complex, *rest: Any, **more: Any) -> Any:
+    name = {"chalf": "complex32", "cfloat": "complex64", "cdouble": "complex128"}[c.target.split("::")[1].split(".")[0]]
+    return _to(c, x, dtype=name)
 
 
 @_complex("sym_size", "size")

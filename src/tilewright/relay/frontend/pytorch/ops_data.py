@@ -93,6 +93,8 @@ def _unique_dim(
     axis = c.axis(dim, x.ndim)
     order = [axis, *[k for k in range(x.ndim) if k != axis]]
     (extent,) = c.static([x.shape[axis]], "the extent in which it looks for repetitions")
+    if not extent:
+        return [x, c.full([0], 0, "int64"), c.full([0], 0, "int64")]
     rows = c.reshape(c.transpose(x, order), [extent, -1])
     made = c.call(
         "host.call", [rows], function="torch.unique_rows", shape=(3, extent), dtype="int64", config=config_text({})
@@ -150,4 +152,5 @@ def _masked_select(c: TorchCall, x: Value, mask: Value) -> Any:
     from tilewright.relay.frontend.pytorch.ops_index import index
 
     x, mask = broadcast_all(c, [x, mask])
+    x, mask = (c.reshape(v, [1]) if not x.ndim else v for v in (x, mask))
     return index(c, x, [mask])

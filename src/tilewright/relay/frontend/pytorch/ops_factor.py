@@ -17,6 +17,10 @@ def _no_errors(c: TorchCall, x: Value) -> Value:
     return c.full(x.shape[:-2], 0, "int32")
 
 
+def _turned(c: TorchCall, a: Value) -> Value:
+    return c.transpose(a, [*range(a.ndim - 2), a.ndim - 1, a.ndim - 2])
+
+
 @aten("_linalg_svd")
 def _linalg_svd(c: TorchCall, a: Value, full: bool = False, vectors: bool = True, driver: str | None = None) -> Any:
     m, n = c.static(a.shape[-2:], "the extents of its matrix")
@@ -90,7 +94,8 @@ def _linalg_lu_solve(
     c: TorchCall, made: Value, swaps: Value, b: Value, left: bool = True, adjoint: bool = False
 ) -> Any:
     if not left:
-        raise c.refuse("left", left, "True")
+        # x a = b is the equation of the turned matrices.
+        return _turned(c, _linalg_lu_solve(c, made, swaps, _turned(c, b), True, not adjoint))
     rows = c.call("expand_dims", c.cast(swaps, made.dtype), axis=swaps.ndim - 1)
     return factor.answers(c, factor.lu_solve, [made, rows, b], [b.shape[-2:]], adjoint=adjoint)[0]
 
@@ -122,7 +127,7 @@ def _linalg_solve_triangular(
 def _triangular_solve(
     c: TorchCall, b: Value, a: Value, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
-    turned = c.transpose(a, [*range(a.ndim - 2), a.ndim - 1, a.ndim - 2]) if transpose else a
+    turned = _turned(c, a) if transpose else a
     return [_linalg_solve_triangular(c, turned, b, upper != transpose, True, unitriangular), a]
 
 
@@ -149,11 +154,21 @@ def _linalg_pinv(
     c: TorchCall, a: Value, rcond: Any = None, hermitian: bool = False, atol: Any = None, rtol: Any = None
 ) -> Any:
     m, n = c.static(a.shape[-2:], "the extents of its matrix")
+    least = max(m, n) * float(np.finfo(a.dtype).eps)
     rtol = rcond if rtol is None else rtol
-    bounds = [None if v is None else float(c.known(v, "tolerance")) for v in (atol, rtol)]
-    if bounds[1] is None:
-        bounds[1] = 0.0 if bounds[0] else max(m, n) * float(np.finfo(a.dtype).eps)
-    return factor.answers(c, factor.pinv, [a], [[n, m]], atol=bounds[0] or 0.0, rtol=bounds[1])[0]
+    if hermitian:
+        # The lower half says all.
+        half = c.call("where", Value(array=np.tri(n, dtype=bool)), a, c.number(0, a.dtype))
+        below = c.call("where", Value(array=np.tri(n, k=-1, dtype=bool)), a, c.number(0, a.dtype))
+        a = c.call("add", half, _turned(c, below))
+    absolute = c.tensor(0.0 if atol is None else atol, a.dtype)
+    if rtol is None:
+        none = c.call("greater", absolute, 0)
+        relative = c.call("where", none, c.number(0, a.dtype), c.number(least, a.dtype))
+    else:
+        relative = c.tensor(rtol, a.dtype)
+    bounds = [c.reshape(v, [*v.shape, 1, 1]) for v in (absolute, relative)]
+    return factor.answers(c, factor.pinv, [a, *bounds], [[n, m]])[0]
 
 
 @aten("linalg_lstsq")
@@ -205,3 +220,16 @@ def _lu_unpack(c: TorchCall, made: Value, swaps: Value, data: bool = True, pivot
         above = Value(array=~np.tri(k, n, -1, dtype=bool))
         upper = c.call("where", above, cut(c, made, made.ndim - 2, 0, k), c.number(0, made.dtype))
     return [order, lower, upper]
+
+
+@aten("linalg_ldl_factor_ex", "linalg_ldl_factor")
+def _ldl_factor(c: TorchCall, a: Value, hermitian: bool = False, check_errors: bool = False) -> Any:
+    n = a.shape[-1]
+    made, rows = factor.answers(c, factor.ldl_factor, [a], [[n, n], [n]])
+    return [made, c.cast(rows, "int32"), _no_errors(c, a)]
+
+
+@aten("linalg_ldl_solve")
+def _ldl_solve(c: TorchCall, made: Value, swaps: Value, b: Value, hermitian: bool = False) -> Any:
+    rows = c.call("expand_dims", c.cast(swaps, made.dtype), axis=swaps.ndim - 1)
+    return factor.answers(c, factor.ldl_solve, [made, rows, b], [b.shape[-2:]])[0]

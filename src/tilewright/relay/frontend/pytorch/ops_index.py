@@ -10,10 +10,10 @@ import numpy as np
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import is_float
 from tilewright.relay.frontend.pytorch.ops_data import columns
-from tilewright.relay.frontend.pytorch.ops_tensor import FAR, broadcast_all, cut
+from tilewright.relay.frontend.pytorch.ops_reduce import norm
+from tilewright.relay.frontend.pytorch.ops_tensor import FAR, broadcast_all, cut, strided
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
 from tilewright.relay.op.relations import broadcast_shapes
-from tilewright.support.errors import OpNotImplemented
 
 
 def places(c: TorchCall, indices: Value, extent: Any) -> Value:
@@ -307,31 +307,29 @@ def _isin(c: TorchCall, x: Any, tests: Any, assume_unique: bool = False, invert:
     return c.call("logical_not", found) if invert else found
 
 
-@aten("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
-def _embedding_bag(
-    c: TorchCall, weight: Value, indices: Value, offsets: Value, scale: bool = False, mode: int = 0, sparse: bool = False,
-    per_sample_weights: Value | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
-) -> Any:  # fmt: skip
-    bounds = c.known(offsets, "offsets")
-    (count,) = c.static(indices.shape, "the number of its indices")
-    ends = bounds[1:] if include_last_offset else np.append(bounds[1:], count)
-    starts = bounds[:-1] if include_last_offset else bounds
-    rows = c.call("take", weight, c.cast(indices, "int64"), axis=0)
-    if per_sample_weights is not None:
-        rows = c.call("multiply", rows, c.call("expand_dims", per_sample_weights, axis=1))
-    kept = np.zeros((len(starts), count), bool)
-    for k, (s, e) in enumerate(zip(starts, ends, strict=True)):
-        kept[k, s:e] = True
-    if padding_idx is not None and padding_idx >= 0:
-        raise c.refuse("padding_idx", padding_idx, "None")
-    if mode == 2:
-        wide = c.call(
-            "where", Value(array=kept[:, :, None]), c.call("expand_dims", rows, axis=0), c.number(-np.inf, rows.dtype)
-        )
-        result = c.call("max", wide, axis=(1,))
-    else:
-        share = kept / np.maximum(kept.sum(1, keepdims=True), 1) if mode == 1 else kept
-        result = c.call("nn.matmul", Value(array=share.astype(rows.dtype)), rows)
-    if any([c.wants(k) for k in (1, 2, 3)]):
-        raise OpNotImplemented("its results after the first, which only training needs, are not supported")
-    return [result, None, None, None]
+@aten("put")
+def _put(c: TorchCall, x: Value, indices: Value, source: Value, accumulate: bool = False) -> Any:
+    rows = [c.reshape(v, [-1]) for v in (x, indices, source)]
+    return c.reshape(index_put(c, rows[0], [rows[1]], rows[2], accumulate), x.shape)
+
+
+@aten("as_strided_scatter")
+def _as_strided_scatter(
+    c: TorchCall, x: Value, source: Value, size: Sequence[Any], stride: Sequence[Any], offset: Any = None
+) -> Any:
+    places = strided(c, x, size, stride, offset).reshape(-1)
+    return c.reshape(index_put(c, c.reshape(x, [-1]), [Value(array=places)], c.reshape(source, [-1])), x.shape)
+
+
+@aten("embedding_renorm")
+def _embedding_renorm(c: TorchCall, weight: Value, indices: Value, most: float, p: float) -> Any:
+    """Rows that are looked up, and longer than `most`, made as long."""
+    length = norm(c, weight, p, [1], True)
+    rows, _ = weight.shape
+    where = places(c, c.reshape(indices, [-1]), rows)
+    ones = c.broadcast(c.number(1, "int32"), where.shape)
+    used = c.call("scatter_elements", c.full([rows], 0, "int32"), where, ones, axis=0, reduction="update")
+    used = c.call("expand_dims", c.cast(used, "bool"), axis=1)
+    shorter = c.call("divide", c.number(most, weight.dtype), c.call("add", length, 1e-7))
+    long = c.call("logical_and", used, c.call("greater", length, most))
+    return c.call("where", long, c.call("multiply", weight, shorter), weight)

@@ -114,6 +114,12 @@ def _tensordot(c: TorchCall, a: Value, b: Value, left: Sequence[int] = (-1,), ri
     if not a.ndim or not b.ndim:
         return c.call("multiply", a, b)
     i, j = [c.axis(d, a.ndim) for d in left], [c.axis(d, b.ndim) for d in right]
+    for p, q in zip(i, j, strict=True):
+        # An extent of 1 stands for any: what meets it is summed.
+        if known_equal(a.shape[p], 1) and not known_equal(b.shape[q], 1):
+            b = c.call("sum", b, axis=(q,), keepdims=True)
+        elif known_equal(b.shape[q], 1) and not known_equal(a.shape[p], 1):
+            a = c.call("sum", a, axis=(p,), keepdims=True)
     keep_a, keep_b = [k for k in range(a.ndim) if k not in i], [k for k in range(b.ndim) if k not in j]
     count: Any = 1
     for k in i:

@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.ir import PrimExpr
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, is_float, kind, result_dtype
+from tilewright.relay.frontend.pytorch.ops_tensor import broadcast_all
 from tilewright.relay.frontend.pytorch.value import Complex, TorchCall, aten
 
 SAME = {
@@ -414,7 +415,27 @@ def _signbit(c: TorchCall, x: Value) -> Any:
 def _logaddexp(c: TorchCall, a: Value, b: Value) -> Any:
     x, y = c.promote(a, b)
     near = log1p(c, c.call("exp", c.call("negative", c.call("abs", c.call("subtract", x, y)))))
-    return c.call("add", c.call("maximum", x, y), near)
+    # Of equal infinities there is no difference.
+    apart = c.call("add", c.call("maximum", x, y), near)
+    return c.call("where", c.call("equal", x, y), c.call("add", x, float(np.log(2))), apart)
+
+
+BITS = {"float16": "int16", "bfloat16": "int16", "float32": "int32", "float64": "int64"}
+
+
+@aten("nextafter")
+def _nextafter(c: TorchCall, a: Value, b: Value) -> Any:
+    """The bits of numbers of one sign are in their order, as whole numbers."""
+    x, y = broadcast_all(c, c.promote(a, b))
+    whole = BITS[x.dtype]
+    bits = c.call("reinterpret", x, dtype=whole)
+    away = c.call("equal", c.call("greater", y, x), c.call("greater", x, 0))
+    moved = c.call("add", bits, c.call("where", away, c.number(1, whole), c.number(-1, whole)))
+    least = c.call("where", c.call("greater", y, 0), c.number(1, whole), c.number(np.iinfo(whole).min + 1, whole))
+    found = c.call("reinterpret", c.call("where", c.call("equal", x, 0), least, moved), dtype=x.dtype)
+    found = c.call("where", c.call("equal", x, y), y, found)
+    unknown = c.call("logical_or", c.call("isnan", x), c.call("isnan", y))
+    return c.call("where", unknown, c.number(np.nan, x.dtype), found)
 
 
 @aten("isclose")
@@ -439,7 +460,7 @@ def to_dtype(c: TorchCall, x: Value, dtype: Any = None, *rest: Any) -> Any:
         return x
     name = dtype_name(dtype)
     if kind(name) == 3:
-        part = c.cast(x, "float64" if name == "complex128" else "float32")
+        part = c.cast(x, {"complex128": "float64", "complex32": "float16"}.get(name, "float32"))
         return Complex(part, c.full(part.shape, 0, part.dtype))
     return c.cast(x, name)
 

@@ -403,6 +403,44 @@ def _max_unpool(c: TorchCall, x: Value, indices: Value, size: Sequence[int]) -> 
     return c.reshape(written, [*lead, int(size[0]), int(size[1])])
 
 
+@aten("fractional_max_pool2d", "fractional_max_pool3d")
+def _fractional_max_pool(c: TorchCall, x: Value, kernel: Any, size: Any, samples: Value) -> Any:
+    """Windows whose places were drawn: a number from 0 to 1 for each axis of each image says where (Graham, 2014)."""
+    n = 3 if "3d" in c.target else 2
+    lead = list(x.shape[: x.ndim - n])
+    extents = c.static(x.shape[-n:], "the extents that it pools")
+    kernels, outs = _tuple(kernel, n), _tuple(size, n)
+    drawn = c.reshape(samples, [*lead, n])
+    at: Value | None = None
+    for k, (extent, width, out) in enumerate(zip(extents, kernels, outs, strict=True)):
+        # Two axes are drawn in the order of columns and rows.
+        which = n - 1 - k if n == 2 else k
+        share = c.call("strided_slice", drawn, begin=(which,), end=(which + 1,), axes=(len(lead),))
+        step = (extent - width) / (out - 1) if out > 1 else 0.0
+        first = c.call("floor", c.call("multiply", share, step))
+        steps = c.call("multiply", c.call("add", share, Value(array=np.arange(out, dtype=x.dtype))), step)
+        begins = c.cast(c.call("subtract", c.call("floor", steps), first), "int64")
+        begins = c.call("where", Value(array=np.arange(out) == out - 1), c.number(extent - width, "int64"), begins)
+        rows = c.call("add", c.call("expand_dims", begins, axis=begins.ndim), Value(array=np.arange(width)))
+        if at is None:
+            at = rows
+            continue
+        # Each window so far with each of this axis.
+        before, inside = at.shape[-2:]
+        wide = c.call("multiply", c.reshape(at, [*lead, before, 1, inside, 1]), extent)
+        whole = c.call("add", wide, c.reshape(rows, [*lead, 1, out, 1, width]))
+        at = c.reshape(whole, [*lead, before * out, inside * width])
+    assert at is not None
+    windows, inside = at.shape[-2:]
+    flat = c.reshape(x, [*lead, int(np.prod(extents))])
+    found = c.reshape(
+        c.call("gather", flat, c.reshape(at, [*lead, windows * inside]), axis=len(lead)), [*lead, windows, inside]
+    )
+    best = c.cast(c.call("argmax", found, axis=(len(lead) + 1,), keepdims=True), "int64")
+    picked = [c.call("gather", v, best, axis=len(lead) + 1) for v in (found, at)]
+    return [c.reshape(v, [*lead, *outs]) for v in picked]
+
+
 @aten("torchvision::deform_conv2d")
 def _deformable(
     c: TorchCall, x: Value, weight: Value, offset: Value, mask: Value, bias: Value, sh: int, sw: int, ph: int, pw: int,

@@ -62,6 +62,9 @@ def _rms_norm(
 def _batch_norm(
     c: TorchCall, x: Value, weight: Value | None, bias: Value | None, mean: Value | None, var: Value | None, training: bool, eps: float
 ) -> Value:  # fmt: skip
+    if x.ndim < 2:
+        # A vector is a batch whose elements have no channels: PyTorch takes one without elements only.
+        return x
     channels = int(x.shape[1])
     gamma, beta = _vector(c, weight, channels, 1, x.dtype), _vector(c, bias, channels, 0, x.dtype)
     if training or mean is None or var is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common import factor
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, is_float, kind
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
@@ -149,14 +150,47 @@ def _variances(c: TorchCall, x: Value, dim: Any, correction: Any, keepdim: bool)
     return [spread, middle] if "_mean" in c.target else spread
 
 
-@aten("norm", "linalg_vector_norm", "linalg_norm", "frobenius_norm")
+@aten("linalg_norm", "linalg_matrix_norm")
+def _matrix_norm(
+    c: TorchCall, x: Value, p: Any = None, dim: Any = None, keepdim: bool = False, dtype: Any = None
+) -> Any:
+    """A norm of matrices where two axes are meant, else of vectors."""
+    x = c.cast(x, dtype_name(dtype)) if dtype is not None else x
+    matrices = "matrix" in c.target
+    axes = c.axes((-2, -1) if dim is None and matrices else dim, x.ndim)
+    if not matrices and (p is None or len(axes) == 1):
+        return norm(c, x, p, dim, keepdim)
+    row, column = axes
+    if p is None or p == "fro":
+        return norm(c, x, 2, axes, keepdim)
+    if any([isinstance(x.shape[k], int) and not x.shape[k] for k in axes]):
+        kept = [1 if k in axes else d for k, d in enumerate(x.shape) if keepdim or k not in axes]
+        return c.full(kept, 0, x.dtype)
+    if p in ("nuc", 2, -2):
+        rest = [k for k in range(x.ndim) if k not in axes]
+        m, n = c.static([x.shape[row], x.shape[column]], "the extents of its matrix")
+        k = min(m, n)
+        values = factor.answers(
+            c, factor.svd, [c.transpose(x, [*rest, row, column])], [[m, k], [k], [k, n]], full=False
+        )[1]
+        found = total(c, "sum" if p == "nuc" else "max" if p > 0 else "min", values, [-1])
+        return c.reshape(found, [1 if k in axes else d for k, d in enumerate(x.shape)]) if keepdim else found
+    if abs(p) not in (1, np.inf):
+        raise c.refuse("ord", p, "'fro', 'nuc', 1, 2, inf and their negatives")
+    inner, outer = (row, column) if abs(p) == 1 else (column, row)
+    sums = total(c, "sum", c.call("abs", x), [inner], True)
+    found = total(c, "max" if p > 0 else "min", sums, [outer], True)
+    return found if keepdim else c.call("squeeze", found, axis=tuple(sorted(axes)))
+
+
+@aten("norm", "linalg_vector_norm", "frobenius_norm")
 def norm(c: TorchCall, x: Value, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     if "frobenius" in c.target:
         p, dim, keepdim = 2, p, bool(dim)
     x = c.cast(x, dtype_name(dtype)) if dtype is not None else x
     p = 2 if p is None else p
     if isinstance(p, str):
-        raise c.refuse("p", p, "numbers")
+        return _matrix_norm(c, x, p, dim, keepdim)
     if p == 2:
         return c.call("sqrt", total(c, "sum", c.call("multiply", x, x), dim, keepdim))
     size = c.call("abs", x)
@@ -183,6 +217,8 @@ def _running(c: TorchCall, x: Value, dim: int, dtype: Any = None) -> Any:
 
 @aten("logcumsumexp")
 def _logcumsumexp(c: TorchCall, x: Value, dim: int) -> Any:
+    if not x.ndim:
+        return x
     top = total(c, "max", x, dim, True)
     running = c.call("cumsum", c.call("exp", c.call("subtract", x, top)), axis=c.axis(dim, x.ndim))
     return c.call("add", c.call("log", running), top)
@@ -325,10 +361,10 @@ def _searchsorted(
     out_int32: bool = False,
     right: bool = False,
     side: str | None = None,
-    sorter: Any = None,
+    sorter: Value | None = None,
 ) -> Any:
     if sorter is not None:
-        raise c.refuse("sorter", "a tensor", "None")
+        rows = c.call("gather", rows, c.cast(sorter, "int64"), axis=rows.ndim - 1)
     x = c.tensor(values, rows.dtype)
     whole = c.call("reshape", x, newshape=(1,)) if not x.ndim else x
     found = c.call(

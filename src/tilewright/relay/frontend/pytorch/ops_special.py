@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.special import special
+from tilewright.relay.frontend.common.special import POLYNOMIALS, recurrence, special
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.ops_tensor import broadcast_all
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
@@ -38,6 +38,36 @@ for _aten, _name in ONE.items():
     aten(_aten)(_of_one(_name))
 for _aten, _name in TWO.items():
     aten(_aten)(_of_two(_name))
+
+
+UNROLLED = 64
+"""The greatest degree of polynomials that kernels compute."""
+
+
+def _polynomial(kind: str, shifted: bool) -> Callable[..., Any]:
+    def convert(c: TorchCall, x: Any, n: Any) -> Any:
+        x, n = c.promote(x, n, floating=True)
+        if shifted:
+            x = c.call("subtract", c.call("multiply", x, 2), 1)
+        if n.array is None or n.array.size != 1 or not -1 < float(n.array.item()) <= UNROLLED:
+            return special(c, kind, *broadcast_all(c, [x, n]))
+        x = broadcast_all(c, [x, n])[0]
+        before, now = c.number(0, x.dtype), c.full(x.shape, 1, x.dtype)
+        for k in range(int(n.array.item())):
+            a, b, less = recurrence(kind, k)
+            slope = c.call("add", c.call("multiply", x, a), b) if b else c.call("multiply", x, a)
+            following = c.call("multiply", slope, now)
+            before, now = now, c.call("subtract", following, c.call("multiply", before, less)) if less else following
+        return now
+
+    return convert
+
+
+for _name in POLYNOMIALS:
+    _family, _, _letters = _name.partition("_")
+    aten(f"special_{_family}_polynomial_{_letters}")(_polynomial(_name, False))
+    if _family == "chebyshev":
+        aten(f"special_shifted_{_family}_polynomial_{_letters}")(_polynomial(_name, True))
 
 
 @aten("polygamma", "special_polygamma")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -247,11 +248,25 @@ def split_sizes(c: TorchCall, x: Value, sizes: Sequence[Any], axis: int) -> list
 def _tensor_split(c: TorchCall, x: Value, places: Any, dim: int = 0) -> Any:
     axis = c.axis(dim, x.ndim)
     (extent,) = c.static([x.shape[axis]], "the extent that it splits")
+    if isinstance(places, Value) and places.ndim and places.array is None:
+        return _split_by_data(c, x, places, axis)
     if isinstance(places, Value):
         known = c.known(places, "places")
         places = [int(p) for p in known] if known.ndim else int(known)
     sizes = [len(p) for p in np.array_split(np.arange(extent), places)]
     return split_sizes(c, x, sizes, axis)
+
+
+def _split_by_data(c: TorchCall, x: Value, places: Value, axis: int) -> list[Value]:
+    """Parts between places that the model computes."""
+    (number,) = c.static(places.shape, "the number of its places")
+    whole = c.cast(places, "int64")
+    bounds: list[Any] = [0]
+    for k in range(number):
+        place = c.call("squeeze", cut(c, whole, 0, k, k + 1), axis=(0,))
+        bounds.append(c.home.sizes.fresh(place))
+    bounds.append(FAR)
+    return [cut(c, x, axis, a, b) for a, b in itertools.pairwise(bounds)]
 
 
 @aten("hsplit", "vsplit")
@@ -423,20 +438,39 @@ def _cartesian_prod(c: TorchCall, xs: Sequence[Value]) -> Any:
 
 @aten("unfold", "unfold_copy")
 def _unfold(c: TorchCall, x: Value, dim: int, size: int, step: int) -> Any:
+    whole = not x.ndim
+    x = c.reshape(x, [1]) if whole else x
     axis = c.axis(dim, x.ndim)
     (extent,) = c.static([x.shape[axis]], "the extent of its axis")
     starts = np.arange(0, extent - size + 1, step)
     windows = c.call("take", x, Value(array=starts[:, None] + np.arange(size)), axis=axis)
-    return c.transpose(windows, [k for k in range(x.ndim + 1) if k != axis + 1] + [axis + 1])
+    windows = c.transpose(windows, [k for k in range(x.ndim + 1) if k != axis + 1] + [axis + 1])
+    return c.reshape(windows, windows.shape[1:]) if whole else windows
 
 
 @aten("as_strided", "as_strided_copy")
 def _as_strided(c: TorchCall, x: Value, size: Sequence[Any], stride: Sequence[Any], offset: Any = None) -> Any:
+    return c.call("take", c.reshape(x, [-1]), Value(array=strided(c, x, size, stride, offset)), axis=0)
+
+
+def strided(c: TorchCall, x: Value, size: Sequence[Any], stride: Sequence[Any], offset: Any) -> np.ndarray:
+    """The places of a view's elements among those of x."""
     c.static([*x.shape, *size, *stride], "the sizes and strides of its view")
     places = np.full((), int(offset or 0), np.int64)
     for n, s in zip(size, stride, strict=True):
         places = places[..., None] + np.arange(n) * s
-    return c.call("take", c.reshape(x, [-1]), Value(array=places), axis=0)
+    return places
+
+
+@aten("resize", "resize_as")
+def _resize(c: TorchCall, x: Value, size: Any, *rest: Any) -> Any:
+    """As many of the elements as there is room for; those that nobody set are zeros."""
+    shape = c.static(size.shape if isinstance(size, Value) else size, "its new size")
+    flat, count = c.reshape(x, [-1]), int(np.prod(shape))
+    (have,) = c.static(flat.shape, "the number of its elements")
+    if count > have:
+        flat = c.call("concatenate", [flat, c.full([count - have], 0, x.dtype)], axis=0)
+    return c.reshape(cut(c, flat, 0, 0, count), shape)
 
 
 @aten("pixel_shuffle")
