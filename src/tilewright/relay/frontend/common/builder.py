@@ -32,10 +32,14 @@ class Builder:
 
     def call(self, key: str, *args: Any, **attrs: Any) -> Any:
         """The relay operator `key` on values, lists of them, and numbers, which take the first value's type: a Value, or a list."""
+        made = make_call(key, self.arguments(key, args), attrs, self.span)
+        return [Value(e) for e in made] if isinstance(made, TupleWrapper) else Value(made)
+
+    def arguments(self, key: str, args: Sequence[Any]) -> list[Any]:
+        """Arguments of an operator, numbers and sizes as values of the first value's type."""
         typed = args[1:] if key == "where" else args
         like = next((a.dtype for a in typed if isinstance(a, Value)), None)
-        made = make_call(key, [self._argument(a, like) for a in args], attrs, self.span)
-        return [Value(e) for e in made] if isinstance(made, TupleWrapper) else Value(made)
+        return [self._argument(a, like) for a in args]
 
     def _argument(self, a: Any, like: str | None) -> Any:
         if isinstance(a, (bool, int, float, np.generic)):

@@ -72,10 +72,6 @@ class Importer:
         self.keep_quantized = False
         """Whether int8 and uint8 weights are parameters and not constants."""
 
-    def size_value(self, c: TorchCall, d: PrimExpr) -> Value:
-        """A size as a tensor."""
-        return self.sizes.tensor(c, d)
-
     def known(self, name: str, overload: str) -> bool:
         """Whether there is a converter for an operator."""
         return self.custom_converter(name, overload) is not None or find_converter(name, overload) is not None
