@@ -13,8 +13,21 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.value import Value
+
 CARRIER = "int64"
 """The element type of tensors of texts."""
+
+
+class Text(Value):
+    """A tensor of texts, which are numbers here."""
+
+    __slots__ = ()
+
+    @property
+    def numbers(self) -> Value:
+        """The numbers, as a tensor like others."""
+        return Value(self._expr, self.array, self.name)
 
 
 class Strings:

@@ -10,12 +10,11 @@ import numpy as np
 from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.damage import guarded
-from tilewright.relay.frontend.common.texts import CARRIER
+from tilewright.relay.frontend.common.texts import CARRIER, Text
 from tilewright.relay.frontend.common.value import ModelError, Value, near_text
 from tilewright.relay.frontend.tensorflow.graph import Scope, TensorFlowImporter
 from tilewright.relay.frontend.tensorflow.plan import split_ref
 from tilewright.relay.frontend.tensorflow.reader import REMEDY, Input, Opened, open_model
-from tilewright.relay.frontend.tensorflow.value import Text
 from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.canonical import SimplifyExprPostAlterOp
 from tilewright.relay.transform.convert_layout import ConvertLayout

@@ -14,7 +14,7 @@ from tilewright.relay.frontend.common.builder import SMALL
 from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel
 from tilewright.relay.frontend.common.sizes import InputSizes
-from tilewright.relay.frontend.common.texts import strings
+from tilewright.relay.frontend.common.texts import Text, strings
 from tilewright.relay.frontend.common.value import ModelError, Value, evaluate, near_text, problems_text, use_text
 from tilewright.relay.frontend.tensorflow.assignments import called
 from tilewright.relay.frontend.tensorflow.control import branch, loop
@@ -24,7 +24,7 @@ from tilewright.relay.frontend.tensorflow.plan import SWITCHES, Plan, split_ref
 from tilewright.relay.frontend.tensorflow.tables import Contents
 from tilewright.relay.frontend.tensorflow.tensors import tensor_array
 from tilewright.relay.frontend.tensorflow.texts import evaluated, text_results
-from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Sizes, TensorList, Text, converters
+from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Sizes, TensorList, converters
 from tilewright.relay.op.relations import tensor_type
 from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError
 

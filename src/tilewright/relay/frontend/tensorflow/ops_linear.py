@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common import factor
+from tilewright.relay.frontend.common.hosted import hosted_like, text_host
 from tilewright.relay.frontend.common.special import special
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.tensorflow.hosted import hosted_like, tf_host
 from tilewright.relay.frontend.tensorflow.value import Complex, NodeCall, tf_op
 
 SPECIAL = {
@@ -132,7 +132,7 @@ def _tridiagonal(c: NodeCall, diagonals: Value, b: Value) -> Any:
     return hosted_like(c, "tf.TridiagonalSolve", [diagonals, b], b, b.dtype)
 
 
-@tf_host("tf.TridiagonalSolve")
+@text_host("tf.TridiagonalSolve")
 def _run_tridiagonal(config: Any, diagonals: np.ndarray, b: np.ndarray) -> np.ndarray:
     upper, middle, lower = [diagonals[..., k, :].astype(np.float64) for k in range(3)]
     whole = np.zeros((*middle.shape, middle.shape[-1]))
@@ -164,7 +164,7 @@ def _banded(c: NodeCall, bands: Value, b: Value) -> Any:
     return hosted_like(c, "tf.BandedTriangularSolve", [bands, b], b, b.dtype, **config)
 
 
-@tf_host("tf.BandedTriangularSolve")
+@text_host("tf.BandedTriangularSolve")
 def _run_banded(config: Any, bands: np.ndarray, b: np.ndarray) -> np.ndarray:
     k, n = bands.shape[-2:]
     whole = np.zeros((*bands.shape[:-2], n, n))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.relay.frontend.common.builder import same_padding
+from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized, text_host
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.tensorflow.hosted import hosted, hosted_like, hosted_sized, tf_host
 from tilewright.relay.frontend.tensorflow.value import Complex, NodeCall, converters, sizes_value, tf_op
 from tilewright.support.errors import OpNotImplemented
 
@@ -79,7 +79,7 @@ def _next_after(c: NodeCall, x: Value, y: Value) -> Any:
     return hosted(c, "tf.NextAfter", [x, y], Value(c.call("add", x, y).expr).shape, x.dtype)
 
 
-@tf_host("tf.NextAfter")
+@text_host("tf.NextAfter")
 def _run_next_after(config: Any, x: np.ndarray, y: np.ndarray) -> Any:
     return np.nextafter(x, y)
 
@@ -89,7 +89,7 @@ def _population(c: NodeCall, x: Value) -> Any:
     return hosted_like(c, "tf.PopulationCount", [x], x, "uint8")
 
 
-@tf_host("tf.PopulationCount")
+@text_host("tf.PopulationCount")
 def _run_population(config: Any, x: np.ndarray) -> Any:
     return np.bitwise_count(x.view(x.dtype.name.replace("u", "").replace("int", "uint")))
 
@@ -104,7 +104,7 @@ def _log_sums(c: NodeCall, x: Value, axis: Value) -> Any:
     return hosted_like(c, "tf.CumulativeLogsumexp", [x], x, x.dtype, **config)
 
 
-@tf_host("tf.CumulativeLogsumexp")
+@text_host("tf.CumulativeLogsumexp")
 def _run_log_sums(config: Any, x: np.ndarray) -> np.ndarray:
     rows = np.moveaxis(x.astype(np.float64), config["axis"], 0)
     rows = rows[::-1] if config["reverse"] else rows
@@ -306,51 +306,57 @@ def _quantize(c: NodeCall, x: Value, low: Value, high: Value) -> Any:
 @tf_op("CTCGreedyDecoder")
 def _greedy(c: NodeCall, x: Value, lengths: Value) -> Any:
     config: dict[str, Any] = {"merge": bool(c.attr("merge_repeated", False)), "blank": int(c.attr("blank_index", -1))}
-    given = [x, lengths]
-    return [
-        hosted_sized(c, "tf.ctc.places", given, 2, "int64", **config), hosted_sized(c, "tf.ctc.values", given, 1, "int64", **config),
-        hosted(c, "tf.ctc.size", given, [2], "int64", **config), hosted(c, "tf.ctc.scores", given, [x.shape[1], 1], x.dtype, **config),
-    ]  # fmt: skip
-
-
-def _sequences(config: Any, x: np.ndarray, lengths: np.ndarray) -> list[list[int]]:
-    blank = config["blank"] % x.shape[2]
-    found = []
-    for b, n in enumerate(lengths.tolist()):
-        best = x[:n, b].argmax(-1).tolist()
-        kept = [v for k, v in enumerate(best) if not (config["merge"] and k and v == best[k - 1])]
-        found.append([v for v in kept if v != blank])
-    return found
-
-
-@tf_host("tf.ctc.scores")
-def _ctc_scores(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    return np.array([-x[:n, b].max(-1).sum() for b, n in enumerate(lengths.tolist())], x.dtype).reshape(-1, 1)
+    return _decoded(c, "tf.ctc", [x, lengths], 1, **config)
 
 
 @tf_op("CTCBeamSearchDecoder")
 def _beams(c: NodeCall, x: Value, lengths: Value) -> Any:
     paths = int(c.attr("top_paths"))
-    config: dict[str, Any] = {
-        "paths": paths,
-        "width": int(c.attr("beam_width")),
-        "merge": bool(c.attr("merge_repeated", True)),
-    }
-    given = [x, lengths]
-    groups: list[list[Value]] = [[], [], []]
-    for k in range(paths):
-        groups[0].append(hosted_sized(c, "tf.beams.places", given, 2, "int64", path=k, **config))
-        groups[1].append(hosted_sized(c, "tf.beams.values", given, 1, "int64", path=k, **config))
-        groups[2].append(hosted(c, "tf.beams.size", given, [2], "int64", path=k, **config))
-    return [
-        *groups[0],
-        *groups[1],
-        *groups[2],
-        hosted(c, "tf.beams.scores", given, [x.shape[1], paths], x.dtype, **config),
+    config: dict[str, Any] = {"most": paths, "width": int(c.attr("beam_width"))}
+    config["merge"] = bool(c.attr("merge_repeated", True))
+    return _decoded(c, "tf.beams", [x, lengths], paths, **config)
+
+
+def _decoded(c: NodeCall, function: str, given: list[Value], paths: int, **config: Any) -> list[Value]:
+    """What a decoder makes: the places, classes and size of each path as a sparse tensor, and the paths' scores.
+
+    The search runs once, and writes a table of int64 (paths, examples, 2 + steps): the bits of the score, the length, the classes.
+    """
+    steps, examples = given[0].shape[:2]
+    table = [hosted(c, function, given, [paths, examples, steps + 2], "int64", **config)]
+    groups = [
+        [hosted_sized(c, "tf.path.places", table, 2, "int64", path=k) for k in range(paths)],
+        [hosted_sized(c, "tf.path.classes", table, 1, "int64", path=k) for k in range(paths)],
+        [hosted(c, "tf.path.size", table, [2], "int64", path=k) for k in range(paths)],
     ]
+    return [*groups[0], *groups[1], *groups[2], hosted(c, "tf.path.scores", table, [examples, paths], given[0].dtype)]
 
 
-def _beam_search(config: Any, x: np.ndarray, lengths: np.ndarray) -> list[list[tuple[tuple[int, ...], float]]]:
+def _table(found: Sequence[Sequence[tuple[Sequence[int], float]]], paths: int, steps: int) -> np.ndarray:
+    """Of (classes, score) for each path of each example."""
+    out = np.zeros((paths, len(found), steps + 2), np.int64)
+    for b, ranked in enumerate(found):
+        if len(ranked) < paths:
+            raise ValueError(f"the example {b} has {len(ranked)} paths, fewer than the {paths} of top_paths")
+        for k, (classes, score) in enumerate(ranked):
+            out[k, b, 0] = np.float64(score).view(np.int64)
+            out[k, b, 1 : 2 + len(classes)] = len(classes), *classes
+    return out
+
+
+@text_host("tf.ctc")
+def _greedy_table(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    blank = config["blank"] % x.shape[2]
+    found = []
+    for b, n in enumerate(lengths.tolist()):
+        best = x[:n, b].argmax(-1).tolist()
+        kept = [v for k, v in enumerate(best) if not (config["merge"] and k and v == best[k - 1])]
+        found.append([([v for v in kept if v != blank], -float(x[:n, b].max(-1).sum()))])
+    return _table(found, 1, len(x))
+
+
+@text_host("tf.beams")
+def _beam_table(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """For each example the likeliest sequences with the logarithms of their likelihoods (prefix search)."""
     blank = x.shape[2] - 1
     found = []
@@ -372,42 +378,32 @@ def _beam_search(config: Any, x: np.ndarray, lengths: np.ndarray) -> list[list[t
                     longer[1] = np.logaddexp(longer[1], before + row[v])
             best = sorted(made.items(), key=lambda p: -float(np.logaddexp(p[1][0], p[1][1])))[: config["width"]]
             beams = {p: (v[0], v[1]) for p, v in best}
-        ranked = [(p, float(np.logaddexp(*v))) for p, v in beams.items()][: config["paths"]]
+        ranked = [(list(p), float(np.logaddexp(*v))) for p, v in beams.items()][: config["most"]]
+        if config["merge"]:
+            ranked = [([v for k, v in enumerate(p) if not k or v != p[k - 1]], score) for p, score in ranked]
         found.append(ranked)
-    return found
+    return _table(found, config["most"], len(x))
 
 
-def _path(config: Any, x: np.ndarray, lengths: np.ndarray) -> list[list[int]]:
-    rows = [list(found[config["path"]][0]) for found in _beam_search(config, x, lengths)]
-    if config["merge"]:
-        rows = [[v for k, v in enumerate(r) if not k or v != r[k - 1]] for r in rows]
-    return rows
+@text_host("tf.path.places", sized=True)
+def _path_places(config: Any, table: np.ndarray) -> np.ndarray:
+    counts = table[config["path"], :, 1].tolist()
+    return np.array([(b, k) for b, n in enumerate(counts) for k in range(n)], np.int64).reshape(-1, 2)
 
 
-def _sparse_rows(name: str, rows_of: Callable[[Any, np.ndarray, np.ndarray], list[list[int]]]) -> None:
-    """The host functions of rows of classes as a sparse tensor: its places, values and size."""
-
-    @tf_host(f"tf.{name}.places", sized=True)
-    def _places(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        found = rows_of(config, x, lengths)
-        return np.array([(b, k) for b, r in enumerate(found) for k in range(len(r))], np.int64).reshape(-1, 2)
-
-    @tf_host(f"tf.{name}.values", sized=True)
-    def _values(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        return np.array([v for r in rows_of(config, x, lengths) for v in r], np.int64)
-
-    @tf_host(f"tf.{name}.size")
-    def _size(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        return np.array([x.shape[1], max([len(r) for r in rows_of(config, x, lengths)], default=0)], np.int64)
+@text_host("tf.path.classes", sized=True)
+def _path_classes(config: Any, table: np.ndarray) -> np.ndarray:
+    return np.array([v for row in table[config["path"]] for v in row[2 : 2 + row[1]]], np.int64)
 
 
-_sparse_rows("ctc", _sequences)
-_sparse_rows("beams", _path)
+@text_host("tf.path.size")
+def _path_size(config: Any, table: np.ndarray) -> np.ndarray:
+    return np.array([table.shape[1], table[config["path"], :, 1].max(initial=0)], np.int64)
 
 
-@tf_host("tf.beams.scores")
-def _beam_scores(config: Any, x: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    return np.array([[score for _, score in found] for found in _beam_search(config, x, lengths)], x.dtype)
+@text_host("tf.path.scores")
+def _path_scores(config: Any, table: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(table[:, :, 0]).view(np.float64).T
 
 
 # ---- boxes
@@ -424,7 +420,7 @@ def _overlap_suppression(c: NodeCall, overlaps: Value, scores: Value, most: Valu
     return hosted_sized(c, "tf.overlaps", [overlaps, scores, most, limit, least], 1, "int32")
 
 
-@tf_host("tf.overlaps", sized=True)
+@text_host("tf.overlaps", sized=True)
 def _run_overlaps(
     config: Any, overlaps: np.ndarray, scores: np.ndarray, most: np.ndarray, limit: np.ndarray, least: np.ndarray
 ) -> np.ndarray:
@@ -474,7 +470,7 @@ def suppressed(boxes: np.ndarray, scores: np.ndarray, most: int, limit: float, l
     return kept
 
 
-@tf_host("tf.combined")
+@text_host("tf.combined")
 def _run_combined(config: Any, boxes: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Rows of box, score, class, 1 for those that are there."""
     out = np.zeros((len(scores), config["count"], 7), np.float32)

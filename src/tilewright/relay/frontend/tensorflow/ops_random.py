@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.frontend.common.hosted import Function, hosted, text_host
 from tilewright.relay.frontend.common.value import Value
-from tilewright.relay.frontend.tensorflow.hosted import Function, hosted, tf_host
 from tilewright.relay.frontend.tensorflow.value import NodeCall, tf_op
 
 
@@ -60,7 +60,7 @@ def _host(kind: str) -> Callable[[Function], Function]:
             return np.asarray(f(config, _generator(config, rest[n:]), tuple(shape.tolist()), *rest[:n]))
 
         run.__module__ = f.__module__
-        tf_host(f"tf.random.{kind}")(run)
+        text_host(f"tf.random.{kind}")(run)
         return f
 
     return register

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import base64
+import codecs
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.texts import as_bytes, as_text, strings
+from tilewright.relay.frontend.common.hosted import hosted, hosted_like, hosted_sized, text_host
+from tilewright.relay.frontend.common.texts import Text, as_bytes, as_text, strings
 from tilewright.relay.frontend.common.value import ModelError, Value
-from tilewright.relay.frontend.tensorflow.hosted import hosted, hosted_like, hosted_sized, tf_host
-from tilewright.relay.frontend.tensorflow.value import NodeCall, Text, text_op
+from tilewright.relay.frontend.tensorflow.value import NodeCall, text_op
 from tilewright.relay.op.relations import broadcast_shapes
 from tilewright.support.errors import OpNotImplemented
 
@@ -34,7 +35,7 @@ def each(f: Callable[[str], Any], texts: np.ndarray, dtype: Any = object) -> np.
 
 def _simple(name: str, f: Callable[[Any, str], str]) -> None:
     """An operator that makes a text of each text."""
-    tf_host(f"tf.{name}")(lambda config, x: each(lambda t: f(config, t), x))
+    text_host(f"tf.{name}")(lambda config, x: each(lambda t: f(config, t), x))
 
     @text_op(name)
     def _convert(c: NodeCall, x: Value) -> Any:
@@ -55,7 +56,7 @@ def _length(c: NodeCall, x: Value) -> Any:
     return hosted_like(c, "tf.StringLength", [x], x, "int32", unit=c.attr("unit", "BYTE"))
 
 
-@tf_host("tf.StringLength")
+@text_host("tf.StringLength")
 def _run_length(config: Any, x: np.ndarray) -> np.ndarray:
     return each(lambda t: len(t) if config["unit"] == "UTF8_CHAR" else len(as_bytes(t)), x, np.int32)
 
@@ -71,7 +72,7 @@ def _join(c: NodeCall, *xs: Value) -> Any:
     return hosted(c, "tf.StringJoin", xs, shape, "string", separator=c.attr("separator", ""))
 
 
-@tf_host("tf.StringJoin")
+@text_host("tf.StringJoin")
 def _run_join(config: Any, *xs: np.ndarray) -> np.ndarray:
     whole = np.broadcast_arrays(*xs)
     out = np.empty(whole[0].shape, object)
@@ -89,7 +90,7 @@ def _reduce_join(c: NodeCall, x: Value, axes: Value) -> Any:
     return hosted(c, "tf.ReduceJoin", [x], shape, "string", axes=gone, keep=keep, separator=c.attr("separator", ""))
 
 
-@tf_host("tf.ReduceJoin")
+@text_host("tf.ReduceJoin")
 def _run_reduce_join(config: Any, x: np.ndarray) -> np.ndarray:
     # The axis that is named first runs fastest.
     axes = config["axes"][::-1]
@@ -108,7 +109,7 @@ def _segment_join(c: NodeCall, x: Value, which: Value, count: Value) -> Any:
     return hosted(c, "tf.UnsortedSegmentJoin", [x, which], shape, "string", count=n, separator=c.attr("separator", ""))
 
 
-@tf_host("tf.UnsortedSegmentJoin")
+@text_host("tf.UnsortedSegmentJoin")
 def _run_segment_join(config: Any, x: np.ndarray, which: np.ndarray) -> np.ndarray:
     rows = x.reshape(which.size, -1)
     out = np.full((config["count"], rows.shape[1]), "", object)
@@ -132,7 +133,7 @@ def _substr(c: NodeCall, x: Value, first: Value, count: Value) -> Any:
     return hosted_like(c, "tf.Substr", [x, first, count], x, "string", unit=unit)
 
 
-@tf_host("tf.Substr")
+@text_host("tf.Substr")
 def _run_substr(config: Any, x: np.ndarray, first: np.ndarray, count: np.ndarray) -> np.ndarray:
     def part(t: str, begin: int, n: int) -> str:
         data: Any = t if config["unit"] == "UTF8_CHAR" else as_bytes(t)
@@ -181,18 +182,18 @@ def _pieces(config: Any, texts: np.ndarray) -> list[list[bytes]]:
     return [cut(t) for t in texts.reshape(-1).tolist()]
 
 
-@tf_host("tf.split.places", sized=True)
+@text_host("tf.split.places", sized=True)
 def _split_places(config: Any, x: np.ndarray) -> np.ndarray:
     found = [(row, k) for row, parts in enumerate(_pieces(config, x)) for k in range(len(parts))]
     return np.array(found, np.int64).reshape(-1, 2)
 
 
-@tf_host("tf.split.parts", sized=True)
+@text_host("tf.split.parts", sized=True)
 def _split_parts(config: Any, x: np.ndarray) -> np.ndarray:
     return np.array([as_text(p) for parts in _pieces(config, x) for p in parts], object)
 
 
-@tf_host("tf.split.size")
+@text_host("tf.split.size")
 def _split_size(config: Any, x: np.ndarray) -> np.ndarray:
     return np.array([x.size, max([len(p) for p in _pieces(config, x)], default=0)], np.int64)
 
@@ -221,12 +222,12 @@ def _grams(config: Any, x: np.ndarray, splits: np.ndarray) -> Iterator[list[str]
         yield found
 
 
-@tf_host("tf.ngrams", sized=True)
+@text_host("tf.ngrams", sized=True)
 def _run_ngrams(config: Any, x: np.ndarray, splits: np.ndarray) -> np.ndarray:
     return np.array([g for found in _grams(config, x, splits) for g in found], object)
 
 
-@tf_host("tf.ngrams.splits")
+@text_host("tf.ngrams.splits")
 def _ngram_splits(config: Any, x: np.ndarray, splits: np.ndarray) -> np.ndarray:
     return np.cumsum([0, *[len(found) for found in _grams(config, x, splits)]])
 
@@ -288,7 +289,7 @@ def _replace(c: NodeCall, x: Value, *rest: Value) -> Any:
     return hosted_like(c, "tf.replace", [x], x, "string", by=by, to=to, all=bool(c.attr("replace_global", True)))
 
 
-@tf_host("tf.replace")
+@text_host("tf.replace")
 def _run_replace(config: Any, x: np.ndarray) -> np.ndarray:
     by, to = pattern(config["by"]), _substitute(config["to"])
     return each(lambda t: by.sub(to, t, count=0 if config["all"] else 1), x)
@@ -301,7 +302,7 @@ def _full_match(c: NodeCall, x: Value, by: Value | None = None) -> Any:
     return hosted_like(c, "tf.full_match", [x], x, "bool", by=wanted)
 
 
-@tf_host("tf.full_match")
+@text_host("tf.full_match")
 def _run_full_match(config: Any, x: np.ndarray) -> np.ndarray:
     by = pattern(config["by"])
     return each(lambda t: by.fullmatch(t) is not None, x, bool)
@@ -317,7 +318,7 @@ def _to_number(c: NodeCall, x: Value) -> Any:
     )
 
 
-@tf_host("tf.StringToNumber")
+@text_host("tf.StringToNumber")
 def _run_to_number(config: Any, x: np.ndarray) -> np.ndarray:
     kind = np.dtype(config["type"])
     return each(int if kind.kind in "iu" else float, x, kind)
@@ -332,7 +333,7 @@ def _as_string(c: NodeCall, x: Value) -> Any:
     return hosted_like(c, "tf.AsString", [x], x, "string", **config)
 
 
-@tf_host("tf.AsString")
+@text_host("tf.AsString")
 def _run_as_string(config: Any, x: np.ndarray) -> np.ndarray:
     width, fill, precision = config["width"], config["fill"], config["precision"]
     flags = {"": "", " ": " ", "0": "0", "-": "-", "+": "+"}.get(fill, fill)
@@ -351,52 +352,6 @@ def _run_as_string(config: Any, x: np.ndarray) -> np.ndarray:
     return out
 
 
-@text_op("StringToHashBucketStrong")
-def _strong_bucket(c: NodeCall, x: Value) -> Any:
-    key = [int(v) & (1 << 64) - 1 for v in c.attr("key")]
-    return hosted_like(c, "tf.hash.strong", [x], x, "int64", key=key, buckets=int(c.attr("num_buckets")))
-
-
-def siphash(data: bytes, key: Sequence[int]) -> int:
-    """SipHash-2-4 (Aumasson and Bernstein, 2012) with a key of two words."""
-    whole = (1 << 64) - 1
-    v = [
-        key[0] ^ 0x736F6D6570736575, key[1] ^ 0x646F72616E646F6D, key[0] ^ 0x6C7967656E657261, key[1] ^ 0x7465646279746573,
-    ]  # fmt: skip
-
-    def turned(x: int, by: int) -> int:
-        return (x << by | x >> (64 - by)) & whole
-
-    def rounds(n: int) -> None:
-        for _ in range(n):
-            v[0] = (v[0] + v[1]) & whole
-            v[1] = turned(v[1], 13) ^ v[0]
-            v[0] = turned(v[0], 32)
-            v[2] = (v[2] + v[3]) & whole
-            v[3] = turned(v[3], 16) ^ v[2]
-            v[0] = (v[0] + v[3]) & whole
-            v[3] = turned(v[3], 21) ^ v[0]
-            v[2] = (v[2] + v[1]) & whole
-            v[1] = turned(v[1], 17) ^ v[2]
-            v[2] = turned(v[2], 32)
-
-    end = len(data) // 8 * 8
-    last = data[end:].ljust(7, b"\0") + bytes([len(data) & 255])
-    for word in [*[data[k : k + 8] for k in range(0, end, 8)], last]:
-        m = int.from_bytes(word, "little")
-        v[3] ^= m
-        rounds(2)
-        v[0] ^= m
-    v[2] ^= 255
-    rounds(4)
-    return v[0] ^ v[1] ^ v[2] ^ v[3]
-
-
-@tf_host("tf.hash.strong")
-def _run_strong(config: Any, x: np.ndarray) -> np.ndarray:
-    return each(lambda t: siphash(as_bytes(t), config["key"]) % config["buckets"], x, np.int64)
-
-
 # ---- encodings
 
 
@@ -410,7 +365,7 @@ def _base64(c: NodeCall, x: Value) -> Any:
     return hosted_like(c, "tf.EncodeBase64", [x], x, "string", pad=bool(c.attr("pad", False)))
 
 
-@tf_host("tf.EncodeBase64")
+@text_host("tf.EncodeBase64")
 def _run_base64(config: Any, x: np.ndarray) -> np.ndarray:
     def made(t: str) -> str:
         found = base64.urlsafe_b64encode(as_bytes(t)).decode()
@@ -430,7 +385,7 @@ def _decode_raw(c: NodeCall, x: Value, length: Value | None = None) -> Any:
     return hosted(c, "tf.DecodeRaw", [x], shape, kind, **config, bytes=n)
 
 
-@tf_host("tf.DecodeRaw", sized=True)
+@text_host("tf.DecodeRaw", sized=True)
 def _run_decode_raw(config: Any, x: np.ndarray) -> np.ndarray:
     kind = np.dtype(config["type"]).newbyteorder("<" if config["little"] else ">")
     most = config.get("bytes")
@@ -470,19 +425,87 @@ def _codes(config: Any, t: str) -> list[tuple[int, int]]:
     return found
 
 
-@tf_host("tf.unicode.splits")
+@text_host("tf.unicode.splits")
 def _unicode_splits(config: Any, x: np.ndarray) -> np.ndarray:
     return np.cumsum([0, *[len(_codes(config, t)) for t in x.tolist()]])
 
 
-@tf_host("tf.unicode.codes", sized=True)
+@text_host("tf.unicode.codes", sized=True)
 def _unicode_codes(config: Any, x: np.ndarray) -> np.ndarray:
     return np.array([code for t in x.tolist() for code, _ in _codes(config, t)], np.int32)
 
 
-@tf_host("tf.unicode.starts", sized=True)
+@text_host("tf.unicode.starts", sized=True)
 def _unicode_starts(config: Any, x: np.ndarray) -> np.ndarray:
     return np.array([at for t in x.tolist() for _, at in _codes(config, t)], np.int64)
+
+
+@text_op("UnicodeTranscode")
+def _transcode(c: NodeCall, x: Value) -> Any:
+    config = {
+        "source": c.attr("input_encoding"), "target": c.attr("output_encoding"), "errors": c.attr("errors", "replace"),
+        "char": int(c.attr("replacement_char", 65533)), "controls": bool(c.attr("replace_control_characters", False)),
+    }  # fmt: skip
+    try:
+        codecs.lookup(str(config["source"]))
+    except LookupError:
+        raise c.refuse("input_encoding", config["source"], "the encodings of Python") from None
+    return hosted_like(c, "tf.UnicodeTranscode", [x], x, "string", **config)
+
+
+@text_host("tf.UnicodeTranscode")
+def _run_transcode(config: Any, x: np.ndarray) -> np.ndarray:
+    def put(error: UnicodeError) -> tuple[str, int]:
+        assert isinstance(error, UnicodeDecodeError)
+        if config["errors"] == "strict":
+            raise ValueError(f"{error.object!r} is no {config['source']}")
+        return "" if config["errors"] == "ignore" else chr(config["char"]), error.end
+
+    codecs.register_error("tilewright.replace", put)
+
+    def made(t: str) -> str:
+        plain = as_bytes(t).decode(config["source"], "tilewright.replace")
+        if config["controls"]:
+            instead = "" if config["errors"] == "ignore" else chr(config["char"])
+            plain = re.sub("[\x00-\x1f]", instead, plain)
+        return as_text(plain.encode(config["target"]))
+
+    return each(made, x)
+
+
+@text_op("StringFormat")
+def _format(c: NodeCall, *xs: Value) -> Any:
+    config = {
+        "template": c.attr("template", "%s"), "place": c.attr("placeholder", "%s"), "most": int(c.attr("summarize", 3)),
+    }  # fmt: skip
+    return hosted(c, "tf.StringFormat", xs, [], "string", **config)
+
+
+@text_host("tf.StringFormat")
+def _run_format(config: Any, *xs: np.ndarray) -> np.ndarray:
+    def number(v: Any) -> str:
+        if isinstance(v, str):
+            return f'"{v}"'
+        if isinstance(v, (bool, np.bool_, int, np.integer)):
+            return str(int(v))
+        short, long = (6, 9) if v.itemsize < 8 else (15, 17)
+        return f"{v:.{short}g}" if type(v)(f"{v:.{short}g}") == v else f"{v:.{long}g}"
+
+    def shown(x: Any, depth: int = 1) -> str:
+        if not isinstance(x, np.ndarray) or not x.ndim:
+            return number(x[()] if isinstance(x, np.ndarray) else x)
+        if not x.size:
+            return "[]"
+        most, n = config["most"], len(x)
+        if most < 0 or n <= 2 * most:
+            parts = [shown(v, depth + 1) for v in x]
+        else:
+            parts = [*[shown(v, depth + 1) for v in x[:most]], "...", *[shown(v, depth + 1) for v in x[n - most :]]]
+        between = " " if x.ndim == 1 else "\n" * (x.ndim - 1) + " " * depth
+        return f"[{between.join(parts)}]"
+
+    first, *rest = config["template"].split(config["place"])
+    return np.array("".join([first, *[shown(x) + t for x, t in zip(xs, rest, strict=True)]]), object)
 
 
 @text_op("UnicodeEncode")
@@ -493,7 +516,7 @@ def _unicode_encode(c: NodeCall, codes: Value, splits: Value) -> Any:
     return hosted(c, "tf.unicode.texts", [codes, splits], [c.sizes.named(splits, 0) - 1], "string", **config)
 
 
-@tf_host("tf.unicode.texts")
+@text_host("tf.unicode.texts")
 def _unicode_texts(config: Any, codes: np.ndarray, splits: np.ndarray) -> np.ndarray:
     def made(code: int) -> str:
         if 0 <= code < 0x110000 and not 0xD800 <= code < 0xE000:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tilewright.relay.frontend.common.texts import Text
 from tilewright.relay.frontend.common.value import Value, evaluate
-from tilewright.relay.frontend.tensorflow.value import Converter, NodeCall, Text, converters, takes_texts
+from tilewright.relay.frontend.tensorflow.value import Converter, NodeCall, converters, takes_texts
 from tilewright.support.errors import OpNotImplemented
 
 MOVING = {

@@ -84,17 +84,6 @@ class Handle:
         self.what, self.name, self.details = what, name, details
 
 
-class Text(Value):
-    """A tensor of texts, which are numbers here (`common/texts`)."""
-
-    __slots__ = ()
-
-    @property
-    def numbers(self) -> Value:
-        """The numbers, as a tensor like others."""
-        return Value(self._expr, self.array, self.name)
-
-
 class Complex:
     """A tensor of complex numbers: its parts."""
 
