@@ -1,0 +1,40 @@
+"""Leading axes of dense layers are rows of one matrix: tiles of rows reach over them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tilewright import relay
+from tilewright.contrib import graph_executor
+
+LEADS = [(8, 1), (3, 7), (2, 3, 5), (1, 4, 1), (5, 13), (2, 1, 1), (1, 7)]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize("lead", LEADS)
+@pytest.mark.parametrize("units", [16, 77])
+def test_dense_of_several_leading_axes(lead: tuple[int, ...], units: int, packed: bool) -> None:
+    rng = np.random.default_rng(len(lead) + units)
+    values = rng.standard_normal((*lead, 33)).astype("float32")
+    weights = rng.standard_normal((units, 33)).astype("float32")
+    added = rng.standard_normal(units).astype("float32")
+    x, w, b = relay.var("x", shape=values.shape), relay.var("w", shape=weights.shape), relay.const(added)
+    product = relay.nn.dense(x, relay.const(weights) if packed else w)
+    function = relay.Function([x] if packed else [x, w], relay.nn.relu(relay.add(product, b)))
+    with tvm.transform.PassContext(opt_level=3):
+        library = relay.build(tvm.IRModule.from_expr(function), target="llvm -mcpu=native")
+    module = graph_executor.GraphModule(library["default"](tvm.cpu()))
+    module.run(x=values, **({} if packed else {"w": weights}))
+    np.testing.assert_allclose(module.get_output(0).numpy(), np.maximum(values @ weights.T + added, 0), 1e-4, 1e-4)
+
+
+def test_tiles_reach_over_leading_axes() -> None:
+    """197 rows fill no register tile; 8 times 197 do, and weights are then read once for all of them."""
+    x, w = relay.var("x", shape=(8, 197, 64)), np.ones((64, 64), "float32")
+    function = relay.Function([x], relay.nn.dense(x, relay.const(w)))
+    with tvm.transform.PassContext(opt_level=3):
+        library = relay.build(tvm.IRModule.from_expr(function), target="llvm -mcpu=x86-64-v3")
+    (name,) = library.texts.kernels
+    assert "T_dense_pack = T.alloc_buffer((1576, 64)" in library.kernel_source(name, "tir")
