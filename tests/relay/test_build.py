@@ -234,3 +234,13 @@ def test_sources_of_kernels(tmp_path: Path) -> None:
         ValueError, match="a kernel has no source of the kind 'c'; there are te, tir, lowered, ll, s, asm"
     ):
         library.get_source("c")
+
+
+@pytest.mark.parametrize("shape", [(16, 8), (2, 16, 8)], ids=str)
+def test_product_of_a_matrix_and_itself(shape: tuple[int, ...]) -> None:
+    """Its rows are read as they are, and packed as columns."""
+    x = relay.var("x", shape=shape)
+    product = relay.nn.dense(x, x) if len(shape) == 2 else relay.nn.batch_matmul(x, x)
+    given = np.random.default_rng(0).standard_normal(shape).astype("float32")
+    run = relay.create_executor("graph", IRModule.from_expr(relay.Function([x], product)), target="llvm").evaluate()
+    np.testing.assert_allclose(run(given).numpy(), given @ given.swapaxes(-1, -2), rtol=1e-5, atol=1e-5)

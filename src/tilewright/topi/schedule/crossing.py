@@ -86,7 +86,8 @@ def schedule_crossing(view: KernelView, block: BlockView, crossing: Crossing) ->
     by_axis = dict(zip(block.block.iter_vars, view.loops(block), strict=True))
     *_, last = block.spatial
     others = [by_axis[v] for v in block.spatial if v is not last and v is not crossing.axis]
-    tile = sch.cache_read(block.rv, crossing.read, "local")
+    # Another block may read the same buffer: the product of a matrix and itself does.
+    tile = sch.cache_read(block.rv, crossing.read, "local", [block.rv])
     row, row_inner = sch.split(by_axis[crossing.axis], [None, crossing.rows])
     column, column_inner = sch.split(by_axis[last], [None, crossing.columns])
     outer = [*others, column, row]
