@@ -13,9 +13,10 @@ from tilewright.relay.frontend.onnx.contrib import (
     layouts,
     quantized,
     rotary,
+    search,
     states,
 )
 
 __all__ = [
-    "attention", "blocks", "experts", "fused", "gates", "general", "grouped", "layouts", "quantized", "rotary", "states",
+    "attention", "blocks", "experts", "fused", "gates", "general", "grouped", "layouts", "quantized", "rotary", "search", "states",
 ]  # fmt: skip
