@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule
-from tilewright.relay import loops
-from tilewright.relay.expr import Call, Expr, If, Tuple, TupleGetItem, Var
 from tilewright.relay.frontend.common.value import ModelError, Value
 from tilewright.relay.frontend.pytorch import quirks
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name, tensor_array
+from tilewright.relay.frontend.pytorch.higher_order import called, higher_order, higher_order_converters
 from tilewright.relay.frontend.pytorch.importer import Importer
 from tilewright.relay.frontend.pytorch.value import TorchCall
 from tilewright.relay.op.relations import shape_text
@@ -28,17 +27,8 @@ IGNORED = {
 """Checks that PyTorch made when it exported; a program checks its sizes itself."""
 UNBOUNDED = (1 << 63) - 2
 """A bound that PyTorch writes where it means none."""
-INLINED = (
-    "wrap_with_set_grad_enabled",
-    "wrap_with_autocast",
-    "wrap",
-    "hints_wrapper",
-    "tag_activation_checkpoint",
-    "invoke_subgraph",
-)
-LOOPS = ("cond", "while_loop")
-EFFECTS = "with_effects"
-"""A call of another operator, in an order: of a token and that operator's arguments it makes a token and its results."""
+TRANSFORMS = "torch._functorch.predispatch"
+"""Where the functions are from that torch.func's transformations (vmap) leave in a program."""
 ITEMS = ("aten::item", "aten::_local_scalar_dense")
 CHECKS = {
     ("aten::_assert_scalar", ""),
@@ -53,18 +43,6 @@ def operator_name(target: Any) -> tuple[str, str] | None:
     if schema is None or not hasattr(schema, "overload_name"):
         return None
     return schema.name, schema.overload_name
-
-
-def higher_order(target: Any) -> str:
-    """The name of an operator on graphs; "" for others."""
-    import torch
-
-    return str(target.name()) if isinstance(target, torch._ops.HigherOrderOperator) else ""
-
-
-def called(node: Any) -> Any:
-    """The target of a call, of one that has effects the operator that has them."""
-    return node.args[1] if higher_order(node.target) == EFFECTS else node.target
 
 
 class ExportedImporter(Importer):
@@ -121,14 +99,20 @@ class ExportedImporter(Importer):
                 quirks.WRITES.seen(_title(n))
             if not self.takes(called(n)):
                 quirks.TAKEN_APART.seen(f"{n.target} {_title(n)}")
-        return program.run_decompositions(self.decompositions())
+        try:
+            return program.run_decompositions(self.decompositions())
+        except Exception as error:
+            raise ModelError(
+                f"{self.title}: PyTorch does not take apart what it holds ({type(error).__name__}: {first_line(error)})."
+                " Derivatives inside of a model (torch.func.grad) are such: write them out"
+            ) from error
 
     def takes(self, target: Any) -> bool:
         """Whether calls of this target are converted."""
         named = operator_name(target)
         if named is None:
             order = higher_order(target)
-            return not order or order in INLINED or order in LOOPS or order == EFFECTS
+            return order in higher_order_converters if order else getattr(target, "__module__", "") != TRANSFORMS
         return named[0] in IGNORED or self.known(*named)
 
     def decompositions(self) -> dict[Any, Any]:
@@ -218,8 +202,21 @@ class ExportedImporter(Importer):
                     " Export it with dynamic_shapes there, or with an example of that size"
                 )
 
-    def graph(self, module: Any, values: Sequence[Any]) -> list[Any]:
-        """The outputs of a graph whose placeholders have these values."""
+    def is_ignored(self, name: str) -> bool:
+        """Whether calls of this operator only check."""
+        return name in IGNORED
+
+    spread = False
+    """Whether a graph of numbers is given tensors of them."""
+
+    def graph(self, module: Any, values: Sequence[Any], spread: bool = False) -> list[Any]:
+        """The outputs of a graph whose placeholders have these values; `spread`: tensors where it says numbers."""
+        if spread:
+            self.spread = True
+            try:
+                return self.graph(module, values)
+            finally:
+                self.spread = False
         env: dict[Any, Any] = {}
         rest = iter(values)
         for node in module.graph.nodes:
@@ -256,7 +253,7 @@ class ExportedImporter(Importer):
         try:
             order = higher_order(node.target)
             if order:
-                return self.higher(order, title, args, kwargs)
+                return higher_order_converters[order](self, TorchCall(order, title, self), args, kwargs, meta)
             if named is not None and named[0] in IGNORED:
                 quirks.CHECKS.seen(title)
                 return None
@@ -275,6 +272,8 @@ class ExportedImporter(Importer):
             if named is None:
                 return node.target(*args, **kwargs)
             result = self.convert(*named, node.name, node.target._schema, args, kwargs, lambda k: _read(node, k))
+            if self.spread:
+                return result
             result = self.adopted(result, meta)
             self.check(node, result, meta)
             return result
@@ -333,49 +332,6 @@ class ExportedImporter(Importer):
             self.sizes.define(name, number, low is not None and low >= 0)
         return self.sizes.plain(meta)
 
-    def higher(self, order: str, title: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """An operator on graphs: one that only wraps a graph, a choice, or a loop."""
-        if order in INLINED:
-            quirks.WRAPPERS.seen(f"{order} {title}")
-            at = next(k for k, a in enumerate(args) if hasattr(a, "graph"))
-            rest = args[at + 1 :]
-            return self.graph(args[at], rest[1:] if order == "invoke_subgraph" else rest)
-        if order == EFFECTS:
-            token, target, *given = args
-            name, overload = target._schema.name, target._schema.overload_name
-            if name in IGNORED:
-                return [token]
-            found = self.convert(name, overload, title, target._schema, given, kwargs)
-            return [token, *(found if isinstance(found, list) else [found])]
-        if order == "cond":
-            condition, first, second, operands = args
-            if not isinstance(condition, Value):
-                return self.graph(first if condition else second, operands)
-            ways = [Tuple(tuple([self.output(v) for v in self.graph(g, operands)])) for g in (first, second)]
-            flag = TorchCall(order, title, self).reshape(condition, [])
-            choice = If(flag.expr, ways[0], ways[1])
-            return [Value(TupleGetItem(choice, k)) for k in range(len(ways[0].fields))]
-        return self.loop(title, *args)
-
-    def loop(
-        self, title: str, condition: Any, body: Any, carried: Sequence[Any], extra: Sequence[Any] = ()
-    ) -> list[Value]:
-        """torch's while_loop as a function that calls itself."""
-        call = TorchCall("while_loop", title, self)
-        start = [call.tensor(v) for v in carried]
-        state = [Var(f"state{k}", v.type) for k, v in enumerate(start)]
-
-        def going(*now: Expr) -> Expr:
-            (flag,) = self.graph(condition, [*[Value(v) for v in now], *extra])
-            return call.reshape(call.tensor(flag), []).expr
-
-        def step(*now: Expr) -> list[Expr]:
-            return [call.tensor(v).expr for v in self.graph(body, [*[Value(v) for v in now], *extra])]
-
-        loop = loops.while_loop(going, state, step)
-        made = Call(loop, tuple([v.expr for v in start]))
-        return [Value(TupleGetItem(made, k)) for k in range(len(start))]
-
 
 class _Broken:
     """The result of a call that was reported."""
@@ -415,6 +371,11 @@ def _read(node: Any, k: int) -> bool:
     import operator
 
     return any([u.target is not operator.getitem or u.args[1] == k and bool(u.users) for u in node.users])
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, shortly."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")[:200]
 
 
 def _bounds(interval: Any) -> tuple[int | None, int | None]:

@@ -244,7 +244,8 @@ def survey_program(program: Any, title: str) -> formats.Survey:
     """What an exported program says."""
     import torch
 
-    from tilewright.relay.frontend.pytorch.exported import higher_order, operator_name
+    from tilewright.relay.frontend.pytorch.exported import operator_name
+    from tilewright.relay.frontend.pytorch.higher_order import higher_order
 
     operators: dict[str, list[str]] = {}
     fakes: dict[str, Any] = {}

@@ -34,12 +34,13 @@ def matmul(c: TorchCall, a: Value, b: Value) -> Any:
     x = c.call("expand_dims", a, axis=0) if a.ndim == 1 else a
     y = c.call("expand_dims", b, axis=1) if b.ndim == 1 else b
     # A matrix on the right is a layer's weight: all leading axes of the left are then rows of one product.
-    out = c.call("nn.matmul", x, y) if y.ndim == 2 else _batches(c, x, y)
+    out = c.call("nn.matmul", x, y) if y.ndim == 2 else batches(c, x, y)
     gone = ([-2] if a.ndim == 1 else []) + ([-1] if b.ndim == 1 else [])
     return c.call("squeeze", out, axis=tuple([g % out.ndim for g in gone])) if gone else out
 
 
-def _batches(c: TorchCall, x: Value, y: Value, transpose_b: bool = False) -> Value:
+def batches(c: TorchCall, x: Value, y: Value, transpose_b: bool = False) -> Value:
+    """Products of batches of matrices, axes of both before the last two as of one."""
     if x.ndim < y.ndim:
         x = c.reshape(x, [1] * (y.ndim - x.ndim) + x.shape)
     if y.ndim < x.ndim:
@@ -248,8 +249,8 @@ def attention(
     (depth,) = c.static(q.shape[-1:], "the depth of its heads")
     heads = (q.shape[-3], k.shape[-3]) if q.ndim > 2 else (1, 1)
     if enable_gqa and not known_equal(*heads):
-        k, v = (_each_head(c, x, heads[0] // heads[1]) for x in (k, v))
-    scores = _batches(c, q, k, transpose_b=True) if q.ndim > 2 else c.call("nn.dense", q, k)
+        k, v = (each_head(c, x, heads[0] // heads[1]) for x in (k, v))
+    scores = batches(c, q, k, transpose_b=True) if q.ndim > 2 else c.call("nn.dense", q, k)
     scores = c.call("multiply", scores, float(scale) if scale is not None else 1.0 / float(np.sqrt(depth)))
     if causal:
         mask = _causal(c, q.shape[-2], k.shape[-2])
@@ -262,7 +263,7 @@ def attention(
         # A query that may look nowhere gets zeros.
         some = c.call("any", mask, axis=(mask.ndim - 1,), keepdims=True)
         shares = c.call("where", some, shares, c.number(0, shares.dtype))
-    return _batches(c, shares, v) if v.ndim > 2 else c.call("nn.matmul", shares, v)
+    return batches(c, shares, v) if v.ndim > 2 else c.call("nn.matmul", shares, v)
 
 
 def _sure(mask: Value) -> bool:
@@ -270,7 +271,8 @@ def _sure(mask: Value) -> bool:
     return mask.array is not None and mask.is_number and bool(mask.array.any(-1).all())
 
 
-def _each_head(c: TorchCall, x: Value, times: Any) -> Value:
+def each_head(c: TorchCall, x: Value, times: Any) -> Value:
+    """Keys or values of which every head stands for several of the queries'."""
     *lead, heads, length, depth = x.shape
     wide = c.broadcast(c.call("expand_dims", x, axis=x.ndim - 2), [*lead, heads, times, length, depth])
     return c.reshape(wide, [*lead, heads * times, length, depth])

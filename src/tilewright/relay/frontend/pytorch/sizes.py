@@ -25,6 +25,12 @@ UNBACKED = re.compile(r"(u|zuf)\d+")
 """Names that PyTorch gives to numbers which only the data say."""
 
 
+COMPARISONS = {
+    "StrictGreaterThan": "greater", "GreaterThan": "greater_equal", "StrictLessThan": "less", "LessThan": "less_equal",
+    "Equality": "equal", "Unequality": "not_equal",
+}  # fmt: skip
+
+
 class SizedValue(Value):
     """A value some of whose extents only its data say: `extents` has symbols for them, where its type has none."""
 
@@ -200,9 +206,27 @@ class Sizes(InputSizes):
             raise OpNotImplemented(FROM_DATA.format(size=name))
         return self.symbols.setdefault(name, SizeVar(name, "int64"))
 
-    def number(self, c: Any, e: Any) -> Value:
-        """A sympy expression of floating-point numbers as a tensor of float32, without axes."""
+    def condition(self, c: Any, e: Any) -> Value:
+        """A sympy comparison of sizes, or several, as a tensor of bool without axes."""
         kind = type(e).__name__
+        if kind in ("BooleanTrue", "BooleanFalse"):
+            return c.number(kind == "BooleanTrue", "bool")  # type: ignore[no-any-return]
+        if kind == "Not":
+            return c.call("logical_not", self.condition(c, e.args[0]))  # type: ignore[no-any-return]
+        if kind in ("And", "Or"):
+            result = self.condition(c, e.args[0])
+            for a in e.args[1:]:
+                result = c.call("logical_and" if kind == "And" else "logical_or", result, self.condition(c, a))
+            return result
+        sides = [c.size(self.expression(a)) if a.is_integer else self.number(c, a) for a in e.args]
+        dtype = "int64" if all([a.is_integer for a in e.args]) else "float32"
+        return c.call(COMPARISONS[kind], *[c.cast(s, dtype) for s in sides])  # type: ignore[no-any-return]
+
+    def number(self, c: Any, e: Any) -> Value:
+        """A sympy expression of floating-point numbers as a tensor of float32, without axes; of a comparison one of bool."""
+        kind = type(e).__name__
+        if e.is_Boolean or e.is_Relational:
+            return self.condition(c, e)
         if e.is_number:
             return c.number(float(e), "float32")  # type: ignore[no-any-return]
         if str(e) in self.from_data:

@@ -1,0 +1,253 @@
+"""Operators on graphs: those that only wrap one, choices, loops, steps along an axis, attention whose scores a graph changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tilewright.relay.expr import If, Tuple, TupleGetItem
+from tilewright.relay.frontend.common.loops import MOST_UNROLLED, while_loop
+from tilewright.relay.frontend.common.value import Value
+from tilewright.relay.frontend.pytorch import quirks
+from tilewright.relay.frontend.pytorch.dtypes import dtype_name
+from tilewright.relay.frontend.pytorch.ops_linalg import batches, each_head
+from tilewright.relay.frontend.pytorch.value import TorchCall
+from tilewright.relay.op.relations import known_equal
+from tilewright.support.errors import OpNotImplemented
+
+EFFECTS = "with_effects"
+"""A call of another operator, in an order: of a token and that operator's arguments it makes a token and its results."""
+MOST_CALLS = 2048
+"""Steps along an axis are unrolled to no more calls than these."""
+HigherOrder = Callable[..., Any]
+higher_order_converters: dict[str, HigherOrder] = {}
+
+
+def _higher(*names: str) -> Callable[[HigherOrder], HigherOrder]:
+    """Register f(importer, call, arguments, keyword arguments, what PyTorch says of the results)."""
+
+    def register(f: HigherOrder) -> HigherOrder:
+        higher_order_converters.update(dict.fromkeys(names, f))
+        return f
+
+    return register
+
+
+def higher_order(target: Any) -> str:
+    """The name of an operator on graphs; "" for others."""
+    import torch
+
+    return str(target.name()) if isinstance(target, torch._ops.HigherOrderOperator) else ""
+
+
+def called(node: Any) -> Any:
+    """The target of a call, of one that has effects the operator that has them."""
+    return node.args[1] if higher_order(node.target) == EFFECTS else node.target
+
+
+@_higher(
+    "wrap_with_set_grad_enabled", "wrap", "hints_wrapper", "tag_activation_checkpoint", "invoke_subgraph", "strict_mode"
+)
+def _inlined(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any], meta: Any) -> Any:
+    quirks.WRAPPERS.seen(f"{c.target} {c.name}")
+    at = next(k for k, a in enumerate(args) if hasattr(a, "graph"))
+    rest = args[at + 1 :]
+    if c.target == "invoke_subgraph":
+        rest = rest[1:]
+    return home.graph(args[at], rest[0] if c.target == "strict_mode" else rest)
+
+
+@_higher(EFFECTS)
+def _with_effects(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any], meta: Any) -> Any:
+    token, target, *given = args
+    name, overload = target._schema.name, target._schema.overload_name
+    if home.is_ignored(name):
+        return [token]
+    found = home.convert(name, overload, c.name, target._schema, given, kwargs)
+    return [token, *(found if isinstance(found, list) else [found])]
+
+
+def _results(home: Any, c: TorchCall, values: Sequence[Value], meta: Any) -> list[Any]:
+    """Results as PyTorch calls them: whole numbers are sizes, extents have its names."""
+    found: list[Any] = []
+    metas: list[Any] = list(meta) if isinstance(meta, (list, tuple)) else [None] * len(values)
+    for v, m in zip(values, metas, strict=True):
+        if hasattr(m, "shape"):
+            found.append(home.adopted(_shaped(home, c, v, m), m))
+        elif hasattr(m, "node") and m.node.expr.is_Symbol:
+            found.append(home.sizes.define(str(m.node.expr), c.cast(c.reshape(v, []), "int64")))
+        else:
+            found.append(v)
+    return found
+
+
+def _shaped(home: Any, c: TorchCall, value: Value, meta: Any) -> Value:
+    """A value with the extents that PyTorch says, where these are known."""
+    try:
+        return c.reshape(value, home.sizes.shape(meta))
+    except OpNotImplemented:
+        return value
+
+
+@_higher("cond")
+def _choice(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any], meta: Any) -> Any:
+    condition, first, second, operands = args
+    if isinstance(condition, Value) and condition.is_number and condition.array is not None:
+        condition = bool(condition.array.reshape(-1)[0])
+    if not isinstance(condition, Value):
+        return home.graph(first if condition else second, operands)
+    ways = [[c.tensor(v) for v in home.graph(g, operands)] for g in (first, second)]
+    flag = c.reshape(c.cast(condition, "bool"), [])
+    choice = If(flag.expr, *[Tuple(tuple([v.expr for v in way])) for way in ways])  # type: ignore[arg-type]
+    return _results(home, c, [Value(TupleGetItem(choice, k)) for k in range(len(ways[0]))], meta)
+
+
+def _entered(home: Any, c: TorchCall, graph: Any, values: Sequence[Any]) -> list[Any]:
+    """What a graph is given: tensors, and sizes where its inputs are whole numbers."""
+    places = [n for n in graph.graph.nodes if n.op == "placeholder"]
+    found: list[Any] = []
+    for place, v in zip(places, values, strict=True):
+        m = place.meta.get("val")
+        if isinstance(v, Value) and hasattr(m, "node") and not hasattr(m, "shape") and m.node.expr.is_Symbol:
+            found.append(home.sizes.define(str(m.node.expr), c.cast(c.reshape(v, []), "int64")))
+        else:
+            found.append(v)
+    return found
+
+
+@_higher("while_loop")
+def _while_loop(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any], meta: Any) -> Any:
+    condition, body, carried, *rest = args
+    extra = list(rest[0]) if rest else []
+    start = [c.tensor(v) for v in carried]
+
+    def going(now: list[Value]) -> Value:
+        (flag,) = home.graph(condition, _entered(home, c, condition, [*now, *extra]))
+        return c.tensor(flag)
+
+    def step(now: list[Value]) -> list[Value]:
+        return [c.tensor(v) for v in home.graph(body, _entered(home, c, body, [*now, *extra]))]
+
+    return _results(home, c, while_loop(c, start, going, step), meta)
+
+
+Row = Callable[[list[Value], list[Value]], list[Value]]
+"""(state, rows) -> state and what is gathered."""
+
+
+def _steps(
+    home: Any, c: TorchCall, graph: Any, state: Sequence[Value], xs: Sequence[Value], row: Row, meta: Any
+) -> list[Any]:
+    """Steps along the first axis: unrolled where they are few, else a loop."""
+    count = len(state)
+    length = xs[0].shape[0]
+    calls = sum([n.op == "call_function" for n in graph.graph.nodes])
+    if isinstance(length, int) and 0 < length <= MOST_UNROLLED and length * calls <= MOST_CALLS:
+        quirks.UNROLLED.seen(c.name)
+        parts, now, gathered = [c.steps(x, 0) for x in xs], list(state), []
+        for k in range(length):
+            made = row(now, [p[k] for p in parts])
+            now = made[:count]
+            gathered.append(made[count:])
+        return [*now, *[c.call("stack", list(column), axis=0) for column in zip(*gathered, strict=True)]]
+    extent, one = c.size(length), c.number(1, "int64")
+    empty = []
+    for m in meta[count:]:
+        empty.append(c.full([0, *home.sizes.shape(m)[1:]], 0, dtype_name(m.dtype)))
+
+    def step(now: list[Value]) -> list[Value]:
+        k, inner, rows = now[0], now[1 : 1 + count], now[1 + count :]
+        made = row(inner, [c.call("take", x, k, axis=0) for x in xs])
+        grown = [
+            c.call("concatenate", [r, c.call("expand_dims", v, axis=0)], axis=0)
+            for r, v in zip(rows, made[count:], strict=True)
+        ]
+        return [c.call("add", k, one), *made[:count], *grown]
+
+    start = [c.number(0, "int64"), *state, *empty]
+    last = while_loop(c, start, lambda now: c.call("less", now[0], extent), step, "step")
+    return _results(home, c, last[1:], meta)
+
+
+@_higher("scan")
+def _scan(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any], meta: Any) -> Any:
+    graph, init, xs, *rest = args
+    extra = list(rest[0]) if rest else []
+    state = [c.tensor(v) for v in init]
+
+    def row(now: list[Value], rows: list[Value]) -> list[Value]:
+        made = [c.tensor(v) for v in home.graph(graph, _entered(home, c, graph, [*now, *rows, *extra]))]
+        return [*[c.cast(v, s.dtype) for v, s in zip(made, state, strict=False)], *made[len(state) :]]
+
+    return _steps(home, c, graph, state, xs, row, meta)
+
+
+@_higher("map_impl")
+def _map(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any], meta: Any) -> Any:
+    graph, xs, extra = args
+
+    def row(now: list[Value], rows: list[Value]) -> list[Value]:
+        return [c.tensor(v) for v in home.graph(graph, _entered(home, c, graph, [*rows, *extra]))]
+
+    return _steps(home, c, graph, [], xs, row, meta)
+
+
+EACH = {
+    "aten::index", "aten::where", "aten::full", "aten::scalar_tensor", "aten::new_ones", "aten::new_zeros", "aten::ones", "aten::zeros",
+    "aten::_to_copy", "aten::to", "aten::clone", "aten::__and__", "aten::__or__", "aten::__xor__", "aten::__lshift__", "aten::__rshift__",
+}  # fmt: skip
+"""Operators without PyTorch's mark of elementwise ones that are so for single numbers."""
+
+
+def _elementwise(graph: Any) -> bool:
+    """Whether a graph of numbers means the same of tensors of them, element by element."""
+    import torch
+
+    calls = [n for n in graph.graph.nodes if n.op == "call_function"]
+    return not any(
+        [
+            getattr(n.meta.get("val"), "shape", ()) != ()
+            or torch.Tag.pointwise not in getattr(n.target, "tags", ())
+            and getattr(getattr(n.target, "_schema", None), "name", "") not in EACH
+            for n in calls
+        ]
+    )
+
+
+def _of_places(home: Any, c: TorchCall, graph: Any, given: Sequence[Value]) -> Value:
+    """A graph of one number's place, for all places at once."""
+    if not _elementwise(graph):
+        raise OpNotImplemented(
+            "a function of its scores does more than arithmetic and look-ups of single numbers, or makes tensors"
+        )
+    (found,) = home.graph(graph, given, spread=True)
+    return c.tensor(found)
+
+
+@_higher("flex_attention")
+def _flex_attention(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any], meta: Any) -> Any:
+    """Attention whose scores a graph changes, and whose mask a graph says, each by (batch, head, row, column)."""
+    q, k, v, change, mask, scale, _, *buffers = args
+    change_buffers, mask_buffers = [*buffers, (), ()][:2]
+    if not known_equal(q.shape[1], k.shape[1]):
+        k, v = (each_head(c, x, q.shape[1] // k.shape[1]) for x in (k, v))
+    scores = c.call("multiply", batches(c, q, k, transpose_b=True), float(scale))
+    extents = [*scores.shape]
+    places = []
+    for axis, n in enumerate(extents):
+        row = (
+            Value(array=np.arange(n))
+            if isinstance(n, int)
+            else c.call("arange", start=0, stop=n, step=1, dtype="int64")
+        )
+        places.append(c.cast(c.reshape(row, [-1 if j == axis else 1 for j in range(4)]), "int32"))
+    scores = _of_places(home, c, change, [scores, *places, *change_buffers])
+    kept = c.cast(_of_places(home, c, mask[-1], [*places, *mask_buffers]), "bool")
+    scores = c.call("where", kept, scores, c.number(-np.inf, scores.dtype))
+    shares = c.call("nn.softmax", scores, axis=3)
+    # A row that sees nothing gets zeros.
+    some = c.call("greater", c.call("max", scores, axis=(3,), keepdims=True), c.number(-np.inf, scores.dtype))
+    shares = c.call("where", some, shares, c.number(0, shares.dtype))
+    return [batches(c, shares, v), None, None]
