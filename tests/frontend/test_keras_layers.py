@@ -214,11 +214,9 @@ def test_sparsemax() -> None:
 
 
 def test_all_layers_are_known() -> None:
-    """Every layer of this Keras is imported, but those that run other frameworks or work on texts, sounds and random pictures."""
+    """Every layer of this Keras is imported, but those that run other frameworks or work on sounds and random pictures."""
     others = {
-        "TFSMLayer", "FlaxLayer", "JaxLayer", "TorchModuleWrapper", "Layer", "Wrapper", "InputSpec", "Pipeline", "HashedCrossing",
-        "Hashing",
-        "StringLookup", "IntegerLookup", "TextVectorization", "MelSpectrogram", "STFTSpectrogram", "AutoContrast", "Equalization",
+        "TFSMLayer", "FlaxLayer", "JaxLayer", "TorchModuleWrapper", "Layer", "Wrapper", "InputSpec", "Pipeline", "MelSpectrogram", "STFTSpectrogram", "AutoContrast", "Equalization",
         "ContrastLimitedAdaptiveHistogramEqualization", "MaxNumBoundingBoxes", "Solarization",
     }  # fmt: skip
     import inspect

@@ -379,6 +379,15 @@ def test_channels_first() -> None:
     np.testing.assert_allclose(run(graph, data, layout="NCHW")[0], plain, rtol=1e-5, atol=1e-5)
 
 
+def test_names_with_the_number_of_the_output() -> None:
+    graph = graph_of(("Neg", "y", ("x",)), shape=(-1, 4))
+    for key in ("x", "x:0"):
+        mod, _ = from_tensorflow(graph, shape={key: (3, 4)})
+        assert (mod["main"].params[0].name_hint, list(mod["main"].params[0].type_annotation.shape)) == ("x", [3, 4])
+    with pytest.raises(ModelError, match="'x' and 'x:0' name one input, 'x'. Give its shape once"):
+        from_tensorflow(graph, shape={"x": (3, 4), "x:0": (3, 4)})
+
+
 def test_supported_operators() -> None:
     assert {"MatMul", "While", "TensorListStack", "FusedBatchNormV3", "NonMaxSuppressionV5", "BlockLSTM"} <= set(
         supported_operators()

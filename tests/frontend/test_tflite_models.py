@@ -209,6 +209,20 @@ def test_directions_joined() -> None:
     np.testing.assert_allclose(ours(data, x)[0], np.concatenate(litert(apart, x), -1), rtol=1e-5, atol=1e-6)
 
 
+def test_names_of_inputs() -> None:
+    """As tensors, as signatures and without what converters put before and behind them."""
+    w = Writer()
+    x = w.main.input(F, (3, 4), name="serving_default_image:0")
+    w.signature("serving_default", 0, {"picture": x}, {"y": 1})
+    data = w.finish([vector(w.main, "NEG", x, kind="NegOptions")])
+    for key in ("serving_default_image:0", "serving_default_image", "image", "image:0", "picture"):
+        mod, _ = from_tflite(data, shape_dict={key: (3, 4)}, dtype_dict={key: "float32"})
+        (given,) = mod["main"].params
+        assert (given.name_hint, list(given.type_annotation.shape)) == ("serving_default_image:0", [3, 4])
+    with pytest.raises(ModelError, match="shape_dict names 'imag', but the model's inputs are 'serving_default_image:0'"):
+        from_tflite(data, shape_dict={"imag": (3, 4)})
+
+
 def test_signatures() -> None:
     w = Writer()
     g = w.graph("twice")

@@ -80,7 +80,7 @@ def scan(
     c: Builder, sequences: Sequence[Value], axis: int, state: Sequence[Value], row: Row, backwards: bool = False
 ) -> tuple[list[Value], Callable[[], Value]]:
     """Steps along an axis: (the last state, all that was gathered, along the same axis in the order of the steps)."""
-    length = sequences[0].shape[axis]
+    length = c.sizes.named(sequences[0], axis)
     if isinstance(length, int) and length <= MOST_UNROLLED:
         parts = [c.steps(s, axis) for s in sequences]
         now, gathered = list(state), []

@@ -14,6 +14,7 @@ from tilewright.relay.frontend.keras import (
     layers_core,
     layers_image,
     layers_recurrent,
+    layers_text,
     model_file,
     ops,
 )

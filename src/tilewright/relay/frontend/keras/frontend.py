@@ -38,7 +38,7 @@ def from_keras(
         opened = open_model(model)
     importer = KerasImporter(opened.title, opened.version)
     with guarded(opened.title):
-        return importer.run(opened.spec, opened.store, shape or {}, layout)
+        return importer.run(opened.spec, opened.store, shape or {}, layout, opened.tensors)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,12 @@ from tilewright.ir import IRModule
 from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.module import module_of
+from tilewright.relay.frontend.common.names import by_input, plain_name, renamed
 from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel
 from tilewright.relay.frontend.common.sizes import InputSizes
+from tilewright.relay.frontend.common.texts import CARRIER, Text
 from tilewright.relay.frontend.common.value import ModelError, Value, near_text, problems_text, use_text
+from tilewright.relay.frontend.keras.layers_text import TEXT_LAYERS
 from tilewright.relay.frontend.keras.value import LayerCall, layers, operations, policy_dtype
 from tilewright.relay.frontend.keras.weights import Store, name_of
 from tilewright.relay.op.relations import tensor_type
@@ -53,35 +57,54 @@ class KerasImporter:
         """Which steps of a value count, by the value's id; `kept` keeps the values, and so their ids."""
         self.kept: list[Any] = []
         self.batch = SizeVar("batch", "int64")
+        self.texts: list[str] = []
+        """Inputs that are texts."""
 
     def run(
-        self, spec: Mapping[str, Any], store: Store, shapes: Mapping[str, Sequence[Any]], layout: str
+        self,
+        spec: Mapping[str, Any],
+        store: Store,
+        shapes: Mapping[str, Sequence[Any]],
+        layout: str,
+        tensors: Sequence[str] = (),
     ) -> tuple[IRModule, dict[str, Any]]:
-        """Import a serialised model."""
+        """Import a serialised model. tensors: other names of its inputs."""
         self.check_supported(spec)
         turned = 0 if _channels_first(spec) else LAYOUTS[layout]
         first, last = (layout, f"N{layout[2:]}C") if turned else ("", "")
         given = model_inputs(spec)
         names = [n for n, _, _ in given]
-        unknown = [n for n in shapes if n not in names]
+        called = by_input(
+            self.title,
+            shapes,
+            [(n, [t]) for n, t in zip_longest(names, tensors[: len(names)], fillvalue="")],
+            numbered=True,
+        )
+        unknown = [n for n in shapes if n not in called]
         if unknown:
             raise ModelError(
                 f"{self.title}: shape names {', '.join(map(repr, unknown))}, but the model's inputs are"
                 f" {', '.join([f'{n!r} {tuple(s)}' for n, s, _ in given])}{near_text(unknown[0], names)}"
             )
+        own = {name: plain_name(key) for key, name in called.items()}
+        shapes = renamed(shapes, called)
         values = []
         for name, shape, dtype in given:
             front = bool(turned) and len(shape) == turned
             declared = [shape[0], shape[-1], *shape[1:-1]] if front else list(shape)
-            var = Var(name, tensor_type(self.extents(name, declared, shapes.get(name)), dtype))
+            text = dtype == "string"
+            extents = self.extents(name, declared, shapes.get(name))
+            var = Var(own.get(name, name), tensor_type(extents, CARRIER if text else dtype))
             self.inputs.append(var)
             self.sizes.homes.append(var)
-            value = Value(var, None, name)
-            values.append(self.turn(value, name, first, last) if front else value)
+            value = Text(var, None, name) if text else Value(var, None, name)
+            values.append(self.turn(value, name, first, last) if front and not text else value)
+            self.texts += [var.name_hint] if text else []
         outputs = flat_values(self.model(spec, store, values, ""))
         self.finish()
         outputs = [
-            self.turn(v, f"output{k}", last, first) if turned and v.ndim == turned else v for k, v in enumerate(outputs)
+            self.turn(v, f"output{k}", last, first) if turned and v.ndim == turned and not isinstance(v, Text) else v
+            for k, v in enumerate(outputs)
         ]
         mod = self.module(outputs, output_names(spec, len(outputs)))
         if turned:
@@ -254,6 +277,8 @@ class KerasImporter:
             self.finish()
             return result
         kwargs = {k: v for k, v in kwargs.items() if k != "training" and not (k == "mask" and v is None)}
+        if layer.kind not in TEXT_LAYERS and any([isinstance(v, Text) for v in _leaves([*args, *kwargs.values()])]):
+            raise OpNotImplemented("its input is text, where a tensor of numbers is taken")
         if layer.kind.startswith("keras.ops."):
             found = operations[layer.kind.removeprefix("keras.ops.")](layer, *args, **kwargs)
             return self.keep(found)
@@ -278,7 +303,12 @@ class KerasImporter:
         """Floats in the type that a layer computes in."""
         if isinstance(x, Value):
             want = layer.compute_dtype
-            if x.dtype != want and x.dtype.startswith(("float", "bfloat")) and want.startswith(("float", "bfloat")):
+            if (
+                not isinstance(x, Text)
+                and x.dtype != want
+                and x.dtype.startswith(("float", "bfloat"))
+                and want.startswith(("float", "bfloat"))
+            ):
                 out = layer.cast(x, want)
                 if id(x) in self.masks:
                     self.masks[id(out)] = self.masks[id(x)]
@@ -293,7 +323,10 @@ class KerasImporter:
         self.finish()
         if not outputs:
             raise ModelError(f"{self.title}: the model has no outputs")
-        return module_of(self.title, [*self.inputs, *self.weights.values()], [v.expr for v in outputs], names)
+        made = tuple([n for n, v in zip(names, outputs, strict=True) if isinstance(v, Text)])
+        attrs = ({"text_inputs": tuple(self.texts)} if self.texts else {}) | ({"text_outputs": made} if made else {})
+        params = [*self.inputs, *self.weights.values()]
+        return module_of(self.title, params, [v.expr for v in outputs], names, attrs)
 
 
 class _Broken:

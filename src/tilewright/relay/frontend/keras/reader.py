@@ -8,7 +8,7 @@ import os
 import sys
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,13 @@ DAMAGED = "Compare its size with the original's, and copy or save it again"
 
 
 class Opened:
-    """A model: its serialised form, its weights, the major version of the Keras that wrote it, and its name for messages."""
+    """A model: its serialised form, its weights, the major version of the Keras that wrote it, its name for messages, its inputs' names."""
 
-    def __init__(self, spec: Mapping[str, Any], store: Store, version: int, title: str) -> None:
+    def __init__(
+        self, spec: Mapping[str, Any], store: Store, version: int, title: str, tensors: Sequence[str] = ()
+    ) -> None:
         self.spec, self.store, self.version, self.title = spec, store, version, title
+        self.tensors = tuple(tensors)
 
 
 def open_model(source: Any) -> Opened:
@@ -62,7 +65,8 @@ def _live(model: Any) -> Opened:
         spec = module.saving.serialize_keras_object(model)  # type: ignore[union-attr]
     except Exception as error:
         raise ModelError(f"{title}: Keras cannot describe it ({type(error).__name__}: {error})") from error
-    return Opened(_plain_spec(spec, kind), LiveStore(model), 3, title)
+    tensors = [str(getattr(t, "name", "")) for t in getattr(model, "inputs", None) or ()]
+    return Opened(_plain_spec(spec, kind), LiveStore(model), 3, title, tensors)
 
 
 def _plain_spec(spec: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
@@ -116,7 +120,14 @@ def _archive(path: Path) -> Opened:
         raise ModelError(f"{title}: the archive cannot be read ({error}). {DAMAGED}") from None
     group = _h5(h5py_module(title), file, title)
     version = str(metadata.get("keras_version", "3"))
-    return Opened(spec, FileStore(group, ""), int(version[0]) if version[:1].isdigit() else 3, title)
+
+    def asset(name: str) -> bytes | None:
+        try:
+            return _member(archive, name, title) if name in names else None
+        except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
+            raise ModelError(f"{title}: {name} cannot be read ({error}). {DAMAGED}") from None
+
+    return Opened(spec, FileStore(group, "", "", asset), int(version[0]) if version[:1].isdigit() else 3, title)
 
 
 def _h5(h5py: Any, file: Any, title: str) -> Any:

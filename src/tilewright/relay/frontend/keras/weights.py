@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,10 @@ class Store:
         """The weights of the layers in a list of it, by their serialised forms."""
         raise NotImplementedError
 
+    def vocabulary(self) -> list[Any] | None:
+        """The tokens that a layer of look-ups learned, its special ones first; None where nothing holds them."""
+        return None
+
 
 class LiveStore(Store):
     """The weights of a layer object."""
@@ -40,6 +44,10 @@ class LiveStore(Store):
     def take(self, names: Sequence[str]) -> list[Array]:
         # Keras numbers the variables that were given no name.
         found = {re.sub(r"^variable_\d+$", "variable", v.name.rpartition("/")[2]): v for v in self.layer.weights}
+        for n in names:
+            # Weights of words are no variables of the layer that holds them.
+            held = getattr(getattr(self.layer, "_lookup_layer", self.layer), n, None) if n == "idf_weights" else None
+            found.update({n: held} if held is not None else {})
         missing = [n for n in names if n not in found]
         if missing:
             raise ModelError(
@@ -47,6 +55,9 @@ class LiveStore(Store):
                 " Build the model first, by calling it once"
             )
         return [variable_array(found[n]) for n in names]
+
+    def vocabulary(self) -> list[Any] | None:
+        return list(self.layer.get_vocabulary())
 
     def child(self, attribute: str, name: str = "") -> Store:
         inner = getattr(self.layer, attribute, None)
@@ -74,10 +85,12 @@ def variable_array(variable: Any) -> Array:
 
 
 class FileStore(Store):
-    """The weights of a layer in a group of a `.weights.h5` file."""
+    """The weights of a layer in a group of a `.weights.h5` file, `path`. `assets`: the archive's other files, in folders called so."""
 
-    def __init__(self, group: Any, place: str) -> None:
-        self.group, self.place = group, place
+    def __init__(
+        self, group: Any, place: str, path: str = "", assets: Callable[[str], bytes | None] | None = None
+    ) -> None:
+        self.group, self.place, self.path, self.assets = group, place, path, assets
 
     def take(self, names: Sequence[str]) -> list[Array]:
         variables = self.group.get("vars") if self.group is not None else None
@@ -88,34 +101,47 @@ class FileStore(Store):
                 " It is damaged, or of another model; save the model again"
             )
         assert variables is not None
-        return [dataset_array(variables, str(k), self.place) for k in range(len(names))]
+        return [dataset_array(variables, n if n in variables else str(k), self.place) for k, n in enumerate(names)]
+
+    def vocabulary(self) -> list[Any] | None:
+        data = self.assets(f"assets{self.path}/vocabulary.txt") if self.assets is not None else None
+        if data is None:
+            return None
+        try:
+            return data.decode().split("\n")
+        except UnicodeDecodeError as error:
+            raise ModelError(f"the vocabulary of {self.place!r} is no UTF-8 ({error}). The file is damaged") from None
 
     def child(self, attribute: str, name: str = "") -> Store:
         inner = self.group.get(attribute) if self.group is not None else None
-        return FileStore(inner, f"{self.place}/{attribute}")
+        return FileStore(inner, f"{self.place}/{attribute}", f"{self.path}/{attribute}", self.assets)
 
     def members(self, layers: Sequence[Mapping[str, Any]], container: str = "layers") -> list[Store]:
         group = self.group.get(container) if self.group is not None else None
         if group is None:
             # The first files of Keras 3 had another name for it.
             group = self.group.get(f"_{container}") if self.group is not None else None
-        named = {str(g["vars"].attrs["name"]): g for g in _groups(group) if "vars" in g and "name" in g["vars"].attrs}
+        named = {
+            str(g["vars"].attrs["name"]): (key, g)
+            for key, g in _groups(group)
+            if "vars" in g and "name" in g["vars"].attrs
+        }
         seen: dict[str, int] = {}
         found: list[Store] = []
         for spec in layers:
             plain = snake_case(str(spec.get("class_name", "")))
             count = seen.get(plain, 0)
             seen[plain] = count + 1
-            key = f"{plain}_{count}" if count else plain
-            inner = named.get(name_of(spec))
+            key, inner = named.get(name_of(spec), (f"{plain}_{count}" if count else plain, None))
             if inner is None and group is not None:
                 inner = group.get(key)
-            found.append(FileStore(inner, f"{self.place}/{name_of(spec)}".removeprefix("/")))
+            place = f"{self.place}/{name_of(spec)}".removeprefix("/")
+            found.append(FileStore(inner, place, f"{self.path}/{container}/{key}", self.assets))
         return found
 
 
-def _groups(group: Any) -> list[Any]:
-    return [g for g in group.values() if hasattr(g, "keys")] if group is not None else []
+def _groups(group: Any) -> list[tuple[str, Any]]:
+    return [(key, g) for key, g in group.items() if hasattr(g, "keys")] if group is not None else []
 
 
 class ListStore(Store):

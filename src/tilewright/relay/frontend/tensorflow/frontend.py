@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.damage import guarded
+from tilewright.relay.frontend.common.names import by_input, renamed
 from tilewright.relay.frontend.common.texts import CARRIER, Text
 from tilewright.relay.frontend.common.value import ModelError, Value, near_text
 from tilewright.relay.frontend.tensorflow.graph import Scope, TensorFlowImporter
@@ -84,7 +85,8 @@ def _run(
     scope = Scope(opened.nodes, {}, "the graph")
     needed = importer.check_supported(scope, [ref for _, ref in opened.outputs])
     names = [i.name for i in opened.inputs]
-    wrong = [n for n in shapes if n not in names]
+    called = by_input(importer.title, shapes, [(i.name, [i.ref]) for i in opened.inputs])
+    wrong = [n for n in shapes if n not in called]
     if wrong:
         listed = (
             ", ".join([f"{i.name!r} {'of any shape' if i.shape is None else tuple(i.shape)}" for i in opened.inputs])
@@ -93,6 +95,7 @@ def _run(
         raise ModelError(
             f"{importer.title}: shape names {', '.join(map(repr, wrong))}, but the model's inputs are {listed}{near_text(wrong[0], names)}"
         )
+    shapes = renamed(shapes, called)
     variables: list[Var] = []
     for given in opened.inputs:
         if opened.folder is None and split_ref(given.ref)[0] not in needed:

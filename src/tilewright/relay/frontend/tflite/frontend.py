@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.ir import IRModule
 from tilewright.relay.frontend.common.damage import guarded
+from tilewright.relay.frontend.common.names import by_input, renamed
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.tflite import (  # noqa: F401 (register converters)
     control_flow,
@@ -87,6 +88,8 @@ def _imported(
             importer.custom = dict(overridden(op_converter, importer, subgraph))
         shapes, dtypes = dict(shape_dict or {}), dict(dtype_dict or {})
         graph = opened.root.subgraphs[subgraph]
+        known = [(n, other_names(opened, subgraph, n, index)) for n, index in inputs]
+        shapes, dtypes = (renamed(given, by_input(opened.name, given, known)) for given in (shapes, dtypes))
         for given, what in ((shapes, "shape_dict"), (dtypes, "dtype_dict")):
             check_names(opened, graph, given, what, inputs)
         return importer.run(subgraph, inputs, outputs, shapes, dtypes), importer
@@ -125,6 +128,14 @@ def tensor_names(model: TFLiteModel, graph: Record, indices: Any) -> Names:
         taken.add(name)
         found.append((name, index))
     return found
+
+
+def other_names(model: TFLiteModel, subgraph: int, name: str, index: int) -> list[str]:
+    """What an input is called besides: by the converter's prefix left out, and by signatures."""
+    signatures = [s for s in model.root.signature_defs if s.subgraph_index == subgraph]
+    called = [m.name or "" for s in signatures for m in s.inputs if m.tensor_index == index]
+    tensor = model.item(model.root.subgraphs[subgraph].tensors, index, "tensor").name or ""
+    return [*called, tensor, *[n.removeprefix("serving_default_") for n in (name, tensor)]]
 
 
 def check_names(model: TFLiteModel, graph: Record, given: Mapping[str, Any], what: str, inputs: Names) -> None:

@@ -1,0 +1,50 @@
+"""Names of a model's inputs as users write them: "x:0" of "x", a signature's name, "input_1" of the only input."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from tilewright.relay.frontend.common.value import ModelError
+
+NUMBERED = re.compile(r"(keras_tensor|input_layer|input)(?:_(\d+))?$")
+"""Names that Keras gives inputs, by the order in which a process makes them."""
+
+
+def plain_name(name: str) -> str:
+    """A tensor's name without the number of the output."""
+    return name.removesuffix(":0")
+
+
+def by_input(
+    title: str, given: Iterable[str], inputs: Sequence[tuple[str, Sequence[str]]], numbered: bool = False
+) -> dict[str, str]:
+    """The input that each name means: {name as given: the input's}; names that mean none stay out.
+
+    inputs: (name, other names of the tensor). numbered: names that Keras numbers mean the inputs in their order, where each input has
+    one. Raises ModelError where two names mean one input.
+    """
+    names = [n for n, _ in inputs]
+    found: dict[str, str] = {}
+    for key in given:
+        also = {key, plain_name(key)}
+        matching = [n for n, others in inputs if also & {plain_name(n), *map(plain_name, others)} - {""}]
+        if key in names or len(matching) == 1:
+            found[key] = key if key in names else matching[0]
+    left = [key for key in given if key not in found]
+    free = [n for n in names if n not in found.values()]
+    matches = {key: NUMBERED.match(plain_name(key)) for key in left}
+    if numbered and left and len(left) == len(free) and all(matches.values()):
+        left.sort(key=lambda key: int((matches[key] or [0, 0, 0])[2] or 0))
+        found.update(zip(left, free, strict=True))
+    for name in names:
+        keys = [k for k, n in found.items() if n == name]
+        if len(keys) > 1:
+            raise ModelError(f"{title}: {' and '.join(map(repr, keys))} name one input, {name!r}. Give its shape once")
+    return found
+
+
+def renamed(given: Mapping[str, Any], found: Mapping[str, str]) -> dict[str, Any]:
+    """Entries by the inputs' own names; those that mean no input keep theirs."""
+    return {found.get(key, key): value for key, value in given.items()}
