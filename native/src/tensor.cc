@@ -1,10 +1,13 @@
 // Tensors: allocation, views, DLPack in both directions, and the text form of data types.
 #include <pthread.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "core.h"
 #include "pool.h"
+#include "thread_pool.h"
 
 namespace tw {
 
@@ -156,7 +159,7 @@ static Managed* to_managed(TVMFFIObjectHandle from) {
 static DLPackManagedTensorAllocator allocator = nullptr;
 
 // What results are copied into, run after run: memory that is fresh from the system costs more to touch than to fill.
-constexpr size_t kCopies = 48u << 20;
+constexpr size_t kCopies = 192u << 20;
 static Pool& copies() {
   static Pool* pool = [] {
     static auto* kept = new std::shared_ptr<Pool>(std::make_shared<Pool>(kCopies));
@@ -164,6 +167,28 @@ static Pool& copies() {
     return kept->get();
   }();
   return *pool;
+}
+
+// One core does not fill the memory's bandwidth, so long copies are shared out; threads are not started for them.
+constexpr size_t kSharedCopy = 1u << 20, kCopyPiece = 1u << 18;
+struct Copy {
+  char* to;
+  const char* from;
+  size_t bytes;
+};
+static int32_t copy_piece(int32_t piece, int32_t pieces, void* cdata) {
+  auto* c = static_cast<Copy*>(cdata);
+  size_t each = (c->bytes / static_cast<size_t>(pieces) + 63) & ~size_t{63}, begin = std::min(each * static_cast<size_t>(piece), c->bytes);
+  memcpy(c->to + begin, c->from + begin, piece + 1 == pieces ? c->bytes - begin : std::min(each, c->bytes - begin));
+  return 0;
+}
+static void copy_memory(void* to, const void* from, size_t bytes) {
+  if (bytes < kSharedCopy || !threads_started()) {
+    memcpy(to, from, bytes);
+    return;
+  }
+  Copy all{static_cast<char*>(to), static_cast<const char*>(from), bytes};
+  parallel_launch(copy_piece, &all, -static_cast<int32_t>(std::min<size_t>(bytes / kCopyPiece, 1024)));
 }
 
 static void register_tensor() {
@@ -242,6 +267,7 @@ TW_EXPORT int TWTensorFromMemory(const DLTensor* like, void* owner, void (*relea
     *out = t.release();
   });
 }
+TW_EXPORT void TWCopyMemory(void* to, const void* from, size_t bytes) { copy_memory(to, from, bytes); }
 TW_EXPORT int TWTensorEmpty(int32_t ndim, const int64_t* shape, const DLDataType* dtype, const DLDevice* device, TVMFFIObjectHandle* out) {
   return guarded([&] { *out = empty_tensor(ndim, shape, *dtype, *device).release(); });
 }

@@ -322,6 +322,12 @@ int num_threads() {
   return s->pool ? s->pool->threads() : s->wanted > 0 ? s->wanted : available_threads();
 }
 
+bool threads_started() {
+  State* s = state;
+  std::lock_guard<std::mutex> hold(s->lock);
+  return s->pool && s->pool->threads() > 1;
+}
+
 void set_num_threads(int count) {
   if (in_region) fail("RuntimeError", "the number of threads cannot be changed inside a parallel region");
   State* s = state;

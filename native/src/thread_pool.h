@@ -8,5 +8,6 @@ namespace tw {
 int32_t parallel_launch(TWParallelLambda lambda, void* cdata, int32_t num_task);
 int available_threads();  // what affinity, cgroup quota and the environment let this process use
 int num_threads();
+bool threads_started();  // whether worker threads wait for regions
 void set_num_threads(int count);  // 0: as many as are available
 }  // namespace tw

@@ -345,3 +345,13 @@ def test_not_inside_a_region() -> None:
     region(task, 2)
     inside = "the number of threads cannot be changed inside a parallel region"
     assert codes == ([inside] * 2 if runtime.num_threads() > 1 else [])
+
+
+@pytest.mark.parametrize("elements", [1 << 18, (1 << 18) + 1, 3_000_001, (1 << 20) + 13])
+def test_long_copies_are_shared_out_whole(elements: int) -> None:
+    """Once threads wait for work they take their part of copies: every byte arrives, of sizes that no piece divides too."""
+    region(lambda i, n: 0, 2)
+    values = np.arange(elements, dtype="float32")
+    here = tvm.nd.array(values)
+    for _ in range(3):
+        assert (here.numpy() == values).all()

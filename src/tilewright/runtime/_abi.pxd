@@ -117,6 +117,7 @@ cdef extern from * nogil:
     int TWRegisterCAPI(const char*, void*);
     int TWArrayCreate(const TVMFFIAny*, int64_t, void**);
     int TWTensorFromMemory(const DLTensor*, void*, void (*)(void*), void**);
+    void TWCopyMemory(void*, const void*, size_t);
     int TWTensorEmpty(int32_t, const int64_t*, const DLDataType*, const DLDevice*, void**);
     int TWTensorFromDLPack(DLManagedTensor*, int32_t, int32_t, void**);
     int TWTensorFromDLPackVersioned(DLManagedTensorVersioned*, int32_t, int32_t, void**);
@@ -144,6 +145,7 @@ cdef extern from * nogil:
     int TWRegisterCAPI(const char*, void*)
     int TWArrayCreate(const TVMFFIAny*, int64_t, void**)
     int TWTensorFromMemory(const DLTensor*, void*, void (*)(void*) noexcept, void**)
+    void TWCopyMemory(void*, const void*, size_t) noexcept nogil
     int TWTensorEmpty(int32_t, const int64_t*, const DLDataType*, const DLDevice*, void**)
     int TWTensorFromDLPack(DLManagedTensor*, int32_t, int32_t, void**)
     int TWTensorFromDLPackVersioned(DLManagedTensorVersioned*, int32_t, int32_t, void**)

@@ -145,7 +145,7 @@ def tensor_from_address(address, shape, strides, dtype, device, owner):
 
 
 def copy_memory(target, source, size):
-    """memcpy between two addresses, without the interpreter's lock when it is long."""
+    """memcpy between two addresses; when it is long, without the interpreter's lock and by all threads of the pool."""
     cdef uintptr_t to = target
     cdef uintptr_t frm = source
     cdef size_t n = size
@@ -153,7 +153,7 @@ def copy_memory(target, source, size):
         memcpy(<void*> to, <const void*> frm, n)
     else:
         with nogil:
-            memcpy(<void*> to, <const void*> frm, n)
+            TWCopyMemory(<void*> to, <const void*> frm, n)
 
 
 # The exchange table of our own tensors, so that other packages take them as fast as we take theirs.
