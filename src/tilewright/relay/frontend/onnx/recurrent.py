@@ -47,6 +47,15 @@ class Cell:
     def call(self, key: str, *args: Any, **attrs: Any) -> Value:
         return self.node.value(key, *args, **attrs)
 
+    @property
+    def given(self) -> int:
+        """How many of its states the model may give, and gets back."""
+        return 2 if self.kind == "LSTM" else 1
+
+    def widths(self) -> list[int]:
+        """What the states hold for each of the batch."""
+        return [self.hidden] * self.given
+
     def part(self, x: Value, direction: int) -> Value:
         """What belongs to a direction."""
         if x.is_number and x.array is not None:
@@ -164,16 +173,20 @@ def _one_direction(
         return node.value("reverse_sequence", v, node.cast(lengths, "int32"), seq_axis=0, batch_axis=1)
 
     products = cell.ahead(turned(x) if backwards else x)
-    count = 2 if cell.kind == "LSTM" else 1
     state = []
-    for k in range(count):
-        given = inputs[5 + k] if len(inputs) > 5 + k else None
+    for k, width in enumerate(cell.widths()):
+        given = inputs[5 + k] if k < cell.given and len(inputs) > 5 + k else None
         if given is not None:
             state.append(cell.part(given, direction))
         else:
             # The batch may be open.
-            row = at(node, products, Value(array=np.array(0)), 0)
-            state.append(node.value("multiply", cell.cut(row, 0, cell.hidden), node.scalar(0, x)))
+            row = node.value("multiply", at(node, products, Value(array=np.array(0)), 0), node.scalar(0, x))
+            column = cell.cut(row, 0, 1)
+            state.append(
+                cell.cut(row, 0, width)
+                if width <= int(row.shape[1])
+                else node.value("repeat", column, repeats=width, axis=1)
+            )
 
     def step(k: Value, going: Value, now: list[Any]) -> tuple[Value | None, list[Any], list[Value]]:
         after = cell.step(at(node, products, k, 0), now)
@@ -191,7 +204,7 @@ def _one_direction(
     else:
         trips = node.value("take", node.call("shape_of", products, dtype="int64"), node.scalar(0, "int32"), axis=0)
     last, (rows,) = looped(node, trips, None, state, 1, step)
-    return [turned(rows) if backwards else rows, *last]
+    return [turned(rows) if backwards else rows, *last[: cell.given]]
 
 
 @onnx_op("RNN", "GRU", "LSTM")

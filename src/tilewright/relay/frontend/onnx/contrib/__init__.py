@@ -10,13 +10,17 @@ from tilewright.relay.frontend.onnx.contrib import (
     gates,
     general,
     grouped,
+    hashes,
     layouts,
     quantized,
     rotary,
     search,
+    sparse,
     states,
+    words,
 )
 
 __all__ = [
-    "attention", "blocks", "experts", "fused", "gates", "general", "grouped", "layouts", "quantized", "rotary", "search", "states",
+    "attention", "blocks", "experts", "fused", "gates", "general", "grouped", "hashes", "layouts", "quantized", "rotary",
+    "search", "sparse", "states", "words",
 ]  # fmt: skip

@@ -28,7 +28,7 @@ def add(node: OnnxNode, x: Any, y: Any | None) -> Value:
     return as_value(x) if y is None else node.value("add", x, y)
 
 
-@onnx_op("FusedMatMul", "TransposeMatMul", "FusedMatMulActivation", domain=DOMAIN)
+@onnx_op("FusedMatMul", "TransposeMatMul", "FusedMatMulActivation", "SparseToDenseMatMul", domain=DOMAIN)
 def _fused_matmul(node: OnnxNode, a: Value, b: Value) -> Any:
     def turned(x: Value, flag: str, batch: str) -> Value:
         if node.get(batch, 0):
@@ -153,8 +153,7 @@ def _simplified(node: OnnxNode, x: Value, gamma: Value) -> Any:
     return rms_norm(node, x, gamma)
 
 
-@onnx_op("EmbedLayerNormalization", domain=DOMAIN)
-def _embed_layer_norm(
+def embed_layer_norm(
     node: OnnxNode,
     ids: Value,
     segments: Value | None,
@@ -165,7 +164,8 @@ def _embed_layer_norm(
     beta: Value,
     mask: Value | None = None,
     places: Value | None = None,
-) -> Any:
+) -> list[Any]:
+    """[embeddings of tokens, places and kinds, normalised; how many tokens each of the batch has; the embeddings]."""
     total: Any = node.call("take", words, ids, axis=0)
     length = ids.shape[1]
     if places is not None:
@@ -183,6 +183,9 @@ def _embed_layer_norm(
     else:
         index = node.call("sum", node.cast(mask, "int32"), axis=(1,))
     return [out, index, summed]
+
+
+onnx_op("EmbedLayerNormalization", domain=DOMAIN)(embed_layer_norm)
 
 
 def group_norm(node: OnnxNode, x: Value, gamma: Value, beta: Value) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.relay.frontend.onnx.casting import dequantized, quantized
 from tilewright.relay.frontend.onnx.contrib.attention import projected
-from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, add, channels_first, channels_last
+from tilewright.relay.frontend.onnx.contrib.fused import DOMAIN, add, channels_first, channels_last, embed_layer_norm
 from tilewright.relay.frontend.onnx.integers import integer_matmul, placed, requantized, scaling, shifted
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 
@@ -156,3 +156,13 @@ def _qattention(
 ) -> Any:  # fmt: skip
     packed = _matmul_to_float(node, x, weights, x_scale, w_scale, x_zero, w_zero, bias)
     return projected(node, as_value(packed), mask, past, None)
+
+
+@onnx_op("QEmbedLayerNormalization", domain=DOMAIN)
+def _embedded(node: OnnxNode, *inputs: Value | None) -> Any:
+    given: list[Any] = [*inputs, *[None] * (18 - len(inputs))]
+    tables: list[Any] = [
+        None if table is None else node.nested("DequantizeLinear", table, scale, zero)
+        for table, scale, zero in zip(given[2:7], given[8:13], given[13:18], strict=True)
+    ]
+    return embed_layer_norm(node, given[0], given[1], *tables, given[7])[:2]

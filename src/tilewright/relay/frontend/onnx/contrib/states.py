@@ -12,6 +12,7 @@ from tilewright.relay.frontend.onnx.contrib.quantized import dynamic_product
 from tilewright.relay.frontend.onnx.control_flow import at, looped
 from tilewright.relay.frontend.onnx.recurrent import Cell, recurrent
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
+from tilewright.support.errors import OpNotImplemented
 
 
 @onnx_op("CausalConvWithState", domain=DOMAIN)
@@ -143,3 +144,47 @@ def _byte_lstm(node: OnnxNode, *inputs: Value | None) -> Any:
     ):
         node.numbers(inputs[place], what)
     return recurrent(node, inputs, ByteCell)
+
+
+class SeeingCell(Cell):
+    """An LSTM that looks at a memory: what it saw stands beside the inputs of the next step (Bahdanau's attention)."""
+
+    def __init__(self, node: OnnxNode, direction: int, inputs: Sequence[Value | None]) -> None:
+        super().__init__(node, direction, inputs, "LSTM")
+        parts = [None if x is None else self.part(x, direction) for x in (*inputs[8:11], inputs[13])]
+        query, memory, vector, self.layer = parts
+        values, lengths = inputs[11], inputs[12]
+        if query is None or memory is None or vector is None or values is None:
+            raise OpNotImplemented("it has no memory to look at: its inputs QW, MW, V and M are needed")
+        self.query, self.vector, self.values, self.seen = query, vector, values, lengths
+        if lengths is not None:
+            places = Value(array=np.arange(node.static(values)[1], dtype=np.int64).reshape(1, -1))
+            there = self.call("less", places, self.call("expand_dims", node.cast(lengths, "int64"), axis=1))
+            self.seen = self.call("expand_dims", there, axis=2)
+            self.values = self.call("where", self.seen, values, node.scalar(0, values))
+        self.keys = self.call("nn.matmul", self.values, memory)
+        self.width = int(self.layer.shape[-1] if self.layer is not None else values.shape[-1])
+        size = int(self.w.shape[-1])
+        self.w, self.own = self.cut(self.w, 0, size - self.width), self.cut(self.w, size - self.width, size)
+
+    def widths(self) -> list[int]:
+        return [*super().widths(), self.width]
+
+    def step(self, x: Value, state: list[Value]) -> list[Value]:
+        h, c, looked = state
+        h, c = self.lstm(self.call("add", x, self.back(looked, self.own, None)), [h, c])
+        asked = self.call("expand_dims", self.call("nn.matmul", h, self.query), axis=1)
+        near = self.call("multiply", self.call("tanh", self.call("add", self.keys, asked)), self.vector)
+        scores = self.call("sum", near, axis=(2,), keepdims=True)
+        if self.seen is not None:
+            scores = self.call("where", self.seen, scores, self.node.scalar(-np.inf, scores))
+        shares = self.call("nn.softmax", scores, axis=1)
+        context = self.call("sum", self.call("multiply", shares, self.values), axis=(1,))
+        if self.layer is not None:
+            context = self.call("nn.matmul", self.call("concatenate", [h, context], axis=1), self.layer)
+        return [h, c, context]
+
+
+@onnx_op("AttnLSTM", domain=DOMAIN)
+def _seeing_lstm(node: OnnxNode, *inputs: Value | None) -> Any:
+    return recurrent(node, [*inputs, *[None] * (14 - len(inputs))], SeeingCell)
