@@ -192,3 +192,39 @@ def test_random_numbers(op: str, low: float, high: float) -> None:
 def test_an_optional() -> None:
     text = "(float[3] x) => (float[3] y) { o = Optional (x) y = OptionalGetElement (o) }"
     np.testing.assert_array_equal(Program(model(15, text))([numbers(3)])[0], numbers(3))
+
+
+EARLY = {
+    "Affine": "Affine <alpha = 1.5, beta = -0.5> (x)",
+    "Scale": "Scale <scale = 0.3> (x)",
+    "ImageScaler": "ImageScaler <scale = 0.3, bias = [1.0, 2.0, 3.0, 4.0]> (x)",
+    "ScaledTanh": "ScaledTanh <alpha = 1.7, beta = 0.6> (x)",
+    "ParametricSoftplus": "ParametricSoftplus <alpha = 1.7, beta = 0.6> (x)",
+    "Crop": "Crop <border = [1, 2, 0, 1]> (x)",
+    "Crop to a size": "Crop <border = [1, 2, 0, 1], scale = [3, 2]> (x)",
+    "MeanVarianceNormalization": "MeanVarianceNormalization (x)",
+    "MeanVarianceNormalization across": "MeanVarianceNormalization <across_channels = 1> (x)",
+    "MeanVarianceNormalization of means": "MeanVarianceNormalization <normalize_variance = 0> (x)",
+    "ThresholdedRelu": "ThresholdedRelu <alpha = 0.4> (x)",
+}
+
+
+@pytest.mark.parametrize("name", EARLY)
+def test_experiments_of_the_first_opsets(name: str) -> None:
+    check_beside_onnx_runtime(model(7, f"{IMAGE} {{ y = {EARLY[name]} }}"), {"x": X})
+
+
+def test_slices_of_the_first_opsets() -> None:
+    text = "int64[2] a = {1, 0}, int64[2] b = {4, -1}, int64[2] c = {2, 3}"
+    check_beside_onnx_runtime(model(7, f"{IMAGE} <{text}> {{ y = DynamicSlice (x, a, b, c) }}"), {"x": X})
+
+
+def test_layer_normalization_before_its_time() -> None:
+    # ONNX Runtime's optimizer puts it into models of any opset.
+    text = "(float[2,5] x, float[5] s, float[5] b) => (float[2,5] y) { y = LayerNormalization <axis = -1> (x, s, b) }"
+    check_beside_onnx_runtime(model(12, text), {"x": numbers(2, 5), "s": numbers(5), "b": numbers(5)})
+
+
+def check_beside_onnx_runtime(made: Any, inputs: dict[str, np.ndarray]) -> None:
+    session = ort.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(Program(made)(inputs)[0], session.run(None, inputs)[0], rtol=1e-4, atol=1e-5)

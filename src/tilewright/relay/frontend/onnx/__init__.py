@@ -13,6 +13,7 @@ from tilewright.relay.frontend.onnx import (
     integers,
     ml,
     model_file,
+    ops_early,
     ops_math,
     ops_nn,
     ops_resize,

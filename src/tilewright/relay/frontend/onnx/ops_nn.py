@@ -245,8 +245,9 @@ def _group_norm(node: OnnxNode, x: Value, scale: Value, bias: Value) -> Any:
     return node.call("nn.group_norm", x, scale, bias, num_groups=groups, axis=1, epsilon=node.get("epsilon", 1e-5))
 
 
-@onnx_op("LayerNormalization", since=17)
+@onnx_op("LayerNormalization")
 def _layer_norm(node: OnnxNode, x: Value, scale: Value, bias: Value | None = None) -> Any:
+    # ONNX has it from opset 17 on, but ONNX Runtime's optimizer puts it into older models, too.
     axis, epsilon = node.get("axis", -1), node.get("epsilon", 1e-5)
     at = axis + x.ndim if axis < 0 else axis
     if at == x.ndim - 1 and scale.ndim == 1 and not node.wants(1) and not node.wants(2):

@@ -165,4 +165,5 @@ def _embedded(node: OnnxNode, *inputs: Value | None) -> Any:
         None if table is None else node.nested("DequantizeLinear", table, scale, zero)
         for table, scale, zero in zip(given[2:7], given[8:13], given[13:18], strict=True)
     ]
-    return embed_layer_norm(node, given[0], given[1], *tables, given[7])[:2]
+    words, places, kinds, gamma, beta = tables
+    return embed_layer_norm(node, given[0], given[1], words, places, kinds, gamma, beta, given[7])[:2]

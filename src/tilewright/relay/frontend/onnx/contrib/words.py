@@ -101,7 +101,7 @@ def _warped(node: OnnxNode, costs: Value) -> Any:
 @host_function("warping.path")
 def _path(config: Config, costs: np.ndarray) -> np.ndarray:
     table = costs.reshape(costs.shape[-2:]).astype(np.float32)
-    rows, columns = table.shape
+    rows, columns = len(table), len(table[0])
     total = np.full((rows + 1, columns + 1), np.inf, np.float32)
     total[0, 0] = 0
     origin = np.zeros((rows + 1, columns + 1), np.int8)
@@ -111,7 +111,8 @@ def _path(config: Config, costs: np.ndarray) -> np.ndarray:
             before = (total[i - 1, j - 1], total[i - 1, j], total[i, j - 1])
             k = 0 if before[0] < min(before[1:]) else 1 if before[1] < min(before[0], before[2]) else 2
             total[i, j], origin[i, j] = table[i - 1, j - 1] + before[k], k
-    i, j, path = rows, columns, []
+    i, j = rows, columns
+    path: list[tuple[int, int]] = []
     while i or j:
         path.append((i - 1, j - 1))
         k = 2 if not i else 1 if not j else int(origin[i, j])
