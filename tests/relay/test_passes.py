@@ -28,6 +28,7 @@ PASSES: dict[str, Callable[[], transform.Pass]] = {
     "EliminateCommonSubexpr": transform.EliminateCommonSubexpr,
     "DeadCodeElimination": transform.DeadCodeElimination,
     "AlterOpLayout": transform.AlterOpLayout,
+    "FlattenRows": transform.FlattenRows,
     "PackDense": transform.PackDense,
     "FuseOps": transform.FuseOps,
 }

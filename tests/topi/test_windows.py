@@ -44,6 +44,7 @@ def reference(x: np.ndarray[Any, Any], w: np.ndarray[Any, Any], stride: int, pad
         ((2, 1, 8, 14, 8), 5, 1, 2),
         ((1, 2, 24, 28, 32), 3, 1, 1),
         ((1, 1, 7, 7, 16), 3, 1, 0),
+        ((1, 1, 4, 33, 16), 5, 1, 1),
     ],
 )
 def test_depthwise(shape: tuple[int, ...], kernel: int, stride: int, pad: int, dtype: str) -> None:
@@ -61,6 +62,13 @@ def test_depthwise(shape: tuple[int, ...], kernel: int, stride: int, pad: int, d
         results.append(made.numpy())
     for found in results:
         np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-5)
+
+
+def test_columns_that_no_tile_divides_end_in_a_narrower_one() -> None:
+    inputs, out = depthwise((1, 2, 9, 31, 16), 3, 1, 1, "float32")
+    target = Target("llvm -mcpu=skylake-avx512")
+    script = lower(schedule_kernel(te.create_prim_func([*inputs, out]), target)).script()
+    assert "T.unroll(21)" in script and "T.unroll(10)" in script and "if " not in script.replace("if_then_else", "")
 
 
 def test_padding_is_computed_in_the_loop_over_bands() -> None:

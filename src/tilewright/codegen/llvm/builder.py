@@ -13,11 +13,13 @@ from collections.abc import Sequence
 class Scope:
     """An open run of code: it begins with block `first` and currently ends in block `label`."""
 
-    __slots__ = ("addresses", "first", "label", "lines", "loads", "memo")
+    __slots__ = ("addresses", "first", "label", "lines", "loaded", "loads", "memo")
 
     def __init__(self, label: str) -> None:
         self.first = self.label = label
         self.lines: list[str] = []
+        self.loaded = 0
+        """How many lines there were after the last load of a vector."""
         self.memo: dict[str, str] = {}
         self.loads: dict[object, dict[str, str]] = {}
         self.addresses: dict[tuple[object, ...], tuple[str, int]] = {}

@@ -30,6 +30,12 @@ class Registers:
         return 0 <= offset < len(self.slots) * self.lanes
 
 
+APART = 48
+"""Lines of code between two loads of vectors from which on they are kept apart, where registers are few."""
+TOGETHER = 4
+"""Loads from one base that LLVM brings together (X86InstrInfo::shouldScheduleLoadsNear)."""
+
+
 class MemoryEmitter(ExprEmitter):
     """The part of a function's emitter that reads and writes buffers."""
 
@@ -217,10 +223,24 @@ class MemoryEmitter(ExprEmitter):
     def _load_at(self, var: Var, pointer: str, const: int, align: int, dtype: DataType) -> str:
         def fetch() -> str:
             at = self.place(pointer, const)
+            if dtype.lanes > 1:
+                self._keep_apart()
             value = self.b.here(f"load {memory_type(dtype)}, ptr {at}, align {_bounded(align, dtype)}")
             return self._to_bool(value, dtype) if dtype.is_bool else value
 
         return self.remembered(var, f"{pointer}+{const}:{dtype}", fetch)
+
+    def _keep_apart(self) -> None:
+        """Keeps the load of a vector that comes next where it stands: LLVM brings up to four loads from one base together, those of
+        later steps of an unrolled tile too, which then have no registers."""
+        scope = self.b.scopes[-1]
+        if scope.loaded and len(scope.lines) - scope.loaded >= APART and self._is_crowded():
+            self.b.effect('fence syncscope("singlethread") acq_rel')
+        scope.loaded = len(scope.lines)
+
+    def _is_crowded(self) -> bool:
+        """Whether sums leave registers for fewer vectors than are brought together, and one to multiply them by."""
+        return sum([len(kept.slots) for kept in self.registers.values()]) + TOGETHER >= self.target.cpu.vector_registers
 
     def remembered(self, var: Var, key: str, fetch: Callable[[], str]) -> str:
         """What is read of a buffer, once for as long as nothing may have changed it."""

@@ -70,6 +70,7 @@ def pipeline(config: CompilationConfig | None = None) -> Sequential:
             transform.ProductsOfBytes(),
             transform.EliminateCommonSubexpr(),
             transform.AlterOpLayout(),
+            transform.FlattenRows(),
             transform.PackDense(),
             transform.SimplifyExpr(),
             transform.FoldConstant(),

@@ -44,7 +44,8 @@ def filled_block(channels: int, widest: int) -> int:
     """The channel block that keeps most lanes busy: a divisor of the channels, or a whole vector of which the last is not full."""
     block = channel_block(channels, widest)
     full = channels / (-(-channels // widest) * widest)
-    return widest if full >= FULL and full > block / widest else block
+    in_vectors = block & (block - 1) == 0
+    return widest if full >= FULL and (full > block / widest or not in_vectors) else block
 
 
 FULL = 0.6

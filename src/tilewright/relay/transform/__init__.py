@@ -48,6 +48,7 @@ from tilewright.relay.transform.dynamic_to_static import DynamicToStatic
 from tilewright.relay.transform.eta_expand import EtaExpand
 from tilewright.relay.transform.fake_quantization import FakeQuantizationToInteger
 from tilewright.relay.transform.fast_math import FastMath
+from tilewright.relay.transform.flatten_rows import FlattenRows
 from tilewright.relay.transform.flexible_shape import FlexibleShapeDispatch
 from tilewright.relay.transform.fold_constant import FoldConstant, fold_constant_expr
 from tilewright.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
@@ -115,6 +116,7 @@ __all__ = [
     "FastMath",
     "FirstOrderGradient",
     "FlattenAtrousConv",
+    "FlattenRows",
     "FlexibleShapeDispatch",
     "FoldConstant",
     "FoldConstantExpr",

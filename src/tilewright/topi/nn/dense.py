@@ -13,7 +13,16 @@ from tilewright.topi.broadcast import broadcast_index, broadcast_shape
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.grouped import grouped_product
 from tilewright.topi.nn.product import Matrices, product
-from tilewright.topi.schedule.tiles import IN_TILES, MATERIALIZE, OPEN_ROWS, padded_rows, whole_tiles
+from tilewright.topi.schedule.tiles import (
+    IN_TILES,
+    MATERIALIZE,
+    OPEN_ROWS,
+    image_tile,
+    padded_rows,
+    register_tile,
+    tile_cost,
+    whole_tiles,
+)
 from tilewright.topi.utils import as_int, shape_of
 
 
@@ -41,7 +50,7 @@ def matmul(
     name = "T_matmul_" + ("T" if transpose_a else "N") + ("T" if transpose_b else "N")
     if len(a) > 1 and all([isinstance(d, int) for d in (*a, *b)]):
         # B is the same for all leading indices, so they are rows too; those of a transposed A lie apart.
-        joined = Rows.of(a[:-1]) if not transpose_a else None
+        joined = Rows.of(a[:-1], columns, dtype) if not transpose_a else None
         lead, m = (a[:-2], rows[0]) if joined is None else ([], joined.total)
 
         def left(i: Sequence[Any], row: Any, inner: Any) -> Any:
@@ -70,6 +79,24 @@ def matmul(
     return out if bias is None else _add(out, bias, dtype)
 
 
+GAIN, PANEL = 0.95, 4
+"""Cycles that must be left over of those that there were, and vectors in a panel of weights."""
+
+
+def fills_tiles(lead: Sequence[int], columns: int, dtype: str) -> bool:
+    """Whether rows that are counted along all leading axes fill register tiles better than those along the last two."""
+    target = Target.current(True)
+    if target is None or prod(lead[:-1]) == 1:
+        return False
+    registers, lanes = target.cpu.vector_registers, target.cpu.lanes(DataType(dtype).bits)
+    vectors, total = min(PANEL, -(-columns // max(lanes, 1))), prod(lead)
+    lines, rows, c = image_tile(lead[-2], lead[-1], vectors, registers)
+    before = tile_cost(lines * rows, c, registers) or 2.0
+    computed = padded_rows(total, vectors, registers)
+    after = (tile_cost(*register_tile(computed, vectors, registers), registers) or 2.0) * computed / total
+    return after < GAIN * before
+
+
 class Rows(NamedTuple):
     """Leading axes of known extents, as the rows of one matrix: what tiles of rows are cut from."""
 
@@ -77,9 +104,9 @@ class Rows(NamedTuple):
     total: int
 
     @staticmethod
-    def of(lead: Sequence[Any]) -> Rows | None:
-        """None where rows are rows as they are: all axes but the last are of one index, or some extent is not known."""
-        if not all([isinstance(d, int) for d in lead]) or prod(lead[:-1]) == 1:
+    def of(lead: Sequence[Any], columns: Any, dtype: str) -> Rows | None:
+        """None where rows are rows as they are: tiles are as good along the last axes, or some extent is not known."""
+        if not all([isinstance(d, int) for d in (*lead, columns)]) or not fills_tiles(lead, columns, dtype):
             return None
         return Rows(list(lead), prod(lead))
 
@@ -132,7 +159,7 @@ def dense_pack(
     panels, inner, nr, *group = shape_of(weight)
     k = te.reduce_axis((0, inner), name="k")
     axes = [k, *[te.reduce_axis((0, g), name="g") for g in group]]
-    joined = Rows.of(shape[:-1])
+    joined = Rows.of(shape[:-1], as_int(panels * nr), dtype)
     lead_shape = shape[:-1] if joined is None else [joined.total]
     rows = computed_rows(lead_shape, nr, dtype)
 

@@ -34,6 +34,10 @@ UNROLLED = 192
 """Of them in the body of a loop."""
 ACCUMULATORS = 8
 """Columns that keep the multipliers busy while each waits for its sum."""
+LATENCY = 4
+"""Cycles until a sum can be added to again."""
+RAGGED = 1.1
+"""What a narrower last tile must gain: it is code of its own."""
 BAND_BYTES = 1 << 15
 """Padded input of one band of rows."""
 
@@ -72,11 +76,20 @@ def _steps(region: BufferRegion, axis: IterVar) -> bool:
 
 
 def column_tile(columns: int, taps: int, weights: bool, registers: int) -> int:
-    """How many columns to compute at once: a divisor of their number that leaves registers for the weights of all taps, or where too
-    few are left then, for one."""
+    """How many columns to compute at once: what leaves registers for the weights of all taps, or where too few are left then, for one.
+    Where it does not divide their number, the last tile is a narrower one."""
     kept = taps + 2 if weights and taps + 2 + ACCUMULATORS <= registers else 4
-    most = max(1, min(registers - kept, max(4, (TILE if weights else UNROLLED) // taps)))
-    return max(divisors(columns, most))
+    most = max(1, min(columns, registers - kept, max(4, (TILE if weights else UNROLLED) // taps)))
+
+    def cycles(tile: int) -> float:
+        """Of one tap over all columns: two multiply-adds in each, but the next of a sum only when the last is done; and a weight."""
+        return max(tile / 2, LATENCY) + 0.5 if tile else 0.0
+
+    def rank(tile: int) -> tuple[float, int]:
+        whole, rest = divmod(columns, tile)
+        return (whole * cycles(tile) + cycles(rest)) * (RAGGED if rest else 1), -tile
+
+    return min(range(1, most + 1), key=rank)
 
 
 def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None:

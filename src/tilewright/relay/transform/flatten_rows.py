@@ -1,0 +1,101 @@
+"""FlattenRows: products of tensors with several leading axes as products of matrices, where that fills register tiles.
+
+    dense(x: (8, 197, 768), w)  ->  reshape(dense(reshape(x): (1576, 768), w)): (8, 197, ..)
+
+Of 197 rows no tile is a divisor but one, and what is computed beyond them would be lost for each of eight images. The reshape of a
+result, which moves nothing, then sinks below the operators that work row by row (biases, activations, sums, normalisation), so
+that these stay epilogues of the product, and meets the reshape of the next product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from tilewright.ir.transform import Pass
+from tilewright.relay.expr import Call, Expr
+from tilewright.relay.op.card import BROADCAST, constructor
+from tilewright.relay.transform.rewriting import (
+    card_of,
+    is_op,
+    rewrite_calls,
+    static_shape,
+    tensor_of,
+    typed,
+    typed_pass,
+)
+from tilewright.topi.nn.dense import fills_tiles
+
+ALONG_ROWS = ("nn.bias_add", "nn.layer_norm", "nn.softmax", "nn.log_softmax")
+"""Operators along `axis`, which may be the last one."""
+
+
+class _FlattenRows:
+    """`views` holds, for each reshape that was made of a matrix, that matrix."""
+
+    def __init__(self) -> None:
+        self.views: dict[Expr, Expr] = {}
+        self.matrices: dict[Expr, Expr] = {}
+
+    def rule(self, call: Call) -> Expr | None:
+        shape = static_shape(call)
+        if shape is None or len(shape) < 3 or 0 in shape:
+            return None
+        if is_op(call, "nn.dense", "nn.matmul"):
+            return self._product(call, shape)
+        card: Any = card_of(call)
+        if is_op(call, *ALONG_ROWS):
+            if card.axis not in (-1, len(shape) - 1) or call.args[0] not in self.views:
+                return None
+            args = [self._matrix(call.args[0], shape), *call.args[1:]]
+            return self._view(call, args, card.replace(axis=-1), shape)
+        if card.fuse > BROADCAST or hasattr(card, "axis"):
+            return None
+        if not any([a in self.views and static_shape(a) == shape for a in call.args]):
+            return None
+        found = [self._operand(a, shape) for a in call.args]
+        return None if None in found else self._view(call, found, card, shape)  # type: ignore[arg-type]
+
+    def _product(self, call: Call, shape: tuple[int, ...]) -> Expr | None:
+        data, weight = (static_shape(a) for a in call.args[:2])
+        card: Any = card_of(call)
+        if data is None or weight is None or len(weight) != 2 or getattr(card, "transpose_a", False):
+            return None
+        if call.args[0] not in self.views and not fills_tiles(data[:-1], shape[-1], str(tensor_of(call).dtype)):
+            return None
+        return self._view(call, [self._matrix(call.args[0], data), *call.args[1:]], card, shape)
+
+    def _matrix(self, e: Expr, shape: tuple[int, ...]) -> Expr:
+        """A tensor as rows."""
+        for known in (self.views, self.matrices):
+            if e in known:
+                return known[e]
+        found: Expr = typed(constructor("reshape")(e, (prod(shape[:-1]), shape[-1])))
+        self.matrices[e] = found
+        return found
+
+    def _operand(self, e: Expr, shape: tuple[int, ...]) -> Expr | None:
+        """An operand of an operator that works element by element; None where rows of one matrix meet different ones of it."""
+        mine = static_shape(e)
+        if mine == shape:
+            return self._matrix(e, shape)
+        if mine is None or len(mine) > len(shape) or any([d != 1 for d in mine[:-1]]):
+            return None
+        return e if len(mine) < 2 else typed(constructor("reshape")(e, (mine[-1],)))
+
+    def _view(self, call: Call, args: Sequence[Expr], card: Any, shape: tuple[int, ...]) -> Expr | None:
+        rows = typed(Call(call.op, tuple(args), card, (), call.span))
+        if static_shape(rows) != (prod(shape[:-1]), shape[-1]):
+            return None
+        result = typed(constructor("reshape")(rows, shape))
+        self.views[result] = rows
+        return result
+
+
+def FlattenRows() -> Pass:
+    """Products of tensors with several leading axes as products of matrices."""
+    return typed_pass("FlattenRows", 2, lambda f, mod: rewrite_calls(f, _FlattenRows().rule))
+
+
+__all__ = ["FlattenRows"]
