@@ -19,6 +19,7 @@ SAME_AS = {
     "GuaranteeConst": "Identity", "DeepCopy": "Identity", "CheckNumericsV2": "Identity",
     "DebugGradientIdentity": "Identity", "DebugGradientRefIdentity": "Identity", "Copy": "Identity", "CopyHost": "Identity",
     "BatchFFT": "FFT", "BatchIFFT": "IFFT", "BatchFFT2D": "FFT2D", "BatchIFFT2D": "IFFT2D",
+    "BatchFFT3D": "FFT3D", "BatchIFFT3D": "IFFT3D",
     "Conv2DBackpropInputV2": "Conv2DBackpropInput",
 }  # fmt: skip
 for _name, _like in SAME_AS.items():

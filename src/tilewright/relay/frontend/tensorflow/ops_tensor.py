@@ -359,6 +359,14 @@ def _topk(c: NodeCall, x: Value, k: Value | None = None) -> Any:
     return list(c.call("topk", x, k=n, axis=x.ndim - 1, ret_type="both", dtype="int32"))
 
 
+@tf_op("ApproxTopK")
+def _approximate_topk(c: NodeCall, x: Value) -> Any:
+    """The exact ones, which recall all."""
+    axis = c.axis(int(c.attr("reduction_dimension", -1)), x.ndim)
+    most = bool(c.attr("is_max_k", True))
+    return list(c.call("topk", x, k=int(c.attr("k")), axis=axis, ret_type="both", is_ascend=not most, dtype="int32"))
+
+
 @tf_op("InTopK", "InTopKV2")
 def _in_topk(c: NodeCall, x: Value, targets: Value, k: Value | None = None) -> Any:
     n = int(c.attr("k", 1)) if k is None else int(c.number_of(k, "k"))

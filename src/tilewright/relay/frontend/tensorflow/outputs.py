@@ -7,10 +7,13 @@ from typing import Any
 _NORM = ("y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2", "reserve_space_3")
 _DECODED = ("decoded_indices", "decoded_values", "decoded_shape", "log_probability")
 _PARSED = ("sparse_indices", "sparse_values", "sparse_shapes", "dense_values")
+_SPARSE = ("output_indices", "output_values", "output_shape")
+_COUNTED = (*_SPARSE[:2], "output_dense_shape")
+_NORM_GRAD = ("x_backprop", "scale_backprop", "offset_backprop")
 _LSTM = ("i", "cs", "f", "o", "ci", "co", "h")
 
 OUTPUTS: dict[str, tuple[str, ...]] = {
-    "FusedBatchNorm": _NORM, "FusedBatchNormV2": _NORM, "FusedBatchNormV3": _NORM, "TopK": ("values", "indices"),
+    "FusedBatchNorm": _NORM[:5], "FusedBatchNormV2": _NORM[:5], "FusedBatchNormV3": _NORM, "TopK": ("values", "indices"),
     "TopKV2": ("values", "indices"), "Unique": ("y", "idx"), "UniqueV2": ("y", "idx"), "UniqueWithCounts": ("y", "idx", "count"),
     "UniqueWithCountsV2": ("y", "idx", "count"), "Switch": ("output_false", "output_true"), "Merge": ("output", "value_index"),
     "TensorArrayV3": ("handle", "flow"), "TensorArrayConcatV3": ("value", "lengths"), "TensorListConcat": ("tensor", "lengths"),
@@ -33,17 +36,28 @@ OUTPUTS: dict[str, tuple[str, ...]] = {
     "StatelessRandomGetKeyCounterAlg": ("key", "counter", "alg"), "StringNGrams": ("ngrams", "ngrams_splits"),
     "StringSplit": ("indices", "values", "shape"), "StringSplitV2": ("indices", "values", "shape"),
     "UnicodeDecode": ("row_splits", "char_values"), "UnicodeDecodeWithOffsets": ("row_splits", "char_values", "char_to_byte_starts"),
+    **dict.fromkeys(("SparseConcat", "SparseCross", "SparseCrossHashed", "SparseCrossV2", "SparseSlice", "SparseSplit"), _SPARSE),
+    **dict.fromkeys(("SparseReduceMaxSparse", "SparseReduceSumSparse"), _SPARSE), "SparseAdd": ("sum_indices", "sum_values", "sum_shape"),
+    **dict.fromkeys(("SparseSparseMaximum", "SparseSparseMinimum"), _SPARSE[:2]),
+    **dict.fromkeys(("DenseCountSparseOutput", "RaggedCountSparseOutput", "SparseCountSparseOutput"), _COUNTED),
+    **dict.fromkeys(("FusedBatchNormGrad", "FusedBatchNormGradV2"), (*_NORM_GRAD, "reserve_space_3", "reserve_space_4")),
+    "FusedBatchNormGradV3": (*_NORM_GRAD, "reserve_space_4", "reserve_space_5"), "BatchSelfAdjointEigV2": ("e", "v"),
+    "BatchSvd": ("s", "u", "v"),
+    **dict.fromkeys(("DenseToDenseSetOperation", "DenseToSparseSetOperation", "SparseToSparseSetOperation"), (
+        "result_indices", "result_values", "result_shape",
+    )),
     "SparseFillEmptyRows": ("output_indices", "output_values", "empty_row_indicator", "reverse_index_map"),
 }  # fmt: skip
-_BY_NUMBER = {
-    "sparse_indices": "Nsparse",
-    "sparse_values": "Nsparse",
-    "sparse_shapes": "Nsparse",
+_LISTS = {
+    "sparse_indices": "num_sparse",
+    "sparse_values": "sparse_types",
+    "sparse_shapes": "num_sparse",
     "dense_values": "Tdense",
 }
 COUNTS: dict[str, dict[str, str]] = {
-    "ParseExample": _BY_NUMBER, "ParseSingleExample": {k: v.replace("Nsparse", "num_sparse") for k, v in _BY_NUMBER.items()},
-    "ParseExampleV2": {k: v.replace("Nsparse", "num_sparse") for k, v in _BY_NUMBER.items()} | {"ragged_values": "ragged_value_types"},
+    "ParseExample": _LISTS | {"sparse_indices": "Nsparse", "sparse_shapes": "Nsparse"}, "ParseSingleExample": _LISTS,
+    "ParseExampleV2": _LISTS | {"ragged_values": "ragged_value_types", "ragged_row_splits": "ragged_split_types"},
+    "SparseSplit": dict.fromkeys(_SPARSE, "num_split"),
     "RaggedGather": {"output_nested_splits": "OUTPUT_RAGGED_RANK"}, "CTCBeamSearchDecoder": dict.fromkeys(_DECODED[:3], "top_paths"),
 }  # fmt: skip
 """Results that are lists: the attribute that says how long."""

@@ -32,6 +32,12 @@ MESSAGES: dict[str, str] = {
     "SaverDef": "filename_tensor_name 1 string; save_tensor_name 2 string; restore_op_name 3 string",
     "SignatureDef": "inputs 1 {TensorInfo}; outputs 2 {TensorInfo}; method_name 3 string",
     "TensorInfo": "name 1 string; dtype 2 int32; tensor_shape 3 TensorShapeProto",
+    "Example": "features 1 Features",
+    "Features": "feature 1 {Feature}",
+    "Feature": "bytes_list 1 BytesList; float_list 2 FloatList; int64_list 3 Int64List",
+    "BytesList": "value 1 *bytes",
+    "FloatList": "value 1 *float",
+    "Int64List": "value 1 *int64",
     "BundleHeaderProto": "num_shards 1 int32; endianness 2 int32",
     "BundleEntryProto": "dtype 1 int32; shape 2 TensorShapeProto; shard_id 3 int32; offset 4 int64; size 5 int64; crc32c 6 fixed32",
 }
