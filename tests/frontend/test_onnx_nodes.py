@@ -12,7 +12,7 @@ SHARE = 12
 _tests: dict[tuple[str, str], unittest.TestCase] = {}
 
 
-def tests() -> dict[tuple[str, str], unittest.TestCase]:
+def backend_tests() -> dict[tuple[str, str], unittest.TestCase]:
     """All tests, loaded once."""
     if not _tests:
         _tests.update(load())
@@ -21,8 +21,8 @@ def tests() -> dict[tuple[str, str], unittest.TestCase]:
 
 @pytest.mark.parametrize("part", range(4))
 def test_backend_tests_of_onnx(part: int) -> None:
-    chosen = sorted(k for k in tests() if k[0] != "light")[part * 3 :: SHARE * 4]
-    failed = {name: reason for (group, name) in chosen if (reason := run_one(tests()[group, name]))}
+    chosen = sorted(k for k in backend_tests() if k[0] != "light")[part * 3 :: SHARE * 4]
+    failed = {name: reason for (group, name) in chosen if (reason := run_one(backend_tests()[group, name]))}
     assert {name: reason for name, reason in failed.items() if not explanation(name)} == {}
 
 

@@ -25,9 +25,9 @@ def decoded(node: OnnxNode, x: Value) -> Value:
     """Numbers that kernels know: float32 of small floats, int8 or uint8 of small integers."""
     if x.kind in kinds.SMALL_FLOATS:
         table = kinds.decoding(x.kind)
-        return Value(node.call("take", Value(array=table), node.cast(Value(x._expr, x.array), "int32"), axis=0))
+        return Value(node.call("take", Value(array=table), node.cast(x.plain(), "int32"), axis=0))
     if x.kind in kinds.SMALL_INTS or not x.kind:
-        return Value(x._expr, x.array)
+        return x.plain()
     raise OpNotImplemented(f"it computes on {x.kind}, which is no number")
 
 

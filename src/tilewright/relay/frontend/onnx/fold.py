@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.arith import Analyzer
+from tilewright.ir import PrimExpr
 from tilewright.relay.frontend.common.folding import Folder, Folders
 from tilewright.relay.frontend.common.value import MOST_MADE
 from tilewright.relay.frontend.onnx.kinds import kind_of
@@ -230,12 +232,44 @@ def _plain(f: Callable[..., Any]) -> Folder:
 
 
 NUMPY: dict[str, Callable[..., Any]] = {
-    "Equal": np.equal, "Less": np.less, "Greater": np.greater, "LessOrEqual": np.less_equal, "GreaterOrEqual": np.greater_equal,
-    "And": np.logical_and, "Or": np.logical_or, "Not": np.logical_not, "Where": np.where, "Neg": np.negative, "Abs": np.abs,
-    "Floor": np.floor, "Ceil": np.ceil, "Sqrt": np.sqrt,
+    "And": np.logical_and, "Or": np.logical_or, "Not": np.logical_not, "Neg": np.negative, "Abs": np.abs, "Floor": np.floor,
+    "Ceil": np.ceil, "Sqrt": np.sqrt,
 }  # fmt: skip
 for _name, _f in NUMPY.items():
     folders[_name] = _plain(_f)
+
+
+def _compared(f: Callable[[Any, Any], Any], decided: Callable[[int, int], bool | None]) -> Folder:
+    """decided: what is known of a comparison whose difference lies between two bounds."""
+
+    def fold(node: OnnxNode, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+        if a.dtype != object and b.dtype != object:
+            return np.asarray(f(a, b))
+        known = []
+        for d in np.asarray(np.subtract(a, b, dtype=object)).reshape(-1):
+            bound = Analyzer().const_int_bound(d) if isinstance(d, PrimExpr) else None
+            known.append(decided(int(d), int(d)) if bound is None else decided(bound.min_value, bound.max_value))
+        if any([k is None for k in known]):
+            return None
+        return np.array(known, bool).reshape(np.broadcast_shapes(a.shape, b.shape))
+
+    return fold
+
+
+folders["Equal"] = _compared(
+    np.equal, lambda low, high: False if low > 0 or high < 0 else True if low == high else None
+)
+folders["Less"] = _compared(np.less, lambda low, high: True if high < 0 else False if low >= 0 else None)
+folders["Greater"] = _compared(np.greater, lambda low, high: True if low > 0 else False if high <= 0 else None)
+folders["LessOrEqual"] = _compared(np.less_equal, lambda low, high: True if high <= 0 else False if low > 0 else None)
+folders["GreaterOrEqual"] = _compared(
+    np.greater_equal, lambda low, high: True if low >= 0 else False if high < 0 else None
+)
+
+
+@_folds("Where")
+def _where(node: OnnxNode, chosen: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+    return None if chosen.dtype == object else np.where(chosen, a, b)
 
 
 @_folds("Range")

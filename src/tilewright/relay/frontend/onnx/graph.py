@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.ir import IRModule
+from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.backend.interpreter import run_function
 from tilewright.relay.expr import Call, Expr, Function, TupleGetItem, TupleWrapper, Var
+from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.problems import DAMAGE, Problem
 from tilewright.relay.frontend.common.quirks import collecting
+from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.common.value import is_large
 from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.fold import LIMIT, folders, try_fold
@@ -37,6 +39,7 @@ from tilewright.relay.frontend.onnx.value import (
     MapValue,
     Nothing,
     OnnxNode,
+    SizesValue,
     Unknown,
     Value,
     as_value,
@@ -359,12 +362,13 @@ class Importer:
         tensors = all([v is None or isinstance(v, Value) for v in inputs])
         strange = any([isinstance(v, Value) and v.kind for v in inputs])
         typed = (domain, node.op_type) in typed_operators
-        if tensors and not domain and not typed and (not strange or node.op_type in MOVING):
+        if tensors and not domain and (not strange or not typed and node.op_type in MOVING):
             folded = try_fold(node, inputs)
             if folded is not None:
                 if node.op_type in ("Shape", "Size"):
                     quirks.SHAPE_NODES.seen(node.name)
-                return self.with_kinds([as_value(folded)], node, domain, inputs)
+                made = SizesValue(folded, self.measured) if has_symbols(folded) else as_value(folded)
+                return self.with_kinds([made], node, domain, inputs)
         converter = find_converter(node.op_type, node.opset, domain)
         if converter is None:
             if is_function(node.op_type, node.opset, domain):
@@ -391,6 +395,14 @@ class Importer:
         if small:
             values = [evaluate(v) for v in values]
         return values if typed else self.with_kinds(values, node, domain, inputs)
+
+    def measured(self, sizes: np.ndarray) -> Expr:
+        """Sizes, symbols among them, as a tensor that is read from the shapes of the inputs when the program runs."""
+        where = InputSizes()
+        where.homes = self.inputs.variables
+        c = Builder("sizes", where)
+        parts = [c.size(d) for d in sizes.reshape(-1)]
+        return c.reshape(c.call("stack", parts, axis=0), list(sizes.shape)).expr
 
     def with_kinds(self, values: list[Any], node: OnnxNode, domain: str, inputs: list[Any]) -> list[Any]:
         """Values with the kinds that the schema gives them."""
@@ -475,6 +487,11 @@ class Importer:
         if any([v is FAILED for v in found]):
             raise OpNotImplemented(f"a node inside {what} is not supported (listed above)")
         return found
+
+
+def has_symbols(array: np.ndarray) -> bool:
+    """Whether an array holds sizes that are not known."""
+    return array.dtype == object and any([isinstance(v, PrimExpr) for v in array.reshape(-1)])
 
 
 class _Failed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,8 +38,10 @@ def _flatten(node: OnnxNode, x: Value) -> Any:
     at += x.ndim if at < 0 else 0
     if at == 1:
         return node.call("nn.batch_flatten", x)
-    shape = node.static(x)
-    return node.call("reshape", x, newshape=(int(np.prod(shape[:at])), -1))
+    if not at:
+        return node.call("reshape", x, newshape=(1, -1))
+    rows, columns = [math.prod(part) for part in (x.shape[:at], x.shape[at:])]
+    return node.call("reshape", x, newshape=(-1, columns) if isinstance(columns, int) else (rows, -1))
 
 
 @onnx_op("Transpose")

@@ -134,7 +134,7 @@ def _unique(node: OnnxNode, x: Value) -> Any:
         kinds, first, which, _, counts = node.call("unique", flat, is_sorted=ordered, return_counts=True)
         return [Value(kinds), *[node.cast(v, "int64") for v in (first, which, counts)]]
     config = {"axis": axis, "sorted": ordered, "kind": x.kind}
-    plain = [Value(x._expr, x.array)]
+    plain = [x.plain()]
     parts = [hosted_sized(node, "unique", plain, x.ndim if axis is not None else 1, x.element, {**config, "part": 0})]
     parts += [hosted_sized(node, "unique", plain, 1, "int64", {**config, "part": k}) for k in (1, 2, 3)]
     return parts
@@ -238,14 +238,14 @@ def _dropout_attributes(node: OnnxNode, x: Value) -> Any:
     if node.opset < 7 and not node.get("is_test", 0) and node.get("ratio", 0.5) > 0 and node.wants(1):
         raise node.refuse("is_test", 0, "1: export the model in evaluation mode")
     quirks.OLD_DROPOUT.seen(node.name)
-    result = Value(x._expr, x.array)
+    result = x.plain()
     mask_type = "bool" if node.opset >= 10 else x.dtype
     return [result, Value(array=np.ones(node.static(x), mask_type))] if node.wants(1) else result
 
 
 @onnx_op("Dropout", since=12)
 def _dropout(node: OnnxNode, x: Value, ratio: Value | None = None, training: Value | None = None) -> Any:
-    result = Value(x._expr, x.array)
+    result = x.plain()
     if training is None or not bool(node.numbers(training, "training mode").reshape(-1)[0]):
         quirks.OLD_DROPOUT.seen(node.name)
         return [result, Value(array=np.ones(node.static(x), bool))] if node.wants(1) else result

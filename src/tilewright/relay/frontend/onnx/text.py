@@ -27,7 +27,7 @@ def parsed(node: OnnxNode, x: Value, element: str) -> Value:
 
 def printed(node: OnnxNode, x: Value) -> Value:
     """Numbers as texts."""
-    return hosted(node, "text.print", [Value(x._expr, x.array)], x.shape, "string", {"kind": x.kind})
+    return hosted(node, "text.print", [x.plain()], x.shape, "string", {"kind": x.kind})
 
 
 @host_function("text.parse")
@@ -62,7 +62,7 @@ def _text(v: Any) -> str:
 @onnx_op("Equal", typed=True)
 def _equal(node: OnnxNode, x: Value, y: Value) -> Any:
     if "string" in (x.kind, y.kind):
-        return Value(node.call("equal", Value(x._expr, x.array), Value(y._expr, y.array)))
+        return Value(node.call("equal", x.plain(), y.plain()))
     from tilewright.relay.frontend.onnx.casting import decoded
     from tilewright.relay.frontend.onnx.ops_math import binary
 
@@ -71,7 +71,7 @@ def _equal(node: OnnxNode, x: Value, y: Value) -> Any:
 
 @onnx_op("StringConcat", since=20, typed=True)
 def _concat(node: OnnxNode, x: Value, y: Value) -> Any:
-    plain = [Value(v._expr, v.array) for v in (x, y)]
+    plain = [v.plain() for v in (x, y)]
     shape = Value(node.call("add", *plain)).shape
     return hosted(node, "text.concat", plain, shape, "string")
 
@@ -167,7 +167,7 @@ def _tf_idf(node: OnnxNode, x: Value) -> Any:
     config = {n: node.get(n) for n in (*names, "min_gram_length", "max_gram_length")}
     config["texts"] = x.kind == "string"
     width = max(config["ngram_indexes"]) + 1
-    return hosted(node, "text.tf_idf", [Value(x._expr, x.array)], [*x.shape[:-1], width], "float32", config)
+    return hosted(node, "text.tf_idf", [x.plain()], [*x.shape[:-1], width], "float32", config)
 
 
 def _n_grams(config: Config) -> list[tuple[tuple[Any, ...], int]]:

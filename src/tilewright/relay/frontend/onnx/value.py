@@ -42,10 +42,33 @@ class Value(CommonValue):
         """The error of a value that only pinned shapes would make known."""
         return Unknown(why, shapes=True)
 
+    def plain(self) -> Value:
+        """The carrier as a tensor of its own, whatever it carries."""
+        return Value(self._expr, self.array)
+
     @property
     def element(self) -> str:
         """Type of the elements as the model sees them."""
         return self.kind or self.dtype
+
+
+class SizesValue(Value):
+    """Sizes of which some are symbols. Where converters need them as a tensor, `read` makes it of the shapes of inputs."""
+
+    __slots__ = ("read",)
+
+    def __init__(self, array: np.ndarray, read: Callable[[np.ndarray], Expr]) -> None:
+        super().__init__(None, array)
+        self.read = read
+
+    def plain(self) -> Value:
+        return self
+
+    @property
+    def expr(self) -> Expr:
+        if self._expr is None and self.array is not None:
+            self._expr = self.read(self.array)
+        return super().expr
 
 
 class ListValue:

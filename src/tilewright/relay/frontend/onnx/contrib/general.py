@@ -33,7 +33,7 @@ for _name in ("Trilu", "GatherND", "Range", "Unique"):
 
 @onnx_op("SampleOp", domain=DOMAIN)
 def _same(node: OnnxNode, x: Value) -> Any:
-    return Value(x._expr, x.array)
+    return x.plain()
 
 
 @onnx_op("TorchEmbedding", domain=DOMAIN)

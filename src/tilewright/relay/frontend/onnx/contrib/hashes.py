@@ -23,7 +23,7 @@ def _murmur(node: OnnxNode, x: Value) -> Any:
     seed = int(node.get("seed", 0)) & 0xFFFFFFFF
     wanted = "uint32" if node.get("positive", 1) else "int32"
     if x.kind == "string":
-        found = hosted(node, "text.murmur", [Value(x._expr, x.array)], x.shape, "uint32", {"seed": seed})
+        found = hosted(node, "text.murmur", [x.plain()], x.shape, "uint32", {"seed": seed})
     else:
         found = _of_words(Tensors(node), _words(Tensors(node), x), seed)
     return node.call("reinterpret", found, dtype=wanted)

@@ -36,7 +36,7 @@ def _tokens(node: OnnxNode, x: Value) -> Any:
         "pad": node.get("pad_value"),
         "mark": bool(node.get("mark")),
     }
-    return hosted_sized(node, "text.tokens", [Value(x._expr, x.array)], x.ndim + 1, "string", config)
+    return hosted_sized(node, "text.tokens", [x.plain()], x.ndim + 1, "string", config)
 
 
 def _cut(config: Config, text: str) -> list[str]:

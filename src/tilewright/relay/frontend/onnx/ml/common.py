@@ -22,7 +22,7 @@ def table(values: Any, dtype: Any = None) -> Value:
 
 def plain(v: Value) -> Value:
     """The carrier of a value."""
-    return Value(v._expr, v.array)
+    return v.plain()
 
 
 def rows(node: OnnxNode, x: Value, dtype: str = "float32") -> Value:

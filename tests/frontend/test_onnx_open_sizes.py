@@ -1,0 +1,66 @@
+"""What ONNX models compute of open sizes: decided at import where it can be, else when the program runs, never by pinning shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+from onnx import parser
+
+from tilewright.relay.frontend.onnx.program import Program
+
+SIZES = "int64 zero = {0}, int64 one = {1}, int64[1] first = {0}, int64[1] minus = {-1}, int64[1] three = {3}, float half = {0.5}"
+PROGRAMS = {
+    # What exporters write of `expand(-1, ...)`: a size that is said to be -1 stays as it is.
+    "sizes beside -1": """
+        s = Shape (x)
+        kept = Equal (s, minus)
+        rank = Shape (s)
+        ones = ConstantOfShape <value = int64[1] {1}> (rank)
+        sizes = Where (kept, ones, s)
+        y = Expand (half, sizes)
+    """,
+    "two open axes in one": "y = Flatten <axis = 2> (x)",
+    "all axes in one": "y = Flatten <axis = 0> (x)",
+    "a size as a number": """
+        s = Shape (x)
+        n = Gather (s, one)
+        f = Cast <to = 1> (n)
+        r = Sqrt (f)
+        y = Div (x, r)
+    """,
+    "sizes that data are compared with": """
+        s = Shape (x)
+        n = Gather (s, zero)
+        same = Equal (n, three)
+        f = Cast <to = 1> (same)
+        y = Add (x, f)
+    """,
+    "how many elements there are": """
+        s = Shape (x)
+        n = ReduceProd <keepdims = 0> (s)
+        f = Cast <to = 1> (n)
+        y = Div (x, f)
+    """,
+    "a choice by size": """
+        s = Shape (x)
+        n = Gather (s, zero)
+        long = Greater (n, one)
+        f = Cast <to = 1> (long)
+        y = Mul (x, f)
+    """,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_open_sizes(name: str) -> None:
+    text = f"<ir_version: 8, opset_import: ['' : 17]> g (float[b, s, 4] x) => (float[n] y) <{SIZES}> {{ {PROGRAMS[name]} }}"
+    made = parser.parse_model(text.replace("'", '"'))
+    for o in made.graph.output:
+        o.type.tensor_type.ClearField("shape")
+    program = Program(made)
+    session = ort.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    for shape in ((2, 3, 4), (3, 1, 4), (1, 5, 4)):
+        x = np.random.default_rng(sum(shape)).standard_normal(shape, dtype=np.float32)
+        np.testing.assert_allclose(program([x])[0], session.run(None, {"x": x})[0], rtol=1e-5)
+    assert not program.pinned and not program.bound
