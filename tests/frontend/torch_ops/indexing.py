@@ -43,6 +43,8 @@ SAMPLES: list[Sample] = [
     ("scatter_add", (f(3, 4), 0, grid, f(2, 4))),
     *[("scatter_reduce.two", (f(3, 4), 0, grid, f(2, 4), r), {"include_self": s})
         for r in ("sum", "prod", "mean", "amax", "amin") for s in (True, False)],
+    *[("scatter_reduce.two", (b(3, 4), 0, grid, b(2, 4), r), {"include_self": s})
+        for r in ("sum", "prod", "amax", "amin") for s in (True, False)],
     ("slice_scatter", (f(5, 4), f(2, 4), 0, 1, 3)),
     ("slice_scatter", (f(5, 4), f(5, 2), 1, 0, 9223372036854775807, 2)),
     ("slice_scatter", (f(5, 4), f(5, 4), 1)),

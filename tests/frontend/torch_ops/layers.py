@@ -75,6 +75,8 @@ SAMPLES: list[Sample] = [
     ("avg_pool2d", (image, [2, 2], [], [0, 0], False, True, 3)),
     ("avg_pool2d", (image, [4, 4], [3, 3], [2, 1], True, True, 2)),
     ("avg_pool1d", (row, [3], [2], [1])),
+    ("avg_pool1d", (i(2, 3, 9, low=-9, high=9), [3], [1], [1], True, False)),
+    ("avg_pool2d", (i(2, 3, 9, 9, low=-9, high=9), [3, 3], [2, 2], [1, 1], False, True, 2)),
     ("avg_pool3d", (volume, [2, 2, 2])),
     *[(n, (image, s)) for n in ("adaptive_avg_pool2d", "_adaptive_avg_pool2d") for s in ([3, 4], [1, 1])],
     ("adaptive_avg_pool1d", (row, [4])),

@@ -163,7 +163,9 @@ class ExportedImporter(Importer):
             held = program.state_dict.get(spec.target)
             held = program.constants.get(spec.target) if held is None else held
             try:
-                return self.constant(spec.target, held) if kind == "CONSTANT_TENSOR" else self.weight(spec.target, held)
+                if kind == "CONSTANT_TENSOR":
+                    return self.constant(spec.target, held)
+                return self.weight(spec.target, held, spec.target in program.graph_signature.buffers_to_mutate.values())
             except OpNotImplemented as error:
                 self.problems.append(str(error))
                 return None

@@ -88,10 +88,15 @@ class Importer:
         self.sizes.homes.append(var)
         return Value(var, None, name)
 
-    def weight(self, name: str, tensor: Any) -> Value:
-        """A parameter of main, or a constant: whole numbers mostly are tables of places, which are looked at during import."""
+    def weight(self, name: str, tensor: Any, written: bool = False) -> Value:
+        """A parameter of main, or a constant: whole numbers mostly are tables of places, which are looked at during import, where the model
+        does not write them."""
         array = tensor_array(tensor)
-        if array.dtype.kind in "iub" and not (self.keep_quantized and array.dtype in (np.int8, np.uint8)):
+        if (
+            not written
+            and array.dtype.kind in "iub"
+            and not (self.keep_quantized and array.dtype in (np.int8, np.uint8))
+        ):
             quirks.TABLES.seen(name)
             return Value(array=array, name=name)
         if array.dtype.kind == "c":

@@ -213,6 +213,11 @@ def _scattered(c: TorchCall, x: Value, dim: int, indices: Value, source: Value, 
 def _scatter_reduce(
     c: TorchCall, x: Value, dim: int, indices: Value, source: Value, reduce: str, include_self: bool = True
 ) -> Any:
+    if x.dtype == "bool":
+        # Sums and maxima of truth values are either, products and minima both.
+        either = {"sum": "amax", "prod": "amin"}.get(reduce, reduce)
+        whole = [c.cast(v, "uint8") for v in (x, source)]
+        return c.cast(_scatter_reduce(c, whole[0], dim, indices, whole[1], either, include_self), "bool")
     reductions = {"sum": "add", "prod": "mul", "mean": "mean", "amax": "max", "amin": "min"}
     if not include_self:
         if reduce == "mean":

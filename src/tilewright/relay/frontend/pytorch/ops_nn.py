@@ -200,6 +200,11 @@ def _avg_pool(
     c: TorchCall, x: Value, kernel: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False, include: bool = True,
     divisor: int | None = None,
 ) -> Any:  # fmt: skip
+    if not is_float(x.dtype):
+        mean = _avg_pool(c, c.cast(x, "float64"), kernel, stride, padding, ceil_mode, include, divisor)
+        # Sums are divided towards zero; a whole quotient may have come out a little less.
+        away = c.call("add", mean, c.call("multiply", c.call("sign", mean), 1e-6))
+        return c.cast(c.call("trunc", away), x.dtype)
     n = _axes_of(c)
     size, pads, strides = _tuple(kernel, n), _tuple(padding, n, 0), _tuple(stride, n, kernel)
     if divisor and ceil_mode:
