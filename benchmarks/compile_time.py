@@ -56,11 +56,11 @@ class Phases:
 
     def install(self) -> None:
         """Clock the compiler's own functions, where they are looked up."""
-        from tilewright.relay.backend import build, kernels
+        from tilewright.relay.backend import compilation, kernels
         from tilewright.relay.backend.constants import ConstantPool
 
-        build.optimize = self.clocked("passes", build.optimize)
-        build.make_plan = self.clocked("plan", build.make_plan)
+        compilation.optimize = self.clocked("passes", compilation.optimize)
+        compilation.make_plan = self.clocked("plan", compilation.make_plan)
         kernels.scheduled = self.clocked("schedule", kernels.scheduled)
         kernels.lowered = self.clocked("lower", kernels.lowered)
         kernels.emit_module = self.clocked("emit", kernels.emit_module)

@@ -223,7 +223,7 @@ def kernels_of(model: str, target: Target) -> list[PrimFunc]:
     """The distinct kernels of a benchmark model, not scheduled yet."""
     from benchmarks import models
     from tilewright import relay
-    from tilewright.relay.backend.build import optimize
+    from tilewright.relay.backend.compilation import optimize
     from tilewright.relay.backend.plan import make_plan
     from tilewright.relay.backend.te_compiler import TECompiler
 

@@ -24,7 +24,7 @@ from rich.table import Table
 from tilewright import relay
 from tilewright.ir import IRModule
 from tilewright.node import deep_recursion
-from tilewright.relay.backend.build import optimize
+from tilewright.relay.backend.compilation import optimize
 
 TOKENS, HEADS = 128, 16
 

@@ -6,6 +6,7 @@
 from typing import TYPE_CHECKING
 
 from tilewright.support import lazy
+from tilewright.support.deferred import defer
 from tilewright.support.errors import TVMError
 from tilewright.support.version import VERSION as __version__
 
@@ -64,6 +65,10 @@ _RUNTIME = (
     "load_param_dict", "metal", "opencl", "register_func", "rocm", "save_param_dict", "vpi", "vulkan", "webgpu",
 )  # fmt: skip
 
+# What declares operators and programs names these rooms, which only compiling needs.
+defer("tilewright.driver", "tilewright.te", "tilewright.topi")
+defer(*[f"tilewright.topi.{room}" for room in ("image", "nn", "random", "schedule", "vision")])
+
 _POOLS = (
     "ConstantMemoryPools",
     "ConstantPoolInfo",
@@ -100,6 +105,7 @@ lazy.declare(
     | {"problems": "tilewright.tir.analysis.well_formed:problems"}
     | {"IndexMap": "tilewright.tir.schedule.index_map:IndexMap"},
 )
+lazy.declare("tilewright.te.elementwise", {"broadcasting": "tilewright.topi.broadcast:OPERATORS"})
 # Values as programs hold them: numbers become constants of tir.
 lazy.declare(
     "tilewright.runtime",
@@ -108,7 +114,10 @@ lazy.declare(
 )
 lazy.declare(
     "tilewright.ir",
-    {name: f"tilewright.ir.{name}" for name in ("container", "instrument", "memory_pools", "transform")}
+    {
+        name: f"tilewright.ir.{name}"
+        for name in ("container", "diagnostics", "inspection", "instrument", "memory_pools", "options", "transform")
+    }
     | {name: f"tilewright.ir.memory_pools:{name}" for name in ("ConstantInfo", *_POOLS)}
     | {name: f"tilewright.ir.container:{name}" for name in ("Array", "Map")},
 )

@@ -330,9 +330,9 @@ def survey(
     """How many files ran or were refused, and the text of each that did neither; the first is copied into `keep`."""
     import onnxruntime  # noqa: F401 (children inherit what is loaded)
 
-    import tilewright.relay.backend.build
     import tilewright.relay.backend.vm
     import tilewright.relay.frontend.onnx.program  # noqa: F401
+    from tilewright.relay.backend.compilation import optimize  # noqa: F401
 
     model_files.corpus(whole)
     try:

@@ -26,7 +26,7 @@ def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.
 def operators(mod: Any, target: str) -> list[str]:
     """The operators that a build for the target makes kernels of."""
     with Target(target), tvm.transform.PassContext(opt_level=3):
-        after = relay.backend.build.pipeline()(mod)
+        after = relay.backend.compilation.pipeline()(mod)
     found: list[str] = []
 
     def look(e: Any) -> None:

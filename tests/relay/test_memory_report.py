@@ -13,7 +13,7 @@ from tests.ir.test_html_report import Page
 from tilewright import relay
 from tilewright.ir import IRModule
 from tilewright.ir.instrument import HtmlReport
-from tilewright.relay.backend.build import plan_memory
+from tilewright.relay.backend.compilation import plan_memory
 
 
 def model() -> IRModule:

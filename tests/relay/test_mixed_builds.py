@@ -15,7 +15,7 @@ from tilewright.ir import IRModule
 from tilewright.ir.transform import PassContext
 from tilewright.node import assert_structural_equal
 from tilewright.relay import transform
-from tilewright.relay.backend.build import optimize
+from tilewright.relay.backend.compilation import optimize
 from tilewright.relay.functor import post_order
 
 UNIT = {"bfloat16": 2.0**-8, "float16": 2.0**-11}

@@ -17,7 +17,7 @@ from tilewright import relay
 from tilewright.contrib import graph_executor
 from tilewright.ir import IRModule, Op
 from tilewright.ir.transform import PassContext
-from tilewright.relay.backend import build as building
+from tilewright.relay.backend import compilation as building
 from tilewright.relay.backend import model_cache
 from tilewright.support import cache
 

@@ -29,8 +29,8 @@ NOT_PASSES = {"FunctionPass", "ModulePass", "Pass", "PassContext", "PassInfo", "
 HEAD = """# Passes of relay
 
 Every pass of `tvm.relay.transform`, the level of `PassContext` from which a `Sequential` runs it, and the properties that it needs and
-gives. Each is called on an IRModule by itself, or put into a `tvm.transform.Sequential`; `relay/backend/build.py` shows the order in which
-`relay.build` runs those that it uses. To watch them: `PassContext(instruments=[...])` with what `tvm.instrument` has
+gives. Each is called on an IRModule by itself, or put into a `tvm.transform.Sequential`; `relay/backend/compilation.py` shows the order in
+which `relay.build` runs those that it uses. To watch them: `PassContext(instruments=[...])` with what `tvm.instrument` has
 (`PassTimingInstrument`, `PrintBefore`, `PrintAfter`, `print_changed`, `DumpIR`, `PassVerifier`, which names the pass that breaks a module,
 and `HtmlReport`, a whole compilation as one HTML file). This page is made from the docstrings (`pytest tests/relay/test_relay_pass_list.py
 --update`).

@@ -17,7 +17,7 @@ from tilewright import relay, te, tir
 from tilewright.ir import IRModule, PointerType, PrimType, Range
 from tilewright.ir.dtype import DataType
 from tilewright.node import first_mismatch, structural_hash
-from tilewright.relay.backend.build import optimize
+from tilewright.relay.backend.compilation import optimize
 from tilewright.relay.backend.entry import entry_module
 from tilewright.relay.backend.kernels import lowered
 from tilewright.relay.backend.plan import make_plan

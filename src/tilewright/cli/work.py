@@ -129,7 +129,7 @@ def precision_config(precision: str) -> dict[str, str]:
 def memory_of(model: Path, shapes: Shapes, target: str, opt_level: int, precision: str = "fp32") -> Any:
     """The memory report of a model file; its kernels are not compiled."""
     import tilewright as tvm
-    from tilewright.relay.backend.build import plan_memory
+    from tilewright.relay.backend.compilation import plan_memory
 
     chosen = checked_target(target)
     with shown_warnings():

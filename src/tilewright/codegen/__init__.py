@@ -1,1 +1,5 @@
 """Back ends: interp runs programs on NumPy (the oracle), llvm makes native code."""
+
+from tilewright.support.deferred import defer
+
+defer("tilewright.codegen.interp", "tilewright.codegen.llvm")

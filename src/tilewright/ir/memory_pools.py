@@ -91,7 +91,7 @@ def chosen_pool(pools: Sequence[PoolInfo], needed: int, what: str) -> PoolInfo:
     sizes = ", ".join([f"{p.pool_name} {p.size_hint_bytes:,}" for p in pools]) or "none was given"
     raise TVMError(
         f"the model needs {needed:,} bytes for its {what}, but no memory pool given for them holds as much: {sizes}."
-        " tvm.relay.backend.build.plan_memory(mod) reports what fills them"
+        " tvm.relay.backend.compilation.plan_memory(mod) reports what fills them"
     )
 
 

@@ -77,6 +77,7 @@ OPTIONS: dict[str, Kind] = {
     "relay.backend.use_meta_schedule": bool,
     "relay.backend.use_meta_schedule_dispatch": int,
     "relay.backend.use_multitargets": bool,
+    "relay.build.precision": str,
     "relay.collage.byoc_max_depth": int,
     "relay.collage.byoc_fusion_style": (list, tuple),
     "relay.collage.tvm_max_depth": int,

@@ -126,40 +126,67 @@ def _as_node_tuple(value: Any, base: type, convert: Converter, where: str) -> tu
 _guarded: list[bool] = []
 
 
-def _make_init(cls: type, fields: tuple[Field, ...]) -> Callable[..., None]:
+def _init_source(cls: type, fields: tuple[Field, ...]) -> tuple[str, dict[str, Any]]:
+    """The text of `__init__`, and the names it uses; converters are those that are registered now."""
     cls_name = cls.__name__
     params, body = [], []
-    defaults: dict[str, Any] = {}
+    env: dict[str, Any] = {"_B": _BASES, "_C": _converters, "_T": _as_node_tuple, "_tuple": _as_tuple}
     for f in fields:
         if f.required:
             params.append(f.name)
         else:
-            defaults[f"_d_{f.name}"] = f.default
+            env[f"_d_{f.name}"] = f.default
             params.append(f"{f.name}=_d_{f.name}")
         convert = _conversion(cls_name, f)
         if convert:
             body.append(convert)
-    setters: dict[str, Any] = {}
     if _guarded:
         # Past `__setattr__`, which refuses: the slots' own descriptors.
-        setters = {f"_s_{f.name}": getattr(cls, f.name).__set__ for f in fields}
+        env |= {f"_s_{f.name}": getattr(cls, f.name).__set__ for f in fields}
         body += [f"_s_{f.name}(self, {f.name})" for f in fields]
     else:
         body += [f"self.{f.name} = {f.name}" for f in fields]
     if hasattr(cls, "_derive"):
         body.append("self._derive()")
-    source = f"def __init__(self{''.join(', ' + p for p in params)}):\n " + "\n ".join(body or ["pass"])
-    env = {"_B": _BASES, "_C": _converters, "_T": _as_node_tuple, "_tuple": _as_tuple, **defaults, **setters}
+    return f"def __init__(self{''.join(', ' + p for p in params)}):\n " + "\n ".join(body or ["pass"]), env
+
+
+def _compiled(cls: type, source: str, env: dict[str, Any]) -> Callable[..., None]:
     exec(source, env)
     init: Callable[..., None] = env["__init__"]
-    init.__qualname__ = f"{cls_name}.__init__"
+    init.__qualname__ = f"{cls.__name__}.__init__"
     return init
+
+
+_uncompiled: dict[type, tuple[str, dict[str, Any]]] = {}
+"""What `__init__` will be of types that have no instance yet. Most types of a program are never made: it would be a third of the time
+of declaring them."""
+
+
+def _made_init(cls: type) -> Callable[..., None]:
+    """A type's own `__init__`, compiled if it was not yet."""
+    found = _uncompiled.get(cls)
+    if found is not None:
+        cls.__init__ = _compiled(cls, *found)  # type: ignore[misc]
+        _uncompiled.pop(cls, None)
+    init: Callable[..., None] = cls.__init__  # type: ignore[misc]
+    return init
+
+
+def _late_init(cls: type, fields: tuple[Field, ...]) -> Callable[..., None]:
+    """`__init__` of a type before its first instance."""
+    _uncompiled[cls] = _init_source(cls, fields)
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        _made_init(cls)(self, *args, **kwargs)
+
+    return __init__
 
 
 def _first_build(self: Node, *values: Any) -> None:
     """`_build` of a type before its first use: most types of a program's start are never made past their `__init__`."""
     cls = type(self)
-    cls._build = _make_init(cls, cls._fields_all_required())  # type: ignore[method-assign]
+    cls._build = _compiled(cls, *_init_source(cls, cls._fields_all_required()))  # type: ignore[method-assign]
     cls._build(self, *values)
 
 
@@ -208,7 +235,7 @@ class NodeMeta(type):
             cls._written_init = True  # type: ignore[attr-defined]
         elif own or not cls._written_init:  # type: ignore[attr-defined]
             # A subclass without fields of its own keeps the hand-written signature of its base.
-            cls.__init__ = _make_init(cls, tuple(init_fields))  # type: ignore[misc]
+            cls.__init__ = _late_init(cls, tuple(init_fields))  # type: ignore[misc]
         cls._build = _first_build  # type: ignore[attr-defined]
         if key is not None:
             cls.type_key = key  # type: ignore[attr-defined]
@@ -219,6 +246,11 @@ class NodeMeta(type):
         cls, name: str, bases: tuple[type, ...], ns: dict[str, Any], key: str | None = None, **kw: Any
     ) -> None:
         super().__init__(name, bases, ns)
+
+    @property
+    def __signature__(cls) -> None:
+        """`inspect` asks for this before it looks at `__init__`, which it then finds compiled."""
+        _made_init(cls)
 
     def _fields_all_required(cls) -> tuple[Field, ...]:
         return tuple(Field(f.name, f.annotation, f.kind, _MISSING) for f in cls._fields)  # type: ignore[attr-defined]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from sys import setrecursionlimit
+from typing import TYPE_CHECKING
 from typing import Any as _Object
 
+from tilewright.relay import rooms  # isort: skip
 from tilewright.ir import (
     FuncType,
     GlobalTypeVar,
@@ -23,7 +25,7 @@ from tilewright.ir import (
     TypeRelation,
     TypeVar,
 )
-from tilewright.relay import analysis, dataflow_pattern, loops, op, qnn, quantize, transform
+from tilewright.relay import op
 from tilewright.relay.adt import (
     Clause,
     Constructor,
@@ -35,9 +37,6 @@ from tilewright.relay.adt import (
     PatternWildcard,
     TypeData,
 )
-from tilewright.relay.analysis import alpha_equal
-from tilewright.relay.backend import Executor, Runtime, create_executor
-from tilewright.relay.backend.build import build, optimize
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -58,18 +57,25 @@ from tilewright.relay.expr import (
     const,
     var,
 )
-from tilewright.relay.expr_functor import ExprFunctor, ExprMutator, ExprVisitor
 from tilewright.relay.op import annotation, dyn, image, nn, random, vision
-from tilewright.relay.parser import SpanCheck, fromtext, parse, parse_expr
-from tilewright.relay.prelude import Prelude
 from tilewright.relay.printer import astext, pretty_print
-from tilewright.relay.scope_builder import ScopeBuilder
-from tilewright.relay.transform import build_config
 from tilewright.relay.ty import ShapeVar, scalar_type
-from tilewright.relay.type_functor import TypeFunctor, TypeMutator, TypeVisitor
 from tilewright.runtime import load_param_dict, save_param_dict
 from tilewright.support import lazy
 from tilewright.tir import Any
+
+if TYPE_CHECKING:
+    from tilewright.relay import analysis, dataflow_pattern, loops, qnn, quantize, transform
+    from tilewright.relay.analysis import alpha_equal
+    from tilewright.relay.backend import Executor, Runtime, create_executor
+    from tilewright.relay.backend.build import build
+    from tilewright.relay.backend.compilation import optimize
+    from tilewright.relay.expr_functor import ExprFunctor, ExprMutator, ExprVisitor
+    from tilewright.relay.parser import SpanCheck, fromtext, parse, parse_expr
+    from tilewright.relay.prelude import Prelude
+    from tilewright.relay.scope_builder import ScopeBuilder
+    from tilewright.relay.transform import build_config
+    from tilewright.relay.type_functor import TypeFunctor, TypeMutator, TypeVisitor
 
 __all__ = [
     "Runtime",
@@ -158,8 +164,29 @@ __all__ = [
     "vision",
 ]
 
-# The importers and the virtual machine are not needed by who builds graphs.
+# Compiling, and the importers, are not needed by who builds graphs.
 _LATE = {
+    "Executor": "tilewright.relay.backend:Executor",
+    "ExprFunctor": "tilewright.relay.expr_functor:ExprFunctor",
+    "ExprMutator": "tilewright.relay.expr_functor:ExprMutator",
+    "ExprVisitor": "tilewright.relay.expr_functor:ExprVisitor",
+    "Prelude": "tilewright.relay.prelude:Prelude",
+    "Runtime": "tilewright.relay.backend:Runtime",
+    "ScopeBuilder": "tilewright.relay.scope_builder:ScopeBuilder",
+    "SpanCheck": "tilewright.relay.parser:SpanCheck",
+    "TypeFunctor": "tilewright.relay.type_functor:TypeFunctor",
+    "TypeMutator": "tilewright.relay.type_functor:TypeMutator",
+    "TypeVisitor": "tilewright.relay.type_functor:TypeVisitor",
+    "backend": "tilewright.relay.backend",
+    "alpha_equal": "tilewright.relay.analysis:alpha_equal",
+    "build": "tilewright.relay.backend.build:build",
+    "build_config": "tilewright.relay.transform:build_config",
+    "create_executor": "tilewright.relay.backend:create_executor",
+    "fromtext": "tilewright.relay.parser:fromtext",
+    "optimize": "tilewright.relay.backend.compilation:optimize",
+    "parse": "tilewright.relay.parser:parse",
+    "parse_expr": "tilewright.relay.parser:parse_expr",
+    "qnn": "tilewright.relay.qnn",
     "build_module": "tilewright.relay.build_module",
     "collage": "tilewright.relay.collage",
     "debug": "tilewright.relay.debug",

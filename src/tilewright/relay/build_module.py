@@ -7,7 +7,8 @@ from typing import Any
 
 from tilewright.ir import IRModule
 from tilewright.relay.backend import create_executor
-from tilewright.relay.backend.build import build, optimize
+from tilewright.relay.backend.build import build
+from tilewright.relay.backend.compilation import optimize
 from tilewright.relay.backend.compiled_executor import AotExecutor, GraphExecutor
 from tilewright.relay.backend.executor_factory import ExecutorFactoryModule
 from tilewright.relay.expr import Function, bind

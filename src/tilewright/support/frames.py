@@ -40,6 +40,8 @@ def evaluate_frames() -> int | None:
 
 
 def give_back(evaluator: int | None) -> None:
-    """Let what `evaluate_frames` found evaluate frames again."""
+    """Let what `evaluate_frames` found evaluate frames again, unless another thread has put a new evaluator there meanwhile."""
     if evaluator is not None and _found is not None:
-        _found[1](evaluator)
+        read, write, own = _found
+        if read() == own:
+            write(evaluator)

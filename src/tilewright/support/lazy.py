@@ -55,27 +55,32 @@ class Face(ModuleType):
 
     def __init__(self, path: str, home: str, held: Iterable[str]) -> None:
         super().__init__(path, f"Names of {home}, where classic programs look for them.")
+        self._home = home
         self._places = {}
         for entry in held:
             place, _, name = entry.rpartition(":")
             self._places[name] = place or home
-        self.__all__ = list(self._places)
+        if self._places:
+            self.__all__ = list(self._places)
 
     def __getattr__(self, name: str) -> Any:
-        place = self.__dict__.get("_places", {}).get(name)
-        if place is None:
+        facts = self.__dict__
+        place = facts.get("_places", {}).get(name)
+        if place is None and not facts.get("_places", True) and (name == "__all__" or not name.startswith("__")):
+            place = facts["_home"]
+        if place is None or not hasattr(home := import_module(place), name):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
-        value = getattr(import_module(place), name)
+        value = getattr(home, name)
         setattr(self, name, value)
         return value
 
     def __dir__(self) -> list[str]:
-        return sorted({*self.__dict__, *self._places})
+        return sorted({*self.__dict__, *self.__all__})
 
 
 def faces(package: str, table: Mapping[str, Iterable[str]]) -> None:
     """Modules below a package that only hold names of others: by module, its names, which are the package's own unless
-    "module:name" says where they stand."""
+    "module:name" says where they stand; without names, all that the package has."""
     for name, held in table.items():
         face = Face(f"{package}.{name}", package, held)
         sys.modules[face.__name__] = face

@@ -1,12 +1,14 @@
-"""Tensor operators without topi: same shapes, or a tensor with a scalar; topi installs broadcasting ones."""
+"""Python's operators on tensors: those that topi has broadcast; else shapes are equal, or one side is a scalar."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.node import structural_equal
+from tilewright.support import lazy
 from tilewright.te.compute import compute
 from tilewright.te.tensor import Tensor, install_elementwise
 from tilewright.tir.arithmetic import const
@@ -23,16 +25,23 @@ _SCALAR: dict[str, Callable[..., Any]] = {
 }
 
 
+# `broadcasting`, the operators of topi by name, is declared by the top of the package: topi is a layer above.
+__getattr__ = lazy.resolver(__name__)
+
+
 def elementwise(name: str, lhs: Any, rhs: Any) -> Tensor:
-    """`lhs <name> rhs` per element. Raises ValueError when two tensors differ in shape."""
+    """`lhs <name> rhs` per element. Raises ValueError when two tensors differ in shape, and topi has no such operator."""
     if name == "negative":
         result: Tensor = compute(lhs.shape, lambda *i: -lhs(*i), f"T_{name}", "elemwise")
         return result
-    if isinstance(lhs, Tensor) and isinstance(rhs, Tensor) and not structural_equal(lhs.shape, rhs.shape):
-        raise ValueError(
-            f"{name} of tensors of shapes {list(lhs.shape)} and {list(rhs.shape)}: without topi shapes must be equal;"
-            f" import tilewright.topi for broadcasting"
-        )
+    if isinstance(lhs, Tensor) and isinstance(rhs, Tensor):
+        operators: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = sys.modules[__name__].broadcasting
+        if name in operators:
+            return operators[name](lhs, rhs)
+        if not structural_equal(lhs.shape, rhs.shape):
+            raise ValueError(
+                f"{name} of tensors of shapes {list(lhs.shape)} and {list(rhs.shape)}: shapes must be equal; topi.{name} broadcasts"
+            )
     like = lhs if isinstance(lhs, Tensor) else rhs
     fn = _SCALAR[name]
 

@@ -3,6 +3,7 @@
 from tilewright.ir import FloatImm, IntImm, PrimExpr, Range
 from tilewright.ir.types import PointerType, PrimType
 from tilewright.support import lazy
+from tilewright.support.deferred import defer
 from tilewright.tir import ir_builder, stmt_functor
 from tilewright.tir.arithmetic import (
     add,
@@ -247,3 +248,4 @@ __all__ = [name for name in dir() if not name.startswith("_") and name != "lazy"
 
 # Schedule, transform and analysis stand in layers above, which the top of the package declares.
 __getattr__ = lazy.resolver(__name__)
+defer("tilewright.tir.analysis", "tilewright.tir.schedule", "tilewright.tir.tensor_intrin", "tilewright.tir.transform")

@@ -184,13 +184,5 @@ def broadcast_to(data: te.Tensor, shape: Sequence[Dim]) -> te.Tensor:
     return compute(out, lambda *i: data(*broadcast_index(own, out, i)), name="T_broadcast_to", tag=tag.BROADCAST)
 
 
-_OPERATORS = {"add": add, "subtract": subtract, "multiply": multiply, "divide": divide}
-
-
-def _operator(name: str, lhs: Any, rhs: Any) -> Any:
-    if name in _OPERATORS and isinstance(lhs, te.Tensor) and isinstance(rhs, te.Tensor):
-        return _OPERATORS[name](lhs, rhs)
-    return _plain_operator(name, lhs, rhs)
-
-
-_plain_operator = te.install_elementwise(_operator)
+OPERATORS = {"add": add, "subtract": subtract, "multiply": multiply, "divide": divide}
+"""What Python's operators on two tensors are; te finds it here."""

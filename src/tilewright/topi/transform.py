@@ -301,6 +301,15 @@ def layout_axes(layout: str) -> list[tuple[str, int]]:
     return [(letter, int(size) if size else 0) for size, letter in axes]
 
 
+def spatial_axes(layout: str, letters: str = "HW") -> list[int]:
+    """Places of the spatial letters in a layout. Raises ValueError when one is missing or blocked."""
+    names = [letter for letter, _ in layout_axes(layout)]
+    for letter in letters:
+        if letter not in names or letter.lower() in names:
+            raise ValueError(f"pooling needs {', '.join(letters)} as whole axes of the layout, but it is {layout}")
+    return [names.index(letter) for letter in letters]
+
+
 def layout_shape(shape: Sequence[Dim], src: str, dst: str) -> list[Dim]:
     """The shape that data of `shape` in layout `src` has in layout `dst`; blocked axes are rounded up."""
     total: dict[str, Dim] = {}

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.codegen.llvm.effort import effort
-from tilewright.codegen.llvm.function import LIBRARY
-from tilewright.codegen.llvm.jit import load_objects
+from tilewright.codegen.llvm.jit import is_native, load_objects
 from tilewright.codegen.llvm.machine import compile_assembly, compile_object
 from tilewright.codegen.llvm.module import emit_module, symbol_of
+from tilewright.codegen.llvm.symbols import CONTEXT, LIBRARY
 from tilewright.ir import IRModule
 from tilewright.node import Visitor, on
-from tilewright.target import Target, host_cpu
-from tilewright.target.cpu import architecture
+from tilewright.target import Target
 from tilewright.tir import AttrStmt, BufferStore, Evaluate, PrimFunc, StringImm
-
-CONTEXT = "__tilewright_context"
 
 
 def exported_symbols(mod: IRModule, text: str) -> list[str]:
@@ -48,15 +45,6 @@ def imported_code(mod: IRModule) -> list[str]:
         if isinstance(func, PrimFunc):
             look.visit(func.body)
     return list(look.found)
-
-
-def is_native(target: Target) -> bool:
-    """Whether code for the target can be linked into this process; its CPU features are the user's word."""
-    host = host_cpu()
-    if target.is_host:
-        return True
-    system = [part for part in ("linux", "darwin", "windows") if part in host.triple]
-    return architecture(target.triple) == host.arch and all([part in target.triple for part in system])
 
 
 def unfit(target: Target) -> str:

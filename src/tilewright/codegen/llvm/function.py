@@ -8,6 +8,7 @@ from tilewright.codegen.llvm.affine import AffineForms
 from tilewright.codegen.llvm.builder import FunctionBuilder
 from tilewright.codegen.llvm.packed import PackedEmitter
 from tilewright.codegen.llvm.promote import BufferUse
+from tilewright.codegen.llvm.symbols import LIBRARY
 from tilewright.codegen.llvm.tell import TELL, TELL_NUMBER
 from tilewright.codegen.llvm.types import is_literal, llvm_type
 from tilewright.codegen.llvm.types import symbol as quoted
@@ -24,8 +25,6 @@ LAUNCH, SET_ERROR, ALLOC, FREE, CALL_PACKED, CALL_FROM = range(6)
 """Fields of the context that the runtime fills."""
 MOST_PIECES = 0x7FFF
 """Pieces that a loop is ever shared out in, whatever the number of threads."""
-LIBRARY = "__tvm_ffi__library_ctx"
-"""Where the loader puts the module that the code belongs to: look-ups of functions begin there."""
 
 
 IN_PLACE = "tilewright.in_place"

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.codegen.llvm.calls import C_FUNCTION, CallEmitter
-from tilewright.codegen.llvm.function import COLD, LIBRARY, FunctionEmitter
+from tilewright.codegen.llvm.function import COLD, FunctionEmitter
 from tilewright.codegen.llvm.half import half_helpers
 from tilewright.codegen.llvm.machine import data_layout
+from tilewright.codegen.llvm.symbols import LIBRARY
 from tilewright.codegen.llvm.tell import TELL, TELL_NUMBER
 from tilewright.codegen.llvm.types import llvm_type, memory_type, splat
 from tilewright.codegen.llvm.types import symbol as quoted

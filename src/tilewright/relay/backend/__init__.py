@@ -10,6 +10,7 @@ from tilewright.relay.backend.interpreter import DebugExecutor, Interpreter
 from tilewright.relay.backend.options import Executor, Runtime
 from tilewright.relay.expr import Function, bind
 from tilewright.support import lazy
+from tilewright.support.deferred import defer
 
 
 def create_executor(
@@ -38,7 +39,19 @@ def create_executor(
     raise ValueError(f"unknown executor {kind!r}: the executors are debug, graph, aot and vm")
 
 
-_MODULES = ("graph_executor_codegen", "name_transforms", "te_compiler", "utils", "vm")
+# What compiles a model is not needed for one that is in the cache.
+defer(*[f"tilewright.relay.backend.{name}" for name in ("compilation", "kernels", "te_compiler")])
+
+_MODULES = (
+    "build",
+    "compilation",
+    "executor_factory",
+    "graph_executor_codegen",
+    "name_transforms",
+    "te_compiler",
+    "utils",
+    "vm",
+)
 lazy.declare(__name__, {n: f"{__name__}.{n}" for n in _MODULES})
 lazy.faces(__name__, {"executor": (f"{__name__}.options:Executor",), "runtime": (f"{__name__}.options:Runtime",)})
 __getattr__ = lazy.resolver(__name__)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tilewright.ir import IRModule
 from tilewright.relay.backend.kernels import Progress, compile_kernels
@@ -11,8 +10,7 @@ from tilewright.relay.backend.te_compiler import Kernel, TECompiler
 from tilewright.relay.expr import Expr, Function
 from tilewright.relay.transform.device_planner import DevicePlan
 from tilewright.runtime import Device
-from tilewright.support.errors import TVMError
-from tilewright.target import CompilationConfig, Target
+from tilewright.target import CompilationConfig
 from tilewright.tir import Var
 
 
@@ -58,22 +56,3 @@ class DeviceCompilers:
             if kernels or compiler is self.compilers[0]:
                 found += compile_kernels(kernels, compiler.target, report if progress is not None else None)
         return found
-
-
-def need_code_generators(config: CompilationConfig, what: str) -> None:
-    """TVMError for a target that nothing here generates code for."""
-    for t in config.targets:
-        if t.kind.name != "llvm":
-            raise TVMError(f'{what}: there is no code generator for target kind {t.kind.name!r}; use "llvm"')
-    if len({t.triple.split("-")[0] for t in config.targets}) > 1:
-        raise TVMError(
-            f"{what}: all targets must be of one architecture, which one library holds, but they are"
-            f" {', '.join([t.triple for t in config.targets])}"
-        )
-
-
-def target_facts(config: CompilationConfig) -> dict[str, Any]:
-    """What a machine must be to run the code for all targets."""
-    features = {f for t in config.targets for f in t.features}
-    default: Target = config.targets[0]
-    return {"triple": default.triple, "cpu": default.mcpu, "features": sorted(features)}

@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright import runtime
 from tilewright.ir import GlobalVar, IRModule, TensorType, TupleType, Type
-from tilewright.relay.analysis import free_vars
+from tilewright.relay.analysis.basic import free_vars
 from tilewright.relay.expr import Expr, Function, Var, bind
 from tilewright.support.errors import TVMError
 

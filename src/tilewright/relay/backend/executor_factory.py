@@ -7,26 +7,28 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright import runtime
-from tilewright.codegen.llvm import compile_assembly, load_objects
-from tilewright.codegen.llvm.build import is_native
+from tilewright.codegen.llvm.jit import is_native, load_objects
+from tilewright.codegen.llvm.machine import compile_assembly
+from tilewright.codegen.llvm.symbols import CONTEXT
 from tilewright.ir import IRModule
+from tilewright.relay.backend import kernels
 from tilewright.relay.backend.external import ExternalCode
-from tilewright.relay.backend.kernels import kernel_text, lowered, scheduled
 from tilewright.relay.backend.options import Executor, Runtime
-from tilewright.relay.backend.plan import Plan
 from tilewright.relay.backend.system_lib import registration
-from tilewright.relay.backend.te_compiler import Kernel
 from tilewright.runtime.export import export_library
 from tilewright.runtime.object_file import data_object
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 
-CONTEXT = "__tilewright_context"
+if TYPE_CHECKING:
+    from tilewright.relay.backend.plan import Plan
+    from tilewright.relay.backend.te_compiler import Kernel
+
 SOURCE_KINDS = ("te", "tir", "lowered", "ll", "s", "asm")
 
 
@@ -42,10 +44,8 @@ def need_host(target: Target, what: str) -> None:
 class KernelTexts:
     """Texts of a model's kernels. A loaded library holds one as long as it may be asked for them, so there is no weight in it."""
 
-    def __init__(
-        self, kernels: Callable[[], Mapping[str, Kernel]], target: Target, targets: Mapping[str, Target]
-    ) -> None:
-        self._make, self.target, self.targets = kernels, target, targets
+    def __init__(self, make: Callable[[], Mapping[str, Kernel]], target: Target, targets: Mapping[str, Target]) -> None:
+        self._make, self.target, self.targets = make, target, targets
 
     @functools.cached_property
     def kernels(self) -> Mapping[str, Kernel]:
@@ -69,10 +69,10 @@ class KernelTexts:
             if kind == "te":
                 return str(kernel.func)
             if kind == "tir":
-                return str(scheduled(kernel.func, target))
+                return str(kernels.scheduled(kernel.func, target))
             if kind == "lowered":
-                return str(lowered(scheduled(kernel.func, target), target))
-            text = kernel_text(kernel, target)
+                return str(kernels.lowered(kernels.scheduled(kernel.func, target), target))
+            text = kernels.kernel_text(kernel, target)
             return compile_assembly(text, target) if kind in ("s", "asm") else text
 
 

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from tilewright import runtime, te, tir
-from tilewright.codegen.llvm import LoadedObjects
-from tilewright.codegen.llvm.build import is_native
-from tilewright.codegen.llvm.function import LIBRARY
+from tilewright.codegen.llvm.jit import LoadedObjects, is_native
+from tilewright.codegen.llvm.symbols import LIBRARY
 from tilewright.ir import IRModule
 from tilewright.relay.backend.constants import ConstantPool, aligned_bytes
 from tilewright.relay.expr import Constant, Function

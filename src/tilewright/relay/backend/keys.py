@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
 
@@ -27,35 +28,56 @@ COMPILER_ROOMS = (
     "target",
 )
 """What a kernel's machine code depends on, besides its primitive function, the target and LLVM."""
+PACKAGE = Path(disk.__file__).parent.parent
+SETTLED = 2_000_000_000
+"""Nanoseconds after which two changes of a file surely have different times."""
 
 
 @cache
 def compiler_digest() -> str:
     """A digest of the compiler itself, so that a changed compiler does not find what an older one made."""
-    return _sources(COMPILER_ROOMS)
+    return sources_digest(PACKAGE, COMPILER_ROOMS)
 
 
 @cache
 def package_digest() -> str:
     """A digest of the whole package: what the passes and importers of whole models depend on as well."""
-    return _sources(("",))
+    return sources_digest(PACKAGE, ("",))
 
 
-def _sources(rooms: Sequence[str]) -> str:
+def sources_digest(root: Path, rooms: Sequence[str]) -> str:
+    """A digest of the Python files in folders of `root`, and of LLVM's version."""
     import llvmlite
     from llvmlite import binding
 
     versions = f"{VERSION} {llvmlite.__version__} {binding.llvm_version_info}"
+    now = time.time_ns()
+    files = [f for room in rooms for f in _python_files(os.path.join(root, room))]
+    # What the files are follows from what the system says of them, as long as none was changed so lately that another
+    # change could bear the same time.
+    known = disk.key("sources", versions, repr(files))
+    settled = all([changed < now - SETTLED for *_, changed in files])
+    found = disk.get(known) if settled else None
+    if found is not None:
+        return found.decode()
     digest = hashlib.blake2b(versions.encode(), digest_size=16)
-    root = Path(disk.__file__).parent.parent
-    for room in rooms:
-        for folder, inner, files in os.walk(root / room):
-            inner.sort()
-            for name in sorted(files):
-                if name.endswith(".py"):
-                    with open(os.path.join(folder, name), "rb") as file:
-                        digest.update(file.read())
+    for path, *_ in files:
+        with open(path, "rb") as file:
+            digest.update(file.read())
+    if settled:
+        disk.put(known, digest.hexdigest().encode())
     return digest.hexdigest()
+
+
+def _python_files(folder: str) -> Iterator[tuple[str, int, int, int, int]]:
+    """Path, number, size, and times of the last change to the content and to anything, of every Python file below a folder, in order."""
+    for item in sorted(os.scandir(folder), key=lambda e: e.name):
+        if item.is_dir(follow_symlinks=False):
+            if item.name != "__pycache__":
+                yield from _python_files(item.path)
+        elif item.name.endswith(".py"):
+            facts = item.stat()
+            yield item.path, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
 
 
 @lru_cache(maxsize=16)

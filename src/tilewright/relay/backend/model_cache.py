@@ -14,15 +14,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tilewright.ir import GlobalVar, IRModule, Op
 from tilewright.ir.transform import PassContext
 from tilewright.node import load_json, save_json, structural_digest
+from tilewright.relay.backend import te_compiler
 from tilewright.relay.backend.keys import options_key, package_digest, target_key
-from tilewright.relay.backend.te_compiler import Kernel, TECompiler
 from tilewright.relay.expr import Call, Constant, Function, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.printer import span_text
@@ -30,6 +30,9 @@ from tilewright.relay.transform.infer_type import infer_types
 from tilewright.relay.transform.rewriting import card_of
 from tilewright.support import cache as disk
 from tilewright.target import CompilationConfig, Target
+
+if TYPE_CHECKING:
+    from tilewright.relay.backend.te_compiler import Kernel
 
 FEWEST_CALLS = 32
 """Programs of fewer operator calls are compiled anew from their kernels, which the cache holds as well."""
@@ -117,7 +120,7 @@ def kernels_text(kernels: Sequence[Kernel]) -> str | None:
 
 def kernels_of(text: str, target: Target) -> dict[str, Kernel]:
     """The kernels of such a text, by name."""
-    mod, compiler = load_json(text), TECompiler(target)
+    mod, compiler = load_json(text), te_compiler.TECompiler(target)
     for f in mod.functions.values():
         infer_types(f)
         compiler.kernel(f)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.relay.backend.kernels import cached_object
+from tilewright.relay.backend import kernels
 from tilewright.target import Target
 
 
@@ -21,4 +21,4 @@ def registration(symbols: Sequence[str], target: Target) -> bytes:
     lines.append(
         f"@llvm.global_ctors = appending global [1 x {entry}] [{entry} {{ i32 65535, ptr @register, ptr null }}]"
     )
-    return cached_object("\n".join(lines) + "\n", target)
+    return kernels.cached_object("\n".join(lines) + "\n", target)

@@ -11,7 +11,7 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import number, op, summed_like
-from tilewright.relay.op.card import BROADCAST, OpCard, Sample, need
+from tilewright.relay.op.card import BROADCAST, OpCard, Sample, need, of_topi
 from tilewright.relay.op.relations import Dim, broadcast, broadcast_shapes, dims, same_dtype, tensor, tensor_type
 
 FLOATS: tuple[Sample, ...] = ((((2, 3), (2, 3)), {}), (((4, 1, 3), (2, 1)), {}), (((3,), ()), {}))
@@ -43,11 +43,11 @@ DIVISION: tuple[Sample, ...] = (((_dividend, _divisor), {}), (((2, 3), _positive
 
 
 class Binary(OpCard):
-    """An operator given by one function of TE and one of NumPy."""
+    """An operator given by one function of topi, `computed_by`, and one of NumPy."""
 
     fuse = BROADCAST
     result_dtype: ClassVar[str | None] = None
-    te_form: ClassVar[Callable[[Any, Any], Any]]
+    computed_by: ClassVar[str]
     np_form: ClassVar[Callable[[Any, Any], Any]]
     slopes: ClassVar[Callable[[Expr, Expr, Expr, Expr], tuple[Expr, Expr]] | None] = None
     """The adjoints of both sides before what was broadcast is added up, from (lhs, rhs, result, adjoint of the result)."""
@@ -56,7 +56,7 @@ class Binary(OpCard):
         return broadcast(lhs, rhs, self.result_dtype)
 
     def compute(self, lhs: te.Tensor, rhs: te.Tensor) -> te.Tensor:
-        result: te.Tensor = type(self).te_form(lhs, rhs)
+        result: te.Tensor = of_topi(self.computed_by)(lhs, rhs)
         return result
 
     def ref(self, lhs: np.ndarray, rhs: np.ndarray) -> np.ndarray:
@@ -83,7 +83,6 @@ def whole_quotient(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def _binary(
     key: str,
-    te_form: Callable[[Any, Any], Any],
     np_form: Callable[[Any, Any], Any],
     doc: str,
     cases: tuple[Sample, ...] = FLOATS,
@@ -95,7 +94,7 @@ def _binary(
         result_dtype = dtype
         flat = slopes is None
 
-    card.te_form, card.np_form, card.slopes = te_form, np_form, slopes
+    card.computed_by, card.np_form, card.slopes = key, np_form, slopes
     card.__name__ = card.__qualname__ = key
     card.__doc__ = doc
     return card
@@ -106,30 +105,25 @@ def kept(condition: Expr, dy: Expr) -> Expr:
     return op("where")(condition, dy, op("zeros_like")(dy))  # type: ignore[no-any-return]
 
 
-add = _binary("add", topi.add, np.add, "lhs + rhs.", FLOATS + INTS, slopes=lambda a, b, y, dy: (dy, dy))
+add = _binary("add", np.add, "lhs + rhs.", FLOATS + INTS, slopes=lambda a, b, y, dy: (dy, dy))
 subtract = _binary(
     "subtract",
-    topi.subtract,
     np.subtract,
     "lhs - rhs.",
     FLOATS + INTS,
     slopes=lambda a, b, y, dy: (dy, op("negative")(dy)),
 )
-multiply = _binary(
-    "multiply", topi.multiply, np.multiply, "lhs * rhs.", FLOATS + INTS, slopes=lambda a, b, y, dy: (dy * b, dy * a)
-)
+multiply = _binary("multiply", np.multiply, "lhs * rhs.", FLOATS + INTS, slopes=lambda a, b, y, dy: (dy * b, dy * a))
 divide = _binary(
     "divide",
-    topi.divide,
     _truncated,
     "lhs / rhs; integers truncate towards zero.",
     DIVISION,
     slopes=lambda a, b, y, dy: (dy / b, op("negative")(dy * y / b)),
 )
-floor_divide = _binary("floor_divide", topi.floor_divide, np.floor_divide, "floor(lhs / rhs).", DIVISION)
+floor_divide = _binary("floor_divide", np.floor_divide, "floor(lhs / rhs).", DIVISION)
 mod = _binary(
     "mod",
-    topi.mod,
     np.fmod,
     "Remainder with the sign of lhs.",
     DIVISION,
@@ -137,7 +131,6 @@ mod = _binary(
 )
 floor_mod = _binary(
     "floor_mod",
-    topi.floor_mod,
     np.mod,
     "Remainder with the sign of rhs.",
     DIVISION,
@@ -145,7 +138,6 @@ floor_mod = _binary(
 )
 maximum = _binary(
     "maximum",
-    topi.maximum,
     np.maximum,
     "The larger.",
     FLOATS + INTS,
@@ -153,7 +145,6 @@ maximum = _binary(
 )
 minimum = _binary(
     "minimum",
-    topi.minimum,
     np.minimum,
     "The smaller.",
     FLOATS + INTS,
@@ -161,29 +152,26 @@ minimum = _binary(
 )
 power = _binary(
     "power",
-    topi.power,
     np.power,
     "lhs to the rhs.",
     (((_positive, (3,)), {}), ((_positive, np.array(2.0, np.float32)), {})),
     slopes=lambda a, b, y, dy: (dy * b * op("power")(a, b - number(1, b)), dy * y * op("log")(a)),
 )
-equal = _binary("equal", topi.equal, np.equal, "lhs == rhs (bool).", INTS, "bool")
-not_equal = _binary("not_equal", topi.not_equal, np.not_equal, "lhs != rhs (bool).", INTS, "bool")
-less = _binary("less", topi.less, np.less, "lhs < rhs (bool).", FLOATS, "bool")
-less_equal = _binary("less_equal", topi.less_equal, np.less_equal, "lhs <= rhs (bool).", INTS, "bool")
-greater = _binary("greater", topi.greater, np.greater, "lhs > rhs (bool).", FLOATS, "bool")
-greater_equal = _binary("greater_equal", topi.greater_equal, np.greater_equal, "lhs >= rhs (bool).", INTS, "bool")
-logical_and = _binary("logical_and", topi.logical_and, np.logical_and, "lhs and rhs (bool).", BOOLS, "bool")
-logical_or = _binary("logical_or", topi.logical_or, np.logical_or, "lhs or rhs (bool).", BOOLS, "bool")
-logical_xor = _binary(
-    "logical_xor", topi.logical_xor, np.logical_xor, "One of lhs, rhs, not both (bool).", BOOLS, "bool"
-)
-bitwise_and = _binary("bitwise_and", topi.bitwise_and, np.bitwise_and, "Bits in both.", INTS)
-bitwise_or = _binary("bitwise_or", topi.bitwise_or, np.bitwise_or, "Bits in either.", INTS)
-bitwise_xor = _binary("bitwise_xor", topi.bitwise_xor, np.bitwise_xor, "Bits in one only.", INTS)
+equal = _binary("equal", np.equal, "lhs == rhs (bool).", INTS, "bool")
+not_equal = _binary("not_equal", np.not_equal, "lhs != rhs (bool).", INTS, "bool")
+less = _binary("less", np.less, "lhs < rhs (bool).", FLOATS, "bool")
+less_equal = _binary("less_equal", np.less_equal, "lhs <= rhs (bool).", INTS, "bool")
+greater = _binary("greater", np.greater, "lhs > rhs (bool).", FLOATS, "bool")
+greater_equal = _binary("greater_equal", np.greater_equal, "lhs >= rhs (bool).", INTS, "bool")
+logical_and = _binary("logical_and", np.logical_and, "lhs and rhs (bool).", BOOLS, "bool")
+logical_or = _binary("logical_or", np.logical_or, "lhs or rhs (bool).", BOOLS, "bool")
+logical_xor = _binary("logical_xor", np.logical_xor, "One of lhs, rhs, not both (bool).", BOOLS, "bool")
+bitwise_and = _binary("bitwise_and", np.bitwise_and, "Bits in both.", INTS)
+bitwise_or = _binary("bitwise_or", np.bitwise_or, "Bits in either.", INTS)
+bitwise_xor = _binary("bitwise_xor", np.bitwise_xor, "Bits in one only.", INTS)
 SHIFTS: tuple[Sample, ...] = (((_integers, _small_counts), {}),)
-left_shift = _binary("left_shift", topi.left_shift, np.left_shift, "lhs shifted to higher bits.", SHIFTS)
-right_shift = _binary("right_shift", topi.right_shift, np.right_shift, "lhs shifted to lower bits.", SHIFTS)
+left_shift = _binary("left_shift", np.left_shift, "lhs shifted to higher bits.", SHIFTS)
+right_shift = _binary("right_shift", np.right_shift, "lhs shifted to lower bits.", SHIFTS)
 
 
 class where(OpCard, key="where"):

@@ -18,10 +18,12 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, ClassVar
 
 import numpy as np
 
+from tilewright import topi
 from tilewright.ir import Attrs, IntImm, Op, PrimExpr, Type
 from tilewright.ir.span import BaseSpan
 from tilewright.node.base import NodeMeta
@@ -211,6 +213,12 @@ class OpCard(Attrs, metaclass=CardMeta):
     def expands(cls) -> bool:
         """Whether the card defines `expand`."""
         return cls.expand is not OpCard.expand
+
+
+def of_topi(name: str) -> Callable[..., Any]:
+    """A function of topi by its name, dots included: "nn.relu"."""
+    function: Callable[..., Any] = attrgetter(name)(topi)
+    return function
 
 
 def any_bytes(shape: tuple[int, ...], dtype: str = "int8") -> Any:

@@ -15,7 +15,6 @@ from tilewright.relay.op.relations import dims, is_any, is_static, may_equal, pr
 from tilewright.relay.op.taps import without_padded_taps
 from tilewright.target import Target
 from tilewright.tir import Any as AnyDim
-from tilewright.topi.schedule.dot_products import dot_product
 from tilewright.topi.transform import layout_axes, layout_shape
 from tilewright.topi.utils import get_pad_tuple, window_extent
 
@@ -318,6 +317,8 @@ class conv2d(Conv2D, key="nn.conv2d"):
     ) -> LayoutChoice | None:
         """Narrow numbers in groups of channels that one instruction multiplies and adds up; None where the target has none.
         Channels that fill no group are filled up with zeros."""
+        from tilewright.topi.schedule.dot_products import dot_product
+
         data, weight = (str(t.dtype) for t in types)  # type: ignore[attr-defined]
         found = dot_product(Target.current(True), data, weight, self.out_dtype or data, o // self.groups)
         if found is None:

@@ -11,7 +11,7 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import number, op
-from tilewright.relay.op.card import BROADCAST, ELEMWISE, OpCard, Sample, need
+from tilewright.relay.op.card import BROADCAST, ELEMWISE, OpCard, Sample, need, of_topi
 from tilewright.relay.op.relations import dims, may_equal, normal_axis, tensor, tensor_type, vectors_along
 
 NEAR: Sample = (((2, 3, 4),), {})
@@ -22,11 +22,11 @@ SPECIAL: Sample = ((np.array([0.5, np.inf, -np.inf, np.nan], np.float32),), {})
 
 
 class Unary(OpCard):
-    """An operator given by one function of TE and one of NumPy."""
+    """An operator given by one function of topi, `computed_by`, and one of NumPy."""
 
     fuse = ELEMWISE
     result_dtype: ClassVar[str | None] = None
-    te_form: ClassVar[Callable[[Any], Any]]
+    computed_by: ClassVar[str]
     np_form: ClassVar[Callable[[Any], Any]]
     slope: ClassVar[Callable[[Any, Any], Any] | None] = None
     """The derivative, from data and the result."""
@@ -36,7 +36,7 @@ class Unary(OpCard):
         return t if self.result_dtype is None else tensor_type(t.shape, self.result_dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
-        result: te.Tensor = type(self).te_form(data)
+        result: te.Tensor = of_topi(self.computed_by)(data)
         return result
 
     def ref(self, data: np.ndarray) -> np.ndarray:
@@ -73,13 +73,13 @@ def np_sigmoid(x: np.ndarray) -> np.ndarray:
 
 def _unary(
     key: str,
-    te_form: Callable[[Any], Any],
     np_form: Callable[[Any], Any],
     doc: str,
     sample: Sample = NEAR,
     dtype: str | None = None,
     slack: float = 1e-5,
     slope: Callable[[Any, Any], Any] | None = None,
+    by: str | None = None,
 ) -> type[Unary]:
     class card(Unary, key=key):
         samples = (sample,)
@@ -87,46 +87,37 @@ def _unary(
         tolerance = slack
         flat = slope is None
 
-    card.te_form, card.np_form, card.slope = te_form, np_form, slope
+    card.computed_by, card.np_form, card.slope = by or key, np_form, slope
     card.__name__ = card.__qualname__ = key.rpartition(".")[2]
     card.__doc__ = doc
     return card
 
 
-exp = _unary("exp", topi.exp, np.exp, "e to the data.", slope=lambda x, y: y)
-log = _unary("log", topi.log, np.log, "Natural logarithm.", POSITIVE, slope=lambda x, y: number(1, x) / x)
-log2 = _unary(
-    "log2", topi.log2, np.log2, "Logarithm to base 2.", POSITIVE, slope=lambda x, y: number(1 / np.log(2), x) / x
-)
-log10 = _unary(
-    "log10", topi.log10, np.log10, "Logarithm to base 10.", POSITIVE, slope=lambda x, y: number(1 / np.log(10), x) / x
-)
-sqrt = _unary("sqrt", topi.sqrt, np.sqrt, "Square root.", POSITIVE, slope=lambda x, y: number(0.5, x) / y)
+exp = _unary("exp", np.exp, "e to the data.", slope=lambda x, y: y)
+log = _unary("log", np.log, "Natural logarithm.", POSITIVE, slope=lambda x, y: number(1, x) / x)
+log2 = _unary("log2", np.log2, "Logarithm to base 2.", POSITIVE, slope=lambda x, y: number(1 / np.log(2), x) / x)
+log10 = _unary("log10", np.log10, "Logarithm to base 10.", POSITIVE, slope=lambda x, y: number(1 / np.log(10), x) / x)
+sqrt = _unary("sqrt", np.sqrt, "Square root.", POSITIVE, slope=lambda x, y: number(0.5, x) / y)
 rsqrt = _unary(
     "rsqrt",
-    topi.rsqrt,
     lambda x: 1 / np.sqrt(x),
     "1 / sqrt(data).",
     POSITIVE,
     slope=lambda x, y: number(-0.5, x) * y / x,
 )
-tanh = _unary("tanh", topi.tanh, np.tanh, "Hyperbolic tangent.", slope=lambda x, y: number(1, x) - y * y)
-sigmoid = _unary(
-    "sigmoid", topi.sigmoid, np_sigmoid, "1 / (1 + exp(-data)).", slope=lambda x, y: y * (number(1, x) - y)
-)
+tanh = _unary("tanh", np.tanh, "Hyperbolic tangent.", slope=lambda x, y: number(1, x) - y * y)
+sigmoid = _unary("sigmoid", np_sigmoid, "1 / (1 + exp(-data)).", slope=lambda x, y: y * (number(1, x) - y))
 erf = _unary(
     "erf",
-    topi.erf,
     np_erf,
     "Error function.",
     slope=lambda x, y: number(2 / np.sqrt(np.pi), x) * op("exp")(op("negative")(x * x)),
 )
-sin = _unary("sin", topi.sin, np.sin, "Sine of radians.", slope=lambda x, y: op("cos")(x))
-cos = _unary("cos", topi.cos, np.cos, "Cosine of radians.", slope=lambda x, y: op("negative")(op("sin")(x)))
-tan = _unary("tan", topi.tan, np.tan, "Tangent of radians.", INSIDE, slope=lambda x, y: number(1, x) + y * y)
+sin = _unary("sin", np.sin, "Sine of radians.", slope=lambda x, y: op("cos")(x))
+cos = _unary("cos", np.cos, "Cosine of radians.", slope=lambda x, y: op("negative")(op("sin")(x)))
+tan = _unary("tan", np.tan, "Tangent of radians.", INSIDE, slope=lambda x, y: number(1, x) + y * y)
 asin = _unary(
     "asin",
-    topi.asin,
     np.arcsin,
     "Inverse sine, in radians.",
     INSIDE,
@@ -135,7 +126,6 @@ asin = _unary(
 )
 acos = _unary(
     "acos",
-    topi.acos,
     np.arccos,
     "Inverse cosine, in radians.",
     INSIDE,
@@ -144,17 +134,15 @@ acos = _unary(
 )
 atan = _unary(
     "atan",
-    topi.atan,
     np.arctan,
     "Inverse tangent, in radians.",
     slack=1e-4,
     slope=lambda x, y: number(1, x) / (number(1, x) + x * x),
 )
-sinh = _unary("sinh", topi.sinh, np.sinh, "Hyperbolic sine.", slack=1e-4, slope=lambda x, y: op("cosh")(x))
-cosh = _unary("cosh", topi.cosh, np.cosh, "Hyperbolic cosine.", slack=1e-4, slope=lambda x, y: op("sinh")(x))
+sinh = _unary("sinh", np.sinh, "Hyperbolic sine.", slack=1e-4, slope=lambda x, y: op("cosh")(x))
+cosh = _unary("cosh", np.cosh, "Hyperbolic cosine.", slack=1e-4, slope=lambda x, y: op("sinh")(x))
 asinh = _unary(
     "asinh",
-    topi.asinh,
     np.arcsinh,
     "Inverse hyperbolic sine.",
     slack=1e-4,
@@ -162,7 +150,6 @@ asinh = _unary(
 )
 acosh = _unary(
     "acosh",
-    topi.acosh,
     np.arccosh,
     "Inverse hyperbolic cosine.",
     ABOVE_ONE,
@@ -171,33 +158,27 @@ acosh = _unary(
 )
 atanh = _unary(
     "atanh",
-    topi.atanh,
     np.arctanh,
     "Inverse hyperbolic tangent.",
     INSIDE,
     slack=1e-4,
     slope=lambda x, y: number(1, x) / (number(1, x) - x * x),
 )
-floor = _unary("floor", topi.floor, np.floor, "Largest integer not above data.")
-ceil = _unary("ceil", topi.ceil, np.ceil, "Smallest integer not below data.")
-trunc = _unary("trunc", topi.trunc, np.trunc, "data without its fraction.")
-round_ = _unary("round", topi.round, np.rint, "Nearest integer, halves to even.")
-abs_ = _unary("abs", topi.abs, np.abs, "Magnitude.", slope=lambda x, y: op("sign")(x))
-negative = _unary("negative", topi.negative, np.negative, "-data.", slope=lambda x, y: number(-1, x))
-sign = _unary("sign", topi.sign, np.sign, "-1, 0 or 1.")
-isnan = _unary("isnan", topi.isnan, np.isnan, "Whether data is NaN (bool).", SPECIAL, "bool")
-isinf = _unary("isinf", topi.isinf, np.isinf, "Whether data is infinite (bool).", SPECIAL, "bool")
-isfinite = _unary("isfinite", topi.isfinite, np.isfinite, "Whether data is a finite number (bool).", SPECIAL, "bool")
-logical_not = _unary(
-    "logical_not", topi.logical_not, np.logical_not, "Not data (bool).", ((((2, 3), "bool"),), {}), "bool"
-)
-bitwise_not = _unary(
-    "bitwise_not", topi.bitwise_not, np.invert, "All bits of data inverted.", ((((2, 3), "int32"),), {})
-)
-copy = _unary("copy", topi.identity, lambda x: x, "data itself.", slope=lambda x, y: number(1, x))
+floor = _unary("floor", np.floor, "Largest integer not above data.")
+ceil = _unary("ceil", np.ceil, "Smallest integer not below data.")
+trunc = _unary("trunc", np.trunc, "data without its fraction.")
+round_ = _unary("round", np.rint, "Nearest integer, halves to even.")
+abs_ = _unary("abs", np.abs, "Magnitude.", slope=lambda x, y: op("sign")(x))
+negative = _unary("negative", np.negative, "-data.", slope=lambda x, y: number(-1, x))
+sign = _unary("sign", np.sign, "-1, 0 or 1.")
+isnan = _unary("isnan", np.isnan, "Whether data is NaN (bool).", SPECIAL, "bool")
+isinf = _unary("isinf", np.isinf, "Whether data is infinite (bool).", SPECIAL, "bool")
+isfinite = _unary("isfinite", np.isfinite, "Whether data is a finite number (bool).", SPECIAL, "bool")
+logical_not = _unary("logical_not", np.logical_not, "Not data (bool).", ((((2, 3), "bool"),), {}), "bool")
+bitwise_not = _unary("bitwise_not", np.invert, "All bits of data inverted.", ((((2, 3), "int32"),), {}))
+copy = _unary("copy", lambda x: x, "data itself.", slope=lambda x, y: number(1, x), by="identity")
 relu = _unary(
     "nn.relu",
-    topi.nn.relu,
     lambda x: np.maximum(x, 0),
     "max(data, 0).",
     slope=lambda x, y: op("cast")(op("greater")(x, number(0, x)), str(x.checked_type.dtype)),

@@ -13,7 +13,7 @@ from tilewright.relay.op.card import INJECTIVE, OUT_ELEMWISE, OpCard, need
 from tilewright.relay.op.conv import pads, two, window
 from tilewright.relay.op.indexing import integers
 from tilewright.relay.op.relations import dims, may_equal, tensor, tensor_type
-from tilewright.topi.nn.pooling import spatial_axes
+from tilewright.topi.transform import spatial_axes
 
 
 class crop_and_resize(OpCard, key="image.crop_and_resize"):

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright import te
 from tilewright.codegen import interp
 from tilewright.ir import Op, TensorType, TupleType, Type
 from tilewright.ir.op import register_op_attr
@@ -50,7 +51,6 @@ from tilewright.relay.op.registry import (
 from tilewright.relay.op.relations import broadcast
 from tilewright.support.errors import OpNotImplemented, TVMError
 from tilewright.target import Target
-from tilewright.te import create_prim_func
 
 __all__ = [
     "Op",
@@ -184,14 +184,12 @@ class OwnCard(OpCard):
 
     def ref(self, *args: Any) -> Any:
         """By the interpreter of tensor programs, from the compute."""
-        from tilewright import te
-
         arrays = [np.ascontiguousarray(a) for a in args]
         inputs = [te.placeholder(a.shape, a.dtype.name, f"p{i}") for i, a in enumerate(arrays)]
         made = self.compute(*inputs)
         results = list(made) if isinstance(made, (list, tuple)) else [made]
         out = [np.zeros([int(d) for d in t.shape], str(t.dtype)) for t in results]
-        interp.run(create_prim_func([*inputs, *results]), [*[a.copy() for a in arrays], *out])
+        interp.run(te.create_prim_func([*inputs, *results]), [*[a.copy() for a in arrays], *out])
         return tuple(out) if len(out) > 1 else out[0]
 
     def grad(self, *args: Any) -> Sequence[Expr | None]:

@@ -10,9 +10,13 @@ from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, need
 from tilewright.relay.op.conv import Conv2D, np_conv, pads, two, window
 from tilewright.relay.op.relations import dims, is_any, may_equal, tensor, tensor_type
-from tilewright.topi.nn.winograd import winograd_transform_matrices
-from tilewright.topi.nn.winograd3d import transforms_depth
-from tilewright.topi.nn.winograd_blocked import conv2d_winograd_NCHWc, matrices
+
+
+def _in_tiles(depth: int) -> bool:
+    """Whether the depth of a kernel is filtered in tiles as well."""
+    from tilewright.topi.nn.winograd3d import transforms_depth
+
+    return transforms_depth(depth)
 
 
 class winograd3d_weight_transform(OpCard, key="nn.contrib_conv3d_winograd_weight_transform"):
@@ -28,7 +32,7 @@ class winograd3d_weight_transform(OpCard, key="nn.contrib_conv3d_winograd_weight
         t = tensor(weight, 0, 5)
         o, i, depth, kh, kw = dims(t)
         known = all([isinstance(v, int) for v in (o, i, depth, kh, kw)])
-        fit = known and kh == kw and (depth == kh or not transforms_depth(int(depth)))  # type: ignore[arg-type]
+        fit = known and kh == kw and (depth == kh or not _in_tiles(int(depth)))  # type: ignore[arg-type]
         need(
             fit,
             "the weights must be known to be (O, I, D, K, K), D being K where it lies in 3 to 7",
@@ -36,14 +40,16 @@ class winograd3d_weight_transform(OpCard, key="nn.contrib_conv3d_winograd_weight
             0,
         )
         n = self.tile_size + int(kh) - 1  # type: ignore[arg-type]
-        return tensor_type((n, n, n if transforms_depth(int(depth)) else depth, o, i), t.dtype)  # type: ignore[arg-type]
+        return tensor_type((n, n, n if _in_tiles(int(depth)) else depth, o, i), t.dtype)  # type: ignore[arg-type]
 
     def compute(self, weight: te.Tensor) -> te.Tensor:
         return topi.nn.conv3d_winograd_weight_transform(weight, self.tile_size)
 
     def ref(self, weight: np.ndarray) -> np.ndarray:
+        from tilewright.topi.nn.winograd import winograd_transform_matrices
+
         _, _, g = winograd_transform_matrices(self.tile_size, weight.shape[-1])
-        if transforms_depth(weight.shape[2]):
+        if _in_tiles(weight.shape[2]):
             return np.asarray(np.einsum("ax,by,cz,oixyz->abcoi", g, g, g, weight), weight.dtype)
         return np.asarray(np.einsum("by,cz,oixyz->bcxoi", g, g, weight), weight.dtype)
 
@@ -86,7 +92,7 @@ class winograd_conv3d(OpCard, key="nn.contrib_conv3d_winograd_without_weight_tra
         need(may_equal(dims(d)[1], i), "the weights' input channels must be the data's", f"{i} is not {dims(d)[1]}", 1)
         depth, k = self._kernel(w)
         whole = (depth, k, k) == tuple(self.kernel_size or (depth, k, k)) and third == (
-            places if transforms_depth(depth) else depth
+            places if _in_tiles(depth) else depth
         )
         need(k > 0 and whole, "the tile must fit the kernel", f"weights {w} for tiles of {self.tile_size}", 1)
         before, after = pads(self.padding, 3)
@@ -101,10 +107,12 @@ class winograd_conv3d(OpCard, key="nn.contrib_conv3d_winograd_without_weight_tra
         )
 
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        from tilewright.topi.nn.winograd import winograd_transform_matrices
+
         depth, k = self._kernel(tensor_type(weight.shape, "float32"))
         a, b, _ = winograd_transform_matrices(self.tile_size, k)
         m, places = self.tile_size, weight.shape[0]
-        deep = transforms_depth(depth)
+        deep = _in_tiles(depth)
         before, after = pads(self.padding, 3)
         window_ = (depth, k, k)
         shape = [data.shape[2 + j] + before[j] + after[j] - window_[j] + 1 for j in range(3)]
@@ -174,11 +182,15 @@ class winograd_conv2d_NCHWc(OpCard, key="nn.contrib_conv2d_winograd_NCHWc"):
         return tensor_type((n, panels * panel // block, *out, block), self.out_dtype or d.dtype)
 
     def compute(self, data: te.Tensor, weight: te.Tensor) -> te.Tensor:
+        from tilewright.topi.nn.winograd_blocked import conv2d_winograd_NCHWc
+
         return conv2d_winograd_NCHWc(
             data, weight, list(self.padding), self.tile_size, self._block(), self.out_dtype or None
         )
 
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        from tilewright.topi.nn.winograd_blocked import matrices
+
         m, tile, block = self.tile_size, round(weight.shape[0] ** 0.5), self._block()
         a, b, _ = matrices(m, tile - m + 1)
         n, outer, height, width, inner = data.shape
@@ -304,5 +316,7 @@ class nnpack_weight_transform(OpCard, key="nn.contrib_conv2d_winograd_nnpack_wei
         return topi.transpose(topi.nn.winograd_weight_transform(w, 6), (3, 2, 0, 1))
 
     def ref(self, weight: np.ndarray) -> np.ndarray:
+        from tilewright.topi.nn.winograd import winograd_transform_matrices
+
         _, _, g = winograd_transform_matrices(6, 3)
         return np.asarray(np.einsum("ar,oirs,bs->oiab", g, weight, g), self.out_dtype or weight.dtype)

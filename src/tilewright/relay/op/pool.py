@@ -12,8 +12,7 @@ from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import OPAQUE, OUT_ELEMWISE, LayoutChoice, OpCard, need
 from tilewright.relay.op.conv import pads, window
 from tilewright.relay.op.relations import dims, tensor, tensor_type
-from tilewright.topi.nn.pooling import spatial_axes
-from tilewright.topi.transform import layout_axes
+from tilewright.topi.transform import layout_axes, spatial_axes
 
 
 def keep_blocks(card: OpCard, args: Sequence[str | None]) -> LayoutChoice | None:

@@ -12,7 +12,6 @@ from tilewright.ir import TensorType, TupleType, Type
 from tilewright.relay.expr import Constant, Expr, const
 from tilewright.relay.op.card import OPAQUE, OpCard, as_expr, need
 from tilewright.relay.op.relations import dims, may_equal, tensor, tensor_type
-from tilewright.topi.random.threefry import PARITY, ROTATIONS, ROUNDS
 
 MASK = (1 << 64) - 1
 
@@ -27,6 +26,8 @@ def threefry_key(seed: int) -> Constant:
 
 def np_threefry(key: Sequence[int], counter: Sequence[int]) -> list[int]:
     """Four words of Threefry-4x64 with 20 rounds."""
+    from tilewright.topi.random.threefry import PARITY, ROTATIONS, ROUNDS
+
     parity = PARITY
     for k in key:
         parity ^= k

@@ -12,7 +12,7 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.expr import Expr, Tuple, TupleWrapper
 from tilewright.relay.op.adjoint import derived, op
-from tilewright.relay.op.card import COMM_REDUCE, OpCard, Sample
+from tilewright.relay.op.card import COMM_REDUCE, OpCard, Sample, of_topi
 from tilewright.relay.op.relations import dims, normal_axis, tensor, tensor_type
 
 CASES: tuple[Sample, ...] = (
@@ -34,7 +34,7 @@ class Reduction(OpCard):
     schedule = "reduce"
     samples = CASES
     result_dtype: ClassVar[str | None] = None
-    te_form: ClassVar[Callable[..., Any]]
+    computed_by: ClassVar[str]
     np_form: ClassVar[Callable[..., Any]]
     slope: ClassVar[Callable[[Any, Any, Any, Any], Any] | None] = None
     """The adjoint of data, from the card, data, and the result and its adjoint with the reduced axes kept."""
@@ -53,7 +53,7 @@ class Reduction(OpCard):
         return tensor_type(tuple(shape), self.result_dtype or t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:
-        result: te.Tensor = type(self).te_form(data, self.axes(len(data.shape)), self.keepdims)
+        result: te.Tensor = of_topi(self.computed_by)(data, self.axes(len(data.shape)), self.keepdims)
         return result
 
     def ref(self, data: np.ndarray) -> np.ndarray:
@@ -75,7 +75,6 @@ class Reduction(OpCard):
 
 def _reduction(
     key: str,
-    te_form: Callable[..., Any],
     np_form: Callable[..., Any],
     doc: str,
     cases: tuple[Sample, ...] = CASES,
@@ -87,7 +86,7 @@ def _reduction(
         result_dtype = dtype
         flat = slope is None
 
-    card.te_form, card.np_form, card.slope = te_form, np_form, slope
+    card.computed_by, card.np_form, card.slope = key, np_form, slope
     card.__name__ = card.__qualname__ = key
     card.__doc__ = doc
     return card
@@ -109,13 +108,13 @@ def _to_best(card: Any, data: Expr, y: Expr, dy: Expr) -> Expr:
     return hit * dy / op("sum")(hit, axis=card.axis, keepdims=True, exclude=card.exclude)  # type: ignore[no-any-return]
 
 
-sum_ = _reduction("sum", topi.sum, np.sum, "Sum along `axis`.", slope=lambda card, data, y, dy: _spread(dy, data))
-mean = _reduction("mean", topi.mean, np.mean, "Arithmetic mean along `axis`.", slope=_share)
-max_ = _reduction("max", topi.max, np.max, "Largest along `axis`.", slope=_to_best)
-min_ = _reduction("min", topi.min, np.min, "Smallest along `axis`.", slope=_to_best)
-prod = _reduction("prod", topi.prod, np.prod, "Product along `axis`.", slope=lambda card, data, y, dy: dy * y / data)
-all_ = _reduction("all", topi.all, np.all, "Whether all along `axis` hold (bool).", BOOLS, "bool")
-any_ = _reduction("any", topi.any, np.any, "Whether any along `axis` holds (bool).", BOOLS, "bool")
+sum_ = _reduction("sum", np.sum, "Sum along `axis`.", slope=lambda card, data, y, dy: _spread(dy, data))
+mean = _reduction("mean", np.mean, "Arithmetic mean along `axis`.", slope=_share)
+max_ = _reduction("max", np.max, "Largest along `axis`.", slope=_to_best)
+min_ = _reduction("min", np.min, "Smallest along `axis`.", slope=_to_best)
+prod = _reduction("prod", np.prod, "Product along `axis`.", slope=lambda card, data, y, dy: dy * y / data)
+all_ = _reduction("all", np.all, "Whether all along `axis` hold (bool).", BOOLS, "bool")
+any_ = _reduction("any", np.any, "Whether any along `axis` holds (bool).", BOOLS, "bool")
 
 
 class variance(Reduction, key="variance"):

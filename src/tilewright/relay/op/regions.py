@@ -11,7 +11,6 @@ from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import OPAQUE, OpCard, need
 from tilewright.relay.op.detection import NO_GRADIENT, np_overlap
 from tilewright.relay.op.relations import dims, may_equal, product, tensor, tensor_type
-from tilewright.topi.vision.boxes import base_anchors
 
 
 def _regions(images: int, count: int, extent: float) -> Any:
@@ -192,6 +191,8 @@ class proposal(OpCard, key="vision.proposal"):
         )  # fmt: skip
 
     def ref(self, cls_prob: np.ndarray, bbox_pred: np.ndarray, im_info: np.ndarray) -> np.ndarray:
+        from tilewright.topi.vision.boxes import base_anchors
+
         batch, _, h, w = cls_prob.shape
         anchors = np.array(base_anchors(self.feature_stride, self.scales, self.ratios), np.float32)
         kinds = len(anchors)

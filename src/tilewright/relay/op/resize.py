@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,9 +13,7 @@ from tilewright.relay.op.card import INJECTIVE, LayoutChoice, OpCard, need
 from tilewright.relay.op.pool import keep_blocks
 from tilewright.relay.op.relations import dims, is_any, tensor, tensor_type
 from tilewright.tir import Any as AnyDim
-from tilewright.topi.image.resize import nearest_ratio
-from tilewright.topi.nn.pooling import spatial_axes
-from tilewright.topi.transform import layout_axes
+from tilewright.topi.transform import layout_axes, spatial_axes
 
 
 def np_source(extent: int, target: int, mode: str, start: float = 0.0, end: float = 1.0) -> np.ndarray:
@@ -58,6 +55,8 @@ def np_resize_axis(
     if method == "nearest_neighbor" and mode == "tf_crop_and_resize":
         return np.take(data, np.clip(np.floor(x + np.float32(0.5)).astype(np.int64), 0, extent - 1), axis)
     if method == "nearest_neighbor":
+        from tilewright.topi.image.resize import nearest_ratio
+
         rounding = rounding or ("round" if mode == "align_corners" else "floor")
         m, b, d, up = nearest_ratio(extent, target, mode, rounding)
         index = (np.arange(target) * m + (b + d - 1 if up else b)) // d
@@ -231,6 +230,8 @@ class Upsampling(OpCard):
             elif is_any(d):
                 size.append(AnyDim())
             else:
+                from fractions import Fraction
+
                 part = Fraction(scale).limit_denominator(1 << 12)
                 size.append((d * (2 * part.numerator) + part.denominator) // (2 * part.denominator))
         method = WORDS.get(self.method, self.method)  # type: ignore[attr-defined]

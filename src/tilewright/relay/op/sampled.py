@@ -21,7 +21,6 @@ from tilewright.relay.op.relations import (
     tensor_type,
 )
 from tilewright.tir import Any as AnyDim
-from tilewright.topi.nn.winograd import winograd_transform_matrices
 
 
 class deformable_conv2d(OpCard, key="nn.deformable_conv2d"):
@@ -273,6 +272,8 @@ class winograd_weight_transform(OpCard, key="nn.contrib_conv2d_winograd_weight_t
         return topi.nn.winograd_weight_transform(weight, self.tile_size)
 
     def ref(self, weight: np.ndarray) -> np.ndarray:
+        from tilewright.topi.nn.winograd import winograd_transform_matrices
+
         _, _, g = winograd_transform_matrices(self.tile_size, weight.shape[-1])
         return np.asarray(np.einsum("ar,oirs,bs->abio", g, weight, g), weight.dtype)
 
@@ -317,6 +318,8 @@ class winograd_conv2d(Conv2D, key="nn.contrib_conv2d_winograd_without_weight_tra
         )
 
     def ref(self, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        from tilewright.topi.nn.winograd import winograd_transform_matrices
+
         tile, _, channels, o = weight.shape
         m, k = self.tile_size, tile - self.tile_size + 1
         a, b, _ = winograd_transform_matrices(m, k)

@@ -183,17 +183,5 @@ for _name in __all__:
     if _made.__module__.startswith(__name__) and _made.__name__[0].isupper():
         _register_pass(_name, _made)
 
-# Modules that programs import from.
-_lazy.faces(
-    __name__,
-    {
-        "transform": __all__,
-        "fake_quantization_to_integer": (
-            "FakeQuantizationToInteger",
-            "tilewright.relay.op:register_fake_quantization_to_integer",
-            "tilewright.relay.op:register_optional_fake_quantization_to_integer",
-        ),
-    },
-)
 _lazy.declare(__name__, {n: f"{__name__}.{n}" for n in ("infer_layout_utils", "suffixes")})
 __getattr__ = _lazy.resolver(__name__)

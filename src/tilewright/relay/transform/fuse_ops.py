@@ -17,15 +17,13 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import IRModule, Op, TensorType
-from tilewright.ir.transform import Pass, PassContext, PassInfo, register_config_option
+from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import ExprMutator, post_order
 from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, INJECTIVE, OPAQUE, OUT_ELEMWISE
 from tilewright.relay.transform.infer_type import infer_module, set_type, type_of
 from tilewright.relay.transform.rewriting import card_of, same_shape, static_shape, typed
-
-register_config_option("relay.FuseOps.max_depth", int)
 
 DEFAULT_MAX_DEPTH = 256
 EXPENSIVE = frozenset(

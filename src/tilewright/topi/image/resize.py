@@ -9,8 +9,8 @@ from typing import Any
 from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.nn.pooling import spatial_axes
 from tilewright.topi.schedule.tiles import MATERIALIZE
+from tilewright.topi.transform import spatial_axes
 from tilewright.topi.utils import Dim, as_int, prod, shape_of, to
 
 COORDINATES = (

@@ -10,7 +10,7 @@ from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
-from tilewright.topi.nn.pooling import spatial_axes
+from tilewright.topi.transform import spatial_axes
 from tilewright.topi.utils import Dim, get_const_int, get_pad_tuple, pair, shape_of, to, window_extent
 
 

@@ -11,7 +11,7 @@ from tilewright.topi.loops import local, program, unflatten
 from tilewright.topi.nn.columns import computed_columns, first_columns, window_columns
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.reduction import reduce, scale_by_count
-from tilewright.topi.transform import layout_axes
+from tilewright.topi.transform import spatial_axes
 from tilewright.topi.utils import (
     Dim,
     accumulator,
@@ -23,15 +23,6 @@ from tilewright.topi.utils import (
     to,
     window_extent,
 )
-
-
-def spatial_axes(layout: str, letters: str = "HW") -> list[int]:
-    """Places of the spatial letters in a layout. Raises ValueError when one is missing or blocked."""
-    names = [letter for letter, _ in layout_axes(layout)]
-    for letter in letters:
-        if letter not in names or letter.lower() in names:
-            raise ValueError(f"pooling needs {', '.join(letters)} as whole axes of the layout, but it is {layout}")
-    return [names.index(letter) for letter in letters]
 
 
 def pool(

@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from tilewright.codegen.llvm.symbols import CONTEXT
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import PassContext, Sequential
 from tilewright.node import deep_recursion
 from tilewright.relay import transform
 from tilewright.relay.analysis import called_functions
-from tilewright.relay.backend.build import as_module, bind_params, config_of, pipeline
-from tilewright.relay.backend.devices import DeviceCompilers, need_code_generators, target_facts
-from tilewright.relay.backend.executor_factory import CONTEXT
+from tilewright.relay.backend.build import as_module, bind_params
+from tilewright.relay.backend.compilation import pipeline
+from tilewright.relay.backend.devices import DeviceCompilers
 from tilewright.relay.backend.external import generate
 from tilewright.relay.backend.kernels import Progress, cached_object
+from tilewright.relay.backend.targets import config_of, need_code_generators, target_facts
 from tilewright.relay.backend.vm.emit import ProgramCompiler
 from tilewright.relay.backend.vm.executable import Executable
 from tilewright.relay.backend.vm.sizes import named

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from tilewright import runtime
-from tilewright.codegen.llvm import load_objects
+from tilewright.codegen.llvm.jit import load_objects
+from tilewright.codegen.llvm.symbols import CONTEXT
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.relay.backend.evaluate import Call, ProgramExecutor
-from tilewright.relay.backend.executor_factory import CONTEXT, need_host
+from tilewright.relay.backend.executor_factory import need_host
 from tilewright.relay.backend.external import ExternalCode
 from tilewright.relay.backend.interpreter import ConstructorValue, RefValue
 from tilewright.relay.backend.vm.code import Instruction, Program

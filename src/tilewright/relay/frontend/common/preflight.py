@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.ir import IRModule
-from tilewright.relay.backend.build import plan_memory
+from tilewright.relay.backend.compilation import plan_memory
 from tilewright.relay.backend.work import CallWork, work_of
 from tilewright.relay.frontend.common.formats import ModelFormat, Shapes, Survey, format_of, survey_of
 from tilewright.relay.frontend.common.problems import Problem, problems_of

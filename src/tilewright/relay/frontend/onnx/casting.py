@@ -8,6 +8,7 @@ import numpy as np
 
 from tilewright.relay.frontend.onnx import kinds
 from tilewright.relay.frontend.onnx.fold import _element
+from tilewright.relay.frontend.onnx.messages import numpy_type
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 from tilewright.relay.op.relations import known_equal
 from tilewright.support.errors import OpNotImplemented
@@ -15,9 +16,7 @@ from tilewright.support.errors import OpNotImplemented
 
 def element_type(number: Any) -> str:
     """The name of an ONNX element type given by number, or (before opset 6) by name."""
-    from onnx import helper
-
-    dtype = helper.tensor_dtype_to_np_dtype(_element(number))
+    dtype = numpy_type(_element(number))
     return kinds.kind_of(dtype) or dtype.name
 
 

@@ -13,6 +13,7 @@ from tilewright.ir import PrimExpr
 from tilewright.relay.frontend.common.folding import Folder, Folders
 from tilewright.relay.frontend.common.value import MOST_MADE
 from tilewright.relay.frontend.onnx.kinds import kind_of
+from tilewright.relay.frontend.onnx.messages import messages, numpy_type
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
 
 ALWAYS = {
@@ -178,9 +179,7 @@ def _slice(
 
 @_folds("Cast")
 def _cast(node: OnnxNode, x: np.ndarray) -> np.ndarray | None:
-    from onnx import helper
-
-    dtype = helper.tensor_dtype_to_np_dtype(_element(node.get("to")))
+    dtype = numpy_type(_element(node.get("to")))
     if kind_of(dtype):
         return None
     if x.dtype == object:
@@ -189,9 +188,7 @@ def _cast(node: OnnxNode, x: np.ndarray) -> np.ndarray | None:
 
 
 def _element(to: Any) -> int:
-    from onnx import TensorProto
-
-    return int(TensorProto.DataType.Value(to)) if isinstance(to, str) else int(to)
+    return int(messages().TensorProto.DataType.Value(to)) if isinstance(to, str) else int(to)
 
 
 def _binary(f: Callable[[Any, Any], Any]) -> Folder:

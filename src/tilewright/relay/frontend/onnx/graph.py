@@ -31,6 +31,7 @@ from tilewright.relay.frontend.onnx.functions import (
 from tilewright.relay.frontend.onnx.inputs import Inputs, declared, element_name
 from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, Tree
 from tilewright.relay.frontend.onnx.kinds import MOVING
+from tilewright.relay.frontend.onnx.messages import attribute_value, messages
 from tilewright.relay.frontend.onnx.order import all_nodes, in_order, subgraphs
 from tilewright.relay.frontend.onnx.reader import ModelError, opset_versions, read_model, sparse_array, tensor_array
 from tilewright.relay.frontend.onnx.unsupported import Unsupported, missing
@@ -415,16 +416,15 @@ class Importer:
 
     def attributes(self, proto: Any) -> dict[str, Any]:
         """Attributes as Python values; tensors as arrays, graphs as they are."""
-        from onnx import AttributeProto, helper
-
+        kinds = messages().AttributeProto
         result: dict[str, Any] = {}
         for a in proto.attribute:
-            if a.type == AttributeProto.TENSOR:
+            if a.type == kinds.TENSOR:
                 result[a.name] = tensor_array(a.t, self.folder, self.name)
-            elif a.type == AttributeProto.SPARSE_TENSOR:
+            elif a.type == kinds.SPARSE_TENSOR:
                 result[a.name] = sparse_array(a.sparse_tensor, self.folder, self.name)
             else:
-                value = helper.get_attribute_value(a)
+                value = attribute_value(a)
                 if isinstance(value, list) and value and isinstance(value[0], bytes):
                     value = [v.decode() for v in value]
                 result[a.name] = value.decode() if isinstance(value, bytes) else value

@@ -13,6 +13,7 @@ from tilewright.relay.expr import Var
 from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, Tree
 from tilewright.relay.frontend.onnx.kinds import CARRIERS, kind_of
+from tilewright.relay.frontend.onnx.messages import numpy_type
 from tilewright.relay.frontend.onnx.reader import ModelError
 from tilewright.relay.frontend.onnx.value import ListValue, MapValue, Nothing, Value, as_value
 from tilewright.relay.op.relations import shape_text, tensor_type
@@ -159,11 +160,9 @@ def declared(info: Any) -> list[Any]:
 
 def element_name(number: int) -> str:
     """The name of an ONNX element type; "" for an unknown one."""
-    from onnx import helper
-
     if not number:
         return ""
-    dtype = helper.tensor_dtype_to_np_dtype(number)
+    dtype = numpy_type(number)
     return kind_of(dtype) or dtype.name
 
 

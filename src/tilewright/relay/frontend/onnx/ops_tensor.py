@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.onnx.messages import numpy_type
 from tilewright.relay.frontend.onnx.ops_math import axes_of
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.relay.op.relations import known_equal
@@ -317,10 +318,8 @@ def _trilu(node: OnnxNode, x: Value, k: Value | None = None) -> Any:
 
 @onnx_op("EyeLike")
 def _eye_like(node: OnnxNode, x: Value) -> Any:
-    from onnx import helper
-
     rows, columns = node.static(x)
-    dtype = helper.tensor_dtype_to_np_dtype(node.get("dtype")).name if node.get("dtype") else x.dtype
+    dtype = numpy_type(node.get("dtype")).name if node.get("dtype") else x.dtype
     return np.eye(rows, columns, node.get("k", 0), dtype)
 
 

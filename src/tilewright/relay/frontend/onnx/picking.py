@@ -11,6 +11,7 @@ from tilewright.relay.frontend.common.texts import strings
 from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.hosted import hosted, hosted_sized
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype
+from tilewright.relay.frontend.onnx.messages import numpy_type
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.relay.op.host import host_function
 
@@ -210,9 +211,7 @@ def _random(node: OnnxNode, shape: list[int], dtype: str) -> Value:
 
 
 def _dtype(node: OnnxNode, default: str) -> str:
-    from onnx import helper
-
-    return numpy_dtype(helper.tensor_dtype_to_np_dtype(node.get("dtype")).name).name if node.get("dtype") else default
+    return numpy_dtype(numpy_type(node.get("dtype")).name).name if node.get("dtype") else default
 
 
 @onnx_op("RandomUniform", "RandomNormal")

@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from tilewright.relay.frontend.common.value import ModelError as ModelError
 from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx.messages import messages, numpy_type
 from tilewright.relay.frontend.onnx.weights import Weights, split_model
 from tilewright.support.errors import OpNotImplemented
 
@@ -34,24 +34,20 @@ def read_model(source: Any) -> tuple[Any, str, Path, Weights]:
             raise ModelError(f"{path}: there is no such file. Give the path of an .onnx file")
         name, folder, size = str(path), path.parent, path.stat().st_size
         with path.open("rb") as file, ThreadPoolExecutor(1) as background:
-            # The package is imported while two other threads wait for memory.
+            # The messages are imported while two other threads wait for memory.
             parts = background.submit(split_model, file, size)
-            import_module("onnx")
+            messages()
             data, weights = parts.result()
     elif isinstance(source, (bytes, bytearray, memoryview)):
         name, folder, size = "the given bytes", Path(), memoryview(source).nbytes
         data, weights = split_model(io.BytesIO(source), size)
     else:
-        import onnx
-
-        if not isinstance(source, onnx.ModelProto):
+        if not isinstance(source, messages().ModelProto):
             raise TypeError(
                 f"from_onnx takes an onnx.ModelProto, a path or bytes, but was given {type(source).__name__}"
             )
         return source, f"model {source.graph.name!r}" if source.graph.name else "the model", Path(), {}
-    import onnx
-
-    model = onnx.ModelProto()
+    model = messages().ModelProto()
     try:
         model.ParseFromString(data)
     except Exception as error:
@@ -94,22 +90,21 @@ def opset_versions(model: Any, name: str, given: int | None = None) -> dict[str,
 def tensor_array(t: Any, folder: Path, name: str, values: np.ndarray | None = None) -> np.ndarray:
     """The values of a TensorProto; raw and external data are mapped, not copied. `values`: its raw data, where it was read
     apart. Raises ModelError."""
-    from onnx import TensorProto, helper, numpy_helper
-
+    kinds = messages().TensorProto
     shape = tuple(t.dims)
     if any([d < 0 for d in shape]):
         raise ModelError(
             f"{name}: the tensor {t.name!r} has the shape {shape}, and no extent can be negative. The file is damaged;"
             " export the model again"
         )
-    if t.data_location == TensorProto.EXTERNAL:
+    if t.data_location == kinds.EXTERNAL:
         quirks.EXTERNAL_DATA.seen(t.name)
         return _external(t, shape, folder, name)
-    packed = [getattr(TensorProto, n, -1) for n in ("STRING", "UINT4", "INT4", "FLOAT4E2M1", "UINT2", "INT2")]
+    packed = [getattr(kinds, n, -1) for n in ("STRING", "UINT4", "INT4", "FLOAT4E2M1", "UINT2", "INT2")]
     if values is not None and t.data_type in packed:
         t.raw_data, values = values.tobytes(), None
     if values is not None or (t.HasField("raw_data") and t.data_type not in packed):
-        dtype = helper.tensor_dtype_to_np_dtype(t.data_type)
+        dtype = numpy_type(t.data_type)
         raw = values if values is not None else t.raw_data
         count = element_count(shape)
         if len(raw) != count * dtype.itemsize:
@@ -118,6 +113,8 @@ def tensor_array(t: Any, folder: Path, name: str, values: np.ndarray | None = No
                 f" but holds {len(raw)}. The file is damaged; copy or export it again"
             )
         return np.frombuffer(raw, dtype).reshape(shape)
+    from onnx import numpy_helper
+
     try:
         return np.asarray(numpy_helper.to_array(t))
     except Exception as error:
@@ -151,8 +148,7 @@ def sparse_array(s: Any, folder: Path, name: str) -> np.ndarray:
 
 
 def _external(t: Any, shape: tuple[int, ...], folder: Path, name: str) -> np.ndarray:
-    from onnx import TensorProto, helper
-
+    kinds = messages().TensorProto
     entries = {e.key: e.value for e in t.external_data}
     location = entries.get("location", "")
     home = folder.resolve()
@@ -166,7 +162,7 @@ def _external(t: Any, shape: tuple[int, ...], folder: Path, name: str) -> np.nda
             f"{name}: the tensor {t.name!r} points to the file {short(location)} outside the model's folder, which is not read."
             " Save the model with its data beside it"
         )
-    if t.data_type in (TensorProto.STRING, TensorProto.UNDEFINED):
+    if t.data_type in (kinds.STRING, kinds.UNDEFINED):
         raise ModelError(
             f"{name}: the values of {t.name!r} are texts or of no type, and lie in {short(location)}; only numbers can."
             " Export the model again"
@@ -176,7 +172,7 @@ def _external(t: Any, shape: tuple[int, ...], folder: Path, name: str) -> np.nda
             f"{name}: the values of {t.name!r} lie in {short(location)}, which is not in {home}."
             " Copy that file beside the model, or pass the model's path rather than its ModelProto"
         )
-    dtype = helper.tensor_dtype_to_np_dtype(t.data_type)
+    dtype = numpy_type(t.data_type)
     bits = PACKED_BITS.get(dtype.name, 8 * dtype.itemsize)
     count = element_count(shape)
     needed = -(-count * bits // 8)
@@ -196,7 +192,7 @@ def _external(t: Any, shape: tuple[int, ...], folder: Path, name: str) -> np.nda
         return np.zeros(shape, dtype)
     if bits < 8:
         # Several numbers share a byte.
-        held = TensorProto(name=t.name, data_type=t.data_type, dims=shape)
+        held = kinds(name=t.name, data_type=t.data_type, dims=shape)
         held.raw_data = np.fromfile(path, np.uint8, needed, offset=offset).tobytes()
         return tensor_array(held, folder, name)
     return (

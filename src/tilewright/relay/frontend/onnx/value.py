@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import SourceName, Span
-from tilewright.relay.analysis import free_vars
+from tilewright.relay.analysis.basic import free_vars
 from tilewright.relay.expr import Expr, TupleWrapper
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.common.value import make_call, scalar

@@ -1,0 +1,184 @@
+"""A model compiled: relay passes, kernels, memory plan, entry, machine code. The whole way, top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tilewright.codegen.llvm import ModuleEmitter
+from tilewright.codegen.llvm.symbols import CONTEXT
+from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir.memory_pools import ConstantMemoryPools, WorkspaceMemoryPools, chosen_pool
+from tilewright.ir.transform import PassContext
+from tilewright.ir.transform import Sequential as Passes
+from tilewright.node import deep_recursion
+from tilewright.relay import qnn, transform
+from tilewright.relay.backend.build import as_module, bind_params
+from tilewright.relay.backend.devices import DeviceCompilers
+from tilewright.relay.backend.entry import ENTRY, entry_module, metadata
+from tilewright.relay.backend.external import ExternalCode, generate
+from tilewright.relay.backend.kernels import Progress, cached_object
+from tilewright.relay.backend.memory_report import MemoryReport, memory_report
+from tilewright.relay.backend.model_cache import StoredModel, kernels_text, store
+from tilewright.relay.backend.plan import Plan, make_plan
+from tilewright.relay.backend.targets import config_of, target_facts
+from tilewright.relay.backend.te_compiler import Kernel
+from tilewright.relay.expr import Function
+from tilewright.relay.transform.byoc import external_in_place
+from tilewright.relay.transform.manifest import values_again
+from tilewright.target import CompilationConfig
+
+NARROW = {"float32": None, "bfloat16": "bfloat16", "float16": "float16"}
+
+
+def precision() -> str:
+    """What products and activations are stored in, by the option "relay.build.precision": float32 unless it says bfloat16 or float16."""
+    found = str(PassContext.current().config.get("relay.build.precision", "float32"))
+    if found not in NARROW:
+        raise ValueError(f'option "relay.build.precision" must be one of {", ".join(NARROW)}, but is {found!r}')
+    return found
+
+
+def pipeline(config: CompilationConfig | None = None) -> Passes:
+    """The relay passes, in order; `config` names the devices and their targets."""
+    devices = [transform.PlanDevices(config)] if config is not None else []
+    narrow = NARROW[precision()]
+    mixed = [transform.mixed_precision.keeping_types(narrow), transform.FoldConstant()] if narrow else []
+    return Passes(
+        [
+            transform.ToGraphNormalForm(),  # type: ignore[list-item]
+            transform.InferType(),  # type: ignore[list-item]
+            qnn.transform.Legalize(),
+            qnn.transform.CanonicalizeOps(),
+            transform.SimplifyInference(),
+            transform.TransposedConvolutions(),
+            transform.FoldConstant(),
+            transform.DynamicToStatic(),
+            transform.CanonicalizeOps(),
+            transform.SimplifyExpr(),
+            transform.FoldConstant(),
+            transform.FoldScaleAxis(),
+            transform.SimplifyExpr(),
+            *mixed,
+            transform.ProductsOfBytes(),
+            transform.EliminateCommonSubexpr(),
+            transform.AlterOpLayout(),
+            transform.FlattenRows(),
+            transform.PackDense(),
+            transform.SimplifyExpr(),
+            transform.FoldConstant(),
+            transform.PackWinograd(),
+            *devices,
+            transform.FuseOps(),
+            transform.WidenKernels(),
+        ],
+        name="relay.build",
+    )
+
+
+def optimize(
+    mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None
+) -> tuple[IRModule, dict[str, Any]]:
+    """The module after all relay passes: main calls primitive functions. Parameters are constants in it."""
+    config = config_of(target)
+    with config.targets[0]:
+        return pipeline(config)(external_in_place(values_again(bind_params(as_module(mod), params)))), {}
+
+
+class Compiled(NamedTuple):
+    """A model after all passes, its plan, and what its library consists of. kernels: by name."""
+
+    module: IRModule
+    plan: Plan
+    kernels: dict[str, Kernel]
+    objects: list[bytes]
+    symbols: list[str]
+    facts: dict[str, Any]
+    constants: np.ndarray[Any, Any]
+    external: ExternalCode
+
+
+def compile_model(
+    mod: IRModule,
+    config: CompilationConfig,
+    kind: str,
+    mod_name: str,
+    params: Sequence[str],
+    workspace_pools: Any,
+    constant_pools: Any,
+    key: str | None,
+    progress: Progress | None,
+) -> Compiled:
+    """A module whose parameters are bound, for an executor ("graph" or "aot"). It is kept in the cache under `key`, if there is one.
+    `params`: the names that the parameters had."""
+    optimized, _ = optimize(mod, config)
+    with deep_recursion():
+        external = generate(optimized, config.targets[0])
+        compilers = DeviceCompilers(optimized, config)
+        plan = make_plan(optimized, compilers, mod)
+    tell_memory(plan)
+    pools = memory_pools(plan, workspace_pools, constant_pools)
+    # Laying the constants out waits for memory most of the time; the compiler works meanwhile.
+    with ThreadPoolExecutor(1) as background:
+        constants = background.submit(plan.constants.blob)
+        objects, symbols = compile_plan(plan, compilers, progress, kind == "aot")
+    facts = metadata(plan, target_facts(config), PassContext.current().opt_level, kind, mod_name, params) | pools
+    kernels = {c.kernel.name: c.kernel for c in plan.calls}
+    programs = kernels_text(compilers.kernels) if key is not None and not external.modules else None
+    if key is not None and programs is not None:
+        store(key, StoredModel(objects, symbols, facts, constants.result(), programs))
+    return Compiled(optimized, plan, kernels, objects, symbols, facts, constants.result(), external)
+
+
+def planned_again(mod: IRModule, config: CompilationConfig, context: PassContext) -> tuple[IRModule, Plan]:
+    """The module after all relay passes, and its plan, as a build in that context made them."""
+    options = {k: getattr(context, k) for k in ("opt_level", "required_pass", "disabled_pass", "config")}
+    with PassContext(**options), config.targets[0], deep_recursion():
+        optimized, _ = optimize(mod, config)
+        return optimized, make_plan(optimized, DeviceCompilers(optimized, config))
+
+
+def memory_pools(plan: Plan, workspace: Any, constants: Any) -> dict[str, Any]:
+    """The names of the memories that hold the workspace and the constants, as metadata; nothing where no memories were given."""
+    found: dict[str, str] = {}
+    for given, kind, needed, what in (
+        (workspace, WorkspaceMemoryPools, plan.workspace_bytes, "workspace"),
+        (constants, ConstantMemoryPools, plan.constants.bytes, "constants"),
+    ):
+        if given is None:
+            continue
+        if not isinstance(given, kind):
+            raise TypeError(f"memory pools for the {what} are given as a {kind.__name__}, not a {type(given).__name__}")
+        found[what] = chosen_pool(given.pools, needed, what).pool_name
+    return {"memory_pools": found} if found else {}
+
+
+def plan_memory(mod: IRModule | Function, target: Any = None, params: Mapping[str, Any] | None = None) -> MemoryReport:
+    """What the memory of the model would be, compiled by `build`; no kernel is compiled for it."""
+    config = config_of(target)
+    with config.targets[0], deep_recursion():
+        optimized, _ = optimize(mod, config, params)
+        return memory_report(make_plan(optimized, DeviceCompilers(optimized, config)))
+
+
+def tell_memory(plan: Plan) -> None:
+    """Instruments that gather a report of the compilation get the memory plan."""
+    for instrument in PassContext.current().instruments:
+        if hasattr(instrument, "add_section"):
+            instrument.add_section("Memory", memory_report(plan).to_html())
+
+
+def compile_plan(
+    plan: Plan, compilers: DeviceCompilers, progress: Progress | None, entry: bool = True
+) -> tuple[list[bytes], list[str]]:
+    """The objects of the kernels and of the entry, if one is wanted, and the symbols that they export."""
+    objects, target = compilers.objects(progress), compilers.config.targets[0]
+    text = ModuleEmitter(entry_module(plan), target).emit([GlobalVar(ENTRY)]) if entry and plan.calls else ""
+    if CONTEXT not in text:
+        # Kernels that use the context define it as well; the linker keeps one.
+        text += f"@{CONTEXT} = weak global [8 x ptr] zeroinitializer, align 16\n"
+    objects.append(cached_object(text, target))
+    return objects, [*[k.name for k in compilers.kernels], *([ENTRY] if entry else [])]

@@ -1,0 +1,38 @@
+"""The devices and targets that a build is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir.transform import PassContext
+from tilewright.support.errors import TVMError
+from tilewright.target import CompilationConfig, Target, make_compilation_config
+
+
+def target_of(target: Any) -> Target:
+    """The target given, else the current one, else the host's CPU."""
+    return config_of(target).targets[0]
+
+
+def config_of(target: Any, target_host: Any = None) -> CompilationConfig:
+    """The devices and targets that build was given: one target, a list, or targets by device."""
+    return make_compilation_config(PassContext.current(), target, target_host)
+
+
+def need_code_generators(config: CompilationConfig, what: str) -> None:
+    """TVMError for a target that nothing here generates code for."""
+    for t in config.targets:
+        if t.kind.name != "llvm":
+            raise TVMError(f'{what}: there is no code generator for target kind {t.kind.name!r}; use "llvm"')
+    if len({t.triple.split("-")[0] for t in config.targets}) > 1:
+        raise TVMError(
+            f"{what}: all targets must be of one architecture, which one library holds, but they are"
+            f" {', '.join([t.triple for t in config.targets])}"
+        )
+
+
+def target_facts(config: CompilationConfig) -> dict[str, Any]:
+    """What a machine must be to run the code for all targets."""
+    features = {f for t in config.targets for f in t.features}
+    default: Target = config.targets[0]
+    return {"triple": default.triple, "cpu": default.mcpu, "features": sorted(features)}

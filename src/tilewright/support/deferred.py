@@ -1,0 +1,109 @@
+"""Packages and modules whose code runs when a name of theirs is first read.
+
+`defer("tilewright.te")` puts the module under its name without running it, so that `from tilewright import te` costs nothing
+until `te.compute` is wanted: whoever declares operators needs not load what compiles them. Imports stay ordinary
+statements, which type checkers and the test of layers read. A module below a deferred package is imported without the package's own code.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec, module_from_spec
+from threading import RLock
+from types import ModuleType
+from typing import Any
+
+from tilewright.support.collection import paused_collection
+
+_locks: dict[str, Any] = {}
+_running: set[str] = set()
+_below: dict[str, dict[str, ModuleType]] = {}
+"""Modules below deferred packages. They are no attributes yet: the package's code may bind their names to other things."""
+
+
+class Deferred(ModuleType):
+    """A module before its first use."""
+
+    def __getattr__(self, name: str) -> Any:
+        # Tools look for names between underscores in all modules.
+        if not name.startswith("__") or name == "__all__":
+            if _asked_from_inside(self.__name__):
+                # As while the package's code runs: what is there are its modules, which importlib finds where they are missing.
+                if name in _below[self.__name__]:
+                    return _below[self.__name__][name]
+                if _is_module(f"{self.__name__}.{name}"):
+                    raise AttributeError(name=name, obj=self)
+            if _load(self):
+                return getattr(self, name)
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}":
+            _below[self.__name__][name] = value
+            return
+        if not name.startswith("__"):
+            # It must outlive the module's own code.
+            _load(self)
+        ModuleType.__setattr__(self, name, value)
+
+    def __dir__(self) -> list[str]:
+        return dir(self) if _load(self) else list(self.__dict__)
+
+    @property
+    def __doc__(self) -> str | None:  # type: ignore[override]
+        _load(self)
+        text: str | None = self.__dict__["__doc__"]
+        return text
+
+
+def defer(*names: str) -> None:
+    """Put modules under their names and into their packages, which are imported, or just being imported."""
+    for name in names:
+        spec = find_spec(name)
+        if spec is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        module = module_from_spec(spec)
+        module.__class__ = Deferred
+        _locks[name], _below[name] = RLock(), {}
+        sys.modules[name] = module
+        package, _, short = name.rpartition(".")
+        setattr(sys.modules[package], short, module)
+
+
+def _asked_from_inside(name: str) -> bool:
+    """Whether the code that reads an attribute of a package belongs to it."""
+    frame = sys._getframe(2)
+    while frame.f_globals.get("__name__") == "importlib._bootstrap" and frame.f_back is not None:
+        frame = frame.f_back
+    asker = str(frame.f_globals.get("__name__"))
+    return asker == name or asker.startswith(f"{name}.")
+
+
+def _is_module(name: str) -> bool:
+    return name in sys.modules or find_spec(name) is not None
+
+
+def _load(module: Deferred) -> bool:
+    """Run a module's code, once: other threads wait until it has run. False in the midst of it. What modules read of each other
+    while they load is without cycles, so that no two threads wait for each other."""
+    name = module.__name__
+    with _locks[name]:
+        if name in _running:
+            return False
+        if type(module) is Deferred:
+            _running.add(name)
+            before = dict(module.__dict__)
+            try:
+                # Modules are many objects that stay: a sixth of the time of their import would go to looking for cycles.
+                with paused_collection():
+                    module.__loader__.exec_module(module)  # type: ignore[union-attr]
+                for short, below in _below[name].items():
+                    module.__dict__.setdefault(short, below)
+                module.__class__ = ModuleType  # type: ignore[assignment]
+            except BaseException:
+                module.__dict__.clear()
+                module.__dict__.update(before)
+                raise
+            finally:
+                _running.discard(name)
+    return True
