@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tilewright import relay
-from tilewright.ir import IRModule
+from tilewright.ir import IRModule, SourceName, Span
 from tilewright.relay import transform
 from tilewright.relay.analysis import list_op_freqs
 from tilewright.relay.transform.rewriting import is_op, static_shape
@@ -49,6 +49,14 @@ def test_rows_of_all_images_are_rows_of_one_matrix() -> None:
     # The data that comes as images, normalised and for its sum; the number that is multiplied by; and the result.
     assert sorted(reshapes) == [(1,), (3, 37, 16), (111, 16), (111, 16)]
     assert is_op(found.body, "reshape")
+
+
+def test_calls_that_know_their_source_are_followed_too() -> None:
+    x, weight = relay.var("x", shape=(3, 37, 8)), relay.var("w", shape=(16, 8))
+    product = relay.nn.dense(x, weight)
+    product = relay.Call(product.op, product.args, product.attrs, (), Span(SourceName("model"), 1, 1, 1, 2))
+    body = flattened(relay.Function([x, weight], relay.nn.relu(product))).body
+    assert is_op(body, "reshape") and is_op(body.args[0], "nn.relu")  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("images, rows", [(3, 37), (2, 41), (5, 1)])

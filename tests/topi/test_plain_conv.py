@@ -31,6 +31,7 @@ CASES: list[tuple[Any, ...]] = [
     ((1, 6, 9, 9), (6, 1, 3, 3), 2, (1, 1, 1, 1), 1, 6),
     ((1, 20, 3, 2), (9, 20, 2, 2), 1, (1, 1, 1, 1), 1, 1),
     ((1, 2, 8, 19), (4, 2, 3, 3), 3, (2, 2, 2, 2), 2, 1),
+    ((1, 8, 4, 7), (8, 1, 1, 3), 3, (0, 1, 0, 1), 3, 8),
 ]
 
 
@@ -137,3 +138,26 @@ def test_transposed_convolutions_become_convolutions(
     executor = graph_executor.GraphModule(relay.build(mod, "llvm")["default"](tvm.cpu()))
     executor.run(x=x, **({} if constant else {"w": w}))
     close(executor.get_output(0).numpy(), expected)
+
+
+def test_phases_that_no_tap_meets_are_not_made() -> None:
+    """Taps three places apart under windows that move by three; each group makes its own data, on its own thread."""
+    with Target(TARGETS["avx512"]) as target:
+        x, w = te.placeholder((1, 928, 10, 10), name="x"), te.placeholder((16, 58, 1, 3), name="w")
+        made = nn.group_conv2d_nchw(x, w, 3, (0, 1), 3, 16)
+        script = schedule_kernel(te.create_prim_func([x, w, made]), target).script()
+    assert "pad_phases = T.alloc_buffer((1, 928, 1, 1, 5, 4))" in script and "T.parallel(16)" in script
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_images_that_begin_within_vectors_are_copied(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_conv, "MISPLACED", 1 << 13)
+    case = ((2, 64, 9, 9), (50 * groups, 64 // groups, 1, 1), 1, (0, 0, 0, 0), 1, groups)
+    x, w, expected = arrays(case)
+    with Target(TARGETS["avx512"]) as target:
+        p, q = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w")
+        f = schedule_kernel(te.create_prim_func([p, q, nn.group_conv2d_nchw(p, q, 1, 0, 1, groups)]), target)
+    assert "T_panels" in f.script()
+    y = np.zeros(expected.shape, np.float32)
+    interp.run(f, [x, w, y])
+    close(y, expected)

@@ -88,7 +88,8 @@ class _FlattenRows:
         rows = typed(Call(call.op, tuple(args), card, (), call.span))
         if static_shape(rows) != (prod(shape[:-1]), shape[-1]):
             return None
-        result = typed(constructor("reshape")(rows, shape))
+        # With its source, so that it stays the node that is remembered.
+        result = typed(constructor("reshape")(rows, shape, span=call.span))
         self.views[result] = rows
         return result
 

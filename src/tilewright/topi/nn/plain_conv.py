@@ -22,14 +22,16 @@ from tilewright import te
 from tilewright.ir import DataType
 from tilewright.target import Target
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.nn.product import FOLD, Matrices, dots, tile_attrs
+from tilewright.topi.nn.product import FAR, FOLD, OWN_PANELS, Matrices, dots, in_panels, tile_attrs
 from tilewright.topi.schedule.tiles import MATERIALIZE, OWN_DATA, TILE_ROWS, Tiling, register_tile, tile_cost, tiling
 from tilewright.topi.utils import ceil_div, get_const_int, shape_of, window_extent
 
+MISPLACED, LARGE = 1 << 20, 1 << 23
+"""Bytes of an image of which vectors cross lines of the caches, and of any, from which on it pays to copy it."""
 MANY_GROUPS = 8
 """Groups from which on each one's padded data is made where it is read."""
-COPY, PHASES, SCATTERED = 0.25, 1.0, 2.0
-"""Cycles for an element that is copied with vectors, from steps of a stride, and by itself."""
+COPY, PANELS, PHASES, SCATTERED = 0.25, 0.3, 1.0, 2.0
+"""Cycles for an element that is copied with vectors, into panels, from steps of a stride, and by itself."""
 
 
 class Windows(NamedTuple):
@@ -75,8 +77,14 @@ class Windows(NamedTuple):
 
     @property
     def phases(self) -> list[int]:
-        """How many phases of each axis windows read."""
-        return [min(s, (k - 1) * d + 1) for k, d, s in zip(self.window, self.dilations, self.strides, strict=True)]
+        """How many phases of each axis windows read, from the first to the last of them."""
+        each = zip(self.window, self.dilations, self.strides, strict=True)
+        return [max([t * d % s for t in range(min(k, s))]) + 1 for k, d, s in each]
+
+    @property
+    def is_product(self) -> bool:
+        """Whether windows are single places that lie side by side: the convolution is a product of matrices."""
+        return {*self.window, *self.strides} == {1} and not any([*self.before, *self.after])
 
     def tap(self, k: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The phase of a tap, and its distance in steps."""
@@ -99,7 +107,8 @@ def plain_conv(w: Windows, name: str, tag: str) -> te.Tensor | None:
     if lanes < 4:
         return None
     form = _cheapest(w, lanes, registers)
-    return {"rows": _rows, "flat": _flat, "dots": _dots}[form](w, lanes, registers, name, tag)
+    forms = {"rows": _rows, "flat": _flat, "dots": _dots, "panels": _panels}
+    return forms[form](w, lanes, registers, name, tag)
 
 
 def _cheapest(w: Windows, lanes: int, registers: int) -> str:
@@ -126,7 +135,19 @@ def _costs(w: Windows, lanes: int, registers: int) -> dict[str, float]:
     flat = tiles(w.filters, long, inner) + (0 if len(lead) == 0 else w.filters * places * COPY * 2)
     summed = ceil_div(inner, lanes) * tiling(w.filters, places, registers, True).cycles + w.filters * places * FOLD
     written = places * inner * SCATTERED
-    return {"rows": rows * images, "flat": flat * images, "dots": (summed + written) * images}
+    found = {"rows": rows * images, "flat": flat * images, "dots": (summed + written) * images}
+    if w.is_product and _is_apart(w, lanes):
+        found["panels"] = found["flat"] + places * inner * images * PANELS
+        found["flat"] *= FAR
+        found["rows"] *= FAR
+    return found
+
+
+def _is_apart(w: Windows, lanes: int) -> bool:
+    """Whether the image of windows of one place is read better from a copy: its channels begin within vectors, or are very large, and
+    many filters read them."""
+    size = prod(w.out) * w.per_group * DataType(w.dtype).bytes
+    return w.filters >= OWN_PANELS and (size > LARGE or (size > MISPLACED and prod(w.out) % lanes != 0))
 
 
 def plain_cycles(w: Windows) -> float | None:
@@ -321,6 +342,24 @@ def _unflattened(at: Any, extents: Sequence[int]) -> list[Any]:
     return found
 
 
+def _panels(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.Tensor:
+    """Weights by the image, of which vectors' places are copied side by side first: where its channels are far apart, each would be
+    read from another page."""
+    per_group, filters, out = w.per_group, w.filters, w.out
+
+    def left(i: Sequence[Any], row: Any, k: Any) -> Any:
+        return w.kernel(i[1] * filters + row, k, *[0] * len(out))
+
+    def right(i: Sequence[Any], k: Any, column: Any) -> Any:
+        return w.data(i[0], i[1] * per_group + k, *_unflattened(column, out))
+
+    lead = [get_const_int(w.data.shape[0]), w.groups]
+    made = in_panels(
+        Matrices(left, right, lead, filters, prod(out), per_group, True, False, w.dtype), lanes, registers, name, tag
+    )
+    return _apart(w, made)
+
+
 def _dots(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.Tensor:
     per_group, window, out = w.per_group, w.window, w.out
     read = _padded(w, [o + v for o, v in zip(out, w.over, strict=True)])
@@ -344,16 +383,23 @@ def _dots(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.Ten
         return windows(*i, *_unflattened(column, out), *_unflattened(k, sizes))
 
     p = Matrices(left, right, [batch, w.groups], w.filters, prod(out), prod(sizes), True, True, w.dtype)
-    made = dots(p, lanes, registers, name, tag)
-    filters = w.filters
+    return _apart(w, dots(p, lanes, registers, name, tag))
+
+
+def _apart(w: Windows, made: te.Tensor) -> te.Tensor:
+    """(N, O, places...) out of (N, groups, filters, places as one axis)."""
+    filters, out = w.filters, w.out
+    steps = [prod(out[i + 1 :]) for i in range(len(out))]
 
     def element(nn: Any, ff: Any, *place: Any) -> Any:
         at: Any = 0
-        for q, s in zip(place, [prod(out[i + 1 :]) for i in range(rank)], strict=True):
+        for q, s in zip(place, steps, strict=True):
             at = at + q * s
         return made(nn, tir.floordiv(ff, filters), tir.floormod(ff, filters), at)
 
-    return compute([batch, filters * w.groups, *out], element, name="T_places", tag="injective")
+    return compute(
+        [get_const_int(w.data.shape[0]), filters * w.groups, *out], element, name="T_places", tag="injective"
+    )
 
 
 __all__ = ["Windows", "plain_conv", "plain_cycles"]

@@ -63,6 +63,10 @@ OWN_PANELS, FAR_BYTES, FAR_ROW = 48, 1 << 17, 1 << 11
 read it in one stream."""
 
 
+FAR = 1.3
+"""What it costs to read such a matrix where it lies."""
+
+
 class Costs(NamedTuple):
     """Cycles of each form."""
 
@@ -81,7 +85,7 @@ class Costs(NamedTuple):
         far = m >= OWN_PANELS and k * n * 4 > FAR_BYTES and n * 4 >= FAR_ROW
         summed = ceil_div(k, lanes) * tiling(m, n, cpu.vector_registers, True).cycles + m * n * FOLD
         return Costs(
-            float("inf") if right_along_k else tiled * (1.3 if far else 1),
+            float("inf") if right_along_k else tiled * (FAR if far else 1),
             tiled + n * k * (GATHER if right_along_k else COPY),
             summed + (0 if left_along_k else m * k * GATHER) + (0 if right_along_k else n * k * GATHER),
         )
@@ -108,7 +112,7 @@ def product(p: Matrices, name: str, tag: str) -> te.Tensor | None:
     if costs.dots < min(costs.columns, costs.panels):
         return dots(p, lanes, registers, name, tag)
     if costs.panels < costs.columns:
-        return _panels(p, lanes, registers, name, tag)
+        return in_panels(p, lanes, registers, name, tag)
     return _columns(p, lanes, registers, name, tag)
 
 
@@ -150,7 +154,8 @@ def _columns(p: Matrices, lanes: int, registers: int, name: str, tag: str) -> te
     )
 
 
-def _panels(p: Matrices, lanes: int, registers: int, name: str, tag: str) -> te.Tensor:
+def in_panels(p: Matrices, lanes: int, registers: int, name: str, tag: str) -> te.Tensor:
+    """The product by a copy of the second matrix in panels of one vector's columns."""
     whole, computed = p.n // lanes, ceil_div(p.n, lanes)
     tiles = tiling(p.m, computed, registers)
     rows, panels = tiles.rows, tiles.columns

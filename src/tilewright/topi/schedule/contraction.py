@@ -174,7 +174,12 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
         vectorize_tile(sch, fold, tile, lanes, masked=False)
     if folds:
         sch.set_scope(block.rv, 0, "local")
-    parallelize(sch, [shared_out], work, target)
+    try:
+        parallelize(sch, [shared_out], work, target)
+    except ScheduleError:
+        # It cannot be seen that what groups make of their data is their own: one after the other.
+        if OWN_DATA not in block.block.annotations:
+            raise
     if dot is not None:
         sch.tensorize(vector, dot.local)
 
