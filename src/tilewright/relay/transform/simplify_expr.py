@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,74 @@ def transpose_chain(call: Call) -> Expr | None:
         moved = [a for a in axes if shape[a] != 1]
         if moved == sorted(moved):
             return _reshape(x, tuple([shape[a] for a in axes]))
+    return None
+
+
+@rule(*RESHAPES)
+def transpose_of_groups(call: Call) -> Expr | None:
+    """reshape(transpose(reshape(x))) -> transpose(x), where the first reshape joins neighbouring axes, which move together, and the
+    last one takes them apart again."""
+    out, moved = static_shape(call), call.args[0]
+    if out is None or 0 in out or not is_op(moved, "transpose") or not is_op(operand(call).args[0], *RESHAPES):
+        return None
+    joined = operand(operand(call))
+    shape = static_shape(joined.args[0])
+    groups = None if shape is None else _groups(shape, static_shape(joined) or ())
+    if shape is None or groups is None:
+        return None
+    axes = [axis for group in permutation(operand(call)) for axis in groups[group]]
+    return constructor("transpose")(joined.args[0], axes) if tuple([shape[a] for a in axes]) == out else None
+
+
+def _groups(shape: tuple[int, ...], joined: tuple[int, ...]) -> list[list[int]] | None:
+    """Which neighbouring axes of `shape` make each axis of `joined`, or None where they do not."""
+    groups: list[list[int]] = []
+    at = 0
+    for extent in joined:
+        group, size = [at], shape[at] if at < len(shape) else 0
+        at += 1
+        while size < extent and at < len(shape):
+            group.append(at)
+            size *= shape[at]
+            at += 1
+        if size != extent:
+            return None
+        groups.append(group)
+    return groups if at == len(shape) else None
+
+
+def _is_number(e: Expr) -> bool:
+    """Whether it is one constant number, which leaves the shape of a matrix as it is."""
+    return scalar_of(e) is not None and len(tensor_of(e).shape) <= 2
+
+
+@rule("nn.batch_matmul")
+def transposed_factor(call: Call) -> Expr | None:
+    """A factor whose last two axes are swapped is read where it lies; a number that it was multiplied by goes to the smaller one."""
+    card = card_of(call)
+    for side, flag in ((0, "transpose_a"), (1, "transpose_b")):
+        factor, scale = call.args[side], None
+        if is_op(factor, "multiply"):
+            numbers = [i for i in (0, 1) if constant_of(operand(call, side).args[i]) is not None]
+            scale = operand(call, side).args[numbers[0]] if len(numbers) == 1 else None
+            if scale is None or not _is_number(scale) or not tensor_of(call).dtype.is_float:
+                continue
+            factor = operand(call, side).args[1 - numbers[0]]
+        if not is_op(factor, "transpose") or not isinstance(factor, Call):
+            continue
+        axes = permutation(factor)
+        if len(axes) < 2 or axes != (*range(len(axes) - 2), len(axes) - 1, len(axes) - 2):
+            continue
+        factors = [call.args[0], call.args[1]]
+        factors[side] = factor.args[0]
+        if scale is not None:
+            sizes = [static_shape(f) for f in factors]
+            on = 1 if None not in sizes and prod(sizes[1] or ()) < prod(sizes[0] or ()) else 0
+            scaled = typed(constructor("multiply")(factors[on], scale))
+            assert isinstance(scaled, Call)
+            factors[on] = constants_together(scaled) or scaled
+        flags = {"transpose_a": card.transpose_a, "transpose_b": card.transpose_b, flag: not getattr(card, flag)}  # type: ignore[attr-defined]
+        return constructor("nn.batch_matmul")(*factors, out_dtype=card.out_dtype, **flags)  # type: ignore[attr-defined, no-any-return]
     return None
 
 
