@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
+from tilewright.ir import DataType
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr
 from tilewright.relay.op.card import BROADCAST, constructor
@@ -25,10 +26,28 @@ from tilewright.relay.transform.rewriting import (
     typed,
     typed_pass,
 )
-from tilewright.topi.nn.dense import fills_tiles
+from tilewright.target import Target
+from tilewright.topi.schedule.tiles import image_tile, padded_rows, register_tile, tile_cost
 
 ALONG_ROWS = ("nn.bias_add", "nn.layer_norm", "nn.softmax", "nn.log_softmax")
 """Operators along `axis`, which may be the last one."""
+
+GAIN, PANEL = 0.95, 4
+"""Cycles that must be left over of those that there were, and vectors in a panel of weights."""
+
+
+def fills_tiles(lead: Sequence[int], columns: int, dtype: str) -> bool:
+    """Whether rows that are counted along all leading axes fill register tiles better than those along the last two."""
+    target = Target.current(True)
+    if target is None or prod(lead[:-1]) == 1:
+        return False
+    registers, lanes = target.cpu.vector_registers, target.cpu.lanes(DataType(dtype).bits)
+    vectors, total = min(PANEL, -(-columns // max(lanes, 1))), prod(lead)
+    lines, rows, c = image_tile(lead[-2], lead[-1], vectors, registers)
+    before = tile_cost(lines * rows, c, registers) or 2.0
+    computed = padded_rows(total, vectors, registers)
+    after = (tile_cost(*register_tile(computed, vectors, registers), registers) or 2.0) * computed / total
+    return after < GAIN * before
 
 
 class _FlattenRows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 from tilewright import te
 from tilewright.ir import DataType
@@ -13,16 +13,7 @@ from tilewright.topi.broadcast import broadcast_index, broadcast_shape
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.grouped import grouped_product
 from tilewright.topi.nn.product import Matrices, product
-from tilewright.topi.schedule.tiles import (
-    IN_TILES,
-    MATERIALIZE,
-    OPEN_ROWS,
-    image_tile,
-    padded_rows,
-    register_tile,
-    tile_cost,
-    whole_tiles,
-)
+from tilewright.topi.schedule.tiles import IN_TILES, MATERIALIZE, OPEN_ROWS, padded_rows, whole_tiles
 from tilewright.topi.utils import as_int, shape_of
 
 
@@ -49,23 +40,17 @@ def matmul(
     columns = b[0] if transpose_b else b[1]
     name = "T_matmul_" + ("T" if transpose_a else "N") + ("T" if transpose_b else "N")
     if len(a) > 1 and all([isinstance(d, int) for d in (*a, *b)]):
-        # B is the same for all leading indices, so they are rows too; those of a transposed A lie apart.
-        joined = Rows.of(a[:-1], columns, dtype) if not transpose_a else None
-        lead, m = (a[:-2], rows[0]) if joined is None else ([], joined.total)
 
         def left(i: Sequence[Any], row: Any, inner: Any) -> Any:
-            if joined is not None:
-                return _to(tensor_a(*joined.indices(row), inner), dtype)
             return _to(tensor_a(*i, inner, row) if transpose_a else tensor_a(*i, row, inner), dtype)
 
         def right(i: Sequence[Any], inner: Any, column: Any) -> Any:
             return _to(tensor_b(column, inner) if transpose_b else tensor_b(inner, column), dtype)
 
         found = product(
-            Matrices(left, right, lead, m, columns, inner, not transpose_a, transpose_b, dtype), name, "matmul"
+            Matrices(left, right, a[:-2], rows[0], columns, inner, not transpose_a, transpose_b, dtype), name, "matmul"
         )
         if found is not None:
-            found = found if joined is None else joined.apart(found, columns)
             return found if bias is None else _add(found, bias, dtype)
     k = te.reduce_axis((0, inner), name="k")
 
@@ -77,59 +62,6 @@ def matmul(
 
     out = compute([*a[: max(len(a) - 2, 0)], *rows, columns], element, name=name, tag="matmul")
     return out if bias is None else _add(out, bias, dtype)
-
-
-GAIN, PANEL = 0.95, 4
-"""Cycles that must be left over of those that there were, and vectors in a panel of weights."""
-
-
-def fills_tiles(lead: Sequence[int], columns: int, dtype: str) -> bool:
-    """Whether rows that are counted along all leading axes fill register tiles better than those along the last two."""
-    target = Target.current(True)
-    if target is None or prod(lead[:-1]) == 1:
-        return False
-    registers, lanes = target.cpu.vector_registers, target.cpu.lanes(DataType(dtype).bits)
-    vectors, total = min(PANEL, -(-columns // max(lanes, 1))), prod(lead)
-    lines, rows, c = image_tile(lead[-2], lead[-1], vectors, registers)
-    before = tile_cost(lines * rows, c, registers) or 2.0
-    computed = padded_rows(total, vectors, registers)
-    after = (tile_cost(*register_tile(computed, vectors, registers), registers) or 2.0) * computed / total
-    return after < GAIN * before
-
-
-class Rows(NamedTuple):
-    """Leading axes of known extents, as the rows of one matrix: what tiles of rows are cut from."""
-
-    lead: list[int]
-    total: int
-
-    @staticmethod
-    def of(lead: Sequence[Any], columns: Any, dtype: str) -> Rows | None:
-        """None where rows are rows as they are: tiles are as good along the last axes, or some extent is not known."""
-        if not all([isinstance(d, int) for d in (*lead, columns)]) or not fills_tiles(lead, columns, dtype):
-            return None
-        return Rows(list(lead), prod(lead))
-
-    def indices(self, row: Any) -> list[Any]:
-        """The leading indices of a row."""
-        found: list[Any] = []
-        for extent in reversed(self.lead[1:]):
-            found.append(tir.floormod(row, extent))
-            row = tir.floordiv(row, extent)
-        return [row, *reversed(found)]
-
-    def row(self, indices: Sequence[Any]) -> Any:
-        """The row at leading indices."""
-        at = indices[0]
-        for extent, index in zip(self.lead[1:], indices[1:], strict=True):
-            at = at * extent + index
-        return at
-
-    def apart(self, joined: te.Tensor, columns: Any) -> te.Tensor:
-        """(rows, ..) with its rows as leading axes, and the first `columns` columns."""
-        return compute(
-            [*self.lead, columns], lambda *i: joined(self.row(i[:-1]), i[-1]), name="T_rows", tag="injective"
-        )
 
 
 def _add(out: te.Tensor, bias: te.Tensor, dtype: str) -> te.Tensor:
@@ -159,28 +91,22 @@ def dense_pack(
     panels, inner, nr, *group = shape_of(weight)
     k = te.reduce_axis((0, inner), name="k")
     axes = [k, *[te.reduce_axis((0, g), name="g") for g in group]]
-    joined = Rows.of(shape[:-1], as_int(panels * nr), dtype)
-    lead_shape = shape[:-1] if joined is None else [joined.total]
-    rows = computed_rows(lead_shape, nr, dtype)
+    rows = computed_rows(shape[:-1], nr, dtype)
 
     def element(*i: Any) -> Any:
-        lead = list(i[:-1]) if rows is None else [*i[:-2], tir.min(i[-2], lead_shape[-1] - 1)]
-        if joined is not None:
-            lead = joined.indices(*lead)
+        lead = i[:-1] if rows is None else (*i[:-2], tir.min(i[-2], shape[-2] - 1))
         places = [axis.var for axis in axes[1:]]
         value = data(*lead, k.var * group[0] + places[0] if group else k.var)
         weight_at = weight(tir.floordiv(i[-1], nr), k.var, tir.floormod(i[-1], nr), *places)
         return te.sum(_to(value, dtype) * _to(weight_at, dtype), axis=axes)
 
     columns = as_int(panels * nr)
-    computed = lead_shape if rows is None else [*lead_shape[:-1], rows]
+    lead_shape = shape[:-1] if rows is None else [*shape[:-2], rows]
     attrs = {IN_TILES: 1} if not isinstance(rows, (int, type(None))) else {}
-    out = compute([*computed, columns], element, name="T_dense_pack", tag="dense_pack", attrs=attrs)
-    wanted = columns if units is None else units
-    if joined is not None:
-        out = joined.apart(out, wanted)
-    elif rows is not None or wanted != columns:
+    out = compute([*lead_shape, columns], element, name="T_dense_pack", tag="dense_pack", attrs=attrs)
+    if rows is not None or units not in (None, columns):
         padded = out
+        wanted = columns if units is None else units
         out = compute([*shape[:-1], wanted], lambda *i: padded(*i), name="T_rows", tag="injective")
     return out if bias is None else _add(out, bias, dtype)
 
