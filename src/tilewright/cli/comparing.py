@@ -42,24 +42,29 @@ DEPARTS = {"fp32": 1e-3, "bf16": 5e-2, "fp16": 1e-2}
 class Difference:
     """Of two arrays of one shape: `error`, the largest difference by the largest magnitude of the reference, over what is finite in
     both and within `most`, what the type of the first can hold (constants beyond it were made that); `lost`: how many values are
-    finite in the reference only, of `size`."""
+    finite in the reference only, of `size`. Whole numbers of 8 and 16 bits stand for floats, and are measured by the range of their type;
+    `rounding`: by how much of it they may be apart before they depart."""
 
-    __slots__ = ("error", "lost", "name", "size", "what")
+    __slots__ = ("error", "lost", "name", "rounding", "size", "what")
 
-    def __init__(self, name: str, what: str, found: Array, reference: Array, most: float = np.inf) -> None:
+    def __init__(
+        self, name: str, what: str, found: Array, reference: Array, most: float = np.inf, rounding: float = 0.0
+    ) -> None:
         self.name, self.what, self.size = name, what, reference.size
+        small = reference.dtype.kind in "iu" and reference.dtype.itemsize < 4
+        self.rounding = rounding if small else 0.0
         got, want = (a.astype(np.float64).reshape(-1) for a in (found, reference))
         finite = np.isfinite(want)
         self.lost = int((finite & ~np.isfinite(got)).sum())
         both = finite & np.isfinite(got)
         want = np.clip(want, -most, most)
-        scale = float(np.abs(want[finite]).max(initial=0.0))
+        scale = float(np.abs(want[finite]).max(initial=0.0)) if not small else 256.0**reference.dtype.itemsize - 1
         apart = float(np.abs(got[both] - want[both]).max(initial=0.0))
         self.error = apart / scale if scale else apart
 
     def departs(self, limit: float) -> bool:
         """Whether it is further off than that, or numbers are lost."""
-        return self.lost > 0 or not self.error <= limit
+        return self.lost > 0 or not self.error <= max(limit, self.rounding)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
@@ -319,9 +324,11 @@ class Against:
                     f"{self.model} has {len(results)} outputs here, and {len(wanted)} in {self.reference.title}"
                 )
             outputs = [
-                Difference(n, "output", g, fitting(w, g), self.most)
+                Difference(n, "output", g, fitting(w, g), self.most, self.reference.rounding)
                 for n, g, w in zip(names, results, wanted, strict=True)
             ]
+            written = self.format.as_written(self.model, dict(self.shapes))
+            self.module, self.params = written or (self.module, self.params)
             found = self.layers()
             first = self.first_departing(found)
             if first is None and any([d.departs(self.limit) for d in outputs]):
@@ -360,7 +367,8 @@ class Against:
         names = [f"{layer.name}[{j}]" if len(theirs) > 1 else layer.name for _, j in pairs]
         what = self.reference.nodes[layer.name]
         return [
-            Difference(name, what, mine[i], theirs[j], self.most) for name, (i, j) in zip(names, pairs, strict=True)
+            Difference(name, what, mine[i], theirs[j], self.most, self.reference.rounding)
+            for name, (i, j) in zip(names, pairs, strict=True)
         ]
 
     def first_departing(self, found: Sequence[tuple[Layer, list[Difference]]]) -> Departure | None:

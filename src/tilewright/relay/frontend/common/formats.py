@@ -87,10 +87,12 @@ class Reference:
     """A model in its framework's own runtime, which also tells what its nodes make.
 
     title: the runtime's name; nodes: those whose results can be had, by the name that the importer's spans give them, with their
-    operators, in the order in which they run.
+    operators, in the order in which they run; rounding: by how much of their range whole numbers of few bits may be apart, since the
+    runtime rounds otherwise.
     """
 
     title: str
+    rounding: float = 0.0
     nodes: Mapping[str, str]
 
     def run(self, inputs: Mapping[str, Array], nodes: Sequence[str] = ()) -> Results:
@@ -114,6 +116,10 @@ class ModelFormat:
     def load(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, Any]]:
         """The module and its parameters. Raises ModelError for a file that is wrong, OpNotImplemented for what is not supported."""
         raise ModelError(f"models of {self.title} cannot be imported")
+
+    def as_written(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, Any]] | None:
+        """As `load`, each tensor laid out as the file's own, with which it is compared; None where those of `load` are."""
+        return None
 
     def survey(self, path: Path, shapes: Shapes) -> Survey:
         """What the file says, all of it that can be read where the model cannot be imported. Without a method of the format's own: what

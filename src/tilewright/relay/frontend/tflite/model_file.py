@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tilewright.ir import IRModule
 from tilewright.relay.backend.build import bind_params
 from tilewright.relay.frontend.common import formats
@@ -15,14 +13,19 @@ from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.tflite.flatbuffer import Record
 from tilewright.relay.frontend.tflite.frontend import from_tflite, main_of
 from tilewright.relay.frontend.tflite.graph import Importer
+from tilewright.relay.frontend.tflite.litert import FASTER, answers
 from tilewright.relay.frontend.tflite.reader import TFLiteModel, read_model, shape_of, type_name
 from tilewright.relay.qnn.transform import CanonicalizeOps
 from tilewright.relay.transform.convert_layout import ConvertLayout
 from tilewright.relay.transform.infer_type import infer_module
-from tilewright.support.errors import TVMError
 
 LAYOUTS = {"nn.conv2d": ["NCHW", "default"], "nn.max_pool2d": ["NCHW"], "nn.avg_pool2d": ["NCHW"]}
 """Kernels of blocks of channels start from these."""
+
+
+ROUGH = 0.05
+"""By how much of its range a layer may be apart from LiteRT's faster kernels: each rounds one unit otherwise, and the next ones go on from
+there."""
 
 
 class TFLiteFormat(formats.ModelFormat):
@@ -42,6 +45,10 @@ class TFLiteFormat(formats.ModelFormat):
         bytes made."""
         mod, params = from_tflite(path, dict(shapes) or None)
         return ConvertLayout(LAYOUTS)(CanonicalizeOps()(infer_module(bind_params(mod, params)))), {}
+
+    def as_written(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, Any]]:
+        """The module, channels last."""
+        return from_tflite(path, dict(shapes) or None)
 
     def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
         """What the file says, of operators that are not supported too; weights are not read."""
@@ -80,7 +87,7 @@ def _info(name: str, tensor: Record) -> formats.TensorInfo:
 class LiteRTReference(formats.Reference):
     """A model in LiteRT, every tensor of it kept."""
 
-    title = "LiteRT"
+    title: str = "LiteRT"
 
     def __init__(self, path: Path, model: TFLiteModel) -> None:
         self.path = path
@@ -96,26 +103,16 @@ class LiteRTReference(formats.Reference):
 
     def run(self, inputs: Mapping[str, formats.Array], nodes: Sequence[str] = ()) -> formats.Results:
         """Outputs, and nodes' results."""
-        try:
-            from ai_edge_litert.interpreter import Interpreter, OpResolverType
-        except ImportError:
-            raise TVMError("comparing with LiteRT needs it: pip install 'tilewright[tflite]'") from None
-        runner = Interpreter(
-            model_path=str(self.path),
-            experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
-            experimental_preserve_all_tensors=True,
-        )
         missing = [n for n in self.inputs if n not in inputs]
         if missing:
             raise ModelError(f"{self.path}: the inputs {', '.join(map(repr, missing))} were not given")
-        for name, index in self.inputs.items():
-            runner.resize_tensor_input(index, inputs[name].shape)
-        runner.allocate_tensors()
-        for name, index in self.inputs.items():
-            runner.set_tensor(index, np.ascontiguousarray(inputs[name]))
-        runner.invoke()
-        outputs = [runner.get_tensor(d["index"]) for d in runner.get_output_details()]
-        return outputs, {n: [runner.get_tensor(i) for i in self.results[n]] for n in nodes}
+        given = {index: inputs[name] for name, index in self.inputs.items()}
+        wanted = sorted({i for n in nodes for i in self.results[n]})
+        (outputs, tensors), kernels = answers(str(self.path), given, wanted)
+        if kernels == FASTER:
+            self.rounding = ROUGH
+            self.title = "LiteRT's faster kernels (its reference kernels end the process on this model)"
+        return outputs, {n: [tensors[i] for i in self.results[n]] for n in nodes}
 
 
 formats.register_format(TFLiteFormat())

@@ -1,0 +1,84 @@
+"""LiteRT's answers, had in a process of their own: on some models its reference kernels end the process that runs them.
+
+The process runs this file: `python litert.py MODEL INPUTS.npz RESULTS.npz KERNELS`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Answers = tuple[list[Array], dict[int, Array]]
+"""(outputs, the elements of other tensors by their numbers)."""
+REFERENCE, FASTER = "reference", "faster"
+MISSING, REFUSED = 3, 4
+"""How the process ends where LiteRT is not installed, and where it refuses the model."""
+
+
+def answers(path: str, inputs: Mapping[int, Array], tensors: Sequence[int]) -> tuple[Answers, str]:
+    """What LiteRT makes of inputs, which are known by the numbers of their tensors, and which of its kernels made it.
+
+    Its reference kernels are asked first, and its faster ones where these end their process. Raises TVMError where it is not installed,
+    or refuses the model.
+    """
+    from tilewright.support.errors import TVMError
+
+    with tempfile.TemporaryDirectory() as folder:
+        given, made = (os.path.join(folder, n) for n in ("given.npz", "made.npz"))
+        arrays: dict[str, Any] = {f"input_{i}": x for i, x in inputs.items()}
+        np.savez(given, tensors=np.array(tensors, np.int64), **arrays)
+        for kernels in (REFERENCE, FASTER):
+            command = [sys.executable, os.fspath(Path(__file__)), os.path.abspath(path), given, made, kernels]
+            ended = subprocess.run(command, capture_output=True, text=True, check=False)
+            if ended.returncode == 0:
+                with np.load(made) as found:
+                    outputs = [found[f"output_{k}"] for k in range(sum(n.startswith("output_") for n in found))]
+                    return (outputs, {i: found[f"tensor_{i}"] for i in tensors}), kernels
+            if ended.returncode == MISSING:
+                raise TVMError("comparing with LiteRT needs it: pip install 'tilewright[tflite]'")
+            if ended.returncode == REFUSED:
+                raise TVMError(f"{path}: LiteRT does not run it: {' '.join(ended.stdout.split())}")
+    raise TVMError(f"{path}: LiteRT does not run it: both its reference kernels and its faster ones end their process")
+
+
+def _main(path: str, given: str, made: str, kernels: str) -> int:
+    try:
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType
+    except ImportError:
+        return MISSING
+    kinds = {REFERENCE: OpResolverType.BUILTIN_REF, FASTER: OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES}
+    with np.load(given) as file:
+        tensors = file["tensors"].tolist()
+        inputs = {int(n.removeprefix("input_")): file[n] for n in file if n.startswith("input_")}
+    try:
+        runner = Interpreter(
+            model_path=path,
+            experimental_op_resolver_type=kinds[kernels],
+            experimental_preserve_all_tensors=bool(tensors),
+        )
+        for index, x in inputs.items():
+            runner.resize_tensor_input(index, x.shape)
+        runner.allocate_tensors()
+        for index, x in inputs.items():
+            runner.set_tensor(index, np.ascontiguousarray(x))
+        runner.invoke()
+        found = {f"output_{k}": runner.get_tensor(d["index"]) for k, d in enumerate(runner.get_output_details())}
+        found |= {f"tensor_{i}": runner.get_tensor(i) for i in tensors}
+    except (RuntimeError, ValueError) as error:
+        print(error)
+        return REFUSED
+    np.savez(made, **found)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # the folder of this file, whose names are none of Python's
+    sys.exit(_main(*sys.argv[1:]))
