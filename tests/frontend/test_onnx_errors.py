@@ -59,7 +59,8 @@ def test_all_unsupported_operators_at_once() -> None:
         "  Dett (2 nodes: 'det1', 'det2'); nearest supported: Det, Identity",
         "  NoSuchSuppression (1 node: 'nms'); nearest supported: NonMaxSuppression",
         "  com.microsoft::FusedMatPow (1 node: 'mm'); nearest supported: Pow, MaxPool;"
-        " ONNX Runtime's own operators appear after its optimizer: give the model as it was before that",
+        " of ONNX Runtime's own operators docs/onnx.md names those that are imported; its optimizer writes them: give the model as it was"
+        " before that",
     ]
 
 
@@ -235,3 +236,42 @@ def test_layouts_of_one_machine() -> None:
     assert text.endswith(
         "its weights are laid out for one machine: let ONNX Runtime save the model at ORT_ENABLE_EXTENDED"
     )
+
+
+def test_a_missing_operator_inside_a_branch_is_told_once() -> None:
+    inner = [helper.make_node("Mystery", ["x"], ["z"], name="inner")]
+    body = helper.make_graph(inner, "then", [], [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)])
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["s"], keepdims=0),
+        helper.make_node("Cast", ["s"], ["c"], to=TensorProto.BOOL),
+        helper.make_node("If", ["c"], ["a"], name="if", then_branch=body, else_branch=body),
+        helper.make_node("Loop", ["", "c", "x"], ["y"], name="loop", body=_loop_body()),
+    ]
+    found = message(OpNotImplemented, model(nodes, {"x": [1, 4]}, ["y"], opset=17)).splitlines()
+    assert [line.split(";")[0] for line in found[1:]] == [
+        "  Mystery (3 nodes: 'inner', 'inner', 'round')",
+    ]
+
+
+def _loop_body() -> Any:
+    info = helper.make_tensor_value_info
+    nodes = [helper.make_node("Mystery", ["v"], ["w"], name="round"), helper.make_node("Identity", ["on"], ["more"])]
+    inputs = [info("k", TensorProto.INT64, []), info("on", TensorProto.BOOL, []), info("v", TensorProto.FLOAT, None)]
+    return helper.make_graph(
+        nodes, "body", inputs, [info("more", TensorProto.BOOL, []), info("w", TensorProto.FLOAT, None)]
+    )
+
+
+def test_wrong_counts_and_types(tmp_path: Path) -> None:
+    few = model([helper.make_node("Add", ["x"], ["y"], name="add")], {"x": [1, 4]}, ["y"])
+    assert "Add 'add' is not a valid node of opset 17 (it has 1 input, and Add takes 2). Inputs: 'x'" in message(
+        ModelError, few
+    )
+    cast = model([helper.make_node("Cast", ["x"], ["y"], name="cast", to=99)], {"x": [1, 4]}, ["y"])
+    assert message(DiagnosticError, cast).endswith("Cast 'cast': the element type 99 is none that ONNX defines")
+    kind = model([helper.make_node("Add", ["x", "w"], ["y"])], {"x": [1, 4]}, ["y"], {"w": np.ones(4, np.float32)})
+    kind.graph.initializer[0].data_type = 77
+    assert "the tensor 'w' has elements of type 77, which ONNX does not define" in message(ModelError, kind)
+    assert message(ModelError, tmp_path).endswith("this is a folder. Give the path of an .onnx file")
+    lost = model([helper.make_node("Relu", ["x"], ["a"])], {"x": [1, 4]}, ["y"])
+    assert "an output of the model reads the tensor 'y', which no node before it makes" in message(ModelError, lost)

@@ -102,11 +102,39 @@ def test_links_that_stay_inside(folder: Path) -> None:
     np.testing.assert_array_equal(weight(saved(folder, {"location": "again.bin"})), WEIGHTS)
 
 
+def test_a_store_of_downloads(folder: Path) -> None:
+    """A model and its weights that are links into one folder, as stores of downloads keep them; nothing else there is read."""
+    store, home = folder.parent / "blobs", folder.parent / "snapshot"
+    store.mkdir()
+    home.mkdir()
+    saved(folder, {"location": "w.bin"}).rename(store / "1f2e")
+    (folder / "w.bin").rename(store / "77aa")
+    (home / "m.onnx").symlink_to("../blobs/1f2e")
+    (home / "w.bin").symlink_to("../blobs/77aa")
+    np.testing.assert_array_equal(weight(home / "m.onnx"), WEIGHTS)
+    (home / "w.bin").unlink()
+    (home / "w.bin").symlink_to("../elsewhere/outside.bin")
+    assert "points to the file 'w.bin' outside the model's folder" in refusal(home / "m.onnx")
+
+
+def test_hard_links(folder: Path) -> None:
+    os.link(folder.parent / "elsewhere" / "outside.bin", folder / "hard.bin")
+    path = saved(folder, {"location": "hard.bin"})
+    assert refusal(path).endswith(
+        "m.onnx: the values of 'w' lie in 'hard.bin', a hard link: the same file has another name, which may lie outside the model's"
+        " folder. Put a copy in its place"
+    )
+    # Package managers link all files of a package.
+    os.link(path, folder.parent / "elsewhere" / "m.onnx")
+    np.testing.assert_array_equal(weight(path), WEIGHTS)
+
+
 def test_what_is_no_file(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     for location in ("sub", "pipe", "missing.bin", "x" * 5000):
         text = refusal(saved(folder, {"location": location}))
-        assert "which is not in" in text or "outside the model's folder" in text
+        inside = "which is no file, but a folder or a device" if location in ("sub", "pipe") else "which is not in"
+        assert inside in text or "outside the model's folder" in text
         assert len(text) < 1000
 
 

@@ -11,12 +11,15 @@ from tilewright.relay.frontend.onnx.fold import _element
 from tilewright.relay.frontend.onnx.messages import numpy_type
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 from tilewright.relay.op.relations import known_equal
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import OpAttributeInvalid, OpNotImplemented
 
 
 def element_type(number: Any) -> str:
     """The name of an ONNX element type given by number, or (before opset 6) by name."""
-    dtype = numpy_type(_element(number))
+    try:
+        dtype = numpy_type(_element(number))
+    except (KeyError, ValueError):
+        raise OpAttributeInvalid(f"the element type {number!r} is none that ONNX defines") from None
     return kinds.kind_of(dtype) or dtype.name
 
 

@@ -16,7 +16,7 @@ from tilewright.relay.expr import Expr, Function, If, Let, Tuple, TupleGetItem, 
 from tilewright.relay.frontend.common.loops import settled
 from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.reader import ModelError
-from tilewright.relay.frontend.onnx.value import ListValue, Nothing, OnnxNode, Unknown, Value, onnx_op
+from tilewright.relay.frontend.onnx.value import Listed, ListValue, Nothing, OnnxNode, Unknown, Value, onnx_op
 from tilewright.relay.op.relations import known_equal, tensor_type
 from tilewright.support.errors import DiagnosticError, OpNotImplemented
 from tilewright.tir import Any as AnyDim
@@ -43,6 +43,8 @@ def _if(node: OnnxNode, condition: Value) -> list[Any]:
         return node.importer.subgraph(branch, {})  # type: ignore[no-any-return]
     try:
         yes, no = [node.importer.attempt(node.get(f"{b}_branch"), {}) for b in ("then", "else")]
+    except Listed:
+        raise
     except (OpNotImplemented, DiagnosticError, ModelError):
         # A branch that these inputs cannot take may be wrong for them.
         node.known(condition, "condition, since a branch of it is not supported for these inputs,")
@@ -166,6 +168,8 @@ def looped(
     if tensors:
         try:
             return recursion(node, trips, condition, state, gathered, step)
+        except Listed:
+            raise
         except OpNotImplemented as error:
             problem = problem or error
     if known and problem is not None and rounds is not None and rounds <= FEW_ROUNDS:
@@ -206,6 +210,13 @@ def _stacked(node: OnnxNode, rows: list[Value], place: int, step: Step, state: l
     return Value(array=np.zeros((0, *node.static(row)), row.dtype), kind=row.kind)
 
 
+def _no_rows(node: OnnxNode, row: Value) -> Value:
+    """What a loop gathers before its first round. Raises Unknown where only a round tells the size of a row."""
+    if any([isinstance(d, AnyDim) for d in row.shape]) or all([isinstance(d, int) for d in row.shape]):
+        return Value(array=np.zeros((0, *node.static(row)), row.dtype))
+    return node.value("zeros", shape=(0, *row.shape), dtype=row.dtype)
+
+
 def recursion(
     node: OnnxNode, trips: Value | None, condition: Value | None, state: list[Value], gathered: int, step: Step
 ) -> tuple[list[Any], list[Any]]:
@@ -222,7 +233,7 @@ def recursion(
     if any([isinstance(r, (ListValue, Nothing)) for r in rows]) or len(rows) != gathered:
         raise OpNotImplemented("it gathers what is no tensor")
     parts = [Var(f"rows{i}", TensorType((AnyDim(), *r.type.shape), r.type.dtype)) for i, r in enumerate(rows)]
-    empty = [Value(array=np.zeros((0, *node.static(r)), r.dtype)).expr for r in rows]
+    empty = [_no_rows(node, r).expr for r in rows]
     grown = [
         node.call("concatenate", [p, node.call("expand_dims", r, axis=0)], axis=0)
         for p, r in zip(parts, rows, strict=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from tilewright.relay.frontend.common.quirks import collecting
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.common.value import is_large
 from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx.external import Beside
 from tilewright.relay.frontend.onnx.fold import LIMIT, folders, try_fold
 from tilewright.relay.frontend.onnx.functions import (
     bound_nodes,
@@ -27,6 +27,7 @@ from tilewright.relay.frontend.onnx.functions import (
     is_function,
     result_kinds,
     schema_function,
+    wrong_count,
 )
 from tilewright.relay.frontend.onnx.inputs import Inputs, declared, element_name
 from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, Tree
@@ -36,6 +37,7 @@ from tilewright.relay.frontend.onnx.order import all_nodes, in_order, subgraphs
 from tilewright.relay.frontend.onnx.reader import ModelError, opset_versions, read_model, sparse_array, tensor_array
 from tilewright.relay.frontend.onnx.unsupported import Unsupported, missing
 from tilewright.relay.frontend.onnx.value import (
+    Listed,
     ListValue,
     MapValue,
     Nothing,
@@ -128,7 +130,7 @@ class Importer:
     def __init__(
         self,
         name: str,
-        folder: Path,
+        folder: Beside,
         opsets: dict[str, int],
         freeze: bool,
         values: Weights,
@@ -177,7 +179,7 @@ class Importer:
         self.finish()
         fields: list[Expr] = []
         for o in graph.output:
-            value = self.find(o.name, "the model's outputs")
+            value = self.find(o.name, "an output of the model")
             if value is FAILED or value is None:
                 self.finish()
                 raise ModelError(f"{self.name}: the output {o.name!r} is made by no node")
@@ -300,15 +302,18 @@ class Importer:
                 if isinstance(error, Unknown):
                     self.wanted |= error.values
                     self.shapes_would_do |= error.shapes
+                scope.update(dict.fromkeys(proto.output, FAILED))
+                if isinstance(error, Listed):
+                    return
                 text = f"{proto.op_type} {title!r}: {error}"
                 self.problems.append(Problem(text, operator_title(proto), [title]))
-                scope.update(dict.fromkeys(proto.output, FAILED))
                 return
             raise DiagnosticError(f"{self.name}: {proto.op_type} {title!r}: {error}") from None
         except DAMAGE as error:
+            why = wrong_count(proto, version, domain) or f"{type(error).__name__}: {error}"
             raise ModelError(
-                f"{self.name}: {proto.op_type} {title!r} is not a valid node of opset {version}"
-                f" ({type(error).__name__}: {error}). Inputs: {', '.join(map(repr, proto.input))}; check with onnx.checker.check_model"
+                f"{self.name}: {proto.op_type} {title!r} is not a valid node of opset {version} ({why})."
+                f" Inputs: {', '.join(map(repr, proto.input))}; check with onnx.checker.check_model"
             ) from error
         for output, value in zip(proto.output, results, strict=False):
             if not output:
@@ -368,8 +373,7 @@ class Importer:
             if folded is not None:
                 if node.op_type in ("Shape", "Size"):
                     quirks.SHAPE_NODES.seen(node.name)
-                made = SizesValue(folded, self.measured) if has_symbols(folded) else as_value(folded)
-                return self.with_kinds([made], node, domain, inputs)
+                return self.with_kinds([self.sizes_value(folded)], node, domain, inputs)
         converter = find_converter(node.op_type, node.opset, domain)
         if converter is None:
             if is_function(node.op_type, node.opset, domain):
@@ -396,6 +400,15 @@ class Importer:
         if small:
             values = [evaluate(v) for v in values]
         return values if typed else self.with_kinds(values, node, domain, inputs)
+
+    def sizes_value(self, folded: np.ndarray) -> Value:
+        """What was folded, as a value; sizes among which none is a symbol any more are numbers."""
+        items = folded.reshape(-1).tolist() if folded.dtype == object else []
+        if any([isinstance(v, PrimExpr) for v in items]):
+            return SizesValue(folded, self.measured)
+        if items and all([isinstance(v, (int, np.integer)) for v in items]):
+            return Value(array=folded.astype(np.int64))
+        return as_value(folded)
 
     def measured(self, sizes: np.ndarray) -> Expr:
         """Sizes, symbols among them, as a tensor that is read from the shapes of the inputs when the program runs."""
@@ -436,7 +449,7 @@ class Importer:
         try:
             self.initializers(graph)
             self.nodes(graph.node, {o.name for o in graph.output})
-            found = [self.find(o.name, "the subgraph's outputs") for o in graph.output]
+            found = [self.find(o.name, "an output of the subgraph") for o in graph.output]
         finally:
             self.scopes.pop()
         return self.made(found, "its subgraph")
@@ -448,6 +461,8 @@ class Importer:
         try:
             return self.subgraph(graph, bound)
         except OpNotImplemented as error:
+            if isinstance(error, Listed) and not self.problems:
+                raise
             text = "; ".join(self.problems) or str(error)
             raise Unknown(text, frozenset(self.wanted), self.shapes_would_do) from None
         finally:
@@ -485,13 +500,8 @@ class Importer:
     def made(found: list[Any], what: str) -> list[Any]:
         """Results none of which was reported."""
         if any([v is FAILED for v in found]):
-            raise OpNotImplemented(f"a node inside {what} is not supported (listed above)")
+            raise Listed(f"a node inside {what} is not supported (listed above)")
         return found
-
-
-def has_symbols(array: np.ndarray) -> bool:
-    """Whether an array holds sizes that are not known."""
-    return array.dtype == object and any([isinstance(v, PrimExpr) for v in array.reshape(-1)])
 
 
 class _Failed:

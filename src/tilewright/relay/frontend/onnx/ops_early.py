@@ -58,10 +58,19 @@ def _slice(node: OnnxNode, x: Value, starts: Value, ends: Value, axes: Value | N
 
 @onnx_op("MeanVarianceNormalization")
 def _normalized(node: OnnxNode, x: Value) -> Any:
-    # From opset 9 on, ONNX has it as a function of axes.
-    axes = tuple(range(2, x.ndim)) if not node.get("across_channels", 0) else tuple(range(1, x.ndim))
+    axes = tuple(range(2 if not node.get("across_channels", 0) else 1, x.ndim))
+    return _over_deviation(node, x, axes, bool(node.get("normalize_variance", 1)))
+
+
+@onnx_op("MeanVarianceNormalization", since=9)
+def _normalized_over_axes(node: OnnxNode, x: Value) -> Any:
+    return _over_deviation(node, x, tuple(node.get("axes") or (0, 2, 3)), True, 1e-9)
+
+
+def _over_deviation(node: OnnxNode, x: Value, axes: tuple[int, ...], divided: bool, least: float = 0.0) -> Any:
+    """Values less their mean, and over their deviation."""
     apart = node.value("subtract", x, node.call("mean", x, axis=axes, keepdims=True))
-    if not node.get("normalize_variance", 1):
+    if not divided:
         return apart
-    spread = node.call("mean", node.call("multiply", apart, apart), axis=axes, keepdims=True)
-    return node.call("divide", apart, node.call("sqrt", spread))
+    spread = node.call("sqrt", node.call("mean", node.call("multiply", apart, apart), axis=axes, keepdims=True))
+    return node.call("divide", apart, node.call("add", spread, node.scalar(least, x)))

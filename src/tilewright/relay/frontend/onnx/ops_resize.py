@@ -214,7 +214,7 @@ def _resize11(
     crop = node.get("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
     part = [float(v) for v in node.numbers(roi, "roi").reshape(-1)] if crop and roi is not None else None
     if sizes is not None and sizes.shape != [0]:
-        return resize(node, x, None, [int(s) for s in node.ints(sizes, "sizes")], part)
+        return resize(node, x, None, [int(s) for s in node.numbers(sizes, "sizes")], part)
     if scales is None:
         raise ValueError("neither scales nor sizes is given")
     return resize(node, x, _floats(node, scales), None, part)

@@ -310,17 +310,30 @@ def _topk(node: OnnxNode, x: Value, k: Value | None = None) -> Any:
 @onnx_op("Trilu")
 def _trilu(node: OnnxNode, x: Value, k: Value | None = None) -> Any:
     shift = 0 if k is None else int(node.known(k, "k").reshape(-1)[0])
-    rows, columns = node.static(x)[-2:]
-    whole = np.ones((rows, columns), bool)
-    kept = np.triu(whole, shift) if node.get("upper", 1) else np.tril(whole, shift)
-    return node.call("where", Value(array=kept), x, node.scalar(0, x))
+    key = "greater_equal" if node.get("upper", 1) else "less_equal"
+    kept = node.call(key, diagonals(node, x), node.scalar(shift, "int64"))
+    return node.call("where", kept, x, node.scalar(0, x))
+
+
+def diagonals(node: OnnxNode, x: Value) -> Value:
+    """Which diagonal the last two axes' elements lie on: their columns less their rows."""
+    places: list[Any] = []
+    for axis, size in zip((1, 0), x.shape[-2:], strict=True):
+        line = (
+            Value(array=np.arange(size))
+            if isinstance(size, int)
+            else node.call("arange", start=0, stop=size, step=1, dtype="int64")
+        )
+        places.append(node.value("expand_dims", line, axis=axis))
+    if all([p.is_number for p in places]):
+        return Value(array=places[1].array - places[0].array)
+    return node.value("subtract", places[1], places[0])
 
 
 @onnx_op("EyeLike")
 def _eye_like(node: OnnxNode, x: Value) -> Any:
-    rows, columns = node.static(x)
     dtype = numpy_type(node.get("dtype")).name if node.get("dtype") else x.dtype
-    return np.eye(rows, columns, node.get("k", 0), dtype)
+    return node.cast(node.value("equal", diagonals(node, x), node.scalar(node.get("k", 0), "int64")), dtype)
 
 
 @onnx_op("Size")

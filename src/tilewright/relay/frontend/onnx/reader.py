@@ -14,6 +14,7 @@ import numpy as np
 
 from tilewright.relay.frontend.common.value import ModelError as ModelError
 from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx.external import Beside, short
 from tilewright.relay.frontend.onnx.messages import messages, numpy_type
 from tilewright.relay.frontend.onnx.weights import Weights, split_model
 from tilewright.support.errors import OpNotImplemented
@@ -25,28 +26,29 @@ MOST_DENSE = 1 << 32
 """Bytes that a sparse weight may take when it is dense."""
 
 
-def read_model(source: Any) -> tuple[Any, str, Path, Weights]:
+def read_model(source: Any) -> tuple[Any, str, Beside, Weights]:
     """(ModelProto, name for messages, folder of external data, values that the ModelProto lacks by initializer's name) of
     a path, bytes or ModelProto. Raises ModelError."""
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         if not path.is_file():
-            raise ModelError(f"{path}: there is no such file. Give the path of an .onnx file")
-        name, folder, size = str(path), path.parent, path.stat().st_size
+            what = "this is a folder" if path.is_dir() else "there is no such file"
+            raise ModelError(f"{path}: {what}. Give the path of an .onnx file")
+        name, folder, size = str(path), Beside(path.parent, path), path.stat().st_size
         with path.open("rb") as file, ThreadPoolExecutor(1) as background:
             # The messages are imported while two other threads wait for memory.
             parts = background.submit(split_model, file, size)
             messages()
             data, weights = parts.result()
     elif isinstance(source, (bytes, bytearray, memoryview)):
-        name, folder, size = "the given bytes", Path(), memoryview(source).nbytes
+        name, folder, size = "the given bytes", Beside(), memoryview(source).nbytes
         data, weights = split_model(io.BytesIO(source), size)
     else:
         if not isinstance(source, messages().ModelProto):
             raise TypeError(
                 f"from_onnx takes an onnx.ModelProto, a path or bytes, but was given {type(source).__name__}"
             )
-        return source, f"model {source.graph.name!r}" if source.graph.name else "the model", Path(), {}
+        return source, f"model {source.graph.name!r}" if source.graph.name else "the model", Beside(), {}
     model = messages().ModelProto()
     try:
         model.ParseFromString(data)
@@ -87,7 +89,7 @@ def opset_versions(model: Any, name: str, given: int | None = None) -> dict[str,
     return found
 
 
-def tensor_array(t: Any, folder: Path, name: str, values: np.ndarray | None = None) -> np.ndarray:
+def tensor_array(t: Any, folder: Beside, name: str, values: np.ndarray | None = None) -> np.ndarray:
     """The values of a TensorProto; raw and external data are mapped, not copied. `values`: its raw data, where it was read
     apart. Raises ModelError."""
     kinds = messages().TensorProto
@@ -96,6 +98,11 @@ def tensor_array(t: Any, folder: Path, name: str, values: np.ndarray | None = No
         raise ModelError(
             f"{name}: the tensor {t.name!r} has the shape {shape}, and no extent can be negative. The file is damaged;"
             " export the model again"
+        )
+    if t.data_type not in kinds.DataType.values():
+        raise ModelError(
+            f"{name}: the tensor {t.name!r} has elements of type {t.data_type}, which ONNX does not define. The file is damaged, or"
+            " of a later version; export the model again"
         )
     if t.data_location == kinds.EXTERNAL:
         quirks.EXTERNAL_DATA.seen(t.name)
@@ -123,7 +130,7 @@ def tensor_array(t: Any, folder: Path, name: str, values: np.ndarray | None = No
         ) from None
 
 
-def sparse_array(s: Any, folder: Path, name: str) -> np.ndarray:
+def sparse_array(s: Any, folder: Beside, name: str) -> np.ndarray:
     """The dense values of a SparseTensorProto. Raises ModelError."""
     shape = tuple(s.dims)
     values = tensor_array(s.values, folder, name).reshape(-1)
@@ -147,30 +154,15 @@ def sparse_array(s: Any, folder: Path, name: str) -> np.ndarray:
     return dense.reshape(shape)
 
 
-def _external(t: Any, shape: tuple[int, ...], folder: Path, name: str) -> np.ndarray:
+def _external(t: Any, shape: tuple[int, ...], folder: Beside, name: str) -> np.ndarray:
     kinds = messages().TensorProto
     entries = {e.key: e.value for e in t.external_data}
     location = entries.get("location", "")
-    home = folder.resolve()
-    try:
-        path = (folder / location).resolve()
-        there = path.is_file()
-    except (OSError, ValueError, RuntimeError):  # links in a circle, names that no file has
-        path, there = home, False
-    if not location or path == home or not path.is_relative_to(home):
-        raise ModelError(
-            f"{name}: the tensor {t.name!r} points to the file {short(location)} outside the model's folder, which is not read."
-            " Save the model with its data beside it"
-        )
+    path = folder.find(location, t.name, name)
     if t.data_type in (kinds.STRING, kinds.UNDEFINED):
         raise ModelError(
             f"{name}: the values of {t.name!r} are texts or of no type, and lie in {short(location)}; only numbers can."
             " Export the model again"
-        )
-    if not there:
-        raise ModelError(
-            f"{name}: the values of {t.name!r} lie in {short(location)}, which is not in {home}."
-            " Copy that file beside the model, or pass the model's path rather than its ModelProto"
         )
     dtype = numpy_type(t.data_type)
     bits = PACKED_BITS.get(dtype.name, 8 * dtype.itemsize)
@@ -211,11 +203,6 @@ def _external_number(entries: dict[str, str], key: str, default: int, t: Any, na
             " export the model again"
         )
     return int(text)
-
-
-def short(text: str) -> str:
-    """A text in quotes, its middle left out where it is long."""
-    return repr(text if len(text) <= 100 else f"{text[:60]}...{text[-30:]}")
 
 
 def element_count(shape: Iterable[int]) -> int:

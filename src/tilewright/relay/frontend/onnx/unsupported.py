@@ -10,7 +10,8 @@ from tilewright.relay.frontend.onnx.value import converters
 
 ADVICE = {
     "com.microsoft.nchwc": "its weights are laid out for one machine: let ONNX Runtime save the model at ORT_ENABLE_EXTENDED",
-    "com.microsoft": "ONNX Runtime's own operators appear after its optimizer: give the model as it was before that",
+    "com.microsoft": "of ONNX Runtime's own operators docs/onnx.md names those that are imported; its optimizer writes them: give the"
+    " model as it was before that",
 }
 
 

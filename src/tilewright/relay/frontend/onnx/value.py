@@ -26,6 +26,10 @@ class Unknown(OpNotImplemented):
         self.values, self.shapes = values, shapes
 
 
+class Listed(OpNotImplemented):
+    """A graph or function inside a node has a node that is reported already, by its own name."""
+
+
 class Value(CommonValue):
     """A tensor of an ONNX model. `kind` names the element type when it is none that kernels know (strings, float8, int4, ...): see
     `kinds`."""
