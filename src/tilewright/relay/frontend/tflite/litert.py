@@ -26,8 +26,8 @@ MISSING, REFUSED = 3, 4
 def answers(path: str, inputs: Mapping[int, Array], tensors: Sequence[int]) -> tuple[Answers, str]:
     """What LiteRT makes of inputs, which are known by the numbers of their tensors, and which of its kernels made it.
 
-    Its reference kernels are asked first, and its faster ones where these end their process. Raises TVMError where it is not installed,
-    or refuses the model.
+    Its reference kernels are asked first, and its faster ones where these end their process or lack an operator. Raises TVMError where
+    it is not installed, or refuses the model.
     """
     from tilewright.support.errors import TVMError
 
@@ -35,6 +35,7 @@ def answers(path: str, inputs: Mapping[int, Array], tensors: Sequence[int]) -> t
         given, made = (os.path.join(folder, n) for n in ("given.npz", "made.npz"))
         arrays: dict[str, Any] = {f"input_{i}": x for i, x in inputs.items()}
         np.savez(given, tensors=np.array(tensors, np.int64), **arrays)
+        said = "its kernels end the process"
         for kernels in (REFERENCE, FASTER):
             command = [sys.executable, os.fspath(Path(__file__)), os.path.abspath(path), given, made, kernels]
             ended = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -45,8 +46,8 @@ def answers(path: str, inputs: Mapping[int, Array], tensors: Sequence[int]) -> t
             if ended.returncode == MISSING:
                 raise TVMError("comparing with LiteRT needs it: pip install 'tilewright[tflite]'")
             if ended.returncode == REFUSED:
-                raise TVMError(f"{path}: LiteRT does not run it: {' '.join(ended.stdout.split())}")
-    raise TVMError(f"{path}: LiteRT does not run it: both its reference kernels and its faster ones end their process")
+                said = " ".join(ended.stdout.split())
+    raise TVMError(f"{path}: LiteRT does not run it: {said}")
 
 
 def _main(path: str, given: str, made: str, kernels: str) -> int:

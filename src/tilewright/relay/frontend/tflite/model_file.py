@@ -111,7 +111,7 @@ class LiteRTReference(formats.Reference):
         (outputs, tensors), kernels = answers(str(self.path), given, wanted)
         if kernels == FASTER:
             self.rounding = ROUGH
-            self.title = "LiteRT's faster kernels (its reference kernels end the process on this model)"
+            self.title = "LiteRT's faster kernels (its reference kernels do not run this model)"
         return outputs, {n: [tensors[i] for i in self.results[n]] for n in nodes}
 
 
