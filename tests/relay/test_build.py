@@ -244,3 +244,15 @@ def test_product_of_a_matrix_and_itself(shape: tuple[int, ...]) -> None:
     given = np.random.default_rng(0).standard_normal(shape).astype("float32")
     run = relay.create_executor("graph", IRModule.from_expr(relay.Function([x], product)), target="llvm").evaluate()
     np.testing.assert_allclose(run(given).numpy(), given @ given.swapaxes(-1, -2), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("extents", [(8, 2, 6), (7, 3, 6), (24, 2, 20)], ids=str)
+@pytest.mark.parametrize("axes", [(1, 2, 0), (2, 1, 0), (1, 0, 2)], ids=str)
+def test_transposed_parts_of_an_axis(extents: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    """A tile that is longer than a part must not go on into the next part."""
+    c, a, b = extents
+    x = relay.var("x", shape=(c, a * b))
+    made = relay.exp(relay.transpose(relay.reshape(x, (c, a, b)), axes))
+    given = np.random.default_rng(0).random((c, a * b)).astype("float32")
+    run = relay.create_executor("graph", IRModule.from_expr(relay.Function([x], made)), target="llvm").evaluate()
+    np.testing.assert_allclose(run(given).numpy(), np.exp(given.reshape(c, a, b).transpose(axes)), rtol=1e-5)

@@ -52,6 +52,10 @@ def crossing_of(block: BlockView, target: Target) -> Crossing | None:
     for axis in others:
         extent = block.extents[block.block.iter_vars.index(axis)]
         rows = _tile(extent, lanes)
+        inner = region.region[-1].min
+        if rows and extent % rows and inner is not axis.var and not isinstance(inner, FloorMod):
+            # The last tile would go on into what the index counts besides.
+            continue
         if rows and _turns(region, axis, last, rows):
             columns = min(rows, _tile(block.extents[-1], lanes))
             whole = columns and (block.extents[-1] % columns == 0 or any([r.min is last.var for r in region.region]))
