@@ -19,6 +19,8 @@ from tilewright.support.errors import OpNotImplemented
 
 EFFECTS = "with_effects"
 """A call of another operator, in an order: of a token and that operator's arguments it makes a token and its results."""
+WRITING = ("auto_functionalized", "auto_functionalized_v2")
+"""Calls of operators that write their arguments, as operators that make new values of these."""
 MOST_CALLS = 2048
 """Steps along an axis are unrolled to no more calls than these."""
 HigherOrder = Callable[..., Any]
@@ -67,6 +69,13 @@ def _with_effects(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[
         return [token]
     found = home.convert(name, overload, c.name, target._schema, given, kwargs)
     return [token, *(found if isinstance(found, list) else [found])]
+
+
+@_higher(*WRITING)
+def _writing(home: Any, c: TorchCall, args: Sequence[Any], kwargs: Mapping[str, Any], meta: Any) -> Any:
+    raise OpNotImplemented(
+        f"{args[0]._schema.name} writes its arguments; have the model call one that returns new tensors (mutates_args=())"
+    )
 
 
 def _results(home: Any, c: TorchCall, values: Sequence[Value], meta: Any) -> list[Any]:

@@ -11,7 +11,14 @@ from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.expr import Expr, Tuple, Var
 from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel
-from tilewright.relay.frontend.common.value import ModelError, Value, evaluate, missing_operator, problems_text
+from tilewright.relay.frontend.common.value import (
+    ModelError,
+    Value,
+    evaluate,
+    missing_operator,
+    problems_text,
+    use_text,
+)
 from tilewright.relay.frontend.pytorch import (  # noqa: F401 (register converters)
     ops_activation,
     ops_bags,
@@ -43,6 +50,12 @@ LIMIT = 1 << 16
 """Most elements that a call may read to be folded at import; FoldConstant does the rest."""
 UNSAID = {"layout", "device", "pin_memory", "memory_format", "non_blocking", "generator", "copy"}
 """Arguments that say where and how a tensor is stored."""
+OWN = {"aten", "prims", "prim", "quantized", "quantized_decomposed", "torchvision", "torchao", "higher_order"}
+"""Where the operators stand that PyTorch and its libraries bring along."""
+OF_OTHERS = (
+    ": an operator that PyTorch does not have itself; say what it is: custom_convert_map={{'{name}': f}}, where f(inputs, input_types)"
+    " makes relay's expression of what it returns"
+)
 Custom = Mapping[str, Callable[[list[Any], list[Any]], Any]]
 
 
@@ -78,7 +91,8 @@ class Importer:
 
     def custom_converter(self, name: str, overload: str) -> Callable[[list[Any], list[Any]], Any] | None:
         """The converter given by the caller under "aten::add", "aten::add.Tensor" or "aten.add.Tensor"."""
-        keys = (f"{name}.{overload}", name, f"{name}.{overload}".replace("::", "."))
+        full = f"{name}.{overload or 'default'}"
+        keys = (f"{name}.{overload}", name, full.replace("::", "."))
         return next((self.custom[k] for k in keys if k in self.custom), None)
 
     def input(self, name: str, shape: Sequence[Any], dtype: str) -> Value:
@@ -139,7 +153,11 @@ class Importer:
         """Note operators that no converter takes, and where they are used; raise if there are any."""
         names = list(dict.fromkeys([n.partition(".")[0] for n in supported_operators()]))
         for name, places in sorted(uses.items()):
-            self.problems.append(missing_operator(name, places, names))
+            if name.partition("::")[0] in OWN:
+                self.problems.append(missing_operator(name, places, names))
+            else:
+                text = use_text(name, places) + OF_OTHERS.format(name=name.partition(".")[0])
+                self.problems.append(Problem(text, name, places))
         self.finish()
 
     def finish(self) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from tilewright.relay.frontend.pytorch.aliasing import Slot, view_of
 from tilewright.relay.frontend.pytorch.dtypes import CODES
 from tilewright.relay.frontend.pytorch.importer import Custom, Importer
 from tilewright.relay.frontend.pytorch.ops_levels import Quantized
+from tilewright.relay.frontend.pytorch.script_words import CHANGES, CONTAINERS, CONVERSIONS, NUMBERS
 from tilewright.relay.frontend.pytorch.value import TorchCall
 from tilewright.relay.op.relations import known_equal, simplest
 from tilewright.support.errors import InternalError, OpNotImplemented, TVMError
@@ -27,23 +26,6 @@ from tilewright.tir import Any as AnyDim
 from tilewright.tir import SizeVar
 
 MOST_ROUNDS = 256
-NUMBERS: dict[str, Callable[..., Any]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": operator.floordiv, "div": operator.truediv,
-    "remainder": operator.mod, "neg": operator.neg, "pow": operator.pow, "eq": operator.eq, "ne": operator.ne, "lt": operator.lt,
-    "le": operator.le, "gt": operator.gt, "ge": operator.ge, "__and__": operator.and_, "__or__": operator.or_, "__xor__": operator.xor,
-    "__not__": operator.not_, "min": min, "max": max, "ceil": math.ceil, "floor": math.floor, "round": round, "sqrt": math.sqrt,
-    "abs": abs, "log": math.log, "exp": math.exp, "__is__": operator.is_, "__isnot__": operator.is_not, "Int": int, "Float": float,
-    "Bool": bool, "IntImplicit": int, "FloatImplicit": float, "ScalarImplicit": lambda x: x, "len": len, "append": list.append,
-    "extend": list.extend, "pop": list.pop, "insert": list.insert, "list": list, "__getitem__": operator.getitem,
-    "__contains__": operator.contains,
-    "format": str.format, "keys": lambda d: list(d.keys()), "values": lambda d: list(d.values()), "items": lambda d: list(d.items()),
-    "copy": lambda x: x.copy(), "clear": lambda x: x.clear(), "index": list.index, "reverse": list.reverse, "startswith": str.startswith,
-    "_set_item": operator.setitem,
-}  # fmt: skip
-"""What a script does with numbers, lists and strings."""
-CHANGES = {"append", "extend", "pop", "insert", "clear", "reverse", "_set_item"}
-CONTAINERS = CHANGES | {"len", "__getitem__", "list", "__contains__", "__is__", "__isnot__", "keys", "values", "items"}
-CONVERSIONS = {"Int", "Float", "Bool", "IntImplicit", "FloatImplicit", "ScalarImplicit"}
 DROPPED = {"prim::Print", "aten::warn", "prim::profile"}
 SCRIPTED = (
     "this is a scripted model where a traced one was needed: trace it with example inputs, torch.jit.trace(module, args), or export it,"
@@ -91,12 +73,17 @@ class ScriptImporter(Importer):
         self.scripted = False
         self.level = 0
         self.schemas: dict[str, Any] = {}
+        self.attributes: dict[str, Any] = {}
+        """What a module holds, by its path: tensors, and what the script put in their place."""
+        self.written: set[str] = set()
+        """Names of attributes that the script writes."""
 
     def run(
         self, module: Any, graph: Any, infos: Sequence[tuple[str, Sequence[Any], str]]
     ) -> tuple[IRModule, dict[str, Any]]:
         """Import the graph of a module."""
         self.check_supported(graph)
+        self.written = {n for node in nodes_of(graph) for n in self.writes_of(node)}
         env: dict[str, Any] = {}
         inputs = list(graph.inputs())
         if inputs and inputs[0].type().kind() == "ClassType":
@@ -119,7 +106,23 @@ class ScriptImporter(Importer):
         for o in graph.outputs():
             outputs += _flat(self.read(env[o.debugName()]))
         self.finish()
-        return self.module([o for o in outputs if o is not None], [f"output{k}" for k in range(len(outputs))])
+        results = [(f"output{k}", o) for k, o in enumerate(outputs) if o is not None]
+        # What the model writes in its buffers follows its own outputs.
+        for path, held in self.attributes.items():
+            if isinstance(held, Slot) and held.version:
+                quirks.STATE.seen(path)
+                results.append((path, held.read()))
+        return self.module([o for _, o in results], [n for n, _ in results])
+
+    def writes_of(self, node: Any) -> list[str]:
+        """The names of attributes that a node writes."""
+        if node.kind() == "prim::SetAttr":
+            return [node.s("name")]
+        schema = self.schema(node) if node.kind().startswith("aten::") else None
+        if schema is None or not schema.is_mutable:
+            return []
+        source = next(iter(node.inputs())).node()
+        return [source.s("name")] if source.kind() == "prim::GetAttr" else []
 
     def extent(self, d: Any, name: str, axis: int, symbols: dict[str, SizeVar]) -> Any:
         """An input's extent; open ones become size variables."""
@@ -363,9 +366,12 @@ class ScriptImporter(Importer):
         holder = env[node.input().debugName()]
         name = node.s("name")
         path = f"{holder.path}.{name}" if holder.path else name
+        if path in self.attributes:
+            return self.attributes[path]
         found = getattr(holder.module, name)
         if isinstance(found, torch.Tensor):
-            return Slot(self.weight(path, found), 0)
+            # One for all its readers: a write to it is seen by those that come later.
+            return self.attributes.setdefault(path, Slot(self.weight(path, found, name in self.written), 0))
         if isinstance(found, (list, tuple)) and found and isinstance(found[0], torch.Tensor):
             # As recurrent layers hold their weights: under the names that these have themselves.
             names = {t.data_ptr(): n for n, t in holder.module.named_parameters(recurse=False)}
@@ -375,6 +381,22 @@ class ScriptImporter(Importer):
                 for key, t in zip(keys, found, strict=True)
             ]
         return Attribute(found, path) if isinstance(found, (torch.nn.Module, torch._C.ScriptObject)) else found
+
+    def _prim_SetAttr(self, node: Any, env: dict[str, Any]) -> Any:
+        target, given = node.inputs()
+        holder, value = env[target.debugName()], env[given.debugName()]
+        path = f"{holder.path}.{node.s('name')}" if holder.path else node.s("name")
+        if isinstance(value, Slot):
+            slot = self.attributes.setdefault(
+                path, Slot(self.weight(path, getattr(holder.module, node.s("name")), True), 0)
+            )
+            slot.write(value.read(), self.level)
+            return []
+        if self.level:
+            self.scripted = True
+            raise OpNotImplemented("it changes an attribute in a branch or loop that is decided at run time")
+        self.attributes[path] = value
+        return []
 
     def _prim_ListConstruct(self, node: Any, env: dict[str, Any]) -> Any:
         return [env[i.debugName()] for i in node.inputs()]
