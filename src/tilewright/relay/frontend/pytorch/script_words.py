@@ -1,0 +1,26 @@
+"""What scripts do with numbers, lists and strings: operators of TorchScript that are no operators on tensors."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+NUMBERS: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "floordiv": operator.floordiv, "div": operator.truediv,
+    "remainder": operator.mod, "neg": operator.neg, "pow": operator.pow, "eq": operator.eq, "ne": operator.ne, "lt": operator.lt,
+    "le": operator.le, "gt": operator.gt, "ge": operator.ge, "__and__": operator.and_, "__or__": operator.or_, "__xor__": operator.xor,
+    "__not__": operator.not_, "min": min, "max": max, "ceil": math.ceil, "floor": math.floor, "round": round, "sqrt": math.sqrt,
+    "abs": abs, "log": math.log, "exp": math.exp, "__is__": operator.is_, "__isnot__": operator.is_not, "Int": int, "Float": float,
+    "Bool": bool, "IntImplicit": int, "FloatImplicit": float, "ScalarImplicit": lambda x: x, "len": len, "append": list.append,
+    "extend": list.extend, "pop": list.pop, "insert": list.insert, "list": list, "__getitem__": operator.getitem,
+    "__contains__": operator.contains,
+    "format": str.format, "keys": lambda d: list(d.keys()), "values": lambda d: list(d.values()), "items": lambda d: list(d.items()),
+    "copy": lambda x: x.copy(), "clear": lambda x: x.clear(), "index": list.index, "reverse": list.reverse, "startswith": str.startswith,
+    "_set_item": operator.setitem,
+}  # fmt: skip
+"""What a script does with numbers, lists and strings."""
+CHANGES = {"append", "extend", "pop", "insert", "clear", "reverse", "_set_item"}
+CONTAINERS = CHANGES | {"len", "__getitem__", "list", "__contains__", "__is__", "__isnot__", "keys", "values", "items"}
+CONVERSIONS = {"Int", "Float", "Bool", "IntImplicit", "FloatImplicit", "ScalarImplicit"}
