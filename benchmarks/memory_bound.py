@@ -25,7 +25,8 @@ from onnx import TensorProto, helper, numpy_helper
 import tilewright as tvm
 from tilewright import relay, runtime
 
-OPSET, BURSTS = 21, 15
+OPSET, BURSTS, CALLS, REST = 21, 15, 12, 0.01
+"""CALLS of a burst; before each, REST: seconds in which threads of the contestant before it stop to spin."""
 
 
 class Case(NamedTuple):
@@ -235,7 +236,8 @@ class Contest:
             if name == "torch":
                 torch.set_num_threads(self.threads)
             best = math.inf
-            for _ in range(6):
+            time.sleep(REST)
+            for _ in range(CALLS):
                 began = time.perf_counter()
                 call()
                 best = min(best, time.perf_counter() - began)

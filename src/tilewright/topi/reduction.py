@@ -62,7 +62,7 @@ def reduce(
                 index.append(next(rest))
         if last not in extents or whole is size:
             return reducer(f(x(*index), index), axis=ks)
-        within = by_axis[last].var < size
+        within = tir.likely(by_axis[last].var < size)
         if beyond is None:
             value = f(x(*index), index)
             return reducer(tir.if_then_else(within, value, _NEUTRAL[reducer](value.dtype)), axis=ks)

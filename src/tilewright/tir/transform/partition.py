@@ -5,11 +5,13 @@ A condition marked likely (the predicate of a split that does not divide) is loo
   iterations, and after; the condition is gone from the middle one;
 - else, if the loop's variable is in it (through a division, say), the body becomes two versions under a test of
   what all inner iterations need.
-What is left over is treated again by the inner loops.
+What is left over is treated again by the inner loops. What a store chooses by a likely condition (if_then_else, Select) is looked at
+too: the element within where it holds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.arith import Analyzer
@@ -19,9 +21,9 @@ from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.ir.transform import Pass, PassContext
 from tilewright.node import Mutator, Visitor, on
 from tilewright.tir.arithmetic import conjuncts, logical_and, maximum, minimum
-from tilewright.tir.expr import Call, IterVar, Var
+from tilewright.tir.expr import Call, IterVar, Select, Var
 from tilewright.tir.function import PrimFunc
-from tilewright.tir.stmt import AttrStmt, For, ForKind, IfThenElse, LetStmt, Stmt, stmt_seq
+from tilewright.tir.stmt import AttrStmt, BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt, stmt_seq
 from tilewright.tir.transform.base import Steady, call_name, prim_func_pass
 from tilewright.tir.transform.ssa import convert_ssa
 
@@ -32,7 +34,8 @@ MAX_COPIES = 32
 class _Conditions(Visitor):
     """Likely-conditions of a statement, with the loops between it and them."""
 
-    def __init__(self) -> None:
+    def __init__(self, choices: dict[int, list[Call]]) -> None:
+        self.choices = choices
         self.loops: list[For] = []
         self.bound: list[Var] = []
         self.found: list[tuple[Call, tuple[For, ...], bool]] = []
@@ -64,6 +67,11 @@ class _Conditions(Visitor):
         self.visit(s.body)
         self.bound.pop()
 
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> None:
+        for c in self.choices.get(id(s.value), ()):
+            self.found.append((c, tuple(self.loops), bool(self.bound)))
+
     @on(IfThenElse)
     def _if(self, s: IfThenElse) -> None:
         for c in conjuncts(s.condition):
@@ -83,15 +91,101 @@ def _thread_of(s: AttrStmt) -> dict[Var, Range]:
     return {s.node.var: Range.from_min_extent(IntImm(s.node.var.dtype, 0), s.value)}
 
 
-class _Drop(Mutator):
-    """Removes conditions that are certain."""
+class _Choices(Visitor):
+    """The likely-conditions by which values that are stored are chosen, by the values."""
 
-    def __init__(self, certain: set[int]) -> None:
+    def __init__(self) -> None:
+        self.by_value: dict[int, list[Call]] = {}
+        self._found: list[Call] = []
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> None:
+        self._found = []
+        self.visit(s.value)
+        if self._found:
+            self.by_value[id(s.value)] = self._found
+
+    @on(Call)
+    def _call(self, e: Call) -> None:
+        if call_name(e) == "if_then_else":
+            self._condition(e.args[0])
+        self.visit_children(e)
+
+    @on(Select)
+    def _select(self, e: Select) -> None:
+        self._condition(e.condition)
+        self.visit_children(e)
+
+    def _condition(self, condition: Any) -> None:
+        self._found += [c for c in conjuncts(condition) if isinstance(c, Call) and call_name(c) == "likely"]
+
+
+class _Chosen(Mutator):
+    """Expressions without the likely-conditions that are certain (given by identity), or with all of them as plain ones (None)."""
+
+    def __init__(self, certain: set[int] | None) -> None:
         self.certain = certain
+
+    @on(Call)
+    def _call(self, e: Call) -> Any:
+        if call_name(e) == "likely" and self.certain is None:
+            return e.args[0]
+        new: Any = self.rebuild(e)
+        if call_name(e) != "if_then_else":
+            return new
+        return self._choice(e.args[0], new, new.args[1], lambda c: Call(new.dtype, new.op, (c, *new.args[1:])))
+
+    @on(Select)
+    def _select(self, e: Select) -> Any:
+        new: Any = self.rebuild(e)
+        return self._choice(e.condition, new, new.true_value, lambda c: Select(c, new.true_value, new.false_value))
+
+    def _choice(self, condition: Any, new: Any, within: Any, other: Callable[[Any], Any]) -> Any:
+        parts = list(conjuncts(condition))
+        kept = [c for c in parts if self.certain is None or id(c) not in self.certain]
+        if len(kept) == len(parts):
+            return new
+        return other(_conjunction(kept)) if kept else within
+
+
+def _conjunction(parts: list[Any]) -> Any:
+    condition = parts[0]
+    for c in parts[1:]:
+        condition = logical_and(condition, c)
+    return condition
+
+
+class _Plain(Mutator):
+    """Stores whose values are chosen by plain conditions."""
 
     @on(PrimExpr)
     def _expr(self, e: PrimExpr) -> PrimExpr:
         return e
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> BufferStore:
+        return s.replace(value=_Chosen(None).visit(s.value))
+
+
+class _Drop(Mutator):
+    """Removes conditions that are certain; `choices` are those by which stores choose."""
+
+    def __init__(self, certain: set[int], choices: dict[int, list[Call]], kept: list[Any]) -> None:
+        self.certain, self.choices, self.kept = certain, choices, kept
+
+    @on(PrimExpr)
+    def _expr(self, e: PrimExpr) -> PrimExpr:
+        return e
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> BufferStore:
+        found = self.choices.get(id(s.value), [])
+        if self.certain.isdisjoint(map(id, found)):
+            return s
+        value = _Chosen(self.certain).visit(s.value)
+        self.choices[id(value)] = [c for c in found if id(c) not in self.certain]
+        self.kept.append(value)
+        return s.replace(value=value)
 
     @on(IfThenElse)
     def _if(self, s: IfThenElse) -> Any:
@@ -103,10 +197,7 @@ class _Drop(Mutator):
         other = None if s.else_case is None else self.visit(s.else_case)
         if len(kept) == len(parts):
             return s if then is s.then_case and other is s.else_case else IfThenElse(s.condition, then, other)
-        condition: Any = kept[0]
-        for c in kept[1:]:
-            condition = logical_and(condition, c)
-        return IfThenElse(condition, then, other)
+        return IfThenElse(_conjunction(kept), then, other)
 
 
 def _may_wrap(form: Lin, var: Var) -> bool:
@@ -121,8 +212,11 @@ def _atoms_mention(form: Lin, var: Var) -> bool:
 
 
 class _Partition(Mutator):
-    def __init__(self, const_loops: bool) -> None:
+    def __init__(self, const_loops: bool, choices: dict[int, list[Call]]) -> None:
         self.analyzer = Analyzer()
+        self.choices = choices
+        self.values: list[Any] = []
+        """Values made here, kept so that their identities stay their own."""
         self.copies = 0
         self.const_loops = const_loops
         self.threads: dict[Var, Range] = {}
@@ -172,7 +266,7 @@ class _Partition(Mutator):
         return out
 
     def _try(self, s: For) -> Stmt | None:
-        look = _Conditions()
+        look = _Conditions(self.choices)
         look.visit(s.body)
         if not look.found:
             return None
@@ -258,7 +352,7 @@ class _Partition(Mutator):
         if self.analyzer.can_prove(last <= first):
             return None
         pieces: list[Stmt] = []
-        middle = _Drop(certain).visit(s.body)
+        middle = self._without(certain, s.body)
         for start, stop, body in ((begin, first, s.body), (first, last, middle), (last, end, s.body)):
             extent = simplify(stop - start)
             if self.analyzer.can_prove(extent <= 0):
@@ -270,19 +364,26 @@ class _Partition(Mutator):
             pieces.append(piece)
         return stmt_seq(*pieces)
 
+    def _without(self, certain: set[int], body: Stmt) -> Stmt:
+        return _Drop(certain, self.choices, self.values).visit(body)  # type: ignore[no-any-return]
+
     def _version(self, s: For, guards: list[PrimExpr], certain: set[int]) -> Stmt:
         self.copies += 1
         guard: Any = None
         for g in guards:
             guard = g if guard is None else logical_and(guard, g)
-        fast = self.visit(_Drop(certain).visit(s.body))
+        fast = self.visit(self._without(certain, s.body))
         slow = self.visit(s.body)
         return s.replace(body=IfThenElse(guard, fast, slow))
 
 
 def _run(func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
     options = ctx.config.get("tir.LoopPartition") or {}
-    body = _Partition(bool(options.get("partition_const_loop", True))).visit(func.body)
+    choices = _Choices()
+    choices.visit(func.body)
+    body = _Partition(bool(options.get("partition_const_loop", True)), choices.by_value).visit(func.body)
+    if choices.by_value:
+        body = _Plain().visit(body)
     return func if body is func.body else convert_ssa(func.replace(body=body))
 
 
