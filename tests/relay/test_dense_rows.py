@@ -38,3 +38,12 @@ def test_tiles_reach_over_leading_axes() -> None:
         library = relay.build(tvm.IRModule.from_expr(function), target="llvm -mcpu=x86-64-v3")
     (name,) = library.texts.kernels
     assert "(1576, 64)" in library.kernel_source(name, "tir")
+
+
+@pytest.mark.parametrize(("rows", "width"), [(2, 64), (6, 64), (8, 48), (12, 32), (64, 64)])
+def test_panels_are_as_wide_as_the_tile_of_a_few_rows(rows: int, width: int) -> None:
+    """Memory bounds such products, so their weights are read in the order in which they lie."""
+    x, w = relay.var("x", shape=(rows, 32)), np.ones((768, 32), "float32")
+    with tvm.target.Target("llvm -mcpu=x86-64-v4"):
+        packed = relay.transform.PackDense()(tvm.IRModule.from_expr(relay.nn.dense(x, relay.const(w))))
+    assert packed["main"].body.attrs["weight_layout"] == f"NK{width}n"

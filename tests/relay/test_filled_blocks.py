@@ -98,7 +98,18 @@ def test_blocks_are_whole_vectors() -> None:
 
 @pytest.mark.parametrize(
     ("channels", "lanes", "block"),
-    [(64, 16, 16), (24, 16, 16), (42, 16, 16), (10, 16, 16), (9, 16, 9), (1000, 16, 16), (8, 16, 8), (3, 16, 3), (12, 8, 8), (17, 16, 1)],
+    [
+        (64, 16, 16),
+        (24, 16, 16),
+        (42, 16, 16),
+        (10, 16, 16),
+        (9, 16, 9),
+        (1000, 16, 16),
+        (8, 16, 8),
+        (3, 16, 3),
+        (12, 8, 8),
+        (17, 16, 1),
+    ],
 )
 def test_block(channels: int, lanes: int, block: int) -> None:
     assert filled_block(channels, lanes) == block

@@ -239,10 +239,13 @@ def AlterOpLayout() -> Pass:
     return typed_pass("AlterOpLayout", 2, run, (), ("layouts",))
 
 
-def panel_width(columns: int, lanes: int) -> int:
+def panel_width(columns: int, lanes: int, registers: int, rows: int | None) -> int:
     """Columns per panel of a packed weight: up to four vectors (two where registers are few), a whole number of vectors that
-    divides the columns where there is one."""
+    divides the columns where there is one. A few rows are one tile of registers, and memory bounds their product: then a panel is
+    no wider than the tile, so that weights are read in the order in which they lie."""
     widest = 4 if lanes >= 16 else 2
+    if rows is not None:
+        widest = next((c for c in range(widest, 1, -1) if rows * c + c + 1 <= registers), widest)
     for vectors in range(widest, 0, -1):
         if columns % (vectors * lanes) == 0:
             return vectors * lanes
@@ -299,7 +302,9 @@ def packed_product(call: Call, data: Expr, by_columns: np.ndarray, group: int) -
     card: Any = card_of(call)
     inner, columns = by_columns.shape
     target = Target.current(True)
-    nr = panel_width(columns, target.cpu.lanes(32) if target is not None else 16)
+    lanes, registers = (16, 32) if target is None else (target.cpu.lanes(32), target.cpu.vector_registers)
+    shape = static_shape(data)
+    nr = panel_width(columns, lanes, registers, None if shape is None else prod(shape[:-1]))
     panels = -(-columns // nr)
     if panels * nr != columns:
         filled = np.zeros((inner, panels * nr), by_columns.dtype)
