@@ -181,8 +181,8 @@ def test_unsupported_layers_are_listed_together() -> None:
         from_keras(model)
     assert str(found.value) == (
         "model 'odd': 1 thing is not supported\n"
-        "  Lambda 'twice': it runs Python code of the model's author, which a file does not describe. Use operations of keras.ops in"
-        " the model instead"
+        "  Lambda (2 layers: 'twice', 'more'): it runs Python code of the model's author, which a file does not describe."
+        " Use operations of keras.ops in the model instead"
     )
 
 
@@ -349,3 +349,13 @@ def test_a_heap_that_ends_too_early(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(ModelError, match=r"the file is damaged: its heap at byte \d+ has"):
         from_keras(path)
+
+
+def test_files_of_models_with_code_of_their_own(tmp_path: Path) -> None:
+    def own(spec: dict[str, Any]) -> None:
+        spec.update(class_name="Own", module=None, registered_name="Own", config={})
+
+    with pytest.raises(
+        OpNotImplemented, match="Own .*: a model with a call\\(\\) of its own, which no file describes. Make it a"
+    ):
+        from_keras(rewritten(archive(tmp_path), own))

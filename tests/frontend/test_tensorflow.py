@@ -314,6 +314,14 @@ def test_unsupported_operators_are_listed_together() -> None:
         "  Reluu (2 nodes: 'a', 'c'); nearest supported: Relu, Relu6\n"
         "  Zzzz (1 node: 'b')"
     )
+    graph = graph_of(("QueueSizeV2", "q", ("x",)), ("PyFunc", "p", ("q",)))
+    with pytest.raises(OpNotImplemented) as found:
+        from_tensorflow(graph)
+    assert str(found.value) == (
+        "the graph: 2 things are not supported\n"
+        "  PyFunc (1 node: 'p'): it runs Python code of the model's author. Write it with TensorFlow's operators\n"
+        "  QueueSizeV2 (1 node: 'q'): queues, and what batches calls, are not supported. Export the model from an input on"
+    )
 
 
 def test_wrong_arguments() -> None:

@@ -119,7 +119,7 @@ def static_bytes(t: TensorType) -> int:
         if not isinstance(d, IntImm):
             raise TVMError(
                 f"{type_text(t)} has a dimension that is not known, but ahead-of-time code has fixed sizes. Pin the shapes of the"
-                " model's inputs (shape={'input': (1, 3, 224, 224)} in from_onnx, --shape input=1,3,224,224 on the command line)"
+                " model's inputs (shape={'input': (1, 3, 224, 224)} of its importer, --shape input=1,3,224,224 on the command line)"
             )
         size *= d.value
     if size > MOST_BYTES:

@@ -38,6 +38,10 @@ PASS_MASKS = (
     "ActivityRegularization",
 )  # fmt: skip
 """Layers whose outputs count where their inputs do."""
+NEVER = {
+    "Lambda": "it runs Python code of the model's author, which a file does not describe. Use operations of keras.ops in the model instead"
+}
+"""Layers that no converter takes, and why."""
 LAYOUTS = {"NCHW": 4, "NCDHW": 5, "NHWC": 0, "NDHWC": 0, "NWC": 0}
 """The layouts that `from_keras` takes: the rank of inputs and outputs whose channels are brought to the front."""
 FLAT = "\0flat"
@@ -168,14 +172,21 @@ class KerasImporter:
             if inner.get("registered_name") and not str(inner.get("module") or "").startswith("keras"):
                 own.add(kind)
             known = operations if is_operation(inner) else layers
-            if kind not in MODELS and kind not in known:
+            if (kind not in MODELS and kind not in known) or kind in NEVER:
                 title = f"keras.ops {kind}" if is_operation(inner) else kind
                 missing.setdefault(title, []).append(name_of(inner) or kind)
         for title, names in sorted(missing.items()):
             known = operations if title.startswith("keras.ops ") else layers
             plain = title.removeprefix("keras.ops ")
             text = use_text(title, names, "layer")
-            if title in own:
+            if title in NEVER:
+                text += f": {NEVER[title]}"
+            elif title in own and title == spec.get("class_name"):
+                text += (
+                    ": a model with a call() of its own, which no file describes. Make it a functional one:"
+                    " x = keras.Input(...); keras.Model(x, model.call(x))"
+                )
+            elif title in own:
                 text += ": a class of the model's author, whose call() no model describes. Use operations of keras.ops in its place"
             else:
                 text += near_text(plain, sorted(known))

@@ -105,13 +105,6 @@ def _masking(c: LayerCall, x: Value) -> Any:
     return out
 
 
-@keras_layer("Lambda")
-def _lambda(c: LayerCall, *args: Any, **kwargs: Any) -> Any:
-    raise OpNotImplemented(
-        "it runs Python code of the model's author, which a file does not describe. Use operations of keras.ops in the model instead"
-    )
-
-
 # ---- shapes
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,7 @@ from tilewright.relay.frontend.tensorflow.plan import SWITCHES, Plan, split_ref
 from tilewright.relay.frontend.tensorflow.tables import Contents
 from tilewright.relay.frontend.tensorflow.tensors import tensor_array
 from tilewright.relay.frontend.tensorflow.texts import evaluated, text_results
+from tilewright.relay.frontend.tensorflow.unsupported import reason
 from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Sizes, TensorList, converters
 from tilewright.relay.op.relations import tensor_type
 from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError
@@ -62,6 +63,29 @@ class Scope:
         return self.attrs.get(name)
 
 
+def reached(
+    nodes: Mapping[str, Any], functions: Mapping[str, Any], outputs: Iterable[str]
+) -> Iterator[tuple[Mapping[str, Any], Any]]:
+    """(nodes around it, node) of each node that outputs need, those in functions that are called too."""
+    seen: set[str] = set()
+    waiting: list[tuple[Mapping[str, Any], list[str]]] = [(nodes, [split_ref(o)[0] for o in outputs])]
+    while waiting:
+        around, names = waiting.pop()
+        found: set[str] = set()
+        while names:
+            node = around.get(names.pop())
+            if node is None or node.name in found:
+                continue
+            found.add(node.name)
+            yield around, node
+            names += [split_ref(r)[0] for r in node.input if not r.startswith("^")]
+            for inner in [*called(node), *([node.op] if node.op in functions else [])]:
+                if inner in functions and inner not in seen:
+                    seen.add(inner)
+                    body = functions[inner]
+                    waiting.append(({n.name: n for n in body.node_def}, [split_ref(r)[0] for r in body.ret.values()]))
+
+
 class TensorFlowImporter:
     """One import."""
 
@@ -95,34 +119,20 @@ class TensorFlowImporter:
     def check_supported(self, scope: Scope, outputs: Iterable[str]) -> set[str]:
         """The graph's nodes that the outputs need. Raises with every operator among them, in functions too, that no converter takes."""
         missing: dict[str, list[str]] = {}
-        seen: set[str] = set()
         first: set[str] = set()
-        waiting: list[tuple[Mapping[str, Any], list[str]]] = [(scope.nodes, [split_ref(o)[0] for o in outputs])]
-        while waiting:
-            nodes, names = waiting.pop()
-            reached: set[str] = first if nodes is scope.nodes else set()
-            while names:
-                name = names.pop()
-                node = nodes.get(name)
-                if node is None or name in reached:
-                    continue
-                reached.add(name)
-                if not self.known(node.op):
-                    missing.setdefault(node.op, []).append(name)
-                names += [split_ref(r)[0] for r in node.input if not r.startswith("^")]
-                for inner in [*called(node), *([node.op] if node.op in self.functions else [])]:
-                    if inner in self.functions and inner not in seen:
-                        seen.add(inner)
-                        body = self.functions[inner]
-                        waiting.append(
-                            ({n.name: n for n in body.node_def}, [split_ref(r)[0] for r in body.ret.values()])
-                        )
-                    elif inner not in self.functions and node.op in CONTROL:
-                        raise ModelError(
-                            f"{self.title}: {node.op} {name!r} calls the function {inner!r}, which the model does not have"
-                        )
+        for nodes, node in reached(scope.nodes, self.functions, outputs):
+            if nodes is scope.nodes:
+                first.add(node.name)
+            if not self.known(node.op):
+                missing.setdefault(node.op, []).append(node.name)
+            lost = next((n for n in called(node) if n not in self.functions), None)
+            if lost is not None and node.op in CONTROL:
+                raise ModelError(
+                    f"{self.title}: {node.op} {node.name!r} calls the function {lost!r}, which the model does not have"
+                )
         for op, names in sorted(missing.items()):
-            text = use_text(op, sorted(names)) + near_text(op, sorted([*converters, *CONTROL]))
+            why = reason(op)
+            text = use_text(op, sorted(names)) + (f": {why}" if why else near_text(op, sorted([*converters, *CONTROL])))
             self.problems.append(Problem(text, op, sorted(names)))
         self.finish()
         return first

@@ -13,6 +13,7 @@ from tilewright.relay.frontend.common import formats
 from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.tensorflow.frontend import from_tensorflow
+from tilewright.relay.frontend.tensorflow.graph import reached
 from tilewright.relay.frontend.tensorflow.reader import REMEDY, SAVED, open_model
 from tilewright.relay.frontend.tensorflow.schema import dtype_name
 from tilewright.relay.frontend.tensorflow.tensors import shape_of
@@ -38,18 +39,14 @@ class TensorFlowFormat(formats.ModelFormat):
         with guarded(opened.title, REMEDY):
             operators: dict[str, list[str]] = {}
             weights: list[formats.TensorInfo] = []
-            for nodes in (opened.nodes.values(), *[f.node_def for f in opened.functions.values()]):
-                for node in nodes:
-                    operators.setdefault(node.op, []).append(node.name)
-                    if node.op == "Const" and len(node.attr["value"].tensor.tensor_shape.dim):
-                        t = node.attr["value"].tensor
-                        weights.append(formats.TensorInfo(node.name, dtype_name(t.dtype), shape_of(t.tensor_shape)))
-                    if node.op in ("VarHandleOp", "VariableV2"):
-                        weights.append(
-                            formats.TensorInfo(
-                                node.name, dtype_name(node.attr["dtype"].type), shape_of(node.attr["shape"].shape)
-                            )
-                        )
+            for _, node in reached(opened.nodes, opened.functions, [ref for _, ref in opened.outputs]):
+                operators.setdefault(node.op, []).append(node.name)
+                if node.op == "Const" and len(node.attr["value"].tensor.tensor_shape.dim):
+                    t = node.attr["value"].tensor
+                    weights.append(formats.TensorInfo(node.name, dtype_name(t.dtype), shape_of(t.tensor_shape)))
+                if node.op in ("VarHandleOp", "VariableV2"):
+                    shape = shape_of(node.attr["shape"].shape)
+                    weights.append(formats.TensorInfo(node.name, dtype_name(node.attr["dtype"].type), shape))
             inputs = [
                 formats.TensorInfo(i.name, i.dtype, None if i.shape is None else ["?" if d < 0 else d for d in i.shape])
                 for i in opened.inputs
