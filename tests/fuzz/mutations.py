@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import collections
 import gc
+import itertools
 import os
 import random
 import select
@@ -19,6 +20,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -325,9 +327,14 @@ def outcome(seed: int, worker: Worker, keep: Path | None = None, whole: bool = T
 
 
 def survey(
-    first: int, count: int, progress: bool = False, keep: Path | None = None, whole: bool = True
+    first: int,
+    count: int,
+    progress: bool = False,
+    keep: Path | None = None,
+    whole: bool = True,
+    formats: Sequence[str] = (),
 ) -> tuple[collections.Counter[str], list[str]]:
-    """How many files ran or were refused, and the text of each that did neither; the first is copied into `keep`."""
+    """How many files ran or were refused, and the text of each that did neither; the first is copied into `keep`. formats: only these."""
     import onnxruntime  # noqa: F401 (children inherit what is loaded)
 
     import tilewright.relay.backend.vm
@@ -350,8 +357,9 @@ def survey(
     problems = []
     shown = time.monotonic()
     worker = Worker()
-    for seed in range(first, first + count):
-        text = outcome(seed, worker, keep if seed == first else None, whole)
+    seeds = (k for k in itertools.count(first) if not formats or kind_of(k).split()[0] in formats)
+    for done, seed in enumerate(itertools.islice(seeds, count), 1):
+        text = outcome(seed, worker, keep if done == 1 else None, whole)
         known = text in ("right", "imported", "refused") or text.startswith(UNCHECKED)
         counts[text if known else "failed"] += 1
         if not known:
@@ -362,7 +370,7 @@ def survey(
                 print(problems[-1] + "\n", flush=True)
         if progress and time.monotonic() - shown > 10:
             shown = time.monotonic()
-            print(f"{seed - first + 1} of {count} files, {len(problems)} failures", file=sys.stderr, flush=True)
+            print(f"{done} of {count} files, {len(problems)} failures", file=sys.stderr, flush=True)
     worker.stop()
     return counts, problems
 
@@ -372,9 +380,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.mutations", description=summary, epilog=details)
     parser.add_argument("--count", type=int, default=100, help="how many files")
     parser.add_argument("--seed", type=int, default=0, help="the first file's seed")
+    names = sorted({k.split()[0] for k in KINDS})
+    parser.add_argument("--formats", nargs="+", choices=names, metavar="FORMAT", help=f"only these: {', '.join(names)}")
     parser.add_argument("--keep", type=Path, help="copy the first seed's file into this folder")
     options = parser.parse_args()
-    counts, problems = survey(options.seed, options.count, True, options.keep)
+    counts, problems = survey(options.seed, options.count, True, options.keep, formats=options.formats or ())
     print(", ".join(f"{n} {what}" for what, n in sorted(counts.items())), file=sys.stderr)
     return int(bool(problems))
 
