@@ -10,6 +10,7 @@ import pytest
 
 import tilewright as tvm
 from tilewright import relay
+from tilewright.contrib import graph_executor
 from tilewright.support import seal
 
 
@@ -63,7 +64,7 @@ def test_what_is_whole_loads_and_archives_are_sealed_too(library: Path, tmp_path
 def test_files_without_a_seal_load(library: Path, tmp_path: Path) -> None:
     path = tmp_path / "plain.so"
     path.write_bytes(library.read_bytes()[: -seal._FORM.size])
-    executor = tvm.contrib.graph_executor.GraphModule(tvm.runtime.load_module(str(path))["default"](tvm.cpu()))
+    executor = graph_executor.GraphModule(tvm.runtime.load_module(str(path))["default"](tvm.cpu()))
     executor.run(x=np.ones((2, 8), "float32"))
     assert (executor.get_output(0).numpy() == 8).all()
 
