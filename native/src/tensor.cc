@@ -159,7 +159,7 @@ static Managed* to_managed(TVMFFIObjectHandle from) {
 static DLPackManagedTensorAllocator allocator = nullptr;
 
 // What results are copied into, run after run: memory that is fresh from the system costs more to touch than to fill.
-constexpr size_t kCopies = 192u << 20;
+constexpr size_t kCopies = 512u << 20;
 static Pool& copies() {
   static Pool* pool = [] {
     static auto* kept = new std::shared_ptr<Pool>(std::make_shared<Pool>(kCopies));
