@@ -5,7 +5,8 @@
 Seconds of phases are CPU seconds of the thread that did the work, so that a busy machine does not count; totals are given
 as elapsed and as CPU seconds of the whole process, interpreter and imports included. Constants are clocked by elapsed time,
 since several threads lay them out. LLVM and the laying out of constants
-run beside the rest, so phases may add up to more than the elapsed time. Memory is the peak resident set.
+run beside the rest, so phases may add up to more than the elapsed time. Memory is the peak resident set. A second table has the elapsed
+seconds of processes that only import.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,6 +32,15 @@ PHASES = ("import", "passes", "plan", "schedule", "lower", "emit", "llvm", "cons
 PYCACHE = models.CACHE.parent / "pycache"
 BUDGET = (6, 500)
 """Peak memory allowed: so many times the file, and so many MB."""
+IMPORTS = {
+    "nothing": "",
+    "numpy": "import numpy",
+    "tilewright": "import tilewright",
+    "tilewright.runtime": "import tilewright.runtime",
+    "tilewright.relay": "import tilewright.relay",
+    "tilewright, all that compiles": "from tilewright.relay.backend.compilation import compile_model",
+}
+ROUNDS = 5
 
 
 class Phases:
@@ -117,6 +128,19 @@ def in_fresh_process(model: str, cache: str) -> dict[str, Any]:
     return {**result, "total_s": seconds}
 
 
+def import_seconds(statement: str) -> float:
+    """The median elapsed time of a fresh process that runs a statement, its start and end included."""
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(PYCACHE)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    seconds = []
+    for _ in range(ROUNDS + 1):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", statement], env=environment, check=True)
+        seconds.append(time.perf_counter() - start)
+    # The first compiled the modules.
+    return statistics.median(seconds[1:])
+
+
 def measure(model: str) -> dict[str, Any]:
     """Cold (empty cache) and warm (the same cache again)."""
     size = models.make(model).stat().st_size / 1e6
@@ -140,15 +164,16 @@ def main(argv: list[str]) -> int:
     with tempfile.TemporaryDirectory() as cache:
         in_fresh_process("resnet_small", cache)  # compiles the modules
     results = [measure(name) for name in names]
-    show(results)
+    imports = {name: import_seconds(statement) for name, statement in IMPORTS.items()}
+    show(results, imports)
     if options.json:
-        options.json.write_text(json.dumps(results, indent=1))
+        options.json.write_text(json.dumps({"models": results, "imports": imports}, indent=1))
     over = [r["model"] for r in results if r["cold"]["peak_mb"] > BUDGET[0] * r["file_mb"] + BUDGET[1]]
     missed = [r["model"] for r in results if r["warm"]["compilations"]]
     return int(bool(over or missed))
 
 
-def show(results: list[dict[str, Any]]) -> None:
+def show(results: list[dict[str, Any]], imports: dict[str, float]) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -164,8 +189,12 @@ def show(results: list[dict[str, Any]]) -> None:
             r["model"],
             str(cold["kernels"]),
             *[f"{cold['phases'][p]:.2f}" for p in PHASES],
-            *[f"{s:.1f}" for s in totals],
+            *[f"{s:.2f}" for s in totals],
             f"{cold['peak_mb']:.0f}",
             f"{r['file_mb']:.0f}",
         )
+    Console(width=180).print(table)
+    table = Table("what is imported", "seconds", title="processes that only import: seconds elapsed")
+    for name, seconds in imports.items():
+        table.add_row(name, f"{seconds:.3f}")
     Console(width=180).print(table)
