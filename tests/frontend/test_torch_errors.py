@@ -37,6 +37,50 @@ def test_all_unsupported_operators_at_once() -> None:
     )
 
 
+@torch.library.custom_op("tilewright_tests::triple", mutates_args=())
+def triple(x: Tensor) -> Tensor:
+    return x * 3
+
+
+@torch.library.custom_op("tilewright_tests::increase", mutates_args={"x"})
+def increase(x: Tensor) -> None:
+    x.add_(1)
+
+
+triple.register_fake(torch.empty_like)
+
+
+class OperatorsOfOthers(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return triple(x.sin())
+
+
+class WritingOperator(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = x.clone()
+        increase(y)
+        return y
+
+
+def test_operators_of_others() -> None:
+    program = torch.export.export(OperatorsOfOthers(), (x34,))
+    assert message(OpNotImplemented, program) == (
+        "the exported program: 1 thing is not supported\n"
+        "  tilewright_tests::triple (1 node: 'triple'): an operator that PyTorch does not have itself; say what it is:"
+        " custom_convert_map={'tilewright_tests::triple': f}, where f(inputs, input_types) makes relay's expression of what it returns"
+    )
+    for name in ("tilewright_tests::triple", "tilewright_tests.triple.default"):
+        mod, _ = relay.frontend.from_pytorch(
+            program, custom_convert_map={name: lambda inputs, types: relay.multiply(inputs[0], relay.const(3.0))}
+        )
+        assert "multiply" in mod.astext()
+    assert message(OpNotImplemented, torch.export.export(WritingOperator(), (x34,))) == (
+        "the exported program: 1 thing is not supported\n"
+        "  auto_functionalized_v2: tilewright_tests::increase writes its arguments; have the model call one that returns new tensors"
+        " (mutates_args=())"
+    )
+
+
 @torch.jit.script
 def scripted_text(x: Tensor, word: str) -> Tensor:
     return x * 2 if word == "twice" else x

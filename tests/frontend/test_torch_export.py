@@ -125,6 +125,52 @@ def test_what_is_written_in_buffers_follows_the_outputs() -> None:
     close(found, [x34 - x34.sum(0), x34.sum(0)])
 
 
+class Decoder(nn.Module):
+    """Writes its keys at the place that it counts itself, as transformers' static cache does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.register_buffer("keys", torch.zeros(6, 4))
+        self.register_buffer("length", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.keys.index_copy_(0, self.length.reshape(1), self.layer(x))
+        self.length.add_(1)
+        seen = torch.arange(6) < self.length
+        return (x @ self.keys.mT).masked_fill(~seen, -torch.inf).softmax(-1) @ self.keys
+
+
+def test_state_goes_in_and_out() -> None:
+    torch.manual_seed(0)
+    module = Decoder().eval()
+    with torch.no_grad():
+        program = torch.export.export(module, (x34[:1],))
+    mod, params = relay.frontend.from_pytorch(program)
+    params = {k: v.copy() for k, v in params.items()}
+    written = mod["main"].attrs["output_tensor_names"][1:]
+    assert set(written) == {"keys", "length"}
+    run = relay.create_executor("graph", mod, tvm.cpu(), "llvm").evaluate()
+    for row in x34:
+        result, *state = run(row[None].numpy(), **params)
+        with torch.no_grad():
+            close([result.numpy()], module(row[None]))
+        params.update({k: v.numpy() for k, v in zip(written, state, strict=True)})
+
+
+class Literal(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.tensor([1.0, 2.0, 3.0, 4.0])
+
+
+def test_literals_are_not_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a tensor that the model's code makes PyTorch writes `detach_`, and cannot always take such a program apart."""
+    program = torch.export.export(Literal(), (x34,), strict=False)
+    monkeypatch.setattr(type(program), "run_decompositions", None)
+    mod, params = relay.frontend.from_pytorch(program)
+    close(evaluate(mod, params, x34), Literal()(x34))
+
+
 class InPlace(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         y = torch.zeros(3, 4)

@@ -178,3 +178,35 @@ def test_graph_is_written(tmp_path: Any) -> None:
     traced = torch.jit.trace(nn.ReLU(), x34)
     relay.frontend.from_pytorch(traced, [("x", (3, 4))], export_renamed_c_graph_path=str(path))
     assert "aten::relu" in path.read_text()
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros((), dtype=torch.int64))
+        self.step = 3
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.count += 1
+        self.step += 2
+        y = x * self.count
+        self.count.add_(self.step)
+        return y + self.count
+
+
+@pytest.mark.parametrize(
+    "make",
+    [torch.jit.script, lambda m: torch.jit.trace(m, torch.ones(3, 4), check_trace=False)],
+    ids=["script", "trace"],
+)
+def test_attributes_that_are_written(make: Any) -> None:
+    """Later readers see what was written; what was written in buffers follows the outputs."""
+    scripted = make(Counting())
+    mod, params = relay.frontend.from_pytorch(scripted, [("x", (3, 4))])
+    count = params["count"].copy()
+    assert mod["main"].attrs["output_tensor_names"] == ("output0", "count")
+    x = torch.randn(3, 4)
+    run = relay.create_executor("graph", mod, tvm.cpu(), "llvm").evaluate()
+    found, after = run(x.numpy(), count=count)
+    np.testing.assert_allclose(found.numpy(), scripted(x).numpy(), rtol=1e-6)
+    assert int(after.numpy()) == int(scripted.count)

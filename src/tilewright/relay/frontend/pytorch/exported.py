@@ -25,6 +25,8 @@ IGNORED = {
     "aten::_linalg_check_errors",
 }  # fmt: skip
 """Checks that PyTorch made when it exported; a program checks its sizes itself."""
+UNWRITTEN = {"aten::detach_", "aten::requires_grad_"}
+"""Operators that change what is known of a tensor, and no element."""
 UNBOUNDED = (1 << 63) - 2
 """A bound that PyTorch writes where it means none."""
 TRANSFORMS = "torch._functorch.predispatch"
@@ -90,12 +92,12 @@ class ExportedImporter(Importer):
     def prepared(self, program: Any) -> Any:
         """The program without operators that write in place, and those that no converter takes taken apart by PyTorch."""
         nodes = list(_calls(program.graph_module))
-        writes = any([getattr(getattr(n.target, "_schema", None), "is_mutable", False) for n in nodes])
+        writes = any([_writes(n.target) for n in nodes])
         unknown = any([not self.takes(called(n)) for n in nodes])
         if not writes and not unknown:
             return program
         for n in nodes:
-            if getattr(getattr(n.target, "_schema", None), "is_mutable", False):
+            if _writes(n.target):
                 quirks.WRITES.seen(_title(n))
             if not self.takes(called(n)):
                 quirks.TAKEN_APART.seen(f"{n.target} {_title(n)}")
@@ -340,6 +342,12 @@ class _Broken:
 
 
 _BROKEN = _Broken()
+
+
+def _writes(target: Any) -> bool:
+    """Whether an operator writes elements of its arguments."""
+    schema = getattr(target, "_schema", None)
+    return bool(getattr(schema, "is_mutable", False)) and schema.name not in UNWRITTEN  # type: ignore[union-attr]
 
 
 def _calls(module: Any) -> Any:

@@ -193,10 +193,16 @@ def need_whole_storages(path: Path, tensors: Mapping[str, Any]) -> None:
         sizes = Counter([i.file_size for i in archive.infolist()])
     seen = set()
     for name, tensor in tensors.items():
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() in seen:
+        try:
+            storage = tensor.untyped_storage()
+            place = storage.data_ptr()
+        except RuntimeError as error:  # a tensor of a kind that has no memory of its own
+            raise ModelError(
+                f"{path}: the file is damaged: its tensor {name!r} has no values ({_short(error)}). Save or copy it again"
+            ) from None
+        if place in seen:
             continue
-        seen.add(storage.data_ptr())
+        seen.add(place)
         if sizes[storage.nbytes()] == 0:
             raise ModelError(
                 f"{path}: the file is damaged: its tensor {name!r} claims {storage.nbytes()} bytes, and no part of the file has so"
