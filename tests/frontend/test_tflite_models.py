@@ -219,7 +219,9 @@ def test_names_of_inputs() -> None:
         mod, _ = from_tflite(data, shape_dict={key: (3, 4)}, dtype_dict={key: "float32"})
         (given,) = mod["main"].params
         assert (given.name_hint, list(given.type_annotation.shape)) == ("serving_default_image:0", [3, 4])
-    with pytest.raises(ModelError, match="shape_dict names 'imag', but the model's inputs are 'serving_default_image:0'"):
+    with pytest.raises(
+        ModelError, match="shape_dict names 'imag', but the model's inputs are 'serving_default_image:0'"
+    ):
         from_tflite(data, shape_dict={"imag": (3, 4)})
 
 
@@ -240,6 +242,32 @@ def test_signatures() -> None:
         ModelError, match=r"no signature 'twise'; its signatures are 'serving_default', 'twice'. Did you mean 'twice'\?"
     ):
         from_tflite(data, signature="twise")
+
+
+@pytest.mark.parametrize(
+    "begin, count, step",
+    [(1, 2, 1), (-1, 1, 1), (-2, 2, 1), (3, -2, -1), (-2, -2, -1), (4, -4, -2), (4, -5, -1), (1, -3, 1), (0, 5, 2)],
+)
+def test_slices_whose_ends_are_counted_from_their_begins(begin: int, count: int, step: int) -> None:
+    data = counted_slice(begin, count, step)
+    x = np.arange(5, dtype="float32")
+    found = ours(data, [x])[0]
+    places = list(range(begin % 5, begin % 5 + count, step))
+    np.testing.assert_array_equal(found, x[places])
+    if count * step > 0 and count != -5:  # else it reads what lies before the tensor, or ends the process
+        np.testing.assert_array_equal(found, litert(data, [x])[0])
+
+
+def counted_slice(begin: int, count: int, step: int) -> bytes:
+    w = Writer(1)
+    x = w.main.input(F, (5,), name="x")
+    parts = [w.main.constant(np.array([v], np.int32)) for v in (begin, count, step)]
+    return w.finish(w.main.op("STRIDED_SLICE", [x, *parts], [(F, (1,))], {"offset": True}, "StridedSliceOptions"))
+
+
+def test_slices_that_leave_their_axis() -> None:
+    with pytest.raises(ModelError, match="it takes places from 2 to 11 of an axis of 5"):
+        from_tflite(counted_slice(2, 9, 1))
 
 
 # ---- weights

@@ -82,8 +82,7 @@ def _strided_slice(node: Node, x: Value, begin: Value, end: Value, strides: Valu
     if begin.array is None or end.array is None:
         return _computed_slice(node, x, begin, end, steps, masks)
     first, last = node.ints(begin, "begin"), node.ints(end, "end")
-    if node.get("offset", False):
-        last = [plain(b + e) for b, e in zip(first, last, strict=True)]
+    offset = bool(node.get("offset", False))
     shape = x.shape
     taken = sum([not (new_axis >> k & 1) and not (ellipsis >> k & 1) for k in range(len(steps))])
     cuts: list[tuple[Any, Any, int]] = []
@@ -106,7 +105,10 @@ def _strided_slice(node: Node, x: Value, begin: Value, end: Value, strides: Valu
             cuts.append((b, b + 1, 1))
             made.append("gone")
             continue
-        b, e = _bounds(first[k], last[k], step, d, at_begin >> k & 1, at_end >> k & 1)
+        b, e, to_end = first[k], last[k], at_end >> k & 1
+        if offset:
+            b, e, to_end = _from_begin(b, e, step, d)
+        b, e = _bounds(b, e, step, d, at_begin >> k & 1, to_end)
         cuts.append((b, e, step))
         made.append("kept")
     while len(cuts) < x.ndim:
@@ -125,6 +127,20 @@ def _strided_slice(node: Node, x: Value, begin: Value, end: Value, strides: Valu
         if m == "kept":
             new.append(extent)
     return node.reshape(part, new)
+
+
+def _from_begin(begin: Any, count: Any, step: int, d: Any) -> tuple[Any, Any, int]:
+    """(begin, end, whether it goes to the end of the axis) where the end is counted from the begin. Raises ValueError beyond the axis."""
+    if isinstance(begin, int) and begin < 0:
+        begin = plain(d + begin)
+    end = plain(begin + count)
+    if isinstance(end, int) and isinstance(d, int) and isinstance(begin, int):
+        if (end - begin) * step <= 0:
+            return begin, begin, 0
+        if not (0 <= begin < d and -1 <= end <= d):
+            raise ValueError(f"it takes places from {begin} to {end} of an axis of {d}")
+        return begin, end, int(end < 0 and step < 0)
+    return begin, end, 0
 
 
 def _bounds(b: Any, e: Any, step: int, d: Any, open_begin: int, open_end: int) -> tuple[Any, Any]:
