@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 
 from tilewright.ir import IRModule
 from tilewright.relay.frontend.common import formats
+from tilewright.relay.frontend.common.texts import decode_texts
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.keras.frontend import from_keras, guarded
 from tilewright.relay.frontend.keras.graph import MODELS, all_layers, is_operation, model_inputs, output_names
@@ -18,6 +20,8 @@ from tilewright.relay.frontend.keras.reader import open_model
 from tilewright.relay.frontend.keras.weights import FileStore, LegacyFile, name_of
 from tilewright.support.errors import TVMError
 
+BACKENDS = ("torch", "tensorflow", "jax")
+"""Keras's, in the order in which they are taken where nothing says which."""
 LAYOUT = "NHWC"
 """The command line's programs take what the file says."""
 
@@ -72,7 +76,8 @@ class KerasReference(formats.Reference):
     title = "Keras"
 
     def __init__(self, path: Path) -> None:
-        os.environ.setdefault("KERAS_BACKEND", "torch")
+        there = next((b for b in BACKENDS if importlib.util.find_spec(b)), "torch")
+        os.environ.setdefault("KERAS_BACKEND", there)
         try:
             import keras
         except ImportError:
@@ -91,7 +96,8 @@ class KerasReference(formats.Reference):
     def run(self, inputs: Mapping[str, formats.Array], nodes: Sequence[str] = ()) -> formats.Results:
         """Outputs, and what layers make."""
         keras = self.keras
-        data = list(inputs.values())
+        texts = [str(x.dtype) == "string" for x in self.model.inputs]
+        data = [self.texts(v) if text else v for text, v in zip(texts, inputs.values(), strict=True)]
         wanted = {n: self.model.get_layer(n).output for n in nodes}
         model = keras.Model(self.model.inputs, [self.model.outputs, wanted])
         made, inner = model(data if len(data) > 1 else data[0], training=False)
@@ -100,6 +106,10 @@ class KerasReference(formats.Reference):
             return [np.asarray(keras.ops.convert_to_numpy(v)) for v in keras.tree.flatten(x)]
 
         return arrays(made), {n: arrays(inner[n]) for n in nodes}
+
+    def texts(self, numbers: formats.Array) -> Any:
+        """Texts as Keras takes them."""
+        return self.keras.ops.convert_to_tensor(decode_texts(numbers).tolist(), dtype="string")
 
 
 formats.register_format(KerasFormat())
