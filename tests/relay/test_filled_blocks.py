@@ -125,3 +125,18 @@ def test_open_images_are_cut_off() -> None:
     for shape in ((1, 16, 5, 6), (3, 16, 4, 4)):
         given = np.random.default_rng(0).standard_normal(shape).astype("float32")
         np.testing.assert_allclose(f(given).numpy(), plain(given).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_block_of_a_lone_convolution_may_be_half_empty() -> None:
+    """Vectors along an image of four places would be mostly padding."""
+    x = relay.var("x", shape=(1, 96, 4, 4))
+    y = relay.nn.conv2d(x, weights(9, 96, 5, 5), strides=(2, 2), padding=(2, 2))
+    mod = IRModule.from_expr(relay.Function([x], relay.nn.relu(y)))
+    optimized, _ = relay.optimize(mod, "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512")
+    assert "NCHW16c" in relay.astext(optimized)
+    given = np.random.default_rng(0).standard_normal((1, 96, 4, 4)).astype("float32")
+    with PassContext(opt_level=3):
+        found = relay.create_executor("graph", mod, target="llvm").evaluate()(given).numpy()
+    np.testing.assert_allclose(
+        found, relay.create_executor("debug", mod).evaluate()(given).numpy(), rtol=1e-4, atol=1e-4
+    )

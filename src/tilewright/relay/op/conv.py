@@ -39,16 +39,21 @@ def channel_block(channels: int, widest: int) -> int:
     return max(d for d in range(1, widest + 1) if channels % d == 0)
 
 
-def filled_block(channels: int, widest: int) -> int:
-    """The channel block that keeps most lanes busy: a divisor of the channels, or a whole vector of which the last is not full."""
+def filled_block(channels: int, widest: int, least: float | None = None) -> int:
+    """The channel block that keeps most lanes busy: a divisor of the channels, or a whole vector of which the last is not full. `least`:
+    share of whole blocks that must be channels, FULL unless it is given."""
     block = channel_block(channels, widest)
     full = channels / (-(-channels // widest) * widest)
     in_vectors = block & (block - 1) == 0
-    return widest if full >= FULL and (full > block / widest or not in_vectors) else block
+    return widest if full >= (FULL if least is None else least) and (full > block / widest or not in_vectors) else block
 
 
 FULL = 0.6
 """Share of whole blocks that must be channels: below it, rows of pixels as vectors keep more lanes busy."""
+
+
+HALF = 0.5
+"""The same where a convolution stands alone, and both forms are compared."""
 
 
 def too_narrow(block: int, lanes: int) -> bool:
@@ -268,6 +273,14 @@ class conv2d(Conv2D, key="nn.conv2d"):
 
     def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
         """Channel blocks as wide as a vector, and weights blocked to match."""
+        return self.on_vectors(args, types, FULL)
+
+    def lone_layout(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
+        """The same where what it costs decides: blocks of filters may be half empty."""
+        return self.on_vectors(args, types, HALF)
+
+    def on_vectors(self, args: Sequence[str | None], types: Sequence[Type], least: float) -> LayoutChoice | None:
+        """Channels in blocks of vectors, of which filters fill `least`."""
         if (
             self.data_layout != "NCHW"
             or self.kernel_layout != "OIHW"
@@ -295,7 +308,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
         if found is not None:
             return found
         if self.groups == 1:
-            block_in, block_out = block_of(args[0]) or filled_block(channels, lanes), filled_block(o, lanes)
+            block_in, block_out = block_of(args[0]) or filled_block(channels, lanes), filled_block(o, lanes, least)
             if too_narrow(block_out, lanes):
                 return None
             if args[0] is None and channels < lanes:

@@ -147,10 +147,11 @@ class _AlterLayout(ExprMutator):
         layouts = [self.layouts.get(p) for p in parts]
         if type(card).layout_rule is OpCard.layout_rule:
             return self.elementwise(call, card, args, layouts) if card.fuse <= BROADCAST and not joined else None
-        choice = card.layout_rule(layouts, [o.checked_type for o in originals])
+        lone, types = call in self.alone, [o.checked_type for o in originals]
+        choice = card.lone_layout(layouts, types) if lone else card.layout_rule(layouts, types)  # type: ignore[attr-defined]
         if choice is None or (len(parts) > 1 and not joined and not self.weights_known(choice, call)):
             return None
-        if call in self.alone and choice.result is not None:
+        if lone and choice.result is not None:
             block_in, block_out = (innermost_block(layout) for layout in (choice.args[0], choice.result))
             if better_plain(call, block_in, block_out):
                 return None

@@ -30,8 +30,8 @@ MISPLACED, LARGE = 1 << 20, 1 << 23
 """Bytes of an image of which vectors cross lines of the caches, and of any, from which on it pays to copy it."""
 MANY_GROUPS = 8
 """Groups from which on each one's padded data is made where it is read."""
-COPY, PANELS, PHASES, SCATTERED = 0.25, 0.3, 1.0, 2.0
-"""Cycles for an element that is copied with vectors, into panels, from steps of a stride, and by itself."""
+COPY, PANELS, PHASES, NARROW, SCATTERED = 0.25, 0.3, 1.0, 1.8, 2.0
+"""Cycles for an element that is copied with vectors, into panels, from steps of a stride, in rows of less than a vector, and by itself."""
 
 
 class Windows(NamedTuple):
@@ -156,10 +156,15 @@ def plain_cycles(w: Windows) -> float | None:
     lanes = target.cpu.lanes(DataType(w.dtype).bits) if target is not None else 0
     if target is None or lanes < 4 or not DataType(w.dtype).is_float or min(w.out) < 1 or w.dtype != w.data.dtype:
         return None
-    places = prod([o + v for o, v in zip(w.out, w.over, strict=True)])
-    copied = prod(w.phases) * places * w.per_group * w.groups * get_const_int(w.data.shape[0])
-    phases = copied * PHASES if any([s > 1 for s in w.strides]) else 0.0
-    return min(_costs(w, lanes, target.cpu.vector_registers).values()) + phases
+    places = [o + v for o, v in zip(w.out, w.over, strict=True)]
+    copied = prod(w.phases) * prod(places) * w.per_group * w.groups * get_const_int(w.data.shape[0])
+    narrow = places[-1] < lanes
+    strided, padded = any([s > 1 for s in w.strides]), any([*w.before, *w.after])
+    copies = copied * (NARROW if narrow else PHASES) if strided else 0.0
+    if padded and (narrow or OWN_DATA not in _own(w)):
+        # What groups pad for themselves in vectors stays near.
+        copies += copied * (NARROW if narrow else COPY)
+    return min(_costs(w, lanes, target.cpu.vector_registers).values()) + copies
 
 
 def _row_steps(w: Windows) -> list[int]:
