@@ -161,6 +161,10 @@ for _name in ("bilinear2d", "bicubic2d"):
 
 @aten("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 def _grid_sample(c: TorchCall, x: Value, grid: Value, mode: int = 0, padding: int = 0, align: bool = False) -> Any:
+    if x.dtype in ("float16", "bfloat16"):
+        # Places need more digits than these types have.
+        wide = [c.cast(v, "float32") for v in (x, grid)]
+        return c.cast(_grid_sample(c, wide[0], wide[1], mode, padding, align), x.dtype)
     last = grid.ndim - 1
     turned = c.transpose(grid, [0, last, *range(1, last)])
     return c.call(
