@@ -60,6 +60,15 @@ def test_scales_of_some_tensors_only() -> None:
     )
 
 
+def test_a_result_of_another_kind_than_the_inputs() -> None:
+    w = Writer()
+    x, y = [w.main.input("uint8", (3,), (0.5, 3), name=n) for n in "xy"]
+    data = w.finish(w.main.op("MUL", [x, y], [(F, (3,))], {"fused_activation_function": 0}, "MulOptions"))
+    assert "its inputs are whole numbers that stand for others, but its result 'mul0_0' is float32" in refused(
+        data, OpNotImplemented
+    )
+
+
 def test_all_unsupported_at_once() -> None:
     w = Writer()
     x = w.main.input(F, (3,))

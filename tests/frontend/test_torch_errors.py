@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from torch import Tensor, nn
 
 from tilewright import relay
 from tilewright.relay.frontend.common.value import ModelError
+from tilewright.relay.frontend.pytorch.model_file import need_whole_storages
 from tilewright.support.errors import OpNotImplemented
 
 x34 = torch.ones(3, 4)
@@ -181,3 +184,18 @@ def test_importers_are_modules_too() -> None:
         lazy.names("tilewright.relay.frontend")
     )
     assert "aten::add" in relay.frontend.pytorch.supported_operators()
+
+
+def test_a_tensor_without_values(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.pt"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("data.pkl", "")
+
+    class Lost:
+        def untyped_storage(self) -> Any:
+            raise RuntimeError("Attempted to access the data pointer on an invalid python storage.")
+
+    with pytest.raises(
+        ModelError, match="damaged.pt: the file is damaged: its tensor 'w' has no values .RuntimeError: Attempted"
+    ):
+        need_whole_storages(path, {"w": Lost()})

@@ -35,6 +35,11 @@ def quantized(node: Node, *inputs: Value | None) -> bool:
         raise OpNotImplemented(
             f"its tensor {without[0].name!r} of {without[0].dtype} has no scale, but others of the operator have one"
         )
+    whole = [v.dtype in ("int8", "uint8", "int16") and v.quant is not None for v in inputs if v is not None]
+    if whole and all(whole) and node.out.dtype.startswith("float"):
+        raise OpNotImplemented(
+            f"its inputs are whole numbers that stand for others, but its result {node.out.name!r} is {node.out.dtype}"
+        )
     return node.integer and all([v is None or v.quant is not None for v in inputs])
 
 
