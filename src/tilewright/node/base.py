@@ -126,39 +126,37 @@ def _as_node_tuple(value: Any, base: type, convert: Converter, where: str) -> tu
 _guarded: list[bool] = []
 
 
-def _init_source(cls: type, fields: tuple[Field, ...]) -> tuple[str, dict[str, Any]]:
-    """The text of `__init__`, and the names it uses; converters are those that are registered now."""
+def _init_source(cls: type, fields: tuple[Field, ...]) -> str:
+    """The text of `__init__`; converters are those that are registered now."""
     cls_name = cls.__name__
     params, body = [], []
-    env: dict[str, Any] = {"_B": _BASES, "_C": _converters, "_T": _as_node_tuple, "_tuple": _as_tuple}
     for f in fields:
-        if f.required:
-            params.append(f.name)
-        else:
-            env[f"_d_{f.name}"] = f.default
-            params.append(f"{f.name}=_d_{f.name}")
+        params.append(f.name if f.required else f"{f.name}=_d_{f.name}")
         convert = _conversion(cls_name, f)
         if convert:
             body.append(convert)
     if _guarded:
         # Past `__setattr__`, which refuses: the slots' own descriptors.
-        env |= {f"_s_{f.name}": getattr(cls, f.name).__set__ for f in fields}
         body += [f"_s_{f.name}(self, {f.name})" for f in fields]
     else:
         body += [f"self.{f.name} = {f.name}" for f in fields]
     if hasattr(cls, "_derive"):
         body.append("self._derive()")
-    return f"def __init__(self{''.join(', ' + p for p in params)}):\n " + "\n ".join(body or ["pass"]), env
+    return f"def __init__(self{''.join(', ' + p for p in params)}):\n " + "\n ".join(body or ["pass"])
 
 
-def _compiled(cls: type, source: str, env: dict[str, Any]) -> Callable[..., None]:
+def _compiled(cls: type, fields: tuple[Field, ...], source: str) -> Callable[..., None]:
+    env: dict[str, Any] = {"_B": _BASES, "_C": _converters, "_T": _as_node_tuple, "_tuple": _as_tuple}
+    env |= {f"_d_{f.name}": f.default for f in fields if not f.required}
+    if _guarded:
+        env |= {f"_s_{f.name}": getattr(cls, f.name).__set__ for f in fields}
     exec(source, env)
     init: Callable[..., None] = env["__init__"]
     init.__qualname__ = f"{cls.__name__}.__init__"
     return init
 
 
-_uncompiled: dict[type, tuple[str, dict[str, Any]]] = {}
+_uncompiled: dict[type, tuple[tuple[Field, ...], str]] = {}
 """What `__init__` will be of types that have no instance yet. Most types of a program are never made: it would be a third of the time
 of declaring them."""
 
@@ -175,7 +173,7 @@ def _made_init(cls: type) -> Callable[..., None]:
 
 def _late_init(cls: type, fields: tuple[Field, ...]) -> Callable[..., None]:
     """`__init__` of a type before its first instance."""
-    _uncompiled[cls] = _init_source(cls, fields)
+    _uncompiled[cls] = fields, _init_source(cls, fields)
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         _made_init(cls)(self, *args, **kwargs)
@@ -186,7 +184,8 @@ def _late_init(cls: type, fields: tuple[Field, ...]) -> Callable[..., None]:
 def _first_build(self: Node, *values: Any) -> None:
     """`_build` of a type before its first use: most types of a program's start are never made past their `__init__`."""
     cls = type(self)
-    cls._build = _compiled(cls, *_init_source(cls, cls._fields_all_required()))  # type: ignore[method-assign]
+    fields = cls._fields_all_required()
+    cls._build = _compiled(cls, fields, _init_source(cls, fields))  # type: ignore[method-assign]
     cls._build(self, *values)
 
 
