@@ -190,3 +190,15 @@ def test_names_of_two_inputs() -> None:
 def test_names_that_mean_nothing(plain: Any) -> None:
     with pytest.raises(ModelError, match="shape names 'image', but the model's inputs are"):
         from_keras(plain, shape={"image": (3, 4)})
+
+
+def test_texts_that_were_not_encoded(tmp_path: Path) -> None:
+    mod, _ = from_keras(archive(tmp_path, "Hashing", {"num_bins": 9}))
+    run = relay.create_executor("vm", mod=mod).evaluate()
+    with pytest.raises(TypeError, match="arrays of texts have no elements that kernels know.*encode_texts"):
+        run(np.array([["a"]]))
+
+
+def test_shapes_that_are_none(plain: Any) -> None:
+    with pytest.raises(ModelError, match="shape gives axis 0 of the input 'input_1' the extent 1.5"):
+        from_keras(plain, shape={"input_1": (1.5, 4)})

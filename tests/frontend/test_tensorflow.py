@@ -477,3 +477,19 @@ def test_segments_and_counts() -> None:
     ]  # fmt: skip
     for f, w in zip(found, wanted, strict=True):
         np.testing.assert_allclose(f, w, rtol=1e-4, atol=1e-5)
+
+
+def test_shapes_that_are_none() -> None:
+    graph = graph_of(("Neg", "y", ("x",)), shape=(-1, 4))
+    for shape, told in (
+        ([3, 4], "the graph: shape is a list; give a dictionary of extents by input name"),
+        ({"x": "3,4"}, "shape gives the input 'x' '3,4'; give a tuple of extents"),
+        (
+            {"x": (3, "four")},
+            "shape gives axis 1 of the input 'x' the extent 'four'; extents are whole numbers, -1 or None",
+        ),
+        ({"x": (2.5, 4)}, "gives axis 0 of the input 'x' the extent 2.5"),
+        ({0: (3, 4)}, "shape has the key 0; its keys are names of inputs"),
+    ):
+        with pytest.raises(ModelError, match=told):
+            from_tensorflow(graph, shape=shape)

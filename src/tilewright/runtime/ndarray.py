@@ -204,6 +204,11 @@ def array(arr: Any, device: _ffi.Device | None = None, mem_scope: str | None = N
     if isinstance(arr, NDArray):
         return arr.copyto(device or cpu(0))
     values = np.asarray(arr.detach().cpu() if hasattr(arr, "detach") else arr)
+    if values.dtype.kind in "USO":
+        raise TypeError(
+            f"arrays of {'texts' if values.dtype.kind in 'US' else 'Python objects'} have no elements that kernels know. What takes texts"
+            " takes their numbers: relay.frontend.encode_texts(...)"
+        )
     return empty(values.shape, values.dtype, device, mem_scope).copyfrom(values)
 
 

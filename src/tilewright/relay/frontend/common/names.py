@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from tilewright.ir import PrimExpr
 from tilewright.relay.frontend.common.value import ModelError
 
 NUMBERED = re.compile(r"(keras_tensor|input_layer|input)(?:_(\d+))?$")
@@ -48,3 +51,28 @@ def by_input(
 def renamed(given: Mapping[str, Any], found: Mapping[str, str]) -> dict[str, Any]:
     """Entries by the inputs' own names; those that mean no input keep theirs."""
     return {found.get(key, key): value for key, value in given.items()}
+
+
+def checked_shapes(title: str, argument: str, given: Any, names: bool = False) -> dict[str, tuple[Any, ...]]:
+    """Extents by input name, as a user gave them. names: an extent may be the name of an open size. Raises ModelError."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise ModelError(
+            f"{title}: {argument} is a {type(given).__name__}; give a dictionary of extents by input name, {{'x': (1, 224, 224, 3)}}"
+        )
+    found: dict[str, tuple[Any, ...]] = {}
+    for name, extents in given.items():
+        if not isinstance(name, str):
+            raise ModelError(f"{title}: {argument} has the key {name!r}; its keys are names of inputs")
+        if isinstance(extents, (str, bytes)) or not isinstance(extents, (Sequence, np.ndarray)):
+            raise ModelError(
+                f"{title}: {argument} gives the input {name!r} {extents!r}; give a tuple of extents, (1, 224, 224, 3)"
+            )
+        for k, d in enumerate(extents):
+            if not (d is None or isinstance(d, (int, np.integer, PrimExpr)) or (names and isinstance(d, str))):
+                raise ModelError(
+                    f"{title}: {argument} gives axis {k} of the input {name!r} the extent {d!r}; extents are whole numbers, -1 or None"
+                )
+        found[name] = tuple(extents)
+    return found

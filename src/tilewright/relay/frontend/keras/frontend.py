@@ -9,6 +9,7 @@ from typing import Any
 
 from tilewright.ir import IRModule
 from tilewright.relay.frontend.common import damage
+from tilewright.relay.frontend.common.names import checked_shapes
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.keras.graph import LAYOUTS, KerasImporter
 from tilewright.relay.frontend.keras.reader import open_model
@@ -38,7 +39,8 @@ def from_keras(
         opened = open_model(model)
     importer = KerasImporter(opened.title, opened.version)
     with guarded(opened.title):
-        return importer.run(opened.spec, opened.store, shape or {}, layout, opened.tensors)
+        shapes = checked_shapes(opened.title, "shape", shape)
+        return importer.run(opened.spec, opened.store, shapes, layout, opened.tensors)
 
 
 @contextmanager

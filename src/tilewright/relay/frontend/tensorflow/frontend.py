@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.damage import guarded
-from tilewright.relay.frontend.common.names import by_input, renamed
+from tilewright.relay.frontend.common.names import by_input, checked_shapes, renamed
 from tilewright.relay.frontend.common.texts import CARRIER, Text
 from tilewright.relay.frontend.common.value import ModelError, Value, near_text
 from tilewright.relay.frontend.tensorflow.graph import Scope, TensorFlowImporter
@@ -68,7 +68,7 @@ def import_graph(
     with guarded(opened.title, REMEDY):
         importer = TensorFlowImporter(opened.title, opened.functions, opened.variable, opened.tables)
         importer.use_dense = bool((convert_config or {}).get("use_dense", True))
-        mod, params = _run(importer, opened, shape or {})
+        mod, params = _run(importer, opened, checked_shapes(opened.title, "shape", shape))
         if layout in ("NCHW", "NCDHW"):
             wanted = {
                 f"nn.conv{n}d{t}": [front, "default"]

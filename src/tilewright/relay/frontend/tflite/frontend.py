@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.ir import IRModule
 from tilewright.relay.frontend.common.damage import guarded
-from tilewright.relay.frontend.common.names import by_input, renamed
+from tilewright.relay.frontend.common.names import by_input, checked_shapes, renamed
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.tflite import (  # noqa: F401 (register converters)
     control_flow,
@@ -86,7 +86,8 @@ def _imported(
             from tilewright.relay.frontend.tflite.classic import overridden
 
             importer.custom = dict(overridden(op_converter, importer, subgraph))
-        shapes, dtypes = dict(shape_dict or {}), dict(dtype_dict or {})
+        shapes: dict[str, Any] = checked_shapes(opened.name, "shape_dict", shape_dict, names=True)
+        dtypes: dict[str, Any] = dict(dtype_dict or {})
         graph = opened.root.subgraphs[subgraph]
         known = [(n, other_names(opened, subgraph, n, index)) for n, index in inputs]
         shapes, dtypes = (renamed(given, by_input(opened.name, given, known)) for given in (shapes, dtypes))
