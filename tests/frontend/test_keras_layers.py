@@ -216,8 +216,9 @@ def test_sparsemax() -> None:
 def test_all_layers_are_known() -> None:
     """Every layer of this Keras is imported, but those that run other frameworks or work on sounds and random pictures."""
     others = {
-        "TFSMLayer", "FlaxLayer", "JaxLayer", "TorchModuleWrapper", "Layer", "Wrapper", "InputSpec", "Pipeline", "MelSpectrogram", "STFTSpectrogram", "AutoContrast", "Equalization",
-        "ContrastLimitedAdaptiveHistogramEqualization", "MaxNumBoundingBoxes", "Solarization",
+        "TFSMLayer", "FlaxLayer", "JaxLayer", "TorchModuleWrapper", "Layer", "Wrapper", "InputSpec", "Pipeline", "MelSpectrogram",
+        "STFTSpectrogram", "AutoContrast", "Equalization", "ContrastLimitedAdaptiveHistogramEqualization", "MaxNumBoundingBoxes",
+        "Solarization", "Lambda",
     }  # fmt: skip
     import inspect
 
