@@ -35,6 +35,7 @@ SAMPLES: list[Sample] = [
     *[(f"special_{n}.n_scalar", (f(3, 5, low=-1.2, high=1.2), k)) for n in POLYNOMIALS for k in (-2, 0, 1, 2, 5)],
     *[("nextafter", (neighbours.to(t), towards.to(t))) for t in (torch.float32, torch.float64, torch.bfloat16)],
     ("logaddexp", (torch.tensor([math.inf, -math.inf, -math.inf, 1.0]), torch.tensor([math.inf, -math.inf, 2.0, 1.0]))),
+    *[(n, (i(3, 5, low=-9, high=10, dtype=t), i(5, low=-9, high=10, dtype=t))) for n in ("gcd", "lcm") for t in (torch.int64, torch.int32)],
     ("special_zeta", (f(3, 5, low=1.2, high=5.0), f(5, low=0.2, high=9.0))),
     *[("polygamma", (n, f(3, 5, low=0.3, high=5.0))) for n in (0, 1, 3)],
     *[("polygamma", (n, torch.tensor([-8.5, -1.4, -0.25, 30.0]))) for n in (0, 1, 2, 3)],

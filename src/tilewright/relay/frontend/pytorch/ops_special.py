@@ -11,6 +11,7 @@ from tilewright.relay.frontend.common.special import POLYNOMIALS, recurrence, sp
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.pytorch.ops_tensor import broadcast_all
 from tilewright.relay.frontend.pytorch.value import TorchCall, aten
+from tilewright.relay.op.host import host_function
 
 ONE = {
     "lgamma": "lgamma", "special_gammaln": "lgamma", "digamma": "digamma", "special_digamma": "digamma", "special_psi": "digamma",
@@ -87,6 +88,23 @@ def _spherical(c: TorchCall, x: Value) -> Any:
     # Where x is infinite, its sine is none.
     far = c.call("equal", c.call("abs", x), c.number(np.inf, x.dtype))
     return c.call("where", far, c.number(0, x.dtype), ratio)
+
+
+@host_function("torch.gcd")
+def _greatest(config: Any, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.asarray(np.gcd(a, b))
+
+
+@host_function("torch.lcm")
+def _least(config: Any, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.asarray(np.abs(np.lcm(a, b)))
+
+
+@aten("gcd", "lcm")
+def _divisor(c: TorchCall, a: Value, b: Value) -> Any:
+    x, y = broadcast_all(c, c.promote(a, b))
+    name = "torch.gcd" if "gcd" in c.target else "torch.lcm"
+    return c.call("host.call", [x, y], function=name, shape=tuple(x.shape), dtype=x.dtype)
 
 
 @aten("frexp")
