@@ -40,8 +40,8 @@ EXPLAINED = {
     r"test_attention_4d_causal_fp16": "the answer rounds to float16 after every step; ours differ in the last bit",
 }
 """Why tests cannot pass, by their names. They are run, and count as failures."""
-WAITS = 20
-"""A test that waits, and computes nothing, may do so for as many of its limits."""
+WAITS, PATIENCE = 20, 600.0
+"""A test that waits, and computes nothing, may do so for as many of its limits, and for as many seconds at least."""
 
 
 class Outcome:
@@ -159,8 +159,8 @@ def run_all(
                         else f"the process ended with code {w.process.exitcode}"
                     )
                     workers[k] = Worker(tests, seconds)
-            elif waited > WAITS * seconds:
-                reason = f"it did not end in {WAITS * seconds:g} s"
+            elif waited > max(WAITS * seconds, PATIENCE):
+                reason = f"it did not end in {max(WAITS * seconds, PATIENCE):g} s"
                 w.stop()
                 workers[k] = Worker(tests, seconds)
             if reason is not None:
