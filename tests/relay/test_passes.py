@@ -29,6 +29,7 @@ PASSES: dict[str, Callable[[], transform.Pass]] = {
     "DeadCodeElimination": transform.DeadCodeElimination,
     "AlterOpLayout": transform.AlterOpLayout,
     "FlattenRows": transform.FlattenRows,
+    "SliceSplits": transform.SliceSplits,
     "PackDense": transform.PackDense,
     "FuseOps": transform.FuseOps,
 }

@@ -71,6 +71,7 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
             transform.SimplifyExpr(),
             transform.FoldConstant(),
             transform.PackWinograd(),
+            transform.SliceSplits(),
             *devices,
             transform.FuseOps(),
             transform.WidenKernels(),

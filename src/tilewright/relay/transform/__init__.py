@@ -66,6 +66,7 @@ from tilewright.relay.transform.partial_eval import PartialEvaluate
 from tilewright.relay.transform.recast import ChangeBatch, recast
 from tilewright.relay.transform.simplify_expr import SimplifyExpr
 from tilewright.relay.transform.simplify_inference import CanonicalizeOps, SimplifyInference
+from tilewright.relay.transform.slice_splits import SliceSplits
 from tilewright.relay.transform.split_args import SplitArgs
 from tilewright.relay.transform.to_sparse import Conv2dToSparse, Conv2dToSparse2, DenseToSparse
 from tilewright.relay.transform.transposed_conv import TransposedConvolutions
@@ -159,6 +160,7 @@ __all__ = [
     "SimplifyExprPostAlterOp",
     "SimplifyFCTranspose",
     "SimplifyInference",
+    "SliceSplits",
     "SplitArgs",
     "ToANormalForm",
     "ToANormalFormExpr",

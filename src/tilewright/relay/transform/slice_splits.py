@@ -1,0 +1,60 @@
+"""SliceSplits: the pieces of a split as slices of it, where what reads each can take it along.
+
+    q, k, v = split(x); transpose(q) ..  ->  transpose(strided_slice(x)) ..
+
+A split is a kernel that writes all pieces; a slice is read in place by the kernel of its reader.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilewright.ir import Op
+from tilewright.ir.transform import Pass
+from tilewright.relay.expr import Call, Expr, Function, TupleGetItem
+from tilewright.relay.functor import rewrite, users
+from tilewright.relay.op.card import INJECTIVE, constructor
+from tilewright.relay.transform.rewriting import card_of, is_op, static_shape, typed, typed_pass
+
+
+def slice_splits(func: Function) -> Any:
+    """The function with slices instead of such splits."""
+    used = users([func])
+
+    def sliced(call: Expr) -> bool:
+        pieces = used[call]
+        readers = [reader for piece in pieces for reader in used.get(piece, ())]
+        return all([type(p) is TupleGetItem for p in pieces]) and all([_takes(r) for r in readers])
+
+    splits = {e for e in used if is_op(e, "split") and static_shape(e.args[0]) is not None and sliced(e)}  # type: ignore[attr-defined]
+
+    def change(old: Expr, new: Expr) -> Expr | None:
+        return _slice(new) if type(old) is TupleGetItem and old.tuple_value in splits else None
+
+    return rewrite(func, change) if splits else func
+
+
+def _slice(piece: Any) -> Expr:
+    """A piece of a split as a slice."""
+    split = piece.tuple_value
+    card, shape = card_of(split), static_shape(split.args[0])
+    assert shape is not None
+    axis, given = card.axis % len(shape), card.indices_or_sections  # type: ignore[attr-defined]
+    cuts = [shape[axis] // given * i for i in range(given)] if isinstance(given, int) else [0, *given]
+    begin, end = cuts[piece.index], [*cuts[1:], shape[axis]][piece.index]
+    return typed(constructor("strided_slice")(split.args[0], [begin], [end], axes=[axis], span=split.span))
+
+
+def _takes(reader: Expr) -> bool:
+    """Whether a slice becomes part of the kernel of its reader."""
+    return (
+        type(reader) is Call
+        and type(reader.op) is Op
+        and card_of(reader).fuse <= INJECTIVE
+        and not is_op(reader, "split")
+    )
+
+
+def SliceSplits() -> Pass:
+    """Pieces of splits as slices, which the kernels of their readers take along."""
+    return typed_pass("SliceSplits", 2, lambda f, mod: slice_splits(f))
