@@ -81,3 +81,21 @@ def test_a_row_of_each_image_meets_its_own() -> None:
     x, weight, places = (relay.var(n, shape=s) for n, s in (("x", (3, 37, 8)), ("w", (16, 8)), ("p", (37, 16))))
     body = flattened(relay.Function([x, weight, places], relay.add(relay.nn.dense(x, weight), places))).body
     assert is_op(body, "add") and is_op(body.args[0], "reshape")  # type: ignore[attr-defined]
+
+
+def test_rows_that_the_model_took_apart_itself() -> None:
+    """What follows a reshaped product works on the matrix, so that it can be part of the product's kernel."""
+    x, w = relay.var("x", shape=(16, 8)), relay.var("w", shape=(12, 8))
+    added, last = relay.var("added", shape=(2, 8, 12)), relay.var("last", shape=(5, 12))
+    apart = relay.reshape(relay.nn.dense(x, w), (2, 8, 12))
+    body = relay.nn.dense(relay.reshape(relay.add(relay.tanh(apart), added), (16, 12)), last)
+    func = relay.Function([x, w, added, last], body)
+    found = flattened(func)
+    (tanh,) = [e for e in relay.analysis.post_order(found) if is_op(e, "tanh")]
+    assert static_shape(tanh) == (16, 12)
+    rng = np.random.default_rng(0)
+    values = [rng.standard_normal(s).astype("float32") for s in ((16, 8), (12, 8), (2, 8, 12), (5, 12))]
+    before, now = (
+        relay.create_executor("debug", IRModule.from_expr(f)).evaluate()(*values).numpy() for f in (func, found)
+    )
+    np.testing.assert_allclose(now, before, 1e-5, 1e-6)

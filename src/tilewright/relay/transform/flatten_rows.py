@@ -63,6 +63,11 @@ class _FlattenRows:
             return None
         if is_op(call, "nn.dense", "nn.matmul"):
             return self._product(call, shape)
+        if is_op(call, "reshape") and is_op(call.args[0], "nn.dense", "nn.matmul"):
+            # A matrix that the model itself takes apart: what works row by row on its parts works on it.
+            if static_shape(call.args[0]) == (prod(shape[:-1]), shape[-1]):
+                self.views[call] = call.args[0]
+            return None
         card: Any = card_of(call)
         if is_op(call, *ALONG_ROWS):
             if card.axis not in (-1, len(shape) - 1) or call.args[0] not in self.views:
