@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.codegen.interp.intrinsics import FLOAT, PREDICATES
 from tilewright.codegen.interp.llvm_intrinsics import LLVM
+from tilewright.codegen.interp.tile_registers import TILE_INSTRUCTIONS
 from tilewright.codegen.interp.values import InterpError, np_type
 from tilewright.ir import DataType, FloatImm, GlobalVar, IntImm, Op, PrimExpr
 from tilewright.tir import (
@@ -57,6 +58,7 @@ class ExprSource:
     names: dict[Var, str]
     ranges: dict[Var, tuple[int, int]]
     defined: int = 0
+    has_tiles: bool = False
 
     _table: ClassVar[dict[type, Callable[..., str]]] = {}
 
@@ -412,6 +414,9 @@ class ExprSource:
 
     def _call_call_llvm_intrin(self, e: Call) -> str:
         name: Any = e.args[0]
+        if name.value in TILE_INSTRUCTIONS:
+            self.has_tiles = True
+            return f"tiles.{TILE_INSTRUCTIONS[name.value]}({', '.join(map(self.expr, e.args[1:]))})"
         known = LLVM.get(name.value)
         if known is None:
             raise InterpError(f"the interpreter has no rule for the LLVM intrinsic {name.value}: {e}")

@@ -24,6 +24,7 @@ from tilewright.codegen.interp.direct import (
 )
 from tilewright.codegen.interp.expr import python_name
 from tilewright.codegen.interp.lanes import is_shared, run_lanes, scope_of, shared_storage, store_first
+from tilewright.codegen.interp.tile_registers import Tiles
 from tilewright.codegen.interp.values import Accessor, InterpError, Pointer, Storage, np_type
 from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.tir import (
@@ -137,6 +138,7 @@ class Program(CooperatingThreads):
         self._parameters()
         self.stmt(body)
         lines = ["def program(args, races, call_function, call_extern, match_arg):"]
+        lines += ["    tiles = Tiles(races)"] if self.has_tiles else []
         numbers: list[int] = []
         for line in self.lines:
             numbers.append(len(lines) + 1)
@@ -579,7 +581,7 @@ def _bind_match(
 _ENVIRONMENT = {
     "np": np, "Accessor": Accessor, "narrow": narrow, "from_int": from_int, "bind_match": _bind_match, "Cells": Cells,
     "InterpError": InterpError, "elements": elements, "run_lanes": run_lanes, "shared_storage": shared_storage,
-    "store_first": store_first, **_HELPERS,
+    "store_first": store_first, "Tiles": Tiles, **_HELPERS,
 }  # fmt: skip
 
 

@@ -52,6 +52,21 @@ class Races:
         self.on, self.epoch, self.iteration, self.loop = on, 0, -1, ""
 
 
+def note(races: Races, storage: Storage, at: int, write: bool, place: str) -> None:
+    """Remembers who touched byte `at`; two iterations of one parallel loop must not when one of them writes."""
+    mark = races.epoch << 40 | races.iteration
+    if storage.writer is None or storage.reader is None:
+        storage.writer, storage.reader = {}, {}
+    for table in (storage.writer, storage.reader) if write else (storage.writer,):
+        other = table.get(at, -1)
+        if other >> 40 == races.epoch and other != mark:
+            raise InterpError(
+                f"race: iterations {other & ((1 << 40) - 1)} and {races.iteration} of parallel loop {races.loop}"
+                f" both touch buffer {place}, one of them writing it"
+            )
+    (storage.writer if write else storage.reader)[at] = mark
+
+
 class RawPointer(Pointer):
     """An address in this process, of which it is not known how much may be read."""
 
@@ -315,22 +330,9 @@ class Accessor:
 
     def note(self, at: int, write: bool, index: tuple[Any, ...]) -> None:
         """Remembers who touched an element; two iterations of one parallel loop must not when one of them writes."""
-        races, storage = self.races, self.storage
-        if races.iteration < 0:
-            return
-        mark = races.epoch << 40 | races.iteration
-        # Views of several types may share the storage.
-        at *= self.data.itemsize
-        if storage.writer is None or storage.reader is None:
-            storage.writer, storage.reader = {}, {}
-        for table in (storage.writer, storage.reader) if write else (storage.writer,):
-            other = table.get(at, -1)
-            if other >> 40 == races.epoch and other != mark:
-                raise InterpError(
-                    f"race: iterations {other & ((1 << 40) - 1)} and {races.iteration} of parallel loop {races.loop}"
-                    f" both touch buffer {self.name}{list(index)}, one of them writing it"
-                )
-        (storage.writer if write else storage.reader)[at] = mark
+        if self.races.iteration >= 0:
+            # Views of several types may share the storage.
+            note(self.races, self.storage, at * self.data.itemsize, write, f"{self.name}{list(index)}")
 
     def pointer(self, *index: Any) -> Pointer:
         """The address of an element."""

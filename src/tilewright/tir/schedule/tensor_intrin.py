@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
 from tilewright.arith import Analyzer
@@ -36,6 +37,7 @@ class TensorIntrin(Node, key="tir.TensorIntrin"):
     impl: PrimFunc
 
     _known: ClassVar[dict[str, Any]] = {}
+    _families: ClassVar[dict[str, Callable[[str], Any]]] = {}
 
     @staticmethod
     def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> TensorIntrin:
@@ -50,9 +52,20 @@ class TensorIntrin(Node, key="tir.TensorIntrin"):
         return found
 
     @staticmethod
+    def register_family(prefix: str, make: Callable[[str], TensorIntrin | None]) -> None:
+        """Intrinsics whose names say what they are: the first time that one with this prefix is asked for, `make(name)` gives it, or
+        None."""
+        TensorIntrin._families[prefix] = make
+
+    @staticmethod
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
         """The intrinsic of that name; None, or a ScheduleError, if there is none."""
         found: TensorIntrin | None = TensorIntrin._known.get(name)
+        if found is None:
+            makers = [make for prefix, make in TensorIntrin._families.items() if name.startswith(prefix)]
+            found = next((made for make in makers if (made := make(name)) is not None), None)
+            if found is not None:
+                TensorIntrin._known[name] = found
         if found is None and not allow_missing:
             refuse(f"there is no tensor intrinsic {name!r}; registered are {sorted(TensorIntrin._known)}")
         return found

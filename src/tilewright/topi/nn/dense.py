@@ -13,6 +13,7 @@ from tilewright.topi.broadcast import broadcast_index, broadcast_shape
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.grouped import grouped_product
 from tilewright.topi.nn.product import Matrices, product
+from tilewright.topi.schedule.tile_products import row_tiles, tile_product
 from tilewright.topi.schedule.tiles import IN_TILES, MATERIALIZE, OPEN_ROWS, padded_rows, whole_tiles
 from tilewright.topi.utils import as_int, shape_of
 
@@ -91,12 +92,15 @@ def dense_pack(
     panels, inner, nr, *group = shape_of(weight)
     k = te.reduce_axis((0, inner), name="k")
     axes = [k, *[te.reduce_axis((0, g), name="g") for g in group]]
-    rows = computed_rows(shape[:-1], nr, dtype)
+    tiles = tile_product(Target.current(True), data.dtype, weight.dtype, dtype) if group else None
+    whole = _whole_rows(data) if tiles is not None else None
+    rows = computed_rows(shape[:-1], nr, dtype) if whole is None else whole[1]
+    source = data if whole is None else whole[0]
 
     def element(*i: Any) -> Any:
-        lead = i[:-1] if rows is None else (*i[:-2], tir.min(i[-2], shape[-2] - 1))
+        lead = i[:-1] if rows is None or whole is not None else (*i[:-2], tir.min(i[-2], shape[-2] - 1))
         places = [axis.var for axis in axes[1:]]
-        value = data(*lead, k.var * group[0] + places[0] if group else k.var)
+        value = source(*lead, k.var * group[0] + places[0] if group else k.var)
         weight_at = weight(tir.floordiv(i[-1], nr), k.var, tir.floormod(i[-1], nr), *places)
         return te.sum(_to(value, dtype) * _to(weight_at, dtype), axis=axes)
 
@@ -109,6 +113,23 @@ def dense_pack(
         wanted = columns if units is None else units
         out = compute([*shape[:-1], wanted], lambda *i: padded(*i), name="T_rows", tag="injective")
     return out if bias is None else _add(out, bias, dtype)
+
+
+def _whole_rows(data: te.Tensor) -> tuple[te.Tensor, int | None] | None:
+    """Rows as registers of tiles load them: the data, or a copy filled up to whole tiles and the number of rows in it. None where they
+    are not known."""
+    shape = shape_of(data)
+    if len(shape) < 2 or not all([isinstance(d, int) for d in shape]):
+        return None
+    *_, rows, inner = shape
+    whole = row_tiles(rows)[1]
+    if whole == rows:
+        return data, None
+
+    def element(*i: Any) -> Any:
+        return tir.if_then_else(i[-2] < rows, data(*i), tir.const(0, data.dtype))
+
+    return compute([*shape[:-2], whole, inner], element, "T_filled", "injective", attrs={MATERIALIZE: 1}), whole
 
 
 def computed_rows(lead: list[Any], nr: Any, dtype: str) -> Any:

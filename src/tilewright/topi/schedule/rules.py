@@ -1,5 +1,6 @@
 """The rules for CPUs, and which one serves which block.
 
+tile_products products in groups where the processor has registers of whole tiles (AMX)
 contraction   reductions whose last spatial axis is contiguous (convolution, matrix product, pooling):
               a register tile of rows x vectors, the reduction around it, the epilogue behind it
 windows       depthwise convolutions and pooling: each channel by itself, its padding inside the loop over bands of rows
@@ -20,6 +21,7 @@ from tilewright.topi.schedule.contraction import is_contraction, schedule_contra
 from tilewright.topi.schedule.injective import schedule_injective, schedule_reduction
 from tilewright.topi.schedule.kernel import BlockView, KernelView
 from tilewright.topi.schedule.rows import schedule_rows
+from tilewright.topi.schedule.tile_products import schedule_tiles, tile_of
 from tilewright.topi.schedule.tiles import MATERIALIZE
 from tilewright.topi.schedule.windows import is_strided, is_windowed, schedule_windows
 from tilewright.topi.schedule.winograd import schedule_winograd, winograd_product
@@ -39,7 +41,7 @@ def schedule_cpu(sch: Schedule, target: Target) -> None:
         schedule_winograd(view, winograd, target)
     elif len(reductions) == 1 and is_columns(reductions[0], target):
         schedule_columns(view, reductions[0], target)
-    elif any([is_contraction(b, target) or is_strided(b, target) for b in view.blocks()]):
+    elif any([is_product(b, target) for b in view.blocks()]):
         schedule_contraction_kernel(view, target)
     elif any([b.reduction for b in view.blocks()]):
         schedule_rows(view, target)
@@ -52,12 +54,20 @@ def schedule_cpu(sch: Schedule, target: Target) -> None:
             schedule_reduction(view, block, target)
 
 
+def is_product(block: BlockView, target: Target) -> bool:
+    """Whether a block is one of those that register tiles compute."""
+    return is_contraction(block, target) or is_strided(block, target) or tile_of(block, target) is not None
+
+
 def schedule_contraction_kernel(view: KernelView, target: Target) -> None:
     """The heaviest contraction takes the epilogue; smaller ones are scheduled on their own."""
-    found = [b for b in view.blocks() if is_contraction(b, target) or is_strided(b, target)]
+    found = [b for b in view.blocks() if is_product(b, target)]
     contractions = sorted(found, key=lambda b: -b.iterations)
     for block in contractions:
-        if is_windowed(block, target):
+        tiles = tile_of(block, target)
+        if tiles is not None:
+            schedule_tiles(view, block, target, tiles)
+        elif is_windowed(block, target):
             schedule_windows(view, block, target)
         else:
             schedule_contraction(view, block, target)

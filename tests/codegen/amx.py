@@ -1,0 +1,98 @@
+"""Runs kernels for AMX on machines without it: tile instructions become calls of functions that do what they do (the interpreter's model
+of the registers), and everything else is compiled for this machine."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import threading
+from typing import Any
+
+import numpy as np
+
+from tilewright.codegen.interp.tile_registers import TILE_INSTRUCTIONS, Tiles
+from tilewright.codegen.interp.values import RawPointer
+from tilewright.codegen.llvm.jit import load_objects
+from tilewright.codegen.llvm.machine import compile_assembly, compile_object
+from tilewright.codegen.llvm.module import emit_module
+from tilewright.driver import host_pipeline, lower_module
+from tilewright.ir import IRModule
+from tilewright.target import Target
+from tilewright.target.cpu import host_cpu
+from tilewright.tir import PrimFunc
+
+SAPPHIRE = "llvm -mcpu=sapphirerapids"
+
+_TYPES: dict[str, Any] = {"ptr": ctypes.c_void_p, "i8": ctypes.c_int8, "i64": ctypes.c_int64}
+_threads: dict[int, Tiles] = {}
+errors: list[str] = []
+"""What went wrong in calls: exceptions cannot leave them."""
+
+
+def _call(method: str, types: tuple[str, ...]) -> Any:
+    def run(*args: int) -> None:
+        tiles = _threads.setdefault(threading.get_ident(), Tiles())
+        try:
+            getattr(tiles, method)(*[RawPointer(a) if t == "ptr" else a for a, t in zip(args, types, strict=True)])
+        except Exception as error:
+            errors.append(str(error))
+
+    return ctypes.CFUNCTYPE(None, *[_TYPES[t] for t in types])(run)
+
+
+_DECLARATION = re.compile(r"declare void @(llvm\.x86\.\w+)\(([^)]*)\)")
+_known: dict[str, tuple[str, Any]] = {}
+
+
+def emulated(text: str) -> tuple[str, dict[str, int]]:
+    """LLVM IR whose tile instructions are calls, and the addresses of what is called."""
+    imports: dict[str, int] = {}
+    for name, types in _DECLARATION.findall(text):
+        if name not in TILE_INSTRUCTIONS:
+            continue
+        symbol = "emulated_" + name.rsplit(".", 1)[1]
+        if symbol not in _known:
+            function = _call(TILE_INSTRUCTIONS[name], tuple([t.strip() for t in types.split(",") if t.strip()]))
+            _known[symbol] = symbol, function
+        imports[symbol] = ctypes.cast(_known[symbol][1], ctypes.c_void_p).value or 0
+        text = text.replace(f"@{name}(", f"@{symbol}(")
+    return text, imports
+
+
+def ir(func: PrimFunc, target: Target) -> str:
+    """The LLVM IR of a function whose parameters are pointers to data."""
+    plain = func.with_attr("global_symbol", "kernel")
+    with target:
+        lowered = host_pipeline(target, unpacked=True)(lower_module(IRModule.from_expr(plain)))
+        return str(emit_module(lowered, target))
+
+
+def aligned(a: np.ndarray) -> np.ndarray:
+    """A copy where kernels expect their data: at a multiple of 64 bytes."""
+    room = np.zeros(a.nbytes + 64, np.uint8)
+    at = -room.ctypes.data % 64
+    copy = room[at : at + a.nbytes].view(a.dtype).reshape(a.shape)
+    copy[...] = a
+    return copy
+
+
+def run_emulated(func: PrimFunc, target: Target, *args: np.ndarray) -> None:
+    """Runs a kernel for `target` on arrays, in place: its tiles emulated, the rest as this machine does it."""
+    text, imports = emulated(ir(func, target))
+    objects = load_objects([compile_object(text, Target("llvm"), 2, [])], ["kernel"], imports)
+    given = [aligned(a) for a in args]
+    pointers = (ctypes.c_void_p * len(args))(*[a.ctypes.data for a in given])
+    errors.clear()
+    code = objects.function("kernel", ctypes.c_void_p)(pointers)
+    assert code == 0
+    assert not errors, errors[0]
+    for a, b in zip(args, given, strict=True):
+        a[...] = b
+
+
+def assembly(func: PrimFunc, target: Target) -> str:
+    """What LLVM makes of a kernel for `target`."""
+    return str(compile_assembly(ir(func, target), target, 2, []))
+
+
+__all__ = ["SAPPHIRE", "assembly", "emulated", "host_cpu", "ir", "run_emulated"]
