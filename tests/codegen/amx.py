@@ -7,6 +7,7 @@ import ctypes
 import re
 import threading
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -41,7 +42,8 @@ def _call(method: str, types: tuple[str, ...]) -> Any:
 
 
 _DECLARATION = re.compile(r"declare void @(llvm\.x86\.\w+)\(([^)]*)\)")
-_known: dict[str, tuple[str, Any]] = {}
+_known: dict[str, Any] = {}
+"""Functions by the symbols that call them."""
 
 
 def emulated(text: str) -> tuple[str, dict[str, int]]:
@@ -52,9 +54,8 @@ def emulated(text: str) -> tuple[str, dict[str, int]]:
             continue
         symbol = "emulated_" + name.rsplit(".", 1)[1]
         if symbol not in _known:
-            function = _call(TILE_INSTRUCTIONS[name], tuple([t.strip() for t in types.split(",") if t.strip()]))
-            _known[symbol] = symbol, function
-        imports[symbol] = ctypes.cast(_known[symbol][1], ctypes.c_void_p).value or 0
+            _known[symbol] = _call(TILE_INSTRUCTIONS[name], tuple([t.strip() for t in types.split(",") if t.strip()]))
+        imports[symbol] = ctypes.cast(_known[symbol], ctypes.c_void_p).value or 0
         text = text.replace(f"@{name}(", f"@{symbol}(")
     return text, imports
 
@@ -65,6 +66,52 @@ def ir(func: PrimFunc, target: Target) -> str:
     with target:
         lowered = host_pipeline(target, unpacked=True)(lower_module(IRModule.from_expr(plain)))
         return str(emit_module(lowered, target))
+
+
+class _NoCache:
+    """Stands for the on-disk cache: what is compiled for emulation must not be found by others."""
+
+    @staticmethod
+    def key(*parts: str) -> str:
+        return ""
+
+    @staticmethod
+    def get(key: str) -> None:
+        return None
+
+    @staticmethod
+    def put(key: str, value: bytes) -> None:
+        pass
+
+
+def build_emulated(mod: IRModule, target: str = SAPPHIRE, config: dict[str, Any] | None = None) -> tuple[Any, str]:
+    """A model built for `target` and loaded here, its tiles emulated, and the assembly of all kernels as it is for the target."""
+    from tilewright import relay
+    from tilewright.ir.transform import PassContext
+    from tilewright.relay.backend import executor_factory, kernels
+
+    texts: list[str] = []
+
+    def compiled(text: str, target: Target) -> bytes:
+        texts.append(str(compile_assembly(text, target, 1, [])))
+        return compile_object(emulated(text)[0], Target("llvm"))
+
+    def loaded(objects: Any, exports: Any, imports: Any = None) -> Any:
+        known = {s: ctypes.cast(f, ctypes.c_void_p).value or 0 for s, f in _known.items()}
+        return load_objects(objects, exports, known)
+
+    errors.clear()
+    with (
+        mock.patch.object(kernels, "disk", _NoCache),
+        mock.patch.object(kernels, "compile_object", compiled),
+        mock.patch.object(executor_factory, "load_objects", loaded),
+        mock.patch.object(executor_factory, "need_host", lambda *_: None),
+        PassContext(opt_level=3, config=config or {}),
+    ):
+        library = relay.build(mod, target)
+        library.metadata["target"]["features"] = []
+        assert library.lib is not None
+    return library, "\n".join(texts)
 
 
 def aligned(a: np.ndarray) -> np.ndarray:

@@ -333,6 +333,9 @@ class conv2d(Conv2D, key="nn.conv2d"):
         from tilewright.topi.schedule.dot_products import dot_product
 
         data, weight = (str(t.dtype) for t in types)  # type: ignore[attr-defined]
+        tiled = self.in_tiles(layout, types, o, i)
+        if tiled is not None:
+            return tiled
         found = dot_product(Target.current(True), data, weight, self.out_dtype or data, o // self.groups)
         if found is None:
             return None
@@ -349,6 +352,26 @@ class conv2d(Conv2D, key="nn.conv2d"):
             return None
         weights = f"{block_in // group}i{found.lanes}o{group}i"
         return self.on_blocks(types[1], o, block_in, weights, found.lanes)
+
+    def in_tiles(self, layout: str | None, types: Sequence[Type], o: int, i: int) -> LayoutChoice | None:
+        """The same for registers of whole tiles, which take many channels at once; None where the target has none, where sizes are
+        open, or where there are too few channels."""
+        from tilewright.topi.schedule.tile_products import LEAST_STEPS, SIDE, tile_product
+
+        data, weight = (str(t.dtype) for t in types)  # type: ignore[attr-defined]
+        found = tile_product(Target.current(True), data, weight, self.out_dtype or data)
+        if found is None or not is_static(types[0]) or (o // self.groups) % SIDE:
+            return None
+        group, block_in = found.group, block_of(layout)
+        least = LEAST_STEPS * group
+        if block_in is None or block_in % least or i % block_in:
+            blocks = [b for b in (SIDE * group, SIDE * group // 2, SIDE * group // 4) if b >= least and i % b == 0]
+            if not blocks:
+                return None
+            block_in = blocks[0]
+        # The next layer finds as many channels together as a register holds.
+        block_out = next(b for b in (SIDE * group, 2 * SIDE, SIDE) if (o // self.groups) % b == 0)
+        return self.on_blocks(types[1], o, block_in, f"{block_in // group}i{block_out}o{group}i", block_out)
 
     def on_blocks(self, weight: Type, filters: int, block_in: int, weights: str, block_out: int) -> LayoutChoice:
         """The convolution with channels in blocks: of the data, of the weights (behind OIHW), and of the result."""

@@ -34,6 +34,7 @@ from tilewright.relay.transform.rewriting import (
 from tilewright.target import Target
 from tilewright.topi.nn.product import GATHER, Costs
 from tilewright.topi.schedule.dot_products import dot_product
+from tilewright.topi.schedule.tile_products import MOST_COLUMNS, SIDE, tile_product, whole_steps
 from tilewright.topi.transform import layout_axes
 
 PLAIN = "NCHW"
@@ -282,14 +283,20 @@ def pack_dense(call: Call) -> Expr | None:
             along = const(np.ascontiguousarray(by_columns.T))
             return None if transposed else constructor("nn.dense")(call.args[0], along, span=call.span)
         return packed_product(call, call.args[0], by_columns, 1)
-    found = dot_product(Target.current(True), str(tensor_of(call.args[0]).dtype), weight.dtype.name, result)
+    types = str(tensor_of(call.args[0]).dtype), weight.dtype.name, result
+    tiles = tile_product(Target.current(True), *types)
+    if tiles is not None and len(static_shape(call.args[0]) or ()) > 1:
+        inner = whole_steps(-(-by_columns.shape[0] // tiles.group)) * tiles.group
+        panel = MOST_COLUMNS if by_columns.shape[1] > SIDE else SIDE
+        return packed_product(call, *filled_up(call.args[0], by_columns, inner), tiles.group, panel)
+    found = dot_product(Target.current(True), *types)
     if found is None:
         return None
     return packed_product(call, *filled_up(call.args[0], by_columns, found.group), found.group)
 
 
 def filled_up(data: Expr, weight: np.ndarray, group: int) -> tuple[Expr, np.ndarray]:
-    """Data (.., K) and weights (K, N) with zeros at the end of K, so that groups divide it."""
+    """Data (.., K) and weights (K, N) with zeros at the end of K, so that `group` divides it."""
     more = -weight.shape[0] % group
     if not more:
         return data, weight
@@ -298,14 +305,15 @@ def filled_up(data: Expr, weight: np.ndarray, group: int) -> tuple[Expr, np.ndar
     return typed(constructor("nn.pad")(data, width, const(0, dtype))), np.pad(weight, ((0, more), (0, 0)))
 
 
-def packed_product(call: Call, data: Expr, by_columns: np.ndarray, group: int) -> Expr:
-    """The product of data (.., K) and weights (K, N), which are packed in panels, and in groups of K in them."""
+def packed_product(call: Call, data: Expr, by_columns: np.ndarray, group: int, nr: int = 0) -> Expr:
+    """The product of data (.., K) and weights (K, N), which are packed in panels (of `nr` columns, where that is known), and in groups
+    of K in them."""
     card: Any = card_of(call)
     inner, columns = by_columns.shape
     target = Target.current(True)
     lanes, registers = (16, 32) if target is None else (target.cpu.lanes(32), target.cpu.vector_registers)
     shape = static_shape(data)
-    nr = panel_width(columns, lanes, registers, None if shape is None else prod(shape[:-1]))
+    nr = nr or panel_width(columns, lanes, registers, None if shape is None else prod(shape[:-1]))
     panels = -(-columns // nr)
     if panels * nr != columns:
         filled = np.zeros((inner, panels * nr), by_columns.dtype)

@@ -134,7 +134,7 @@ def tile_of(block: BlockView, target: Target) -> Found | None:
     if len(reduction) == 2 and row_step == 1:
         return _matrix(block, product.kind, extent[row], extent[column] if packed is None else packed[1], steps)
     line_step = _step_of(data.region[-3].min, spatial[-3].var) if len(spatial) == 5 else 0
-    if packed is not None or extent[column] > SIDE or len(reduction) != 5 or len(weight.region) != 7 or not line_step:
+    if packed is not None or len(reduction) != 5 or len(weight.region) != 7 or not line_step:
         return None
     return _blocks(block, product.kind, steps, (line_step, row_step))
 
@@ -164,9 +164,11 @@ def _blocks(block: BlockView, kind: str, steps: int, strides: tuple[int, int]) -
     _, panels, lines, rows, columns = (block.extents[block.block.iter_vars.index(v)] for v in block.spatial)
     height = max(divisors(rows, MOST_ROWS))
     together = 2 if height <= SIDE and lines % 2 == 0 and rows == height else 1
+    width = next((w for w in (MOST_COLUMNS, SIDE) if columns % w == 0), columns)
     # In groups of channels each panel reads channels of its own.
     shared = block.spatial[1].var not in set().union(*_vars(block.block.reads[0]))
-    tile = Tile(kind, height, columns, steps, 2 if panels % 2 == 0 and shared else 1, together, *strides)
+    pair = 2 if panels % 2 == 0 and shared and width <= SIDE else 1
+    tile = Tile(kind, height, width, steps, pair, together, *strides)
     return Found(tile, 3, 2, 1) if tile.fits else None
 
 
