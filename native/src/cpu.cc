@@ -1,7 +1,9 @@
 // What this CPU can do, under LLVM's feature names.
 #include "module.h"
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
@@ -55,7 +57,8 @@ bool lacks(const std::string& name) {
   return false;
 }
 }  // namespace
-void enable_amx() { syscall(SYS_arch_prctl, 0x1023, 18); }  // ARCH_REQ_XCOMP_PERM, tile data
+// Linux keeps the tiles of a process that asked for it: ARCH_REQ_XCOMP_PERM, tile data.
+std::string enable_amx() { return syscall(SYS_arch_prctl, 0x1023, 18) == 0 ? "" : strerror(errno); }
 #else
 namespace {
 #if defined(__aarch64__) && defined(__linux__)
@@ -71,7 +74,7 @@ bool lacks(const std::string& name) {
 bool lacks(const std::string&) { return false; }
 #endif
 }  // namespace
-void enable_amx() {}
+std::string enable_amx() { return ""; }
 #endif
 
 // Whether TILEWRIGHT_CPU_WITHOUT (names between commas) says to do without a feature: to try what a lesser machine would say.
@@ -99,10 +102,7 @@ static void register_cpu() {
     for (auto& name : missing_features(names)) missing.push_back(from_string(name));
     return from_object(&make<ArrayObject>(std::move(missing))->header);
   });
-  register_global("runtime.EnableAMX", [](Args) {
-    enable_amx();
-    return none();
-  });
+  register_global("runtime.EnableAMX", [](Args) { return from_string(enable_amx()); });
 }
 static const int cpu_registered = (register_cpu(), 0);
 

@@ -10,7 +10,7 @@ void check_cpu(const Json& meta) {
   bool amx = false;
   for (auto& f : target["features"].items) {
     required.push_back(f.string);
-    amx |= f.string.find("amx") != std::string::npos;
+    amx |= f.string == "amx-tile" || f.string == "+amx-tile";
   }
 #if defined(__x86_64__)
   const std::string arch = "x86_64";
@@ -27,7 +27,10 @@ void check_cpu(const Json& meta) {
   if (!missing.empty())
     fail("RuntimeError", "this library was compiled for CPU `%s`, but this machine lacks the features: %s; compile the model again for this machine, or for a target without them",
          target["cpu"].string.c_str(), missing.c_str());
-  if (amx) enable_amx();
+  const std::string refused = amx ? enable_amx() : "";
+  if (!refused.empty())
+    fail("RuntimeError", "this library uses tile registers (AMX), which the system does not let this process have: %s; compile the model for a target without them (-mattr=-amx-tile)",
+         refused.c_str());
 }
 
 Ref<TensorObject> constants_of(const Library& library, Ref<TensorObject> given, int64_t bytes) {

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from typing import Any
+from unittest import mock
 
 import ml_dtypes
 import numpy as np
 import pytest
 
+import tilewright as tvm
 from tests.codegen.amx import SAPPHIRE, assembly, run_emulated
 from tilewright import te, tir
 from tilewright.codegen.interp import InterpError, run
 from tilewright.codegen.interp.tile_registers import Tiles
 from tilewright.codegen.interp.values import Pointer, Storage
+from tilewright.codegen.llvm.tiles import permission
+from tilewright.runtime import packed_func
+from tilewright.runtime.packed_func import global_func
 from tilewright.target import Target
+from tilewright.target.cpu import host_cpu
 from tilewright.tir.tensor_intrin.amx import KINDS, SCOPE, Tile, configuration
 
 Array = np.ndarray[Any, Any]
@@ -202,3 +209,34 @@ def test_names_say_what_an_intrinsic_is() -> None:
         "amx_bf16_dot_32x16x8_1x2s1x1",
     ):
         assert tir.TensorIntrin.get(name, allow_missing=True) is None
+
+
+def test_libraries_ask_the_system_for_tiles(tmp_path: Any) -> None:
+    """A library that another program loads asks when it is loaded; it is no error where there are none, for nothing has run yet."""
+    func = product(Tile("bf16", 16, 16, 16), 16, 16, 16)
+    path = tmp_path / "product.so"
+    tvm.build(func, target=SAPPHIRE).export_library(str(path))
+    ctypes.CDLL(str(path))
+    # mov eax, 158; mov edi, ARCH_REQ_XCOMP_PERM; mov esi, 18; syscall
+    asks = b"\xb8\x9e\0\0\0", b"\xbf\x23\x10\0\0", b"\xbe\x12\0\0\0", b"\x0f\x05"
+    assert all([part in path.read_bytes() for part in asks])
+    assert permission(Target(SAPPHIRE)) and not permission(Target("llvm -mcpu=znver4"))
+    assert not permission(Target("llvm -mcpu=sapphirerapids -mtriple=x86_64-apple-macosx"))
+
+
+def test_what_the_system_refuses_is_an_error() -> None:
+    """Before anything runs; here as on a machine whose processor has tiles, which its system does not keep."""
+    refused = str(global_func("runtime.EnableAMX")())
+    if "amx-tile" in host_cpu().features:
+        assert refused == ""
+        return
+    functions = {"runtime.MissingCPUFeatures": lambda *_: [], "runtime.EnableAMX": lambda: refused}
+    with mock.patch.object(packed_func, "global_func", functions.__getitem__):
+        module = tvm.build(product(Tile("bf16", 16, 16, 16), 16, 16, 16), target=SAPPHIRE)
+    with pytest.raises(AttributeError) as error:
+        module["main"]()
+    assert refused
+    assert str(error.value) == (
+        "the module's function `main` cannot be called here: the system does not let this process have tile registers"
+        f" (AMX): {refused}; export the module and load it on such a machine, or compile for this one"
+    )

@@ -84,3 +84,19 @@ def test_conv2d(
     check(
         func, kind, [a, w], shape, back, error.reshape(1, filters // 16, 16, *want.shape[2:]).transpose(0, 1, 3, 4, 2)
     )
+
+
+@pytest.mark.parametrize("transpose_a", [False, True])
+@pytest.mark.parametrize("m, k, n", [(16, 64, 32), (37, 19, 21), (5, 32, 16)])
+@pytest.mark.parametrize("kind", ["bf16", "u8s8", "s8s8"])
+def test_batch_matmul(kind: str, m: int, k: int, n: int, transpose_a: bool) -> None:
+    a_type, b_type, c_type = KINDS[kind].dtypes
+    shapes = (2, k, m) if transpose_a else (2, m, k), (2, n, k)
+    with TARGET:
+        a, b = te.placeholder(shapes[0], a_type), te.placeholder(shapes[1], b_type)
+        out = topi.nn.batch_matmul(a, b, None, c_type, transpose_a)
+        func = schedule_kernel(te.create_prim_func([a, b, out]), TARGET)
+    x, y = random(shapes[0], a_type), random(shapes[1], b_type, 1)
+    left, right = (x.transpose(0, 2, 1) if transpose_a else x).astype("float64"), y.transpose(0, 2, 1).astype("float64")
+    sizes = np.abs(left) @ np.abs(right)
+    check(func, kind, [x, y], (2, m, n), left @ right, (k + 1) * 2.0**-23 * sizes if kind == "bf16" else 0)

@@ -9,6 +9,7 @@ from tilewright.codegen.llvm.jit import is_native, load_objects
 from tilewright.codegen.llvm.machine import compile_assembly, compile_object
 from tilewright.codegen.llvm.module import emit_module, symbol_of
 from tilewright.codegen.llvm.symbols import CONTEXT, LIBRARY
+from tilewright.codegen.llvm.tiles import has_tiles, permission
 from tilewright.ir import IRModule
 from tilewright.node import Visitor, on
 from tilewright.target import Target
@@ -55,7 +56,8 @@ def unfit(target: Target) -> str:
         return f"it was compiled for {target.triple}"
     missing = [str(f) for f in global_func("runtime.MissingCPUFeatures")(*sorted(target.features))]
     if not missing:
-        return ""
+        refused = global_func("runtime.EnableAMX")() if has_tiles(target) else ""
+        return f"the system does not let this process have tile registers (AMX): {refused}" if refused else ""
     return f"it was compiled for CPU `{target.mcpu}`, but this machine lacks the features: {', '.join(missing)}"
 
 
@@ -78,7 +80,7 @@ def build(mod: IRModule | PrimFunc, target: Target | str) -> Any:
     assembly = lambda: compile_assembly(text, target, level, imports)  # noqa: E731
     texts: dict[str, Any] = {"ll": lambda: text, "s": assembly, "asm": assembly, "obj": lambda: data, "": lambda: text}
     why_not = unfit(target)
-    source = ModuleSource([data], texts, None if target.is_host else target.triple)
+    source = ModuleSource([data, *permission(target)], texts, None if target.is_host else target.triple)
     source.facts = {"triple": target.triple, "cpu": target.mcpu, "features": sorted(target.features)}
     source.why_not_here = why_not
     loaded = load_objects([data], exported_symbols(mod, text)) if not why_not else None

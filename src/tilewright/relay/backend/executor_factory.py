@@ -15,6 +15,7 @@ from tilewright import runtime
 from tilewright.codegen.llvm.jit import is_native, load_objects
 from tilewright.codegen.llvm.machine import compile_assembly
 from tilewright.codegen.llvm.symbols import CONTEXT
+from tilewright.codegen.llvm.tiles import permission
 from tilewright.ir import IRModule
 from tilewright.relay.backend import kernels
 from tilewright.relay.backend.external import ExternalCode
@@ -185,7 +186,7 @@ class ExecutorFactoryModule:
         text = json.dumps(facts).encode() + b"\0"
         described = data_object("__tilewright_metadata", text, self.target.triple.split("-")[0])
         texts = {kind: functools.partial(self.texts.all, kind) for kind in ("ll", "s", "asm", "tir")}
-        objects = [*self.objects, described]
+        objects = [*self.objects, described, *permission(self.target)]
         if self.runtime.get("system-lib"):
             blob = ["__tilewright_constants"] if constants is not None else []
             names = [*self.symbols, CONTEXT, "__tilewright_metadata", *blob, *self.external.exported()]

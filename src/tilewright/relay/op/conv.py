@@ -356,7 +356,8 @@ class conv2d(Conv2D, key="nn.conv2d"):
     def in_tiles(self, layout: str | None, types: Sequence[Type], o: int, i: int) -> LayoutChoice | None:
         """The same for registers of whole tiles, which take many channels at once; None where the target has none, where sizes are
         open, or where there are too few channels."""
-        from tilewright.topi.schedule.tile_products import LEAST_STEPS, SIDE, tile_product
+        from tilewright.tir.tensor_intrin.amx import SIDE
+        from tilewright.topi.schedule.tile_products import LEAST_STEPS, tile_product
 
         data, weight = (str(t.dtype) for t in types)  # type: ignore[attr-defined]
         found = tile_product(Target.current(True), data, weight, self.out_dtype or data)

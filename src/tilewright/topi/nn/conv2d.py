@@ -16,7 +16,7 @@ from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.columns import computed_columns, first_columns, window_columns
 from tilewright.topi.nn.pad import dilate, pad
 from tilewright.topi.nn.plain_conv import Windows, plain_conv
-from tilewright.topi.schedule.tile_products import row_tiles, tile_product
+from tilewright.topi.schedule.tile_products import row_tiles, takes_tiles
 from tilewright.topi.schedule.tiles import IN_TILES, OPEN_ROWS, padded_rows, whole_tiles
 from tilewright.topi.utils import Dim, as_int, get_const_int, get_pad_tuple, pair, shape_of, window_extent
 
@@ -229,11 +229,9 @@ def conv2d_NCHWc(
         )
     (sh, sw), (dh, dw), before, after, oh, ow = _extents(h, w, (kh, kw), strides, padding, dilation)
     per_group = o_outer // groups
-    tiles = tile_product(Target.current(True), data.dtype, kernel.dtype, dtype) if at_once else None
-    if tiles is not None and isinstance(oh, int) and isinstance(ow, int):
-        # Registers of tiles load neighbouring columns, of which there must be whole tiles.
-        columns = row_tiles(ow)[1]
-        column, right = _as_it_is, (columns - ow) * sw
+    tiled = bool(at_once) and takes_tiles(Target.current(True), (data.dtype, kernel.dtype, dtype), ki)
+    if tiled and isinstance(oh, int) and isinstance(ow, int):
+        columns, column, right = _tiled_columns(ow, sw)
     else:
         columns, column, right = _whole_columns(ow, sw, per_group, any([*before, *after]), dtype)
     padded = pad(data, [0, 0, *before, 0], [0, 0, after[0], after[1] + right, 0], name="data_pad")
@@ -257,10 +255,6 @@ def conv2d_NCHWc(
 Column = Callable[[Any], Any]
 
 
-def _as_it_is(column: Any) -> Any:
-    return column
-
-
 def _whole_columns(width: Any, stride: int, vectors: int, padded: bool, dtype: str) -> tuple[Any, Column, int]:
     """(columns to compute, f(column) -> the one to read, padding that is read in vain) for results of a width that register tiles may
     not fill. What is computed in vain reads padding where there is some, else the last column."""
@@ -273,6 +267,12 @@ def _whole_columns(width: Any, stride: int, vectors: int, padded: bool, dtype: s
     if columns == width or padded:
         return columns, lambda x: x, (columns - width) * stride
     return columns, lambda x: tir.min(x, width - 1), 0
+
+
+def _tiled_columns(width: int, stride: int) -> tuple[Any, Column, int]:
+    """The same for tiles whose registers load neighbouring columns: what is computed in vain reads padding."""
+    columns = row_tiles(width)[1]
+    return columns, lambda x: x, (columns - width) * stride
 
 
 def _cut_columns(shape: list[Any], element: Any, width: Any) -> te.Tensor:

@@ -13,7 +13,7 @@ from tilewright.topi.broadcast import broadcast_index, broadcast_shape
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.grouped import grouped_product
 from tilewright.topi.nn.product import Matrices, product
-from tilewright.topi.schedule.tile_products import row_tiles, tile_product
+from tilewright.topi.schedule.tile_products import row_tiles, takes_tiles
 from tilewright.topi.schedule.tiles import IN_TILES, MATERIALIZE, OPEN_ROWS, padded_rows, whole_tiles
 from tilewright.topi.utils import as_int, shape_of
 
@@ -92,8 +92,8 @@ def dense_pack(
     panels, inner, nr, *group = shape_of(weight)
     k = te.reduce_axis((0, inner), name="k")
     axes = [k, *[te.reduce_axis((0, g), name="g") for g in group]]
-    tiles = tile_product(Target.current(True), data.dtype, weight.dtype, dtype) if group else None
-    whole = _whole_rows(data) if tiles is not None else None
+    tiled = bool(group) and takes_tiles(Target.current(True), (data.dtype, weight.dtype, dtype), inner)
+    whole = _whole_rows(data) if tiled else None
     rows = computed_rows(shape[:-1], nr, dtype) if whole is None else whole[1]
     source = data if whole is None else whole[0]
 

@@ -1,6 +1,6 @@
 """Products of two computed matrices of narrow numbers, by instructions that add up a few products at once.
 
-B is copied into panels of one vector's columns, in groups along the reduction as the instruction reads them (see
+B is copied into panels of one vector's (or, for tiles, two registers') columns, in groups along the reduction as the instruction reads them (see
 topi/schedule/dot_products.py); A is read as it lies where its rows are whole groups along the reduction, and else copied, filled up
 with zeros.
 """
@@ -11,9 +11,11 @@ from typing import Any
 
 from tilewright import te
 from tilewright.target import Target
+from tilewright.tir.tensor_intrin.amx import SIDE
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.product import Matrices, tile_attrs
 from tilewright.topi.schedule.dot_products import dot_products
+from tilewright.topi.schedule.tile_products import LEAST_STEPS, MOST_COLUMNS, row_tiles, tile_product, whole_steps
 from tilewright.topi.schedule.tiles import MATERIALIZE, tiling
 from tilewright.topi.utils import ceil_div, to
 
@@ -25,25 +27,35 @@ def grouped_product(p: Matrices, types: tuple[str, str], name: str, tag: str) ->
     """The product of matrices whose elements come as they are stored, of two `types`, summed up in `p.dtype`; None where the target has
     no instruction for them, or where it does not pay."""
     target = Target.current(True)
-    found = dot_products(target, *types, p.dtype)
-    if not found or target is None or (p.m < LEAST_ROWS and "float" in p.dtype):
+    found, whole = dot_products(target, *types, p.dtype), tile_product(target, *types, p.dtype)
+    if target is None or not (found or whole) or (p.m < LEAST_ROWS and "float" in p.dtype):
         return None
-    lanes, group = found[0].lanes, found[0].group
-    steps = ceil_div(p.k, group)
-    tiles = tiling(p.m, ceil_div(p.n, lanes), target.cpu.vector_registers)
-    rows, panels = tiles.rows, tiles.columns
+    if whole is not None and p.k >= whole.group * LEAST_STEPS:
+        # Rows that there are not are zeros of the copy, for registers load neighbours.
+        lanes, group = MOST_COLUMNS if p.n > SIDE else SIDE, whole.group
+        steps = whole_steps(ceil_div(p.k, group))
+        rows, panels = row_tiles(p.m)[1], ceil_div(p.n, lanes)
+        attrs, filled = {}, rows
+    elif found:
+        lanes, group = found[0].lanes, found[0].group
+        steps = ceil_div(p.k, group)
+        tiles = tiling(p.m, ceil_div(p.n, lanes), target.cpu.vector_registers)
+        rows, panels = tiles.rows, tiles.columns
+        attrs, filled = tile_attrs(tiles), p.m
+    else:
+        return None
     b = _panels(p, types[1], (panels, steps, lanes, group))
-    a = _rows(p, types[0], steps * group)
+    a = _rows(p, types[0], filled, steps * group)
     k, inside = te.reduce_axis((0, steps), name="k"), te.reduce_axis((0, group), name="g")
 
     def element(*i: Any) -> Any:
         *lead, row, column = i
-        row = row if rows == p.m else tir.min(row, p.m - 1)
+        row = row if rows == filled else tir.min(row, p.m - 1)
         left = a(lead, row, k.var * group + inside.var)
         right = b(*lead, tir.floordiv(column, lanes), k.var, tir.floormod(column, lanes), inside.var)
         return te.sum(to(left, p.dtype) * to(right, p.dtype), axis=[k, inside])
 
-    made = compute([*p.lead, rows, panels * lanes], element, name=name, tag=tag, attrs=tile_attrs(tiles))
+    made = compute([*p.lead, rows, panels * lanes], element, name=name, tag=tag, attrs=attrs)
     if (rows, panels * lanes) == (p.m, p.n):
         return made
     return compute([*p.lead, p.m, p.n], lambda *i: made(*i), name="T_valid", tag="injective")
@@ -70,16 +82,18 @@ def _panels(p: Matrices, dtype: str, shape: tuple[int, int, int, int]) -> te.Ten
     return compute([*p.lead, *shape], element, name="T_panels", tag="injective", attrs={MATERIALIZE: 1})
 
 
-def _rows(p: Matrices, dtype: str, length: int) -> Any:
-    """a(leading indices, row, k), neighbours along k being neighbours in memory."""
-    if p.left_along_k and length == p.k:
+def _rows(p: Matrices, dtype: str, rows: int, length: int) -> Any:
+    """a(leading indices, row, k), neighbours along k being neighbours in memory; zeros fill up rows and k."""
+    if p.left_along_k and (rows, length) == (p.m, p.k):
         return p.left
 
     def element(*i: Any) -> Any:
         value = p.left(i[:-2], i[-2], i[-1])
-        return value if length == p.k else tir.if_then_else(i[-1] < p.k, value, tir.const(0, dtype))
+        for at, size, computed in ((i[-1], p.k, length), (i[-2], p.m, rows)):
+            value = value if computed == size else tir.if_then_else(at < size, value, tir.const(0, dtype))
+        return value
 
-    copied = compute([*p.lead, p.m, length], element, name="T_rows", tag="injective", attrs={MATERIALIZE: 1})
+    copied = compute([*p.lead, rows, length], element, name="T_rows", tag="injective", attrs={MATERIALIZE: 1})
     return lambda lead, row, at: copied(*lead, row, at)
 
 

@@ -5,7 +5,7 @@ each group's elements side by side, rows a constant distance apart. So rows that
 reading the last one again. Asked three times:
 
 - where weights are packed, `tile_product(target, A, B, C)` says whether the target has such tiles;
-- the compute asks `row_tiles` how many rows to compute;
+- the compute asks `takes_tiles`, and `row_tiles` how many rows to compute;
 - the schedule asks `tile_of(block, target)`, and runs
 
     parallel panels of columns, tiles of rows:
@@ -70,6 +70,12 @@ def tile_product(target: Target | None, data: str, weight: str, out: str) -> Til
     return next((t for t in TILES if KINDS[t.kind].dtypes == wanted and t.available(target.cpu)), None)
 
 
+def takes_tiles(target: Target | None, types: tuple[str, str, str], groups: Any) -> bool:
+    """Whether tiles compute a product of these types whose innermost axis of the reduction has so many groups."""
+    known = isinstance(groups, int) and step_groups(groups) >= LEAST_STEPS
+    return known and tile_product(target, *types) is not None
+
+
 def row_tiles(rows: int) -> tuple[int, int]:
     """(rows of a tile, rows to compute): a divisor where one fills registers well, or else what computes least in vain."""
     best = max(divisors(rows, MOST_ROWS))
@@ -128,6 +134,8 @@ def tile_of(block: BlockView, target: Target) -> Found | None:
     if row.var in set().union(*_vars(weight)) or not row_step:
         return None
     steps = step_groups(extent[step])
+    if steps < LEAST_STEPS or row_tiles(extent[row])[1] != extent[row]:
+        return None
     packed = block.packed_read(column)
     if packed is None and places[-2] is not column.var:
         return None
@@ -151,7 +159,7 @@ def _step_of(index: Any, var: Var) -> int:
 
 def _matrix(block: BlockView, kind: str, rows: int, panel: int, steps: int) -> Found | None:
     width = next((w for w in (MOST_COLUMNS, SIDE) if panel % w == 0), panel if panel < SIDE else 0)
-    if not width or steps < LEAST_STEPS:
+    if not width:
         return None
     tile = Tile(kind, max(divisors(rows, MOST_ROWS)), width, steps)
     return Found(tile, len(block.spatial) - 2, None, None) if tile.fits else None
@@ -159,8 +167,6 @@ def _matrix(block: BlockView, kind: str, rows: int, panel: int, steps: int) -> F
 
 def _blocks(block: BlockView, kind: str, steps: int, strides: tuple[int, int]) -> Found | None:
     """A convolution on channel blocks, (N, panels, lines, rows, columns)."""
-    if steps < LEAST_STEPS:
-        return None
     _, panels, lines, rows, columns = (block.extents[block.block.iter_vars.index(v)] for v in block.spatial)
     height = max(divisors(rows, MOST_ROWS))
     together = 2 if height <= SIDE and lines % 2 == 0 and rows == height else 1
@@ -237,4 +243,4 @@ def _first_inside(view: KernelView, rv: BlockRV, at: LoopRV) -> LoopRV:
     return loops[[view.sch.get(loop) for loop in loops].index(view.sch.get(at)) + 1]
 
 
-__all__ = ["TILES", "Found", "TileProduct", "row_tiles", "schedule_tiles", "tile_of", "tile_product", "whole_steps"]
+__all__ = ["TILES", "Found", "TileProduct", "row_tiles", "schedule_tiles", "takes_tiles", "tile_of", "tile_product", "whole_steps"]

@@ -14,6 +14,7 @@ import numpy as np
 from tilewright import runtime
 from tilewright.codegen.llvm.jit import load_objects
 from tilewright.codegen.llvm.symbols import CONTEXT
+from tilewright.codegen.llvm.tiles import permission
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.relay.backend.evaluate import Call, ProgramExecutor
 from tilewright.relay.backend.executor_factory import need_host
@@ -97,7 +98,7 @@ class Executable(LoadedExecutable):
         arch = self.target.triple.split("-")[0]
         described = data_object("__tilewright_metadata", json.dumps(self.metadata).encode() + b"\0", arch)
         code = data_object(BYTECODE, self.code, arch)
-        objects = [*self.objects, described, code]
+        objects = [*self.objects, described, code, *permission(self.target)]
         return runtime.ModuleSource(objects, {}, self.target.triple, self._constants, self.external.data())
 
     @property

@@ -1,0 +1,40 @@
+"""What a library for AMX needs beside its code: Linux keeps tile registers only for processes that asked for them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from tilewright.codegen.llvm.machine import compile_object
+from tilewright.target import Target
+
+ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA = 158, 0x1023, 18
+"""Number of the system call on x86-64, and its arguments ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA."""
+
+_ASK = f"""
+@llvm.global_ctors = appending global [1 x {{ i32, ptr, ptr }}] [{{ i32, ptr, ptr }} {{ i32 65535, ptr @enable_tiles, ptr null }}]
+define internal void @enable_tiles() nounwind {{
+  %refused = call i64 asm sideeffect "syscall", "={{rax}},{{rax}},{{rdi}},{{rsi}},~{{rcx}},~{{r11}},~{{memory}}"(
+    i64 {ARCH_PRCTL}, i64 {REQUEST_PERMISSION}, i64 {TILE_DATA})
+  ret void
+}}
+"""
+
+
+def has_tiles(target: Target) -> bool:
+    """Whether code for the target may use tile registers."""
+    return "amx-tile" in target.features
+
+
+def permission(target: Target) -> list[bytes]:
+    """The objects that a library for the target holds beside its kernels: one that asks for tile registers when the library is loaded,
+    whoever loads it. In this process the runtime asks, and tells of a refusal; here it is no error, for nothing may ever use them."""
+    wanted = has_tiles(target) and target.triple.startswith("x86_64") and "linux" in target.triple
+    return [_asking(target.triple)] if wanted else []
+
+
+@lru_cache(maxsize=4)
+def _asking(triple: str) -> bytes:
+    return compile_object(_ASK, Target(f"llvm -mtriple={triple}"), 1)
+
+
+__all__ = ["has_tiles", "permission"]
