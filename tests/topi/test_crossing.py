@@ -76,6 +76,14 @@ def test_blocks_of_channels(size: int) -> None:
     check([y], plain, lambda a: a.transpose(0, 1, 4, 2, 3).reshape(1, 32, 3, size), "llvm")
 
 
+@pytest.mark.parametrize("block", [32, 64])
+def test_blocks_of_several_tiles(block: int) -> None:
+    """A tile has fewer channels than a block, and the last tile of a row is cut."""
+    x = te.placeholder((1, 2, 3, 19, block), "bfloat16", "x")
+    plain = topi.cast(topi.layout_transform(x, f"NCHW{block}c", "NCHW"), "float32")
+    check([x], plain, lambda a: a.transpose(0, 1, 4, 2, 3).reshape(1, 2 * block, 3, 19).astype("float32"), "llvm")
+
+
 def test_what_stays_as_it_is() -> None:
     x = te.placeholder((3, 50), "float32", "x")
     check([x], topi.transpose(x), lambda a: a.T, "llvm", across=False)  # too narrow

@@ -26,12 +26,13 @@ LEAST = 4
 
 class Crossing(NamedTuple):
     """The read that is transposed (its position), the axis along which it is contiguous, and the tile: elements along that axis and
-    along the last one."""
+    along the last one. `block`: how many elements of the axis lie together where that are more than a tile has, else 0."""
 
     read: int
     axis: IterVar
     rows: int
     columns: int
+    block: int = 0
 
 
 def crossing_of(block: BlockView, target: Target) -> Crossing | None:
@@ -60,7 +61,8 @@ def crossing_of(block: BlockView, target: Target) -> Crossing | None:
             columns = min(rows, _tile(block.extents[-1], lanes))
             whole = columns and (block.extents[-1] % columns == 0 or any([r.min is last.var for r in region.region]))
             # Where the last tile is cut, an index that counts along other axes too would go on into what they count.
-            return Crossing(found[0], axis, rows, columns) if whole else None
+            together = inner.b.value if isinstance(inner, FloorMod) and isinstance(inner.b, IntImm) else 0
+            return Crossing(found[0], axis, rows, columns, together if together > rows else 0) if whole else None
     return None
 
 
@@ -92,6 +94,10 @@ def schedule_crossing(view: KernelView, block: BlockView, crossing: Crossing) ->
     others = [by_axis[v] for v in block.spatial if v is not last and v is not crossing.axis]
     # Another block may read the same buffer: the product of a matrix and itself does.
     tile = sch.cache_read(block.rv, crossing.read, "local", [block.rv])
+    if crossing.block:
+        # Of a block with several tiles the index is seen to have two digits.
+        far, near = sch.split(by_axis[crossing.axis], [None, crossing.block])
+        others, by_axis[crossing.axis] = [*others, far], near
     row, row_inner = sch.split(by_axis[crossing.axis], [None, crossing.rows])
     column, column_inner = sch.split(by_axis[last], [None, crossing.columns])
     outer = [*others, column, row]
