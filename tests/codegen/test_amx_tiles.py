@@ -211,6 +211,15 @@ def test_names_say_what_an_intrinsic_is() -> None:
         assert tir.TensorIntrin.get(name, allow_missing=True) is None
 
 
+def test_sums_in_registers_are_not_in_memory() -> None:
+    """All blocks that use them must be tensorized."""
+    x = te.placeholder((16, 16), "float32")
+    sch = tir.Schedule(te.create_prim_func([x, te.compute((16, 16), lambda i, j: x[i, j] + 1.0, name="C")]))
+    sch.cache_write(sch.get_block("C"), 0, SCOPE)
+    with pytest.raises(tvm.TVMError, match="is in registers, but is read or written in memory; tensorize every block"):
+        tvm.build(sch.mod["main"], target=SAPPHIRE)
+
+
 def test_libraries_ask_the_system_for_tiles(tmp_path: Any) -> None:
     """A library that another program loads asks when it is loaded; it is no error where there are none, for nothing has run yet."""
     func = product(Tile("bf16", 16, 16, 16), 16, 16, 16)

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from tests.codegen.amx import SAPPHIRE, assembly, run_emulated
-from tilewright import te, topi
+from tilewright import te, tir, topi
 from tilewright.codegen.interp import run
 from tilewright.target import Target
 from tilewright.tir.tensor_intrin.amx import KINDS
 from tilewright.topi.schedule import schedule_kernel
+from tilewright.topi.schedule.kernel import KernelView
+from tilewright.topi.schedule.tile_products import tile_of
 
 Array = np.ndarray[Any, Any]
 TARGET = Target(SAPPHIRE)
@@ -100,3 +102,18 @@ def test_batch_matmul(kind: str, m: int, k: int, n: int, transpose_a: bool) -> N
     left, right = (x.transpose(0, 2, 1) if transpose_a else x).astype("float64"), y.transpose(0, 2, 1).astype("float64")
     sizes = np.abs(left) @ np.abs(right)
     check(func, kind, [x, y], (2, m, n), left @ right, (k + 1) * 2.0**-23 * sizes if kind == "bf16" else 0)
+
+
+def test_what_is_no_sum_of_products_stays() -> None:
+    """The largest product, and products of differences, have the form of a sum of products, and are none."""
+    data, weight = te.placeholder((16, 64), "uint8", "data"), te.placeholder((1, 16, 16, 4), "int8", "weight")
+    for reduced, shift in ((te.max, 0), (te.sum, 3)):
+        k, g = te.reduce_axis((0, 16), name="k"), te.reduce_axis((0, 4), name="g")
+
+        def element(i: Any, j: Any, k: Any = k, g: Any = g, reduced: Any = reduced, shift: int = shift) -> Any:
+            left = data[i, k * 4 + g].astype("int32") - shift
+            return reduced(left * weight[0, k, j, g].astype("int32"), axis=[k, g])
+
+        func = te.create_prim_func([data, weight, te.compute((16, 16), element, name="C")])
+        (block,) = KernelView(tir.Schedule(func)).blocks()
+        assert tile_of(block, TARGET) is None

@@ -17,6 +17,7 @@ from tilewright.tir import (
     AttrStmt,
     Block,
     BlockRealize,
+    BufferLoad,
     BufferRealize,
     BufferStore,
     Call,
@@ -33,9 +34,19 @@ from tilewright.tir import (
     Var,
     While,
 )
+from tilewright.tir.stmt_functor import post_order_visit
 
+TILE_REGISTERS = "amx.tile"
+"""Storage scope of what instructions on tile registers keep there: it takes no memory."""
 STACK_LIMIT = 256 << 10
 """Bytes up to which a constant-size allocation lives on the stack; larger ones come from the workspace."""
+
+
+def _accesses(body: Stmt, data: Var) -> bool:
+    """Whether a statement loads or stores elements of a buffer."""
+    found: list[Any] = []
+    post_order_visit(body, lambda x: found.append(x) if isinstance(x, (BufferLoad, BufferStore)) else None)
+    return any([x.buffer.data is data for x in found])
 
 
 class StmtEmitter(MemoryEmitter):
@@ -318,6 +329,15 @@ class StmtEmitter(MemoryEmitter):
             self.registers[s.buffer_var] = Registers(dtype, lanes, count)
             self.stmt(s.body)
             del self.registers[s.buffer_var]
+            return
+        if getattr(s.buffer_var.type_annotation, "storage_scope", "") == TILE_REGISTERS:
+            if _accesses(s.body, s.buffer_var):
+                raise self.error(
+                    f"buffer {s.buffer_var.name} in scope {TILE_REGISTERS!r} is in registers, but is read or written in memory;"
+                    " tensorize every block that uses it",
+                    s,
+                )
+            self.stmt(s.body)
             return
         count, constant = 1, True
         for extent in s.extents:

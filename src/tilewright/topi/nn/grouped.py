@@ -1,8 +1,8 @@
 """Products of two computed matrices of narrow numbers, by instructions that add up a few products at once.
 
-B is copied into panels of one vector's (or, for tiles, two registers') columns, in groups along the reduction as the instruction reads them (see
-topi/schedule/dot_products.py); A is read as it lies where its rows are whole groups along the reduction, and else copied, filled up
-with zeros.
+B is copied into panels of one vector's columns (of two registers', for tiles), in groups along the reduction as the instruction reads
+them (see topi/schedule/dot_products.py); A is read as it lies where its rows are whole groups along the reduction, and else copied,
+filled up with zeros.
 """
 
 from __future__ import annotations

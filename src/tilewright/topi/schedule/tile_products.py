@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.arith import detect_linear_equation
-from tilewright.ir import IntImm
+from tilewright.ir import FloatImm, IntImm
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.target.cpu import CpuFacts
-from tilewright.tir import BufferRegion, Var
+from tilewright.tir import Add, BufferLoad, BufferRegion, BufferStore, Cast, Mul, Var
 from tilewright.tir.schedule import BlockRV, LoopRV
 from tilewright.tir.tensor_intrin.amx import DOT, FILL, KINDS, SCOPE, SIDE, STORE, STORE_LOCAL, Tile
 from tilewright.topi.schedule.contraction import vectorize_tile
@@ -120,7 +120,7 @@ def tile_of(block: BlockView, target: Target) -> Found | None:
     product = tile_product(target, str(data.buffer.dtype), str(weight.buffer.dtype), str(write.buffer.dtype))
     group, step, column = reduction[-1], reduction[-2], spatial[-1]
     extent = dict(zip(block.block.iter_vars, block.extents, strict=True))
-    if product is None or extent[group] != product.group or len(weight.region) < 3:
+    if product is None or extent[group] != product.group or len(weight.region) < 3 or not _sums_products(block):
         return None
     places = [r.min for r in weight.region]
     if places[-1] is not group.var or places[-3] is not step.var or column.var not in uses(places[-2]).vars:
@@ -140,11 +140,24 @@ def tile_of(block: BlockView, target: Target) -> Found | None:
     if packed is None and places[-2] is not column.var:
         return None
     if len(reduction) == 2 and row_step == 1:
-        return _matrix(block, product.kind, extent[row], extent[column] if packed is None else packed[1], steps)
+        panel = extent[column] if packed is None else packed[1]
+        return _matrix(block, product.kind, extent[row], panel, steps) if extent[column] % panel == 0 else None
     line_step = _step_of(data.region[-3].min, spatial[-3].var) if len(spatial) == 5 else 0
     if packed is not None or len(reduction) != 5 or len(weight.region) != 7 or not line_step:
         return None
     return _blocks(block, product.kind, steps, (line_step, row_step))
+
+
+def _sums_products(block: BlockView) -> bool:
+    """Whether a block adds up products of elements as they are, from zero on."""
+    store, init = block.block.body, block.block.init
+    if not isinstance(store, BufferStore) or not isinstance(init, BufferStore) or not isinstance(store.value, Add):
+        return False
+    product: Any = store.value.b
+    sides = (product.a, product.b) if isinstance(product, Mul) else ()
+    plain = [isinstance(x, Cast) and isinstance(x.value, BufferLoad) for x in sides]
+    zero = isinstance(init.value, (IntImm, FloatImm)) and init.value.value == 0
+    return plain == [True, True] and zero and isinstance(store.value.a, BufferLoad)
 
 
 def _vars(region: BufferRegion) -> list[set[Var]]:
@@ -243,4 +256,14 @@ def _first_inside(view: KernelView, rv: BlockRV, at: LoopRV) -> LoopRV:
     return loops[[view.sch.get(loop) for loop in loops].index(view.sch.get(at)) + 1]
 
 
-__all__ = ["TILES", "Found", "TileProduct", "row_tiles", "schedule_tiles", "takes_tiles", "tile_of", "tile_product", "whole_steps"]
+__all__ = [
+    "TILES",
+    "Found",
+    "TileProduct",
+    "row_tiles",
+    "schedule_tiles",
+    "takes_tiles",
+    "tile_of",
+    "tile_product",
+    "whole_steps",
+]
