@@ -89,7 +89,7 @@ def test_conv2d(
 
 
 @pytest.mark.parametrize("transpose_a", [False, True])
-@pytest.mark.parametrize("m, k, n", [(16, 64, 32), (37, 19, 21), (5, 32, 16)])
+@pytest.mark.parametrize("m, k, n", [(16, 64, 32), (37, 19, 21), (5, 32, 16), (65, 133, 13)])
 @pytest.mark.parametrize("kind", ["bf16", "u8s8", "s8s8"])
 def test_batch_matmul(kind: str, m: int, k: int, n: int, transpose_a: bool) -> None:
     a_type, b_type, c_type = KINDS[kind].dtypes

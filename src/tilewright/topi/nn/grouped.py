@@ -72,7 +72,7 @@ def _panels(p: Matrices, dtype: str, shape: tuple[int, int, int, int]) -> te.Ten
         value = p.right(lead, at, column)
         if steps * group != p.k:
             last = tir.if_then_else(at < p.k, value, tir.const(0, dtype))
-            value = tir.if_then_else(step < steps - 1, value, last)
+            value = tir.if_then_else(step < p.k // group, value, last)
         if panels * lanes == p.n:
             return value
         # Whole panels are copied without masks.
