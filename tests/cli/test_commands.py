@@ -158,3 +158,8 @@ def test_memory(folder: Path) -> None:
     done = command("memory", folder / "dense.onnx")
     assert done.code == 0, done.err
     assert "activations (arena)" in done.out and "constants" in done.out
+
+
+def test_the_package_is_the_command_too() -> None:
+    done = subprocess.run([sys.executable, "-m", "tilewright", "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("Usage: tilewright [OPTIONS] COMMAND")
