@@ -224,4 +224,9 @@ def test_the_page_names_all_operators_of_the_domain() -> None:
     }
     assert names == {n for d, n in converters if d == DOMAIN}
     defined = {s.name for s in onnxruntime_pybind11_state.get_all_operator_schema() if s.domain == DOMAIN}
-    assert absent == defined - names
+    assert not names & absent
+    told = re.search(r"of what ONNX Runtime (\d+)\.(\d+) defines", left)
+    # Later ones define more; of those that the page was written for, none may be left out.
+    assert told
+    if tuple(map(int, ort.__version__.split(".")[:2])) <= (int(told[1]), int(told[2])):
+        assert not defined - names - absent
