@@ -275,3 +275,15 @@ def test_wrong_counts_and_types(tmp_path: Path) -> None:
     assert message(ModelError, tmp_path).endswith("this is a folder. Give the path of an .onnx file")
     lost = model([helper.make_node("Relu", ["x"], ["a"])], {"x": [1, 4]}, ["y"])
     assert "an output of the model reads the tensor 'y', which no node before it makes" in message(ModelError, lost)
+
+
+def test_attributes_of_functions_have_the_kind_that_onnx_defines() -> None:
+    """ONNX writes this loss as a function, which a reduction that is no text leaves without one."""
+    given = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 13]>
+        agraph (float[3, 5] x, int64[3] y) => (float z) {
+            z = SoftmaxCrossEntropyLoss <reduction: int = 1> (x, y)
+        }
+    """)
+    with pytest.raises(ModelError, match="its attribute 'reduction' is of the kind int, and ONNX defines it as string"):
+        relay.frontend.from_onnx(given)
