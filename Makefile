@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 COUNT ?= 200
 SEED ?= 0
 
-.PHONY: help demo test test-torch test-torchao test-tensorflow test-tflite test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
+.PHONY: help demo test test-torch test-torchao test-arm test-tensorflow test-tflite test-slow test-vecmath test-roundtrip conformance conformance-torch bench fuzz lint format wheel clean
 .DELETE_ON_ERROR:
 
 help:  ## show the targets
@@ -64,6 +64,14 @@ build/tensorflow/.done: pyproject.toml $(NATIVE)
 	build/tensorflow/bin/python -c "import tomllib; e = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; print(*e['tensorflow'], *e['keras'], *e['tflite'], *e['images'], 'pytest', sep='\n')" > build/tensorflow/needs.txt
 	build/tensorflow/bin/python -m pip install --quiet --disable-pip-version-check --editable . --requirement build/tensorflow/needs.txt
 	@touch $@
+
+# The runtime and a program that runs models in it, for 64-bit ARM.
+build/arm/runner: tests/emulated/runner.cc $(VENV)/.extra-test
+	@mkdir -p build/arm
+	$(BIN)/python -m ziglang c++ -target aarch64-linux-gnu.2.28 -std=c++17 -O2 -s -Inative/include $< native/src/*.cc native/src/*/*.cc -ldl -lpthread -o $@
+
+test-arm: build/arm/runner  ## what is compiled for ARM (NEON, SVE of several widths) under QEMU: operators, vector math, whole models (minutes)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal tests/emulated/on_arm.py
 
 test-tflite: $(VENV)/.extra-test build/tensorflow/.done  ## Keras architectures as TFLite files of every precision, compiled, against LiteRT (tens of minutes)
 	build/tensorflow/bin/python tests/frontend/tflite_convert.py build/tflite

@@ -7,6 +7,7 @@
 
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #endif
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -68,6 +69,11 @@ bool lacks(const std::string& name) {
                                      {"i8mm", AT_HWCAP2, 13}, {"bf16", AT_HWCAP2, 14}, {"sme", AT_HWCAP2, 23}};
   for (const Feature& f : features)
     if (name == f.name) return !((getauxval(f.capability) >> f.bit) & 1);
+  // "sve256": registers of just that width, since vectors of a known length are computed in whole ones.
+  if (name.size() >= 6 && name.compare(0, 3, "sve") == 0 && name.find_first_not_of("0123456789", 3) == std::string::npos) {
+    const int length = prctl(51 /* PR_SVE_GET_VL */);
+    return length < 0 || 8 * (length & 0xffff) != atoi(name.c_str() + 3);
+  }
   return false;
 }
 #else

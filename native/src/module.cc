@@ -129,6 +129,11 @@ class SharedLibrary : public Library {
   static void* open(const std::string& path) {
     if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
     std::string why = dlerror();
+    // It is linked to no other library: the mathematics that it calls may not be in this process yet.
+    if (why.find("undefined symbol") != std::string::npos && dlopen("libm.so.6", RTLD_NOW | RTLD_GLOBAL)) {
+      if (void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+      why = dlerror();
+    }
     // A library made for tvm-ffi, where that runtime is not installed: ours stands in for it.
     if (why.find("libtvm_ffi.so") != std::string::npos) {
       if (dlopen((own_folder() + "/compat/libtvm_ffi.so").c_str(), RTLD_NOW | RTLD_LOCAL))

@@ -171,9 +171,11 @@ def reference(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> list[np.
 
 
 def compile_and_run(model: onnx.ModelProto, inputs: dict[str, np.ndarray], way: Way) -> list[np.ndarray]:
-    """The outputs by native code; a target that is not this machine runs from an exported library."""
+    """The outputs by native code; what is not for just this machine runs from an exported library, if need be under QEMU."""
+    from tests.emulated import machines
     from tilewright import relay, runtime
     from tilewright.ir.transform import PassContext
+    from tilewright.target import Target
 
     mod, params = relay.frontend.from_onnx(model)
     with PassContext(opt_level=way.opt_level, config=way.config):
@@ -183,6 +185,8 @@ def compile_and_run(model: onnx.ModelProto, inputs: dict[str, np.ndarray], way: 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m.so"
         library.export_library(path)
+        if machines.emulator(Target(way.target)) is not None:
+            return machines.run(path, {i.name: inputs[i.name] for i in model.graph.input}, way.target)
         return run(runtime.load_module(os.fspath(path)), inputs)
 
 

@@ -16,6 +16,8 @@ from tilewright.target.cpu import host_cpu
 
 qnn = relay.qnn.op
 VNNI, AVX2 = "llvm -mcpu=cascadelake", "llvm -mcpu=haswell"
+ARM = "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu="
+DOTPROD, I8MM = ARM + "cortex-a76", ARM + "neoverse-n2"
 
 
 def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
@@ -111,16 +113,18 @@ def layer(kind: str, channels: int = 16, zero: int = 0, pad: int = 1) -> Any:
     return tvm.IRModule.from_expr(relay.Function([x], qnn.requantize(c, *scales, out_dtype=kind)))
 
 
-def test_bytes_reach_the_kernel() -> None:
+@pytest.mark.parametrize("kind, target", [("uint8", VNNI), ("int8", DOTPROD), ("int8", I8MM), ("uint8", I8MM)])
+def test_bytes_reach_the_kernel(kind: str, target: str) -> None:
     """No cast widens them before the convolution."""
-    names = operators(layer("uint8"), VNNI)
+    names = operators(layer(kind), target)
     at = names.index("nn.contrib_conv2d_NCHWc")
     assert "cast" not in names[:at] and names[at - 1] == "layout_transform"
 
 
-def test_shift_joins_the_zero_point() -> None:
-    """int8 is shifted to uint8; what the shift and the zero point add is taken off the sums at once."""
-    names = operators(layer("int8", zero=5), VNNI)
+@pytest.mark.parametrize("kind, target", [("int8", VNNI), ("uint8", DOTPROD)])
+def test_shift_joins_the_zero_point(kind: str, target: str) -> None:
+    """Data of the other sign is shifted; what the shift and the zero point add is taken off the sums at once."""
+    names = operators(layer(kind, zero=5), target)
     after = names[names.index("nn.contrib_conv2d_NCHWc") :]
     assert after.count("subtract") == 1
     assert operators(layer("int8"), "llvm -mcpu=x86-64").count("subtract") == 0

@@ -87,6 +87,7 @@ def test_tags() -> None:
         ("llvm -mattr=avx2", "-mattr takes features as +name or -name, but holds 'avx2'"),
         ("llvm -num-cores=many", "option -num-cores takes an integer, but was given 'many'"),
         ("llvm -num-cores=0", "option -num-cores must be positive, but is 0"),
+        ("llvm -vector-width=100", "option -vector-width must be a power of two of bits, 32 to 2048, but is 100"),
         ("llvm mcpu=x", "target options begin with a dash, but 'llvm mcpu=x' holds 'mcpu=x'"),
         ("", "a target string is empty"),
         ({"mcpu": "generic"}, "a target needs a kind"),
@@ -96,6 +97,24 @@ def test_refusals(spec: object, message: str) -> None:
     with pytest.raises(TVMError) as caught:
         Target(spec)  # type: ignore[arg-type]
     assert message in str(caught.value)
+
+
+def test_width_of_sve() -> None:
+    """The CPU's or the one asked for is a feature that the code needs; without SVE it is but the length of vectors."""
+    arm = "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu="
+    widths = {
+        "neoverse-v1": (256, "sve256"),
+        "a64fx": (512, "sve512"),
+        "neoverse-n2": (128, None),
+        "neoverse-n2 -vector-width=256": (256, "sve256"),
+        "neoverse-v1 -vector-width=128": (128, None),
+        "neoverse-v1 -mattr=-sve": (128, None),
+        "cortex-a72 -vector-width=256": (256, None),
+    }
+    for cpu, (bits, feature) in widths.items():
+        target = Target(arm + cpu)
+        assert target.cpu.vector_bits == bits, cpu
+        assert sorted(target.features & {"sve128", "sve256", "sve512"}) == ([feature] if feature else []), cpu
 
 
 def test_wrong_type() -> None:

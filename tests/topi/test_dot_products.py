@@ -14,7 +14,7 @@ from tilewright.target import Target
 from tilewright.target.cpu import host_cpu
 from tilewright.tir.tensor_intrin import x86
 from tilewright.topi.schedule import schedule_kernel
-from tilewright.topi.schedule.dot_products import INSTRUCTIONS, dot_product, dot_products
+from tilewright.topi.schedule.dot_products import INSTRUCTIONS, DotProduct, dot_product, dot_products
 
 TARGETS = {
     "vnni": "llvm -mcpu=cascadelake",
@@ -22,7 +22,11 @@ TARGETS = {
     "avxvnni": "llvm -mcpu=alderlake",
     "avx2": "llvm -mcpu=haswell",
     "sse2": "llvm -mcpu=x86-64",
+    "dotprod": "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=cortex-a76",
+    "i8mm": "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-n2",
 }
+DATA = {kind: "int8" if kind == "dotprod" else "uint8" for kind in TARGETS}
+BYTES = [d for d in INSTRUCTIONS if d.out == "int32"]
 
 
 def runs_here(target: Target) -> bool:
@@ -51,11 +55,11 @@ def packed(weight: np.ndarray, nr: int, group: int) -> np.ndarray:
     return np.ascontiguousarray(weight.reshape(k // group, group, n // nr, nr).transpose(2, 0, 3, 1))
 
 
-@pytest.mark.parametrize("name", [d.intrin for d in INSTRUCTIONS if d.data == "uint8"])
-def test_intrinsic(name: str) -> None:
-    lanes = next(d.lanes for d in INSTRUCTIONS if d.intrin == name)
+@pytest.mark.parametrize("instruction", BYTES, ids=[d.intrin for d in BYTES])
+def test_intrinsic(instruction: DotProduct) -> None:
+    lanes, dtype = instruction.lanes, instruction.data
     m, n, k = 2, 32, 12
-    a, b = te.placeholder((m, k), "uint8"), te.placeholder((n // 32, k // 4, 32, 4), "int8")
+    a, b = te.placeholder((m, k), dtype), te.placeholder((n // 32, k // 4, 32, 4), "int8")
     outer, inner = te.reduce_axis((0, k // 4), name="ko"), te.reduce_axis((0, 4), name="ki")
 
     def element(i: Any, j: Any) -> Any:
@@ -68,13 +72,11 @@ def test_intrinsic(name: str) -> None:
     jo, ji = sch.split(j, [None, lanes])
     sch.reorder(i, jo, ko, ji, ki)
     sch.decompose_reduction(block, ko)
-    sch.tensorize(ji, name)
-    data, weight = random((m, k), "uint8"), random((k, n), "int8", 1)
+    sch.tensorize(ji, instruction.intrin)
+    data, weight = random((m, k), dtype), random((k, n), "int8", 1)
     # The sums of pairs that would saturate 16 bits.
-    data[0], weight[:, 0], weight[:, 1] = 255, 127, -128
-    target = Target(
-        next(t for d in INSTRUCTIONS if d.intrin == name for t in TARGETS.values() if d.available(Target(t).cpu))
-    )
+    data[0], weight[:, 0], weight[:, 1] = np.iinfo(dtype).max, 127, -128
+    target = Target(next(t for t in TARGETS.values() if instruction.available(Target(t).cpu)))
     for found in results(sch.mod["main"], target, data, packed(weight, 32, 4), np.zeros((m, n), "int32")):
         np.testing.assert_array_equal(found, data.astype(int) @ weight.astype(int))
 
@@ -86,19 +88,19 @@ def test_intrinsic(name: str) -> None:
 def test_dense(kind: str, m: int, n: int, k: int, nr: int) -> None:
     target = Target(TARGETS[kind])
     with target:
-        data, weight = te.placeholder((m, k), "uint8"), te.placeholder((n // nr, k // 4, nr, 4), "int8")
+        data, weight = te.placeholder((m, k), DATA[kind]), te.placeholder((n // nr, k // 4, nr, 4), "int8")
         func = schedule_kernel(
             te.create_prim_func([data, weight, topi.nn.dense_pack(data, weight, None, "int32")]), target
         )
-    found = dot_product(target, "uint8", "int8", "int32", nr)
+    found = dot_product(target, DATA[kind], "int8", "int32", nr)
     assert (found is None) == (kind == "sse2")
-    assert ("llvm.x86." in func.script()) == (found is not None)
-    a, w = random((m, k), "uint8"), random((k, n), "int8", 1)
+    assert any(arch in func.script() for arch in ("llvm.x86.", "llvm.aarch64.")) == (found is not None)
+    a, w = random((m, k), DATA[kind]), random((k, n), "int8", 1)
     for out in results(func, target, a, packed(w, nr, 4), np.zeros((m, n), "int32")):
         np.testing.assert_array_equal(out, a.astype(int) @ w.astype(int))
 
 
-@pytest.mark.parametrize("kind", ["vnni", "avx2"])
+@pytest.mark.parametrize("kind", ["vnni", "avx2", "dotprod", "i8mm"])
 @pytest.mark.parametrize(
     "size, channels, block, filters, out_block, kernel, stride, pad",
     [(7, 32, 16, 32, 16, 1, 1, 0), (6, 16, 16, 48, 16, 3, 2, 1), (5, 4, 4, 16, 16, 3, 1, 1), (5, 8, 8, 8, 8, 3, 1, 0)],
@@ -110,11 +112,11 @@ def test_conv2d(
     blocked = (1, channels // block, size, size + 1, block)
     weights = (filters // out_block, channels // block, kernel, kernel, block // 4, out_block, 4)
     with target:
-        data, weight = te.placeholder(blocked, "uint8"), te.placeholder(weights, "int8")
+        data, weight = te.placeholder(blocked, DATA[kind]), te.placeholder(weights, "int8")
         out = topi.nn.conv2d_NCHWc(data, weight, stride, pad, 1, out_dtype="int32")
         func = schedule_kernel(te.create_prim_func([data, weight, out]), target)
-    assert "llvm.x86." in func.script()
-    a, w = random(blocked, "uint8"), random(weights, "int8", 1)
+    assert any(arch in func.script() for arch in ("llvm.x86.", "llvm.aarch64."))
+    a, w = random(blocked, DATA[kind]), random(weights, "int8", 1)
     plain = a.transpose(0, 1, 4, 2, 3).reshape(1, channels, size, size + 1).astype("int32")
     by_channel = w.transpose(0, 5, 1, 4, 6, 2, 3).reshape(filters, channels, kernel, kernel).astype("int32")
     wanted = topi.testing.conv2d_nchw_python(plain, by_channel, stride, pad)

@@ -63,6 +63,7 @@ _CPU_FEATURES: dict[str, str] = {
     "neoverse-n1": _A76,
     "neoverse-n2": _A76 + " sve sve2 bf16 i8mm",
     "neoverse-v1": _A76 + " sve bf16 i8mm",
+    "a64fx": _A64 + " fullfp16 lse rdm sve",
     "neoverse-v2": _A76 + " sve sve2 bf16 i8mm",
     "apple-m1": _A76,
     "apple-m2": _A76 + " bf16 i8mm",
@@ -74,6 +75,9 @@ _CPU_FEATURES: dict[str, str] = {
     "cortex-m4": "vfp4d16sp thumb-mode",
     "cortex-m7": "fp-armv8d16 thumb-mode",
 }
+
+_SVE_BITS = {"neoverse-v1": 256, "a64fx": 512}
+"""Bits of the SVE registers of CPUs where they are wider than 128."""
 
 
 def architecture(triple: str) -> str:
@@ -98,10 +102,23 @@ def cpu_features(arch: str, cpu: str) -> frozenset[str]:
     return frozenset(_CPU_FEATURES.get(cpu, base).split())
 
 
-class HostCpu:
-    """The machine this process runs on: LLVM's `name`, `features` that are on, `triple`, cores it may use, caches."""
+def sve_feature(features: frozenset[str], bits: int) -> frozenset[str]:
+    """`features`, with "sve256" where code uses SVE registers as vectors of 256 bits: such code runs on no other width.
 
-    __slots__ = ("arch", "caches", "cores", "features", "name", "off", "triple")
+    What 128 bits hold is computed in registers of NEON, and runs on SVE of any width, so 128 adds nothing.
+    """
+    return features | {f"sve{bits}"} if "sve" in features and bits > 128 else features
+
+
+def sve_bits(cpu: str) -> int:
+    """Bits of the SVE registers of the named CPU; 128, which all have, where the table does not say more."""
+    return _SVE_BITS.get(cpu, 128)
+
+
+class HostCpu:
+    """The machine this process runs on: LLVM's `name`, `features` that are on, `triple`, cores it may use, caches, SVE's width."""
+
+    __slots__ = ("arch", "caches", "cores", "features", "name", "off", "sve_bits", "triple")
 
     def __init__(self) -> None:
         self.name = binding.get_host_cpu_name()
@@ -113,6 +130,7 @@ class HostCpu:
         affinity = getattr(os, "sched_getaffinity", None)
         self.cores = len(affinity(0)) if affinity else (os.cpu_count() or 1)
         self.caches = _cache_sizes()
+        self.sve_bits = _host_sve_bits()
 
 
 @lru_cache(maxsize=1)
@@ -137,11 +155,20 @@ def _cache_sizes() -> dict[int, int]:
     return sizes
 
 
+def _host_sve_bits() -> int:
+    """The width that Linux gives to SVE registers of a process, which may be less than the CPU's; 128 where it does not say."""
+    try:
+        return 8 * int(Path("/proc/sys/abi/sve_default_vector_length").read_text())
+    except (OSError, ValueError):
+        return 128
+
+
 class CpuFacts:
     """What a schedule asks about a CPU.
 
     `vector_bits` is the widest vector register worth using, `vector_registers` their number (the whole
-    architectural file), `fma` fused multiply-add on float32 vectors; cache sizes in bytes.
+    architectural file), `fma` fused multiply-add on float32 vectors, `sve_bits` the width that SVE's registers are known to
+    have (0: any); cache sizes in bytes.
     """
 
     __slots__ = (
@@ -164,6 +191,7 @@ class CpuFacts:
         "rvv",
         "simd128",
         "sve",
+        "sve_bits",
         "vector_bits",
         "vector_registers",
         "vnni",
@@ -183,6 +211,7 @@ class CpuFacts:
         self.amx_int8 = has("amx-int8")
         self.neon = arch in ("aarch64", "arm") and has("neon")
         self.sve = has("sve")
+        self.sve_bits = max([int(name[3:]) for name in features if re.fullmatch(r"sve\d{3,}", name)], default=0)
         self.rvv = arch == "riscv" and has("v")
         self.simd128 = arch == "wasm" and has("simd128")
         self.vnni = has("avx512vnni") or has("avxvnni")
@@ -207,8 +236,8 @@ class CpuFacts:
             return 512
         if self.arch == "x86":
             return 256 if avx else 128
-        if self.neon or self.simd128 or self.rvv:
-            return 128
+        if self.sve_bits or self.neon or self.simd128 or self.rvv:
+            return self.sve_bits or 128
         return self.pointer_bits
 
     def lanes(self, dtype_bits: int) -> int:

@@ -12,9 +12,20 @@ from typing import Any, ClassVar, Self
 
 from tilewright.node import register_leaf
 from tilewright.support.errors import TVMError
-from tilewright.target.cpu import CpuFacts, apply_attributes, architecture, cpu_features, host_cpu
+from tilewright.target.cpu import (
+    CpuFacts,
+    apply_attributes,
+    architecture,
+    cpu_features,
+    host_cpu,
+    sve_bits,
+    sve_feature,
+)
 from tilewright.target.kinds import KINDS, TargetKind, kind_named
 from tilewright.target.llvm_names import CPUS, FEATURES
+
+VECTOR_WIDTHS = tuple(32 << k for k in range(7))
+"""Bits of vectors that -vector-width may ask for; SVE has registers of up to 2048."""
 
 _TAGS: dict[str, dict[str, Any]] = {
     "intel/cascade-lake": {"kind": "llvm", "mcpu": "cascadelake"},
@@ -190,17 +201,18 @@ class Target:
 
     @property
     def features(self) -> frozenset[str]:
-        """Names of the CPU features that code for this target may use."""
+        """Names of the CPU features that code for this target may use; "sve256": SVE of just that width (-vector-width, or the CPU's)."""
         if self._features is None:
             if (
                 self.attrs.get("mcpu", "native") == "native"
                 and "mtriple" not in self.attrs
                 and (self.is_host or "mcpu" in self.attrs)
             ):
-                base = host_cpu().features
+                base, width = host_cpu().features, host_cpu().sve_bits
             else:
-                base = cpu_features(architecture(self.triple), self.mcpu)
-            self._features = apply_attributes(base, self.attrs.get("mattr", ()))
+                base, width = cpu_features(architecture(self.triple), self.mcpu), sve_bits(self.mcpu)
+            given = apply_attributes(base, self.attrs.get("mattr", ()))
+            self._features = sve_feature(given, int(self.attrs.get("vector-width", width)))
         return self._features
 
     @property
@@ -388,6 +400,8 @@ def _convert(kind: str, key: str, wanted: type, value: Any) -> Any:
             raise TVMError(f"{where} takes an integer, but was given {value!r}") from None
         if number < 0 or (key == "num-cores" and number < 1):
             raise TVMError(f"{where} must be positive, but is {number}")
+        if key == "vector-width" and number not in VECTOR_WIDTHS:
+            raise TVMError(f"{where} must be a power of two of bits, 32 to 2048, but is {number}")
         return number
     if wanted is bool:
         if isinstance(value, bool) or value in (0, 1):

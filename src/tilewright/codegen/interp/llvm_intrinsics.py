@@ -31,6 +31,8 @@ def _float_dot(kind: Any, sums: Any, a: Any, b: Any) -> Any:
 LLVM: dict[str, Callable[..., Any]] = {
     **{f"llvm.x86.avx512.vpdpbusd.{bits}": _dot for bits in (128, 256, 512)},
     **{f"llvm.x86.avx512bf16.dpbf16ps.{bits}": _float_dot for bits in (128, 256, 512)},
+    **{f"llvm.aarch64.neon.{name}.v4i32.v16i8": _dot for name in ("sdot", "usdot")},
+    "llvm.aarch64.neon.bfdot.v4f32.v8bf16": _float_dot,
     "llvm.x86.sse2.pmadd.wd": _pairs,
     "llvm.x86.avx2.pmadd.wd": _pairs,
     "llvm.x86.avx512.pmaddw.d.512": _pairs,

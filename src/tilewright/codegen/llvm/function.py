@@ -101,7 +101,10 @@ class FunctionEmitter(PackedEmitter):
             last = "  ret i32 0"
         else:
             last = "  ret void" if self.result == "void" else "  unreachable"
-        lines = [f"{header}({', '.join(self.params)}) {attributes} {{", *self.b.text(), last, *self.tail, "}"]
+        # Vectors that fill SVE registers of a known width are computed in them.
+        units = self.target.cpu.sve_bits // 128
+        known = f" vscale_range({units},{units})" if units else ""
+        lines = [f"{header}({', '.join(self.params)}) {attributes}{known} {{", *self.b.text(), last, *self.tail, "}"]
         return "\n".join(lines)
 
     # --- names from outside

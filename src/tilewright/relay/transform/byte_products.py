@@ -1,6 +1,8 @@
-"""ProductsOfBytes: convolutions and dense layers of int8 data as processors multiply bytes, one of them without a sign.
+"""ProductsOfBytes: convolutions and dense layers of int8 or uint8 data as processors multiply bytes: x86 those without a sign by int8,
+ARM's first such instructions int8 by int8.
 
-    sum(x * w)   -->   sum((x + 128) * w) - 128 * sum(w)
+    sum(x * w)   -->   sum((x + 128) * w) - 128 * sum(w)        int8 x, as uint8
+                       sum((x - 128) * w) + 128 * sum(w)        uint8 x, as int8
 
 Both sums are of whole numbers, so that the results are the same; the last one is a constant, as weights are.
 """
@@ -27,32 +29,35 @@ from tilewright.relay.transform.rewriting import (
 from tilewright.target import Target
 from tilewright.topi.schedule.dot_products import dot_product
 
-SHIFT = 128
+SHIFTS = {"int8": np.uint8(128), "uint8": np.int8(-128)}
+"""What is added to data of a type once it is of the other one, where it wraps around."""
 
 
 def shifted(x: Expr) -> Expr:
-    """int8 x as uint8 x + 128."""
-    return typed(constructor("add")(typed(constructor("cast")(x, "uint8")), const(SHIFT, "uint8")))
+    """int8 x as uint8 x + 128; uint8 x as int8 x - 128."""
+    shift = SHIFTS[str(tensor_of(x).dtype)]
+    return typed(constructor("add")(typed(constructor("cast")(x, shift.dtype.name)), const(shift)))
 
 
-def wants_unsigned(call: Call) -> bool:
-    """Whether the target multiplies uint8 by int8, but not the int8 by int8 of a product with constant weights."""
+def wants_other_sign(call: Call) -> bool:
+    """Whether the target has no instruction for a product with constant int8 weights, but one for data of the other sign."""
     target = Target.current(True)
-    types = [str(tensor_of(a).dtype) for a in call.args]
+    data, weight = [str(tensor_of(a).dtype) for a in call.args]
     result = str(tensor_of(call).dtype)
     return (
-        types == ["int8", "int8"]
+        weight == "int8"
+        and data in SHIFTS
         and constant_of(call.args[1]) is not None
-        and dot_product(target, "int8", "int8", result) is None
-        and dot_product(target, "uint8", "int8", result) is not None
+        and dot_product(target, data, "int8", result) is None
+        and dot_product(target, SHIFTS[data].dtype.name, "int8", result) is not None
     )
 
 
 def products_of_bytes(call: Call) -> Expr | None:
-    """One product of int8 by constant int8, or the difference to two constants as that to their sum."""
-    if is_op(call, "nn.dense", "nn.matmul") and wants_unsigned(call):
+    """One product of bytes by constant int8, or the difference to two constants as that to their sum."""
+    if is_op(call, "nn.dense", "nn.matmul") and wants_other_sign(call):
         return dense(call)
-    if is_op(call, "nn.conv2d") and wants_unsigned(call):
+    if is_op(call, "nn.conv2d") and wants_other_sign(call):
         return conv2d(call)
     return joined(call) if is_op(call, "subtract") else None
 
@@ -65,7 +70,7 @@ def dense(call: Call) -> Expr | None:
         return None
     along = 1 if is_op(call, "nn.dense") or card.transpose_b else 0
     product = typed(Call(call.op, (shifted(call.args[0]), call.args[1]), card, (), call.span))
-    return minus(product, weight.sum(along, dtype=np.int32))
+    return less(call, product, weight.sum(along, dtype=np.int32))
 
 
 def conv2d(call: Call) -> Expr | None:
@@ -79,14 +84,15 @@ def conv2d(call: Call) -> Expr | None:
     before, after = pads(card.padding)
     if any((*before, *after)):
         width = [(0, 0), (0, 0), *zip(before, after, strict=True)]
-        data = typed(constructor("nn.pad")(data, width, const(SHIFT, "uint8")))
+        data = typed(constructor("nn.pad")(data, width, const(SHIFTS[str(tensor_of(call.args[0]).dtype)])))
     product = typed(Call(call.op, (data, call.args[1]), card.replace(padding=(0, 0)), (), call.span))
-    return minus(product, weight.sum((1, 2, 3), dtype=np.int32).reshape(-1, 1, 1))
+    return less(call, product, weight.sum((1, 2, 3), dtype=np.int32).reshape(-1, 1, 1))
 
 
-def minus(product: Expr, sums: np.ndarray) -> Expr:
-    """What shifted data gives, less what the shift adds to it."""
-    return constructor("subtract")(product, const(sums * np.int32(SHIFT)))  # type: ignore[no-any-return]
+def less(call: Call, product: Expr, sums: np.ndarray) -> Expr:
+    """The product of shifted data, less what the shift adds to that of `call`."""
+    shift = np.int32(SHIFTS[str(tensor_of(call.args[0]).dtype)])
+    return constructor("subtract")(product, const(sums * shift))  # type: ignore[no-any-return]
 
 
 def joined(call: Call) -> Expr | None:
@@ -101,6 +107,6 @@ def joined(call: Call) -> Expr | None:
 
 
 def ProductsOfBytes() -> Pass:
-    """Products of int8 data by constant weights on targets that multiply uint8 by int8: the data shifted, and what the shift adds
-    taken off the sums."""
+    """Products of bytes by constant int8 weights on targets that multiply only data of the other sign by int8: the data shifted, and
+    what the shift adds taken off the sums."""
     return typed_pass("ProductsOfBytes", 0, lambda f, mod: rewrite_calls(f, products_of_bytes))

@@ -29,7 +29,7 @@ from tilewright.ir import IntImm
 from tilewright.target import Target
 from tilewright.target.cpu import CpuFacts
 from tilewright.tir import FloorMod, PrimExpr
-from tilewright.tir.tensor_intrin import x86
+from tilewright.tir.tensor_intrin import arm, x86
 from tilewright.tir.tensor_intrin.dot_product import LOCAL
 from tilewright.topi.schedule.kernel import BlockView, uses
 
@@ -73,6 +73,10 @@ def _fast_bfloats(cpu: CpuFacts) -> bool:
     return cpu.avx512 and cpu.avx512_bf16 and not cpu.amx_bf16
 
 
+def _arm(feature: str) -> Callable[[CpuFacts], bool]:
+    return lambda cpu: cpu.arch == "aarch64" and feature in cpu.features
+
+
 BYTES, BFLOATS = x86.BYTES, x86.BFLOATS
 INSTRUCTIONS = (
     DotProduct(*BYTES, 4, 16, x86.VNNI_DOT_16x4_INTRIN, _wide_vnni),
@@ -84,6 +88,9 @@ INSTRUCTIONS = (
     DotProduct(*BFLOATS, 2, 16, x86.AVX512_DOT_16x2_BF16_INTRIN, _fast_bfloats),
     DotProduct(*BFLOATS, 2, 8, x86.AVX512_DOT_8x2_BF16_INTRIN, _fast_bfloats),
     DotProduct(*BFLOATS, 2, 4, x86.AVX512_DOT_4x2_BF16_INTRIN, _fast_bfloats),
+    DotProduct(*arm.SIGNED, 4, 4, arm.SDOT_4x4_INTRIN, _arm("dotprod")),
+    DotProduct(*arm.MIXED, 4, 4, arm.USDOT_4x4_INTRIN, _arm("i8mm")),
+    DotProduct(*arm.BFLOATS, 2, 4, arm.BFDOT_4x2_INTRIN, _arm("bf16")),
 )
 """Of those with the same types, the better before the worse, the wider before the narrower."""
 

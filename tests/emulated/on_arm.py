@@ -1,0 +1,178 @@
+"""What is compiled for 64-bit ARM, run under QEMU: NEON, and SVE as vectors of 128 bits on registers of any width, of 256 and of 512.
+
+`make test-arm`; `python -m tests.fuzz.onnx_graphs --target "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-v1"` tries more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+
+from benchmarks import models, random_cases
+from tests.codegen.every_float import FUNCTIONS, errors
+from tests.emulated import machines
+from tests.fuzz.onnx_case import Way, compare, compile_and_run
+from tests.fuzz.onnx_graphs import attempt, draw
+from tests.fuzz.onnx_ops import generators
+from tests.relay.test_byte_products import random_batch, random_conv2d, random_dense
+from tilewright import IRModule, relay
+from tilewright.ir.transform import PassContext
+from tilewright.relay.op import cards
+
+MODELS = (
+    "resnet_small",
+    "mobilenet_small",
+    "bert_small",
+    "gpt2_small",
+    "vit_small",
+    "resnet_small_int8",
+    "mobilenet_small_int8",
+    "bert_small_int8",
+    "light_squeezenet_random",
+    "ppocr_cls",
+)
+MOST_FLOPS = 2e7
+"""Work of a random convolution or product that is emulated in moments."""
+
+on_each = pytest.mark.parametrize("machine", machines.TARGETS)
+
+
+def build(mod: IRModule, machine: str, path: Path) -> Path:
+    with PassContext(opt_level=3):
+        relay.build(mod, machines.TARGETS[machine]).export_library(path)
+    return path
+
+
+@on_each
+@pytest.mark.parametrize("name", sorted(generators))
+def test_random_models(name: str, machine: str) -> None:
+    for seed in range(3):
+        _, d = draw(2000 + seed, name)
+        outcome = attempt(d, Way(opt_level=3, target=machines.TARGETS[machine]))
+        assert outcome.status != "failed", f"seed {2000 + seed}: {outcome.text}"
+
+
+@on_each
+@pytest.mark.parametrize("kind", ["gemm", "conv"])
+def test_random_products(kind: str, machine: str) -> None:
+    indices = [i for i in range(200) if random_cases.draw(kind, 9, i).flops <= MOST_FLOPS][:25]
+    for index in indices:
+        case = random_cases.draw(kind, 9, index)
+        given = random_cases.arrays(case, index)
+        model = random_cases.onnx_model(case, given)
+        inputs = {i.name: given[i.name] for i in model.graph.input}
+        want = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, inputs)
+        got = compile_and_run(model, inputs, Way(opt_level=3, target=machines.TARGETS[machine]))
+        try:
+            compare(got, want, "float32")
+        except AssertionError as error:
+            raise AssertionError(f"{case}: {error}") from None
+
+
+@on_each
+@pytest.mark.parametrize("name", MODELS)
+def test_models(name: str, machine: str, tmp_path: Path) -> None:
+    path, inputs = models.make(name), models.inputs(name)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    want = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"]).run(None, inputs)
+    mod, params = relay.frontend.from_onnx(path, shape=models.shapes(name))
+    with PassContext(opt_level=3):
+        relay.build(mod, machines.TARGETS[machine], params=params).export_library(tmp_path / "m.so")
+    got = machines.run(tmp_path / "m.so", inputs, machines.TARGETS[machine])
+    # A number that lies between two steps may be quantised to either.
+    bound = 0.05 if name.endswith("_int8") else 1e-4
+    for one, other in zip(got, want, strict=True):
+        assert one.shape == other.shape and one.dtype == other.dtype
+        assert np.abs(one - other).max() <= bound * np.abs(other).max()
+
+
+@on_each
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name in cards()])
+def test_vector_math(name: str, machine: str, tmp_path: Path) -> None:
+    """One unit in the last place over all exponents, NaN, infinities, zeros and denormals."""
+    rng = np.random.default_rng(7)
+    odd = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 1e-45, -1e-45, 1e-39, 3.4e38], "float32")
+    some = rng.integers(0, 1 << 32, 1 << 15, np.uint32).view("float32")
+    x = np.concatenate([odd, some, rng.normal(0, 4, 5001).astype("float32")])
+    data = relay.var("x", shape=x.shape)
+    path = build(IRModule.from_expr(relay.Function([data], getattr(relay, name)(data))), machine, tmp_path / "f.so")
+    (got,) = machines.run(path, {"x": x}, machines.TARGETS[machine])
+    with np.errstate(all="ignore"):
+        exact = FUNCTIONS[name].exact(x.astype("float64"))
+    assert errors(got, exact).max() <= FUNCTIONS[name].limit
+
+
+@on_each
+def test_half_precision(machine: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    x, w = relay.var("x", shape=(14, 48)), rng.standard_normal((40, 48)).astype("float32")
+    body = relay.nn.softmax(relay.nn.relu(relay.nn.dense(x, relay.const(w))))
+    given = rng.standard_normal((14, 48)).astype("float32")
+    product = np.maximum(given @ w.T, 0)
+    exact = np.exp(product - product.max(1, keepdims=True))
+    exact /= exact.sum(1, keepdims=True)
+    for dtype, bound in (("float16", 2e-2), ("bfloat16", 0.15)):
+        mod = relay.transform.ToMixedPrecision(dtype)(
+            relay.transform.InferType()(IRModule.from_expr(relay.Function([x], body)))
+        )
+        path = build(mod, machine, tmp_path / f"{dtype}.so")
+        (got,) = machines.run(path, {"x": given}, machines.TARGETS[machine])
+        assert np.abs(got.astype("float32") - exact).max() <= bound * exact.max()
+
+
+def test_mathematics_of_the_c_library(tmp_path: Path) -> None:
+    """The runner itself calls none of it."""
+    x = relay.var("x", shape=(5,), dtype="float64")
+    path = build(IRModule.from_expr(relay.Function([x], relay.exp(x))), "NEON", tmp_path / "m.so")
+    given = np.linspace(-2, 2, 5)
+    (got,) = machines.run(path, {"x": given}, machines.TARGETS["NEON"])
+    np.testing.assert_allclose(got, np.exp(given), rtol=1e-15)
+
+
+@on_each
+@pytest.mark.parametrize("make", [random_conv2d, random_dense, random_batch])
+def test_quantised(make: Callable[[int], tuple[Any, np.ndarray]], machine: str, tmp_path: Path) -> None:
+    """To the bit of the operators' references."""
+    for seed in range(12):
+        function, data = make(seed)
+        mod = relay.transform.InferType()(IRModule.from_expr(function))
+        wanted = relay.create_executor("debug", mod=mod).evaluate()(data).numpy()
+        path = build(mod, machine, tmp_path / f"{seed}.so")
+        (got,) = machines.run(path, {"x": data}, machines.TARGETS[machine])
+        np.testing.assert_array_equal(got, wanted, f"seed {seed}")
+
+
+def relu(machine: str, path: Path) -> Path:
+    x = relay.var("x", shape=(4, 64))
+    return build(IRModule.from_expr(relay.Function([x], relay.nn.relu(x))), machine, path)
+
+
+def test_machines_that_lack_something(tmp_path: Path) -> None:
+    x = {"x": np.ones((4, 64), "float32")}
+    library = relu("SVE of 256 bits", tmp_path / "m.so")
+    qemu = machines.emulator(machines.Target(machines.TARGETS["NEON"]))
+    assert qemu is not None
+    for cpu, missing in (("cortex-a72", "bf16, dotprod, fullfp16, i8mm, sve, sve256"), ("max,sve-max-vq=4", "sve256")):
+        with pytest.raises(machines.EmulationError) as caught:
+            machines.run(library, x, machines.TARGETS["SVE of 256 bits"], [*qemu[:-1], cpu])
+        assert str(caught.value) == (
+            f"RuntimeError: this library was compiled for CPU `neoverse-v1`, but this machine lacks the features: {missing};"
+            " compile the model again for this machine, or for a target without them"
+        )
+    # What asks for no width runs on all of them.
+    library = relu("SVE of any width", tmp_path / "any.so")
+    for width in (1, 2, 4, 16):
+        machines.run(library, x, machines.TARGETS["SVE of any width"], [*qemu[:-1], f"max,sve-max-vq={width}"])
+
+
+def test_no_reference_is_rare() -> None:
+    """Random models that ONNX Runtime cannot run say nothing here."""
+    drawn = [draw(2000, name)[1] for name in sorted(generators)]
+    refused = [d for d in drawn if attempt(d, Way(opt_level=0, target="llvm")).status == "invalid"]
+    assert len(refused) <= len(drawn) // 10
