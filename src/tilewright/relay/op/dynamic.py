@@ -397,10 +397,14 @@ class dyn_resize2d(Dynamic, key="dyn.image.resize2d"):
     samples = [
         (((1, 2, 3, 4), _ints(5, 9), np.array([0, 0, 1, 1], np.float32)), {}),
         (((1, 2, 3, 4), _ints(6, 5)), {"method": "nearest_neighbor", "coordinate_transformation_mode": "asymmetric"}),
+        (
+            ((1, 2, 3, 4), _ints(4, 3), np.array([0.1, -0.2, 0.8, 1.1], np.float32)),
+            {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": -1.5},
+        ),
     ]
 
     def infer(self, data: TensorType, size: TensorType, roi: TensorType | None = None) -> Type:  # type: ignore[override]
-        return self.inferred([data, size, *([roi] if roi is not None else [])])
+        return self.inferred([data, size])
 
     def attribute(self, name: str, values: list[Any]) -> Any:
         if name != "roi":

@@ -412,11 +412,15 @@ class Importer:
 
     def measured(self, sizes: np.ndarray) -> Expr:
         """Sizes, symbols among them, as a tensor that is read from the shapes of the inputs when the program runs."""
-        where = InputSizes()
-        where.homes = self.inputs.variables
-        c = Builder("sizes", where)
+        c = self.builder("sizes")
         parts = [c.size(d) for d in sizes.reshape(-1)]
         return c.reshape(c.call("stack", parts, axis=0), list(sizes.shape)).expr
+
+    def builder(self, name: str) -> Builder:
+        """What makes operators for a node, sizes of inputs among their arguments."""
+        where = InputSizes()
+        where.homes = self.inputs.variables
+        return Builder(name, where)
 
     def with_kinds(self, values: list[Any], node: OnnxNode, domain: str, inputs: list[Any]) -> list[Any]:
         """Values with the kinds that the schema gives them."""

@@ -1,4 +1,7 @@
-"""Converters of Resize and Upsample: image.resize2d where it says the same, else one axis at a time with tables made at import."""
+"""Converters of Resize and Upsample: image.resize2d where it says the same, else one axis at a time with tables made at import.
+
+Where something is open, `resampling` makes the tables when the program runs.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx.resampling import METHODS, resized
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 
 MODES = (
@@ -18,7 +22,6 @@ MODES = (
     "tf_half_pixel_for_nn",
     "tf_crop_and_resize",
 )
-METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "cubic": "cubic"}
 
 
 def _positions(extent: int, target: int, scale: float, mode: str) -> np.ndarray:
@@ -84,11 +87,11 @@ def _weights(x: np.ndarray, extent: int, method: str, alpha: float, exclude: boo
 
 
 def _cropped(extent: int, target: int, start: float, end: float) -> np.ndarray:
-    """Where each output place lies in the part of the input from `start` to `end`, as shares of it."""
+    """Where each output place lies in the part of the input from `start` to `end`, as shares of it: in float32, by ONNX's steps."""
+    first, last, length = np.float32(start), np.float32(end), np.float32(extent - 1)
     if target == 1:
-        return np.array([0.5 * (start + end) * (extent - 1)], np.float32)
-    step = (end - start) * (extent - 1) / (target - 1)
-    return (start * (extent - 1) + np.arange(target) * step).astype(np.float32)
+        return np.array([np.float32(0.5) * (first + last) * length], np.float32)
+    return first * length + np.arange(target, dtype=np.float32) * (last - first) * length / np.float32(target - 1)
 
 
 def _along(
@@ -116,9 +119,7 @@ def _along(
     return node.call("transpose", out, axes=back) if axis != rank - 1 else out
 
 
-def resize(
-    node: OnnxNode, x: Value, scales: list[float] | None, sizes: list[int] | None, roi: list[float] | None = None
-) -> Any:
+def resize(node: OnnxNode, x: Value, scales: Value | None, sizes: Value | None, roi: list[float] | None = None) -> Any:
     """x brought to `sizes`, or scaled; `roi` are the starts and ends of the part that is taken, as shares of each axis."""
     mode, method = node.get("coordinate_transformation_mode", "half_pixel"), node.get("mode", "nearest")
     if mode not in MODES:
@@ -126,11 +127,32 @@ def resize(
     if method not in METHODS:
         raise node.refuse("mode", method, ", ".join(METHODS))
     quirks.RESAMPLING.seen(f"{node.name} ({method}, {mode})")
-    shape = node.static(x)
-    axes = [a + len(shape) if a < 0 else a for a in node.get("axes") or range(len(shape))]
     policy = node.get("keep_aspect_ratio_policy", "stretch")
     if policy not in ("stretch", "not_larger", "not_smaller"):
         raise node.refuse("keep_aspect_ratio_policy", policy, "stretch, not_larger, not_smaller")
+    given = scales if sizes is None else sizes
+    if given is None:
+        raise ValueError("neither scales nor sizes is given")
+    if all([isinstance(d, int) for d in x.shape]) and given.is_number and given.array is not None:
+        numbers = given.array.reshape(-1).tolist()
+        pair = (numbers, None) if sizes is None else (None, numbers)
+        return _resized(node, x, pair[0], pair[1], roi, mode, method, policy)
+    return resized(node, x, given, sizes is not None, roi, mode)
+
+
+def _resized(
+    node: OnnxNode,
+    x: Value,
+    scales: list[float] | None,
+    sizes: list[int] | None,
+    roi: list[float] | None,
+    mode: str,
+    method: str,
+    policy: str,
+) -> Any:
+    """`resize` where everything is known at import."""
+    shape = node.static(x)
+    axes = [a + len(shape) if a < 0 else a for a in node.get("axes") or range(len(shape))]
     kept: float | None = None
     if sizes and policy != "stretch":
         # One scale for all axes; half an element is rounded up.
@@ -176,10 +198,6 @@ def resize(
     return out
 
 
-def _floats(node: OnnxNode, scales: Value) -> list[float]:
-    return [float(v) for v in node.known(scales, "scales").reshape(-1)]
-
-
 @onnx_op("Upsample")
 def _upsample_attributes(node: OnnxNode, x: Value) -> Any:
     scales = node.get("scales")
@@ -188,20 +206,20 @@ def _upsample_attributes(node: OnnxNode, x: Value) -> Any:
     if node.get("mode") == "bilinear":
         # As it is called until opset 6.
         node.attrs["mode"] = "linear"
-    return _upsample(node, x, list(scales))
+    return _upsample(node, x, Value(array=np.array(scales, np.float32)))
 
 
 @onnx_op("Upsample", since=9)
 def _upsample_inputs(node: OnnxNode, x: Value, scales: Value) -> Any:
-    return _upsample(node, x, _floats(node, scales))
+    return _upsample(node, x, scales)
 
 
 @onnx_op("Resize", since=10)
 def _resize10(node: OnnxNode, x: Value, scales: Value) -> Any:
-    return _upsample(node, x, _floats(node, scales))
+    return _upsample(node, x, scales)
 
 
-def _upsample(node: OnnxNode, x: Value, scales: list[float]) -> Any:
+def _upsample(node: OnnxNode, x: Value, scales: Value) -> Any:
     # The old operators have one rule: asymmetric, rounding down.
     node.attrs.update({"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"})
     return resize(node, x, scales, None)
@@ -214,7 +232,5 @@ def _resize11(
     crop = node.get("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize"
     part = [float(v) for v in node.numbers(roi, "roi").reshape(-1)] if crop and roi is not None else None
     if sizes is not None and sizes.shape != [0]:
-        return resize(node, x, None, [int(s) for s in node.numbers(sizes, "sizes")], part)
-    if scales is None:
-        raise ValueError("neither scales nor sizes is given")
-    return resize(node, x, _floats(node, scales), None, part)
+        return resize(node, x, None, sizes, part)
+    return resize(node, x, scales, None, part)
