@@ -116,6 +116,12 @@ def test_compiled_on_random_sizes(target: str) -> None:
         ((1, 2, 5, 3), (2, 4, 3, 3), 2, (3, 2, 2, 3), 4, 1, 1),
         ((1, 2, 5, 3), (2, 4, 2, 3), 3, (2, 0, 1, 0), 2, 2, 1),
         ((1, 2, 3, 2, 3), (2, 2, 3, 1, 2), 2, (1, 0, 0, 0, 0, 1), 1, 0, 1),
+        ((1, 2, 3, 3, 9), (2, 1, 2, 2, 2), 4, (0, 1, 1, 0, 0, 0), 1, 1, 2),
+        ((1, 3, 2, 9), (3, 2, 2, 3), 5, (0, 1, 0, 0), 3, 2, 1),
+        ((1, 2, 7), (2, 2, 4), 4, (1, 1), 6, 3, 2),
+        ((1, 2, 4, 19), (2, 3, 2, 2), 2, (2, 2, 2, 1), 1, 0, 1),
+        ((1, 1, 3, 3), (1, 20, 2, 2), 1, (0, 0, 0, 0), 2, 1, 1),
+        ((1, 2, 20), (2, 1, 9), 70, (3, 2), 1, 5, 1),
     ],
 )
 def test_transposed_convolutions_become_convolutions(
@@ -138,6 +144,23 @@ def test_transposed_convolutions_become_convolutions(
     executor = graph_executor.GraphModule(relay.build(mod, "llvm")["default"](tvm.cpu()))
     executor.run(x=x, **({} if constant else {"w": w}))
     close(executor.get_output(0).numpy(), expected)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float64", "float16"])
+def test_transposed_convolutions_of_other_types(dtype: str) -> None:
+    rng = np.random.default_rng(9)
+    x, w = (rng.integers(0, 9, s).astype(dtype) for s in ((1, 4, 5, 7), (4, 3, 2, 3)))
+    wide = "int32" if "int" in dtype else dtype
+    call = relay.nn.conv2d_transpose(
+        relay.var("x", shape=x.shape, dtype=dtype), relay.const(w), strides=(3, 2), padding=(0, 1), dilation=(2, 3),
+        output_padding=(1, 0), channels=6, groups=2, kernel_size=(2, 3), out_dtype=wide,
+    )  # fmt: skip
+    mod = tvm.IRModule.from_expr(call)
+    assert "_transpose" not in str(relay.transform.TransposedConvolutions()(mod))
+    executor = graph_executor.GraphModule(relay.build(mod, "llvm")["default"](tvm.cpu()))
+    executor.run(x=x)
+    expected = np_conv_transpose(x.astype(wide), w.astype(wide), (3, 2), ((0, 1), (0, 1)), (2, 3), (1, 0), 2)
+    np.testing.assert_array_equal(executor.get_output(0).numpy(), expected)
 
 
 def test_phases_that_no_tap_meets_are_not_made() -> None:

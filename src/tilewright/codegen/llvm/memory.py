@@ -166,7 +166,8 @@ class MemoryEmitter(ExprEmitter):
         form = self.offset_form(buffer, e.indices)
         kept = self.registers.get(var)
         if kept is not None:
-            assert form is not None
+            if form is None:
+                return self._picked(kept, e)
             offset = self._register(kept, form)
             if dtype.lanes > 1 and form.stride > 1:
                 return self._crossing(kept, offset, form.stride, dtype)
@@ -219,6 +220,43 @@ class MemoryEmitter(ExprEmitter):
 
         whole = column(rows + ["poison"] * (lanes - len(rows)), lane, dtype.bits, shuffle)
         return whole if dtype.lanes == lanes else self._shuffled(whole, "poison", t, range(dtype.lanes))
+
+    def _picked(self, kept: Registers, e: BufferLoad) -> str:
+        """Any elements of several slots: as many at once as a slot has."""
+        found = fixed_lanes(e.indices[0])
+        start = found and self.affine.scalar(found[0])
+        assert found is not None and start is not None
+        first, n = self._register(kept, start), kept.lanes
+        places = [first + distance for distance in found[1]]
+        if n == 1:
+            return self.gather_lanes([kept.slots.get(at, "poison") for at in places], e.dtype)
+        t = llvm_type(kept.dtype)
+        parts = []
+        for begin in range(0, len(places), n):
+            part = places[begin : begin + n]
+            value, done = "poison", list[int | None]([None] * n)
+            for slot in dict.fromkeys([at - at % n for at in part]):
+                mine = [at % n if at - at % n == slot else None for at in part]
+                mine += [None] * (n - len(mine))
+                lanes = [d if m is None else n + m for d, m in zip(done, mine, strict=True)]
+                value = self._shuffled(value, kept.slots.get(slot, "poison"), t, lanes)
+                done = [k if m is not None else d for k, (d, m) in enumerate(zip(done, mine, strict=True))]
+            parts.append(value)
+        return self._joined(parts, kept.dtype, e.dtype.lanes)
+
+    def _joined(self, parts: list[str], dtype: DataType, lanes: int) -> str:
+        """The first `lanes` elements of vectors of one type, one after another."""
+        count = dtype.lanes
+        while len(parts) > 1:
+            t = llvm_type(dtype.with_lanes(count))
+            parts += ["poison"] * (len(parts) % 2)
+            parts = [self._shuffled(a, b, t, range(2 * count)) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+            count *= 2
+        return (
+            parts[0]
+            if count == lanes
+            else self._shuffled(parts[0], "poison", llvm_type(dtype.with_lanes(count)), range(lanes))
+        )
 
     def _load_at(self, var: Var, pointer: str, const: int, align: int, dtype: DataType) -> str:
         def fetch() -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.codegen.llvm.affine import Affine, AffineForms
-from tilewright.ir import DataType, IntImm
+from tilewright.codegen.llvm.interleave import fixed_lanes
+from tilewright.ir import DataType, IntImm, PrimExpr
 from tilewright.node import Visitor, on
 from tilewright.tir import (
     Allocate,
@@ -156,6 +157,12 @@ class BufferUse(Visitor):
             self.written.add(var)
         self.visit_children(e)
 
+    def _is_picked(self, index: PrimExpr) -> bool:
+        """Whether an index takes elements at fixed distances from a place that is known where loops are unrolled."""
+        found = fixed_lanes(index)
+        start = None if found is None else self.forms.scalar(found[0])
+        return start is not None and all([leaf in self._fixed for leaf, _ in start.terms])
+
     def _access(self, buffer: Buffer, indices: tuple[Any, ...], stores: bool) -> None:
         candidate = self._candidates.get(buffer.data)
         if candidate is None or not candidate.ok:
@@ -168,7 +175,10 @@ class BufferUse(Visitor):
         offset = buffer.elem_offset
         lanes = index.dtype.lanes
         step = 1 if lanes > 1 else 0
-        if form is None or buffer.strides or not (type(offset) is IntImm and offset.value == 0):
+        plain = not buffer.strides and type(offset) is IntImm and offset.value == 0
+        if plain and form is None and not stores and self._is_picked(index):
+            return
+        if form is None or not plain:
             candidate.ok = False
             return
         across = not stores and lanes > 1 and form.stride > 1

@@ -41,6 +41,7 @@ from tilewright.relay.op import (
     ordering,
     packed_conv,
     padding,
+    phases,
     pool,
     quantized,
     quantized_math,

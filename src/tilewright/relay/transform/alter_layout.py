@@ -19,7 +19,7 @@ from tilewright.relay.expr import Call, Expr, Function, If, Let, Tuple, TupleGet
 from tilewright.relay.functor import ExprMutator
 from tilewright.relay.op.card import BROADCAST, LayoutChoice, OpCard, constructor
 from tilewright.relay.transform.legalize import once
-from tilewright.relay.transform.lone_convs import better_plain, lone_convolutions
+from tilewright.relay.transform.lone_convs import better_plain, lone_convolutions, woven_convolutions
 from tilewright.relay.transform.rewriting import (
     card_of,
     constant_of,
@@ -77,11 +77,11 @@ def keeps_finite(call: Call) -> bool:
 
 class _AlterLayout(ExprMutator):
     """`self.layouts` holds the layout of every rewritten value that is not plain; `self.alone` what no other convolution asks for
-    blocks beside."""
+    blocks beside; `self.woven` those whose results are wanted plain."""
 
-    def __init__(self, alone: set[Call]) -> None:
+    def __init__(self, alone: set[Call], woven: set[Call]) -> None:
         super().__init__()
-        self.alone = alone
+        self.alone, self.woven = alone, woven
         self.layouts: dict[Expr, str] = {}
         self.brought: dict[tuple[Expr, str], Expr] = {}
 
@@ -153,9 +153,9 @@ class _AlterLayout(ExprMutator):
         choice = card.lone_layout(layouts, types) if lone else card.layout_rule(layouts, types)  # type: ignore[attr-defined]
         if choice is None or (len(parts) > 1 and not joined and not self.weights_known(choice, call)):
             return None
-        if lone and choice.result is not None:
+        if (lone or call in self.woven) and choice.result is not None:
             block_in, block_out = (innermost_block(layout) for layout in (choice.args[0], choice.result))
-            if better_plain(call, block_in, block_out):
+            if better_plain(call, block_in, block_out, layouts[0] is not None):
                 return None
         brought = [self.bring(p, want, o) for p, want, o in zip(parts, choice.args, originals, strict=True)]
         return choice, [typed(Tuple(tuple(brought), args[0].span))] if joined else brought  # type: ignore[attr-defined]
@@ -237,7 +237,7 @@ def AlterOpLayout() -> Pass:
 
     def run(func: Function, mod: IRModule) -> Expr:
         altered = rewrite_calls(func, once(by_program))
-        return _AlterLayout(lone_convolutions(altered)).visit(altered)  # type: ignore[no-any-return]
+        return _AlterLayout(lone_convolutions(altered), woven_convolutions(altered)).visit(altered)  # type: ignore[no-any-return]
 
     return typed_pass("AlterOpLayout", 2, run, (), ("layouts",))
 

@@ -72,8 +72,20 @@ def _keeps_layouts(call: Call) -> bool:
     return card.fuse <= BROADCAST and isinstance(result, TensorType) and len(result.shape) == 4
 
 
-def better_plain(call: Call, block_in: int, block_out: int) -> bool:
-    """Whether a lone convolution of known sizes runs faster on plain layouts than on blocks, its data and result brought to them."""
+def woven_convolutions(root: Expr) -> set[Call]:
+    """Convolutions whose results are only read by what takes plain layouts and is about as large: weaving phases."""
+    readers: dict[Expr, list[bool]] = {}
+    for e in post_order(root):
+        operands = e.fields if isinstance(e, Tuple) else e.args if type(e) is Call else ()
+        for a in operands:
+            if is_op(a, "nn.conv2d"):
+                readers.setdefault(a, []).append(is_op(e, "nn.contrib_weave_phases"))
+    return {call for call, woven in readers.items() if all(woven) and isinstance(call, Call)}
+
+
+def better_plain(call: Call, block_in: int, block_out: int, in_blocks: bool) -> bool:
+    """Whether a convolution of known sizes whose result is wanted plain runs faster on plain layouts than on blocks. `in_blocks`:
+    whether its data comes so, and would be brought to the plain layout; else it would be brought to blocks."""
     card: Any = card_of(call)
     data, weight, result = static_shape(call.args[0]), static_shape(call.args[1]), static_shape(call)
     target = Target.current(True)
@@ -106,11 +118,17 @@ def better_plain(call: Call, block_in: int, block_out: int) -> bool:
     )
     if by_ones and choose_winograd(ceil_div(weight[1], lanes) * lanes, vectors * lanes, (n, height, width), target):
         blocked *= WINOGRAD
-    for channels, block, places in ((data[1], block_in, prod(data[2:])), (filters, block_out, height * width)):
-        if block > 1:
-            each = RELAID_PARTS if channels % block else RELAID
-            blocked += RELAYING + n * ceil_div(channels, block) * block * places * each
-    return bool(plain < blocked)
+    brought = _relaying(n, data[1], block_in, prod(data[2:]))
+    plain, blocked = (plain + brought, blocked) if in_blocks else (plain, blocked + brought)
+    return bool(plain < blocked + _relaying(n, filters, block_out, height * width))
 
 
-__all__ = ["better_plain", "lone_convolutions"]
+def _relaying(images: int, channels: int, block: int, places: int) -> float:
+    """Cycles to bring data to or from blocks of channels."""
+    if block == 1:
+        return 0.0
+    each = RELAID_PARTS if channels % block else RELAID
+    return RELAYING + images * -(-channels // block) * block * places * each
+
+
+__all__ = ["better_plain", "lone_convolutions", "woven_convolutions"]

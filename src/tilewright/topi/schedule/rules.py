@@ -7,6 +7,7 @@ windows       depthwise convolutions and pooling: each channel by itself, its pa
 winograd      3 x 3 convolutions in Winograd's form: all stages of groups of tiles
 columns       reductions of one tensor over other axes than its last: strips of columns
 rows          reductions along the last axis (softmax, layer norm): one row at a time, vectors across it
+woven         places of several phases side by side (transposed convolutions): their vectors shuffled in registers
 injective     everything else: vectors on the last axis (transposed reads: tiles turned in registers), threads on the outer ones
 """
 
@@ -25,6 +26,7 @@ from tilewright.topi.schedule.tile_products import schedule_tiles, tile_of
 from tilewright.topi.schedule.tiles import MATERIALIZE
 from tilewright.topi.schedule.windows import is_strided, is_windowed, schedule_windows
 from tilewright.topi.schedule.winograd import schedule_winograd, winograd_product
+from tilewright.topi.schedule.woven import schedule_woven, woven_vectors
 
 
 def schedule_cpu(sch: Schedule, target: Target) -> None:
@@ -45,6 +47,9 @@ def schedule_cpu(sch: Schedule, target: Target) -> None:
         schedule_contraction_kernel(view, target)
     elif any([b.reduction for b in view.blocks()]):
         schedule_rows(view, target)
+    woven = woven_vectors(view)
+    if woven is not None:
+        schedule_woven(view, woven, target)
     for block in view.blocks():
         if block.is_opaque or not has_own_loops(view, block):
             continue

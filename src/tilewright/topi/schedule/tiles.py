@@ -12,6 +12,9 @@ MAX_ROWS = 30
 MATERIALIZE = "tilewright.materialize"
 """Block annotation: a stage that is to be computed once into memory (a packed operand), not inlined into its readers."""
 
+WOVEN = "tilewright.woven"
+"""Block annotation: vectors of several places, from which its reader takes the elements of each in turn."""
+
 
 @cache
 def divisors(n: int, most: int) -> tuple[int, ...]:

@@ -1,0 +1,72 @@
+"""The phases of transposed convolutions, side by side."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilewright import te, topi
+from tilewright.ir import TensorType, Type
+from tilewright.relay.op.card import OUT_ELEMWISE, OpCard, need
+from tilewright.relay.op.relations import dims, tensor, tensor_type
+
+
+class weave_phases(OpCard, key="nn.contrib_weave_phases"):
+    """data (N, C * phases of all axes, places...) as (N, C, shape...). Along each axis, place p of the result is the r-th of phase i where
+    p + offset = stride * r + dilation * i, and zero where there is none."""
+
+    strides: tuple[int, ...]
+    dilation: tuple[int, ...]
+    phases: tuple[int, ...]
+    offset: tuple[int, ...]
+    shape: tuple[int, ...]
+    fuse = OUT_ELEMWISE
+    samples = [
+        (
+            ((1, 6, 3, 4),),
+            {"strides": (2, 3), "dilation": (1, 2), "phases": (1, 3), "offset": (0, 1), "shape": (7, 12)},
+        ),
+        (((2, 4, 5),), {"strides": (4,), "dilation": (6,), "phases": (2,), "offset": (-2,), "shape": (20,)}),
+    ]
+
+    def infer(self, data: TensorType) -> Type:
+        n = len(self.shape)
+        t = tensor(data, 0, n + 2)
+        batch, channels, *places = dims(t)
+        known = all([isinstance(d, int) for d in (channels, *places)])
+        need(known, "channels and places must be known", f"they are {t.shape}", 0)
+        for name in ("strides", "dilation", "phases", "offset"):
+            count = len(getattr(self, name))
+            need(count == n, f"{name} must have a number for each axis of shape", f"there are {count} for {n}")
+        for axis in self._axes(places):
+            apart = axis.stride // axis.common
+            need(
+                0 < axis.phases <= apart,
+                "phases must not put two places in one",
+                f"{axis.phases} are {axis.apart} apart in strides of {axis.stride}",
+            )
+        whole = prod(self.phases)
+        need(channels % whole == 0, "phases must divide the channels", f"{whole} and {channels}", 0)
+        return tensor_type((batch, channels // whole, *self.shape), t.dtype)
+
+    def _axes(self, places: list[Any]) -> list[topi.nn.phases.Axis]:
+        each = zip(self.strides, self.dilation, self.phases, places, self.offset, self.shape, strict=True)
+        return [topi.nn.phases.Axis(*one) for one in each]
+
+    def compute(self, data: te.Tensor) -> te.Tensor:
+        return topi.nn.weave_phases(data, self._axes(topi.utils.shape_of(data)[2:]))
+
+    def ref(self, data: np.ndarray) -> np.ndarray:
+        split = data.reshape(data.shape[0], -1, *self.phases, *data.shape[2:])
+        result = np.zeros((*split.shape[:2], *self.shape), data.dtype)
+        axes = self._axes(list(data.shape[2:]))
+        every = slice(None), slice(None)
+        for phase in np.ndindex(*self.phases):
+            places = [a.stride * np.arange(a.places) + a.apart * i - a.offset for a, i in zip(axes, phase, strict=True)]
+            kept = [np.flatnonzero((p >= 0) & (p < a.out)) for a, p in zip(axes, places, strict=True)]
+            to: Any = (*every, *np.ix_(*[p[k] for p, k in zip(places, kept, strict=True)]))
+            at: Any = (*every, *np.ix_(*kept))
+            result[to] = split[(*every, *phase)][at]
+        return result

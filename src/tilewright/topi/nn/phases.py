@@ -1,0 +1,125 @@
+"""The phases of transposed convolutions, woven into one result.
+
+Along an axis of stride s, a transposed convolution whose taps are d places apart puts the r-th place of its phase i at s * r + d * i.
+So each place of the result is one of a phase, or of none: then it is zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd, prod
+from typing import Any, NamedTuple
+
+from tilewright import te
+from tilewright.ir import DataType
+from tilewright.target import Target
+from tilewright.topi.lang import compute, tir
+from tilewright.topi.schedule.tiles import MATERIALIZE, WOVEN
+from tilewright.topi.utils import ceil_div, get_const_int, shape_of
+
+MOST_VECTORS = 4
+"""Vectors of the result that are put together at once."""
+
+
+class Axis(NamedTuple):
+    """Place p of the result is place r of phase i where p + offset = stride * r + apart * i, and 0 <= r < places."""
+
+    stride: int
+    apart: int
+    phases: int
+    places: int
+    offset: int
+    out: int
+
+    @property
+    def common(self) -> int:
+        """Only every so many places have a phase."""
+        return gcd(self.stride, self.apart)
+
+    def find(self, place: Any, steps: Any) -> tuple[Any, Any, list[Any]]:
+        """(phase, place in it, conditions under which there is one) of place + stride * steps of the result."""
+        begin, common = self.offset % self.stride, self.common
+        at = place + begin if begin else place
+        within = tir.floormod(at, self.stride) if self.stride > 1 else 0
+        conditions = [tir.floormod(within, common) == 0] if common > 1 else []
+        turns = self.stride // common
+        phase = tir.floordiv(within, common) if common > 1 else within
+        by = pow(self.apart // common, -1, turns) if turns > 1 else 1
+        if by > 1:
+            phase = tir.floormod(phase * by, turns)
+        if self.phases < turns:
+            conditions.append(phase < self.phases)
+            phase = tir.min(phase, self.phases - 1)
+        r = steps + (tir.floordiv(at, self.stride) if self.stride > 1 else at)
+        r = r + self.offset // self.stride if self.offset // self.stride else r
+        if (self.phases - 1) * self.apart >= self.stride:
+            r = r - tir.floordiv(phase * self.apart, self.stride)
+        return phase, r, conditions
+
+    def bounds(self, out: int) -> tuple[int, int]:
+        """The first and the last place in a phase that the first `out` places of the result ask for."""
+        most = (self.phases - 1) * self.apart // self.stride
+        return self.offset // self.stride - most, (out - 1 + self.offset) // self.stride
+
+    def inside(self, r: Any, out: int) -> list[Any]:
+        """The conditions under which a place of a phase is one that there is."""
+        first, last = self.bounds(out)
+        return [*([r >= 0] if first < 0 else []), *([r < self.places] if last >= self.places else [])]
+
+
+def weave_phases(data: te.Tensor, axes: Sequence[Axis]) -> te.Tensor:
+    """data (N, C * phases of all axes, places...): (N, C, out...)."""
+    batch, channels, *_ = shape_of(data)
+    filters = get_const_int(channels) // prod([a.phases for a in axes])
+    shape = [batch, filters, *[a.out for a in axes]]
+
+    def read(nn: Any, ff: Any, found: Sequence[tuple[Any, Any, list[Any]]], outs: Sequence[int]) -> Any:
+        channel: Any = ff
+        conditions: list[Any] = []
+        for a, (phase, r, when), out in zip(axes, found, outs, strict=True):
+            channel = channel * a.phases + phase if a.phases > 1 else channel
+            conditions += [*when, *a.inside(r, out)]
+        value = data(nn, channel, *[r for _, r, _ in found])
+        return tir.if_then_else(tir.all(*conditions), value, tir.const(0, data.dtype)) if conditions else value
+
+    *lead, last = axes
+    length = _vector(last, str(data.dtype))
+    if length < 2:
+        return compute(
+            shape, lambda nn, ff, *at: read(nn, ff, [a.find(p, 0) for a, p in zip(axes, at, strict=True)], shape[2:]),
+            name="T_weave", tag="injective",
+        )  # fmt: skip
+    blocks = ceil_div(last.out, length * last.stride)
+
+    def phase_vectors(nn: Any, ff: Any, *i: Any) -> Any:
+        *at, block, phase, lane = i
+        found = [a.find(p, 0) for a, p in zip(lead, at, strict=True)]
+        found.append(last.find(phase, block * length + lane))
+        return read(nn, ff, found, [*shape[2:-1], blocks * length * last.stride])
+
+    parts = compute(
+        [*shape[:-1], blocks, last.stride, length], phase_vectors, name="T_phases", tag="injective",
+        attrs={MATERIALIZE: 1, WOVEN: lead[-1].stride if lead else 1},
+    )  # fmt: skip
+    wide = length * last.stride
+
+    def woven(*i: Any) -> Any:
+        *at, x = i
+        return parts(
+            *at, tir.floordiv(x, wide), tir.floormod(x, last.stride), tir.floordiv(tir.floormod(x, wide), last.stride)
+        )
+
+    return compute(shape, woven, name="T_weave", tag="injective")
+
+
+def _vector(axis: Axis, dtype: str) -> int:
+    """Neighbouring places of each phase that are read as a vector and shuffled with the others'; 0 where nothing is gained."""
+    target = Target.current(True)
+    lanes = target.cpu.lanes(DataType(dtype).bits) if target is not None else 0
+    if lanes < 4 or axis.stride < 2 or not isinstance(axis.out, int):
+        return 0
+    most = min(lanes, MOST_VECTORS * lanes // axis.stride, ceil_div(axis.out, axis.stride))
+    return 1 << (most - 1).bit_length() if most > 1 else 0
+
+
+__all__ = ["Axis", "weave_phases"]
