@@ -26,8 +26,8 @@ nn.adaptive_max_pool1d nn.adaptive_max_pool2d nn.adaptive_max_pool3d nn.bitpack 
 nn.contrib_conv2d_gemm_weight_transform nn.contrib_conv2d_gemm_without_weight_transform nn.contrib_conv2d_winograd_NCHWc
 nn.contrib_conv2d_winograd_nnpack_weight_transform nn.contrib_conv2d_winograd_weight_transform
 nn.contrib_conv2d_winograd_without_weight_transform nn.contrib_conv3d_winograd_weight_transform
-nn.contrib_conv3d_winograd_without_weight_transform nn.contrib_dense_pack nn.contrib_depthwise_conv2d_NCHWc nn.contrib_weave_phases nn.conv1d
-nn.conv1d_transpose nn.conv2d nn.conv2d_backward_weight nn.conv2d_transpose nn.conv3d nn.conv3d_transpose nn.deformable_conv2d
+nn.contrib_conv3d_winograd_without_weight_transform nn.contrib_dense_pack nn.contrib_depthwise_conv2d_NCHWc nn.contrib_weave_phases
+nn.conv1d nn.conv1d_transpose nn.conv2d nn.conv2d_backward_weight nn.conv2d_transpose nn.conv3d nn.conv3d_transpose nn.deformable_conv2d
 nn.sparse_dense qnn.conv2d qnn.conv2d_transpose scatter_nd sparse_reshape squeeze strided_set unravel_index vision.multibox_prior""".split()
 )  # fmt: skip
 """Operators that are not compiled with every extent unknown: some decide what is computed (a window, a panel, a number of axes), as their
