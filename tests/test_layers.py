@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,11 @@ LAYERS = [
 ]
 
 
+def name_of(path: Path) -> str:
+    """The dotted name of a file's module below the package; "__init__" for the package itself."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
 def layer_of(module: str) -> str | None:
     """The layer of a dotted module below the package; None for the package itself."""
     parts = module.split(".")
@@ -46,10 +52,10 @@ def layer_of(module: str) -> str | None:
     return parts[0] if parts[0] in LAYERS else None
 
 
-def imports_of(path: Path) -> list[tuple[int, str]]:
-    """(line, dotted module below the package) of every import of the package in a file."""
+def imports_of(nodes: Iterable[ast.AST]) -> list[tuple[int, str]]:
+    """(line, dotted module below the package) of every import of the package among the nodes of a file."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] == "tilewright":
             inner = (node.module or "").split(".")[1:]
             for alias in node.names:
@@ -83,9 +89,9 @@ def wrong_imports(module: str, imports: list[tuple[int, str]]) -> list[str]:
 def test_imports_go_upward() -> None:
     wrong = []
     for path in sorted(ROOT.rglob("*.py")):
-        module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        module = name_of(path)
         if module != "__init__":
-            wrong += wrong_imports(module, imports_of(path))
+            wrong += wrong_imports(module, imports_of(ast.walk(ast.parse(path.read_text()))))
     assert not wrong, "\n".join(wrong)
 
 

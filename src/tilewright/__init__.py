@@ -109,16 +109,11 @@ lazy.declare("tilewright.te.elementwise", {"broadcasting": "tilewright.topi.broa
 # Values as programs hold them: numbers become constants of tir.
 lazy.declare(
     "tilewright.runtime",
-    {"const": "tilewright.tir:const", "DataType": "tilewright.ir:DataType", "ObjectPath": "tilewright.node:ObjectPath"}
-    | {name: f"tilewright.runtime.{name}" for name in ("executor", "profiler_vm", "profiling", "vm")},
+    {"const": "tilewright.tir:const", "DataType": "tilewright.ir:DataType", "ObjectPath": "tilewright.node:ObjectPath"},
 )
 lazy.declare(
     "tilewright.ir",
-    {
-        name: f"tilewright.ir.{name}"
-        for name in ("container", "diagnostics", "inspection", "instrument", "memory_pools", "options", "transform")
-    }
-    | {name: f"tilewright.ir.memory_pools:{name}" for name in ("ConstantInfo", *_POOLS)}
+    {name: f"tilewright.ir.memory_pools:{name}" for name in ("ConstantInfo", *_POOLS)}
     | {name: f"tilewright.ir.container:{name}" for name in ("Array", "Map")},
 )
 # Data types are of relay, and classic `tvm.ir` names them.
@@ -127,13 +122,11 @@ lazy.declare("tilewright.ir", {name: f"tilewright.relay.adt:{name}" for name in 
 # Schedules, passes and analyses are layers above the nodes of tir, but part of `tvm.tir` to those who use it.
 lazy.declare(
     "tilewright.tir",
-    {name: f"tilewright.tir.{name}" for name in ("analysis", "schedule", "transform")}
-    | {
+    {
         name: f"tilewright.tir.schedule:{name}"
         for name in (
             "BlockDependenceInfo",
             "BlockRV",
-            "BlockScope",
             "BlockScope",
             "ExprRV",
             "IndexMap",
@@ -144,8 +137,8 @@ lazy.declare(
             "StmtSRef",
             "TensorIntrin",
             "Trace",
-        )  # fmt: skip
-    },
+        )
+    },  # fmt: skip
 )
 
 lazy.declare(
@@ -157,10 +150,6 @@ lazy.declare(
     "tilewright.tir.transform", {"DefaultGPUSchedule": "tilewright.tir.schedule.default_gpu:DefaultGPUSchedule"}
 )
 
-__getattr__ = lazy.resolver("tilewright")
+__getattr__, __dir__ = lazy.late("tilewright")
 
 __all__ = ["TVMError", "__version__", *lazy.names("tilewright")]
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

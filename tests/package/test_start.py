@@ -67,35 +67,3 @@ def test_a_model_from_the_cache_loads_no_compiler(tmp_path: Path) -> None:
     assert not [
         m for m in loaded if m.startswith(("tilewright.te.", "tilewright.topi.schedule.", "tilewright.tir.transform."))
     ]
-
-
-MODULES = (
-    "relay.adt", "relay.analysis", "relay.backend", "relay.build_module", "relay.collage", "relay.data_dep_optimization", "relay.debug",
-    "relay.expr", "relay.expr_functor", "relay.frontend", "relay.function", "relay.op", "relay.param_dict", "relay.parser",
-    "relay.prelude", "relay.qnn", "relay.quantize", "relay.scope_builder", "relay.testing", "relay.transform", "relay.ty",
-    "relay.type_functor", "relay.dataflow_pattern", "te.schedule", "te.tensor", "tir.analysis", "tir.schedule", "tir.stmt_functor",
-    "tir.transform", "topi.nn", "topi.testing", "ir.transform", "ir.instrument", "runtime.vm",
-)  # fmt: skip
-"""Of the classic package, as programs write them."""
-
-
-def test_modules_are_there_without_being_imported() -> None:
-    """Each as the first that a process asks for."""
-    program = f"""
-import os
-import tilewright as tvm
-from tilewright import relay
-for name in {MODULES!r}:
-    child = os.fork()
-    if child == 0:
-        at = tvm
-        try:
-            for part in name.split("."):
-                at = getattr(at, part)
-        except AttributeError as error:
-            print(name, error, flush=True)
-        os._exit(0)
-    os.waitpid(child, 0)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == ""

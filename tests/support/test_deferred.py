@@ -138,3 +138,29 @@ def test_threads_wait_for_the_code(make: Make) -> None:
         t.join(60)
     assert seen == [5] * 4
     assert len(RAN) == 1
+
+
+def test_reloading_runs_the_code_again(make: Make) -> None:
+    name = make(room=TELLS + "value = len(t.RAN)\n")
+    defer(f"{name}.room")
+    room = importlib.reload(sys.modules[f"{name}.room"])
+    assert type(room) is ModuleType
+    assert room.value == 2
+    assert not hasattr(room, "missing")
+    assert len(RAN) == 2
+
+
+def test_a_module_that_comes_while_another_thread_runs_the_code(make: Make) -> None:
+    name = make(
+        **{
+            "room/__init__": TELLS + "import time\nwhile len(t.RAN) < 2: time.sleep(0.001)\n",
+            "room/inner": TELLS + "value = 5\n",
+        }
+    )
+    defer(f"{name}.room")
+    room = sys.modules[f"{name}.room"]
+    reader = threading.Thread(target=lambda: dir(room))
+    reader.start()
+    inner = importlib.import_module(f"{name}.room.inner")
+    reader.join(60)
+    assert room.inner is inner

@@ -51,7 +51,8 @@ from tilewright.node import (
 )
 from tilewright.support import lazy
 
-__getattr__ = lazy.resolver(__name__)
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)
 
 RelayRefType = RefType
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sys import setrecursionlimit
 from typing import TYPE_CHECKING
-from typing import Any as _Object
 
 from tilewright.relay import rooms  # isort: skip
 from tilewright.ir import (
@@ -177,7 +176,6 @@ _LATE = {
     "TypeFunctor": "tilewright.relay.type_functor:TypeFunctor",
     "TypeMutator": "tilewright.relay.type_functor:TypeMutator",
     "TypeVisitor": "tilewright.relay.type_functor:TypeVisitor",
-    "backend": "tilewright.relay.backend",
     "alpha_equal": "tilewright.relay.analysis:alpha_equal",
     "build": "tilewright.relay.backend.build:build",
     "build_config": "tilewright.relay.transform:build_config",
@@ -186,17 +184,6 @@ _LATE = {
     "optimize": "tilewright.relay.backend.compilation:optimize",
     "parse": "tilewright.relay.parser:parse",
     "parse_expr": "tilewright.relay.parser:parse_expr",
-    "qnn": "tilewright.relay.qnn",
-    "build_module": "tilewright.relay.build_module",
-    "expr_functor": "tilewright.relay.expr_functor",
-    "prelude": "tilewright.relay.prelude",
-    "scope_builder": "tilewright.relay.scope_builder",
-    "type_functor": "tilewright.relay.type_functor",
-    "collage": "tilewright.relay.collage",
-    "debug": "tilewright.relay.debug",
-    "data_dep_optimization": "tilewright.relay.data_dep_optimization",
-    "frontend": "tilewright.relay.frontend",
-    "testing": "tilewright.relay.testing",
     "vm": "tilewright.relay.backend.vm",
 }
 lazy.declare("tilewright.relay", _LATE)
@@ -208,14 +195,6 @@ lazy.faces(
         "param_dict": ("load_param_dict", "save_param_dict"),
     },
 )
-_late = lazy.resolver("tilewright.relay")
-
-
-def __getattr__(name: str) -> _Object:
-    """Every operator's constructor by its name: relay.add, relay.reshape, ..."""
-    if name.startswith("__"):
-        raise AttributeError(name)
-    try:
-        return _late(name)
-    except AttributeError:
-        return op.lookup(name)
+lazy.declare_modules("tilewright.relay")
+# Every operator's constructor is there by its name, too: relay.add, relay.reshape, ...
+__getattr__, __dir__ = lazy.late("tilewright.relay", otherwise=op.lookup)

@@ -54,7 +54,8 @@ from tilewright.support import lazy  # noqa: E402
 
 # Constants are made by a layer above; compilers of source are started by few.
 lazy.declare(__name__, {"c_source_module": "tilewright.runtime.source_module:c_source_module"})
-__getattr__ = lazy.resolver(__name__)
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)
 
 
 def _c_source_module_create(*args: object) -> Module:

@@ -2,8 +2,4 @@
 
 from tilewright.support import lazy
 
-__getattr__ = lazy.resolver(__name__)
-
-
-def __dir__() -> list[str]:
-    return lazy.names(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

@@ -1,1 +1,6 @@
 """Knobs, errors, caches and small helpers; imports nothing else of the package."""
+
+from tilewright.support import lazy
+
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

@@ -13,7 +13,7 @@ from threading import RLock
 from types import ModuleType
 from typing import Any
 
-from tilewright.support.collection import paused_collection
+from tilewright.support.loading import loading
 
 _locks: dict[str, Any] = {}
 _running: set[str] = set()
@@ -40,8 +40,11 @@ class Deferred(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}":
             _below[self.__name__][name] = value
+            # Another thread may have run the code meanwhile.
+            if type(self) is not Deferred:
+                self.__dict__.setdefault(name, value)
             return
-        if not name.startswith("__"):
+        if name != "__class__":
             # It must outlive the module's own code.
             _load(self)
         ModuleType.__setattr__(self, name, value)
@@ -83,23 +86,27 @@ def _is_module(name: str) -> bool:
     return name in sys.modules or find_spec(name) is not None
 
 
+def _bind_below(module: ModuleType) -> None:
+    for short, below in tuple(_below[module.__name__].items()):
+        module.__dict__.setdefault(short, below)
+
+
 def _load(module: Deferred) -> bool:
     """Run a module's code, once: other threads wait until it has run. False in the midst of it. What modules read of each other
     while they load is without cycles, so that no two threads wait for each other."""
     name = module.__name__
-    with _locks[name]:
+    with loading(), _locks[name]:
         if name in _running:
             return False
         if type(module) is Deferred:
             _running.add(name)
             before = dict(module.__dict__)
             try:
-                # Modules are many objects that stay: a sixth of the time of their import would go to looking for cycles.
-                with paused_collection():
-                    module.__loader__.exec_module(module)  # type: ignore[union-attr]
-                for short, below in _below[name].items():
-                    module.__dict__.setdefault(short, below)
+                module.__loader__.exec_module(module)  # type: ignore[union-attr]
+                _bind_below(module)
                 module.__class__ = ModuleType  # type: ignore[assignment]
+                # What another thread imported between these two lines.
+                _bind_below(module)
             except BaseException:
                 module.__dict__.clear()
                 module.__dict__.update(before)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from tilewright.support.collection import paused_collection
+from tilewright.support.loading import loading
 
 _declared: dict[str, dict[str, str]] = {}
 _whole: dict[str, str] = {}
@@ -20,8 +21,17 @@ def declare(package: str, table: Mapping[str, str]) -> None:
 
 
 def declare_all(package: str, module: str) -> None:
-    """Say that a package has all attributes of a module which comes later."""
+    """Say that a module has all attributes, and none but those, of one which comes later."""
     _whole[package] = module
+
+
+def declare_modules(package: str) -> None:
+    """Say that a package has the modules in its folder as attributes, whoever imports them; what is declared otherwise stays so."""
+    table = _declared.setdefault(package, {})
+    for entry in (e for folder in sys.modules[package].__path__ for e in os.scandir(folder)):
+        name = entry.name.removesuffix(".py")
+        if not name.startswith("_") and (name != entry.name or os.path.exists(os.path.join(entry.path, "__init__.py"))):
+            table.setdefault(name, f"{package}.{name}")
 
 
 def names(package: str) -> list[str]:
@@ -29,25 +39,33 @@ def names(package: str) -> list[str]:
     return [*_declared.get(package, ()), *(dir(import_module(_whole[package])) if package in _whole else ())]
 
 
-def resolver(package: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a package whose attributes are declared, by itself or by a layer above it."""
+def late(
+    package: str, otherwise: Callable[[str], Any] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a module whose attributes are declared, by itself or by a layer above it; `otherwise` answers
+    names that nobody declared."""
 
     def __getattr__(name: str) -> Any:
         place = _declared.get(package, {}).get(name)
         if place is None and package in _whole and not name.startswith("__"):
             place = f"{_whole[package]}:{name}"
+        if place is None and otherwise is not None and not name.startswith("__"):
+            return otherwise(name)
         if place is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
         module, _, attribute = place.partition(":")
-        # Modules are many objects that stay: a sixth of the time of their import would go to looking for cycles.
-        with paused_collection():
+        with loading():
             value = import_module(module)
-        if attribute:
-            value = getattr(value, attribute)
+            if attribute:
+                value = getattr(value, attribute)
         setattr(sys.modules[package], name, value)
         return value
 
-    return __getattr__
+    def __dir__() -> list[str]:
+        own = () if package in _whole else vars(sys.modules[package])
+        return sorted({*own, *names(package)})
+
+    return __getattr__, __dir__
 
 
 class Face(ModuleType):
@@ -68,11 +86,13 @@ class Face(ModuleType):
         place = facts.get("_places", {}).get(name)
         if place is None and not facts.get("_places", True) and (name == "__all__" or not name.startswith("__")):
             place = facts["_home"]
-        if place is None or not hasattr(home := import_module(place), name):
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
-        value = getattr(home, name)
-        setattr(self, name, value)
-        return value
+        if place is not None:
+            with loading():
+                home = import_module(place)
+            if hasattr(home, name):
+                setattr(self, name, getattr(home, name))
+                return getattr(home, name)
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
 
     def __dir__(self) -> list[str]:
         return sorted({*self.__dict__, *self.__all__})

@@ -33,7 +33,7 @@ def arm_cpu(*, options: str = "") -> Target:
 
 
 # Types of the user's own are lowered by a layer above.
-__getattr__ = lazy.resolver(__name__)
+__getattr__, __dir__ = lazy.late(__name__)
 
 __all__ = [
     "KINDS",

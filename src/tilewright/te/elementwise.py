@@ -26,7 +26,7 @@ _SCALAR: dict[str, Callable[..., Any]] = {
 
 
 # `broadcasting`, the operators of topi by name, is declared by the top of the package: topi is a layer above.
-__getattr__ = lazy.resolver(__name__)
+__getattr__, __dir__ = lazy.late(__name__)
 
 
 def elementwise(name: str, lhs: Any, rhs: Any) -> Tensor:

@@ -34,7 +34,7 @@ lazy.declare(
     }
     | {"create_prim_func": "tilewright.te.primfunc:create_prim_func"},
 )
-__getattr__ = lazy.resolver(__name__)
+__getattr__, __dir__ = lazy.late(__name__)
 
 
 class Operation(Node):

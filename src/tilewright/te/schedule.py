@@ -45,7 +45,7 @@ lazy.declare(
         )  # fmt: skip
     },
 )
-__getattr__ = lazy.resolver(__name__)
+__getattr__, __dir__ = lazy.late(__name__)
 
 __all__ = [
     "AttachType", "AutoInlineBroadcast", "AutoInlineElemWise", "AutoInlineInjective", "Buffer", "Fuse", "IterVarAttr",

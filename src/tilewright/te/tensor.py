@@ -31,7 +31,7 @@ lazy.declare(
     }
     | {"TensorIntrinCall": "tilewright.te.tensor_intrin:TensorIntrinCall"},
 )
-__getattr__ = lazy.resolver(__name__)
+__getattr__, __dir__ = lazy.late(__name__)
 
 Elementwise = Callable[[str, Any, Any], Any]
 

@@ -247,5 +247,6 @@ Any = Any_
 __all__ = [name for name in dir() if not name.startswith("_") and name != "lazy"]
 
 # Schedule, transform and analysis stand in layers above, which the top of the package declares.
-__getattr__ = lazy.resolver(__name__)
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)
 defer("tilewright.tir.analysis", "tilewright.tir.schedule", "tilewright.tir.tensor_intrin", "tilewright.tir.transform")

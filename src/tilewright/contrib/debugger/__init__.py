@@ -1,1 +1,6 @@
 """Executors that measure."""
+
+from tilewright.support import lazy
+
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

@@ -42,18 +42,8 @@ def create_executor(
 # What compiles a model is not needed for one that is in the cache.
 defer(*[f"tilewright.relay.backend.{name}" for name in ("compilation", "kernels", "te_compiler")])
 
-_MODULES = (
-    "build",
-    "compilation",
-    "executor_factory",
-    "graph_executor_codegen",
-    "name_transforms",
-    "te_compiler",
-    "utils",
-    "vm",
-)
-lazy.declare(__name__, {n: f"{__name__}.{n}" for n in _MODULES})
 lazy.faces(__name__, {"executor": (f"{__name__}.options:Executor",), "runtime": (f"{__name__}.options:Runtime",)})
-__getattr__ = lazy.resolver(__name__)
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)
 
 __all__ = ["DebugExecutor", "Executor", "Interpreter", "ProgramExecutor", "Runtime", "create_executor"]

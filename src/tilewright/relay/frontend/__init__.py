@@ -22,5 +22,5 @@ __all__ = [
 _MODULES = {name: name.removeprefix("from_") for name in __all__ if name.startswith("from_")}
 _MODULES |= {"ChangeDatatype": "change_datatype", "decode_texts": "common.texts", "encode_texts": "common.texts"}
 lazy.declare(__name__, {name: f"{__name__}.{module}:{name}" for name, module in _MODULES.items()})
-lazy.declare(__name__, {m: f"{__name__}.{m}" for m in ("common", "keras", "onnx", "pytorch", "tensorflow", "tflite")})
-__getattr__ = lazy.resolver(__name__)
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

@@ -97,7 +97,7 @@ class Namespace(types.ModuleType):
     """Constructors of the operators under one prefix: `relay.nn.softmax` makes calls of "nn.softmax"."""
 
     def __init__(self, prefix: str) -> None:
-        super().__init__(f"tilewright.relay.{prefix}", f"Constructors of the {prefix} operators.")
+        super().__init__(f"{__name__}.{prefix}", f"Constructors of the {prefix} operators.")
         self._prefix = prefix
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -110,9 +110,12 @@ class Namespace(types.ModuleType):
 
     def __dir__(self) -> list[str]:
         known = [*cards(), *names.FUNCTIONS, *names.ALIASES]
-        return sorted(
-            {k.removeprefix(f"{self._prefix}.").split(".")[0] for k in known if k.startswith(f"{self._prefix}.")}
-        )
+        inner = {k.removeprefix(f"{self._prefix}.").split(".")[0] for k in known if k.startswith(f"{self._prefix}.")}
+        return sorted(inner | {name for name in vars(self) if not name.startswith("_")})
+
+    @property
+    def __all__(self) -> list[str]:
+        return dir(self)
 
 
 def get(op_name: str) -> Op:
@@ -145,20 +148,11 @@ _REGISTERING = (
     "register_op_attr", "register_pattern", "register_reduce_schedule", "register_schedule", "register_shape_func",
     "register_stateful", "register_strategy",
 )  # fmt: skip
-_late: dict[str, str] = {name: f"tilewright.relay.op.op:{name}" for name in _REGISTERING}
-_late |= {name: f"tilewright.relay.op.{name}" for name in ("memory", "op", "op_attrs", "strategy", "vm")}
-lazy.declare(__name__, _late)
+lazy.declare(__name__, {name: f"tilewright.relay.op.op:{name}" for name in _REGISTERING})
 lazy.faces(__name__, {name: held.split() for name, held in names.MODULES.items()})
-_late |= {name: f"tilewright.relay.op.{name}" for name in names.MODULES}
-_resolve = lazy.resolver(__name__)
+lazy.declare_modules(__name__)
+# Every operator's constructor is there by its name: op.add, op.reshape, ...
+__getattr__, __dir__ = lazy.late(__name__, otherwise=lookup)
 # Programs import from them, too: `from tvm.relay.op.nn import conv2d`.
 for _inner in (nn, image, vision, random, dyn, qnn, annotation):
     sys.modules[f"{__name__}.{_inner._prefix}"] = _inner
-
-
-def __getattr__(name: str) -> Any:
-    if name.startswith("__"):
-        raise AttributeError(name)
-    if name in _late:
-        return _resolve(name)
-    return lookup(name)

@@ -185,5 +185,5 @@ for _name in __all__:
     if _made.__module__.startswith(__name__) and _made.__name__[0].isupper():
         _register_pass(_name, _made)
 
-_lazy.declare(__name__, {n: f"{__name__}.{n}" for n in ("infer_layout_utils", "suffixes")})
-__getattr__ = _lazy.resolver(__name__)
+_lazy.declare_modules(__name__)
+__getattr__, __dir__ = _lazy.late(__name__)

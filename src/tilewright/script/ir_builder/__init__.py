@@ -65,5 +65,5 @@ class IRBuilder:
         return [IRBuilder.name(one, v) for one, v in zip(s, vs, strict=True)]
 
 
-lazy.declare(__name__, {name: f"{__name__}.{name}" for name in ("ir", "tir")})
-__getattr__ = lazy.resolver(__name__)
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

@@ -42,4 +42,4 @@ lazy.declare(
         "prim_func": "tilewright.script.tir:prim_func",
     },
 )
-__getattr__ = lazy.resolver(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

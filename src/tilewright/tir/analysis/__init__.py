@@ -52,4 +52,4 @@ __all__ = [
 ]
 
 # The passes stand in a layer above.
-__getattr__ = lazy.resolver(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

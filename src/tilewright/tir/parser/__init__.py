@@ -3,4 +3,5 @@
 from tilewright.support import lazy
 
 # Analyses stand in a layer above, which the top of the package declares.
-__getattr__ = lazy.resolver(__name__)
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)

@@ -187,4 +187,4 @@ for _name in __all__:
         _register_pass(f"tir.{_name}", globals()[_name])
 
 # Passes that schedule stand in a layer above.
-__getattr__ = _lazy.resolver(__name__)
+__getattr__, __dir__ = _lazy.late(__name__)

@@ -50,6 +50,7 @@ from tilewright.topi.nn.winograd3d import (
     conv3d_winograd_ncdhw_without_weight_transform,
     conv3d_winograd_weight_transform,
 )
+from tilewright.topi.nn.winograd_blocked import conv2d_winograd_NCHWc
 from tilewright.topi.sparse import sparse_add, sparse_dense, sparse_transpose
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     "conv2d_backward_weight_nchw",
     "conv2d_gemm_weight_transform",
     "conv2d_gemm_without_weight_transform",
+    "conv2d_winograd_NCHWc",
     "conv2d_winograd_nchw_without_weight_transform",
     "conv3d_winograd_ncdhw_without_weight_transform",
     "conv3d_winograd_weight_transform",

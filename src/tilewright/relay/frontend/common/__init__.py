@@ -11,4 +11,5 @@ _CLASSIC = (
     *("try_resolve_item", "unbind"),
 )
 lazy.declare(__name__, {name: f"{__name__}.classic:{name}" for name in _CLASSIC})
-__getattr__ = lazy.resolver(__name__)
+lazy.declare_modules(__name__)
+__getattr__, __dir__ = lazy.late(__name__)
