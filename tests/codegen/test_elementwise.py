@@ -79,6 +79,29 @@ def test_arithmetic(dtype: str, lanes: int) -> None:
         check([dtype, dtype], dtype, lanes, node)
 
 
+@pytest.mark.parametrize("dtype", [*FLOATS, "float8_e5m2"])
+@pytest.mark.parametrize("lanes", [1, 16])
+def test_extremes_of_nan(dtype: str, lanes: int) -> None:
+    """NaN where either is, on whichever side, numbers and constants among them."""
+    nan = np.resize([np.nan, 1, -1], COUNT)
+    arrays = [aligned(nan, dtype), aligned(np.roll(nan, 1), dtype)]
+    for node, reference in ((Min, np.fmin), (Max, np.fmax)):
+        func = elementwise([dtype, dtype], dtype, COUNT, lanes, node)
+        want = np.where(np.isnan(nan) | np.isnan(np.roll(nan, 1)), np.nan, reference(nan, np.roll(nan, 1)))
+        for got in both(func, arrays, dtype, COUNT):
+            np.testing.assert_array_equal(got.astype("float64"), want)
+        for constant in (0.0, np.nan):
+            for turned in (False, True):
+
+                def compute(a: Any, node: Any = node, c: float = constant, turned: bool = turned) -> Any:
+                    c = T.const(c, a.dtype)
+                    return node(c, a) if turned else node(a, c)
+
+                want = np.where(np.isnan(nan), np.nan, reference(nan, constant)) * (1 if constant == 0 else np.nan)
+                for got in both(elementwise([dtype], dtype, COUNT, lanes, compute), arrays[:1], dtype, COUNT):
+                    np.testing.assert_array_equal(got.astype("float64"), want)
+
+
 @pytest.mark.parametrize("dtype", INTS)
 @pytest.mark.parametrize("lanes", [1, 5])
 def test_integer_division(dtype: str, lanes: int) -> None:

@@ -13,9 +13,9 @@ from tilewright import relay
 Array = np.ndarray[Any, Any]
 
 
-def run(body: Any, x: Array) -> Array:
+def run(body: Any, x: Array, target: str = "llvm") -> Array:
     var = relay.var("x", shape=x.shape)
-    executor = relay.build(tvm.IRModule.from_expr(relay.Function([var], body(var))), "llvm")["default"](tvm.cpu())
+    executor = relay.build(tvm.IRModule.from_expr(relay.Function([var], body(var))), target)["default"](tvm.cpu())
     executor["set_input"]("x", x)
     executor["run"]()
     result: Array = executor["get_output"](0).numpy()
@@ -40,6 +40,35 @@ def test_pooling(shape: tuple[int, ...], size: int, stride: int, pad: int) -> No
     mean = windows(x.astype("float64"), size, stride, pad, 0).mean((-1, -2))
     got = run(lambda v: relay.nn.avg_pool2d(v, count_include_pad=True, **options), x)
     np.testing.assert_allclose(got, mean, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v3"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_largest_of_nan(layout: str, target: str) -> None:
+    """NaN in a window is its result, as in PyTorch; padding is none."""
+    x = np.random.default_rng(0).standard_normal((1, 16, 17, 23)).astype("float32")
+    x[:, ::5, ::6, ::7] = np.nan
+    want = windows(x, 3, 2, 1, -np.inf).max((-1, -2))
+    own = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+
+    def pool(v: Any) -> Any:
+        return relay.nn.max_pool2d(v, pool_size=(3, 3), strides=(2, 2), padding=(1, 1), layout=layout)
+
+    got = run(pool, own, target)
+    np.testing.assert_array_equal(got if layout == "NCHW" else got.transpose(0, 3, 1, 2), want)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_adaptive_largest_of_nan(rank: int) -> None:
+    shape = (2, 3, *(7, 6, 5)[:rank])
+    x = np.random.default_rng(0).standard_normal(shape).astype("float32")
+    x[0, 1], x[1, 2, 3] = np.nan, np.nan
+    adaptive = getattr(relay.nn, f"adaptive_max_pool{rank}d")
+    want = np.empty((2, 3, *[3] * rank), "float32")
+    for at in np.ndindex(*want.shape):
+        parts = [slice(i * n // 3, -(-(i + 1) * n // 3)) for i, n in zip(at[2:], shape[2:], strict=True)]
+        want[at] = x[(*at[:2], *parts)].max()
+    np.testing.assert_array_equal(run(lambda v: adaptive(v, (3,) * rank), x), want)
 
 
 @pytest.mark.parametrize("shape", [(1, 5, 7, 7), (2, 3, 5, 13), (1, 2, 33, 31)])

@@ -71,6 +71,28 @@ def test_places_in_rows_beyond_vectors(target: str) -> None:
     np.testing.assert_array_equal(run(lambda v: relay.argmin(v, axis=1), x, target), x.argmin(1))
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((6, 133), 1), ((33, 40), 0), ((3, 7, 7, 5), (1, 2)), ((2, 3, 9, 31), (2, 3)), ((300,), 0)]
+)
+def test_extremes_of_nan(shape: tuple[int, ...], axes: Any, dtype: str, target: str) -> None:
+    """One NaN anywhere is the result, whichever elements the lanes and partial results hold."""
+    x = numbers(*shape).astype(dtype)
+    order = np.random.default_rng(3).permutation(x.size)[: x.size // 40]
+    x.flat[order] = np.nan
+    np.testing.assert_array_equal(run(lambda v: relay.max(v, axis=axes), x, target), x.max(axes))
+    np.testing.assert_array_equal(run(lambda v: relay.min(v, axis=axes), x, target), x.min(axes))
+
+
+@pytest.mark.parametrize("place", range(0, 70, 3))
+def test_one_nan(place: int) -> None:
+    x = numbers(70)
+    x[place] = np.nan
+    assert np.isnan(run(lambda v: relay.max(v), x))
+    assert np.isnan(run(relay.nn.softmax, x[None])).all()
+
+
 def test_masked_steps_of_a_reduction() -> None:
     """The last vector of a row reaches beyond its end; the start values do not depend on it."""
 

@@ -167,8 +167,8 @@ class CpuFacts:
     """What a schedule asks about a CPU.
 
     `vector_bits` is the widest vector register worth using, `vector_registers` their number (the whole
-    architectural file), `fma` fused multiply-add on float32 vectors, `sve_bits` the width that SVE's registers are known to
-    have (0: any); cache sizes in bytes.
+    architectural file), `fma` fused multiply-add on float32 vectors, `extremes_keep_nan` minima and maxima of floats that are NaN where
+    either operand is, `sve_bits` the width that SVE's registers are known to have (0: any); cache sizes in bytes.
     """
 
     __slots__ = (
@@ -180,6 +180,7 @@ class CpuFacts:
         "avx512_bf16",
         "cores",
         "dotprod",
+        "extremes_keep_nan",
         "features",
         "fma",
         "fp16",
@@ -225,6 +226,7 @@ class CpuFacts:
             ),
             "riscv": has("f") or has("d"),
         }.get(arch, False)
+        self.extremes_keep_nan = arch in ("aarch64", "wasm")
         self.vector_bits = self._vector_bits(has("avx"))
         self.vector_registers = 32 if self.avx512 or arch in ("aarch64", "riscv") else 16
         self.l1_bytes = caches.get(1, 32 << 10)

@@ -180,11 +180,11 @@ class FloorMod(BinaryOpExpr, key="tir.FloorMod"):
 
 
 class Min(BinaryOpExpr, key="tir.Min"):
-    """The smaller one."""
+    """The smaller one; of floats NaN where either is."""
 
 
 class Max(BinaryOpExpr, key="tir.Max"):
-    """The larger one."""
+    """The larger one; of floats NaN where either is."""
 
 
 class CmpExpr(BinaryOpExpr):

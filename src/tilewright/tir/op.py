@@ -376,14 +376,14 @@ def infinity(dtype: str, span: BaseSpan | None = None) -> PrimExpr:
 
 
 def min(a: Any, b: Any = None, axis: Any = None, **kwargs: Any) -> PrimExpr:
-    """The smaller of two values; with `axis`, the minimum over reduction axes."""
+    """The smaller of two values; with `axis`, the minimum over reduction axes. Of floats NaN where one of them is."""
     return (
         minimum(a, b) if axis is None and not _is_axis(b) else _min_over(a, axis if axis is not None else b, **kwargs)
     )
 
 
 def max(a: Any, b: Any = None, axis: Any = None, **kwargs: Any) -> PrimExpr:
-    """The larger of two values; with `axis`, the maximum over reduction axes."""
+    """The larger of two values; with `axis`, the maximum over reduction axes. Of floats NaN where one of them is."""
     return (
         maximum(a, b) if axis is None and not _is_axis(b) else _max_over(a, axis if axis is not None else b, **kwargs)
     )

@@ -152,8 +152,6 @@ class ExprSource:
         a, b = self.expr(e.a), self.expr(e.b)
         if not e.dtype.is_float and e.dtype.lanes == 1:
             return f"{'min' if type(e) is Min else 'max'}({a}, {b})"
-        if is_float_const(e.a):
-            a, b = b, a
         return f"{'lesser' if type(e) is Min else 'greater'}({a}, {b})"
 
     def _logical(self, e: Any) -> str:
@@ -486,11 +484,6 @@ class ExprSource:
             a = self.bounds(e.a)  # type: ignore[attr-defined]
             return None if a is None else (a[0] // c, a[1] // c)
         return None
-
-
-def is_float_const(e: PrimExpr) -> bool:
-    """Whether an operand is a floating point literal, or one in every lane."""
-    return isinstance(e.value if isinstance(e, Broadcast) else e, FloatImm)
 
 
 @cache

@@ -387,17 +387,17 @@ def _check_zero(b: Any) -> None:
 
 
 def lesser(a: Any, b: Any) -> Any:
-    """b when it is below a, else a: a NaN in a stays."""
+    """The smaller one; NaN where either is."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return np.where(b < a, b, a)
-    return b if b < a else a
+        return np.minimum(a, b)
+    return b if b < a or b != b else a
 
 
 def greater(a: Any, b: Any) -> Any:
-    """b when it is above a, else a: a NaN in a stays."""
+    """The larger one; NaN where either is."""
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return np.where(b > a, b, a)
-    return b if b > a else a
+        return np.maximum(a, b)
+    return b if b > a or b != b else a
 
 
 def select(cond: Any, a: Any, b: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from tilewright.codegen.llvm.activations import one_plus, times_sigmoid
 from tilewright.codegen.llvm.builder import FunctionBuilder
+from tilewright.codegen.llvm.extremes import Extremes
 from tilewright.codegen.llvm.narrow import clipped, int_range, saturated, to_narrow
 from tilewright.codegen.llvm.types import bits_of, float_const, int_literal, is_literal, llvm_type, splat, wrap
 from tilewright.codegen.llvm.vecmath import VectorMath
@@ -82,6 +83,7 @@ class ExprEmitter:
     ivs: dict[Var, str]
     values: dict[Var, str]
     ranges: dict[Var, tuple[int, int]]
+    registers: dict[Var, Any]
     iptr: str
 
     _table: ClassVar[dict[type, Callable[..., str]]] = {}
@@ -161,6 +163,7 @@ class ExprEmitter:
         return f"{f'v{dtype.lanes}' if dtype.lanes > 1 else ''}{'f' if dtype.is_float else 'i'}{dtype.bits}"
 
     _maths: dict[DataType, VectorMath]
+    extremes: Extremes
 
     def math(self, dtype: DataType) -> VectorMath:
         found = self._maths.get(dtype)
@@ -307,11 +310,12 @@ class ExprEmitter:
         wide = dtype
         if dtype.code == "bfloat":
             a, b, wide = self.widen(a, dtype), self.widen(b, dtype), _F32.with_lanes(dtype.lanes)
-        # b wins only when it is beyond a: a NaN in `a` stays, as in max(x, 0) for a ReLU.
-        m = self.math(wide)
-        if type(e.a) in (FloatImm, Broadcast) and type(getattr(e.a, "value", None)) in (FloatImm, float):
-            a, b = b, a
-        r = m.select(m.cmp("olt" if type(e) is Min else "ogt", b, a), b, a)
+        number = _is_number(e.b)
+        # Parts of registers come from what was computed just before.
+        late = type(e.b) is BufferLoad and e.b.buffer.data in self.registers
+        if _is_number(e.a):
+            a, b, number = b, a, True
+        r = self.extremes.of(self.math(wide), type(e) is Min, a, b, number, late, self.target.cpu.extremes_keep_nan)
         return self.narrow(r, dtype) if wide is not dtype else r
 
     # --- conditions
@@ -572,6 +576,12 @@ class ExprEmitter:
         found = self.bounds(value) if value.dtype.is_int else None
         if found is not None:
             self.ranges[var] = found
+
+
+def _is_number(e: PrimExpr) -> bool:
+    """Whether a float, or one in every lane, is a literal that is not NaN."""
+    value = e.value if type(e) is Broadcast else e
+    return type(value) is FloatImm and value.value == value.value
 
 
 def _fold_corner(kind: type, x: int, y: int) -> int:

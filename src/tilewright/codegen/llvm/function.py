@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.codegen.llvm.affine import AffineForms
 from tilewright.codegen.llvm.builder import FunctionBuilder
+from tilewright.codegen.llvm.extremes import Extremes
 from tilewright.codegen.llvm.packed import PackedEmitter
 from tilewright.codegen.llvm.promote import BufferUse
 from tilewright.codegen.llvm.symbols import LIBRARY
@@ -41,6 +42,7 @@ class FunctionEmitter(PackedEmitter):
         self.iptr = module.iptr
         self.b = FunctionBuilder(module.declare)
         self._maths = {}
+        self.extremes = Extremes()
         self.consts: dict[Var, int] = {}
         self.ivs: dict[Var, str] = {}
         self.values: dict[Var, str] = {}

@@ -8,13 +8,14 @@ from typing import Any
 from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.reduction import reduce
+from tilewright.topi.reduction import largest_number, reduce
 from tilewright.topi.utils import normalize_axis
 
 
 def _parts(x: te.Tensor, axis: int) -> tuple[int, te.Tensor]:
     at = normalize_axis(axis, len(x.shape))
-    return at, reduce(x, [at], False, te.max, lambda v, _: v, "T_softmax_maxelem")
+    # The sum of the exponentials tells of NaN.
+    return at, reduce(x, [at], False, largest_number, lambda v, _: v, "T_softmax_maxelem")
 
 
 def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
