@@ -287,3 +287,52 @@ def test_attributes_of_functions_have_the_kind_that_onnx_defines() -> None:
     """)
     with pytest.raises(ModelError, match="its attribute 'reduction' is of the kind int, and ONNX defines it as string"):
         relay.frontend.from_onnx(given)
+
+
+WRONG_KINDS = [
+    ("Concat", "", {"axis": 1.0}, "axis", "float", "ONNX defines it as int"),
+    ("Transpose", "", {"perm": [1.0, 0.0]}, "perm", "floats", "ONNX defines it as ints"),
+    ("LeakyRelu", "", {"alpha": 1}, "alpha", "int", "ONNX defines it as float"),
+    ("DepthToSpace", "", {"blocksize": 1, "mode": 3}, "mode", "int", "ONNX defines it as string"),
+    ("MaxPool", "", {"kernel_shape": 2}, "kernel_shape", "int", "ONNX defines it as ints"),
+    (
+        "Softmax",
+        "",
+        {"axis": numpy_helper.from_array(np.ones(2, "float32"))},
+        "axis",
+        "tensor",
+        "ONNX defines it as int",
+    ),
+    ("Scaler", "ai.onnx.ml", {"scale": 2.0}, "scale", "float", "ONNX defines it as floats"),
+    ("QuickGelu", "com.microsoft", {"alpha": "one"}, "alpha", "string", "ONNX Runtime defines it as float"),
+]
+
+
+@pytest.mark.parametrize(("op_type", "domain", "attributes", "name", "found", "wanted"), WRONG_KINDS)
+def test_attributes_have_the_kind_that_is_defined(
+    op_type: str, domain: str, attributes: dict[str, Any], name: str, found: str, wanted: str
+) -> None:
+    """Whatever a converter would have made of it."""
+    node = helper.make_node(op_type, ["x"], ["y"], name="one", domain=domain, **attributes)
+    assert message(ModelError, model([node], {"x": [2, 4]}, ["y"])) == (
+        f"model 'g': {op_type} 'one': its attribute {name!r} is of the kind {found}, and {wanted}. The file is damaged, or says a"
+        " wrong opset; export the model again"
+    )
+
+
+def test_kinds_of_attributes_are_those_of_the_schemas() -> None:
+    """Of every operator and version that ONNX and ONNX Runtime know."""
+    from onnx import defs
+    from onnxruntime.capi import onnxruntime_pybind11_state as runtime
+
+    from tilewright.relay.frontend.onnx.attributes import kind_of
+
+    schemas = list(defs.get_all_schemas_with_history())
+    schemas += [s for s in runtime.get_all_operator_schema() if s.domain == "com.microsoft"]
+    found = {
+        (s.name, n, s.since_version): str(a.type).rpartition(".")[2].lower()
+        for s in schemas
+        for n, a in s.attributes.items()
+    }
+    assert len(found) > 1500
+    assert {k: kind_of(*k) for k in found} == found

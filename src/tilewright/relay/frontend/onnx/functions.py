@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.onnx.kinds import numpy_dtype
 from tilewright.relay.frontend.onnx.value import ListValue, Nothing, OnnxNode, Value
 
@@ -66,14 +65,6 @@ def schema_function(node: OnnxNode, proto: Any, inputs: list[Any], opsets: Mappi
     from onnx import FunctionProto
 
     schema = schema_of(node.op_type, node.opset, proto.domain)
-    for a in proto.attribute:
-        formal = schema.attributes.get(a.name)
-        if formal is not None and a.type not in (0, formal.type.value):
-            kind = a.AttributeType.Name(a.type).lower()
-            raise ModelError(
-                f"{node.op_type} {proto.name!r}: its attribute {a.name!r} is of the kind {kind}, and ONNX defines it as"
-                f" {formal.type.name.lower()}. The file is damaged; export the model again"
-            )
     version = opsets.get("", 1)
     made = FunctionProto()
     if schema.has_function:

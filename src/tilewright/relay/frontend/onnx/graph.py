@@ -18,6 +18,7 @@ from tilewright.relay.frontend.common.quirks import collecting
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.common.value import is_large
 from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx.attributes import wrong_kind
 from tilewright.relay.frontend.onnx.external import Beside
 from tilewright.relay.frontend.onnx.fold import LIMIT, folders, try_fold
 from tilewright.relay.frontend.onnx.functions import (
@@ -290,6 +291,9 @@ class Importer:
             return
         domain = plain_domain(proto.domain)
         version = self.opsets.get(domain, 1)
+        own = (proto.domain, proto.op_type, proto.overload) in self.functions
+        if not own and (why := wrong_kind(proto, version, domain)):
+            raise ModelError(f"{self.name}: {proto.op_type} {title!r}: {why}")
         try:
             node = OnnxNode(proto.op_type, title, self.attributes(proto), version, list(proto.output), used, self)
             results = self.convert(node, proto, domain, inputs)
