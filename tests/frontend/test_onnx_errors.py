@@ -93,12 +93,12 @@ def test_unsupported_attributes_are_collected() -> None:
     ]
 
 
-def test_run_time_count() -> None:
-    nodes = [helper.make_node("TopK", ["x", "k"], ["y", "i"], name="t")]
-    graph = model(nodes, {"x": [1, 4]}, ["y", "i"])
-    graph.graph.input.append(helper.make_tensor_value_info("k", TensorProto.INT64, [1]))
+def test_run_time_axis() -> None:
+    nodes = [helper.make_node("CumSum", ["x", "k"], ["y"], name="t")]
+    graph = model(nodes, {"x": [1, 4]}, ["y"])
+    graph.graph.input.append(helper.make_tensor_value_info("k", TensorProto.INT64, []))
     assert message(OpNotImplemented, graph).splitlines()[1] == (
-        "  TopK 't': its k must be known at import. Fold the model (onnxsim), or pin the input shapes: shape={name: [...]}"
+        "  CumSum 't': its axis must be known at import. Fold the model (onnxsim), or pin the input shapes: shape={name: [...]}"
     )
 
 

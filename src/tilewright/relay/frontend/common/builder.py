@@ -9,10 +9,10 @@ import numpy as np
 
 from tilewright.ir import IntImm, PrimExpr, SourceName, Span
 from tilewright.node.leaves import numpy_dtype
-from tilewright.relay.expr import Expr, TupleWrapper, Var
-from tilewright.relay.frontend.common.sizes import InputSizes
+from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleWrapper, Var
+from tilewright.relay.frontend.common.sizes import InputSizes, extent_of
 from tilewright.relay.frontend.common.value import Value, make_call
-from tilewright.relay.op.relations import broadcast_shapes, known_equal, shape_text, simplest
+from tilewright.relay.op.relations import broadcast_shapes, is_any, known_equal, shape_text, simplest
 from tilewright.support.errors import OpNotImplemented
 
 FAR = (1 << 31) - 1
@@ -57,6 +57,31 @@ class Builder:
         if isinstance(d, (int, np.integer, IntImm)):
             return Value(array=np.array(int(d), np.int64))
         return self.sizes.tensor(self, d)
+
+    def extent(self, x: Value, axis: int) -> Value:
+        """The extent of an axis as a tensor of int64 without axes, whatever is known of it."""
+        d = x.shape[axis]
+        return extent_of(self, x, axis) if is_any(d) else self.size(d)
+
+    def iota(self, count: Value, dtype: str = "int64") -> Value:
+        """0, 1, ... below a number that the program computes."""
+        return self.call("dyn.iota", count, dtype=dtype)  # type: ignore[no-any-return]
+
+    def elements(self, v: Value, count: int) -> list[Any]:
+        """The elements of a vector: numbers and symbols where they can be known, else tensors without axes."""
+        if v.array is not None:
+            return [e.item() if isinstance(e, np.generic) else e for e in v.array.reshape(-1).tolist()]
+        e: Any = v.expr
+        if isinstance(e, Constant):
+            return list(e.value.reshape(-1).tolist())
+        name = getattr(e.op, "name", "") if isinstance(e, Call) else ""
+        if name in ("concatenate", "stack") and isinstance(e.args[0], Tuple):
+            # What is put together may be known in part.
+            fields = [Value(f) for f in e.args[0].fields]
+            counts = [1 if name == "stack" else f.shape[0] for f in fields]
+            if all([isinstance(n, int) for n in counts]) and sum(counts) == count:
+                return [p for f, n in zip(fields, counts, strict=True) for p in self.elements(f, n)]
+        return [self.at(v, 0, k) for k in range(count)] if v.ndim else [v]
 
     def cast(self, x: Value, dtype: str) -> Value:
         """x in another element type; floats lose their fraction towards zero."""

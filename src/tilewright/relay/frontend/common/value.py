@@ -85,7 +85,9 @@ def make_call(key: str, args: Iterable[Any], attrs: Mapping[str, Any], span: Spa
     """The operator `key` on values, expressions or lists of them. Attributes may hold sizes that are symbols."""
     card = find_card(key)
     if any(map(_has_symbols, attrs.values())):
-        return Call(card.op, tuple([as_expr(unwrap(a)) for a in args]), card(**attrs), (), span)
+        made = card(**attrs)
+        call = Call(card.op, tuple([as_expr(unwrap(a)) for a in args]), made, (), span)
+        return TupleWrapper(call, made.outputs) if made.outputs > 1 else call
     return card.call([unwrap(a) for a in args], attrs, span)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.builder import same_padding
+from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.onnx import quirks
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 from tilewright.support.errors import OpNotImplemented
 
 
@@ -27,9 +30,10 @@ def explicit_pads(
     if auto not in ("SAME_UPPER", "SAME_LOWER"):
         raise node.refuse("auto_pad", auto, "NOTSET, VALID, SAME_UPPER, SAME_LOWER")
     before, after = [], []
-    for extent, k, s, d in zip(node.static(x)[2:], kernel, strides, dilations, strict=True):
-        total = max(0, (-(-extent // s) - 1) * s + (k - 1) * d + 1 - extent)
-        small, large = total // 2, total - total // 2
+    # With stride 1 the extents do not matter.
+    extents = [e if s > 1 else 1 for e, s in zip(x.shape[2:], strides, strict=True)]
+    for extent, k, s, d in zip(extents, kernel, strides, dilations, strict=True):
+        small, large = same_padding(extent, k, s, d)
         before.append(small if auto == "SAME_UPPER" else large)
         after.append(large if auto == "SAME_UPPER" else small)
     return before + after
@@ -42,7 +46,23 @@ def spatial(
     n = len(kernel)
     strides = tuple(node.get("strides") or [1] * n)
     dilations = tuple(node.get("dilations") or [1] * n)
-    return strides, dilations, tuple(explicit_pads(node, x, kernel, strides, dilations))
+    padding = tuple(explicit_pads(node, x, kernel, strides, dilations))
+    if not all([isinstance(p, int) for p in padding]):
+        node.static(x)
+    return strides, dilations, padding
+
+
+def open_padding(node: OnnxNode, x: Value, kernel: Sequence[int], fill: float) -> Value:
+    """x after the padding that `auto_pad` says for an open image, from where on it says none."""
+    n = len(kernel)
+    auto = node.get("auto_pad", "NOTSET")
+    if auto not in ("SAME_UPPER", "SAME_LOWER") or all([isinstance(d, int) for d in x.shape[2:]]):
+        return x
+    strides, dilations = (node.get(name) or [1] * n for name in ("strides", "dilations"))
+    padding = explicit_pads(node, x, kernel, strides, dilations)
+    node.attrs["auto_pad"] = "VALID"
+    width = [(0, 0), (0, 0), *zip(padding[:n], padding[n:], strict=True)]
+    return node.value("nn.pad", x, node.scalar(fill, x), pad_width=tuple(width))
 
 
 def convolution(node: OnnxNode, x: Value, w: Value, b: Value | None) -> Any:
@@ -50,6 +70,7 @@ def convolution(node: OnnxNode, x: Value, w: Value, b: Value | None) -> Any:
     kernel = [int(k) for k in w.shape[2:]]
     if len(kernel) not in (1, 2, 3):
         raise OpNotImplemented(f"its kernel has {len(kernel)} spatial axes; 1, 2 and 3 are supported")
+    x = open_padding(node, x, kernel, 0)
     strides, dilations, padding = spatial(node, x, kernel)
     out = node.call(
         f"nn.conv{len(kernel)}d", x, w, strides=strides, padding=padding, dilation=dilations,
@@ -78,8 +99,9 @@ def _conv_transpose(node: OnnxNode, x: Value, w: Value, b: Value | None = None) 
     if wanted or auto != "NOTSET":
         quirks.AUTO_PAD.seen(f"{node.name} ({'output_shape' if wanted else auto})")
     if wanted or auto in ("SAME_UPPER", "SAME_LOWER"):
-        shape = node.static(x)[2:]
-        sizes = list(wanted)[-n:] if wanted else [d * s for d, s in zip(shape, strides, strict=True)]
+        # The extents cancel out of SAME, whose results have so many times theirs.
+        shape = node.static(x)[2:] if wanted else [1] * n
+        sizes = list(wanted)[-n:] if wanted else strides
         before, after = [], []
         for k, size in enumerate(sizes):
             total = (shape[k] - 1) * strides[k] + extra[k] + reach[k] - size
@@ -166,6 +188,8 @@ def _pool(kind: str) -> Callable[..., Any]:
         kernel = list(node.get("kernel_shape"))
         if len(kernel) not in (1, 2, 3):
             raise node.refuse("kernel_shape", kernel, "1, 2 or 3 spatial axes")
+        if kind == "max" and not node.wants(1):
+            x = open_padding(node, x, kernel, -np.inf if "float" in x.dtype else np.iinfo(x.dtype).min)
         strides, dilations, padding = spatial(node, x, kernel)
         if node.get("ceil_mode", 0):
             quirks.CEIL_MODE.seen(node.name)
@@ -308,9 +332,10 @@ def _flat_softmax(key: str) -> Callable[..., Any]:
         if all(isinstance(d, int) and d == 1 for d in shape[at + 1 :]):
             return node.call(key, x, axis=at)
         quirks.FLAT_SOFTMAX.seen(node.name)
-        shape = node.static(x)
-        flat = node.call("reshape", x, newshape=(int(np.prod(shape[:at])), -1))
-        return node.call("reshape", node.call(key, flat, axis=-1), newshape=tuple(shape))
+        front, back = [math.prod(part) for part in (shape[:at], shape[at:])]
+        c = node.importer.builder(node.name)
+        flat = node.call("reshape", x, newshape=(-1, back) if isinstance(back, int) else (front, -1))
+        return c.reshape(Value(node.call(key, flat, axis=-1)), shape).expr
 
     return convert
 
@@ -330,12 +355,14 @@ for _onnx, _key in {"Softmax": "nn.softmax", "LogSoftmax": "nn.log_softmax"}.ite
 def _pad_with(node: OnnxNode, x: Value, pads: Sequence[int], value: Any, axes: Sequence[int] | None = None) -> Any:
     rank = x.ndim
     places = list(range(rank)) if axes is None else [a + rank if a < 0 else a for a in axes]
-    width = [(0, 0)] * rank
+    width: list[tuple[Any, Any]] = [(0, 0)] * rank
     for k, a in enumerate(places):
-        width[a] = (int(pads[k]), int(pads[k + len(places)]))
+        width[a] = (pads[k], pads[k + len(places)])
     mode = node.get("mode", "constant")
     if mode not in ("constant", "edge", "reflect", "wrap"):
         raise node.refuse("mode", mode, "constant, edge, reflect, wrap")
+    if not all([isinstance(v, int) for pair in width for v in pair]):
+        return _pad_computed(node, x, width, value, mode)
     if not any(b or a for b, a in width):
         return x
     if any(b < 0 or a < 0 for b, a in width):
@@ -357,6 +384,34 @@ def _pad_with(node: OnnxNode, x: Value, pads: Sequence[int], value: Any, axes: S
     return node.call("nn.pad", x, fill, pad_width=tuple(width), pad_mode=mode)
 
 
+def _pad_computed(node: OnnxNode, x: Value, width: Sequence[tuple[Any, Any]], value: Any, mode: str) -> Any:
+    """Padding of which some is known only when the program runs: places in the input for each in the result, axis by axis."""
+    c = node.importer.builder(node.name)
+    out, outside = CommonValue(x.expr), None
+    for k, pair in enumerate(width):
+        if all([isinstance(v, int) and not v for v in pair]):
+            continue
+        before, after = [v if isinstance(v, CommonValue) else c.size(v) for v in pair]
+        extent = c.extent(x, k)
+        at = c.call("subtract", c.iota(c.call("add", c.call("add", before, extent), after)), before)
+        last = c.call("subtract", extent, 1)
+        inside = c.call("minimum", c.call("maximum", at, 0), last)
+        if mode == "constant":
+            beyond = c.call("not_equal", at, inside)
+            behind = x.ndim - 1 - k
+            beyond = c.call("expand_dims", beyond, axis=1, num_newaxis=behind) if behind else beyond
+            outside = beyond if outside is None else c.call("logical_or", outside, beyond)
+        elif mode == "reflect":
+            inside = c.call("subtract", last, c.call("abs", c.call("subtract", last, c.call("abs", at))))
+        elif mode == "wrap":
+            inside = c.call("floor_mod", at, extent)
+        out = c.call("take", out, inside, axis=k)
+    if outside is None:
+        return out.expr
+    fill = c.number(0, x.dtype) if value is None else CommonValue(as_value(value).expr)
+    return c.call("where", outside, fill, out).expr
+
+
 @onnx_op("Pad")
 def _pad_attributes(node: OnnxNode, x: Value) -> Any:
     return _pad_with(node, x, node.get("pads") or node.get("paddings"), node.scalar(node.get("value", 0.0), x))
@@ -369,4 +424,6 @@ def _pad(node: OnnxNode, x: Value, pads: Value, value: Value | None = None, axes
         fill = node.scalar(value.array.reshape(-1)[0], x)
     elif value is not None and value.ndim:
         fill = node.call("squeeze", value)
-    return _pad_with(node, x, node.ints(pads, "pads"), fill, None if axes is None else node.ints(axes, "axes"))
+    places = None if axes is None else node.ints(axes, "axes")
+    count = 2 * (x.ndim if places is None else len(places))
+    return _pad_with(node, x, node.importer.builder(node.name).elements(pads, count), fill, places)

@@ -84,7 +84,18 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
     if sizes is None:
         extent = x.shape[axis]
         if not isinstance(extent, int):
-            return node.call("split", x, indices_or_sections=count, axis=axis) if count > 1 else x
+            if count == 1:
+                return x
+            if node.opset < 18:
+                return node.call("split", x, indices_or_sections=count, axis=axis)
+            # The last part is smaller where they do not go in.
+            c = node.importer.builder(node.name)
+            share = c.call("floor_divide", c.call("add", c.extent(x, axis), count - 1), count)
+            bounds = [c.call("reshape", c.call("multiply", share, k), newshape=(1,)) for k in range(count + 1)]
+            return [
+                node.call("dyn.strided_slice", x, low, high, Value(array=np.ones(1, np.int64)), axes=(axis % x.ndim,))
+                for low, high in zip(bounds[:-1], bounds[1:], strict=True)
+            ]
         number = node.get("num_outputs", count)
         chunk = -(-extent // number)
         sizes = [min(chunk, extent - k * chunk) for k in range(number)]
@@ -151,6 +162,13 @@ def _slice_attributes(node: OnnxNode, x: Value) -> Any:
 def _slice(
     node: OnnxNode, x: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
 ) -> Any:
+    if starts.array is None or ends.array is None:
+        # Read when the program runs.
+        (count,) = node.static(starts, "the number of its starts")
+        places = range(count) if axes is None else [a + x.ndim if a < 0 else a for a in node.ints(axes, "axes")]
+        strides = np.array(node.ints(steps, "steps") if steps is not None else [1] * count, np.int64)
+        bounds = [node.cast(v, "int64") for v in (starts, ends)]
+        return node.call("dyn.strided_slice", x, *bounds, Value(array=strides), axes=tuple(places))
     begin = node.ints(starts, "starts")
     by = node.ints(steps, "steps") if steps is not None else [1] * len(begin)
     return _slice_with(node, x, begin, node.ints(ends, "ends"), None if axes is None else node.ints(axes, "axes"), by)
@@ -214,6 +232,8 @@ def _scatter_nd(node: OnnxNode, x: Value, indices: Value, updates: Value) -> Any
 
 @onnx_op("Expand")
 def _expand(node: OnnxNode, x: Value, shape: Value) -> Any:
+    if shape.array is None:
+        return _expand_computed(node, x, shape)
     new = node.ints(shape, "shape")
     old = x.shape
     rank = max(len(old), len(new))
@@ -226,6 +246,21 @@ def _expand(node: OnnxNode, x: Value, shape: Value) -> Any:
     if all(known_equal(o, t) for o, t in zip(old, target, strict=True)) and rank == x.ndim:
         return x
     return node.call("broadcast_to", x, shape=tuple(target))
+
+
+def _expand_computed(node: OnnxNode, x: Value, shape: Value) -> Any:
+    """Expand to a shape that is read when the program runs."""
+    (count,) = node.static(shape, "the number of its axes")
+    rank = max(count, x.ndim)
+
+    def with_ones(extents: Any, axes: int) -> Any:
+        ones = Value(array=np.ones(rank - axes, np.int64))
+        return node.call("concatenate", [ones, extents], axis=0) if axes < rank else extents
+
+    own = with_ones(node.call("shape_of", x, dtype="int64"), x.ndim)
+    asked = with_ones(node.cast(shape, "int64"), count)
+    wanted = node.call("where", node.call("equal", asked, node.scalar(1, "int64")), own, asked)
+    return node.call("dyn.broadcast_to", x, wanted)
 
 
 @onnx_op("Range")
@@ -269,42 +304,38 @@ def _space_to_depth(node: OnnxNode, x: Value) -> Any:
 
 @onnx_op("OneHot")
 def _one_hot(node: OnnxNode, indices: Value, depth: Value, values: Value) -> Any:
-    number = int(node.known(depth, "depth").reshape(-1)[0])
-    off, on = node.known(values, "values").reshape(-1)
+    number: Any = depth if depth.array is None else node.ints(depth, "depth")[0]
+    if values.array is None:
+        off, on = [Value(v) for v in node.call("split", values, indices_or_sections=2)]
+        off, on = [node.value("squeeze", v) for v in (off, on)]
+    else:
+        off, on = [Value(array=np.array(v, values.dtype)) for v in values.array.reshape(-1)]
     picks: Any = indices
     if "int" not in indices.dtype:
         picks = node.call("cast", indices, dtype="int64")
     like = "int64" if "int" not in indices.dtype else indices.dtype
     # Negative indices count from the end; those outside [-depth, depth) give no hit at all.
+    size = number if isinstance(number, Value) else node.importer.builder(node.name).size(number)
     wrapped = node.call(
         "where",
         node.call("less", picks, node.scalar(0, like)),
-        node.call("add", picks, node.scalar(number, like)),
+        node.call("add", picks, node.cast(size.expr if size.array is None else size.array, like)),
         picks,
     )
-    return node.call(
-        "one_hot",
-        wrapped,
-        node.scalar(on, values),
-        node.scalar(off, values),
-        depth=number,
-        axis=node.get("axis", -1),
-        dtype=values.dtype,
-    )
+    attrs = {"axis": node.get("axis", -1), "dtype": values.dtype}
+    if isinstance(number, Value):
+        return node.call("dyn.one_hot", wrapped, on, off, node.cast(number, "int64"), **attrs)
+    return node.call("one_hot", wrapped, on, off, depth=number, **attrs)
 
 
 @onnx_op("TopK")
 def _topk(node: OnnxNode, x: Value, k: Value | None = None) -> Any:
-    number = node.get("k") if k is None else int(node.known(k, "k").reshape(-1)[0])
-    return node.call(
-        "topk",
-        x,
-        k=number,
-        axis=node.get("axis", -1),
-        ret_type="both",
-        is_ascend=not node.get("largest", 1),
-        dtype="int64",
-    )
+    attrs = {
+        "axis": node.get("axis", -1), "ret_type": "both", "is_ascend": not node.get("largest", 1), "dtype": "int64",
+    }  # fmt: skip
+    if k is not None and k.array is None:
+        return node.call("dyn.topk", x, k, **attrs)
+    return node.call("topk", x, k=node.get("k") if k is None else node.ints(k, "k")[0], **attrs)
 
 
 @onnx_op("Trilu")

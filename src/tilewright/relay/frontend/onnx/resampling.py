@@ -9,9 +9,6 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import PrimExpr
-from tilewright.relay.expr import Call, Constant
-from tilewright.relay.expr import Tuple as TupleExpr
-from tilewright.relay.frontend.common.sizes import extent_of
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
 from tilewright.relay.op.relations import is_any, known_equal, simplest
@@ -54,8 +51,8 @@ def resized(node: OnnxNode, x: Value, given: Value, to_sizes: bool, roi: Sequenc
     if crop and roi is None:
         raise ValueError("tf_crop_and_resize needs the input roi")
     parts = [(roi[k], roi[k + len(axes)]) if crop and roi else (0.0, 1.0) for k in range(len(axes))]
-    extents = [extent_of(c, x, a) if is_any(shape[a]) else shape[a] for a in axes]
-    numbers = elements(c, given, len(axes))
+    extents = [c.extent(x, a) if is_any(shape[a]) else shape[a] for a in axes]
+    numbers = c.elements(given, len(axes))
     if to_sizes:
         goals = kept_ratio(c, node.get("keep_aspect_ratio_policy", "stretch"), extents, numbers)
     else:
@@ -100,29 +97,6 @@ def known(d: Any) -> bool:
     return isinstance(d, (int, np.integer, PrimExpr)) and not isinstance(d, CommonValue)
 
 
-def elements(c: Any, v: Value, count: int) -> list[Any]:
-    """The elements of a vector: numbers and symbols where they can be known, else tensors without axes."""
-    if v.array is not None:
-        return [e.item() if isinstance(e, np.generic) else e for e in v.array.reshape(-1).tolist()]
-    return _parts(c, CommonValue(v.expr), count)
-
-
-def _parts(c: Any, v: CommonValue, count: int) -> list[Any]:
-    """`elements` of what a program computes; what it concatenates may be known in part."""
-    e: Any = v.expr
-    if isinstance(e, Constant):
-        return e.value.reshape(-1).tolist()
-    name = getattr(e.op, "name", "") if isinstance(e, Call) else ""
-    if name in ("concatenate", "stack") and isinstance(e.args[0], TupleExpr):
-        fields = [CommonValue(f) for f in e.args[0].fields]
-        counts = [1 if name == "stack" else f.shape[0] for f in fields]
-        if all([isinstance(n, int) for n in counts]) and sum(counts) == count:
-            return [p for f, n in zip(fields, counts, strict=True) for p in _parts(c, f, n)]
-    if not v.ndim:
-        return [v]
-    return [c.at(v, 0, k) for k in range(count)]
-
-
 def scaled(c: Any, extent: Any, scale: Any) -> Any:
     """The extent after scaling, rounded down."""
     if isinstance(scale, CommonValue):
@@ -154,7 +128,7 @@ def _image(node: OnnxNode, c: Any, x: Value, changed: Sequence[Axis], mode: str)
     """The operator on images that says the same; None where there is none."""
     rank = x.ndim - 2
     spatial = [next((a for a in changed if a.number == k + 2), None) for k in range(rank)]
-    extents = [extent_of(c, x, k + 2) if is_any(x.shape[k + 2]) else x.shape[k + 2] for k in range(rank)]
+    extents = [c.extent(x, k + 2) if is_any(x.shape[k + 2]) else x.shape[k + 2] for k in range(rank)]
     targets = [e if a is None else a.target for a, e in zip(spatial, extents, strict=True)]
     method = METHODS[node.get("mode", "nearest")]
     attrs = {

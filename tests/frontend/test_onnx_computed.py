@@ -1,0 +1,100 @@
+"""Shapes, bounds and counts that only a run knows: read by the virtual machine, against ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+from onnx import parser
+
+import tilewright as tvm
+from tilewright import relay
+
+ROWS = np.random.default_rng(0).standard_normal((2, 7)).astype("float32")
+IMAGE = np.random.default_rng(0).standard_normal((1, 4, 6, 5)).astype("float32")
+TO_EIGHT = """s = Shape (x) o = Constant <value = int64[1] {1}> () e = Constant <value = int64[1] {8}> ()
+    z0 = Constant <value = int64[1] {0}> ()
+    n = Gather (s, o) r = Mod (n, e) q = Sub (e, r) b = Mod (q, e) p = Concat <axis = 0> (z0, z0, z0, b) """
+SIZE = "s = Shape (x) o = Constant <value = int64[1] {1}> () n = Gather (s, o) "
+MODES = ("constant", "edge", "reflect", "wrap")
+CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "expand": ("z = Expand (x, s)", "float[1, n] x, int64[3] s", {"x": ROWS[:1], "s": [4, 3, 1]}),
+    "expand by fewer axes": ("z = Expand (x, s)", "float[2, n] x, int64[1] s", {"x": ROWS, "s": [7]}),
+    **{
+        f"slice {s} {e}": ("z = Slice (x, s, e)", "float[m, n] x, int64[2] s, int64[2] e", {"x": ROWS, "s": s, "e": e})
+        for s, e in (([0, 1], [1, 4]), ([-1, -4], [2, -1]), ([1, 3], [0, 1000]), ([0, -100], [2, 2]))
+    },
+    "slice backwards": (
+        "a = Constant <value = int64[1] {-1}> () b = Constant <value = int64[1] {-2}> () z = Slice (x, s, e, a, b)",
+        "float[2, n] x, int64[1] s, int64[1] e", {"x": ROWS, "s": [-1], "e": [-100]},
+    ),
+    "slice to a computed end": (
+        "s = Constant <value = int64[1] {0}> () a = Constant <value = int64[1] {1}> () z = Slice (x, s, e, a)",
+        "float[2, n] x, int64[1] e", {"x": ROWS, "e": [3]},
+    ),
+    "topk": ("v, i = TopK (x, k) f = Cast <to = 1> (i) z = Add (v, f)", "float[2, n] x, int64[1] k", {"x": ROWS, "k": [3]}),
+    "topk of all": (SIZE + "v, i = TopK (x, n) f = Cast <to = 1> (i) z = Add (v, f)", "float[2, n] x", {"x": ROWS}),
+    "topk of half": (
+        SIZE + "t = Constant <value = int64[1] {2}> () k = Div (n, t) v, i = TopK (x, k) z = Identity (v)", "float[2, n] x", {"x": ROWS},
+    ),
+    "one-hot": (
+        "z = OneHot (i, d, v)", "int64[3] i, int64 d, float[2] v", {"i": [0, -1, 2], "d": np.array(4), "v": np.array([0.5, 2], "float32")},
+    ),
+    "one-hot as wide as an input": (
+        SIZE + "v = Constant <value = float[2] {0, 1}> () z = OneHot (i, n, v)", "float[2, n] x, int64[3] i", {"x": ROWS, "i": [0, -1, 2]},
+    ),
+    **{f"pad {m}": (f"z = Pad <mode = '{m}'> (x, p)", "float[2, n] x, int64[4] p", {"x": ROWS, "p": [0, 1, 1, 2]}) for m in MODES},
+    **{f"pad {m} to a multiple": (TO_EIGHT + f"z = Pad <mode = '{m}'> (x, p)", "float[2, n] x", {"x": ROWS}) for m in MODES},
+    "pad by less than nothing": ("z = Pad (x, p)", "float[2, n] x, int64[4] p", {"x": ROWS, "p": [0, -1, 1, 2]}),
+    "pad an axis": (
+        "a = Constant <value = int64[1] {1}> () c = Constant <value = float {2}> () z = Pad (x, p, c, a)",
+        "float[2, n] x, int64[2] p", {"x": ROWS, "p": [1, 2]},
+    ),
+    "crop or pad": ("z = CenterCropPad (x, s)", "float[h, n] x, int64[2] s", {"x": ROWS, "s": [4, 4]}),
+    "three parts of seven": ("a, b, z = Split <axis = 1, num_outputs = 3> (x)", "float[2, n] x", {"x": ROWS}),
+    "the second of four parts": ("a, z, b, c = Split <axis = -1, num_outputs = 4> (x)", "float[2, n] x", {"x": ROWS}),
+    **{
+        f"pool {auto}": (
+            f"z = MaxPool <kernel_shape = [3, 2], strides = [2, 2], auto_pad = '{auto}'> (x)", "float[1, 4, h, w] x", {"x": IMAGE},
+        )
+        for auto in ("SAME_UPPER", "SAME_LOWER")
+    },
+    "convolution SAME": (
+        "v = Constant <value_floats = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]> () t = Constant <value = int64[4] {1, 4, 2, 1}> ()"
+        " w = Reshape (v, t) z = Conv <strides = [2, 2], auto_pad = 'SAME_LOWER'> (x, w)", "float[1, 4, h, w0] x", {"x": IMAGE},
+    ),
+    "transposed convolution SAME": (
+        "v = Constant <value_floats = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0]> ()"
+        " t = Constant <value = int64[4] {4, 1, 3, 1}> () w = Reshape (v, t)"
+        " z = ConvTranspose <strides = [2, 2], auto_pad = 'SAME_UPPER'> (x, w)",
+        "float[1, 4, h, w0] x", {"x": IMAGE},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_computed(name: str) -> None:
+    body, inputs, values = CASES[name]
+    text = f"<ir_version: 8, opset_import: ['' : 19]> g ({inputs}) => (float z) {{ {body} }}"
+    made = parser.parse_model(text.replace("'", '"'))
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    feeds = {k: np.asarray(v) for k, v in values.items()}
+    (want,) = ort.InferenceSession(made.SerializeToString()).run(None, feeds)
+    mod, _ = relay.frontend.from_onnx(made)
+    arguments = [feeds[p.name_hint] for p in mod["main"].params]
+    got = relay.create_executor("vm", mod, tvm.cpu(), "llvm").evaluate()(*arguments).numpy()
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, strict=True)
+
+
+def test_softmax_of_open_axes() -> None:
+    """Until opset 13 everything from an axis on is one."""
+    made = parser.parse_model(
+        '<ir_version: 7, opset_import: ["" : 11]> g (float[b, h, n] x) => (float[b, h, n] z) { z = Softmax <axis = 1> (x) }'
+    )
+    x = IMAGE[0]
+    (want,) = ort.InferenceSession(made.SerializeToString()).run(None, {"x": x})
+    mod, _ = relay.frontend.from_onnx(made)
+    got = relay.create_executor("vm", mod, tvm.cpu(), "llvm").evaluate()(x).numpy()
+    np.testing.assert_allclose(got, want, rtol=1e-5, strict=True)
