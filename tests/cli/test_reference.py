@@ -17,6 +17,7 @@ from tests.cli.test_precision import large_model
 from tilewright.cli import comparing
 from tilewright.cli.comparing import bisected
 from tilewright.relay.frontend.onnx.model_file import OnnxFormat
+from tilewright.relay.frontend.pytorch.model_file import ExportedFormat
 
 
 def branching_model(path: Path) -> Path:
@@ -222,3 +223,49 @@ def test_a_script_where_a_traced_model_was_needed(tmp_path: Path) -> None:
     torch.save(torch.nn.Linear(2, 3).state_dict(), tmp_path / "w.pt")
     done = command("import", tmp_path / "w.pt", "--check")
     assert done.code == 1 and "this file holds weights (or a pickled module), not a program" in done.err
+
+
+class Choosing(torch.nn.Module):
+    """A choice by data between two layers, and a loop as long as the data say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.left, self.right, self.after = (torch.nn.Linear(4, 4) for _ in range(4))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.relu(self.before(x))
+        z = torch.cond(y.sum() > 1.0, lambda t: self.left(t) * 2, lambda t: self.right(t) - 1, (y,))
+
+        def goes_on(i: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+            return (i < 5) & (t.sum() < 50.0)
+
+        def step(i: torch.Tensor, t: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return i + 1, torch.tanh(t) + t
+
+        rounds, w = torch._higher_order_ops.while_loop(goes_on, step, (torch.tensor(0), z))
+        return self.after(w), rounds
+
+
+def test_a_program_that_decides(tmp_path: Path) -> None:
+    """It runs in the virtual machine; what stands outside of branches and loops is compared, the condition too."""
+    torch.manual_seed(0)
+    path = tmp_path / "chooses.pt2"
+    torch.export.save(torch.export.export(Choosing().eval(), (torch.randn(2, 4),)), path)
+    found = compared(path, "--reference", "torch")
+    assert {d["computed_by"] for d in found["layers"]} == {"aten::linear", "aten::relu", "aten::sum", "aten::gt.Scalar"}
+    assert len(found["outputs"]) == 2 and all(d["error"] < 1e-6 for d in found["layers"] + found["outputs"])
+
+
+def test_a_layer_that_departs_before_a_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    path = tmp_path / "chooses.pt2"
+    torch.export.save(torch.export.export(Choosing().eval(), (torch.randn(2, 4),)), path)
+    load = ExportedFormat.load
+
+    def wrong(self: ExportedFormat, *args: Any) -> Any:
+        mod, params = load(self, *args)
+        return mod, {**params, "before.bias": params["before.bias"] + 1}
+
+    monkeypatch.setattr(ExportedFormat, "load", wrong)
+    found = compared(path, "--reference", "torch", code=1)
+    assert found["first_departing"]["name"] == "linear" and found["first_departing"]["reads"] == {}

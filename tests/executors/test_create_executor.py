@@ -100,7 +100,7 @@ def @main(%x: Tensor[(2), float32]) {
             relay.create_executor(kind, mod).evaluate()
         assert str(caught.value).startswith(
             "from_string:3:3: the graph and ahead-of-time executors run dataflow graphs of operators, but main holds If."
-            " relay.vm.compile(mod, target) takes programs with control flow, data types and functions:"
+            " relay.vm.compile(mod, target) takes programs with control flow, data types and functions"
         )
     close(relay.create_executor("vm", mod).evaluate()(-np.ones(2, "float32")), np.ones(2))
 

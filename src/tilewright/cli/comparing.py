@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from tilewright.cli.machine import MachineExecutor
 from tilewright.cli.options import PRECISIONS
 from tilewright.cli.work import (
     Array,
@@ -29,6 +30,7 @@ from tilewright.cli.work import (
     timed,
 )
 from tilewright.relay.frontend.common.layers import Layer, keeping, layers_of, matched
+from tilewright.relay.frontend.common.module import is_static
 from tilewright.relay.transform.mixed_precision import MOST
 from tilewright.support.errors import TVMError
 
@@ -193,11 +195,10 @@ class Comparison:
 
 
 class _Build:
-    """A compiled model that runs, whole or kernel by kernel."""
+    """A compiled model that runs whole, and, if it has a library of kernels (`library`), kernel by kernel."""
 
-    def __init__(self, library: Any) -> None:
-        self.library = library
-        self.executor = executor_of(library)
+    def __init__(self, executor: Any, library: Any = None) -> None:
+        self.executor, self.library = executor, library
 
     def outputs(self) -> dict[str, Array]:
         """By name."""
@@ -259,10 +260,10 @@ def compare_models(
             "--precision fp32 is float32 itself; give --precision bf16 or fp16, or --reference onnxruntime or torch"
         )
     library, _ = compile_model(model, shapes, target, opt_level, executor="graph", precision=precision)
-    mine = _Build(library)
+    mine = _Build(executor_of(library), library)
     inputs = fill_inputs(mine.executor, given, seed)
     plain, _ = compile_model(model, shapes, target, opt_level, executor="graph")
-    reference = _Build(plain)
+    reference = _Build(executor_of(plain), plain)
     fill_inputs(reference.executor, inputs, seed)
     theirs = reference.layers(inputs)
     most = MOST[PRECISIONS[precision]]
@@ -339,8 +340,11 @@ class Against:
         return Comparison(self.precision, title, layers, outputs, {}, self.tolerance, first, unmatched)
 
     def built(self, module: Any) -> _Build:
-        """A module compiled like the model."""
-        return _Build(build_module(module, self.params, self.target, self.opt_level, self.precision, self.report))
+        """A module compiled like the model; one that decides at run time for the virtual machine."""
+        if is_static(module):
+            library = build_module(module, self.params, self.target, self.opt_level, self.precision, self.report)
+            return _Build(executor_of(library), library)
+        return _Build(MachineExecutor(module, self.params, self.target, self.opt_level, self.precision, self.report))
 
     def layers(self) -> list[tuple[Layer, list[Difference]]]:
         """The nodes that both have, in order, and how far their results are apart."""

@@ -261,6 +261,8 @@ def fill_inputs(executor: Any, given: Mapping[str, Array], seed: int) -> dict[st
 
 def output_names(executor: Any) -> list[str]:
     """Names of the outputs in order."""
+    if hasattr(executor, "names"):
+        return list(executor.names)
     return [str(executor.module["get_output_name"](i)) for i in range(executor.get_num_outputs())]
 
 

@@ -186,7 +186,7 @@ class _Planner:
     def visit(self, node: Expr) -> None:
         if isinstance(node, Var):
             if node not in self.places:
-                raise TVMError(f"the variable %{node.name_hint} is not a parameter of main")
+                raise self.undecided(node, "functions or variables of its own")
         elif isinstance(node, Constant):
             self.places[node] = self.constant(node)
         elif isinstance(node, Tuple):
@@ -204,11 +204,15 @@ class _Planner:
                 " kernel of its own"
             )
         else:
-            raise TVMError(
-                f"{where(node)}the graph and ahead-of-time executors run dataflow graphs of operators, but main holds"
-                f" {type(node).__name__}. relay.vm.compile(mod, target) takes programs with control flow, data types and"
-                f" functions:\n{node}"
-            )
+            raise self.undecided(node, type(node).__name__)
+
+    @staticmethod
+    def undecided(node: Expr, what: str) -> TVMError:
+        """The error of what only the virtual machine runs."""
+        return TVMError(
+            f"{where(node)}the graph and ahead-of-time executors run dataflow graphs of operators, but main holds {what}."
+            " relay.vm.compile(mod, target) takes programs with control flow, data types and functions"
+        )
 
     def constant(self, node: Constant) -> Place:
         index = self.plan.constants.add(node.value)

@@ -36,7 +36,7 @@ def layers_of(mod: IRModule, names: Collection[str]) -> list[Layer]:
     """The nodes of these names in the main function of a typed module, in an order in which they can run. What stands in branches,
     loops and functions is left out: it has no single value."""
     main: Any = mod["main"]
-    order = list(post_order(main.body, lambda e: isinstance(e, (Function, If, Let))))
+    order, conditions = _outside(main.body)
     node: dict[Expr, str] = {}
     origin: dict[Expr, tuple[str, ...]] = {}
     """The nodes that a value comes from: itself, or those whose values a tuple or a call without a name takes."""
@@ -69,13 +69,31 @@ def layers_of(mod: IRModule, names: Collection[str]) -> list[Layer]:
         if not isinstance(e, Tuple):
             for x in inputs:
                 read(x, node.get(e, ""))
-    read(main.body, "")
+    for e in (*conditions, main.body):
+        read(e, "")
     at = {e: k for k, e in enumerate(order)}
     for name, layer in layers.items():
         layer.exprs = sorted(
             left[name], key=lambda e: (at[e.tuple_value], e.index) if isinstance(e, TupleGetItem) else (at[e], 0)
         )
     return [layer for layer in layers.values() if layer.exprs]
+
+
+def _outside(body: Expr) -> tuple[list[Expr], list[Expr]]:
+    """What runs once whenever the program does, operands first: the body without branches and loops; and the conditions of its branches."""
+    conditions: dict[Expr, None] = {}
+
+    def skipped(e: Expr) -> bool:
+        if isinstance(e, If):
+            conditions.setdefault(e.cond)
+        return isinstance(e, (Function, If, Let))
+
+    order = list(post_order(body, skipped))
+    done = 0
+    while done < len(conditions):
+        order = [*post_order(list(conditions)[done], skipped), *order]
+        done += 1
+    return list(dict.fromkeys(order)), list(conditions)
 
 
 def keeping(mod: IRModule, exprs: Sequence[Expr], outputs: bool = True) -> IRModule:

@@ -1,13 +1,18 @@
-"""The module that an importer answers: `main`, of a model's inputs and weights."""
+"""The module that an importer answers: `main`, of a model's inputs and weights; which executor it takes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tilewright.ir import IRModule
-from tilewright.relay.expr import Expr, Function, Tuple, Var
+from tilewright.ir import IRModule, TensorType, TupleType
+from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
+from tilewright.relay.functor import post_order
+from tilewright.relay.op.card import OpCard
+from tilewright.relay.op.counted import is_counted
+from tilewright.relay.op.dynamic import Dynamic
 from tilewright.relay.transform.infer_type import infer_module
+from tilewright.relay.ty import IncompleteType
 from tilewright.support.errors import DiagnosticError
 
 
@@ -29,3 +34,27 @@ def module_of(
         return infer_module(IRModule.from_expr(main))
     except DiagnosticError as error:
         raise DiagnosticError(f"{title}: {error}") from None
+
+
+def is_static(mod: IRModule) -> bool:
+    """Whether a module is one graph of tensors whose sizes are known."""
+    main: Any = mod["main"]
+    if len(mod.functions) != 1:
+        return False
+    return all([_is_static(e) for e in post_order(main.body)])
+
+
+def _is_static(e: Expr) -> bool:
+    if not isinstance(e, (Var, Constant, Call, Tuple, TupleGetItem)):
+        return not hasattr(e, "checked_type") or type(e).__name__ == "Op"
+    if isinstance(e, Call) and (not isinstance(e.attrs, OpCard) or isinstance(e.attrs, Dynamic) or is_counted(e.attrs)):
+        return False
+    return _known_type(e.checked_type)
+
+
+def _known_type(t: Any) -> bool:
+    if isinstance(t, TupleType):
+        return all(map(_known_type, t.fields))
+    if isinstance(t, IncompleteType) or not isinstance(t, TensorType):
+        return False
+    return all([isinstance(d, int) or hasattr(d, "value") for d in t.shape])

@@ -15,19 +15,14 @@ from typing import Any
 import numpy as np
 
 from tilewright import runtime
-from tilewright.ir import IRModule, TensorType, TupleType
+from tilewright.ir import IRModule
 from tilewright.relay.backend.build import build
 from tilewright.relay.backend.vm import compile as compile_vm
-from tilewright.relay.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
+from tilewright.relay.frontend.common.module import is_static
 from tilewright.relay.frontend.common.texts import strings
 from tilewright.relay.frontend.onnx.graph import Imported, import_model
 from tilewright.relay.frontend.onnx.interface import structure
 from tilewright.relay.frontend.onnx.unsupported import Unsupported
-from tilewright.relay.functor import post_order
-from tilewright.relay.op.card import OpCard
-from tilewright.relay.op.counted import is_counted
-from tilewright.relay.op.dynamic import Dynamic
-from tilewright.relay.ty import IncompleteType
 from tilewright.runtime.vm import VirtualMachine
 from tilewright.support.errors import TVMError
 
@@ -174,27 +169,3 @@ def static_runner(mod: IRModule, target: Any, device: Any) -> Run:
         return [get_output(i).numpy() for i in range(count)]
 
     return run
-
-
-def is_static(mod: IRModule) -> bool:
-    """Whether a module is one graph of tensors whose sizes are known."""
-    main: Any = mod["main"]
-    if len(mod.functions) != 1:
-        return False
-    return all([_is_static(e) for e in post_order(main.body)])
-
-
-def _is_static(e: Expr) -> bool:
-    if not isinstance(e, (Var, Constant, Call, Tuple, TupleGetItem)):
-        return not hasattr(e, "checked_type") or type(e).__name__ == "Op"
-    if isinstance(e, Call) and (not isinstance(e.attrs, OpCard) or isinstance(e.attrs, Dynamic) or is_counted(e.attrs)):
-        return False
-    return _known_type(e.checked_type)
-
-
-def _known_type(t: Any) -> bool:
-    if isinstance(t, TupleType):
-        return all(map(_known_type, t.fields))
-    if isinstance(t, IncompleteType) or not isinstance(t, TensorType):
-        return False
-    return all([isinstance(d, int) or hasattr(d, "value") for d in t.shape])
