@@ -1,14 +1,16 @@
-"""Activations in float32 that cost less as a whole than by their parts: 1 + erf(x) and 1 + tanh(x) (GELU), x * sigmoid(x) (SiLU).
+"""Activations in float32 that cost less as a whole than by their parts: GELU, 1 + erf(x), 1 + tanh(x), x * sigmoid(x) (SiLU).
 
 The sum's rounding hides what an exact erf or tanh would take pains over.
 """
 
 from __future__ import annotations
 
+from functools import reduce
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from tilewright.ir import FloatImm, PrimExpr
-from tilewright.tir import Broadcast, Call, Div
+from tilewright.tir import Add, Broadcast, Call, Div, Mul
 
 if TYPE_CHECKING:
     from tilewright.codegen.llvm.expr import ExprEmitter
@@ -27,16 +29,54 @@ def _function(e: Any) -> str:
 
 def one_plus(emitter: ExprEmitter, e: Any) -> str | None:
     """The value of an addition of 1 and erf or tanh, else None."""
-    for call, other in ((e.a, e.b), (e.b, e.a)):
-        name = _function(call)
-        if name in ("tir.erf", "tir.tanh") and _constant(other) == 1.0 and _suits(emitter, e):
-            m = emitter.math(e.dtype)
-            (x,) = call.args
-            if name == "tir.tanh":
-                return m.one_plus_tanh(emitter.expr(x))
-            by = _constant(x.b) if type(x) is Div else None
-            # An ulp of the argument is less than one of the sum.
-            return m.one_plus_erf(m.mul(emitter.expr(x.a), m.c(1 / by)) if by else emitter.expr(x))
+    angle, x = _beside_one(e, "tir.tanh"), _beside_one(e, "tir.erf")
+    if (angle is None and x is None) or not _suits(emitter, e):
+        return None
+    m = emitter.math(e.dtype)
+    if angle is not None:
+        return m.one_plus_tanh(emitter.expr(angle))
+    by = _constant(x.b) if type(x) is Div else None
+    # An ulp of the argument is less than one of the sum.
+    return m.one_plus_erf(m.mul(emitter.expr(x.a), m.c(1 / by)) if by else emitter.expr(x))
+
+
+def gelu(emitter: ExprEmitter, e: Any) -> str | None:
+    """The value of a product of x, 1 + erf(x / sqrt(2)) and other factors, else None."""
+    factors = _factors(e)
+    sums = [f for f in factors if _beside_one(f, "tir.erf") is not None]
+    x = _over_root_of_two(_beside_one(sums[0], "tir.erf")) if len(sums) == 1 else None
+    if x is None or not _suits(emitter, e):
+        return None
+    m = emitter.math(e.dtype)
+    others = [f for f in factors if f is not sums[0]]
+    values, of = [emitter.expr(f) for f in others if _constant(f) is None], emitter.expr(x)
+    if of not in values:
+        return None
+    # What is equal has been given one name.
+    values.remove(of)
+    known = prod([2.0, *[c for f in others if (c := _constant(f)) is not None]])
+    return reduce(m.mul, [*values, m.c(known)] if known != 1.0 else values, m.gelu(of))
+
+
+def _factors(e: Any) -> list[Any]:
+    return [*_factors(e.a), *_factors(e.b)] if type(e) is Mul else [e]
+
+
+def _beside_one(e: Any, function: str) -> Any:
+    """The argument of a function in a sum of it and 1; None for other expressions."""
+    if type(e) is Add:
+        pairs: Any = ((e.a, e.b), (e.b, e.a))
+        for call, other in pairs:
+            if _function(call) == function and _constant(other) == 1.0:
+                return call.args[0]
+    return None
+
+
+def _over_root_of_two(e: Any) -> Any:
+    """What is divided by the root of two, as exact as a float is; None for other expressions."""
+    by = _constant(e.b) if type(e) in (Mul, Div) else None
+    if by and abs((by if type(e) is Div else 1 / by) - 2**0.5) < 2e-7:
+        return e.a
     return None
 
 
@@ -46,7 +86,6 @@ def times_sigmoid(emitter: Any, e: Any) -> str | None:
         if _function(call) == "tir.sigmoid" and _suits(emitter, e):
             m: VectorMath = emitter.math(e.dtype)
             x, y = emitter.expr(other), emitter.expr(call.args[0])
-            # What is equal has been given one name.
             return m.silu(x) if x == y else m.mul(x, emitter.function("sigmoid", [y], e.dtype, call))
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from tilewright.codegen.llvm.activations import one_plus, times_sigmoid
+from tilewright.codegen.llvm.activations import gelu, one_plus, times_sigmoid
 from tilewright.codegen.llvm.builder import FunctionBuilder
 from tilewright.codegen.llvm.extremes import Extremes
 from tilewright.codegen.llvm.narrow import clipped, int_range, saturated, to_narrow
@@ -199,7 +199,9 @@ class ExprEmitter:
         return self._float_binary(e, "fsub")
 
     def _mul(self, e: Mul) -> str:
-        return (times_sigmoid(self, e) or self._float_binary(e, "fmul")) if e.dtype.is_float else self._int_binary(e)
+        if not e.dtype.is_float:
+            return self._int_binary(e)
+        return gelu(self, e) or times_sigmoid(self, e) or self._float_binary(e, "fmul")
 
     def contracts(self, dtype: DataType) -> bool:
         """Whether a * b + c is fused for this type."""

@@ -26,6 +26,16 @@ _EXP = (
     0.5,
 )
 """(exp(r) - 1 - r) / r**2 for |r| up to log(2) / 2; 2**-33 of exp(r)."""
+_EXP2 = (
+    0.0001532926398795098,
+    0.0013390969252213836,
+    0.00961849931627512,
+    0.05550359562039375,
+    0.24022647738456726,
+    0.6931471824645996,
+    1.0,
+)
+"""2**r for |r| up to 1 / 2; 2**-28 of it."""
 
 
 class VectorMath(Lanes):
@@ -138,16 +148,12 @@ class VectorMath(Lanes):
 
     # --- activations, whose sums need not be exact where they are next to nothing
 
-    def _power_of_two_parts(self, a: str, b: str) -> tuple[str, str]:
-        """(2**n, p) with 2**(a * b) = 2**n * p of a normal number, 2**-28 of it; p is 1 where the product is 0."""
-        magic = self.c(12582912.0)
+    def _power_of_two_parts(self, a: str, b: str, less: int = 0) -> tuple[str, str]:
+        """(n - less in the low bits of a float, p) with 2**(a * b) = 2**n * p, 2**-28 of it; p is 1 where the product is 0."""
+        magic = self.c(12582912.0 - less)
         shifted = self.fma(a, b, magic)
         n = self.sub(shifted, magic)
-        p = self.poly(
-            self.fma(a, b, self.neg(n)), 0.0001532926398795098, 0.0013390969252213836, 0.00961849931627512,
-            0.05550359562039375, 0.24022647738456726, 0.6931471824645996, 1.0,
-        )  # fmt: skip
-        return self.power_of_two(self.iop("sub", self.bits(shifted), self.ci(0x4B400000))), p
+        return shifted, self.poly(self.fma(a, b, self.neg(n)), *_EXP2)
 
     def one_plus_erf(self, x: str) -> str:
         """1 + erf(x), less than 1.2e-7 (an ulp of 1) off: 2**r or 2 - 2**r, where 2**r is erfc(|x|)."""
@@ -159,14 +165,29 @@ class VectorMath(Lanes):
             t, 1.0076064427266829e-05, -0.0001393135025864467, 0.0007990218000486493, -0.002182330470532179,
             -1.2667729606619105e-05, 0.02778228372335434, -0.14832617342472076, -0.9184402227401733, -1.627907395362854,
         )  # fmt: skip
-        s, p = self._power_of_two_parts(r, t)
-        low = self.select(far, self.c(0.0), self.mul(s, p))
+        n, p = self._power_of_two_parts(r, t)
+        low = self.select(far, self.c(0.0), self.times_power(p, n))
         return self.select(self.cmp("olt", x, self.c(0.0)), low, self.sub(self.c(2.0), low))
+
+    def gelu(self, x: str) -> str:
+        """x * (1 + erf(x / sqrt(2))) / 2: what is positive of x, less |x| * 2**r / 2, where 2**r is erfc(|x| / sqrt(2)): 2**-22 of it
+        down to x = -4, and next to nothing from -8 on."""
+        zero, end = self.c(0.0), self.c(8.0)
+        t = self.abs(x)
+        t = self.select(self.cmp("olt", end, t), end, t)
+        r = self.poly(
+            t, -4.327966607320377e-08, 1.1406522162360488e-06, -1.3203422895458061e-05, 8.569925557821989e-05,
+            -0.0003007627965416759, 2.5704572180984542e-05, 0.006932997144758701, -0.052440986037254333,
+            -0.4592187702655792, -1.1511045694351196,
+        )  # fmt: skip
+        n, p = self._power_of_two_parts(r, t, 1)
+        positive = self.sub(x, self.select(self.cmp("olt", x, zero), x, zero))  # of minus infinity it is a NaN
+        return self.fma(self.neg(t), self.times_power(p, n), positive)
 
     def one_plus_tanh(self, x: str) -> str:
         """1 + tanh(x) = 2 / (1 + exp(-2x)), at most 1.8e-7 (1.5 ulp of 1) off, as measured over its range."""
-        s, p = self._power_of_two_parts(self.clamp(x, -43.0, 11.0), self.c(-2.8853900817779268))
-        bottom = self.fma(s, p, self.c(1.0))
+        n, p = self._power_of_two_parts(self.clamp(x, -43.0, 11.0), self.c(-2.8853900817779268))
+        bottom = self.add(self.times_power(p, n), self.c(1.0))
         inverse = self.reciprocal(bottom)
         if not self.has_avx512:
             return self.add(inverse, inverse)
@@ -174,8 +195,12 @@ class VectorMath(Lanes):
         return self.fma(self.fma(self.neg(bottom), inverse, self.c(1.0)), twice, twice)
 
     def silu(self, x: str) -> str:
-        """x * sigmoid(x), 2 ulp."""
-        return self.div(x, self.add(self.c(1.0), self.exp(self.neg(x))))
+        """x * sigmoid(x), 2 ulp: x / (1 + 2**(-x / log(2)))."""
+        y = self.clamp(x, -89.0, 104.0)
+        n, ni = self.round_to_int(y, -1.4426950216293335)
+        r = self.fma(y, self.c(-1.4426950216293335), self.neg(n))
+        r = self.fma(y, self.c(-1.925963033500011e-08), r)
+        return self.div(x, self.add(self.c(1.0), self.scale2(self.poly(r, *_EXP2), n, ni)))
 
     # --- logarithms
 
