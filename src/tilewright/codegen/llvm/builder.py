@@ -13,10 +13,12 @@ from collections.abc import Sequence
 class Scope:
     """An open run of code: it begins with block `first` and currently ends in block `label`."""
 
-    __slots__ = ("addresses", "first", "label", "lines", "loaded", "loads", "memo")
+    __slots__ = ("addresses", "certain", "first", "label", "lines", "loaded", "loads", "memo")
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, certain: bool = False) -> None:
         self.first = self.label = label
+        self.certain = certain
+        """Whether it surely runs where the scope around it does."""
         self.lines: list[str] = []
         self.loaded = 0
         """How many lines there were after the last load of a vector."""
@@ -63,13 +65,13 @@ class FunctionBuilder:
             level_of[found] = level
         return found
 
-    def here(self, text: str) -> str:
-        """The value of an instruction that must stay where it is (loads, divisions, calls)."""
+    def here(self, text: str, level: int = -1) -> str:
+        """The value of an instruction that must stay where it is (loads, divisions, calls), or may stand in an outer scope."""
         scopes = self.scopes
         self._count += 1
         name = f"%v{self._count}"
-        scopes[-1].lines.append(f"  {name} = {text}")
-        self.level_of[name] = len(scopes) - 1
+        scopes[level].lines.append(f"  {name} = {text}")
+        self.level_of[name] = level % len(scopes)
         return name
 
     def effect(self, text: str) -> None:
@@ -95,8 +97,8 @@ class FunctionBuilder:
 
     # --- control flow
 
-    def push(self, label: str) -> Scope:
-        scope = Scope(label)
+    def push(self, label: str, certain: bool = False) -> Scope:
+        scope = Scope(label, certain)
         self.scopes.append(scope)
         return scope
 

@@ -48,6 +48,8 @@ class MemoryEmitter(ExprEmitter):
     noalias: bool
     shared: frozenset[Var]
     """Data variables that may be one and the same memory."""
+    in_address = False
+    """Whether part of an address is being computed: it is read once for a whole loop; other scalars would take registers from it."""
 
     def pointer(self, var: Var) -> tuple[str, int]:
         """The address of a buffer's storage and its alignment in bytes."""
@@ -95,7 +97,9 @@ class MemoryEmitter(ExprEmitter):
             iv = self.ivs.get(leaf)
             if iv is not None:
                 return iv
+        outer, self.in_address = self.in_address, True
         operand = self.expr(leaf)
+        self.in_address = outer
         if is_literal(operand):
             return int(operand)
         if isinstance(leaf, Var) and leaf in self.ivs:
@@ -155,9 +159,9 @@ class MemoryEmitter(ExprEmitter):
             pointer = pure(f"getelementptr i8, ptr {pointer}, {iptr} {total}", pointer, total)
         return pointer, align
 
-    def place(self, pointer: str, const: int) -> str:
+    def place(self, pointer: str, const: int, level: int = -1) -> str:
         """The operand for pointer + const, written beside its use so that it becomes an addressing mode."""
-        return self.b.here(f"getelementptr i8, ptr {pointer}, {self.iptr} {const}") if const else pointer
+        return self.b.here(f"getelementptr i8, ptr {pointer}, {self.iptr} {const}", level) if const else pointer
 
     # --- loads
 
@@ -259,14 +263,28 @@ class MemoryEmitter(ExprEmitter):
         )
 
     def _load_at(self, var: Var, pointer: str, const: int, align: int, dtype: DataType) -> str:
+        level = self._level(var, pointer) if self.in_address and dtype.lanes == 1 else self.b.level
+
         def fetch() -> str:
-            at = self.place(pointer, const)
+            at = self.place(pointer, const, level)
             if dtype.lanes > 1:
                 self._keep_apart()
-            value = self.b.here(f"load {memory_type(dtype)}, ptr {at}, align {_bounded(align, dtype)}")
+            value = self.b.here(f"load {memory_type(dtype)}, ptr {at}, align {_bounded(align, dtype)}", level)
             return self._to_bool(value, dtype) if dtype.is_bool else value
 
-        return self.remembered(var, f"{pointer}+{const}:{dtype}", fetch)
+        return self.remembered(var, f"{pointer}+{const}:{dtype}", fetch, level)
+
+    def _level(self, var: Var, pointer: str) -> int:
+        """The outermost scope in which a part of an address can be read: where it is read anyway, from memory that does not change."""
+        level = self.b.level
+        if not self._may_change(var):
+            known = self.b.level_of.get(pointer, 0)
+            while level > known and self.b.scopes[level].certain:
+                level -= 1
+        return level
+
+    def _may_change(self, var: Var) -> bool:
+        return var in self.written or var in self.shared or not self.noalias
 
     def _keep_apart(self) -> None:
         """Keeps the load of a vector that comes next where it stands: LLVM brings up to four loads from one base together, those of
@@ -280,16 +298,15 @@ class MemoryEmitter(ExprEmitter):
         """Whether sums leave registers for fewer vectors than are brought together, and one to multiply them by."""
         return sum([len(kept.slots) for kept in self.registers.values()]) + TOGETHER >= self.target.cpu.vector_registers
 
-    def remembered(self, var: Var, key: str, fetch: Callable[[], str]) -> str:
-        """What is read of a buffer, once for as long as nothing may have changed it."""
+    def remembered(self, var: Var, key: str, fetch: Callable[[], str], level: int = -1) -> str:
+        """What is read of a buffer, once for as long as nothing may have changed it; `level` is the scope that `fetch` writes into."""
         scopes = self.b.scopes
-        may_change = var in self.written or var in self.shared or not self.noalias
-        for scope in (scopes[-1],) if may_change else reversed(scopes):
+        for scope in (scopes[-1],) if self._may_change(var) else reversed(scopes):
             found = scope.loads.get(var)
             if found is not None and key in found:
                 return found[key]
         value = fetch()
-        scopes[-1].loads.setdefault(var, {})[key] = value
+        scopes[level].loads.setdefault(var, {})[key] = value
         return value
 
     def _to_bool(self, value: str, dtype: DataType) -> str:

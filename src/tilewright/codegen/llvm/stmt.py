@@ -163,7 +163,7 @@ class StmtEmitter(MemoryEmitter):
         parent = b.scopes[-1]
         head, done = b.label("loop"), b.label("done")
         before = parent.label
-        b.push(head)
+        b.push(head, nonempty)
         iv = b.define_here(b.name())
         self.consts.pop(var, None)
         self.values.pop(var, None)
