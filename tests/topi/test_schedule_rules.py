@@ -198,6 +198,13 @@ def test_rows_that_follow_each_other_are_one() -> None:
     assert "T.vectorized(16)" in text and "T.where" not in text
 
 
+def test_chains_of_rows_that_follow_each_other_run_side_by_side() -> None:
+    """A row of 112 is whole vectors, but not fours of them."""
+    func = te.create_prim_func(unary(topi.sigmoid, 1, 96, 112, 112)())
+    text = cast(Any, schedule_kernel(func, Target(TARGETS["avx512"]))).script()
+    assert "T.vectorized(64)" in text and "T.where" not in text
+
+
 @pytest.mark.parametrize("shape", [(1, 112, 112, 11), (1, 56, 56, 22), (1, 28, 28, 88), (1, 113, 113, 11)])
 def test_rows_whose_digits_are_not_seen_in_one_stay_apart(shape: tuple[int, ...]) -> None:
     """Vectors of 16 over 112 x 112 x 11 elements: % 11 of their number keeps only 5 of 16."""

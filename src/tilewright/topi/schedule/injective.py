@@ -31,9 +31,11 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
         loops, inside = schedule_crossing(view, block, crossing)
         parallelize(sch, loops, total, target, inside)
         return
-    together = block.neighbouring_axes() if last % lanes and len(loops) == len(block.spatial) else 1
-    if together > 1 and _one_row(sch, block, loops[-together:], lanes):
-        # Rows that follow each other are one row: fewer vectors are cut off.
+    even = 4 * lanes if block.is_chained else lanes
+    together = block.neighbouring_axes() if last % even and len(loops) == len(block.spatial) else 1
+    together = next((n for n in range(together, 1, -1) if _one_row(sch, block, loops[-n:], lanes)), 1)
+    if together > 1:
+        # Rows that follow each other are one row: fewer vectors are cut off, and several side by side come out even.
         loops = [*loops[:-together], sch.fuse(*loops[-together:])]
         extents = view.extents(loops)
         last = extents[-1]
@@ -50,7 +52,7 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
         # Operands packed in groups: a vector runs over several.
         loops = [*loops[:-2], sch.fuse(*loops[-2:])]
         inner = lanes
-    if inner == lanes and last < 1 << 20:
+    if inner == lanes and isinstance(sch.get(loops[-1]).extent, IntImm):
         inner = block.vector_elements(last, lanes)
     if inner > 1:
         outer, vector = sch.split(loops[-1], [None, inner])
