@@ -127,6 +127,8 @@ CASES: dict[str, Callable[[], list[te.Tensor]]] = {
     "mean of rows": unary(lambda x: topi.mean(x, axis=-1), 2, 3, 128),
     "sum of everything": unary(topi.sum, 30, 50),
     "sum of everything in vectors": unary(topi.sum, 6, 128),
+    "sum of everything, shared out": unary(topi.sum, 64, 1024),
+    "mean of a long row, shared out": unary(lambda x: topi.mean(x, axis=-1), 1, 65600),
     "mean over two axes": unary(lambda x: topi.mean(x, axis=(2, 3)), 2, 3, 8, 64),
     "sum of columns": unary(lambda x: topi.sum(x, axis=0), 6, 50),
     "argmax": unary(lambda x: topi.argmax(x, axis=-1), 2, 3, 128),
@@ -203,6 +205,14 @@ def test_chains_of_rows_that_follow_each_other_run_side_by_side() -> None:
     func = te.create_prim_func(unary(topi.sigmoid, 1, 96, 112, 112)())
     text = cast(Any, schedule_kernel(func, Target(TARGETS["avx512"]))).script()
     assert "T.vectorized(64)" in text and "T.where" not in text
+
+
+def test_one_sum_is_shared_out() -> None:
+    """Parts of it run in parallel; what is too short for that stays one loop."""
+    for rows, parallel in ((1024, "T.parallel(16)"), (96, "T.parallel(3)"), (32, "")):
+        func = te.create_prim_func(unary(topi.sum, rows, 1024)())
+        text = cast(Any, schedule_kernel(func, Target(TARGETS["avx512"]))).script()
+        assert (parallel in text) if parallel else ("T.parallel" not in text), rows
 
 
 @pytest.mark.parametrize("shape", [(1, 112, 112, 11), (1, 56, 56, 22), (1, 28, 28, 88), (1, 113, 113, 11)])

@@ -7,11 +7,13 @@ parallel i: (for k: lanes: ..), fold lanes; ...; for j: vectorize lanes: O
 
 from __future__ import annotations
 
+from math import prod
+
 from tilewright.ir import IntImm
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir.schedule import BlockRV, LoopRV
-from tilewright.topi.schedule.injective import parallelize, schedule_injective, vector_width
+from tilewright.topi.schedule.injective import PARALLEL_WORK, parallelize, schedule_injective, vector_width
 from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, extent_of
 
 FOLD = 16
@@ -20,6 +22,9 @@ FOLD = 16
 RAGGED = 4
 """Vectors that a row has at least, where the last one may be masked."""
 
+PIECES = 8
+"""Parts of one sum for each thread."""
+
 ACCUMULATORS = 4
 """Vectors that a long reduction is spread over, so that additions need not wait for each other."""
 
@@ -27,12 +32,17 @@ ACCUMULATORS = 4
 def schedule_rows(view: KernelView, target: Target) -> None:
     """Spreads reductions over vector lanes, then brings all blocks under the row loop of the last one."""
     sch = view.sch
-    row_axes = shared_axes(view)
-    work = max([b.iterations for b in view.blocks()])
+    behind = share_out_sum(view, target)
+
+    def in_rows() -> list[BlockView]:
+        return [b for b in view.blocks() if b.name not in behind]
+
+    row_axes = shared_axes(view, in_rows())
+    work = max([b.iterations for b in in_rows()])
     partial: list[tuple[BlockRV, int]] = []
-    for block in [b for b in view.blocks() if b.reduction]:
+    for block in [b for b in in_rows() if b.reduction]:
         partial += spread_over_lanes(view, block, target)
-    blocks = view.blocks()
+    blocks = in_rows()
     row: LoopRV | None = None
     shared_out: LoopRV | None = None
     if row_axes:
@@ -49,11 +59,13 @@ def schedule_rows(view: KernelView, target: Target) -> None:
             unroll_fold(view, block)
     for rv, width in partial:
         vectorize_partial(view, rv, target, width, row)
-    for block in view.blocks():
+    for block in in_rows():
         if block.is_injective and row is not None and "_init" not in block.name:
             vectorize_last(view, block.rv, target, row)
     if shared_out is not None:
         parallelize(sch, [shared_out], work, target)
+    for block in [b for b in view.blocks() if b.name in behind]:
+        unroll_fold(view, block)
 
 
 def row_loops(view: KernelView, loops: list[LoopRV], target: Target) -> tuple[LoopRV, LoopRV]:
@@ -73,20 +85,46 @@ def row_loops(view: KernelView, loops: list[LoopRV], target: Target) -> tuple[Lo
     return shared_out, shared_out if end == len(loops) else loops[-1]
 
 
-def shared_axes(view: KernelView) -> int:
-    """How many leading spatial axes all blocks have in common, reduced ones never counted."""
+def share_out_sum(view: KernelView, target: Target) -> set[str]:
+    """Where fewer elements than threads are reduced from many, parts of these become rows whose results are reduced in turn.
+
+    Answers the names of the blocks behind the rows; none where nothing was changed.
+    """
+    sch, cores = view.sch, target.cpu.cores
     blocks = view.blocks()
+    reductions = [b for b in blocks if b.reduction]
+    if len(reductions) != 1 or cores < 2 or any([b.is_opaque for b in blocks]):
+        return set()
+    (block,) = reductions
+    loops = view.loops(block)[-len(block.reduction) :]
+    rows, extent = block.iterations // prod(view.extents(loops)), sch.get(loops[0]).extent
+    if rows >= cores or len(block.block.writes) != 1 or not isinstance(extent, IntImm):
+        return set()
+    most = min(PIECES * cores, block.iterations // PARALLEL_WORK)
+    parts = max([n for n in range(1, most + 1) if extent.value % n == 0], default=1)
+    if parts < cores:
+        return set()
+    outer, _ = sch.split(loops[0], [parts, None], disable_predication=True)
+    sch.rfactor(outer, 0)
+    return {b.name for b in blocks[blocks.index(block) :]}
+
+
+def shared_axes(view: KernelView, blocks: list[BlockView]) -> int:
+    """How many leading spatial axes all blocks have in common, reduced ones never counted."""
     last = blocks[-1]
-    if len(view.loops(last)) != len(last.block.iter_vars):
+    # What has no axis counts along one of a single step, for which there may be no loop.
+    idle = len(last.block.iter_vars) - len(view.loops(last))
+    if idle and idle != last.extents[: len(last.spatial)].count(1):
         return 0
-    count = len(last.spatial)
+    extents = [e for e in last.extents if e != 1 or not idle]
+    count = len(last.spatial) - idle
     for block in blocks:
         if block.is_opaque:
             return 0
         if block.reduction:
             first = block.block.iter_vars.index(block.reduction[0])
             same = 0
-            for mine, theirs in zip(block.extents[:first], last.extents, strict=False):
+            for mine, theirs in zip([e for e in block.extents[:first] if e != 1 or not idle], extents, strict=False):
                 if mine != theirs:
                     break
                 same += 1
