@@ -54,6 +54,7 @@ class Pool {
  public:
   explicit Pool(int threads) {
     shares_.reset(new Share[threads]);
+    beds_.reset(new Bed[threads]);
     try {
       for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
     } catch (const std::system_error&) {
@@ -91,7 +92,11 @@ class Pool {
     epoch_.store(epoch, std::memory_order_seq_cst);
     int asleep = sleepers_.load(std::memory_order_seq_cst);
     if (asleep > 0 && threads_ - asleep < std::min(tasks, welcome())) {
-      { std::lock_guard<std::mutex> hold(sleep_lock_); }
+      {
+        std::lock_guard<std::mutex> hold(sleep_lock_);
+        for (int w = 1; w < threads_; ++w)
+          if (beds_[w].asleep) beds_[w].keep_off(caller_cpu_.load(std::memory_order_relaxed));
+      }
       if (tasks > 2) wake_.notify_all(); else wake_.notify_one();
     }
     in_region = true;
@@ -112,6 +117,42 @@ class Pool {
  private:
   struct alignas(64) Share {
     std::atomic<uint64_t> word{0};
+  };
+
+  // Where a worker may wake. The kernel likes to wake a thread on the core of the one that wakes it; there the two would take
+  // turns, and moving a thread that runs takes milliseconds. So a worker sleeps with that core taken out of those it may use,
+  // the last caller's at first, and takes all of them again once it is awake.
+  struct Bed {
+    pthread_t thread{};
+    cpu_set_t all{}, fewer{};
+    int off = -1;  // the core it keeps off, also where it has no other
+    bool asleep = false;
+
+    void lie_down(int cpu) {
+      thread = pthread_self();
+      off = -1;
+      CPU_ZERO(&fewer);
+      keep_off(cpu);
+    }
+    void keep_off(int cpu) {
+      if (cpu < 0 || cpu >= CPU_SETSIZE || cpu == off || chosen_by_others()) return;
+      off = cpu;
+      fewer = all;
+      CPU_CLR(cpu, &fewer);
+      if (CPU_COUNT(&fewer) == 0) fewer = all;
+      pthread_setaffinity_np(thread, sizeof fewer, &fewer);
+    }
+    void get_up() {
+      if (off >= 0 && !chosen_by_others()) pthread_setaffinity_np(thread, sizeof all, &all);
+    }
+    // Whether the cores are others than ours: then they are all that it may use from now on.
+    bool chosen_by_others() {
+      cpu_set_t now;
+      if (pthread_getaffinity_np(thread, sizeof now, &now) != 0) return true;
+      if (off >= 0 && CPU_EQUAL(&now, &fewer)) return false;
+      all = now;
+      return off >= 0;
+    }
   };
 
   // How many threads, the caller among them, are to work on a region.
@@ -151,13 +192,7 @@ class Pool {
           pause_cpu();
           continue;
         }
-        std::unique_lock<std::mutex> hold(sleep_lock_);
-        sleepers_.fetch_add(1, std::memory_order_seq_cst);
-        wake_.wait(hold, [&] {
-          return stop_.load() || epoch_.load(std::memory_order_seq_cst) != seen;
-        });
-        sleepers_.fetch_sub(1, std::memory_order_relaxed);
-        leave_cpu_of_caller();
+        sleep(beds_[worker], seen);
         spins = 0;
       }
       seen = now;
@@ -165,18 +200,17 @@ class Pool {
     }
   }
 
-  // The kernel likes to wake a worker on the core of the thread that wakes it. There the two would take turns, and since
-  // both spin, it can be long before one of them is moved: the worker moves itself, then is as free as before.
-  void leave_cpu_of_caller() {
-    int cpu = caller_cpu_.load(std::memory_order_relaxed);
-    if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getcpu() != cpu) return;
-    cpu_set_t allowed;
-    if (pthread_getaffinity_np(pthread_self(), sizeof allowed, &allowed) != 0 || !CPU_ISSET(cpu, &allowed)) return;
-    cpu_set_t others = allowed;
-    CPU_CLR(cpu, &others);
-    if (CPU_COUNT(&others) == 0) return;
-    pthread_setaffinity_np(pthread_self(), sizeof others, &others);
-    pthread_setaffinity_np(pthread_self(), sizeof allowed, &allowed);
+  void sleep(Bed& bed, uint32_t seen) {
+    bed.lie_down(caller_cpu_.load(std::memory_order_relaxed));
+    {
+      std::unique_lock<std::mutex> hold(sleep_lock_);
+      bed.asleep = true;
+      sleepers_.fetch_add(1, std::memory_order_seq_cst);
+      wake_.wait(hold, [&] { return stop_.load() || epoch_.load(std::memory_order_seq_cst) != seen; });
+      sleepers_.fetch_sub(1, std::memory_order_relaxed);
+      bed.asleep = false;
+    }
+    bed.get_up();
   }
 
   int threads_ = 1;
@@ -195,6 +229,7 @@ class Pool {
   std::mutex sleep_lock_;
   std::condition_variable wake_;
   std::unique_ptr<Share[]> shares_;
+  std::unique_ptr<Bed[]> beds_;
   std::vector<std::thread> workers_;
 };
 

@@ -292,6 +292,39 @@ def test_affinity_is_kept() -> None:
     assert threads_with("import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})") == 1
 
 
+def test_workers_wake_on_other_cores() -> None:
+    """A worker sleeps with the core of the caller taken out of those it may use, unless it has no other; awake it may use all."""
+    code = """
+import os, threading, time
+from tests.runtime.test_thread_pool import region
+import tilewright.runtime as r
+allowed = sorted(os.sched_getaffinity(0))
+before = set(os.listdir("/proc/self/task"))
+region(lambda i, n: None, r.num_threads())
+workers = [int(t) for t in set(os.listdir("/proc/self/task")) - before]
+def cores(): return [sorted(os.sched_getaffinity(w)) for w in workers]
+def slept(): time.sleep(0.2); return cores()
+def awake():
+    found = {}
+    def task(i, n):
+        found[threading.get_native_id()] = sorted(os.sched_getaffinity(0))
+        end = time.monotonic() + 5
+        while len(found) < n and time.monotonic() < end: time.sleep(0.001)
+    region(task, r.num_threads())
+    return [found[w] for w in workers]
+for core in (allowed[0], allowed[-1]):
+    os.sched_setaffinity(0, {core})
+    awake()
+    assert slept() == [[c for c in allowed if c != core] or allowed for w in workers], (core, cores())
+    assert awake() == [allowed for w in workers], core
+slept()
+for w in workers: os.sched_setaffinity(w, {allowed[-1]})  # chosen while it sleeps: it keeps them
+assert awake() == [[allowed[-1]] for w in workers]
+print(len(workers) == r.num_threads() - 1)
+"""
+    assert python(code).stdout == "True\n"
+
+
 def test_numbers_that_are_none() -> None:
     names, values = ("TVM_NUM_THREADS", "OMP_NUM_THREADS"), ("0", "-2", "two", "1.5", "4x", "99999", "9" * 30)
     code = f"""
