@@ -14,8 +14,10 @@ import tilewright as tvm
 from tests.codegen.util import aligned
 from tilewright import te, topi
 from tilewright.codegen import interp
+from tilewright.ir import Op
 from tilewright.target import Target
-from tilewright.tir import PrimFunc
+from tilewright.tir import BufferLoad, Call, For, PrimFunc
+from tilewright.tir.stmt_functor import post_order_visit
 from tilewright.topi.schedule import schedule_kernel
 from tilewright.topi.schedule.ahead import FETCH_AHEAD
 
@@ -101,3 +103,58 @@ def test_open_rows_fetch_every_line_of_the_next_panel(inner: int, panels: int) -
                 assert at[0] == 1 and 0 <= at[1] < inner and 0 <= at[2] < 64
                 fetched.add((at[1] * 64 + at[2]) // 16)
         assert fetched == set(range(inner * 4))
+
+
+def convolution(blocks: tuple[int, int], size: int, kernel: int) -> PrimFunc:
+    outputs, inputs = blocks
+    with Target("llvm -mcpu=skylake-avx512 -num-cores=2") as target:
+        d = te.placeholder((1, inputs, size, size, 16), name="d")
+        w = te.placeholder((outputs, inputs, kernel, kernel, 16, 16), name="w")
+        return schedule_kernel(te.create_prim_func([d, w, topi.nn.conv2d_NCHWc(d, w, 1, kernel // 2, 1)]), target)
+
+
+def hints_with_loops(func: PrimFunc) -> tuple[list[For], list[BufferLoad]]:
+    """What is fetched ahead, and the loops around."""
+    hints: list[Any] = []
+    loops: list[For] = []
+
+    def look(s: Any) -> None:
+        if isinstance(s, Call) and s.op.same_as(Op.get("tir.prefetch")):
+            hints.append(s.args[0].args[0])
+
+    def around(s: Any) -> None:
+        found = len(hints)
+        post_order_visit(s.body, look)
+        if len(hints) > found:
+            loops.insert(0, s)
+        del hints[found:]
+
+    post_order_visit(func.body, lambda s: around(s) if isinstance(s, For) else None)
+    post_order_visit(func.body, look)
+    return loops, hints
+
+
+@pytest.mark.parametrize(
+    ("blocks", "size", "kernel"), [((8, 3), 7, 1), ((6, 2), 7, 1), ((4, 1), 7, 3), ((8, 2), 14, 1)]
+)
+def test_every_line_of_the_next_blocks_of_a_convolution(blocks: tuple[int, int], size: int, kernel: int) -> None:
+    func = convolution(blocks, size, kernel)
+    loops, hints = hints_with_loops(func)
+    assert hints and FETCH_AHEAD not in func.script()
+    shape = [int(d) for d in hints[0].buffer.shape]
+    block = int(np.prod(shape[1:]))
+    sizes = [int(loop.extent) for loop in loops]
+    names = [loop.loop_var.name for loop in loops]
+    places = [[compile(str(i).replace("T.", ""), "hint", "eval") for i in hint.indices] for hint in hints]
+    fetched: dict[int, set[int]] = {}
+    for at in np.ndindex(*sizes):
+        for place in places:
+            index = [eval(i, {"min": min, **dict(zip(names, map(int, at), strict=True))}) for i in place]
+            assert all([0 <= i < d for i, d in zip(index, shape, strict=True)])
+            fetched.setdefault(at[0], set()).add(int(np.ravel_multi_index(index, shape)) // 16)
+    (parts,) = {int(n) for n in re.findall(rf"{names[0]} // (\d+) \+ 1", func.script())}
+    panels = sizes[0] // parts
+    lines = block * blocks[0] // panels // 16
+    for panel in range(panels - 1):
+        found = set.union(*[fetched[panel * parts + k] for k in range(parts)])
+        assert found == set(range((panel + 1) * lines, (panel + 2) * lines))

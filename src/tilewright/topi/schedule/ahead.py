@@ -9,6 +9,10 @@ panel, as far as there are so many:
 
 parallel t:  for r in rows: for k: if r < few: prefetch B[.., what falls to (t, r, k)];  S(t, r, k)
 
+A panel may be several blocks of columns that lie one after the other (weights of convolutions), and the steps several loops:
+
+parallel t:  for c, h, w, k: prefetch B[(t // tiles_of_a_panel + 1) * blocks, what falls to (t, c, h, w, k)];  S(t, c, h, w, k)
+
 Only hints are added, so that nothing depends on where they point.
 """
 
@@ -36,20 +40,20 @@ from tilewright.tir.schedule import LoopRV, Schedule
 from tilewright.tir.stmt_functor import BufferMutator, post_order_visit
 
 FETCH_AHEAD = "tilewright.fetch_ahead"
-"""Loop annotation: the name of what is read in panels, how many iterations of the loop over tiles a panel has, and how many loops of
-unknown extents are between that loop and this one."""
+"""Loop annotation: the name of what is read in panels, how many iterations of the loop over tiles a panel has, and how many loops are
+between that loop and this one: of rows, of unknown extents, and below them of the reduction."""
 LINE, MOST_LINES = 64, 4
 """Bytes of a cache line, and how many to ask for in a step of the reduction. Panels of which more must come have too few rows of work:
 memory bounds them, and they are read in order anyway."""
 SECOND_CACHE_AND_NEARER = 3
 
 
-def mark_ahead(sch: Schedule, tiles: LoopRV, between: int, steps: LoopRV, name: str, panels: int) -> None:
-    """Says that the panels of a tensor are to be fetched ahead, in a loop of as many tiles for each of `panels` panels. `between`: how
-    many loops of unknown extents are directly below that one, around the steps."""
+def mark_ahead(sch: Schedule, tiles: LoopRV, rows: int, steps: list[LoopRV], name: str, panels: int) -> None:
+    """Says that the panels of a tensor are to be fetched ahead, in a loop of as many tiles for each of `panels` panels. `rows`: how
+    many loops of unknown extents are directly below that one, around the loops of the steps."""
     count = sch.get(tiles).extent
     if isinstance(count, IntImm) and count.value % panels == 0 and panels > 1:
-        sch.annotate(steps, FETCH_AHEAD, [name, count.value // panels, between])
+        sch.annotate(steps[-1], FETCH_AHEAD, [name, count.value // panels, panels, rows, len(steps) - 1])
 
 
 def fetch_ahead(func: PrimFunc) -> PrimFunc:
@@ -73,20 +77,24 @@ class _FetchAhead(BufferMutator):
         self.around.pop()
         if FETCH_AHEAD not in s.annotations:
             return s if body is s.body else s.replace(body=body)
-        name, parts, between = s.annotations[FETCH_AHEAD]
-        hints = self._hints(s, str(name), int(parts), int(between))
+        name, *numbers = s.annotations[FETCH_AHEAD]
+        hints = self._hints(s, str(name), *[int(n) for n in numbers])
         kept = {k: v for k, v in s.annotations.items() if k != FETCH_AHEAD}
         return s.replace(body=SeqStmt((*hints, body)) if hints else body, annotations=kept)
 
-    def _hints(self, s: For, name: str, parts: int, between: int) -> list[Stmt]:
+    def _hints(self, s: For, name: str, parts: int, panels: int, rows: int, reduced: int) -> list[Stmt]:
         read = _read(s, name)
-        if read is None or len(self.around) <= between or not isinstance(s.extent, IntImm):
+        if read is None or len(self.around) <= rows + reduced:
             return []
+        tiles, *between = self.around[len(self.around) - rows - reduced - 1 :]
+        loops = [*between[rows:], s]
         shape = [d.value for d in read.buffer.shape if isinstance(d, IntImm)]
-        if len(shape) != len(read.buffer.shape):
+        extents = [loop.extent.value for loop in loops if isinstance(loop.extent, IntImm)]
+        if len(shape) != len(read.buffer.shape) or len(extents) != len(loops) or shape[0] % panels:
             return []
-        tiles, *rows = self.around[len(self.around) - between - 1 :]
-        panel, steps = prod(shape[1:]), parts * s.extent.value
+        blocks = shape[0] // panels
+        panel, count = blocks * prod(shape[1:]), prod(extents)
+        steps = parts * count
         in_line = LINE // read.buffer.dtype.bytes
         # As many tiles of rows as it takes, or the only one.
         enough = -(-panel // (steps * in_line * MOST_LINES)) if rows else 1
@@ -94,22 +102,33 @@ class _FetchAhead(BufferMutator):
         lines = -(-step // in_line)
         if lines > MOST_LINES:
             return []
-        row: Any = 0
-        for loop in rows:
-            row = row * loop.extent + loop.loop_var
-        tile = tiles.loop_var
-        begin = ((tile % parts * enough + row) * s.extent.value + s.loop_var) * step
+        row, at_step = _count(between[:rows]), _count(loops)
+        tile: Any = tiles.loop_var
+        begin = ((tile % parts * enough + row) * count + at_step) * step
+        next_panel = min_value(tile // parts + 1, panels - 1)
         hints: list[Stmt] = []
         for k in range(lines):
             at, indices = begin + k * in_line, []
             for d in reversed(shape[2:]):
                 indices.append(at % d)
                 at = at // d
-            next_panel = min_value(tile // parts + 1, shape[0] - 1)
-            place = BufferLoad(read.buffer, (next_panel, min_value(at, shape[1] - 1), *reversed(indices)))
-            address = Call("handle", Op.get("tir.address_of"), (place,))
+            if blocks > 1:
+                indices.append(at % shape[1])
+                first = next_panel * blocks + min_value(at // shape[1], blocks - 1)
+            else:
+                indices.append(min_value(at, shape[1] - 1))
+                first = next_panel
+            address = Call("handle", Op.get("tir.address_of"), (BufferLoad(read.buffer, (first, *reversed(indices))),))
             hints.append(Evaluate(Call("handle", Op.get("tir.prefetch"), (address, 0, SECOND_CACHE_AND_NEARER, 1))))
         return [IfThenElse(row < enough, SeqStmt(tuple(hints)), None)] if rows else hints
+
+
+def _count(loops: list[For]) -> Any:
+    """How many rounds of nested loops are over."""
+    over: Any = 0
+    for loop in loops:
+        over = over * loop.extent + loop.loop_var
+    return over
 
 
 def _read(s: For, name: str) -> BufferRegion | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from tilewright.ir import IntImm
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
-from tilewright.tir import Buffer, Var
+from tilewright.tir import Buffer, BufferRegion, Var
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
 from tilewright.topi.schedule.ahead import mark_ahead
 from tilewright.topi.schedule.dot_products import DotProduct, dot_product_of
@@ -134,6 +134,10 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
             else [*outer, *axes.rows[:-1], row_outer]
         )
         inner = [*line_inner, row_inner, *inner]
+    weights = packed[0] if packed is not None else blocks_of_columns(block, axes)
+    if packed is None and weights is not None and single(sch, outer[: outer.index(column_outer)]):
+        blocks = sch.get(column_outer).extent
+        whole_panels = blocks.value if isinstance(blocks, IntImm) else 0
     *reduce_outer, last = axes.reduction
     factor = unroll_factor(
         divisor_of(sch.get(last).extent), lines * rows * columns, SHORT_BODY if reduce_outer else LONG_BODY
@@ -153,14 +157,9 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     tile = shared_out if end == len(outer) else outer[-1]
     first = reduce_outer[0] if reduce_outer else last_outer
     rows_known = all([isinstance(sch.get(loop).extent, IntImm) for loop in outer[end:]])
-    if (
-        packed is not None
-        and whole_panels
-        and not reduce_outer
-        and start == 0
-        and (end == len(outer) or not rows_known)
-    ):
-        mark_ahead(sch, shared_out, len(outer) - end, last_outer, packed[0].buffer.name, whole_panels)
+    in_turn = end == len(outer) or (packed is not None and not rows_known)
+    if weights is not None and whole_panels and start == 0 and in_turn and not (packed is not None and reduce_outer):
+        mark_ahead(sch, shared_out, len(outer) - end, [*reduce_outer, last_outer], weights.buffer.name, whole_panels)
     init = sch.decompose_reduction(block.rv, first)
 
     sch.unroll(last_inner)
@@ -187,6 +186,16 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
 def single(sch: Schedule, loops: list[LoopRV]) -> bool:
     """Whether loops have one iteration each."""
     return all([extent_of(sch.get(loop)) == 1 for loop in loops])
+
+
+def blocks_of_columns(block: BlockView, axes: _Axes) -> BufferRegion | None:
+    """The read that holds the vectors, where its first axis is the only one of columns: tiles of neighbouring blocks lie in one piece."""
+    if len(axes.columns) != 1 or not axes.vector_is_column:
+        return None
+    (place,) = axes.vector_role
+    read = block.block.reads[place]
+    columns = [v for v in block.spatial[:-1] if block.role_of(v) == axes.vector_role]
+    return read if read.region[0].min is columns[0].var else None
 
 
 def chosen_tile(block: BlockView, lines: int, rows: int, columns: int, registers: int) -> tuple[int, int, int]:
