@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -170,6 +171,25 @@ def test_second_build_comes_from_the_cache(monkeypatch: pytest.MonkeyPatch) -> N
     np.testing.assert_allclose(
         run(library, x), relay.create_executor("debug", mod, params=params).evaluate()(x), rtol=1e-4, atol=1e-5
     )
+
+
+def test_scalars_in_loops_are_left_to_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of explicit vectors are compiled as they are; where rows are too short for vectors, LLVM joins several."""
+    from tilewright.codegen.llvm import compile_object
+    from tilewright.relay.backend import kernels
+
+    levels: list[int] = []
+
+    def compiled(text: str, target: Any, level: int = 1) -> bytes:
+        levels.append(level)
+        return compile_object(text, target, level)
+
+    monkeypatch.setattr(kernels, "compile_object", compiled)
+    relay.build(IRModule.from_expr(relay.nn.relu(relay.var("x", shape=(9, 64)))), "llvm")
+    assert set(levels) == {1}
+    narrow = relay.var("x", shape=(8, 1763, 3))
+    relay.build(IRModule.from_expr(relay.nn.pad(narrow, ((0, 0), (0, 3), (0, 0)))), "llvm")
+    assert 3 in levels
 
 
 def test_damaged_cache_entry_is_compiled_anew() -> None:

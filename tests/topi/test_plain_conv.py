@@ -172,6 +172,24 @@ def test_phases_that_no_tap_meets_are_not_made() -> None:
     assert "pad_phases = T.alloc_buffer((1, 928, 1, 1, 5, 4))" in script and "T.parallel(16)" in script
 
 
+def test_windows_of_even_extents_are_read_in_vectors() -> None:
+    """What is counted along channels and taps, and taken apart again, is one place in memory for each lane."""
+    with Target(TARGETS["avx512"]) as target:
+        x, w = te.placeholder((1, 26, 3, 2), name="x"), te.placeholder((24, 26, 3, 2), name="w")
+        f = schedule_kernel(te.create_prim_func([x, w, nn.conv2d_nchw(x, w, 1, 0, 1)]), target)
+        script = tvm.lower(tvm.IRModule({"main": f})).script()
+    assert "w_1.vload([T.Ramp(" in script and "T.Broadcast(3, 16)" not in script
+
+
+def test_rows_without_gaps_are_the_result_as_it_lies() -> None:
+    """An image of windows of one place is one row: no vector is cut off at the end of each."""
+    with Target(TARGETS["avx512"]) as target:
+        x, w = te.placeholder((1, 4, 180, 180), name="x"), te.placeholder((1, 4, 1, 1), name="w")
+        f = schedule_kernel(te.create_prim_func([x, w, nn.conv2d_nchw(x, w, 1, 0, 1)]), target)
+        script = tvm.lower(tvm.IRModule({"main": f})).script()
+    assert "predicate" not in script
+
+
 @pytest.mark.parametrize("groups", [1, 2])
 def test_images_that_begin_within_vectors_are_copied(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plain_conv, "MISPLACED", 1 << 13)

@@ -21,8 +21,8 @@ from tilewright.tir import (
 )
 from tilewright.tir.stmt_functor import used_vars
 
-WHOLE, SHORT = 3, 2
-"""Levels of `machine.optimise`: LLVM's whole pipeline, and the passes that take memory of constant places to registers."""
+WHOLE, SHORT, NONE = 3, 2, 1
+"""Levels of `machine.optimise`: LLVM's whole pipeline, the passes that take memory of constant places to registers, and no pass."""
 
 
 class _Loops(Visitor):

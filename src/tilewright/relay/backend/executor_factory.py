@@ -73,8 +73,8 @@ class KernelTexts:
                 return str(kernels.scheduled(kernel.func, target))
             if kind == "lowered":
                 return str(kernels.lowered(kernels.scheduled(kernel.func, target), target))
-            text = kernels.kernel_text(kernel, target)
-            return compile_assembly(text, target) if kind in ("s", "asm") else text
+            text, level = kernels.kernel_text(kernel, target)
+            return compile_assembly(text, target, level) if kind in ("s", "asm") else text
 
 
 class ExecutorFactoryModule:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from tilewright.codegen.llvm import AOT, compile_object, emit_module
+from tilewright.codegen.llvm.effort import NONE, WHOLE, effort
 from tilewright.driver import lower
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import Pass, PassContext, PassInfo
@@ -43,10 +44,11 @@ def lowered(func: PrimFunc, target: Target) -> IRModule:
     )
 
 
-def kernel_text(kernel: Kernel, target: Target) -> str:
-    """LLVM IR of one kernel."""
+def kernel_text(kernel: Kernel, target: Target) -> tuple[str, int]:
+    """LLVM IR of one kernel, and how much LLVM is to optimise it: nothing where its schedule leaves no scalars in loops."""
     with deep_recursion():
-        return emit_module(lowered(scheduled(kernel.func, target), target), target)
+        mod = lowered(scheduled(kernel.func, target), target)
+        return emit_module(mod, target), WHOLE if effort(mod) == WHOLE else NONE
 
 
 def cache_key(kernel: Kernel, target: Target) -> str:
@@ -95,8 +97,8 @@ def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progres
                 done += 1
                 report("compiling kernels")
                 continue
-            text = kernel_text(kernel, target)
-            future = pool.submit(compile_object, text, target)
+            text, level = kernel_text(kernel, target)
+            future = pool.submit(compile_object, text, target, level)
             objects.append(future)
             # LLVM works on other threads meanwhile; what it has finished is counted here.
             done = sum([not isinstance(o, Future) or o.done() for o in objects])

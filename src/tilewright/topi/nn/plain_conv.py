@@ -132,7 +132,8 @@ def _costs(w: Windows, lanes: int, registers: int) -> dict[str, float]:
     )
     rows *= prod(lead[:-1]) if width == 1 else 1
     long = ceil_div(_flat_places(w), lanes)
-    flat = tiles(w.filters, long, inner) + (0 if len(lead) == 0 else w.filters * places * COPY * 2)
+    # Rows that follow each other without a gap are the result as it lies.
+    flat = tiles(w.filters, long, inner) + (w.filters * places * COPY * 2 if any(w.over[1:]) else 0)
     summed = ceil_div(inner, lanes) * tiling(w.filters, places, registers, True).cycles + w.filters * places * FOLD
     written = places * inner * SCATTERED
     found = {"rows": rows * images, "flat": flat * images, "dots": (summed + written) * images}
@@ -338,13 +339,13 @@ def _flat(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.Ten
 
 
 def _unflattened(at: Any, extents: Sequence[int]) -> list[Any]:
-    """The indices along axes of these extents of a place that is counted along all of them."""
+    """The indices along axes of these extents of a place that is counted along all of them, from the last one on: each counts what
+    the one after it leaves, so that they are seen to be one place again where the axes lie together in memory."""
     found: list[Any] = []
-    for i, e in enumerate(extents):
-        step = prod(extents[i + 1 :])
-        index = tir.floordiv(at, step) if step > 1 else at
-        found.append(tir.floormod(index, e) if i else index)
-    return found
+    for e in reversed(extents[1:]):
+        found.append(tir.floormod(at, e) if e > 1 else 0)
+        at = tir.floordiv(at, e) if e > 1 else at
+    return [at, *reversed(found)]
 
 
 def _panels(w: Windows, lanes: int, registers: int, name: str, tag: str) -> te.Tensor:
