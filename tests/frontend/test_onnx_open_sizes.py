@@ -29,26 +29,22 @@ PROGRAMS = {
         r = Sqrt (f)
         y = Div (x, r)
     """,
-    "sizes that data are compared with": """
-        s = Shape (x)
-        n = Gather (s, zero)
-        same = Equal (n, three)
-        f = Cast <to = 1> (same)
-        y = Add (x, f)
-    """,
     "how many elements there are": """
         s = Shape (x)
         n = ReduceProd <keepdims = 0> (s)
         f = Cast <to = 1> (n)
         y = Div (x, f)
     """,
-    "a choice by size": """
-        s = Shape (x)
-        n = Gather (s, zero)
-        long = Greater (n, one)
-        f = Cast <to = 1> (long)
-        y = Mul (x, f)
-    """,
+    **{
+        f"a size in {comparison}": f"""
+            s = Shape (x)
+            n = Gather (s, zero)
+            found = {comparison}
+            f = Cast <to = 1> (found)
+            y = Mul (x, f)
+        """
+        for comparison in ("Equal (n, three)", "Greater (n, one)")
+    },
 }
 
 
