@@ -24,8 +24,9 @@ SAMPLES: list[Sample] = [
     *[(n, (x,)) for n in ("lgamma", "digamma", "i0", "special_i0e", "special_i1", "special_i1e", "special_erfcx", "special_airy_ai",
         "special_bessel_j0", "special_bessel_j1", "special_modified_bessel_i0", "special_modified_bessel_i1",
         "special_spherical_bessel_j0", "frexp.Tensor") for x in (positive, f(3, 5, low=-2.9, high=-0.1))],
-    *[(n, (positive,)) for n in ("special_bessel_y0", "special_bessel_y1", "special_modified_bessel_k0", "special_modified_bessel_k1",
-        "special_scaled_modified_bessel_k0", "special_scaled_modified_bessel_k1")],
+    *[(n, (positive,)) for n in ("special_bessel_y0", "special_bessel_y1")],
+    *[(f"special_{n}_bessel_{k}", (x,)) for n in ("modified", "scaled_modified") for k in ("k0", "k1")
+        for x in (positive, torch.tensor([0.0, 1e-4, 1e12, 1e18, math.inf]))],
     *[(n, (f(3, 5, low=0.01, high=0.99),)) for n in ("erfinv", "special_ndtri")],
     ("lgamma", (i(4, low=1, high=9),)),
     ("special_airy_ai", (torch.tensor([-12.0, -6.5, -5.9, 5.9, 6.1, 9.0, 0.0]),)),

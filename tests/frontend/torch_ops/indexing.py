@@ -86,6 +86,13 @@ KNOWN: list[Sample] = [
 
 BAGS: list[Sample] = [
     ("_embedding_bag", (f(5, 3), torch.tensor([1, 4, 2, 2]), torch.tensor([0, 1]))),
+    *[
+        (
+            "embedding_bag.padding_idx",
+            (f(5, 3), torch.tensor([1, 4, 2, 2]), torch.tensor([0, 1]), False, 1, False, None, False, k),
+        )
+        for k in (None, 2, -1)
+    ],
     ("_embedding_bag", (f(5, 3), torch.tensor([1, 4, 2, 2]), torch.tensor([0, 1]), False, 1)),
     ("_embedding_bag", (f(5, 3), torch.tensor([1, 4, 2, 2]), torch.tensor([0, 1]), False, 2)),
     *[

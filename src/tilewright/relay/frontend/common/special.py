@@ -460,13 +460,14 @@ def bessel_i1(x: Array) -> Array:
 
 def _scaled_k(x: Array, order: int) -> Array:
     """exp(x) * K of order 0 or 1: the integral of exp(-x * (cosh(t) - 1)) * cosh(order * t) from 0 on (9.6.24)."""
-    at = np.maximum(x, 1e-300)
+    at = np.clip(x, 1e-300, 1e300)
     # Beyond `last` the integrand is nothing; equal steps are exact for functions that vanish at both ends of the whole line.
-    last = np.arccosh(1 + 745 / at)
+    # cosh(t) - 1 is 2 * sinh(t / 2) ** 2, of which nothing is lost where t is small.
+    last = 2 * np.arcsinh(np.sqrt(745 / 2 / at))
     t = last[:, None] * np.arange(801)[None] / 800
-    parts = np.exp(-at[:, None] * (np.cosh(t) - 1)) * np.cosh(order * t)
+    parts = np.exp(-2 * at[:, None] * np.sinh(t / 2) ** 2) * np.cosh(order * t)
     parts[:, 0] /= 2
-    made = parts.sum(1) * last / 800
+    made = np.where(np.isinf(x), 0, parts.sum(1) * last / 800)
     return np.where(x > 0, made, np.where(x == 0, np.inf, np.nan))
 
 

@@ -61,6 +61,13 @@ def _embedding_bag(
     return [made, None, None, None]
 
 
+@aten("embedding_bag.padding_idx")
+def _embedding_bag_with_padding(c: TorchCall, weight: Value, *rest: Any) -> Any:
+    # Here a row counted from the end; for the operators below it, -1 is none.
+    *given, row = rest
+    return _embedding_bag(c, weight, *given, row if row is None or row >= 0 else row + weight.shape[0])
+
+
 @aten("segment_reduce")
 def _segment_reduce(
     c: TorchCall, x: Value, reduce: str, lengths: Value | None = None, indices: Value | None = None, offsets: Value | None = None,
