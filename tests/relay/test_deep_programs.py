@@ -114,6 +114,7 @@ def test_inference_is_linear() -> None:
     assert steps(16_000) < 5 * steps(4_000)
 
 
+@pytest.mark.usefixtures("operators_go")
 def test_inference_looks_only_at_what_is_new() -> None:
     ran: list[Any] = []
 

@@ -141,6 +141,7 @@ def test_what_is_never_known_is_shown_though_it_is_found_last() -> None:
     assert underlined(text).startswith("Nil()")
 
 
+@pytest.mark.usefixtures("operators_go")
 def test_relations_of_programs_own_operators_say_where_they_fail() -> None:
     def rule(args: Any, attrs: Any) -> Any:
         raise TVMError("both must be of one colour")

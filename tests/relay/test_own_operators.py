@@ -28,7 +28,7 @@ def cube(attrs: Any, inputs: Any, out_type: Any) -> list[Any]:
 
 
 @pytest.fixture
-def own() -> Iterator[Op]:
+def own(operators_go: None) -> Iterator[Op]:
     name = "test.cube"
     reg.register(name, "x * x * x")
     op = reg.get(name)
@@ -39,7 +39,6 @@ def own() -> Iterator[Op]:
     reg.register_pattern(name, reg.OpPattern.ELEMWISE)
     reg.register_stateful(name, False)
     yield op
-    cards().pop(name)  # type: ignore[attr-defined]
     for key in ("FTVMCompute", "FTVMStrategy", "FPrimalGradient"):
         op.reset_attr(key)
 

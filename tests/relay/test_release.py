@@ -6,11 +6,13 @@ import gc
 import weakref
 
 import numpy as np
+import pytest
 
 import tilewright as tvm
 from tilewright import relay
 
 
+@pytest.mark.releases
 def test_an_executor_does_not_hold_the_weights_that_it_was_built_from() -> None:
     x = relay.var("x", shape=(2, 64))
     weight = np.random.default_rng(0).standard_normal((64, 64), dtype=np.float32)
