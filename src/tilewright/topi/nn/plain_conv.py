@@ -132,8 +132,9 @@ def _costs(w: Windows, lanes: int, registers: int) -> dict[str, float]:
     )
     rows *= prod(lead[:-1]) if width == 1 else 1
     long = ceil_div(_flat_places(w), lanes)
-    # Rows that follow each other without a gap are the result as it lies.
-    flat = tiles(w.filters, long, inner) + (w.filters * places * COPY * 2 if any(w.over[1:]) else 0)
+    # One filter's rows that follow each other without a gap are the result as it lies.
+    lies = len(lead) == 0 or (w.is_product and w.filters == w.groups == 1)
+    flat = tiles(w.filters, long, inner) + (0 if lies else w.filters * places * COPY * 2)
     summed = ceil_div(inner, lanes) * tiling(w.filters, places, registers, True).cycles + w.filters * places * FOLD
     written = places * inner * SCATTERED
     found = {"rows": rows * images, "flat": flat * images, "dots": (summed + written) * images}
