@@ -336,3 +336,13 @@ def test_kinds_of_attributes_are_those_of_the_schemas() -> None:
     }
     assert len(found) > 1500
     assert {k: kind_of(*k) for k in found} == found
+
+
+def test_tables_without_values() -> None:
+    node = helper.make_node("LabelEncoder", ["x"], ["y"], name="one", domain="ai.onnx.ml", keys_floats=[1.0])
+    given = model([node], {"x": [2]}, ["y"])
+    given.opset_import[1].version = 2
+    assert (
+        "LabelEncoder 'one' is not a valid node of opset 2 (ValueError: it has none of values_strings, values_int64s,"
+        in message(ModelError, given)
+    )

@@ -116,6 +116,27 @@ def test_shapes_that_do_not_fit() -> None:
     assert text.startswith("the given bytes: ADD 'add0_0': add0_0: add, argument 1 (rhs): shapes must broadcast")
 
 
+def test_results_of_another_type_than_is_declared() -> None:
+    w = Writer()
+    x, axis = w.main.input("int64", (3, 5)), w.main.constant(np.array(1, np.int32))
+    options = {"exclusive": False, "reverse": False}
+    text = refused(w.finish(w.main.op("CUMSUM", [x, axis], [(F, (3, 5))], options, "CumsumOptions")))
+    assert text == (
+        "the given bytes: CUMSUM 'cumsum0_0' makes the tensor 'cumsum0_0' of int64, but the model declares it as float32."
+        " The file is damaged; copy or convert it again"
+    )
+
+
+def test_whole_numbers_without_a_scale() -> None:
+    """Weights of a float layer that are counted numbers stand for nothing that is known."""
+    w = Writer()
+    parts = [(4, 5), (4, 4), (4,)]
+    weights = [w.main.constant(np.ones(s, "float32" if k else "uint32"), name=f"c{k}") for k, s in enumerate(parts)]
+    inputs = [w.main.input(F, (2, 5)), *weights, w.main.tensor("state", F, (2, 4), isVariable=True)]
+    text = refused(w.finish(w.main.op("RNN", inputs, [(F, (2, 4))], {}, "RNNOptions")), OpNotImplemented)
+    assert "its tensor 'c0' of uint32 has no scale, so it is not known what its numbers stand for" in text
+
+
 def test_names() -> None:
     w, out = network()
     data = w.finish(out)

@@ -199,3 +199,19 @@ def test_a_tensor_without_values(tmp_path: Path) -> None:
         ModelError, match="damaged.pt: the file is damaged: its tensor 'w' has no values .RuntimeError: Attempted"
     ):
         need_whole_storages(path, {"w": Lost()})
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+def test_weights_of_types_that_arrays_do_not_have() -> None:
+    class Half(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("w", torch.zeros(3, dtype=torch.complex32))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x + self.w.shape[0]
+
+    program = torch.export.export(Half(), (x34,))
+    assert "a weight is of type complex32, which is not supported: convert it (tensor.to(dtype))" in message(
+        OpNotImplemented, program
+    )

@@ -27,7 +27,7 @@ class Problem(str):
 
 
 DAMAGE = (
-    ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError, AssertionError, MemoryError,
+    ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError, AssertionError, MemoryError, StopIteration,
 )  # fmt: skip
 """What Python raises in a converter that meets inputs or attributes which no operator of its kind has."""
 

@@ -51,7 +51,12 @@ def tensor_array(tensor: Any) -> np.ndarray:
         return np.asarray(t.contiguous().view(torch_dtype(STORED[name])).numpy()).view(
             numpy_dtype(NAMES.get(name, name))
         )
-    return np.asarray(t.numpy())
+    try:
+        return np.asarray(t.numpy())
+    except TypeError:
+        raise OpNotImplemented(
+            f"a weight is of type {name}, which is not supported: convert it (tensor.to(dtype))"
+        ) from None
 
 
 def kind(dtype: str) -> int:

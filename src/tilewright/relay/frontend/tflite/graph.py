@@ -391,21 +391,25 @@ class Importer:
     def named(self, node: Node, value: Any, info: Info) -> Any:
         """A result as the model declares it."""
         if isinstance(value, Value):
-            if (
-                value.array is None
-                and value.dtype != info.dtype
-                and info.type in DTYPES
-                or value.is_number
-                and value.dtype != info.dtype
-                and info.type in DTYPES
-            ):
-                value = node.cast(value, info.dtype)
+            if value.dtype != info.dtype and info.type in DTYPES:
+                value = self.declared(node, value, info)
             if value.name or value.quant is not None or value.home is not None:
                 value = Value(value._expr, value.array, value.name, value.quant, value.home)
             value.quant = info.quant
         if not value.name:
             value.name = info.name
         return value
+
+    def declared(self, node: Node, value: Value, info: Info) -> Value:
+        """A result in the type that the model declares, which converters of one's own and sizes, which are folded, need not have. Raises
+        ModelError where its operator makes another one."""
+        sizes = value.array is not None and value.array.dtype in (object, np.int64) and info.dtype.startswith("int")
+        if node.name not in self.custom and not sizes:
+            raise ModelError(
+                f"{self.model.name}: {node.name} {node.title!r} makes the tensor {info.name!r} of {value.dtype}, but the model declares it"
+                f" as {info.dtype}. The file is damaged; copy or convert it again"
+            )
+        return node.cast(value, info.dtype) if value.array is None or value.is_number else value
 
     def call(self, subgraph: int, arguments: Sequence[Any]) -> list[Any]:
         """What a subgraph makes of values. Raises ModelError, and OpNotImplemented for what is not supported in it."""

@@ -288,7 +288,8 @@ def _select(node: Node, condition: Value, x: Value, y: Value) -> Value:
 
 @tflite_op("WHERE")
 def _where(node: Node, condition: Value) -> Value:
-    return node.call("argwhere", condition if condition.dtype == "bool" else node.call("not_equal", condition, 0))
+    places = node.call("argwhere", condition if condition.dtype == "bool" else node.call("not_equal", condition, 0))
+    return node.cast(places, "int64")
 
 
 # ---- joining and splitting

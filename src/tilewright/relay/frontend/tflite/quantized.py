@@ -189,8 +189,12 @@ def requantized(node: Node, x: Value, source: Quant, target: Quant, dtype: str) 
 def real(node: Node, x: Value, quant: Quant | None = None) -> Value:
     """What whole numbers stand for, in float32; floats as they are."""
     quant = quant or x.quant
-    if quant is None or x.dtype.startswith("float"):
+    if x.dtype.startswith(("float", "bfloat")):
         return node.cast(x, "float32")
+    if quant is None:
+        raise OpNotImplemented(
+            f"its tensor {x.name!r} of {x.dtype} has no scale, so it is not known what its numbers stand for"
+        )
     return node.call(
         "qnn.dequantize",
         x,

@@ -56,7 +56,9 @@ def _label_encoder(node: OnnxNode, x: Value) -> Any:
         tensor = node.get(f"{what}_tensor")
         if tensor is not None:
             return tensor.tolist(), object if tensor.dtype.kind in "OUS" else tensor.dtype, "tensor"
-        kind = next(k for k in DTYPES if node.get(f"{what}_{k}") is not None)
+        kind = next((k for k in DTYPES if node.get(f"{what}_{k}") is not None), "")
+        if not kind:
+            raise ValueError(f"it has none of {', '.join([f'{what}_{k}' for k in (*DTYPES, 'tensor')])}")
         return list(node.get(f"{what}_{kind}")), DTYPES[kind], kind
 
     keys, key_type, _ = given("keys")
