@@ -346,3 +346,9 @@ def test_tables_without_values() -> None:
         "LabelEncoder 'one' is not a valid node of opset 2 (ValueError: it has none of values_strings, values_int64s,"
         in message(ModelError, given)
     )
+
+
+def test_one_result_twice_at_one_node() -> None:
+    """The second would have been left out in silence."""
+    twice = model([helper.make_node("Relu", ["x"], ["y", "y"], name="act")], {"x": [2]}, ["y"])
+    assert message(ModelError, twice) == "model 'g': Relu 'act' names one of its results twice: 'y', 'y'"

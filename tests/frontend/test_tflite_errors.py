@@ -137,6 +137,16 @@ def test_whole_numbers_without_a_scale() -> None:
     assert "its tensor 'c0' of uint32 has no scale, so it is not known what its numbers stand for" in text
 
 
+def test_zero_points_outside_their_type() -> None:
+    w = Writer()
+    data = w.finish(
+        w.main.op("QUANTIZE", [w.main.input(F, (3,))], [("int16", (3,), (0.5, 1 << 31))], {}, "QuantizeOptions")
+    )
+    assert "the tensor 'quantize0_0' of int16 has the zero point 2147483648, which is none of its numbers" in refused(
+        data
+    )
+
+
 def test_names() -> None:
     w, out = network()
     data = w.finish(out)

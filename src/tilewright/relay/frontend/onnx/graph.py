@@ -294,6 +294,11 @@ class Importer:
         own = (proto.domain, proto.op_type, proto.overload) in self.functions
         if not own and (why := wrong_kind(proto, version, domain)):
             raise ModelError(f"{self.name}: {proto.op_type} {title!r}: {why}")
+        made = [o for o in proto.output if o]
+        if len({*made}) < len(made):
+            raise ModelError(
+                f"{self.name}: {proto.op_type} {title!r} names one of its results twice: {', '.join(map(repr, made))}"
+            )
         try:
             node = OnnxNode(proto.op_type, title, self.attributes(proto), version, list(proto.output), used, self)
             results = self.convert(node, proto, domain, inputs)

@@ -220,6 +220,14 @@ class Importer:
             raise ModelError(
                 f"{self.model.name}: the tensor {tensor.name!r} has {len(q.scale)} scales, but {len(zero)} zero points"
             )
+        dtype = dtype_of(type_name(tensor))
+        ends = np.iinfo(dtype if "int" in dtype else np.int32)
+        outside = zero[(zero < ends.min) | (zero > ends.max)]
+        if len(outside):
+            raise ModelError(
+                f"{self.model.name}: the tensor {tensor.name!r} of {dtype} has the zero point {int(outside[0])}, which is none of its"
+                " numbers. The file is damaged; copy or convert it again"
+            )
         zero = np.broadcast_to(zero, len(q.scale)).astype(np.int32)
         return Quant(q.scale.astype(np.float32), zero, int(q.quantized_dimension))
 
