@@ -269,3 +269,17 @@ def test_a_layer_that_departs_before_a_choice(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(ExportedFormat, "load", wrong)
     found = compared(path, "--reference", "torch", code=1)
     assert found["first_departing"]["name"] == "linear" and found["first_departing"]["reads"] == {}
+
+
+class Named(torch.nn.Module):
+    """A script that answers a dictionary."""
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"sum": a + b, "product": a * b}
+
+
+def test_a_script_that_answers_a_dictionary(tmp_path: Path) -> None:
+    path = tmp_path / "named.pt"
+    torch.jit.script(Named()).save(path)
+    found = compared(path, "--reference", "torch", "--shape", "a=2,3", "--shape", "b=2,3")
+    assert [d["error"] for d in found["outputs"]] == [0, 0] and len(found["layers"]) == 2

@@ -120,8 +120,24 @@ def test_inputs_of_scripts() -> None:
         "an entry of input_infos is 'x'; each must be (name, shape) or (name, (shape, dtype)), as in [(\"x\", (1, 3, 224, 224))]"
     )
     assert message(OpNotImplemented, scripted_text, [("x", (3, 4)), ("word", (1,))]) == (
-        "the TorchScript model: the input 'word' is a str; tensors are supported"
+        "the TorchScript model: 1 thing is not supported\n"
+        "  the input 'word' is of type str; tensors are supported\n"
+        "this is a scripted model where a traced one was needed: trace it with example inputs, torch.jit.trace(module, args), or export"
+        " it, torch.export.export(module, args)"
     )
+
+
+class Drawn(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.poisson(x) + torch.binomial(x, torch.full_like(x, 0.5)) + torch.poisson(x + 1)
+
+
+def test_operators_that_pytorch_does_not_take_apart() -> None:
+    """All of them at once, with their nodes."""
+    first, *lines = message(OpNotImplemented, torch.export.export(Drawn(), (torch.ones(3),))).splitlines()
+    assert first == "the exported program: 2 things are not supported"
+    assert [line.split(" (")[0].strip() for line in lines] == ["aten::binomial", "aten::poisson"]
+    assert "2 nodes: 'poisson" in lines[1] and "'poisson_1" in lines[1]
 
 
 def test_inputs_of_exported_programs() -> None:

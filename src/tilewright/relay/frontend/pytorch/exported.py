@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,6 +104,7 @@ class ExportedImporter(Importer):
         try:
             return program.run_decompositions(self.decompositions())
         except Exception as error:
+            self.check_supported(program.graph_module, self.decompositions())
             raise ModelError(
                 f"{self.title}: PyTorch does not take apart what it holds ({type(error).__name__}: {first_line(error)})."
                 " Derivatives inside of a model (torch.func.grad) are such: write them out"
@@ -127,13 +128,14 @@ class ExportedImporter(Importer):
             table.setdefault(op, f)
         return {op: f for op, f in table.items() if hasattr(op, "_schema") and not self.takes(op)}
 
-    def check_supported(self, module: Any) -> None:
-        """List every operator, in graphs inside too, that no converter takes."""
+    def check_supported(self, module: Any, apart: Container[Any] = ()) -> None:
+        """List every operator, in graphs inside too, that no converter takes; of those that PyTorch takes `apart` nothing is said."""
         missing: dict[str, list[str]] = {}
         for node in _calls(module):
             target = called(node)
-            if not self.takes(target):
-                named = operator_name(target)
+            named = operator_name(target)
+            composed = bool(apart) and (named is None or target in apart or target._can_decompose())
+            if not self.takes(target) and not composed:
                 title = f"{named[0]}.{named[1]}".removesuffix(".") if named else f"higher_order::{higher_order(target)}"
                 missing.setdefault(title, []).append(_title(node))
         self.missing(missing)

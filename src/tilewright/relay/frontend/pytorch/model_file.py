@@ -65,11 +65,17 @@ class TorchScriptFormat(formats.ModelFormat):
     def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, Any]]:
         """The module and its weights."""
         module = open_script(path)
+        from tilewright.relay.frontend.pytorch.torchscript import is_tensor
+
         names = script_inputs(module)
-        check_shapes_given(path, names, shapes)
+        values = [v for v in module.graph.inputs() if v.type().kind() != "ClassType"]
+        # What is no tensor has no shape; the importer refuses it.
+        other = [n for n, v in zip(names, values, strict=True) if not is_tensor(v)]
+        if not other:
+            check_shapes_given(path, names, shapes)
         infos = []
         for n in names:
-            given = shapes[n]
+            given = shapes.get(n, ())
             infos.append((n, (tuple(given), given.dtype if isinstance(given, Pinned) and given.dtype else "float32")))
         return integers(*from_pytorch(module, infos))
 

@@ -28,6 +28,8 @@ def _arrays(x: Any) -> list[Array]:
         return [] if x.is_complex() else [tensor_array(x)]
     if isinstance(x, (list, tuple)):
         return [a for part in x for a in _arrays(part)]
+    if isinstance(x, dict):
+        return [a for part in x.values() for a in _arrays(part)]
     return []
 
 

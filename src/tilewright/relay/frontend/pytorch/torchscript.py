@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.ir import IntImm, IRModule, PrimExpr
 from tilewright.relay import loops
 from tilewright.relay.expr import Call, Expr, If, Tuple, TupleGetItem, Var
-from tilewright.relay.frontend.common.problems import UnsupportedModel, problems_of
+from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel, problems_of
 from tilewright.relay.frontend.common.value import ModelError, Value
 from tilewright.relay.frontend.pytorch import quirks
 from tilewright.relay.frontend.pytorch.aliasing import Slot, view_of
@@ -54,6 +54,11 @@ def import_script(
         raise UnsupportedModel(str(error), problems_of(error), SCRIPTED) from None
 
 
+def is_tensor(value: Any) -> bool:
+    """Whether a value of a graph is a tensor, or one that may be missing."""
+    return value.type().kind() in ("TensorType", "OptionalType")
+
+
 def inlined(module: Any) -> Any:
     """The graph of a script without calls of its own methods, and without what is known or used by nobody."""
     import torch
@@ -93,12 +98,9 @@ class ScriptImporter(Importer):
             raise ModelError(
                 f"{self.title}: input_infos has {len(infos)} entries, but the model has {len(inputs)} inputs: {names}"
             )
+        self.need_tensors([(name, value) for value, (name, *_) in zip(inputs, infos, strict=True)])
         symbols: dict[str, SizeVar] = {}
         for value, (name, shape, dtype) in zip(inputs, infos, strict=True):
-            if value.type().kind() not in ("TensorType", "OptionalType"):
-                raise OpNotImplemented(
-                    f"{self.title}: the input {name!r} is a {value.type().str()}; tensors are supported"
-                )
             extents = [self.extent(d, name, k, symbols) for k, d in enumerate(shape)]
             env[value.debugName()] = Slot(self.input(name, extents, dtype), 0)
         self.block(graph, env)
@@ -113,6 +115,17 @@ class ScriptImporter(Importer):
                 quirks.STATE.seen(path)
                 results.append((path, held.read()))
         return self.module([o for _, o in results], [n for n, _ in results])
+
+    def need_tensors(self, inputs: Sequence[tuple[str, Any]]) -> None:
+        """Raises UnsupportedModel that lists all inputs which are no tensors: only scripts have such."""
+        for name, value in inputs:
+            if not is_tensor(value):
+                self.scripted = True
+                kind = value.type().str()
+                self.problems.append(
+                    Problem(f"the input {name!r} is of type {kind}; tensors are supported", kind, [name])
+                )
+        self.finish()
 
     def writes_of(self, node: Any) -> list[str]:
         """The names of attributes that a node writes."""
