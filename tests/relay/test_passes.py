@@ -29,6 +29,7 @@ PASSES: dict[str, Callable[[], transform.Pass]] = {
     "DeadCodeElimination": transform.DeadCodeElimination,
     "AlterOpLayout": transform.AlterOpLayout,
     "FlattenRows": transform.FlattenRows,
+    "ImageViews": transform.ImageViews,
     "SliceSplits": transform.SliceSplits,
     "PackDense": transform.PackDense,
     "FuseOps": transform.FuseOps,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -175,7 +176,8 @@ class conv3d(ConvND, key="nn.conv3d"):
     ]
 
     def simplify(self, data: Expr, weight: Expr) -> Expr | None:
-        """conv2d on planes: those that a window in depth sees side by side as channels, each place in depth as an image."""
+        """conv2d: on planes, those that a window in depth sees side by side as channels and each place in depth as an image; or where
+        windows are single places of a plane, on an image that has planes as its rows."""
         if self.layouts() != ("NCDHW", "OIDHW", "NCDHW"):
             return super().simplify(data, weight)
         if (found := super().simplify(data, weight)) is not None:
@@ -187,25 +189,29 @@ class conv3d(ConvND, key="nn.conv3d"):
         o, per, kd, kh, kw = [int(d) for d in w]  # type: ignore[arg-type]
         (sd, *strides), (dd, *dilation) = each(self.strides, 3), each(self.dilation, 3)
         before, after = pads(self.padding, 3)
-        planes = (depth + before[0] + after[0] - (kd - 1) * dd - 1) // sd + 1
-        padded = data
-        if before[0] or after[0]:
-            padded = op("nn.pad")(data, ((0, 0), (0, 0), (before[0], after[0]), (0, 0), (0, 0)))
-        seen = [
-            op("strided_slice")(padded, [k * dd], [k * dd + (planes - 1) * sd + 1], [sd], axes=[2]) for k in range(kd)
-        ]
-        # (batch, channels, taps in depth, planes, rows, columns) to (batch * planes, channels * taps, rows, columns)
-        images = op("transpose")(op("stack")(seen, axis=2), (0, 3, 1, 2, 4, 5))
-        images = op("reshape")(images, (-1, c * kd, h, width))
-        filters = op("reshape")(weight, (o, per * kd, kh, kw))
-        made = op("nn.conv2d")(
-            images, filters, strides, (*before[1:], *after[1:]), dilation, self.groups, o, (kh, kw),
-            out_dtype=self.out_dtype,
-        )  # fmt: skip
+        planes = window(depth, kd, before[0], after[0], sd, dd)
         rows, columns = [
             window(d, k, before[j], after[j], s, t)
             for j, d, k, s, t in zip((1, 2), (h, width), (kh, kw), strides, dilation, strict=True)
         ]
+        conv2d = partial(op("nn.conv2d"), groups=self.groups, channels=o, out_dtype=self.out_dtype)
+        if {kh, kw, *strides} == {1} and not any([*before[1:], *after[1:]]):
+            image = op("reshape")(data, (-1, c, depth, h * width))
+            filters = op("reshape")(weight, (o, per, kd, 1))
+            made = conv2d(image, filters, (sd, 1), (before[0], 0, after[0], 0), (dd, 1), kernel_size=(kd, 1))
+            return op("reshape")(made, (-1, o, planes, h, width))  # type: ignore[no-any-return]
+        padded = data
+        if before[0] or after[0]:
+            padded = op("nn.pad")(data, ((0, 0), (0, 0), (before[0], after[0]), (0, 0), (0, 0)))
+        reach = (kd - 1) * dd + 1
+        # (batch, channels, planes, 1, 1, taps in depth, rows, columns)
+        seen = op("sliding_window")(padded, 2, (reach, h, width), (sd, 1, 1))
+        if dd > 1:
+            seen = op("strided_slice")(seen, [0], [reach], [dd], axes=[5])
+        images = op("transpose")(seen, (0, 2, 1, 5, 6, 7, 3, 4))
+        images = op("reshape")(images, (-1, c * kd, h, width))
+        filters = op("reshape")(weight, (o, per * kd, kh, kw))
+        made = conv2d(images, filters, strides, (*before[1:], *after[1:]), dilation, kernel_size=(kh, kw))
         split = op("reshape")(made, (-1, planes, o, rows, columns))
         return op("transpose")(split, (0, 2, 1, 3, 4))  # type: ignore[no-any-return]
 

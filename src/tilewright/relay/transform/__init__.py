@@ -54,6 +54,7 @@ from tilewright.relay.transform.fold_constant import FoldConstant, fold_constant
 from tilewright.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from tilewright.relay.transform.fuse_ops import FuseOps
 from tilewright.relay.transform.gradient import FirstOrderGradient, gradient
+from tilewright.relay.transform.image_views import ImageViews
 from tilewright.relay.transform.infer_type import InferType, infer_types
 from tilewright.relay.transform.inline import Inline
 from tilewright.relay.transform.lambda_lift import LambdaLift
@@ -118,6 +119,7 @@ __all__ = [
     "FirstOrderGradient",
     "FlattenAtrousConv",
     "FlattenRows",
+    "ImageViews",
     "FlexibleShapeDispatch",
     "FoldConstant",
     "FoldConstantExpr",

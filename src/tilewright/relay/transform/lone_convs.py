@@ -13,14 +13,17 @@ from tilewright.relay.op.card import BROADCAST, OpCard
 from tilewright.relay.transform.rewriting import card_of, is_op, static_shape, tensor_of
 from tilewright.target import Target
 from tilewright.topi.nn.plain_conv import Windows, plain_cycles
-from tilewright.topi.schedule.tiles import image_tile, padded_rows, tile_cost
+from tilewright.topi.schedule.tiles import image_tile, padded_rows, tile_cost, tiling
 from tilewright.topi.schedule.winograd import choose_winograd
-from tilewright.topi.utils import ceil_div, get_pad_tuple
+from tilewright.topi.utils import ceil_div, get_pad_tuple, shape_of
 
 RELAID, RELAID_PARTS, RELAYING = 0.35, 0.8, 1000
 """Cycles for an element that is brought from one layout to another; where blocks are not full; and for the kernel that does it."""
 SMALL, SMALL_PLAIN = 100, 1.3
 """Places of a result below which vectors along the image are mostly ends of rows, and what that costs at least."""
+LINES, STREAMED = 2.3, 3
+"""How much more it costs to relay lines, which are long, than images; cycles for a cache line of weights that tiles along them read again
+and again from the second cache."""
 WINOGRAD = 0.55
 """Time of Winograd's form, where it is taken, of a direct one."""
 
@@ -100,7 +103,10 @@ def better_plain(call: Call, block_in: int, block_out: int, in_blocks: bool) -> 
     plain = plain_cycles(windows)
     if plain is None:
         return False
-    if prod(result[2:]) < SMALL:
+    line = data[2] == result[2] == 1
+    if line:
+        plain += _streamed(windows, target)
+    elif prod(result[2:]) < SMALL:
         plain *= SMALL_PLAIN
     registers = target.cpu.vector_registers
     n, filters, height, width = result
@@ -118,9 +124,20 @@ def better_plain(call: Call, block_in: int, block_out: int, in_blocks: bool) -> 
     )
     if by_ones and choose_winograd(ceil_div(weight[1], lanes) * lanes, vectors * lanes, (n, height, width), target):
         blocked *= WINOGRAD
-    brought = _relaying(n, data[1], block_in, prod(data[2:]))
+    relaying = LINES if line else 1.0
+    brought = relaying * _relaying(n, data[1], block_in, prod(data[2:]))
     plain, blocked = (plain + brought, blocked) if in_blocks else (plain, blocked + brought)
-    return bool(plain < blocked + _relaying(n, filters, block_out, height * width))
+    return bool(plain < blocked + relaying * _relaying(n, filters, block_out, height * width))
+
+
+def _streamed(w: Windows, target: Target) -> float:
+    """Cycles that tiles along a line wait for weights that the first cache does not hold."""
+    size = prod(shape_of(w.kernel)) // w.groups * 4
+    if size <= target.cpu.l1_bytes:
+        return 0.0
+    tiles = tiling(w.filters, ceil_div(w.out[-1], target.cpu.lanes(32)), target.cpu.vector_registers)
+    passes = ceil_div(tiles.columns, tiles.tile_columns)
+    return float(prod([shape_of(w.data)[0], w.groups, passes]) * size / 64 * STREAMED)
 
 
 def _relaying(images: int, channels: int, block: int, places: int) -> float:
