@@ -31,6 +31,7 @@ PASSES: dict[str, Callable[[], transform.Pass]] = {
     "FlattenRows": transform.FlattenRows,
     "ImageViews": transform.ImageViews,
     "SliceSplits": transform.SliceSplits,
+    "FuseAttention": transform.FuseAttention,
     "PackDense": transform.PackDense,
     "FuseOps": transform.FuseOps,
 }

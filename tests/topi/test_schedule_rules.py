@@ -109,6 +109,12 @@ def winograd() -> list[te.Tensor]:
     return [d, w, b, nn.relu(topi.add(conv2d_winograd_NCHWc(d, w, (1, 0), 2, 16), b))]
 
 
+def attention(masked: bool) -> list[te.Tensor]:
+    q, k, v = ph(2, 19, 6, name="q"), ph(2, 21, 6, name="k"), ph(2, 21, 9, name="v")
+    masks = [ph(1, 19, 21, name="mask")] if masked else []
+    return [q, k, v, *masks, nn.relu(nn.attention(q, k, v, *masks, scale=0.4))]
+
+
 CASES: dict[str, Callable[[], list[te.Tensor]]] = {
     "conv3x3": lambda: conv(16, 32, 7, 3),
     "conv3x3 strided": lambda: conv(16, 32, 8, 3, 2),
@@ -149,6 +155,8 @@ CASES: dict[str, Callable[[], list[te.Tensor]]] = {
     "made smaller": resized((4, 5), "cubic"),
     "argmax of a length that fills no vector": unary(lambda x: topi.argmax(x, axis=-1), 2, 3, 50),
     "depthwise": depthwise,
+    "attention": lambda: attention(False),
+    "attention with a mask": lambda: attention(True),
     "plain convolution": plain_conv,
     "convolution of eleven filters whose sums fill their lanes": row_products,
 }

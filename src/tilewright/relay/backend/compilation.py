@@ -73,6 +73,7 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
             transform.FoldConstant(),
             transform.PackWinograd(),
             transform.SliceSplits(),
+            transform.FuseAttention(),
             *devices,
             transform.FuseOps(),
             transform.WidenKernels(),

@@ -505,6 +505,59 @@ class dense_pack(OpCard, key="nn.contrib_dense_pack"):
         return np.asarray(np.matmul(a, b))[..., : self.units]
 
 
+class attention(OpCard, key="nn.contrib_attention"):
+    """softmax(query key^T * scale + mask) value, in float32: (.., N, D), (.., M, D), (.., M, E) to (.., N, E). mask, where there is one,
+    broadcasts to the scores (.., N, M). Keys that come transposed, (.., D, M), take transpose_key=False. With zero_rows, rows of which
+    all scores are -inf give 0, not NaN."""
+
+    scale: float = 1.0
+    transpose_key: bool = True
+    zero_rows: bool = False
+    fuse = OUT_ELEMWISE
+    schedule = "attention"
+    samples = [
+        (((2, 5, 4), (2, 7, 4), (2, 7, 3)), {"scale": 0.5}),
+        (((1, 2, 3, 4), (1, 2, 4, 5), (1, 2, 5, 4), (1, 1, 1, 5)), {"transpose_key": False}),
+    ]
+
+    def infer(self, query: TensorType, key: TensorType, value: TensorType, mask: TensorType | None = None) -> Type:
+        q, k, v = tensor(query, 0), tensor(key, 1), tensor(value, 2)
+        for place, one in enumerate([q, k, v]):
+            need(
+                len(one.shape) >= 2 and str(one.dtype) == "float32",
+                "queries, keys and values must be matrices of float32",
+                f"argument {place} is {one}",
+                place,
+            )
+        *lead, n, d = dims(q)
+        *_, m, width = dims(v)
+        need(
+            dims(k) == ([*lead, m, d] if self.transpose_key else [*lead, d, m]) and dims(v)[:-2] == lead,
+            "queries, keys and values must be of as many heads, keys as long as queries, and each with a value",
+            f"they are {q}, {k} and {v}",
+            1,
+        )
+        scores = [*lead, n, m]
+        need(
+            mask is None or list(broadcast_shapes(dims(tensor(mask, 3)), scores)) == scores,
+            "the mask must broadcast to the scores",
+            f"it is {mask}, and they are {tuple(scores)}",
+            3,
+        )
+        return tensor_type((*lead, n, width), "float32")
+
+    def compute(self, query: te.Tensor, key: te.Tensor, value: te.Tensor, mask: te.Tensor | None = None) -> te.Tensor:
+        return topi.nn.attention(query, key, value, mask, self.scale, self.transpose_key, self.zero_rows)
+
+    def ref(self, query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: np.ndarray | float = 0.0) -> np.ndarray:
+        with np.errstate(invalid="ignore"):
+            scores = query @ (key.swapaxes(-1, -2) if self.transpose_key else key) * np.float32(self.scale) + mask
+            e = np.exp(scores - scores.max(-1, keepdims=True))
+            weights = e / e.sum(-1, keepdims=True)
+        weights = np.where(np.isnan(weights), np.float32(0), weights) if self.zero_rows else weights
+        return np.asarray(weights @ value, "float32")
+
+
 class batch_matmul(OpCard, key="nn.batch_matmul"):
     """A product of matrices for each leading index (broadcast): (.., M, K) by (.., N, K) transposed, as is the classic default."""
 

@@ -52,6 +52,7 @@ from tilewright.relay.transform.flatten_rows import FlattenRows
 from tilewright.relay.transform.flexible_shape import FlexibleShapeDispatch
 from tilewright.relay.transform.fold_constant import FoldConstant, fold_constant_expr
 from tilewright.relay.transform.fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
+from tilewright.relay.transform.fuse_attention import FuseAttention
 from tilewright.relay.transform.fuse_ops import FuseOps
 from tilewright.relay.transform.gradient import FirstOrderGradient, gradient
 from tilewright.relay.transform.image_views import ImageViews
@@ -127,6 +128,7 @@ __all__ = [
     "FoldScaleAxis",
     "ForwardFoldScaleAxis",
     "FunctionPass",
+    "FuseAttention",
     "FuseOps",
     "InferType",
     "InferTypeLocal",

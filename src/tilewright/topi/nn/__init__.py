@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tilewright.topi.arrange import batch_to_space_nd, space_to_batch_nd
+from tilewright.topi.nn.attention import attention
 from tilewright.topi.nn.bits import bitpack, bitserial_conv2d_nchw, bitserial_conv2d_nhwc, bitserial_dense
 from tilewright.topi.nn.conv2d import (
     conv1d,
@@ -77,6 +78,7 @@ __all__ = [
     "adaptive_pool1d",
     "adaptive_pool3d",
     "pool_grad",
+    "attention",
     "batch_matmul",
     "batch_norm",
     "bias_add",

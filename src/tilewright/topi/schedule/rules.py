@@ -5,6 +5,7 @@ contraction   reductions whose last spatial axis is contiguous (convolution, mat
               a register tile of rows x vectors, the reduction around it, the epilogue behind it
 windows       depthwise convolutions and pooling: each channel by itself, its padding inside the loop over bands of rows
 winograd      3 x 3 convolutions in Winograd's form: all stages of groups of tiles
+attention     all stages of attention, in blocks of queries
 columns       reductions of one tensor over other axes than its last: strips of columns
 rows          reductions along the last axis (softmax, layer norm): one row at a time, vectors across it
 woven         places of several phases side by side (transposed convolutions): their vectors shuffled in registers
@@ -17,6 +18,7 @@ from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir import ForKind
 from tilewright.tir.schedule import Schedule
+from tilewright.topi.schedule.attention import attention_sums, schedule_attention
 from tilewright.topi.schedule.columns import is_columns, schedule_columns
 from tilewright.topi.schedule.contraction import is_contraction, schedule_contraction
 from tilewright.topi.schedule.injective import schedule_injective, schedule_reduction
@@ -38,9 +40,11 @@ def schedule_cpu(sch: Schedule, target: Target) -> None:
     keep_rows(view, target)
     inline_producers(view)
     reductions = [b for b in view.blocks() if b.reduction]
-    winograd = winograd_product(view)
+    winograd, attention = winograd_product(view), attention_sums(view)
     if winograd is not None:
         schedule_winograd(view, winograd, target)
+    elif attention is not None:
+        schedule_attention(view, attention, target)
     elif len(reductions) == 1 and is_columns(reductions[0], target):
         schedule_columns(view, reductions[0], target)
     elif any([is_product(b, target) for b in view.blocks()]):

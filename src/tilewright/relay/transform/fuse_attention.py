@@ -1,0 +1,140 @@
+"""FuseAttention: products of queries and keys, their softmax and the products with values as one operator, where scores fill the caches.
+
+    batch_matmul(softmax(batch_matmul(q, k) * scale + mask), v)   -->   nn.contrib_attention(q, k, v, mask, scale)
+
+Scale and mask may be missing; where(isnan(p), 0, p) around the softmax p goes along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, NamedTuple
+
+from tilewright.ir.transform import Pass
+from tilewright.relay.expr import Call, Expr, Function
+from tilewright.relay.functor import rewrite, users
+from tilewright.relay.op.card import constructor
+from tilewright.relay.transform.rewriting import (
+    card_of,
+    is_op,
+    scalar_of,
+    static_shape,
+    tensor_of,
+    typed,
+    typed_pass,
+)
+from tilewright.target import Target
+from tilewright.topi.nn.attention import pays
+
+
+class _Attention(NamedTuple):
+    """What an attention is made of."""
+
+    product: Call
+    value: Expr
+    mask: Expr | None
+    scale: float
+    zero_rows: bool
+
+    def call(self, span: Any) -> Expr:
+        """The one operator."""
+        query, key = self.product.args
+        operands = [query, key, self.value, *([self.mask] if self.mask is not None else [])]
+        transposed = card_of(self.product).transpose_b  # type: ignore[attr-defined]
+        return typed(
+            constructor("nn.contrib_attention")(
+                *operands, scale=self.scale, transpose_key=transposed, zero_rows=self.zero_rows, span=span
+            )
+        )
+
+
+Reads = Callable[[Expr], int]
+"""How often an expression is read."""
+
+
+def _product(e: Expr) -> bool:
+    """Whether this is a product of float32 matrices, the first as it lies, of equally many."""
+    if not is_op(e, "nn.batch_matmul"):
+        return False
+    card: Any = card_of(e)  # type: ignore[arg-type]
+    left, right = [static_shape(a) for a in e.args]  # type: ignore[attr-defined]
+    plain = not card.transpose_a and str(tensor_of(e).dtype) == "float32"
+    same = left is not None and right is not None and left[:-2] == right[:-2]
+    return plain and same and all([str(tensor_of(a).dtype) == "float32" for a in e.args])  # type: ignore[attr-defined]
+
+
+def match(e: Expr, reads: Reads) -> _Attention | None:
+    """The attention whose last product is `e`, where nothing else reads what is in between."""
+    if not _product(e) or card_of(e).transpose_b:  # type: ignore[attr-defined, arg-type]
+        return None
+    weights, value = e.args  # type: ignore[attr-defined]
+    if reads(weights) != 1:
+        return None
+    without = _without_nan(weights, reads)
+    softmax: Any
+    zero_rows, softmax = without is not None, without if without is not None else weights
+    if not is_op(softmax, "nn.softmax"):
+        return None
+    shape = static_shape(softmax)
+    if shape is None or card_of(softmax).axis not in (-1, len(shape) - 1):  # type: ignore[attr-defined]
+        return None
+    scores: Any = softmax.args[0]
+    mask, scale = None, 1.0
+    while reads(scores) == 1 and not _product(scores):
+        if is_op(scores, "add") and mask is None and scale == 1.0:
+            a, b = scores.args
+            scores, mask = (b, a) if _scored(b) or not _scored(a) else (a, b)
+        elif is_op(scores, "multiply", "divide") and (number := scalar_of(scores.args[1])) is not None:
+            scale *= float(number) if is_op(scores, "multiply") else 1 / float(number)
+            scores = scores.args[0]
+        else:
+            return None
+        if static_shape(scores) != shape:
+            return None
+    return _Attention(scores, value, mask, scale, zero_rows) if reads(scores) == 1 else None
+
+
+def _scored(e: Expr) -> bool:
+    """Whether this may be scores, scaled or not."""
+    while is_op(e, "multiply", "divide"):
+        e = e.args[0]  # type: ignore[attr-defined]
+    return _product(e)
+
+
+def _without_nan(e: Expr, reads: Reads) -> Expr | None:
+    """p of where(isnan(p), 0, p)."""
+    if not is_op(e, "where"):
+        return None
+    condition, zero, p = e.args  # type: ignore[attr-defined]
+    same = is_op(condition, "isnan") and condition.args[0] is p and reads(p) == 2 and reads(condition) == 1
+    return p if same and scalar_of(zero) == 0 and is_op(p, "nn.softmax") else None
+
+
+def fuse_attention(func: Function) -> Any:
+    """The function with such products fused."""
+    target = Target.current(True)
+    if target is None or target.kind.name != "llvm":
+        return func
+    used = users([func])
+    found = set()
+    for e in used:
+        made = match(e, lambda x: len(used.get(x, ())))
+        if made is not None:
+            *heads, queries, keys = static_shape(made.product) or ()
+            if pays(prod(heads), queries, keys, target):
+                found.add(e)
+
+    def change(old: Expr, new: Any) -> Expr | None:
+        if old not in found:
+            return None
+        again = match(new, lambda x: 2 if is_op(x, "nn.softmax") and new.args[0] is not x else 1)
+        assert again is not None
+        return again.call(new.span)
+
+    return rewrite(func, change) if found else func
+
+
+def FuseAttention() -> Pass:
+    """Attention as one operator where its scores fill the caches: they are then never in memory as a whole."""
+    return typed_pass("FuseAttention", 3, lambda f, mod: fuse_attention(f))

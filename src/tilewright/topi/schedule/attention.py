@@ -1,0 +1,94 @@
+"""Attention in blocks of queries, each with all stages from products with the keys to the weighted sums of values.
+
+for b, n, e: out = ..
+-->
+parallel b, blocks of rows:
+  for panels of keys: for tiles of rows: a register tile of products; scaled and masked, they are scores
+  for rows: the largest score, weights, their total
+  for panels of values: for tiles of rows: a register tile of sums, all keys around it; divided by the totals, they are results
+"""
+
+from __future__ import annotations
+
+from tilewright.target import Target
+from tilewright.tir.schedule import BlockRV, LoopRV
+from tilewright.topi.schedule.contraction import attach_epilogue, vectorize_tile
+from tilewright.topi.schedule.injective import parallelize, schedule_injective
+from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of
+from tilewright.topi.schedule.rows import spread_over_lanes, unroll_fold, vectorize_last, vectorize_partial
+from tilewright.topi.schedule.tiles import LONG_BODY, TILE_COLUMNS, TILE_ROWS, unroll_factor
+
+SUMS = "attention_sums"
+"""The block of weighted sums of values, by which a kernel is known as attention."""
+
+BLOCK_ROWS = "tilewright.block_rows"
+"""Annotation of that block: queries that go through all stages together."""
+
+
+def attention_sums(view: KernelView) -> BlockView | None:
+    """The weighted sums of values, if the kernel is attention."""
+    return next((b for b in view.blocks() if b.name == SUMS), None)
+
+
+def schedule_attention(view: KernelView, sums: BlockView, target: Target) -> None:
+    """Schedules all stages of attention, and what follows it element by element."""
+    sch, lanes = view.sch, target.cpu.lanes(32)
+    stage = {b.name.removeprefix("attention_"): b for b in view.blocks()}
+    schedule_injective(view, stage["keys"], target)
+    folds = {name: spread_over_lanes(view, stage[name], target) for name in ("top", "total")}
+
+    *lead, rows, columns, keys = sch.get_loops(sums.rv)
+    block, row = sch.split(rows, [None, int(sums.block.annotations[BLOCK_ROWS])], disable_predication=True)
+    tile, row = sch.split(row, [None, int(sums.block.annotations[TILE_ROWS])], disable_predication=True)
+    panel, vector, lane = sch.split(columns, [None, int(sums.block.annotations[TILE_COLUMNS]), lanes])
+    sch.reorder(*lead, block, panel, tile, keys, row, vector, lane)
+    for reader in attach_epilogue(view, sums, tile):
+        vectorize_tile(sch, reader, tile, lanes)
+    _in_registers(view, sums.rv, keys, row, vector, lane)
+
+    # From the last stage to the first into the loop over blocks, then those that go row by row together.
+    weights = stage["weights"].rv
+    before, after = [[*[rv for rv, _ in folds[name]], stage[name].rv] for name in ("top", "total")]
+    for rv in (*reversed(after), weights):
+        sch.compute_at(rv, block)
+    each = sch.get_loops(weights)[len(lead) + 1]
+    for rv in reversed(before):
+        sch.compute_at(rv, each)
+    for rv in after:
+        sch.reverse_compute_at(rv, each)
+    for name, parts in folds.items():
+        if parts:
+            unroll_fold(view, stage[name])
+        for rv, width in parts:
+            vectorize_partial(view, rv, target, width, each)
+    vectorize_last(view, weights, target, each)
+
+    products, scores = stage["products"], stage["scores"].rv
+    sch.compute_at(scores, block)
+    rows, columns = sch.get_loops(scores)[len(lead) + 1 :]
+    tile, row = sch.split(rows, [None, int(products.block.annotations[TILE_ROWS])], disable_predication=True)
+    panel, columns = sch.split(columns, [None, int(products.block.annotations[TILE_COLUMNS]) * lanes])
+    sch.reorder(panel, tile, row, columns)
+    sch.compute_at(products.rv, tile)
+    sch.set_scope(products.rv, 0, "local")
+    row, columns, inner = sch.get_loops(products.rv)[-3:]
+    vector, lane = sch.split(columns, [None, lanes])
+    sch.reorder(inner, row, vector, lane)
+    _in_registers(view, products.rv, inner, row, vector, lane)
+    vectorize_tile(sch, scores, tile, lanes)
+    parallelize(sch, [sch.fuse(*lead, block)], sums.iterations, target)
+
+
+def _in_registers(
+    view: KernelView, block: BlockRV, reduced: LoopRV, rows: LoopRV, vectors: LoopRV, lanes: LoopRV
+) -> None:
+    """The innermost loops of a register tile: some steps of the reduction, rows and vectors unrolled; its start before the reduction."""
+    sch = view.sch
+    work = divisor_of(sch.get(rows).extent) * divisor_of(sch.get(vectors).extent)
+    steps = unroll_factor(divisor_of(sch.get(reduced).extent), work, LONG_BODY)
+    outer, inner = sch.split(reduced, [None, steps], disable_predication=True)
+    *_, first_rows, first_vectors, first_lanes = sch.get_loops(sch.decompose_reduction(block, outer))
+    for loop in (inner, rows, vectors, first_rows, first_vectors):
+        sch.unroll(loop)
+    sch.vectorize(lanes)
+    sch.vectorize(first_lanes)

@@ -1,0 +1,166 @@
+"""Attention as one operator: which programs it is found in, that it computes the same, and that scores are never in memory as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tvm
+from tilewright import relay, tir
+from tilewright.contrib import graph_executor
+from tilewright.relay import transform
+from tilewright.relay.functor import post_order
+from tilewright.target import Target
+
+SMALL = "llvm -l2-cache-bytes=4096"
+"""A machine whose second cache scores of small tests fill."""
+
+
+def operators(mod: Any) -> list[str]:
+    return [e.op.name for e in post_order(mod["main"].body) if isinstance(e, relay.Call) and hasattr(e.op, "name")]
+
+
+def fused(body: relay.Expr, target: str = SMALL) -> Any:
+    with Target(target):
+        return transform.FuseAttention()(transform.InferType()(tvm.IRModule.from_expr(body)))
+
+
+def attention(
+    heads: tuple[int, ...], n: int, m: int, d: int, e: int, *, scale: float | None = 0.5, mask: tuple[int, ...] | None = None,
+    transposed: bool = True, zero_rows: bool = False, divided: bool = False,
+) -> relay.Expr:  # fmt: skip
+    """Over variables q, k, v and mask."""
+    q, v = relay.var("q", shape=(*heads, n, d)), relay.var("v", shape=(*heads, m, e))
+    k = relay.var("k", shape=(*heads, m, d) if transposed else (*heads, d, m))
+    s = relay.nn.batch_matmul(q, k, transpose_b=transposed)
+    if scale is not None:
+        s = s / relay.const(1 / scale) if divided else s * relay.const(scale)
+    if mask is not None:
+        s = s + relay.var("mask", shape=mask)
+    p = relay.nn.softmax(s)
+    if zero_rows:
+        p = relay.where(relay.isnan(p), relay.const(0.0), p)
+    return relay.nn.batch_matmul(p, v, transpose_b=False)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {},
+        {"scale": None},
+        {"divided": True},
+        {"mask": (1, 1, 1, 50)},
+        {"mask": (2, 1, 40, 50), "zero_rows": True},
+        {"mask": (40, 50), "transposed": False},
+        {"zero_rows": True},
+    ],
+)
+def test_forms(form: dict[str, Any]) -> None:
+    body = attention((2, 3), 40, 50, 8, 12, **form)
+    found = operators(fused(body))
+    assert found == ["nn.contrib_attention"], found
+    assert "nn.contrib_attention" not in operators(fused(body, "llvm -l2-cache-bytes=1048576"))
+    assert "nn.contrib_attention" not in operators(transform.FuseAttention()(tvm.IRModule.from_expr(body)))
+
+
+def test_what_is_read_elsewhere_stays() -> None:
+    """Weights or scores that something else reads, a softmax along another axis, a mask that makes the scores larger."""
+    q, k, v = (relay.var(name, shape=(2, 40, 40)) for name in "qkv")
+    s = relay.nn.batch_matmul(q, k)
+    p = relay.nn.softmax(s)
+    by = lambda weights: relay.nn.batch_matmul(weights, v, transpose_b=False)  # noqa: E731
+    for body in (
+        relay.Tuple([by(p), p]),
+        relay.Tuple([by(p), s]),
+        by(relay.nn.softmax(s, axis=1)),
+        by(relay.nn.softmax(relay.squeeze(s + relay.var("mask", shape=(1, 2, 40, 40)), [0]))),
+        by(relay.nn.softmax(relay.tanh(s))),
+        by(relay.where(relay.isnan(p), relay.const(1.0), p)),
+        relay.nn.batch_matmul(p, v),
+    ):
+        assert "nn.contrib_attention" not in operators(fused(body))
+
+
+def inputs(body: relay.Expr, seed: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    shapes = {v.name_hint: [int(n) for n in v.type_annotation.shape] for v in relay.analysis.free_vars(body)}  # type: ignore[attr-defined]
+    given = {name: rng.standard_normal(shape).astype("float32") for name, shape in shapes.items()}
+    if "mask" in given:
+        given["mask"] = np.where(rng.random(shapes["mask"]) < 0.3, np.float32("-inf"), np.float32(0))
+        given["mask"][..., 0] = 0
+    return given
+
+
+def run(body: relay.Expr, given: dict[str, np.ndarray], target: str) -> np.ndarray:
+    with tvm.transform.PassContext(opt_level=3):
+        library = relay.build(tvm.IRModule.from_expr(body), target=target)
+    module = graph_executor.GraphModule(library["default"](tvm.cpu()))
+    for name, value in given.items():
+        module.set_input(name, value)
+    module.run()
+    return module.get_output(0).numpy()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("cpu", ["", " -mcpu=haswell", " -mcpu=x86-64", " -num-cores=1"])
+@pytest.mark.parametrize("seed", range(6))
+def test_random_sizes(seed: int, cpu: str) -> None:
+    """As the operators that it stands for, by the references of these; with what follows it in its kernel."""
+    rng = np.random.default_rng(seed)
+    n, m = (int(x) for x in rng.integers(32, 90, 2))
+    d, e = (int(x) for x in rng.integers(1, 50, 2))
+    mask = [None, (2, 1, 1, m), (n, m), (1, 1, n, m), (2, 3, n, m), None][seed]
+    body = attention((2, 3), n, m, d, e, mask=mask, transposed=seed % 2 == 0, zero_rows=seed % 3 == 0)
+    if seed % 2:
+        body = relay.nn.relu(body + relay.var("more", shape=(2, 3, n, e)))
+    given = inputs(body, seed)
+    wanted = relay.create_executor("debug", mod=tvm.IRModule.from_expr(body)).evaluate()(**given)
+    assert "nn.contrib_attention" in operators(fused(body))
+    np.testing.assert_allclose(run(body, given, SMALL + cpu), wanted.numpy(), rtol=2e-5, atol=2e-6)
+
+
+def test_rows_without_keys() -> None:
+    """NaN, or zeros where the program makes zeros of it; other rows are not touched, nor is NaN of values hidden."""
+    for zero_rows in (False, True):
+        body = attention((1,), 33, 40, 4, 5, mask=(33, 40), zero_rows=zero_rows)
+        given = inputs(body, 1)
+        given["mask"][7] = -np.inf
+        given["v"][0, 3, 2] = np.nan
+        found = run(body, given, SMALL)
+        same = run(body, given, "llvm")
+        assert np.isnan(found[0, 7, 0]) == (not zero_rows) and np.isnan(found[0, 8, 2])
+        np.testing.assert_allclose(found, same, rtol=2e-5, atol=2e-6)
+
+
+def test_scores_are_never_whole() -> None:
+    """What the kernel keeps is a small part of them."""
+    heads, n = 2, 1024
+    with Target("llvm -l2-cache-bytes=1048576") as target:
+        q = tvm.te.placeholder((heads, n, 16))
+        func = tvm.te.create_prim_func([q, tvm.topi.nn.attention(q, q, q)])
+        (flat,) = tvm.lower(tvm.topi.schedule.schedule_kernel(func, target)).functions.values()
+    held: list[int] = []
+
+    def look(s: Any) -> None:
+        if isinstance(s, tir.Allocate):
+            held.append(int(np.prod([int(x) for x in s.extents])))
+
+    tir.stmt_functor.post_order_visit(flat.body, look)
+    assert held and max(held) <= n * n // 8
+
+
+def test_refusals() -> None:
+    q, k, half = (
+        relay.var("q", shape=(2, 8, 4)),
+        relay.var("k", shape=(2, 9, 5)),
+        relay.var("h", shape=(2, 9, 4), dtype="float16"),
+    )
+    op = relay.op.lookup("nn.contrib_attention")
+    for operands, message in (
+        ((q, k, k), "keys as long as queries"),
+        ((q, half, half), "must be matrices of float32"),
+        ((q, q, q, relay.var("m", shape=(1, 2, 8, 8))), "the mask must broadcast to the scores"),
+    ):
+        with pytest.raises(tvm.TVMError, match=message):
+            transform.InferType()(tvm.IRModule.from_expr(op(*operands)))
