@@ -26,7 +26,8 @@ nn.adaptive_max_pool1d nn.adaptive_max_pool2d nn.adaptive_max_pool3d nn.bitpack 
 nn.contrib_conv2d_gemm_weight_transform nn.contrib_conv2d_gemm_without_weight_transform nn.contrib_conv2d_winograd_NCHWc
 nn.contrib_conv2d_winograd_nnpack_weight_transform nn.contrib_conv2d_winograd_weight_transform
 nn.contrib_conv2d_winograd_without_weight_transform nn.contrib_conv3d_winograd_weight_transform
-nn.contrib_conv3d_winograd_without_weight_transform nn.contrib_dense_pack nn.contrib_depthwise_conv2d_NCHWc nn.contrib_weave_phases
+nn.contrib_attention nn.contrib_conv3d_winograd_without_weight_transform nn.contrib_dense_pack nn.contrib_depthwise_conv2d_NCHWc
+nn.contrib_weave_phases
 nn.conv1d nn.conv1d_transpose nn.conv2d nn.conv2d_backward_weight nn.conv2d_transpose nn.conv3d nn.conv3d_transpose nn.deformable_conv2d
 nn.sparse_dense qnn.conv2d qnn.conv2d_transpose scatter_nd sparse_reshape squeeze strided_set unravel_index vision.multibox_prior""".split()
 )  # fmt: skip
@@ -44,6 +45,10 @@ PINNED = {
     **dict.fromkeys([f"nn.contrib_conv2d_gemm_weight_transform-{i}" for i in (0, 1)], WEIGHTS),
     "nn.contrib_conv2d_winograd_nnpack_weight_transform-0": WEIGHTS,
     **dict.fromkeys([f"nn.contrib_conv{n}d_winograd_weight_transform-{i}" for n in (2, 3) for i in (0, 1)], WEIGHTS),
+    **dict.fromkeys(
+        ("nn.contrib_attention-0", "nn.contrib_attention-1"),
+        "the build chooses it for heads, queries and keys of known numbers",
+    ),
     "squeeze-0": "which axes are dropped depends on which have one place",
     **dict.fromkeys(("strided_set-0", "strided_set-1"), "a bound that is negative counts from the end"),
 }

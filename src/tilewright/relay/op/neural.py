@@ -23,6 +23,7 @@ from tilewright.relay.op.card import (
 from tilewright.relay.op.relations import (
     broadcast_shapes,
     dims,
+    is_static,
     may_equal,
     normal_axis,
     product,
@@ -529,6 +530,7 @@ class attention(OpCard, key="nn.contrib_attention"):
                 f"argument {place} is {one}",
                 place,
             )
+            need(is_static(one), "all extents must be known", f"argument {place} is {one}", place)
         *lead, n, d = dims(q)
         *_, m, width = dims(v)
         need(

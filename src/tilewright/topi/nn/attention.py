@@ -127,7 +127,8 @@ def attention(
         found = tir.const(1, "float32") / total(*i[:-1]) * sums(*i)
         return tir.Select(tir.isnan(total(*i[:-1])), tir.const(0, "float32"), found) if zero_rows else found
 
-    return compute([*lead, n, width], mean, name="attention", tag="injective")
+    means = compute([*lead, rows, wide], mean, name="attention_means", tag="injective", attrs={MATERIALIZE: 1})
+    return compute([*lead, n, width], lambda *i: means(*i), name="attention", tag="injective")
 
 
 def _of_mask(mask: te.Tensor, at: Sequence[Any]) -> Any:

@@ -10,6 +10,7 @@ parallel b, blocks of rows:
 
 from __future__ import annotations
 
+from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir.schedule import BlockRV, LoopRV
 from tilewright.topi.schedule.contraction import attach_epilogue, vectorize_tile
@@ -42,7 +43,17 @@ def schedule_attention(view: KernelView, sums: BlockView, target: Target) -> Non
     tile, row = sch.split(row, [None, int(sums.block.annotations[TILE_ROWS])], disable_predication=True)
     panel, vector, lane = sch.split(columns, [None, int(sums.block.annotations[TILE_COLUMNS]), lanes])
     sch.reorder(*lead, block, panel, tile, keys, row, vector, lane)
-    for reader in attach_epilogue(view, sums, tile):
+    readers = attach_epilogue(view, sums, tile)
+    (last,) = view.consumers(stage["means"])
+    try:
+        sch.reverse_compute_at(last.rv, tile)
+    except ScheduleError:
+        # It reads other elements than those of one tile (a transposition): the means are in memory.
+        schedule_injective(view, last, target)
+    else:
+        sch.set_scope(stage["means"].rv, 0, "local")
+        readers.append(last.rv)
+    for reader in readers:
         vectorize_tile(sch, reader, tile, lanes)
     _in_registers(view, sums.rv, keys, row, vector, lane)
 
