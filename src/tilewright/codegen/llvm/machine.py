@@ -14,6 +14,10 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 from tilewright.support.errors import InternalError, TVMError
 from tilewright.target import Target
 
+BFLOATS = " x bfloat>"
+"""In texts with vectors of bfloat16, of which LLVM's combination of instructions makes stores that its own selection of them aborts on
+(LLVM 22, x86)."""
+
 _ready = False
 
 
@@ -70,8 +74,8 @@ def _layout(triple: str, abi: str, target: Target) -> str:
 _layouts: dict[tuple[str, str], str] = {}
 
 
-def optimise(module: Any, machine: Any, opt_level: int) -> None:
-    """Runs LLVM passes: none up to level 1, the cheap clean-up at 2, LLVM's whole pipeline at 3."""
+def optimise(module: Any, machine: Any, opt_level: int, combine: bool = True) -> None:
+    """Runs LLVM passes: none up to level 1, the cheap clean-up at 2 (`combine`: with that of instructions), LLVM's whole pipeline at 3."""
     if opt_level <= 1:
         return
     tuning = binding.create_pipeline_tuning_options(speed_level=opt_level)
@@ -83,7 +87,8 @@ def optimise(module: Any, machine: Any, opt_level: int) -> None:
     else:
         manager = binding.create_new_function_pass_manager()
         manager.add_sroa_pass()
-        manager.add_instruction_combine_pass()
+        if combine:
+            manager.add_instruction_combine_pass()
         manager.add_simplify_cfg_pass()
         for function in module.functions:
             if not function.is_declaration and not any([b"optnone" in a for a in function.attributes]):
@@ -110,7 +115,7 @@ def _parsed(text: str, target: Target, opt_level: int, imports: Sequence[str] = 
         raise InternalError(f"LLVM refused the generated code: {error}") from None
     for given in imports:
         _link_in(module, given, context)
-    optimise(module, machine, opt_level)
+    optimise(module, machine, min(opt_level, 2) if BFLOATS in text else opt_level, combine=BFLOATS not in text)
     return module, machine
 
 
