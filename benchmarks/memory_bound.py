@@ -248,13 +248,17 @@ class Contest:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Prints the table, by number of threads."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks memory_bound", description=__doc__)
+    return compare(argv, "memory_bound", __doc__, cases())
+
+
+def compare(argv: list[str] | None, name: str, description: str | None, cases: dict[str, Case]) -> int:
+    """Prints the table of a benchmark's cases, by number of threads."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {name}", description=description)
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--cases", default="", help="parts of names, between commas")
     parser.add_argument("--prepare", action="store_true")
     args = parser.parse_args(argv)
-    wanted = {n: c for n, c in cases().items() if not args.cases or any([part in n for part in args.cases.split(",")])}
+    wanted = {n: c for n, c in cases.items() if not args.cases or any([part in n for part in args.cases.split(",")])}
     if args.prepare:
         for case in wanted.values():
             compiled(model(case))
@@ -262,9 +266,9 @@ def main(argv: list[str] | None = None) -> int:
     for threads in [int(t) for t in args.threads.split(",")]:
         torch.set_num_threads(threads)
         print(f"\n{threads} threads, microseconds, medians of {BURSTS} bursts")
-        print(f"{'operator':30}{'ours':>9}{'ORT':>9}{'torch':>9}{'/ best':>8}")
+        print(f"{'operator':34}{'ours':>9}{'ORT':>9}{'torch':>9}{'/ best':>8}")
         ratios = []
-        for name, case in wanted.items():
+        for operator, case in wanted.items():
             contest = Contest(case, threads)
             for _ in range(BURSTS):
                 contest.burst()
@@ -272,7 +276,8 @@ def main(argv: list[str] | None = None) -> int:
             ratio = found["ours"] / min(found["onnxruntime"], found["torch"])
             ratios.append(ratio)
             print(
-                f"{name:30}{found['ours']:9.1f}{found['onnxruntime']:9.1f}{found['torch']:9.1f}{ratio:8.2f}", flush=True
+                f"{operator:34}{found['ours']:9.1f}{found['onnxruntime']:9.1f}{found['torch']:9.1f}{ratio:8.2f}",
+                flush=True,
             )
         print(
             f"geometric mean {math.exp(statistics.mean(map(math.log, ratios))):.2f}, {sum(r > 1 for r in ratios)} of {len(ratios)} behind"
