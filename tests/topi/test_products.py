@@ -67,3 +67,18 @@ def test_compiled_on_random_sizes(target: str) -> None:
         c = tvm.nd.empty(expected.shape)
         library[name](tvm.nd.array(a), tvm.nd.array(b), c)
         close(c.numpy(), expected)
+
+
+@pytest.mark.parametrize("columns", [1201, 4099, 40])
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
+def test_one_row_by_a_matrix_larger_than_caches(target: str, columns: int) -> None:
+    rng = np.random.default_rng(columns)
+    a = rng.standard_normal((1, 1_200_000 // columns), np.float32)
+    b = rng.standard_normal((a.shape[1], columns), np.float32)
+    with Target(target) as t:
+        assert b.nbytes > t.cpu.l2_bytes
+        x, y = te.placeholder(a.shape, name="x"), te.placeholder(b.shape, name="y")
+        f = schedule_kernel(te.create_prim_func([x, y, nn.matmul(x, y)]).with_attr("global_symbol", "f"), t)
+    c = tvm.nd.empty((1, columns))
+    tvm.build(tvm.IRModule({"f": f}), target=target)["f"](tvm.nd.array(a), tvm.nd.array(b), c)
+    np.testing.assert_allclose(c.numpy(), a @ b, rtol=1e-3, atol=2e-2)

@@ -113,7 +113,7 @@ def product(p: Matrices, name: str, tag: str) -> te.Tensor | None:
         return dots(p, lanes, registers, name, tag)
     if costs.panels < costs.columns:
         return in_panels(p, lanes, registers, name, tag)
-    return _columns(p, lanes, registers, name, tag)
+    return _columns(p, lanes, target.cpu, name, tag)
 
 
 def tile_attrs(tiles: Tiling) -> dict[str, int]:
@@ -137,8 +137,19 @@ def _cut(made: te.Tensor, p: Matrices, rows: int, columns: int) -> te.Tensor:
     return compute([*p.lead, p.m, p.n], lambda *i: made(*i), name="T_valid", tag="injective")
 
 
-def _columns(p: Matrices, lanes: int, registers: int, name: str, tag: str) -> te.Tensor:
-    tiles = tiling(p.m, ceil_div(p.n, lanes), registers)
+def _long_tiles(vectors: int, cpu: CpuFacts) -> Tiling:
+    """Tiles of a single row over a matrix that memory holds: as many neighbouring vectors as there are registers for their sums, since each
+    of the matrix's rows lies on pages of its own, from which pieces of a few lines come slowly. Each core gets one."""
+    most = cpu.vector_registers * 3 // 4
+    columns = ceil_div(vectors, max(ceil_div(vectors, most), min(vectors, cpu.cores)))
+    computed = ceil_div(vectors, columns) * columns
+    return Tiling(1, columns, 1, computed, computed / 2)
+
+
+def _columns(p: Matrices, lanes: int, cpu: CpuFacts, name: str, tag: str) -> te.Tensor:
+    vectors = ceil_div(p.n, lanes)
+    far = p.m == 1 and p.k * p.n * DataType(p.dtype).bytes > cpu.l2_bytes
+    tiles = _long_tiles(vectors, cpu) if far else tiling(p.m, vectors, cpu.vector_registers)
     rows, columns = tiles.rows, tiles.columns * lanes
     k = te.reduce_axis((0, p.k), name="k")
 
