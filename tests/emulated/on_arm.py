@@ -23,6 +23,7 @@ from tests.relay.test_byte_products import random_batch, random_conv2d, random_d
 from tilewright import IRModule, relay
 from tilewright.ir.transform import PassContext
 from tilewright.relay.op import cards
+from tilewright.topi.nn.attention import pays
 
 MODELS = (
     "resnet_small",
@@ -146,6 +147,23 @@ def test_quantised(make: Callable[[int], tuple[Any, np.ndarray]], machine: str, 
         path = build(mod, machine, tmp_path / f"{seed}.so")
         (got,) = machines.run(path, {"x": data}, machines.TARGETS[machine])
         np.testing.assert_array_equal(got, wanted, f"seed {seed}")
+
+
+@on_each
+def test_attention_in_blocks(machine: str, tmp_path: Path) -> None:
+    heads, n, m, d = 2, 300, 450, 24
+    q, k, v = (relay.var(name, shape=(heads, size, d)) for name, size in (("q", n), ("k", m), ("v", m)))
+    scores = relay.nn.batch_matmul(q, k) * relay.const(0.2)
+    body = relay.nn.batch_matmul(relay.nn.softmax(scores), v, transpose_b=False)
+    with machines.Target(machines.TARGETS[machine]) as target:
+        assert pays(heads, n, m, target)
+    rng = np.random.default_rng(0)
+    given = {
+        name: rng.standard_normal((heads, size, d)).astype("float32") for name, size in (("q", n), ("k", m), ("v", m))
+    }
+    (got,) = machines.run(build(IRModule.from_expr(body), machine, tmp_path / "m.so"), given, machines.TARGETS[machine])
+    weights = np.exp(given["q"] @ given["k"].swapaxes(1, 2) * 0.2)
+    np.testing.assert_allclose(got, weights / weights.sum(-1, keepdims=True) @ given["v"], rtol=1e-3, atol=1e-5)
 
 
 def relu(machine: str, path: Path) -> Path:
