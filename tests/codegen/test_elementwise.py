@@ -102,6 +102,34 @@ def test_extremes_of_nan(dtype: str, lanes: int) -> None:
                     np.testing.assert_array_equal(got.astype("float64"), want)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("lanes", [1, 16])
+def test_extremes_of_nan_in_chains(dtype: str, lanes: int) -> None:
+    """Every set of NaN among the operands of chains and trees, and among those of what else reads their middle."""
+    base = np.array([3, -1, 4, 1, -5])
+    rows = [np.where(np.arange(COUNT) >> k & 1, np.nan, base[k]) for k in range(5)]
+    arrays = [aligned(r, dtype) for r in rows]
+    for node, reference in ((Min, np.minimum), (Max, np.maximum)):
+
+        def chain(*v: Any, n: Any = node) -> Any:
+            return n(n(n(n(v[0], v[1]), v[2]), v[3]), v[4])
+
+        def back(*v: Any, n: Any = node) -> Any:
+            return n(v[0], n(v[1], n(v[2], n(v[3], v[4]))))
+
+        def tree(*v: Any, n: Any = node) -> Any:
+            return n(n(v[0], v[1]), n(n(v[2], v[3]), v[4]))
+
+        def read_between(*v: Any, n: Any = node) -> Any:
+            first = n(n(v[0], v[1]), v[2])
+            return n(n(first, v[3]), n(n(v[4], v[1]), first))
+
+        for whole in (chain, back, tree, read_between):
+            want = reference.reduce(rows)
+            for got in both(elementwise([dtype] * 5, dtype, COUNT, lanes, whole), arrays, dtype, COUNT):
+                np.testing.assert_array_equal(got.astype("float64"), want)
+
+
 @pytest.mark.parametrize("dtype", INTS)
 @pytest.mark.parametrize("lanes", [1, 5])
 def test_integer_division(dtype: str, lanes: int) -> None:

@@ -10,20 +10,19 @@ from tilewright.codegen.llvm.lanes import Lanes
 
 
 class _Step(NamedTuple):
-    """What an extreme was made of: `fast`, which is right unless an operand tested is NaN, and NaN where the first of its chain was; the
-    tests so far (""), an operand that waits for another to share its test with (""), and the scope in which all that is known."""
+    """What an extreme was made of: `base`, NaN where anything before was, one operand that waits for another to share its test with,
+    and the scope in which that is known."""
 
-    fast: str
-    sound: str
-    alone: str
+    base: str
+    waiting: str
     scope: Scope | None
 
 
 class Extremes:
     """Emits the minima and maxima of a function.
 
-    Processors whose instructions drop NaN take two or three for what others do in one. So a chain or tree of them goes on with the
-    fast instruction, whose operands are tested beside it, two at a time; only what is read of its results is chosen by the tests.
+    Processors whose instructions drop NaN take two or three for what others do in one. So a chain or tree of them takes its operands
+    two at a time: one test tells of both, and what it tells goes into the result at once, since masks are fewer than tiles are high.
     """
 
     def __init__(self) -> None:
@@ -41,31 +40,26 @@ class Extremes:
         if number:
             # x86 has one instruction of this form, whose result is a where either is NaN; so a is never tested.
             return m.select(m.cmp(order, b, a), b, a)
-        first, second = self._step(m, a) or _Step(a, "", "", None), self._step(m, b)
+        first, second = self._step(m, a) or _Step(a, "", None), self._step(m, b)
         if late and not second and m.dtype.bits >= 32:
             # A test would come late too. In one of both orders NaN stays, whatever bits join its own; without it both have one result.
             one, other = m.select(m.cmp(order, b, a), b, a), m.select(m.cmp(order, a, b), a, b)
             return m.from_bits(m.iop("or", m.bits(one), m.bits(other)))
-        beyond = second.fast if second else b
-        fast = m.select(m.cmp(order, beyond, first.fast), beyond, first.fast)
-        sound, alone = first.sound, first.alone
-        for tested in (second.alone, second.fast) if second else (b,):
-            if tested and alone:
-                sound, alone = _both(m, sound, m.cmp("ord", alone, tested)), ""
-            else:
-                alone = alone or tested
-        sound = _both(m, sound, second.sound if second else "")
-        whole = _both(m, sound, m.cmp("ord", alone, alone) if alone else "")
-        result = m.select(whole, fast, m.c(math.nan) if sound else alone)
-        self.steps[result] = _Step(fast, sound, alone, m.b.scopes[m.b.level_of[result]])
+        # Of each of these instructions the second operand's NaN stays.
+        base, waiting = first.base, [v for v in (first.waiting, *(second[:2] if second else (b,))) if v]
+        if len(waiting) > 1:
+            x, y, *waiting = waiting
+            beyond = m.select(m.cmp(order, x, y), x, y)
+            fast = m.select(m.cmp(order, beyond, base), beyond, base)
+            base = m.select(m.cmp("ord", x, y), fast, m.c(math.nan))
+        result = base
+        for x in waiting:
+            fast = m.select(m.cmp(order, x, base), x, base)
+            result = m.select(m.cmp("ord", x, x), fast, x)
+        self.steps[result] = _Step(base, waiting[0] if waiting else "", m.b.scopes[m.b.level_of[result]])
         return result
 
     def _step(self, m: Lanes, value: str) -> _Step | None:
         """How a value was made, unless that happened in a loop that has ended."""
         found = self.steps.get(value)
         return found if found and found.scope in m.b.scopes else None
-
-
-def _both(m: Lanes, a: str, b: str) -> str:
-    """Two conditions, of which either may be "" for none."""
-    return m.both("and", a, b) if a and b else a or b
