@@ -172,6 +172,7 @@ OPERATORS: dict[str, tuple[Callable[..., Any], tuple[Array, ...]]] = {
     "nonzero": (lambda x: tf.where(x > 0), (X,)),
     "unique": (lambda i: tf.unique(tf.reshape(i, [-1])), (I4,)),
     "topk": (lambda x: tf.math.top_k(x, 2), (X,)),
+    "topk of none": (lambda x: tf.math.top_k(x, 0), (X,)),
     "reverse": (lambda x: tf.reverse(x, [1]) + tf.roll(x, 1, 0), (X,)),
     "reverse_sequence": (lambda x: tf.reverse_sequence(x, [2, 4], 1), (SEQ,)),
     "band": (lambda x: tf.linalg.band_part(x, 0, -1) + tf.linalg.diag(x[0])[:3], (X,)),

@@ -469,7 +469,9 @@ def movers() -> None:
     )
     sample("MATRIX_DIAG", "MATRIX_DIAG", [(F, (2, 3))], [(F,)], {}, "MatrixDiagOptions")
     sample("MATRIX_SET_DIAG", "MATRIX_SET_DIAG", [(F, (2, 4, 3)), (F, (2, 3))], [(F,)], {}, "MatrixSetDiagOptions")
-    sample("TOPK_V2", "TOPK_V2", [(F, (2, 7)), np.array(3, np.int32)], [(F,), ("int32",)], {}, "TopKV2Options")
+    for k in (3, 0):
+        given = [(F, (2, 7)), np.array(k, np.int32)]
+        sample(f"TOPK_V2 {k}", "TOPK_V2", given, [(F,), ("int32",)], {}, "TopKV2Options")
     sample(
         "UNIQUE",
         "UNIQUE",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common.builder import FAR
+from tilewright.relay.frontend.common.ordering import best
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.keras.activations import ACTIVATIONS, sparsemax
 from tilewright.relay.frontend.keras.layers_conv import convolve, moments, pool
@@ -465,7 +466,7 @@ def _sort(c: LayerCall, x: Value) -> Any:
 
 @keras_op("TopK")
 def _topk(c: LayerCall, x: Value) -> Any:
-    return list(c.call("topk", x, k=int(c.config["k"]), axis=x.ndim - 1, ret_type="both", dtype="int32"))
+    return [Value(e) for e in best(c.span, x, int(c.config["k"]))]
 
 
 @keras_op("Cumsum", "Cumprod")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.ordering import best
 from tilewright.relay.frontend.onnx.messages import numpy_type
 from tilewright.relay.frontend.onnx.ops_math import axes_of
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
@@ -330,12 +331,12 @@ def _one_hot(node: OnnxNode, indices: Value, depth: Value, values: Value) -> Any
 
 @onnx_op("TopK")
 def _topk(node: OnnxNode, x: Value, k: Value | None = None) -> Any:
-    attrs = {
-        "axis": node.get("axis", -1), "ret_type": "both", "is_ascend": not node.get("largest", 1), "dtype": "int64",
-    }  # fmt: skip
-    if k is not None and k.array is None:
-        return node.call("dyn.topk", x, k, **attrs)
-    return node.call("topk", x, k=node.get("k") if k is None else node.ints(k, "k")[0], **attrs)
+    number: Any = k
+    if k is None or k.array is not None:
+        number = node.get("k") if k is None else node.ints(k, "k")[0]
+        if isinstance(number, int) and number < 0:
+            raise OpNotImplemented(f"k must not be negative, but is {number}")
+    return best(node.span, x, number, node.get("axis", -1), not node.get("largest", 1), "int64")
 
 
 @onnx_op("Trilu")

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.frontend.common.builder import FAR, same_padding
+from tilewright.relay.frontend.common.ordering import best
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, Sizes, tensor, tf_op
 from tilewright.relay.op.relations import broadcast_shapes
@@ -356,7 +357,7 @@ def _unique(c: NodeCall, x: Value, axis: Value | None = None) -> Any:
 @tf_op("TopKV2", "TopK")
 def _topk(c: NodeCall, x: Value, k: Value | None = None) -> Any:
     n = int(c.attr("k", 1)) if k is None else int(c.number_of(k, "k"))
-    return list(c.call("topk", x, k=n, axis=x.ndim - 1, ret_type="both", dtype="int32"))
+    return [Value(e) for e in best(c.span, x, n)]
 
 
 @tf_op("ApproxTopK")
@@ -364,7 +365,7 @@ def _approximate_topk(c: NodeCall, x: Value) -> Any:
     """The exact ones, which recall all."""
     axis = c.axis(int(c.attr("reduction_dimension", -1)), x.ndim)
     most = bool(c.attr("is_max_k", True))
-    return list(c.call("topk", x, k=int(c.attr("k")), axis=axis, ret_type="both", is_ascend=not most, dtype="int32"))
+    return [Value(e) for e in best(c.span, x, int(c.attr("k")), axis, not most)]
 
 
 @tf_op("InTopK", "InTopKV2")

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.ordering import best
 from tilewright.relay.frontend.tflite.node import Info, Node, Value, plain, small, tflite_op
 from tilewright.relay.frontend.tflite.ops_math import quantized
 from tilewright.relay.frontend.tflite.quantized import limits, need_single, out_quant, requantized
@@ -441,19 +442,8 @@ def _matrix_set_diag(node: Node, x: Value, diagonal: Value) -> Value:
 
 @tflite_op("TOPK_V2")
 def _topk(node: Node, x: Value, k: Value) -> list[Value]:
-    if k.array is None:
-        return node.calls(
-            "dyn.topk", x, node.reshape(k, (1,)), axis=-1, ret_type="both", is_ascend=False, dtype=node.outputs[1].dtype
-        )
-    return node.calls(
-        "topk",
-        x,
-        k=int(node.numbers(k, "k").reshape(-1)[0]),
-        axis=-1,
-        ret_type="both",
-        is_ascend=False,
-        dtype=node.outputs[1].dtype,
-    )
+    number = node.reshape(k, (1,)) if k.array is None else int(node.numbers(k, "k").reshape(-1)[0])
+    return [Value(e) for e in best(node.span, x, number, dtype=node.outputs[1].dtype)]
 
 
 @tflite_op("UNIQUE")

@@ -1,0 +1,28 @@
+"""The best elements of an axis, for all importers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tilewright.ir import Span
+from tilewright.relay.expr import Expr
+from tilewright.relay.frontend.common.value import Value, make_call
+
+
+def best(span: Span, x: Value, k: Any, axis: int = -1, is_ascend: bool = False, dtype: str = "int32") -> list[Expr]:
+    """The k largest (smallest when `is_ascend`) in order, and their places. `k`: a number, or a vector of one that the program computes.
+
+    None for 0: relay's topk takes that for all, so they are cut off.
+    """
+    attrs = {"axis": axis, "ret_type": "both", "is_ascend": is_ascend, "dtype": dtype}
+    if isinstance(k, Value):
+        zero, one = [Value(array=np.array([v], np.int64)) for v in (0, 1)]
+        found = make_call("dyn.topk", [x, k], attrs, span)
+        return [make_call("dyn.strided_slice", [v, zero, k, one], {"axes": (axis,)}, span) for v in found]
+    found = make_call("topk", [x], {"k": k, **attrs}, span)
+    if not isinstance(k, int) or k > 0:
+        return list(found)
+    none = {"begin": (0,), "end": (0,), "strides": (1,), "axes": (axis,)}
+    return [make_call("strided_slice", [v], none, span) for v in found]
