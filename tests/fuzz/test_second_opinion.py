@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 
 from tests.fuzz.mutations import fate, opinion
 from tests.fuzz.second_opinion import Unknown, judged, of_reference, own, weighed
@@ -94,3 +96,42 @@ def test_old_softmax_has_no_second_opinion(tmp_path: Path) -> None:
     onnx.save(made, str(path))
     with pytest.raises(Unknown, match="today's softmax"):
         of_reference(path, {"x": np.zeros((2, 3, 4), "float32")})
+
+
+def of_text(text: str, **inputs: Any) -> Any:
+    """What ONNX's reference makes of a model; Unknown where its answer is not taken."""
+    folder = Path(tempfile.mkdtemp())
+    onnx.save(parser.parse_model(text), str(folder / "model.onnx"))
+    try:
+        return of_reference(folder / "model.onnx", {k: np.asarray(v) for k, v in inputs.items()})[0]
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_depths_that_are_no_whole_numbers_have_no_second_opinion() -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (int64[2] i, float d, float[2] v) => (float[2, n] y) { y = OneHot (i, d, v) }'
+    values = {"i": [0, 1], "v": np.array([0, 1], "float32")}
+    np.testing.assert_array_equal(of_text(text, d=np.float32(2), **values), np.eye(2))
+    with pytest.raises(Unknown, match="rounds a depth up"):
+        of_text(text, d=np.float32(2.5), **values)
+
+
+def test_what_rounds_give_has_a_second_opinion_where_it_is_vectors() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (int64 n, bool c, float[k] x) => (y) {{
+        z, y = Loop (n, c, x) <body = b (int64 i, bool a, float[k] v) => (a2, v2, s)
+        {{ a2 = Identity (a) v2 = Add (v, v) s = {of} (v) }}> }}"""
+    given = {"n": np.int64(2), "c": np.bool_(True), "x": np.array([1, 2], "float32")}
+    np.testing.assert_array_equal(of_text(text.format(of="Identity"), **given), [[1, 2], [2, 4]])
+    with pytest.raises(Unknown, match="rows"):
+        of_text(text.format(of="ReduceSum <keepdims = 0>"), **given)
+
+
+def test_rows_that_rounding_decides_have_no_second_opinion() -> None:
+    """3 / 0.6 is 5 in float32, a little less in float64."""
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[n] x, float[1] s) => (y) {
+        y = Resize <mode = "nearest", nearest_mode = "floor", coordinate_transformation_mode = "asymmetric"> (x, , s) }"""
+    x = np.arange(8, dtype="float32")
+    np.testing.assert_array_equal(of_text(text, x=x, s=np.array([0.5], "float32")), [0, 2, 4, 6])
+    np.testing.assert_array_equal(of_text(text, x=x[:4], s=np.array([0.7], "float32")), [0, 1])
+    with pytest.raises(Unknown, match="rounding"):
+        of_text(text, x=x, s=np.array([0.6], "float32"))
