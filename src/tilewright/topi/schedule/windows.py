@@ -19,7 +19,7 @@ from tilewright.arith import detect_linear_equation
 from tilewright.ir import IntImm
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
-from tilewright.tir import BufferRegion, ForKind, IterVar
+from tilewright.tir import BufferRegion, BufferStore, ForKind, IterVar, Max, Min
 from tilewright.tir.schedule import LoopRV
 from tilewright.topi.schedule.contraction import attach_epilogue, vectorize_tile
 from tilewright.topi.schedule.injective import PARALLEL_WORK, vector_width
@@ -75,11 +75,11 @@ def _steps(region: BufferRegion, axis: IterVar) -> bool:
     return bool(form) and isinstance(form[0], IntImm) and 1 < form[0].value <= NEAR
 
 
-def column_tile(columns: int, taps: int, weights: bool, registers: int) -> int:
+def column_tile(columns: int, taps: int, weights: bool, registers: int, held: int = 1) -> int:
     """How many columns to compute at once: what leaves registers for the weights of all taps, or where too few are left then, for one.
-    Where it does not divide their number, the last tile is a narrower one."""
+    Where it does not divide their number, the last tile is a narrower one. held: registers that each column keeps."""
     kept = taps + 2 if weights and taps + 2 + ACCUMULATORS <= registers else 4
-    most = max(1, min(columns, registers - kept, max(4, (TILE if weights else UNROLLED) // taps)))
+    most = max(1, min(columns, (registers - kept) // held, max(4, (TILE if weights else UNROLLED) // taps)))
 
     def cycles(tile: int) -> float:
         """Of one tap over all columns: two multiply-adds in each, but the next of a sum only when the last is done; and a weight."""
@@ -108,7 +108,10 @@ def schedule_windows(view: KernelView, block: BlockView, target: Target) -> None
     rows, columns = extent_of(sch.get(row)), extent_of(sch.get(column))
     extents = [extent_of(sch.get(loop)) for loop in reduction]
     weights = len(block.block.reads) > 1
-    tile = column_tile(columns, prod(extents), weights, cpu.vector_registers)
+    # Extremes tested for NaN keep an operand beside each result, until the next one shares its test.
+    value = block.block.body.value if isinstance(block.block.body, BufferStore) else None
+    tested = isinstance(value, (Max, Min)) and value.dtype.is_float and not cpu.extremes_keep_nan
+    tile = column_tile(columns, prod(extents), weights, cpu.vector_registers, 2 if tested else 1)
 
     wide, vector = sch.split(vector, [None, lanes])
     column_outer, column_inner = sch.split(column, [None, tile])
