@@ -233,6 +233,16 @@ def layers() -> None:
             three,
             "Conv3DOptions",
         )
+        apart = {**three, "dilation_d_factor": 1, "dilation_h_factor": 2, "dilation_w_factor": 3}
+        out = i32(1, 4, 5, 6, 3) if not pad else i32(1, 5, 9, 8, 3)
+        sample(
+            f"CONV_3D_TRANSPOSE-{pad} dilated",
+            "CONV_3D_TRANSPOSE",
+            [out, values(r, F, (2, 3, 2, 3, 2)), (F, (1, 4, 5, 3, 2))],
+            [(F,)],
+            apart,
+            "Conv3DOptions",
+        )
         pool = {
             "padding": pad,
             "stride_w": 2,

@@ -294,11 +294,13 @@ def _conv3d(node: Node, x: Value, weights: Value, bias: Value | None = None) -> 
 def _conv3d_transpose(node: Node, shape: Value, weights: Value, x: Value, bias: Value | None = None) -> Value:
     window = weights.shape[:3]
     strides = tuple([int(node.get(f"stride_{a}")) for a in "dhw"])
+    dilation = tuple([int(node.get(f"dilation_{a}_factor", 1)) for a in "dhw"])
     extents = node.ints(shape, "output shape")
-    padding, extra = transposed_padding(node, x.shape[1:4], extents[1:4], window, strides)
+    reach = [(k - 1) * d + 1 for k, d in zip(window, dilation, strict=True)]
+    padding, extra = transposed_padding(node, x.shape[1:4], extents[1:4], reach, strides)
     made = node.call(
         "nn.conv3d_transpose", node.transpose(x, (0, 4, 1, 2, 3)), node.transpose(weights, (4, 3, 0, 1, 2)), strides=strides,
-        padding=padding, output_padding=extra, channels=weights.shape[3], kernel_size=tuple(window),
+        padding=padding, output_padding=extra, dilation=dilation, channels=weights.shape[3], kernel_size=tuple(window),
     )  # fmt: skip
     return node.activated(biased(node, node.transpose(made, (0, 2, 3, 4, 1)), bias))
 
