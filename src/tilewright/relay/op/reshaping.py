@@ -449,6 +449,8 @@ class split(OpCard, key="split"):
                 0,
             )
             sizes = [AnyDim() if is_any(extent) else extent // given] * given
+            if not is_any(extent):
+                assume(extent, extent // given * given)
         else:
             cuts = [0, *given]
             need(

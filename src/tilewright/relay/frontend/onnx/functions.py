@@ -139,18 +139,3 @@ def result_kinds(op_type: str, opset: int, domain: str, inputs: list[Any], count
         formal = schema.outputs[min(k, len(schema.outputs) - 1)]
         kinds[k] = types.get(formal.type_str, "")
     return kinds
-
-
-def wrong_count(proto: Any, version: int, domain: str) -> str:
-    """What is wrong with how many inputs a node has, by its operator's definition; "" for nothing."""
-    from onnx import defs
-
-    try:
-        schema = defs.get_schema(proto.op_type, version, domain)
-    except defs.SchemaError:
-        return ""
-    least, most, count = schema.min_input, schema.max_input, len(proto.input)
-    if least <= count <= most:
-        return ""
-    takes = str(least) if least == most else f"at least {least}" if count < least else f"at most {most}"
-    return f"it has {count} input{'s' * (count != 1)}, and {proto.op_type} takes {takes}"

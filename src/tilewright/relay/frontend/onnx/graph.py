@@ -18,7 +18,6 @@ from tilewright.relay.frontend.common.quirks import collecting
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.common.value import is_large
 from tilewright.relay.frontend.onnx import quirks
-from tilewright.relay.frontend.onnx.attributes import wrong_kind
 from tilewright.relay.frontend.onnx.external import Beside
 from tilewright.relay.frontend.onnx.fold import LIMIT, folders, try_fold
 from tilewright.relay.frontend.onnx.functions import (
@@ -28,7 +27,6 @@ from tilewright.relay.frontend.onnx.functions import (
     is_function,
     result_kinds,
     schema_function,
-    wrong_count,
 )
 from tilewright.relay.frontend.onnx.inputs import Inputs, declared, element_name
 from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, Tree
@@ -36,6 +34,7 @@ from tilewright.relay.frontend.onnx.kinds import MOVING
 from tilewright.relay.frontend.onnx.messages import attribute_value, messages
 from tilewright.relay.frontend.onnx.order import all_nodes, in_order, subgraphs
 from tilewright.relay.frontend.onnx.reader import ModelError, opset_versions, read_model, sparse_array, tensor_array
+from tilewright.relay.frontend.onnx.schemas import wrong_axis, wrong_node
 from tilewright.relay.frontend.onnx.unsupported import Unsupported, missing
 from tilewright.relay.frontend.onnx.value import (
     Listed,
@@ -53,6 +52,7 @@ from tilewright.relay.frontend.onnx.value import (
 )
 from tilewright.relay.frontend.onnx.weights import Weights
 from tilewright.relay.op.relations import shape_text, tensor_type
+from tilewright.relay.transform.infer_type import infer_types
 from tilewright.support.collection import paused_collection
 from tilewright.support.errors import DiagnosticError, OpError, OpNotImplemented, TVMError
 
@@ -281,6 +281,11 @@ class Importer:
         for proto in in_order(nodes):
             self.node(proto, used)
 
+    @property
+    def counts(self) -> bool:
+        """Whether what is being converted is surely computed: a branch that is never taken may have no types."""
+        return len(self.scopes) == 1
+
     def node(self, proto: Any, used: set[str]) -> None:
         """Convert one node."""
         scope = self.scopes[-1]
@@ -292,7 +297,7 @@ class Importer:
         domain = plain_domain(proto.domain)
         version = self.opsets.get(domain, 1)
         own = (proto.domain, proto.op_type, proto.overload) in self.functions
-        if not own and (why := wrong_kind(proto, version, domain)):
+        if not own and (why := wrong_node(proto, version, domain, inputs if self.counts else [])):
             raise ModelError(f"{self.name}: {proto.op_type} {title!r}: {why}")
         made = [o for o in proto.output if o]
         if len({*made}) < len(made):
@@ -302,6 +307,10 @@ class Importer:
         try:
             node = OnnxNode(proto.op_type, title, self.attributes(proto), version, list(proto.output), used, self)
             results = self.convert(node, proto, domain, inputs)
+            for output, value in zip(proto.output, results, strict=False):
+                if self.counts and output in used and isinstance(value, Value) and value.array is None:
+                    # Whatever its type rule finds wrong is said of this node.
+                    infer_types(value.expr)
             if collecting():
                 quirks.note_version(proto.op_type, version, domain, node.attrs, title)
         except (OpError, DiagnosticError) as error:
@@ -319,7 +328,7 @@ class Importer:
                 return
             raise DiagnosticError(f"{self.name}: {proto.op_type} {title!r}: {error}") from None
         except DAMAGE as error:
-            why = wrong_count(proto, version, domain) or f"{type(error).__name__}: {error}"
+            why = wrong_axis(proto, inputs) or f"{type(error).__name__}: {error}"
             raise ModelError(
                 f"{self.name}: {proto.op_type} {title!r} is not a valid node of opset {version} ({why})."
                 f" Inputs: {', '.join(map(repr, proto.input))}; check with onnx.checker.check_model"

@@ -12,7 +12,7 @@ from tilewright.relay.frontend.common.builder import same_padding
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 
 def explicit_pads(
@@ -46,6 +46,9 @@ def spatial(
     n = len(kernel)
     strides = tuple(node.get("strides") or [1] * n)
     dilations = tuple(node.get("dilations") or [1] * n)
+    for what, numbers in (("kernel_shape", kernel), ("strides", strides), ("dilations", dilations)):
+        if len(numbers) != n or min(numbers, default=1) < 1:
+            raise node.refuse(what, list(numbers), f"{n} positive numbers")
     padding = tuple(explicit_pads(node, x, kernel, strides, dilations))
     if not all([isinstance(p, int) for p in padding]):
         node.static(x)
@@ -65,9 +68,18 @@ def open_padding(node: OnnxNode, x: Value, kernel: Sequence[int], fill: float) -
     return node.value("nn.pad", x, node.scalar(fill, x), pad_width=tuple(width))
 
 
+def kernel_of(node: OnnxNode, w: Value) -> list[int]:
+    """The extents of a convolution's kernel. Raises DiagnosticError where its attribute says others than its weights have."""
+    kernel = [int(k) for k in w.shape[2:]]
+    said = node.get("kernel_shape")
+    if said and list(said) != kernel:
+        raise DiagnosticError(f"its attribute kernel_shape is {list(said)}, but its weights have the kernel {kernel}")
+    return kernel
+
+
 def convolution(node: OnnxNode, x: Value, w: Value, b: Value | None) -> Any:
     """A convolution over one to three axes."""
-    kernel = [int(k) for k in w.shape[2:]]
+    kernel = kernel_of(node, w)
     if len(kernel) not in (1, 2, 3):
         raise OpNotImplemented(f"its kernel has {len(kernel)} spatial axes; 1, 2 and 3 are supported")
     x = open_padding(node, x, kernel, 0)
@@ -86,7 +98,7 @@ def _conv(node: OnnxNode, x: Value, w: Value, b: Value | None = None) -> Any:
 
 @onnx_op("ConvTranspose")
 def _conv_transpose(node: OnnxNode, x: Value, w: Value, b: Value | None = None) -> Any:
-    kernel = [int(k) for k in w.shape[2:]]
+    kernel = kernel_of(node, w)
     n = len(kernel)
     if n not in (1, 2, 3):
         raise OpNotImplemented(f"its kernel has {n} spatial axes; 1, 2 and 3 are supported")

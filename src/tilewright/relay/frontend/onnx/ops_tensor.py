@@ -13,7 +13,7 @@ from tilewright.relay.frontend.onnx.messages import numpy_type
 from tilewright.relay.frontend.onnx.ops_math import axes_of
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
 from tilewright.relay.op.relations import known_equal
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 
 @onnx_op("Reshape")
@@ -83,13 +83,13 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
     sizes = node.ints(split, "split") if split is not None else node.get("split")
     count = len(node.outputs)
     if sizes is None:
+        if count == 1:
+            return x
+        if node.opset < 18:
+            return node.call("split", x, indices_or_sections=count, axis=axis)
+        # The last part is smaller where they do not go in.
         extent = x.shape[axis]
         if not isinstance(extent, int):
-            if count == 1:
-                return x
-            if node.opset < 18:
-                return node.call("split", x, indices_or_sections=count, axis=axis)
-            # The last part is smaller where they do not go in.
             c = node.importer.builder(node.name)
             share = c.call("floor_divide", c.call("add", c.extent(x, axis), count - 1), count)
             bounds = [c.call("reshape", c.call("multiply", share, k), newshape=(1,)) for k in range(count + 1)]
@@ -100,6 +100,15 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
         number = node.get("num_outputs", count)
         chunk = -(-extent // number)
         sizes = [min(chunk, extent - k * chunk) for k in range(number)]
+    if len(sizes) != count:
+        raise DiagnosticError(f"it names {count} outputs, and makes {len(sizes)} parts")
+    extent = x.shape[axis] if node.importer.counts else None
+    if (
+        isinstance(extent, int)
+        and all([isinstance(s, int) for s in sizes])
+        and (sum(sizes) != extent or min(sizes) < 0)
+    ):
+        raise DiagnosticError(f"its parts are {sizes} long, and axis {axis} of its input {extent}")
     if len(sizes) == 1:
         return x
     if len(set(sizes)) == 1:
