@@ -256,6 +256,23 @@ def test_a_program_that_decides(tmp_path: Path) -> None:
     assert len(found["outputs"]) == 2 and all(d["error"] < 1e-6 for d in found["layers"] + found["outputs"])
 
 
+class Rounds(torch.nn.Module):
+    """As many rounds as a number without axes says, or until the data do."""
+
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:  # type: ignore[name-defined]
+        for i in range(int(n)):
+            x = x * 1.5 + i
+        while bool(x.abs().sum() > 1.0):
+            x = torch.tanh(x) * 0.5
+        return x
+
+
+def test_a_script_that_goes_on_as_its_data_say(tmp_path: Path) -> None:
+    torch.jit.save(torch.jit.script(Rounds()), tmp_path / "s.pt")
+    found = compared(tmp_path / "s.pt", "--shape", "x=2,4", "--shape", "n=:int64")
+    assert len(found["outputs"]) == 1 and found["outputs"][0]["error"] < 1e-6
+
+
 def test_a_layer_that_departs_before_a_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     path = tmp_path / "chooses.pt2"

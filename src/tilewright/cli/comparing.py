@@ -218,7 +218,7 @@ class _Build:
         graph = self.library.get_graph_json()
         debug = GraphModuleDebug(self.library["debug_create"]("default", tvm.cpu()), [tvm.cpu()], graph)
         for name, value in inputs.items():
-            debug.set_input(name, np.ascontiguousarray(value))
+            debug.set_input(name, np.asarray(value, order="C"))
         calls = iter(self.library.plan.calls)
         found: dict[str, tuple[str, Array]] = {}
         try:

@@ -37,7 +37,7 @@ class MachineExecutor:
 
     def set_input(self, name: str, value: Array) -> None:
         """Gives an input its value."""
-        self.given[name] = np.ascontiguousarray(value)
+        self.given[name] = np.asarray(value, order="C")
 
     def run(self) -> None:
         """Runs main on what was set."""

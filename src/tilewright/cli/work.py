@@ -255,7 +255,7 @@ def fill_inputs(executor: Any, given: Mapping[str, Array], seed: int) -> dict[st
         for name, (shape, dtype) in table.items()
     }
     for name, value in values.items():
-        executor.set_input(name, np.ascontiguousarray(value))
+        executor.set_input(name, np.asarray(value, order="C"))
     return values
 
 
