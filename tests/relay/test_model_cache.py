@@ -194,7 +194,7 @@ def test_damaged_constants_are_made_anew(own_cache: Path) -> None:
 
 
 def test_constants_that_would_fill_the_cache_are_not_kept(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TILEWRIGHT_CACHE_BYTES", str(1 << 19))
+    monkeypatch.setenv("TILEWRIGHT_CACHE_BYTES", str(1 << 18))
     relay.build(network(), "llvm")
     assert not [p for p in own_cache.rglob("*") if p.is_file() and p.read_bytes()[:4] == cache.MAPPED_MAGIC]
 

@@ -132,8 +132,8 @@ class Cache:
         self._put(entry, (MAGIC + _checksum(content), content))
 
     def put_mapped(self, entry: str, content: np.ndarray[Any, Any]) -> bool:
-        """Store an entry of bytes for `map`, unless it would take more than a quarter of the cache. Whether it is stored."""
-        if content.nbytes > self.limit // 4:
+        """Store an entry of bytes for `map`, unless it would take more than half of the cache. Whether it is stored."""
+        if content.nbytes > self.limit // 2:
             return False
         done = self._put(entry, (_mapped_head(content), content.data))
         if content.nbytes > self.limit // 64:
