@@ -44,6 +44,24 @@ def test_branches_of_different_shapes_are_compiled_apart() -> None:
     assert len(run.variants) == 2
 
 
+def test_axes_to_squeeze_are_found_by_what_decides_the_shape() -> None:
+    """A branch squeezes every axis of 1, of which there are as many as elements of `n` say: other inputs stay open."""
+    run = program("""g (int64[3] n, float[1, 1, 3] x) => (float[a, b] y) {
+        three = Constant <value_ints = [3]> ()
+        count = Shape (n)
+        yes = Equal (count, three)
+        y = If (yes) <then_branch = t () => (float[p, q] first) {
+            wide = Expand (x, n)
+            flat = Squeeze (wide)
+            first, second, third = Split <axis = 1, num_outputs = 3> (flat)
+        }, else_branch = e () => (float[p, q] same) { same = Identity (x) }>
+    }""")
+    for values, shape in (((2, 1, 1), (2, 1)), ((1, 4, 3), (4, 1))):
+        for x in (np.array([[[1, 2, 3]]], np.float32), np.array([[[4, 5, 6]]], np.float32)):
+            np.testing.assert_array_equal(run([np.array(values), x])[0], np.full(shape, x[0, 0, 0]), strict=True)
+    assert run.bound == {"n"} and len(run.variants) == 2
+
+
 WHILE = """g (int64 m, float[2] x) => (float[2] last, float[k, 2] rows) {
     t = Constant <value_int = 1> ()
     going = Cast <to = 9> (t)

@@ -55,7 +55,10 @@ def _transpose(node: OnnxNode, x: Value) -> Any:
 @onnx_op("Squeeze")
 def _squeeze(node: OnnxNode, x: Value, axes: Value | None = None) -> Any:
     given = axes_of(node, axes)
-    return node.call("squeeze", x, axis=None if given is None else tuple(given))
+    if given is None:
+        # Which axes go depends on their extents.
+        given = [k for k, extent in enumerate(node.static(x)) if extent == 1]
+    return node.call("squeeze", x, axis=tuple(given))
 
 
 @onnx_op("Unsqueeze")

@@ -9,10 +9,14 @@ import numpy as np
 
 from tilewright.ir import SourceName, Span
 from tilewright.relay.analysis.basic import free_vars
-from tilewright.relay.expr import Expr, TupleWrapper
+from tilewright.relay.expr import Call, Expr, Tuple, TupleGetItem, TupleWrapper, Var
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.common.value import make_call, scalar
 from tilewright.relay.frontend.onnx.kinds import carried
+from tilewright.relay.op.card import OpCard
+from tilewright.relay.op.counted import Counted
+from tilewright.relay.op.create import shape_of
+from tilewright.relay.op.dynamic import Dynamic
 from tilewright.relay.op.relations import shape_text
 from tilewright.support.errors import OpAttributeUnImplemented, OpNotImplemented
 
@@ -213,7 +217,7 @@ class OnnxNode:
         if not all(isinstance(d, int) for d in shape):
             raise Unknown(
                 f"{what} must be known, but is {shape_text(shape)}. Pin it: shape={{input name: [...]}}",
-                depends_on(value),
+                shape_depends_on(value),
                 shapes=True,
             )
         return shape
@@ -244,3 +248,28 @@ def depends_on(value: Value | None) -> frozenset[str]:
     if value is None or value._expr is None:
         return frozenset()
     return frozenset([v.name_hint for v in free_vars(value._expr)])
+
+
+def shape_depends_on(value: Value) -> frozenset[str]:
+    """Names of the variables whose elements decide a value's shape; of all that it is computed from where no operator tells."""
+    found: set[str] = set()
+    steps: list[tuple[Expr, bool]] = [(value.expr, False)]
+    seen = set()
+    while steps:
+        e, elements = steps.pop()
+        if (e, elements) in seen:
+            continue
+        seen.add((e, elements))
+        if isinstance(e, Var):
+            found |= {e.name_hint} if elements else set()
+        elif isinstance(e, Tuple):
+            steps += [(f, elements) for f in e.fields]
+        elif isinstance(e, TupleGetItem):
+            steps.append((e.tuple_value, elements))
+        elif isinstance(e, Call) and isinstance(e.attrs, OpCard):
+            read = e.attrs.reads() if isinstance(e.attrs, Dynamic) else ()
+            inside = elements and not isinstance(e.attrs, shape_of) or isinstance(e.attrs, Counted)
+            steps += [(a, inside or i in read) for i, a in enumerate(e.args)]
+        else:
+            found |= {v.name_hint for v in free_vars(e)}
+    return frozenset(found) or depends_on(value)
