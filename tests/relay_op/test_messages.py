@@ -57,6 +57,10 @@ CASES: list[tuple[Callable[[], Any], str]] = [
         "nn.conv1d_transpose, argument 1 (weight): the weights' input channels must be the data's channels, but they are 3 and 4",
     ),
     (
+        lambda: relay.nn.conv2d(v(1, 4, 5, 5), v(2, 4, 3, 3), dilation=(-3, 1)),
+        "nn.conv2d: strides and dilations must be positive, but a stride is 1, a dilation -3",
+    ),
+    (
         lambda: relay.image.grid_sample(v(1, 2, 3, 3), v(1, 3, 2, 2)),
         "image.grid_sample, argument 1 (grid): the grid must have 2 channels, but it has 3",
     ),

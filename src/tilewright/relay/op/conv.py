@@ -63,6 +63,11 @@ def too_narrow(block: int, lanes: int) -> bool:
 
 def window(d: Any, kernel: int, before: int, after: int, stride: int, dilation: int, ceil_mode: bool = False) -> Any:
     """Number of windows along an axis; Any of Any. Raises TypeRuleError when none fits."""
+    need(
+        not any([isinstance(v, int) and v <= 0 for v in (stride, dilation)]),
+        "strides and dilations must be positive",
+        f"a stride is {stride}, a dilation {dilation}",
+    )
     if is_any(d):
         return AnyDim()
     count = window_extent(d, kernel, before, after, stride, dilation, ceil_mode)
