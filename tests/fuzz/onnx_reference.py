@@ -6,7 +6,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-from onnx.reference.ops import op_loop, op_one_hot, op_resize
+from onnx.reference.ops import op_gru, op_loop, op_lp_normalization, op_lstm, op_one_hot, op_resize, op_rnn
 
 NEAR = 1e-5
 """How near to a border between two rows float32 may be on its other side."""
@@ -14,6 +14,10 @@ NEAR = 1e-5
 
 class Departure(Exception):
     """What the reference does otherwise, or nobody says."""
+
+
+class Unsaid(Departure):
+    """What ONNX's text leaves open, so that no framework's answer decides."""
 
 
 class OneHot(op_one_hot.OneHot):
@@ -61,4 +65,40 @@ class Resize(op_resize.Resize):
             return super()._run(*args, **attributes)
 
 
-CAREFUL = [OneHot, Loop, Resize]
+class WholeSequences:
+    """A recurrent operator: it runs all steps, whatever lengths it is given."""
+
+    op_domain = ""
+
+    def _run(self, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, *rest: Any, **attributes: Any) -> Any:
+        if lengths is not None and np.any(lengths == 0):
+            raise Unsaid("the last state of a sequence without steps")
+        if lengths is not None and np.any(lengths != x.shape[1 if attributes.get("layout") else 0]):
+            raise Departure("ONNX's reference takes all sequences to be whole")
+        return super()._run(x, w, r, b, lengths, *rest, **attributes)  # type: ignore[misc]
+
+
+class LSTM(WholeSequences, op_lstm.LSTM):
+    pass
+
+
+class GRU(WholeSequences, op_gru.GRU):
+    pass
+
+
+class RNN(WholeSequences, op_rnn.RNN_14):
+    pass
+
+
+class LpNormalization(op_lp_normalization.LpNormalization):
+    """It raises numbers to a power, rather than their magnitudes."""
+
+    op_domain = ""
+
+    def _run(self, x: Any, *, axis: int | None = None, p: int | None = None) -> Any:
+        if (p or self.p) % 2 and np.any(x < 0):
+            raise Departure("ONNX's reference sums up no magnitudes")
+        return super()._run(x, axis=axis, p=p)
+
+
+CAREFUL = [OneHot, Loop, Resize, LSTM, GRU, RNN, LpNormalization]

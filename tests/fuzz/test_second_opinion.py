@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from tests.fuzz.mutations import fate, opinion
-from tests.fuzz.second_opinion import Unknown, judged, of_reference, own, weighed
+from tests.fuzz.second_opinion import Open, Unknown, judged, of_reference, own, weighed
 from tilewright import IRModule, relay
 
 
@@ -135,3 +135,24 @@ def test_rows_that_rounding_decides_have_no_second_opinion() -> None:
     np.testing.assert_array_equal(of_text(text, x=x[:4], s=np.array([0.7], "float32")), [0, 1])
     with pytest.raises(Unknown, match="rounding"):
         of_text(text, x=x, s=np.array([0.6], "float32"))
+
+
+@pytest.mark.parametrize(("op", "gates"), [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
+@pytest.mark.parametrize("layout", [0, 1])
+def test_sequences_that_end_early_have_no_second_opinion(op: str, gates: int, layout: int) -> None:
+    text = f"""<ir_version: 8, opset_import: ["" : 17]> g (float[a, b, 1] x, float[1, k, 1] w, float[1, k, 1] r, int32[2] n) => (y)
+        {{ y = {op} <hidden_size = 1, layout = {layout}> (x, w, r, , n) }}"""
+    x, weights = np.ones((3, 2, 1), "float32"), np.ones((1, gates, 1), "float32")
+    given = {"x": np.swapaxes(x, 0, layout), "w": weights, "r": weights}
+    assert of_text(text, **given, n=np.full(2, 3, "int32")).size == 6
+    with pytest.raises(Unknown, match="whole"):
+        of_text(text, **given, n=np.array([3, 2], "int32"))
+    with pytest.raises(Open, match="without steps"):
+        of_text(text, **given, n=np.array([3, 0], "int32"))
+
+
+def test_magnitudes_that_are_not_taken_have_no_second_opinion() -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[2] x) => (float[2] y) { y = LpNormalization <p = 1> (x) }'
+    np.testing.assert_array_equal(of_text(text, x=np.array([1, 3], "float32")), [0.25, 0.75])
+    with pytest.raises(Unknown, match="magnitudes"):
+        of_text(text, x=np.array([-1, 3], "float32"))
