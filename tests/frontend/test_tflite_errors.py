@@ -69,6 +69,37 @@ def test_a_result_of_another_kind_than_the_inputs() -> None:
     )
 
 
+def test_comparisons_of_scales_that_are_no_fractions() -> None:
+    w = Writer()
+    x, y = [w.main.input("int8", (3,), (scale, 0), name=n) for n, scale in (("x", 0.5), ("y", 2.0))]
+    assert (
+        "LESS 'less0_0': it compares numbers of the scales 0.5 and 2; TFLite compares those of different scales below 1 only"
+        in refused(w.finish(w.main.op("LESS", [x, y], [("bool", (3,))], {}, "LessOptions")), OpNotImplemented)
+    )
+
+
+@pytest.mark.parametrize("far", [2**47, -(2**47) - 1])
+def test_a_bias_wider_than_sums(far: int) -> None:
+    w = Writer()
+    x = w.main.input("int16", (1, 2), (1.0, 0))
+    weights = w.main.constant(np.ones((1, 2), np.int8), (1.0, 0))
+    bias = w.main.constant(np.array([far], np.int64), (1.0, 0), name="b")
+    made = w.main.op(
+        "FULLY_CONNECTED", [x, weights, bias], [("int16", (1, 1), (2.0**33, 0))], {}, "FullyConnectedOptions"
+    )
+    assert "its bias 'b' has numbers of more than 48 bits, the most that TFLite's sums hold" in refused(
+        w.finish(made), OpNotImplemented
+    )
+
+
+def test_a_dilation_of_less_than_nothing() -> None:
+    w = Writer()
+    x, weights = w.main.input(F, (1, 7, 8, 1)), w.main.constant(np.ones((1, 3, 2, 1), np.float32))
+    options = {"padding": 0, "stride_h": 1, "stride_w": 2, "dilation_h_factor": -3}
+    text = refused(w.finish(w.main.op("CONV_2D", [x, weights], [(F, ())], options, "Conv2DOptions")), TVMError)
+    assert "strides and dilations must be positive, but a stride is 1, a dilation -3" in text
+
+
 def test_all_unsupported_at_once() -> None:
     w = Writer()
     x = w.main.input(F, (3,))

@@ -216,6 +216,10 @@ def _compare(node: Node, a: Value, b: Value) -> Value:
     if a.quant is not None and b.quant is not None and a.dtype in ("int8", "uint8", "int16"):
         qa, qb = need_single(node, a, b)
         if not qa.same(qb):
+            if max(qa.step, qb.step) >= 1:
+                raise OpNotImplemented(
+                    f"it compares numbers of the scales {qa.step:g} and {qb.step:g}; TFLite compares those of different scales below 1 only"
+                )
             a, b = [
                 scaled(node, node.call("left_shift", centred(node, v, q), 8), q.step) for v, q in ((a, qa), (b, qb))
             ]

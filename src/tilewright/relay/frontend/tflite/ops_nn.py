@@ -76,6 +76,10 @@ def finished(node: Node, sums: Value, source: Quant, weights: Quant, bias: Value
         factors = source.step * weights.scale.astype(np.float64) / target.step
     wide = sums.dtype == "int64" and (bias is None or bias.dtype == "int64")
     if bias is not None:
+        if bias.array is not None and bias.dtype == "int64" and np.any((bias.array < -WIDEST) | (bias.array >= WIDEST)):
+            raise OpNotImplemented(
+                f"its bias {bias.name!r} has numbers of more than 48 bits, the most that TFLite's sums hold"
+            )
         sums = node.call("add", sums, node.cast(bias, sums.dtype))
     scale = scaled_once if node.name == "FULLY_CONNECTED" else scaled_wide if wide else scaled
     made = scale(node, sums, factors)
@@ -95,6 +99,8 @@ def joined(node: Node, high: Value, low: Value) -> Value:
 
 
 ONE = np.array(1, np.float32)
+WIDEST = 1 << 47
+"""What sums of 16-bit products must stay below in TFLite's kernels."""
 
 
 def zero(value: int) -> Value:
