@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -127,6 +128,24 @@ def test_extremes_of_nan_in_chains(dtype: str, lanes: int) -> None:
         for whole in (chain, back, tree, read_between):
             want = reference.reduce(rows)
             for got in both(elementwise([dtype] * 5, dtype, COUNT, lanes, whole), arrays, dtype, COUNT):
+                np.testing.assert_array_equal(got.astype("float64"), want)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("lanes", [1, 16])
+def test_minima_of_maxima(dtype: str, lanes: int) -> None:
+    """One kind of extreme inside the other, as bounds are: every set of NaN, and every order of the operands."""
+    orders = list(itertools.permutations([-2.0, 1.0, 3.0]))
+    rows = [np.array([np.nan if nans >> k & 1 else o[k] for nans in range(8) for o in orders]) for k in range(3)]
+    arrays = [aligned(r, dtype) for r in rows]
+    a, b, c = rows
+    for inner, outer, first, second in ((Min, Max, np.minimum, np.maximum), (Max, Min, np.maximum, np.minimum)):
+        for whole, want in (
+            (lambda x, y, z, i=inner, o=outer: o(i(x, y), z), second(first(a, b), c)),
+            (lambda x, y, z, i=inner, o=outer: o(x, i(y, z)), second(a, first(b, c))),
+            (lambda x, y, z, i=inner, o=outer: o(i(x, y), i(y, z)), second(first(a, b), first(b, c))),
+        ):
+            for got in both(elementwise([dtype] * 3, dtype, 48, lanes, whole), arrays, dtype, 48):
                 np.testing.assert_array_equal(got.astype("float64"), want)
 
 

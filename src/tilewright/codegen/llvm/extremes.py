@@ -10,9 +10,10 @@ from tilewright.codegen.llvm.lanes import Lanes
 
 
 class _Step(NamedTuple):
-    """What an extreme was made of: `base`, NaN where anything before was, one operand that waits for another to share its test with,
-    and the scope in which that is known."""
+    """What a minimum (`least`) or maximum was made of: `base`, NaN where anything before was, one operand that waits for another of
+    the same kind to share its test with, and the scope in which that is known."""
 
+    least: bool
     base: str
     waiting: str
     scope: Scope | None
@@ -40,13 +41,16 @@ class Extremes:
         if number:
             # x86 has one instruction of this form, whose result is a where either is NaN; so a is never tested.
             return m.select(m.cmp(order, b, a), b, a)
-        first, second = self._step(m, a) or _Step(a, "", None), self._step(m, b)
+        first, second = self._step(m, least, a) or _Step(least, a, "", None), self._step(m, least, b)
         if late and not second and m.dtype.bits >= 32:
             # A test would come late too. In one of both orders NaN stays, whatever bits join its own; without it both have one result.
             one, other = m.select(m.cmp(order, b, a), b, a), m.select(m.cmp(order, a, b), a, b)
             return m.from_bits(m.iop("or", m.bits(one), m.bits(other)))
         # Of each of these instructions the second operand's NaN stays.
-        base, waiting = first.base, [v for v in (first.waiting, *(second[:2] if second else (b,))) if v]
+        base, waiting = (
+            first.base,
+            [v for v in (first.waiting, *((second.base, second.waiting) if second else (b,))) if v],
+        )
         if len(waiting) > 1:
             x, y, *waiting = waiting
             beyond = m.select(m.cmp(order, x, y), x, y)
@@ -56,10 +60,10 @@ class Extremes:
         for x in waiting:
             fast = m.select(m.cmp(order, x, base), x, base)
             result = m.select(m.cmp("ord", x, x), fast, x)
-        self.steps[result] = _Step(base, waiting[0] if waiting else "", m.b.scopes[m.b.level_of[result]])
+        self.steps[result] = _Step(least, base, waiting[0] if waiting else "", m.b.scopes[m.b.level_of[result]])
         return result
 
-    def _step(self, m: Lanes, value: str) -> _Step | None:
-        """How a value was made, unless that happened in a loop that has ended."""
+    def _step(self, m: Lanes, least: bool, value: str) -> _Step | None:
+        """How a value was made, if by the same kind of extreme, unless that happened in a loop that has ended."""
         found = self.steps.get(value)
-        return found if found and found.scope in m.b.scopes else None
+        return found if found and found.least == least and found.scope in m.b.scopes else None
