@@ -37,10 +37,20 @@ class Calls:
     ],
 )  # fmt: skip
 def test_rounded_once(factors: list[float], dtype: str) -> None:
+    checked(factors, dtype, LEAST, MOST, "int32")
+
+
+@pytest.mark.parametrize("bits", [31, 47])
+@pytest.mark.parametrize("factors", [[0.3, 2e-5, 1.5, 3e-9], [2.0**-30, 0.77, 1000.0, 1.0]])
+def test_sums_of_48_bits_rounded_once(factors: list[float], bits: int) -> None:
+    checked(factors, "int64", -(2**bits), 2**bits - 1, "int64")
+
+
+def checked(factors: list[float], dtype: str, least: int, most: int, given: str) -> None:
     rng = np.random.default_rng(0)
-    ends = np.repeat([LEAST, LEAST + 1, MOST, MOST - 1, -1, 0, 1, 2], 4).reshape(-1, 4)
-    x = np.concatenate([rng.integers(LEAST, MOST, (300, 4)), ends]).astype("int32")
-    v = relay.var("x", shape=x.shape, dtype="int32")
+    ends = np.repeat([least, least + 1, most, most - 1, -1, 0, 1, 2], 4).reshape(-1, 4)
+    x = np.concatenate([rng.integers(least, most, (300, 4)), ends]).astype(given)
+    v = relay.var("x", shape=x.shape, dtype=given)
     made = scaled_once(Calls(), Value(v), factors)  # type: ignore[arg-type]
     assert made.dtype == dtype
     lib = relay.build(tvm.IRModule.from_expr(relay.Function([v], made.expr)), "llvm")

@@ -112,8 +112,14 @@ def scaled_once(node: Node, x: Value, factors: Any) -> Value:
         halved = node.call("right_shift", floor, Value(array=down - 1)) if down.max() > 1 else floor
         return node.call("right_shift", node.call("add", halved, 1), 1)
     q, right = (np.array(v, np.int64) for v in ([q for q, _ in pairs], [31 - s for _, s in pairs]))
-    product = node.call("multiply", node.cast(x, "int64"), Value(array=q))
     half = Value(array=np.left_shift(np.int64(1), right - 1))
+    if x.dtype == "int64" and right.min() > 16:
+        # Sums of 48 bits: products with each part of them, the lower of 16 bits, stay in 64.
+        lower = node.call("add", node.call("multiply", node.call("bitwise_and", x, 0xFFFF), Value(array=q)), half)
+        upper = node.call("multiply", node.call("right_shift", x, 16), Value(array=q))
+        high = node.call("add", upper, node.call("right_shift", lower, 16))
+        return node.call("right_shift", high, Value(array=right - 16))
+    product = node.call("multiply", node.cast(x, "int64"), Value(array=q))
     return node.call("right_shift", node.call("add", product, half), Value(array=right))
 
 
