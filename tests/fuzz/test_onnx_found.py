@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import onnx  # noqa: F401
+import onnx.parser
 import onnxruntime  # noqa: F401
 import pytest
 
 from tests.fuzz.onnx_case import Draw, compare, compile_and_run, reference, way_of
 from tests.fuzz.onnx_graphs import attempt, draw, generators
+from tilewright import backend
 
 found: dict[str, Callable[[Draw], object]] = {}
 
@@ -106,6 +107,13 @@ def test_remainder_of_floats_takes_the_divisors_sign() -> None:
     d.node("Mod", [d.feed(x, False), d.feed(y, False)])
     (got,) = compile_and_run(d.model(), d.inputs, way_of(0))
     np.testing.assert_array_equal(got, np.mod(x, y))
+
+
+def test_conditions_longer_than_their_axis() -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> g (float[3, 2] x, bool[5] c) => (float[n, 2] y) { y = Compress <axis = 0> (x, c) }'
+    x = np.arange(6, dtype="float32").reshape(3, 2)
+    (got,) = backend.run_model(onnx.parser.parse_model(text), [x, np.array([False, True, True, True, True])])
+    np.testing.assert_array_equal(got, x[1:])
 
 
 @pytest.mark.parametrize("name", sorted(generators))

@@ -27,6 +27,10 @@ def _compress(node: OnnxNode, x: Value, condition: Value) -> Any:
     axis = node.get("axis")
     if axis is None:
         x, axis = Value(node.call("reshape", x, newshape=(-1,))), 0
+    extent, told = x.shape[axis % x.ndim], condition.shape[0]
+    if isinstance(extent, int) and isinstance(told, int) and told > extent:
+        # What is said of places behind the last one is ignored.
+        condition = Value(node.call("strided_slice", condition, begin=(0,), end=(extent,), strides=(1,), axes=(0,)))
     places = node.call("squeeze", node.call("argwhere", condition), axis=(1,))
     return node.call("take", x, places, axis=axis % x.ndim)
 
