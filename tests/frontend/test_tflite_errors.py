@@ -147,6 +147,14 @@ def test_shapes_that_do_not_fit() -> None:
     assert text.startswith("the given bytes: ADD 'add0_0': add0_0: add, argument 1 (rhs): shapes must broadcast")
 
 
+def test_options_of_another_operator() -> None:
+    """TFLite reads none of these; its activation would be another."""
+    w = Writer()
+    x = w.main.input(F, (3,))
+    data = w.finish(w.main.op("ADD", [x, x], [(F, (3,))], {"fused_activation_function": 1}, "DivOptions"))
+    assert "its options are DivOptions, where AddOptions belong" in refused(data, TVMError)
+
+
 def test_results_of_another_type_than_is_declared() -> None:
     w = Writer()
     x, axis = w.main.input("int64", (3, 5)), w.main.constant(np.array(1, np.int32))

@@ -49,11 +49,23 @@ class Loop(op_loop.Loop):
 
 
 class Resize(op_resize.Resize):
-    """It finds the nearest row in float64, others in float32; ONNX's text does not say."""
+    """It finds the nearest row in float64, others in float32; ONNX's text does not say. Nor does it whether the length that
+    pytorch_half_pixel asks for is that of the result or the length times the scale, which the reference takes."""
 
     op_domain = ""
 
     def _run(self, *args: Any, **attributes: Any) -> Any:
+        x, _, scales = [*args, None, None][:3]
+        if (
+            attributes.get("coordinate_transformation_mode") == "pytorch_half_pixel"
+            and scales is not None
+            and len(scales)
+        ):
+            axes = attributes.get("axes")
+            scaled = [x.shape[a] for a in axes] * scales if axes else x.shape[-len(scales) :] * scales
+            if np.any((np.floor(scaled) == 1) & (scaled != 1)):
+                raise Unsaid("whether one row of a fraction more is one row")
+
         def sure(ratio: float, mode: str = "round_prefer_floor") -> Any:
             border = 0.5 if mode.startswith("round") else round(ratio)
             if 0 < abs(ratio - border) < NEAR:

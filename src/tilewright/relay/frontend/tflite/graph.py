@@ -24,6 +24,7 @@ from tilewright.relay.frontend.tflite.flatbuffer import Record
 from tilewright.relay.frontend.tflite.fold import folded
 from tilewright.relay.frontend.tflite.node import Info, Node, Pair, Quant, Resource, Value, as_values, converters, small
 from tilewright.relay.frontend.tflite.reader import DTYPES, TFLiteModel, dtype_of, shape_of, type_name
+from tilewright.relay.frontend.tflite.schema import OPTIONS
 from tilewright.relay.op.relations import shape_text, tensor_type
 from tilewright.support.errors import DiagnosticError, OpError, OpNotImplemented, TVMError
 from tilewright.tir import Any as AnyDim
@@ -356,7 +357,10 @@ class Importer:
             ):
                 raise OpNotImplemented("its input is text, where a tensor of numbers is taken")
             infos = [self.info(self.tensor(graph, i)) for i in outputs]
-            node = Node(key, title, op, op.builtin_options or op.builtin_options2, infos, self)
+            options = op.builtin_options or op.builtin_options2
+            if options is not None and options.table != OPTIONS.get(name, options.table):
+                raise TVMError(f"its options are {options.table}, where {OPTIONS[name]} belong. The file is damaged")
+            node = Node(key, title, op, options, infos, self)
             self.scope = scope
             results = self.convert(node, inputs)
             if len(results) < len(outputs):

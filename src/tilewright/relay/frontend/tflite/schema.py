@@ -96,6 +96,15 @@ UNIONS = {
 }
 """The tables that a union's number stands for, by the union's name; the first is none."""
 
+OPTIONS = {
+    operator: table
+    for union in ("builtin_options", "builtin_options2")
+    for table in UNIONS[union][1:]
+    for operator in OPERATORS
+    if operator.replace("_", "").casefold() == table.removesuffix("Options").casefold()
+}
+"""The table of an operator's options, where it has its name; operators that share one are not told."""
+
 _TABLES = """
 CustomQuantization custom:[uint8]
 BlockwiseQuantization scales:int32 zero_points:int32 block_size:int32 block_shape:[int32]
