@@ -404,3 +404,16 @@ def test_a_kernel_that_its_weights_do_not_have() -> None:
     assert "Conv 'c': its attribute kernel_shape is [5, 5], but its weights have the kernel [3, 3]" in message(
         TVMError, made
     )
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_an_axis_sliced_twice(known: bool) -> None:
+    """Of a constant too, which is sliced at import."""
+    values = {"s": [2, 1], "e": [9, 5], "a": [1, -2], "x": np.zeros((2, 7, 3), np.int64)}
+    held = [numpy_helper.from_array(np.asarray(v, np.int64), n) for n, v in values.items() if n != "x" or known]
+    inputs = [] if known else [helper.make_tensor_value_info("x", TensorProto.INT64, (2, 7, 3))]
+    node = helper.make_node("Slice", ["x", "s", "e", "a"], ["y"], "cut")
+    result = helper.make_tensor_value_info("y", TensorProto.INT64, None)
+    graph = helper.make_graph([node], "g", inputs, [result], held)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    assert "Slice 'cut'" in (text := message(DiagnosticError, proto)) and "axes must differ" in text

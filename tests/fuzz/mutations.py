@@ -180,10 +180,11 @@ def fate(path: Path, seed: int) -> tuple[str, list[np.ndarray], list[np.ndarray]
             [],
             None,
         )
-    except ValueError as error:
+    except (ValueError, MemoryError) as error:
         if not place(error).startswith("_ffi"):
-            return f"ValueError: {error}\n{place(error)}", [], [], None
-        # What a compiled program says of arguments that do not fit: open sizes that the model takes to be equal, say.
+            return f"{type(error).__name__}: {error}\n{place(error)}", [], [], None
+        # What a compiled program says of arguments that do not fit (open sizes that the model takes to be equal, say), and of a
+        # tensor that memory does not hold.
         return "refused", [], [], None
     except BaseException as error:
         return f"{type(error).__name__}: {error}\n{place(error)}", [], [], None

@@ -104,3 +104,11 @@ def test_operators_without_gradient_say_why() -> None:
         OpNotImplemented, match="vision.roi_pool has no gradient: use vision.roi_align with a sample_ratio"
     ):
         relay.transform.gradient(relay.Function([x], body))
+
+
+@pytest.mark.parametrize("name", ["left_shift", "right_shift", "bitwise_and", "bitwise_or", "bitwise_xor"])
+def test_floats_have_no_bits(name: str) -> None:
+    x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(2,), dtype="int32")
+    for operands in ((x, x), (y, x)):
+        with pytest.raises(DiagnosticError, match="operands must be integers or bool"):
+            relay.transform.InferType()(relay.IRModule.from_expr(getattr(relay, name)(*operands)))

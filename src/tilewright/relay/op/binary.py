@@ -47,12 +47,19 @@ class Binary(OpCard):
 
     fuse = BROADCAST
     result_dtype: ClassVar[str | None] = None
+    of_bits: ClassVar[bool] = False
+    """Whether the operands must have bits: no float has those that these operators mean."""
     computed_by: ClassVar[str]
     np_form: ClassVar[Callable[[Any, Any], Any]]
     slopes: ClassVar[Callable[[Expr, Expr, Expr, Expr], tuple[Expr, Expr]] | None] = None
     """The adjoints of both sides before what was broadcast is added up, from (lhs, rhs, result, adjoint of the result)."""
 
     def infer(self, lhs: TensorType, rhs: TensorType) -> Type:
+        for place, one in enumerate((lhs, rhs) if self.of_bits else ()):
+            dtype = str(tensor(one, place).dtype)
+            need(
+                not dtype.startswith(("float", "bfloat")), "operands must be integers or bool", f"it is {dtype}", place
+            )
         return broadcast(lhs, rhs, self.result_dtype)
 
     def compute(self, lhs: te.Tensor, rhs: te.Tensor) -> te.Tensor:
@@ -88,10 +95,12 @@ def _binary(
     cases: tuple[Sample, ...] = FLOATS,
     dtype: str | None = None,
     slopes: Callable[[Any, Any, Any, Any], tuple[Any, Any]] | None = None,
+    bits: bool = False,
 ) -> type[Binary]:
     class card(Binary, key=key):
         samples = cases
         result_dtype = dtype
+        of_bits = bits
         flat = slopes is None
 
     card.computed_by, card.np_form, card.slopes = key, np_form, slopes
@@ -166,12 +175,12 @@ greater_equal = _binary("greater_equal", np.greater_equal, "lhs >= rhs (bool).",
 logical_and = _binary("logical_and", np.logical_and, "lhs and rhs (bool).", BOOLS, "bool")
 logical_or = _binary("logical_or", np.logical_or, "lhs or rhs (bool).", BOOLS, "bool")
 logical_xor = _binary("logical_xor", np.logical_xor, "One of lhs, rhs, not both (bool).", BOOLS, "bool")
-bitwise_and = _binary("bitwise_and", np.bitwise_and, "Bits in both.", INTS)
-bitwise_or = _binary("bitwise_or", np.bitwise_or, "Bits in either.", INTS)
-bitwise_xor = _binary("bitwise_xor", np.bitwise_xor, "Bits in one only.", INTS)
+bitwise_and = _binary("bitwise_and", np.bitwise_and, "Bits in both.", INTS, bits=True)
+bitwise_or = _binary("bitwise_or", np.bitwise_or, "Bits in either.", INTS, bits=True)
+bitwise_xor = _binary("bitwise_xor", np.bitwise_xor, "Bits in one only.", INTS, bits=True)
 SHIFTS: tuple[Sample, ...] = (((_integers, _small_counts), {}),)
-left_shift = _binary("left_shift", np.left_shift, "lhs shifted to higher bits.", SHIFTS)
-right_shift = _binary("right_shift", np.right_shift, "lhs shifted to lower bits.", SHIFTS)
+left_shift = _binary("left_shift", np.left_shift, "lhs shifted to higher bits.", SHIFTS, bits=True)
+right_shift = _binary("right_shift", np.right_shift, "lhs shifted to lower bits.", SHIFTS, bits=True)
 
 
 class where(OpCard, key="where"):

@@ -38,6 +38,7 @@ class strided_slice(OpCard, key="strided_slice"):
         axes = (
             [normal_axis(a, ndim, "axes") for a in self.axes] if self.axes is not None else list(range(len(self.begin)))
         )
+        need(len(set(axes)) == len(axes), "axes must differ", f"they are {self.axes}", 0)
         need(
             len(axes) == len(self.begin) == len(self.end),
             "begin, end and axes must be equally long",
