@@ -92,8 +92,8 @@ def build_emulated(mod: IRModule, target: str = SAPPHIRE, config: dict[str, Any]
 
     texts: list[str] = []
 
-    def compiled(text: str, target: Target) -> bytes:
-        texts.append(str(compile_assembly(text, target, 1, [])))
+    def compiled(text: str, target: Target, level: int = 1) -> bytes:
+        texts.append(str(compile_assembly(text, target, level, [])))
         return compile_object(emulated(text)[0], Target("llvm"))
 
     def loaded(objects: Any, exports: Any, imports: Any = None) -> Any:

@@ -396,6 +396,10 @@ def _is_simple(body: Reduce) -> bool:
     """Whether a reduction is a sum, maximum or minimum, whose adjoint needs no second reduction."""
     result = body.combiner.result[0]
     both = {body.combiner.lhs[0], body.combiner.rhs[0]}
+    if isinstance(result, Select) and isinstance(result.condition, (GT, LT)):
+        # The larger or the smaller, written as a choice.
+        compared = {result.condition.a, result.condition.b}
+        return {result.true_value, result.false_value} == both == compared
     return isinstance(result, (Add, Max, Min)) and {result.a, result.b} == both
 
 

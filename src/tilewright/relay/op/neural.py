@@ -507,7 +507,7 @@ class dense_pack(OpCard, key="nn.contrib_dense_pack"):
 
 
 class attention(OpCard, key="nn.contrib_attention"):
-    """softmax(query key^T * scale + mask) value, in float32: (.., N, D), (.., M, D), (.., M, E) to (.., N, E). mask, where there is one,
+    """softmax(query key^T * scale + mask) value: (.., N, D), (.., M, D), (.., M, E) to (.., N, E). mask, where there is one,
     broadcasts to the scores (.., N, M). Keys that come transposed, (.., D, M), take transpose_key=False. With zero_rows, rows of which
     all scores are -inf give 0, not NaN."""
 
@@ -525,8 +525,8 @@ class attention(OpCard, key="nn.contrib_attention"):
         q, k, v = tensor(query, 0), tensor(key, 1), tensor(value, 2)
         for place, one in enumerate([q, k, v]):
             need(
-                len(one.shape) >= 2 and str(one.dtype) == "float32",
-                "queries, keys and values must be matrices of float32",
+                len(one.shape) >= 2 and str(one.dtype) in ("float32", "float64") and one.dtype == q.dtype,
+                "queries, keys and values must be matrices of float32, or all of float64",
                 f"argument {place} is {one}",
                 place,
             )
@@ -553,11 +553,11 @@ class attention(OpCard, key="nn.contrib_attention"):
 
     def ref(self, query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: np.ndarray | float = 0.0) -> np.ndarray:
         with np.errstate(invalid="ignore"):
-            scores = query @ (key.swapaxes(-1, -2) if self.transpose_key else key) * np.float32(self.scale) + mask
+            scores = query @ (key.swapaxes(-1, -2) if self.transpose_key else key) * query.dtype.type(self.scale) + mask
             e = np.exp(scores - scores.max(-1, keepdims=True))
             weights = e / e.sum(-1, keepdims=True)
-        weights = np.where(np.isnan(weights), np.float32(0), weights) if self.zero_rows else weights
-        return np.asarray(weights @ value, "float32")
+        weights = np.where(np.isnan(weights), query.dtype.type(0), weights) if self.zero_rows else weights
+        return np.asarray(weights @ value, query.dtype)
 
 
 class batch_matmul(OpCard, key="nn.batch_matmul"):

@@ -11,6 +11,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from tilewright import te
+from tilewright.ir import DataType
 from tilewright.target import Target
 from tilewright.target.cpu import CpuFacts
 from tilewright.topi.lang import compute, tir
@@ -62,7 +63,7 @@ def attention(
     transpose_key: bool = True,
     zero_rows: bool = False,
 ) -> te.Tensor:
-    """softmax(query key^T * scale + mask) value in float32: (.., N, D), (.., M, D), (.., M, E) -> (.., N, E).
+    """softmax(query key^T * scale + mask) value: (.., N, D), (.., M, D), (.., M, E) -> (.., N, E).
 
     mask broadcasts to the scores (.., N, M). transpose_key: False for keys that come transposed, (.., D, M). zero_rows: rows of which
     all scores are -inf give 0, not NaN.
@@ -70,14 +71,15 @@ def attention(
     *lead, n, d = shape_of(query)
     m, width = shape_of(value)[-2:]
     cpu = (Target.current(True) or Target("llvm")).cpu
-    lanes = cpu.lanes(32)
+    dtype = query.dtype
+    lanes = cpu.lanes(DataType(dtype).bits)
     blocks = Blocks.of(prod(lead), n, m, width, cpu)
     rows, wide = ceil_div(n, blocks.rows) * blocks.rows, ceil_div(width, lanes) * lanes
     panels = ceil_div(ceil_div(m, lanes), blocks.scores[1]) * blocks.scores[1]
     columns = panels * lanes
 
     def within(index: Any, size: int, computed: int, element: Any, other: float = 0.0) -> Any:
-        return element if size == computed else tir.if_then_else(index < size, element, tir.const(other, "float32"))
+        return element if size == computed else tir.if_then_else(index < size, element, tir.const(other, dtype))
 
     def packed(*i: Any) -> Any:
         *at, panel, k, lane = i
@@ -97,7 +99,7 @@ def attention(
 
     def score(*i: Any) -> Any:
         *at, row, column = i
-        found = products(*i) if scale == 1.0 else products(*i) * tir.const(scale, "float32")
+        found = products(*i) if scale == 1.0 else products(*i) * tir.const(scale, dtype)
         if mask is not None:
             found = found + _of_mask(mask, [*at, row if rows == n else tir.min(row, n - 1), column])
         return within(column, m, columns, found, float("-inf"))
@@ -124,8 +126,8 @@ def attention(
     sums = compute([*lead, rows, wide], summed, name=SUMS, tag="batch_matmul", attrs=tile)
 
     def mean(*i: Any) -> Any:
-        found = tir.const(1, "float32") / total(*i[:-1]) * sums(*i)
-        return tir.Select(tir.isnan(total(*i[:-1])), tir.const(0, "float32"), found) if zero_rows else found
+        found = tir.const(1, dtype) / total(*i[:-1]) * sums(*i)
+        return tir.Select(tir.isnan(total(*i[:-1])), tir.const(0, dtype), found) if zero_rows else found
 
     means = compute([*lead, rows, wide], mean, name="attention_means", tag="injective", attrs={MATERIALIZE: 1})
     return compute([*lead, n, width], lambda *i: means(*i), name="attention", tag="injective")

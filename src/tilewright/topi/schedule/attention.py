@@ -33,7 +33,7 @@ def attention_sums(view: KernelView) -> BlockView | None:
 
 def schedule_attention(view: KernelView, sums: BlockView, target: Target) -> None:
     """Schedules all stages of attention, and what follows it element by element."""
-    sch, lanes = view.sch, target.cpu.lanes(32)
+    sch, lanes = view.sch, target.cpu.lanes(sums.block.writes[0].buffer.dtype.bits)
     stage = {b.name.removeprefix("attention_"): b for b in view.blocks()}
     schedule_injective(view, stage["keys"], target)
     folds = {name: spread_over_lanes(view, stage[name], target) for name in ("top", "total")}
