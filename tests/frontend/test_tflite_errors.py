@@ -155,6 +155,15 @@ def test_options_of_another_operator() -> None:
     assert "its options are DivOptions, where AddOptions belong" in refused(data, TVMError)
 
 
+def test_sequences_longer_than_their_axis() -> None:
+    """TFLite reads what lies behind them."""
+    w = Writer()
+    x, lengths = w.main.input(F, (2, 4)), w.main.constant(np.array([2, 5], np.int32))
+    options = {"seq_dim": 1, "batch_dim": 0}
+    data = w.finish(w.main.op("REVERSE_SEQUENCE", [x, lengths], [(F, (2, 4))], options, "ReverseSequenceOptions"))
+    assert "its sequences are [2, 5] long, but there are 4 elements along axis 1" in refused(data, OpNotImplemented)
+
+
 def test_results_of_another_type_than_is_declared() -> None:
     w = Writer()
     x, axis = w.main.input("int64", (3, 5)), w.main.constant(np.array(1, np.int32))

@@ -145,11 +145,17 @@ def _reverse(node: Node, x: Value, axes: Value) -> Value:
 
 @tflite_op("REVERSE_SEQUENCE")
 def _reverse_sequence(node: Node, x: Value, lengths: Value) -> Value:
+    along = node.axis(int(node.get("seq_dim")), x.ndim)
+    known, extent = lengths.array, x.shape[along]
+    if known is not None and isinstance(extent, int) and known.size and not 0 <= known.min() <= known.max() <= extent:
+        raise OpNotImplemented(
+            f"its sequences are {known.tolist()} long, but there are {extent} elements along axis {along}"
+        )
     return node.call(
         "reverse_sequence",
         x,
         node.cast(lengths, "int32"),
-        seq_axis=int(node.get("seq_dim")),
+        seq_axis=along,
         batch_axis=int(node.get("batch_dim")),
     )
 
