@@ -92,6 +92,15 @@ def test_a_bias_wider_than_sums(far: int) -> None:
     )
 
 
+def test_words_by_bytes_without_sign() -> None:
+    w = Writer()
+    x = w.main.input("int16", (1, 2), (1.0, 0))
+    weights = w.main.constant(np.ones((1, 2), np.uint8), (1.0, 0))
+    made = w.main.op("FULLY_CONNECTED", [x, weights, -1], [("int16", (1, 1), (1.0, 0))], {}, "FullyConnectedOptions")
+    text = refused(w.finish(made), OpNotImplemented)
+    assert "its data are int16 and its weights uint8, where int8 or int4 are taken" in text
+
+
 def test_a_dilation_of_less_than_nothing() -> None:
     w = Writer()
     x, weights = w.main.input(F, (1, 7, 8, 1)), w.main.constant(np.ones((1, 3, 2, 1), np.float32))

@@ -93,6 +93,13 @@ def halves(node: Node, x: Value) -> tuple[Value, Value]:
     return high, low
 
 
+def halves_for(node: Node, x: Value, weights: Value) -> tuple[Value, Value]:
+    """`halves` of data for weights that TFLite multiplies words by: signed bytes."""
+    if weights.dtype not in ("int8", "int4"):
+        raise OpNotImplemented(f"its data are int16 and its weights {weights.dtype}, where int8 or int4 are taken")
+    return halves(node, x)
+
+
 def joined(node: Node, high: Value, low: Value) -> Value:
     """The sum of products from those of `halves`: int64."""
     return node.call("add", node.call("left_shift", node.cast(high, "int64"), 8), node.cast(low, "int64"))
@@ -210,7 +217,7 @@ def whole_conv(
 
     if x.dtype != "int16":
         return made(x, source.offset)
-    high, low = halves(node, x)
+    high, low = halves_for(node, x, kernel)
     return joined(node, made(high, 0), made(low, 0))
 
 
@@ -349,7 +356,7 @@ def _product(node: Node, x: Value, weights: Value, bias: Value | None) -> Value:
             )
 
         if x.dtype == "int16":
-            high, low = halves(node, x)
+            high, low = halves_for(node, x, weights)
             sums = joined(node, made(high, 0), made(low, 0))
         else:
             sums = made(x, source.offset)
