@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from zlib import crc32
 
+import numpy as np
 import pytest
 
 from tilewright.node import install_immutability_guard
@@ -25,6 +27,14 @@ def pytest_configure(config: pytest.Config) -> None:
         from tests.roundtrip_plugin import RoundTrip
 
         config.pluginmanager.register(RoundTrip())
+
+
+@pytest.fixture(autouse=True)
+def own_random_numbers(request: pytest.FixtureRequest) -> None:
+    """What a test draws from its module's RNG depends on the test alone, not on those that ran before it in the same process."""
+    rng = getattr(request.module, "RNG", None)
+    if isinstance(rng, np.random.Generator):
+        rng.bit_generator.state = type(rng.bit_generator)(crc32(request.node.name.encode())).state
 
 
 @pytest.fixture

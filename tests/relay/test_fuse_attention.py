@@ -120,6 +120,19 @@ def test_random_sizes(seed: int, cpu: str) -> None:
     np.testing.assert_allclose(run(body, given, SMALL + cpu), wanted.numpy(), rtol=2e-5, atol=2e-6)
 
 
+def test_float64() -> None:
+    """As numpy computes it, in more bits than float32 has."""
+    rng = np.random.default_rng(0)
+    given = {
+        name: rng.standard_normal(shape) for name, shape in {"q": (2, 37, 5), "k": (2, 41, 5), "v": (2, 41, 7)}.items()
+    }
+    q, k, v = (relay.var(name, shape=value.shape, dtype="float64") for name, value in given.items())
+    body = relay.op.lookup("nn.contrib_attention")(q, k, v, scale=0.5)
+    weights = np.exp(0.5 * np.einsum("bnd,bmd->bnm", given["q"], given["k"]))
+    wanted = weights @ given["v"] / weights.sum(-1, keepdims=True)
+    np.testing.assert_allclose(run(body, given, SMALL), wanted, rtol=1e-12)
+
+
 def test_rows_without_keys() -> None:
     """NaN, or zeros where the program makes zeros of it; other rows are not touched, nor is NaN of values hidden."""
     for zero_rows in (False, True):

@@ -546,7 +546,7 @@ class attention(OpCard, key="nn.contrib_attention"):
             f"it is {mask}, and they are {tuple(scores)}",
             3,
         )
-        return tensor_type((*lead, n, width), "float32")
+        return tensor_type((*lead, n, width), str(q.dtype))
 
     def compute(self, query: te.Tensor, key: te.Tensor, value: te.Tensor, mask: te.Tensor | None = None) -> te.Tensor:
         return topi.nn.attention(query, key, value, mask, self.scale, self.transpose_key, self.zero_rows)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.tir import Broadcast, PrimExpr, call_llvm_pure_intrin, reinterpret
-from tilewright.tir.tensor_intrin.dot_product import Multiply, register
+from tilewright.tir import PrimExpr, call_llvm_pure_intrin
+from tilewright.tir.tensor_intrin.dot_product import Multiply, register, spread
 
 SIGNED, MIXED, BFLOATS = ("int8", "int8", "int32"), ("uint8", "int8", "int32"), ("bfloat16", "bfloat16", "float32")
 
@@ -12,8 +12,7 @@ def _dot(name: str, dtype: str) -> Multiply:
     """Products of 32 bits of A by each 32 bits of B, added up to the four sums."""
 
     def multiply(sums: PrimExpr, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-        spread = reinterpret(dtype, Broadcast(reinterpret("int32", a), 4))
-        return call_llvm_pure_intrin(str(sums.dtype), f"llvm.aarch64.neon.{name}", sums, spread, b)
+        return call_llvm_pure_intrin(str(sums.dtype), f"llvm.aarch64.neon.{name}", sums, spread(a, dtype, 4), b)
 
     return multiply
 

@@ -8,6 +8,7 @@ from tilewright.ir import Range
 from tilewright.tir import (
     Block,
     BlockRealize,
+    Broadcast,
     Buffer,
     BufferLoad,
     BufferRegion,
@@ -22,6 +23,7 @@ from tilewright.tir import (
     cast_to,
     const,
     decl_buffer,
+    reinterpret,
 )
 from tilewright.tir.schedule import TensorIntrin
 
@@ -30,6 +32,11 @@ LOCAL = "_local"
 
 Multiply = Callable[[PrimExpr, PrimExpr, PrimExpr], PrimExpr]
 """(sums, A, B) -> sums: vectors of `lanes`, `group` and `lanes * group` elements."""
+
+
+def spread(value: PrimExpr, dtype: str, lanes: int) -> PrimExpr:
+    """The elements of a vector of 32 bits, again and again, `lanes` times."""
+    return reinterpret(dtype, Broadcast(reinterpret("int32", value), lanes))
 
 
 def _buffers(lanes: int, group: int, dtypes: tuple[str, str, str], scope: str) -> tuple[Buffer, Buffer, Buffer]:

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from tilewright.tir import Broadcast, PrimExpr, PrimFunc, call_llvm_pure_intrin, const, reinterpret
-from tilewright.tir.tensor_intrin.dot_product import Multiply, description, implementation, register
+from tilewright.tir.tensor_intrin.dot_product import Multiply, description, implementation, register, spread
 
 BYTES = ("uint8", "int8", "int32")
 BFLOATS = ("bfloat16", "bfloat16", "float32")
-
-
-def spread(value: PrimExpr, dtype: str, lanes: int) -> PrimExpr:
-    """The elements of a vector of 32 bits, again and again, `lanes` times."""
-    return reinterpret(dtype, Broadcast(reinterpret("int32", value), lanes))
 
 
 def vnni(lanes: int) -> Multiply:

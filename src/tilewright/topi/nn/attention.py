@@ -31,20 +31,20 @@ class Blocks(NamedTuple):
     rows: int
 
     @staticmethod
-    def of(heads: int, queries: int, keys: int, width: int, cpu: CpuFacts) -> Blocks:
-        """For so many heads of float32 queries, keys, and values of `width` elements: tiles of least cost, as many as leave their
-        scores, and what the softmax makes of them, in half of the second cache."""
-        lanes, registers = cpu.lanes(32), cpu.vector_registers
+    def of(heads: int, queries: int, keys: int, width: int, bits: int, cpu: CpuFacts) -> Blocks:
+        """For so many heads of queries, keys, and values of `width` elements of so many bits: tiles of least cost, as many as leave
+        their scores, and what the softmax makes of them, in half of the second cache."""
+        lanes, registers = cpu.lanes(bits), cpu.vector_registers
         tile = tiling(queries, ceil_div(keys, lanes), registers)
         tiles = ceil_div(queries, tile.tile_rows)
-        most = max(1, cpu.l2_bytes // 2 // (8 * tile.tile_rows * keys))
+        most = max(1, cpu.l2_bytes // 2 // (2 * bits // 8 * tile.tile_rows * keys))
         blocks = max(ceil_div(tiles, most), min(tiles, ceil_div(cpu.cores, heads)))
         rows = tile.tile_rows * ceil_div(tiles, blocks)
         return Blocks((tile.tile_rows, tile.tile_columns), register_tile(rows, ceil_div(width, lanes), registers), rows)
 
 
 def pays(heads: int, queries: int, keys: int, target: Target) -> bool:
-    """Whether attention is better computed in blocks: where its scores fill the second cache twice."""
+    """Whether attention of float32 is better computed in blocks: where its scores fill the second cache twice."""
     cpu = target.cpu
     return (
         cpu.lanes(32) >= 4
@@ -72,8 +72,9 @@ def attention(
     m, width = shape_of(value)[-2:]
     cpu = (Target.current(True) or Target("llvm")).cpu
     dtype = query.dtype
-    lanes = cpu.lanes(DataType(dtype).bits)
-    blocks = Blocks.of(prod(lead), n, m, width, cpu)
+    bits = DataType(dtype).bits
+    lanes = cpu.lanes(bits)
+    blocks = Blocks.of(prod(lead), n, m, width, bits, cpu)
     rows, wide = ceil_div(n, blocks.rows) * blocks.rows, ceil_div(width, lanes) * lanes
     panels = ceil_div(ceil_div(m, lanes), blocks.scores[1]) * blocks.scores[1]
     columns = panels * lanes
