@@ -36,6 +36,18 @@ CASES: list[tuple[Callable[[], Any], str]] = [
         "scatter_elements: reduction must be one of update, add, mul, min, max, mean, but it is 'sub'",
     ),
     (
+        lambda: relay.nn.mirror_pad(v(3, 4), ((0, 0), (0, 4)), "REFLECT"),
+        "nn.mirror_pad, argument 0 (data): a mirror image must lie within what it mirrors, but axis 1 of 4 is padded by 0 and 4",
+    ),
+    (
+        lambda: relay.nn.mirror_pad(v(3, 4), ((4, 0), (0, 4))),
+        "nn.mirror_pad, argument 0 (data): a mirror image must lie within what it mirrors, but axis 0 of 3 is padded by 4 and 0",
+    ),
+    (
+        lambda: relay.nn.pad(v(3, 4), ((0, 0), (-2, 2)), pad_mode="reflect"),
+        "nn.pad, argument 0 (data): a mirror image must lie within what it mirrors, but axis 1 of 4 is padded by -2 and 2",
+    ),
+    (
         lambda: relay.searchsorted(v(2, 3), v(3, 3)),
         "searchsorted, argument 1 (values): all axes of both but the last must be the same, or the sequence have one axis, but"
         " they are [2, 3] and [3, 3]",

@@ -12,7 +12,19 @@ from tilewright.ir import TensorType, TupleType, Type
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import field, op
 from tilewright.relay.op.card import OPAQUE, OpCard, need
-from tilewright.relay.op.relations import Dim, dims, may_equal, normal_axis, product, tensor, tensor_type
+from tilewright.relay.op.relations import (
+    Dim,
+    as_dim,
+    assume,
+    dims,
+    is_any,
+    may_equal,
+    normal_axis,
+    product,
+    tensor,
+    tensor_type,
+)
+from tilewright.tir.op import min as smaller
 
 
 class argsort(OpCard, key="argsort"):
@@ -103,6 +115,8 @@ class topk(OpCard, key="topk"):
             0,
         )
         number: Dim = self.k if not isinstance(self.k, int) or self.k >= 1 else shape[at]
+        if not is_any(number) and not is_any(shape[at]):
+            assume(number, smaller(as_dim(number), as_dim(shape[at])))
         out = (*shape[:at], number, *shape[at + 1 :])
         values, indices = tensor_type(out, t.dtype), tensor_type(out, self.dtype)
         return (

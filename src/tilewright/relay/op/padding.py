@@ -11,8 +11,9 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.expr import Expr, const
 from tilewright.relay.op.card import INJECTIVE, LayoutChoice, OpCard, has_expressions, need
-from tilewright.relay.op.relations import dims, is_any, tensor, tensor_type
+from tilewright.relay.op.relations import Dim, as_dim, assume, dims, is_any, tensor, tensor_type
 from tilewright.tir import Any as AnyDim
+from tilewright.tir.op import max as larger
 
 
 class pad(OpCard, key="nn.pad"):
@@ -60,6 +61,8 @@ class pad(OpCard, key="nn.pad"):
             f"it has {len(self.pad_width)} for {len(t.shape)} axes",
             0,
         )
+        if self.pad_mode == "reflect":
+            need_reach(dims(t), self.pad_width, 1)
         return tensor_type(tuple([_grown(d, b, a) for d, (b, a) in zip(dims(t), self.pad_width, strict=True)]), t.dtype)
 
     def compute(self, data: te.Tensor, pad_value: te.Tensor) -> te.Tensor:
@@ -95,6 +98,23 @@ def _grown(d: Any, before: Any, after: Any) -> Any:
     return d if isinstance(by, int) and by == 0 else d + by
 
 
+def need_reach(shape: Sequence[Dim], pad_width: Sequence[Sequence[Any]], edge: int) -> None:
+    """A mirror image holds what lies within the axis, less its edge or not, and less what negative padding takes away."""
+    for k, (extent, (before, after)) in enumerate(zip(shape, pad_width, strict=True)):
+        if not isinstance(before, int) or not isinstance(after, int) or is_any(extent) or max(before, after) <= 0:
+            continue
+        least = max(before, after) + edge - min(before, after, 0)
+        if isinstance(extent, int):
+            need(
+                least <= extent,
+                "a mirror image must lie within what it mirrors",
+                f"axis {k} of {extent} is padded by {before} and {after}",
+                0,
+            )
+        else:
+            assume(extent, larger(extent, as_dim(least)))
+
+
 class mirror_pad(OpCard, key="nn.mirror_pad"):
     """data with its mirror image around it: with the edge (SYMMETRIC) or without (REFLECT)."""
 
@@ -120,6 +140,7 @@ class mirror_pad(OpCard, key="nn.mirror_pad"):
             f"it has {len(self.pad_width)} for {len(t.shape)} axes",
             0,
         )
+        need_reach(dims(t), self.pad_width, int(self.mode == "REFLECT"))
         return tensor_type(tuple([_grown(d, b, a) for d, (b, a) in zip(dims(t), self.pad_width, strict=True)]), t.dtype)
 
     def compute(self, data: te.Tensor) -> te.Tensor:

@@ -156,6 +156,8 @@ def _infer_rest(shape: Sequence[Dim], out: list[Dim], unknown: int | None, newsh
             f"{list(shape)} has {total} and {tuple(newshape)} has {used}",
             0,
         )
+        if not static and not any([is_any(d) for d in (*left, *right)]):
+            assume(product(left), product(right))
         return out
     if static:
         need(
