@@ -105,3 +105,88 @@ def test_softmax_of_open_axes() -> None:
     mod, _ = relay.frontend.from_onnx(made)
     got = relay.create_executor("vm", mod, tvm.cpu(), "llvm").evaluate()(x).numpy()
     np.testing.assert_allclose(got, want, rtol=1e-5, strict=True)
+
+
+def imported(body: str, inputs: str, opset: int = 19) -> Any:
+    """The module of a model that gives z."""
+    text = f"<ir_version: 8, opset_import: ['' : {opset}]> g ({inputs}) => (float z) {{ {body} }}"
+    made = parser.parse_model(text.replace("'", '"'))
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    return relay.frontend.from_onnx(made)[0]
+
+
+@pytest.mark.parametrize(
+    "body, inputs, finding",
+    [
+        (
+            "s = Constant <value = int64[2] {3, 3}> () z, b = Split <axis = 1> (x, s)", "float[2, n] x",
+            r"the sizes T.int64\(2\) \* n and T.int64\(12\) must be equal \(reshape\), but they are 14 and 12",
+        ),
+        (
+            "s = Constant <value = int64[2] {5, 4}> () a, b = Split <axis = -1> (x, s) z = Relu (b)", "float[m, n] x",
+            "must be equal .*, but they are 7 and 9",
+        ),
+        (
+            "s = Constant <value = int64[1] {8}> () z = Split <axis = 1> (x, s)", "float[m, n] x",
+            "must be equal .*, but they are 7 and 8",
+        ),
+        (
+            "r = Relu (x) s = Constant <value = int64[2] {2, 9}> () w = Reshape (r, s) z = Relu (w)", "float[2, n] x",
+            "must be equal .*, but they are 14 and 18",
+        ),
+        ("k = Constant <value = int64[1] {8}> () z, i = TopK (x, k)", "float[2, n] x", r"\(topk\), but they are 8 and 7"),
+        (SIZE + "k = Add (n, o) z, i = TopK (x, k)", "float[2, n] x", r"\(topk\), but they are 8 and 7"),
+        (
+            "p = Constant <value = int64[4] {0, 7, 0, 0}> () z = Pad <mode = 'reflect'> (x, p)", "float[2, n] x",
+            r"\(nn.pad\), but they are 7 and 8",
+        ),
+    ],
+)  # fmt: skip
+def test_sizes_that_do_not_fit(body: str, inputs: str, finding: str) -> None:
+    """A machine that went on would read what is no part of its inputs."""
+    run = relay.create_executor("vm", imported(body, inputs), tvm.cpu(), "llvm").evaluate()
+    with pytest.raises(ValueError, match=finding):
+        run(ROWS)
+
+
+def test_more_elements_than_there_are() -> None:
+    mod = imported("z, i = TopK (x, k)", "float[2, n] x, int64[1] k")
+    with pytest.raises(ValueError, match="topk.*, but they are 8 and 7"):
+        relay.create_executor("vm", mod, tvm.cpu(), "llvm").evaluate()(ROWS, np.array([8]))
+
+
+def test_padding_of_open_axes_around() -> None:
+    body = "p = Constant <value = int64[4] {1, -2, 0, 9}> () z = Pad <mode = 'wrap'> (x, p)"
+    got = relay.create_executor("vm", imported(body, "float[m, n] x"), tvm.cpu(), "llvm").evaluate()(ROWS).numpy()
+    np.testing.assert_array_equal(got, np.pad(ROWS[:, 2:], ((1, 0), (0, 9)), "wrap"))
+
+
+def test_parts_of_symbolic_sizes() -> None:
+    halves = "t = Constant <value = int64[1] {2}> () h = Div (n, t) r = Sub (n, h) c = Concat <axis = 0> (h, r) "
+    mod = imported(SIZE + halves + "a, z = Split <axis = 1> (x, c)", "float[2, n] x")
+    got = relay.create_executor("vm", mod, tvm.cpu(), "llvm").evaluate()(ROWS).numpy()
+    np.testing.assert_array_equal(got, ROWS[:, 3:])
+    with pytest.raises(tvm.error.TVMError, match="its split must be known at import"):
+        imported("s = Shape (y) a, z = Split <axis = 1> (x, s)", "float[2, n] x, float[a, b] y")
+
+
+@pytest.mark.parametrize(
+    "body, finding",
+    [
+        ("a, z = Split <axis = 1, num_outputs = 3> (x)", "it names 2 outputs, and its attribute num_outputs is 3"),
+        ("z = Split <axis = 1, num_outputs = 2> (x)", "it names 1 outputs, and its attribute num_outputs is 2"),
+        (
+            "p = Constant <value = int64[6] {0, 1, 1, 2, 5, 5}> () z = Pad (x, p)",
+            "it has 6 pads, where each of its 2 axes has two",
+        ),
+    ],
+)
+def test_counts_that_do_not_fit(body: str, finding: str) -> None:
+    with pytest.raises(tvm.error.TVMError, match=finding):
+        imported(body, "float[2, n] x")
+
+
+def test_softmax_of_axes_of_unknown_extents() -> None:
+    body = "y = NonZero (x) w = Cast <to = 1> (y) v = Unsqueeze <axes = [2]> (w) z = Softmax <axis = 0> (v)"
+    with pytest.raises(tvm.error.TVMError, match="the shape of its input must be known"):
+        imported(body, "float[2, n] x", 11)

@@ -12,6 +12,7 @@ from tilewright.relay.frontend.common.builder import same_padding
 from tilewright.relay.frontend.common.value import Value as CommonValue
 from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
+from tilewright.relay.op.relations import is_any
 from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 
@@ -343,6 +344,8 @@ def _flat_softmax(key: str) -> Callable[..., Any]:
         shape = x.shape
         if all(isinstance(d, int) and d == 1 for d in shape[at + 1 :]):
             return node.call(key, x, axis=at)
+        if any(map(is_any, shape)):
+            node.static(x)
         quirks.FLAT_SOFTMAX.seen(node.name)
         front, back = [math.prod(part) for part in (shape[:at], shape[at:])]
         c = node.importer.builder(node.name)
@@ -367,6 +370,8 @@ for _onnx, _key in {"Softmax": "nn.softmax", "LogSoftmax": "nn.log_softmax"}.ite
 def _pad_with(node: OnnxNode, x: Value, pads: Sequence[int], value: Any, axes: Sequence[int] | None = None) -> Any:
     rank = x.ndim
     places = list(range(rank)) if axes is None else [a + rank if a < 0 else a for a in axes]
+    if len(pads) != 2 * len(places):
+        raise DiagnosticError(f"it has {len(pads)} pads, where each of its {len(places)} axes has two")
     width: list[tuple[Any, Any]] = [(0, 0)] * rank
     for k, a in enumerate(places):
         width[a] = (pads[k], pads[k + len(places)])
@@ -387,9 +392,11 @@ def _pad_with(node: OnnxNode, x: Value, pads: Sequence[int], value: Any, axes: S
         width = [(max(b, 0), max(a, 0)) for b, a in width]
     if mode == "wrap":
         out: Any = x
+        if not all([isinstance(d, int) or (b, a) == (0, 0) for d, (b, a) in zip(x.shape, width, strict=True)]):
+            return _pad_computed(node, x, width, value, mode)
         for k, (b, a) in enumerate(width):
             if b or a:
-                around = np.arange(-b, node.static(x)[k] + a) % node.static(x)[k]
+                around = np.arange(-b, x.shape[k] + a) % x.shape[k]
                 out = node.call("take", out, Value(array=around.astype(np.int32)), axis=k)
         return out
     fill = value if value is not None else node.scalar(0, x)
@@ -437,5 +444,5 @@ def _pad(node: OnnxNode, x: Value, pads: Value, value: Value | None = None, axes
     elif value is not None and value.ndim:
         fill = node.call("squeeze", value)
     places = None if axes is None else node.ints(axes, "axes")
-    count = 2 * (x.ndim if places is None else len(places))
+    count = pads.shape[0] if isinstance(pads.shape[0], int) else 2 * (x.ndim if places is None else len(places))
     return _pad_with(node, x, node.importer.builder(node.name).elements(pads, count), fill, places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from tilewright.relay.frontend.common.ordering import best
 from tilewright.relay.frontend.onnx.messages import numpy_type
 from tilewright.relay.frontend.onnx.ops_math import axes_of
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
-from tilewright.relay.op.relations import known_equal
+from tilewright.relay.op.relations import known_equal, simplest
 from tilewright.support.errors import DiagnosticError, OpNotImplemented
 
 
@@ -85,6 +86,8 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
     axis = node.get("axis", 0)
     sizes = node.ints(split, "split") if split is not None else node.get("split")
     count = len(node.outputs)
+    if node.get("num_outputs", count) != count:
+        raise DiagnosticError(f"it names {count} outputs, and its attribute num_outputs is {node.get('num_outputs')}")
     if sizes is None:
         if count == 1:
             return x
@@ -100,23 +103,35 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
                 node.call("dyn.strided_slice", x, low, high, Value(array=np.ones(1, np.int64)), axes=(axis % x.ndim,))
                 for low, high in zip(bounds[:-1], bounds[1:], strict=True)
             ]
-        number = node.get("num_outputs", count)
-        chunk = -(-extent // number)
-        sizes = [min(chunk, extent - k * chunk) for k in range(number)]
+        chunk = -(-extent // count)
+        sizes = [min(chunk, extent - k * chunk) for k in range(count)]
     if len(sizes) != count:
         raise DiagnosticError(f"it names {count} outputs, and makes {len(sizes)} parts")
-    extent = x.shape[axis] if node.importer.counts else None
-    if (
-        isinstance(extent, int)
-        and all([isinstance(s, int) for s in sizes])
-        and (sum(sizes) != extent or min(sizes) < 0)
-    ):
+    extent, total = x.shape[axis], sum(sizes)
+    if not all([isinstance(s, int) for s in sizes]):
+        return _split_by_symbols(node, x, axis % x.ndim, sizes)
+    if min(sizes) < 0 or (isinstance(extent, int) and node.importer.counts and total != extent):
         raise DiagnosticError(f"its parts are {sizes} long, and axis {axis} of its input {extent}")
-    if len(sizes) == 1:
+    if not isinstance(extent, int):
+        # What only a run can tell is checked there, and taken for known from here on.
+        at = axis % x.ndim
+        x = node.value("reshape", x, newshape=(0,) * at + (total,) + (0,) * (x.ndim - 1 - at))
+    if count == 1:
         return x
     if len(set(sizes)) == 1:
-        return node.call("split", x, indices_or_sections=len(sizes), axis=axis)
-    return node.call("split", x, indices_or_sections=tuple(int(c) for c in np.cumsum(sizes)[:-1]), axis=axis)
+        return node.call("split", x, indices_or_sections=count, axis=axis)
+    return node.call("split", x, indices_or_sections=tuple(itertools.accumulate(sizes[:-1])), axis=axis)
+
+
+def _split_by_symbols(node: OnnxNode, x: Value, axis: int, sizes: Sequence[Any]) -> Any:
+    """Parts of sizes that are computed of the inputs' shapes. Raises Unknown where these need not be the whole axis."""
+    bounds = [simplest(b) for b in itertools.accumulate(sizes, initial=0)]
+    if not known_equal(bounds[-1], x.shape[axis]):
+        raise node.open_sizes("split")
+    return [
+        node.call("strided_slice", x, begin=(low,), end=(high,), strides=(1,), axes=(axis,))
+        for low, high in itertools.pairwise(bounds)
+    ]
 
 
 def _slice_with(

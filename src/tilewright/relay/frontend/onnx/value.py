@@ -201,15 +201,17 @@ class OnnxNode:
         """The elements of an input that must be known, none of them a symbol. Raises Unknown."""
         array = self.known(value, what)
         if array.dtype == object:
-            raise Unknown(
-                f"its {what} must be known at import. Pin the input shapes: shape={{name: [...]}}", shapes=True
-            )
+            raise self.open_sizes(what)
         return array
+
+    def open_sizes(self, what: str) -> Unknown:
+        """The error for sizes that must be numbers."""
+        return Unknown(f"its {what} must be known at import. Pin the input shapes: shape={{name: [...]}}", shapes=True)
 
     def ints(self, value: Value | None, what: str) -> list[int]:
         """A known input as ints; symbols stay."""
         array = self.known(value, what)
-        return [v if not isinstance(v, (int, np.integer)) else int(v) for v in array.reshape(-1).tolist()]
+        return [int(v) if isinstance(v, (int, float, np.integer)) else v for v in array.reshape(-1).tolist()]
 
     def static(self, value: Value, what: str = "the shape of its input") -> list[int]:
         """A shape without symbols. Raises Unknown."""
