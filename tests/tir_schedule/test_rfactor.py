@@ -128,6 +128,17 @@ def test_argmin_from_tensor_expressions() -> None:
     np.testing.assert_array_equal(best, x.min(1))
 
 
+def test_a_reducer_of_numbers_without_sign() -> None:
+    a, k = te.placeholder((24,), "uint8", name="A"), te.reduce_axis((0, 24), name="k")
+    either = te.comm_reducer(lambda x, y: x | y, lambda t: tir.const(0, t), name="either")
+    s = Schedule(te.create_prim_func([a, te.compute((1,), lambda i: either(a[k], axis=k), name="C")]))
+    _, inner = s.split(s.get_loops("C")[1], [None, 4])
+    s.rfactor(inner, 0)
+    x = np.arange(0, 240, 10, dtype="uint8")
+    (got,) = results(s.mod, x, outputs=[np.zeros(1, "uint8")])
+    assert got[0] == np.bitwise_or.reduce(x)
+
+
 BESIDE = """
 @T.prim_func
 def main(a: T.handle, c: T.handle):

@@ -74,14 +74,11 @@ def reduce(
 
 largest_number = te.comm_reducer(lambda a, b: tir.Select(tir.GT(b, a), b, a), tir.lowest, name="largest_number")
 """The largest, of floats what is not NaN: one instruction everywhere."""
-smallest_number = te.comm_reducer(lambda a, b: tir.Select(tir.LT(b, a), b, a), tir.highest, name="smallest_number")
-"""The smallest, of floats what is not NaN."""
 _NEUTRAL: dict[Any, Callable[[str], Any]] = {
     te.sum: lambda dtype: tir.const(0, dtype),
     te.max: tir.lowest,
     largest_number: tir.lowest,
     te.min: tir.highest,
-    smallest_number: tir.highest,
 }
 
 
@@ -178,14 +175,14 @@ def variance(
 
 
 def _arg(
-    data: te.Tensor, axis: Axis, keepdims: bool, last: bool, best: Callable[..., Any], exclude: bool, dtype: str
+    data: te.Tensor, axis: Axis, keepdims: bool, last: bool, best: Callable[..., te.Tensor], exclude: bool, dtype: str
 ) -> te.Tensor:
-    """Position of the best value: of all places that equal it (or are NaN) the first, or the last.
+    """Position of the best value, which is NaN where any is: of all places that hold it the first, or the last.
 
     Two plain reductions, which vectorise, in place of one over pairs.
     """
     axes = normalize_axes(axis, len(data.shape), exclude)
-    top = reduce(data, axes, True, best, lambda v, _: v, "T_best") if axes else data
+    top = best(data, axes, keepdims=True)
     own, shape = shape_of(top), shape_of(data)
     # Before the first and after the last element: values that lose against every position.
     none = tir.const(-1, dtype) if last else tir.max_value(dtype)
@@ -211,7 +208,7 @@ def argmax(
     dtype: str = "int32",
 ) -> te.Tensor:
     """Position of the largest along `axis` (of the flattened axes, when several); the first of equals, or the last."""
-    return _arg(data, axis, keepdims, select_last_index, largest_number, exclude, dtype)
+    return _arg(data, axis, keepdims, select_last_index, max, exclude, dtype)
 
 
 def argmin(
@@ -223,7 +220,7 @@ def argmin(
     dtype: str = "int32",
 ) -> te.Tensor:
     """Position of the smallest along `axis`; the first of equals, or the last."""
-    return _arg(data, axis, keepdims, select_last_index, smallest_number, exclude, dtype)
+    return _arg(data, axis, keepdims, select_last_index, min, exclude, dtype)
 
 
 def collapse_sum(data: te.Tensor, target_shape: Sequence[Any]) -> te.Tensor:

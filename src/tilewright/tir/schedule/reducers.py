@@ -210,7 +210,7 @@ def _results(e: Any, old: set[Any], out: list[Any]) -> None:
 
 def _sample(reducer: Reducer, *numbers: int) -> list[Any]:
     """Values for what comes in, all of them different."""
-    return [_literal(v.dtype, numbers[i % len(numbers)]) for i, v in enumerate(reducer.new)]
+    return [_given(v.dtype, numbers[i % len(numbers)]) for i, v in enumerate(reducer.new)]
 
 
 def _combined(analyzer: Analyzer, reducer: Reducer, a: list[Any], b: list[Any]) -> list[Any]:
@@ -246,7 +246,7 @@ def _need_identity(block: Any, reducer: Reducer) -> None:
     analyzer = Analyzer()
     for sample in _SAMPLES:
         numbers = [sample + 7 * i for i in range(len(reducer.new))]
-        given = [_literal(v.dtype, abs(n) if v.dtype.is_uint else n) for v, n in zip(reducer.new, numbers, strict=True)]
+        given = [_given(v.dtype, n) for v, n in zip(reducer.new, numbers, strict=True)]
         result = [analyzer.simplify(e) for e in reducer.combine(identities, given)]
         for got, want in zip(result, given, strict=True):
             if not structural_equal(_folded(got), want):
@@ -254,6 +254,11 @@ def _need_identity(block: Any, reducer: Reducer) -> None:
                     f"{{0}} must start from the identity of what it computes, but starts from {[str(i) for i in identities]}",
                     block,
                 )
+
+
+def _given(dtype: Any, number: int) -> Any:
+    """A number to try, without its sign where the type has none."""
+    return _literal(dtype, abs(number) if dtype.is_uint else number)
 
 
 def _folded(e: Any) -> Any:
