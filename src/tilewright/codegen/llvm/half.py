@@ -1,5 +1,6 @@
 """float16 conversions for x86 CPUs without F16C: LLVM calls these helpers, which no libm or runtime of ours holds.
 
+LLVM makes the calls after its passes have run, so these must not take the helpers away as unused (weak).
 Bit tricks after F. Giesen, "Half to float done quic" and its round-to-nearest-even counterpart.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 from tilewright.target import Target
 
 _TEXT = """
-define linkonce_odr hidden float @__extendhfsf2(half %h) nounwind {
+define weak_odr hidden float @__extendhfsf2(half %h) nounwind {
   %i = bitcast half %h to i16
   %u = zext i16 %i to i32
   %s0 = and i32 %u, 32768
@@ -30,7 +31,7 @@ define linkonce_odr hidden float @__extendhfsf2(half %h) nounwind {
   %f = bitcast i32 %r to float
   ret float %f
 }
-define linkonce_odr hidden half @__truncsfhf2(float %f) nounwind {
+define weak_odr hidden half @__truncsfhf2(float %f) nounwind {
   %u = bitcast float %f to i32
   %sign = and i32 %u, -2147483648
   %a = and i32 %u, 2147483647
