@@ -122,6 +122,7 @@ def test_compiled_on_random_sizes(target: str) -> None:
         ((1, 2, 4, 19), (2, 3, 2, 2), 2, (2, 2, 2, 1), 1, 0, 1),
         ((1, 1, 3, 3), (1, 20, 2, 2), 1, (0, 0, 0, 0), 2, 1, 1),
         ((1, 2, 20), (2, 1, 9), 70, (3, 2), 1, 5, 1),
+        ((1, 2, 1), (2, 3, 3), 3, (1, 6), 3, 2, 1),
     ],
 )
 def test_transposed_convolutions_become_convolutions(

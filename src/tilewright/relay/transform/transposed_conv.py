@@ -53,12 +53,13 @@ class _Axis(NamedTuple):
     @property
     def places(self) -> tuple[int, int]:
         """The first and the last place of the phases that are computed: where data meets taps and the result is not cut off, but the
-        first window lies no further inside the data than its begin, nor does the last one end before the data's end."""
+        first window lies no further inside the data than its begin, nor does the last one end before the data's end; one at least."""
         last_phase = self.dilation * (self.phases - 1)
         first = -((last_phase - self.begin) // self.stride)
         last = (self.begin + self.out - 1) // self.stride
         reach = (self.taps - 1) * self.apart
-        return min(max(first, 0), reach), max(min(last, self.extent - 1 + reach), self.extent - 1)
+        first = min(max(first, 0), reach)
+        return first, max(min(last, self.extent - 1 + reach), self.extent - 1, first)
 
 
 def _numbers(value: Any, n: int) -> list[int]:
