@@ -61,12 +61,19 @@ def test_places_of_the_greatest(shape: tuple[int, ...], axis: int) -> None:
     np.testing.assert_array_equal(run(lambda v: relay.argmax(v, axis=axis), x), x.argmax(axis))
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint32"])
+def test_places_among_numbers_without_sign(dtype: str) -> None:
+    x = (np.random.default_rng(2).permutation(262).reshape(2, 131) % 251).astype(dtype)
+    np.testing.assert_array_equal(run(lambda v: relay.argmax(v, axis=1), x), x.argmax(1))
+    np.testing.assert_array_equal(run(lambda v: relay.argmin(v, axis=1), x), x.argmin(1))
+
+
 @pytest.mark.parametrize("target", TARGETS)
 def test_places_in_rows_beyond_vectors(target: str) -> None:
-    """What is read beyond a row's end never counts: not beside infinities, not where everything is NaN."""
+    """What is read beyond a row's end never counts: not beside infinities, not where everything is NaN; NaN is beyond any number."""
     x = numbers(5, 133)
     x[1], x[2, 7:], x[3] = -np.inf, -np.inf, np.nan
-    x[4, 3] = np.nan
+    x[4, 99:101] = np.nan
     np.testing.assert_array_equal(run(lambda v: relay.argmax(v, axis=1), x, target), x.argmax(1))
     np.testing.assert_array_equal(run(lambda v: relay.argmin(v, axis=1), x, target), x.argmin(1))
 
@@ -91,6 +98,18 @@ def test_one_nan(place: int) -> None:
     x[place] = np.nan
     assert np.isnan(run(lambda v: relay.max(v), x))
     assert np.isnan(run(relay.nn.softmax, x[None])).all()
+
+
+def test_rows_that_overlap_in_a_stage_of_no_whole_vectors() -> None:
+    """Each result pads what it reads for itself: 16 channels of 10 places, in vectors of 8."""
+    x, w = np.arange(2 * 32 * 52).reshape(2, 32, 52) % 7, np.arange(32 * 16 * 10).reshape(32, 16, 10) % 5
+    got = run(
+        lambda v: relay.nn.conv1d(v, relay.const(w.astype("int32")), 5, (9, 3), groups=2, channels=32, kernel_size=10),
+        x.astype("int32"), "llvm -mcpu=x86-64-v3 -num-cores=2",
+    )  # fmt: skip
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, [(0, 0), (0, 0), (9, 3)]), 10, axis=2)[:, :, ::5]
+    halves = [np.einsum("ncpk,ock->nop", windows[:, k : k + 16], w[k : k + 16]) for k in (0, 16)]
+    np.testing.assert_array_equal(got, np.concatenate(halves, 1))
 
 
 def test_masked_steps_of_a_reduction() -> None:

@@ -59,11 +59,12 @@ def schedule_rows(view: KernelView, target: Target) -> None:
             unroll_fold(view, block)
     for rv, width in partial:
         vectorize_partial(view, rv, target, width, row)
+    if shared_out is not None:
+        # What a row makes for itself alone is not seen any more where a predicate cuts off its last vector.
+        parallelize(sch, [shared_out], work, target)
     for block in in_rows():
         if block.is_injective and row is not None and "_init" not in block.name:
             vectorize_last(view, block.rv, target, row)
-    if shared_out is not None:
-        parallelize(sch, [shared_out], work, target)
     for block in [b for b in view.blocks() if b.name in behind]:
         unroll_fold(view, block)
 
