@@ -83,7 +83,10 @@ def classified(node: OnnxNode, scores: Value, labels: list[Any] | None) -> Value
     return Value(node.call("take", plain(names), node.cast(best, "int32"), axis=0), kind=names.kind)
 
 
-def two_classes(node: OnnxNode, scores: Value, negative: bool) -> Value:
-    """The scores of both classes from that of the second: -s and s, or 1 - s and s."""
-    first = node.call("negative", scores) if negative else node.call("subtract", node.scalar(1, scores), scores)
-    return node.value("concatenate", [first, scores], axis=1)
+def two_classes(node: OnnxNode, score: Value, how: Any, probability: bool = False) -> Value:
+    """The scores of both classes, transformed, from that of the second: of -s and s, or of a probability 1 - p and p."""
+    if not probability and how != "PROBIT":
+        both = node.value("concatenate", [node.call("negative", score), score], axis=1)
+        return transformed(node, both, how)
+    second = transformed(node, score, how)
+    return node.value("concatenate", [node.call("subtract", node.scalar(1, second), second), second], axis=1)

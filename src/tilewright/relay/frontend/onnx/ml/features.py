@@ -34,7 +34,9 @@ def _vectorize(node: OnnxNode, *parts: Value) -> Any:
         part = rows(node, x)
         if part.ndim > 2:
             part = node.value("nn.batch_flatten", part)
-        if size is not None and part.shape[1] != size:
+        if size is not None and part.shape[1] < size:
+            part = node.value("nn.pad", part, node.scalar(0, part), pad_width=((0, 0), (0, size - part.shape[1])))
+        elif size is not None and part.shape[1] != size:
             part = node.value("strided_slice", part, begin=(0,), end=(size,), strides=(1,), axes=(1,))
         made.append(part)
     return made[0] if len(made) == 1 else node.call("concatenate", made, axis=1)

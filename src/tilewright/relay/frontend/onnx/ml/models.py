@@ -44,8 +44,7 @@ def _linear_classifier(node: OnnxNode, x: Value) -> Any:
     scores = _linear(node, x, len(node.get("coefficients")) // int(features))
     how = node.get("post_transform", "NONE")
     if scores.shape[1] == 1 and (labels is None or len(labels) == 2):
-        made = transformed(node, scores, how)
-        both = two_classes(node, made, how == "NONE")
+        both = two_classes(node, scores, how)
         return [classified(node, both, labels), both]
     return [classified(node, scores, labels), transformed(node, scores, how)]
 
@@ -102,14 +101,11 @@ def _svm_classifier(node: OnnxNode, x: Value) -> Any:
         return [classified(node, scores, labels), transformed(node, scores, how)]
     scores, pairs = _decisions(node, data, counts)
     number = len(counts)
+    # The label is that of the most votes, whatever the probabilities say.
+    made = classified(node, _votes(node, scores, pairs, number), labels)
     if node.get("prob_a"):
-        return _with_probabilities(node, scores, pairs, number, labels, how)
-    votes = _votes(node, scores, pairs, number)
-    if number == 2:
-        # The decision for the first class is the negative score of the second.
-        both = two_classes(node, node.value("negative", scores), True)
-        return [classified(node, votes, labels), transformed(node, both, how)]
-    return [classified(node, votes, labels), transformed(node, scores, how)]
+        return [made, transformed(node, _probabilities(node, scores, pairs, number), how)]
+    return [made, two_classes(node, scores, how) if number == 2 else transformed(node, scores, how)]
 
 
 def _decisions(node: OnnxNode, data: Value, counts: list[int]) -> tuple[Value, list[tuple[int, int]]]:
@@ -140,19 +136,13 @@ def _votes(node: OnnxNode, scores: Value, pairs: list[tuple[int, int]], number: 
     return node.value("add", first, node.call("nn.dense", lost, Value(array=for_second)))
 
 
-def _with_probabilities(
-    node: OnnxNode, scores: Value, pairs: list[tuple[int, int]], number: int, labels: list[Any] | None, how: str
-) -> Any:
+def _probabilities(node: OnnxNode, scores: Value, pairs: list[tuple[int, int]], number: int) -> Value:
     """Class probabilities from those of pairs (Wu, Lin and Weng 2004), by as many rounds as the library that made them."""
     a, b = _constant(node.get("prob_a")), _constant(node.get("prob_b"))
     line = node.call("add", node.call("multiply", scores, a), b)
     each = node.value("sigmoid", node.call("negative", line))
     each = node.value("clip", each, a_min=1e-7, a_max=1 - 1e-7)
-    if number == 2:
-        both = node.value("concatenate", [each, node.call("subtract", node.scalar(1, each), each)], axis=1)
-        return [classified(node, both, labels), transformed(node, both, how)]
-    found = hosted(node, "svm.coupled", [each], [scores.shape[0], number], "float32", {"pairs": pairs})
-    return [classified(node, found, labels), transformed(node, found, how)]
+    return hosted(node, "svm.coupled", [each], [scores.shape[0], number], "float32", {"pairs": pairs})
 
 
 @host_function("svm.coupled")

@@ -106,9 +106,11 @@ def _classic(node: OnnxNode, targets: int, what: str) -> Forest:
     modes, values = node.get("nodes_modes"), _number(node, "nodes_values")
     missing = node.get("nodes_missing_value_tracks_true") or [0] * len(ids)
     places: dict[tuple[int, int], int] = {}
+    begun: set[int] = set()
     for k, key in enumerate(zip(trees, ids, strict=True)):
         places[key] = forest.add(node.get("nodes_featureids")[k], values[k], modes[k], missing[k])
-        if key[0] not in {t for t, _ in list(places)[:-1]}:
+        if key[0] not in begun:
+            begun.add(key[0])
             forest.roots.append(places[key])
     for k, (tree, n) in enumerate(zip(trees, ids, strict=True)):
         if modes[k] != "LEAF":
@@ -157,9 +159,8 @@ def _classifier(node: OnnxNode, x: Value) -> Any:
     base = _number(node, "base_values")
     if base:
         score = node.value("add", score, node.scalar(base[-1], score))
-    made = node.cast(transformed(node, score, how), "float32")
-    probabilities = all([w >= 0 for w in _number(node, "class_weights")]) and how == "NONE"
-    both = two_classes(node, made, how == "NONE" and not probabilities)
+    probability = how == "NONE" and all([w >= 0 for w in _number(node, "class_weights")])
+    both = two_classes(node, node.cast(score, "float32"), how, probability)
     return [classified(node, both, labels), both]
 
 
