@@ -104,7 +104,7 @@ def test_what_is_wrong(tmp_path: Path) -> None:
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="mm")]
     path = write_model(tmp_path / "m.onnx", nodes, {"x": [2, 3]}, ["y"], {"w": np.ones((4, 2))})
     assert (
-        "mm: nn.matmul, argument 1 (tensor_b): the inner dimensions must be equal, but they are 3 and 4"
+        "MatMul 'mm': nn.matmul, argument 1 (tensor_b): the inner dimensions must be equal, but they are 3 and 4"
         in report(path, code=1)["fault"]
     )
     (tmp_path / "bad.onnx").write_bytes(b"\xff" * 40)
@@ -123,6 +123,13 @@ def test_files_of_no_format(tmp_path: Path) -> None:
     )
     done = command("import", tmp_path / "notes.txt", "--check", "-o", tmp_path / "x.relay")
     assert done.code == 2 and "--check only reports" in done.err
+
+
+def test_help_names_every_format() -> None:
+    text = " ".join(command("import", "--help").out.split())
+    for f in formats.known_formats():
+        for word in ("PyTorch" if f.runtimes == ("torch",) else f.title, *f.suffixes):
+            assert word in text
 
 
 def test_onnx_by_its_content(tmp_path: Path) -> None:

@@ -330,8 +330,9 @@ def import_command(
     tilewright import model.pt2 --check --json
     tilewright import model.onnx --shape x=1,3,224,224 -o model.relay
 
-    Formats: ONNX (.onnx), PyTorch (.pt2 of torch.export.save; .pt, .ts of torch.jit.save, with --shape for each input), and those of
-    other front ends, by the file's ending or content.
+    Formats, by the file's ending or content: ONNX (.onnx); PyTorch (.pt2 of torch.export.save; .pt, .pth, .ts, .torchscript of
+    torch.jit.save, with --shape for each input); TFLite (.tflite, .lite); TensorFlow (folders of a SavedModel, .pb of a frozen graph);
+    Keras (.keras, .h5, .hdf5).
     """
     from tilewright.cli.importing import check_model, import_model
 
