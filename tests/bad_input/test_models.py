@@ -112,7 +112,7 @@ def test_shapes_that_do_not_fit_together() -> None:
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="mm")]
     write_model(Path("m.onnx"), nodes, {"x": [2, 3]}, ["y"], {"w": np.ones((4, 2))})
     assert refused("compile", "m.onnx", "-o", "m.so") == (
-        "error: m.onnx: MatMul 'mm': mm: nn.matmul, argument 1 (tensor_b): the inner dimensions must be equal, but they are 3 and 4\n"
+        "error: m.onnx: MatMul 'mm': nn.matmul, argument 1 (tensor_b): the inner dimensions must be equal, but they are 3 and 4\n"
         "  in nn.matmul(%x, meta[relay.Constant][0] /* ty=Tensor[(4, 2), float32] */)\n"
         "     tensor_a: Tensor[(2, 3), float32]\n"
         "     tensor_b: Tensor[(4, 2), float32]\n"

@@ -219,6 +219,24 @@ def test_unknown_classes_are_listed_with_near_ones(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "kept, finding",
+    [
+        ((), "the archive has no config.json, so it is no Keras model. Save it with model.save('m.keras')"),
+        (("config.json",), "the archive has no model.weights.h5. Save it with model.save('m.keras')"),
+    ],
+)
+def test_archives_without_a_part(kept: tuple[str, ...], finding: str, tmp_path: Path) -> None:
+    path = tmp_path / "m.keras"
+    with zipfile.ZipFile(path, "w") as new:
+        new.writestr("metadata.json", "{}")
+        for name in kept:
+            new.writestr(name, "{}")
+    with pytest.raises(ModelError) as found:
+        from_keras(path)
+    assert str(found.value) == f"{path}: {finding}"
+
+
 def test_wrong_numbers_in_descriptions(tmp_path: Path) -> None:
     def change(spec: Any) -> None:
         del spec["config"]["layers"][1]["config"]

@@ -153,7 +153,7 @@ def test_shapes_that_do_not_fit() -> None:
     w = Writer()
     x, y = w.main.input(F, (3,)), w.main.input(F, (4,))
     text = refused(w.finish(w.main.op("ADD", [x, y], [(F, ())], {}, "AddOptions")), TVMError)
-    assert text.startswith("the given bytes: ADD 'add0_0': add0_0: add, argument 1 (rhs): shapes must broadcast")
+    assert text.startswith("the given bytes: ADD 'add0_0': add, argument 1 (rhs): shapes must broadcast")
 
 
 def test_options_of_another_operator() -> None:

@@ -32,6 +32,11 @@ DAMAGE = (
 """What Python raises in a converter that meets inputs or attributes which no operator of its kind has."""
 
 
+def finding_of(error: Exception, name: str) -> str:
+    """What an error says, where the message has the node's name before it already: type rules begin with that, too."""
+    return str(error).removeprefix(f"{name}: ")
+
+
 class UnsupportedModel(OpNotImplemented):
     """All that is not supported in a model, at once: `problems`; `advice`: what to do about them all, where there is something."""
 

@@ -13,7 +13,7 @@ from tilewright.relay.expr import Var
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.names import by_input, plain_name, renamed
-from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel
+from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.common.texts import CARRIER, Text
 from tilewright.relay.frontend.common.value import ModelError, Value, near_text, problems_text, use_text
@@ -274,7 +274,9 @@ class KerasImporter:
                 f"{self.title}: {error}" if not str(error).startswith(self.title) else str(error)
             ) from None
         except TVMError as error:
-            raise DiagnosticError(f"{self.title}: {layer.kind} {layer.path!r}: {error}") from None
+            raise DiagnosticError(
+                f"{self.title}: {layer.kind} {layer.path!r}: {finding_of(error, layer.path)}"
+            ) from None
         except DAMAGE as error:
             raise ModelError(
                 f"{self.title}: {layer.kind} {layer.path!r} does not have the configuration, inputs or weights that such a layer"

@@ -8,7 +8,8 @@ import os
 import sys
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +100,20 @@ def _member(archive: zipfile.ZipFile, name: str, title: str) -> bytes:
     return archive.read(name)
 
 
+@contextmanager
+def _reading(title: str, what: str) -> Iterator[None]:
+    """What reading an archive raises, but for what is found in it, is a ModelError."""
+    try:
+        yield
+    except ModelError:
+        raise
+    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, KeyError, zlib.error) as error:
+        raise ModelError(f"{title}: {what} cannot be read ({error}). {DAMAGED}") from None
+
+
 def _archive(path: Path) -> Opened:
     title = str(path)
-    try:
+    with _reading(title, "the archive"):
         archive = zipfile.ZipFile(path)
         names = archive.namelist()
         if CONFIG not in names:
@@ -116,16 +128,12 @@ def _archive(path: Path) -> Opened:
             file: Any = archive.open(WEIGHTS)
         else:
             file = io.BytesIO(archive.read(WEIGHTS))
-    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, KeyError, zlib.error) as error:
-        raise ModelError(f"{title}: the archive cannot be read ({error}). {DAMAGED}") from None
     group = _h5(h5py_module(title), file, title)
     version = str(metadata.get("keras_version", "3"))
 
     def asset(name: str) -> bytes | None:
-        try:
+        with _reading(title, name):
             return _member(archive, name, title) if name in names else None
-        except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, zlib.error) as error:
-            raise ModelError(f"{title}: {name} cannot be read ({error}). {DAMAGED}") from None
 
     return Opened(spec, FileStore(group, "", "", asset), int(version[0]) if version[:1].isdigit() else 3, title)
 

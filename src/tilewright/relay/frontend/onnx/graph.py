@@ -13,7 +13,7 @@ from tilewright.relay.expr import Call, Expr, Function, TupleGetItem, TupleWrapp
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.damage import guarded
 from tilewright.relay.frontend.common.module import module_of
-from tilewright.relay.frontend.common.problems import DAMAGE, Problem
+from tilewright.relay.frontend.common.problems import DAMAGE, Problem, finding_of
 from tilewright.relay.frontend.common.quirks import collecting
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.common.value import is_large
@@ -323,10 +323,10 @@ class Importer:
                 scope.update(dict.fromkeys(proto.output, FAILED))
                 if isinstance(error, Listed):
                     return
-                text = f"{proto.op_type} {title!r}: {error}"
+                text = f"{proto.op_type} {title!r}: {finding_of(error, title)}"
                 self.problems.append(Problem(text, operator_title(proto), [title]))
                 return
-            raise DiagnosticError(f"{self.name}: {proto.op_type} {title!r}: {error}") from None
+            raise DiagnosticError(f"{self.name}: {proto.op_type} {title!r}: {finding_of(error, title)}") from None
         except DAMAGE as error:
             why = wrong_axis(proto, inputs) or f"{type(error).__name__}: {error}"
             raise ModelError(

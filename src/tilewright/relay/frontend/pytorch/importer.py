@@ -10,7 +10,7 @@ import numpy as np
 from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.expr import Expr, Tuple, Var
 from tilewright.relay.frontend.common.module import module_of
-from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel
+from tilewright.relay.frontend.common.problems import Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.value import (
     ModelError,
     Value,
@@ -195,7 +195,7 @@ class Importer:
         if isinstance(error, NotImplementedError):
             self.problems.append(Problem(f"{title}: {error}", operator, [title]))
         elif isinstance(error, TVMError):
-            raise DiagnosticError(f"{self.title}: {title}: {error}") from None
+            raise DiagnosticError(f"{self.title}: {title}: {finding_of(error, title)}") from None
         else:
             raise ModelError(
                 f"{self.title}: {title} does not have the arguments that its converter reads ({type(error).__name__}: {error})"

@@ -12,7 +12,7 @@ from tilewright.ir import IRModule
 from tilewright.relay.expr import Expr, Var
 from tilewright.relay.frontend.common.builder import SMALL
 from tilewright.relay.frontend.common.module import module_of
-from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel
+from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.common.texts import Text, strings
 from tilewright.relay.frontend.common.value import ModelError, Value, evaluate, near_text, problems_text, use_text
@@ -240,8 +240,9 @@ class TensorFlowImporter:
                 str(error) if str(error).startswith(self.title) else f"{self.title}: {title}: {error}"
             ) from None
         except TVMError as error:
+            found = finding_of(error, node.name)
             raise DiagnosticError(
-                str(error) if str(error).startswith(self.title) else f"{self.title}: {title}: {error}"
+                found if found.startswith(self.title) else f"{self.title}: {title}: {found}"
             ) from None
         except DAMAGE as error:
             raise ModelError(

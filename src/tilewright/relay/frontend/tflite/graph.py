@@ -12,7 +12,7 @@ import numpy as np
 from tilewright.ir import IRModule, PrimExpr
 from tilewright.relay.expr import Expr, Var
 from tilewright.relay.frontend.common.module import module_of
-from tilewright.relay.frontend.common.problems import DAMAGE
+from tilewright.relay.frontend.common.problems import DAMAGE, finding_of
 from tilewright.relay.frontend.common.value import (
     ModelError,
     evaluate,
@@ -370,10 +370,10 @@ class Importer:
             raise
         except (OpError, DiagnosticError) as error:
             if isinstance(error, NotImplementedError):
-                self.problems.append(f"{what}: {error}")
+                self.problems.append(f"{what}: {finding_of(error, title)}")
                 scope.update(dict.fromkeys(outputs, FAILED))
                 return
-            raise DiagnosticError(f"{self.model.name}: {what}: {error}") from None
+            raise DiagnosticError(f"{self.model.name}: {what}: {finding_of(error, title)}") from None
         except TVMError as error:
             raise DiagnosticError(f"{self.model.name}: {what}: {error}") from None
         except (*DAMAGE, RecursionError) as error:
