@@ -373,11 +373,16 @@ def render_seconds(steps: dict[str, float]) -> str:
 
 
 def use_threads(threads: int | None) -> None:
-    """Limits the pool, when asked to."""
-    if threads is not None:
-        from tilewright import runtime
+    """Limits the pool, when asked to; a number in the environment that is none is refused before anything is compiled."""
+    from tilewright import runtime
 
-        runtime.set_num_threads(threads)
+    try:
+        if threads is None:
+            runtime.num_threads()
+        else:
+            runtime.set_num_threads(threads)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
 
 
 def peer_session(model: Path, threads: int | None) -> Any:
