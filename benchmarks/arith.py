@@ -106,9 +106,9 @@ def iterator_maps(repeat: int) -> int:
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks arith", description=__doc__)
     parser.add_argument("--profile", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     for work in (fresh_analyzers, one_analyzer, random_programs, iterator_maps):
         work(3)
         best = 0.0

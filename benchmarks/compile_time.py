@@ -150,7 +150,7 @@ def measure(model: str) -> dict[str, Any]:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks compile_time", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks compile_time", description=__doc__.splitlines()[0])
     parser.add_argument("--models", default=",".join(DEFAULT_MODELS))
     parser.add_argument("--json", type=Path, help="also write the results here")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import models
+from benchmarks.options import cores
 from benchmarks.peers import PEERS, TOLERANCE, relative_error
 
 SETTLE = 0.03
@@ -26,14 +27,6 @@ BURST_S = 0.12
 """Seconds that a burst should last: long enough for some runs of small models, short so that all meet the same machine."""
 MOST_RUNS = 25
 ROOT = Path(__file__).resolve().parent.parent
-
-
-def cores(threads: int) -> list[int]:
-    """The cores that all contestants share: the last ones, as the first serves most interrupts."""
-    free = sorted(os.sched_getaffinity(0))
-    if threads > len(free):
-        raise ValueError(f"{threads} threads were asked for, but this process may use {len(free)} cores")
-    return free[-threads:]
 
 
 class Contestant:

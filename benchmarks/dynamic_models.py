@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import models
+from benchmarks.options import thread_counts
 from benchmarks.peers import relative_error
 
 SIZES: dict[str, tuple[tuple[int, ...], ...]] = {
@@ -127,7 +128,7 @@ def measure(model: str, seconds: float) -> dict[str, Any]:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks dynamic_models", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks dynamic_models", description=__doc__.splitlines()[0])
     parser.add_argument("--models", default="resnet50,bert_base")
     parser.add_argument("--threads", default="1")
     parser.add_argument("--seconds", type=float, default=8.0, help="measuring time for each size")
@@ -142,7 +143,8 @@ def main(argv: list[str]) -> int:
     if unknown:
         known = ", ".join(n.removesuffix("_open") for n in models.OPEN_NAMES)
         parser.error(f"there is no model {unknown[0]!r} with open sizes; there are {known}")
-    results = [run_worker(n, t, options.seconds) for n in names for t in options.threads.split(",")]
+    threads = thread_counts(parser, options.threads)
+    results = [run_worker(n, str(t), options.seconds) for n in names for t in threads]
     show(results)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))

@@ -16,6 +16,7 @@ from typing import Any
 
 from benchmarks import models
 from benchmarks.contest import Contestant
+from benchmarks.options import thread_count
 
 PEERS = ("tilewright", "tilewright_library", "onnxruntime", "openvino")
 
@@ -45,14 +46,15 @@ def main(argv: list[str]) -> int:
         prog="python -m benchmarks footprint", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--models", default="all", help=f"comma-separated, or 'all': {', '.join(models.BENCHMARKED)}")
-    parser.add_argument("--threads", type=int, default=1, help="threads of each contestant")
+    parser.add_argument("--threads", default="1", help="threads of each contestant")
     parser.add_argument("--json", type=Path, help="also write the figures here")
     options = parser.parse_args(argv)
+    threads = thread_count(parser, options.threads)
     names = list(models.BENCHMARKED) if options.models == "all" else options.models.split(",")
     for name in names:
         if not models.is_known(name):
             parser.error(f"there is no model {name!r}; there are {', '.join(models.ALL + models.RANDOM_NAMES)}")
-    results = [measure(name, options.threads, list(PEERS)) for name in names]
+    results = [measure(name, threads, list(PEERS)) for name in names]
     table = Table(title="peak resident MB: until the first result / while running")
     for column in ("model", *PEERS, "library / ONNX Runtime"):
         table.add_column(column, justify="left" if column == "model" else "right")

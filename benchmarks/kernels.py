@@ -6,6 +6,7 @@ The peaks are measured in the same run, in between. Run: python -m benchmarks ke
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import statistics
 import time
@@ -247,6 +248,7 @@ def check_conv(kernel: Kernel, h: int, w: int, channels: int, filters: int) -> N
 def main(argv: list[str] | None = None) -> None:
     from benchmarks import byte_kernels
 
+    argparse.ArgumentParser(prog="python -m benchmarks kernels", description=__doc__).parse_args(argv)
     target = Target("llvm")
     peak = Kernel("peak", None, 2.0 * LANES * PEAK_CHAINS * PEAK_STEPS, [LANES], target, peak_text(target))
     kernels = []

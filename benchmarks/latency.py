@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import models
-from benchmarks.contest import contest, cores
+from benchmarks.contest import contest
+from benchmarks.options import numbers, thread_counts
 from benchmarks.peers import PEERS, USUAL
 from benchmarks.standing import geometric_means, markdown, show, standing
 
@@ -60,14 +61,6 @@ def chosen_models(parser: argparse.ArgumentParser, text: str, batches: list[int]
     return models.batched(names, batches)
 
 
-def numbers(parser: argparse.ArgumentParser, option: str, text: str) -> list[int]:
-    """Positive numbers with commas between."""
-    parts = text.split(",")
-    if not all(p.strip().isdigit() and int(p) > 0 for p in parts):
-        parser.error(f"{option} takes positive numbers with commas between, such as 1,2, but was given {text!r}")
-    return [int(p) for p in parts]
-
-
 def options_of(argv: list[str]) -> tuple[argparse.Namespace, list[str], list[str], list[int]]:
     """The options; models, contestants and numbers of threads."""
     parser = argparse.ArgumentParser(
@@ -89,12 +82,7 @@ def options_of(argv: list[str]) -> tuple[argparse.Namespace, list[str], list[str
     parser.add_argument("--markdown", action="store_true", help="also print the ratios as a Markdown table")
     parser.add_argument("--chart", type=Path, help="also draw the ratios here (PNG)")
     options = parser.parse_args(argv)
-    threads = numbers(parser, "--threads", options.threads)
-    for t in threads:
-        try:
-            cores(t)
-        except ValueError as error:
-            parser.error(str(error))
+    threads = thread_counts(parser, options.threads)
     if options.rounds < 3 or options.seconds <= 0:
         parser.error("--rounds must be at least 3 and --seconds positive")
     for path in (options.json, options.chart, options.resume):

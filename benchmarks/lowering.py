@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.options import names
 from tilewright import te, topi
 from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.codegen.llvm.effort import effort
@@ -266,7 +267,7 @@ def show(results: Sequence[dict[str, Any]]) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks lowering", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks lowering", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--programs", default=",".join(PROGRAMS), help="of " + ", ".join(PROGRAMS))
     parser.add_argument("--models", default=",".join(MODELS), help='models of benchmarks/models.py; "" for none')
     parser.add_argument("--rounds", type=int, default=7)
@@ -274,7 +275,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="also write the results here")
     options = parser.parse_args(argv)
     target = Target(options.target)
-    results = [of_program(n, target, options.rounds) for n in options.programs.split(",") if n]
+    programs = names(parser, "--programs", options.programs, PROGRAMS)
+    results = [of_program(n, target, options.rounds) for n in programs]
     results += [of_model(n, target, options.rounds) for n in options.models.split(",") if n]
     show(results)
     if options.json:

@@ -23,6 +23,7 @@ import torch.nn.functional as F
 from onnx import TensorProto, helper, numpy_helper
 
 import tilewright as tvm
+from benchmarks.options import thread_counts
 from tilewright import relay, runtime
 
 OPSET, BURSTS, CALLS, REST = 21, 15, 12, 0.01
@@ -259,11 +260,14 @@ def compare(argv: list[str] | None, name: str, description: str | None, cases: d
     parser.add_argument("--prepare", action="store_true")
     args = parser.parse_args(argv)
     wanted = {n: c for n, c in cases.items() if not args.cases or any([part in n for part in args.cases.split(",")])}
+    if not wanted:
+        parser.error(f"no case has a part of {args.cases!r} in its name; there are {', '.join(cases)}")
+    counts = thread_counts(parser, args.threads)
     if args.prepare:
         for case in wanted.values():
             compiled(model(case))
         return 0
-    for threads in [int(t) for t in args.threads.split(",")]:
+    for threads in counts:
         torch.set_num_threads(threads)
         print(f"\n{threads} threads, microseconds, medians of {BURSTS} bursts")
         print(f"{'operator':34}{'ours':>9}{'ORT':>9}{'torch':>9}{'/ best':>8}")

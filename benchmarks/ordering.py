@@ -75,7 +75,7 @@ def cases(
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks ordering", description=__doc__)
     parser.add_argument("--repeat", type=int, default=5)
     repeat = parser.parse_args(argv).repeat
     try:

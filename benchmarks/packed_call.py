@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import tempfile
 import time
@@ -42,6 +43,7 @@ def library(folder: Path) -> Path:
 
 def main(argv: list[str] | None = None) -> None:
     """Prints the table."""
+    argparse.ArgumentParser(prog="python -m benchmarks packed_call", description=__doc__).parse_args(argv)
     with tempfile.TemporaryDirectory() as name:
         path = library(Path(name))
         ours = runtime.load_module(path)["nop"]

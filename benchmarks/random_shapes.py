@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.options import thread_count
 from benchmarks.random_cases import Array, Case, aligned, arrays, as_record, draw, onnx_model
 
 BURST = 4e-4
@@ -259,7 +260,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--convs", type=int, default=300, help="how many convolutions")
     parser.add_argument("--gemms", type=int, default=300, help="how many matrix products")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--threads", default="1")
     parser.add_argument("--seconds", type=float, default=0.08, help="measuring time for each case")
     parser.add_argument("--only", help="numbers of the cases to run: 0..49")
     parser.add_argument("--stop", type=float, help="seconds after which no further case is begun")
@@ -270,6 +271,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     if options.prepare and not options.libraries:
         parser.error("--prepare needs --libraries")
+    options.threads = thread_count(parser, options.threads)
     os.environ |= {"TVM_NUM_THREADS": str(options.threads), "OMP_NUM_THREADS": str(options.threads)}
     if not options.prepare:
         import torch

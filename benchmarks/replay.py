@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import lowering, models
+from benchmarks.options import names
 from tilewright.relay.backend.kernels import target_key
 from tilewright.target import Target
 
@@ -54,9 +55,8 @@ def digest(text: str) -> str:
 
 def records(options: Any, target: Target) -> Iterator[tuple[str, dict[str, str]]]:
     """(record, texts by kernel) of all that was asked for."""
-    programs = [n for n in options.programs.split(",") if n]
-    if programs:
-        yield "programs", dict(texts_of_programs(programs, target))
+    if options.programs:
+        yield "programs", dict(texts_of_programs(options.programs, target))
     for model in [n for n in options.models.split(",") if n]:
         models.make(model)
         yield model, dict(texts_of_model(model, target))
@@ -102,7 +102,7 @@ def compare(options: Any, target: Target) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks replay", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks replay", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("action", choices=("record", "compare"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--models", default=",".join(MODELS), help='models of benchmarks/models.py; "" for none')
@@ -110,6 +110,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--target", default="llvm")
     parser.add_argument("--show", type=int, default=12, help="lines of each difference")
     options = parser.parse_args(argv)
+    options.programs = names(parser, "--programs", options.programs, lowering.PROGRAMS)
     return (record if options.action == "record" else compare)(options, Target(options.target))
 
 

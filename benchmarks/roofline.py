@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks import models
-from benchmarks.contest import ROOT, cores
+from benchmarks.contest import ROOT
+from benchmarks.options import cores, thread_counts
 
 PRODUCTS = re.compile(r"conv|dense|matmul")
 """Kernels with such an operator are GEMM or convolution kernels."""
@@ -217,20 +218,13 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     names = list(models.BENCHMARKED) if options.models == "all" else options.models.split(",")
-    if not all(t.isdigit() and int(t) > 0 for t in options.threads.split(",")):
-        parser.error(f"--threads takes positive numbers with commas between, but was given {options.threads!r}")
-    threads = [int(t) for t in options.threads.split(",")]
+    threads = thread_counts(parser, options.threads)
     if options.worker:
         print(json.dumps(worker(names[0], threads[0], options.seconds)))
         return 0
     for name in names:
         if not models.is_known(name):
             parser.error(f"there is no model {name!r}; there are {', '.join(models.ALL + models.RANDOM_NAMES)}")
-    for t in threads:
-        try:
-            cores(t)
-        except ValueError as error:
-            parser.error(str(error))
     results = []
     for name in names:
         for t in threads:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import torch
 
+from benchmarks.options import thread_count
 from tilewright import runtime
 from tilewright.codegen.llvm import compile_object, load_objects
 from tilewright.runtime import _ffi
@@ -76,8 +77,8 @@ def measured(call: Callable[[], None], count: int) -> float:
 def main(argv: list[str] | None = None) -> int:
     """Prints microseconds a region: medians, and the least and the greatest of the rounds."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks thread_pool", description=__doc__)
-    parser.add_argument("--threads", type=int, default=2)
-    threads = parser.parse_args(argv).threads
+    parser.add_argument("--threads", default="2")
+    threads = thread_count(parser, parser.parse_args(argv).threads)
     runtime.set_num_threads(threads)
     torch.set_num_threads(threads)
     target = Target("llvm")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks import options
 from tilewright.codegen.llvm import AOT, compile_object, emit_module, load_objects
 from tilewright.ir import IRModule
 from tilewright.target import Target
@@ -60,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
     """Prints the table: medians, and the ratio of the time to the faster peer's."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks vector_math", description=__doc__)
     parser.add_argument("--functions", default=",".join(NAMES.split()))
-    names = parser.parse_args(argv).functions.split(",")
+    names = options.names(parser, "--functions", parser.parse_args(argv).functions, NAMES.split())
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
     contestants: dict[tuple[str, str], Callable[[], Any]] = {}

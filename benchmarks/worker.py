@@ -10,6 +10,7 @@ to compile, or why it cannot run. `benchmarks.contest` drives workers.
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import os
@@ -22,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import models
+from benchmarks.options import thread_count
 from benchmarks.peers import PEERS, Job, Run, Unavailable
 
 
@@ -69,9 +71,13 @@ def answer(command: dict[str, Any], run: Run) -> Any:
 
 
 def main(argv: list[str] | None = None) -> int:
-    if not argv or len(argv) != 3 or argv[0] not in PEERS or not models.is_known(argv[1]):
-        print("usage: python -m benchmarks worker PEER MODEL THREADS; `benchmarks latency` starts it", file=sys.stderr)
-        return 2
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks worker", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("peer", choices=PEERS)
+    parser.add_argument("model")
+    parser.add_argument("threads")
+    options = parser.parse_args(argv)
     # What libraries print goes to standard error; answers have a descriptor of their own.
     with os.fdopen(os.dup(1), "w") as replies:
         os.dup2(2, 1)
@@ -81,7 +87,7 @@ def main(argv: list[str] | None = None) -> int:
             replies.flush()
 
         try:
-            run, facts = prepare(argv[0], argv[1], int(argv[2]))
+            run, facts = prepare(options.peer, options.model, thread_count(parser, options.threads))
         except Unavailable as reason:
             reply({"unavailable": str(reason)})
             return 1

@@ -1,18 +1,52 @@
-"""Every benchmark can be started as `python -m benchmarks NAME [ARGS...]`."""
+"""Every benchmark can be started as `python -m benchmarks NAME [ARGS...]`, tells its options, and refuses what is none."""
 
 from __future__ import annotations
 
 import importlib
-import inspect
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 NAMES = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "__main__" and "\ndef main(" in p.read_text())
+THREADED = [n for n in NAMES if '"--threads"' in (FOLDER / f"{n}.py").read_text()]
+
+
+def refusal(name: str, *options: str) -> int:
+    """The exit status with options that end a benchmark before it begins; its own, not those of this process."""
+    main = importlib.import_module(f"benchmarks.{name}").main
+    with mock.patch("sys.argv", ["pytest", "--what-is-not-meant-for-it"]), pytest.raises(SystemExit) as stopped:
+        main(list(options))
+    return int(stopped.value.code or 0)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_main_takes_the_arguments(name: str) -> None:
-    module = importlib.import_module(f"benchmarks.{name}")
-    inspect.signature(module.main).bind([])
+def test_options_are_told(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refusal(name, "--help") == 0
+    assert capsys.readouterr().out.startswith(f"usage: python -m benchmarks {name} ")
+    assert refusal(name, "--no-such-option") == 2
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "1000000000", "abc", ""])
+@pytest.mark.parametrize("name", THREADED)
+def test_numbers_of_threads_that_are_none(name: str, count: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refusal(name, f"--threads={count}") == 2
+    text = capsys.readouterr().err
+    assert (f"--threads takes positive numbers with commas between, such as 1,2, but was given {count!r}" in text) or (
+        count == "1000000000" and "1000000000 threads were asked for, but this process may use" in text
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("lowering", ["--programs=nosuch"]),
+        ("replay", ["record", "unused", "--programs=nosuch"]),
+        ("vector_math", ["--functions=nosuch"]),
+        ("operators", ["--cases=nosuch"]),
+    ],
+)
+def test_names_that_are_not_known(name: str, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert refusal(name, *options) == 2
+    assert "nosuch" in capsys.readouterr().err.splitlines()[-1]

@@ -1,0 +1,51 @@
+"""Options that several benchmarks take, refused in the same words."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Collection
+
+
+def cores(threads: int) -> list[int]:
+    """The cores that all contestants share: the last ones, as the first serves most interrupts."""
+    free = sorted(os.sched_getaffinity(0))
+    if threads > len(free):
+        raise ValueError(f"{threads} threads were asked for, but this process may use {len(free)} cores")
+    return free[-threads:]
+
+
+def numbers(parser: argparse.ArgumentParser, option: str, text: str) -> list[int]:
+    """Positive numbers with commas between."""
+    parts = [p.strip() for p in text.split(",")]
+    if not all([p.isdecimal() and int(p) > 0 for p in parts]):
+        parser.error(f"{option} takes positive numbers with commas between, such as 1,2, but was given {text!r}")
+    return [int(p) for p in parts]
+
+
+def thread_counts(parser: argparse.ArgumentParser, text: str) -> list[int]:
+    """Numbers of threads, none above the cores that this process may use."""
+    counts = numbers(parser, "--threads", text)
+    for count in counts:
+        try:
+            cores(count)
+        except ValueError as error:
+            parser.error(str(error))
+    return counts
+
+
+def thread_count(parser: argparse.ArgumentParser, text: str) -> int:
+    """One number of threads."""
+    counts = thread_counts(parser, text)
+    if len(counts) > 1:
+        parser.error(f"--threads takes one number here, but was given {text!r}")
+    return counts[0]
+
+
+def names(parser: argparse.ArgumentParser, option: str, text: str, known: Collection[str]) -> list[str]:
+    """Names with commas between, all of them known."""
+    found = [n for n in text.split(",") if n]
+    for name in found:
+        if name not in known:
+            parser.error(f"{option}: there is no {name!r}; there are {', '.join(known)}")
+    return found
