@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import models
+from benchmarks.resident import resident
 
 DEFAULT_MODELS = (*models.BENCHMARKED, "light_shufflenet_random")
 PHASES = ("import", "passes", "plan", "schedule", "lower", "emit", "llvm", "constants", "load", "run")
@@ -109,7 +110,7 @@ def worker(model: str) -> dict[str, Any]:
         "compilations": phases.calls["llvm"],
         "kernels": len({k["name"] for k in library.metadata["kernels"]}),
         "cpu_s": used.ru_utime + used.ru_stime,
-        "peak_mb": used.ru_maxrss / 1024,
+        "peak_mb": resident("VmHWM"),
     }
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import models
+from benchmarks.resident import resident
 
 LIMITS = {"bert_base": 1.5, "external_1gb": 5.0}
 """Seconds by model."""
@@ -89,7 +89,7 @@ def worker(how: str, path: Path) -> dict[str, float]:
         kept = from_onnx(path)
     seconds = time.perf_counter() - start
     del kept
-    return {"seconds": seconds, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    return {"seconds": seconds, "peak": resident("VmHWM") * 2**20}
 
 
 def in_fresh_process(how: str, what: Path | str) -> Any:

@@ -14,10 +14,8 @@ import argparse
 import importlib
 import json
 import os
-import re
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,17 +23,7 @@ import numpy as np
 from benchmarks import models
 from benchmarks.options import thread_count
 from benchmarks.peers import PEERS, Job, Run, Unavailable
-
-
-def resident(kind: str) -> float:
-    """MB of this process's resident set: "VmHWM", the most since the last reset, or "VmRSS", now."""
-    found = re.search(rf"^{kind}:\s*(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
-    return int(found[1]) / 1024 if found else 0.0
-
-
-def forget_peak() -> None:
-    """Let VmHWM start again from what is resident now."""
-    Path("/proc/self/clear_refs").write_text("5")
+from benchmarks.resident import forget_peak, resident
 
 
 def prepare(peer: str, model: str, threads: int) -> tuple[Run, dict[str, Any]]:
