@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import zipfile
 from pathlib import Path
@@ -106,6 +107,27 @@ def test_scripted_where_traced_was_needed() -> None:
         "this is a scripted model where a traced one was needed: trace it with example inputs, torch.jit.trace(module, args), or export"
         " it, torch.export.export(module, args)"
     ).replace("%25", re.search(r"%\d+", text).group())  # type: ignore[union-attr]
+
+
+class Growing(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        total = x[0]
+        for k in range(int(x.sum())):
+            total = total + x[k:].sum()
+        return total
+
+
+def test_numbers_that_the_data_decide(tmp_path: Path) -> None:
+    """A slice that begins where the data say; the line is the script's own, loaded from a file too."""
+    torch.jit.script(Growing()).save(str(tmp_path / "growing.pt"))
+    for module in (torch.jit.script(Growing()), torch.jit.load(str(tmp_path / "growing.pt"))):
+        with pytest.raises(OpNotImplemented) as caught:
+            relay.frontend.from_pytorch(module, [("x", (4,))])
+        _, line, remedy = str(caught.value).splitlines()
+        name, place, why = re.fullmatch(r"  (aten::slice %\S+) \(test_torch_errors\.py:(\d+)\): (.*)", line).groups()  # type: ignore[union-attr]
+        assert why == "it needs 'start' as numbers at import, but the data decide them"
+        assert int(place) == inspect.getsourcelines(Growing)[1] + 4
+        assert remedy.startswith("this is a scripted model where a traced one was needed: trace it with example inputs")
 
 
 def test_inputs_of_scripts() -> None:

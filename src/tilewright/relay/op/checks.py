@@ -52,7 +52,7 @@ class within(Dynamic, key="dyn.within"):
 
     def rule(self) -> str:
         """The rule in words."""
-        return f"{self.name or 'the number'} must be {range_text(self.low, self.high)}: it and the nearest such number are the same"
+        return f"{self.name or 'the number'} must be {range_text(self.low, self.high)}: it must equal the nearest such number"
 
     def grad(self, data: Expr, number: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         return [dy, None]

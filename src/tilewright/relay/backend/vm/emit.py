@@ -142,9 +142,7 @@ class _FunctionCompiler:
                 continue
             low, high = [None if b is None else int(b) for b in ranges[d.name]]
             name = self.out.params[parameter][0]
-            rule = (
-                f"dimension {axis} of {name} must be {range_text(low, high)}: it and the nearest such size are the same"
-            )
+            rule = f"dimension {axis} of {name} must be {range_text(low, high)}: it must equal the nearest such size"
             self.sizes.need_equal(d, clamped(d, low, high), self.home.program.message(rule))
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ SCRIPTED = (
     "this is a scripted model where a traced one was needed: trace it with example inputs, torch.jit.trace(module, args), or export it,"
     " torch.export.export(module, args)"
 )
+LINE = re.compile(r'^(?:\s*File "([^"\n]+)", line (\d+)|(\S[^\n]*?)\((\d+)\): )', re.M)
+"""File and line in what PyTorch says of a node of a script, or of a trace."""
 
 
 def import_script(
@@ -198,11 +201,24 @@ class ScriptImporter(Importer):
                     self.problem(place_of(node), error, node.kind())
                 self.finish()
             except (TVMError, ValueError, KeyError, IndexError, TypeError, AttributeError, ArithmeticError) as error:
-                self.problem(place_of(node), error, node.kind())
+                decided = self.decided_by_data(node, env)
+                text = f"it needs {', '.join(decided)} as numbers at import, but the data decide them"
+                self.problem(place_of(node), OpNotImplemented(text) if decided else error, node.kind())
+                self.scripted = self.scripted or bool(decided)
                 self.finish()
             names = [o.debugName() for o in node.outputs()]
             if names:
                 env.update(zip(names, results if len(names) != 1 else [results], strict=True))
+
+    def decided_by_data(self, node: Any, env: dict[str, Any]) -> list[str]:
+        """The arguments of a call that are numbers to PyTorch, and follow from tensors here."""
+        schema = self.schema(node) if node.kind().startswith("aten::") else None
+        arguments = zip(schema.arguments, node.inputs(), strict=False) if schema is not None else ()
+        return [
+            repr(a.name)
+            for a, i in arguments
+            if "Tensor" not in str(a.type) and any([isinstance(v, Slot) for v in _flat(env.get(i.debugName()))])
+        ]
 
     def read(self, x: Any) -> Any:
         """A value of the environment as converters take it."""
@@ -590,9 +606,10 @@ def place_of(node: Any) -> str:
         text = node.sourceRange()
     except RuntimeError:  # What is damaged may be the part of the file that says where its lines come from.
         text = ""
-    lines = [line for line in text.splitlines() if "(" in line and "): " in line]
-    where = f" ({lines[0].split('): ')[0].rpartition('/')[2].replace('(', ':')})" if lines else ""
-    return f"{node.kind()} %{names[0] if names else ''}{where}"
+    found = LINE.search(text)
+    file, line = (found[1] or found[3], found[2] or found[4]) if found else ("", "")
+    result = f" %{names[0]}" if names else ""
+    return f"{node.kind()}{result}" + (f" ({file.rpartition('/')[2]}:{line})" if found else "")
 
 
 def _flat(x: Any) -> list[Any]:
