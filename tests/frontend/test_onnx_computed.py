@@ -186,6 +186,31 @@ def test_counts_that_do_not_fit(body: str, finding: str) -> None:
         imported(body, "float[2, n] x")
 
 
+AXES = {
+    "Slice": "b = Constant <value = int64[2] {0, 0}> () e = Constant <value = int64[2] {1, 1}> () z = Slice (x, b, e, a)",
+    "a computed Slice": "z = Slice (x, p, p, a)",
+    "Pad": "w = Constant <value = int64[4] {1, 1, 1, 1}> () z = Pad (x, w, , a)",
+    "Unsqueeze": "z = Unsqueeze (x, a)",
+    "Resize": "s = Constant <value = float[2] {2, 2}> () z = Resize <axes = AXES> (x, , s)",
+}
+
+
+@pytest.mark.parametrize("sizes", ["float[2, 7]", "float[2, n]"])
+@pytest.mark.parametrize("axes", ["[1, 9]", "[0, -9]", "[-1, -1]"])
+@pytest.mark.parametrize("name", AXES)
+def test_axes_that_there_are_not(name: str, axes: str, sizes: str) -> None:
+    finding = "of which two are the same" if axes == "[-1, -1]" else "but there are"
+    given = f"a = Constant <value = int64[2] {{{axes[1:-1]}}}> () "
+    with pytest.raises(tvm.error.TVMError, match=finding):
+        imported(given + AXES[name].replace("AXES", axes), f"{sizes} x, int64[2] p")
+
+
+@pytest.mark.parametrize("axis", [-3, 3])
+def test_flattening_from_an_axis_that_there_is_not(axis: int) -> None:
+    with pytest.raises(tvm.error.TVMError, match="its input has 2 axes"):
+        imported(f"z = Flatten <axis = {axis}> (x)", "float[2, 7] x")
+
+
 def test_softmax_of_axes_of_unknown_extents() -> None:
     body = "y = NonZero (x) w = Cast <to = 1> (y) v = Unsqueeze <axes = [2]> (w) z = Softmax <axis = 0> (v)"
     with pytest.raises(tvm.error.TVMError, match="the shape of its input must be known"):

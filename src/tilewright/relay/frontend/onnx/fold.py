@@ -171,9 +171,7 @@ def _slice(
     if not all(isinstance(v, int) for v in [*begin, *end]):
         return None
     index = [slice(None)] * x.ndim
-    where = [a + x.ndim if a < 0 else a for a in where] if where is not None else list(range(len(begin)))
-    if len(set(where)) < len(where):
-        return None
+    where = node.places(range(len(begin)) if where is None else where, x.ndim)
     for k, a in enumerate(where):
         low = begin[k]
         index[a] = slice(low, None if by[k] < 0 and end[k] < -x.shape[a] else end[k], by[k])

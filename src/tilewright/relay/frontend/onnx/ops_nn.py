@@ -369,7 +369,7 @@ for _onnx, _key in {"Softmax": "nn.softmax", "LogSoftmax": "nn.log_softmax"}.ite
 
 def _pad_with(node: OnnxNode, x: Value, pads: Sequence[int], value: Any, axes: Sequence[int] | None = None) -> Any:
     rank = x.ndim
-    places = list(range(rank)) if axes is None else [a + rank if a < 0 else a for a in axes]
+    places = node.places(range(rank) if axes is None else axes, rank)
     if len(pads) != 2 * len(places):
         raise DiagnosticError(f"it has {len(pads)} pads, where each of its {len(places)} axes has two")
     width: list[tuple[Any, Any]] = [(0, 0)] * rank

@@ -152,7 +152,7 @@ def _resized(
 ) -> Any:
     """`resize` where everything is known at import."""
     shape = node.static(x)
-    axes = [a + len(shape) if a < 0 else a for a in node.get("axes") or range(len(shape))]
+    axes = node.places(node.get("axes") or range(len(shape)), len(shape))
     kept: float | None = None
     if sizes and policy != "stretch":
         # One scale for all axes; half an element is rounded up.

@@ -38,6 +38,8 @@ def _reshape(node: OnnxNode, x: Value, shape: Value | None = None) -> Any:
 @onnx_op("Flatten")
 def _flatten(node: OnnxNode, x: Value) -> Any:
     at = node.get("axis", 1)
+    if not -x.ndim <= at <= x.ndim:
+        raise DiagnosticError(f"its axis is {at}, and its input has {x.ndim} axes")
     at += x.ndim if at < 0 else 0
     if at == 1:
         return node.call("nn.batch_flatten", x)
@@ -67,7 +69,7 @@ def _unsqueeze(node: OnnxNode, x: Value, axes: Value | None = None) -> Any:
     given = axes_of(node, axes) or []
     rank = x.ndim + len(given)
     out: Any = x
-    for a in sorted(a + rank if a < 0 else a for a in given):
+    for a in sorted(node.places(given, rank)):
         out = node.call("expand_dims", out, axis=a)
     return out
 
@@ -146,7 +148,7 @@ def _slice_with(
         raise OpNotImplemented(
             "its steps depend on a dimension that is not known. Pin the input shapes: shape={name: [...]}"
         )
-    places = list(axes) if axes is not None else list(range(len(starts)))
+    places = node.places(range(len(starts)) if axes is None else axes, x.ndim)
     low, high = -(2**31) + 1, 2**31 - 1
     shape = x.shape
     # A slice that takes everything is no slice.
@@ -193,7 +195,7 @@ def _slice(
     if starts.array is None or ends.array is None:
         # Read when the program runs.
         (count,) = node.static(starts, "the number of its starts")
-        places = range(count) if axes is None else [a + x.ndim if a < 0 else a for a in node.ints(axes, "axes")]
+        places = node.places(range(count) if axes is None else node.ints(axes, "axes"), x.ndim)
         strides = np.array(node.ints(steps, "steps") if steps is not None else [1] * count, np.int64)
         bounds = [node.cast(v, "int64") for v in (starts, ends)]
         return node.call("dyn.strided_slice", x, *bounds, Value(array=strides), axes=tuple(places))

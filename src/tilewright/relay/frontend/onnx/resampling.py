@@ -46,7 +46,7 @@ def resized(node: OnnxNode, x: Value, given: Value, to_sizes: bool, roi: Sequenc
     """x brought to the sizes that are given, or scaled by what is given, of which something is known only when the program runs."""
     c = node.importer.builder(node.name)
     shape = x.shape
-    axes = [a + len(shape) if a < 0 else a for a in node.get("axes") or range(len(shape))]
+    axes = node.places(node.get("axes") or range(len(shape)), len(shape))
     crop = mode == "tf_crop_and_resize"
     if crop and roi is None:
         raise ValueError("tf_crop_and_resize needs the input roi")

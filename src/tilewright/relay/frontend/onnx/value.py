@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from tilewright.relay.op.counted import Counted
 from tilewright.relay.op.create import shape_of
 from tilewright.relay.op.dynamic import Dynamic
 from tilewright.relay.op.relations import shape_text
-from tilewright.support.errors import OpAttributeUnImplemented, OpNotImplemented
+from tilewright.support.errors import DiagnosticError, OpAttributeUnImplemented, OpNotImplemented
 
 
 class Unknown(OpNotImplemented):
@@ -212,6 +212,17 @@ class OnnxNode:
         """A known input as ints; symbols stay."""
         array = self.known(value, what)
         return [int(v) if isinstance(v, (int, float, np.integer)) else v for v in array.reshape(-1).tolist()]
+
+    def places(self, axes: Iterable[int], ndim: int) -> list[int]:
+        """Axes counted from the first. Raises DiagnosticError for those that there are not, or that are given twice."""
+        given = list(axes)
+        for a in given:
+            if not -ndim <= a < ndim:
+                raise DiagnosticError(f"its axes are {given}, but there are {ndim}")
+        found = [a % ndim for a in given]
+        if len({*found}) < len(found):
+            raise DiagnosticError(f"its axes are {given}, of which two are the same")
+        return found
 
     def static(self, value: Value, what: str = "the shape of its input") -> list[int]:
         """A shape without symbols. Raises Unknown."""
