@@ -89,7 +89,6 @@ def test_computed(name: str) -> None:
     (want,) = ort.InferenceSession(made.SerializeToString()).run(None, feeds)
     mod, _ = relay.frontend.from_onnx(made)
     arguments = [feeds[p.name_hint] for p in mod["main"].params]
-    # Relay's topk of k < 1 is all; its interpreter holds to that.
     for kind in ("debug", "vm") if name.startswith("topk of none") else ("vm",):
         got = relay.create_executor(kind, mod, tvm.cpu(), "llvm").evaluate()(*arguments).numpy()
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, strict=True)
@@ -153,6 +152,13 @@ def test_more_elements_than_there_are() -> None:
     mod = imported("z, i = TopK (x, k)", "float[2, n] x, int64[1] k")
     with pytest.raises(ValueError, match="topk.*, but they are 8 and 7"):
         relay.create_executor("vm", mod, tvm.cpu(), "llvm").evaluate()(ROWS, np.array([8]))
+
+
+@pytest.mark.parametrize("kind", ["debug", "vm"])
+def test_fewer_elements_than_none(kind: str) -> None:
+    mod = imported("z, i = TopK (x, k)", "float[2, n] x, int64[1] k")
+    with pytest.raises((tvm.error.TVMError, ValueError), match="k must be 0 or more"):
+        relay.create_executor(kind, mod, tvm.cpu(), "llvm").evaluate()(ROWS, np.array([-1]))
 
 
 def test_padding_of_open_axes_around() -> None:

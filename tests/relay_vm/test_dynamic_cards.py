@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.relay.test_symbolic_cards import SAMPLES, flat, make_input, type_of
-from tilewright import relay
-from tilewright.ir import TensorType, TupleType, Type
+from tilewright import relay, runtime
+from tilewright.ir import IRModule, TensorType, TupleType, Type
 from tilewright.relay.backend.vm import compile
 from tilewright.relay.op.card import OpCard, argument_names
 from tilewright.relay.op.dynamic import Dynamic
@@ -108,3 +108,16 @@ def test_dynamic(key: str, card: type[OpCard], sample: Any, request: pytest.Fixt
         np.testing.assert_allclose(
             got.numpy().astype("float64"), np.asarray(want).astype("float64"), rtol=1e-4, atol=1e-5
         )
+
+
+@pytest.mark.parametrize("k", [0, -1, 2])
+@pytest.mark.parametrize("shape", [(2, 5), (2, relay.Any())])
+def test_topk_of_less_than_one_is_all(k: int, shape: tuple[Any, ...]) -> None:
+    x, number = relay.var("x", shape=shape), relay.var("k", shape=(1,), dtype="int64")
+    found = relay.topk(x, number, ret_type="values", is_ascend=True)
+    mod = IRModule.from_expr(relay.Function([x, number], found))
+    data = np.random.default_rng(0).standard_normal((2, 5)).astype("float32")
+    want = np.sort(data)[:, : k if k > 0 else 5]
+    for kind in ("debug", "vm"):
+        got = relay.create_executor(kind, mod, runtime.cpu(), "llvm").evaluate()(data, np.array([k])).numpy()
+        np.testing.assert_array_equal(got, want)

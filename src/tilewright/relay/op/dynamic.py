@@ -17,8 +17,9 @@ from tilewright.relay.expr import Expr, const
 from tilewright.relay.op import binary, create, indexing, ordering, padding, repeating, reshaping, resize, slicing
 from tilewright.relay.op.adjoint import field, moved_back, op, summed_like
 from tilewright.relay.op.card import DYNAMIC, OPAQUE, OpCard, TypeRuleError, argument_names, as_expr, need
-from tilewright.relay.op.relations import dims, tensor, tensor_type
+from tilewright.relay.op.relations import as_dim, dims, is_any, tensor, tensor_type
 from tilewright.support.errors import OpNotImplemented
+from tilewright.tir import LT, Select
 from tilewright.tir import Any as AnyDim
 
 Value = int | float | PrimExpr
@@ -76,6 +77,10 @@ class Dynamic(OpCard):
         for place, elements in values.items():
             attrs[names[place]] = self.attribute(names[place], list(elements))
         return self.of(**attrs)
+
+    def settled(self, values: Mapping[int, Sequence[Any]], args: Sequence[Any]) -> Mapping[int, Sequence[Any]]:
+        """The elements that are read, where some stand for what the arguments' types say."""
+        return values
 
     def needs(self, values: Mapping[int, Sequence[Any]]) -> list[tuple[PrimExpr, PrimExpr, str]]:
         """What must hold of the values when a program runs: pairs that are equal, and the rule in words."""
@@ -269,6 +274,15 @@ class dyn_topk(Dynamic, key="dyn.topk"):
 
     def infer(self, data: TensorType, k: TensorType) -> Type:  # type: ignore[override]
         return self.inferred([data, k])
+
+    def settled(self, values: Mapping[int, Sequence[Any]], args: Sequence[Any]) -> Mapping[int, Sequence[Any]]:
+        """k < 1 is all."""
+        (k,) = values[1]
+        if isinstance(k, int):
+            return values
+        extent = dims(args[0])[self.axis]
+        need(not is_any(extent), "the extent that k < 1 stands for must be known", f"it is {args[0]}", 0)
+        return {1: [Select(LT(k, as_dim(1)), as_dim(extent), k)]}
 
     def grad(self, data: Expr, k: Expr, result: Expr, dy: Any) -> Sequence[Expr | None]:
         if self.ret_type == "indices":

@@ -351,7 +351,7 @@ class Rule:
         if any([not variables_of(v) <= readable for v in used]):
             return None
         try:
-            static = card.static(elements)
+            static = card.static(card.settled(elements, [type_of(a) for a in call.args]))
         except TypeRuleError:
             return None
         return Call(static.op, tuple(kept), static, (), call.span)

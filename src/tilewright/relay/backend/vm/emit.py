@@ -398,8 +398,9 @@ class _FunctionCompiler:
             else:
                 t: Any = types[places[a]]
                 values[place] = self.elements(operands[places[a]], t, a.name_hint)
+        given = [types[places[a]] if isinstance(a, Var) else type_of(a) for a in call.args]
         try:
-            static = card.static(values)
+            static = card.static(card.settled(values, given))
         except TypeRuleError as error:
             raise TVMError(f"{self.out.name}: {card.type_key}: {error}") from None
         for a, b, rule in card.needs(values):

@@ -19,6 +19,7 @@ def best(span: Span, x: Value, k: Any, axis: int = -1, is_ascend: bool = False, 
     attrs = {"axis": axis, "ret_type": "both", "is_ascend": is_ascend, "dtype": dtype}
     if isinstance(k, Value):
         zero, one = [Value(array=np.array([v], np.int64)) for v in (0, 1)]
+        k = Value(make_call("dyn.within", [k, k], {"low": 0, "name": "k"}, span))
         found = make_call("dyn.topk", [x, k], attrs, span)
         return [make_call("dyn.strided_slice", [v, zero, k, one], {"axes": (axis,)}, span) for v in found]
     found = make_call("topk", [x], {"k": k, **attrs}, span)
