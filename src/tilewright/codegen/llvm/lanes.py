@@ -182,8 +182,12 @@ class Lanes:
         shift, bias = (23, 127) if self.dtype.bits == 32 else (52, 1023)
         return self.from_bits(self.iop("shl", self.iop("add", n, self.ci(bias)), self.ci(shift)))
 
+    def power_of_rounded(self, n: str) -> str:
+        """2**n of a normal number, for n as the low bits of a float (1.5 * 2**23 + n)."""
+        return self.from_bits(self.iop("add", self.iop("shl", self.bits(n), self.ci(23)), self.ci(127 << 23)))
+
     def times_power(self, x: str, n: str) -> str:
-        """x * 2**n, both x and the product normal numbers, for n as the low bits of a float (1.5 * 2**23 + n)."""
+        """x * 2**n, both x and the product normal numbers, for n as in `power_of_rounded`. What it makes of NaN may be any number."""
         return self.from_bits(self.iop("add", self.bits(x), self.iop("shl", self.bits(n), self.ci(23))))
 
     def lookup(self, name: str, table: Sequence[float], at: str) -> str:
