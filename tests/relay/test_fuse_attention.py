@@ -66,7 +66,8 @@ def test_forms(form: dict[str, Any]) -> None:
 
 
 def test_what_is_read_elsewhere_stays() -> None:
-    """Weights or scores that something else reads, a softmax along another axis, a mask that makes the scores larger."""
+    """Weights or scores that something else reads, a softmax along another axis, a mask that makes the scores larger, scores that are
+    divided by zero."""
     q, k, v = (relay.var(name, shape=(2, 40, 40)) for name in "qkv")
     s = relay.nn.batch_matmul(q, k)
     p = relay.nn.softmax(s)
@@ -77,6 +78,7 @@ def test_what_is_read_elsewhere_stays() -> None:
         by(relay.nn.softmax(s, axis=1)),
         by(relay.nn.softmax(relay.squeeze(s + relay.var("mask", shape=(1, 2, 40, 40)), [0]))),
         by(relay.nn.softmax(relay.tanh(s))),
+        by(relay.nn.softmax(s / relay.const(0.0))),
         by(relay.where(relay.isnan(p), relay.const(1.0), p)),
         relay.nn.batch_matmul(p, v),
     ):
@@ -118,6 +120,43 @@ def test_random_sizes(seed: int, cpu: str) -> None:
     wanted = relay.create_executor("debug", mod=tvm.IRModule.from_expr(body)).evaluate()(**given)
     assert "nn.contrib_attention" in operators(fused(body))
     np.testing.assert_allclose(run(body, given, SMALL + cpu), wanted.numpy(), rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("axis", range(3))
+def test_an_open_mask_that_is_one_row(axis: int) -> None:
+    shape: list[Any] = [2, 40, 50]
+    given = inputs(attention((2,), 40, 50, 8, 5, mask=(*shape[:axis], 1, *shape[axis + 1 :])), 2)
+    shape[axis] = relay.Any()
+    body = attention((2,), 40, 50, 8, 5, mask=tuple(shape))
+    assert "nn.contrib_attention" in operators(fused(body))
+    scores = 0.5 * given["q"].astype("float64") @ given["k"].swapaxes(1, 2) + given["mask"]
+    weights = np.exp(scores)
+    wanted = weights @ given["v"] / weights.sum(-1, keepdims=True)
+    variables = relay.analysis.free_vars(body)
+    mod = tvm.IRModule.from_expr(relay.Function(variables, body))
+    with tvm.transform.PassContext(opt_level=3):
+        machine = tvm.runtime.vm.VirtualMachine(relay.vm.compile(mod, SMALL), tvm.cpu())
+    found = machine.run(**{name: tvm.nd.array(value) for name, value in given.items()})
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=2e-5, atol=2e-6)
+
+
+def test_queries_of_one_element() -> None:
+    """Products of nothing but one step each."""
+    body = attention((2,), 33, 40, 1, 5)
+    given = inputs(body, 3)
+    weights = np.exp(0.5 * given["q"].astype("float64") @ given["k"].swapaxes(1, 2))
+    wanted = weights @ given["v"] / weights.sum(-1, keepdims=True)
+    assert "nn.contrib_attention" in operators(fused(body))
+    np.testing.assert_allclose(run(body, given, SMALL), wanted, rtol=2e-5)
+
+
+def test_a_single_query() -> None:
+    q, v = relay.var("q", shape=(3, 1, 4)), relay.var("v", shape=(3, 41, 4))
+    body = relay.op.lookup("nn.contrib_attention")(q, v, v)
+    given = inputs(body, 3)
+    weights = np.exp(given["q"].astype("float64") @ given["v"].swapaxes(1, 2))
+    wanted = weights @ given["v"] / weights.sum(-1, keepdims=True)
+    np.testing.assert_allclose(run(body, given, SMALL), wanted, rtol=2e-5)
 
 
 def test_float64() -> None:

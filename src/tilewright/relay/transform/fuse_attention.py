@@ -85,14 +85,22 @@ def match(e: Expr, reads: Reads) -> _Attention | None:
         if is_op(scores, "add") and mask is None and scale == 1.0:
             a, b = scores.args
             scores, mask = (b, a) if _scored(b) or not _scored(a) else (a, b)
-        elif is_op(scores, "multiply", "divide") and (number := scalar_of(scores.args[1])) is not None:
-            scale *= float(number) if is_op(scores, "multiply") else 1 / float(number)
+        elif is_op(scores, "multiply", "divide") and (by := _factor(scores)) is not None:
+            scale *= by
             scores = scores.args[0]
         else:
             return None
         if static_shape(scores) != shape:
             return None
     return _Attention(scores, value, mask, scale, zero_rows) if reads(scores) == 1 else None
+
+
+def _factor(e: Any) -> float | None:
+    """By what a multiplication or division scales, if it is by one number; None for a division by zero."""
+    number = scalar_of(e.args[1])
+    if is_op(e, "divide"):
+        return 1 / float(number) if number else None
+    return None if number is None else float(number)
 
 
 def _scored(e: Expr) -> bool:

@@ -6,7 +6,6 @@ values; these are divided by the sums of weights, not the weights themselves. `s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from tilewright import te
 from tilewright.ir import DataType
 from tilewright.target import Target
 from tilewright.target.cpu import CpuFacts
+from tilewright.topi.broadcast import broadcast_index
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.schedule.attention import BLOCK_ROWS, SUMS
 from tilewright.topi.schedule.tiles import MATERIALIZE, TILE_COLUMNS, TILE_ROWS, register_tile, tiling
@@ -102,7 +102,8 @@ def attention(
         *at, row, column = i
         found = products(*i) if scale == 1.0 else products(*i) * tir.const(scale, dtype)
         if mask is not None:
-            found = found + _of_mask(mask, [*at, row if rows == n else tir.min(row, n - 1), column])
+            place = [*at, row if rows == n else tir.min(row, n - 1), column]
+            found = found + mask(*broadcast_index(shape_of(mask), [*lead, n, m], place))
         return within(column, m, columns, found, float("-inf"))
 
     scores = compute([*lead, rows, columns], score, name="attention_scores", tag="injective", attrs={MATERIALIZE: 1})
@@ -132,8 +133,3 @@ def attention(
 
     means = compute([*lead, rows, wide], mean, name="attention_means", tag="injective", attrs={MATERIALIZE: 1})
     return compute([*lead, n, width], lambda *i: means(*i), name="attention", tag="injective")
-
-
-def _of_mask(mask: te.Tensor, at: Sequence[Any]) -> Any:
-    shape = shape_of(mask)
-    return mask(*[0 if e == 1 else i for e, i in zip(shape, at[len(at) - len(shape) :], strict=True)])

@@ -27,8 +27,13 @@ BLOCK_ROWS = "tilewright.block_rows"
 
 
 def attention_sums(view: KernelView) -> BlockView | None:
-    """The weighted sums of values, if the kernel is attention."""
-    return next((b for b in view.blocks() if b.name == SUMS), None)
+    """The weighted sums of values, if the kernel is attention and its stages have loops over the queries of a block and their elements,
+    which are none where there is a single one."""
+    found = {b.name: b for b in view.blocks()}
+    if SUMS not in found:
+        return None
+    sums, products = found[SUMS], found["attention_products"]
+    return sums if sums.block.annotations[BLOCK_ROWS] > 1 and products.extents[-1] > 1 else None
 
 
 def schedule_attention(view: KernelView, sums: BlockView, target: Target) -> None:
