@@ -258,6 +258,10 @@ def test_module_for_another_architecture():
         AttributeError, match="cannot be called here: it was compiled for aarch64-unknown-linux-gnu; export"
     ):
         module["main"]
+    with pytest.raises(
+        AttributeError, match="the module cannot be called here: it was compiled for aarch64-unknown-linux-gnu; export"
+    ):
+        module()
 
 
 def test_cpu_features_agree_with_llvm():

@@ -125,14 +125,18 @@ class Module(_ffi.Object):
         """The function of a name; AttributeError when there is none."""
         found: PackedFunc | None = global_func("runtime.ModuleGetFunction")(self, name, query_imports)
         if found is None:
-            source = self.source
-            if source is not None and source.why_not_here:
-                raise AttributeError(
-                    f"the module's function `{name}` cannot be called here: {source.why_not_here}; export the module and load it"
-                    " on such a machine, or compile for this one"
-                )
+            self._refuse_elsewhere(f"the module's function `{name}`")
             raise AttributeError(f"the module has no function `{name}`")
         return found
+
+    def _refuse_elsewhere(self, what: str) -> None:
+        """AttributeError where the code is another machine's."""
+        source = self.source
+        if source is not None and source.why_not_here:
+            raise AttributeError(
+                f"{what} cannot be called here: {source.why_not_here}; export the module and load it on such a machine, or compile for"
+                " this one"
+            )
 
     def __getitem__(self, name: str) -> PackedFunc:
         if not isinstance(name, str):
@@ -152,6 +156,7 @@ class Module(_ffi.Object):
             found: PackedFunc | None = global_func("runtime.ModuleGetFunction")(self, name, False)
             if found is not None:
                 return found
+        self._refuse_elsewhere("the module")
         raise AttributeError("the module has no main function; call one by name: module[name](...)")
 
     def __repr__(self) -> str:
