@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -76,6 +77,22 @@ def test_masks_stay_finite(tmp_path: Path) -> None:
     for precision in ("bf16", "fp16"):
         done = command("compare", model, "--precision", precision, "--tolerance", "1e-2")
         assert done.code == 0, done.err
+
+
+def test_sums_beyond_the_narrow_type_are_compared_as_they_are(tmp_path: Path) -> None:
+    """Scores near 2e5 stay in float32 up to the softmax: they are no further off than others."""
+    rng = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"], name="scores"),
+        helper.make_node("Softmax", ["a"], ["y"], name="probabilities"),
+    ]
+    model = write_model(
+        tmp_path / "scores.onnx", nodes, {"x": [4, 64]}, ["y"], {"w": 1e4 * rng.standard_normal((64, 16))}
+    )
+    done = command("compare", model, "--precision", "fp16", "--json")
+    assert done.code == 0, done.err
+    errors = {layer["name"]: layer["error"] for layer in json.loads(done.out)["layers"]}
+    assert 0 < errors["scores"] < 3e-3
 
 
 def test_libraries_keep_inputs_and_outputs_in_float32(tmp_path: Path) -> None:

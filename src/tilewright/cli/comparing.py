@@ -43,7 +43,7 @@ DEPARTS = {"fp32": 1e-3, "bf16": 5e-2, "fp16": 1e-2}
 
 class Difference:
     """Of two arrays of one shape: `error`, the largest difference by the largest magnitude of the reference, over what is finite in
-    both and within `most`, what the type of the first can hold (constants beyond it were made that); `lost`: how many values are
+    both; `most` is what the type of the first can hold: constants beyond it were made that, while sums in float32 go on; `lost`: how many values are
     finite in the reference only, of `size`. Whole numbers of 8 and 16 bits stand for floats, and are measured by the range of their type;
     `rounding`: by how much of it they may be apart before they depart."""
 
@@ -59,7 +59,8 @@ class Difference:
         finite = np.isfinite(want)
         self.lost = int((finite & ~np.isfinite(got)).sum())
         both = finite & np.isfinite(got)
-        want = np.clip(want, -most, most)
+        held = np.clip(want, -most, most)
+        want = np.where(np.abs(got - held) < np.abs(got - want), held, want)
         scale = float(np.abs(want[finite]).max(initial=0.0)) if not small else 256.0**reference.dtype.itemsize - 1
         apart = float(np.abs(got[both] - want[both]).max(initial=0.0))
         self.error = apart / scale if scale else apart
