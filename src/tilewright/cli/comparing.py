@@ -43,9 +43,9 @@ DEPARTS = {"fp32": 1e-3, "bf16": 5e-2, "fp16": 1e-2}
 
 class Difference:
     """Of two arrays of one shape: `error`, the largest difference by the largest magnitude of the reference, over what is finite in
-    both; `most` is what the type of the first can hold: constants beyond it were made that, while sums in float32 go on; `lost`: how many values are
-    finite in the reference only, of `size`. Whole numbers of 8 and 16 bits stand for floats, and are measured by the range of their type;
-    `rounding`: by how much of it they may be apart before they depart."""
+    both; `most` is what the type of the first can hold: constants beyond it were made that, while sums in float32 go on; `lost`: how
+    many values are finite in the reference only, of `size`. Whole numbers of 8 and 16 bits stand for floats, and are measured by the
+    range of their type; `rounding`: by how much of it they may be apart before they depart."""
 
     __slots__ = ("error", "lost", "name", "rounding", "size", "what")
 
