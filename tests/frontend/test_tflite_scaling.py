@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
+from tests.frontend.tflite_ops.writer import Writer, litert, ours
 from tilewright import relay
 from tilewright.contrib import graph_executor
 from tilewright.relay.frontend.common.value import make_call
@@ -41,7 +42,9 @@ def test_rounded_once(factors: list[float], dtype: str) -> None:
 
 
 @pytest.mark.parametrize("bits", [31, 47])
-@pytest.mark.parametrize("factors", [[0.3, 2e-5, 1.5, 3e-9], [2.0**-30, 0.77, 1000.0, 1.0]])
+@pytest.mark.parametrize(
+    "factors", [[0.3, 2e-5, 1.5, 3e-9], [2.0**-30, 0.77, 1000.0, 1.0], [7e-11, 5e-13, 2.0**-47, 2.0**-50]]
+)
 def test_sums_of_48_bits_rounded_once(factors: list[float], bits: int) -> None:
     checked(factors, "int64", -(2**bits), 2**bits - 1, "int64")
 
@@ -58,5 +61,18 @@ def checked(factors: list[float], dtype: str, least: int, most: int, given: str)
     run.set_input("x", x)
     run.run()
     for column, found, factor in zip(x.T, run.get_output(0).numpy().T, factors, strict=True):
-        q, shift = multiplier(factor)
+        q, shift = multiplier(factor, -47 if given == "int64" else -31)
         assert found.tolist() == [(int(a) * q + (1 << (30 - shift))) >> (31 - shift) for a in column]
+
+
+def test_a_wide_bias_of_a_small_scale() -> None:
+    """Beyond where multipliers of sums of 32 bits are 0."""
+    w = Writer()
+    x = w.main.input("int16", (1, 2), (1.0, 0))
+    weights = w.main.constant(np.ones((1, 2), np.int8), (1.0, 0))
+    bias = w.main.constant(np.array([10**14], np.int64), (1.0, 0))
+    made = w.main.op(
+        "FULLY_CONNECTED", [x, weights, bias], [("int16", (1, 1), (2.0**34, 0))], {}, "FullyConnectedOptions"
+    )
+    data, inputs = w.finish(made), [np.array([[3, 4]], np.int16)]
+    assert ours(data, inputs)[0].tolist() == litert(data, inputs)[0].tolist() == [[5821]]

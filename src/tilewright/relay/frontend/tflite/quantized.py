@@ -17,15 +17,15 @@ from tilewright.relay.frontend.tflite.node import Node, Quant, Value
 from tilewright.support.errors import OpNotImplemented
 
 
-def multiplier(real: float) -> tuple[int, int]:
-    """(q, shift) with real = q / 2**31 * 2**shift, q of 31 bits."""
+def multiplier(real: float, least: int = -31) -> tuple[int, int]:
+    """(q, shift) with real = q / 2**31 * 2**shift, q of 31 bits; 0 for a shift below the least."""
     if real == 0:
         return 0, 0
     significand, shift = math.frexp(real)
     q = math.floor(abs(significand) * (1 << 31) + 0.5) * (1 if significand > 0 else -1)
     if abs(q) == 1 << 31:
         q, shift = q // 2, shift + 1
-    if shift < -31:
+    if shift < least:
         return 0, 0
     if shift > 30:
         return (1 << 31) - 1, 30
@@ -98,7 +98,9 @@ def alike(node: Node, x: Value, y: Value) -> tuple[Value, Value]:
 def scaled_once(node: Node, x: Value, factors: Any) -> Value:
     """Sums of FULLY_CONNECTED by factors along the last axis: multipliers of 31 bits, rounded once, halves upwards; int32 where no factor
     is 1 or more (and none of them, or all, are below a half), else int64."""
-    pairs = [multiplier(float(f)) for f in np.atleast_1d(np.asarray(factors, np.float64))]
+    # Sums of 48 bits count down to where their half is less than a half.
+    least = -47 if x.dtype == "int64" else -31
+    pairs = [multiplier(float(f), least) for f in np.atleast_1d(np.asarray(factors, np.float64))]
     down = np.array([-s for _, s in pairs], np.int32)
     if x.dtype == "int32" and (down >= 0).all() and (down > 0).all() == (down > 0).any():
         fractions = np.array([q for q, _ in pairs], np.int32)
@@ -112,13 +114,14 @@ def scaled_once(node: Node, x: Value, factors: Any) -> Value:
         halved = node.call("right_shift", floor, Value(array=down - 1)) if down.max() > 1 else floor
         return node.call("right_shift", node.call("add", halved, 1), 1)
     q, right = (np.array(v, np.int64) for v in ([q for q, _ in pairs], [31 - s for _, s in pairs]))
-    half = Value(array=np.left_shift(np.int64(1), right - 1))
     if x.dtype == "int64" and right.min() > 16:
-        # Sums of 48 bits: products with each part of them, the lower of 16 bits, stay in 64.
-        lower = node.call("add", node.call("multiply", node.call("bitwise_and", x, 0xFFFF), Value(array=q)), half)
+        # Products with each part of sums, the lower of 16 bits, stay in 64.
+        lower = node.call("multiply", node.call("bitwise_and", x, 0xFFFF), Value(array=q))
         upper = node.call("multiply", node.call("right_shift", x, 16), Value(array=q))
         high = node.call("add", upper, node.call("right_shift", lower, 16))
-        return node.call("right_shift", high, Value(array=right - 16))
+        half = Value(array=np.left_shift(np.int64(1), right - 17))
+        return node.call("right_shift", node.call("add", high, half), Value(array=right - 16))
+    half = Value(array=np.left_shift(np.int64(1), right - 1))
     product = node.call("multiply", node.cast(x, "int64"), Value(array=q))
     return node.call("right_shift", node.call("add", product, half), Value(array=right))
 
