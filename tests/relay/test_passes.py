@@ -15,6 +15,7 @@ from tilewright.ir.transform import PassContext
 from tilewright.node import assert_structural_equal
 from tilewright.relay import transform
 from tilewright.relay.analysis import list_op_freqs
+from tilewright.target import Target
 
 sys.path.insert(0, str(Path(__file__).parent))
 from random_graphs import Generator, assert_same, evaluate
@@ -256,6 +257,15 @@ def test_block_follows_the_vectors(cpu: str, block: int) -> None:
     mod = IRModule.from_expr(relay.nn.conv2d(image(32), values(32, 32, 3, 3)))
     optimized, _ = relay.optimize(mod, f"llvm -mcpu={cpu}")
     assert f'out_layout="NCHW{block}c"' in relay.astext(optimized)
+
+
+@pytest.mark.parametrize(("inner", "width"), [(768, 64), (2048, 64), (2600, 48), (3072, 32), (9000, 32)])
+def test_panels_leave_room_in_the_second_cache(inner: int, width: int) -> None:
+    with Target("llvm -mcpu=x86-64-v4 -l2-cache-bytes=1048576"):
+        packed = transform.PackDense()(
+            IRModule.from_expr(relay.nn.dense(relay.var("x", shape=(64, inner)), values(192, inner)))
+        )
+    assert f"NK{width}n" in relay.astext(packed)
 
 
 @pytest.mark.parametrize("columns", [64, 48, 40, 10, 100])

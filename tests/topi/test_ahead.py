@@ -13,13 +13,14 @@ import pytest
 import tilewright as tvm
 from tests.codegen.util import aligned
 from tilewright import te, topi
+from tilewright.arith import Analyzer
 from tilewright.codegen import interp
 from tilewright.ir import Op
 from tilewright.target import Target
-from tilewright.tir import BufferLoad, Call, For, PrimFunc
-from tilewright.tir.stmt_functor import post_order_visit
+from tilewright.tir import BufferLoad, Call, Evaluate, For, PrimFunc
+from tilewright.tir.stmt_functor import child_stmts, post_order_visit, substitute
 from tilewright.topi.schedule import schedule_kernel
-from tilewright.topi.schedule.ahead import FETCH_AHEAD
+from tilewright.topi.schedule.ahead import FETCH_AHEAD, FETCH_EARLY
 
 
 def product(rows: Any, inner: int, panels: int) -> PrimFunc:
@@ -158,3 +159,59 @@ def test_every_line_of_the_next_blocks_of_a_convolution(blocks: tuple[int, int],
     for panel in range(panels - 1):
         found = set.union(*[fetched[panel * parts + k] for k in range(parts)])
         assert found == set(range((panel + 1) * lines, (panel + 2) * lines))
+
+
+def residual(rows: int, inner: int, panels: int, cpu: str = "") -> PrimFunc:
+    """data by packed weights, and a tensor added."""
+    with Target("llvm" + cpu) as target:
+        d, w = te.placeholder((rows, inner), name="d"), te.placeholder((panels, inner, 32), name="w")
+        r = te.placeholder((rows, panels * 32), name="r")
+        return schedule_kernel(te.create_prim_func([d, w, r, topi.add(topi.nn.dense_pack(d, w), r)]), target)
+
+
+@pytest.mark.parametrize("rows", [24, 37])
+@pytest.mark.parametrize("cpu", [" -mcpu=x86-64-v4", " -mcpu=haswell"])
+def test_residuals_come_while_sums_are_made(rows: int, cpu: str) -> None:
+    """Each line of it is asked for, once a vector, before the sums of the tile that reads it, and within the tensor."""
+    func = residual(rows, 256, 2, cpu)
+    text = func.script()
+    assert FETCH_EARLY not in text
+    asked = re.findall(r'"tir.prefetch", T.address_of\(r\[(.*)\]\), 0, 2, 1\)', text)
+    assert asked and text.index("T.address_of(r[") < text.index("T_dense_pack_update")
+    seen: set[tuple[int, int]] = set()
+    hints: list[Any] = []
+    post_order_visit(
+        func.body,
+        lambda s: (
+            hints.append(s.args[0].args[0])
+            if isinstance(s, Call) and s.op is Op.get("tir.prefetch") and s.args[0].args[0].buffer.name == "r"
+            else None
+        ),
+    )
+    assert all([isinstance(h, BufferLoad) for h in hints])
+
+    def run(s: Any, env: dict[Any, int]) -> None:
+        """Rounds of the loops around hints."""
+        if isinstance(s, For):
+            for i in range(int(s.extent)):
+                run(s.body, env | {s.loop_var: i})
+        elif isinstance(s, Evaluate) and s.value.args[0].args[0] in hints:
+            at = [int(Analyzer().simplify(substitute(i, env))) for i in s.value.args[0].args[0].indices]
+            assert 0 <= at[0] < rows and 0 <= at[1] < 64
+            seen.add((at[0], at[1] // 16))
+        else:
+            for child in child_stmts(s):
+                run(child, env)
+
+    run(func.body, {})
+    assert seen == {(i, j) for i in range(rows) for j in range(4)}
+    rng = np.random.default_rng(0)
+    x, w, r = (aligned(rng.integers(-9, 9, shape), "float32") for shape in ((rows, 256), (2, 256, 32), (rows, 64)))
+    want = x @ w.transpose(1, 0, 2).reshape(256, 64) + r
+    found = aligned(np.zeros(want.shape), "float32")
+    interp.run(func, [x, w, r, found])
+    np.testing.assert_array_equal(found, want)
+
+
+def test_residuals_of_short_sums_are_not_asked_for() -> None:
+    assert "T.address_of(r[" not in residual(24, 8, 2).script()

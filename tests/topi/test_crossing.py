@@ -51,6 +51,17 @@ def test_transposes(shape: tuple[int, ...], axes: tuple[int, ...], target: str) 
     check([x], topi.transpose(x, axes), lambda a: a.transpose(axes), TARGETS[target])
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("rows", "columns"), [(19, 16), (16, 21), (19, 21), (5, 7), (37, 40)])
+def test_axes_that_share_an_index(rows: int, columns: int, target: str) -> None:
+    """Of a matrix seen as images and heads: the last tile of an image or of a head does not go on into the next one."""
+    x = te.placeholder((3 * rows, 2 * columns), "float32", "x")
+    split = topi.reshape(x, (3, rows, 2, columns))
+    wanted = lambda a: a.reshape(3, rows, 2, columns).transpose(0, 2, 3, 1) * np.float32(2)  # noqa: E731
+    func = te.compute((3, 2, columns, rows), lambda b, h, c, r: split[b, r, h, c] * 2.0)
+    check([x], func, wanted, TARGETS[target])
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "bool", "float16", "bfloat16", "int32", "float64", "int64"])
 def test_types(dtype: str) -> None:
     x = te.placeholder((2, 37, 40), dtype, "x")

@@ -32,6 +32,7 @@ from tilewright.relay.transform.rewriting import (
     typed_pass,
 )
 from tilewright.target import Target
+from tilewright.target.cpu import CpuFacts
 from tilewright.tir.tensor_intrin.amx import SIDE
 from tilewright.topi.nn.product import GATHER, Costs
 from tilewright.topi.schedule.dot_products import dot_product
@@ -242,11 +243,15 @@ def AlterOpLayout() -> Pass:
     return typed_pass("AlterOpLayout", 2, run, (), ("layouts",))
 
 
-def panel_width(columns: int, lanes: int, registers: int, rows: int | None) -> int:
+def panel_width(columns: int, bytes_of_column: int, rows: int | None, cpu: CpuFacts) -> int:
     """Columns per panel of a packed weight: up to four vectors (two where registers are few), a whole number of vectors that
-    divides the columns where there is one. A few rows are one tile of registers, and memory bounds their product: then a panel is
-    no wider than the tile, so that weights are read in the order in which they lie."""
+    divides the columns where there is one. A panel of more than two takes no more than half of the second cache: a tile of two reads
+    every other pair of lines of a wider one, which share half of that cache's sets. A few rows are one tile of registers, and memory
+    bounds their product: then a panel is no wider than the tile, so that weights are read in the order in which they lie."""
+    lanes, registers = cpu.lanes(32), cpu.vector_registers
     widest = 4 if lanes >= 16 else 2
+    while widest > 2 and widest * lanes * bytes_of_column > cpu.l2_bytes // 2:
+        widest -= 1
     if rows is not None:
         widest = next((c for c in range(widest, 1, -1) if rows * c + c + 1 <= registers), widest)
     for vectors in range(widest, 0, -1):
@@ -311,10 +316,11 @@ def packed_product(call: Call, data: Expr, by_columns: np.ndarray, group: int, n
     of K in them."""
     card: Any = card_of(call)
     inner, columns = by_columns.shape
-    target = Target.current(True)
-    lanes, registers = (16, 32) if target is None else (target.cpu.lanes(32), target.cpu.vector_registers)
     shape = static_shape(data)
-    nr = nr or panel_width(columns, lanes, registers, None if shape is None else prod(shape[:-1]))
+    rows = None if shape is None else prod(shape[:-1])
+    nr = nr or panel_width(
+        columns, inner * by_columns.itemsize, rows, (Target.current(True) or Target("llvm -mcpu=x86-64-v4")).cpu
+    )
     panels = -(-columns // nr)
     if panels * nr != columns:
         filled = np.zeros((inner, panels * nr), by_columns.dtype)

@@ -13,31 +13,44 @@ A panel may be several blocks of columns that lie one after the other (weights o
 
 parallel t:  for c, h, w, k: prefetch B[(t // tiles_of_a_panel + 1) * blocks, what falls to (t, c, h, w, k)];  S(t, c, h, w, k)
 
+What an epilogue reads besides the sums (a residual) comes while the sums are made:
+
+for k: S(t, k);  for i, j: C[i, j] = sums[i, j] + R[i, j]
+-->
+for i, j in lines: prefetch R[i, j];  for k: S(t, k);  for i, j: ..
+
 Only hints are added, so that nothing depends on where they point.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from tilewright.ir import IntImm, Op
 from tilewright.node import on
 from tilewright.tir import (
+    Block,
     BlockRealize,
+    Buffer,
     BufferLoad,
     BufferRegion,
     Call,
     Evaluate,
     For,
+    ForKind,
     IfThenElse,
     PrimFunc,
     SeqStmt,
     Stmt,
+    const,
 )
 from tilewright.tir.op import min as min_value
-from tilewright.tir.schedule import LoopRV, Schedule
-from tilewright.tir.stmt_functor import BufferMutator, post_order_visit
+from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
+from tilewright.tir.stmt_functor import BufferMutator, post_order_visit, renew_stmt, substitute
+from tilewright.tir.transform.base import is_true
+from tilewright.topi.schedule.kernel import extent_of
 
 FETCH_AHEAD = "tilewright.fetch_ahead"
 """Loop annotation: the name of what is read in panels, how many iterations of the loop over tiles a panel has, and how many loops are
@@ -45,7 +58,12 @@ between that loop and this one: of rows, of unknown extents, and below them of t
 LINE, MOST_LINES = 64, 4
 """Bytes of a cache line, and how many to ask for in a step of the reduction. Panels of which more must come have too few rows of work:
 memory bounds them, and they are read in order anyway."""
-SECOND_CACHE_AND_NEARER = 3
+NEAREST, SECOND_CACHE = 3, 2
+"""Caches to fetch into, as `prefetch` counts them."""
+FETCH_EARLY = "tilewright.fetch_early"
+"""Annotation of an epilogue, and of the loop of sums before which what it reads is to be fetched."""
+ENOUGH_WORK = 1024
+"""Multiply-adds of vectors of a tile that take as long as a line takes from memory."""
 
 
 def mark_ahead(sch: Schedule, tiles: LoopRV, rows: int, steps: list[LoopRV], name: str, panels: int) -> None:
@@ -56,11 +74,30 @@ def mark_ahead(sch: Schedule, tiles: LoopRV, rows: int, steps: list[LoopRV], nam
         sch.annotate(steps[-1], FETCH_AHEAD, [name, count.value // panels, panels, rows, len(steps) - 1])
 
 
+def mark_early(sch: Schedule, sums: LoopRV, work: int, epilogue: BlockRV) -> None:
+    """Says that what an epilogue reads of tensors is to be fetched before the loop of sums, which does `work` multiply-adds of vectors."""
+    if work >= ENOUGH_WORK and _tensors(sch.get(epilogue)):
+        sch.annotate(epilogue, FETCH_EARLY, 1)
+        sch.annotate(sums, FETCH_EARLY, 1)
+
+
+def _tensors(block: Block) -> list[BufferRegion]:
+    """What a block reads of tensors that are as large as the one it writes, and in memory."""
+    written = prod(_known(block.writes[0].buffer))
+    return [r for r in block.reads if r.buffer.scope() == "global" and prod(_known(r.buffer)) >= written > 1]
+
+
+def _known(buffer: Buffer) -> list[int]:
+    """The extents of a buffer that are constants."""
+    return [d.value for d in buffer.shape if isinstance(d, IntImm)]
+
+
 def fetch_ahead(func: PrimFunc) -> PrimFunc:
     """The scheduled kernel with hints in the loops that are marked."""
     marked: list[Any] = []
     post_order_visit(
-        func.body, lambda s: marked.append(s) if isinstance(s, For) and FETCH_AHEAD in s.annotations else None
+        func.body,
+        lambda s: marked.append(s) if isinstance(s, For) and {FETCH_AHEAD, FETCH_EARLY} & set(s.annotations) else None,
     )
     return func.replace(body=_FetchAhead().visit(func.body)) if marked else func
 
@@ -79,8 +116,23 @@ class _FetchAhead(BufferMutator):
             return s if body is s.body else s.replace(body=body)
         name, *numbers = s.annotations[FETCH_AHEAD]
         hints = self._hints(s, str(name), *[int(n) for n in numbers])
-        kept = {k: v for k, v in s.annotations.items() if k != FETCH_AHEAD}
+        kept = {k: v for k, v in s.annotations.items() if k not in (FETCH_AHEAD, FETCH_EARLY)}
         return s.replace(body=SeqStmt((*hints, body)) if hints else body, annotations=kept)
+
+    @on(SeqStmt)
+    def _sequence(self, s: SeqStmt) -> Stmt:
+        found: list[Stmt] = []
+        for i, step in enumerate(s.seq):
+            if isinstance(step, For) and FETCH_EARLY in step.annotations:
+                found += [line for later in s.seq[i + 1 :] for line in _lines(later)]
+            found.append(self.visit(step))
+        return SeqStmt(tuple(found))
+
+    @on(Block)
+    def _block(self, block: Block) -> Block:
+        kept = {k: v for k, v in block.annotations.items() if k != FETCH_EARLY}
+        new: Block = self.rebuild(block)
+        return new if len(kept) == len(block.annotations) else new.replace(annotations=kept)
 
     def _hints(self, s: For, name: str, parts: int, panels: int, rows: int, reduced: int) -> list[Stmt]:
         read = _read(s, name)
@@ -88,7 +140,7 @@ class _FetchAhead(BufferMutator):
             return []
         tiles, *between = self.around[len(self.around) - rows - reduced - 1 :]
         loops = [*between[rows:], s]
-        shape = [d.value for d in read.buffer.shape if isinstance(d, IntImm)]
+        shape = _known(read.buffer)
         extents = [loop.extent.value for loop in loops if isinstance(loop.extent, IntImm)]
         if len(shape) != len(read.buffer.shape) or len(extents) != len(loops) or shape[0] % panels:
             return []
@@ -118,9 +170,40 @@ class _FetchAhead(BufferMutator):
             else:
                 indices.append(min_value(at, shape[1] - 1))
                 first = next_panel
-            address = Call("handle", Op.get("tir.address_of"), (BufferLoad(read.buffer, (first, *reversed(indices))),))
-            hints.append(Evaluate(Call("handle", Op.get("tir.prefetch"), (address, 0, SECOND_CACHE_AND_NEARER, 1))))
+            hints.append(_prefetch(read.buffer, (first, *reversed(indices)), NEAREST))
         return [IfThenElse(row < enough, SeqStmt(tuple(hints)), None)] if rows else hints
+
+
+def _lines(s: Stmt) -> list[Stmt]:
+    """Hints for what an epilogue reads: its loops, with one round for each line of a vector."""
+    if isinstance(s, BlockRealize):
+        return _line_hints(s) if FETCH_EARLY in s.block.annotations else []
+    if not isinstance(s, For):
+        return []
+    inner = _lines(s.body)
+    if not inner:
+        return []
+    body = inner[0] if len(inner) == 1 else SeqStmt(tuple(inner))
+    if s.kind is not ForKind.VECTORIZED or not isinstance(s.body, BlockRealize):
+        return [renew_stmt(s.replace(body=body, annotations={}))]
+    step = LINE // s.body.block.writes[0].buffer.dtype.bytes
+    return [substitute(body, {s.loop_var: const(first, s.loop_var.dtype)}) for first in range(0, extent_of(s), step)]
+
+
+def _line_hints(realize: BlockRealize) -> list[Stmt]:
+    values = dict(zip([v.var for v in realize.block.iter_vars], realize.iter_values, strict=True))
+    found: list[Stmt] = []
+    for read in _tensors(realize.block):
+        first = [substitute(r.min, values) for r in read.region]
+        if not is_true(realize.predicate):
+            first = [min_value(i, d - 1) for i, d in zip(first, read.buffer.shape, strict=True)]
+        found.append(_prefetch(read.buffer, first, SECOND_CACHE))
+    return found
+
+
+def _prefetch(buffer: Buffer, indices: Sequence[Any], cache: int) -> Stmt:
+    address = Call("handle", Op.get("tir.address_of"), (BufferLoad(buffer, tuple(indices)),))
+    return Evaluate(Call("handle", Op.get("tir.prefetch"), (address, 0, cache, 1)))
 
 
 def _count(loops: list[For]) -> Any:

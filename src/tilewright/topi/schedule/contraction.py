@@ -10,12 +10,14 @@ parallel tile:
 
 from __future__ import annotations
 
+from math import prod
+
 from tilewright.ir import IntImm
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir import Buffer, BufferRegion, Var
 from tilewright.tir.schedule import BlockRV, LoopRV, Schedule
-from tilewright.topi.schedule.ahead import mark_ahead
+from tilewright.topi.schedule.ahead import mark_ahead, mark_early
 from tilewright.topi.schedule.dot_products import DotProduct, dot_product_of
 from tilewright.topi.schedule.injective import most_even, parallelize, vector_width
 from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, extent_of
@@ -139,6 +141,7 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
         blocks = sch.get(column_outer).extent
         whole_panels = blocks.value if isinstance(blocks, IntImm) else 0
     *reduce_outer, last = axes.reduction
+    reduced = prod([divisor_of(sch.get(loop).extent) for loop in axes.reduction])
     factor = unroll_factor(
         divisor_of(sch.get(last).extent), lines * rows * columns, SHORT_BODY if reduce_outer else LONG_BODY
     )
@@ -160,6 +163,8 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     in_turn = end == len(outer) or (packed is not None and not rows_known)
     if weights is not None and whole_panels and start == 0 and in_turn and not (packed is not None and reduce_outer):
         mark_ahead(sch, shared_out, len(outer) - end, [*reduce_outer, last_outer], weights.buffer.name, whole_panels)
+    for reader in epilogue:
+        mark_early(sch, first, lines * rows * columns * reduced, reader)
     init = sch.decompose_reduction(block.rv, first)
 
     sch.unroll(last_inner)

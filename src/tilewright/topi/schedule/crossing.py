@@ -54,15 +54,10 @@ def crossing_of(block: BlockView, target: Target) -> Crossing | None:
         extent = block.extents[block.block.iter_vars.index(axis)]
         rows = _tile(extent, lanes)
         inner = region.region[-1].min
-        if rows and extent % rows and inner is not axis.var and not isinstance(inner, FloorMod):
-            # The last tile would go on into what the index counts besides.
-            continue
         if rows and _turns(region, axis, last, rows):
             columns = min(rows, _tile(block.extents[-1], lanes))
-            whole = columns and (block.extents[-1] % columns == 0 or any([r.min is last.var for r in region.region]))
-            # Where the last tile is cut, an index that counts along other axes too would go on into what they count.
             together = inner.b.value if isinstance(inner, FloorMod) and isinstance(inner.b, IntImm) else 0
-            return Crossing(found[0], axis, rows, columns, together if together > rows else 0) if whole else None
+            return Crossing(found[0], axis, rows, columns, together if together > rows else 0) if columns else None
     return None
 
 
@@ -86,14 +81,32 @@ def _turns(region: BufferRegion, axis: IterVar, last: IterVar, tile: int) -> boo
     return not others and steps_by_one(inner, axis.var)
 
 
+def _goes_on(block: BlockView, crossing: Crossing) -> bool:
+    """Whether a last tile that is cut would go on, in an index that counts along other axes too, into what these count. Then the tile
+    has the axes of the block."""
+    *outer, inner = [r.min for r in block.block.reads[crossing.read].region]
+    *_, last = block.spatial
+    extent = block.extents[block.block.iter_vars.index(crossing.axis)]
+    rows_cut = extent % crossing.rows != 0 and inner is not crossing.axis.var and not isinstance(inner, FloorMod)
+    columns_cut = block.extents[-1] % crossing.columns != 0 and not any([e is last.var for e in outer])
+    return rows_cut or columns_cut
+
+
 def schedule_crossing(view: KernelView, block: BlockView, crossing: Crossing) -> tuple[list[LoopRV], int]:
     """Tiles one such block; answers the loops over tiles, outermost first, and how many elements a tile has."""
     sch = view.sch
     by_axis = dict(zip(block.block.iter_vars, view.loops(block), strict=True))
     *_, last = block.spatial
     others = [by_axis[v] for v in block.spatial if v is not last and v is not crossing.axis]
-    # Another block may read the same buffer: the product of a matrix and itself does.
-    tile = sch.cache_read(block.rv, crossing.read, "local", [block.rv])
+    reindexed = _goes_on(block, crossing)
+    if reindexed:
+        tile = sch.reindex(block.rv, ("read", crossing.read))
+        at = block.spatial.index(crossing.axis)
+        sch.transform_layout(tile, ("write", 0), lambda *i: [*i[:at], *i[at + 1 :], i[at]])
+        sch.set_scope(tile, 0, "local")
+    else:
+        # Another block may read the same buffer: the product of a matrix and itself does.
+        tile = sch.cache_read(block.rv, crossing.read, "local", [block.rv])
     if crossing.block:
         # Of a block with several tiles the index is seen to have two digits.
         far, near = sch.split(by_axis[crossing.axis], [None, crossing.block])
@@ -104,6 +117,9 @@ def schedule_crossing(view: KernelView, block: BlockView, crossing: Crossing) ->
     sch.reorder(*outer, row_inner, column_inner)
     sch.compute_at(tile, row)
     *rest, along = sch.get_loops(tile)[len(outer) :]
+    if reindexed:
+        sch.reorder(along, rest[-1])
+        along, rest[-1] = rest[-1], along
     for loop in (*rest, row_inner):
         sch.unroll(loop)
     sch.vectorize(along)
