@@ -424,3 +424,15 @@ def main(a: T.handle, d: T.handle):
     check(func, s, ["A"])
     with pytest.raises(ScheduleError, match="cache_write: the loops of block d must surely write the whole part"):
         s.cache_write("d", 0, "local")
+
+
+def test_parts_of_a_part_of_a_fused_loop() -> None:
+    """Two digits of a number, of which a digit is part of the loop that a third one divides: each takes its own part."""
+    a = te.placeholder((33, 100, 17), name="A")
+    func = te.create_prim_func([a, te.compute(a.shape, lambda *i: a(*i) + tir.const(1.0, "float32"), name="B")])
+    s = Schedule(func)
+    i, j, k = s.get_loops("B")
+    outer, vector = s.split(s.fuse(j, k), [None, 4])
+    s.parallel(s.fuse(i, outer))
+    s.vectorize(vector)
+    check(func, s, ["A"])

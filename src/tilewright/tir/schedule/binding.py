@@ -186,16 +186,18 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
             out.gaps.add(iv.var)
             out.fail(f"{iv.var.name} = {value} takes only {total} of its {extent} values", True)
     if out.injective:
-        pending = list(sources.items())
+        pending = list(sources)
         while pending:
-            key, f = pending.pop()
+            f = sources[pending.pop()]
             inner = mixed_radix(forms, f, extents, caps)
             assert inner is not None
             if caps.get(frozenset(f.terms.items()), inner[1]) < inner[1] and f.const == 0:
                 bound_conditions += 1
             for source, lower, upper in inner[0]:
                 used.setdefault(source, []).append((lower, upper))
-            pending.extend(inner[2].items())
+            # Several numbers may take digits of one, which takes its own once.
+            pending += [key for key in inner[2] if key not in sources]
+            sources.update(inner[2])
         for source, parts in used.items():
             parts.sort()
             total = extents[source] if source in extents else _extent_of(forms, sources.get(source), extents, caps)
