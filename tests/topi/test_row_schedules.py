@@ -61,6 +61,11 @@ def test_places_of_the_greatest(shape: tuple[int, ...], axis: int) -> None:
     np.testing.assert_array_equal(run(lambda v: relay.argmax(v, axis=axis), x), x.argmax(axis))
 
 
+def test_a_vector_of_two_numbers() -> None:
+    x = 1 + numbers(33).astype("float64") / 100
+    np.testing.assert_allclose(run(lambda v: relay.prod(v), x, "llvm -mcpu=x86-64"), x.prod(), rtol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "uint32"])
 def test_places_among_numbers_without_sign(dtype: str) -> None:
     x = (np.random.default_rng(2).permutation(262).reshape(2, 131) % 251).astype(dtype)

@@ -151,7 +151,7 @@ def spread_over_lanes(view: KernelView, block: BlockView, target: Target) -> lis
         reduced = view.loops(block)[-1]
         extent = sch.get(reduced).extent
         known = divisor_of(extent)
-        if partial and (known < 2 * width or known % width) or width < 4:
+        if width < 4 or (partial and (known < 2 * width or known % width)):
             continue
         if isinstance(extent, IntImm) and width == extent.value:
             inner = reduced
