@@ -360,6 +360,16 @@ def long_arrays(x: Any) -> Any:
     return tf.while_loop(lambda i, h, o: i < n, body, [0, tf.zeros([3]), tf.TensorArray(tf.float32, n)])[2].stack()
 
 
+def growing(x: Any) -> Any:
+    """Items behind the end of an array, as many as the data say."""
+
+    def body(h: Any, i: Any, o: Any) -> Any:
+        return h * 1.7, i + 1, o.write(i, h)
+
+    out = tf.TensorArray(tf.float32, 0, dynamic_size=True)
+    return tf.while_loop(lambda h, i, o: tf.reduce_sum(h) < 1e9, body, [tf.abs(x) + 0.1, 0, out])[2].stack()
+
+
 def mapped(x: Any) -> Any:
     return tf.map_fn(lambda row: tf.nn.softmax(row) * 2, x)
 
@@ -373,7 +383,8 @@ def cased(x: Any) -> Any:
 
 
 LOOPS = {
-    f.__name__: (f, SEQ) for f in (counted, by_data, branching, nested, arrays, long_arrays, mapped, scanned, cased)
+    f.__name__: (f, SEQ)
+    for f in (counted, by_data, branching, nested, arrays, long_arrays, growing, mapped, scanned, cased)
 }
 
 
@@ -391,7 +402,9 @@ def test_old_graph() -> None:
         tf.compat.v1.disable_control_flow_v2()
         tf.compat.v1.disable_resource_variables()
         x = tf.compat.v1.placeholder(tf.float32, [2, 5, 3], "x")
-        y = tf.identity(branching(x) + counted(x) + tf.reduce_sum(arrays(x)[1]) + nested(tf.abs(x)), "y")
+        y = tf.identity(
+            branching(x) + counted(x) + tf.reduce_sum(arrays(x)[1]) + nested(tf.abs(x)) + growing(x)[-1], "y"
+        )
         wanted = session.run(y, {x: SEQ})
         tf.compat.v1.enable_control_flow_v2()
         tf.compat.v1.enable_resource_variables()
@@ -479,6 +492,13 @@ def test_saved_module(tmp_path: Path) -> None:
     assert [v.name_hint for v in mod["main"].params[:2]] == ["ids", "x"]
     same(run(mod, params, [ids, x]), [wanted["out"], wanted["sum"]])
     assert all([isinstance(p.base, np.memmap) or p.size < 32 for p in params.values()])
+
+
+def test_a_growing_array_of_items_of_open_sizes() -> None:
+    f = tf.function(growing).get_concrete_function(tf.TensorSpec([None, 5, 3], tf.float32))
+    mod, params = from_tensorflow(f.graph.as_graph_def(), outputs=[o.name for o in f.outputs])
+    for x in (SEQ, SEQ[:1]):
+        same(run(mod, params, [x]), [f(tf.constant(x)).numpy()])
 
 
 def test_open_axes() -> None:

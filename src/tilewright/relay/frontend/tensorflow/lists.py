@@ -9,6 +9,7 @@ import numpy as np
 from tilewright.relay.frontend.common.builder import Builder
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, TensorList, tensor, tf_op
+from tilewright.relay.op.relations import is_any
 from tilewright.support.errors import OpNotImplemented
 
 MOST_APART = 4096
@@ -36,9 +37,9 @@ def stacked(c: Builder, x: TensorList) -> Value:
     if x.items is not None:
         if not x.items:
             shape = x.item_shape()
-            if shape is None or any([not isinstance(d, int) or d < 0 for d in shape]):
+            if shape is None or any([isinstance(d, int) and d < 0 for d in shape]):
                 raise OpNotImplemented("it is an empty list of items of unknown shape. Give element_shape")
-            return Value(array=np.zeros((0, *shape), x.dtype))
+            return c.full([0, *shape], 0, x.dtype)
         if any([i is None for i in x.items]):
             zeros = _item_zeros(c, x)
             return c.call("stack", [zeros if i is None else i for i in x.items], axis=0)  # type: ignore[no-any-return]
@@ -88,8 +89,8 @@ def read(c: Builder, x: TensorList, index: Value) -> Value:
     return c.call("take", stacked(c, x), c.reshape(index, []), axis=0)  # type: ignore[no-any-return]
 
 
-def written(c: Builder, x: TensorList, index: Value, item: Value) -> TensorList:
-    """A list with another item at a place."""
+def written(c: Builder, x: TensorList, index: Value, item: Value, grows: bool = False) -> TensorList:
+    """A list with another item at a place, which may lie behind its end where it `grows`."""
     if x.items is not None and index.is_number and index.array is not None:
         items, place = list(x.items), int(index.array.reshape(-1)[0])
         if not 0 <= place < MOST_APART:
@@ -98,9 +99,20 @@ def written(c: Builder, x: TensorList, index: Value, item: Value) -> TensorList:
         items[place] = item
         return TensorList(x.dtype, x.shape, items=items)
     base = stacked(c, TensorList(x.dtype, item.shape, items=x.items, stacked=x.stacked, length=x.length))
+    if grows:
+        base = _long_enough(c, base, index, item)
     at = c.reshape(c.cast(index, "int64"), [1, 1])
     rows = c.call("scatter_nd", base, at, c.call("expand_dims", item, axis=0), mode="update")
     return list_like(x, rows)
+
+
+def _long_enough(c: Builder, rows: Value, index: Value, item: Value) -> Value:
+    """Items with as many more, of zeros, as there must be for one at a place."""
+    needed = c.call("add", c.reshape(c.cast(index, "int64"), []), 1)
+    missing = c.call("maximum", c.call("subtract", needed, c.extent(rows, 0)), 0)
+    zero = c.call("expand_dims", c.call("zeros_like", item), axis=0)
+    more = c.call("take", zero, c.call("multiply", c.iota(missing), 0), axis=0)
+    return c.call("concatenate", [rows, more], axis=0)  # type: ignore[no-any-return]
 
 
 def _list(x: Any) -> TensorList:
@@ -143,7 +155,7 @@ def unstacked(c: Builder, x: Value) -> TensorList:
 
 @tf_op("TensorListSetItem")
 def _set_item(c: NodeCall, x: Any, index: Value, item: Value) -> Any:
-    return written(c, _list(x), index, tensor(item))
+    return written(c, _list(x), index, tensor(item), c.attr("resize_if_index_out_of_bounds", False))
 
 
 @tf_op("TensorListGetItem")
@@ -163,7 +175,10 @@ def _stack(c: NodeCall, x: Any, shape: Value) -> Any:
 def _list_length(c: NodeCall, x: Any) -> Any:
     from tilewright.relay.frontend.tensorflow.value import sizes_value
 
-    return sizes_value(c, np.array(_list(x).length, object), "int32")
+    found = _list(x)
+    if found.stacked is not None and is_any(found.length):
+        return c.cast(c.extent(found.stacked, 0), "int32")
+    return sizes_value(c, np.array(found.length, object), "int32")
 
 
 @tf_op("TensorListPushBack")
@@ -252,18 +267,21 @@ def _resize(c: NodeCall, x: Any, size: Value) -> Any:
     return TensorList(found.dtype, found.shape, items=items + [None] * (count - len(items)))
 
 
-# ---- TensorArrayV3: the handle says what items are, the flow is the list
+# ---- TensorArrayV3: the handle says whether it grows, the flow is the list
 
 
 @tf_op("TensorArrayV3")
 def _tensor_array(c: NodeCall, size: Value) -> Any:
     dtype, shape = c.attr("dtype", "float32"), c.attr("element_shape")
-    return [Handle("tensor array", c.name, (dtype, shape)), reserved(dtype, shape, c.ints(size, "size")[0])]
+    return [
+        Handle("tensor array", c.name, c.attr("dynamic_size", False)),
+        reserved(dtype, shape, c.ints(size, "size")[0]),
+    ]
 
 
 @tf_op("TensorArrayWriteV3")
 def _array_write(c: NodeCall, handle: Any, index: Value, item: Value, flow: Any) -> Any:
-    return written(c, _list(flow), index, tensor(item))
+    return written(c, _list(flow), index, tensor(item), handle.details)
 
 
 @tf_op("TensorArrayReadV3")
