@@ -14,6 +14,7 @@ from onnx import helper
 
 from tests.cli.command import command, dense_model, write_model
 from tests.cli.test_precision import large_model
+from tests.frontend.keras_models import keras
 from tilewright.cli import comparing
 from tilewright.cli.comparing import bisected
 from tilewright.relay.frontend.onnx.model_file import OnnxFormat
@@ -188,6 +189,14 @@ def test_exported_programs(tmp_path: Path, net: Any) -> None:
     names = {d["computed_by"] for d in found["layers"]}
     assert {"aten::conv2d", "aten::relu", "aten::linear"} <= names and found["reference"] == "PyTorch"
     assert all(d["error"] < 1e-5 for d in found["layers"] + found["outputs"]) and found["first_departing"] is None
+
+
+def test_a_keras_model(tmp_path: Path) -> None:
+    """Nothing is said of what Keras's own code does."""
+    image = keras.Input((4, 4, 2), name="image")
+    keras.Model(image, keras.layers.Dense(3)(keras.layers.Flatten()(image))).save(tmp_path / "net.keras")
+    done = command("compare", tmp_path / "net.keras", "--shape", "image=2,4,4,2", "--reference", "keras")
+    assert done.code == 0 and "no layer departs" in done.out and "warning" not in done.err
 
 
 def test_torchscript(tmp_path: Path, net: Any) -> None:

@@ -170,12 +170,13 @@ def checked_target(text: str) -> Any:
 
 @contextmanager
 def shown_warnings() -> Iterator[None]:
-    """Warnings as lines of their own, without the source line that raised them."""
+    """Warnings as lines of their own, without the source line that raised them; not those for the authors of other packages."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *rest, **options: console.print(
             f"warning: {message}", highlight=False, soft_wrap=True
         )
         warnings.simplefilter("always")
+        warnings.simplefilter("ignore", DeprecationWarning)
         yield
 
 

@@ -100,7 +100,7 @@ class KerasReference(formats.Reference):
         data = [self.texts(v) if text else v for text, v in zip(texts, inputs.values(), strict=True)]
         wanted = {n: self.model.get_layer(n).output for n in nodes}
         model = keras.Model(self.model.inputs, [self.model.outputs, wanted])
-        made, inner = model(data if len(data) > 1 else data[0], training=False)
+        made, inner = model(data, training=False)
 
         def arrays(x: Any) -> list[formats.Array]:
             return [np.asarray(keras.ops.convert_to_numpy(v)) for v in keras.tree.flatten(x)]
