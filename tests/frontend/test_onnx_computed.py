@@ -148,6 +148,25 @@ def test_sizes_that_do_not_fit(body: str, inputs: str, finding: str) -> None:
         run(ROWS)
 
 
+@pytest.mark.parametrize("body", ["z = DepthToSpace <blocksize = 2> (x)", "z = SpaceToDepth <blocksize = 2> (x)"])
+def test_blocks_that_are_not_whole(body: str) -> None:
+    run = relay.create_executor("vm", imported(body, "float[n, c, h, w] x"), tvm.cpu(), "llvm").evaluate()
+    assert run(np.ones((1, 4, 2, 6), np.float32)).numpy().size == 48
+    with pytest.raises(ValueError, match="must be equal"):
+        run(np.ones((1, 5, 3, 7), np.float32))
+
+
+@pytest.mark.parametrize("extents", ["2, 7", "2, n", "m, n"])
+@pytest.mark.parametrize("told", [2, 7, 12])
+def test_places_behind_the_last_one(extents: str, told: int) -> None:
+    """What a condition says of them is ignored."""
+    for count in ("q", str(told)):
+        mod = imported("b = Cast <to = 9> (c) z = Compress <axis = 1> (x, b)", f"float[{extents}] x, int64[{count}] c")
+        found = np.arange(told) % 2
+        got = relay.create_executor("vm", mod, tvm.cpu(), "llvm").evaluate()(ROWS, found).numpy()
+        np.testing.assert_array_equal(got, np.compress(found[:7], ROWS, axis=1))
+
+
 def test_more_elements_than_there_are() -> None:
     mod = imported("z, i = TopK (x, k)", "float[2, n] x, int64[1] k")
     with pytest.raises(ValueError, match="topk.*, but they are 8 and 7"):
@@ -209,6 +228,11 @@ def test_axes_that_there_are_not(name: str, axes: str, sizes: str) -> None:
     given = f"a = Constant <value = int64[2] {{{axes[1:-1]}}}> () "
     with pytest.raises(tvm.error.TVMError, match=finding):
         imported(given + AXES[name].replace("AXES", axes), f"{sizes} x, int64[2] p")
+
+
+def test_picking_along_an_axis_that_there_is_not() -> None:
+    with pytest.raises(tvm.error.TVMError, match=r"its axes are \[3\], but there are 2"):
+        imported("b = Cast <to = 9> (c) z = Compress <axis = 3> (x, b)", "float[2, n] x, int64[3] c")
 
 
 @pytest.mark.parametrize("axis", [-3, 3])

@@ -10,7 +10,7 @@ import numpy as np
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import INJECTIVE, OpCard, need
-from tilewright.relay.op.relations import dims, is_any, tensor, tensor_type
+from tilewright.relay.op.relations import Dim, assume, dims, is_any, tensor, tensor_type
 from tilewright.tir import Any as AnyDim
 
 RULE = "crops, paddings and block_shape must have a number for each spatial axis of data"
@@ -139,6 +139,7 @@ class depth_to_space(OpCard, key="nn.depth_to_space"):
         need(
             not isinstance(c, int) or c % (b * b) == 0, "block_size squared must divide the channels", f"{b} and {c}", 0
         )
+        _need_whole(c, b * b)
         return tensor_type((n, AnyDim() if is_any(c) else c // (b * b), _times(h, b), _times(w, b)), t.dtype)
 
     def _steps(self, shape: Sequence[Any]) -> tuple[list[Any], list[int], list[Any]]:
@@ -156,6 +157,12 @@ class depth_to_space(OpCard, key="nn.depth_to_space"):
     def ref(self, data: np.ndarray) -> np.ndarray:
         split, order, joined = self._steps(data.shape)
         return np.ascontiguousarray(data.reshape(split).transpose(order)).reshape(joined)
+
+
+def _need_whole(extent: Dim, block: int) -> None:
+    """Notes that an extent is so many whole blocks."""
+    if not is_any(extent):
+        assume(extent // block * block, extent)
 
 
 def _times(d: Any, b: int) -> Any:
@@ -177,6 +184,7 @@ class space_to_depth(OpCard, key="nn.space_to_depth"):
         b = self.block_size
         for d in (h, w):
             need(not isinstance(d, int) or d % b == 0, "block_size must divide H and W", f"{b} and {d}", 0)
+            _need_whole(d, b)
         parts = [AnyDim() if is_any(d) else d // b for d in (h, w)]
         return tensor_type((n, _times(c, b * b), *parts), t.dtype)
 

@@ -27,12 +27,15 @@ def _compress(node: OnnxNode, x: Value, condition: Value) -> Any:
     axis = node.get("axis")
     if axis is None:
         x, axis = Value(node.call("reshape", x, newshape=(-1,))), 0
-    extent, told = x.shape[axis % x.ndim], condition.shape[0]
-    if isinstance(extent, int) and isinstance(told, int) and told > extent:
+    (axis,) = node.places([axis], x.ndim)
+    extent, told = x.shape[axis], condition.shape[0]
+    if not (isinstance(extent, int) and isinstance(told, int) and told <= extent):
         # What is said of places behind the last one is ignored.
-        condition = Value(node.call("strided_slice", condition, begin=(0,), end=(extent,), strides=(1,), axes=(0,)))
+        zero, one = [Value(array=np.array([v], np.int64)) for v in (0, 1)]
+        end = node.call("reshape", node.importer.builder(node.name).extent(x, axis), newshape=(1,))
+        condition = Value(node.call("dyn.strided_slice", condition, zero, end, one, axes=(0,)))
     places = node.call("squeeze", node.call("argwhere", condition), axis=(1,))
-    return node.call("take", x, places, axis=axis % x.ndim)
+    return node.call("take", x, places, axis=axis)
 
 
 @onnx_op("Hardmax")
