@@ -170,3 +170,26 @@ def test_biases_and_sums_before_norms_keep_their_digits() -> None:
         if isinstance(e, relay.Call) and isinstance(e.op, relay.Function)
     ]
     assert found[1].endswith("float32 add:float32") and found[2] == "nn.layer_norm:float32 nn.relu:float32", found
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
+@pytest.mark.parametrize("channels", [24, 40, 12, 10, 25, 8])
+def test_blocks_that_filters_do_not_fill(channels: int, target: str) -> None:
+    """Convolutions whose last block of filters is not full, a residual, pooling and a division between them: exactly, of small integers."""
+    rng = np.random.default_rng(channels)
+    whole = lambda *shape: relay.const(rng.integers(-1, 2, shape).astype("float32"))  # noqa: E731
+    x = relay.var("x", shape=(1, 6, 9, 9))
+    y = relay.nn.relu(relay.nn.bias_add(relay.nn.conv2d(x, whole(channels, 6, 1, 1)), whole(channels)))
+    z = relay.nn.conv2d(y, whole(4, channels, 1, 1))
+    z = relay.nn.conv2d(z, whole(channels, 4, 1, 1)) + y
+    z = relay.nn.max_pool2d(z / relay.const(np.float32(2)), (3, 3), (2, 2))
+    mod = IRModule.from_expr(relay.nn.conv2d(z, whole(channels + 3, channels, 1, 1)))
+    data = (rng.random((1, 6, 9, 9)) < 0.2).astype("float32")
+    (want,) = evaluate(mod, [data])
+    assert np.abs(want).max() > 1
+    with PassContext(opt_level=3, config={"relay.build.precision": "bfloat16"}):
+        library = relay.build(mod, target)
+    run = graph_executor.GraphModule(library["default"](tvm.cpu()))
+    run.set_input("x", data)
+    run.run()
+    np.testing.assert_array_equal(run.get_output(0).numpy(), want)

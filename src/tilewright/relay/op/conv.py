@@ -334,14 +334,17 @@ class conv2d(Conv2D, key="nn.conv2d"):
         self, layout: str | None, types: Sequence[Type], channels: int, o: int, i: int
     ) -> LayoutChoice | None:
         """Narrow numbers in groups of channels that one instruction multiplies and adds up; None where the target has none.
-        Channels that fill no group are filled up with zeros."""
-        from tilewright.topi.schedule.dot_products import dot_product
+        Channels that fill no group are filled up with zeros, and so is the last block of floats where that takes fewer instructions."""
+        from tilewright.topi.schedule.dot_products import dot_products
 
         data, weight = (str(t.dtype) for t in types)  # type: ignore[attr-defined]
         tiled = self.in_tiles(layout, types, o, i)
         if tiled is not None:
             return tiled
-        found = dot_product(Target.current(True), data, weight, self.out_dtype or data, o // self.groups)
+        instructions = dot_products(Target.current(True), data, weight, self.out_dtype or data)
+        fills = bool(instructions) and self.groups == 1 and data == "bfloat16"
+        wanted = filled_block(o, instructions[0].lanes) if fills else 0
+        found = next((d for d in instructions if d.lanes == wanted or (o // self.groups) % d.lanes == 0), None)
         if found is None:
             return None
         group, block_in = found.group, block_of(layout)
@@ -351,7 +354,7 @@ class conv2d(Conv2D, key="nn.conv2d"):
             result = f"NCHW{found.lanes}c"
             card = conv2d_NCHWc(**self._blocked(o, types[1], "NCHW", weights, result))
             return LayoutChoice(card, [None, weights], result)
-        if block_in is None or block_in % group or i % block_in:
+        if block_in is None or block_in % group or (i % block_in and not fills):
             block_in = next((b for b in (16, 8, group) if b % group == 0 and i % b == 0), group)
         if self.groups > 1 and i % block_in:
             return None
