@@ -299,3 +299,32 @@ def test_nodes_in_a_circle() -> None:
         ModelError, match="reads the tensor 'b', which no node before it makes. The graph is incomplete, or a circle"
     ):
         from_onnx(model)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_numbers_are_moved(dtype: str) -> None:
+    run = program(f"""g ({dtype}[n,2] x, bool c) => ({dtype}[m] y, {dtype}[p,q] z) {{
+        joined = Concat <axis = 0> (x, x)
+        turned = Transpose (joined)
+        size = Constant <value = int64[1] {{-1}}> ()
+        row = Reshape (turned, size)
+        y = Where (c, row, row)
+        around = Constant <value = int64[4] {{0, 1, 1, 0}}> ()
+        z = Pad (x, around)
+    }}""")
+    x = np.array([[1 + 2j, complex(np.nan, -np.inf)], [complex(-0.0, 0.1), -3j]], dtype)
+    y, z = run([x, np.array(True)])
+    assert y.dtype == z.dtype == dtype
+    assert y.tobytes() == np.concatenate([x, x]).T.reshape(-1).tobytes()
+    assert z.tobytes() == np.pad(x, [(0, 1), (1, 0)]).tobytes()
+
+
+def test_weights_that_are_complex_numbers() -> None:
+    w = np.array([1j, 2.5, complex(0.1, -1e300)], np.complex128)
+    node = helper.make_node("Gather", ["w", "i"], ["y"])
+    ends = [
+        helper.make_tensor_value_info(n, t, [2]) for n, t in (("i", TensorProto.INT64), ("y", TensorProto.COMPLEX128))
+    ]
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:], [numpy_helper.from_array(w, "w")])
+    run = Program(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
+    assert run([np.array([2, 0])])[0].tobytes() == w[[2, 0]].tobytes()

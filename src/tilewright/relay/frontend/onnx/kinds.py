@@ -6,6 +6,7 @@
 | float8_*, float4_e2m1fn | uint8: the bits |
 | int4, int2 / uint4, uint2 | int8 / uint8: the numbers |
 | complex64 | int64: the bits |
+| complex128 | int64: numbers of texts that say the value, since no kernel moves 16 bytes |
 
 What only moves elements works on carriers as it is; the schema says which results have their inputs' type. What computes on
 elements decodes them first, and encodes the results: float kinds by tables, so that one piece of code serves all formats.
@@ -26,7 +27,7 @@ SMALL_FLOATS = (
 )  # fmt: skip
 SMALL_INTS = {"int4": "int8", "uint4": "uint8", "int2": "int8", "uint2": "uint8"}
 CARRIERS = {
-    "string": "int64", "complex64": "int64", **SMALL_INTS, **dict.fromkeys(SMALL_FLOATS, "uint8"),
+    "string": "int64", "complex64": "int64", "complex128": "int64", **SMALL_INTS, **dict.fromkeys(SMALL_FLOATS, "uint8"),
 }  # fmt: skip
 
 MOVING = {
@@ -57,6 +58,9 @@ def encode(array: np.ndarray, kind: str, keep: bool = False) -> np.ndarray:
     """An array of a kind in its carrier."""
     if kind == "string":
         return strings.encode(array, keep)
+    if kind == "complex128":
+        texts = [f"{z.real.hex()} {z.imag.hex()}" for z in np.ravel(array).tolist()]
+        return strings.encode(np.array(texts, object), keep).reshape(np.shape(array))
     if kind in SMALL_INTS:
         return np.asarray(array).astype(SMALL_INTS[kind])
     return np.asarray(np.ascontiguousarray(array, numpy_dtype(kind)).view(CARRIERS[kind])).reshape(np.shape(array))
@@ -66,6 +70,9 @@ def decode(array: np.ndarray, kind: str) -> np.ndarray:
     """An array in its carrier as one of its kind."""
     if kind == "string":
         return strings.decode(array)
+    if kind == "complex128":
+        parts = [text.split() or ("0", "0") for text in strings.decode(array).reshape(-1)]
+        return np.array([complex(*map(float.fromhex, p)) for p in parts], np.complex128).reshape(array.shape)
     if kind in SMALL_INTS:
         return array.astype(numpy_dtype(kind))
     return np.asarray(np.ascontiguousarray(array).view(numpy_dtype(kind))).reshape(array.shape)
