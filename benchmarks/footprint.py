@@ -17,8 +17,9 @@ from typing import Any
 from benchmarks import models
 from benchmarks.contest import Contestant
 from benchmarks.options import thread_count
+from benchmarks.peers import PEERS, installed
 
-PEERS = ("tilewright", "tilewright_library", "onnxruntime", "openvino")
+CONTESTANTS = ("tilewright", "tilewright_library", "onnxruntime", "openvino")
 
 
 def measure(model: str, threads: int, peers: list[str]) -> dict[str, Any]:
@@ -54,15 +55,18 @@ def main(argv: list[str]) -> int:
     for name in names:
         if not models.is_known(name):
             parser.error(f"there is no model {name!r}; there are {', '.join(models.ALL + models.RANDOM_NAMES)}")
-    results = [measure(name, threads, list(PEERS)) for name in names]
+    if gone := PEERS["onnxruntime"].missing():
+        parser.error(gone)
+    peers = installed(CONTESTANTS)
+    results = [measure(name, threads, peers) for name in names]
     table = Table(title="peak resident MB: until the first result / while running")
-    for column in ("model", *PEERS, "library / ONNX Runtime"):
+    for column in ("model", *peers, "library / ONNX Runtime"):
         table.add_column(column, justify="left" if column == "model" else "right")
     over = []
     for r in results:
         ratio = r["tilewright_library"]["running"] / r["onnxruntime"]["running"]
         over += [r["model"]] if ratio > 1 else []
-        cells = [f"{r[p]['until_first']:.0f} / {r[p]['running']:.0f}" for p in PEERS]
+        cells = [f"{r[p]['until_first']:.0f} / {r[p]['running']:.0f}" for p in peers]
         table.add_row(r["model"], *cells, f"[{'red' if ratio > 1 else 'green'}]{ratio:.2f}")
     console().print(table)
     if options.json is not None:

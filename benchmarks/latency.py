@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks import models
 from benchmarks.contest import contest
 from benchmarks.options import numbers, thread_counts
-from benchmarks.peers import PEERS, USUAL
+from benchmarks.peers import PEERS, USUAL, installed
 from benchmarks.standing import geometric_means, markdown, show, standing
 
 Results = dict[str, dict[str, Any]]
@@ -45,10 +45,7 @@ def chosen_peers(parser: argparse.ArgumentParser, text: str | None) -> list[str]
         if text is None
         else [p for p in PEERS if PEERS[p].precision == "float32" and p != "tilewright_library"]
     )
-    for name in names:
-        if PEERS[name].missing():
-            print(f"left out: {PEERS[name].missing()}", file=sys.stderr)
-    return [n for n in names if not PEERS[n].missing()]
+    return installed(names)
 
 
 def chosen_models(parser: argparse.ArgumentParser, text: str, batches: list[int]) -> list[str]:

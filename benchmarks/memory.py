@@ -69,7 +69,7 @@ def ours(name: str) -> dict[str, int]:
     return {"arena": report.arena_bytes, "peak": report.peak_bytes, "scratch": scratch}
 
 
-def onnxruntime_arena(name: str) -> dict[str, int]:
+def onnxruntime_arena(name: str) -> dict[str, int | None]:
     """Bytes of the block that ONNX Runtime plans for a run, and of all that its arena holds for activations."""
     done = subprocess.run(
         [sys.executable, "-c", CHILD, name],
@@ -82,15 +82,16 @@ def onnxruntime_arena(name: str) -> dict[str, int]:
     return read_arena(done.stderr)
 
 
-def read_arena(log: str) -> dict[str, int]:
+def read_arena(log: str) -> dict[str, int | None]:
     """The arena's figures from its log. The first run teaches the memory pattern; after three the arena is what it stays. The
-    fourth empties it at its end, so that the fifth has to ask for the pattern's block."""
+    fourth empties it at its end, so that the fifth has to ask for the pattern's block; None where the block fits into the arena's
+    first region, which stays."""
     *runs, last = log.split("== run")[1:]
     grown = [int(n) for run in runs[:3] for n in re.findall(r"Extended allocation by (\d+) bytes", run)]
     asked = [int(n) for n in re.findall(r"Extending BFCArena for Cpu\..*?num_bytes: (\d+)", last)]
-    if not grown or not asked:
+    if not grown:
         raise RuntimeError("ONNX Runtime logged no allocations of its arena; is its log of another form?")
-    return {"planned": max(asked), "arena": sum(grown)}
+    return {"planned": max(asked, default=None), "arena": sum(grown)}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -104,10 +105,12 @@ def main(arguments: Sequence[str]) -> int:
     rows: list[dict[str, Any]] = []
     for name in options.models.split(","):
         mine, theirs = ours(name), onnxruntime_arena(name)
-        ratio = mine["arena"] / theirs["planned"]
+        planned = theirs["planned"]
+        ratio = None if planned is None else mine["arena"] / planned
         rows.append({"model": name, "tilewright": mine, "onnxruntime": theirs, "ratio": ratio})
-        figures = [mine["arena"], mine["peak"], mine["scratch"], theirs["planned"], theirs["arena"]]
-        table.add_row(name, *[f"{n:,}" for n in figures], f"{ratio:.2f}")
+        figures = [mine["arena"], mine["peak"], mine["scratch"], planned, theirs["arena"]]
+        cells = ["not told" if n is None else f"{n:,}" for n in figures]
+        table.add_row(name, *cells, "" if ratio is None else f"{ratio:.2f}")
     Console(width=None if sys.stdout.isatty() else 120).print(table)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1))

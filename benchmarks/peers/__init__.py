@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,6 +72,17 @@ PEERS = {
 USUAL = ("tilewright", "onnxruntime", "openvino", "torch")
 TOLERANCE = {"float32": 1e-3, "bfloat16": 0.1, "int8": 0.2}
 """Largest difference from the float32 reference, relative to the largest output, that is no error."""
+
+
+def installed(names: Iterable[str]) -> list[str]:
+    """Those of the contestants that can run in this environment; says which are left out, and why."""
+    found = []
+    for name in names:
+        if gone := PEERS[name].missing():
+            print(f"left out: {gone}", file=sys.stderr)
+        else:
+            found.append(name)
+    return found
 
 
 def relative_error(mine: list[np.ndarray], theirs: list[np.ndarray]) -> float:

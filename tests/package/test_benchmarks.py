@@ -8,6 +8,8 @@ from unittest import mock
 
 import pytest
 
+from benchmarks import peers
+
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 NAMES = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "__main__" and "\ndef main(" in p.read_text())
 THREADED = [n for n in NAMES if '"--threads"' in (FOLDER / f"{n}.py").read_text()]
@@ -50,3 +52,12 @@ def test_numbers_of_threads_that_are_none(name: str, count: str, capsys: pytest.
 def test_names_that_are_not_known(name: str, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert refusal(name, *options) == 2
     assert "nosuch" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_contestants_that_are_not_installed_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    with mock.patch("importlib.util.find_spec", lambda name: None if name == "openvino" else name):
+        assert peers.installed(["tilewright", "openvino", "onnxruntime"]) == ["tilewright", "onnxruntime"]
+    assert (
+        capsys.readouterr().err
+        == "left out: openvino needs the Python package openvino: pip install 'tilewright[bench]'\n"
+    )
