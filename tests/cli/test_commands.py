@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import onnxruntime
@@ -132,6 +133,19 @@ def test_progress_in_a_log(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
         report(0, 4, "importing")
         report(1, 4, "kernel")
     assert capsys.readouterr().err == "compiling kernels: 1 of 4, about 0 s left\n"
+
+
+def test_time_left_is_that_of_what_is_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Twenty seconds of importing in front of kernels that take one each."""
+    monkeypatch.setattr(work, "console", work.Console(stderr=True))
+    report = work.line_report("compiling kernels")
+    begun = time.monotonic()
+    for second, done, total in ((10, 0, 0), (20, 0, 28), (21, 1, 28)):
+        with mock.patch.object(work.time, "monotonic", lambda second=second: begun + second):
+            report(done, total, "")
+    assert capsys.readouterr().err == "compiling kernels: 1 of 28, about 27 s left\n"
 
 
 def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,15 +52,18 @@ def progress(title: str) -> Iterator[Report]:
 
 
 def line_report(title: str) -> Report:
-    """Progress for logs."""
-    start = shown = time.monotonic()
+    """Progress for logs. What came before the first report of a number (importing, passes) says nothing of the time left."""
+    shown = time.monotonic()
+    begun: tuple[float, int] | None = None
 
     def report(done: int, total: int, what: str) -> None:
-        nonlocal shown
+        nonlocal shown, begun
         now = time.monotonic()
-        if now - shown >= QUIET_SECONDS and done:
+        if begun is None and total:
+            begun = now, done
+        if begun is not None and done > begun[1] and now - shown >= QUIET_SECONDS:
             shown = now
-            left = (now - start) / done * (total - done)
+            left = (now - begun[0]) / (done - begun[1]) * (total - done)
             console.print(f"{title}: {done} of {total}, about {left:.0f} s left", highlight=False)
 
     return report
