@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tilewright as tvm
 from tilewright import te, tir, topi
 from tilewright.codegen import interp
 
@@ -128,3 +129,21 @@ def test_errors(call: Any, message: str) -> None:
 def test_broadcast_error() -> None:
     with pytest.raises(ValueError, match=r"shapes \[\[2, 3\], \[2, 4\]\] do not broadcast: 3 against 4 at axis 1"):
         topi.add(te.placeholder((2, 3)), te.placeholder((2, 4)))
+
+
+def test_gathered_indices_beyond_the_ends() -> None:
+    """Nothing beside the tensor is read."""
+    data, at = te.placeholder((3, 4), "float32", "data"), te.placeholder((3, 5), "int64", "at")
+    values, where = np.arange(12, dtype="float32").reshape(3, 4), np.array([[-4, -5, 3, 4, 10**12]] * 3)
+    wanted = {0: [0, 0, 3, 3, 3], 1: [4, 4, 7, 7, 7], 2: [8, 8, 11, 11, 11]}
+    made = tvm.nd.array(np.zeros((3, 5), "float32"))
+    tvm.build(te.create_prim_func([data, at, topi.gather(data, 1, at)]), target="llvm")(
+        tvm.nd.array(values), tvm.nd.array(where), made
+    )
+    np.testing.assert_array_equal(made.numpy(), [wanted[i] for i in range(3)])
+    pairs = te.placeholder((2, 4), "int32", "pairs")
+    found = tvm.nd.array(np.zeros(4, "float32"))
+    tvm.build(te.create_prim_func([data, pairs, topi.gather_nd(data, pairs)]), target="llvm")(
+        tvm.nd.array(values), tvm.nd.array(np.array([[0, -9, 7, 2**30], [-1, 9, -7, -(2**30)]], "int32")), found
+    )
+    np.testing.assert_array_equal(found.numpy(), [3, 3, 8, 8])

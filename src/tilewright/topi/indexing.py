@@ -11,14 +11,16 @@ from tilewright.topi.utils import Dim, get_const_int, normalize_axis, shape_of, 
 
 
 def _wrap(i: Any, extent: Dim, mode: str) -> Any:
-    """A data index made safe: clipped, wrapped around, or (fast) taken as it is with negatives counted from the end."""
+    """A data index made safe: clipped, wrapped around, clipped after negatives were counted from the end (signed), or (fast) not made
+    safe, with negatives counted from the end."""
     top = to(extent, i.dtype)
     zero = tir.const(0, i.dtype)
     if mode == "clip":
         return tir.min(tir.max(i, zero), top - tir.const(1, i.dtype))
     if mode == "wrap":
         return tir.floormod(i, top if isinstance(extent, int) and extent else tir.max(top, tir.const(1, i.dtype)))
-    return tir.Select(i < zero, i + top, i)
+    from_start = tir.Select(i < zero, i + top, i)
+    return _wrap(from_start, extent, "clip") if mode == "signed" else from_start
 
 
 def take(
@@ -43,26 +45,28 @@ def take(
 
 
 def gather(data: te.Tensor, axis: int, indices: te.Tensor) -> te.Tensor:
-    """data[i0, .., indices[i0, .., in], .., in] along `axis`; negative indices count from the end."""
+    """data[i0, .., indices[i0, .., in], .., in] along `axis`; negative indices count from the end. Of those that are
+    beyond either end, the elements there."""
     shape = shape_of(data)
     at = normalize_axis(axis, len(shape))
     return compute(
         indices.shape,
-        lambda *i: data(*i[:at], _wrap(indices(*i), shape[at], "fast"), *i[at + 1 :]),
+        lambda *i: data(*i[:at], _wrap(indices(*i), shape[at], "signed"), *i[at + 1 :]),
         name="T_gather",
         tag=tag.INJECTIVE,
     )
 
 
 def gather_nd(data: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tensor:
-    """data[b.., indices[0, b.., y..], .., indices[m-1, b.., y..], x..]: the first axis of `indices` counts the coordinates."""
+    """data[b.., indices[0, b.., y..], .., indices[m-1, b.., y..], x..]: the first axis of `indices` counts the coordinates. Of those
+    beyond either end, the elements there."""
     shape, where = shape_of(data), shape_of(indices)
     m = get_const_int(where[0])
     rest = where[1:]
 
     def element(*i: Any) -> Any:
         at = i[: len(rest)]
-        picked = [_wrap(indices(k, *at), shape[batch_dims + k], "fast") for k in range(m)]
+        picked = [_wrap(indices(k, *at), shape[batch_dims + k], "signed") for k in range(m)]
         return data(*i[:batch_dims], *picked, *i[len(rest) :])
 
     return compute(rest + shape[batch_dims + m :], element, name="T_gather_nd", tag=tag.INJECTIVE)
