@@ -141,3 +141,21 @@ def test_element_wise_kernels_share_out_all_open_loops() -> None:
     func = check([(N, S, 768)], lambda x: topi.tanh(x), np.tanh)
     (shared,) = loops(func, tir.ForKind.PARALLEL)
     assert tvm.arith.Analyzer().can_prove_equal(shared.extent, N * S)
+
+
+def test_what_reads_the_reduced_axis_again_is_a_loop() -> None:
+    """Code of a softmax over 5000 rows of open length is no longer than that over 300."""
+    m = tir.SizeVar("m", "int64")
+    lengths = []
+    for rows in (300, 5000):
+        x = te.placeholder((rows, m), "float32", "x")
+        with tvm.target.Target("llvm") as target:
+            func = schedule_kernel(te.create_prim_func([x, topi.nn.softmax(x, axis=0)]), target)
+        library = tvm.build(func, target="llvm")
+        lengths.append(len(library.get_source("ll")))
+        given = np.random.default_rng(0).standard_normal((rows, 37), dtype=np.float32)
+        made = tvm.nd.array(np.zeros_like(given))
+        library(tvm.nd.array(given), made)
+        wanted = np.exp(given - given.max(0))
+        np.testing.assert_allclose(made.numpy(), wanted / wanted.sum(0), rtol=2e-5)
+    assert lengths[1] < 1.5 * lengths[0]

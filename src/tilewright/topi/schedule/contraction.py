@@ -312,8 +312,8 @@ def _by_axes(block: BlockView, of: Buffer | None = None) -> bool:
 def vectorize_tile(
     sch: Schedule, block: BlockRV, tile: LoopRV, lanes: int, masked: bool = True, unrolled: bool = True
 ) -> None:
-    """Vectorises the last loop of a block below the tile loop and unrolls the others. `masked`: a loop of less than a vector becomes
-    part of one, as wide as those it reads, so that they can stay in registers."""
+    """Vectorises the last loop of a block below the tile loop and unrolls the others, as far as they are a tile. `masked`: a loop of
+    less than a vector becomes part of one, as wide as those it reads, so that they can stay in registers."""
     loops = sch.get_loops(block)
     below = loops[[sch.get(loop) for loop in loops].index(sch.get(tile)) + 1 :]
     if not below:
@@ -331,5 +331,10 @@ def vectorize_tile(
     except ScheduleError:
         # A predicate on the last axis keeps the loop scalar.
         rest = [*rest, last]
-    for loop in rest if unrolled else ():
+    rounds = 1
+    for loop in reversed(rest) if unrolled else ():
+        rounds *= extent_of(sch.get(loop))
+        if rounds > LONG_BODY:
+            # More than a tile: all that a reader reads of one, along the axis that was reduced too.
+            break
         sch.unroll(loop)
