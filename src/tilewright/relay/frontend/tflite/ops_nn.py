@@ -145,17 +145,18 @@ def rounded(node: Node, x: Value, asymmetric: bool) -> Rounded:
     most = node.call("maximum", node.call("max", x, axis=axes, keepdims=True), 0.0)
     flat = node.call("equal", least, most)
     span = node.call("where", flat, node.number(255.0, "float32"), node.call("subtract", most, least))
-    scale = node.call("divide", span, 255.0)
+    # The kernel's widths and order: they decide where numbers near a border fall. A step and a zero point of 64 bits, numbers by the
+    # reciprocal of a step of 32, rounded before the zero point is added.
+    step = node.call("divide", node.cast(span, "float64"), 255.0)
+    below, above = (node.call("divide", node.cast(end, "float64"), step) for end in (least, most))
     # The zero point from the end that it errs less on.
-    from_least = node.call("subtract", node.number(-128.0, "float32"), node.call("divide", least, scale))
-    from_most = node.call("subtract", node.number(127.0, "float32"), node.call("divide", most, scale))
-    error_least = node.call("add", 128.0, node.call("abs", node.call("divide", least, scale)))
-    error_most = node.call("add", 127.0, node.call("abs", node.call("divide", most, scale)))
-    chosen = node.call("where", node.call("less", error_least, error_most), from_least, from_most)
-    offset = node.call("clip", rounded_float(node, chosen), a_min=-128.0, a_max=127.0)
-    offset = node.call("where", flat, node.number(0.0, "float32"), offset)
-    units = node.call("add", offset, node.call("divide", x, scale))
-    whole = node.call("clip", rounded_float(node, units), a_min=-128.0, a_max=127.0)
+    errors = node.call("subtract", 128.0, below), node.call("add", 127.0, above)
+    from_ends = node.call("subtract", -128.0, below), node.call("subtract", 127.0, above)
+    chosen = rounded_float(node, node.call("where", node.call("less", *errors), *from_ends))
+    offset = node.call("where", flat, node.number(0.0, "float64"), node.call("clip", chosen, a_min=-128.0, a_max=127.0))
+    scale = node.cast(step, "float32")
+    units = rounded_float(node, node.call("multiply", x, node.call("divide", 1.0, scale)))
+    whole = node.call("clip", node.call("add", units, node.cast(offset, "float32")), a_min=-128.0, a_max=127.0)
     return Rounded(node.cast(whole, "int8"), scale, node.cast(offset, "int32"))
 
 
