@@ -23,8 +23,17 @@ KINDS = ("float", "dynamic", "float16", "int8", "int16x8")
 
 
 def application(name: str, size: int, **more: Any) -> Callable[[], Any]:
-    """One of Keras's architectures, with random weights."""
-    return lambda: getattr(A, name)(input_shape=(size, size, 3), weights=None, classes=20, **more)
+    """One of Keras's architectures, with random weights, whose layers normalise by what they see: else all classes are as likely."""
+
+    def build() -> Any:
+        model = getattr(A, name)(input_shape=(size, size, 3), weights=None, classes=20, **more)
+        for layer in model.layers:
+            if isinstance(layer, L.BatchNormalization):
+                layer.momentum = 0.0
+        model(np.random.default_rng(1).standard_normal((16, size, size, 3)).astype(np.float32), training=True)
+        return model
+
+    return build
 
 
 def recurrent() -> Any:
