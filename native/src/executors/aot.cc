@@ -7,6 +7,7 @@ namespace {
 struct KernelArg {
   enum Kind { kInput, kOutput, kConstant, kWorkspace } kind;
   int64_t value;
+  int64_t offset;  // bytes from the beginning of an output, of which a kernel may write a part
 };
 struct KernelCall {
   std::string name;
@@ -140,7 +141,7 @@ class AotExecutor : public StaticExecutor {
       for (auto& arg : item["args"].items) {
         auto kind = arg.items.size() >= 2 ? kinds.find(arg.items[0].string) : kinds.end();
         if (kind == kinds.end()) fail("ValueError", "the library's metadata is damaged: argument of kernel `%s`", k.name.c_str());
-        k.args.push_back({kind->second, arg.items[1].integer});
+        k.args.push_back({kind->second, arg.items[1].integer, arg.items.size() > 2 ? arg.items[2].integer : 0});
       }
       kernels_.push_back(std::move(k));
     }
@@ -165,7 +166,9 @@ class AotExecutor : public StaticExecutor {
   void* address(const KernelArg& a) {
     auto at = [&](const std::vector<Slot*>& slots) -> void* {
       if (a.value < 0 || a.value >= static_cast<int64_t>(slots.size())) fail("ValueError", "the library's metadata is damaged: a kernel names slot %lld", static_cast<long long>(a.value));
-      return slots[static_cast<size_t>(a.value)]->data();
+      const Slot& s = *slots[static_cast<size_t>(a.value)];
+      if (a.offset < 0 || a.offset > s.bytes()) fail("ValueError", "the library's metadata is damaged: a kernel names byte %lld of slot %lld", static_cast<long long>(a.offset), static_cast<long long>(a.value));
+      return static_cast<char*>(s.data()) + a.offset;
     };
     switch (a.kind) {
       case KernelArg::kInput: return at(inputs_);

@@ -17,6 +17,7 @@ struct Node {
   int32_t first = 0, outputs = 1;
   int32_t op = -1;              // its place among the operators, below 0 for inputs and what needs no work
   bool is_input = false, is_view = false;
+  bool is_joined = false;       // its inputs lie one after the other in its output, where kernels write them
   bool is_output = false;       // a view that a host reads: what it shows is written into its memory
 };
 struct Op {
@@ -84,11 +85,18 @@ class GraphExecutor : public StaticExecutor {
     bind();
   }
   void bind() override {
+    auto show = [&](int32_t to, int32_t from, int64_t offset = 0) {
+      auto& whole = entry(from).tensor;
+      entry(to).view(static_cast<char*>(entry(from).data()) + offset, whole->tensor.device, Ref<>::share(whole.get()));
+    };
     for (auto& node : nodes_)
-      if (node.is_view) {
-        Slot &to = entry(node.is_output ? node.inputs[0] : node.first), &from = entry(node.is_output ? node.first : node.inputs[0]);
-        to.view(from.data(), from.tensor->tensor.device, Ref<>::share(from.tensor.get()));
-      }
+      if (node.is_output) show(node.inputs[0], node.first);
+    for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {  // parts may have parts
+      int64_t offset = 0;
+      for (size_t i = 0; node->is_joined && i < node->inputs.size(); offset += sizes_[static_cast<size_t>(node->inputs[i++])]) show(node->inputs[i], node->first, offset);
+    }
+    for (auto& node : nodes_)
+      if (node.is_view && !node.is_output) show(node.first, node.inputs[0]);
     for (auto& op : ops_) {
       const Node& node = nodes_[static_cast<size_t>(op.node)];
       size_t i = 0;
@@ -151,13 +159,15 @@ class GraphExecutor : public StaticExecutor {
         if (op != "tvm_op") fail("ValueError", "node %zu (`%s`) of the graph is a `%s`; a node is `null` (an input) or `tvm_op`", nodes_.size(), node.name.c_str(), op.c_str());
         node.function = attrs["func_name"].string;
         node.hash = attrs["hash"].string;
-        node.is_view = node.function == "__nop";
+        bool no_work = node.function == "__nop";
         int64_t n = attrs.has("num_outputs") ? whole(attrs["num_outputs"]) : 1;
         if (n < 0 || n > (1 << 20)) bad(node, "its number of outputs");
         node.outputs = static_cast<int32_t>(n);
         flat_.push_back(attrs.has("flatten_data") && whole(attrs["flatten_data"]) != 0);
         for (auto& in : item["inputs"].items) node.inputs.push_back(entry_of(in, node));
-        if (node.is_view && (node.inputs.size() != 1 || node.outputs != 1)) bad(node, "a view has one input and one output");
+        node.is_view = no_work && node.inputs.size() == 1;
+        node.is_joined = no_work && !node.is_view;
+        if (no_work && (node.inputs.empty() || node.outputs != 1)) bad(node, "a view has one output, of one input or several that it joins");
       } else {
         flat_.push_back(false);
       }
@@ -320,6 +330,18 @@ class GraphExecutor : public StaticExecutor {
     if (!same || (!node.hash.empty() && kernel.has("hash") && kernel["hash"].string != node.hash))
       fail("ValueError", "the function `%s` of the library is not the one that node `%s` of the graph was compiled for: library and graph do not belong together", node.function.c_str(), node.name.c_str());
   }
+  // Kernels take what they write for aligned, and nothing of it for read-only.
+  void check_joined(const Node& node) const {
+    int64_t offset = 0;
+    for (int32_t e : node.inputs) {
+      bool written = false;
+      for (auto& from : nodes_) written |= e >= from.first && e < from.first + from.outputs && !from.is_input && !from.is_view;
+      if (!written) fail("ValueError", "the graph is damaged: `%s` joins a tensor that is not written", node.name.c_str());
+      if (offset % 64) fail("ValueError", "the graph is damaged: `%s` joins a tensor at byte %lld, which is no multiple of 64", node.name.c_str(), static_cast<long long>(offset));
+      offset += sizes_[static_cast<size_t>(e)];
+    }
+    if (offset != sizes_[static_cast<size_t>(node.first)]) fail("ValueError", "the graph is damaged: the tensors that `%s` joins are of another size than the result", node.name.c_str());
+  }
   void make_ops(const Json& described) {
     std::map<std::string, const Json*> kernels;
     for (auto& k : described.items) kernels[k["name"].string] = &k;
@@ -331,7 +353,8 @@ class GraphExecutor : public StaticExecutor {
     for (size_t n = 0; n < nodes_.size(); ++n) {
       Node& node = nodes_[n];
       if (node.is_view && sizes_[static_cast<size_t>(node.inputs[0])] != sizes_[static_cast<size_t>(node.first)]) fail("ValueError", "the graph is damaged: the view `%s` is of another size than what it shows", node.name.c_str());
-      if (node.is_input || node.is_view) continue;
+      if (node.is_joined) check_joined(node);
+      if (node.is_input || node.is_view || node.is_joined) continue;
       Op op;
       op.node = static_cast<int32_t>(n);
       size_t count = node.inputs.size() + static_cast<size_t>(node.outputs);

@@ -26,9 +26,9 @@ def entry_function(plan: Plan) -> PrimFunc:
         if place.kind == "input":
             return inputs[place.index]
         if place.kind == "output":
-            return outputs[place.index]
-        base = constants if place.kind == "constant" else workspace
-        offset = plan.offset(place)
+            base, offset = outputs[place.index], place.offset
+        else:
+            base, offset = constants if place.kind == "constant" else workspace, plan.offset(place)
         return tir.handle_add_byte_offset(base, tir.IntImm("int64", offset)) if offset else base
 
     calls: list[tir.Stmt] = []
@@ -76,7 +76,7 @@ def metadata(
 
     def argument(place: Place) -> list[Any]:
         if place.kind in ("input", "output"):
-            return [place.kind, place.index]
+            return [place.kind, place.index, *([place.offset] if place.offset else [])]
         return [place.kind, plan.offset(place)]
 
     def device(number: int) -> dict[str, Any]:

@@ -55,7 +55,6 @@ class GraphWriter:
         self.at: dict[Place, tuple[int, int]] = {}
         self.inputs: dict[int, tuple[int, int]] = {}
         self.constants: dict[int, tuple[int, int]] = {}
-        self.outputs: dict[int, tuple[int, int]] = {}
         self.params = param_names(plan)
 
     def write(self) -> str:
@@ -65,7 +64,7 @@ class GraphWriter:
             self.inputs[i] = self.null(name, _Tensor(place, self.storage(("input", i)), OWN_MEMORY))
         for call in self.plan.calls:
             self.call(call)
-        heads = [[*self.outputs[i], 0] for i in range(len(self.plan.outputs))]
+        heads = [[*self.shown(place), 0] for place in self.plan.results]
         return json.dumps(
             {
                 "nodes": self.nodes,
@@ -131,30 +130,38 @@ class GraphWriter:
         index = self.node(node, [self.made(p) for p in writes])
         for k, place in enumerate(writes):
             self.at[place] = (index, k)
-            if place.kind == "output":
-                self.outputs[place.index] = self.shown((index, k), place)
 
-    def shown(self, entry: tuple[int, int], place: Place) -> tuple[int, int]:
+    def shown(self, place: Place) -> tuple[int, int]:
         """An output under the shape that the program gives it."""
-        t = self.plan.outputs[place.index]
+        t, entry = self.plan.outputs[place.index], self.entry(place)
         return entry if structural_equal(t, place.type) else self.view(entry, place.retyped(t))
 
     def view(self, source: tuple[int, int], place: Place) -> tuple[int, int]:
         """A node that shows a tensor under another shape."""
         like = self.tensors[self.row_ptr[source[0]] + source[1]]
-        attrs = {"num_outputs": "1", "num_inputs": "1", "flatten_data": "0", "func_name": "__nop", "hash": "0"}
-        node = {"op": "tvm_op", "name": "reshape_nop", "attrs": attrs, "inputs": [[*source, 0]]}
-        self.at[place] = (self.node(node, [_Tensor(place, like.storage, like.offset)]), 0)
+        return self.no_work("reshape_nop", [source], place, _Tensor(place, like.storage, like.offset))
+
+    def no_work(self, name: str, sources: Sequence[tuple[int, int]], place: Place, tensor: _Tensor) -> tuple[int, int]:
+        """A node that shows one tensor, or several that lie one after the other, as another."""
+        attrs = {
+            "num_outputs": "1",
+            "num_inputs": str(len(sources)),
+            "flatten_data": "0",
+            "func_name": "__nop",
+            "hash": "0",
+        }
+        node = {"op": "tvm_op", "name": name, "attrs": attrs, "inputs": [[*s, 0] for s in sources]}
+        self.at[place] = (self.node(node, [tensor]), 0)
         return self.at[place]
 
     def made(self, place: Place) -> _Tensor:
-        """A tensor that a kernel writes."""
+        """A tensor that is written: by a kernel, or part by part."""
         if place.kind == "output":
             return _Tensor(place, self.storage(("output", place.index)), OWN_MEMORY)
         assert place.storage is not None
         offset = place.storage.offset
         # What begins at one place of the arena is one storage: two of them never live together.
-        return _Tensor(place, self.storage((place.device, offset)), offset)
+        return _Tensor(place, self.storage((place.device, offset)), offset + place.offset)
 
     def entry(self, place: Place) -> tuple[int, int]:
         """The node and output that a place is; parameters and views become nodes when they are first read."""
@@ -162,10 +169,10 @@ class GraphWriter:
             return self.at[place]
         if place.view_of is not None:
             return self.view(self.entry(place.view_of), place)
+        if place.parts:
+            return self.no_work("concatenate_nop", [self.entry(p) for p in place.parts], place, self.made(place))
         if place.kind == "input":
             return self.inputs[place.index]
-        if place.kind == "output":
-            return self.outputs[place.index]
         assert place.kind == "constant"
         if place.index not in self.constants:
             i = place.index

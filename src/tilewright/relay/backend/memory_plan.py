@@ -15,7 +15,7 @@ RETRIES = 6
 
 
 class Storage:
-    """A piece of the arena that holds one tensor (or several, one after the other) from step `begin` to step `end`."""
+    """A piece of the arena that holds one tensor (or several, one after the other, or the parts of one) from step `begin` to step `end`."""
 
     __slots__ = ("begin", "end", "offset", "size")
 

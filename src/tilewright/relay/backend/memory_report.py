@@ -14,7 +14,7 @@ from tilewright.relay.printer import type_text
 
 class Activation:
     """A piece of the arena: its bytes, the calls from the one that fills it to the last that reads it, and the tensors that lie
-    in it, one after the other where kernels write over what they read."""
+    in it, one after the other where kernels write over what they read, beside each other where they are parts of the last."""
 
     __slots__ = ("begin", "bytes", "end", "kernel", "offset", "source", "tensors")
 

@@ -8,7 +8,8 @@ from typing import Any
 from tilewright.ir import IRModule, Op, TensorType
 from tilewright.relay.backend.constants import ConstantPool
 from tilewright.relay.backend.devices import DeviceCompilers
-from tilewright.relay.backend.memory_plan import Storage, plan
+from tilewright.relay.backend.joined import Joined, bytes_of
+from tilewright.relay.backend.memory_plan import Storage, align, plan
 from tilewright.relay.backend.te_compiler import Kernel, TECompiler, is_view, source_of, static_bytes, tensor_types
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
@@ -23,21 +24,28 @@ from tilewright.target import Target
 
 class Place:
     """Where a tensor lies: `kind` is input, output, constant or workspace; `index` numbers inputs, outputs and constants;
-    `device` numbers the plan's devices; `view_of` is the place whose memory it shows under another shape."""
+    `device` numbers the plan's devices; `offset` is in bytes, from the beginning of the output or storage; `view_of` is the place whose
+    memory it shows under another shape; `parts` are the places that lie one after the other in one that no kernel writes as a whole."""
 
-    __slots__ = ("device", "index", "kind", "storage", "type", "view_of")
+    __slots__ = ("device", "index", "kind", "offset", "parts", "storage", "type", "view_of")
 
     def __init__(
-        self, kind: str, t: TensorType, index: int = 0, storage: Storage | None = None, device: int = 0
+        self, kind: str, t: TensorType, index: int = 0, storage: Storage | None = None, device: int = 0, offset: int = 0
     ) -> None:
         self.kind, self.type, self.index, self.storage, self.device = kind, t, index, storage, device
+        self.offset = offset
         self.view_of: Place | None = None
+        self.parts: list[Place] = []
 
     def retyped(self, t: TensorType) -> Place:
         """The same memory under another shape."""
-        view = Place(self.kind, t, self.index, self.storage, self.device)
+        view = self.piece(t, 0)
         view.view_of = self
         return view
+
+    def piece(self, t: TensorType, offset: int) -> Place:
+        """A tensor in this memory, `offset` bytes from its beginning."""
+        return Place(self.kind, t, self.index, self.storage, self.device, self.offset + offset)
 
 
 class KernelCall:
@@ -56,16 +64,22 @@ class Plan:
     def __init__(self, func: Function) -> None:
         self.inputs: list[tuple[str, TensorType]] = []
         self.outputs: list[TensorType] = []
+        self.results: list[Place] = []
+        """Where the outputs are written; a reshape may give an output another shape."""
         self.calls: list[KernelCall] = []
         self.constants = ConstantPool()
         self.devices: list[Device] = [cpu(0)]
         self.input_devices: list[int] = []
-        self.output_devices: list[int] = []
         self.arena_bytes: list[int] = [0]
         """Bytes of the arena of each device."""
         self.kernel_targets: dict[str, Target] = {}
         """The target of each kernel."""
         self.func = func
+
+    @property
+    def output_devices(self) -> list[int]:
+        """The number of the device that each output is on."""
+        return [p.device for p in self.results]
 
     @property
     def workspace_bytes(self) -> int:
@@ -77,7 +91,7 @@ class Plan:
         if place.kind == "constant":
             return self.constants.offsets[place.index]
         assert place.storage is not None
-        return sum(self.arena_bytes[: place.device]) + place.storage.offset
+        return sum(self.arena_bytes[: place.device]) + place.storage.offset + place.offset
 
 
 class _Planner:
@@ -88,10 +102,11 @@ class _Planner:
             self.plan.devices = list(compilers.config.devices)
         self.places: dict[Expr, Any] = {}
         self.storages: list[list[Storage]] = [[] for _ in self.plan.devices]
-        self.last_use: dict[Expr, int] = {}
         self.steps: dict[Expr, int] = {}
+        self.ends: dict[Expr, int] = {}
         self.order = list(post_order(func.body, skip=lambda e: type(e) is Function))
         self.views: dict[Expr, Expr] = {}
+        self.shared: dict[Expr, Storage] = {}
 
     def run(self) -> Plan:
         func = self.plan.func
@@ -105,13 +120,12 @@ class _Planner:
             self.places[p] = Place("input", t, i, None, self.device(p))
         self.plan.outputs = tensor_types(func.body.checked_type)
         self.find_views()
-        self.find_last_uses()
         self.place_outputs()
+        self.joined = Joined(self.order, self.source, self.leaves, self.direct, self.device)
+        self.find_last_uses()
         for node in self.order:
             self.visit(node)
-        self.write_copies()
-        written = {p.index: p.device for c in self.plan.calls for p in c.args if p.kind == "output"}
-        self.plan.output_devices = [written[i] for i in range(len(self.plan.outputs))]
+        self.write_results()
         self.plan.arena_bytes = [plan(s) for s in self.storages]
         known = self.compilers.compilers if isinstance(self.compilers, DeviceCompilers) else [self.compilers]
         for compiler in known:
@@ -144,16 +158,26 @@ class _Planner:
                 return e
 
     def find_last_uses(self) -> None:
+        """Numbers the calls of kernels, and finds the last that needs the memory of each value: for one that lies in another's memory,
+        that is what the other has."""
         step = 0
+        last_use: dict[Expr, int] = {}
         for node in self.order:
             if isinstance(node, Call) and node not in self.views:
                 self.steps[node] = step
-                for a in node.args:
-                    for leaf in self.leaves(a):
-                        self.last_use[leaf] = step
-                step += 1
+                if node in self.joined.calls:
+                    read = [value for value, _ in self.joined.copied(node)]
+                    step += len(read)
+                else:
+                    read = list(node.args)
+                    step += 1
+                for leaf in [x for e in read for x in self.leaves(e)]:
+                    last_use[leaf] = step - 1
         for leaf in self.leaves(self.plan.func.body):
-            self.last_use[leaf] = step
+            last_use[leaf] = step
+        for node, begin in self.steps.items():
+            whole, _ = self.joined.at(node)
+            self.ends[whole] = max(self.ends.get(whole, 0), last_use.get(node, begin))
 
     def leaves(self, e: Expr) -> list[Expr]:
         """The values that hold the memory of `e`: calls (whole, if of several results), inputs, constants."""
@@ -167,14 +191,10 @@ class _Planner:
     def place_outputs(self) -> None:
         """A call whose result is an output of the program writes there at once; everything else is copied at the end."""
         self.direct: dict[Expr, int] = {}
-        self.copies: list[tuple[int, Expr]] = []
         for i, e in enumerate(self.output_exprs(self.plan.func.body)):
             source = self.source(e)
-            tensor_call = isinstance(source, Call) and isinstance(source.checked_type, TensorType)
-            if tensor_call and source not in self.direct:
-                self.direct[source] = i
-            else:
-                self.copies.append((i, e))
+            if isinstance(source, Call) and isinstance(source.checked_type, TensorType):
+                self.direct.setdefault(source, i)
 
     def output_exprs(self, body: Expr) -> list[Expr]:
         if isinstance(body, Tuple):
@@ -195,6 +215,8 @@ class _Planner:
             self.places[node] = self.places[node.tuple_value][node.index]
         elif node in self.views:
             self.places[node] = self.places[self.views[node]].retyped(node.checked_type)
+        elif node in self.joined.calls:
+            self.join(node)
         elif isinstance(node, Call) and isinstance(node.op, Function) and node.op.is_primitive:
             self.call(node, node.op)
         elif isinstance(node, Call) and isinstance(node.op, Op):
@@ -221,45 +243,77 @@ class _Planner:
         return Place("constant", TensorType(node.value.shape, node.value.dtype.name), index)
 
     def call(self, node: Call, func: Function) -> None:
-        device, copies = self.device(node), is_copy(node) is not None
+        copies = is_copy(node) is not None
         kernel = self.kernel(func, node)
         inputs = [p for a in node.args for p in _flat(self.places[a])]
-        step = self.steps[node]
-        end = self.last_use.get(node, step)
         outputs: list[Place] = []
         for t in tensor_types(node.checked_type):
-            size = static_bytes(t)
-            if node in self.direct:
-                outputs.append(Place("output", t, self.direct[node], None, device))
-                continue
-            # What is copied to another device lies in that one's memory.
-            storage = None if copies else self.reusable(node, kernel, inputs, size, step)
-            if storage is not None:
-                storage.end = end
-            else:
-                storage = Storage(size, step, end)
-                self.storages[device].append(storage)
-            outputs.append(Place("workspace", t, 0, storage, device))
+            # What is copied to another device lies in that one's memory; a part of a larger value has its place there.
+            fixed = copies or node in self.direct or self.joined.at(node)[0] is not node
+            storage = None if fixed else self.reusable(node, kernel, inputs, static_bytes(t))
+            outputs.append(self.written(node, t, storage))
         self.places[node] = (
             outputs[0] if isinstance(node.checked_type, TensorType) else _nest(node.checked_type, outputs)
         )
         source = source_of(func) or kernel.source
         self.plan.calls.append(KernelCall(kernel, [*inputs, *outputs], source, len(outputs), copies))
 
-    def reusable(self, node: Call, kernel: Kernel, inputs: list[Place], size: int, step: int) -> Storage | None:
+    def written(self, node: Expr, t: TensorType, storage: Storage | None = None) -> Place:
+        """Where a call writes a result of type `t`: in an output, in a larger value, in `storage`, or in one of its own."""
+        device = self.device(node)
+        whole, offset = self.joined.at(node)
+        if whole in self.direct:
+            return Place("output", t, self.direct[whole], None, device, offset)
+        end = self.ends[whole]
+        if storage is not None:
+            storage.end = end
+        elif whole in self.shared:
+            storage = self.shared[whole]
+        else:
+            storage = Storage(static_bytes(t) if whole is node else bytes_of(whole), self.steps[node], end)
+            self.storages[device].append(storage)
+            if whole in self.joined.calls:
+                self.shared[whole] = storage
+        return Place("workspace", t, 0, storage, device, offset)
+
+    def join(self, node: Expr) -> None:
+        """A concatenation whose parts are written where they lie in it, but for those that must be copied."""
+        (t,) = tensor_types(node.checked_type)
+        place = self.places[node] = self.written(node, t)
+        copied = self.joined.copied(node)
+        for part in self.joined.calls[node]:
+            value, offset = part
+            if part in copied:
+                (t,) = tensor_types(value.checked_type)
+                piece = place.piece(t, offset)
+                self.copy(self.places[value], piece, node)
+            else:
+                piece = self.places[self.source(value)]
+            place.parts.append(piece)
+
+    def reusable(self, node: Call, kernel: Kernel, inputs: list[Place], size: int) -> Storage | None:
         """The storage of an input that nobody needs after this step, where the kernel may write over it."""
         for i in kernel.in_place:
             storage = inputs[i].storage
-            if storage is not None and storage.end == step and static_bytes(inputs[i].type) == size:
-                others = [p for j, p in enumerate(inputs) if j != i and p.storage is storage]
-                if not others:
-                    return storage
+            if storage is None or storage.end != self.steps[node] or static_bytes(inputs[i].type) != size:
+                continue
+            # A piece of a larger value is not taken: the rest of that would live as long.
+            others = [p for j, p in enumerate(inputs) if j != i and p.storage is storage]
+            if not others and storage.size == align(size):
+                return storage
         return None
 
-    def write_copies(self) -> None:
-        """Outputs that no call writes directly: inputs, constants, values given out twice, elements of tuples."""
-        for i, e in self.copies:
-            self.copy(i, self.place_of(e))
+    def write_results(self) -> None:
+        """Copies the outputs that no call writes directly: inputs, constants, values given out twice, elements of tuples."""
+        for i, e in enumerate(self.output_exprs(self.plan.func.body)):
+            source = self.source(e)
+            if self.direct.get(source) == i:
+                self.plan.results.append(self.places[source])
+            else:
+                place = self.place_of(e)
+                result = Place("output", self.plan.outputs[i], i, None, place.device)
+                self.plan.results.append(result)
+                self.copy(place, result, e)
 
     def place_of(self, e: Expr) -> Any:
         # Elements of an output tuple may have been made for the outputs, and are not in the order of the body.
@@ -268,14 +322,13 @@ class _Planner:
             self.places[e] = self.place_of(e.tuple_value)[e.index]
         return self.places[e]
 
-    def copy(self, index: int, place: Place) -> None:
-        t = self.plan.outputs[index]
+    def copy(self, place: Place, to: Place, value: Expr) -> None:
+        """Copies a tensor to another place; `value` is what it is for."""
+        t = to.type
         p = Var("p0", t)
         func = Function([p], constructor("copy")(p), t, (), {"Primitive": 1})
         infer_types(func)
-        kernel = self.kernel(func, self.output_exprs(self.plan.func.body)[index])
-        output = Place("output", t, index, None, place.device)
-        self.plan.calls.append(KernelCall(kernel, [place, output], ""))
+        self.plan.calls.append(KernelCall(self.kernel(func, value), [place, to], ""))
 
 
 def where(e: Expr) -> str:

@@ -29,12 +29,10 @@ def run_plan(plan: Plan, inputs: Mapping[str, Array] | Sequence[Array], run_kern
         if place.kind == "input":
             return np.ascontiguousarray(inputs[place.index]).reshape(place.type.concrete_shape)
         if place.kind == "output":
-            return outputs[place.index].reshape(place.type.concrete_shape)
-        blob, offset, dtype = (
-            constants if place.kind == "constant" else workspace,
-            plan.offset(place),
-            numpy_dtype(place.type.dtype),
-        )
+            blob, offset = outputs[place.index].reshape(-1).view(np.uint8), place.offset
+        else:
+            blob, offset = constants if place.kind == "constant" else workspace, plan.offset(place)
+        dtype = numpy_dtype(place.type.dtype)
         size = int(np.prod(place.type.concrete_shape, dtype=np.int64)) * dtype.itemsize
         return blob[offset : offset + size].view(dtype).reshape(place.type.concrete_shape)
 

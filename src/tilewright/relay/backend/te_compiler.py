@@ -482,9 +482,11 @@ def get() -> TECompiler:
 
 def is_view(func: Function) -> bool:
     """Whether a primitive function only changes the shape: no kernel is needed, the result is the input's memory."""
-    if is_external(func):
-        return False
-    node: Any = func.body
-    while isinstance(node, Call) and type(node.op) is Op and node.op.name in ("reshape", "squeeze", "expand_dims"):
-        node = node.args[0]
-    return isinstance(node, Var) and node is not func.body
+    return not is_external(func) and func.body is not (node := without_reshapes(func.body)) and isinstance(node, Var)
+
+
+def without_reshapes(e: Expr) -> Expr:
+    """The value of which an expression is only another shape: itself, unless it is a chain of such operators."""
+    while isinstance(e, Call) and type(e.op) is Op and e.op.name in ("reshape", "squeeze", "expand_dims"):
+        e = e.args[0]
+    return e

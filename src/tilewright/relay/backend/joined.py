@@ -1,0 +1,150 @@
+"""Concatenations that need no kernel: where their parts lie one after the other in the result, whoever computes a part writes it there.
+The memory of the result is taken when its first part is written, so it is left to a kernel where that would need more memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+
+from tilewright.ir import Op, TensorType
+from tilewright.relay.backend.external import is_external
+from tilewright.relay.backend.memory_plan import ALIGNMENT, Storage, peak
+from tilewright.relay.backend.te_compiler import (
+    is_static,
+    is_told_by_relay,
+    static_bytes,
+    tensor_types,
+    without_reshapes,
+)
+from tilewright.relay.expr import Call, Expr, Function, Tuple, Var
+from tilewright.relay.transform.device_planner import is_copy
+from tilewright.relay.transform.rewriting import card_of
+
+
+class Joined:
+    """The concatenations without a kernel among the calls of a program, and where the parts of each lie.
+
+    calls: a concatenation -> its parts, each with its offset in bytes; whole: a call that writes into the memory of a larger value -> that
+    value (a concatenation that is itself no part), and the offset in it. `source` finds the value whose memory another is, `leaves` all
+    that a tuple holds; what is `fixed` has memory already; calls on different devices share none."""
+
+    def __init__(
+        self,
+        order: Sequence[Expr],
+        source: Callable[[Expr], Expr],
+        leaves: Callable[[Expr], list[Expr]],
+        fixed: Container[Expr],
+        device: Callable[[Expr], int],
+    ) -> None:
+        self.calls: dict[Expr, list[tuple[Expr, int]]] = {}
+        self.whole: dict[Expr, tuple[Expr, int]] = {}
+        self.source, self.fixed, self.device = source, fixed, device
+        # The larger one before what is a part of it.
+        for node in reversed(order):
+            parts = parts_of(node, source)
+            if parts:
+                self.join(node, parts)
+        if self.calls:
+            self.keep_peak(order, leaves)
+
+    def join(self, node: Expr, parts: list[tuple[Expr, int]]) -> None:
+        """Notes a concatenation if no more of its parts must be copied into it than are written there."""
+        found = [self.whole.get(self.source(value)) for value, _ in parts]
+        if node not in self.whole and node not in self.fixed and found[0] is not None:
+            # All of it may stand in a larger one already, like the features of a dense block up to a layer.
+            whole, first = found[0]
+            if found == [(whole, first + offset) for _, offset in parts] and self.device(whole) == self.device(node):
+                self.whole[node] = found[0]
+        whole, first = self.whole.get(node, (node, 0))
+        free: dict[Expr, int] = {}
+        for value, offset in parts:
+            maker = self.source(value)
+            if maker not in free and self.is_free(maker) and self.device(maker) == self.device(node):
+                free[maker] = first + offset
+        there = sum([place == (whole, first + offset) for place, (_, offset) in zip(found, parts, strict=True)])
+        if there + len(free) > 0 and len(parts) - there - len(free) <= there + len(free):
+            self.calls[node] = parts
+            self.whole.update({maker: (whole, offset) for maker, offset in free.items()})
+
+    def is_free(self, maker: Expr) -> bool:
+        """Whether what computes a value may write it anywhere."""
+        if not isinstance(maker, Call) or not isinstance(maker.op, Function) or not maker.op.is_primitive:
+            return False
+        return (
+            isinstance(maker.checked_type, TensorType)
+            and maker not in self.whole
+            and maker not in self.fixed
+            and is_copy(maker) is None
+        )
+
+    def keep_peak(self, order: Sequence[Expr], leaves: Callable[[Expr], list[Expr]]) -> None:
+        """Leaves concatenations to kernels, those that begin last first, until no more lives at once than if all were left to them."""
+        ends: dict[Expr, int] = {}
+        for i, node in enumerate(order):
+            if isinstance(node, Call) and self.source(node) is node:
+                ends[node] = i
+                ends.update(dict.fromkeys([x for a in node.args for x in leaves(a)], i))
+        ends.update(dict.fromkeys(leaves(order[-1]), len(order)))
+
+        def bytes_at_once(whole: dict[Expr, tuple[Expr, int]]) -> int:
+            found: dict[Expr, Storage] = {}
+            for i, node in enumerate(order):
+                owner, _ = whole.get(node, (node, 0))
+                if isinstance(node, Call) and node in ends and owner not in self.fixed:
+                    storage = found.setdefault(owner, Storage(bytes_of(owner), i, i))
+                    storage.end = max(storage.end, ends[node])
+            return peak(list(found.values()))
+
+        most = bytes_at_once({})
+        for left in list({owner: None for owner, _ in self.whole.values()}):
+            if bytes_at_once(self.whole) <= most:
+                break
+            self.calls = {node: parts for node, parts in self.calls.items() if self.at(node)[0] is not left}
+            self.whole = {node: place for node, place in self.whole.items() if place[0] is not left}
+
+    def at(self, node: Expr) -> tuple[Expr, int]:
+        """The value into whose memory a call writes, and the offset in bytes: the call itself and 0 unless it is a part."""
+        return self.whole.get(node, (node, 0))
+
+    def copied(self, node: Expr) -> list[tuple[Expr, int]]:
+        """The parts of a concatenation that are not written where they lie in it, with their offsets in it."""
+        whole, first = self.at(node)
+        return [(v, offset) for v, offset in self.calls[node] if self.at(self.source(v)) != (whole, first + offset)]
+
+
+def bytes_of(e: Expr) -> int:
+    """Size in bytes of a value, all tensors of it."""
+    return sum([static_bytes(t) for t in tensor_types(e.checked_type)])
+
+
+def parts_of(node: Expr, source: Callable[[Expr], Expr]) -> list[tuple[Expr, int]] | None:
+    """The values that a call of a primitive function only lays one after the other in memory, with their offsets in bytes; None for
+    other calls, and where a kernel could not write a part because of its alignment. Empty parts are left out."""
+    if not isinstance(node, Call) or not isinstance(node.op, Function) or not node.op.is_primitive:
+        return None
+    func = node.op
+    body = None if is_external(func) else without_reshapes(func.body)
+    if not (
+        isinstance(body, Call) and type(body.op) is Op and body.op.name == "concatenate" and is_told_by_relay(func)
+    ):
+        return None
+    (result,) = tensor_types(body.checked_type)
+    axis = card_of(body).axis  # type: ignore[attr-defined]
+    if not is_static(result) or any([d != 1 for d in result.concrete_shape[: axis % len(result.shape)]]):
+        return None
+    given: dict[Expr, Expr] = dict(zip(func.params, node.args, strict=True))
+    joined = body.args[0]
+    if isinstance(joined, Var):
+        joined, given = source(given[joined]), {}
+    if not isinstance(joined, Tuple):
+        return None
+    parts: list[tuple[Expr, int]] = []
+    offset = 0
+    for field in joined.fields:
+        value = given.get(without_reshapes(field)) if given else field
+        size = bytes_of(field)
+        if value is None or (size and offset % ALIGNMENT):
+            return None
+        if size:
+            parts.append((value, offset))
+        offset += size
+    return parts
