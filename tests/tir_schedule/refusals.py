@@ -57,6 +57,7 @@ for i in range(4):
 """)
 CARRIED = script(block("b", "D[v + 1] = D[v] + A[v]", "v = T.axis.spatial(7, i)", "for i in range(7):"))
 SAME = script(block("b", "D[v // 2] = A[v]"))
+AGAIN = script(block("b", "D[v] = D[v] + A[v]", "v = T.axis.spatial(8, i % 8)", "for i in range(24):"))
 STAGED_IN_PART = script("""
 for i in range(2):
     with T.block("b"):
@@ -237,6 +238,7 @@ REFUSALS: list[tuple[str, Callable[[], PrimFunc], Callable[[Schedule], Any]]] = 
     ("parallel", matmul, lambda s: s.parallel(_loop(s, "C", 2))),
     ("parallel", CARRIED, lambda s: s.parallel(_loop(s, "b"))),
     ("parallel", SAME, lambda s: s.parallel(_loop(s, "b"))),
+    ("parallel", AGAIN, lambda s: s.parallel(_loop(s, "b"))),
     ("parallel", TOGETHER, lambda s: s.parallel(_loop(s, "b"))),
     ("vectorize", symbolic, lambda s: s.vectorize(_loop(s, "B"))),
     ("vectorize", matmul, lambda s: s.vectorize(_loop(s, "C", 2))),

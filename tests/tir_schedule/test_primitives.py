@@ -436,3 +436,29 @@ def test_parts_of_a_part_of_a_fused_loop() -> None:
     s.parallel(s.fuse(i, outer))
     s.vectorize(vector)
     check(func, s, ["A"])
+
+
+def test_only_the_loops_that_come_again_stay_serial() -> None:
+    """Of loops that count one number, of which a part is used: those of that part may run in parallel."""
+    func = from_source("""@T.prim_func
+def main(A: T.Buffer((8,), "float32"), B: T.Buffer((8,), "float32")):
+    for i, j, k in T.grid(3, 2, 4):
+        with T.block("b"):
+            v = T.axis.spatial(8, (i * 8 + j * 4 + k) % 8)
+            B[v] = B[v] + A[v]
+""")
+    sch = Schedule(func)
+    loops = sch.get_loops("b")
+    for at in (1, 2):
+        sch.parallel(loops[at])
+    with pytest.raises(ScheduleError, match="does not depend on"):
+        sch.parallel(loops[0])
+    fused = Schedule(func)
+    i, j, k = fused.get_loops("b")
+    whole = fused.fuse(i, j, k)
+    with pytest.raises(ScheduleError, match="does not depend on all of it"):
+        fused.parallel(whole)
+    outer, inner = fused.split(whole, [3, 8])
+    fused.parallel(inner)
+    with pytest.raises(ScheduleError, match="does not depend on"):
+        fused.parallel(outer)

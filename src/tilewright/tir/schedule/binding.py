@@ -24,12 +24,13 @@ class Binding:
     covers: every point of the iteration domain is visited exactly once while all `loops` run.
     injective: different loop iterations reach different points, as far as loops are used at all.
     repeats: a loop or part of one is not used, so that points are visited again.
+    again: the loops of which a part is not used, as far as these are known.
     gaps: the iteration variables whose domain the loops may not reach in full.
     predicated: a condition leaves out more than what lies outside the domain.
     uses: for each loop variable, the kinds of iteration variables that depend on it.
     """
 
-    __slots__ = ("covers", "gaps", "injective", "predicated", "reason", "repeats", "uses", "values")
+    __slots__ = ("again", "covers", "gaps", "injective", "predicated", "reason", "repeats", "uses", "values")
 
     def __init__(self) -> None:
         self.covers = self.injective = True
@@ -37,6 +38,7 @@ class Binding:
         self.reason = ""
         self.uses: dict[Any, set[int]] = {}
         self.gaps: set[Any] = set()
+        self.again: set[Any] = set()
         self.values: list[Lin] = []
 
     def fail(self, reason: str, injective: bool = False) -> None:
@@ -202,14 +204,13 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
             parts.sort()
             total = extents[source] if source in extents else _extent_of(forms, sources.get(source), extents, caps)
             at = 1
-            for lower, upper in parts:
-                if lower < at:
+            for lower, upper in [*parts, (total, total)]:
+                if lower < at and lower < total:
                     out.fail("two iteration variables use the same part of a loop")
                 elif lower > at:
                     out.repeats = True
+                    out.again |= _loops_between(forms, source, sources, at, lower, extents, caps)
                 at = upper
-            if at < total:
-                out.repeats = True
         for v, extent in extents.items():
             if extent != 1 and v not in used:
                 out.repeats = True
@@ -227,6 +228,24 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
         out.predicated = True
         out.fail("it stands under a condition", True)
     return out
+
+
+def _loops_between(
+    forms: Forms, source: Any, sources: Mapping[Any, Lin], low: int, high: int, extents: Mapping[Any, int], caps: Caps
+) -> set[Any]:
+    """The loops that make up the part (source % high) // low of a loop or of a fused number."""
+    if source in extents:
+        return {source}
+    inner = mixed_radix(forms, sources[source], extents, caps)
+    assert inner is not None
+    found: set[Any] = set()
+    at = 1
+    for below, lower, upper in inner[0]:
+        end = at * (upper // lower)
+        if max(at, low) < min(end, high):
+            found |= _loops_between(forms, below, inner[2], lower, upper, extents, caps)
+        at = end
+    return found
 
 
 def _try_all(forms: Forms, leaf: Leaf, out: Binding, conditions: list[Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tilewright.tir import ForKind, IterVar, Var
+from tilewright.tir import Block, ForKind, IterVar, Var
 from tilewright.tir.schedule.analysis import need_simple_iters
 from tilewright.tir.schedule.binding import binding_of
 from tilewright.tir.schedule.effects import need_order_free, self_dependence
@@ -58,9 +58,20 @@ def need_independent(state: ScheduleState, ref: StmtSRef, what: str, private: bo
                 loop,
                 leaf.block,
             )
+        if loop.loop_var in binding.again and _updates(leaf.block):
+            refuse(
+                f"{{0}} must not be {what}: {{1}} does not depend on all of it, so its iterations update the same elements",
+                loop,
+                leaf.block,
+            )
         need_order_free(state, leaf.block)
     if len(found) > 1:
         need_same_iteration(state, found, outer, [loop], own)
+
+
+def _updates(block: Block) -> bool:
+    """Whether a point goes on with what it wrote when it ran before."""
+    return block.init is not None or bool({r.buffer for r in block.reads} & {w.buffer for w in block.writes})
 
 
 def need_kind_holds(state: ScheduleState, ref: StmtSRef) -> None:
