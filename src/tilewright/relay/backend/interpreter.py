@@ -36,11 +36,13 @@ from tilewright.relay.expr import (
 )
 from tilewright.relay.functor import flow_children
 from tilewright.relay.op.card import OpCard, TypeRuleError, argument_names, find_card
+from tilewright.relay.op.open_attributes import name_sizes, with_sizes
 from tilewright.relay.printer import Printer, span_text
 from tilewright.relay.transform.findings import call_text
 from tilewright.relay.transform.infer_type import infer_module, type_of
 from tilewright.runtime import array
 from tilewright.support.errors import DepthError, TVMError
+from tilewright.tir import Var as SizeName
 
 Value = Any
 """An ndarray, a tuple of values, a ConstructorValue, a RefValue, or a callable (a Closure or a Python function)."""
@@ -150,6 +152,7 @@ class Interpreter:
         self.mod = mod
         self.values: Scope = Scope(outer.values if outer is not None else None, env or {})
         self.budget: Budget = outer.budget if outer is not None else Budget(depth_limit)
+        self.sizes: dict[SizeName, IntImm] = outer.sizes if outer is not None else {}
 
     def evaluate(self, root: Expr) -> Value:
         """The value of `root`. Chains of any depth."""
@@ -238,7 +241,7 @@ class Interpreter:
     def call(self, e: Call) -> Value:
         args = [self.values.find(a) for a in e.args]
         if type(e.op) is Op:
-            return run_card(e, args)
+            return run_card(e, args, self.sizes)
         if type(e.op) is Constructor:
             return ConstructorValue(e.op.tag, args, e.op)
         callee = self.values.find(e.op)
@@ -256,9 +259,19 @@ class Interpreter:
             )
         budget.depth += 1
         try:
-            return Interpreter(self.mod, dict(zip(f.params, args, strict=True)), callee.home).evaluate(f.body)
+            return callee.home.body(f, args)
         finally:
             budget.depth -= 1
+
+    def body(self, f: Function, args: Sequence[Value]) -> Value:
+        """The value of a function's body, in a scope within this one."""
+        inner = Interpreter(self.mod, dict(zip(f.params, args, strict=True)), self)
+        found: dict[SizeName, IntImm] = {}
+        for p, v in zip(f.params, args, strict=True):
+            name_sizes(p.type_annotation, v, found)
+        if found:
+            inner.sizes = {**self.sizes, **found}
+        return inner.evaluate(f.body)
 
 
 _RULES: dict[type, Callable[[Interpreter, Any], Value]] = {
@@ -323,9 +336,11 @@ def value_type(value: Value) -> Type:
     return TensorType(array.shape, DataType(array.dtype.name))
 
 
-def run_card(e: Call, args: Sequence[Value]) -> Value:
-    """The reference of the called operator on values, in the dtypes that inference found."""
+def run_card(e: Call, args: Sequence[Value], sizes: Mapping[SizeName, IntImm] | None = None) -> Value:
+    """The reference of the called operator on values, in the dtypes that inference found. `sizes` are those that attributes may name."""
     card = e.attrs if isinstance(e.attrs, OpCard) else find_card(e.op.name)()  # type: ignore[attr-defined]
+    if sizes:
+        card = with_sizes(card, sizes)
     try:
         with np.errstate(all="ignore"):
             result = card.ref(*args)
@@ -400,7 +415,7 @@ def run_function(func: Function, args: Sequence[Any], mod: IRModule | None = Non
         mod = infer_module(IRModule.from_expr(func))
         func = mod["main"]
     with deep_recursion():
-        return Interpreter(mod, dict(zip(func.params, map(_array, args), strict=True))).evaluate(func.body)
+        return Interpreter(mod).body(func, list(map(_array, args)))
 
 
 Executor = ProgramExecutor

@@ -14,7 +14,7 @@ from tilewright.relay.backend.constants import ConstantPool
 from tilewright.relay.backend.devices import DeviceCompilers
 from tilewright.relay.backend.te_compiler import is_view
 from tilewright.relay.backend.vm.code import Label, Program, TensorSpec, VMFunction
-from tilewright.relay.backend.vm.sizes import DynamicCall, Sizes, has_sizes, is_static, named
+from tilewright.relay.backend.vm.sizes import DynamicCall, Sizes, is_static, named
 from tilewright.relay.expr import (
     Call,
     Constant,
@@ -33,6 +33,7 @@ from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.op.card import TypeRuleError
 from tilewright.relay.op.checks import clamped, range_text
 from tilewright.relay.op.dynamic import Dynamic
+from tilewright.relay.op.open_attributes import has_sizes
 from tilewright.relay.printer import Printer, span_text
 from tilewright.relay.transform.infer_type import infer_types, type_of
 from tilewright.relay.transform.lambda_lift import CLOSURE

@@ -6,16 +6,16 @@ the rules say of results in terms of these variables is what the machine compute
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from tilewright.arith import Analyzer
-from tilewright.ir import FloatImm, IntImm, PrimExpr, TensorType, TupleType, Type
+from tilewright.ir import IntImm, PrimExpr, TensorType, TupleType, Type
 from tilewright.node import structural_equal, structural_hash
 from tilewright.relay.backend.vm.code import INT_OPS, VMFunction
 from tilewright.relay.expr import Call, Expr, Function, Var
 from tilewright.relay.functor import ExprMutator, post_order, substitute
 from tilewright.relay.op.card import OpCard
+from tilewright.relay.op.open_attributes import has_sizes, map_sizes
 from tilewright.relay.op.relations import assumptions, is_any, nonnegative
 from tilewright.relay.transform.infer_type import infer_types
 from tilewright.support.errors import InternalError
@@ -122,29 +122,6 @@ class DynamicCall:
         self.sizes.append(kind(f"d{len(self.sizes)}", "int64"))
         self.values.append(d)
         return self.sizes[-1]
-
-
-def has_sizes(value: Any) -> bool:
-    """Whether an attribute, or any of a card, is an expression over sizes."""
-    if isinstance(value, OpCard):
-        return any([has_sizes(getattr(value, f.name)) for f in value._fields])
-    return _is_size(value) or isinstance(value, (tuple, list)) and any(map(has_sizes, value))
-
-
-def _is_size(value: Any) -> bool:
-    return isinstance(value, PrimExpr) and not isinstance(value, (IntImm, FloatImm))
-
-
-def map_sizes(card: OpCard, f: Callable[[PrimExpr], PrimExpr]) -> OpCard:
-    """The card with f of each expression over sizes."""
-
-    def mapped(value: Any) -> Any:
-        if isinstance(value, (tuple, list)):
-            return tuple([mapped(v) for v in value])
-        return f(value) if _is_size(value) else value
-
-    changes = {x.name: mapped(getattr(card, x.name)) for x in card._fields if has_sizes(getattr(card, x.name))}
-    return card.replace(**changes)
 
 
 class _Attributes(ExprMutator):
