@@ -166,10 +166,13 @@ def binding_of(state: ScheduleState, leaf: Leaf) -> Binding:
         low = forms.of(iv.dom.min)
         form = combine(form, low, -1)
         radix = mixed_radix(forms, form, extents, caps)
-        if radix is None or form.const:
+        if radix is None:
             out.gaps.add(iv.var)
             out.fail(f"{iv.var.name} = {value} is no mixed-radix number of the loops")
             continue
+        if form.const:
+            out.gaps.add(iv.var)
+            out.fail(f"{iv.var.name} = {value} does not start at {iv.dom.min}", True)
         digits, total, new_sources = radix
         sources.update(new_sources)
         for source, lower, upper in digits:

@@ -11,7 +11,7 @@ from tilewright.tir.schedule.binding import binding_of
 from tilewright.tir.schedule.certain import surely
 from tilewright.tir.schedule.effects import undetermined
 from tilewright.tir.schedule.errors import refuse
-from tilewright.tir.schedule.forms import combine, same, shift
+from tilewright.tir.schedule.forms import combine, shift
 from tilewright.tir.schedule.leaves import REDUCE, Leaf, leaves
 from tilewright.tir.schedule.regions import Region, contains, needed, swept, unite, unite_exact
 from tilewright.tir.schedule.state import ScheduleState, StmtSRef
@@ -94,7 +94,7 @@ def _need_complete_output(
 
 
 def need_own_elements(state: ScheduleState, found: list[Leaf], buffer: Buffer, changing: list[Any], loop: Any) -> None:
-    """Several blocks that write a buffer write the same part of it, which no other iteration of `changing` writes."""
+    """Several blocks that write a buffer write the part of it that the first one writes, and no other iteration of `changing` does."""
     writers = [x for x in found if any([r.buffer is buffer for r in x.block.writes])]
     if len(writers) < 2 or not state.enable_check:
         return
@@ -108,15 +108,9 @@ def need_own_elements(state: ScheduleState, found: list[Leaf], buffer: Buffer, c
             places = []
             break
         places.append((b[0], shift(combine(b[1], b[0], -1), 1)))
-    alike = places and all(
-        [
-            x is not None and y is not None and same(x[0], y[0]) and same(x[1], y[1])
-            for box in boxes[1:]
-            for x, y in zip(boxes[0], box, strict=True)
-        ]
-    )
+    within = places and all([contains(forms, boxes[0], box, buffer.shape) for box in boxes[1:]])
     wanted = {lp.loop_var for lp in changing if forms.ranges.get(lp.loop_var, (0, 1)) != (0, 0)}
-    if not alike or undetermined(forms, places, wanted, wanted):
+    if not within or undetermined(forms, places, wanted, wanted):
         refuse(
             f"iterations of {{0}} must write elements of {buffer.name} of their own, but {{1}} and {{2}} may write those"
             " of others in turns",

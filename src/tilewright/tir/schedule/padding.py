@@ -71,7 +71,8 @@ def _padding_parts(block: Any) -> tuple[Any, Any, Any]:
 def decompose_padding(s: Schedule, block: BlockRV | str, loop: LoopRV) -> BlockRV:
     """for i in 10: B[i] = A[i - 1] if 1 <= i < 9 else 0   -->   for i in 10: B[i] = 0;  for i in 8: B[i + 1] = A[i]
 
-    The filling block stands right before `loop`, and is returned; the old block keeps what lies inside.
+    The filling block stands right before `loop`, and is returned; the old block keeps what lies inside. Conditions on what loops around
+    `loop` count become its predicate.
     """
     state = s.state
     ref, loop_ref = s.block(block), s.loop(loop)
@@ -106,7 +107,8 @@ def decompose_padding(s: Schedule, block: BlockRV | str, loop: LoopRV) -> BlockR
     reads, _ = access_regions(state, body)
     kept = old.replace(body=body, reads=reads)
     ranges, rest = _bounds(state, conjuncts(condition), old)
-    inner, values = _shrunk(state, leaf, below, ranges)
+    inner, values, outer = _shrunk(state, leaf, below, ranges)
+    rest += outer
     bindings = {iv.var: v for iv, v in zip(old.iter_vars, values, strict=True)}
     predicate = [*conjuncts(leaf.realize.predicate), *[substitute(c, bindings) for c in rest]]
     realize = BlockRealize(tuple(values), conjunction(predicate), kept)
@@ -150,10 +152,11 @@ def _bounds(state: ScheduleState, conditions: list[Any], block: Any) -> tuple[di
 
 def _shrunk(
     state: ScheduleState, leaf: Any, below: list[Any], ranges: dict[Any, list[int]]
-) -> tuple[list[Any], list[Any]]:
-    """The loops that run only inside the ranges, and the bindings to them."""
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """The loops that run only inside the ranges, the bindings to them, and conditions on what loops around them count."""
     new_loops = {lp.loop_var: lp for lp in below}
     values: list[Any] = []
+    outer: list[Any] = []
     uses: dict[Any, int] = {}
     for v in leaf.realize.iter_values:
         for x in vars_in(v):
@@ -164,6 +167,10 @@ def _shrunk(
             values.append(value)
             continue
         low, high = found
+        if not vars_in(value) & new_loops.keys():
+            values.append(value)
+            outer += [iv.var >= low, iv.var <= high]
+            continue
         if not (
             isinstance(value, Var) and value in new_loops and uses[value] == 1
         ) or not leaf.realize.predicate.same_as(IntImm("bool", 1)):
@@ -180,7 +187,7 @@ def _shrunk(
         state.note_range(var, IntImm(var.dtype, 0), IntImm(var.dtype, high - low + 1))
         new_loops[value] = For(var, 0, high - low + 1, lp.kind, lp.body, None, lp.annotations)
         values.append(var + low if low else var)
-    return [new_loops[lp.loop_var] for lp in below], values
+    return [new_loops[lp.loop_var] for lp in below], values, outer
 
 
 @primitive
