@@ -10,6 +10,7 @@ from tilewright.target import Target
 from tilewright.tir.schedule import LoopRV, Schedule
 from tilewright.topi.schedule.crossing import crossing_of, schedule_crossing
 from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, extent_of
+from tilewright.topi.schedule.padding import pads_pixels, schedule_padding
 from tilewright.topi.schedule.tiles import MATERIALIZE
 
 PARALLEL_WORK = 1 << 15
@@ -29,6 +30,10 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
     crossing = crossing_of(block, target)
     if crossing is not None and len(loops) == len(block.spatial):
         loops, inside = schedule_crossing(view, block, crossing)
+        parallelize(sch, loops, total, target, inside)
+        return
+    if pads_pixels(block, target) and len(loops) == len(block.spatial):
+        loops, inside = schedule_padding(view, block, target)
         parallelize(sch, loops, total, target, inside)
         return
     even = 4 * lanes if block.is_chained else lanes

@@ -9,7 +9,8 @@ attention     all stages of attention, in blocks of queries
 columns       reductions of one tensor over other axes than its last: strips of columns
 rows          reductions along the last axis (softmax, layer norm): one row at a time, vectors across it
 woven         places of several phases side by side (transposed convolutions): their vectors shuffled in registers
-injective     everything else: vectors on the last axis (transposed reads: tiles turned in registers), threads on the outer ones
+injective     everything else: vectors on the last axis (transposed reads: tiles turned in registers; padded rows of narrow pixels:
+              filled, then copied), threads on the outer ones
 """
 
 from __future__ import annotations
