@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tilewright import relay
+from tilewright import relay, tir
 from tilewright.contrib import graph_executor
 from tilewright.ir import IRModule, Op
 from tilewright.ir.transform import PassContext
@@ -163,6 +163,24 @@ def test_instruments_see_every_pass() -> None:
     with PassContext(opt_level=2, instruments=[timing]):
         relay.build(network(), "llvm")
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize("layers", [1, LAYERS])
+def test_passes_added_to_the_lowering_run_in_every_build(layers: int) -> None:
+    """Another pass of the same name would find what the first one made, of kernels as of whole models."""
+    seen: list[str] = []
+
+    def added(tag: str) -> Any:
+        def note(f: tir.PrimFunc, mod: IRModule, context: PassContext) -> tir.PrimFunc:
+            seen.append(tag)
+            return f
+
+        return tir.transform.prim_func_pass(note, opt_level=0, name="note")
+
+    for tag in ("first", "second"):
+        with PassContext(config={"tir.add_lower_pass": [(1, added(tag))]}):
+            relay.build(network(layers=layers), "llvm")
+    assert seen.count("first") == seen.count("second") > 0
 
 
 def test_operators_of_programs_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from tilewright.driver import lower
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import Pass, PassContext, PassInfo
 from tilewright.node import deep_recursion
-from tilewright.relay.backend.keys import compiler_digest, options_key
+from tilewright.relay.backend.keys import adds_lowering_passes, compiler_digest, options_key
 from tilewright.relay.backend.keys import target_key as target_key
 from tilewright.relay.backend.te_compiler import Kernel
 from tilewright.support import cache as disk
@@ -81,6 +81,7 @@ def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progres
     workers = max(1, len(os.sched_getaffinity(0)))
     # Instruments are told of every pass, so passes run for kernels too whose code is at hand.
     watched = bool(PassContext.current().instruments)
+    kept = not adds_lowering_passes()
 
     def report(what: str) -> None:
         if progress is not None:
@@ -89,7 +90,7 @@ def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progres
     report("compiling kernels")
     with ThreadPoolExecutor(workers) as pool:
         for kernel, key in zip(kernels, keys, strict=True):
-            found = disk.get(key)
+            found = disk.get(key) if kept else None
             if found is not None:
                 if watched:
                     lowered(scheduled(kernel.func, target), target)
@@ -107,7 +108,8 @@ def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progres
         for kernel, key, item in zip(kernels, keys, objects, strict=True):
             if isinstance(item, Future):
                 item = item.result()
-                disk.put(key, item)
+                if kept:
+                    disk.put(key, item)
                 done = min(total, done + 1)
                 report(kernel.name)
             finished.append(item)

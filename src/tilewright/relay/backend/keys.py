@@ -100,3 +100,8 @@ def target_key(target: Target) -> str:
 def options_key() -> str:
     """The options of the current pass context."""
     return repr(sorted((k, str(v)) for k, v in PassContext.current().config.items()))
+
+
+def adds_lowering_passes() -> bool:
+    """Whether the current pass context adds passes to the lowering: no key tells what they do."""
+    return bool(PassContext.current().config.get("tir.add_lower_pass"))

@@ -5,8 +5,8 @@ texts. The constants, as they are laid out, are a file beside it that is mapped,
 
 The key tells all that a build depends on: the program with every value of its weights (a digest of 256 bits), names that the
 metadata tell, the target, the options of the pass context, and this package's own sources. A build that something
-else has a say in is neither kept nor looked for: instruments, operators that programs registered or gave functions of their own, code
-of external generators, memory pools, several devices.
+else has a say in is neither kept nor looked for: instruments, passes added to the lowering, operators that programs registered or gave
+functions of their own, code of external generators, memory pools, several devices.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tilewright.ir import GlobalVar, IRModule, Op
 from tilewright.ir.transform import PassContext
 from tilewright.node import load_json, save_json, structural_digest
 from tilewright.relay.backend import te_compiler
-from tilewright.relay.backend.keys import options_key, package_digest, target_key
+from tilewright.relay.backend.keys import adds_lowering_passes, options_key, package_digest, target_key
 from tilewright.relay.expr import Call, Constant, Function, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.printer import span_text
@@ -55,7 +55,7 @@ def model_key(mod: IRModule, config: CompilationConfig, *facts: Any) -> str | No
     context = PassContext.current()
     # Of operators this package itself says nothing by attributes but the effects of intrinsics.
     given = any([key != "TCallEffectKind" for _, key in Op._properties])
-    if len(config.targets) > 1 or context.instruments or given:
+    if len(config.targets) > 1 or context.instruments or given or adds_lowering_passes():
         return None
     nodes = [e for f in mod.functions.values() if isinstance(f, Function) for e in post_order(f)]
     calls = [e for e in nodes if isinstance(e, Call) and type(e.op) is Op]
