@@ -169,12 +169,17 @@ def trilu(data: te.Tensor, k: Any, upper: bool) -> te.Tensor:
 
 
 def invert_permutation(data: te.Tensor) -> te.Tensor:
-    """result[data[i]] = i."""
+    """result[data[i]] = i, and 0 where no number points. Numbers that point outside are left out."""
     from tilewright.topi.loops import program
 
     def body(ib: Any, x: Any, out: Any) -> None:
-        with ib.for_range(0, shape_of(data)[0], "i") as i:
-            out[to(x[i], i.dtype)] = to(i, data.dtype)
+        (extent,) = shape_of(data)
+        with ib.for_range(0, extent, "i") as i:
+            out[i] = tir.const(0, data.dtype)
+        with ib.for_range(0, extent, "i") as i:
+            place = ib.let("place", to(x[i], "int64"))
+            with ib.if_scope(tir.And(place >= 0, place < to(extent, "int64"))):
+                out[place] = to(i, data.dtype)
 
     return program([shape_of(data)], [data.dtype], [data], body, "invert_permutation")[0]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.utils import Dim, get_const_int, normalize_axis, shape_of, to
+from tilewright.topi.utils import Dim, get_const_int, holds, normalize_axis, shape_of, to
 
 
 def _wrap(i: Any, extent: Dim, mode: str) -> Any:
@@ -49,12 +50,18 @@ def gather(data: te.Tensor, axis: int, indices: te.Tensor) -> te.Tensor:
     beyond either end, the elements there."""
     shape = shape_of(data)
     at = normalize_axis(axis, len(shape))
-    return compute(
-        indices.shape,
-        lambda *i: data(*i[:at], _wrap(indices(*i), shape[at], "signed"), *i[at + 1 :]),
-        name="T_gather",
-        tag=tag.INJECTIVE,
-    )
+
+    def element(*i: Any) -> Any:
+        place = _within(i, shape_of(indices), shape)
+        place[at] = _wrap(indices(*i), shape[at], "signed")
+        return data(*place)
+
+    return compute(indices.shape, element, name="T_gather", tag=tag.INJECTIVE)
+
+
+def _within(place: Sequence[Any], extents: Sequence[Dim], shape: Sequence[Dim]) -> list[Any]:
+    """A place below `extents`, held to a shape where this is not known to be as large."""
+    return [i if holds(d, n) else _wrap(i, d, "clip") for i, n, d in zip(place, extents, shape, strict=True)]
 
 
 def gather_nd(data: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tensor:
@@ -67,7 +74,8 @@ def gather_nd(data: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Te
     def element(*i: Any) -> Any:
         at = i[: len(rest)]
         picked = [_wrap(indices(k, *at), shape[batch_dims + k], "signed") for k in range(m)]
-        return data(*i[:batch_dims], *picked, *i[len(rest) :])
+        batch = _within(i[:batch_dims], rest[:batch_dims], shape[:batch_dims])
+        return data(*batch, *picked, *i[len(rest) :])
 
     return compute(rest + shape[batch_dims + m :], element, name="T_gather_nd", tag=tag.INJECTIVE)
 

@@ -7,7 +7,7 @@ from typing import Any
 from tilewright import te
 from tilewright.topi.lang import tir
 from tilewright.topi.loops import copy, loop_kind, program, unflatten
-from tilewright.topi.utils import Dim, get_const_int, normalize_axis, prod, shape_of, to
+from tilewright.topi.utils import Dim, get_const_int, holds, normalize_axis, prod, shape_of, to
 
 MODES = ("update", "add", "mul", "min", "max", "mean")
 
@@ -39,7 +39,7 @@ def _inside(index: Any, extent: Dim) -> Any:
 def scatter_elements(
     data: te.Tensor, indices: te.Tensor, updates: te.Tensor, axis: int = 0, reduction: str = "update"
 ) -> te.Tensor:
-    """data with updates[i] put (or added, ...) at position indices[i] along `axis`, in the order of the updates. Those whose index
+    """data with updates[i] put (or added, ...) at position indices[i] along `axis`, in the order of the updates. Those whose place
     lies outside are left out. With "mean", what is added is divided by the number of updates plus one."""
     shape, where = shape_of(data), shape_of(indices)
     at = normalize_axis(axis, len(shape))
@@ -56,7 +56,8 @@ def scatter_elements(
             place = [*unflatten(o, outer), *unflatten(u, rest)]
             index = ib.let("index", wrapped(idx[tuple(place)], shape[at]))
             target = (*place[:at], index, *place[at + 1 :])
-            with ib.if_scope(_inside(index, shape[at])):
+            beside = [k for k, d in enumerate(shape) if k != at and not holds(d, where[k])]
+            with ib.if_scope(tir.all(_inside(index, shape[at]), *[_inside(place[k], shape[k]) for k in beside])):
                 out[target] = combine(reduction, out[target], upd[tuple(place)])
                 if count is not None:
                     count[target] = count[target] + tir.const(1, "int32")

@@ -60,6 +60,11 @@ def equal(a: Dim, b: Dim) -> bool:
     return a is b
 
 
+def holds(extent: Dim, other: Dim) -> bool:
+    """Whether an extent is surely as large as another."""
+    return extent >= other if isinstance(extent, int) and isinstance(other, int) else equal(extent, other)
+
+
 def normalize_axis(axis: int, ndim: int) -> int:
     """`axis` counted from the front. Raises ValueError outside [-ndim, ndim)."""
     if not -ndim <= axis < ndim:

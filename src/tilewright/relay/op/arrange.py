@@ -488,7 +488,7 @@ class trilu(OpCard, key="trilu"):
 
 
 class invert_permutation(OpCard, key="invert_permutation"):
-    """result[data[i]] = i."""
+    """result[data[i]] = i, and 0 where no number points. Numbers that point outside are left out."""
 
     flat = True
     fuse = OPAQUE
@@ -502,5 +502,6 @@ class invert_permutation(OpCard, key="invert_permutation"):
 
     def ref(self, data: np.ndarray) -> np.ndarray:
         out = np.zeros_like(data)
-        out[data] = np.arange(len(data))
+        inside = (data >= 0) & (data < len(data))
+        out[data[inside]] = np.nonzero(inside)[0]
         return out

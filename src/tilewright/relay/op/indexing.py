@@ -102,8 +102,31 @@ class take(OpCard, key="take"):
         return [op("reshape_like")(total, data) if flat else total, None]
 
 
+def no_more_than_data(data: TensorType, indices: TensorType, axis: int) -> None:
+    """Refuses indices that leave data along another axis than theirs."""
+    for k, (d, i) in enumerate(zip(dims(data), dims(indices), strict=True)):
+        need(
+            k == axis % len(data.shape) or not isinstance(d, int) or not isinstance(i, int) or i <= d,
+            f"indices must not be more than data along an axis other than {axis}",
+            f"axis {k} has {i} and {d}",
+            1,
+        )
+
+
+def from_start(indices: np.ndarray, extent: int) -> np.ndarray:
+    """Indices of which negative ones counted from the end."""
+    wide = indices.astype(np.int64)
+    return np.where(wide < 0, wide + extent, wide)
+
+
+def within(indices: np.ndarray, extent: int) -> np.ndarray:
+    """`from_start`, those beyond either end moved there."""
+    return np.asarray(np.clip(from_start(indices, extent), 0, extent - 1))
+
+
 class gather(OpCard, key="gather"):
-    """data[i0, .., indices[i0, .., in], .., in] along `axis`; negative indices count from the end."""
+    """data[i0, .., indices[i0, .., in], .., in] along `axis`; negative indices count from the end. Of those beyond either end, the elements
+    there."""
 
     axis: int
     fuse = INJECTIVE
@@ -122,22 +145,24 @@ class gather(OpCard, key="gather"):
             f"they have {len(i.shape)} and {len(d.shape)}",
             1,
         )
+        no_more_than_data(d, i, self.axis)
         return tensor_type(i.shape, d.dtype)
 
     def compute(self, data: te.Tensor, indices: te.Tensor) -> te.Tensor:
         return topi.gather(data, self.axis, indices)
 
     def ref(self, data: np.ndarray, indices: np.ndarray) -> np.ndarray:
-        axis = self.axis % data.ndim
-        trimmed = data[tuple([slice(None) if k == axis else slice(n) for k, n in enumerate(indices.shape)])]
-        return np.take_along_axis(trimmed, indices.astype(np.int64) % data.shape[axis], axis)
+        places: list[np.ndarray] = [*np.indices(indices.shape)]
+        places[self.axis] = indices
+        return np.asarray(data[tuple([within(p, n) for p, n in zip(places, data.shape, strict=True)])])
 
     def grad(self, data: Expr, indices: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         return [op("scatter_elements")(op("zeros_like")(data), indices, dy, axis=self.axis, reduction="add"), None]
 
 
 class gather_nd(OpCard, key="gather_nd"):
-    """data[b.., indices[0, b.., y..], .., indices[m-1, b.., y..], x..]: the first axis of `indices` counts coordinates."""
+    """data[b.., indices[0, b.., y..], .., indices[m-1, b.., y..], x..]: the first axis of `indices` counts coordinates. Of those beyond
+    either end, the elements there."""
 
     batch_dims: int = 0
     index_rank: int | None = None
@@ -168,7 +193,8 @@ class gather_nd(OpCard, key="gather_nd"):
         b = self.batch_dims
         rest = indices.shape[1:]
         lead = [np.arange(rest[k]).reshape([-1 if j == k else 1 for j in range(len(rest))]) for k in range(b)]
-        picks = [c.astype(np.int64) % data.shape[b + k] for k, c in enumerate(indices)]
+        lead = [within(p, n) for p, n in zip(lead, data.shape, strict=False)]
+        picks = [within(c, data.shape[b + k]) for k, c in enumerate(indices)]
         return np.asarray(data[(*lead, *picks)])
 
     def grad(self, data: Expr, indices: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:

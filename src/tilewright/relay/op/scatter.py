@@ -12,7 +12,7 @@ from tilewright.ir import TensorType, Type
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import number, op
 from tilewright.relay.op.card import OPAQUE, OpCard, need
-from tilewright.relay.op.indexing import integers
+from tilewright.relay.op.indexing import from_start, integers, no_more_than_data
 from tilewright.relay.op.relations import dims, may_equal, normal_axis, tensor
 
 MODES = ("update", "add", "mul", "min", "max", "mean")
@@ -23,8 +23,12 @@ def known_mode(mode: str, name: str) -> None:
     need(mode in MODES, f"{name} must be one of {', '.join(MODES)}", f"it is {mode!r}")
 
 
-def put(out: np.ndarray, where: tuple[Any, ...], updates: np.ndarray, mode: str) -> None:
-    """Updates `out` in place, in the order of the updates."""
+def put(out: np.ndarray, places: Sequence[np.ndarray], updates: np.ndarray, mode: str) -> None:
+    """Updates `out` in place, in the order of the updates; those whose place lies outside are left out."""
+    where: tuple[Any, ...] = tuple(places)
+    if where:
+        inside = np.all([(p >= 0) & (p < n) for p, n in zip(where, out.shape, strict=False)], axis=0)
+        where, updates = tuple([p[inside] for p in where]), updates[inside]
     if mode == "update":
         if len(where) == out.ndim:
             flat = [np.broadcast_to(w, updates.shape).reshape(-1) for w in where]
@@ -99,6 +103,7 @@ class scatter_elements(OpCard, key="scatter_elements"):
             f"they are {list(i.shape)} and {list(u.shape)}",
             2,
         )
+        no_more_than_data(d, i, self.axis)
         need(u.dtype == d.dtype, "updates must have data's dtype", f"they are {u.dtype} and {d.dtype}", 2)
         return d
 
@@ -107,10 +112,9 @@ class scatter_elements(OpCard, key="scatter_elements"):
 
     def ref(self, data: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
         out = data.copy()
-        axis = self.axis % data.ndim
-        where = list(np.indices(indices.shape))
-        where[axis] = indices.astype(np.int64) % data.shape[axis]
-        put(out, tuple(where), updates, self.reduction)
+        where: list[np.ndarray] = [*np.indices(indices.shape)]
+        where[self.axis] = from_start(indices, data.shape[self.axis])
+        put(out, where, updates, self.reduction)
         return out
 
     def grad(self, data: Expr, indices: Expr, updates: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:
@@ -166,7 +170,7 @@ class scatter_nd(OpCard, key="scatter_nd"):
 
     def ref(self, data: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
         out = data.copy()
-        put(out, tuple([c.astype(np.int64) % data.shape[k] for k, c in enumerate(indices)]), updates, self.mode)
+        put(out, [from_start(c, data.shape[k]) for k, c in enumerate(indices)], updates, self.mode)
         return out
 
     def grad(self, data: Expr, indices: Expr, updates: Expr, result: Expr, dy: Expr) -> Sequence[Expr | None]:

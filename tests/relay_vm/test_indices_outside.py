@@ -1,0 +1,132 @@
+"""Indices that lie outside of their tensor: gathers take the element at the end, scatters leave the update out, and nothing beside a
+tensor is read or written. Every executor answers as the interpreter does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import tilewright as tvm
+from tests.relay_vm.executors import run_both
+from tilewright import relay, te, tir, topi
+from tilewright.codegen import interp
+from tilewright.contrib import graph_executor
+from tilewright.relay.op.card import TypeRuleError
+
+FAR = [10**12, -(10**12), 2**31 - 1, -(2**31), 4, -5]
+DATA = np.arange(12, dtype="float32").reshape(4, 3) + 1
+UPDATES = np.arange(24, dtype="float32").reshape(8, 3) * 0.5 - 3
+ROWS = np.array([[*FAR, 1, -1]] * 3).T.copy()
+REDUCTIONS = ["none", "add", "mul", "min", "max"]
+
+
+def put(reduction: str, places: Any) -> np.ndarray:
+    """DATA with those updates (place in DATA, value) that fall on it."""
+    found = DATA.copy()
+    for place, value in places:
+        old = found[place]
+        found[place] = {
+            "none": value,
+            "add": old + value,
+            "mul": old * value,
+            "min": min(old, value),
+            "max": max(old, value),
+        }[reduction]
+    return found
+
+
+def answers(op: str, inputs: dict[str, np.ndarray], **attributes: Any) -> np.ndarray:
+    """What the interpreter, the virtual machine and the graph executor all answer for one ONNX node."""
+    node = helper.make_node(op, list(inputs), ["y"], **attributes)
+    kinds = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64}
+    given = [helper.make_tensor_value_info(k, kinds[v.dtype.name], v.shape) for k, v in inputs.items()]
+    graph = helper.make_graph([node], "g", given, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    mod, params = relay.frontend.from_onnx(onnx.shape_inference.infer_shapes(model))
+    want = run_both(mod, *inputs.values()).numpy()
+    executor = graph_executor.GraphModule(relay.build(mod, "llvm", params=params)["default"](tvm.cpu()))
+    executor.run(**inputs)
+    np.testing.assert_array_equal(executor.get_output(0).numpy(), want)
+    return np.asarray(want)
+
+
+def test_gather_elements() -> None:
+    found = answers("GatherElements", {"x": DATA, "i": ROWS})
+    np.testing.assert_array_equal(found, DATA[[3, 0, 3, 0, 3, 0, 1, 3]])
+
+
+def test_gather_nd() -> None:
+    found = answers("GatherND", {"x": DATA, "i": np.array([[f, -f] for f in FAR])})
+    np.testing.assert_array_equal(found, [10, 3, 10, 3, 10, 3])
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_scatter_elements(reduction: str) -> None:
+    found = answers("ScatterElements", {"x": DATA, "i": ROWS, "u": UPDATES}, reduction=reduction)
+    np.testing.assert_array_equal(
+        found, put(reduction, [((r, c), UPDATES[k, c]) for k, r in ((6, 1), (7, 3)) for c in range(3)])
+    )
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_scatter_nd(reduction: str) -> None:
+    found = answers("ScatterND", {"x": DATA, "i": ROWS[:, :1].copy(), "u": UPDATES}, reduction=reduction)
+    np.testing.assert_array_equal(
+        found, put(reduction, [((r, c), UPDATES[k, c]) for k, r in ((6, 1), (7, 3)) for c in range(3)])
+    )
+    pairs = np.array([[1, 3], [1, -4], [4, 0], [-5, 0], [3, -1], [10**12, 0], [0, -(10**12)], [-4, 2]])
+    found = answers("ScatterND", {"x": DATA, "i": pairs, "u": UPDATES[:, 0].copy()}, reduction=reduction)
+    np.testing.assert_array_equal(found, put(reduction, [((3, 2), UPDATES[4, 0]), ((0, 2), UPDATES[7, 0])]))
+
+
+@pytest.mark.parametrize("mode", ["update", "add", "mul", "min", "max", "mean"])
+def test_no_scatter_touches_what_is_beside(mode: str) -> None:
+    """The interpreter of programs refuses what is outside of a buffer."""
+    data, updates = te.placeholder((4, 3), "float32", "data"), te.placeholder((8, 3), "float32", "updates")
+    at, row = te.placeholder((8, 3), "int64", "at"), te.placeholder((1, 8), "int64", "row")
+    for indices, made in (
+        (at, topi.scatter_elements(data, at, updates, 0, mode)),
+        (row, topi.scatter_nd(data, row, updates, mode)),
+    ):
+        given = ROWS if indices is at else ROWS[:, :1].T.copy()
+        interp.run(
+            te.create_prim_func([data, indices, updates, made]), [DATA, given, UPDATES, np.zeros((4, 3), "float32")]
+        )
+
+
+def test_more_indices_than_data_along_other_axes() -> None:
+    x, i, u = (
+        relay.var(k, shape=s, dtype=t)
+        for k, s, t in (("x", (2, 3), "float32"), ("i", (5, 3), "int64"), ("u", (5, 3), "float32"))
+    )
+    for call in (lambda: relay.scatter_elements(x, i, u, axis=1), lambda: relay.gather(x, 1, i)):
+        with pytest.raises(
+            (TypeRuleError, tvm.TVMError),
+            match="indices must not be more than data along an axis other than 1, but axis 0 has 5 and 2",
+        ):
+            relay.transform.InferType()(relay.IRModule.from_expr(call()))
+
+
+def test_more_open_indices_than_data_along_other_axes() -> None:
+    n, m = tir.SizeVar("n", "int64"), tir.SizeVar("m", "int64")
+    x = relay.var("x", relay.TensorType((n, 3), "float32"))
+    i = relay.var("i", relay.TensorType((m, 3), "int64"))
+    u = relay.var("u", relay.TensorType((m, 3), "float32"))
+    at = np.array([[0, 2, 1]] * 8)
+    scattered = run_both(
+        relay.IRModule.from_expr(relay.Function([x, i, u], relay.scatter_elements(x, i, u, axis=1))), DATA, at, UPDATES
+    )
+    np.testing.assert_array_equal(scattered.numpy(), UPDATES[:4][:, [0, 2, 1]])
+    gathered = run_both(relay.IRModule.from_expr(relay.Function([x, i], relay.gather(x, 1, i))), DATA, at)
+    np.testing.assert_array_equal(gathered.numpy(), DATA[[0, 1, 2, 3, 3, 3, 3, 3]][:, [0, 2, 1]])
+
+
+def test_permutations_that_are_none() -> None:
+    x = relay.var("x", shape=(5,), dtype="int32")
+    given = np.array([3, 9, -1, 0, 2**30], "int32")
+    found = run_both(relay.IRModule.from_expr(relay.Function([x], relay.invert_permutation(x))), given)
+    assert (found.numpy()[3], found.numpy()[0]) == (0, 3)
