@@ -26,6 +26,7 @@ from tilewright.relay.backend.memory_plan import Storage
 from tilewright.relay.backend.plan import Plan
 from tilewright.relay.backend.plan_executor import run_plan
 from tilewright.relay.transform import infer_types
+from tilewright.runtime.vm import VirtualMachine
 
 Pool = list[relay.Expr]
 
@@ -150,10 +151,44 @@ def test_random_concatenations_compiled(executor: str) -> None:
 
 
 def test_random_concatenations_in_the_virtual_machine() -> None:
-    for seed in range(300, 306):
+    parts = 0
+    for seed in range(300, 324):
         case = Concatenations(seed)
-        result = relay.create_executor("vm", case.mod, target="llvm").evaluate()(*case.inputs)
+        executable = relay.vm.compile(case.mod, "llvm")
+        parts += executable.bytecode.count("part_static")
+        result = VirtualMachine(executable, tvm.cpu()).invoke("main", *[tvm.nd.array(x) for x in case.inputs])
         same([r.numpy() for r in result], evaluate(case.mod, case.inputs))
+    assert parts > 20
+
+
+def test_results_of_the_virtual_machine_hold_their_own_memory_only() -> None:
+    a, b = features(2)
+    for result, parts in (
+        (relay.Tuple([a, relay.nn.softmax(relay.concatenate([a, b], axis=1))]), 3),
+        (relay.Tuple([relay.nn.softmax(a), relay.nn.softmax(relay.concatenate([a, b], axis=1))]), 3),
+        (relay.concatenate([a, b], axis=1), 3),
+    ):
+        executable = relay.vm.compile(IRModule.from_expr(relay.Function([X], result)), "llvm")
+        assert executable.bytecode.count("part_static") == parts
+        assert ("fused_copy" in executable.bytecode) == (isinstance(result, relay.Tuple) and result.fields[0] is a)
+
+
+def test_branches_of_the_virtual_machine_join_their_own() -> None:
+    """Parts are written in place along straight code only; what comes from elsewhere is copied."""
+    a, b = features(2)
+    c = relay.var("c", shape=(), dtype="bool")
+    chosen = relay.If(c, relay.concatenate([b, opaque(b)], axis=1), relay.concatenate([b, b], axis=1))
+    result = relay.Tuple(
+        [relay.concatenate([a, relay.nn.softmax(chosen), b], axis=1), relay.concatenate([a, b], axis=1)]
+    )
+    mod = IRModule.from_expr(relay.Function([X, c], result))
+    executable = relay.vm.compile(mod, "llvm")
+    assert "part_static" in executable.bytecode
+    for value in (True, False):
+        want = evaluate(mod, [DATA, np.array(value)])
+        got = VirtualMachine(executable, tvm.cpu()).invoke("main", tvm.nd.array(DATA), tvm.nd.array(np.array(value)))
+        for g, w in zip(got, want, strict=True):
+            np.testing.assert_allclose(g.numpy(), w, rtol=1e-5, atol=1e-6)
 
 
 def kernels(p: Plan) -> list[str]:

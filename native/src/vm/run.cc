@@ -126,6 +126,12 @@ TVMFFIAny Run::loop() {
         at += 4;
         continue;
       }
+      case kPartStatic: {
+        const TensorSpec& s = p_.specs[static_cast<size_t>(w[4])];
+        put(w[1], part(value(w[2]), int64_t{64} * w[3], s));
+        at += 5;
+        continue;
+      }
       case kReshape: put(w[1], reshaped(value(w[2]), w[3], sizes(w + 4, w[3]).data())); at += 4 + w[3]; continue;
       case kShapeOf: {
         const DLTensor& t = tensor(w[2]);

@@ -85,6 +85,15 @@ class Run {
            shape_text(from->ndim, from->shape).c_str(), shape_text(ndim, shape).c_str());
     return from_ref(tensor_view(like, Ref<>::share(v.v_obj)));
   }
+  // The tensor that lies in another from byte `offset` on.
+  TVMFFIAny part(const TVMFFIAny& v, int64_t offset, const TensorSpec& s) {
+    const DLTensor* from = as_tensor(v);
+    if (!from) wrong("a tensor", v);
+    if (offset + static_cast<int64_t>(s.bytes) > tensor_bytes(*from))
+      fail("ValueError", "%s: a tensor of shape %s has no part of %zu bytes at byte %lld", function_->name.c_str(), shape_text(from->ndim, from->shape).c_str(), s.bytes,
+           static_cast<long long>(offset));
+    return from_ref(tensor_view(DLTensor{static_cast<char*>(from->data) + offset, from->device, static_cast<int32_t>(s.shape.size()), s.dtype, const_cast<int64_t*>(s.shape.data()), nullptr, from->byte_offset}, Ref<>::share(v.v_obj)));
+  }
   std::vector<int64_t>& sizes(const int32_t* operands, int32_t n) {
     scratch_.clear();
     for (int32_t i = 0; i < n; ++i) {

@@ -15,36 +15,59 @@ from tilewright.relay.backend.te_compiler import (
     tensor_types,
     without_reshapes,
 )
-from tilewright.relay.expr import Call, Expr, Function, Tuple, Var
+from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem, Var
+from tilewright.relay.op.card import constructor
 from tilewright.relay.transform.device_planner import is_copy
+from tilewright.relay.transform.infer_type import infer_types
 from tilewright.relay.transform.rewriting import card_of
+
+
+class Memory:
+    """Whose memory values are. shown: a view, or a variable -> the value that it shows."""
+
+    def __init__(self) -> None:
+        self.shown: dict[Expr, Expr] = {}
+
+    def source(self, e: Expr) -> Expr:
+        """The value whose memory `e` is, through reshapes, and tuple elements where the tuple is known."""
+        while True:
+            if e in self.shown:
+                e = self.shown[e]
+            elif isinstance(e, TupleGetItem) and isinstance(of := self.source(e.tuple_value), Tuple):
+                e = of.fields[e.index]
+            else:
+                return e
+
+    def leaves(self, e: Expr) -> list[Expr]:
+        """The values that hold the memory of `e`: calls (whole, if of several results), inputs, constants."""
+        e = self.source(e)
+        if isinstance(e, Tuple):
+            return [x for f in e.fields for x in self.leaves(f)]
+        if isinstance(e, TupleGetItem):
+            return self.leaves(e.tuple_value)
+        return [e]
 
 
 class Joined:
     """The concatenations without a kernel among the calls of a program, and where the parts of each lie.
 
     calls: a concatenation -> its parts, each with its offset in bytes; whole: a call that writes into the memory of a larger value -> that
-    value (a concatenation that is itself no part), and the offset in it. `source` finds the value whose memory another is, `leaves` all
-    that a tuple holds; what is `fixed` has memory already; calls on different devices share none."""
+    value (a concatenation that is itself no part), and the offset in it. What is `fixed` has memory already; calls on different devices
+    share none."""
 
     def __init__(
-        self,
-        order: Sequence[Expr],
-        source: Callable[[Expr], Expr],
-        leaves: Callable[[Expr], list[Expr]],
-        fixed: Container[Expr],
-        device: Callable[[Expr], int],
+        self, order: Sequence[Expr], memory: Memory, fixed: Container[Expr], device: Callable[[Expr], int]
     ) -> None:
         self.calls: dict[Expr, list[tuple[Expr, int]]] = {}
         self.whole: dict[Expr, tuple[Expr, int]] = {}
-        self.source, self.fixed, self.device = source, fixed, device
+        self.source, self.fixed, self.device = memory.source, fixed, device
         # The larger one before what is a part of it.
         for node in reversed(order):
-            parts = parts_of(node, source)
+            parts = parts_of(node, memory.source)
             if parts:
                 self.join(node, parts)
         if self.calls:
-            self.keep_peak(order, leaves)
+            self.keep_peak(order, memory.leaves)
 
     def join(self, node: Expr, parts: list[tuple[Expr, int]]) -> None:
         """Notes a concatenation if no more of its parts must be copied into it than are written there."""
@@ -67,10 +90,9 @@ class Joined:
 
     def is_free(self, maker: Expr) -> bool:
         """Whether what computes a value may write it anywhere."""
-        if not isinstance(maker, Call) or not isinstance(maker.op, Function) or not maker.op.is_primitive:
-            return False
         return (
-            isinstance(maker.checked_type, TensorType)
+            has_known_memory(maker)
+            and isinstance(maker.checked_type, TensorType)
             and maker not in self.whole
             and maker not in self.fixed
             and is_copy(maker) is None
@@ -79,6 +101,7 @@ class Joined:
     def keep_peak(self, order: Sequence[Expr], leaves: Callable[[Expr], list[Expr]]) -> None:
         """Leaves concatenations to kernels, those that begin last first, until no more lives at once than if all were left to them."""
         ends: dict[Expr, int] = {}
+        own = {node for node in order if has_known_memory(node) and self.source(node) is node}
         for i, node in enumerate(order):
             if isinstance(node, Call) and self.source(node) is node:
                 ends[node] = i
@@ -89,7 +112,7 @@ class Joined:
             found: dict[Expr, Storage] = {}
             for i, node in enumerate(order):
                 owner, _ = whole.get(node, (node, 0))
-                if isinstance(node, Call) and node in ends and owner not in self.fixed:
+                if node in own and owner not in self.fixed:
                     storage = found.setdefault(owner, Storage(bytes_of(owner), i, i))
                     storage.end = max(storage.end, ends[node])
             return peak(list(found.values()))
@@ -111,9 +134,24 @@ class Joined:
         return [(v, offset) for v, offset in self.calls[node] if self.at(self.source(v)) != (whole, first + offset)]
 
 
+def has_known_memory(e: Expr) -> bool:
+    """Whether a value is what a kernel computes, of known sizes."""
+    if not isinstance(e, Call) or not isinstance(e.op, Function) or not e.op.is_primitive:
+        return False
+    return all([is_static(t) for t in tensor_types(e.checked_type)])
+
+
 def bytes_of(e: Expr) -> int:
     """Size in bytes of a value, all tensors of it."""
     return sum([static_bytes(t) for t in tensor_types(e.checked_type)])
+
+
+def copying(t: TensorType) -> Function:
+    """The primitive function that copies a tensor."""
+    p = Var("p0", t)
+    func = Function([p], constructor("copy")(p), t, (), {"Primitive": 1})
+    infer_types(func)
+    return func
 
 
 def parts_of(node: Expr, source: Callable[[Expr], Expr]) -> list[tuple[Expr, int]] | None:

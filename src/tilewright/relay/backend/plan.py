@@ -8,12 +8,11 @@ from typing import Any
 from tilewright.ir import IRModule, Op, TensorType
 from tilewright.relay.backend.constants import ConstantPool
 from tilewright.relay.backend.devices import DeviceCompilers
-from tilewright.relay.backend.joined import Joined, bytes_of
+from tilewright.relay.backend.joined import Joined, Memory, bytes_of, copying
 from tilewright.relay.backend.memory_plan import Storage, align, plan
 from tilewright.relay.backend.te_compiler import Kernel, TECompiler, is_view, source_of, static_bytes, tensor_types
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
-from tilewright.relay.op.card import constructor
 from tilewright.relay.printer import span_text, type_text
 from tilewright.relay.transform.device_planner import is_copy
 from tilewright.relay.transform.infer_type import infer_types
@@ -105,7 +104,8 @@ class _Planner:
         self.steps: dict[Expr, int] = {}
         self.ends: dict[Expr, int] = {}
         self.order = list(post_order(func.body, skip=lambda e: type(e) is Function))
-        self.views: dict[Expr, Expr] = {}
+        self.memory = Memory()
+        self.views = self.memory.shown
         self.shared: dict[Expr, Storage] = {}
 
     def run(self) -> Plan:
@@ -121,7 +121,7 @@ class _Planner:
         self.plan.outputs = tensor_types(func.body.checked_type)
         self.find_views()
         self.place_outputs()
-        self.joined = Joined(self.order, self.source, self.leaves, self.direct, self.device)
+        self.joined = Joined(self.order, self.memory, self.direct, self.device)
         self.find_last_uses()
         for node in self.order:
             self.visit(node)
@@ -147,16 +147,6 @@ class _Planner:
             if isinstance(node, Call) and isinstance(node.op, Function) and is_view(node.op):
                 self.views[node] = node.args[0]
 
-    def source(self, e: Expr) -> Expr:
-        """The value whose memory `e` is, through reshapes, and tuple elements where the tuple is known."""
-        while True:
-            if e in self.views:
-                e = self.views[e]
-            elif isinstance(e, TupleGetItem) and isinstance(e.tuple_value, Tuple):
-                e = e.tuple_value.fields[e.index]
-            else:
-                return e
-
     def find_last_uses(self) -> None:
         """Numbers the calls of kernels, and finds the last that needs the memory of each value: for one that lies in another's memory,
         that is what the other has."""
@@ -171,28 +161,19 @@ class _Planner:
                 else:
                     read = list(node.args)
                     step += 1
-                for leaf in [x for e in read for x in self.leaves(e)]:
+                for leaf in [x for e in read for x in self.memory.leaves(e)]:
                     last_use[leaf] = step - 1
-        for leaf in self.leaves(self.plan.func.body):
+        for leaf in self.memory.leaves(self.plan.func.body):
             last_use[leaf] = step
         for node, begin in self.steps.items():
             whole, _ = self.joined.at(node)
             self.ends[whole] = max(self.ends.get(whole, 0), last_use.get(node, begin))
 
-    def leaves(self, e: Expr) -> list[Expr]:
-        """The values that hold the memory of `e`: calls (whole, if of several results), inputs, constants."""
-        e = self.source(e)
-        if isinstance(e, Tuple):
-            return [x for f in e.fields for x in self.leaves(f)]
-        if isinstance(e, TupleGetItem):
-            return self.leaves(e.tuple_value)
-        return [e]
-
     def place_outputs(self) -> None:
         """A call whose result is an output of the program writes there at once; everything else is copied at the end."""
         self.direct: dict[Expr, int] = {}
         for i, e in enumerate(self.output_exprs(self.plan.func.body)):
-            source = self.source(e)
+            source = self.memory.source(e)
             if isinstance(source, Call) and isinstance(source.checked_type, TensorType):
                 self.direct.setdefault(source, i)
 
@@ -288,7 +269,7 @@ class _Planner:
                 piece = place.piece(t, offset)
                 self.copy(self.places[value], piece, node)
             else:
-                piece = self.places[self.source(value)]
+                piece = self.places[self.memory.source(value)]
             place.parts.append(piece)
 
     def reusable(self, node: Call, kernel: Kernel, inputs: list[Place], size: int) -> Storage | None:
@@ -306,7 +287,7 @@ class _Planner:
     def write_results(self) -> None:
         """Copies the outputs that no call writes directly: inputs, constants, values given out twice, elements of tuples."""
         for i, e in enumerate(self.output_exprs(self.plan.func.body)):
-            source = self.source(e)
+            source = self.memory.source(e)
             if self.direct.get(source) == i:
                 self.plan.results.append(self.places[source])
             else:
@@ -324,11 +305,7 @@ class _Planner:
 
     def copy(self, place: Place, to: Place, value: Expr) -> None:
         """Copies a tensor to another place; `value` is what it is for."""
-        t = to.type
-        p = Var("p0", t)
-        func = Function([p], constructor("copy")(p), t, (), {"Primitive": 1})
-        infer_types(func)
-        self.plan.calls.append(KernelCall(self.kernel(func, value), [place, to], ""))
+        self.plan.calls.append(KernelCall(self.kernel(copying(to.type), value), [place, to], ""))
 
 
 def where(e: Expr) -> str:

@@ -35,6 +35,7 @@ LAYOUTS = {
     "ref_write": "ss",
     "kill": "R",
     "need_size": "ssm",
+    "part_static": "dsnY",
 }
 """What follows an instruction's word: d register written, s operand (below 0: constant -1 - i), S and R counted operands and
 registers, t target, f called function, c function of a closure, k kernel, m message, y and Y types, n and x numbers,

@@ -12,7 +12,9 @@ from tilewright.node import deep_recursion
 from tilewright.relay.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from tilewright.relay.backend.constants import ConstantPool
 from tilewright.relay.backend.devices import DeviceCompilers
-from tilewright.relay.backend.te_compiler import is_view
+from tilewright.relay.backend.joined import Joined, Memory, copying, has_known_memory
+from tilewright.relay.backend.memory_plan import ALIGNMENT
+from tilewright.relay.backend.te_compiler import is_view, tensor_types
 from tilewright.relay.backend.vm.code import Label, Program, TensorSpec, VMFunction
 from tilewright.relay.backend.vm.sizes import DynamicCall, Sizes, is_static, named
 from tilewright.relay.expr import (
@@ -29,7 +31,7 @@ from tilewright.relay.expr import (
     TupleGetItem,
     Var,
 )
-from tilewright.relay.functor import post_order, substitute
+from tilewright.relay.functor import free_vars, post_order, substitute
 from tilewright.relay.op.card import TypeRuleError
 from tilewright.relay.op.checks import clamped, range_text
 from tilewright.relay.op.dynamic import Dynamic
@@ -119,6 +121,8 @@ class _FunctionCompiler:
         self.types: dict[int, Type] = {}
         """Types of what registers hold, in terms of the sizes that have names in this function."""
         self.sizes = Sizes(out)
+        self.joined: dict[Expr, _JoinedLets] = {}
+        """Concatenations without a kernel, and calls that compute parts of them."""
         for i, p in enumerate(params):
             t = type_of(p) or p.type_annotation
             self.registers[p] = i
@@ -259,6 +263,8 @@ class _FunctionCompiler:
             e = e.body
         while lets and lets[-1].var is e:
             e = lets.pop().value
+        found = _JoinedLets(lets, e, self.home.compiler)
+        self.joined.update(dict.fromkeys([*found.joined.calls, *found.joined.whole], found))
         for let in lets:
             self.registers[let.var] = self.value(let.value)
         return e
@@ -334,7 +340,10 @@ class _FunctionCompiler:
 
     def call(self, e: Call, dst: int) -> None:
         if isinstance(e.op, Function) and e.op.is_primitive:
-            self.primitive(e, e.op, dst)
+            if e in self.joined and e in self.joined[e].joined.calls:
+                self.join(e, dst)
+            else:
+                self.primitive(e, e.op, dst)
             return
         args = [self.atom(a) for a in e.args]
         if isinstance(e.op, Constructor):
@@ -374,10 +383,39 @@ class _FunctionCompiler:
             self.out.emit("reshape_static", dst, inputs[0], self.home.program.type_index(spec_of(result)))
             return
         kernel = self.home.compiler.kernel(func, e, sizes)
+        index = self.home.kernel(kernel.name)
+        if e in self.joined:
+            self.part(e, dst)
+            self.out.emit("kernel", index, given, [*inputs, dst])
+            return
         outputs: list[int] = []
         pack = self.allocate(result, dst, outputs, self.home.compiler.device(e).device_id)
-        self.out.emit("kernel", self.home.kernel(kernel.name), given, [*inputs, *outputs])
+        self.out.emit("kernel", index, given, [*inputs, *outputs])
         pack()
+
+    def join(self, e: Call, dst: int) -> None:
+        """A concatenation whose parts were written where they lie in it, but for those that must be copied."""
+        self.part(e, dst)
+        lets = self.joined[e]
+        _, first = lets.joined.at(e)
+        for value, offset in lets.joined.copied(e):
+            (t,) = tensor_types(value.checked_type)
+            to = self.out.register()
+            self.show(lets.register(e, self), first + offset, to, t)
+            kernel = self.home.compiler.kernel(copying(t), e)
+            self.out.emit("kernel", self.home.kernel(kernel.name), [], [self.atom(value), to])
+
+    def part(self, e: Call, dst: int) -> None:
+        """The memory of a call's result within that of a concatenation."""
+        lets = self.joined[e]
+        (t,) = tensor_types(e.checked_type)
+        self.show(lets.register(e, self), lets.joined.at(e)[1], dst, t)
+
+    def show(self, whole: int, offset: int, dst: int, t: TensorType) -> None:
+        """A tensor of type `t` in the memory of another, `offset` bytes from its beginning."""
+        index = self.home.program.type_index(spec_of(t))
+        self.out.emit("part_static", dst, whole, offset // ALIGNMENT, index)
+        self.note(dst, t)
 
     def with_values(
         self, func: Function, site: Call, operands: Sequence[int], types: Sequence[Type]
@@ -465,6 +503,40 @@ class _FunctionCompiler:
             self.note(part, f)
             found += self.leaves(part, f)
         return found
+
+
+class _JoinedLets:
+    """The concatenations without a kernel of a chain of bindings, and the registers of their memory."""
+
+    def __init__(self, lets: Sequence[Let], last: Expr, compiler: DeviceCompilers) -> None:
+        memory = Memory()
+        order = [*[let.value for let in lets], last]
+        memory.shown.update({let.var: let.value for let in lets})
+        memory.shown.update(
+            {e: e.args[0] for e in order if isinstance(e, Call) and isinstance(e.op, Function) and is_view(e.op)}
+        )
+        self.joined = Joined(order, memory, kept(order, memory), lambda e: compiler.device(e).device_id)
+        self.registers: dict[Expr, int] = {}
+
+    def register(self, e: Expr, to: _FunctionCompiler) -> int:
+        """The register of the memory that a call writes a part of; it is allocated before the first."""
+        whole, _ = self.joined.at(e)
+        if whole not in self.registers:
+            (t,) = tensor_types(whole.checked_type)
+            self.registers[whole] = to.out.register()
+            to.allocate(t, self.registers[whole], [], to.home.compiler.device(whole).device_id)
+        return self.registers[whole]
+
+
+def kept(order: Sequence[Expr], memory: Memory) -> set[Expr]:
+    """The values of a chain of bindings that others than its kernels get: results, fields, arguments, what branches use. A part among
+    them would keep the memory of the whole."""
+    found: set[Expr] = set()
+    for node in order:
+        if not has_known_memory(node) and (node is order[-1] or not isinstance(node, (Tuple, TupleGetItem))):
+            for e in [node, *free_vars(node)]:
+                found.update(memory.leaves(e))
+    return found
 
 
 def operators(func: Function) -> str:
