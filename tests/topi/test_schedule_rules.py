@@ -184,6 +184,19 @@ def test_contractions_accumulate_in_registers() -> None:
     assert 'scope="local"' in text and "T.parallel" in text and "T.vectorized(16)" in text and "T.unroll(14)" in text
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "inner", "shared"),
+    [(16, 64, 64, False), (24, 64, 64, False), (32, 64, 64, True), (1, 256, 120, False), (1, 256, 128, True)],
+)
+def test_products_too_small_for_two_threads(rows: int, columns: int, inner: int, shared: bool) -> None:
+    """Multiply-adds count less than elements that are read for one of them each."""
+    x, w = te.placeholder((rows, inner), name="x"), te.placeholder((columns, inner), name="w")
+    target = Target(TARGETS["avx512"])
+    with target:
+        scheduled: Any = schedule_kernel(te.create_prim_func([x, w, topi.nn.dense(x, w)]), target)
+    assert ("T.parallel" in scheduled.script()) == shared
+
+
 def test_long_chains_read_a_copy_of_crowded_registers() -> None:
     """GELU over a tile of 28 accumulators is a loop over their copy; unrolled over the registers themselves they all spill."""
     target = Target(TARGETS["avx512"])

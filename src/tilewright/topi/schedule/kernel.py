@@ -146,6 +146,11 @@ class BlockView:
         return prod(self.extents)
 
     @property
+    def largest_read(self) -> int:
+        """Elements of the largest tensor that it reads."""
+        return max([prod([_int(e) for e in r.buffer.shape]) for r in self.block.reads], default=0)
+
+    @property
     def is_heavy(self) -> bool:
         """Whether recomputing the block for each use would cost: transcendental functions, conditions."""
         return bool(uses(self.block.body).calls & HEAVY)
