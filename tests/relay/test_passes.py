@@ -28,6 +28,7 @@ PASSES: dict[str, Callable[[], transform.Pass]] = {
     "FoldScaleAxis": transform.FoldScaleAxis,
     "EliminateCommonSubexpr": transform.EliminateCommonSubexpr,
     "DeadCodeElimination": transform.DeadCodeElimination,
+    "CombineSmallProducts": transform.CombineSmallProducts,
     "AlterOpLayout": transform.AlterOpLayout,
     "FlattenRows": transform.FlattenRows,
     "ImageViews": transform.ImageViews,

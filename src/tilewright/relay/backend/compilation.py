@@ -65,6 +65,7 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
             *mixed,
             transform.ProductsOfBytes(),
             transform.EliminateCommonSubexpr(),
+            transform.CombineSmallProducts(),
             transform.ImageViews(),
             transform.AlterOpLayout(),
             transform.FlattenRows(),

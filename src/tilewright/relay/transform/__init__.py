@@ -36,6 +36,7 @@ from tilewright.relay.transform.combine_parallel import (
     CombineParallelBatchMatmul,
     CombineParallelConv2D,
     CombineParallelDense,
+    CombineSmallProducts,
 )
 from tilewright.relay.transform.common_subexpr import EliminateCommonSubexpr
 from tilewright.relay.transform.convert_layout import ConvertLayout, LayoutConfig
@@ -104,6 +105,7 @@ __all__ = [
     "CombineParallelBatchMatmul",
     "CombineParallelConv2D",
     "CombineParallelDense",
+    "CombineSmallProducts",
     "Conv2dToSparse",
     "Conv2dToSparse2",
     "ConvertLayout",

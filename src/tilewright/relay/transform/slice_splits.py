@@ -11,9 +11,9 @@ from typing import Any
 
 from tilewright.ir import Op
 from tilewright.ir.transform import Pass
-from tilewright.relay.expr import Call, Expr, Function, TupleGetItem
+from tilewright.relay.expr import Call, Expr, Function, Tuple, TupleGetItem
 from tilewright.relay.functor import rewrite, users
-from tilewright.relay.op.card import INJECTIVE, constructor
+from tilewright.relay.op.card import BROADCAST, INJECTIVE, constructor
 from tilewright.relay.transform.rewriting import card_of, is_op, static_shape, typed, typed_pass
 
 
@@ -53,6 +53,23 @@ def _takes(reader: Expr) -> bool:
         and card_of(reader).fuse <= INJECTIVE
         and not is_op(reader, "split")
     )
+
+
+VIEWS = ("reshape", "squeeze", "expand_dims")
+
+
+def read_in_place(value: Expr, used: dict[Expr, list[Expr]]) -> bool:
+    """Whether all that reads a value are kernels that move elements about (transposes, concatenations), which are there whether it is a
+    slice or lies by itself. What works element by element is no such kernel: it would be an epilogue of what computes the value.
+    `used`: who reads each value."""
+    readers = used.get(value, [])
+    return bool(readers) and all([_moves(r, used) for r in readers])
+
+
+def _moves(reader: Expr, used: dict[Expr, list[Expr]]) -> bool:
+    if type(reader) is Tuple or (type(reader) is Call and is_op(reader, *VIEWS)):
+        return read_in_place(reader, used)
+    return _takes(reader) and card_of(reader).fuse > BROADCAST  # type: ignore[arg-type]
 
 
 def SliceSplits() -> Pass:
