@@ -117,12 +117,21 @@ class Joined:
                     storage.end = max(storage.end, ends[node])
             return peak(list(found.values()))
 
+        owners = list({owner: None for owner, _ in self.whole.values()})
+
+        def without(count: int) -> dict[Expr, tuple[Expr, int]]:
+            left = set(owners[:count])
+            return {node: place for node, place in self.whole.items() if place[0] not in left}
+
         most = bytes_at_once({})
-        for left in list({owner: None for owner, _ in self.whole.values()}):
-            if bytes_at_once(self.whole) <= most:
-                break
-            self.calls = {node: parts for node, parts in self.calls.items() if self.at(node)[0] is not left}
-            self.whole = {node: place for node, place in self.whole.items() if place[0] is not left}
+        # As few as it takes, found by halves: without any there is what there was.
+        low, high = 0, len(owners)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if bytes_at_once(without(middle)) <= most else (middle + 1, high)
+        left = set(owners[:high])
+        self.calls = {node: parts for node, parts in self.calls.items() if self.at(node)[0] not in left}
+        self.whole = without(high)
 
     def at(self, node: Expr) -> tuple[Expr, int]:
         """The value into whose memory a call writes, and the offset in bytes: the call itself and 0 unless it is a part."""
