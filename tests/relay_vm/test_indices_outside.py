@@ -130,3 +130,15 @@ def test_permutations_that_are_none() -> None:
     given = np.array([3, 9, -1, 0, 2**30], "int32")
     found = run_both(relay.IRModule.from_expr(relay.Function([x], relay.invert_permutation(x))), given)
     assert (found.numpy()[3], found.numpy()[0]) == (0, 3)
+
+
+def test_advanced_indices() -> None:
+    x, i = relay.var("x", shape=(4, 3)), relay.var("i", shape=(6,), dtype="int64")
+    j = relay.var("j", shape=(1,), dtype="int32")
+    mod = relay.IRModule.from_expr(relay.Function([x, i, j], relay.adv_index([x, i, j])))
+    np.testing.assert_array_equal(
+        run_both(mod, DATA, np.array(FAR), np.array([-3], "int32")).numpy(), [10, 1, 10, 1, 10, 1]
+    )
+    np.testing.assert_array_equal(
+        run_both(mod, DATA, np.array([0, 1, 2, 3, -1, -4]), np.array([5], "int32")).numpy(), [3, 6, 9, 12, 12, 3]
+    )

@@ -140,8 +140,10 @@ def matrix_set_diag(
 
 
 def adv_index(data: te.Tensor, indices: Sequence[te.Tensor]) -> te.Tensor:
-    """data[indices[0], indices[1], ...] with indices broadcast against each other, as NumPy has it; negatives count from the end."""
+    """data[indices[0], indices[1], ...] with indices broadcast against each other, as NumPy has it; negatives count from the end. Of those
+    beyond either end, the elements there."""
     from tilewright.topi.broadcast import broadcast_index, broadcast_shape
+    from tilewright.topi.indexing import data_index
 
     shape = shape_of(data)
     where: list[Dim] = broadcast_shape(*[shape_of(t) for t in indices])
@@ -150,7 +152,7 @@ def adv_index(data: te.Tensor, indices: Sequence[te.Tensor]) -> te.Tensor:
         place = []
         for t, extent in zip(indices, shape, strict=False):
             index = t(*broadcast_index(shape_of(t), where, i[: len(where)]))
-            place.append(tir.Select(index < 0, index + to(extent, index.dtype), index))
+            place.append(data_index(index, extent, "signed"))
         return data(*place, *i[len(where) :])
 
     return _injective([*where, *shape[len(indices) :]], element, "T_adv_index")

@@ -11,7 +11,7 @@ from tilewright.topi.lang import compute, tir
 from tilewright.topi.utils import Dim, get_const_int, holds, normalize_axis, shape_of, to
 
 
-def _wrap(i: Any, extent: Dim, mode: str) -> Any:
+def data_index(i: Any, extent: Dim, mode: str) -> Any:
     """A data index made safe: clipped, wrapped around, clipped after negatives were counted from the end (signed), or (fast) not made
     safe, with negatives counted from the end."""
     top = to(extent, i.dtype)
@@ -21,7 +21,7 @@ def _wrap(i: Any, extent: Dim, mode: str) -> Any:
     if mode == "wrap":
         return tir.floormod(i, top if isinstance(extent, int) and extent else tir.max(top, tir.const(1, i.dtype)))
     from_start = tir.Select(i < zero, i + top, i)
-    return _wrap(from_start, extent, "clip") if mode == "signed" else from_start
+    return data_index(from_start, extent, "clip") if mode == "signed" else from_start
 
 
 def take(
@@ -40,7 +40,7 @@ def take(
 
     def element(*i: Any) -> Any:
         k = indices(*i[:batch], *i[at : at + inner])
-        return a(*i[:at], _wrap(k, shape[at], mode), *i[at + inner :])
+        return a(*i[:at], data_index(k, shape[at], mode), *i[at + inner :])
 
     return compute(shape[:at] + where[batch:] + shape[at + 1 :], element, name="T_take", tag=tag.INJECTIVE)
 
@@ -53,7 +53,7 @@ def gather(data: te.Tensor, axis: int, indices: te.Tensor) -> te.Tensor:
 
     def element(*i: Any) -> Any:
         place = _within(i, shape_of(indices), shape)
-        place[at] = _wrap(indices(*i), shape[at], "signed")
+        place[at] = data_index(indices(*i), shape[at], "signed")
         return data(*place)
 
     return compute(indices.shape, element, name="T_gather", tag=tag.INJECTIVE)
@@ -61,7 +61,7 @@ def gather(data: te.Tensor, axis: int, indices: te.Tensor) -> te.Tensor:
 
 def _within(place: Sequence[Any], extents: Sequence[Dim], shape: Sequence[Dim]) -> list[Any]:
     """A place below `extents`, held to a shape where this is not known to be as large."""
-    return [i if holds(d, n) else _wrap(i, d, "clip") for i, n, d in zip(place, extents, shape, strict=True)]
+    return [i if holds(d, n) else data_index(i, d, "clip") for i, n, d in zip(place, extents, shape, strict=True)]
 
 
 def gather_nd(data: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tensor:
@@ -73,7 +73,7 @@ def gather_nd(data: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Te
 
     def element(*i: Any) -> Any:
         at = i[: len(rest)]
-        picked = [_wrap(indices(k, *at), shape[batch_dims + k], "signed") for k in range(m)]
+        picked = [data_index(indices(k, *at), shape[batch_dims + k], "signed") for k in range(m)]
         batch = _within(i[:batch_dims], rest[:batch_dims], shape[:batch_dims])
         return data(*batch, *picked, *i[len(rest) :])
 

@@ -12,7 +12,7 @@ from tilewright.ir import TensorType, TupleType, Type
 from tilewright.relay.expr import Constant, Expr, Tuple, TupleWrapper
 from tilewright.relay.op.adjoint import field, op
 from tilewright.relay.op.card import INJECTIVE, OPAQUE, OpCard, as_expr, need
-from tilewright.relay.op.indexing import integers, picks
+from tilewright.relay.op.indexing import integers, picks, within
 from tilewright.relay.op.relations import (
     Dim,
     broadcast_shapes,
@@ -413,7 +413,8 @@ def _diagonal_length(rows: int, columns: int, k: int) -> int:
 
 
 class adv_index(OpCard, key="adv_index"):
-    """The first tensor of the tuple indexed by the others along its leading axes, which are broadcast against each other."""
+    """The first tensor of the tuple indexed by the others along its leading axes, which are broadcast against each other. Of indices beyond
+    either end, the elements there."""
 
     fuse = INJECTIVE
     samples = [
@@ -443,7 +444,7 @@ class adv_index(OpCard, key="adv_index"):
         return topi.adv_index(data[0], data[1:])
 
     def ref(self, data: Sequence[np.ndarray]) -> np.ndarray:
-        return np.asarray(data[0][tuple(data[1:])])
+        return np.asarray(data[0][tuple([within(i, n) for i, n in zip(data[1:], data[0].shape, strict=False)])])
 
     def grad(self, data: Tuple, result: Expr, dy: Expr) -> Sequence[Expr | None]:
         source, *indices = data.fields
