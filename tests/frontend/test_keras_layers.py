@@ -82,6 +82,8 @@ MODELS: dict[str, Made] = {
     "elu": one(lambda: L.ELU(0.7), STEPS),
     "time_distributed": one(lambda: L.TimeDistributed(L.Conv2D(3, 3)), (4, *IMAGE)),
     "lstm": one(lambda: L.LSTM(3), STEPS),
+    "lstm_without_activations": one(lambda: L.LSTM(3, activation=None, recurrent_activation=None), STEPS),
+    "gru_without_activations": one(lambda: L.GRU(3, activation=None, recurrent_activation=None), STEPS),
     "lstm_all": one(lambda: L.LSTM(3, return_sequences=True, return_state=True, go_backwards=True), STEPS),
     "gru": one(lambda: L.GRU(3), STEPS),
     "gru_before": one(lambda: L.GRU(3, reset_after=False, return_sequences=True), STEPS),

@@ -98,10 +98,10 @@ class LayerCall(Builder):
         return self.home.convert(layer, args, kwargs)
 
     def activation(self, x: Value, default: Any = None, key: str = "activation") -> Value:
-        """x through the function that the configuration names."""
+        """x through the function that the configuration names; null is none."""
         from tilewright.relay.frontend.keras.activations import activate
 
-        return activate(self, x, self.get(key, default))
+        return activate(self, x, self.config.get(key, default))
 
     def mask(self, x: Any) -> Value | None:
         """Which steps of x count: (batch, steps) of bool; None: all."""
