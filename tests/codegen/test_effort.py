@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import tilewright as tvm
 from tilewright.codegen.llvm.effort import SHORT, WHOLE, effort
 from tilewright.driver import host_pipeline, lower
 from tilewright.script import tir as T
@@ -74,3 +76,17 @@ def test_the_steps_of_a_matrix_product() -> None:
         levels[name] = level(s.to_prim_func(list(args)))
     assert levels["write cache"] == levels["parallel"] == SHORT
     assert {levels[n] for n in ("naive", "blocking", "vectorize", "loop order", "array packing")} == {WHOLE}
+
+
+def test_loops_that_go_backwards() -> None:
+    """LLVM's vectorizer aborts the process on this one."""
+
+    @T.prim_func
+    def backwards(x: T.Buffer((31,), "float32"), y: T.Buffer((31,), "float32"), z: T.Buffer((31,), "float32")) -> None:
+        for i in range(31):
+            z[i] = x[30 - i] + y[i] - y[i]
+
+    given = np.arange(31, dtype="float32")
+    made = tvm.nd.array(np.zeros(31, "float32"))
+    tvm.build(backwards, target="llvm")(tvm.nd.array(given), tvm.nd.array(given), made)
+    np.testing.assert_array_equal(made.numpy(), given[::-1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +18,9 @@ from tilewright.target import Target
 BFLOATS = " x bfloat>"
 """In texts with vectors of bfloat16, of which LLVM's combination of instructions makes stores that its own selection of them aborts on
 (LLVM 22, x86)."""
+
+BACKWARDS = re.compile(r" = mul i(?:64|32) \S+, -\d")
+"""In texts of loops that go backwards through memory, over which two models of LLVM's vectorizer may disagree, and abort (LLVM 22)."""
 
 _ready = False
 
@@ -74,15 +78,15 @@ def _layout(triple: str, abi: str, target: Target) -> str:
 _layouts: dict[tuple[str, str], str] = {}
 
 
-def optimise(module: Any, machine: Any, opt_level: int, combine: bool = True) -> None:
-    """Runs LLVM passes: none up to level 1, the cheap clean-up at 2 (`combine`: with that of instructions), LLVM's whole pipeline at 3."""
+def optimise(module: Any, machine: Any, opt_level: int, combine: bool = True, vectorize: bool = True) -> None:
+    """Runs LLVM passes: none up to level 1, the cheap clean-up at 2 (`combine`: with that of instructions), LLVM's whole pipeline at 3
+    (`vectorize`: with vectors made of loops)."""
     if opt_level <= 1:
         return
     tuning = binding.create_pipeline_tuning_options(speed_level=opt_level)
+    tuning.loop_vectorization = vectorize
     builder = binding.create_pass_builder(machine, tuning)
     if opt_level >= 3:
-        tuning.loop_vectorization = True
-        tuning.slp_vectorization = True
         manager = builder.getModulePassManager()
     else:
         manager = binding.create_new_function_pass_manager()
@@ -115,7 +119,8 @@ def _parsed(text: str, target: Target, opt_level: int, imports: Sequence[str] = 
         raise InternalError(f"LLVM refused the generated code: {error}") from None
     for given in imports:
         _link_in(module, given, context)
-    optimise(module, machine, min(opt_level, 2) if BFLOATS in text else opt_level, combine=BFLOATS not in text)
+    level = min(opt_level, 2) if BFLOATS in text else opt_level
+    optimise(module, machine, level, BFLOATS not in text, BACKWARDS.search(text) is None)
     return module, machine
 
 
