@@ -144,6 +144,10 @@ def _groups(group: Any) -> list[tuple[str, Any]]:
     return [(key, g) for key, g in group.items() if hasattr(g, "keys")] if group is not None else []
 
 
+DIRECTIONS = ("forward_layer", "backward_layer")
+"""Attributes of a layer whose weights are those of the one, then those of the other."""
+
+
 class ListStore(Store):
     """The weights of a layer in a legacy `.h5` file: a list of names like "forward_lstm/lstm_cell/kernel", each with its data."""
 
@@ -163,6 +167,10 @@ class ListStore(Store):
 
     def child(self, attribute: str, name: str = "") -> Store:
         inner = [e for e in self.entries if name in e[0][:-1]] if name else []
+        if not inner and attribute in DIRECTIONS:
+            # Keras goes by the order of the list, whatever the layers are called now.
+            half = len(self.entries) // 2
+            inner = self.entries[half:] if attribute == DIRECTIONS[1] else self.entries[:half]
         return ListStore(inner or self.entries, f"{self.place}/{name or attribute}")
 
     def members(self, layers: Sequence[Mapping[str, Any]], container: str = "layers") -> list[Store]:
