@@ -12,7 +12,7 @@ import pytest
 
 import tilewright as tvm
 from tests.codegen.util import aligned
-from tilewright import te, topi
+from tilewright import te, tir, topi
 from tilewright.arith import Analyzer
 from tilewright.codegen import interp
 from tilewright.ir import Op
@@ -211,6 +211,17 @@ def test_residuals_come_while_sums_are_made(rows: int, cpu: str) -> None:
     found = aligned(np.zeros(want.shape), "float32")
     interp.run(func, [x, w, r, found])
     np.testing.assert_array_equal(found, want)
+
+
+def test_biases_of_open_rows_are_not_asked_for() -> None:
+    """As many elements as what is known of the result, but not one for each of its."""
+    rows = tir.SizeVar("rows", "int64")
+    with Target("llvm") as target:
+        d, w = te.placeholder((rows, 256), name="d"), te.placeholder((2, 256, 32), name="w")
+        r, b = te.placeholder((rows, 64), name="r"), te.placeholder((64,), name="b")
+        out = topi.add(topi.add(topi.nn.dense_pack(d, w), b), r)
+        text = schedule_kernel(te.create_prim_func([d, w, b, r, out]), target).script()
+    assert "T.address_of(b[" not in text and "T.address_of(r[" in text
 
 
 def test_residuals_of_short_sums_are_not_asked_for() -> None:

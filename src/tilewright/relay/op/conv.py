@@ -335,16 +335,16 @@ class conv2d(Conv2D, key="nn.conv2d"):
     ) -> LayoutChoice | None:
         """Narrow numbers in groups of channels that one instruction multiplies and adds up; None where the target has none.
         Channels that fill no group are filled up with zeros, and so is the last block of floats where that takes fewer instructions."""
-        from tilewright.topi.schedule.dot_products import dot_products
+        from tilewright.topi.schedule.dot_products import dot_product
 
         data, weight = (str(t.dtype) for t in types)  # type: ignore[attr-defined]
         tiled = self.in_tiles(layout, types, o, i)
         if tiled is not None:
             return tiled
-        instructions = dot_products(Target.current(True), data, weight, self.out_dtype or data)
-        fills = bool(instructions) and self.groups == 1 and data == "bfloat16"
-        wanted = filled_block(o, instructions[0].lanes) if fills else 0
-        found = next((d for d in instructions if d.lanes == wanted or (o // self.groups) % d.lanes == 0), None)
+        fills = self.groups == 1 and data == "bfloat16"
+        block = filled_block(o, vector_lanes()) if fills else 1
+        columns = -(-o // block) * block // self.groups
+        found = dot_product(Target.current(True), data, weight, self.out_dtype or data, columns)
         if found is None:
             return None
         group, block_in = found.group, block_of(layout)

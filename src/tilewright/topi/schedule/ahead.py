@@ -83,8 +83,15 @@ def mark_early(sch: Schedule, sums: LoopRV, work: int, epilogue: BlockRV) -> Non
 
 def _tensors(block: Block) -> list[BufferRegion]:
     """What a block reads of tensors that are as large as the one it writes, and in memory."""
-    written = prod(_known(block.writes[0].buffer))
-    return [r for r in block.reads if r.buffer.scope() == "global" and prod(_known(r.buffer)) >= written > 1]
+    written = block.writes[0].buffer
+    least, open_extents = prod(_known(written)), len(written.shape) - len(_known(written))
+    return [
+        r
+        for r in block.reads
+        if r.buffer.scope() == "global"
+        and prod(_known(r.buffer)) >= least > 1
+        and len(r.buffer.shape) - len(_known(r.buffer)) >= open_extents
+    ]
 
 
 def _known(buffer: Buffer) -> list[int]:
