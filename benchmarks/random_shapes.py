@@ -1,10 +1,11 @@
-"""Matrix products and convolutions of random sizes, beside ONNX Runtime and torch: shapes that nobody tuned for.
+"""Operators of random sizes, beside ONNX Runtime and torch: shapes that nobody tuned for.
 
-    python -m benchmarks random_shapes --convs 300 --gemms 300 --seed 1 --json results.jsonl
+    python -m benchmarks random_shapes --families gemm,conv --cases 300 --seed 1 --json results.jsonl
 
-Each case is a model of one node, compiled once. All contestants read the same memory of NumPy arrays and, where they can,
+Each case is a model of one operator, compiled once. All contestants read the same memory of NumPy arrays and, where they can,
 write to such memory; each is called in its fastest public way (ours: arrays bound once, then `run`; ONNX Runtime: IO binding;
-torch: `out=` where there is one), so what a call costs belongs to the figure. Bursts of calls are interleaved; the medians count.
+torch: `out=` where there is one), so what a call costs belongs to the figure. Bursts of calls are interleaved; the medians
+count. With several threads each burst waits until those of the contestant before it have stopped to spin.
 
 Results are lines of JSON that accumulate: a run that is cut off goes on where it was, and `--only 0..49` takes part of the cases.
 `--libraries DIR` keeps compiled models, `--prepare` only makes them; a measuring run then compiles nothing.
@@ -24,15 +25,16 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.options import thread_count
-from benchmarks.random_cases import Array, Case, aligned, arrays, as_record, draw, onnx_model
+from benchmarks.options import names, thread_count
+from benchmarks.random_cases import Array, Case, aligned, arrays, onnx_model
+from benchmarks.random_families import FAMILIES, draw
 
 BURST = 4e-4
 """Seconds of a burst of calls, at least."""
 ROUNDS = (5, 25)
 """Bursts of each contestant: at least, at most."""
-TOLERANCE = 2e-4
-"""Largest difference from torch, relative to the largest magnitude of the result."""
+REST = 0.005
+"""Seconds before a burst of several threads."""
 PEERS = ("onnxruntime", "torch")
 
 
@@ -54,43 +56,54 @@ def build(case: Case, model: Any, path: Path | None) -> Any:
     return library
 
 
-def tilewright_call(library: Any, given: dict[str, Array], result: Array) -> Callable[[], Any]:
-    """Inputs and output bound once to the memory of the arrays."""
+def tensor_of(array: Array) -> Any:
+    """A tensor of torch over the array's memory."""
+    import torch
+
+    if array.dtype.name == "bfloat16":
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def tilewright_call(library: Any, given: dict[str, Array]) -> tuple[Callable[[], Any], list[Array]]:
+    """Inputs and outputs bound once to the memory of arrays: the call, and what it writes."""
     import tilewright as tvm
     from tilewright.contrib import graph_executor
 
     executor = graph_executor.GraphModule(library["default"](tvm.cpu()))
     for name, array in given.items():
-        executor.set_input_zero_copy(name, tvm.nd.from_dlpack(array))
-    executor.set_output_zero_copy(0, tvm.nd.from_dlpack(result))
-    return executor["run"]  # type: ignore[no-any-return]
+        executor.set_input_zero_copy(name, tvm.nd.from_dlpack(tensor_of(array)))
+    results = [executor.get_output(i) for i in range(executor.get_num_outputs())]
+    results = [aligned(np.zeros(r.shape, np.dtype(r.dtype))) for r in results]
+    for i, result in enumerate(results):
+        executor.set_output_zero_copy(i, tvm.nd.from_dlpack(tensor_of(result)))
+    return executor["run"], results
 
 
-def onnxruntime_call(model: Any, given: dict[str, Array], result: Array, threads: int) -> Callable[[], Any]:
-    """A session with inputs and output bound."""
+def onnxruntime_call(
+    case: Case, model: Any, given: dict[str, Array], results: list[Array], threads: int
+) -> Callable[[], Any] | None:
+    """A session with inputs and outputs bound; nothing where it has no such kernel."""
     import onnxruntime
+    from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as Missing
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    except Missing:
+        return None
     binding = session.io_binding()
     for name, array in given.items():
         binding.bind_cpu_input(name, array)
-    binding.bind_output("y", "cpu", 0, np.float32, result.shape, result.ctypes.data)
+    for name, result in zip(case.results, results, strict=True):
+        binding.bind_output(name, "cpu", 0, result.dtype, result.shape, result.ctypes.data)
     run = session.run_with_iobinding
     return lambda: run(binding)
 
 
-def torch_call(case: Case, given: dict[str, Array], result: Array) -> Callable[[], Any]:
-    """A function of torch on tensors over the arrays."""
-    import torch
-
-    tensors = {name: torch.from_numpy(a) for name, a in given.items()}
-    return case.torch_call(tensors["x"], tensors["w"], tensors.get("b"), torch.from_numpy(result))
-
-
-def time_calls(calls: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
+def time_calls(calls: dict[str, Callable[[], Any]], seconds: float, rest: float) -> dict[str, float]:
     """Median microseconds a call of each contestant, bursts of calls interleaved."""
     clock = time.perf_counter
     counts: dict[str, int] = {}
@@ -108,6 +121,8 @@ def time_calls(calls: dict[str, Callable[[], Any]], seconds: float) -> dict[str,
     while rounds < ROUNDS[0] or (rounds < most and clock() < stop):
         for name, call in calls.items():
             repeat = range(counts[name])
+            if rest:
+                time.sleep(rest)
             # The first call finds caches full of what the contestant before it used.
             call()
             start = clock()
@@ -118,26 +133,48 @@ def time_calls(calls: dict[str, Callable[[], Any]], seconds: float) -> dict[str,
     return {name: statistics.median(times) for name, times in samples.items()}
 
 
+def difference(mine: Array, theirs: Array) -> float:
+    """The largest, relative to the largest magnitude."""
+    if not theirs.size:
+        return 0.0
+    a, b = mine.astype(np.float64), theirs.astype(np.float64)
+    return float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-6))
+
+
+def as_array(tensor: Any) -> Array:
+    return np.asarray(tensor.float().numpy() if tensor.dtype.is_floating_point else tensor.numpy())
+
+
 def measure(case: Case, path: Path | None, seconds: float, threads: int) -> dict[str, Any]:
-    """One case: microseconds a call of each contestant, the ratio to the best peer, the largest difference from torch."""
+    """One case: microseconds a call of each contestant, the ratio to the best peer, the largest difference from the peers."""
     import torch
 
     given = arrays(case, 1)
     model = onnx_model(case, given)
-    library = build(case, model, path)
-    inputs = {n: a for n, a in given.items() if n == "x" or (n == "w" and not case.constant)}
-    results = {name: aligned(np.zeros(case.result_shape, np.float32)) for name in ("tilewright", *PEERS)}
-    calls = {
-        "tilewright": tilewright_call(library, inputs, results["tilewright"]),
-        "onnxruntime": onnxruntime_call(model, inputs, results["onnxruntime"], threads),
-        "torch": torch_call(case, given, results["torch"]),
-    }
+    inputs = {n: given[n] for n in case.inputs}
+    run, mine = tilewright_call(build(case, model, path), inputs)
+    calls: dict[str, Callable[[], Any]] = {"tilewright": run}
+    theirs = [aligned(np.zeros_like(m)) for m in mine]
+    if session := onnxruntime_call(case, model, inputs, theirs, threads):
+        calls["onnxruntime"] = session
     with torch.inference_mode():
-        calls["tilewright"]()
-        expected = calls["torch"]().numpy()
-        error = float(np.abs(results["tilewright"] - expected).max() / max(np.abs(expected).max(), 1e-6))
-        times = time_calls(calls, seconds)
-    return {**as_record(case), "us": times, "ratio": times["tilewright"] / min(times[p] for p in PEERS), "error": error}
+        if case.torch_call:
+            place = tensor_of(aligned(np.zeros_like(mine[0])))
+            calls["torch"] = case.torch_call({n: tensor_of(a) for n, a in given.items()}, place)
+        run()
+        error = 0.0
+        if session:
+            session()
+            error = max([difference(m, t) for m, t in zip(mine, theirs, strict=True)])
+        if "torch" in calls:
+            expected = as_array(calls["torch"]())
+            if expected.shape != mine[0].shape:
+                raise ValueError(f"{case}: torch's result is {expected.shape}, not {mine[0].shape}")
+            error = max(error, difference(mine[0], expected))
+        times = time_calls(calls, seconds, REST if threads > 1 else 0)
+    ratio = times["tilewright"] / min([times[p] for p in PEERS if p in times])
+    return {"kind": case.kind, "name": case.name, "flops": case.flops, "us": times, "ratio": ratio, "error": error,
+            "tolerance": case.tolerance}  # fmt: skip
 
 
 class Peak:
@@ -171,33 +208,32 @@ def read(path: Path | None) -> dict[str, dict[str, Any]]:
 
 
 def selected(options: argparse.Namespace) -> list[tuple[str, int]]:
-    """(kind, number) of the cases to run, kinds mixed so that a part of a run is a sample of all."""
-    first, last = 0, max(options.convs, options.gemms) - 1
+    """(family, number) of the cases to run, families mixed so that a part of a run is a sample of all."""
+    first, last = 0, options.cases - 1
     if options.only:
         low, _, high = options.only.partition("..")
         first, last = int(low), int(high or low)
-    counts = {"gemm": options.gemms, "conv": options.convs}
-    return [(kind, i) for i in range(first, last + 1) for kind, count in counts.items() if i < count]
+    return [(family, i) for i in range(first, last + 1) for family in options.families]
 
 
 def run(options: argparse.Namespace) -> dict[str, dict[str, Any]]:
     """Measures (or prepares) what is selected and not yet there."""
     results = read(options.json)
-    cases = [(f"{kind}:{options.seed}:{i}", kind, i) for kind, i in selected(options)]
+    cases = [(f"{family}:{options.seed}:{i}", family, i) for family, i in selected(options)]
     todo = [c for c in cases if c[0] not in results or options.prepare]
     if options.libraries:
         options.libraries.mkdir(parents=True, exist_ok=True)
     begin, peak = time.monotonic(), None if options.prepare or not todo else Peak()
-    for done, (key, kind, index) in enumerate(todo):
+    for done, (key, family, index) in enumerate(todo):
         if options.stop and time.monotonic() - begin > options.stop:
             print(f"stopped after {done} of {len(todo)}; run again to go on", file=sys.stderr)
             break
-        case = draw(kind, options.seed, index)
+        case = draw(family, options.seed, index)
         path = options.libraries / f"{key.replace(':', '_')}.so" if options.libraries else None
         if done % 20 == 0:
             left = (time.monotonic() - begin) / done * (len(todo) - done) if done else 0
             eta = f", about {left:.0f} s left" if done else ""
-            print(f"{done} of {len(todo)}: {kind} {case}{eta}", file=sys.stderr, flush=True)
+            print(f"{done} of {len(todo)}: {case}{eta}", file=sys.stderr, flush=True)
         if peak is None:
             build(case, onnx_model(case, arrays(case, 1)), path)
             continue
@@ -223,8 +259,8 @@ def show(records: list[dict[str, Any]], worst: int) -> None:
     console = Console(width=None if sys.stdout.isatty() else 150)
     groups: dict[str, list[dict[str, Any]]] = {}
     for r in records:
-        family = "all matrix products" if r["key"].startswith("gemm") else "all convolutions"
-        groups.setdefault(family, []).append(r)
+        family = r["key"].partition(":")[0]
+        groups.setdefault(f"all of {family}", []).append(r)
         groups.setdefault(r["kind"], []).append(r)
     table = Table(title="time relative to the faster of ONNX Runtime and torch")
     for column in ("class", "cases", "median", "worst 5 %", "above 1", "above 1.4", "to ONNX Runtime", "to torch"):
@@ -232,10 +268,11 @@ def show(records: list[dict[str, Any]], worst: int) -> None:
     for name in sorted(groups, key=lambda n: (not n.startswith("all"), n)):
         rs = groups[name]
         ratios = [r["ratio"] for r in rs]
-        single = [statistics.median([r["us"]["tilewright"] / r["us"][p] for r in rs]) for p in PEERS]
+        single = [[r["us"]["tilewright"] / r["us"][p] for r in rs if p in r["us"]] for p in PEERS]
+        to_each = [f"{statistics.median(s):.2f}" if s else "-" for s in single]
         table.add_row(
             name, str(len(rs)), f"{statistics.median(ratios):.2f}", f"{worst_of(ratios):.2f}",
-            str(sum(x > 1 for x in ratios)), str(sum(x > 1.4 for x in ratios)), *[f"{s:.2f}" for s in single],
+            str(sum(x > 1 for x in ratios)), str(sum(x > 1.4 for x in ratios)), *to_each,
         )  # fmt: skip
     console.print(table)
     table = Table(title="the slowest by ratio")
@@ -244,21 +281,22 @@ def show(records: list[dict[str, Any]], worst: int) -> None:
     for r in sorted(records, key=lambda r: -r["ratio"])[:worst]:
         rate = r["flops"] / r["us"]["tilewright"] / 1e3
         table.add_row(
-            r["name"], r["key"], f"{r['ratio']:.2f}", *[f"{r['us'][p]:.1f}" for p in ("tilewright", *PEERS)],
-            f"{rate:.1f}", f"{100 * rate / r['peak']:.0f}",
+            f"{r['kind']}: {r['name']}", r["key"], f"{r['ratio']:.2f}",
+            *[f"{r['us'][p]:.1f}" if p in r["us"] else "-" for p in ("tilewright", *PEERS)],
+            *[f"{rate:.1f}" if rate else "-", f"{100 * rate / r['peak']:.0f}" if rate else "-"],
         )  # fmt: skip
     console.print(table)
-    wrong = [r for r in records if not r["error"] <= TOLERANCE]
+    wrong = [r for r in records if not r["error"] <= r["tolerance"]]
     for r in wrong:
-        console.print(f"[red]wrong: {r['name']} ({r['key']}) differs from torch by {r['error']:.1e}")
+        console.print(f"[red]wrong: {r['name']} ({r['key']}) differs from a peer by {r['error']:.1e}")
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks random_shapes", description=(__doc__ or "").splitlines()[0]
     )
-    parser.add_argument("--convs", type=int, default=300, help="how many convolutions")
-    parser.add_argument("--gemms", type=int, default=300, help="how many matrix products")
+    parser.add_argument("--families", default="gemm,conv", help=f'of operators: {", ".join(FAMILIES)}; or "all"')
+    parser.add_argument("--cases", type=int, default=300, help="how many of each family")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threads", default="1")
     parser.add_argument("--seconds", type=float, default=0.08, help="measuring time for each case")
@@ -269,6 +307,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--prepare", action="store_true", help="only compile into --libraries")
     parser.add_argument("--worst", type=int, default=25, help="how many of the slowest to show")
     options = parser.parse_args(argv)
+    families = ",".join(FAMILIES) if options.families == "all" else options.families
+    options.families = names(parser, "--families", families, FAMILIES)
     if options.prepare and not options.libraries:
         parser.error("--prepare needs --libraries")
     options.threads = thread_count(parser, options.threads)
@@ -280,7 +320,7 @@ def main(argv: list[str] | None = None) -> int:
     results = run(options)
     if results and not options.prepare:
         show(list(results.values()), options.worst)
-    return int(any(not r["error"] <= TOLERANCE for r in results.values()))
+    return int(any(not r["error"] <= r["tolerance"] for r in results.values()))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
-from benchmarks import models, random_cases
+from benchmarks import models, random_cases, random_families
 from tests.codegen.every_float import FUNCTIONS, errors
 from tests.emulated import machines
 from tests.fuzz.onnx_case import Way, compare, compile_and_run
@@ -61,9 +61,9 @@ def test_random_models(name: str, machine: str) -> None:
 @on_each
 @pytest.mark.parametrize("kind", ["gemm", "conv"])
 def test_random_products(kind: str, machine: str) -> None:
-    indices = [i for i in range(200) if random_cases.draw(kind, 9, i).flops <= MOST_FLOPS][:25]
+    indices = [i for i in range(200) if random_families.draw(kind, 9, i).flops <= MOST_FLOPS][:25]
     for index in indices:
-        case = random_cases.draw(kind, 9, index)
+        case = random_families.draw(kind, 9, index)
         given = random_cases.arrays(case, index)
         model = random_cases.onnx_model(case, given)
         inputs = {i.name: given[i.name] for i in model.graph.input}

@@ -47,6 +47,7 @@ def test_numbers_of_threads_that_are_none(name: str, count: str, capsys: pytest.
         ("replay", ["record", "unused", "--programs=nosuch"]),
         ("vector_math", ["--functions=nosuch"]),
         ("operators", ["--cases=nosuch"]),
+        ("random_shapes", ["--families=nosuch"]),
     ],
 )
 def test_names_that_are_not_known(name: str, options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
