@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import tilewright as tvm
-from tests.relay_vm.executors import run_both
+from tests.relay_vm.executors import run_both, same
 from tilewright import relay, te, tir, topi
 from tilewright.codegen import interp
 from tilewright.contrib import graph_executor
@@ -142,3 +142,121 @@ def test_advanced_indices() -> None:
     np.testing.assert_array_equal(
         run_both(mod, DATA, np.array([0, 1, 2, 3, -1, -4]), np.array([5], "int32")).numpy(), [3, 6, 9, 12, 12, 3]
     )
+
+
+def both_kinds(call: Any, *given: np.ndarray) -> Any:
+    """What the interpreter, the virtual machine and ahead-of-time code all answer, for inputs of known sizes."""
+    params = [relay.var(f"p{k}", shape=a.shape, dtype=a.dtype.name) for k, a in enumerate(given)]
+    mod = relay.IRModule.from_expr(relay.Function(params, call(*params)))
+    want = run_both(mod, *given)
+    same(want, relay.create_executor("aot", mod).evaluate()(*given))
+    return want
+
+
+WRONG_BOUNDS = [
+    [0, 2, 3, 4],
+    [0, 9, -4, 2**31 - 1],
+    [-(2**31), 2, 1, 4],
+    [2**31 - 1, -7, 0, 4],
+    [4, 3, 2, 1],
+    [0, 4, 0, 4],
+]
+
+
+@pytest.mark.parametrize("bounds", WRONG_BOUNDS)
+def test_sparse_matrices_that_are_none(bounds: list[int]) -> None:
+    """Entries that there are not, and those beyond the columns, are left out."""
+    entries = np.array([1.5, -2, 3, 0.5], "float32")
+    columns, indptr = np.array([0, 2, 2**31 - 1, -1], "int32"), np.array(bounds, "int32")
+    whole = np.zeros((3, 3), "float32")
+    for row in range(3):
+        for e in range(max(bounds[row], 0), min(bounds[row + 1], 4)):
+            if 0 <= columns[e] < 3:
+                whole[row, columns[e]] += entries[e]
+    dense = np.arange(1, 7, dtype="float32").reshape(2, 3)
+    square = np.arange(9, dtype="float32").reshape(3, 3)
+    product = both_kinds(lambda d, *m: relay.nn.sparse_dense(d, m), dense, entries, columns, indptr)
+    np.testing.assert_allclose(product.numpy(), dense @ whole.T)
+    left = both_kinds(lambda d, *m: relay.nn.sparse_dense(d, m, True), dense, entries, columns, indptr)
+    np.testing.assert_allclose(left.numpy(), whole @ dense.T)
+    total = both_kinds(lambda d, *m: relay.nn.sparse_add(d, m), square, entries, columns, indptr)
+    np.testing.assert_allclose(total.numpy(), square + whole)
+    m = [
+        relay.var(k, shape=a.shape, dtype=a.dtype.name) for k, a in zip("dip", (entries, columns, indptr), strict=True)
+    ]
+    transpose = relay.Function(m, relay.nn.sparse_transpose(m).tuple_value)
+    turned = run_both(relay.IRModule.from_expr(transpose), entries, columns, indptr)
+    again = both_kinds(lambda d, *m: relay.nn.sparse_add(d, m), 0 * square, *[t.numpy() for t in turned])
+    if bounds != [0, 4, 0, 4]:  # whose rows name four entries twice: eight in room for four
+        np.testing.assert_allclose(again.numpy(), whole.T)
+
+
+def test_blocks_that_are_none() -> None:
+    blocks = np.arange(1, 13, dtype="float32").reshape(2, 2, 3)
+    dense = np.arange(12, dtype="float32").reshape(2, 6)
+    for columns in ([1, 2], [-1, 0], [2**30, 1]):
+        want = np.zeros((4, 6), "float32")
+        for k, c in enumerate(columns):
+            if 0 <= c < 2:
+                want[2 * k : 2 * k + 2, 3 * c : 3 * c + 3] = blocks[k]
+        given = (dense, blocks, np.array(columns, "int32"), np.array([0, 1, 5], "int32"))
+        found = both_kinds(lambda d, *m: relay.nn.sparse_dense(d, m), *given)
+        np.testing.assert_allclose(found.numpy(), dense @ want.T)
+
+
+def test_sparse_matrices_of_open_sizes() -> None:
+    """As many entries as the shorter of both lists has."""
+    n, m = tir.SizeVar("n", "int64"), tir.SizeVar("m", "int64")
+    x = relay.var("x", shape=(2, 3))
+    parts = [relay.var(k, relay.TensorType((d,), t)) for k, d, t in (("d", n, "float32"), ("i", m, "int32"))]
+    bounds = relay.var("p", shape=(3,), dtype="int32")
+    mod = relay.IRModule.from_expr(relay.Function([x, *parts, bounds], relay.nn.sparse_add(x, (*parts, bounds))))
+    given = [np.zeros((2, 3), "float32"), np.ones(4, "float32"), np.array([0, 2, 7, 1], "int32")]
+    found = run_both(mod, *given, np.array([0, 2, 40], "int32"))
+    np.testing.assert_array_equal(found.numpy(), [[1, 0, 1], [0, 1, 0]])
+    with pytest.raises(ValueError, match="the sizes m and n must be equal"):
+        relay.create_executor("vm", mod).evaluate()(given[0], given[1], given[2][:3], np.array([0, 2, 40], "int32"))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32", "uint64"])
+def test_indices_of_types_narrower_than_the_axis(dtype: str) -> None:
+    data, at = np.arange(300, dtype="float32"), np.array([0, 3, 44, 120, 100], dtype)
+    for mode in ("clip", "wrap", "fast"):
+        np.testing.assert_array_equal(
+            both_kinds(lambda x, i, m=mode: relay.take(x, i, 0, mode=m), data, at).numpy(), at
+        )
+    np.testing.assert_array_equal(both_kinds(lambda x, i: relay.gather(x, 0, i), data, at).numpy(), at)
+    one, none = relay.const(1.0), relay.const(0.0)
+    hot = both_kinds(lambda i: relay.one_hot(i, one, none, 300, -1, "float32"), at)
+    np.testing.assert_array_equal(hot.numpy(), np.eye(300)[at.astype(int)])
+    put = both_kinds(lambda x, i, u: relay.scatter_elements(x, i, u, 0), data, at, -data[:5])
+    np.testing.assert_array_equal(put.numpy()[at.astype(int)], [0, -1, -2, -3, -4])
+    assert (put.numpy() == data).sum() == 296
+
+
+TAKES: list[tuple[Any, tuple[Any, ...]]] = [
+    (lambda x, i: relay.take(x, i, axis=0), ("k",)),
+    (lambda x, i: relay.take(x, i), ("k",)),
+    (lambda x, i: relay.gather(x, 0, i), ("k", 3)),
+    (lambda x, i: relay.gather_nd(x, i), (1, "k")),
+    (lambda x, i: relay.adv_index([x, i]), ("k",)),
+]
+
+
+@pytest.mark.parametrize("taken, shape", TAKES)
+@pytest.mark.parametrize("is_open", [False, True])
+def test_axes_without_elements(taken: Any, shape: tuple[Any, ...], is_open: bool) -> None:
+    """Nothing may be taken of nothing, and nothing else."""
+    data = np.zeros((0, 3), "float32")
+    for count in (0, 2):
+        indices = np.zeros([count if d == "k" else d for d in shape], "int64")
+        at = [(tir.SizeVar("k", "int64") if is_open else count) if d == "k" else d for d in shape]
+        x = relay.var("x", relay.TensorType((tir.SizeVar("n", "int64") if is_open else 0, 3), "float32"))
+        i = relay.var("i", relay.TensorType(at, "int64"))
+        mod = relay.IRModule.from_expr(relay.Function([x, i], taken(x, i)))
+        for kind in ("debug", "vm") if is_open else ("debug", "vm", "graph", "aot"):
+            if not count:
+                assert relay.create_executor(kind, mod).evaluate()(data, indices).numpy().size == 0
+                continue
+            with pytest.raises((tvm.TVMError, ValueError), match="element to take|must have those that are taken"):
+                relay.create_executor(kind, mod).evaluate()(data, indices)

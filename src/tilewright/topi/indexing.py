@@ -8,12 +8,13 @@ from typing import Any
 from tilewright import te
 from tilewright.topi import tag
 from tilewright.topi.lang import compute, tir
-from tilewright.topi.utils import Dim, get_const_int, holds, normalize_axis, shape_of, to
+from tilewright.topi.utils import Dim, get_const_int, holds, normalize_axis, shape_of, to, whole
 
 
 def data_index(i: Any, extent: Dim, mode: str) -> Any:
     """A data index made safe: clipped, wrapped around, clipped after negatives were counted from the end (signed), or (fast) not made
     safe, with negatives counted from the end."""
+    i = whole(i)
     top = to(extent, i.dtype)
     zero = tir.const(0, i.dtype)
     if mode == "clip":
@@ -27,7 +28,8 @@ def data_index(i: Any, extent: Dim, mode: str) -> Any:
 def take(
     a: te.Tensor, indices: te.Tensor, axis: int | None = None, batch_dims: int = 0, mode: str = "clip"
 ) -> te.Tensor:
-    """a[..., indices, ...] along `axis` (of flattened a when None). Modes: clip, wrap, fast (negatives count from the end)."""
+    """a[..., indices, ...] along `axis` (of flattened a when None). Modes: clip, wrap, fast (negatives count from the end;
+    none may lie outside)."""
     shape, where = shape_of(a), shape_of(indices)
     if axis is None:
         from tilewright.topi.transform import reshape
@@ -88,11 +90,13 @@ def one_hot(indices: te.Tensor, on_value: Any, off_value: Any, depth: int, axis:
     def value(v: Any) -> Any:
         return tir.const(v, dtype) if isinstance(v, (int, float)) else v
 
+    def element(*i: Any) -> Any:
+        index = whole(indices(*i[:at], *i[at + 1 :]))
+        return tir.Select(tir.EQ(index, to(i[at], index.dtype)), value(on_value), value(off_value))
+
     return compute(
         [*where[:at], depth, *where[at:]],
-        lambda *i: tir.Select(
-            tir.EQ(indices(*i[:at], *i[at + 1 :]), to(i[at], indices.dtype)), value(on_value), value(off_value)
-        ),
+        element,
         name="T_one_hot",
         tag=tag.INJECTIVE,
     )

@@ -7,7 +7,7 @@ from typing import Any
 from tilewright import te
 from tilewright.topi.lang import tir
 from tilewright.topi.loops import copy, loop_kind, program, unflatten
-from tilewright.topi.utils import Dim, get_const_int, holds, normalize_axis, prod, shape_of, to
+from tilewright.topi.utils import Dim, get_const_int, holds, inside, normalize_axis, prod, shape_of, to, whole
 
 MODES = ("update", "add", "mul", "min", "max", "mean")
 
@@ -29,11 +29,8 @@ def combine(mode: str, old: Any, new: Any) -> Any:
 
 def wrapped(index: Any, extent: Dim) -> Any:
     """An index whose negative values count from the end."""
+    index = whole(index)
     return tir.Select(index < 0, index + to(extent, index.dtype), index)
-
-
-def _inside(index: Any, extent: Dim) -> Any:
-    return tir.And(index >= 0, index < to(extent, index.dtype))
 
 
 def scatter_elements(
@@ -57,7 +54,7 @@ def scatter_elements(
             index = ib.let("index", wrapped(idx[tuple(place)], shape[at]))
             target = (*place[:at], index, *place[at + 1 :])
             beside = [k for k, d in enumerate(shape) if k != at and not holds(d, where[k])]
-            with ib.if_scope(tir.all(_inside(index, shape[at]), *[_inside(place[k], shape[k]) for k in beside])):
+            with ib.if_scope(tir.all(inside(index, shape[at]), *[inside(place[k], shape[k]) for k in beside])):
                 out[target] = combine(reduction, out[target], upd[tuple(place)])
                 if count is not None:
                     count[target] = count[target] + tir.const(1, "int32")
@@ -96,9 +93,9 @@ def scatter_nd(data: te.Tensor, indices: te.Tensor, updates: te.Tensor, mode: st
         with ib.for_range(0, prod(rest), "u") as u:
             place = unflatten(u, rest)
             index = [ib.let(f"index{c}", wrapped(idx[(c, *place)], shape[c])) for c in range(m)]
-            inside = [_inside(i, d) for i, d in zip(index, shape[:m], strict=True)]
+            within = [inside(i, d) for i, d in zip(index, shape[:m], strict=True)]
             with (
-                ib.if_scope(tir.all(*inside) if inside else tir.const(True, "bool")),
+                ib.if_scope(tir.all(*within) if within else tir.const(True, "bool")),
                 ib.for_range(0, prod(tail), "t") as t,
             ):
                 k = unflatten(t, tail)

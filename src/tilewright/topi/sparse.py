@@ -1,4 +1,6 @@
-"""Sparse matrices, in rows (CSR) or blocks (BSR) given by (data, indices, indptr), and lists of indices."""
+"""Sparse matrices, in rows (CSR) or blocks (BSR) given by (data, indices, indptr), and lists of indices.
+
+What a sparse matrix says of entries that it does not have, or that lie outside of its columns, is left out."""
 
 from __future__ import annotations
 
@@ -6,9 +8,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright import te
+from tilewright.topi.indexing import data_index
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.loops import copy, local, loop_kind, program, unflatten
-from tilewright.topi.utils import Dim, as_int, get_const_int, prod, shape_of, to
+from tilewright.topi.utils import Dim, as_int, equal, get_const_int, inside, prod, shape_of, to, whole
+
+
+def least(a: Dim, b: Dim) -> Dim:
+    """The smaller of two extents."""
+    return a if equal(a, b) else as_int(tir.min(a, b))
+
+
+def entries(ib: Any, data: te.Tensor, indices: te.Tensor, indptr: Any, row: Any) -> Any:
+    """A loop over the entries of a row: those between the bounds in `indptr` that there are."""
+    some = least(shape_of(data)[0], shape_of(indices)[0]) + 1
+    begin = ib.let("begin", data_index(indptr[row], some, "clip"))
+    end = tir.max(data_index(indptr[row + 1], some, "clip"), begin)
+    return ib.for_range(begin, end, "e")
 
 
 def sparse_dense(
@@ -36,9 +52,11 @@ def sparse_dense(
             ib.for_range(0, br, "r") as r,
         ):
             total = local(ib, dtype, 0, "total")
-            with ib.for_range(indptr[g], indptr[g + 1], "e") as e, ib.for_range(0, bc, "c") as c:
-                value = data[e, r, c] if bsr else data[e]
-                total[0] = total[0] + value * dense[m, indices[e] * bc + to(c, indices.dtype)]
+            with entries(ib, sparse_data, sparse_indices, indptr, g) as e:
+                index = ib.let("index", whole(indices[e]))
+                with ib.if_scope(inside(index, inner // bc)), ib.for_range(0, bc, "c") as c:
+                    value = data[e, r, c] if bsr else data[e]
+                    total[0] = total[0] + value * dense[m, index * bc + to(c, index.dtype)]
             place = (g * br + r, m) if sparse_lhs else (m, g * br + r)
             out[place] = total[0]
 
@@ -54,16 +72,21 @@ def sparse_transpose(sparse_data: te.Tensor, sparse_indices: te.Tensor, sparse_i
         with ib.for_range(0, n + 1, "i") as i:
             begin[i] = tir.const(0, kind)
         with ib.for_range(0, count, "e") as e:
-            column = ib.let("column", indices[e])
-            begin[column + 1] = begin[column + 1] + tir.const(1, kind)
+            out[e], columns[e] = tir.const(0, out.dtype), tir.const(0, columns.dtype)
+        with ib.for_range(0, n, "row") as row, entries(ib, sparse_data, sparse_indices, indptr, row) as e:
+            column = ib.let("column", whole(indices[e]))
+            with ib.if_scope(inside(column, n)):
+                begin[column + 1] = begin[column + 1] + tir.const(1, kind)
         with ib.for_range(0, n, "i") as i:
             begin[i + 1] = begin[i + 1] + begin[i]
-        with ib.for_range(0, n, "row") as row, ib.for_range(indptr[row], indptr[row + 1], "e") as e:
-            column = ib.let("column", indices[e])
-            place = ib.let("place", begin[column])
-            out[place] = data[e]
-            columns[place] = to(row, sparse_indices.dtype)
-            begin[column] = place + tir.const(1, kind)
+        with ib.for_range(0, n, "row") as row, entries(ib, sparse_data, sparse_indices, indptr, row) as e:
+            column = ib.let("column", whole(indices[e]))
+            with ib.if_scope(inside(column, n)):
+                place = ib.let("place", begin[column])
+                with ib.if_scope(inside(place, count)):
+                    out[place] = data[e]
+                    columns[place] = to(row, sparse_indices.dtype)
+                begin[column] = place + tir.const(1, kind)
         # Each row's begin has become its end: that of the row before it.
         with ib.for_range(0, n, "i") as i:
             begin[n - i] = begin[n - i - 1]
@@ -86,8 +109,11 @@ def sparse_add(
 
     def body(ib: Any, dense: Any, data: Any, indices: Any, indptr: Any, out: Any) -> None:
         copy(ib, dense, out, shape)
-        with ib.for_range(0, shape[0], "row") as row, ib.for_range(indptr[row], indptr[row + 1], "e") as e:
-            out[row, indices[e]] = out[row, indices[e]] + data[e]
+        rows = least(shape[0], as_int(shape_of(sparse_indptr)[0] - 1))
+        with ib.for_range(0, rows, "row") as row, entries(ib, sparse_data, sparse_indices, indptr, row) as e:
+            column = ib.let("column", whole(indices[e]))
+            with ib.if_scope(inside(column, shape[1])):
+                out[row, column] = out[row, column] + data[e]
 
     inputs = [dense_data, sparse_data, sparse_indices, sparse_indptr]
     return program([shape], [dense_data.dtype], inputs, body, "sparse_add")[0]
@@ -111,8 +137,7 @@ def sparse_to_dense(
                 place = tuple([indices[k, a] for a in range(len(shape))])
             else:
                 place = (indices[k] if rank else indices[()],)
-            inside = [tir.And(i >= 0, i < to(d, i.dtype)) for i, d in zip(place, shape, strict=True)]
-            with ib.if_scope(tir.all(*inside)):
+            with ib.if_scope(tir.all(*[inside(i, d) for i, d in zip(place, shape, strict=True)])):
                 out[place] = value
 
     inputs = [sparse_indices, sparse_values, default_value]

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilewright import te
 from tilewright.arith import Analyzer
+from tilewright.ir import DataType
 from tilewright.topi.lang import tir
 
 Dim = Any
@@ -63,6 +64,17 @@ def equal(a: Dim, b: Dim) -> bool:
 def holds(extent: Dim, other: Dim) -> bool:
     """Whether an extent is surely as large as another."""
     return extent >= other if isinstance(extent, int) and isinstance(other, int) else equal(extent, other)
+
+
+def whole(index: Any) -> Any:
+    """An index that is data, in a type that holds extents too: as it is, or of 32 bits where its own are fewer."""
+    return to(index, "int32") if DataType(index.dtype).bits < 32 else index
+
+
+def inside(index: Any, extent: Dim) -> Any:
+    """Whether an index lies within an extent."""
+    index = whole(index)
+    return tir.And(index >= 0, index < to(extent, index.dtype))
 
 
 def normalize_axis(axis: int, ndim: int) -> int:

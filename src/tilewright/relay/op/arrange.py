@@ -12,7 +12,7 @@ from tilewright.ir import TensorType, TupleType, Type
 from tilewright.relay.expr import Constant, Expr, Tuple, TupleWrapper
 from tilewright.relay.op.adjoint import field, op
 from tilewright.relay.op.card import INJECTIVE, OPAQUE, OpCard, as_expr, need
-from tilewright.relay.op.indexing import integers, picks, within
+from tilewright.relay.op.indexing import integers, need_elements, picks, within
 from tilewright.relay.op.relations import (
     Dim,
     broadcast_shapes,
@@ -438,7 +438,9 @@ class adv_index(OpCard, key="adv_index"):
         where: list[Dim] = []
         for i in indices:
             where = broadcast_shapes(where, integers(i, 0).shape)
-        return tensor_type((*where, *source.shape[len(indices) :]), source.dtype)
+        shape = [*where, *dims(source)[len(indices) :]]
+        need_elements(dims(source)[: len(indices)], shape)
+        return tensor_type(shape, source.dtype)
 
     def compute(self, data: Sequence[te.Tensor]) -> te.Tensor:
         return topi.adv_index(data[0], data[1:])

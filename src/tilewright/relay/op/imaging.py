@@ -11,14 +11,14 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import INJECTIVE, OUT_ELEMWISE, OpCard, need
 from tilewright.relay.op.conv import pads, two, window
-from tilewright.relay.op.indexing import integers
+from tilewright.relay.op.indexing import integers, need_elements
 from tilewright.relay.op.relations import dims, may_equal, tensor, tensor_type
 from tilewright.topi.transform import spatial_axes
 
 
 class crop_and_resize(OpCard, key="image.crop_and_resize"):
     """For each box (y1, x1, y2, x2, as parts of the extents) the part of image box_indices[b] resized to `crop_size`; places outside of
-    the image have `extrapolation_value`."""
+    the image have `extrapolation_value`. Of images beyond either end, the one there."""
 
     crop_size: tuple[int, ...]
     layout: str = "NCHW"
@@ -74,6 +74,7 @@ class crop_and_resize(OpCard, key="image.crop_and_resize"):
         shape[0] = dims(b)[0]
         for a, s in zip(spatial_axes(self.layout), self.crop_size, strict=True):
             shape[a] = s
+        need_elements(dims(t), shape)
         return tensor_type(tuple(shape), self.out_dtype or t.dtype)
 
     def compute(self, data: te.Tensor, boxes: te.Tensor, box_indices: te.Tensor) -> te.Tensor:
@@ -85,7 +86,7 @@ class crop_and_resize(OpCard, key="image.crop_and_resize"):
         y_axis, x_axis = spatial_axes(self.layout)
         real: Any = np.float64 if data.dtype == np.float64 else np.float32
         out = []
-        for box, image in zip(boxes.astype(real), box_indices, strict=True):
+        for box, image in zip(boxes.astype(real), np.clip(box_indices, 0, len(data) - 1), strict=True):
             part = data[image].astype(real)
             outside = np.zeros((), bool)
             for j, a in enumerate((y_axis - 1, x_axis - 1)):

@@ -12,7 +12,20 @@ from tilewright.ir import TensorType, Type
 from tilewright.relay.expr import Expr, const
 from tilewright.relay.op.adjoint import derived, op
 from tilewright.relay.op.card import INJECTIVE, OpCard, need
-from tilewright.relay.op.relations import dims, normal_axis, tensor, tensor_type
+from tilewright.relay.op.relations import (
+    Dim,
+    as_dim,
+    assume,
+    dims,
+    is_any,
+    may_equal,
+    normal_axis,
+    product,
+    tensor,
+    tensor_type,
+)
+from tilewright.tir.op import max as larger
+from tilewright.tir.op import min as smaller
 
 
 def picks(high: int, *shape: int) -> Any:
@@ -31,8 +44,22 @@ def integers(t: TensorType, arg: int) -> TensorType:
     return t
 
 
+def need_elements(extents: Sequence[Dim], result: Sequence[Dim]) -> None:
+    """Refuses a result of elements that axes of `extents` do not have."""
+    count = product(result)
+    for extent in extents:
+        if is_any(extent) or is_any(count) or isinstance(count, int) and not count:
+            continue
+        if isinstance(extent, int) and isinstance(count, int):
+            need(extent, "there must be an element to take", "the axis has none", 0)
+        elif extent == 0 if isinstance(extent, int) else True:
+            least = smaller(as_dim(count), as_dim(1))
+            assume(extent, larger(as_dim(extent), least), rule="an axis of {0} elements must have those that are taken")
+
+
 class take(OpCard, key="take"):
-    """data[.., indices, ..] along `axis` (of the flattened data when None). mode: clip, wrap, or fast (negatives count from the end)."""
+    """data[.., indices, ..] along `axis` (of the flattened data when None). mode: clip, wrap, or fast (negatives count from the end, and
+    whoever writes the program vouches that all lie within the data)."""
 
     axis: int | None = None
     batch_dims: int = 0
@@ -50,6 +77,7 @@ class take(OpCard, key="take"):
         d, i = tensor(data, 0), integers(tensor(indices, 1), 1)
         need(self.mode in ("clip", "wrap", "fast"), 'mode must be "clip", "wrap" or "fast"', f"it is {self.mode!r}")
         if self.axis is None:
+            need_elements([product(dims(d))], dims(i))
             return tensor_type(i.shape, d.dtype)
         at = normal_axis(self.axis, len(d.shape))
         batch = self.batch_dims % (len(i.shape) + 1) if self.batch_dims < 0 else self.batch_dims
@@ -58,7 +86,11 @@ class take(OpCard, key="take"):
             "batch_dims must not go past axis",
             f"it is {self.batch_dims} with axis {self.axis}",
         )
-        return tensor_type((*d.shape[:at], *i.shape[batch:], *d.shape[at + 1 :]), d.dtype)
+        fits = all(map(may_equal, dims(i)[:batch], dims(d)[:batch]))
+        need(fits, "indices must have the batch axes of data", f"they are {dims(i)} for {dims(d)}", 1)
+        shape = [*dims(d)[:at], *dims(i)[batch:], *dims(d)[at + 1 :]]
+        need_elements([dims(d)[at]], shape)
+        return tensor_type(shape, d.dtype)
 
     def compute(self, data: te.Tensor, indices: te.Tensor) -> te.Tensor:
         return topi.take(data, indices, self.axis, self.batch_dims, self.mode)
@@ -146,6 +178,7 @@ class gather(OpCard, key="gather"):
             1,
         )
         no_more_than_data(d, i, self.axis)
+        need_elements(dims(d), dims(i))
         return tensor_type(i.shape, d.dtype)
 
     def compute(self, data: te.Tensor, indices: te.Tensor) -> te.Tensor:
@@ -184,7 +217,9 @@ class gather_nd(OpCard, key="gather_nd"):
             f"{m} for {len(d.shape)} axes",
             1,
         )
-        return tensor_type((*i.shape[1:], *d.shape[self.batch_dims + m :]), d.dtype)
+        shape = [*dims(i)[1:], *dims(d)[self.batch_dims + m :]]
+        need_elements(dims(d)[: self.batch_dims + m], shape)
+        return tensor_type(shape, d.dtype)
 
     def compute(self, data: te.Tensor, indices: te.Tensor) -> te.Tensor:
         return topi.gather_nd(data, indices, self.batch_dims)

@@ -12,9 +12,11 @@ from tilewright.ir import TensorType, Type
 from tilewright.relay.expr import Expr
 from tilewright.relay.op.adjoint import op
 from tilewright.relay.op.card import OPAQUE, OpCard, need
-from tilewright.relay.op.indexing import integers
+from tilewright.relay.op.indexing import integers, need_elements, within
 from tilewright.relay.op.relations import dims, may_equal, same_dtype, tensor, tensor_type
+from tilewright.topi.indexing import data_index
 from tilewright.topi.lang import tir
+from tilewright.topi.utils import as_int
 
 
 def _probabilities(rng: np.random.Generator) -> np.ndarray:
@@ -79,8 +81,8 @@ class cross_entropy_with_logits(cross_entropy, key="nn.cross_entropy_with_logits
 
 class nll_loss(OpCard, key="nn.nll_loss"):
     """-predictions[n, targets[n, ..], ..] * weights[targets[n, ..]] for predictions (batch, classes, ..), targets (batch, ..) and
-    weights (classes,); 0 where the target is `ignore_index`. reduction "mean" divides the sum by that of the weights, "sum" is the sum,
-    "none" leaves them."""
+    weights (classes,); 0 where the target is `ignore_index`. Of targets beyond either end, the classes there. reduction "mean" divides
+    the sum by that of the weights, "sum" is the sum, "none" leaves them."""
 
     reduction: str = "mean"
     ignore_index: int = -100
@@ -117,15 +119,19 @@ class nll_loss(OpCard, key="nn.nll_loss"):
         fits = len(t.shape) == len(rest) + 1 and all(map(may_equal, dims(t), [batch, *rest]))
         need(fits, "targets must have predictions' axes without the classes", f"they are {dims(t)} for {dims(p)}", 1)
         need(may_equal(dims(w)[0], classes), "there must be a weight for each class", f"there are {dims(w)[0]}", 2)
+        need_elements([classes], dims(t))
         return tensor_type(t.shape if self.reduction == "none" else (), p.dtype)
 
     def compute(self, predictions: te.Tensor, targets: te.Tensor, weights: te.Tensor) -> te.Tensor:
         skipped = tir.const(self.ignore_index, targets.dtype)
         zero = tir.const(0, predictions.dtype)
 
+        def kind(*i: Any) -> Any:
+            return data_index(targets(*i), as_int(weights.shape[0]), "signed")
+
         def term(*i: Any) -> Any:
-            kind = targets(*i)
-            return tir.if_then_else(tir.EQ(kind, skipped), zero, -predictions(i[0], kind, *i[1:]) * weights(kind))
+            value = -predictions(i[0], kind(*i), *i[1:]) * weights(kind(*i))
+            return tir.if_then_else(tir.EQ(targets(*i), skipped), zero, value)
 
         terms: te.Tensor = te.compute(targets.shape, term, name="nll", tag="injective")
         if self.reduction == "none":
@@ -135,7 +141,7 @@ class nll_loss(OpCard, key="nn.nll_loss"):
             return total
         shares: te.Tensor = te.compute(
             targets.shape,
-            lambda *i: tir.if_then_else(tir.EQ(targets(*i), skipped), zero, weights(targets(*i))),
+            lambda *i: tir.if_then_else(tir.EQ(targets(*i), skipped), zero, weights(kind(*i))),
             name="nll_weights",
             tag="injective",
         )
@@ -143,7 +149,7 @@ class nll_loss(OpCard, key="nn.nll_loss"):
 
     def ref(self, predictions: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
         kept = targets != self.ignore_index
-        safe = np.where(kept, targets, 0).astype(np.int64)
+        safe = within(np.where(kept, targets, 0), len(weights))
         picked = np.take_along_axis(predictions, safe[:, None], 1)[:, 0]
         shares = np.where(kept, weights[safe], 0).astype(predictions.dtype)
         terms = -picked * shares
@@ -159,7 +165,7 @@ class nll_loss(OpCard, key="nn.nll_loss"):
         )
         kept = op("cast")(op("not_equal")(op("cast")(targets, "int64"), skipped), dtype)
         safe = op("cast")(targets, "int64") * op("cast")(kept, "int64")
-        shares = op("take")(weights, safe, axis=0) * kept
+        shares = op("adv_index")([weights, safe]) * kept
         places = op("expand_dims")(safe, axis=1)
         picked = op("squeeze")(op("gather")(predictions, 1, places), axis=[1])
         part = dy

@@ -10,6 +10,7 @@ from tilewright import te, topi
 from tilewright.ir import TensorType, Type
 from tilewright.relay.op.card import OPAQUE, OpCard, need
 from tilewright.relay.op.detection import NO_GRADIENT, np_overlap
+from tilewright.relay.op.indexing import need_elements
 from tilewright.relay.op.relations import dims, may_equal, product, tensor, tensor_type
 
 
@@ -22,8 +23,14 @@ def _regions(images: int, count: int, extent: float) -> Any:
     return make
 
 
+def _image(data: np.ndarray, number: Any) -> np.ndarray:
+    """The image of a region, or the one at the end beyond which its number lies."""
+    return np.asarray(data[int(np.clip(np.nan_to_num(number), 0, len(data) - 1))])
+
+
 class Region(OpCard):
-    """Pooling of the regions `rois` (count, 5): the image, then x, y of two corners, times `spatial_scale`."""
+    """Pooling of the regions `rois` (count, 5): the image (beyond either end, the one there), then x, y of two corners, times
+    `spatial_scale`."""
 
     pooled_size: tuple[int, ...]
     spatial_scale: float
@@ -37,6 +44,7 @@ class Region(OpCard):
         sizes = (self.pooled_size * 2)[:2] if len(self.pooled_size) == 1 else self.pooled_size
         channels = dims(t)[self.layout.index("C")]
         out = {"N": dims(r)[0], "C": channels, "H": sizes[0], "W": sizes[1]}
+        need_elements(dims(t), [out[a] for a in self.layout])
         return tensor_type(tuple([out[a] for a in self.layout]), t.dtype)
 
 
@@ -92,7 +100,7 @@ class roi_align(Region, key="vision.roi_align"):
                 values = []
                 for sy, sx in np.ndindex(ny, nx):
                     py, px = y0 + (oy + (sy + 0.5) / ny) * bh, x0 + (ox + (sx + 0.5) / nx) * bw
-                    terms = _terms(x[int(image)], float(py), float(px), height, width)
+                    terms = _terms(_image(x, image), float(py), float(px), height, width)
                     values.append(np.max(terms, 0) if self.mode == "max_term" else np.sum(terms, 0))
                 out[r, :, oy, ox] = np.mean(values, 0) if self.mode == "avg" else np.max(values, 0)
         return np.ascontiguousarray(out.transpose(0, 2, 3, 1)) if self.layout == "NHWC" else out
@@ -138,7 +146,7 @@ class roi_pool(Region, key="vision.roi_pool"):
                 xs = [int(np.floor(ox * columns / pw)) + x0, int(np.ceil((ox + 1) * columns / pw)) + x0]
                 (a, b), (c, d) = np.clip(ys, 0, height), np.clip(xs, 0, width)
                 if b > a and d > c:
-                    out[r, :, oy, ox] = data[int(image), :, a:b, c:d].max((1, 2))
+                    out[r, :, oy, ox] = _image(data, image)[:, a:b, c:d].max((1, 2))
         return out
 
 

@@ -53,21 +53,20 @@ def nonnegative(d: Any) -> bool:
 
 class Assumption:
     """Two dimensions that a type rule takes to be equal, or of which one must be 1 besides; `equal` are expressions that are equal
-    where the rule holds."""
+    where the rule holds; `rule` says it in words, of the two dimensions as {0} and {1}."""
 
-    __slots__ = ("dims", "equal", "one_allowed")
+    __slots__ = ("dims", "equal", "rule")
 
-    def __init__(self, a: Dim, b: Dim, one_allowed: bool) -> None:
+    def __init__(self, a: Dim, b: Dim, one_allowed: bool, rule: str) -> None:
         x, y = as_dim(a), as_dim(b)
-        self.dims, self.one_allowed = (x, y), one_allowed
+        self.dims, self.rule = (x, y), f"{rule} or 1" if one_allowed else rule
         self.equal = (x, y)
         if one_allowed:
             self.equal = (unless_one(x, y), unless_one(y, x))
 
     def text(self, names: Mapping[Any, PrimExpr]) -> str:
         """The rule in words, its variables called as the caller calls them."""
-        a, b = [substitute(d, dict(names)) for d in self.dims]
-        return f"the sizes {a} and {b} must be equal{' or 1' if self.one_allowed else ''}"
+        return self.rule.format(*[substitute(d, dict(names)) for d in self.dims])
 
 
 def unless_one(a: PrimExpr, b: PrimExpr) -> PrimExpr:
@@ -102,12 +101,12 @@ def assumptions() -> Iterator[list[Assumption]]:
         _assumed.reset(token)
 
 
-def assume(a: Dim, b: Dim, one_allowed: bool = False) -> None:
+def assume(a: Dim, b: Dim, one_allowed: bool = False, rule: str = "the sizes {0} and {1} must be equal") -> None:
     """Notes that a rule takes two dimensions to be equal (or one of them to be 1)."""
     found = _assumed.get()
     if found is None or is_any(a) or is_any(b) or known_equal(a, b):
         return
-    made = Assumption(a, b, one_allowed)
+    made = Assumption(a, b, one_allowed, rule)
     if not any([structural_equal(made.equal, other.equal) for other in found]):
         found.append(made)
 

@@ -1,4 +1,5 @@
-"""Operators on sparse matrices, and on lists of indices and values."""
+"""Operators on sparse matrices, and on lists of indices and values. Entries that a matrix does not have, or that lie outside of its
+columns, are left out."""
 
 from __future__ import annotations
 
@@ -41,11 +42,21 @@ def np_dense(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, columns:
     blocks = data if data.ndim == 3 else data[:, None, None]
     br, bc = blocks.shape[1:]
     out = np.zeros(((len(indptr) - 1) * br, columns), data.dtype)
-    for row in range(len(indptr) - 1):
-        for e in range(indptr[row], indptr[row + 1]):
-            c = indices[e]
-            out[row * br : (row + 1) * br, c * bc : (c + 1) * bc] += blocks[e]
+    for row, e in np_entries(data, indices, indptr, columns // bc):
+        c = int(indices[e])
+        out[row * br : (row + 1) * br, c * bc : (c + 1) * bc] += blocks[e]
     return out
+
+
+def np_entries(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, columns: int) -> list[tuple[int, int]]:
+    """(row, place in data) of the entries that lie within the columns."""
+    bounds = np.clip(indptr.astype(np.int64), 0, min(len(data), len(indices)))
+    return [
+        (row, e)
+        for row in range(len(indptr) - 1)
+        for e in range(bounds[row], bounds[row + 1])
+        if 0 <= indices[e] < columns
+    ]
 
 
 def _parts(data: TensorType, indices: TensorType, indptr: TensorType, first: int) -> tuple[Any, int, int]:
@@ -58,7 +69,20 @@ def _parts(data: TensorType, indices: TensorType, indptr: TensorType, first: int
     need(
         isinstance(br, int) and isinstance(bc, int), "the block's extents must be known", f"they are {br} x {bc}", first
     )
+    given: Any = dims(indices)[0]
+    need(
+        may_equal(given, dims(d)[0]),
+        "there must be an index for each entry",
+        f"there are {given} for {dims(d)[0]}",
+        first + 1,
+    )
     count: Any = dims(p)[0]
+    need(
+        not isinstance(count, int) or count,
+        "indptr must have a bound more than the matrix rows",
+        "it is empty",
+        first + 2,
+    )
     return AnyDim() if is_any(count) else (count - 1) * br, br, bc  # type: ignore[return-value]
 
 
@@ -127,10 +151,14 @@ class sparse_transpose(OpCard, key="nn.sparse_transpose"):
         self, sparse_data: np.ndarray, sparse_indices: np.ndarray, sparse_indptr: np.ndarray
     ) -> tuple[np.ndarray, ...]:
         n = len(sparse_indptr) - 1
-        rows = np.repeat(np.arange(n), np.diff(sparse_indptr))
-        order = np.argsort(sparse_indices, kind="stable")
-        begin = np.concatenate([[0], np.cumsum(np.bincount(sparse_indices, minlength=n))])
-        return sparse_data[order], rows[order].astype(sparse_indices.dtype), begin.astype(sparse_indptr.dtype)
+        found = np_entries(sparse_data, sparse_indices, sparse_indptr, n)
+        found = sorted(found, key=lambda entry: sparse_indices[entry[1]])
+        data, rows = np.zeros_like(sparse_data), np.zeros_like(sparse_indices)
+        for place, (row, e) in enumerate(found[: len(data)]):
+            data[place], rows[place] = sparse_data[e], row
+        columns = [sparse_indices[e] for _, e in found]
+        begin = np.searchsorted(columns, np.arange(n + 1))
+        return data, rows, begin.astype(sparse_indptr.dtype)
 
 
 class sparse_add(OpCard, key="nn.sparse_add"):
@@ -245,6 +273,12 @@ class sparse_to_dense(OpCard, key="sparse_to_dense"):
             "the indices must have a number for each axis of output_shape",
             f"they are {i} for {self.output_shape}",
             0,
+        )
+        need(
+            not v.shape or may_equal(dims(v)[0], dims(i)[0] if i.shape else 1),
+            "there must be a value for each index",
+            f"they are {v} and {i}",
+            1,
         )
         return tensor_type(self.output_shape, v.dtype)
 

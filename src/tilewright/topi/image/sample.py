@@ -8,6 +8,7 @@ from typing import Any
 
 from tilewright import te
 from tilewright.topi import tag
+from tilewright.topi.indexing import data_index
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.nn.pad import pad
 from tilewright.topi.transform import spatial_axes
@@ -25,7 +26,7 @@ def crop_and_resize(
     out_dtype: str | None = None,
 ) -> te.Tensor:
     """For each box (y1, x1, y2, x2, as parts of the extents) the part of image box_indices[b], resized to `crop_size`. Places outside
-    of the image have `extrapolation_value`."""
+    of the image have `extrapolation_value`. Of images beyond either end, the one there."""
     if method not in ("bilinear", "nearest_neighbor"):
         raise ValueError(f'crop_and_resize: method must be "bilinear" or "nearest_neighbor", but is {method!r}')
     axes = spatial_axes(layout)
@@ -39,7 +40,7 @@ def crop_and_resize(
 
     def element(*i: Any) -> Any:
         box = i[0]
-        image = box_indices(box)
+        image = data_index(box_indices(box), shape[0], "clip")
         ways, tests = [], []
         for j, a in enumerate(axes):
             low, high = to(boxes(box, j), real), to(boxes(box, 2 + j), real)

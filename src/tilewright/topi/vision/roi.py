@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright import te
+from tilewright.topi.indexing import data_index
 from tilewright.topi.lang import compute, tir
 from tilewright.topi.loops import local, program
 from tilewright.topi.utils import pair, shape_of, to
+
+
+def _image(number: Any, data: te.Tensor, layout: str = "NCHW") -> Any:
+    """The image that a region names, or the one at the end beyond which it lies."""
+    return data_index(to(number, "int32"), shape_of(data)[layout.index("N")], "clip")
 
 
 def _sample(load: Any, y: Any, x: Any, height: Any, width: Any, dtype: str, largest: bool = False) -> Any:
@@ -73,7 +79,7 @@ def _roi_align(
         def element(*i: Any) -> Any:
             at = dict(zip(layout, i, strict=True))
             y0, x0, bh, bw = region(at["N"], rois)
-            image = to(rois(at["N"], 0), "int32")
+            image = _image(rois(at["N"], 0), data, layout)
 
             def load(y: Any, x: Any) -> Any:
                 index = {"N": image, "C": at["C"], "H": y, "W": x}
@@ -92,7 +98,7 @@ def _roi_align(
             y0, x0, bh, bw = [
                 ib.let(n, v) for n, v in zip(("y0", "x0", "bh", "bw"), region(r, lambda a, k: roi[a, k]), strict=True)
             ]
-            image = ib.let("image", to(roi[r, 0], "int32"))
+            image = ib.let("image", _image(roi[r, 0], data, layout))
             # As many samples as a bin has elements.
             ny, nx = [
                 ib.let(
@@ -171,7 +177,7 @@ def roi_pool_nchw(data: te.Tensor, rois: te.Tensor, pooled_size: Any, spatial_sc
             return tir.min(tir.max(low, 0), most), tir.min(tir.max(high, 0), most)
 
         with ib.for_range(0, count, "r", kind="parallel") as r:
-            image = ib.let("image", to(roi[r, 0], "int32"))
+            image = ib.let("image", _image(roi[r, 0], data))
             x0, y0, x1, y1 = [ib.let(f"p{k}", rounded(roi[r, k])) for k in range(1, 5)]
             rows, columns = ib.let("rows", tir.max(y1 - y0 + 1, 1)), ib.let("columns", tir.max(x1 - x0 + 1, 1))
             with ib.for_range(0, channels, "c") as c, ib.for_range(0, ph, "oy") as oy, ib.for_range(0, pw, "ox") as ox:
