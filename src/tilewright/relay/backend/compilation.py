@@ -45,6 +45,7 @@ def precision() -> str:
 def pipeline(config: CompilationConfig | None = None) -> Passes:
     """The relay passes, in order; `config` names the devices and their targets."""
     devices = [transform.PlanDevices(config)] if config is not None else []
+    alone = config is None or len(config.targets) == 1
     narrow = NARROW[precision()]
     mixed = [transform.mixed_precision.keeping_types(narrow), transform.FoldConstant()] if narrow else []
     return Passes(
@@ -77,6 +78,7 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
             transform.FuseAttention(),
             *devices,
             transform.FuseOps(),
+            *([transform.ImagesInTurn()] if alone else []),
             transform.WidenKernels(),
         ],
         name="relay.build",

@@ -57,6 +57,7 @@ from tilewright.relay.transform.fuse_attention import FuseAttention
 from tilewright.relay.transform.fuse_ops import FuseOps
 from tilewright.relay.transform.gradient import FirstOrderGradient, gradient
 from tilewright.relay.transform.image_views import ImageViews
+from tilewright.relay.transform.images_in_turn import ImagesInTurn
 from tilewright.relay.transform.infer_type import InferType, infer_types
 from tilewright.relay.transform.inline import Inline
 from tilewright.relay.transform.lambda_lift import LambdaLift
@@ -123,6 +124,7 @@ __all__ = [
     "FlattenAtrousConv",
     "FlattenRows",
     "ImageViews",
+    "ImagesInTurn",
     "FlexibleShapeDispatch",
     "FoldConstant",
     "FoldConstantExpr",
