@@ -328,3 +328,33 @@ def test_weights_that_are_complex_numbers() -> None:
     graph = helper.make_graph([node], "g", ends[:1], ends[1:], [numpy_helper.from_array(w, "w")])
     run = Program(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
     assert run([np.array([2, 0])])[0].tobytes() == w[[2, 0]].tobytes()
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("periodic", [0, 1])
+@pytest.mark.parametrize("op", ["HannWindow", "HammingWindow", "BlackmanWindow"])
+def test_windows_are_exact_at_their_ends(op: str, periodic: int, known: bool) -> None:
+    run = {
+        kind: program(f"""g (int32 n) => ({name}[k] y) {{
+            {"n1 = Constant <value = int32 {9}> ()" if known else "n1 = Identity (n)"}
+            y = {op} <periodic = {periodic}, output_datatype = {kind}> (n1)
+        }}""")
+        for kind, name in ((1, "float"), (11, "double"), (10, "float16"))
+    }
+    for count in (9,) if known else (0, 1, 2, 3, 8, 301):
+        steps = count - 1 + periodic
+        with np.errstate(invalid="ignore"):
+            cosine = np.cos(2 * np.pi * np.arange(count) / np.float64(steps))
+        wanted = {
+            "HannWindow": 0.5 - 0.5 * cosine,
+            "HammingWindow": (25 - 21 * cosine) / 46,
+            "BlackmanWindow": 0.42 - 0.5 * cosine + 0.08 * (2 * cosine**2 - 1),
+        }[op]
+        for kind, dtype in ((1, np.float32), (11, np.float64), (10, np.float16)):
+            (found,) = run[kind]([np.array(count, np.int32)])
+            assert found.dtype == dtype
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=4 * np.finfo(dtype).eps)
+            if count and steps:
+                end = np.float32(4 / 46).astype(dtype) if op == "HammingWindow" and dtype != np.float64 else 4 / 46
+                assert found[0] == (end if op == "HammingWindow" else 0)
+                assert periodic or found[-1] == found[0]

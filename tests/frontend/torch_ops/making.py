@@ -38,6 +38,7 @@ SAMPLES: list[Sample] = [
     ("hann_window", (6,)),
     ("hann_window.periodic", (6, False)),
     ("hamming_window", (6,)),
+    ("hamming_window.periodic_alpha_beta", (6, False, 0.6, 0.3)),
     ("blackman_window", (6,)),
     ("vander", (torch.tensor([1.0, 2.0, 3.0]),)),
 ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
+from tilewright.relay.frontend.onnx.value import OnnxNode, Value, as_value, onnx_op
 
 LARGE = 1024
 """Transforms up to this size are products with a matrix."""
@@ -136,6 +136,31 @@ def _stft(node: OnnxNode, x: Value, step: Value, window: Value | None = None, le
     if window is not None:
         cut = node.value("multiply", cut, node.call("reshape", window, newshape=(1, 1, size, 1)))
     return fourier(node, cut, None, 2, False, bool(node.get("onesided", 1)))
+
+
+WINDOWS = {"HannWindow": (0.0, 1.0, 0.0), "HammingWindow": (4 / 46, 42 / 46, 0.0), "BlackmanWindow": (0.0, 0.36, 0.64)}
+"""(a, b, c) of windows a + b s + c s**2; s = (1 - cos) / 2 is the square of the half angle's sine, in which nothing cancels."""
+
+
+@onnx_op(*WINDOWS, since=17)
+def _window(node: OnnxNode, size: Value) -> Any:
+    from tilewright.relay.frontend.onnx.casting import converted, element_type
+
+    kind = element_type(node.get("output_datatype", 1))
+    dtype = "float64" if kind == "float64" else "float32"
+    flat, rise, square = WINDOWS[node.op_type]
+    zero, one, pi = (Value(array=np.array(v, dtype)) for v in (0, 1, np.pi))
+    count = node.cast(node.value("reshape", size, newshape=()), dtype)
+    steps = count if node.get("periodic", 1) else node.value("subtract", count, one)
+    places = as_value(node.nested("Range", zero, count, one))
+    # The way to the nearer end: 0 at both.
+    way = node.value("minimum", places, node.value("subtract", steps, places))
+    sine = node.value("sin", node.value("divide", node.value("multiply", way, pi), steps))
+    s = node.value("multiply", sine, sine)
+    made = node.value(
+        "multiply", s, node.value("add", node.value("multiply", s, node.scalar(square, s)), node.scalar(rise, s))
+    )
+    return converted(node, node.value("add", made, node.scalar(flat, s)), kind)
 
 
 @onnx_op("MelWeightMatrix", since=17)

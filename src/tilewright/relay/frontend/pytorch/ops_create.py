@@ -142,15 +142,19 @@ def _triangle_indices(c: TorchCall, rows: int, columns: int, offset: int = 0, dt
     return np.stack(make(rows, offset, columns)).astype(_dtype(dtype, "int64"))
 
 
-@aten("hann_window", "hamming_window", "blackman_window")
-def _window(c: TorchCall, n: int, periodic: bool = True, dtype: Any = None, **more: Any) -> Any:
-    places = 2 * np.pi * np.arange(n) / max(n if periodic else n - 1, 1)
+@aten("hann_window", "blackman_window", "hamming_window")
+def _window(
+    c: TorchCall, n: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, dtype: Any = None, **more: Any
+) -> Any:
+    steps, places = max(n if periodic else n - 1, 1), np.arange(n)
+    # (1 - cos) / 2, without its cancellation: 0 at both ends.
+    s = np.sin(np.pi * np.minimum(places, steps - places) / steps) ** 2
     if "hann" in c.target:
-        made = 0.5 - 0.5 * np.cos(places)
+        made = s
     elif "hamming" in c.target:
-        made = 0.54 - 0.46 * np.cos(places)
+        made = alpha - beta + 2 * beta * s
     else:
-        made = 0.42 - 0.5 * np.cos(places) + 0.08 * np.cos(2 * places)
+        made = s * (0.36 + 0.64 * s)
     return (made if n > 1 else np.ones(n)).astype(_dtype(dtype, c.home.default_dtype))
 
 
