@@ -194,6 +194,25 @@ def test_whole_numbers_without_a_scale() -> None:
     assert "its tensor 'c0' of uint32 has no scale, so it is not known what its numbers stand for" in text
 
 
+def test_weights_that_kernels_read_otherwise() -> None:
+    """Bytes whose scales or zero points TFLite's kernels do not take, or take for others."""
+
+    def dense(weights: np.ndarray, quant: Any, data: Any = (F, (2, 4), None)) -> bytes:
+        w = Writer(9)
+        inputs = [w.main.input(*data), w.main.constant(weights, quant)]
+        out = (data[0], (2, 3), data[2])
+        return w.finish(w.main.op("FULLY_CONNECTED", inputs, [out], {}, "FullyConnectedOptions"))
+
+    whole = np.ones((3, 4), np.int8)
+    text = refused(dense(whole, ([0.1] * 4, [0] * 4, 1)), OpNotImplemented)
+    assert (
+        "its weights 'c1' are int8 with 4 scales; times floats are supported: int8 with 1 or 3, uint8 with 1 or 3"
+        in text
+    )
+    text = refused(dense(whole, (0.1, 0), ("int16", (2, 4), (0.1, 7))), OpNotImplemented)
+    assert "its tensor 'x0' of int16 has the zero point 7; supported: 0" in text
+
+
 def test_zero_points_outside_their_type() -> None:
     w = Writer()
     data = w.finish(

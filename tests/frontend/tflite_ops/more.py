@@ -194,6 +194,8 @@ def stateful(label: str, op: str, inputs: list[Any], results: list[Any], options
                 numbers.append(-1)
             elif isinstance(i, np.ndarray):
                 numbers.append(made.main.constant(i))
+            elif isinstance(i[0], np.ndarray):
+                numbers.append(made.main.constant(*i))
             elif i[0] == "state":
                 numbers.append(made.main.tensor(f"state{len(numbers)}", F, i[1], isVariable=True))
             else:
@@ -202,6 +204,33 @@ def stateful(label: str, op: str, inputs: list[Any], results: list[Any], options
         return made.finish(made.main.op(op, numbers, [(t[0], ()) for t in results], options, kind)), given
 
     (MERGED if options.get("merge_outputs") else SAMPLES)[label] = make
+    if not label.startswith("hybrid") and not options.get("kernel_type"):
+        for asymmetric in (False, True):
+            weights = [in_bytes(i, asymmetric) if k in WEIGHTS[op] else i for k, i in enumerate(inputs)]
+            more = {**options, "asymmetric_quantize_inputs": asymmetric}
+            stateful(f"hybrid-{label}-{asymmetric}", op, weights, results, more, kind)
+
+
+LSTM = range(1, 12)
+WEIGHTS: dict[str, set[int]] = {
+    "LSTM": {*LSTM, 16},
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": {*LSTM, 16},
+    "BIDIRECTIONAL_SEQUENCE_LSTM": {*LSTM, 16, *[17 + k for k in LSTM], 33},
+    "RNN": {1, 2},
+    "UNIDIRECTIONAL_SEQUENCE_RNN": {1, 2},
+    "BIDIRECTIONAL_SEQUENCE_RNN": {1, 2, 5, 6},
+    "SVDF": {1, 2},
+}
+"""Inputs that may be bytes beside floats."""
+
+
+def in_bytes(w: np.ndarray | None, unsigned: bool) -> Any:
+    """Weights in bytes, with a zero point that the kernels pass over; as old converters wrote them, or signed."""
+    if w is None:
+        return None
+    scale = np.abs(w).max() / 127
+    whole = np.round(w / scale).astype(np.int8)
+    return (whole.view(np.uint8), (scale, 130)) if unsigned else (whole, (scale, 2))
 
 
 MERGED: dict[str, Callable[[int], Made]] = {}

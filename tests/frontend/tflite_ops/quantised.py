@@ -330,6 +330,47 @@ def hybrids() -> None:
             turned,
             "TransposeConvOptions",
         )
+    for t, moved in (("int8", 3), ("uint8", 128)):
+        w = np.maximum(values(rng("hz"), "int8", (5, 3, 2, 4)), -127).view(t)
+        bias_values, q = values(rng("hb"), F, (5,)), (0.013, moved)
+        conv = {"padding": 0, "stride_w": 2, "stride_h": 1}
+        sample(
+            f"hybrid-CONV_2D-{t}-zero",
+            "CONV_2D",
+            [(F, (2, 7, 8, 4)), (w, q), bias_values],
+            [(F,)],
+            conv,
+            "Conv2DOptions",
+        )
+        rows = w.reshape(5, 24)
+        sample(
+            f"hybrid-FULLY_CONNECTED-{t}-zero",
+            "FULLY_CONNECTED",
+            [(F, (3, 24)), (rows, q), bias_values],
+            [(F,)],
+            {},
+            "FullyConnectedOptions",
+        )
+    for zeros in (1, [1, -2, 0, 3, 5]):
+        w, q = weights("int8", (5, 3, 3, 4), 0, isinstance(zeros, list))
+        sample(
+            f"hybrid-TRANSPOSE_CONV-zero-{isinstance(zeros, list)}",
+            "TRANSPOSE_CONV",
+            [i32(2, 8, 8, 5), (w, (q[0], zeros)), (F, (2, 4, 4, 4)), values(rng("hb"), F, (5,))],
+            [(F,)],
+            {"padding": 0, "stride_w": 2, "stride_h": 2},
+            "TransposeConvOptions",
+        )
+    for turn in (False, True):
+        w, q = weights("int8", (2, 4, 9) if turn else (2, 9, 4), 1 if turn else 2, True)
+        sample(
+            f"hybrid-BATCH_MATMUL-columns-{turn}",
+            "BATCH_MATMUL",
+            [(F, (2, 3, 9)), (w, q)],
+            [(F,)],
+            {"adj_y": turn},
+            "BatchMatMulOptions",
+        )
     w, q = weights("int8", (1, 3, 3, 4), 3, True)
     sample(
         "hybrid-DEPTHWISE",
@@ -339,6 +380,36 @@ def hybrids() -> None:
         {"padding": 0, "stride_w": 1, "stride_h": 1, "depth_multiplier": 1},
         "DepthwiseConv2DOptions",
     )
+
+
+def odd_scales() -> None:
+    """Signed weights with a zero point, which kernels pass over; functions where there is no number, and beyond what 16 bits hold."""
+    for t in ("int8", "int16"):
+        source, out = scale_of(t, -1.2, 1.0), scale_of(t, -2.5, 2.0)
+        w, q = weights(t, (1, 3, 3, 4), 3, False)
+        sample(
+            f"{t}-DEPTHWISE-zero",
+            "DEPTHWISE_CONV_2D",
+            [(t, (1, 7, 8, 4), source), (w, (q[0], 5)), bias(t, source, q, 4)],
+            [(t, (), out)],
+            {"padding": 0, "stride_w": 1, "stride_h": 1, "depth_multiplier": 1},
+            "DepthwiseConv2DOptions",
+        )
+        w, q = weights(t, (5, 3, 3, 4), 0, False)
+        sample(
+            f"{t}-TRANSPOSE_CONV-zero",
+            "TRANSPOSE_CONV",
+            [i32(1, 8, 8, 5), (w, (q[0], 5)), (t, (1, 4, 4, 4), source), bias(t, source, q, 5)],
+            [(t, (), out)],
+            {"padding": 0, "stride_w": 2, "stride_h": 2},
+            "TransposeConvOptions",
+        )
+    for name, step in (("LOG", 0.5), ("EXP", 0.5), ("GELU", 6.0)):
+        kind = "GeluOptions" if name == "GELU" else ""
+        sample(f"int8-{name}-wide", name, [("int8", (900,), (step, 4))], [("int8", (), (0.05, 3))], {}, kind)
+        sample(
+            f"int16-{name}-wide", name, [("int16", (9000,), (step / 64, 0))], [("int16", (), (0.05 / 256, 0))], {}, kind
+        )
 
 
 def many() -> None:
@@ -436,3 +507,4 @@ many()
 layers()
 movers()
 hybrids()
+odd_scales()

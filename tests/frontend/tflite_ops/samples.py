@@ -284,6 +284,7 @@ def layers() -> None:
             )
     sample("SOFTMAX", "SOFTMAX", [(F, (3, 7))], [(F,)], {"beta": 1.0}, "SoftmaxOptions")
     sample("SOFTMAX-beta", "SOFTMAX", [(F, (2, 3, 7))], [(F,)], {"beta": 0.5}, "SoftmaxOptions")
+    sample("SOFTMAX-without-options", "SOFTMAX", [(F, (3, 7))], [(F,)])
     sample("LOG_SOFTMAX", "LOG_SOFTMAX", [(F, (3, 7))], [(F,)], {}, "LogSoftmaxOptions")
     sample("L2_NORMALIZATION", "L2_NORMALIZATION", [(F, (2, 3, 3, 5))], [(F,)], {}, "L2NormOptions")
     sample(

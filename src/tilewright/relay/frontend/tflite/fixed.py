@@ -157,12 +157,13 @@ def interpolated16(node: Node, x: Value, f: Callable[[np.ndarray], np.ndarray]) 
         sample = away(here * inverse)
         error = away((after * inverse + sample) / one(2)) - away(middle * inverse)
         entries = np.append(sample - away(error / one(2)), away(np.asarray(f(np.array([most])), np.float32) * inverse))
-        places = np.clip(np.nan_to_num(entries, nan=-32768.0), -32768, 32767).astype(np.int64)
+        places = np.clip(np.nan_to_num(entries, nan=0.0), -32768, 32767).astype(np.int64)
 
     def lookup(q: Whole) -> Whole:
         index, offset = 256 + (q >> 7), q & 0x7F
-        slope = places[index + 1] - places[index]
-        return np.asarray(places[index] + ((slope * offset + 64) >> 7))
+        # The kernel's steps hold 16 bits: a function that jumps farther than they reach wraps around.
+        slope = (places[index + 1] - places[index]).astype(np.int16).astype(np.int64)
+        return np.asarray(places[index] + ((slope * offset + 64) >> 7)).astype(np.int16).astype(np.int64)
 
     return table(node, x, lookup)
 

@@ -153,7 +153,7 @@ class Node:
         return self.out.quant is not None and self.out.dtype in ("int8", "uint8", "int16")
 
     def get(self, name: str, default: Any = 0) -> Any:
-        """An option's value; `default` where the operator has no options."""
+        """An option's value. Where there are no options TFLite takes them all for 0, whatever the schema's defaults: `default`."""
         return default if self.options is None else getattr(self.options, name)
 
     def call(self, key: str, *args: Any, **attrs: Any) -> Value:

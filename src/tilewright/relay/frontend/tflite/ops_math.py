@@ -250,10 +250,15 @@ def _plain(node: Node, x: Value) -> Value:
 def _tabled(node: Node, x: Value) -> Value:
     key, f = TABLES[node.name]
     if quantized(node, x):
+        if node.name == "LOG":
+            target = out_quant(node)
+            least = np.float32(limits(node.out.dtype)[0] - target.offset) * target.scale[0]
+            made = fixed.interpolated16 if x.dtype == "int16" else looked_up
+            return made(node, x, lambda v: np.where(v > 0, np.log(v), least))
         if x.dtype == "int16":
             if node.name in ("TANH", "LOGISTIC"):
                 return fixed.curve16(node, x, node.name)
-            if node.name in ("EXP", "LOG"):
+            if node.name == "EXP":
                 return fixed.interpolated16(node, x, f)
             return through_real(node, lambda v: node.call(key, v), x)
         return looked_up(node, x, f)
@@ -370,9 +375,8 @@ def _hard_swish(node: Node, x: Value) -> Value:
 def _gelu(node: Node, x: Value) -> Value:
     approximate = bool(node.get("approximate", False))
     if quantized(node, x):
-        if x.dtype == "int16":
-            return through_real(node, lambda v: gelu(node, v, approximate), x)
-        return looked_up(node, x, _np_gelu_tanh if approximate else _np_gelu)
+        made = fixed.interpolated16 if x.dtype == "int16" else looked_up
+        return made(node, x, _np_gelu_tanh if approximate else _np_gelu)
     return gelu(node, x, approximate)
 
 

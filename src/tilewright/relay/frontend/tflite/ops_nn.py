@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.tflite.dynamic import Rounded, Rows, hybrid, rounded, symmetric
 from tilewright.relay.frontend.tflite.node import Node, Quant, Value, plain, small, tflite_op
 from tilewright.relay.frontend.tflite.ops_math import quantized
 from tilewright.relay.frontend.tflite.quantized import (
@@ -15,7 +16,6 @@ from tilewright.relay.frontend.tflite.quantized import (
     need_single,
     out_quant,
     real,
-    rounded_float,
     scaled,
     scaled_once,
     scaled_wide,
@@ -100,6 +100,14 @@ def halves_for(node: Node, x: Value, weights: Value) -> tuple[Value, Value]:
     return halves(node, x)
 
 
+def need_centred(x: Value, quant: Quant) -> None:
+    """Raises OpNotImplemented where numbers of a type that TFLite takes to lie around 0 have a zero point."""
+    if quant.zero.any():
+        raise OpNotImplemented(
+            f"its tensor {x.name!r} of {x.dtype} has the zero point {quant.zero[quant.zero != 0][0]}; supported: 0"
+        )
+
+
 def joined(node: Node, high: Value, low: Value) -> Value:
     """The sum of products from those of `halves`: int64."""
     return node.call("add", node.call("left_shift", node.cast(high, "int64"), 8), node.cast(low, "int64"))
@@ -115,51 +123,6 @@ def zero(value: int) -> Value:
     return Value(array=np.array(value, np.int32))
 
 
-def hybrid(node: Node, x: Value, weights: Value) -> bool:
-    """Whether floats meet quantised weights."""
-    return x.dtype.startswith("float") and weights.dtype in ("int8", "uint8") and weights.quant is not None
-
-
-class Rounded:
-    """Floats rounded to int8 when the program runs: x = scale * (whole - offset), for each example of the batch."""
-
-    __slots__ = ("offset", "scale", "whole")
-
-    def __init__(self, whole: Value, scale: Value, offset: Value | None) -> None:
-        self.whole, self.scale, self.offset = whole, scale, offset
-
-
-def rounded(node: Node, x: Value, asymmetric: bool) -> Rounded:
-    """Floats in int8, each element of the first axis with a scale of its own (scales keep all axes, as 1)."""
-    axes = tuple(range(1, x.ndim))
-    if not asymmetric:
-        reach = node.call("max", node.call("abs", x), axis=axes, keepdims=True)
-        empty = node.call("equal", reach, 0.0)
-        inverse = node.call(
-            "where", empty, node.number(0.0, "float32"), node.call("divide", node.number(127.0, "float32"), reach)
-        )
-        whole = node.call("clip", rounded_float(node, node.call("multiply", x, inverse)), a_min=-127.0, a_max=127.0)
-        scale = node.call("where", empty, node.number(1.0, "float32"), node.call("divide", reach, 127.0))
-        return Rounded(node.cast(whole, "int8"), scale, None)
-    least = node.call("minimum", node.call("min", x, axis=axes, keepdims=True), 0.0)
-    most = node.call("maximum", node.call("max", x, axis=axes, keepdims=True), 0.0)
-    flat = node.call("equal", least, most)
-    span = node.call("where", flat, node.number(255.0, "float32"), node.call("subtract", most, least))
-    # The kernel's widths and order: they decide where numbers near a border fall. A step and a zero point of 64 bits, numbers by the
-    # reciprocal of a step of 32, rounded before the zero point is added.
-    step = node.call("divide", node.cast(span, "float64"), 255.0)
-    below, above = (node.call("divide", node.cast(end, "float64"), step) for end in (least, most))
-    # The zero point from the end that it errs less on.
-    errors = node.call("subtract", 128.0, below), node.call("add", 127.0, above)
-    from_ends = node.call("subtract", -128.0, below), node.call("subtract", 127.0, above)
-    chosen = rounded_float(node, node.call("where", node.call("less", *errors), *from_ends))
-    offset = node.call("where", flat, node.number(0.0, "float64"), node.call("clip", chosen, a_min=-128.0, a_max=127.0))
-    scale = node.cast(step, "float32")
-    units = rounded_float(node, node.call("multiply", x, node.call("divide", 1.0, scale)))
-    whole = node.call("clip", node.call("add", units, node.cast(offset, "float32")), a_min=-128.0, a_max=127.0)
-    return Rounded(node.cast(whole, "int8"), scale, node.cast(offset, "int32"))
-
-
 # ---- convolutions
 
 
@@ -168,7 +131,7 @@ def _conv(node: Node, x: Value, weights: Value, bias: Value | None = None) -> Va
     depthwise = node.name != "CONV_2D"
     kh, kw = weights.shape[1:3]
     strides = (int(node.get("stride_h")), int(node.get("stride_w")))
-    dilation = (int(node.get("dilation_h_factor", 1)), int(node.get("dilation_w_factor", 1)))
+    dilation = (int(node.get("dilation_h_factor")), int(node.get("dilation_w_factor")))
     padding = padding_of(node, x, (kh, kw), strides, dilation)
     channels, outputs = x.shape[3], weights.shape[3 if depthwise else 0]
     quant = weights.quant
@@ -191,25 +154,24 @@ def _conv(node: Node, x: Value, weights: Value, bias: Value | None = None) -> Va
         (source,) = need_single(node, x)
         sums = whole_conv(node, x, source, kernel, quant, attrs)
         return finished(node, sums, source, quant, bias)
-    if hybrid(node, x, weights):
+    if hybrid(x, weights):
         assert quant is not None
-        if quant.single and quant.offset:
-            return node.activated(biased(node, node.call("nn.conv2d", x, real(node, kernel, quant), **attrs), bias))
+        whole = symmetric(node, weights, (outputs,) if depthwise else (1, outputs), () if depthwise else (1,))
+        kernel = node.reshape(whole, kernel.shape) if depthwise else node.transpose(whole, (1, 2, 3, 0))
         # Per channel the kernel rounds with a zero point, else around zero.
-        rough = rounded(node, x, asymmetric=not quant.single)
-        sums = node.cast(hybrid_conv(node, rough, kernel, attrs), "float32")
-        scale = node.call("multiply", rough.scale, Value(array=quant.scale))
-        return node.activated(biased(node, node.call("multiply", sums, scale), bias))
-    if quant is not None and weights.dtype in ("int8", "uint8"):
-        kernel = real(node, kernel, quant)
-    return node.activated(biased(node, node.call("nn.conv2d", x, kernel, **attrs), bias))
+        rough = rounded(node, x, asymmetric=depthwise or not quant.single)
+        return node.activated(biased(node, rough.times(node, hybrid_conv(node, rough, kernel, attrs), whole), bias))
+    return node.activated(biased(node, node.call("nn.conv2d", x, real(node, kernel, quant), **attrs), bias))
 
 
 def whole_conv(
     node: Node, x: Value, source: Quant, kernel: Value, quant: Quant, attrs: dict[str, Any], key: str = "qnn.conv2d"
 ) -> Value:
     """Sums of products of whole numbers, less their zero points: int32, for 16-bit data int64."""
-    kernel_zero = zero(quant.offset if quant.single else 0)
+    # Signed weights lie around 0, whatever the model says: CONV_2D refuses others, the other kernels pass over it.
+    kernel_zero = zero(quant.offset if kernel.dtype == "uint8" else 0)
+    if node.name == "CONV_2D" and kernel.dtype != "uint8":
+        need_centred(kernel, quant)
 
     def made(data: Value, offset: int) -> Value:
         return node.call(
@@ -218,6 +180,7 @@ def whole_conv(
 
     if x.dtype != "int16":
         return made(x, source.offset)
+    need_centred(x, source)
     high, low = halves_for(node, x, kernel)
     return joined(node, made(high, 0), made(low, 0))
 
@@ -252,15 +215,14 @@ def _transpose_conv(node: Node, shape: Value, weights: Value, x: Value, bias: Va
         turned, kernel_first = node.transpose(x, (0, 3, 1, 2)), node.transpose(weights, (3, 0, 1, 2))
         sums = whole_conv(node, turned, source, kernel_first, quant, attrs, "qnn.conv2d_transpose")
         return finished(node, node.transpose(sums, (0, 2, 3, 1)), source, quant, bias)
-    if hybrid(node, x, weights) and weights.quant is not None and not weights.quant.zero.any():
+    if hybrid(x, weights):
+        whole = symmetric(node, weights, (1, weights.shape[0]))
         rough = rounded(node, x, asymmetric=True)
         assert rough.offset is not None
-        data = node.call("subtract", node.cast(rough.whole, "int32"), rough.offset)
-        whole = node.cast(node.transpose(weights, (3, 0, 1, 2)), "int32")
-        sums = node.call("nn.conv2d_transpose", node.transpose(data, (0, 3, 1, 2)), whole, out_dtype="int32", **attrs)
-        scale = node.call("multiply", rough.scale, Value(array=weights.quant.scale))
-        product = node.call("multiply", node.cast(node.transpose(sums, (0, 2, 3, 1)), "float32"), scale)
-        return node.activated(biased(node, product, bias))
+        data = node.transpose(node.call("subtract", node.cast(rough.whole, "int32"), rough.offset), (0, 3, 1, 2))
+        kernel = node.cast(node.transpose(whole, (3, 0, 1, 2)), "int32")
+        sums = node.call("nn.conv2d_transpose", data, kernel, out_dtype="int32", **attrs)
+        return node.activated(biased(node, rough.times(node, node.transpose(sums, (0, 2, 3, 1)), whole), bias))
     kernel = real(node, weights)
     made = node.call(
         "nn.conv2d_transpose", node.transpose(x, (0, 3, 1, 2)), node.transpose(kernel, (3, 0, 1, 2)), **attrs
@@ -294,7 +256,7 @@ def transposed_padding(
 def _conv3d(node: Node, x: Value, weights: Value, bias: Value | None = None) -> Value:
     window = weights.shape[:3]
     strides = tuple([int(node.get(f"stride_{a}")) for a in "dhw"])
-    dilation = tuple([int(node.get(f"dilation_{a}_factor", 1)) for a in "dhw"])
+    dilation = tuple([int(node.get(f"dilation_{a}_factor")) for a in "dhw"])
     channels, outputs = weights.shape[3:]
     made = node.call(
         "nn.conv3d", node.transpose(x, (0, 4, 1, 2, 3)), node.transpose(weights, (4, 3, 0, 1, 2)), strides=strides,
@@ -308,7 +270,7 @@ def _conv3d(node: Node, x: Value, weights: Value, bias: Value | None = None) -> 
 def _conv3d_transpose(node: Node, shape: Value, weights: Value, x: Value, bias: Value | None = None) -> Value:
     window = weights.shape[:3]
     strides = tuple([int(node.get(f"stride_{a}")) for a in "dhw"])
-    dilation = tuple([int(node.get(f"dilation_{a}_factor", 1)) for a in "dhw"])
+    dilation = tuple([int(node.get(f"dilation_{a}_factor")) for a in "dhw"])
     extents = node.ints(shape, "output shape")
     reach = [(k - 1) * d + 1 for k, d in zip(window, dilation, strict=True)]
     padding, extra = transposed_padding(node, x.shape[1:4], extents[1:4], reach, strides)
@@ -357,30 +319,21 @@ def _product(node: Node, x: Value, weights: Value, bias: Value | None) -> Value:
             )
 
         if x.dtype == "int16":
+            need_centred(x, source)
             high, low = halves_for(node, x, weights)
             sums = joined(node, made(high, 0), made(low, 0))
         else:
             sums = made(x, source.offset)
         return finished(node, sums, source, quant, bias)
-    if hybrid(node, x, weights):
-        assert quant is not None
-        if quant.single and quant.offset:
-            return node.activated(biased(node, node.call("nn.dense", x, real(node, weights), units=units), bias))
-        rough = rounded(node, x, bool(node.get("asymmetric_quantize_inputs", False)))
-        sums = node.call("nn.dense", rough.whole, weights, units=units, out_dtype="int32")
-        if rough.offset is not None:
-            columns = node.call("sum", node.cast(weights, "int32"), axis=(1,))
-            sums = node.call("subtract", sums, node.call("multiply", rough.offset, columns))
-        scale = node.call("multiply", rough.scale, Value(array=quant.scale))
-        return node.activated(biased(node, node.call("multiply", node.cast(sums, "float32"), scale), bias))
-    return node.activated(biased(node, node.call("nn.dense", x, real(node, weights), units=units), bias))
+    return node.activated(biased(node, Rows(node, x, (1, units)).times(weights), bias))
 
 
 @tflite_op("BATCH_MATMUL")
 def _batch_matmul(node: Node, a: Value, b: Value) -> Value:
     turn_a, turn_b = bool(node.get("adj_x", False)), bool(node.get("adj_y", False))
     qa, qb = a.quant, b.quant
-    mixed = hybrid(node, a, b)
+    whole = symmetric(node, b, (1, b.shape[-2 if turn_b else -1])) if hybrid(a, b) else None
+    b = b if whole is None else whole
 
     def turned(x: Value) -> Value:
         return node.transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
@@ -410,24 +363,24 @@ def _batch_matmul(node: Node, a: Value, b: Value) -> Value:
             )
 
         if a.dtype == "int16":
+            need_centred(a, qa)
+            need_centred(b, qb)
             wide = wide_product(node, flat(a), flat(b))
             sums = scaled_wide(node, wide, float(qa.scale[0] * qb.scale[0]) / target.step)
         else:
             sums = scaled(node, made(a, qa.offset), float(qa.scale[0] * qb.scale[0]) / target.step)
         low, high = limits(node.out.dtype)
         return node.reshape(stored(node, sums, target.offset, low, high, node.out.dtype), shape)
-    if mixed:
-        assert qb is not None
+    if whole is not None:
         rows = node.reshape(a, [-1, a.shape[-1]])
         rough = rounded(node, rows, bool(node.get("asymmetric_quantize_inputs", False)))
-        whole = node.cast(rough.whole, "int32")
+        data = node.cast(rough.whole, "int32")
         if rough.offset is not None:
-            whole = node.call("subtract", whole, rough.offset)
-        left = flat(node.reshape(whole, a.shape))
+            data = node.call("subtract", data, rough.offset)
+        left = flat(node.reshape(data, a.shape))
         sums = node.call("nn.batch_matmul", left, node.cast(flat(b), "int32"), out_dtype="int32", transpose_b=True)
-        scales = node.reshape(rough.scale, [*a.shape[:-1], 1])
-        product = node.reshape(node.cast(sums, "float32"), shape)
-        return node.call("multiply", product, node.call("multiply", scales, float(qb.scale[0])))
+        rough.scale = node.reshape(rough.scale, [*a.shape[:-1], 1])
+        return rough.times(node, node.reshape(sums, shape), whole)
     out = a.dtype if a.dtype != "int8" else "int32"
     return node.reshape(node.call("nn.batch_matmul", flat(a), flat(b), out_dtype=out, transpose_b=True), shape)
 

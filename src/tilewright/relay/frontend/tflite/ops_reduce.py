@@ -81,7 +81,7 @@ def _arg(node: Node, x: Value, axis: Value) -> Value:
 
 @tflite_op("SOFTMAX")
 def _softmax(node: Node, x: Value) -> Value:
-    beta = float(node.get("beta", 1.0))
+    beta = float(node.get("beta"))
     if quantized(node, x):
         return softmax.softmax16(node, x, beta) if x.dtype == "int16" else softmax.softmax8(node, x, beta)
     return node.call("nn.softmax", x if beta == 1.0 else node.call("multiply", x, beta), axis=-1)

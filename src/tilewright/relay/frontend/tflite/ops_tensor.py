@@ -262,7 +262,7 @@ def updated(node: Node, x: Value, update: Value, begin: Value) -> Value:
 @tflite_op("ONE_HOT")
 def _one_hot(node: Node, indices: Value, depth: Value, on: Value, off: Value) -> Value:
     count = int(node.numbers(depth, "depth").reshape(-1)[0])
-    axis = int(node.get("axis", -1))
+    axis = int(node.get("axis"))
     return node.call(
         "one_hot",
         node.cast(indices, "int32"),
@@ -316,6 +316,8 @@ def _joined(node: Node, x: Value) -> Value:
     (source,), target = need_single(node, x), out_quant(node)
     if source.same(target):
         return x
+    if x.dtype == "int16":
+        raise OpNotImplemented(f"its tensor {x.name!r} of int16 has another scale than its result; supported: the same")
     inverse = np.float32(1.0) / target.scale[0]
     scale = np.float32(source.scale[0] * inverse)
     bias = float(np.float32(-source.offset) * scale)

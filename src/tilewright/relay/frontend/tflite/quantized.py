@@ -248,7 +248,10 @@ def looked_up(node: Node, x: Value, f: Callable[[np.ndarray], np.ndarray]) -> Va
     reals = (q - source.offset).astype(np.float32) * source.scale[0]
     with np.errstate(all="ignore"):
         found = np.asarray(f(reals), np.float32)
-        units = np.clip(found * (np.float32(1) / target.scale[0]), -1e9, 1e9).astype(np.float64)
+        # Where there is no number the kernels take the least.
+        units = np.nan_to_num(
+            np.clip(found * (np.float32(1) / target.scale[0]), -1e9, 1e9).astype(np.float64), nan=-1e9
+        )
     whole = np.where(units >= 0, np.floor(units + 0.5), np.ceil(units - 0.5)) + target.offset
     return table_of(node, x, np.clip(whole, *limits(node.out.dtype)).astype(node.out.dtype))
 

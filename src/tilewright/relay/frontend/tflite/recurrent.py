@@ -1,13 +1,14 @@
 """Converters of recurrent operators: RNN, LSTM, their sequences in one or two directions, SVDF.
 
-Weights of int8 stand for floats, which is what is multiplied here. Fully quantised layers compute in float32 between roundings of their
-state and result.
+Floats are rounded to bytes for weights of bytes, as TFLite does. Fully quantised layers compute in float32 between roundings of their state
+and result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tilewright.relay.frontend.tflite.dynamic import Rows, hybrid, symmetric
 from tilewright.relay.frontend.tflite.node import Node, Value, tflite_op
 from tilewright.relay.frontend.tflite.quantized import real, stored_real
 from tilewright.support.errors import OpNotImplemented
@@ -52,9 +53,9 @@ class Rounding:
         return real(self.node, stored_real(self.node, x, self.quant, self.dtype), self.quant)
 
 
-def plain_product(node: Node, x: Value, w: Value) -> Value:
-    """x times weights of (units, features)."""
-    return node.call("nn.dense", x, real(node, w), units=w.shape[0])
+def scales_of(x: Value) -> tuple[int, ...]:
+    """How many scales weights of bytes may have, for which the input's floats are rounded; none where it is quantised itself."""
+    return (1,) if x.dtype.startswith("float") else ()
 
 
 class LSTMCell:
@@ -62,6 +63,8 @@ class LSTMCell:
 
     def __init__(self, node: Node, inputs: Sequence[Value | None], state: Value, cell: Value) -> None:
         self.node = node
+        assert inputs[0] is not None
+        self.scales = scales_of(inputs[0])
         self.to = [optional(inputs, k) for k in range(1, 5)]
         self.back = [optional(inputs, k) for k in range(5, 9)]
         self.seen = [optional(inputs, k) for k in range(9, 12)]
@@ -71,14 +74,16 @@ class LSTMCell:
         self.h_rounding, self.c_rounding = Rounding(node, state), Rounding(node, cell)
         self.h, self.c = real(node, state), real(node, cell)
 
-    def gate(self, k: int, x: Value, cell: Value | None, peephole: int | None) -> Value:
+    def gate(self, k: int, x: Rows, h: Rows, cell: Value | None, peephole: int | None) -> Value:
         """The sum that goes into gate k: input, forget, cell, output."""
         node = self.node
         to, back = self.to[k], self.back[k]
         assert to is not None and back is not None
-        total = node.call("add", plain_product(node, x, to), plain_product(node, self.h, back))
+        total = node.call("add", x.times(to), h.times(back))
         seen = None if peephole is None else self.seen[peephole]
         if seen is not None and cell is not None:
+            if self.scales and hybrid(cell, seen):
+                seen = symmetric(node, seen, self.scales, self.scales)
             total = node.call("add", total, node.call("multiply", cell, real(node, seen)))
         norm = self.norm[k]
         if norm is not None:
@@ -90,24 +95,25 @@ class LSTMCell:
         bias = self.bias[k]
         return total if bias is None else node.call("add", total, real(node, bias))
 
-    def step(self, x: Value) -> Value:
+    def step(self, data: Value) -> Value:
         """The output of one step."""
         node = self.node
+        x, before = Rows(node, data, self.scales), Rows(node, self.h, self.scales)
         clip, projected = float(node.get("cell_clip", 0.0)), float(node.get("proj_clip", 0.0))
-        forget = node.call("sigmoid", self.gate(1, x, self.c, 1))
+        forget = node.call("sigmoid", self.gate(1, x, before, self.c, 1))
         if self.to[0] is None:
             keep = node.call("subtract", node.number(1.0, "float32"), forget)
         else:
-            keep = node.call("sigmoid", self.gate(0, x, self.c, 0))
-        new = node.activated(self.gate(2, x, None, None))
+            keep = node.call("sigmoid", self.gate(0, x, before, self.c, 0))
+        new = node.activated(self.gate(2, x, before, None, None))
         cell = node.call("add", node.call("multiply", forget, self.c), node.call("multiply", keep, new))
         if clip > 0:
             cell = node.call("clip", cell, a_min=-clip, a_max=clip)
         cell = self.c_rounding.kept(cell)
-        out = node.call("sigmoid", self.gate(3, x, cell, 2))
+        out = node.call("sigmoid", self.gate(3, x, before, cell, 2))
         h = node.call("multiply", out, node.activated(cell))
         if self.projection is not None:
-            h = plain_product(node, h, self.projection)
+            h = Rows(node, h, self.scales).times(self.projection)
             if self.projection_bias is not None:
                 h = node.call("add", h, real(node, self.projection_bias))
             if projected > 0:
@@ -177,7 +183,7 @@ def _basic_lstm(node: Node, *inputs: Value | None) -> list[Value]:
     x, h, w, b, c = inputs[:5]
     assert x is not None and h is not None and w is not None and b is not None and c is not None
     joined = node.call("concatenate", [real(node, x), real(node, h)], axis=1)
-    gates = node.call("add", plain_product(node, joined, w), real(node, b))
+    gates = node.call("add", Rows(node, joined, ()).times(w), real(node, b))
     i, g, f, o = node.calls("split", gates, indices_or_sections=4, axis=1)
     kept = node.call("multiply", node.call("sigmoid", f), real(node, c))
     cell = node.call("add", kept, node.call("multiply", node.call("sigmoid", i), node.call("tanh", g)))
@@ -192,7 +198,7 @@ def _two_lstms(node: Node, *inputs: Value | None) -> list[Value]:
     assert x is not None
     if optional(inputs, 39) is not None:
         raise OpNotImplemented("it takes auxiliary inputs; supported: one input")
-    time_major = bool(node.get("time_major", True))
+    time_major = bool(node.get("time_major"))
     rows = steps(node, real(node, x), time_major)
     made = []
     for first, states in ((1, 35), (18, 37)):
@@ -211,13 +217,13 @@ def _two_lstms(node: Node, *inputs: Value | None) -> list[Value]:
 
 def rnn_step(node: Node, x: Value, h: Value, w: Value, r: Value, b: Value) -> Value:
     """One step of a plain recurrent layer."""
-    total = node.call("add", plain_product(node, x, w), plain_product(node, h, r))
+    total = node.call("add", Rows(node, x, (1,)).times(w), Rows(node, h, (1,)).times(r))
     return node.activated(node.call("add", total, real(node, b)))
 
 
 @tflite_op("RNN")
 def _rnn(node: Node, x: Value, w: Value, r: Value, b: Value, h: Value) -> Value:
-    made = rnn_step(node, real(node, x), real(node, h), w, r, b)
+    made = rnn_step(node, x, real(node, h), w, r, b)
     write_state(node, h, made)
     return made
 
@@ -262,7 +268,14 @@ def _svdf(node: Node, x: Value, features: Value, time: Value, bias: Value | None
     rank = int(node.get("rank"))
     filters, memory = time.shape
     batch = x.shape[0]
-    made = plain_product(node, real(node, x), features)
+    scales = scales_of(x)
+    if scales and hybrid(x, features):
+        if not hybrid(x, time):
+            raise OpNotImplemented(
+                f"its weights over features are {features.dtype} and those over time {time.dtype}; both are bytes, or both floats"
+            )
+        time = symmetric(node, time, scales, scales)
+    made = Rows(node, real(node, x), scales).times(features)
     before = node.reshape(real(node, state), (batch, filters, memory))
     kept = node.call("strided_slice", before, begin=(1,), end=(memory,), axes=(2,)) if memory > 1 else None
     newest = node.reshape(made, (batch, filters, 1))

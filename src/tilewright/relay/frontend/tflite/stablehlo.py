@@ -194,7 +194,7 @@ def _convolution(node: Node, x: Value, w: Value) -> Value:
     base = _ints(node, "lhs_dilation") or ones
     if (
         count not in (1, 2, 3)
-        or int(node.get("batch_group_count", 1)) not in (0, 1)
+        or int(node.get("batch_group_count")) not in (0, 1)
         or any(node.get("window_reversal", ()))
     ):
         raise OpNotImplemented(
@@ -215,7 +215,7 @@ def _convolution(node: Node, x: Value, w: Value) -> Value:
     data = padded(node, data, [*zeros, *widths[::2]], [*zeros, *widths[1::2]], node.number(0, x.dtype))
     made = node.call(
         f"nn.conv{count}d", data, kernel, strides=tuple(_ints(node, "window_strides") or ones), padding=(0,) * (2 * count),
-        dilation=tuple(_ints(node, "rhs_dilation") or ones), groups=int(node.get("feature_group_count", 1)) or 1,
+        dilation=tuple(_ints(node, "rhs_dilation") or ones), groups=int(node.get("feature_group_count")) or 1,
         channels=kernel.shape[0], kernel_size=tuple(kernel.shape[2:]),
     )  # fmt: skip
     places = [
