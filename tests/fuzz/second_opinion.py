@@ -13,6 +13,7 @@ import numpy as np
 
 from tests.fuzz import damage
 from tests.fuzz.onnx_case import compare
+from tests.fuzz.tflite_departures import departure
 
 UNCHECKED = "unchecked"
 RANDOM = ("Random", "Bernoulli", "Multinomial", "Dropout")
@@ -46,7 +47,9 @@ def verdict(path: Path, args: list[np.ndarray], got: list[np.ndarray], made: Any
     floats = [a.astype("float32") if a.dtype.name == "bfloat16" else a for a in got]
     try:
         if interface is None:
-            return weighed(mod, floats, of_framework(path, inputs), 1 if path.suffix == ".tflite" else 0)
+            found = weighed(mod, floats, of_framework(path, inputs), 1 if path.suffix == ".tflite" else 0)
+            why = departure(path.read_bytes()) if path.suffix == ".tflite" and found != "right" else None
+            return found if why is None else f"{UNCHECKED} ({why})"
         need_plain(path, interface)
         return of_onnx(path, inputs, floats)
     except Unknown as why:

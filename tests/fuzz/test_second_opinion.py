@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 from tests.fuzz.mutations import fate, opinion
 from tests.fuzz.second_opinion import Open, Unknown, judged, of_reference, own, weighed
+from tests.fuzz.tflite_departures import departure
 from tilewright import IRModule, relay
 
 
@@ -156,3 +157,51 @@ def test_magnitudes_that_are_not_taken_have_no_second_opinion() -> None:
     np.testing.assert_array_equal(of_text(text, x=np.array([1, 3], "float32")), [0.25, 0.75])
     with pytest.raises(Unknown, match="magnitudes"):
         of_text(text, x=np.array([-1, 3], "float32"))
+
+
+def tflite_of(name: str, options: dict[str, Any], change: Any = None, version: int = 1) -> bytes:
+    """A sample of the importer's tests with an option of its only operator changed, or an input's tensor."""
+    import flatbuffers
+    from ai_edge_litert import schema_py_generated as schema
+
+    from tests.frontend.tflite_ops import more, quantised  # noqa: F401 (samples)
+    from tests.frontend.tflite_ops.samples import SAMPLES
+
+    model = schema.ModelT.InitFromPackedBuf(SAMPLES[name](version)[0], 0)
+    (op,) = model.subgraphs[0].operators
+    for key, value in options.items():
+        setattr(op.builtinOptions, key, value)
+    if change is not None:
+        change(model, [model.subgraphs[0].tensors[i] for i in op.inputs if i >= 0])
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def a_least_weight(model: Any, inputs: Any) -> None:
+    buffer = model.buffers[inputs[1].buffer]
+    buffer.data = np.where(np.arange(len(buffer.data)) == 5, np.uint8(128), buffer.data)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "change", "why"),
+    [
+        ("hybrid-FULLY_CONNECTED-FalseFalse", {}, a_least_weight, "do not hold a weight of -128"),
+        ("hybrid-BIDIRECTIONAL_RNN-False", {"timeMajor": True}, None, "as many times as there are"),
+        ("RNN", {}, None, None),
+        ("SEQUENCE_LSTM-plainFalse", {"fusedActivationFunction": 0}, None, "an LSTM without an activation"),
+        ("hybrid-FULLY_CONNECTED-FalseFalse", {}, None, None),
+        ("hybrid-BIDIRECTIONAL_RNN-False", {}, None, None),
+    ],
+)
+def test_departures_of_litert(name: str, options: dict[str, Any], change: Any, why: str | None) -> None:
+    found = departure(tflite_of(name, options, change))
+    assert found is None if why is None else why in str(found)
+
+
+def test_a_departure_decides_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(tflite_of("SEQUENCE_LSTM-plainFalse", {"fusedActivationFunction": 0}))
+    text, args, results, made = fate(path, 1)
+    assert text == "ran"
+    assert opinion(path, args, results, made).startswith("unchecked (LiteRT takes what memory holds")

@@ -1,0 +1,80 @@
+"""Where LiteRT's kernels answer what their own documents do not say: `departure` tells it of a model, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+BYTES = ("INT8", "UINT8")
+LSTMS = ("LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM")
+PRODUCTS = (
+    "CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL", "SVDF", "RNN", "UNIDIRECTIONAL_SEQUENCE_RNN",
+    "BIDIRECTIONAL_SEQUENCE_RNN", *LSTMS,
+)  # fmt: skip
+
+
+class Operator:
+    """An operator of a model with its options and inputs."""
+
+    def __init__(self, model: Any, graph: Any, table: Any) -> None:
+        from ai_edge_litert import schema_py_generated as schema
+
+        self._model, self._schema = model, schema
+        self.name = named(schema.BuiltinOperator, model.operatorCodes[table.opcodeIndex].builtinCode)
+        self.options = table.builtinOptions
+        self.inputs = [graph.tensors[i] for i in table.inputs if i >= 0]
+
+    def type_of(self, tensor: Any) -> str:
+        return named(self._schema.TensorType, tensor.type)
+
+    def elements(self, tensor: Any) -> np.ndarray:
+        """A constant's bytes, signed."""
+        data = self._model.buffers[tensor.buffer].data
+        return np.zeros(0, np.int8) if data is None else np.asarray(data, np.uint8).view(np.int8)
+
+    def weights(self) -> list[Any]:
+        """Inputs of bytes beside floats."""
+        if self.name not in PRODUCTS or not any([self.type_of(t) == "FLOAT32" for t in self.inputs]):
+            return []
+        return [t for t in self.inputs if self.type_of(t) in BYTES]
+
+
+def named(numbers: Any, value: int) -> str:
+    return next((n for n, v in vars(numbers).items() if v == value), "")
+
+
+def least_weights(op: Operator) -> bool:
+    return any([(op.elements(t) == -128).any() for t in op.weights()])
+
+
+def rounds_again(op: Operator) -> bool:
+    return op.name == "BIDIRECTIONAL_SEQUENCE_RNN" and bool(op.weights()) and op.options.timeMajor
+
+
+def odd_rows(op: Operator) -> bool:
+    return op.name == "EMBEDDING_LOOKUP" and any(
+        [op.type_of(t) == "INT4" and int(np.prod(t.shape[1:])) % 2 for t in op.inputs]
+    )
+
+
+def inactive(op: Operator) -> bool:
+    return op.name in LSTMS and (op.options is None or op.options.fusedActivationFunction == 0)
+
+
+DEPARTURES: dict[str, Callable[[Operator], bool]] = {
+    "LiteRT's vectors of bytes do not hold a weight of -128": least_weights,
+    "LiteRT runs all steps of such an RNN as many times as there are": rounds_again,
+    "LiteRT reads rows of an odd number of half bytes from the middle of a byte": odd_rows,
+    "LiteRT takes what memory holds for the state of an LSTM without an activation": inactive,
+}
+
+
+def departure(data: bytes) -> str | None:
+    """Why LiteRT's answer to a model decides nothing."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromPackedBuf(data, 0)
+    operators = [Operator(model, g, o) for g in model.subgraphs for o in g.operators]
+    return next((why for why, holds in DEPARTURES.items() if any([holds(o) for o in operators])), None)
