@@ -17,6 +17,7 @@ struct Node {
   int32_t first = 0, outputs = 1;
   int32_t op = -1;              // its place among the operators, below 0 for inputs and what needs no work
   bool is_input = false, is_view = false;
+  int64_t offset = -1;          // a view of a piece: the byte of the shown tensor that it begins at; below 0 where all is shown
   bool is_joined = false;       // its inputs lie one after the other in its output, where kernels write them
   bool is_output = false;       // a view that a host reads: what it shows is written into its memory
 };
@@ -96,7 +97,7 @@ class GraphExecutor : public StaticExecutor {
       for (size_t i = 0; node->is_joined && i < node->inputs.size(); offset += sizes_[static_cast<size_t>(node->inputs[i++])]) show(node->inputs[i], node->first, offset);
     }
     for (auto& node : nodes_)
-      if (node.is_view && !node.is_output) show(node.first, node.inputs[0]);
+      if (node.is_view && !node.is_output) show(node.first, node.inputs[0], std::max<int64_t>(node.offset, 0));
     for (auto& op : ops_) {
       const Node& node = nodes_[static_cast<size_t>(op.node)];
       size_t i = 0;
@@ -167,6 +168,10 @@ class GraphExecutor : public StaticExecutor {
         for (auto& in : item["inputs"].items) node.inputs.push_back(entry_of(in, node));
         node.is_view = no_work && node.inputs.size() == 1;
         node.is_joined = no_work && !node.is_view;
+        if (node.is_view && attrs.has("offset")) {
+          node.offset = whole(attrs["offset"]);
+          if (node.offset < 0 || node.offset > kMost || node.offset % 64) bad(node, "its offset, which must be a multiple of 64");
+        }
         if (no_work && (node.inputs.empty() || node.outputs != 1)) bad(node, "a view has one output, of one input or several that it joins");
       } else {
         flat_.push_back(false);
@@ -304,7 +309,7 @@ class GraphExecutor : public StaticExecutor {
       outputs_.push_back(&s);
     }
     for (auto& n : nodes_) {
-      if (!n.is_view || std::find(outputs_.begin(), outputs_.end(), &entry(n.first)) == outputs_.end()) continue;
+      if (!n.is_view || n.offset >= 0 || std::find(outputs_.begin(), outputs_.end(), &entry(n.first)) == outputs_.end()) continue;
       bool computed = false, taken = std::find(outputs_.begin(), outputs_.end(), &entry(n.inputs[0])) != outputs_.end();
       for (auto& from : nodes_) {
         if (n.inputs[0] >= from.first && n.inputs[0] < from.first + from.outputs) computed = !from.is_input && !from.is_view;
@@ -330,6 +335,11 @@ class GraphExecutor : public StaticExecutor {
     if (!same || (!node.hash.empty() && kernel.has("hash") && kernel["hash"].string != node.hash))
       fail("ValueError", "the function `%s` of the library is not the one that node `%s` of the graph was compiled for: library and graph do not belong together", node.function.c_str(), node.name.c_str());
   }
+  void check_view(const Node& node) const {
+    int64_t size = sizes_[static_cast<size_t>(node.first)], all = sizes_[static_cast<size_t>(node.inputs[0])];
+    if (node.offset < 0 && size != all) fail("ValueError", "the graph is damaged: the view `%s` is of another size than what it shows", node.name.c_str());
+    if (node.offset >= 0 && node.offset + size > all) fail("ValueError", "the graph is damaged: the slice `%s` ends outside of what it is cut from", node.name.c_str());
+  }
   // Kernels take what they write for aligned, and nothing of it for read-only.
   void check_joined(const Node& node) const {
     int64_t offset = 0;
@@ -352,7 +362,7 @@ class GraphExecutor : public StaticExecutor {
     size_t at = 0;
     for (size_t n = 0; n < nodes_.size(); ++n) {
       Node& node = nodes_[n];
-      if (node.is_view && sizes_[static_cast<size_t>(node.inputs[0])] != sizes_[static_cast<size_t>(node.first)]) fail("ValueError", "the graph is damaged: the view `%s` is of another size than what it shows", node.name.c_str());
+      if (node.is_view) check_view(node);
       if (node.is_joined) check_joined(node);
       if (node.is_input || node.is_view || node.is_joined) continue;
       Op op;

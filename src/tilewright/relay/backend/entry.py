@@ -23,10 +23,8 @@ def entry_function(plan: Plan) -> PrimFunc:
     constants, workspace = tir.Var("constants", "handle"), tir.Var("workspace", "handle")
 
     def pointer(place: Place) -> Any:
-        if place.kind == "input":
-            return inputs[place.index]
-        if place.kind == "output":
-            base, offset = outputs[place.index], place.offset
+        if place.kind in ("input", "output"):
+            base, offset = (inputs if place.kind == "input" else outputs)[place.index], place.offset
         else:
             base, offset = constants if place.kind == "constant" else workspace, plan.offset(place)
         return tir.handle_add_byte_offset(base, tir.IntImm("int64", offset)) if offset else base

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.node import structural_equal
 from tilewright.relay.backend.plan import KernelCall, Place, Plan
-from tilewright.relay.backend.te_compiler import Kernel
+from tilewright.relay.backend.te_compiler import Kernel, static_bytes
 
 OWN_MEMORY = -1
 """Offset of tensors that lie in no arena: inputs, parameters, outputs."""
@@ -34,11 +34,12 @@ def kernel_hash(kernel: Kernel) -> str:
 class _Tensor:
     """One output of a node, with what the attributes say of it."""
 
-    __slots__ = ("constant", "device", "dtype", "offset", "shape", "storage")
+    __slots__ = ("bytes", "constant", "device", "dtype", "offset", "shape", "storage")
 
     def __init__(self, place: Place, storage: int, offset: int, constant: int = -1) -> None:
         self.shape, self.dtype = list(place.type.concrete_shape), str(place.type.dtype)
         self.device, self.storage, self.offset, self.constant = place.device, storage, offset, constant
+        self.bytes = static_bytes(place.type)
 
 
 class GraphWriter:
@@ -134,21 +135,32 @@ class GraphWriter:
     def shown(self, place: Place) -> tuple[int, int]:
         """An output under the shape that the program gives it."""
         t, entry = self.plan.outputs[place.index], self.entry(place)
-        return entry if structural_equal(t, place.type) else self.view(entry, place.retyped(t))
+        return entry if structural_equal(t, place.type) else self.view(entry, place.shown(t))
 
-    def view(self, source: tuple[int, int], place: Place) -> tuple[int, int]:
-        """A node that shows a tensor under another shape."""
+    def view(self, source: tuple[int, int], place: Place, at: int = 0) -> tuple[int, int]:
+        """A node that shows a tensor, or what of it begins at byte `at`, under another shape."""
         like = self.tensors[self.row_ptr[source[0]] + source[1]]
-        return self.no_work("reshape_nop", [source], place, _Tensor(place, like.storage, like.offset))
+        if static_bytes(place.type) == like.bytes:
+            return self.no_work("reshape_nop", [source], place, _Tensor(place, like.storage, like.offset))
+        tensor = _Tensor(place, like.storage, OWN_MEMORY if like.offset == OWN_MEMORY else like.offset + at)
+        return self.no_work("slice_nop", [source], place, tensor, {"offset": str(at)})
 
-    def no_work(self, name: str, sources: Sequence[tuple[int, int]], place: Place, tensor: _Tensor) -> tuple[int, int]:
-        """A node that shows one tensor, or several that lie one after the other, as another."""
+    def no_work(
+        self,
+        name: str,
+        sources: Sequence[tuple[int, int]],
+        place: Place,
+        tensor: _Tensor,
+        more: dict[str, str] | None = None,
+    ) -> tuple[int, int]:
+        """A node that shows one tensor, a piece of it, or several that lie one after the other, as another."""
         attrs = {
             "num_outputs": "1",
             "num_inputs": str(len(sources)),
             "flatten_data": "0",
             "func_name": "__nop",
             "hash": "0",
+            **(more or {}),
         }
         node = {"op": "tvm_op", "name": name, "attrs": attrs, "inputs": [[*s, 0] for s in sources]}
         self.at[place] = (self.node(node, [tensor]), 0)
@@ -168,7 +180,7 @@ class GraphWriter:
         if place in self.at:
             return self.at[place]
         if place.view_of is not None:
-            return self.view(self.entry(place.view_of), place)
+            return self.view(self.entry(place.view_of), place, place.offset - place.view_of.offset)
         if place.parts:
             return self.no_work("concatenate_nop", [self.entry(p) for p in place.parts], place, self.made(place))
         if place.kind == "input":

@@ -6,9 +6,9 @@ from collections.abc import Container
 from typing import Any
 
 from tilewright.ir import IRModule, Op, TensorType
+from tilewright.relay.backend.aliases import Joined, Memory, bytes_of, copying
 from tilewright.relay.backend.constants import ConstantPool
 from tilewright.relay.backend.devices import DeviceCompilers
-from tilewright.relay.backend.joined import Joined, Memory, bytes_of, copying
 from tilewright.relay.backend.memory_plan import Storage, align, plan
 from tilewright.relay.backend.te_compiler import Kernel, TECompiler, is_view, source_of, static_bytes, tensor_types
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
@@ -22,9 +22,10 @@ from tilewright.target import Target
 
 
 class Place:
-    """Where a tensor lies: `kind` is input, output, constant or workspace; `index` numbers inputs, outputs and constants;
-    `device` numbers the plan's devices; `offset` is in bytes, from the beginning of the output or storage; `view_of` is the place whose
-    memory it shows under another shape; `parts` are the places that lie one after the other in one that no kernel writes as a whole."""
+    """Where a tensor lies: `kind` is input, output, constant or workspace; `index` numbers inputs, outputs and constants; `device` numbers
+    the plan's devices; `offset` is in bytes, from the beginning of the input, output, constant or storage; `view_of` is the place whose
+    memory, or a piece of it, it shows under another shape; `parts` are the places that lie one after the other in one that no kernel
+    writes as a whole."""
 
     __slots__ = ("device", "index", "kind", "offset", "parts", "storage", "type", "view_of")
 
@@ -36,9 +37,9 @@ class Place:
         self.view_of: Place | None = None
         self.parts: list[Place] = []
 
-    def retyped(self, t: TensorType) -> Place:
-        """The same memory under another shape."""
-        view = self.piece(t, 0)
+    def shown(self, t: TensorType, offset: int = 0) -> Place:
+        """This memory, or what of it begins at `offset` bytes, under another shape."""
+        view = self.piece(t, offset)
         view.view_of = self
         return view
 
@@ -88,7 +89,7 @@ class Plan:
     def offset(self, place: Place) -> int:
         """Byte offset of a constant in the constants, or of a tensor in the workspace."""
         if place.kind == "constant":
-            return self.constants.offsets[place.index]
+            return self.constants.offsets[place.index] + place.offset
         assert place.storage is not None
         return sum(self.arena_bytes[: place.device]) + place.storage.offset + place.offset
 
@@ -121,6 +122,7 @@ class _Planner:
         self.plan.outputs = tensor_types(func.body.checked_type)
         self.find_views()
         self.place_outputs()
+        self.memory.cut_slices(self.order, self.direct, self.device)
         self.joined = Joined(self.order, self.memory, self.direct, self.device)
         self.find_last_uses()
         for node in self.order:
@@ -153,7 +155,7 @@ class _Planner:
         step = 0
         last_use: dict[Expr, int] = {}
         for node in self.order:
-            if isinstance(node, Call) and node not in self.views:
+            if isinstance(node, Call) and node not in self.views and node not in self.memory.cut:
                 self.steps[node] = step
                 if node in self.joined.calls:
                     read = [value for value, _ in self.joined.copied(node)]
@@ -195,7 +197,10 @@ class _Planner:
         elif isinstance(node, TupleGetItem):
             self.places[node] = self.places[node.tuple_value][node.index]
         elif node in self.views:
-            self.places[node] = self.places[self.views[node]].retyped(node.checked_type)
+            self.places[node] = self.places[self.views[node]].shown(node.checked_type)
+        elif node in self.memory.cut:
+            of, offset = self.memory.cut[node]
+            self.places[node] = self.places[of].shown(node.checked_type, offset)
         elif node in self.joined.calls:
             self.join(node)
         elif isinstance(node, Call) and isinstance(node.op, Function) and node.op.is_primitive:

@@ -27,8 +27,8 @@ def run_plan(plan: Plan, inputs: Mapping[str, Array] | Sequence[Array], run_kern
 
     def array(place: Place) -> Array:
         if place.kind == "input":
-            return np.ascontiguousarray(inputs[place.index]).reshape(place.type.concrete_shape)
-        if place.kind == "output":
+            blob, offset = np.ascontiguousarray(inputs[place.index]).reshape(-1).view(np.uint8), place.offset
+        elif place.kind == "output":
             blob, offset = outputs[place.index].reshape(-1).view(np.uint8), place.offset
         else:
             blob, offset = constants if place.kind == "constant" else workspace, plan.offset(place)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright import te, topi
 from tilewright.ir import TensorType, Type
-from tilewright.relay.op.card import INJECTIVE, OpCard, need
+from tilewright.relay.op.card import INJECTIVE, LayoutChoice, OpCard, need
 from tilewright.relay.op.relations import as_dim, dims, is_any, nonnegative, normal_axis, tensor, tensor_type
 from tilewright.tir import LT, Select
 from tilewright.tir import Any as AnyDim
-from tilewright.topi.transform import slice_bounds
+from tilewright.topi.transform import layout_axes, slice_bounds
 
 
 class strided_slice(OpCard, key="strided_slice"):
@@ -79,6 +80,24 @@ class strided_slice(OpCard, key="strided_slice"):
         for a, b, e, s in self.parts(data.ndim):
             index[a] = slice(*_python_slice(data.shape[a], b, e, s))
         return data[tuple(index)]
+
+    def layout_rule(self, args: Sequence[str | None], types: Sequence[Type]) -> LayoutChoice | None:
+        """Whole blocks of channels, and any rows and columns of them."""
+        shape, layout = dims(tensor(types[0])), args[0]
+        sizes = [size for letter, size in layout_axes(layout or "") if letter == "c"]
+        known = all([isinstance(v, int) for v in (*shape, *self.begin, *self.end)])
+        if layout is None or not sizes or len(shape) != 4 or not known or shape[1] % sizes[0]:
+            return None
+        blocks: list[tuple[int, int, int, int]] = []
+        for a, b, e, s in self.parts(4):
+            first, count = slice_bounds(shape[a], b, e, s)  # type: ignore[arg-type]
+            size = sizes[0] if a == 1 else 1
+            if s < 0 or count == 0 or (a == 1 and s != 1) or first % size or count % size:
+                return None
+            blocks.append((a, first // size, (first + (count - 1) * s) // size + 1, s))
+        axes, begin, end, strides = (tuple([b[k] for b in blocks]) for k in range(4))
+        card = self.replace(begin=begin, end=end, strides=strides, axes=axes, slice_mode="end")
+        return LayoutChoice(card, [layout], layout)
 
 
 def _end_of(begin: Any, number: Any) -> Any:

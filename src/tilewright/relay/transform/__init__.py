@@ -36,6 +36,7 @@ from tilewright.relay.transform.combine_parallel import (
     CombineParallelBatchMatmul,
     CombineParallelConv2D,
     CombineParallelDense,
+    CombineSmallConvolutions,
     CombineSmallProducts,
 )
 from tilewright.relay.transform.common_subexpr import EliminateCommonSubexpr
@@ -106,6 +107,7 @@ __all__ = [
     "CombineParallelBatchMatmul",
     "CombineParallelConv2D",
     "CombineParallelDense",
+    "CombineSmallConvolutions",
     "CombineSmallProducts",
     "Conv2dToSparse",
     "Conv2dToSparse2",

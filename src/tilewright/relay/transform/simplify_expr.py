@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.ir import DataType, TensorType
-from tilewright.relay.expr import Call, Expr, const
+from tilewright.relay.expr import Call, Expr, Tuple, const
 from tilewright.relay.op.card import constructor
 from tilewright.relay.transform.rewriting import (
     card_of,
@@ -23,6 +23,7 @@ from tilewright.relay.transform.rewriting import (
     typed,
     typed_pass,
 )
+from tilewright.topi.transform import slice_bounds
 
 RESHAPES = ("reshape", "squeeze", "expand_dims", "nn.batch_flatten", "contrib_reverse_reshape", "reshape_like")
 
@@ -251,6 +252,41 @@ def constants_together(call: Call) -> Expr | None:
 def single_concatenate(call: Call) -> Expr | None:
     fields = getattr(call.args[0], "fields", ())
     return fields[0] if len(fields) == 1 else None  # type: ignore[misc]
+
+
+@rule("concatenate")
+def neighbouring_slices(call: Call) -> Expr | None:
+    """concatenate(x[:a], x[a:b], y) -> concatenate(x[:b], y)."""
+    fields = getattr(call.args[0], "fields", ())
+    if static_shape(call) is None:
+        return None
+    axis = card_of(call).axis % len(tensor_of(call).shape)  # type: ignore[attr-defined]
+    joined: list[Expr] = []
+    for field in fields:
+        before, here = _slice_along(joined[-1], axis) if joined else None, _slice_along(field, axis)
+        if before is None or here is None or before[0] is not here[0] or before[2] != here[1]:
+            joined.append(field)
+        else:
+            make, (x, _, end) = constructor("strided_slice"), here
+            whole = (before[1], end) == (0, (static_shape(x) or ())[axis])
+            joined[-1] = x if whole else typed(make(x, [before[1]], [end], [1], axes=[axis], span=call.span))
+    return constructor("concatenate")(typed(Tuple(tuple(joined))), axis=axis) if len(joined) < len(fields) else None
+
+
+def _slice_along(e: Expr, axis: int) -> tuple[Expr, int, int] | None:
+    """What a slice is of, and its bounds, where it is one run along `axis` and whole along all others."""
+    shape = static_shape(e.args[0]) if is_op(e, "strided_slice") else None  # type: ignore[attr-defined]
+    if shape is None:
+        return None
+    assert isinstance(e, Call)
+    begin, end = 0, shape[axis]
+    for a, first, last, stride in card_of(e).parts(len(shape)):  # type: ignore[attr-defined]
+        first, count = slice_bounds(shape[a], first, last, stride)
+        if a == axis and stride == 1 and count:
+            begin, end = first, first + count
+        elif (count, stride) != (shape[a], 1):
+            return None
+    return e.args[0], begin, end
 
 
 @rule("layout_transform")

@@ -1,8 +1,9 @@
-"""SliceSplits: the pieces of a split as slices of it, where what reads each can take it along.
+"""SliceSplits: the pieces of a split as slices of it, where what reads each can take it along, or no kernel is needed.
 
     q, k, v = split(x); transpose(q) ..  ->  transpose(strided_slice(x)) ..
 
-A split is a kernel that writes all pieces; a slice is read in place by the kernel of its reader.
+A split is a kernel that writes all pieces; a slice is read in place by the kernel of its reader, or by any where it is one run of memory.
+Channels of images stay in their blocks as slices, too.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ def slice_splits(func: Function) -> Any:
     def sliced(call: Expr) -> bool:
         pieces = used[call]
         readers = [reader for piece in pieces for reader in used.get(piece, ())]
-        return all([type(p) is TupleGetItem for p in pieces]) and all([_takes(r) for r in readers])
+        return all([type(p) is TupleGetItem for p in pieces]) and (
+            _cuts_channels(call) or all([_takes(r) for r in readers])
+        )
 
     splits = {e for e in used if is_op(e, "split") and static_shape(e.args[0]) is not None and sliced(e)}  # type: ignore[attr-defined]
 
@@ -43,6 +46,13 @@ def _slice(piece: Any) -> Expr:
     cuts = [shape[axis] // given * i for i in range(given)] if isinstance(given, int) else [0, *given]
     begin, end = cuts[piece.index], [*cuts[1:], shape[axis]][piece.index]
     return typed(constructor("strided_slice")(split.args[0], [begin], [end], axes=[axis], span=split.span))
+
+
+def _cuts_channels(split: Any) -> bool:
+    """Whether pieces are runs of memory, or of channels, which are runs in each image."""
+    shape = static_shape(split.args[0]) or ()
+    axis = card_of(split).axis % len(shape)  # type: ignore[attr-defined]
+    return all([d == 1 for d in shape[:axis]]) or (len(shape) == 4 and axis == 1)
 
 
 def _takes(reader: Expr) -> bool:

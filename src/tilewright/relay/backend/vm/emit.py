@@ -10,9 +10,9 @@ import numpy as np
 from tilewright.ir import GlobalVar, IRModule, Op, TensorType, TupleType, Type
 from tilewright.node import deep_recursion
 from tilewright.relay.adt import Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
+from tilewright.relay.backend.aliases import Joined, Memory, copying, has_known_memory
 from tilewright.relay.backend.constants import ConstantPool
 from tilewright.relay.backend.devices import DeviceCompilers
-from tilewright.relay.backend.joined import Joined, Memory, copying, has_known_memory
 from tilewright.relay.backend.memory_plan import ALIGNMENT
 from tilewright.relay.backend.te_compiler import is_view, tensor_types
 from tilewright.relay.backend.vm.code import Label, Program, TensorSpec, VMFunction
@@ -123,6 +123,8 @@ class _FunctionCompiler:
         self.sizes = Sizes(out)
         self.joined: dict[Expr, _JoinedLets] = {}
         """Concatenations without a kernel, and calls that compute parts of them."""
+        self.cut: dict[Expr, int] = {}
+        """Slices without a kernel: where each lies in its argument, in bytes."""
         for i, p in enumerate(params):
             t = type_of(p) or p.type_annotation
             self.registers[p] = i
@@ -265,6 +267,7 @@ class _FunctionCompiler:
             e = lets.pop().value
         found = _JoinedLets(lets, e, self.home.compiler)
         self.joined.update(dict.fromkeys([*found.joined.calls, *found.joined.whole], found))
+        self.cut.update({node: offset for node, (_, offset) in found.memory.cut.items()})
         for let in lets:
             self.registers[let.var] = self.value(let.value)
         return e
@@ -381,6 +384,10 @@ class _FunctionCompiler:
         elif is_view(func):
             assert isinstance(result, TensorType)
             self.out.emit("reshape_static", dst, inputs[0], self.home.program.type_index(spec_of(result)))
+            return
+        if e in self.cut:
+            assert isinstance(result, TensorType)
+            self.show(inputs[0], self.cut[e], dst, result)
             return
         kernel = self.home.compiler.kernel(func, e, sizes)
         index = self.home.kernel(kernel.name)
@@ -506,15 +513,16 @@ class _FunctionCompiler:
 
 
 class _JoinedLets:
-    """The concatenations without a kernel of a chain of bindings, and the registers of their memory."""
+    """The slices and concatenations without a kernel of a chain of bindings, and the registers of the latter's memory."""
 
     def __init__(self, lets: Sequence[Let], last: Expr, compiler: DeviceCompilers) -> None:
-        memory = Memory()
+        memory = self.memory = Memory()
         order = [*[let.value for let in lets], last]
         memory.shown.update({let.var: let.value for let in lets})
         memory.shown.update(
             {e: e.args[0] for e in order if isinstance(e, Call) and isinstance(e.op, Function) and is_view(e.op)}
         )
+        memory.cut_slices(order, kept(order, memory) | {last}, lambda e: compiler.device(e).device_id)
         self.joined = Joined(order, memory, kept(order, memory), lambda e: compiler.device(e).device_id)
         self.registers: dict[Expr, int] = {}
 

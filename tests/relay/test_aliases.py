@@ -1,4 +1,5 @@
-"""Concatenations whose parts are written in place: random graphs of them, on the planned arena and compiled; what needs no copy."""
+"""Slices that are read where they lie, and concatenations whose parts are written in place: random graphs of them, on the planned arena and
+compiled; what needs no copy."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ from tilewright.contrib.debugger import debug_executor
 from tilewright.ir import IRModule
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.backend import Executor
+from tilewright.relay.backend.aliases import parts_of
 from tilewright.relay.backend.graph_json import graph_json
-from tilewright.relay.backend.joined import parts_of
 from tilewright.relay.backend.memory_plan import Storage
 from tilewright.relay.backend.plan import Plan
 from tilewright.relay.backend.plan_executor import run_plan
@@ -37,7 +38,7 @@ def opaque(e: relay.Expr, axis: int = -1) -> relay.Expr:
 
 
 class Concatenations:
-    """A random program: concatenations of each other, of inputs, constants and computed values, along any axis; all exact."""
+    """A random program: concatenations and slices of each other, of inputs, constants and computed values, along any axis; all exact."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -88,6 +89,8 @@ class Concatenations:
             return relay.reshape(relay.reshape(x, (c, r)), (n, c, r))
         if kind < 0.6:
             return relay.split(x, self.shape(x)[1], axis=1)[0]
+        if kind < 0.72:
+            return opaque(self.cut(x), self.rng.choice([1, 2]))
         axis = self.rng.choice([1, 1, 1, 1, -2, 0, 2])
         others = [
             e
@@ -99,6 +102,21 @@ class Concatenations:
         joined = relay.concatenate(parts, axis=axis)
         n, c, r = self.shape(joined)
         return relay.reshape(joined, (1, n * c * r // self.row, self.row))
+
+    def cut(self, x: relay.Expr) -> relay.Expr:
+        """Some rows; now and then parts of rows, or every other one."""
+        _, c, r = self.shape(x)
+        begin = self.rng.randrange(c)
+        end = self.rng.randint(begin + 1, c)
+        left = self.rng.choice([0, 0, 0, r // 2])
+        step = self.rng.choice([1, 1, 1, 2])
+        made = relay.strided_slice(x, [0, begin, left], [1, end, r], [1, step, 1])
+        return made if left == 0 else relay.concatenate([made, made], axis=2) if r == 2 * left else x
+
+
+def cuts(p: Plan) -> int:
+    """Slices that no kernel computes."""
+    return sum([n["name"].startswith("slice_nop") for n in graph_of(p)["nodes"]])
 
 
 def joins(p: Plan) -> int:
@@ -121,14 +139,15 @@ def same(got: list[Any], want: list[Any]) -> None:
 
 
 def test_random_concatenations_on_the_planned_arena() -> None:
-    joined = 0
-    for seed in range(200):
+    joined = cut = 0
+    for seed in range(300):
         case = Concatenations(seed)
         p = planned(case.mod)
         same(run_plan(p, case.inputs, run_kernel), evaluate(case.mod, case.inputs))
         assert overlaps(storages(p)) == []
         joined += joins(p)
-    assert joined > 60
+        cut += cuts(p)
+    assert joined > 60 and cut > 20
 
 
 @pytest.mark.parametrize("executor", ["aot", "graph"])
@@ -152,13 +171,13 @@ def test_random_concatenations_compiled(executor: str) -> None:
 
 def test_random_concatenations_in_the_virtual_machine() -> None:
     parts = 0
-    for seed in range(300, 324):
+    for seed in range(300, 340):
         case = Concatenations(seed)
         executable = relay.vm.compile(case.mod, "llvm")
         parts += executable.bytecode.count("part_static")
         result = VirtualMachine(executable, tvm.cpu()).invoke("main", *[tvm.nd.array(x) for x in case.inputs])
         same([r.numpy() for r in result], evaluate(case.mod, case.inputs))
-    assert parts > 20
+    assert parts > 15
 
 
 def test_results_of_the_virtual_machine_hold_their_own_memory_only() -> None:
@@ -215,6 +234,74 @@ def check(body: relay.Expr) -> Plan:
     for g, w in zip(got, want, strict=True):
         np.testing.assert_allclose(g, w, rtol=1e-5, atol=1e-6)
     return p
+
+
+def test_slices_are_read_where_they_lie() -> None:
+    x = relay.var("x", shape=(1, 8, 16))
+    y = opaque(x)
+    w = opaque(relay.strided_slice(y, (0, 2, 0), (1, 5, 16)), 1)
+    z = opaque(relay.strided_slice(relay.reshape(y, (8, 16)), (5,), (8,)), 0)
+    p = planned(IRModule.from_expr(relay.Function([x], relay.Tuple([w, z]))))
+    assert kernels(p) == ["fused_sort", "fused_sort_1", "fused_sort_2"]
+    assert [c.args[0].offset for c in p.calls] == [0, 2 * 64, 5 * 64]
+    assert len(storages(p)) == 1
+    data = [np.random.default_rng(0).standard_normal((1, 8, 16)).astype("float32")]
+    same(run_plan(p, data, run_kernel), evaluate(IRModule.from_expr(relay.Function([x], relay.Tuple([w, z]))), data))
+
+
+def test_slices_of_inputs_and_constants() -> None:
+    table = relay.const(np.random.default_rng(1).standard_normal((1, 6, 16)).astype("float32"))
+    a = opaque(relay.strided_slice(X, (0, 1, 0), (1, 3, 16)))
+    b = opaque(relay.strided_slice(table, (0, 3, 0), (1, 5, 16)))
+    with tvm.transform.PassContext(disabled_pass=["FoldConstant"]):
+        p = check(relay.Tuple([a, b]))
+    assert kernels(p) == ["fused_sort", "fused_sort"]
+    assert [(c.args[0].kind, c.args[0].offset) for c in p.calls] == [("input", 64), ("constant", 192)]
+
+
+@pytest.mark.parametrize("executor", ["aot", "graph"])
+def test_slices_of_inputs_in_memory_of_the_callers(executor: str) -> None:
+    body = opaque(relay.strided_slice(X, (0, 1, 0), (1, 3, 16)))
+    lib = relay.build(IRModule.from_expr(relay.Function([X], body)), "llvm", executor=Executor(executor))
+    module = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    for seed in range(2):
+        data = np.random.default_rng(seed).standard_normal((1, 4, 16)).astype("float32")
+        given = tvm.nd.array(data)
+        module.set_input_zero_copy("x", given)
+        module.run()
+        np.testing.assert_array_equal(module.get_output(0).numpy(), -np.sort(-data[:, 1:3]))
+
+
+def test_slices_that_a_kernel_copies() -> None:
+    y = opaque(X)
+    for value in (
+        relay.strided_slice(y, (0, 0, 4), (1, 4, 8)),  # pieces of rows
+        relay.strided_slice(y, (0, 0, 0), (1, 4, 16), (1, 2, 1)),  # every other row
+        relay.strided_slice(relay.reshape(y, (2, 2, 16)), (0, 1, 0), (2, 2, 16)),  # of a batch of two
+        relay.strided_slice(relay.reshape(y, (1, 8, 8)), (0, 1, 0), (1, 8, 8)),  # begins at byte 32
+    ):
+        p = check(opaque(value))
+        assert len(kernels(p)) == 3 and kernels(p)[1].endswith("strided_slice")
+    for results in (
+        [relay.strided_slice(y, (0, 1, 0), (1, 3, 16))],
+        [y, relay.strided_slice(y, (0, 1, 0), (1, 3, 16))],
+    ):
+        assert kernels(check(relay.Tuple(results))) == ["fused_sort", "fused_strided_slice"]
+
+
+def test_a_slice_does_not_keep_much_memory_alive() -> None:
+    """What a slice is cut from lives as long as it: where that needs more memory, the slice is copied."""
+    x = relay.var("x", shape=(1, 64, 16))
+    y = opaque(x)
+    first = relay.strided_slice(y, (0, 0, 0), (1, 1, 16))
+    y = opaque(relay.add(opaque(first), opaque(y, 1)))
+    p = planned(IRModule.from_expr(relay.Function([x], y)))
+    assert cuts(p) == 1
+    for _ in range(3):
+        y = opaque(relay.nn.softmax(y), 1)
+    p = planned(IRModule.from_expr(relay.Function([x], opaque(relay.add(y, opaque(first, 1))))))
+    assert cuts(p) == 0
+    assert p.workspace_bytes == 2 * 64 * 64 + 2 * 64
 
 
 def test_producers_write_into_the_result() -> None:
