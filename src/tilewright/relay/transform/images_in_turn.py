@@ -1,6 +1,6 @@
 """ImagesInTurn: layers whose values for a whole batch leave the last cache, for a few images after the other.
 
-    y = f(x: (8, ..))  ->  a, b, c, d = split(x);  y = concatenate(f(a), f(b), f(c), f(d))
+    y = f(x: (8, ..))  ->  y = concatenate(f(x[:2]), f(x[2:4]), f(x[4:6]), f(x[6:]))
 
 What a layer writes is read by the next one, and should still be in the cache then; the first layers of a network for images write the
 most. Layers that work on each image alone run for as many images as fit, up to where one value goes on. The pass works on primitive
@@ -210,11 +210,10 @@ def joined(turns: Turns, batch: int) -> Expr:
     inputs = {
         a: None for x in turns.layers for a, part in zip(x.call.args, x.batched, strict=True) if part and type(a) is Var
     }
-    pieces: dict[Expr, Expr] = {a: Call(split_of(a, count), (a,)) for a in inputs}
     functions = [of_images(x.call.op, x.batched, turns.images) for x in turns.layers]  # type: ignore[arg-type]
     parts: list[Expr] = []
     for turn in range(count):
-        values: dict[Expr, Expr] = {a: TupleGetItem(piece, turn) for a, piece in pieces.items()}
+        values: dict[Expr, Expr] = {a: piece_of(a, turn * turns.images, turns.images) for a in inputs}
         for layer, function in zip(turns.layers, functions, strict=True):
             assert function is not None
             call = layer.call
@@ -226,10 +225,11 @@ def joined(turns: Turns, batch: int) -> Expr:
     )
 
 
-def split_of(x: Var, count: int) -> Function:
-    """The primitive function that takes a batch apart into so many pieces."""
+def piece_of(x: Var, first: int, images: int) -> Expr:
+    """Some images of a batch, which lie one after the other in it."""
     p = Var("p0", x.checked_type)
-    return primitive([p], constructor("split")(p, count, axis=0).tuple_value, {"Primitive": 1})
+    piece = constructor("strided_slice")(p, [first], [first + images], [1], axes=[0])
+    return Call(primitive([p], piece, {"Primitive": 1}), (x,))
 
 
 def in_turn(func: Function) -> Function:
