@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.options import takes_json, write_json
 from tilewright import arith, tir
 from tilewright.ir import Range
 
@@ -108,7 +109,9 @@ def iterator_maps(repeat: int) -> int:
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks arith", description=__doc__)
     parser.add_argument("--profile", action="store_true")
+    takes_json(parser)
     options = parser.parse_args(argv)
+    results = []
     for work in (fresh_analyzers, one_analyzer, random_programs, iterator_maps):
         work(3)
         best = 0.0
@@ -117,10 +120,12 @@ def main(argv: list[str] | None = None) -> None:
             count = work(60)
             best = max(best, count / (time.process_time() - start))
         print(f"{work.__name__:16} {best:9.0f} per second, {1e6 / best:7.1f} us each")
+        results.append({"work": work.__name__, "per_second": best})
         if options.profile:
             with cProfile.Profile() as profile:
                 work(60)
             pstats.Stats(profile).sort_stats("tottime").print_stats(14)
+    write_json(options, results)
 
 
 if __name__ == "__main__":

@@ -22,10 +22,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from benchmarks import models
+from benchmarks.options import takes_json, write_json
 from benchmarks.resident import resident
 
 DEFAULT_MODELS = (*models.BENCHMARKED, "light_shufflenet_random")
@@ -153,7 +153,7 @@ def measure(model: str) -> dict[str, Any]:
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks compile_time", description=__doc__.splitlines()[0])
     parser.add_argument("--models", default=",".join(DEFAULT_MODELS))
-    parser.add_argument("--json", type=Path, help="also write the results here")
+    takes_json(parser)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     names = options.models.split(",")
@@ -167,8 +167,7 @@ def main(argv: list[str]) -> int:
     results = [measure(name) for name in names]
     imports = {name: import_seconds(statement) for name, statement in IMPORTS.items()}
     show(results, imports)
-    if options.json:
-        options.json.write_text(json.dumps({"models": results, "imports": imports}, indent=1))
+    write_json(options, {"models": results, "imports": imports})
     over = [r["model"] for r in results if r["cold"]["peak_mb"] > BUDGET[0] * r["file_mb"] + BUDGET[1]]
     missed = [r["model"] for r in results if r["warm"]["compilations"]]
     return int(bool(over or missed))

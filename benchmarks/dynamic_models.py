@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import models
-from benchmarks.options import thread_counts
+from benchmarks.options import takes_json, thread_counts, write_json
 from benchmarks.peers import relative_error
 
 SIZES: dict[str, tuple[tuple[int, ...], ...]] = {
@@ -132,7 +132,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--models", default="resnet50,bert_base")
     parser.add_argument("--threads", default="1")
     parser.add_argument("--seconds", type=float, default=8.0, help="measuring time for each size")
-    parser.add_argument("--json", type=Path, help="also write the results here")
+    takes_json(parser)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     names = options.models.split(",")
@@ -146,8 +146,7 @@ def main(argv: list[str]) -> int:
     threads = thread_counts(parser, options.threads)
     results = [run_worker(n, str(t), options.seconds) for n in names for t in threads]
     show(results)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1))
+    write_json(options, results)
     return int(any("error" in r or any(s["ratio"] > LIMIT for s in r["sizes"]) for r in results))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 import tilewright as tvm
+from benchmarks.options import takes_json, write_json
 from tilewright import relay
 from tilewright.relay.backend import Executor
 from tilewright.runtime.vm import VirtualMachine
@@ -52,7 +53,9 @@ def main(argv: list[str] | None = None) -> int:
     """Prints nanoseconds for each call of an operator."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks executor_overhead", description=__doc__)
     parser.add_argument("--calls", type=int, default=CALLS, help="operators of the chain")
-    calls = parser.parse_args(argv).calls
+    takes_json(parser)
+    options = parser.parse_args(argv)
+    calls, results = options.calls, []
     measured = cases(calls)
     # Interleaved: the machine is not the same from one second to the next.
     rounds = [{name: measure() / calls * 1e9 for name, measure in measured.items()} for _ in range(ROUNDS)]
@@ -61,5 +64,7 @@ def main(argv: list[str] | None = None) -> int:
     for name in ("kernels alone", "graph", "aot", "vm"):
         whole = statistics.median([r[name] for r in rounds])
         extra = statistics.median([r[name] - r["kernels alone"] for r in rounds])
+        results.append({"executor": name, "ns_a_call": whole, "overhead_ns": extra})
         print(f"{name:<16}{whole:>12.1f}{extra:>14.1f}")
+    write_json(options, {"calls": calls, "executors": results})
     return 0

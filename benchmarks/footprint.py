@@ -10,13 +10,11 @@ the library's peak while running by ONNX Runtime's: at most 1 is promised.
 from __future__ import annotations
 
 import argparse
-import json
-from pathlib import Path
 from typing import Any
 
 from benchmarks import models
 from benchmarks.contest import Contestant
-from benchmarks.options import thread_count
+from benchmarks.options import takes_json, thread_count, write_json
 from benchmarks.peers import PEERS, installed
 
 CONTESTANTS = ("tilewright", "tilewright_library", "onnxruntime", "openvino")
@@ -48,7 +46,7 @@ def main(argv: list[str]) -> int:
     )
     parser.add_argument("--models", default="all", help=f"comma-separated, or 'all': {', '.join(models.BENCHMARKED)}")
     parser.add_argument("--threads", default="1", help="threads of each contestant")
-    parser.add_argument("--json", type=Path, help="also write the figures here")
+    takes_json(parser)
     options = parser.parse_args(argv)
     threads = thread_count(parser, options.threads)
     names = list(models.BENCHMARKED) if options.models == "all" else options.models.split(",")
@@ -69,6 +67,5 @@ def main(argv: list[str]) -> int:
         cells = [f"{r[p]['until_first']:.0f} / {r[p]['running']:.0f}" for p in peers]
         table.add_row(r["model"], *cells, f"[{'red' if ratio > 1 else 'green'}]{ratio:.2f}")
     console().print(table)
-    if options.json is not None:
-        options.json.write_text(json.dumps(results, indent=1))
+    write_json(options, results)
     return int(bool(over))

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import models
+from benchmarks.options import takes_json, write_json
 from benchmarks.resident import resident
 
 LIMITS = {"bert_base": 1.5, "external_1gb": 5.0}
@@ -127,7 +128,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks import_time", description=str(__doc__).split("\n")[0])
     parser.add_argument("--models", default=",".join(LIMITS), help="names of benchmarks.models, or external_1gb")
     parser.add_argument("--rounds", type=int, default=3, help="fresh processes for each")
-    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    takes_json(parser)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -140,8 +141,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     results = [measure(name, options.rounds) for name in options.models.split(",")]
     show(results)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1))
+    write_json(options, results)
     return int(any(map(too_much, results)))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.options import takes_json, write_json
 from tilewright.codegen.llvm import AOT, compile_object, emit_module, load_objects
 from tilewright.ir import IRModule
 from tilewright.target import Target
@@ -248,7 +249,9 @@ def check_conv(kernel: Kernel, h: int, w: int, channels: int, filters: int) -> N
 def main(argv: list[str] | None = None) -> None:
     from benchmarks import byte_kernels
 
-    argparse.ArgumentParser(prog="python -m benchmarks kernels", description=__doc__).parse_args(argv)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks kernels", description=__doc__)
+    takes_json(parser)
+    options = parser.parse_args(argv)
     target = Target("llvm")
     peak = Kernel("peak", None, 2.0 * LANES * PEAK_CHAINS * PEAK_STEPS, [LANES], target, peak_text(target))
     kernels = []
@@ -265,26 +268,40 @@ def main(argv: list[str] | None = None) -> None:
         )
         check_conv(kernel, h, w, channels, filters)
         kernels.append(kernel)
-    measure(peak, kernels)
+    results = measure(peak, kernels)
     others = byte_kernels.kernels(target)
     if others:
         print()
-        measure(*others)
+        results += measure(*others)
+    write_json(options, results)
 
 
-def measure(peak: Kernel, kernels: list[Kernel]) -> None:
-    """Samples the kernels and their peak in turn, and prints what part of it each reaches."""
+def measure(peak: Kernel, kernels: list[Kernel]) -> list[dict[str, Any]]:
+    """Samples the kernels and their peak in turn; prints and answers what part of it each reaches."""
     for _ in range(15):
         for kernel in (peak, *kernels):
             kernel.sample()
     # On a shared machine a median may measure the neighbours; the best sample tells what the code can do.
     print(f"{'kernel':32} {'GOP/s':>8} {'% median':>9} {'% best':>7} {'emit ms':>8} {'LLVM ms':>8} {'bytes':>7}")
+    results = []
     for kernel in (peak, *kernels):
         median, best = 100 * kernel.rate / peak.rate, 100 * max(kernel.samples) / max(peak.samples)
         print(
             f"{kernel.name:32} {kernel.rate / 1e9:8.1f} {median:9.1f} {best:7.1f} {kernel.emit_ms:8.2f}"
             f" {kernel.llvm_ms:8.2f} {len(kernel.object):7d}"
         )
+        results.append(
+            {
+                "kernel": kernel.name,
+                "ops_a_second": kernel.rate,
+                "of_peak_median": median / 100,
+                "of_peak_best": best / 100,
+                "emit_ms": kernel.emit_ms,
+                "llvm_ms": kernel.llvm_ms,
+                "bytes": len(kernel.object),
+            }
+        )
+    return results
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks import models
 from benchmarks.contest import contest
-from benchmarks.options import numbers, thread_counts
+from benchmarks.options import new_file, numbers, takes_json, thread_counts, write_json
 from benchmarks.peers import PEERS, USUAL, installed
 from benchmarks.standing import geometric_means, markdown, show, standing
 
@@ -74,17 +74,16 @@ def options_of(argv: list[str]) -> tuple[argparse.Namespace, list[str], list[str
     parser.add_argument("--rounds", type=int, default=15, help="bursts of each contestant")
     parser.add_argument("--cold", action="store_true", help="compile with empty caches, so that compile times are cold")
     parser.add_argument("--limit", type=float, help="seconds after which no other model is begun")
-    parser.add_argument("--resume", type=Path, help="JSON file to go on from, and to keep results in after each model")
-    parser.add_argument("--json", type=Path, help="also write the results here")
+    parser.add_argument(
+        "--resume", type=new_file, help="JSON file to go on from, and to keep results in after each model"
+    )
+    takes_json(parser)
     parser.add_argument("--markdown", action="store_true", help="also print the ratios as a Markdown table")
-    parser.add_argument("--chart", type=Path, help="also draw the ratios here (PNG)")
+    parser.add_argument("--chart", type=new_file, help="also draw the ratios here (PNG)")
     options = parser.parse_args(argv)
     threads = thread_counts(parser, options.threads)
     if options.rounds < 3 or options.seconds <= 0:
         parser.error("--rounds must be at least 3 and --seconds positive")
-    for path in (options.json, options.chart, options.resume):
-        if path is not None and not path.parent.is_dir():
-            parser.error(f"{path.parent} is not a folder")
     names = chosen_models(parser, options.models, numbers(parser, "--batch", options.batch))
     return options, names, chosen_peers(parser, options.peers), threads
 
@@ -143,8 +142,7 @@ def main(argv: list[str]) -> int:
     show(rows, peers)
     if options.markdown:
         print(markdown(rows))
-    if options.json is not None:
-        options.json.write_text(json.dumps({"models": rows, "geometric_means": geometric_means(rows)}, indent=1))
+    write_json(options, {"models": rows, "geometric_means": geometric_means(rows)})
     if options.chart is not None:
         from benchmarks.chart import draw_latency
 

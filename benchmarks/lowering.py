@@ -14,7 +14,6 @@ timed apart, one by one, by an instrument in a run of their own.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import time
@@ -22,7 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.options import names
+from benchmarks.options import names, takes_json, write_json
 from tilewright import te, topi
 from tilewright.codegen.llvm import compile_object, emit_module
 from tilewright.codegen.llvm.effort import effort
@@ -272,13 +271,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--models", default=",".join(MODELS), help='models of benchmarks/models.py; "" for none')
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--target", default="llvm")
-    parser.add_argument("--json", type=Path, help="also write the results here")
+    takes_json(parser)
     options = parser.parse_args(argv)
     target = Target(options.target)
     programs = names(parser, "--programs", options.programs, PROGRAMS)
     results = [of_program(n, target, options.rounds) for n in programs]
     results += [of_model(n, target, options.rounds) for n in options.models.split(",") if n]
     show(results)
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=1))
+    write_json(options, results)
     return 0

@@ -11,7 +11,6 @@ allocates, in a process of its own. The ratio is our arena by its planned block:
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import models
+from benchmarks.options import takes_json, write_json
 
 DEFAULT = ("resnet50", "bert_base")
 CHILD = """
@@ -97,7 +97,7 @@ def read_arena(log: str) -> dict[str, int | None]:
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks memory", description=__doc__.split("\n")[0])
     parser.add_argument("--models", default=",".join(DEFAULT), help=f"of {', '.join(models.ALL)}")
-    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    takes_json(parser)
     options = parser.parse_args(arguments)
     table = Table(title="bytes of activations")
     for column in ("model", "arena", "peak", "kernel scratch", "ONNX Runtime plans", "its arena holds", "ratio"):
@@ -112,8 +112,7 @@ def main(arguments: Sequence[str]) -> int:
         cells = ["not told" if n is None else f"{n:,}" for n in figures]
         table.add_row(name, *cells, "" if ratio is None else f"{ratio:.2f}")
     Console(width=None if sys.stdout.isatty() else 120).print(table)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
+    write_json(options, rows)
     return 0
 
 

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from onnx import TensorProto, helper, numpy_helper
 
 import tilewright as tvm
-from benchmarks.options import thread_counts
+from benchmarks.options import takes_json, thread_counts, write_json
 from tilewright import relay, runtime
 
 OPSET, BURSTS, CALLS, REST = 21, 15, 12, 0.01
@@ -258,7 +258,9 @@ def compare(argv: list[str] | None, name: str, description: str | None, cases: d
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--cases", default="", help="parts of names, between commas")
     parser.add_argument("--prepare", action="store_true")
+    takes_json(parser)
     args = parser.parse_args(argv)
+    results = []
     wanted = {n: c for n, c in cases.items() if not args.cases or any([part in n for part in args.cases.split(",")])}
     if not wanted:
         parser.error(f"no case has a part of {args.cases!r} in its name; there are {', '.join(cases)}")
@@ -279,6 +281,7 @@ def compare(argv: list[str] | None, name: str, description: str | None, cases: d
             found = contest.medians()
             ratio = found["ours"] / min(found["onnxruntime"], found["torch"])
             ratios.append(ratio)
+            results.append({"operator": operator, "threads": threads, "us": found, "ratio": ratio})
             print(
                 f"{operator:34}{found['ours']:9.1f}{found['onnxruntime']:9.1f}{found['torch']:9.1f}{ratio:8.2f}",
                 flush=True,
@@ -286,4 +289,5 @@ def compare(argv: list[str] | None, name: str, description: str | None, cases: d
         print(
             f"geometric mean {math.exp(statistics.mean(map(math.log, ratios))):.2f}, {sum(r > 1 for r in ratios)} of {len(ratios)} behind"
         )
+    write_json(args, results)
     return 0

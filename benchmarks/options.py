@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from collections.abc import Collection
+from pathlib import Path
+from typing import Any
 
 
 def cores(threads: int) -> list[int]:
@@ -49,3 +52,22 @@ def names(parser: argparse.ArgumentParser, option: str, text: str, known: Collec
         if name not in known:
             parser.error(f"{option}: there is no {name!r}; there are {', '.join(known)}")
     return found
+
+
+def takes_json(parser: argparse.ArgumentParser) -> None:
+    """The option for a file that the results are written to as well."""
+    parser.add_argument("--json", type=new_file, metavar="FILE", help="also write the results here")
+
+
+def new_file(text: str) -> Path:
+    """A file in a folder that there is."""
+    path = Path(text)
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{path.parent} is not a folder")
+    return path
+
+
+def write_json(options: argparse.Namespace, results: Any) -> None:
+    """Writes the results to the file that was asked for, if one was."""
+    if options.json is not None:
+        options.json.write_text(json.dumps(results, indent=1) + "\n")

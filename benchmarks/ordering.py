@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import tilewright as tvm
+from benchmarks.options import takes_json, write_json
 from tilewright import relay
 
 SIZES = (1 << 12, 1 << 16, 1 << 20)
@@ -77,7 +78,9 @@ def cases(
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks ordering", description=__doc__)
     parser.add_argument("--repeat", type=int, default=5)
-    repeat = parser.parse_args(argv).repeat
+    takes_json(parser)
+    options = parser.parse_args(argv)
+    repeat, results = options.repeat, list[dict[str, Any]]()
     try:
         import torch
     except ImportError:
@@ -89,9 +92,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         for name, ours, numpy, theirs, arrays in cases(n):
             own = best(ours, repeat)
             ratio = best(numpy, repeat) / own
-            beside = "-"
+            beside = None
             if torch is not None and theirs is not None:
                 tensors = [torch.from_numpy(a) for a in arrays]
-                beside = f"{best(lambda f=theirs, t=tensors: f(*t), repeat) / own:.2f}"  # type: ignore[misc]
-            print(f"{name:<12} {n:>8} {own / n * 1e9:>11.2f} {ratio:>8.2f} {beside:>8}")
+                beside = best(lambda f=theirs, t=tensors: f(*t), repeat) / own  # type: ignore[misc]
+            each = own / n * 1e9
+            results.append({"operator": name, "n": n, "ns_an_element": each, "numpy": ratio, "torch": beside})
+            print(f"{name:<12} {n:>8} {each:>11.2f} {ratio:>8.2f} {'-' if beside is None else f'{beside:.2f}':>8}")
+    write_json(options, results)
     return 0

@@ -14,6 +14,7 @@ import llvmlite.binding as llvm
 import torch
 import tvm_ffi
 
+from benchmarks.options import takes_json, write_json
 from tilewright import runtime
 from tilewright.runtime import _ffi
 from tilewright.support.linker import link_shared
@@ -43,7 +44,10 @@ def library(folder: Path) -> Path:
 
 def main(argv: list[str] | None = None) -> None:
     """Prints the table."""
-    argparse.ArgumentParser(prog="python -m benchmarks packed_call", description=__doc__).parse_args(argv)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks packed_call", description=__doc__)
+    takes_json(parser)
+    options = parser.parse_args(argv)
+    results = []
     with tempfile.TemporaryDirectory() as name:
         path = library(Path(name))
         ours = runtime.load_module(path)["nop"]
@@ -60,6 +64,7 @@ def main(argv: list[str] | None = None) -> None:
         pairs = [(nanoseconds(*mine), nanoseconds(*other)) for _ in range(ROUNDS)]
         ratio = statistics.median(a / b for a, b in pairs)
         a, b = (statistics.median(column) for column in zip(*pairs, strict=True))
+        results.append({"arguments": label, "ns": a, "tvm_ffi_ns": b, "ratio": ratio})
         print(f"{label:<16}{a:>10.0f}{b:>12.0f}{ratio:>8.2f}")
     _ffi.empty_regions(1000, 2)
     regions = []
@@ -68,6 +73,7 @@ def main(argv: list[str] | None = None) -> None:
         _ffi.empty_regions(CALLS, 2)
         regions.append((time.perf_counter_ns() - start) / CALLS)
     print(f"empty parallel region of 2 tasks at {runtime.num_threads()} threads: {statistics.median(regions):.0f} ns")
+    write_json(options, {"calls": results, "empty_region_ns": statistics.median(regions)})
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.options import names, thread_count
+from benchmarks.options import names, new_file, thread_count
 from benchmarks.random_cases import Array, Case, aligned, arrays, onnx_model
 from benchmarks.random_families import FAMILIES, draw
 
@@ -302,7 +302,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=0.08, help="measuring time for each case")
     parser.add_argument("--only", help="numbers of the cases to run: 0..49")
     parser.add_argument("--stop", type=float, help="seconds after which no further case is begun")
-    parser.add_argument("--json", type=Path, help="lines of results, added to; what is there is not measured again")
+    parser.add_argument("--json", type=new_file, help="lines of results, added to; what is there is not measured again")
     parser.add_argument("--libraries", type=Path, help="a folder that keeps compiled models")
     parser.add_argument("--prepare", action="store_true", help="only compile into --libraries")
     parser.add_argument("--worst", type=int, default=25, help="how many of the slowest to show")

@@ -10,17 +10,16 @@ are those of the process (its CPU time), so that other programs on the machine d
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.options import takes_json, write_json
 from tilewright import relay
 from tilewright.ir import IRModule
 from tilewright.node import deep_recursion
@@ -81,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks relay_pipeline", description=__doc__.split("\n")[0])
     parser.add_argument("--layers", default="12,24,48,96", help="depths, with commas between")
     parser.add_argument("--hidden", type=int, default=1024, help="width; a multiple of 16")
-    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    takes_json(parser)
     options = parser.parse_args(arguments)
     table = Table(title=f"relay pipeline, hidden {options.hidden}, {TOKENS} tokens")
     for column in ("layers", "calls", "infer ms", "pipeline ms", "pipeline ms a layer", "wall ms"):
@@ -100,8 +99,7 @@ def main(arguments: Sequence[str]) -> int:
         figures = (infer * 1e3, whole * 1e3, whole * 1e3 / layers, wall * 1e3)
         table.add_row(str(layers), str(calls), *[f"{f:.{int(i == 2)}f}" for i, f in enumerate(figures)])
     Console().print(table)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1))
+    write_json(options, rows)
     return 0
 
 

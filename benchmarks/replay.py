@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import lowering, models
-from benchmarks.options import names
+from benchmarks.options import names, takes_json, write_json
 from tilewright.relay.backend.kernels import target_key
 from tilewright.target import Target
 
@@ -65,16 +65,20 @@ def records(options: Any, target: Target) -> Iterator[tuple[str, dict[str, str]]
 def record(options: Any, target: Target) -> int:
     """Writes one file a model."""
     options.folder.mkdir(parents=True, exist_ok=True)
+    results = []
     for name, texts in records(options, target):
         held = {"target": target_key(target), "kernels": {k: [digest(t), t] for k, t in texts.items()}}
         (options.folder / f"{name}.json.gz").write_bytes(gzip.compress(json.dumps(held).encode(), mtime=0))
-        print(f"{name}: {len(texts)} kernels, {sum([t.count(chr(10)) for t in texts.values()])} lines", flush=True)
+        lines = sum([t.count("\n") for t in texts.values()])
+        results.append({"record": name, "kernels": len(texts), "lines": lines})
+        print(f"{name}: {len(texts)} kernels, {lines} lines", flush=True)
+    write_json(options, results)
     return 0
 
 
 def compare(options: Any, target: Target) -> int:
     """Prints what differs from the record; the number of kernels that do."""
-    changed = 0
+    changed, results = 0, []
     for name, texts in records(options, target):
         path = options.folder / f"{name}.json.gz"
         if not path.exists():
@@ -98,6 +102,8 @@ def compare(options: Any, target: Target) -> int:
         for k in (*gone, *new):
             print(f"  {'gone' if k in gone else 'new'}: {k}")
         changed += len(different) + len(gone) + len(new)
+        results.append({"record": name, "kernels": len(texts), "different": different, "gone": gone, "new": new})
+    write_json(options, results)
     return int(bool(changed))
 
 
@@ -109,6 +115,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--programs", default=",".join(lowering.PROGRAMS), help='tensor programs; "" for none')
     parser.add_argument("--target", default="llvm")
     parser.add_argument("--show", type=int, default=12, help="lines of each difference")
+    takes_json(parser)
     options = parser.parse_args(argv)
     options.programs = names(parser, "--programs", options.programs, lowering.PROGRAMS)
     return (record if options.action == "record" else compare)(options, Target(options.target))

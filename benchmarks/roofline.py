@@ -20,14 +20,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks import models
 from benchmarks.contest import ROOT
-from benchmarks.options import cores, thread_counts
+from benchmarks.options import cores, new_file, takes_json, thread_counts, write_json
 
 PRODUCTS = re.compile(r"conv|dense|matmul")
 """Kernels with such an operator are GEMM or convolution kernels."""
@@ -213,8 +212,8 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--threads", default="1", help="numbers of threads, such as 1,2")
     parser.add_argument("--seconds", type=float, default=4.0, help="measuring time for each model")
     parser.add_argument("--top", type=int, default=15, help="kernels shown of each model")
-    parser.add_argument("--json", type=Path, help="also write the results here")
-    parser.add_argument("--chart", type=Path, help="also draw the kernels under the roofline here (PNG)")
+    takes_json(parser)
+    parser.add_argument("--chart", type=new_file, help="also draw the kernels under the roofline here (PNG)")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     names = list(models.BENCHMARKED) if options.models == "all" else options.models.split(",")
@@ -230,8 +229,7 @@ def main(argv: list[str]) -> int:
         for t in threads:
             results.append(summary(in_fresh_process(name, t, options.seconds)))
             show(results[-1], options.top)
-    if options.json is not None:
-        options.json.write_text(json.dumps(results, indent=1))
+    write_json(options, results)
     if options.chart is not None:
         from benchmarks.chart import draw_roofline
 

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import torch
 
-from benchmarks.options import thread_count
+from benchmarks.options import takes_json, thread_count, write_json
 from tilewright import runtime
 from tilewright.codegen.llvm import compile_object, load_objects
 from tilewright.runtime import _ffi
@@ -78,7 +78,9 @@ def main(argv: list[str] | None = None) -> int:
     """Prints microseconds a region: medians, and the least and the greatest of the rounds."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks thread_pool", description=__doc__)
     parser.add_argument("--threads", default="2")
-    threads = thread_count(parser, parser.parse_args(argv).threads)
+    takes_json(parser)
+    options = parser.parse_args(argv)
+    threads = thread_count(parser, options.threads)
     runtime.set_num_threads(threads)
     torch.set_num_threads(threads)
     target = Target("llvm")
@@ -130,4 +132,5 @@ def main(argv: list[str] | None = None) -> int:
     print(f"{'regions':34}{'median':>10}{'least':>10}{'most':>10}")
     for name, found in times.items():
         print(f"{name:34}{statistics.median(found):10.2f}{min(found):10.2f}{max(found):10.2f}")
+    write_json(options, {"threads": threads, "us": times})
     return 0

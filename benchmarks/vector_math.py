@@ -61,7 +61,9 @@ def main(argv: list[str] | None = None) -> int:
     """Prints the table: medians, and the ratio of the time to the faster peer's."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks vector_math", description=__doc__)
     parser.add_argument("--functions", default=",".join(NAMES.split()))
-    names = options.names(parser, "--functions", parser.parse_args(argv).functions, NAMES.split())
+    options.takes_json(parser)
+    given = parser.parse_args(argv)
+    names, results = options.names(parser, "--functions", given.functions, NAMES.split()), []
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
     contestants: dict[tuple[str, str], Callable[[], Any]] = {}
@@ -90,5 +92,7 @@ def main(argv: list[str] | None = None) -> int:
         rate = {who: COUNT / statistics.median(times[n, who]) / 1e9 for n, who in contestants if n == name}
         best = max(v for who, v in rate.items() if who != "ours")
         cells = "".join(f"{rate[who]:8.2f}" if who in rate else f"{'-':>8}" for who in ("ours", "torch", "numpy"))
+        results.append({"function": name, "elements_a_ns": rate, "ratio": best / rate["ours"]})
         print(f"{name:10}{cells}{best / rate['ours']:18.2f}")
+    options.write_json(given, results)
     return 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import json
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
-from benchmarks import peers
+from benchmarks import executor_overhead, peers
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 NAMES = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "__main__" and "\ndef main(" in p.read_text())
@@ -38,6 +39,20 @@ def test_numbers_of_threads_that_are_none(name: str, count: str, capsys: pytest.
     assert (f"--threads takes positive numbers with commas between, such as 1,2, but was given {count!r}" in text) or (
         count == "1000000000" and "1000000000 threads were asked for, but this process may use" in text
     )
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "worker"])
+def test_results_go_to_a_file_in_a_folder_that_there_is(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    needed = ["record", "unused"] if name == "replay" else []
+    assert refusal(name, *needed, "--json=no/such/folder/results.json") == 2
+    assert "argument --json: no/such/folder is not a folder" in capsys.readouterr().err
+
+
+def test_results_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    assert executor_overhead.main(["--calls", "10", "--json", str(path)]) == 0
+    found = json.loads(path.read_text())
+    assert found["calls"] == 10 and [e["executor"] for e in found["executors"]] == ["kernels alone", "graph", "aot", "vm"]
 
 
 @pytest.mark.parametrize(
