@@ -195,6 +195,26 @@ def test_parts_of_symbolic_sizes() -> None:
         imported("s = Shape (y) a, z = Split <axis = 1> (x, s)", "float[2, n] x, float[a, b] y")
 
 
+@pytest.mark.parametrize("kind", ["debug", "vm"])
+@pytest.mark.parametrize("order", ["(t, r)", "(r, t)", "(t, r, f)"])
+def test_parts_of_fewer_elements_than_none(kind: str, order: str) -> None:
+    """Three elements of two, and what is left; the last of three parts has five."""
+    count = order.count(",") + 1
+    given = "t = Constant <value = int64[1] {3}> () f = Constant <value = int64[1] {5}> () "
+    rest = f"u = Constant <value = int64[1] {{{3 if count == 2 else 8}}}> () r = Sub (n, u) "
+    parts = f"c = Concat <axis = 0> {order} {', '.join('abz'[-count:])} = Split <axis = 1> (x, c)"
+    mod = imported(SIZE + given + rest + parts, "float[2, n] x")
+    run = relay.create_executor(kind, mod, tvm.cpu(), "llvm").evaluate()
+    wide = np.arange(20, dtype="float32").reshape(2, 10)
+    np.testing.assert_array_equal(
+        run(wide).numpy(), {"(t, r)": wide[:, 3:], "(r, t)": wide[:, 7:]}.get(order, wide[:, 5:])
+    )
+    with pytest.raises(
+        (tvm.error.TVMError, ValueError), match="must not be negative|positions must rise within the axis"
+    ):
+        run(wide[:, :2].copy() if count == 2 else wide[:, :7].copy())
+
+
 @pytest.mark.parametrize(
     "body, finding",
     [

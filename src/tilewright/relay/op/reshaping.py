@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright import te, topi
-from tilewright.ir import IntImm, TensorType, TupleType, Type
+from tilewright.ir import IntImm, PrimExpr, TensorType, TupleType, Type
 from tilewright.relay.expr import Expr, Tuple, const
 from tilewright.relay.op.adjoint import derived, op
 from tilewright.relay.op.card import INJECTIVE, LayoutChoice, OpCard, TypeRuleError, need
@@ -26,11 +27,13 @@ from tilewright.relay.op.relations import (
     normal_axis,
     product,
     same_dtype,
+    simplest,
     tensor,
     tensor_type,
 )
 from tilewright.tir import EQ, Select
 from tilewright.tir import Any as AnyDim
+from tilewright.tir.op import max as larger
 from tilewright.topi.transform import layout_axes, layout_shape
 
 
@@ -409,6 +412,18 @@ class stack(OpCard, key="stack"):
         return [Tuple(tuple([op("take")(dy, const(i, "int32"), axis=axis) for i in range(len(data.fields))]))]
 
 
+def _part(begin: Dim, end: Dim) -> Dim:
+    """The number of elements between two positions."""
+    if is_any(begin) or is_any(end):
+        return AnyDim()
+    if isinstance(begin, int) and isinstance(end, int):
+        return end - begin
+    size: Dim = simplest(as_dim(end) - as_dim(begin))
+    if not nonnegative(size):
+        assume(size, larger(as_dim(size), as_dim(0)), rule="a part of {0} elements must not be negative")
+    return size
+
+
 class split(OpCard, key="split"):
     """Pieces along `axis`: `indices_or_sections` equal ones, or cut before the given positions."""
 
@@ -428,7 +443,7 @@ class split(OpCard, key="split"):
         given = (
             indices_or_sections
             if isinstance(indices_or_sections, int)
-            else tuple([int(i) for i in indices_or_sections])
+            else tuple([i if isinstance(i, PrimExpr) else int(i) for i in indices_or_sections])
         )
         attrs = {"indices_or_sections": given, "axis": axis}
         from tilewright.relay.expr import TupleWrapper
@@ -454,28 +469,26 @@ class split(OpCard, key="split"):
             if not is_any(extent):
                 assume(extent, extent // given * given)
         else:
-            cuts = [0, *given]
+            sizes = [_part(a, b) for a, b in itertools.pairwise([0, *given, extent])]
             need(
-                cuts == sorted(cuts) and (not isinstance(extent, int) or cuts[-1] <= extent),
+                all([not isinstance(size, int) or size >= 0 for size in sizes]),
                 "positions must rise within the axis",
                 f"they are {given} on {extent}",
                 0,
             )
-            sizes = [b - a for a, b in zip(cuts, cuts[1:], strict=False)]
-            sizes.append(AnyDim() if is_any(extent) else extent - cuts[-1])
         return TupleType(tuple([tensor_type((*shape[:at], s, *shape[at + 1 :]), t.dtype) for s in sizes]))
 
     def compute(self, data: te.Tensor) -> list[te.Tensor]:
         return topi.split(data, self.indices_or_sections, self.axis)
 
     def ref(self, data: np.ndarray) -> tuple[np.ndarray, ...]:
-        given = self.indices_or_sections
-        return tuple(
-            [
-                np.ascontiguousarray(p)
-                for p in np.split(data, given if isinstance(given, int) else list(given), self.axis)
-            ]
-        )
+        given: Any = self.indices_or_sections
+        if not isinstance(given, int):
+            given = list(given)
+            cuts = [0, *given, data.shape[self.axis]]
+            if cuts != sorted(cuts):
+                raise ValueError(f"positions must rise within the axis, but are {given} on {cuts[-1]}")
+        return tuple([np.ascontiguousarray(p) for p in np.split(data, given, self.axis)])
 
     def grad(self, data: Expr, result: Expr, dy: Tuple) -> Sequence[Expr | None]:
         return [op("concatenate")(dy, axis=self.axis)]

@@ -130,10 +130,9 @@ def _split_by_symbols(node: OnnxNode, x: Value, axis: int, sizes: Sequence[Any])
     bounds = [simplest(b) for b in itertools.accumulate(sizes, initial=0)]
     if not known_equal(bounds[-1], x.shape[axis]):
         raise node.open_sizes("split")
-    return [
-        node.call("strided_slice", x, begin=(low,), end=(high,), strides=(1,), axes=(axis,))
-        for low, high in itertools.pairwise(bounds)
-    ]
+    if len(sizes) == 1:
+        return x
+    return node.call("split", x, indices_or_sections=tuple(bounds[1:-1]), axis=axis)
 
 
 def _slice_with(
