@@ -52,7 +52,12 @@ def test_results_in_a_file(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     assert executor_overhead.main(["--calls", "10", "--json", str(path)]) == 0
     found = json.loads(path.read_text())
-    assert found["calls"] == 10 and [e["executor"] for e in found["executors"]] == ["kernels alone", "graph", "aot", "vm"]
+    assert found["calls"] == 10 and [e["executor"] for e in found["executors"]] == [
+        "kernels alone",
+        "graph",
+        "aot",
+        "vm",
+    ]
 
 
 @pytest.mark.parametrize(
