@@ -90,7 +90,7 @@ def test_profile(folder: Path) -> None:
 
 def test_cache(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
-    assert command("cache", "info").out == f"{tmp_path}: 0 entries, 0.0 MB of at most 2147 MB\n"
+    assert command("cache", "info").out == f"{tmp_path}: 0 entries, 0 B of at most 2.1 GB\n"
     assert command("compile", folder / "dense.onnx", "-o", folder / "dense.so").code == 0
     count = len([p for p in tmp_path.rglob("*") if p.is_file()])
     assert count and command("cache", "info").out.startswith(f"{tmp_path}: {count} entries, ")
@@ -193,3 +193,19 @@ def test_threads_of_the_environment_that_are_none(folder: Path, words: str) -> N
         "Error: the environment variable TVM_NUM_THREADS must be a number of threads from 1 to 1024, but it is `abc`;"
         " unset it for as many as the process may use\n",
     )
+
+
+@pytest.mark.parametrize(
+    "count, text",
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 KB"),
+        (999_949, "999.9 KB"),
+        (999_960, "1.0 MB"),
+        (102_450_000, "102.5 MB"),
+        (2**31, "2.1 GB"),
+    ],
+)
+def test_sizes_of_memory(count: int, text: str) -> None:
+    assert work.in_bytes(count) == text

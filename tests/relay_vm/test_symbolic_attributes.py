@@ -21,6 +21,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
     ),
     "strided_slice": (lambda x: relay.strided_slice(x, [1, 0], [n - 2, 4]), ROWS[1:-2]),
     "tile": (lambda x: relay.tile(x, (n - 7, 1)), np.tile(ROWS, (2, 1))),
+    "repeat": (lambda x: relay.repeat(x, n - 7, 1), np.repeat(ROWS, 2, 1)),
     "topk": (lambda x: relay.topk(x, k=n - 7, axis=0, ret_type="values"), ROWS[:2]),
     "reshape": (lambda x: relay.reshape(x, (n * 2, 2)), ROWS.reshape(18, 2)),
     "full": (lambda x: relay.add(x, relay.full(relay.const(2.0), (n, 4), "float32")), ROWS + 2),

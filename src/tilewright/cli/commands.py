@@ -68,7 +68,7 @@ def compile_command(
     report: Path | None,
 ) -> None:
     """Compile MODEL (ONNX, PyTorch, ...: see `tilewright import`) to a native library."""
-    from tilewright.cli.work import check_writable, compile_model
+    from tilewright.cli.work import check_writable, compile_model, in_bytes
     from tilewright.ir.instrument import HtmlReport
 
     # Said before minutes of compiling, not after.
@@ -84,7 +84,7 @@ def compile_command(
     start = time.perf_counter()
     library.export_library(str(output))
     seconds["link"] = time.perf_counter() - start
-    out().print(f"{output}: {output.stat().st_size / 1e6:.1f} MB ({render_seconds(seconds)})")
+    out().print(f"{output}: {in_bytes(output.stat().st_size)} ({render_seconds(seconds)})")
 
 
 @cli.command("run")
@@ -351,12 +351,13 @@ def cache_group() -> None:
 @cache_group.command("info")
 def cache_info() -> None:
     """Show where the cache is and how full."""
+    from tilewright.cli.work import in_bytes
     from tilewright.support.cache import default_cache
 
     cache = default_cache()
     entries = cache.entries()
     used = sum([e.size for e in entries])
-    click.echo(f"{cache.path}: {len(entries)} entries, {used / 1e6:.1f} MB of at most {cache.limit / 1e6:.0f} MB")
+    click.echo(f"{cache.path}: {len(entries)} entries, {in_bytes(used)} of at most {in_bytes(cache.limit)}")
 
 
 @cache_group.command("clear")

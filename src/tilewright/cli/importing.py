@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tilewright.cli.work import Shapes, check_writable, checked_target, format_of, shown_warnings
+from tilewright.cli.work import Shapes, check_writable, checked_target, format_of, in_bytes, shown_warnings
 from tilewright.support.errors import TVMError
 
 PLACES = 4
@@ -122,9 +122,9 @@ def named(places: Sequence[str]) -> str:
 
 
 def weights_text(found: Any) -> str:
-    """`161 tensors, 102.5 MB (float32 159, 102.5 MB; int64 2, 0.0 MB)`."""
-    types = [f"{t or 'unknown'} {count}, {size / 1e6:.1f} MB" for t, (count, size) in found.parameter_types.items()]
-    return f"{len(found.survey.parameters)} tensors, {found.parameter_bytes / 1e6:.1f} MB" + (
+    """`161 tensors, 102.5 MB (float32 159, 102.5 MB; int64 2, 16 B)`."""
+    types = [f"{t or 'unknown'} {count}, {in_bytes(size)}" for t, (count, size) in found.parameter_types.items()]
+    return f"{len(found.survey.parameters)} tensors, {in_bytes(found.parameter_bytes)}" + (
         f" ({'; '.join(types)})" if types else ""
     )
 
@@ -133,11 +133,11 @@ def memory_text(found: Any) -> str:
     """What a run takes."""
     m = found.memory
     if not m:
-        return f"weights {found.parameter_bytes / 1e6:.1f} MB; activations are not known: {found.why_no_memory}"
+        return f"weights {in_bytes(found.parameter_bytes)}; activations are not known: {found.why_no_memory}"
     total = m["constants"] + m["activations"] + m["inputs"] + m["outputs"]
     return (
-        f"{total / 1e6:.1f} MB: constants {m['constants'] / 1e6:.1f} MB, activations {m['activations'] / 1e6:.1f} MB"
-        f" (planned; {m['without_sharing'] / 1e6:.1f} MB without sharing), inputs and outputs {(m['inputs'] + m['outputs']) / 1e6:.1f} MB"
+        f"{in_bytes(total)}: constants {in_bytes(m['constants'])}, activations {in_bytes(m['activations'])}"
+        f" (planned; {in_bytes(m['without_sharing'])} without sharing), inputs and outputs {in_bytes(m['inputs'] + m['outputs'])}"
     )
 
 

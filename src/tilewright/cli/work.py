@@ -338,3 +338,14 @@ def timed(run: Callable[[], Any], seconds: float, least: int = 5) -> Array:
         run()
         times.append((time.perf_counter() - start) * 1e3)
     return np.array(times)
+
+
+def in_bytes(count: float) -> str:
+    """`16 B`, `4.2 KB`, `102.5 MB` (of a thousand each)."""
+    if count < 1000:
+        return f"{count:.0f} B"
+    for unit in ("KB", "MB"):
+        count /= 1000
+        if count < 999.95:
+            return f"{count:.1f} {unit}"
+    return f"{count / 1000:.1f} GB"

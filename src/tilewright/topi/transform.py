@@ -244,10 +244,11 @@ def repeat(data: te.Tensor, repeats: int, axis: int) -> te.Tensor:
     """Each element `repeats` times in a row along `axis`, as numpy.repeat."""
     shape = shape_of(data)
     at = normalize_axis(axis, len(shape))
+    # What is repeated no times has no element to ask for.
+    times = max(repeats, 1) if isinstance(repeats, int) else tir.max(repeats, tir.const(1, repeats.dtype))
     return _injective(
         [*shape[:at], as_int(shape[at] * repeats), *shape[at + 1 :]],
-        # What is repeated no times has no element to ask for.
-        lambda *i: data(*i[:at], tir.floordiv(i[at], max(repeats, 1)), *i[at + 1 :]),
+        lambda *i: data(*i[:at], tir.floordiv(i[at], times), *i[at + 1 :]),
         "T_repeat",
     )
 
