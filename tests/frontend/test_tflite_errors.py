@@ -213,6 +213,15 @@ def test_weights_that_kernels_read_otherwise() -> None:
     assert "its tensor 'x0' of int16 has the zero point 7; supported: 0" in text
 
 
+def test_data_of_another_type_than_a_quantised_result() -> None:
+    w = Writer()
+    x, axes = w.main.input("int32", (2, 5), (0.1, 3)), w.main.constant(np.array([1], np.int32))
+    text = refused(
+        w.finish(w.main.op("REDUCE_MAX", [x, axes], [("int8", (2,), (0.1, 3))], {}, "ReducerOptions")), OpNotImplemented
+    )
+    assert "its tensor 'x0' is int32, but its result 'reduce_max0_0' is int8 for others" in text
+
+
 def test_zero_points_outside_their_type() -> None:
     w = Writer()
     data = w.finish(

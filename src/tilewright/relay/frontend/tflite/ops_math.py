@@ -40,7 +40,14 @@ def quantized(node: Node, *inputs: Value | None) -> bool:
         raise OpNotImplemented(
             f"its inputs are whole numbers that stand for others, but its result {node.out.name!r} is {node.out.dtype}"
         )
-    return node.integer and all([v is None or v.quant is not None for v in inputs])
+    if not node.integer or not all([v is None or v.quant is not None for v in inputs]):
+        return False
+    other = [v for v, known in zip([v for v in inputs if v is not None], whole, strict=True) if not known]
+    if other:
+        raise OpNotImplemented(
+            f"its tensor {other[0].name!r} is {other[0].dtype}, but its result {node.out.name!r} is {node.out.dtype} for others"
+        )
+    return True
 
 
 def centred(node: Node, x: Value, quant: Quant) -> Value:
