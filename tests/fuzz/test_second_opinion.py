@@ -183,9 +183,15 @@ def a_least_weight(model: Any, inputs: Any) -> None:
     buffer.data = np.where(np.arange(len(buffer.data)) == 5, np.uint8(128), buffer.data)
 
 
+def a_huge_scale(model: Any, inputs: Any) -> None:
+    inputs[1].quantization.scale = [1e38]
+
+
 @pytest.mark.parametrize(
     ("name", "options", "change", "why"),
     [
+        ("int8-SUB-1", {}, a_huge_scale, "sums of 32 bits overflow"),
+        ("int8-SUB-1", {}, None, None),
         ("hybrid-FULLY_CONNECTED-FalseFalse", {}, a_least_weight, "do not hold a weight of -128"),
         ("hybrid-BIDIRECTIONAL_RNN-False", {"timeMajor": True}, None, "as many times as there are"),
         ("RNN", {}, None, None),

@@ -15,6 +15,10 @@ PRODUCTS = (
 )  # fmt: skip
 
 
+FAR = 1 << 20
+"""Scales that are farther apart move sums of 32 bits beyond them."""
+
+
 class Operator:
     """An operator of a model with its options and inputs."""
 
@@ -25,6 +29,7 @@ class Operator:
         self.name = named(schema.BuiltinOperator, model.operatorCodes[table.opcodeIndex].builtinCode)
         self.options = table.builtinOptions
         self.inputs = [graph.tensors[i] for i in table.inputs if i >= 0]
+        self.outputs = [graph.tensors[i] for i in table.outputs if i >= 0]
 
     def type_of(self, tensor: Any) -> str:
         return named(self._schema.TensorType, tensor.type)
@@ -45,12 +50,24 @@ def named(numbers: Any, value: int) -> str:
     return next((n for n, v in vars(numbers).items() if v == value), "")
 
 
+def scale_of(tensor: Any) -> list[float]:
+    q = tensor.quantization
+    return [] if q is None or q.scale is None else list(q.scale)
+
+
 def least_weights(op: Operator) -> bool:
     return any([(op.elements(t) == -128).any() for t in op.weights()])
 
 
 def rounds_again(op: Operator) -> bool:
     return op.name == "BIDIRECTIONAL_SEQUENCE_RNN" and bool(op.weights()) and op.options.timeMajor
+
+
+def overflows(op: Operator) -> bool:
+    scales = [
+        scale_of(t) for t in [*op.inputs, *op.outputs] if op.type_of(t) in (*BYTES, "INT16") and len(scale_of(t)) == 1
+    ]
+    return len(scales) > 1 and float(max(scales)[0]) > FAR * float(min(scales)[0])
 
 
 def odd_rows(op: Operator) -> bool:
@@ -64,6 +81,7 @@ def inactive(op: Operator) -> bool:
 
 
 DEPARTURES: dict[str, Callable[[Operator], bool]] = {
+    "LiteRT's sums of 32 bits overflow": overflows,
     "LiteRT's vectors of bytes do not hold a weight of -128": least_weights,
     "LiteRT runs all steps of such an RNN as many times as there are": rounds_again,
     "LiteRT reads rows of an odd number of half bytes from the middle of a byte": odd_rows,
