@@ -84,9 +84,8 @@ def classified(node: OnnxNode, scores: Value, labels: list[Any] | None) -> Value
 
 
 def two_classes(node: OnnxNode, score: Value, how: Any, probability: bool = False) -> Value:
-    """The scores of both classes, transformed, from that of the second: of -s and s, or of a probability 1 - p and p."""
-    if not probability and how != "PROBIT":
-        both = node.value("concatenate", [node.call("negative", score), score], axis=1)
-        return transformed(node, both, how)
-    second = transformed(node, score, how)
-    return node.value("concatenate", [node.call("subtract", node.scalar(1, second), second), second], axis=1)
+    """The scores of both classes, transformed, from that of the second: of -s and s, or of a probability (as PROBIT takes one) 1 - p
+    and p."""
+    whole = node.scalar(int(probability or how == "PROBIT"), score)
+    both = node.value("concatenate", [node.call("subtract", whole, score), score], axis=1)
+    return transformed(node, both, how)

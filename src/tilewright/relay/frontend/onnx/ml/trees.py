@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,17 @@ HOLDS = {
 """Whether a mode holds for what is less, equal and greater."""
 
 
+AGGREGATES: dict[str, tuple[Callable[[list[float]], float], float, str]] = {
+    "SUM": (sum, 0.0, "sum"),
+    "AVERAGE": (sum, 0.0, "sum"),
+    "MIN": (min, np.inf, "min"),
+    "MAX": (max, -np.inf, "max"),
+}
+"""How the votes of a leaf for a target become one, what stands for none, and the operator that goes over the trees."""
+
+
 class Forest:
-    """Nodes of all trees in lists; leaves lead to themselves, and have weights for targets."""
+    """Nodes of all trees in lists; leaves lead to themselves, and have votes for targets."""
 
     def __init__(self, targets: int) -> None:
         self.features: list[int] = []
@@ -27,7 +37,7 @@ class Forest:
         self.missing: list[int] = []
         self.yes: list[int] = []
         self.no: list[int] = []
-        self.weights: list[dict[int, float]] = []
+        self.votes: list[dict[int, list[float]]] = []
         self.roots: list[int] = []
         self.targets = targets
 
@@ -40,7 +50,7 @@ class Forest:
         self.missing.append(missing)
         self.yes.append(place)
         self.no.append(place)
-        self.weights.append({})
+        self.votes.append({})
         return place
 
     def depth(self) -> int:
@@ -55,7 +65,7 @@ class Forest:
                 raise ValueError("the nodes of a tree lead back to themselves")
 
     def scores(self, node: OnnxNode, x: Value, aggregate: str) -> Value:
-        """The aggregated weights of the leaves that rows reach: (rows, targets)."""
+        """The aggregated votes of the leaves that rows reach, 0 where there is none: (rows, targets)."""
 
         def look(values: Any, dtype: Any, at: Any) -> Any:
             return node.call("take", Value(array=np.asarray(values, dtype)), at, axis=0)
@@ -77,20 +87,20 @@ class Forest:
             after = node.call("where", holds, look(self.yes, np.int32, at), look(self.no, np.int32, at))
             # Each level reads the places several times: one kernel for all would compute them again and again.
             at = node.call("annotation.stop_fusion", after)
-        weights = np.zeros((len(self.modes), self.targets))
-        given = np.zeros((len(self.modes), self.targets), bool)
-        for n, found in enumerate(self.weights):
-            for t, w in found.items():
-                weights[n, t], given[n, t] = w, True
-        if aggregate in ("SUM", "AVERAGE"):
-            total = node.value("sum", look(weights, np.dtype(x.dtype), at), axis=(1,))
-            return node.value("divide", total, node.scalar(len(self.roots), x)) if aggregate == "AVERAGE" else total
-        if aggregate not in ("MIN", "MAX"):
-            raise node.refuse("aggregate_function", aggregate, "SUM, AVERAGE, MIN, MAX")
-        weights[~given] = np.inf if aggregate == "MIN" else -np.inf
-        best = node.value(aggregate.lower(), look(weights, np.dtype(x.dtype), at), axis=(1,))
-        none = node.call("isinf", best)
-        return node.value("where", none, node.scalar(0, best), best)
+        if aggregate not in AGGREGATES:
+            raise node.refuse("aggregate_function", aggregate, ", ".join(AGGREGATES))
+        combine, nothing, key = AGGREGATES[aggregate]
+        weights = np.full((len(self.modes), self.targets), nothing)
+        for n, found in enumerate(self.votes):
+            for t, votes in found.items():
+                weights[n, t] = combine(votes)
+        total = node.value(key, look(weights, np.dtype(x.dtype), at), axis=(1,))
+        if aggregate == "AVERAGE":
+            return node.value("divide", total, node.scalar(len(self.roots), x))
+        if not nothing:
+            return total
+        voted = np.array([[t in found for t in range(self.targets)] for found in self.votes], bool)
+        return node.value("where", node.call("any", look(voted, bool, at), axis=(1,)), total, node.scalar(0, total))
 
 
 def _number(node: OnnxNode, name: str) -> Any:
@@ -121,8 +131,7 @@ def _classic(node: OnnxNode, targets: int, what: str) -> Forest:
         node.get(f"{what}_treeids"), node.get(f"{what}_nodeids"), node.get(f"{what}_ids"), _number(node, f"{what}_weights"),
         strict=True,
     ):  # fmt: skip
-        found = forest.weights[places[tree, n]]
-        found[target] = found.get(target, 0.0) + w
+        forest.votes[places[tree, n]].setdefault(target, []).append(w)
     return forest
 
 
@@ -178,7 +187,7 @@ def _ensemble(node: OnnxNode, x: Value) -> Any:
     def leaf(k: int) -> int:
         if k not in leaves:
             leaves[k] = forest.add(0, 0.0, "LEAF")
-            forest.weights[leaves[k]][targets[k]] = weights[k]
+            forest.votes[leaves[k]][targets[k]] = [weights[k]]
         return leaves[k]
 
     def branch(k: int, side: str) -> int:
