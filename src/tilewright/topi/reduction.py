@@ -93,7 +93,7 @@ def _joined(shape: Sequence[Any], axes: Sequence[int], dtype: str) -> list[int]:
 
 
 def whole_vectors(extent: Any, dtype: str) -> Any:
-    """The extent, or where it is longer than two vectors and no multiple of them, or not known, the next multiple: of several vectors
+    """The extent, or where it is longer than half a vector and no multiple of them, or not known, the next multiple: of several vectors
     when there are many, so that sums need not wait for each other."""
     target = Target.current(True)
     if target is None:
@@ -101,7 +101,7 @@ def whole_vectors(extent: Any, dtype: str) -> Any:
     lanes = target.cpu.lanes(DataType(dtype).bits)
     if not isinstance(extent, int):
         return tir.floordiv(extent + (lanes - 1), lanes) * lanes
-    if extent < 2 * lanes or extent % lanes == 0:
+    if extent <= (lanes // 2 if lanes > 8 else 4) or extent % lanes == 0:
         return extent
     vectors = -(-extent // lanes)
     several = 4 if vectors >= 16 else 2 if vectors >= 6 else 1
@@ -123,9 +123,10 @@ def _reduction(name: str, reducer: Callable[..., Any], doc: str) -> Callable[...
 sum = _reduction("sum", te.sum, "Sum along `axis` (all axes when None).")
 max = _reduction("max", te.max, "Largest along `axis`.")
 min = _reduction("min", te.min, "Smallest along `axis`.")
+_prod = te.comm_reducer(lambda a, b: a * b, lambda t: tir.const(1, t), name="prod")
+_NEUTRAL[_prod] = lambda dtype: tir.const(1, dtype)
 _all = te.comm_reducer(lambda a, b: tir.And(a, b), lambda t: tir.const(True, t), name="all")
 _any = te.comm_reducer(lambda a, b: tir.Or(a, b), lambda t: tir.const(False, t), name="any")
-_prod = te.comm_reducer(lambda a, b: a * b, lambda t: tir.const(1, t), name="prod")
 all = _reduction("all", _all, "Whether all elements along `axis` hold (bool).")
 any = _reduction("any", _any, "Whether any element along `axis` holds (bool).")
 product = _reduction("prod", _prod, "Product along `axis`.")

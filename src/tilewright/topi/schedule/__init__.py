@@ -10,19 +10,21 @@ from tilewright.tir import PrimFunc
 from tilewright.tir.schedule import Schedule
 from tilewright.topi.schedule.ahead import fetch_ahead
 from tilewright.topi.schedule.kernel import KernelView
+from tilewright.topi.schedule.merged import merge_axes, with_parameters_of
 from tilewright.topi.schedule.rules import schedule_cpu
 from tilewright.topi.schedule.symbolic import has_symbolic_loops, schedule_symbolic, schedule_versions
 
 
 def schedule_kernel(func: PrimFunc, target: Target) -> PrimFunc:
     """The kernel, tiled, vectorised and parallel for the target; the same values are computed."""
-    sch = Schedule(func, seed=0, error_render_level="fast")
+    merged = merge_axes(func)
+    sch = Schedule(merged, seed=0, error_render_level="fast")
     if has_symbolic_loops(sch):
-        return fetch_ahead(schedule_versions(func, target))
+        return fetch_ahead(with_parameters_of(func, schedule_versions(merged, target)))
     schedule_cpu(sch, target)
     (scheduled,) = sch.mod.functions.values()
     assert isinstance(scheduled, PrimFunc)
-    return fetch_ahead(scheduled)
+    return fetch_ahead(with_parameters_of(func, scheduled))
 
 
 __all__ = ["KernelView", "schedule_cpu", "schedule_kernel", "schedule_symbolic"]

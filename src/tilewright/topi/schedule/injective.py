@@ -7,9 +7,10 @@ from math import prod
 from tilewright.ir import IntImm
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
+from tilewright.tir import FloorDiv
 from tilewright.tir.schedule import LoopRV, Schedule
 from tilewright.topi.schedule.crossing import crossing_of, schedule_crossing
-from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, extent_of
+from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, extent_of, uses
 from tilewright.topi.schedule.padding import pads_pixels, schedule_padding
 from tilewright.topi.schedule.tiles import MATERIALIZE
 
@@ -45,6 +46,9 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
         extents = view.extents(loops)
         last = extents[-1]
     inner = vector_width(last, lanes)
+    if inner > 1 and last > lanes and -(-last // lanes) + 1 < last // inner and not _gathers(block, inner, lanes):
+        # Whole vectors, the last of them masked, are fewer than narrow ones.
+        inner = lanes
     near = inner < lanes and len(block.block.writes) == 1 and block.is_near(block.spatial[-1])
     if inner == 1 and 4 < last < 2 * lanes and near:
         # Neighbours stay neighbours: a masked vector or two does what would be a loop over elements.
@@ -64,6 +68,21 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
         sch.vectorize(vector)
         loops = [*loops[:-1], outer]
     parallelize(sch, loops, total, target, max(inner, 1))
+
+
+def _gathers(block: BlockView, narrow: int, wide: int) -> bool:
+    """Whether wide vectors read elements one by one: these lie apart, or narrow ones have one for all their lanes (larger images)."""
+    axis = block.spatial[-1].var
+    for region in block.block.reads:
+        indices = [r.min for r in region.region]
+        if any([axis in uses(e).vars for e in indices[:-1]]):
+            return True
+        last = indices[-1] if indices else None
+        while isinstance(last, FloorDiv) and isinstance(last.b, IntImm):
+            if narrow <= last.b.value < wide and axis in uses(last).vars:
+                return True
+            last = last.a
+    return False
 
 
 def _one_row(sch: Schedule, block: BlockView, loops: list[LoopRV], lanes: int) -> bool:
@@ -118,7 +137,15 @@ def parallelize(sch: Schedule, loops: list[LoopRV], work: int, target: Target, i
             break
     if count < 2 and take - start < 2:
         return
-    sch.parallel(sch.fuse(*loops[start:take]) if take - start > 1 else loops[start])
+    shared = [*loops[start:take]]
+    extent = sch.get(shared[-1]).extent
+    if all([extent_of(sch.get(loop)) == 1 for loop in loops[take:]]) and len(shared) > 1 and isinstance(extent, IntImm):
+        # Some of the innermost loop stays inside, where what the outer ones say is known.
+        least = -(-enough * extent.value // count)
+        parts = next(d for d in range(min(least, extent.value), extent.value + 1) if extent.value % d == 0)
+        if parts < extent.value:
+            shared[-1], _ = sch.split(shared[-1], [parts, None], disable_predication=True)
+    sch.parallel(sch.fuse(*shared) if len(shared) > 1 else shared[0])
 
 
 def leading_open(sch: Schedule, loops: list[LoopRV]) -> int:

@@ -242,7 +242,7 @@ def vectorize_last(view: KernelView, block: BlockRV, target: Target, row: LoopRV
         return
     below = loops[here.index(sch.get(row)) + 1 :]
     lanes = target.cpu.lanes(BlockView(sch, block).block.writes[0].buffer.dtype.bits)
-    if below and extent_of(sch.get(below[-1])) >= lanes:
+    if below and extent_of(sch.get(below[-1])) > lanes // 2:
         extent = extent_of(sch.get(below[-1]))
         width = BlockView(sch, block).vector_elements(extent, lanes) if extent < 1 << 20 else lanes
         _, vector = sch.split(below[-1], [None, width])

@@ -1,0 +1,459 @@
+"""Axes that follow each other in all tensors of a kernel become one, before it is scheduled.
+
+for n, c, h, w: B[n, c, h, w] = f(A[n, c, h, w], b[c])   -->   for n, c, hw: B[n, c, hw] = f(A[n, c, hw], b[c])
+
+The rules see one long axis where a program has several short ones, and none of a single step. Kernels of products and of windows stay
+as they are: their rules know axes by their roles. Parameters are what they were: a scheduled kernel sees them in the other shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from math import prod
+from typing import Any, NamedTuple
+
+from tilewright.arith import Analyzer
+from tilewright.ir import IntImm, PrimExpr, Range
+from tilewright.node import Mutator, Visitor, on
+from tilewright.tir import (
+    Block,
+    BlockRealize,
+    Buffer,
+    BufferLoad,
+    BufferRegion,
+    BufferStore,
+    DeclBuffer,
+    FloorDiv,
+    FloorMod,
+    For,
+    ForKind,
+    IterVar,
+    PrimFunc,
+    SeqStmt,
+    Stmt,
+    Var,
+)
+from tilewright.tir.stmt_functor import used_vars
+
+MOST = (1 << 31) - 1
+"""Elements that an index of 32 bits counts."""
+
+TOLD = frozenset({"axis"})
+"""Annotations that no rule asks for; what they say of axes does not hold for joined ones."""
+
+
+class _Nest:
+    """One block below its own loops."""
+
+    def __init__(self, stmt: Stmt) -> None:
+        self.whole = stmt
+        loops: dict[Var, For] = {}
+        while isinstance(stmt, For):
+            loops[stmt.loop_var] = stmt
+            stmt = stmt.body
+        self.block: Block | None = stmt.block if isinstance(stmt, BlockRealize) and _plain(stmt, loops) else None
+        self.loops = loops
+        found = _Accesses()
+        found.visit(stmt)
+        self.accesses, self.elsewhere = found.places, found.elsewhere
+        self.touched = found.buffers
+        self.extents = {iv.var: _int(iv.dom.extent) for iv in self.axes if iv.dom is not None}
+
+    @property
+    def axes(self) -> Sequence[IterVar]:
+        return self.block.iter_vars if self.block is not None else ()
+
+
+def _plain(realize: BlockRealize, loops: dict[Var, For]) -> bool:
+    """Whether a block has a serial loop from zero, of a known extent, for each axis that has several steps, in their order."""
+    block = realize.block
+    if not TOLD.issuperset(block.annotations) or block.alloc_buffers or block.match_buffers or not block.iter_vars:
+        return False
+    if not isinstance(realize.predicate, IntImm) or any([loop.kind != ForKind.SERIAL for loop in loops.values()]):
+        return False
+    values = [v for v in realize.iter_values if not isinstance(v, IntImm)]
+    if len(values) != len(loops) or any([a is not b for a, b in zip(values, loops, strict=True)]):
+        return False
+    kinds = {IterVar.DataPar, IterVar.CommReduce}
+    return all([
+        iv.iter_type in kinds and iv.dom is not None and _int(iv.dom.min) == 0 and _int(iv.dom.extent) > 0
+        for iv in block.iter_vars
+    ])  # fmt: skip
+
+
+class _Accesses(Visitor):
+    """Where buffers are read and written, variables that are more than an index, and buffers that are used otherwise."""
+
+    def __init__(self) -> None:
+        self.places: list[tuple[Buffer, Sequence[PrimExpr]]] = []
+        self.buffers: dict[Buffer, bool] = {}
+        self.elsewhere: set[Var] = set()
+
+    @on(Var)
+    def _var(self, v: Var) -> None:
+        self.elsewhere.add(v)
+
+    @on(Buffer)
+    def _buffer(self, b: Buffer) -> None:
+        self.buffers[b] = False
+
+    @on(Block)
+    def _block(self, b: Block) -> None:
+        for region in (*b.reads, *b.writes):
+            points = all([_int(r.extent) == 1 for r in region.region])
+            self.buffers[region.buffer] = points and self.buffers.get(region.buffer, True)
+        for part in (b.init, b.body):
+            if part is not None:
+                self.visit(part)
+
+    @on(BufferLoad)
+    def _load(self, load: BufferLoad) -> None:
+        self.places.append((load.buffer, load.indices))
+        for index in load.indices:
+            self._inside(index)
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> None:
+        self.places.append((s.buffer, s.indices))
+        self.visit(s.value)
+        for index in s.indices:
+            self._inside(index)
+
+    def _inside(self, index: PrimExpr) -> None:
+        """What an index reads, where it is found in memory itself."""
+        if not isinstance(index, Var):
+            found = _Loads()
+            found.visit(index)
+            for load in found.loads:
+                self._load(load)
+
+
+class _Loads(Visitor):
+    def __init__(self) -> None:
+        self.loads: list[BufferLoad] = []
+
+    @on(BufferLoad)
+    def _load(self, load: BufferLoad) -> None:
+        self.loads.append(load)
+
+
+def _int(e: Any) -> int:
+    return e.value if isinstance(e, IntImm) else -1
+
+
+def merge_axes(func: PrimFunc) -> PrimFunc:
+    """The kernel with fewer axes; itself where its structure is another, or none follow each other."""
+    root = func.body
+    if not isinstance(root, BlockRealize) or root.block.match_buffers:
+        return func
+    body = root.block.body
+    nests = [_Nest(s) for s in (body.seq if isinstance(body, SeqStmt) else (body,))]
+    if any([_has_roles(n) for n in nests]):
+        return func
+    plan = _Plan(nests)
+    if not plan.changes:
+        return func
+    done = [plan.rewritten(n) for n in nests]
+    held = tuple([plan.buffer(b) for b in root.block.alloc_buffers])
+    block = root.block.replace(alloc_buffers=held, body=done[0] if len(done) == 1 else SeqStmt(tuple(done)))
+    parameters = {p: plan.buffer(b) for p, b in func.buffer_map.items()}
+    return func.replace(body=root.replace(block=block), buffer_map=parameters)
+
+
+def with_parameters_of(func: PrimFunc, scheduled: PrimFunc) -> PrimFunc:
+    """The scheduled kernel with the parameters of the one that it was made of, of which its own are views."""
+    views = [b for p, b in scheduled.buffer_map.items() if b is not func.buffer_map[p]]
+    root = scheduled.body
+    if not views or not isinstance(root, BlockRealize):
+        return scheduled
+    body = root.block.body
+    for view in views:
+        body = DeclBuffer(view, body)
+    return scheduled.replace(body=root.replace(block=root.block.replace(body=body)), buffer_map=func.buffer_map)
+
+
+def _has_roles(nest: _Nest) -> bool:
+    """Whether a block is one of products or windows, or one that other rules have marked."""
+    if nest.block is None:
+        # Loops of their own kind (sorting, running sums) are final; what is marked is for a rule of its own.
+        inner = nest.whole
+        while isinstance(inner, For):
+            inner = inner.body
+        return isinstance(inner, BlockRealize) and not TOLD.issuperset(inner.block.annotations)
+    reduced = {iv.var for iv in nest.axes if iv.iter_type == IterVar.CommReduce}
+    if not reduced:
+        return False
+    written = {w.buffer for w in nest.block.writes}
+    operands = set()
+    for buffer, indices in nest.accesses:
+        for index in indices:
+            found = set(used_vars(index))
+            if found & reduced:
+                operands.add(buffer)
+                if len(found) > 1:
+                    return True
+    return len(operands - written) > 1
+
+
+Pair = tuple[Var, Var]
+
+
+class _Digits(NamedTuple):
+    """What stands for axes of a block, and for several of them counted through: one variable (with their extents)."""
+
+    axes: dict[Var, PrimExpr]
+    wholes: dict[tuple[Any, ...], tuple[Var, list[int]]]
+    analyzer: Analyzer
+
+
+class _Plan:
+    """Which neighbouring axes of blocks, and dimensions of buffers, are one: all that might be, less those that something forbids."""
+
+    def __init__(self, nests: Sequence[_Nest]) -> None:
+        self.nests = nests
+        self.new: dict[Buffer, Buffer] = {}
+        whole: dict[Buffer, bool] = {}
+        for n in nests:
+            for b, points in n.touched.items():
+                whole[b] = whole.get(b, True) and points and n.block is not None
+            for b, _ in n.accesses:
+                whole.setdefault(b, n.block is not None)
+        self.free = {b for b, points in whole.items() if points and _compact(b)}
+        self.kept = {b: [d for d, e in enumerate(b.shape) if _int(e) != 1 or b not in self.free] for b in whole}
+        self.one = {b: set(range(len(self.kept[b]) - 1)) for b in self.free}
+        """Positions in `kept` of dimensions that are one with the next."""
+        self.pairs: list[set[Pair]] = [self._possible(n) for n in nests]
+        while self._settle():
+            # What an index reads was found by what might be one so far.
+            self.new.clear()
+
+    @staticmethod
+    def _possible(nest: _Nest) -> set[Pair]:
+        axes = [iv for iv in nest.axes if nest.extents[iv.var] != 1]
+        return {
+            (a.var, b.var) for a, b in pairwise(axes)
+            if a.iter_type == b.iter_type and not {a.var, b.var} & nest.elsewhere
+        }  # fmt: skip
+
+    @property
+    def changes(self) -> bool:
+        steps = any([e == 1 for n in self.nests for e in n.extents.values()])
+        return (
+            steps
+            or any(self.pairs)
+            or any(self.one.values())
+            or any([len(self.kept[b]) != len(b.shape) for b in self.free])
+        )
+
+    def _settle(self) -> bool:
+        """Takes away what does not hold; whether that was anything."""
+        before = sum(map(len, self.pairs)) + sum(map(len, self.one.values()))
+        for nest, pairs in zip(self.nests, self.pairs, strict=True):
+            if nest.block is None:
+                continue
+            for pair in list(pairs):
+                if any([self._apart(nest, b, indices, pair) for b, indices in nest.accesses]):
+                    pairs.discard(pair)
+            digits = None
+            for b, indices in nest.accesses:
+                for i in list(self.one.get(b, ())):
+                    first, second = self.kept[b][i], self.kept[b][i + 1]
+                    at = indices[first], indices[second]
+                    axes = {v for e in at for v in used_vars(e) if nest.extents.get(v) != 1}
+                    if len(axes) <= 1:
+                        continue
+                    good = any([axes.issuperset(p) for p in pairs])
+                    if good and all([isinstance(e, Var) for e in at]):
+                        good = at in pairs and _int(b.shape[second]) == nest.extents[at[1]]
+                    elif good:
+                        digits = digits or self._digits(nest, pairs)
+                        good = len(used_vars(self._flat(b, indices, [first, second], digits))) <= 1
+                    if not good:
+                        self.one[b].discard(i)
+        return before != sum(map(len, self.pairs)) + sum(map(len, self.one.values()))
+
+    def _apart(self, nest: _Nest, b: Buffer, indices: Sequence[PrimExpr], pair: Pair) -> bool:
+        """Whether an access still takes two axes apart once they are one."""
+        found = [set(used_vars(i)) & set(pair) for i in indices]
+        places = [d for d, f in enumerate(found) if f]
+        if not places:
+            return False
+        if len(places) == 2 and not any([len(f) > 1 for f in found]):
+            # Each in a dimension of its own: these are one, and the second has as many elements as its axis has steps.
+            kept = self.kept[b]
+            follow = any([[kept[i], kept[i + 1]] == places for i in self.one.get(b, ())])
+            if not follow or _int(b.shape[places[1]]) != nest.extents[pair[1]] or found[places[0]] != {pair[0]}:
+                return True
+            if all([isinstance(indices[d], Var) for d in places]):
+                return False
+        digits = self._digits(nest, {pair})
+        joined, _ = digits.wholes[pair]
+        return any([_takes_apart(self._flat(b, indices, g, digits), joined) for g in self._groups(b)])
+
+    def _groups(self, b: Buffer) -> list[list[int]]:
+        """The dimensions of a buffer, those together that are one."""
+        out: list[list[int]] = []
+        for i, d in enumerate(self.kept[b]):
+            if i and i - 1 in self.one.get(b, ()):
+                out[-1].append(d)
+            else:
+                out.append([d])
+        return out
+
+    def _digits(self, nest: _Nest, pairs: Iterable[Pair]) -> _Digits:
+        """What stands for the axes of a block: digits of joined ones, and zero for those of one step."""
+        made = _Digits({}, {}, Analyzer())
+        for chain in self._chains(nest, pairs):
+            extents = [nest.extents[v] for v in chain]
+            if prod(extents) == 1:
+                made.axes[chain[0]] = IntImm(chain[0].dtype, 0)
+                continue
+            one = chain[0] if len(chain) == 1 else Var(chain[0].name, chain[0].dtype)
+            made.analyzer.bind(one, _range(one, prod(extents)))
+            made.wholes[tuple(chain)] = one, extents
+            for k, v in enumerate(chain if len(chain) > 1 else ()):
+                behind = prod(extents[k + 1 :])
+                digit = FloorDiv(one, IntImm(one.dtype, behind)) if behind > 1 else one
+                made.axes[v] = FloorMod(digit, IntImm(one.dtype, extents[k])) if k else digit
+        return made
+
+    @staticmethod
+    def _chains(nest: _Nest, pairs: Iterable[Pair]) -> list[list[Var]]:
+        """The axes of a block, those together that are one."""
+        out: list[list[Var]] = []
+        joined = set(pairs)
+        for v in [iv.var for iv in nest.axes]:
+            if nest.extents[v] == 1:
+                out.append([v])
+                continue
+            last = next((c for c in reversed(out) if nest.extents[c[0]] != 1), None)
+            if last and (last[-1], v) in joined:
+                last.append(v)
+            else:
+                out.append([v])
+        return out
+
+    def _flat(self, b: Buffer, indices: Sequence[PrimExpr], dims: Sequence[int], digits: _Digits) -> PrimExpr:
+        """The place in some dimensions of a buffer, counted through."""
+        known = digits.wholes.get(tuple([indices[d] for d in dims]))
+        if known is not None and known[1][1:] == [_int(b.shape[d]) for d in dims[1:]]:
+            return known[0]
+        put = _Put(self, digits)
+        place: Any = put.visit(indices[dims[0]])
+        if len(dims) == 1 and place is indices[dims[0]]:
+            return place
+        for d in dims[1:]:
+            place = place * b.shape[d] + put.visit(indices[d])
+        return digits.analyzer.simplify(place)
+
+    def buffer(self, b: Buffer) -> Buffer:
+        """The buffer with its dimensions joined."""
+        if b not in self.free:
+            return b
+        if b not in self.new:
+            shape = [prod([_int(b.shape[d]) for d in g]) for g in self._groups(b)]
+            same = len(shape) == len(b.shape)
+            self.new[b] = b if same else b.replace(shape=tuple([IntImm(b.shape[0].dtype, e) for e in shape]))
+        return self.new[b]
+
+    def place(self, b: Buffer, indices: Sequence[PrimExpr], digits: _Digits) -> tuple[PrimExpr, ...]:
+        return tuple([self._flat(b, indices, g, digits) for g in self._groups(b)])
+
+    def rewritten(self, nest: _Nest) -> Stmt:
+        """The block with its joined axes, below a loop for each."""
+        block = nest.block
+        if block is None:
+            return nest.whole
+        pairs = self.pairs[self.nests.index(nest)]
+        digits = self._digits(nest, pairs)
+        kinds = {iv.var: iv.iter_type for iv in nest.axes}
+        realize = _realize(nest.whole)
+        looped = {iv.var: not isinstance(v, IntImm) for iv, v in zip(nest.axes, realize.iter_values, strict=True)}
+        axes: dict[IterVar, bool] = {}
+        for chain in self._needed(nest, self._chains(nest, pairs), kinds):
+            var = chain[0] if len(chain) == 1 else digits.wholes[tuple(chain)][0]
+            axis = IterVar(_range(var, prod([nest.extents[v] for v in chain])), var, kinds[chain[0]])
+            axes[axis] = looped[chain[0]]
+        put = _Put(self, digits)
+        body, init = put.visit(block.body), put.visit(block.init) if block.init is not None else None
+        reads, writes = [tuple([put.region(r) for r in regions]) for regions in (block.reads, block.writes)]
+        inner = block.replace(iter_vars=tuple(axes), body=body, init=init, reads=reads, writes=writes, annotations={})
+        loops = {iv: Var(iv.var.name.removeprefix("v_"), iv.var.dtype) for iv, loop in axes.items() if loop}
+        values = [loops.get(iv, IntImm(iv.var.dtype, 0)) for iv in axes]
+        out: Stmt = realize.replace(iter_values=tuple(values), block=inner)
+        for iv, v in reversed(loops.items()):
+            assert iv.dom is not None
+            out = For(v, iv.dom.min, iv.dom.extent, ForKind.SERIAL, out)
+        return out
+
+    @staticmethod
+    def _needed(nest: _Nest, chains: list[list[Var]], kinds: dict[Var, int]) -> list[list[Var]]:
+        """Axes of several steps; of each kind at least one, as a block that reduces needs an axis along which it does."""
+        needed = [c for c in chains if nest.extents[c[0]] != 1]
+        for kind in set(kinds.values()):
+            mine = [c for c in chains if kinds[c[0]] == kind]
+            if not any([c in needed for c in mine]) and (kind == IterVar.CommReduce or not needed):
+                needed.append(mine[-1])
+        return [c for c in chains if c in needed]
+
+
+def _realize(stmt: Stmt) -> BlockRealize:
+    while isinstance(stmt, For):
+        stmt = stmt.body
+    assert isinstance(stmt, BlockRealize)
+    return stmt
+
+
+def _range(var: Var, extent: int) -> Range:
+    return Range(IntImm(var.dtype, 0), IntImm(var.dtype, extent))
+
+
+def _compact(b: Buffer) -> bool:
+    if b.strides or b.axis_separators or not b.shape or not all([_int(e) > 0 for e in b.shape]):
+        return False
+    return prod([_int(e) for e in b.shape]) <= MOST
+
+
+def _takes_apart(e: PrimExpr, joined: Var) -> bool:
+    """Whether an index divides a joined axis."""
+    found = _Divided()
+    found.visit(e)
+    return any([joined in used_vars(d) for d in found.divided])
+
+
+class _Divided(Visitor):
+    def __init__(self) -> None:
+        self.divided: list[PrimExpr] = []
+
+    @on(FloorDiv, FloorMod)
+    def _divide(self, e: Any) -> None:
+        self.divided.append(e)
+
+
+class _Put(Mutator):
+    """Accesses of new buffers by new axes."""
+
+    def __init__(self, plan: _Plan, digits: _Digits) -> None:
+        self.plan, self.digits = plan, digits
+
+    @on(Var)
+    def _var(self, v: Var) -> PrimExpr:
+        return self.digits.axes.get(v, v)
+
+    @on(BufferLoad)
+    def _load(self, load: BufferLoad) -> BufferLoad:
+        places = self.plan.place(load.buffer, load.indices, self.digits)
+        return load.replace(buffer=self.plan.buffer(load.buffer), indices=places)
+
+    @on(BufferStore)
+    def _store(self, s: BufferStore) -> BufferStore:
+        places = self.plan.place(s.buffer, s.indices, self.digits)
+        return s.replace(buffer=self.plan.buffer(s.buffer), indices=places, value=self.visit(s.value))
+
+    def region(self, r: BufferRegion) -> BufferRegion:
+        if r.buffer not in self.plan.free:
+            return r.replace(region=tuple([d.replace(min=self.visit(d.min)) for d in r.region]))
+        places = self.plan.place(r.buffer, [d.min for d in r.region], self.digits)
+        region = tuple([Range.from_min_extent(p, IntImm(p.dtype, 1)) for p in places])
+        return r.replace(buffer=self.plan.buffer(r.buffer), region=region)
