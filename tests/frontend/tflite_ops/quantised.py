@@ -404,6 +404,9 @@ def odd_scales() -> None:
             {"padding": 0, "stride_w": 2, "stride_h": 2},
             "TransposeConvOptions",
         )
+    sample(
+        "int8-GELU-infinite", "GELU", [("int8", (300,), (np.inf, 0))], [("int8", (), (0.0125, -112))], {}, "GeluOptions"
+    )
     for name, step in (("LOG", 0.5), ("EXP", 0.5), ("GELU", 6.0)):
         kind = "GeluOptions" if name == "GELU" else ""
         sample(f"int8-{name}-wide", name, [("int8", (900,), (step, 4))], [("int8", (), (0.05, 3))], {}, kind)

@@ -245,14 +245,13 @@ def looked_up(node: Node, x: Value, f: Callable[[np.ndarray], np.ndarray]) -> Va
     (source,), target = need_single(node, x), out_quant(node)
     low, high = limits(x.dtype)
     q = np.arange(low, high + 1)
-    reals = (q - source.offset).astype(np.float32) * source.scale[0]
     with np.errstate(all="ignore"):
+        reals = (q - source.offset).astype(np.float32) * source.scale[0]
         found = np.asarray(f(reals), np.float32)
-        # Where there is no number the kernels take the least.
-        units = np.nan_to_num(
-            np.clip(found * (np.float32(1) / target.scale[0]), -1e9, 1e9).astype(np.float64), nan=-1e9
-        )
+        units = np.clip(found * (np.float32(1) / target.scale[0]), -1e9, 1e9).astype(np.float64)
     whole = np.where(units >= 0, np.floor(units + 0.5), np.ceil(units - 0.5)) + target.offset
+    # Where there is no number the kernels' tables have 0.
+    whole = np.nan_to_num(whole, nan=0.0)
     return table_of(node, x, np.clip(whole, *limits(node.out.dtype)).astype(node.out.dtype))
 
 
