@@ -16,7 +16,7 @@ from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.tensorflow import from_tensorflow, supported_operators
 from tilewright.relay.frontend.tensorflow.checkpoint import _snappy, read_table
 from tilewright.relay.frontend.tensorflow.schema import CODES, message
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import OpNotImplemented, TVMError
 
 Array = np.ndarray[Any, Any]
 X = np.arange(12, dtype="float32").reshape(3, 4) - 5
@@ -449,6 +449,39 @@ def test_colours() -> None:
     ]
     for f, w in zip(found, wanted, strict=True):
         np.testing.assert_allclose(f, w.reshape(f.shape), rtol=1e-4, atol=1e-5)
+
+
+def test_colours_below_0() -> None:
+    """As TensorFlow has them: no saturation where no part is above 0; a hue moves between the least part and the greatest."""
+    data = np.array([[[[-1, -2, -3], [-2, -1, -4], [2, -1, 0]]]], "float32")
+    graph = graph_of(
+        ("RGBToHSV", "hsv", ("x",)), constant("d", 0.2, "float32"), ("AdjustHue", "hue", ("x", "d")), shape=(1, 1, 3, 3)
+    )
+    hsv, hue = run(graph, data, outputs=["hsv", "hue"])
+    np.testing.assert_allclose(hsv[0, 0], [[1 / 12, 0, -1], [2 / 9, 0, -1], [17 / 18, 1.5, 2]], rtol=1e-5)
+    np.testing.assert_allclose(hue[0, 0], [[-2.4, -1, -3], [-4, -1, -2.4], [2, 1.6, -1]], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("graph", "text"),
+    [
+        (
+            graph_of(("Unpack", "y", ("x",), {"num": 2147483647, "axis": 1}), shape=(2, 3)),
+            "2147483647 parts of axis 1, which has 3",
+        ),
+        (
+            graph_of(("Unpack", "y", ("x",), {"num": 2147483647, "axis": 1}), shape=(2, -1)),
+            "2147483647 parts; up to 4096",
+        ),
+        (
+            graph_of(constant("s", [4, 37781893]), ("ResizeArea", "y", ("x", "s")), shape=(1, 5, 5, 2)),
+            "an axis of 5 to 37781893",
+        ),
+    ],
+)
+def test_huge_numbers_of_parts(graph: Any, text: str) -> None:
+    with pytest.raises(TVMError, match=text):
+        run(graph, np.zeros((1,), "float32"))
 
 
 def test_areas() -> None:

@@ -9,10 +9,16 @@ import numpy as np
 
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, tf_op
+from tilewright.support.errors import OpNotImplemented
+
+MOST_SHARES = 1 << 24
+"""Elements of the matrix that resizes an axis by areas."""
 
 
 def _shares(extent: int, size: int, align: bool) -> np.ndarray:
-    """(size, extent): how much of each place falls on a place of the result, together 1."""
+    """(size, extent): how much of each place falls on a place of the result, together 1. Raises OpNotImplemented."""
+    if size * extent > MOST_SHARES:
+        raise OpNotImplemented(f"it resizes an axis of {extent} to {size}; their product may be {MOST_SHARES}")
     step = np.float32((extent - 1) / (size - 1) if align and size > 1 else extent / size)
     found = np.zeros((size, extent), np.float32)
     for k in range(size):
@@ -47,7 +53,7 @@ def _to_hsv(c: NodeCall, x: Value) -> list[Value]:
     value = c.call("maximum", c.call("maximum", r, g), b)
     spread = c.call("subtract", value, c.call("minimum", c.call("minimum", r, g), b))
     none = c.number(0, x.dtype)
-    grey, black = c.call("equal", spread, none), c.call("equal", value, none)
+    grey, black = c.call("equal", spread, none), c.call("less_equal", value, none)
     one = c.number(1, x.dtype)
     saturation = c.call("where", black, none, c.call("divide", spread, c.call("where", black, one, value)))
     unit = c.call("multiply", c.call("where", grey, one, spread), 6.0)
@@ -62,16 +68,24 @@ def _to_hsv(c: NodeCall, x: Value) -> list[Value]:
     return [c.call("where", grey, none, hue), saturation, value]
 
 
-def _to_rgb(c: NodeCall, hue: Value, saturation: Value, value: Value) -> Value:
-    """Colours of hue (whole turns), saturation and value."""
+def _of_hue(c: NodeCall, hue: Value) -> list[Value]:
+    """The colour of a hue (whole turns) at full saturation and value: three numbers from 0 to 1."""
     sixth = c.call("multiply", hue, 6.0)
     planes = []
     for middle, sign, offset in ((3.0, 1.0, -1.0), (2.0, -1.0, 2.0), (4.0, -1.0, 2.0)):
         apart = c.call("multiply", c.call("abs", c.call("subtract", sixth, middle)), sign)
-        part = c.call("clip", c.call("add", apart, offset), a_min=0.0, a_max=1.0)
+        planes.append(c.call("clip", c.call("add", apart, offset), a_min=0.0, a_max=1.0))
+    return planes
+
+
+def _to_rgb(c: NodeCall, hue: Value, saturation: Value, value: Value) -> Value:
+    """Colours of hue (whole turns), saturation and value."""
+
+    def plane(part: Value) -> Value:
         kept = c.call("add", c.call("multiply", c.call("subtract", part, 1.0), saturation), 1.0)
-        planes.append(c.call("multiply", kept, value))
-    return _image(c, planes)
+        return c.call("multiply", kept, value)  # type: ignore[no-any-return]
+
+    return _image(c, [plane(p) for p in _of_hue(c, hue)])
 
 
 @tf_op("RGBToHSV")
@@ -86,9 +100,13 @@ def _hsv_to_rgb(c: NodeCall, x: Value) -> Any:
 
 @tf_op("AdjustHue")
 def _adjust_hue(c: NodeCall, x: Value, delta: Value) -> Any:
-    hue, saturation, value = _to_hsv(c, x)
+    hue, _, most = _to_hsv(c, x)
+    r, g, b = _planes(c, x)
+    least = c.call("minimum", c.call("minimum", r, g), b)
+    spread = c.call("subtract", most, least)
     moved = c.call("floor_mod", c.call("add", hue, c.cast(delta, x.dtype)), c.number(1, x.dtype))
-    return _to_rgb(c, moved, saturation, value)
+    # Between the least and the greatest part, not by a saturation, which a colour below 0 has none of.
+    return _image(c, [c.call("add", c.call("multiply", p, spread), least) for p in _of_hue(c, moved)])
 
 
 @tf_op("AdjustSaturation")

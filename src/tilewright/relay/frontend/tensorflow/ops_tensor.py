@@ -72,10 +72,19 @@ def _pack(c: NodeCall, *xs: Value) -> Any:
     return c.call("stack", parts, axis=c.axis(int(c.attr("axis", 0)), parts[0].ndim + 1))
 
 
+MOST_PARTS = 4096
+"""How many values an axis of unknown extent may become."""
+
+
 @tf_op("Unpack")
 def _unpack(c: NodeCall, x: Value) -> Any:
     axis = c.axis(int(c.attr("axis", 0)), x.ndim)
-    return [c.at(x, axis, k) for k in range(int(c.attr("num", 0)))]
+    count, (extent,) = int(c.attr("num", 0)), x.shape[axis : axis + 1]
+    if isinstance(extent, int) and count != extent:
+        raise ValueError(f"it makes {count} parts of axis {axis}, which has {extent} elements")
+    if count > MOST_PARTS:
+        raise OpNotImplemented(f"it makes {count} parts; up to {MOST_PARTS} are supported")
+    return [c.at(x, axis, k) for k in range(count)]
 
 
 @tf_op("Split")
