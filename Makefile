@@ -85,6 +85,7 @@ bench: $(VENV)/.extra-bench  ## latency beside the peers, interleaved in one run
 
 fuzz: $(VENV)/.extra-test  ## random programs and models against their references (COUNT=1000 SEED=7; COUNT=0: until stopped)
 	$(BIN)/python -m tests.fuzz --count $(COUNT) --seed $(SEED)
+	$(BIN)/python -m tests.fuzz.loops --count $(COUNT) --seed $(SEED)
 	$(BIN)/python -m tests.arith.fuzz --count $$((10 * $(COUNT))) --seed $(SEED)
 	$(BIN)/python -m tests.fuzz.onnx_graphs --count $(COUNT) --seed $(SEED)
 	$(BIN)/python -m tests.fuzz.mutations --count $(COUNT) --seed $(SEED)

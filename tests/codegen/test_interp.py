@@ -12,8 +12,9 @@ from tests.generators.programs import random_program, random_step
 from tilewright import tir
 from tilewright.codegen.interp import InterpError, Interpreter, run
 from tilewright.codegen.interp.program import compiled
+from tilewright.codegen.interp.values import np_type
 from tilewright.driver import lower
-from tilewright.ir import IRModule
+from tilewright.ir import DataType, IRModule
 from tilewright.script import tir as T
 from tilewright.support.errors import ScheduleError
 from tilewright.tir.schedule import Schedule
@@ -69,6 +70,19 @@ def test_elements_keep_their_type(dtype: str) -> None:
     y = np.zeros_like(x)
     run(nests(8, 8, dtype), [x, y])
     np.testing.assert_array_equal(y, x + x)
+
+
+def test_elements_of_four_bits_are_numbers() -> None:
+    """A NumPy scalar of four bits is not made a wider one by a cast."""
+
+    @T.prim_func
+    def main(x: T.Buffer((4,), "int4"), y: T.Buffer((4,), "int32")) -> None:
+        for i in range(4):
+            y[i] = y[i] + (T.Cast("int32", x[i]) ^ 12)
+
+    given = np.array([1, 2, -3, 4]).astype(np_type(DataType("int4")))
+    for _, y in both(main, [given, np.full(4, 5, "int32")]):
+        np.testing.assert_array_equal(y, [18, 19, -10, 13])
 
 
 def test_messages_of_elements_that_are_not_there() -> None:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tilewright.codegen.interp.direct import is_plain
 from tilewright.codegen.interp.intrinsics import FLOAT, PREDICATES
 from tilewright.codegen.interp.llvm_intrinsics import LLVM
 from tilewright.codegen.interp.tile_registers import TILE_INSTRUCTIONS
@@ -266,7 +267,9 @@ class ExprSource:
         if direct is not None:
             at = self.inside(e.buffer, e.indices)
             if at is not None:
-                return f"{direct}[{at}]"
+                found = f"{direct}[{at}]"
+                boxed = (e.dtype.is_int or e.dtype.is_uint) and not is_plain(e.dtype)
+                return self.unboxed(found, e.dtype) if boxed else found
         if not single and self.is_run(e.buffer, e.indices, e.predicate):
             ramp: Any = e.indices[0]
             return f"{self.accessor(e.buffer)}.part({self.expr(ramp.base)}, {ramp.lanes})"
