@@ -266,5 +266,6 @@ def as_module(path: Path, inputs: dict[str, np.ndarray]) -> tuple[Any, list[str]
             result = function(*concrete)
         values[node.output[0]] = result
         if isinstance(result, torch.Tensor):
-            steps.append((function, taken, node.output[0]))
+            # Numbers as Python's: torch.compile follows no arrays of NumPy that a program holds.
+            steps.append((function, [t.tolist() if isinstance(t, np.ndarray) else t for t in taken], node.output[0]))
     return module, names
