@@ -22,8 +22,8 @@ from tilewright.relay.transform.infer_type import infer_types
 from tilewright.runtime.vm import VirtualMachine
 from tilewright.support.errors import OpError, TVMError
 
-SMALL = "llvm -l3-cache-bytes=2097152"
-LARGE = "llvm -l3-cache-bytes=1073741824"
+SMALL = "llvm -num-cores=1 -l3-cache-bytes=2097152"
+LARGE = "llvm -num-cores=1 -l3-cache-bytes=1073741824"
 CONV = {"kernel_size": (3, 3), "padding": (1, 1)}
 IMAGES = 3
 
@@ -125,7 +125,7 @@ def optimized(mod: IRModule, target: str) -> IRModule:
 
 
 def test_layers_run_in_turn() -> None:
-    """As many images at a time as fit; what comes after the last large layer is for all."""
+    """As many images at a time as threads; what comes after the last large layer is for all."""
     mod, _ = network(8)
     assert set(images_of(optimized(mod, LARGE))) == {8}
     after = optimized(mod, SMALL)
@@ -133,8 +133,13 @@ def test_layers_run_in_turn() -> None:
     turns = found.count(1)
     assert turns > 16 and found[:turns] == [1] * turns and set(found[turns:]) == {8}
     assert list_op_freqs(after)["concatenate"] == 1 and "split" not in list_op_freqs(after)
-    twice = images_of(optimized(mod, "llvm -l3-cache-bytes=4194304"))
-    assert twice.count(2) > 8 and set(twice) == {2, 8}
+
+
+@pytest.mark.parametrize("cores", [2, 4])
+def test_images_of_threads(cores: int) -> None:
+    """One for each of two threads; of four not all fit."""
+    found = images_of(optimized(network(8)[0], f"llvm -num-cores={cores} -l3-cache-bytes=2097152"))
+    assert found.count(2) > 8 and set(found) == {2, 8}
 
 
 @pytest.mark.parametrize(
@@ -163,7 +168,7 @@ def test_small_images_with_large_weights_stay_whole() -> None:
             relay.nn.conv2d(body, relay.const(rng.standard_normal((256, 256, 3, 3), "float32")), **CONV)
         )
     mod = IRModule.from_expr(relay.Function([x], body))
-    assert set(images_of(optimized(mod, "llvm -l3-cache-bytes=1048576"))) == {4}
+    assert set(images_of(optimized(mod, "llvm -num-cores=1 -l3-cache-bytes=1048576"))) == {4}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ in every turn, the constants of all layers and the start of their threads.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from math import prod
+from math import gcd, prod
 from typing import Any, NamedTuple
 
 from tilewright.ir import Op, TensorType
@@ -26,7 +26,7 @@ from tilewright.relay.transform.rewriting import card_of, is_op, static_shape, t
 from tilewright.target import Target
 from tilewright.topi.schedule.tiles import divisors
 
-PART = 4
+PART = 2
 """A layer's data fit where they take this part of the last cache: its constants, what goes on beside it, and others are there too."""
 START = 1 << 17
 """Bytes that the last cache gives in the time that a kernel takes to start its threads."""
@@ -174,7 +174,7 @@ def layers_of(order: Sequence[Expr], batch: int, inputs: Container[Expr]) -> lis
     return found
 
 
-def best_turns(layers: Sequence[Layer], order: Sequence[Expr], batch: int, cache: int) -> Turns | None:
+def best_turns(layers: Sequence[Layer], order: Sequence[Expr], batch: int, cache: int, cores: int) -> Turns | None:
     """What saves the most bytes, if anything does."""
     place: dict[Expr, int] = {layer.call: i for i, layer in enumerate(layers)}
     # The layer that reads a result last; the end where others read it.
@@ -184,7 +184,8 @@ def best_turns(layers: Sequence[Layer], order: Sequence[Expr], batch: int, cache
             if a in place:
                 until[a] = max(until.get(a, 0), place.get(e, len(layers)))
     best: Turns | None = None
-    for images in divisors(batch, batch // 2):
+    # As many images as threads, so that each has one of its own, or else fewer.
+    for images in divisors(gcd(batch, cores), batch // 2):
         turns, saved = batch // images, 0
         going_on: list[Call] = []
         for i, layer in enumerate(layers):
@@ -235,7 +236,7 @@ def piece_of(x: Var, first: int, images: int) -> Expr:
 def in_turn(func: Function) -> Function:
     """The function with its first layers in turn, where that saves bytes."""
     target = Target.current(True)
-    cache = target.cpu.l3_bytes // PART if target is not None else 0
+    cache, cores = (target.cpu.l3_bytes // PART, target.cpu.cores) if target is not None else (0, 1)
     inputs = [p for p in func.params if len(static_shape(p) or ()) > 2]
     batch = batch_of(inputs)
     if not cache or batch is None or batch < 2:
@@ -243,7 +244,7 @@ def in_turn(func: Function) -> Function:
     order = list(post_order(func.body, skip=lambda e: isinstance(e, Function)))
     if all([size(e) + sum(map(size, operands(e))) <= cache for e in order]):
         return func
-    turns = best_turns(layers_of(order, batch, inputs), order, batch, cache)
+    turns = best_turns(layers_of(order, batch, inputs), order, batch, cache, cores)
     return func if turns is None else func.replace(body=substitute(func.body, {turns.last: joined(turns, batch)}))
 
 

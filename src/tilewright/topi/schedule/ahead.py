@@ -66,12 +66,14 @@ ENOUGH_WORK = 1024
 """Multiply-adds of vectors of a tile that take as long as a line takes from memory."""
 
 
-def mark_ahead(sch: Schedule, tiles: LoopRV, rows: int, steps: list[LoopRV], name: str, panels: int) -> None:
-    """Says that the panels of a tensor are to be fetched ahead, in a loop of as many tiles for each of `panels` panels. `rows`: how
-    many loops of unknown extents are directly below that one, around the loops of the steps."""
+def mark_ahead(
+    sch: Schedule, tiles: LoopRV, rows: int, steps: list[LoopRV], name: str, panels: int, times: int
+) -> None:
+    """Says that the panels of a tensor are to be fetched ahead, in a loop of as many tiles for each of `panels` panels, all of them that
+    many `times`. `rows`: how many loops of unknown extents are directly below that one, around the loops of the steps."""
     count = sch.get(tiles).extent
-    if isinstance(count, IntImm) and count.value % panels == 0 and panels > 1:
-        sch.annotate(steps[-1], FETCH_AHEAD, [name, count.value // panels, panels, rows, len(steps) - 1])
+    if isinstance(count, IntImm) and count.value % (panels * times) == 0 and panels > 1:
+        sch.annotate(steps[-1], FETCH_AHEAD, [name, count.value // (panels * times), panels, rows, len(steps) - 1])
 
 
 def mark_early(sch: Schedule, sums: LoopRV, work: int, epilogue: BlockRV) -> None:
@@ -164,7 +166,8 @@ class _FetchAhead(BufferMutator):
         row, at_step = _count(between[:rows]), _count(loops)
         tile: Any = tiles.loop_var
         begin = ((tile % parts * enough + row) * count + at_step) * step
-        next_panel = min_value(tile // parts + 1, panels - 1)
+        panel_now = tile // parts if extent_of(tiles) == parts * panels else tile // parts % panels
+        next_panel = min_value(panel_now + 1, panels - 1)
         hints: list[Stmt] = []
         for k in range(lines):
             at, indices = begin + k * in_line, []

@@ -10,7 +10,7 @@ parallel tile:
 
 from __future__ import annotations
 
-from math import prod
+from math import gcd, prod
 
 from tilewright.ir import IntImm
 from tilewright.support.errors import ScheduleError
@@ -148,9 +148,16 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
         )
         inner = [*line_inner, row_inner, *inner]
     weights = packed[0] if packed is not None else blocks_of_columns(block, axes)
+    own: list[LoopRV] = []
+    shares = images_of_threads(sch, block, axes, target)
+    if shares > 1:
+        share, images = sch.split(axes.rows[0], [shares, None], disable_predication=True)
+        outer[outer.index(axes.rows[0])] = images
+        own = [share]
     if packed is None and weights is not None and single(sch, outer[: outer.index(column_outer)]):
         blocks = sch.get(column_outer).extent
         whole_panels = blocks.value if isinstance(blocks, IntImm) else 0
+    outer = [*own, *outer]
     *reduce_outer, last = axes.reduction
     reduced = prod([divisor_of(sch.get(loop).extent) for loop in axes.reduction])
     factor = unroll_factor(
@@ -173,7 +180,9 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
     rows_known = all([isinstance(sch.get(loop).extent, IntImm) for loop in outer[end:]])
     in_turn = end == len(outer) or (packed is not None and not rows_known)
     if weights is not None and whole_panels and start == 0 and in_turn and not (packed is not None and reduce_outer):
-        mark_ahead(sch, shared_out, len(outer) - end, [*reduce_outer, last_outer], weights.buffer.name, whole_panels)
+        mark_ahead(
+            sch, shared_out, len(outer) - end, [*reduce_outer, last_outer], weights.buffer.name, whole_panels, shares
+        )
     for reader in epilogue:
         mark_early(sch, first, lines * rows * columns * reduced, reader)
     init = sch.decompose_reduction(block.rv, first)
@@ -197,6 +206,17 @@ def schedule_contraction(view: KernelView, block: BlockView, target: Target) -> 
             raise
     if dot is not None:
         sch.tensorize(vector, dot.local)
+
+
+def images_of_threads(sch: Schedule, block: BlockView, axes: _Axes, target: Target) -> int:
+    """Into how many parts the images of a batch are cut, so that each thread reads all weights and images of its own, which it has
+    written itself: where weights are the smaller ones. Else threads share the weights, and each reads all images."""
+    batch = sch.get(axes.rows[0]).extent if len(axes.rows) > 2 and axes.vector_is_column else None
+    if not isinstance(batch, IntImm) or OWN_DATA in block.block.annotations:
+        return 1
+    (place,) = axes.vector_role
+    sizes = [prod([divisor_of(d) for d in r.buffer.shape]) for r in block.block.reads]
+    return gcd(batch.value, target.cpu.cores) if sizes[place] < max(sizes) else 1
 
 
 def single(sch: Schedule, loops: list[LoopRV]) -> bool:
