@@ -467,11 +467,23 @@ def test_colours_below_0() -> None:
     [
         (
             graph_of(("Unpack", "y", ("x",), {"num": 2147483647, "axis": 1}), shape=(2, 3)),
-            "2147483647 parts of axis 1, which has 3",
+            "2147483647 parts of axis 1; there may be 3",
         ),
         (
             graph_of(("Unpack", "y", ("x",), {"num": 2147483647, "axis": 1}), shape=(2, -1)),
-            "2147483647 parts; up to 4096",
+            "2147483647 parts of axis 1; there may be 4096",
+        ),
+        (
+            graph_of(constant("a", 1), ("Split", "y", ("a", "x"), {"num_split": 2147483647}), shape=(2, 3)),
+            "2147483647 parts of axis 1; there may be 3",
+        ),
+        (
+            graph_of(
+                constant("p", [0, 1]),
+                ("DynamicPartition", "y", ("x", "p"), {"num_partitions": 2147483647}),
+                shape=(2, 3),
+            ),
+            "2147483647 partitions; there may be 4096",
         ),
         (
             graph_of(constant("s", [4, 37781893]), ("ResizeArea", "y", ("x", "s")), shape=(1, 5, 5, 2)),

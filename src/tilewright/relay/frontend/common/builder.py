@@ -15,10 +15,18 @@ from tilewright.relay.frontend.common.value import Value, make_call
 from tilewright.relay.op.relations import broadcast_shapes, is_any, known_equal, shape_text, simplest
 from tilewright.support.errors import OpNotImplemented
 
+MOST_PARTS = 4096
+"""How many values an axis of unknown extent may become, or an operator make."""
 FAR = (1 << 31) - 1
 """The end of a slice that goes to the end of its axis."""
 SMALL = 1 << 16
 """Most elements of tensors that are computed at import."""
+
+
+def need_few(count: int, most: int, what: str) -> None:
+    """Raises OpNotImplemented for more of something than there can be: a damaged model may claim any number."""
+    if count > most:
+        raise OpNotImplemented(f"it makes {count} {what}; there may be {most}")
 
 
 class Builder:
@@ -187,7 +195,10 @@ class Builder:
         """x in equal parts."""
         if parts == 1:
             return [x]
-        return list(self.call("split", x, indices_or_sections=parts, axis=self.axis(axis, x.ndim)))
+        axis = self.axis(axis, x.ndim)
+        extent = x.shape[axis]
+        need_few(parts, extent if isinstance(extent, int) and extent else MOST_PARTS, f"parts of axis {axis}")
+        return list(self.call("split", x, indices_or_sections=parts, axis=axis))
 
     def concatenate(self, xs: Sequence[Value], axis: int) -> Value:
         """Tensors one after another; only one is itself."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.common import factor
-from tilewright.relay.frontend.common.builder import FAR
+from tilewright.relay.frontend.common.builder import FAR, MOST_PARTS, need_few
 from tilewright.relay.frontend.common.special import special
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.keras.layers_conv import convolve, depthwise, is_first
@@ -166,6 +166,7 @@ for _name, _key, _fill in (
 @keras_op("Diff")
 def _diff(c: LayerCall, x: Value) -> Any:
     axis = c.axis(int(c.get("axis", -1)), x.ndim)
+    need_few(int(c.get("n", 1)), MOST_PARTS, "differences")
     for _ in range(int(c.get("n", 1))):
         x = c.call("subtract", c.cut(x, axis, 1, FAR), c.cut(x, axis, 0, x.shape[axis] - 1))
     return x

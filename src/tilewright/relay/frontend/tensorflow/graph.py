@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.ir import IRModule
 from tilewright.relay.expr import Expr, Var
-from tilewright.relay.frontend.common.builder import SMALL
+from tilewright.relay.frontend.common.builder import MOST_PARTS, SMALL, need_few
 from tilewright.relay.frontend.common.module import module_of
 from tilewright.relay.frontend.common.problems import DAMAGE, Problem, UnsupportedModel, finding_of
 from tilewright.relay.frontend.common.sizes import InputSizes
@@ -275,6 +275,7 @@ class TensorFlowImporter:
         if any([v is _BROKEN_VALUE for v in inputs]):
             return _BROKEN
         if op in SWITCHES:
+            need_few(int(c.attr("num_outs", 2)), MOST_PARTS, "branches")
             return [inputs[0]] * int(c.attr("num_outs", 2))
         if op in ("LoopCond", "NextIteration", "RefNextIteration"):
             return inputs

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.relay.frontend.common.builder import FAR
+from tilewright.relay.frontend.common.builder import FAR, MOST_PARTS, need_few
 from tilewright.relay.frontend.common.hosted import hosted, hosted_sized, text_host
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.ops_tensor import as_places
@@ -45,6 +45,7 @@ def after_last(c: NodeCall, which: Value) -> Value:
 def _partition(c: NodeCall, x: Value, which: Value) -> Any:
     flat, flags = c.reshape(x, [-1, *x.shape[which.ndim :]]), c.reshape(which, [-1])
     found = []
+    need_few(int(c.attr("num_partitions")), MOST_PARTS, "partitions")
     for k in range(int(c.attr("num_partitions"))):
         at = c.call("argwhere", c.call("equal", flags, k))
         found.append(c.call("take", flat, c.call("squeeze", at, axis=(1,)), axis=0))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.node.leaves import numpy_dtype
-from tilewright.relay.frontend.common.builder import FAR, same_padding
+from tilewright.relay.frontend.common.builder import FAR, MOST_PARTS, need_few, same_padding
 from tilewright.relay.frontend.common.ordering import best
 from tilewright.relay.frontend.common.value import Value
 from tilewright.relay.frontend.tensorflow.value import NodeCall, Sizes, tensor, tf_op
@@ -72,18 +72,11 @@ def _pack(c: NodeCall, *xs: Value) -> Any:
     return c.call("stack", parts, axis=c.axis(int(c.attr("axis", 0)), parts[0].ndim + 1))
 
 
-MOST_PARTS = 4096
-"""How many values an axis of unknown extent may become."""
-
-
 @tf_op("Unpack")
 def _unpack(c: NodeCall, x: Value) -> Any:
     axis = c.axis(int(c.attr("axis", 0)), x.ndim)
     count, (extent,) = int(c.attr("num", 0)), x.shape[axis : axis + 1]
-    if isinstance(extent, int) and count != extent:
-        raise ValueError(f"it makes {count} parts of axis {axis}, which has {extent} elements")
-    if count > MOST_PARTS:
-        raise OpNotImplemented(f"it makes {count} parts; up to {MOST_PARTS} are supported")
+    need_few(count, extent if isinstance(extent, int) else MOST_PARTS, f"parts of axis {axis}")
     return [c.at(x, axis, k) for k in range(count)]
 
 
