@@ -70,6 +70,11 @@ def layer_norm() -> list[te.Tensor]:
     return [x, g, b, nn.layer_norm(x, g, b, [-1])]
 
 
+def taken() -> list[te.Tensor]:
+    x, i = ph(9, 6), te.placeholder((5,), "int64", "i")
+    return [x, i, topi.take(x, i, 1, mode="wrap")]
+
+
 def group_norm_of(*shape: int, groups: int = 8) -> list[te.Tensor]:
     x, g, b = ph(*shape), ph(shape[1], name="g"), ph(shape[1], name="b")
     return [x, g, b, nn.group_norm(x, g, b, groups)]
@@ -154,6 +159,9 @@ CASES: dict[str, Callable[[], list[te.Tensor]]] = {
     "enlarged": resized((11, 20), "linear"),
     "made smaller": resized((4, 5), "cubic"),
     "argmax of a length that fills no vector": unary(lambda x: topi.argmax(x, axis=-1), 2, 3, 50),
+    "argmax over columns that fill no vectors": unary(lambda x: topi.argmax(x, axis=1), 2, 3, 75),
+    "softmax over columns that fill no vectors": unary(lambda x: nn.softmax(x, 0), 5, 43),
+    "taken along an inner axis": taken,
     "depthwise": depthwise,
     "attention": lambda: attention(False),
     "attention with a mask": lambda: attention(True),
@@ -226,6 +234,32 @@ def test_chains_of_rows_that_follow_each_other_run_side_by_side() -> None:
     func = te.create_prim_func(unary(topi.sigmoid, 1, 96, 112, 112)())
     text = cast(Any, schedule_kernel(func, Target(TARGETS["avx512"]))).script()
     assert "T.vectorized(64)" in text and "T.where" not in text
+
+
+def test_places_that_many_rows_ask_for_are_computed_once() -> None:
+    for rows, kept in ((9, True), (3, False)):
+        x, i = ph(rows, 6), te.placeholder((5,), "int64", "i")
+        func = te.create_prim_func([x, i, topi.take(x, i, 1, mode="wrap")])
+        text = cast(Any, schedule_kernel(func, Target(TARGETS["avx512"]))).script()
+        assert ("T_places = T.alloc_buffer" in text) == kept, rows
+
+
+def test_loops_that_are_shared_out_leave_a_loop_inside() -> None:
+    """9 x 784 vectors, of which 18 parts are enough."""
+    x = ph(784, 9, 16)
+    func = te.create_prim_func([x, topi.transpose(x, (1, 0, 2))])
+    text = cast(Any, schedule_kernel(func, Target(TARGETS["avx512"]))).script()
+    assert "T.parallel(18)" in text and "392" in text
+
+
+def test_rows_that_narrow_vectors_divide_take_whole_ones() -> None:
+    """116 elements are 29 vectors of four, or eight of 16; but 120 of an image made eight times larger are read one by one in these."""
+    x, y = ph(9, 116), ph(9, 116, name="y")
+    func = te.create_prim_func([x, y, topi.concatenate([x, y], 0)])
+    assert "T.vectorized(16)" in cast(Any, schedule_kernel(func, Target(TARGETS["avx512"]))).script()
+    x = ph(9, 15)
+    func = te.create_prim_func([x, te.compute((9, 120), lambda i, j: x[i, j // 8])])
+    assert "T.vectorized(8)" in cast(Any, schedule_kernel(func, Target(TARGETS["avx512"]))).script()
 
 
 def test_one_sum_is_shared_out() -> None:

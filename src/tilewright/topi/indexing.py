@@ -40,9 +40,10 @@ def take(
     batch = batch_dims if batch_dims >= 0 else batch_dims + len(where)
     inner = len(where) - batch
 
+    places = compute(where, lambda *i: data_index(indices(*i), shape[at], mode), name="T_places", tag=tag.INJECTIVE)
+
     def element(*i: Any) -> Any:
-        k = indices(*i[:batch], *i[at : at + inner])
-        return a(*i[:at], data_index(k, shape[at], mode), *i[at + inner :])
+        return a(*i[:at], places(*i[:batch], *i[at : at + inner]), *i[at + inner :])
 
     return compute(shape[:at] + where[batch:] + shape[at + 1 :], element, name="T_take", tag=tag.INJECTIVE)
 

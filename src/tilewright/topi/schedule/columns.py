@@ -19,12 +19,14 @@ STRIP = 8
 
 
 def is_columns(block: BlockView, target: Target) -> bool:
-    """Whether a block, all sizes known, reduces one tensor over whole axes of it, none of them the last, which holds two vectors."""
+    """Whether a block, all sizes known, reduces one tensor over whole axes of it, none of them the last, which holds two vectors. Of
+    other tensors it reads one element for each result."""
     if not block.reduction or not block.spatial or len(block.block.writes) != 1 or block.block.init is None:
         return False
-    if len(block.block.reads) != 1 or any([e >= 1 << 20 for e in block.extents]):
+    reduced = [r for r in block.block.reads if any([v in block.axes_of(r) for v in block.reduction])]
+    if len(reduced) != 1 or any([e >= 1 << 20 for e in block.extents]):
         return False
-    indices = [r.min for r in block.block.reads[0].region]
+    indices = [r.min for r in reduced[0].region]
     found = [iv for i in indices for iv in block.block.iter_vars if i is iv.var]
     last = block.spatial[-1]
     if not found or found[-1] is not last or any([v not in found for v in block.reduction]):

@@ -199,6 +199,14 @@ class BlockView:
         own_last = isinstance(value, BufferLoad) and value.indices[-1] is self.spatial[-1].var
         return own_last and isinstance(other, (IntImm, FloatImm))
 
+    def is_place_in(self, reader: BlockView) -> bool:
+        """Whether it computes (and does not only copy) where another block reads."""
+        store = self.block.body
+        if not isinstance(store, BufferStore) or isinstance(store.value, BufferLoad):
+            return False
+        indices = [i for load in uses(reader.block.body).loads for i in load.indices]
+        return any([load.buffer is store.buffer for i in indices for load in uses(i).loads])
+
     @property
     def has_condition(self) -> bool:
         return "tir.if_then_else" in uses(self.block.body).calls

@@ -31,6 +31,9 @@ from tilewright.topi.schedule.windows import is_strided, is_windowed, schedule_w
 from tilewright.topi.schedule.winograd import schedule_winograd, winograd_product
 from tilewright.topi.schedule.woven import schedule_woven, woven_vectors
 
+REPEATED = 4
+"""Times that a place is asked for, from which on it is computed once and kept."""
+
 
 def schedule_cpu(sch: Schedule, target: Target) -> None:
     """Schedules every block of a kernel."""
@@ -50,7 +53,10 @@ def schedule_cpu(sch: Schedule, target: Target) -> None:
         schedule_columns(view, reductions[0], target)
     elif any([is_product(b, target) for b in view.blocks()]):
         schedule_contraction_kernel(view, target)
-    elif any([b.reduction for b in view.blocks()]):
+    elif reductions and all([is_columns(b, target) for b in reductions]):
+        for block in reductions:
+            schedule_columns(view, block, target)
+    elif reductions:
         schedule_rows(view, target)
     woven = woven_vectors(view)
     if woven is not None:
@@ -120,6 +126,8 @@ def inline_producers(view: KernelView) -> None:
         if block.has_condition and repeated:
             continue
         if (block.is_heavy or block.has_condition) and (repeated or len(consumers) > 1):
+            continue
+        if any([c.iterations >= REPEATED * block.iterations and block.is_place_in(c) for c in consumers]):
             continue
         try:
             view.sch.compute_inline(block.rv)
