@@ -84,3 +84,36 @@ def test_log_softmax(size: int) -> None:
     wide = x.astype("float64") - x.max(-1, keepdims=True)
     want = wide - np.log(np.exp(wide).sum(-1, keepdims=True))
     np.testing.assert_allclose(run(relay.nn.log_softmax, x), want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=x86-64-v3"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NCHW8c"])
+@pytest.mark.parametrize(("size", "stride", "ceil"), [(5, 1, False), (9, 2, True), (13, 1, False)])
+def test_largest_of_large_windows(size: int, stride: int, ceil: bool, layout: str, target: str) -> None:
+    """Those of their columns are found first; NaN goes through both steps, padding and what `ceil_mode` adds are none."""
+    x = np.random.default_rng(size).standard_normal((2, 8, 22, 27)).astype("float32")
+    x[0, ::5, ::6, ::9] = np.nan
+    pad, more = size // 2, stride - 1 if ceil else 0
+    padded = np.pad(x, ((0, 0), (0, 0), (pad, pad + more), (pad, pad + more)), constant_values=-np.inf)
+    want = np.lib.stride_tricks.sliding_window_view(padded, (size, size), (2, 3))[:, :, ::stride, ::stride].max(
+        (-1, -2)
+    )
+    to = {
+        "NCHW": lambda a: a,
+        "NHWC": lambda a: a.transpose(0, 2, 3, 1),
+        "NCHW8c": lambda a: a.transpose(0, 2, 3, 1)[:, None],
+    }
+    own = np.ascontiguousarray(to[layout](x))
+
+    def pool(v: Any) -> Any:
+        options = {"pool_size": (size, size), "strides": (stride, stride), "padding": (pad, pad)}
+        return relay.nn.max_pool2d(v, layout=layout, ceil_mode=ceil, **options)
+
+    np.testing.assert_array_equal(run(pool, own, target), to[layout](want))
+
+
+def test_largest_of_volumes() -> None:
+    x = np.random.default_rng(1).standard_normal((1, 2, 9, 11, 17)).astype("float32")
+    want = np.lib.stride_tricks.sliding_window_view(x, (5, 7, 5), (2, 3, 4))[:, :, ::2, ::1, ::2].max((-1, -2, -3))
+    got = run(lambda v: relay.nn.max_pool3d(v, pool_size=(5, 7, 5), strides=(2, 1, 2)), x)
+    np.testing.assert_array_equal(got, want)

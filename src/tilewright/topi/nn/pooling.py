@@ -24,6 +24,9 @@ from tilewright.topi.utils import (
     window_extent,
 )
 
+APART = 2
+"""How many times fewer comparisons make it worth to write the largest elements of columns, and read them again."""
+
 
 def pool(
     data: te.Tensor,
@@ -37,7 +40,7 @@ def pool(
     count_include_pad: bool = True,
 ) -> te.Tensor:
     """Largest ("max") or mean ("avg") element of every window along `axes`. A mean counts padding only with `count_include_pad`,
-    and never what `ceil_mode` adds past the padding."""
+    and never what `ceil_mode` adds past the padding. The largest of large windows is that of the largest of their columns."""
     rank = len(kernel)
     ks, ss, ds = ([get_const_int(v) for v in given] for given in (kernel, stride, dilation))
     before, after = get_pad_tuple(padding, ks, rank)
@@ -54,6 +57,21 @@ def pool(
                 extra[j] = max(0, (count - 1) * ss[j] + (ks[j] - 1) * ds[j] + 1 - (extent + before[j] + after[j]))
             else:
                 extra[j] = ss[j] - 1
+    wide_axes = [j for j, k in enumerate(ks) if k > 1]
+    if pool_type == "max" and len(wide_axes) > 1:
+        j = wide_axes[0]
+        known = [e for a in axes for e in (shape[a], out[a]) if isinstance(e, int)]
+        rest = prod([e for i, e in enumerate(ks) if i != j])
+        behind = prod([shape[a] / out[a] for i, a in enumerate(axes) if i != j]) if len(known) == 2 * rank else 0
+        if behind and ks[j] * rest >= APART * (ks[j] * behind + rest):
+            one, others = [[v if (i == j) == alone else 1 for i, v in enumerate(ks)] for alone in (True, False)]
+            alike = [[v if (i == j) == alone else 1 for i, v in enumerate(ss)] for alone in (True, False)]
+            pads = [
+                [v if (i % rank == j) == alone else 0 for i, v in enumerate([*before, *after])]
+                for alone in (True, False)
+            ]
+            columns = pool(data, one, alike[0], ds, pads[0], "max", axes, ceil_mode)
+            return pool(columns, others, alike[1], ds, pads[1], "max", axes, ceil_mode)
     pads_before, pads_after = [0] * len(shape), [0] * len(shape)
     for j, a in enumerate(axes):
         pads_before[a], pads_after[a] = before[j], after[j] + extra[j]

@@ -20,7 +20,7 @@ from tilewright.ir import IntImm
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
 from tilewright.tir import BufferRegion, BufferStore, ForKind, IterVar, Max, Min
-from tilewright.tir.schedule import LoopRV
+from tilewright.tir.schedule import BlockRV, LoopRV
 from tilewright.topi.schedule.contraction import attach_epilogue, vectorize_tile
 from tilewright.topi.schedule.injective import PARALLEL_WORK, vector_width
 from tilewright.topi.schedule.kernel import BlockView, KernelView, extent_of, uses
@@ -162,8 +162,13 @@ def _inline_padding(view: KernelView, block: BlockView) -> None:
     """Reads what is padded where it lies: a vector of the border is one whose mask is empty, and costs no more than others."""
     for rv in view.sch.get_producers(block.rv):
         producer = BlockView(view.sch, rv)
-        if producer.is_padding and len(view.consumers(producer)) == 1:
+        if producer.is_padding and len(view.consumers(producer)) == 1 and not _is_scheduled(view, rv):
             view.sch.compute_inline(rv)
+
+
+def _is_scheduled(view: KernelView, rv: BlockRV) -> bool:
+    """Whether a rule has been at a block's loops: what an earlier reduction begins from is no padding."""
+    return bool(view.sch.get(view.loops(rv)[-1]).kind != ForKind.SERIAL)
 
 
 def _attach_padding(view: KernelView, block: BlockView, bands: LoopRV, target: Target) -> None:
@@ -174,8 +179,7 @@ def _attach_padding(view: KernelView, block: BlockView, bands: LoopRV, target: T
         if not producer.is_injective or len(view.consumers(producer)) != 1:
             continue
         inner = sch.get_loops(rv)[-1]
-        if sch.get(inner).kind != ForKind.SERIAL:
-            # It has been scheduled: what a reduction begins from is no padding.
+        if _is_scheduled(view, rv):
             continue
         width = vector_width(extent_of(sch.get(inner)), target.cpu.lanes(producer.block.writes[0].buffer.dtype.bits))
         if width > 1 and extent_of(sch.get(inner)) % width == 0:
