@@ -49,6 +49,10 @@ def images_apart(call: Call, batched: Sequence[bool]) -> bool:
         return bool(card.src_layout[0] == card.dst_layout[0] == "N")
     if is_op(call, "nn.pad"):
         return only_first and tuple(card.pad_width[0]) == (0, 0)
+    if is_op(call, "strided_slice"):
+        return only_first and card.axes is not None and all([a % len(shape) > 0 for a in card.axes])
+    if is_op(call, "nn.contrib_weave_phases"):
+        return batched == [True]
     if is_op(call, "concatenate"):
         return bool(card.axis % len(shape) > 0)
     if card.fuse == COMM_REDUCE and hasattr(card, "exclude"):
