@@ -15,7 +15,7 @@ import tvm_ffi
 
 import tilewright as tvm
 from tests.runtime import native
-from tilewright import runtime
+from tilewright import runtime, te
 from tilewright.contrib import graph_executor
 from tilewright.contrib.debugger import debug_executor
 from tilewright.support.errors import TVMError
@@ -442,3 +442,32 @@ def test_library_is_small():
     spec = find_spec("tilewright.runtime._ffi")
     library = Path(spec.origin).parent / "libtilewright_runtime.so"
     assert library.stat().st_size <= 600_000
+
+
+FOREIGN = """
+import sys, numpy, tvm_ffi
+twice = tvm_ffi.load_module(sys.argv[1])["twice"]
+x, y = numpy.arange(4, dtype="float32"), numpy.zeros(4, "float32")
+twice(tvm_ffi.from_dlpack(x), tvm_ffi.from_dlpack(y))
+print(y.tolist())
+try:
+    twice(tvm_ffi.from_dlpack(x[:3].copy()), tvm_ffi.from_dlpack(y))
+except ValueError as error:
+    print(error)
+"""
+ALONE = """
+import ctypes, sys
+print(ctypes.CDLL(sys.argv[1]).__tvm_ffi_twice(None, None, 0, ctypes.create_string_buffer(16)))
+"""
+
+
+def test_libraries_in_processes_without_our_runtime(tmp_path: Path) -> None:
+    """tvm-ffi's own loader knows nothing of ours, and must find an error where a call failed; a host without either has the code."""
+    a = te.placeholder((4,), name="a")
+    b = te.compute((4,), lambda i: a[i] * 2, name="b")
+    library = str(tmp_path / "twice.so")
+    tvm.build(te.create_prim_func([a, b]), target="llvm", name="twice").export_library(library)
+    wrong = "twice: argument 0 (a): dimension 0 must be 4, but is 3"
+    for program, told in ((FOREIGN, f"[0.0, 2.0, 4.0, 6.0]\n{wrong}"), (ALONE, "-1")):
+        done = subprocess.run([sys.executable, "-c", program, library], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout.strip()) == (0, told), done.stderr

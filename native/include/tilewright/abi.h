@@ -101,7 +101,8 @@ typedef struct {
 } TVMFFIErrorCell;
 
 /* What compiled code needs of a runtime. A library exports one object of this type, `__tilewright_context`, all null;
- * the loader fills it. With null entries the library still runs: loops serially, errors only as return codes.
+ * the loader fills it. With null entries the library still runs: loops serially, errors only as return codes. That of
+ * compiled code has TVMFFIErrorSetRaisedFromCStr as its set_error, where the process has such a function.
  * num_task of parallel_launch: how often the lambda is called; 0: once per thread; -n: as often as suits the pool, at most n times. */
 typedef int32_t (*TWParallelLambda)(int32_t task_id, int32_t num_task, void* cdata);
 typedef struct {

@@ -12,7 +12,7 @@ from tilewright.codegen.llvm.calls import C_FUNCTION, CallEmitter
 from tilewright.codegen.llvm.function import COLD, FunctionEmitter
 from tilewright.codegen.llvm.half import half_helpers
 from tilewright.codegen.llvm.machine import data_layout
-from tilewright.codegen.llvm.symbols import LIBRARY
+from tilewright.codegen.llvm.symbols import LIBRARY, context_definition
 from tilewright.codegen.llvm.tell import TELL, TELL_NUMBER
 from tilewright.codegen.llvm.types import llvm_type, memory_type, splat
 from tilewright.codegen.llvm.types import symbol as quoted
@@ -132,7 +132,7 @@ class ModuleEmitter:
             self._function(gvar, func)
         parts = [f'target datalayout = "{data_layout(self.target)}"', f'target triple = "{self.target.triple}"']
         if self.uses_context:
-            parts.append("@__tilewright_context = weak global [8 x ptr] zeroinitializer, align 16")
+            parts.append(context_definition(self.target))
         if self.uses_module:
             parts.append(f"@{LIBRARY} = weak global ptr null")
         parts += self.globals

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tilewright.codegen.llvm import ModuleEmitter
-from tilewright.codegen.llvm.symbols import CONTEXT
+from tilewright.codegen.llvm.symbols import CONTEXT, context_definition
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.memory_pools import ConstantMemoryPools, WorkspaceMemoryPools, chosen_pool
 from tilewright.ir.transform import PassContext
@@ -186,6 +186,6 @@ def compile_plan(
     text = ModuleEmitter(entry_module(plan), target).emit([GlobalVar(ENTRY)]) if entry and plan.calls else ""
     if CONTEXT not in text:
         # Kernels that use the context define it as well; the linker keeps one.
-        text += f"@{CONTEXT} = weak global [8 x ptr] zeroinitializer, align 16\n"
+        text += context_definition(target)
     objects.append(cached_object(text, target))
     return objects, [*[k.name for k in compilers.kernels], *([ENTRY] if entry else [])]

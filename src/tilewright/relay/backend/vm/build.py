@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tilewright.codegen.llvm.symbols import CONTEXT
+from tilewright.codegen.llvm.symbols import context_definition
 from tilewright.ir import GlobalVar, IRModule
 from tilewright.ir.transform import PassContext, Sequential
 from tilewright.node import deep_recursion
@@ -119,8 +119,7 @@ def compile(
         with ThreadPoolExecutor(1) as background:
             constants = background.submit(compiler.pool.blob)
             objects = kernels.objects(progress)
-            text = f"@{CONTEXT} = weak global [8 x ptr] zeroinitializer, align 16\n"
-            objects.append(cached_object(text, chosen))
+            objects.append(cached_object(context_definition(chosen), chosen))
         facts = {
             "format": METADATA_FORMAT,
             "executor": "vm",
