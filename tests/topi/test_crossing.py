@@ -95,6 +95,18 @@ def test_blocks_of_several_tiles(block: int) -> None:
     check([x], plain, lambda a: a.transpose(0, 1, 4, 2, 3).reshape(1, 2 * block, 3, 19).astype("float32"), "llvm")
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", [16, 19])
+def test_axes_that_are_read_backwards(size: int, target: str) -> None:
+    """Images in reverse order, in plain layout of blocks of channels; lines, too."""
+    x = te.placeholder((3, 2, size, size, 16), "float32", "x")
+    shape = (3, 32, size, size)
+    out = te.compute(shape, lambda n, c, h, w: x[2 - n, c // 16, h, w, c % 16])
+    check([x], out, lambda a: a[::-1].transpose(0, 1, 4, 2, 3).reshape(shape), TARGETS[target])
+    out = te.compute(shape, lambda n, c, h, w: x[n, c // 16, size - 1 - h, w, c % 16])
+    check([x], out, lambda a: a[:, :, ::-1].transpose(0, 1, 4, 2, 3).reshape(shape), TARGETS[target])
+
+
 def test_what_stays_as_it_is() -> None:
     x = te.placeholder((3, 50), "float32", "x")
     check([x], topi.transpose(x), lambda a: a.T, "llvm", across=False)  # too narrow

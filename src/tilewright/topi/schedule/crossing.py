@@ -14,7 +14,8 @@ from __future__ import annotations
 from math import prod
 from typing import NamedTuple
 
-from tilewright.ir import IntImm
+from tilewright.arith import detect_linear_equation
+from tilewright.ir import IntImm, PrimExpr
 from tilewright.target import Target
 from tilewright.tir import BufferRegion, FloorDiv, FloorMod, IterVar
 from tilewright.tir.schedule import LoopRV
@@ -82,14 +83,19 @@ def _turns(region: BufferRegion, axis: IterVar, last: IterVar, tile: int) -> boo
 
 
 def _goes_on(block: BlockView, crossing: Crossing) -> bool:
-    """Whether a last tile that is cut would go on, in an index that counts along other axes too, into what these count. Then the tile
-    has the axes of the block."""
+    """Whether a last tile that is cut would go on, in an index that counts along other axes too, into what these count; or an index counts
+    backwards. Then the tile has the axes of the block."""
     *outer, inner = [r.min for r in block.block.reads[crossing.read].region]
     *_, last = block.spatial
     extent = block.extents[block.block.iter_vars.index(crossing.axis)]
     rows_cut = extent % crossing.rows != 0 and inner is not crossing.axis.var and not isinstance(inner, FloorMod)
     columns_cut = block.extents[-1] % crossing.columns != 0 and not any([e is last.var for e in outer])
-    return rows_cut or columns_cut
+    return rows_cut or columns_cut or any([_falls(e, v) for e in outer for v in block.spatial])
+
+
+def _falls(index: PrimExpr, axis: IterVar) -> bool:
+    form = detect_linear_equation(index, [axis.var])
+    return bool(form) and isinstance(form[0], IntImm) and form[0].value < 0
 
 
 def schedule_crossing(view: KernelView, block: BlockView, crossing: Crossing) -> tuple[list[LoopRV], int]:
