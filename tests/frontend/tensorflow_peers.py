@@ -360,6 +360,18 @@ def long_arrays(x: Any) -> Any:
     return tf.while_loop(lambda i, h, o: i < n, body, [0, tf.zeros([3]), tf.TensorArray(tf.float32, n)])[2].stack()
 
 
+def counted_arrays(x: Any) -> Any:
+    """An array of as many items as the data say, of which a loop writes every other one."""
+    n = tf.cast(tf.reduce_max(tf.abs(x)) * 4, tf.int32) + 2
+    out = tf.TensorArray(tf.float32, n, element_shape=[3])
+
+    def body(i: Any, o: Any) -> Any:
+        return i + 2, o.write(i, x[0, 0] * tf.cast(i, tf.float32))
+
+    out = tf.while_loop(lambda i, o: i < n, body, [0, out])[1]
+    return out.stack(), out.size()
+
+
 def growing(x: Any) -> Any:
     """Items behind the end of an array, as many as the data say."""
 
@@ -384,7 +396,19 @@ def cased(x: Any) -> Any:
 
 LOOPS = {
     f.__name__: (f, SEQ)
-    for f in (counted, by_data, branching, nested, arrays, long_arrays, growing, mapped, scanned, cased)
+    for f in (
+        counted,
+        by_data,
+        branching,
+        nested,
+        arrays,
+        long_arrays,
+        counted_arrays,
+        growing,
+        mapped,
+        scanned,
+        cased,
+    )  # fmt: skip
 }
 
 

@@ -210,3 +210,17 @@ def test_same_results_in_less_memory(end: Any, tmp_path: Path) -> None:
         np.testing.assert_allclose(value, want, 1e-4, 1e-4, err_msg=name)
     assert arenas[0] < 0.6 * arenas[1]
     assert len(kernels[0]) > 3 * len(kernels[1])
+
+
+def test_programs_that_call_functions_of_their_own() -> None:
+    """Types of such calls are known only together with the functions."""
+    x, i = relay.var("x", shape=(4, 3, 8)), relay.var("i", shape=(), dtype="int32")
+    loop = relay.GlobalVar("loop")
+    again = loop(relay.tanh(x), relay.subtract(i, relay.const(1)))
+    mod = IRModule({loop: relay.Function([x, i], relay.If(relay.less(i, relay.const(1)), x, again), x.type_annotation)})
+    y = relay.var("y", shape=(4, 3, 8))
+    mod["main"] = relay.Function([y], relay.nn.softmax(loop(y, relay.const(3))))
+    data = np.random.default_rng(0).standard_normal((4, 3, 8), "float32")
+    machine = VirtualMachine(relay.vm.compile(mod, target=SMALL), tvm.cpu())
+    want = np.exp(np.tanh(np.tanh(np.tanh(data))))
+    np.testing.assert_allclose(machine.run(data).numpy(), want / want.sum(-1, keepdims=True), 1e-5, 1e-6)

@@ -21,7 +21,7 @@ from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order, substitute
 from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, constructor
-from tilewright.relay.transform.infer_type import infer_types
+from tilewright.relay.transform.infer_type import infer_types, type_of
 from tilewright.relay.transform.rewriting import card_of, is_op, static_shape, typed, typed_pass
 from tilewright.target import Target
 from tilewright.topi.schedule.tiles import divisors
@@ -153,8 +153,9 @@ class Turns(NamedTuple):
 
 def size(e: Expr) -> int:
     """Bytes of a tensor of known shape; 0 for other values."""
-    shape = static_shape(e)
-    return 0 if shape is None else prod(shape) * int(e.checked_type.dtype.bytes)  # type: ignore[attr-defined]
+    t = type_of(e)
+    shape = static_shape(e) if isinstance(t, TensorType) else None
+    return 0 if shape is None else prod(shape) * int(t.dtype.bytes)  # type: ignore[union-attr]
 
 
 def layers_of(order: Sequence[Expr], batch: int, inputs: Container[Expr]) -> list[Layer]:

@@ -47,7 +47,15 @@ def stacked(c: Builder, x: TensorList) -> Value:
             return Value(array=np.stack([i.array for i in x.items if i is not None and i.array is not None]))
         return c.call("stack", list(x.items), axis=0)  # type: ignore[no-any-return]
     zeros = _item_zeros(c, x)
+    if isinstance(x.length, Value):
+        return _rows_of(c, zeros, x.length)
     return c.full([x.length, *zeros.shape], 0, x.dtype)
+
+
+def _rows_of(c: Builder, item: Value, count: Value) -> Value:
+    """An item as many times as an input of the program says."""
+    rows = c.call("expand_dims", item, axis=0)
+    return c.call("take", rows, c.call("multiply", c.iota(count), 0), axis=0)  # type: ignore[no-any-return]
 
 
 def pushed_apart(c: Builder, x: TensorList) -> TensorList:
@@ -110,9 +118,7 @@ def _long_enough(c: Builder, rows: Value, index: Value, item: Value) -> Value:
     """Items with as many more, of zeros, as there must be for one at a place."""
     needed = c.call("add", c.reshape(c.cast(index, "int64"), []), 1)
     missing = c.call("maximum", c.call("subtract", needed, c.extent(rows, 0)), 0)
-    zero = c.call("expand_dims", c.call("zeros_like", item), axis=0)
-    more = c.call("take", zero, c.call("multiply", c.iota(missing), 0), axis=0)
-    return c.call("concatenate", [rows, more], axis=0)  # type: ignore[no-any-return]
+    return c.call("concatenate", [rows, _rows_of(c, c.call("zeros_like", item), missing)], axis=0)  # type: ignore[no-any-return]
 
 
 def _list(x: Any) -> TensorList:
@@ -128,7 +134,8 @@ def _element_shape(c: NodeCall, x: Value) -> list[Any] | None:
 
 
 def _length(c: NodeCall, x: Value) -> Any:
-    return c.ints(x, "number of items")[0]
+    """The number of items: a number, an expression over sizes, or what the program computes."""
+    return c.ints(x, "number of items")[0] if c.is_known(x) else c.reshape(c.cast(x, "int64"), [])
 
 
 @tf_op("TensorListReserve")
@@ -178,6 +185,8 @@ def _list_length(c: NodeCall, x: Any) -> Any:
     found = _list(x)
     if found.stacked is not None and is_any(found.length):
         return c.cast(c.extent(found.stacked, 0), "int32")
+    if isinstance(found.length, Value):
+        return c.cast(found.length, "int32")
     return sizes_value(c, np.array(found.length, object), "int32")
 
 
@@ -275,7 +284,7 @@ def _tensor_array(c: NodeCall, size: Value) -> Any:
     dtype, shape = c.attr("dtype", "float32"), c.attr("element_shape")
     return [
         Handle("tensor array", c.name, c.attr("dynamic_size", False)),
-        reserved(dtype, shape, c.ints(size, "size")[0]),
+        reserved(dtype, shape, _length(c, size)),
     ]
 
 
