@@ -198,7 +198,7 @@ def test_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
         f"warning: nothing can be kept in the compile cache {place} (Not a directory); compiling goes on without it."
         " Free some space, or set TILEWRIGHT_CACHE_DIR to another directory"
     )
-    assert command("cache", "info").out == f"{place}: 0 entries, 0.0 MB of at most 2147 MB\n"
+    assert command("cache", "info").out == f"{place}: 0 entries, 0 B of at most 2.1 GB\n"
 
 
 # --- the same through Python
