@@ -101,6 +101,14 @@ def test_words_by_bytes_without_sign() -> None:
     assert "its data are int16 and its weights uint8, where int8 or int4 are taken" in text
 
 
+def test_a_product_of_words_without_a_scale() -> None:
+    w = Writer()
+    x = w.main.input("int16", (2, 3))
+    weights = w.main.constant(np.ones((3, 2), np.int16))
+    made = w.main.op("BATCH_MATMUL", [x, weights], [("int16", (2, 2))], {}, "BatchMatMulOptions")
+    assert "its result is of int16 without a scale" in refused(w.finish(made), OpNotImplemented)
+
+
 def test_a_dilation_of_less_than_nothing() -> None:
     w = Writer()
     x, weights = w.main.input(F, (1, 7, 8, 1)), w.main.constant(np.ones((1, 3, 2, 1), np.float32))

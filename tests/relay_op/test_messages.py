@@ -73,6 +73,14 @@ CASES: list[tuple[Callable[[], Any], str]] = [
         "nn.conv2d: strides and dilations must be positive, but a stride is 1, a dilation -3",
     ),
     (
+        lambda: relay.nn.conv2d_transpose(v(1, 4, 5, 5), v(4, 2, 3, 3), strides=(2, 0)),
+        "nn.conv2d_transpose: strides and dilations must be positive, but a stride is 0, a dilation 1",
+    ),
+    (
+        lambda: relay.nn.conv1d_transpose(v(1, 4, 0), v(4, 2, 3)),
+        "nn.conv1d_transpose, argument 0 (data): data must have places along every axis, but they are [1, 4, 0]",
+    ),
+    (
         lambda: relay.image.grid_sample(v(1, 2, 3, 3), v(1, 3, 2, 2)),
         "image.grid_sample, argument 1 (grid): the grid must have 2 channels, but it has 3",
     ),

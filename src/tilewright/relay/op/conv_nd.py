@@ -282,6 +282,9 @@ class ConvTranspose(OpCard):
         )
         need(k["I"] % self.groups == 0, "groups must divide the input channels", f"{self.groups} and {k['I']}", 1)
         strides, dilation, extra = each(self.strides, n), each(self.dilation, n), each(self.output_padding, n)
+        least = min(strides), min(dilation)
+        need(min(least) > 0, "strides and dilations must be positive", f"a stride is {least[0]}, a dilation {least[1]}")
+        need(0 not in [x[a] for a in self.letters], "data must have places along every axis", f"they are {dims(d)}", 0)
         before, after = pads(self.padding, n)
         out: dict[str, Any] = {"N": x["N"], "C": k["O"] * self.groups}
         for j, a in enumerate(self.letters):

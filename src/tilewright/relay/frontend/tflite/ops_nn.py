@@ -381,6 +381,8 @@ def _batch_matmul(node: Node, a: Value, b: Value) -> Value:
         sums = node.call("nn.batch_matmul", left, node.cast(flat(b), "int32"), out_dtype="int32", transpose_b=True)
         rough.scale = node.reshape(rough.scale, [*a.shape[:-1], 1])
         return rough.times(node, node.reshape(sums, shape), whole)
+    if node.out.dtype in ("int8", "uint8", "int16"):
+        raise OpNotImplemented(f"its result is of {node.out.dtype} without a scale")
     out = a.dtype if a.dtype != "int8" else "int32"
     return node.reshape(node.call("nn.batch_matmul", flat(a), flat(b), out_dtype=out, transpose_b=True), shape)
 
