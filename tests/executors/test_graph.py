@@ -19,6 +19,7 @@ from tests.relay.random_graphs import Generator, assert_same, evaluate
 from tests.relay_vm.native import run_in_host
 from tilewright import relay, runtime, te
 from tilewright.contrib import graph_executor
+from tilewright.ir import IRModule
 from tilewright.relay.backend import Executor, Runtime
 from tilewright.relay.backend.executor_factory import AOTExecutorFactoryModule, GraphExecutorFactoryModule
 from tilewright.support.errors import TVMError
@@ -474,6 +475,26 @@ def test_views_of_another_size() -> None:
     view = next(i for i, n in enumerate(graph["nodes"]) if n["name"] == "reshape_nop")
     graph["attrs"]["shape"][1][view] = [1 << 20]
     with pytest.raises(ValueError, match="the view `reshape_nop` is of another size than what it shows"):
+        graph_executor.create(json.dumps(graph), lib, tvm.cpu())
+
+
+@pytest.mark.parametrize(
+    ("offset", "why"),
+    [
+        ("192", "the slice `slice_nop` ends outside of what it is cut from"),
+        ("32", "must be a multiple of 64"),
+        ("-64", "must be a multiple of 64"),
+    ],
+)
+def test_slices_outside_of_what_they_are_cut_from(offset: str, why: str) -> None:
+    x = relay.var("x", shape=(4, 16))
+    body = relay.sort(relay.strided_slice(relay.sort(x), [1], [3], axes=[0]), axis=0)
+    lib = relay.build(IRModule.from_expr(relay.Function([x], body)), "llvm", executor=Executor("graph"))
+    graph = json.loads(lib.get_graph_json())
+    (cut,) = [n for n in graph["nodes"] if n["name"] == "slice_nop"]
+    assert cut["attrs"]["offset"] == "64"
+    cut["attrs"]["offset"] = offset
+    with pytest.raises(ValueError, match=why):
         graph_executor.create(json.dumps(graph), lib, tvm.cpu())
 
 

@@ -52,7 +52,7 @@ def need_elements(extents: Sequence[Dim], result: Sequence[Dim]) -> None:
             continue
         if isinstance(extent, int) and isinstance(count, int):
             need(extent, "there must be an element to take", "the axis has none", 0)
-        elif extent == 0 if isinstance(extent, int) else True:
+        elif not isinstance(extent, int) or extent == 0:
             least = smaller(as_dim(count), as_dim(1))
             assume(extent, larger(as_dim(extent), least), rule="an axis of {0} elements must have those that are taken")
 

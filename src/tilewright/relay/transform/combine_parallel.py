@@ -23,6 +23,7 @@ from tilewright.relay.backend.memory_plan import ALIGNMENT
 from tilewright.relay.expr import Call, Constant, Expr, Function, If, Let, Tuple, const
 from tilewright.relay.functor import ExprMutator, post_order, users
 from tilewright.relay.op.card import BROADCAST, constructor
+from tilewright.relay.op.conv import vector_lanes
 from tilewright.relay.transform.common_subexpr import attrs_key
 from tilewright.relay.transform.infer_type import type_of
 from tilewright.relay.transform.rewriting import card_of, constant_of, is_op, static_shape, tensor_of, typed, typed_pass
@@ -273,7 +274,7 @@ class _SmallConvolutions(_Conv2D):
         if own or any([offset % ALIGNMENT for offset in offsets]):
             # What follows one branch alone would be a kernel; so would the copy of a piece that begins anywhere.
             return False
-        lanes = (Target.current(True) or Target("llvm")).cpu.lanes(32)
+        lanes = vector_lanes()
         if any([shape[1] <= lanes for shape in shapes]):
             return True
         taps = prod((static_shape(calls[0].args[1]) or ())[1:])
@@ -332,12 +333,11 @@ class _Combiner:
         table: dict[Expr, Expr] = {}
         used: Users | None = None
         for calls in groups.values():
+            independent: list[Call] = []
             if len(calls) >= self.joiner.least:
                 used = used or users([func])
-                calls = self.joiner.candidates(calls, used)
-            independent = _independent(calls, lambda c: c.args[1:]) if len(calls) >= self.joiner.least else []
-            if len(independent) >= self.joiner.least:
-                assert used is not None
+                independent = _independent(self.joiner.candidates(calls, used), lambda c: c.args[1:])
+            if used is not None and len(independent) >= self.joiner.least:
                 found, alone = self.joined(independent, used)
                 if not table.keys() & found.keys():
                     if found and not alone:
