@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,13 @@ BURST_S = 0.12
 """Seconds that a burst should last: long enough for some runs of small models, short so that all meet the same machine."""
 MOST_RUNS = 25
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def reason(told: str) -> str:
+    """Of what a process that failed has told, the line that says why: its last error's, for advice on where to read more may follow it."""
+    lines = [line for line in told.splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception): \S", line)]
+    return (errors or lines or [""])[-1].strip()[:300]
 
 
 class Contestant:
@@ -78,8 +86,7 @@ class Contestant:
             return json.loads(line)
         self.process.wait()
         self.errors.seek(0)
-        told = [text for text in self.errors.read().splitlines() if text.strip()]
-        raise RuntimeError(told[-1].strip()[:300] if told else f"ended with status {self.process.returncode}")
+        raise RuntimeError(reason(self.errors.read()) or f"ended with status {self.process.returncode}")
 
     def burst(self) -> None:
         time.sleep(SETTLE)

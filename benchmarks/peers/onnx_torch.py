@@ -5,6 +5,7 @@ Shapes are those of given inputs: what a file computes of shapes is evaluated on
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -230,20 +231,57 @@ class Steps(torch.nn.Module):
         return tuple(values[r] for r in self.results)
 
 
+def fold_transposed(graph: Any, arrays: dict[str, np.ndarray]) -> None:
+    """What follows a transposed convolution by its filters (a constant added, a batch normalised) goes into its filters and bias.
+
+    The freezing of torch 2.13 would do so along the filters' inputs: wrong numbers where these are as many as the filters, an error
+    ("expected bias to be 1-dimensional") where there is one filter.
+    """
+    readers = Counter(name for node in graph.node for name in node.input) + Counter(o.name for o in graph.output)
+    open_sums: dict[str, Any] = {}
+    for node in list(graph.node):
+        if node.op_type == "ConvTranspose":
+            open_sums[node.output[0]] = node
+            continue
+        sums = next((name for name in node.input if name in open_sums and readers[name] == 1), None)
+        if sums is None or node.op_type not in ("Add", "BatchNormalization"):
+            continue
+        made = open_sums[sums]
+        filters = arrays[made.input[1]]
+        bias = arrays[made.input[2]] if len(made.input) > 2 else np.zeros(filters.shape[1], filters.dtype)
+        if node.op_type == "Add":
+            added = next((arrays[name] for name in node.input if name in arrays), None)
+            if added is None or added.size != bias.size or added.shape[-3:] != (bias.size, 1, 1):
+                continue
+            bias = bias + added.reshape(-1)
+        else:
+            scale, offset, mean, variance = (arrays[name] for name in node.input[1:5])
+            epsilon = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
+            by = (scale / np.sqrt(variance + epsilon)).astype(filters.dtype)
+            filters, bias = filters * by[:, None, None], (bias - mean) * by + offset
+        names = [f"{made.output[0]}/{part}" for part in ("filters", "bias")]
+        arrays.update(zip(names, (filters, bias), strict=True))
+        made.input[1:] = names
+        made.output[0] = node.output[0]
+        open_sums[node.output[0]] = made
+        graph.node.remove(node)
+
+
 def as_module(path: Path, inputs: dict[str, np.ndarray]) -> tuple[Any, list[str]]:
     """The module, and the names of its inputs in order."""
     model = onnx.load(path)
     graph, opset = model.graph, model.opset_import[0].version
     arrays = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
+    for node in [node for node in graph.node if node.op_type == "Constant"]:
+        arrays[node.output[0]] = onnx.numpy_helper.to_array(onnx.helper.get_attribute_value(node.attribute[0]))
+        graph.node.remove(node)
+    fold_transposed(graph, arrays)
     names = [i.name for i in graph.input if i.name not in arrays]
     values: dict[str, Any] = {**arrays, **{n: torch.from_numpy(inputs[n]) for n in names}}
     steps: list[tuple[Function, list[Any], str]] = []
     module = Steps(steps, names, [o.name for o in graph.output])
     for node in graph.node:
         at = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-        if node.op_type == "Constant":
-            arrays[node.output[0]] = values[node.output[0]] = onnx.numpy_helper.to_array(at["value"])
-            continue
         function = function_of(node, at, opset)
         taken: list[Any] = []
         for i, name in enumerate(node.input):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks import latency, models, standing
-from benchmarks.contest import contest
+from benchmarks.contest import contest, reason
 from benchmarks.peers import PEERS, relative_error
 
 
@@ -95,10 +95,16 @@ def test_a_contestant_that_cannot_run_is_told_of() -> None:
         found = contest("resnet_small", 1, ["broken"], 0.1, 3)
     finally:
         PEERS.pop("broken")
-    assert "error" in found["peers"]["broken"]
+    assert "invalid choice: 'broken'" in found["peers"]["broken"]["error"]
 
 
-@pytest.mark.parametrize("name", ["ppocr_cls", "light_squeezenet_random"])
+def test_the_reason_of_a_failure_is_its_last_error() -> None:
+    told = "Traceback\n  line\nKeyError: 'a'\ntorch.BackendFailed: raised:\nRuntimeError: expected bias of 1\n  at line\nSee the log\n"
+    assert reason(told) == "RuntimeError: expected bias of 1"
+    assert reason("no traceback\nKilled\n") == "Killed" and reason("\n") == ""
+
+
+@pytest.mark.parametrize("name", ["ppocr_cls", "ppocr_det", "light_squeezenet_random"])
 def test_files_as_torch_modules(name: str) -> None:
     import onnxruntime
     import torch
