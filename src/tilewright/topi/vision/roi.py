@@ -10,6 +10,9 @@ from tilewright.topi.lang import compute, tir
 from tilewright.topi.loops import local, program
 from tilewright.topi.utils import pair, shape_of, to
 
+FAR = float(1 << 22)
+"""The farthest element from the first one at which a corner is taken to be. float32 tells nearer samples apart."""
+
 
 def _image(number: Any, data: te.Tensor, layout: str = "NCHW") -> Any:
     """The image that a region names, or the one at the end beyond which it lies."""
@@ -63,7 +66,8 @@ def _roi_align(
     def region(r: Any, load: Any) -> tuple[Any, Any, Any, Any]:
         """(begin y, begin x, height and width of a bin) of region r."""
         scale = tir.const(spatial_scale, dtype)
-        x0, y0, x1, y1 = [to(load(r, k), dtype) * scale for k in range(1, 5)]
+        far = tir.const(min(FAR, tir.max_value(dtype).value), dtype)
+        x0, y0, x1, y1 = [tir.min(tir.max(to(load(r, k), dtype) * scale, -far), far) for k in range(1, 5)]
         height, width = y1 - y0, x1 - x0
         if aligned:
             half = tir.const(0.5, dtype)
@@ -72,6 +76,26 @@ def _roi_align(
             one = tir.const(1, dtype)
             height, width = tir.max(height, one), tir.max(width, one)
         return y0, x0, height / tir.const(ph, dtype), width / tir.const(pw, dtype)
+
+    def inside(begin: Any, bin: Any, n: Any, o: Any, size: Any) -> tuple[Any, Any]:
+        """The samples of bin o, of those that its length decides, that may lie in the image: first, and one after the last.
+
+        Positions are rounded: by some units in the last place of a region's far end.
+        """
+        if sample_ratio > 0:
+            return tir.const(0, "int32"), n
+        first, length = begin + to(o, dtype) * bin, tir.max(bin, tir.const(1, dtype))
+        unit = 2.0**-20 if dtype in ("float32", "float64") else 2.0**-5
+        slack = tir.const(2, dtype) + (tir.abs(first) + length) * tir.const(unit, dtype)
+        ends = [
+            tir.min(tir.max(v, tir.const(0, dtype)), to(n, dtype))
+            for v in [
+                (tir.const(-1, dtype) - first) / length * to(n, dtype) - slack,
+                (to(size, dtype) - first) / length * to(n, dtype) + slack,
+            ]
+        ]
+        # A bin of one sample may be shorter than an element, or turned around.
+        return tir.Select(n > 1, to(ends[0], "int32"), 0), tir.Select(n > 1, to(ends[1], "int32"), n)
 
     if sample_ratio > 0 and average:
         ry, rx = te.reduce_axis((0, sample_ratio), name="ry"), te.reduce_axis((0, sample_ratio), name="rx")
@@ -111,20 +135,29 @@ def _roi_align(
                 ib.for_range(0, ph, "oy") as oy,
                 ib.for_range(0, pw, "ox") as ox,
             ):
-                total = local(ib, dtype, 0 if average else tir.min_value(dtype), "total")
+                (y_first, y_end), (x_first, x_end) = [
+                    [ib.let(f"{a}_{k}", v) for k, v in zip(("first", "end"), inside(*of), strict=True)]
+                    for a, of in (("y", (y0, bh, ny, oy, shape["H"])), ("x", (x0, bw, nx, ox, shape["W"])))
+                ]
+                every = tir.all(y_first.equal(0), x_first.equal(0), y_end.equal(ny), x_end.equal(nx))
+                # Samples that are passed over are zeros.
+                least = tir.Select(every, tir.min_value(dtype), tir.const(0, dtype))
+                total = local(ib, dtype, 0 if average else least, "total")
 
                 def load(y: Any, z: Any) -> Any:
                     index = {"N": image, "C": c, "H": y, "W": z}
                     return x[tuple([index[a] for a in layout])]
 
-                with ib.for_range(0, ny, "sy") as sy, ib.for_range(0, nx, "sx") as sx:
+                with ib.for_range(y_first, y_end, "sy") as sy, ib.for_range(x_first, x_end, "sx") as sx:
                     half = tir.const(0.5, dtype)
                     y = y0 + (to(oy, dtype) + (to(sy, dtype) + half) / to(ny, dtype)) * bh
                     z = x0 + (to(ox, dtype) + (to(sx, dtype) + half) / to(nx, dtype)) * bw
                     value = _sample(load, y, z, shape["H"], shape["W"], dtype, mode == "max_term")
                     total[0] = total[0] + value if average else tir.max(total[0], value)
                 place = {"N": r, "C": c, "H": oy, "W": ox}
-                result[tuple([place[a] for a in layout])] = total[0] / to(ny * nx, dtype) if average else total[0]
+                result[tuple([place[a] for a in layout])] = (
+                    total[0] / (to(ny, dtype) * to(nx, dtype)) if average else total[0]
+                )
 
     return program([[out[a] for a in layout]], [dtype], [data, rois], body, "roi_align")[0]
 
