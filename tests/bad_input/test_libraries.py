@@ -16,7 +16,7 @@ import tilewright as tvm
 from tests.cli.command import command, relu_model
 from tilewright import relay, te
 from tilewright.contrib import graph_executor
-from tilewright.support import cache
+from tilewright.support import cache, linker
 from tilewright.target import host_cpu
 
 
@@ -130,6 +130,9 @@ def test_input_that_is_no_archive() -> None:
     assert refused("run", "relu.so", "-i", "in.npz") == (
         "error: in.npz is no .npz or .npy file that can be read: File is not a zip file\n"
     )
+    assert refused("run", "relu.so", "-i", "relu.onnx") == (
+        "error: relu.onnx is no .npz or .npy file; numpy.savez('relu.npz', name=array) writes one\n"
+    )
 
 
 def test_output_that_cannot_be_written() -> None:
@@ -138,7 +141,7 @@ def test_output_that_cannot_be_written() -> None:
     )
     if os.path.exists("/dev/full"):
         assert refused("run", "relu.so", "-o", "/dev/full") == (
-            "error: cannot write /dev/full: No space left on device; nothing was changed\n"
+            "error: /dev/full cannot be written: No space left on device\n"
         )
 
 
@@ -157,8 +160,36 @@ def test_full_disk_keeps_the_file_that_was_there() -> None:
     np.savez("out.npz", y=np.arange(3))
     before = Path("out.npz").read_bytes(), sorted(os.listdir())
     done = with_full_disk("run", "relu.so", "-o", "out.npz")
-    assert done.returncode == 1 and done.stderr == "error: cannot write out.npz: File too large; nothing was changed\n"
+    assert done.returncode == 1 and done.stderr == "error: out.npz cannot be written: File too large\n"
     assert (Path("out.npz").read_bytes(), sorted(os.listdir())) == before
+
+
+def test_no_linker_for_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linker, "cross_linker", lambda: None)
+    other = "aarch64" if platform.machine() == "x86_64" else "x86_64"
+    for name in ("other.so", "other.o"):
+        assert refused("compile", "relu.onnx", "-o", name, "--target", f"llvm -mtriple={other}-linux-gnu") == (
+            f"error: writing {name} needs a linker for other processors, and this machine has none: install one (lld), or"
+            " `pip install tilewright[cross]`; a .tar of objects can be written without\n"
+        )
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compile", "relu.onnx", "-o", "relu.ll"),
+        ("compile", "relu.onnx", "-o", "other.so", "--report", "relu.html"),
+        ("import", "relu.onnx", "-o", "relu.relay"),
+        ("import", "relu.onnx", "-o", "relu.json"),
+    ],
+)
+def test_full_disk_names_the_file_and_keeps_what_was_there(command: tuple[str, ...]) -> None:
+    path = Path(command[-1])
+    path.write_text("before")
+    before = sorted(os.listdir())
+    done = with_full_disk(*command)
+    assert done.returncode == 1 and done.stderr.endswith(f"error: {path} cannot be written: File too large\n")
+    assert path.read_text() == "before" and {*os.listdir()} <= {*before, "other"}
 
 
 def test_full_disk_when_compiling_keeps_the_library_that_was_there() -> None:

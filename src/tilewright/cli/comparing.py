@@ -257,9 +257,8 @@ def compare_models(
     if runtime not in (None, "float32"):
         return Against(model, shapes, target, opt_level, precision, str(runtime), tolerance).compared(given, seed)
     if precision == "fp32":
-        raise TVMError(
-            "--precision fp32 is float32 itself; give --precision bf16 or fp16, or --reference onnxruntime or torch"
-        )
+        others = "".join([f", or --reference {r}" for r in format_of(model).runtimes])
+        raise TVMError(f"--precision fp32 is float32 itself; give --precision bf16 or fp16{others}")
     library, _ = compile_model(model, shapes, target, opt_level, executor="graph", precision=precision)
     mine = _Build(executor_of(library), library)
     inputs = fill_inputs(mine.executor, given, seed)

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from tilewright.cli.work import Shapes, check_writable, checked_target, format_of, in_bytes, shown_warnings
 from tilewright.support.errors import TVMError
+from tilewright.support.files import write_whole
 
 PLACES = 4
 """How many places of a quirk, or nodes of an operator, a table names."""
@@ -163,10 +164,10 @@ def import_model(model: Path, shapes: Shapes, output: Path | None, params: Path 
     if output is None:
         click.echo(mod.astext(show_meta_data=False))
     elif output.suffix == ".json":
-        output.write_text(save_json(mod))
+        write_whole(output, save_json(mod).encode())
     else:
-        output.write_text(mod.astext() + "\n")
+        write_whole(output, (mod.astext() + "\n").encode())
     if params is not None:
-        params.write_bytes(save_param_dict(weights))
+        write_whole(params, save_param_dict(weights))
     if output is not None:
         click.echo(f"{output}: {len(mod.functions)} functions, {len(weights)} weights apart")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from tilewright.cli.options import PRECISIONS
 from tilewright.ir import IntImm
 from tilewright.node.leaves import numpy_dtype
 from tilewright.support.errors import TVMError
+from tilewright.support.files import write_whole
 
 console = Console(stderr=True)
 Array = np.ndarray[Any, Any]
@@ -284,6 +284,13 @@ def read_inputs(paths: Sequence[Path]) -> dict[str, Array]:
     """Arrays by input name from .npz archives, and from .npy files by the file's stem."""
     inputs: dict[str, Array] = {}
     for path in paths:
+        with path.open("rb") as file:
+            mark = file.read(6)
+        # NumPy would take anything else for pickled objects, and propose to load them unsafely.
+        if mark != b"\x93NUMPY" and mark[:2] != b"PK":
+            raise TVMError(
+                f"{path} is no .npz or .npy file; numpy.savez({path.stem + '.npz'!r}, name=array) writes one"
+            )
         try:
             loaded = np.load(path, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
@@ -307,24 +314,10 @@ def check_writable(path: Path, option: str) -> None:
 
 
 def write_outputs(path: Path, results: Mapping[str, Array]) -> None:
-    """An .npz of the results, whole or not at all: a file that was there stays until the new one is complete."""
+    """An .npz of the results."""
     data = io.BytesIO()
     np.savez(data, **results)  # type: ignore[arg-type]
-    try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(data.getvalue())
-            return
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data.getvalue())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except OSError:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise TVMError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from error
+    write_whole(path, data.getvalue())
 
 
 def timed(run: Callable[[], Any], seconds: float, least: int = 5) -> Array:

@@ -13,7 +13,7 @@ from tilewright.ir import IRModule, TupleType, Type
 from tilewright.node import structural_equal
 from tilewright.relay.transform.infer_type import infer_module
 from tilewright.runtime import Device, Module, cpu
-from tilewright.runtime.export import write_atomically
+from tilewright.support.files import write_whole
 
 CONFIG_FILE_NAME = "config"
 
@@ -378,7 +378,7 @@ class PipelineExecutorFactoryModule:
             libraries.append({"mod_idx": i, "lib_name": name, "dev": dev, "mod_name": s.mod_name})
         path = folder / CONFIG_FILE_NAME
         text = json.dumps({"load_config": libraries, "pipeline_config": self._native}, indent=2)
-        write_atomically(path, text.encode())
+        write_whole(path, text.encode())
         return str(path)
 
 

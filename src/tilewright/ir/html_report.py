@@ -16,6 +16,7 @@ from tilewright.ir.inspection import size_of
 from tilewright.ir.module import IRModule
 from tilewright.ir.text_diff import diff
 from tilewright.ir.transform import PassInfo
+from tilewright.support.files import write_whole
 
 PAGE = Path(__file__).with_suffix(".html")
 """The page with its style and script; `{{name}}` stands for what is filled in."""
@@ -79,7 +80,7 @@ class HtmlReport:
 
     def exit_pass_ctx(self) -> None:
         self._seconds = time.perf_counter() - self._started
-        self.path.write_text(self.render(), encoding="utf-8")
+        write_whole(self.path, self.render().encode())
 
     def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
         event = Event(info.name, _functions(mod))

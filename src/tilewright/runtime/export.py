@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import struct
 import tarfile
@@ -22,19 +21,6 @@ from tilewright.support.seal import seal
 
 LIBRARY_BIN = "__tvm_ffi__library_bin"
 """What a library holds of modules that are no machine code."""
-
-
-def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes a whole file or none; an older one stays when it fails."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        temporary.write_bytes(data)
-        os.replace(temporary, target)
-    except OSError as error:
-        raise TVMError(f"{target} cannot be written: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def is_host_triple(triple: str | None) -> bool:

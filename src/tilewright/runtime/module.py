@@ -12,6 +12,7 @@ from tilewright.runtime import _ffi
 from tilewright.runtime.benchmark import BenchmarkResult
 from tilewright.runtime.ndarray import NDArray
 from tilewright.runtime.packed_func import PackedFunc, global_func
+from tilewright.support.files import write_whole
 
 # What a module was made from, kept beside the native object: Python objects for one module are many and short-lived.
 _sources: dict[int, ModuleSource] = {}
@@ -210,14 +211,12 @@ class Module(_ffi.Object):
         """Writes the module in one format: an object (`o`), or one of its texts."""
         source = self._exportable()
         fmt = fmt or Path(file_name).suffix.lstrip(".")
-        from tilewright.runtime.export import write_atomically
-
         if fmt in ("o", "obj"):
             if len(source.objects) != 1:
                 raise ValueError(f"the module has {len(source.objects)} objects; export it as .tar or .so")
-            write_atomically(file_name, source.objects[0])
+            write_whole(file_name, source.objects[0])
         else:
-            write_atomically(file_name, self.get_source(fmt).encode())
+            write_whole(file_name, self.get_source(fmt).encode())
 
     def _exportable(self) -> ModuleSource:
         source = self.source

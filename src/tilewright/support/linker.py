@@ -37,14 +37,21 @@ def cross_linker() -> list[str] | None:
     return None
 
 
-def link_shared(objects: Sequence[Path], output: Path, cross: bool = False) -> None:
-    """Link objects into a shared library. Raises TVMError with the linker's words, or when there is no linker."""
+def _linker(output: Path, cross: bool) -> list[str]:
+    """The command for a library. Raises TVMError when there is none."""
     command = cross_linker() if cross else host_linker()
     if command is None:
+        kind, package = ("a linker for other processors", "lld") if cross else ("a linker", "binutils")
         raise TVMError(
-            f"writing {output} needs a linker, and this machine has none: install one (binutils), or `pip install"
+            f"writing {output} needs {kind}, and this machine has none: install one ({package}), or `pip install"
             " tilewright[cross]`; a .tar of objects can be written without"
         )
+    return command
+
+
+def link_shared(objects: Sequence[Path], output: Path, cross: bool = False) -> None:
+    """Link objects into a shared library. Raises TVMError with the linker's words, or when there is no linker."""
+    command = _linker(output, cross)
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
     arguments = [*command, "-shared", "--build-id=none", "-z", "noexecstack", "-o", str(temporary), *map(str, objects)]
     try:
@@ -88,11 +95,7 @@ def write_library(objects: Mapping[str, bytes], output: Path, cross: bool = Fals
 
 
 def _merge(objects: Sequence[Path], output: Path, cross: bool) -> None:
-    command = cross_linker() if cross else host_linker()
-    if command is None:
-        raise TVMError(
-            f"writing {output} needs a linker, and this machine has none; a .tar of objects can be written without"
-        )
+    command = _linker(output, cross)
     done = subprocess.run(
         [*command, "-r", "-o", str(output), *map(str, objects)], capture_output=True, text=True, check=False
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright import runtime
 from tilewright.runtime import NDArray
-from tilewright.runtime.export import write_atomically
+from tilewright.support.files import write_whole
 
 GRAPH_DUMP_FILE_NAME = "_tvmdbg_graph_dump.json"
 CHROME_TRACE_FILE_NAME = "_tvmdbg_execution_trace.json"
@@ -77,13 +77,13 @@ class DebugResult:
         """Writes the tensors of the last run as a parameter file (load_param_dict reads it)."""
         path = self._path(OUTPUT_TENSORS_FILE_NAME)
         if path is not None:
-            write_atomically(path, runtime.save_param_dict(self.get_output_tensors()))
+            write_whole(path, runtime.save_param_dict(self.get_output_tensors()))
 
     def dump_graph_json(self, graph: str) -> None:
         """Writes the graph."""
         path = self._path(GRAPH_DUMP_FILE_NAME)
         if path is not None:
-            write_atomically(path, json.dumps(json.loads(graph), indent=2).encode())
+            write_whole(path, json.dumps(json.loads(graph), indent=2).encode())
 
     def dump_chrome_trace(self) -> None:
         """Writes the nodes on a line of time, for chrome://tracing and its like."""
@@ -98,13 +98,13 @@ class DebugResult:
             events.append({**event, "args": {"node": i, "op": node["op"], "inputs": node["inputs"]}})
             at += length
         text = json.dumps({"displayTimeUnit": "ns", "traceEvents": events})
-        write_atomically(path, text.encode())
+        write_whole(path, text.encode())
 
     def save_tensors(self, params: dict[str, Any]) -> None:
         """Writes tensors as a parameter file beside the rest."""
         path = self._path(OUTPUT_TENSORS_FILE_NAME)
         if path is not None:
-            write_atomically(path, runtime.save_param_dict(params))
+            write_whole(path, runtime.save_param_dict(params))
 
     def get_debug_result(self, sort_by_time: bool = True) -> tuple[list[str], list[Row]]:
         """Names of the columns, and a row for each node that computes."""

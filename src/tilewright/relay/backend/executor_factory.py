@@ -24,6 +24,7 @@ from tilewright.relay.backend.system_lib import registration
 from tilewright.runtime.export import export_library
 from tilewright.runtime.object_file import data_object
 from tilewright.support.errors import TVMError
+from tilewright.support.files import write_whole
 from tilewright.target import Target
 
 if TYPE_CHECKING:
@@ -234,8 +235,7 @@ class ExecutorFactoryModule:
         path = os.fspath(file_name)
         kind = os.path.splitext(path)[1].removeprefix(".")
         if kind in ("ll", "s"):
-            with open(path, "w") as file:
-                file.write(self.get_source(kind))
+            write_whole(path, self.get_source(kind).encode())
             return path
         export_library(
             path, [self.source(), *self.external.sources()], fcompile, list(addons or ()), workspace_dir, kwargs
