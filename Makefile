@@ -61,7 +61,7 @@ test-torchao: $(VENV)/.extra-test build/torchao/.done  ## models that torchao qu
 # TensorFlow brings its own versions of what others use, so it lives in an environment of its own, with the package.
 build/tensorflow/.done: pyproject.toml $(NATIVE)
 	test -x build/tensorflow/bin/python || $(PYTHON) -m venv build/tensorflow
-	build/tensorflow/bin/python -c "import tomllib; e = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; print(*e['tensorflow'], *e['keras'], *e['tflite'], *e['images'], 'pytest', sep='\n')" > build/tensorflow/needs.txt
+	build/tensorflow/bin/python -c "import tomllib; e = tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']; print(*e['tensorflow'], *e['tflite'], *e['images'], 'pytest', sep='\n')" > build/tensorflow/needs.txt
 	build/tensorflow/bin/python -m pip install --quiet --disable-pip-version-check --editable . --requirement build/tensorflow/needs.txt
 	@touch $@
 

@@ -371,7 +371,7 @@ def test_application(name: str) -> None:
 
 
 def test_a_heap_that_ends_too_early(tmp_path: Path) -> None:
-    """The library does not return from reading it."""
+    """HDF5's own library does not return from reading it."""
     path = tmp_path / "m.h5"
     keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2)]).save(path)
     data = bytearray(path.read_bytes())
@@ -381,7 +381,7 @@ def test_a_heap_that_ends_too_early(tmp_path: Path) -> None:
         at += 16 + -(-size // 8) * 8
     data[last + 8] += 32
     path.write_bytes(data)
-    with pytest.raises(ModelError, match=r"the file is damaged: its heap at byte \d+ has"):
+    with pytest.raises(ModelError, match=r"m.h5: the HDF5 file is damaged: the heap at byte \d+ has"):
         from_keras(path)
 
 

@@ -23,8 +23,8 @@ def from_keras(
 ) -> tuple[IRModule, dict[str, Any]]:
     """A module with `main`, and its parameters, from a Keras model.
 
-    model: a live model (functional or sequential, of any Keras backend), or the path of a `.keras` or `.h5` file, for which only h5py
-    must be there. shape: extents by input name, in the layout of the program's inputs; without, and for None or -1, those that
+    model: a live model (functional or sequential, of any Keras backend), or the path of a `.keras` or `.h5` file, for which Keras
+    need not be there. shape: extents by input name, in the layout of the program's inputs; without, and for None or -1, those that
     Keras leaves open stay symbolic. layout: "NCHW": inputs and outputs of four axes have their channels in front, as in
     classic TVM; "NCDHW": those of five; "NHWC", "NDHWC", "NWC": all as the model has them. Models whose own data_format is
     channels_first stay as they are.

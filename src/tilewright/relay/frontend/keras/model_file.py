@@ -37,8 +37,8 @@ class KerasFormat(formats.ModelFormat):
 
     def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
         """What the file says, of layers that are not supported too."""
-        opened = open_model(path)
-        with guarded(opened.title):
+        with guarded(str(path)):
+            opened = open_model(path)
             operators: dict[str, list[str]] = {}
             for spec in all_layers(opened.spec):
                 kind = str(spec.get("class_name", ""))
@@ -52,12 +52,8 @@ class KerasFormat(formats.ModelFormat):
             group: Any = opened.store.group if isinstance(opened.store, (FileStore, LegacyFile)) else None
             weights: list[formats.TensorInfo] = []
 
-            def visit(name: str, item: Any) -> None:
-                if hasattr(item, "dtype"):
-                    weights.append(formats.TensorInfo(name, item.dtype.name, list(item.shape)))
-
             if group is not None:
-                group.visititems(visit)
+                weights += [formats.TensorInfo(name, w.dtype.name, list(w.shape)) for name, w in group.datasets()]
             count = len(output_names(opened.spec, 0)) or 1
             names = output_names(opened.spec, count)
         version = f"Keras {opened.version}"

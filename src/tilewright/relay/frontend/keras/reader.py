@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import sys
@@ -13,14 +12,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tilewright.relay.frontend.common.value import ModelError
-from tilewright.relay.frontend.keras.heaps import damaged_heap
+from tilewright.relay.frontend.keras.hdf5.cursor import REMEDY
+from tilewright.relay.frontend.keras.hdf5.file import opened
 from tilewright.relay.frontend.keras.weights import FileStore, LegacyFile, LiveStore, Store
 
 CONFIG, METADATA, WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
 MOST_CONFIG = 1 << 28
 """Bytes of the largest description that is read."""
-DAMAGED = "Compare its size with the original's, and copy or save it again"
+LOCAL_HEAD = 30
+"""Bytes before the name of an archive's part, where it stands; those at 26 and 28 say how much follows."""
 
 
 class Opened:
@@ -74,29 +77,20 @@ def _plain_spec(spec: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     return {**spec, "class_name": kind} if spec.get("class_name") not in ("Functional", "Sequential", "Model") else spec
 
 
-def h5py_module(title: str) -> Any:
-    """The h5py module. Raises ModelError where it is not installed."""
-    try:
-        import h5py
-    except ImportError:
-        raise ModelError(f"{title}: reading Keras's weights needs h5py: pip install 'tilewright[keras]'") from None
-    return h5py
-
-
 def _json(data: bytes, title: str, what: str) -> dict[str, Any]:
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise ModelError(f"{title}: {what} is no JSON ({error}). {DAMAGED}") from None
+        raise ModelError(f"{title}: {what} is no JSON ({error}). {REMEDY}") from None
     if not isinstance(found, dict):
-        raise ModelError(f"{title}: {what} describes no model. {DAMAGED}")
+        raise ModelError(f"{title}: {what} describes no model. {REMEDY}")
     return found
 
 
 def _member(archive: zipfile.ZipFile, name: str, title: str) -> bytes:
     info = archive.getinfo(name)
     if info.file_size > MOST_CONFIG:
-        raise ModelError(f"{title}: {name} claims {info.file_size} bytes; at most {MOST_CONFIG} are read. {DAMAGED}")
+        raise ModelError(f"{title}: {name} claims {info.file_size} bytes; at most {MOST_CONFIG} are read. {REMEDY}")
     return archive.read(name)
 
 
@@ -108,7 +102,7 @@ def _reading(title: str, what: str) -> Iterator[None]:
     except ModelError:
         raise
     except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, KeyError, zlib.error) as error:
-        raise ModelError(f"{title}: {what} cannot be read ({error}). {DAMAGED}") from None
+        raise ModelError(f"{title}: {what} cannot be read ({error}). {REMEDY}") from None
 
 
 def _archive(path: Path) -> Opened:
@@ -124,11 +118,7 @@ def _archive(path: Path) -> Opened:
         metadata = _json(_member(archive, METADATA, title), title, METADATA) if METADATA in names else {}
         if WEIGHTS not in names:
             raise ModelError(f"{title}: the archive has no {WEIGHTS}. Save it with model.save({path.name!r})")
-        if archive.getinfo(WEIGHTS).compress_type == zipfile.ZIP_STORED:
-            file: Any = archive.open(WEIGHTS)
-        else:
-            file = io.BytesIO(archive.read(WEIGHTS))
-    group = _h5(h5py_module(title), file, title)
+        group = opened(_bytes_of(path, archive, WEIGHTS))
     version = str(metadata.get("keras_version", "3"))
 
     def asset(name: str) -> bytes | None:
@@ -138,29 +128,37 @@ def _archive(path: Path) -> Opened:
     return Opened(spec, FileStore(group, "", "", asset), int(version[0]) if version[:1].isdigit() else 3, title)
 
 
-def _h5(h5py: Any, file: Any, title: str) -> Any:
-    try:
-        return h5py.File(file, "r")
-    except (OSError, ValueError, RuntimeError, KeyError, zipfile.BadZipFile, zlib.error) as error:
-        raise ModelError(f"{title}: this is no Keras model, or a damaged one ({error}). {DAMAGED}") from None
+def _bytes_of(path: Path, archive: zipfile.ZipFile, name: str) -> memoryview:
+    """A part of an archive, mapped where it lies there as it is."""
+    info = archive.getinfo(name)
+    if info.compress_type != zipfile.ZIP_STORED:
+        return memoryview(archive.read(name))
+    data = _mapped(path)
+    head = data[info.header_offset : info.header_offset + LOCAL_HEAD]
+    begin = (
+        info.header_offset + LOCAL_HEAD + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:], "little")
+    )
+    found = data[begin : begin + info.file_size]
+    if len(found) != info.file_size or zlib.crc32(found) != info.CRC:
+        raise zipfile.BadZipFile(f"Bad CRC-32 for file {name!r}")
+    return found
+
+
+def _mapped(path: Path) -> memoryview:
+    return np.memmap(path, np.uint8, "r").data if path.stat().st_size else memoryview(b"")
 
 
 def _legacy(path: Path) -> Opened:
     title = str(path)
-    damage = damaged_heap(path)
-    if damage:
-        raise ModelError(f"{title}: the file is damaged: {damage}. {DAMAGED}")
-    file = _h5(h5py_module(title), path, title)
-    try:
-        config = file.attrs.get("model_config")
-        version = file.attrs.get("keras_version", "2")
-        weights = file.get("model_weights")
-    except (OSError, RuntimeError, ValueError, KeyError) as error:
-        raise ModelError(f"{title}: the file cannot be read ({error}). {DAMAGED}") from None
+    file = opened(_mapped(path))
+    config, version = file.attrs.get("model_config"), file.attrs.get("keras_version", "2")
     if config is None:
         raise ModelError(
             f"{title}: the file holds weights only, without the model's architecture. Save the whole model: model.save('model.keras')"
         )
-    spec = _json(config if isinstance(config, bytes) else str(config).encode(), title, "model_config")
+    spec = _json(
+        config if isinstance(config, bytes) else str(config).encode(errors="surrogateescape"), title, "model_config"
+    )
     text = version.decode() if isinstance(version, bytes) else str(version)
+    weights = file.get("model_weights")
     return Opened(spec, LegacyFile(weights), int(text[0]) if text[:1].isdigit() else 2, title)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from tilewright.relay.frontend.common.value import ModelError
+from tilewright.relay.frontend.keras.hdf5.file import Dataset, Group
 
 Array = np.ndarray[Any, Any]
 
@@ -141,7 +140,7 @@ class FileStore(Store):
 
 
 def _groups(group: Any) -> list[tuple[str, Any]]:
-    return [(key, g) for key, g in group.items() if hasattr(g, "keys")] if group is not None else []
+    return [(key, g) for key, g in group.items() if isinstance(g, Group)] if group is not None else []
 
 
 DIRECTIONS = ("forward_layer", "backward_layer")
@@ -202,22 +201,14 @@ def dataset_array(group: Any, key: Any, place: str) -> Array:
     """The elements of a dataset. Raises ModelError where it cannot be read."""
     try:
         data = group[key]
-        array = np.asarray(data)
-        kind = data.attrs.get("dtype") if hasattr(data, "attrs") else None
-    except (
-        KeyError,
-        OSError,
-        ValueError,
-        RuntimeError,
-        MemoryError,
-        TypeError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+        if not isinstance(data, Dataset):
+            raise ModelError("it is a group of weights")
+        array, kind = data.array(), data.attrs.get("dtype")
+    except (KeyError, ModelError, MemoryError) as error:
         raise ModelError(
             f"the weight {key!r} of {place!r} cannot be read ({error}). The file is damaged; copy or save it again"
         ) from None
-    if kind == "bfloat16":
+    if kind == "bfloat16" and array.dtype == np.uint16:
         import ml_dtypes
 
         return array.view(ml_dtypes.bfloat16)
