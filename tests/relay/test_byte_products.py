@@ -58,7 +58,10 @@ def random_conv2d(seed: int) -> tuple[Any, np.ndarray]:
     rng = np.random.default_rng(seed)
     kind, weights = str(rng.choice(["int8", "uint8"])), str(rng.choice(["int8", "int8", "uint8"]))
     groups = int(rng.choice([1, 1, 1, 2]))
-    channels, filters = int(rng.choice([1, 3, 4, 6, 16, 20])) * groups, int(rng.choice([1, 4, 10, 16, 24, 32])) * groups
+    channels, filters = (
+        int(rng.choice([1, 3, 4, 6, 16, 20])) * groups,
+        int(rng.choice([1, 3, 4, 6, 10, 16, 17, 24, 29])) * groups,
+    )
     if seed % 6 == 5:
         groups = filters = channels
     size, stride, dilation = int(rng.choice([1, 3])), int(rng.choice([1, 2])), int(rng.choice([1, 1, 2]))
@@ -97,7 +100,7 @@ def random_batch(seed: int) -> tuple[Any, np.ndarray]:
 
 
 @pytest.mark.parametrize("target", [VNNI, AVX2])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("make", [random_conv2d, random_dense, random_batch])
 def test_sums_are_exact(make: Any, seed: int, target: str) -> None:
     equal(*make(seed), target)
@@ -119,6 +122,32 @@ def test_bytes_reach_the_kernel(kind: str, target: str) -> None:
     names = operators(layer(kind), target)
     at = names.index("nn.contrib_conv2d_NCHWc")
     assert "cast" not in names[:at] and names[at - 1] == "layout_transform"
+
+
+@pytest.mark.parametrize(
+    "channels, filters, weights",
+    [
+        (16, 60, "4i16o4i"),
+        (16, 23, "4i16o4i"),
+        (16, 3, "4i4o4i"),
+        (16, 6, "4i8o4i"),
+        (12, 7, "1i8o4i"),
+        (1, 71, "16o4w"),
+    ],
+)
+def test_filters_fill_the_fewest_instructions(channels: int, filters: int, weights: str) -> None:
+    """The last block is filled up; one channel by several filters is no convolution of each channel by its own."""
+    rng = np.random.default_rng(0)
+    x = relay.var("x", shape=(1, channels, 7, 9), dtype="uint8")
+    w = relay.const(numbers(rng, (filters, channels, 3, 3), "int8"))
+    sums = qnn.conv2d(
+        x, w, relay.const(3), relay.const(0), relay.const(0.1), relay.const(0.1), kernel_size=(3, 3), channels=filters, padding=(1, 1)
+    )  # fmt: skip
+    scales = relay.const(0.01), relay.const(0), relay.const(0.7), relay.const(3)
+    function = relay.Function([x], qnn.requantize(sums, *scales, out_dtype="uint8"))
+    optimized, _ = relay.optimize(tvm.IRModule.from_expr(function), VNNI)
+    assert f'"OIHW{weights}"' in relay.astext(optimized)
+    equal(function, numbers(rng, (1, channels, 7, 9), "uint8"), VNNI)
 
 
 @pytest.mark.parametrize("kind, target", [("int8", VNNI), ("uint8", DOTPROD)])

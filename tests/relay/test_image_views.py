@@ -139,3 +139,32 @@ def test_results_are_those_of_the_reference(
     kernel_value = weights(filters, shape[1] // groups, *kernel).data.numpy()
     want = np_conv(x, kernel_value, strides, (before, after), dilation, groups) + bias.data.numpy()
     np.testing.assert_allclose(made, np.maximum(want, 0), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("data", "kernel", "attributes"),
+    [
+        ((2, 20, 37, 1), (1, 1), {}),
+        ((1, 16, 41, 1), (5, 1), {"strides": (2, 1), "padding": (1, 0, 3, 0), "kernel_size": (5, 1), "channels": 24}),
+        ((1, 16, 30, 1), (3, 3), {"padding": (2, 1), "dilation": (2, 1)}),
+    ],
+)
+def test_a_column_of_places_is_a_row(
+    data: tuple[int, ...], kernel: tuple[int, int], attributes: dict[str, Any]
+) -> None:
+    body = relay.nn.relu(conv(data, 24, kernel, **attributes))
+    found = viewed(body)
+    assert is_op(found.body, "reshape")
+    assert static_shape(found.body.args[0])[2] == 1  # type: ignore[attr-defined, index]
+    given = np.random.default_rng(0).standard_normal(data).astype("float32")
+    mod = IRModule.from_expr(relay.Function(relay.analysis.free_vars(body), body))
+    made = relay.create_executor("graph", mod, target="llvm").evaluate()(given).numpy()
+    np.testing.assert_allclose(
+        made, relay.create_executor("debug", mod).evaluate()(given).numpy(), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_images_that_are_no_columns_stay() -> None:
+    assert is_op(viewed(conv((1, 8, 9, 2), 8, (1, 1))).body, "nn.conv2d")
+    assert is_op(viewed(conv((1, 8, 1, 1), 8, (1, 1))).body, "nn.conv2d")
+    assert is_op(viewed(conv((1, 8, 9, 1), 8, (1, 1), padding=(0, 1))).body, "nn.conv2d")

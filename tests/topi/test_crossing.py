@@ -87,6 +87,22 @@ def test_blocks_of_channels(size: int) -> None:
     check([y], plain, lambda a: a.transpose(0, 1, 4, 2, 3).reshape(1, 32, 3, size), "llvm")
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("channels", "block"), [(29, 16), (19, 4), (5, 8), (41, 8)])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_blocks_that_channels_do_not_fill(channels: int, block: int, dtype: str, target: str) -> None:
+    """What fills the last one up is zeros, and no condition keeps its tiles from being turned."""
+    x = te.placeholder((2, channels, 3, 19), dtype, "x")
+    packed = topi.layout_transform(x, "NCHW", f"NCHW{block}c")
+    more = -channels % block
+
+    def wanted(a: Array) -> Array:
+        filled = np.pad(a, ((0, 0), (0, more), (0, 0), (0, 0)))
+        return filled.reshape(2, -1, block, 3, 19).transpose(0, 1, 3, 4, 2)
+
+    check([x], packed, wanted, TARGETS[target])
+
+
 @pytest.mark.parametrize("block", [32, 64])
 def test_blocks_of_several_tiles(block: int) -> None:
     """A tile has fewer channels than a block, and the last tile of a row is cut."""

@@ -362,9 +362,16 @@ def layout_transform(data: te.Tensor, src_layout: str, dst_layout: str) -> te.Te
                     if s.islower() and s.upper() == letter:
                         own = own * size
                 if not equal(capacity, own):
-                    guards.append(index[k] < shape[k])
-        loaded = data(*index)
-        return tir.if_then_else(tir.all(*guards), loaded, tir.const(0, data.dtype)) if guards else loaded
+                    guards.append(k)
+        if not guards:
+            return data(*index)
+        inside, zero = tir.all(*[index[k] < shape[k] for k in guards]), tir.const(0, data.dtype)
+        if any([not isinstance(shape[k], int) or shape[k] < 1 for k in guards]):
+            return tir.if_then_else(inside, data(*index), zero)
+        # What is past the end is read inside: a read without a condition can be part of a vector.
+        for k in guards:
+            index[k] = tir.min(index[k], shape[k] - 1)
+        return tir.Select(inside, data(*index), zero)
 
     return _injective(out, element, "T_layout_trans")
 

@@ -56,6 +56,12 @@ HALF = 0.5
 """The same where a convolution stands alone, and both forms are compared."""
 
 
+def fewest_block(channels: int, widest: int) -> int:
+    """The channel block of the fewest instructions of 4, 8, .. `widest` sums that add up products: the narrowest one of those."""
+    blocks = [b for b in (4, 8, 16) if b <= widest]
+    return min(blocks, key=lambda b: (-(-channels // b), b))
+
+
 def too_narrow(block: int, lanes: int) -> bool:
     """Whether blocks are no vectors, or fill so little of one that plain rows of pixels fill more."""
     return 2 * block < lanes or block & (block - 1) != 0
@@ -297,6 +303,9 @@ class conv2d(Conv2D, key="nn.conv2d"):
         o, i, _, _ = dims(types[1])  # type: ignore[arg-type]
         if not isinstance(channels, int) or not isinstance(o, int) or not isinstance(i, int):
             return None
+        found = self.in_groups(args[0], types, channels, o, i)
+        if found is not None:
+            return found
         lanes = vector_lanes()
         if self.groups == channels and i == 1:
             if o != channels:
@@ -309,9 +318,6 @@ class conv2d(Conv2D, key="nn.conv2d"):
             attributes["groups"] = attributes["channels"]
             depthwise = depthwise_conv2d_NCHWc(**attributes)
             return LayoutChoice(depthwise, [layout, f"OIHW1i{block}o"], layout)
-        found = self.in_groups(args[0], types, channels, o, i)
-        if found is not None:
-            return found
         if self.groups == 1:
             block_in, block_out = block_of(args[0]) or filled_block(channels, lanes), filled_block(o, lanes, least)
             if too_narrow(block_out, lanes):
@@ -334,15 +340,16 @@ class conv2d(Conv2D, key="nn.conv2d"):
         self, layout: str | None, types: Sequence[Type], channels: int, o: int, i: int
     ) -> LayoutChoice | None:
         """Narrow numbers in groups of channels that one instruction multiplies and adds up; None where the target has none.
-        Channels that fill no group are filled up with zeros, and so is the last block of floats where that takes fewer instructions."""
+        Channels that fill no group are filled up with zeros, and so is the last block where that takes fewer instructions."""
         from tilewright.topi.schedule.dot_products import dot_product
 
         data, weight = (str(t.dtype) for t in types)  # type: ignore[attr-defined]
         tiled = self.in_tiles(layout, types, o, i)
         if tiled is not None:
             return tiled
-        fills = self.groups == 1 and data == "bfloat16"
-        block = filled_block(o, vector_lanes()) if fills else 1
+        fills = self.groups == 1
+        rule = filled_block if data == "bfloat16" else fewest_block
+        block = rule(o, vector_lanes()) if fills else 1
         columns = -(-o // block) * block // self.groups
         found = dot_product(Target.current(True), data, weight, self.out_dtype or data, columns)
         if found is None:

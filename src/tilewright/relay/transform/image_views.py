@@ -1,5 +1,5 @@
-"""ImageViews: convolutions over one axis as convolutions of images of one row, where channel blocks are worth it, and views of results
-below what works on each element.
+"""ImageViews: convolutions over one axis as convolutions of images of one row, where channel blocks are worth it, those of one
+column as ones of a row, and views of results below what works on each element.
 
     relu(add(reshape(conv2d(x)), bias))  ->  reshape(relu(add(conv2d(x), bias)))
 
@@ -17,6 +17,7 @@ import numpy as np
 from tilewright.ir.transform import Pass
 from tilewright.relay.expr import Call, Expr, const
 from tilewright.relay.op.card import BROADCAST, constructor
+from tilewright.relay.op.conv import pads, two
 from tilewright.relay.transform.alter_layout import innermost_block
 from tilewright.relay.transform.lone_convs import better_plain
 from tilewright.relay.transform.rewriting import (
@@ -62,6 +63,27 @@ def as_image(call: Call) -> Expr | None:
     return constructor("reshape")(conv, result)  # type: ignore[no-any-return]
 
 
+def as_row(call: Call) -> Expr | None:
+    """conv2d of a column of places (images of width 1, and so the result's) by constant weights, on a row: tiles run along rows."""
+    card: Any = card_of(call)
+    data, result, weight = static_shape(call.args[0]), static_shape(call), constant_of(call.args[1])
+    if data is None or result is None or weight is None or 0 in (*data, *result) or Target.current(True) is None:
+        return None
+    if (card.data_layout, card.kernel_layout, card.out_layout or "NCHW") != ("NCHW", "OIHW", "NCHW"):
+        return None
+    if (data[3], result[3]) != (1, 1) or 1 in (data[2], result[2]):
+        return None
+    strides, dilation = two(card.strides), two(card.dilation)
+    (top, left), (bottom, right) = pads(card.padding)
+    turned = {"strides": strides[::-1], "padding": (left, top, right, bottom), "dilation": dilation[::-1]}
+    if card.kernel_size is not None:
+        turned["kernel_size"] = two(card.kernel_size)[::-1]
+    image = typed(constructor("reshape")(call.args[0], (*data[:2], 1, data[2])))
+    filters = const(np.ascontiguousarray(weight.transpose(0, 1, 3, 2)))
+    conv = typed(Call(call.op, (image, filters), card.replace(**turned), (), call.span))
+    return constructor("reshape")(conv, result)  # type: ignore[no-any-return]
+
+
 class _ImageViews:
     """`views` holds, for each reshape of an image that a convolution made, that image."""
 
@@ -71,6 +93,8 @@ class _ImageViews:
     def rule(self, call: Call) -> Expr | None:
         if is_op(call, "nn.conv1d"):
             return as_image(call)
+        if is_op(call, "nn.conv2d"):
+            return as_row(call)
         shape, card = static_shape(call), card_of(call)
         if shape is None or 0 in shape:
             return None

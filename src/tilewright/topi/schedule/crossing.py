@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tilewright.arith import detect_linear_equation
 from tilewright.ir import IntImm, PrimExpr
 from tilewright.target import Target
-from tilewright.tir import BufferRegion, FloorDiv, FloorMod, IterVar
+from tilewright.tir import BufferRegion, FloorDiv, FloorMod, IterVar, Min
 from tilewright.tir.schedule import LoopRV
 from tilewright.topi.schedule.kernel import BlockView, KernelView, steps_by_one, uses
 
@@ -73,7 +73,7 @@ def _turns(region: BufferRegion, axis: IterVar, last: IterVar, tile: int) -> boo
         return False
     *outer, inner = [r.min for r in region.region]
     places = [e for e in outer if last.var in uses(e).vars]
-    if last.var in uses(inner).vars or len(places) != 1 or not steps_by_one(places[0], last.var):
+    if last.var in uses(inner).vars or len(places) != 1 or not steps_by_one(_unclamped(places[0]), last.var):
         return False
     others = [e for e in outer if axis.var in uses(e).vars]
     if isinstance(inner, FloorMod) and inner.a is axis.var and isinstance(inner.b, IntImm):
@@ -82,15 +82,21 @@ def _turns(region: BufferRegion, axis: IterVar, last: IterVar, tile: int) -> boo
     return not others and steps_by_one(inner, axis.var)
 
 
+def _unclamped(index: PrimExpr) -> PrimExpr:
+    """The index that is kept below a bound."""
+    return index.a if isinstance(index, Min) and isinstance(index.b, IntImm) else index
+
+
 def _goes_on(block: BlockView, crossing: Crossing) -> bool:
     """Whether a last tile that is cut would go on, in an index that counts along other axes too, into what these count; or an index counts
-    backwards. Then the tile has the axes of the block."""
+    backwards, or is kept below a bound. Then the tile has the axes of the block."""
     *outer, inner = [r.min for r in block.block.reads[crossing.read].region]
     *_, last = block.spatial
     extent = block.extents[block.block.iter_vars.index(crossing.axis)]
     rows_cut = extent % crossing.rows != 0 and inner is not crossing.axis.var and not isinstance(inner, FloorMod)
     columns_cut = block.extents[-1] % crossing.columns != 0 and not any([e is last.var for e in outer])
-    return rows_cut or columns_cut or any([_falls(e, v) for e in outer for v in block.spatial])
+    bound = any([isinstance(e, Min) for e in outer])
+    return bound or rows_cut or columns_cut or any([_falls(e, v) for e in outer for v in block.spatial])
 
 
 def _falls(index: PrimExpr, axis: IterVar) -> bool:
