@@ -7,8 +7,9 @@ from math import prod
 from tilewright.ir import IntImm
 from tilewright.support.errors import ScheduleError
 from tilewright.target import Target
-from tilewright.tir import FloorDiv
+from tilewright.tir import LT, Call, FloorDiv
 from tilewright.tir.schedule import LoopRV, Schedule
+from tilewright.tir.stmt_functor import post_order_visit
 from tilewright.topi.schedule.crossing import crossing_of, schedule_crossing
 from tilewright.topi.schedule.kernel import BlockView, KernelView, divisor_of, extent_of, uses
 from tilewright.topi.schedule.padding import pads_pixels, schedule_padding
@@ -36,6 +37,10 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
     if pads_pixels(block, target) and len(loops) == len(block.spatial):
         loops, inside = schedule_padding(view, block, target)
         parallelize(sch, loops, total, target, inside)
+        return
+    ends = parts_of(block, loops, lanes)
+    if ends:
+        schedule_parts(view, loops, ends, target)
         return
     even = 4 * lanes if block.is_chained else lanes
     together = block.neighbouring_axes() if last % even and len(loops) == len(block.spatial) else 1
@@ -68,6 +73,41 @@ def schedule_injective(view: KernelView, block: BlockView, target: Target) -> No
         sch.vectorize(vector)
         loops = [*loops[:-1], outer]
     parallelize(sch, loops, total, target, max(inner, 1))
+
+
+def parts_of(block: BlockView, loops: list[LoopRV], lanes: int) -> list[int]:
+    """Where, along rows of more than a vector, the parts of a concatenation end: up to there one tensor is read, then another."""
+    if not block.has_condition or len(loops) != len(block.spatial) or block.extents[-1] <= lanes:
+        return []
+    last = block.spatial[-1].var
+    ends: set[int] = set()
+
+    def look(e: object) -> None:
+        if isinstance(e, Call) and getattr(e.op, "name", "") == "tir.if_then_else":
+            when, _, other = e.args
+            if uses(other).loads and isinstance(when, LT) and when.a is last and isinstance(when.b, IntImm):
+                ends.add(when.b.value)
+
+    post_order_visit(block.block.body, look)
+    return sorted([e for e in ends if 0 < e < block.extents[-1]])
+
+
+def schedule_parts(view: KernelView, loops: list[LoopRV], ends: list[int], target: Target) -> None:
+    """for i: for j: S   -->   parallel i: for each part, up to its end: for j // lanes: vectorize j % lanes: S
+
+    Within a part no vector asks for each element whose it is."""
+    sch = view.sch
+    *outer, last = loops
+    parallelize(sch, outer, prod(view.extents(loops)), target, extent_of(sch.get(last)))
+    lanes = target.cpu.lanes(BlockView(sch, sch.get_child_blocks(last)[0]).block.writes[0].buffer.dtype.bits)
+    sizes = [b - a for a, b in zip([0, *ends], ends, strict=False)]
+    for part in sch.loop_partition(last, [*sizes, None]):
+        size = extent_of(sch.get(part))
+        if size > 1:
+            part, vector = sch.split(part, [None, min(lanes, 1 << (size - 1).bit_length())])
+            sch.vectorize(vector)
+        if not outer:
+            parallelize(sch, [part], size, target, lanes)
 
 
 def _gathers(block: BlockView, narrow: int, wide: int) -> bool:

@@ -17,6 +17,7 @@ from tilewright.arith import Analyzer
 from tilewright.ir import IntImm, PrimExpr, Range
 from tilewright.node import Mutator, Visitor, on
 from tilewright.tir import (
+    LT,
     Block,
     BlockRealize,
     Buffer,
@@ -58,6 +59,7 @@ class _Nest:
         found.visit(stmt)
         self.accesses, self.elsewhere = found.places, found.elsewhere
         self.touched = found.buffers
+        self.bounded = found.bounded
         self.extents = {iv.var: _int(iv.dom.extent) for iv in self.axes if iv.dom is not None}
 
     @property
@@ -83,16 +85,26 @@ def _plain(realize: BlockRealize, loops: dict[Var, For]) -> bool:
 
 
 class _Accesses(Visitor):
-    """Where buffers are read and written, variables that are more than an index, and buffers that are used otherwise."""
+    """Where buffers are read and written, variables that are more than an index, those that are compared with a bound (the parts of a
+    concatenation), and buffers that are used otherwise."""
 
     def __init__(self) -> None:
         self.places: list[tuple[Buffer, Sequence[PrimExpr]]] = []
         self.buffers: dict[Buffer, bool] = {}
         self.elsewhere: set[Var] = set()
+        self.bounded: set[Var] = set()
 
     @on(Var)
     def _var(self, v: Var) -> None:
         self.elsewhere.add(v)
+
+    @on(LT)
+    def _less(self, e: LT) -> None:
+        if isinstance(e.a, Var) and isinstance(e.b, IntImm):
+            self.bounded.add(e.a)
+        else:
+            self.visit(e.a)
+            self.visit(e.b)
 
     @on(Buffer)
     def _buffer(self, b: Buffer) -> None:
@@ -233,7 +245,7 @@ class _Plan:
         axes = [iv for iv in nest.axes if nest.extents[iv.var] != 1]
         return {
             (a.var, b.var) for a, b in pairwise(axes)
-            if a.iter_type == b.iter_type and not {a.var, b.var} & nest.elsewhere
+            if a.iter_type == b.iter_type and not {a.var, b.var} & nest.elsewhere and b.var not in nest.bounded
         }  # fmt: skip
 
     @property
@@ -440,6 +452,14 @@ class _Put(Mutator):
     @on(Var)
     def _var(self, v: Var) -> PrimExpr:
         return self.digits.axes.get(v, v)
+
+    @on(LT)
+    def _less(self, e: LT) -> PrimExpr:
+        """A joined axis is counted through: v // n < bound   -->   v < bound * n"""
+        a, b = self.visit(e.a), self.visit(e.b)
+        if a is not e.a and isinstance(a, FloorDiv) and isinstance(a.b, IntImm) and isinstance(b, IntImm):
+            return LT(a.a, IntImm(b.dtype, b.value * a.b.value))
+        return e if a is e.a and b is e.b else LT(a, b)
 
     @on(BufferLoad)
     def _load(self, load: BufferLoad) -> BufferLoad:
