@@ -121,6 +121,12 @@ def test_files_of_no_format(tmp_path: Path) -> None:
         and "notes.txt: no importer takes this file; there are importers for Keras (.keras, .h5" in done.err
         and "; ONNX (.onnx); PyTorch (torch.export) (.pt2); " in done.err
     )
+    done = command("import", tmp_path, "--check")
+    assert (
+        done.code == 1
+        and "no importer takes this folder; there are importers for folders of TensorFlow's with a saved_model.pb"
+        in done.err
+    )
     done = command("import", tmp_path / "notes.txt", "--check", "-o", tmp_path / "x.relay")
     assert done.code == 2 and "--check only reports" in done.err
 

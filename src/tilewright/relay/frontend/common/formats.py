@@ -166,8 +166,11 @@ def format_of(path: Path) -> ModelFormat:
     for f in _formats:
         if f.takes(path):
             return f
-    known = "; ".join([f"{f.title} ({', '.join(f.suffixes) or 'folders'})" for f in _formats])
-    raise ModelError(f"{path}: no importer takes this file; there are importers for {known}")
+    known = "; ".join([f"{f.title} ({', '.join(f.suffixes)})" for f in _formats])
+    if path.is_dir():
+        known = "folders of TensorFlow's with a saved_model.pb, and for files: " + known
+    kind = "folder" if path.is_dir() else "file"
+    raise ModelError(f"{path}: no importer takes this {kind}; there are importers for {known}")
 
 
 def survey_of(framework: str, mod: IRModule, params: Mapping[str, Any]) -> Survey:
