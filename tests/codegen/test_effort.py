@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
+from tilewright.codegen.llvm import compile_assembly, emit_module
 from tilewright.codegen.llvm.effort import SHORT, WHOLE, effort
 from tilewright.driver import host_pipeline, lower
 from tilewright.script import tir as T
@@ -90,3 +92,18 @@ def test_loops_that_go_backwards() -> None:
     made = tvm.nd.array(np.zeros(31, "float32"))
     tvm.build(backwards, target="llvm")(tvm.nd.array(given), tvm.nd.array(given), made)
     np.testing.assert_array_equal(made.numpy(), given[::-1])
+
+
+def test_loops_beside_those_that_go_backwards() -> None:
+    """A loop of the same function still becomes vectors."""
+
+    @T.prim_func
+    def turned(x: T.Buffer((512,), "float32"), y: T.Buffer((512,), "float32"), z: T.Buffer((512,), "float32")) -> None:
+        for i in range(512):
+            y[i] = T.max(x[511 - i], T.float32(0))
+        for j in range(512):
+            z[j] = T.max(x[j], T.float32(0))
+
+    target = Target("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell")
+    code = compile_assembly(emit_module(host_pipeline(target, unpacked=True)(lower(turned)), target), target, WHOLE)
+    assert re.search(r"\bvmaxss\b", code) and re.search(r"\bvmaxps\b.*%ymm", code)

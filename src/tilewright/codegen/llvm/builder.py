@@ -13,12 +13,14 @@ from collections.abc import Sequence
 class Scope:
     """An open run of code: it begins with block `first` and currently ends in block `label`."""
 
-    __slots__ = ("addresses", "certain", "first", "label", "lines", "loaded", "loads", "memo")
+    __slots__ = ("addresses", "backwards", "certain", "first", "label", "lines", "loaded", "loads", "memo")
 
     def __init__(self, label: str, certain: bool = False) -> None:
         self.first = self.label = label
         self.certain = certain
         """Whether it surely runs where the scope around it does."""
+        self.backwards = False
+        """Whether addresses go down as what is computed here goes up."""
         self.lines: list[str] = []
         self.loaded = 0
         """How many lines there were after the last load of a vector."""
@@ -64,6 +66,12 @@ class FunctionBuilder:
             scope.lines.append(f"  {found} = {text}")
             level_of[found] = level
         return found
+
+    def scaled(self, t: str, value: str, step: int) -> str:
+        """A part of an address: an integer of type t, times a number of bytes."""
+        if step < 0:
+            self.scopes[self.level_of.get(value, 0)].backwards = True
+        return value if step == 1 else self.pure(f"mul {t} {value}, {step}", value)
 
     def here(self, text: str, level: int = -1) -> str:
         """The value of an instruction that must stay where it is (loads, divisions, calls), or may stand in an outer scope."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -18,9 +17,6 @@ from tilewright.target import Target
 BFLOATS = " x bfloat>"
 """In texts with vectors of bfloat16, of which LLVM's combination of instructions makes stores that its own selection of them aborts on
 (LLVM 22, x86)."""
-
-BACKWARDS = re.compile(r" = mul i(?:64|32) \S+, -\d")
-"""In texts of loops that go backwards through memory, over which two models of LLVM's vectorizer may disagree, and abort (LLVM 22)."""
 
 _ready = False
 
@@ -78,13 +74,11 @@ def _layout(triple: str, abi: str, target: Target) -> str:
 _layouts: dict[tuple[str, str], str] = {}
 
 
-def optimise(module: Any, machine: Any, opt_level: int, combine: bool = True, vectorize: bool = True) -> None:
-    """Runs LLVM passes: none up to level 1, the cheap clean-up at 2 (`combine`: with that of instructions), LLVM's whole pipeline at 3
-    (`vectorize`: with vectors made of loops)."""
+def optimise(module: Any, machine: Any, opt_level: int, combine: bool = True) -> None:
+    """Runs LLVM passes: none up to level 1, the cheap clean-up at 2 (`combine`: with that of instructions), LLVM's whole pipeline at 3."""
     if opt_level <= 1:
         return
     tuning = binding.create_pipeline_tuning_options(speed_level=opt_level)
-    tuning.loop_vectorization = vectorize
     builder = binding.create_pass_builder(machine, tuning)
     if opt_level >= 3:
         manager = builder.getModulePassManager()
@@ -120,7 +114,7 @@ def _parsed(text: str, target: Target, opt_level: int, imports: Sequence[str] = 
     for given in imports:
         _link_in(module, given, context)
     level = min(opt_level, 2) if BFLOATS in text else opt_level
-    optimise(module, machine, level, BFLOATS not in text, BACKWARDS.search(text) is None)
+    optimise(module, machine, level, BFLOATS not in text)
     return module, machine
 
 

@@ -153,7 +153,7 @@ class MemoryEmitter(ExprEmitter):
             while at < len(terms) and terms[at][0] == level:
                 _, value, step = terms[at]
                 align = _common(align, step)
-                scaled = value if step == 1 else pure(f"mul {iptr} {value}, {step}", value)
+                scaled = self.b.scaled(iptr, value, step)
                 total = scaled if not total else pure(f"add {iptr} {total}, {scaled}", total, scaled)
                 at += 1
             pointer = pure(f"getelementptr i8, ptr {pointer}, {iptr} {total}", pointer, total)

@@ -12,6 +12,7 @@ from tilewright.codegen.llvm.calls import C_FUNCTION, CallEmitter
 from tilewright.codegen.llvm.function import COLD, FunctionEmitter
 from tilewright.codegen.llvm.half import half_helpers
 from tilewright.codegen.llvm.machine import data_layout
+from tilewright.codegen.llvm.stmt import SCALAR, SCALAR_LOOPS
 from tilewright.codegen.llvm.symbols import LIBRARY, context_definition
 from tilewright.codegen.llvm.tell import TELL, TELL_NUMBER
 from tilewright.codegen.llvm.types import llvm_type, memory_type, splat
@@ -142,6 +143,8 @@ class ModuleEmitter:
         parts += [text for text in (TELL, TELL_NUMBER) if text in self.helpers]
         if any(["half" in text for text in self.functions]):
             parts.append(half_helpers(self.target))
+        if any([SCALAR in text for text in self.functions]):
+            parts.append(SCALAR_LOOPS)
         return "\n".join(parts) + "\n"
 
     def _check_names(self, chosen: Iterable[GlobalVar]) -> None:

@@ -38,6 +38,14 @@ from tilewright.tir.stmt_functor import post_order_visit
 
 TILE_REGISTERS = "amx.tile"
 """Storage scope of what instructions on tile registers keep there: it takes no memory."""
+SCALAR, SCALAR_LOOPS = (
+    ", !llvm.loop !0",
+    """\
+!0 = distinct !{!0, !1}
+!1 = !{!"llvm.loop.vectorize.enable", i1 false}""",
+)
+"""What marks loops that LLVM makes no vectors of, and what the mark refers to: over loops that go backwards through memory two models
+of its vectorizer may disagree, and abort (LLVM 22)."""
 STACK_LIMIT = 256 << 10
 """Bytes up to which a constant-size allocation lives on the stack; larger ones come from the workspace."""
 
@@ -186,7 +194,7 @@ class StmtEmitter(MemoryEmitter):
         lines += inner.lines
         lines.append(f"  {following} = add nsw {iptr} {iv}, 1")
         lines.append(f"  {again} = icmp slt {iptr} {following}, {end}")
-        lines.append(f"  br i1 {again}, label %{head}, label %{done}")
+        lines.append(f"  br i1 {again}, label %{head}, label %{done}{SCALAR if inner.backwards else ''}")
         lines.append(f"{done}:")
         parent.label = done
         self._leave(carried, None if nonempty else before, inner.label)
@@ -246,7 +254,7 @@ class StmtEmitter(MemoryEmitter):
         lines.append(f"  br i1 {cond}, label %{inner.first}, label %{done}")
         lines.append(f"{inner.first}:")
         lines += inner.lines
-        lines.append(f"  br label %{head}")
+        lines.append(f"  br label %{head}{SCALAR if test.backwards or inner.backwards else ''}")
         lines.append(f"{done}:")
         parent.label = done
         for kept, slot, value in exits:
