@@ -181,6 +181,25 @@ def test_sequences_longer_than_their_axis() -> None:
     assert "its sequences are [2, 5] long, but there are 4 elements along axis 1" in refused(data, OpNotImplemented)
 
 
+def test_results_that_are_declared_as_no_tensors() -> None:
+    w = Writer()
+    x = w.main.input(F, (3, 5))
+    text = refused(
+        w.finish(w.main.op("ADD", [x, x], [("resource", ())], {"fused_activation_function": 0}, "AddOptions"))
+    )
+    assert "makes the tensor 'add0_0' of float32, but the model declares it as resource. The file is damaged" in text
+
+
+def test_one_element_by_a_step_backwards() -> None:
+    """LiteRT reads beyond the tensor."""
+    w = Writer()
+    x = w.main.input(F, (2, 3))
+    places = [w.main.constant(np.array(v, np.int32)) for v in ([1, 0], [0, 3], [-1, 1])]
+    options = {"begin_mask": 0, "end_mask": 0, "ellipsis_mask": 0, "new_axis_mask": 0, "shrink_axis_mask": 1}
+    text = refused(w.finish(w.main.op("STRIDED_SLICE", [x, *places], [(F, (3,))], options, "StridedSliceOptions")))
+    assert "it takes one element of an axis by the step -1, where TensorFlow takes only steps forward" in text
+
+
 def test_results_of_another_type_than_is_declared() -> None:
     w = Writer()
     x, axis = w.main.input("int64", (3, 5)), w.main.constant(np.array(1, np.int32))

@@ -403,7 +403,7 @@ class Importer:
     def named(self, node: Node, value: Any, info: Info) -> Any:
         """A result as the model declares it."""
         if isinstance(value, Value):
-            if value.dtype != info.dtype and info.type in DTYPES:
+            if value.dtype != info.dtype:
                 value = self.declared(node, value, info)
             if value.name or value.quant is not None or value.home is not None:
                 value = Value(value._expr, value.array, value.name, value.quant, value.home)

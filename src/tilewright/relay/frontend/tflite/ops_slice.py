@@ -79,6 +79,11 @@ def _strided_slice(node: Node, x: Value, begin: Value, end: Value, strides: Valu
     steps = [int(s) for s in node.numbers(strides, "strides")]
     masks = [int(node.get(f"{m}_mask")) for m in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")]
     at_begin, at_end, ellipsis, new_axis, shrink = masks
+    backwards = [s for k, s in enumerate(steps) if (shrink & ~ellipsis & ~new_axis) >> k & 1 and s <= 0]
+    if backwards:
+        raise ValueError(
+            f"it takes one element of an axis by the step {backwards[0]}, where TensorFlow takes only steps forward"
+        )
     if begin.array is None or end.array is None:
         return _computed_slice(node, x, begin, end, steps, masks)
     first, last = node.ints(begin, "begin"), node.ints(end, "end")
