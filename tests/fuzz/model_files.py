@@ -9,6 +9,7 @@ import shutil
 import tempfile
 import traceback
 import warnings
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -140,12 +141,12 @@ def networks() -> dict[str, tuple[Any, tuple[Any, ...]]]:
     }
 
 
-def onnx_model(seed: int, rng: random.Random, whole: bool = True) -> Any:
-    """An ONNX model: one of ONNX's tests, or a random network."""
+def onnx_model(seed: int, rng: random.Random, files: Sequence[Path], only: bool = False) -> Any:
+    """An ONNX model: one of the files, or, where there are none or not `only` they are wanted, a random network."""
     import onnx
 
-    if rng.random() < 0.6:
-        return onnx.load_from_string(rng.choice(corpus(whole)["node"]).read_bytes())
+    if files and (only or rng.random() < 0.6):
+        return onnx.load_from_string(rng.choice(files).read_bytes())
     return draw(seed, rng.choice(GENERATORS))[1].model()
 
 

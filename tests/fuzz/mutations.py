@@ -50,6 +50,7 @@ KINDS = (
     "tflite",
     "tensorflow bytes",
     "tensorflow",
+    "keras bytes",
     "keras",
     "h5 bytes",
     "h5",
@@ -66,11 +67,11 @@ def kind_of(seed: int) -> str:
     return KINDS[seed % len(KINDS)]
 
 
-def write(seed: int, folder: Path, whole: bool = True) -> Path:
-    """A seed's damaged file; `whole`: of all test models."""
+def write(seed: int, folder: Path, whole: bool = True, models: str = "") -> Path:
+    """A seed's damaged file; `whole`: of all test models; `models`: of files whose names hold this."""
     rng = random.Random(seed)
     kind = kind_of(seed)
-    corpus = model_files.corpus(whole)
+    corpus = {k: [f for f in files if models in f.name] for k, files in model_files.corpus(whole).items()}
     if not kind.startswith(("onnx", "external")):
         files = corpus[kind.split()[0]]
         if files:
@@ -83,7 +84,7 @@ def write(seed: int, folder: Path, whole: bool = True) -> Path:
             spoil(path, kind, rng)
             return path
         kind = "onnx bytes"
-    model = model_files.onnx_model(seed, rng, whole)
+    model = model_files.onnx_model(seed, rng, corpus["node"], bool(models))
     path = folder / "model.onnx"
     if kind == "external":
         (folder / "model").mkdir()
@@ -338,11 +339,11 @@ def serve(orders: int, answers: int) -> None:
             signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def outcome(seed: int, worker: Worker, keep: Path | None = None, whole: bool = True) -> str:
+def outcome(seed: int, worker: Worker, keep: Path | None = None, whole: bool = True, models: str = "") -> str:
     """The fate of a seed's file."""
     folder = Path(tempfile.mkdtemp(prefix="tilewright-damaged-"))
     try:
-        path = write(seed, folder, whole)
+        path = write(seed, folder, whole, models)
         if keep is not None:
             shutil.copytree(folder, keep, dirs_exist_ok=True, symlinks=True, ignore=shutil.ignore_patterns("fifo"))
         text = worker.check(seed, path)
@@ -362,8 +363,10 @@ def survey(
     keep: Path | None = None,
     whole: bool = True,
     formats: Sequence[str] = (),
+    models: str = "",
 ) -> tuple[collections.Counter[str], list[str]]:
-    """How many files ran or were refused, and the text of each that did neither; the first is copied into `keep`. formats: only these."""
+    """How many files ran or were refused, and the text of each that did neither; the first is copied into `keep`. formats: only these;
+    models: only of files whose names hold this."""
     import onnxruntime  # noqa: F401 (children inherit what is loaded)
 
     import tilewright.relay.backend.vm
@@ -386,14 +389,15 @@ def survey(
     problems = []
     shown = time.monotonic()
     worker = Worker()
+    given = f" --models {models}" if models else ""
     seeds = (k for k in itertools.count(first) if not formats or kind_of(k).split()[0] in formats)
     for done, seed in enumerate(itertools.islice(seeds, count), 1):
-        text = outcome(seed, worker, keep if done == 1 else None, whole)
+        text = outcome(seed, worker, keep if done == 1 else None, whole, models)
         known = text in ("right", "imported", "refused") or text.startswith(UNCHECKED)
         counts[text if known else "failed"] += 1
         if not known:
             problems.append(
-                f"seed {seed} ({kind_of(seed)}): {text}\nrepeat it: python -m tests.fuzz.mutations --seed {seed} --count 1"
+                f"seed {seed} ({kind_of(seed)}): {text}\nrepeat it: python -m tests.fuzz.mutations --seed {seed} --count 1{given}"
             )
             if progress:
                 print(problems[-1] + "\n", flush=True)
@@ -411,9 +415,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="the first file's seed")
     names = sorted({k.split()[0] for k in KINDS})
     parser.add_argument("--formats", nargs="+", choices=names, metavar="FORMAT", help=f"only these: {', '.join(names)}")
+    parser.add_argument(
+        "--models", default="", help="only of models whose files' names hold this: ai_onnx_ml, Quantize"
+    )
     parser.add_argument("--keep", type=Path, help="copy the first seed's file into this folder")
     options = parser.parse_args()
-    counts, problems = survey(options.seed, options.count, True, options.keep, formats=options.formats or ())
+    counts, problems = survey(
+        options.seed, options.count, True, options.keep, formats=options.formats or (), models=options.models
+    )
     print(", ".join(f"{n} {what}" for what, n in sorted(counts.items())), file=sys.stderr)
     return int(bool(problems))
 

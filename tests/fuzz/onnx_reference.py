@@ -50,17 +50,15 @@ class Loop(op_loop.Loop):
 
 class Resize(op_resize.Resize):
     """It finds the nearest row in float64, others in float32; ONNX's text does not say. Nor does it whether the length that
-    pytorch_half_pixel asks for is that of the result or the length times the scale, which the reference takes."""
+    pytorch_half_pixel asks for is that of the result or the length times the scale, which the reference takes. By ONNX's text this
+    mode's only row is row 0; the reference's lies half a row before, which cubic filters see."""
 
     op_domain = ""
 
     def _run(self, *args: Any, **attributes: Any) -> Any:
         x, _, scales = [*args, None, None][:3]
-        if (
-            attributes.get("coordinate_transformation_mode") == "pytorch_half_pixel"
-            and scales is not None
-            and len(scales)
-        ):
+        half = attributes.get("coordinate_transformation_mode") == "pytorch_half_pixel"
+        if half and scales is not None and len(scales):
             axes = attributes.get("axes")
             scaled = [x.shape[a] for a in axes] * scales if axes else x.shape[-len(scales) :] * scales
             if np.any((np.floor(scaled) == 1) & (scaled != 1)):
@@ -74,7 +72,11 @@ class Resize(op_resize.Resize):
 
         coefficients = op_resize._nearest_coeffs
         with mock.patch.object(op_resize, "_nearest_coeffs", sure):
-            return super()._run(*args, **attributes)
+            found = super()._run(*args, **attributes)
+        pairs = zip(x.shape, found[0].shape, strict=True)
+        if half and attributes.get("mode") == "cubic" and any([new == 1 != old for old, new in pairs]):
+            raise Departure("ONNX's reference takes the only row from half a row before the first")
+        return found
 
 
 class WholeSequences:

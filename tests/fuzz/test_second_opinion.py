@@ -12,7 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
-from tests.fuzz.mutations import fate, opinion
+from tests.fuzz.mutations import NATIVE, fate, opinion
 from tests.fuzz.second_opinion import Open, Unknown, judged, of_reference, own, weighed
 from tests.fuzz.tflite_departures import departure
 from tilewright import IRModule, relay
@@ -125,6 +125,33 @@ def test_what_rounds_give_has_a_second_opinion_where_it_is_vectors() -> None:
     np.testing.assert_array_equal(of_text(text.format(of="Identity"), **given), [[1, 2], [2, 4]])
     with pytest.raises(Unknown, match="rows"):
         of_text(text.format(of="ReduceSum <keepdims = 0>"), **given)
+
+
+def test_the_only_row_has_no_second_opinion_where_filters_are_wide() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[n] x, int64[1] s) => (y) {{
+        y = Resize <mode = "{mode}", coordinate_transformation_mode = "pytorch_half_pixel"> (x, , , s) }}"""
+    x = np.arange(5, dtype="float32") + 1
+    np.testing.assert_array_equal(of_text(text.format(mode="linear"), x=x, s=np.array([1])), [1])
+    assert of_text(text.format(mode="cubic"), x=x, s=np.array([2])).size == 2
+    with pytest.raises(Unknown, match="half a row before"):
+        of_text(text.format(mode="cubic"), x=x, s=np.array([1]))
+
+
+def test_floats_that_whole_numbers_do_not_hold_have_no_second_opinion(tmp_path: Path) -> None:
+    """Compiled code takes the nearest number, processors the least; other wrong answers beside them are wrong."""
+    text = '<ir_version: 8, opset_import: ["" : 15]> g (int64[3] x) => (int64[3] y, int64[3] z) { y = Pow (x, e) z = Add (y, x) }'
+    path = tmp_path / "model.onnx"
+    made = parser.parse_model(text)
+    made.graph.initializer.append(numpy_helper.from_array(np.array([300, 1, 2], "float32"), "e"))
+    onnx.save(made, str(path))
+    said, _, _, found = fate(path, NATIVE)
+    args = [np.array([10, 3, -2])]
+    ours, others = np.array([(1 << 63) - 1, 3, 4]), np.array([-(1 << 63), 3, 4])
+    assert said == "ran"
+    assert opinion(path, args, [others, others + args[0]], found) == "right"
+    assert "do not hold" in opinion(path, args, [ours, ours + args[0]], found)
+    for wrong in ([ours, ours], [ours, ours + args[0] + np.array([0, 0, 1])]):
+        assert opinion(path, args, wrong, found).startswith("wrong")
 
 
 def test_rows_that_rounding_decides_have_no_second_opinion() -> None:
