@@ -7,7 +7,7 @@ from typing import Any
 from tilewright import te
 from tilewright.topi.lang import tir
 from tilewright.topi.loops import local, program, unflatten
-from tilewright.topi.sort import _sorted
+from tilewright.topi.sort import first
 from tilewright.topi.utils import prod, shape_of, to
 
 
@@ -37,7 +37,7 @@ def unique(data: te.Tensor, is_sorted: bool = True, return_counts: bool = False)
     stands]: in rising order, or in that of their first places; behind them zeros. `data` has one axis."""
     shape = shape_of(data)
     (n,) = shape
-    values, places = _sorted(data, 0, True, n, "int32")
+    values, places = first(data, 0, True, n, "int32")
     outs = ["int32", "int32", "int32", "int32"]
 
     def body(
