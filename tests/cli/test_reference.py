@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,8 @@ def test_overflow_beside_another_runtime(tmp_path: Path) -> None:
     model = large_model(tmp_path / "large.onnx")
     done = command("compare", model, "--precision", "fp16", "--reference", "onnxruntime", "--threads", "1")
     assert done.code == 1 and " overflows: " in done.err and "at fp16 and finite in ONNX Runtime" in done.err, done.err
+    lost = [line for line in done.out.splitlines() if re.search(r" (\d+) of \1 ", line)]
+    assert lost and not any([re.search(r"\de[+-]\d", line) for line in lost]), done.out
     found = compared(model, "--precision", "fp16", "--reference", "onnxruntime", code=1)
     assert found["first_lost"]["name"] in ("grows", "bends")
     found = compared(model, "--precision", "bf16", "--reference", "onnxruntime")

@@ -166,7 +166,9 @@ class Comparison:
         for column in ("largest error", "lost values"):
             table.add_column(column, justify="right")
         for d in rows:
-            table.add_row(d.name, d.what, f"{d.error:.1e}", f"{d.lost} of {d.size}" if d.lost else "")
+            # Where all are lost, none is left to be measured.
+            error = f"{d.error:.1e}" if d.lost < d.size or not d.size else ""
+            table.add_row(d.name, d.what, error, f"{d.lost} of {d.size}" if d.lost else "")
         return table
 
     def check(self) -> None:

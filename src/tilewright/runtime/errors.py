@@ -58,6 +58,7 @@ def _frame(file: str, line: int, function: str) -> FrameType:
 
 
 _TYPE_INDEX = re.compile(r": its type index(?: must be [\d or]+)?, but is (-?\d+)$")
+_VALUE = re.compile(r"a value of type index (-?\d+)$")
 _TYPES = {
     0: "None", 1: "an int", 2: "a bool", 3: "a float", 4: "a pointer", 5: "a data type", 6: "a device", 7: "a tensor",
     8: "a str", 9: "bytes", 11: "a str", 12: "bytes", 65: "a str", 66: "bytes", 67: "an error", 68: "a function",
@@ -67,11 +68,9 @@ _TYPES = {
 
 
 def _readable(message: str) -> str:
-    """Compiled code knows only the number of an argument's type; a reader wants its name."""
-    found = _TYPE_INDEX.search(message)
-    if found is None:
-        return message
-    return f"{message[: found.start()]}, but is {_TYPES.get(int(found[1]), f'a value of type index {found[1]}')}"
+    """Native code knows only the number of an argument's type; a reader wants its name."""
+    message = _TYPE_INDEX.sub(r", but is a value of type index \1", message)
+    return _VALUE.sub(lambda found: _TYPES.get(int(found[1]), found[0]), message)
 
 
 def make_error(kind: str, message: str, backtrace: str) -> BaseException:
