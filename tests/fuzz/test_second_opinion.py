@@ -214,11 +214,18 @@ def a_huge_scale(model: Any, inputs: Any) -> None:
     inputs[1].quantization.scale = [1e38]
 
 
+def a_huge_scale_of_a_row(model: Any, inputs: Any) -> None:
+    scales = inputs[1].quantization
+    scales.scale = np.where(np.arange(len(scales.scale)) == 5, np.float32(1e38), scales.scale)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "change", "why"),
     [
         ("int8-SUB-1", {}, a_huge_scale, "sums of 32 bits overflow"),
         ("int8-SUB-1", {}, None, None),
+        ("int8-many-FULLY_CONNECTED-True", {}, a_huge_scale_of_a_row, "sums of 32 bits overflow"),
+        ("int8-many-FULLY_CONNECTED-True", {}, None, None),
         ("hybrid-FULLY_CONNECTED-FalseFalse", {}, a_least_weight, "do not hold a weight of -128"),
         ("hybrid-BIDIRECTIONAL_RNN-False", {"timeMajor": True}, None, "as many times as there are"),
         ("RNN", {}, None, None),

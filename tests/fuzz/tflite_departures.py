@@ -64,10 +64,8 @@ def rounds_again(op: Operator) -> bool:
 
 
 def overflows(op: Operator) -> bool:
-    scales = [
-        scale_of(t) for t in [*op.inputs, *op.outputs] if op.type_of(t) in (*BYTES, "INT16") and len(scale_of(t)) == 1
-    ]
-    return len(scales) > 1 and float(max(scales)[0]) > FAR * float(min(scales)[0])
+    scales = [float(s) for t in [*op.inputs, *op.outputs] if op.type_of(t) in (*BYTES, "INT16") for s in scale_of(t)]
+    return len(scales) > 1 and max(scales) > FAR * min(scales)
 
 
 def odd_rows(op: Operator) -> bool:
