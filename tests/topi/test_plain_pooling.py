@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tvm
-from tilewright import relay
+from tilewright import relay, te, topi
 
 Array = np.ndarray[Any, Any]
 
@@ -110,6 +110,33 @@ def test_largest_of_large_windows(size: int, stride: int, ceil: bool, layout: st
         return relay.nn.max_pool2d(v, layout=layout, ceil_mode=ceil, **options)
 
     np.testing.assert_array_equal(run(pool, own, target), to[layout](want))
+
+
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NCHW8c"])
+@pytest.mark.parametrize(("size", "stride", "ceil"), [(5, 1, False), (9, 2, True), (13, 2, False)])
+def test_mean_of_large_windows(size: int, stride: int, ceil: bool, layout: str, counted: bool) -> None:
+    """Sums of their columns are found first; what is padding, and what `ceil_mode` adds, counts as in one step."""
+    x = np.random.default_rng(size).standard_normal((2, 8, 22, 27)).astype("float32")
+    pad = size // 2
+    own = np.ascontiguousarray(x.transpose(0, 2, 3, 1) if layout != "NCHW" else x)
+    own = own[:, None] if layout == "NCHW8c" else own
+    options: Any = {"pool_size": (size, size), "strides": (stride, stride), "padding": (pad, pad), "layout": layout}
+    options |= {"ceil_mode": ceil, "count_include_pad": counted}
+    v = relay.var("x", shape=own.shape)
+    want = relay.create_executor(
+        "debug", mod=tvm.IRModule.from_expr(relay.Function([v], relay.nn.avg_pool2d(v, **options)))
+    )
+    got = run(lambda v: relay.nn.avg_pool2d(v, **options), own)
+    np.testing.assert_allclose(got, want.evaluate()(own).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_means_of_large_windows_are_sums_of_columns() -> None:
+    """Of small ones they are not: those would be written and read again for little."""
+    for size, count in ((9, 2), (3, 1)):
+        x = te.placeholder((1, 4, 20, 20), "float32", "x")
+        mean = topi.nn.pool2d(x, (size, size), (1, 1), (1, 1), 0, "avg")
+        assert te.create_prim_func([x, mean]).script().count('T.block("pool_sum') == count
 
 
 def test_largest_of_volumes() -> None:

@@ -25,7 +25,7 @@ from tilewright.topi.utils import (
 )
 
 APART = 2
-"""How many times fewer comparisons make it worth to write the largest elements of columns, and read them again."""
+"""How many times fewer steps make it worth to write the largest elements (or sums) of columns, and read them again."""
 
 
 def pool(
@@ -40,7 +40,25 @@ def pool(
     count_include_pad: bool = True,
 ) -> te.Tensor:
     """Largest ("max") or mean ("avg") element of every window along `axes`. A mean counts padding only with `count_include_pad`,
-    and never what `ceil_mode` adds past the padding. The largest of large windows is that of the largest of their columns."""
+    and never what `ceil_mode` adds past the padding. The largest of large windows is that of the largest of their columns, and so is
+    their sum."""
+    if pool_type not in ("max", "avg"):
+        raise ValueError(f'pool_type must be "max" or "avg", but is {pool_type!r}')
+    return _pool(data, kernel, stride, dilation, padding, pool_type, axes, ceil_mode, count_include_pad)
+
+
+def _pool(
+    data: te.Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    padding: Any,
+    pool_type: str,
+    axes: Sequence[int],
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> te.Tensor:
+    """The same, or the sum of every window ("sum"), as wide as sums are."""
     rank = len(kernel)
     ks, ss, ds = ([get_const_int(v) for v in given] for given in (kernel, stride, dilation))
     before, after = get_pad_tuple(padding, ks, rank)
@@ -58,7 +76,7 @@ def pool(
             else:
                 extra[j] = ss[j] - 1
     wide_axes = [j for j, k in enumerate(ks) if k > 1]
-    if pool_type == "max" and len(wide_axes) > 1:
+    if pool_type in ("max", "sum") and len(wide_axes) > 1:
         j = wide_axes[0]
         known = [e for a in axes for e in (shape[a], out[a]) if isinstance(e, int)]
         rest = prod([e for i, e in enumerate(ks) if i != j])
@@ -70,8 +88,8 @@ def pool(
                 [v if (i % rank == j) == alone else 0 for i, v in enumerate([*before, *after])]
                 for alone in (True, False)
             ]
-            columns = pool(data, one, alike[0], ds, pads[0], "max", axes, ceil_mode)
-            return pool(columns, others, alike[1], ds, pads[1], "max", axes, ceil_mode)
+            columns = _pool(data, one, alike[0], ds, pads[0], pool_type, axes, ceil_mode)
+            return _pool(columns, others, alike[1], ds, pads[1], pool_type, axes, ceil_mode)
     pads_before, pads_after = [0] * len(shape), [0] * len(shape)
     for j, a in enumerate(axes):
         pads_before[a], pads_after[a] = before[j], after[j] + extra[j]
@@ -110,11 +128,11 @@ def pool(
         taps, computed = windows(tir.lowest(data.dtype))
         largest = compute(computed, lambda *i: te.max(to(taps(i), wide), axis=ways), name="pool_max", tag="pool_max")
         return stored(first_columns(largest, out[-1]))
-    if pool_type != "avg":
-        raise ValueError(f'pool_type must be "max" or "avg", but is {pool_type!r}')
-    taps, computed = windows(0)
-    total = compute(computed, lambda *i: te.sum(to(taps(i), wide), axis=ways), name="pool_sum", tag="pool_sum")
-    total = first_columns(total, out[-1])
+    if pool_type == "sum":
+        taps, computed = windows(0)
+        sums = compute(computed, lambda *i: te.sum(to(taps(i), wide), axis=ways), name="pool_sum", tag="pool_sum")
+        return first_columns(sums, out[-1])
+    total = _pool(data, kernel, stride, dilation, padding, "sum", axes, ceil_mode)
     whole = count_include_pad and not any(extra) or not (any(before) or any(after) or any(extra))
 
     def mean(*i: Any) -> Any:
