@@ -188,7 +188,7 @@ def test_scalars_in_loops_are_left_to_llvm(monkeypatch: pytest.MonkeyPatch) -> N
     relay.build(IRModule.from_expr(relay.nn.relu(relay.var("x", shape=(9, 64)))), "llvm")
     assert set(levels) == {1}
     narrow = relay.var("x", shape=(8, 1763, 3))
-    relay.build(IRModule.from_expr(relay.nn.pad(narrow, ((0, 0), (0, 3), (0, 0)))), "llvm")
+    relay.build(IRModule.from_expr(relay.nn.pad(narrow, ((0, 0), (0, 3), (0, 0)), 0, "edge")), "llvm")
     assert 3 in levels
 
 

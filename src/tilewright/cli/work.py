@@ -77,9 +77,10 @@ def compile_model(
     instruments: Sequence[Any] = (),
     executor: str = "aot",
     precision: str = "fp32",
+    without: Sequence[str] = (),
 ) -> tuple[Any, dict[str, float]]:
     """The library of a model file, and the seconds that importing and compiling took. `instruments` watch the passes; `executor` is
-    what the library runs by; `precision` one of PRECISIONS."""
+    what the library runs by; `precision` one of PRECISIONS; `without`: relay passes that are left out."""
     chosen = checked_target(target)
     start = time.perf_counter()
     with progress("compiling kernels") as report, shown_warnings():
@@ -87,7 +88,7 @@ def compile_model(
         mod, params = imported_model(model, shapes)
         imported = time.perf_counter()
         check_shapes(model, mod["main"])
-        library = build_module(mod, params, chosen, opt_level, precision, report, instruments, executor)
+        library = build_module(mod, params, chosen, opt_level, precision, report, instruments, executor, without)
     return library, {"import": imported - start, "compile": time.perf_counter() - imported}
 
 
@@ -100,12 +101,14 @@ def build_module(
     report: Report | None = None,
     instruments: Sequence[Any] = (),
     executor: str = "graph",
+    without: Sequence[str] = (),
 ) -> Any:
     """The library of an imported module."""
     import tilewright as tvm
     from tilewright import relay
 
-    with tvm.transform.PassContext(opt_level=opt_level, instruments=instruments, config=precision_config(precision)):
+    config = precision_config(precision)
+    with tvm.transform.PassContext(opt_level, disabled_pass=without, instruments=instruments, config=config):
         return relay.build(mod, target=target, params=params, executor=executor, progress=report)
 
 

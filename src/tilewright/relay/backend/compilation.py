@@ -77,6 +77,7 @@ def pipeline(config: CompilationConfig | None = None) -> Passes:
             transform.FoldConstant(),
             transform.PackWinograd(),
             transform.FuseAttention(),
+            transform.WriteBorders(),
             *devices,
             transform.FuseOps(),
             *([transform.ImagesInTurn()] if alone else []),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import te, topi
-from tilewright.ir import TensorType, Type
+from tilewright.ir import FloatImm, IntImm, TensorType, Type
 from tilewright.relay.expr import Expr, const
 from tilewright.relay.op.card import INJECTIVE, LayoutChoice, OpCard, has_expressions, need
 from tilewright.relay.op.relations import Dim, as_dim, assume, dims, is_any, tensor, tensor_type
@@ -73,7 +73,10 @@ class pad(OpCard, key="nn.pad"):
             return topi.nn.mirror_pad(data, before, after, "REFLECT")
         if all([isinstance(w, int) and w == 0 for w in (*before, *after)]):
             return topi.identity(data)
-        return topi.nn.pad(data, before, after, pad_value())
+        # A number, where it is one: then schedules see a tensor and its border.
+        body = pad_value.op.body if isinstance(pad_value.op, te.ComputeOp) else (None,)
+        known = isinstance(body[0], (IntImm, FloatImm))
+        return topi.nn.pad(data, before, after, body[0] if known else pad_value())
 
     def ref(self, data: np.ndarray, pad_value: np.ndarray) -> np.ndarray:
         cut = data[

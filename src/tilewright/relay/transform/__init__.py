@@ -10,6 +10,7 @@ from tilewright.relay.transform import verify as _verify
 from tilewright.relay.transform.alter_layout import AlterOpLayout, PackDense
 from tilewright.relay.transform.annotate import AnnotateSpans, AnnotateUsedMemory, CapturePostDfsIndexInSpans, LabelOps
 from tilewright.relay.transform.basic_block import ToBasicBlockNormalForm
+from tilewright.relay.transform.borders import WriteBorders
 from tilewright.relay.transform.byoc import (
     AnnotateTarget,
     InlineCompilerFunctionsBoundTo,
@@ -179,6 +180,7 @@ __all__ = [
     "ToMixedPrecision",
     "TransposedConvolutions",
     "WidenKernels",
+    "WriteBorders",
     "build_config",
     "function_pass",
     "gradient",

@@ -1,9 +1,9 @@
 """FuseOps: calls that make one kernel become one primitive function.
 
 A kernel has at most one heavy operator (its anchor). Merged with it are the element-wise and broadcasting operators that
-all uses of its result lead through (its epilogue), and those that lead only there. Without an anchor, chains of injective
-operators form kernels, and run into a reduction where one follows. "All uses lead through" is post-dominance, so what is
-merged has one result.
+all uses of its result lead through (its epilogue), those that lead only there, and a border of a constant around the result.
+Without an anchor, chains of injective operators form kernels, and run into a reduction where one follows. "All uses lead
+through" is post-dominance, so what is merged has one result.
 
 A value inside a kernel is computed wherever it is read, so what reads one value twice doubles what stands before it. Groups stay
 within the depth also when they are written out like that.
@@ -23,7 +23,7 @@ from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGe
 from tilewright.relay.functor import ExprMutator, post_order
 from tilewright.relay.op.card import BROADCAST, COMM_REDUCE, INJECTIVE, OPAQUE, OUT_ELEMWISE
 from tilewright.relay.transform.infer_type import infer_module, set_type, type_of
-from tilewright.relay.transform.rewriting import card_of, same_shape, static_shape, typed
+from tilewright.relay.transform.rewriting import card_of, is_op, same_shape, static_shape, typed
 
 DEFAULT_MAX_DEPTH = 256
 EXPENSIVE = frozenset(
@@ -149,6 +149,14 @@ def kind_of(call: Call) -> int:
     return card_of(call).fuse if isinstance(typed(call).checked_type, TensorType) else OPAQUE
 
 
+def puts_border(call: Call) -> bool:
+    """Whether a call puts a border of a constant around a tensor of known shape: a kernel's last step, which costs no copy."""
+    if not is_op(call, "nn.pad") or static_shape(call) is None or not embedded(call.args[1]):
+        return False
+    card: Any = card_of(call)
+    return card.pad_mode == "constant" and min([n for width in card.pad_width for n in width], default=0) >= 0
+
+
 def grows(source: Expr, user: Expr) -> bool:
     """Whether computing `source` where `user` reads it may compute it for more elements than it has."""
     if same_shape(source, user):
@@ -185,6 +193,7 @@ class _Partition:
         if anchored or group.kind == COMM_REDUCE:
             allowed = all([self.groups[p].root() is group or self.groups[p].root().kind <= BROADCAST for p in path])
             allowed = allowed and all([same_shape(p, call) for p in path])
+            allowed = allowed or (group.kind == OUT_ELEMWISE and len(path) == 1 and puts_border(sink))
         else:
             allowed = self.injective_path(call, group, path, sink) or self.into_epilogue(call, group, path, sink)
         if not allowed:

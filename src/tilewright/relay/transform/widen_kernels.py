@@ -112,7 +112,14 @@ class _Widen(ExprMutator):
             if str(found) == str(t):
                 return e
             return typed(Tuple(tuple([self.stored(p, f) for p, f in zip(parts, t.fields, strict=True)])))
-        return self.cast(e, str(t.dtype)) if isinstance(t, TensorType) and _floats(e) else e
+        if not isinstance(t, TensorType) or not _floats(e):
+            return e
+        if isinstance(e, Call) and is_op(e, "nn.pad"):
+            # A border is put around what is stored; its constant is one of that type already.
+            data, value = e.args
+            border = typed(const(value.value, str(t.dtype))) if isinstance(value, Constant) else value
+            return typed(self.remade(e, [self.cast(data, str(t.dtype)), self.cast(border, str(t.dtype))], card_of(e)))
+        return self.cast(e, str(t.dtype))
 
 
 def _floats(e: Expr) -> bool:

@@ -17,6 +17,7 @@ from tilewright.topi.nn.conv2d import (
     depthwise_conv2d_nchw,
     depthwise_conv2d_NCHWc,
     group_conv2d_nchw,
+    reads_only_padding,
 )
 from tilewright.topi.nn.conv_nd import (
     conv,
@@ -120,6 +121,7 @@ __all__ = [
     "pool2d",
     "pool3d",
     "prelu",
+    "reads_only_padding",
     "relu",
     "softmax",
     "weave_phases",

@@ -252,6 +252,22 @@ def conv2d_NCHWc(
     return _cut_columns([n, o_outer, oh, columns, block_out], element, ow)
 
 
+Operand = tuple[tuple[int, ...], str]
+"""A known shape, and a type."""
+
+
+def reads_only_padding(
+    data: Operand, kernel: Operand, strides: Two, padding: Any, dilation: Two, groups: int, dtype: str
+) -> bool:
+    """Whether conv2d_NCHWc reads nothing beside its data but the padding that it was given: no columns are computed in vain."""
+    (_, _, h, w, _), kind = data
+    (filters, _, kh, kw, inner, _, *at_once), weights = kernel
+    (_, step), _, before, after, _, columns = _extents(h, w, (kh, kw), strides, padding, dilation)
+    if at_once and takes_tiles(Target.current(True), (kind, weights, dtype), inner):
+        return bool(_tiled_columns(columns, step)[0] == columns)
+    return bool(_whole_columns(columns, step, filters // groups, any([*before, *after]), dtype)[0] == columns)
+
+
 Column = Callable[[Any], Any]
 
 

@@ -9,6 +9,7 @@ from tilewright.target import Target
 from tilewright.tir import PrimFunc
 from tilewright.tir.schedule import Schedule
 from tilewright.topi.schedule.ahead import fetch_ahead
+from tilewright.topi.schedule.bordered import with_border, without_border
 from tilewright.topi.schedule.kernel import KernelView
 from tilewright.topi.schedule.merged import merge_axes, with_parameters_of
 from tilewright.topi.schedule.rules import schedule_cpu
@@ -17,6 +18,10 @@ from tilewright.topi.schedule.symbolic import has_symbolic_loops, schedule_symbo
 
 def schedule_kernel(func: PrimFunc, target: Target) -> PrimFunc:
     """The kernel, tiled, vectorised and parallel for the target; the same values are computed."""
+    found = without_border(func)
+    if found is not None and merge_axes(found[0]) is found[0]:
+        inside, border = found
+        return with_border(func, schedule_kernel(inside, target), border, target)
     merged = merge_axes(func)
     sch = Schedule(merged, seed=0, error_render_level="fast")
     if has_symbolic_loops(sch):
