@@ -253,3 +253,11 @@ def test_weights_of_types_that_arrays_do_not_have() -> None:
     assert "a weight is of type complex32, which is not supported: convert it (tensor.to(dtype))" in message(
         OpNotImplemented, program
     )
+
+
+def test_traces_of_damaged_files() -> None:
+    """Where a node stands only messages tell."""
+    program = torch.export.export(Unsupported(), (x34,))
+    for node in program.graph.nodes:
+        node.meta["stack_trace"] = 1e-45
+    assert "aten::binomial (1 node: 'binomial')" in message(OpNotImplemented, program)

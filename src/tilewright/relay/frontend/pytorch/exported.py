@@ -401,7 +401,7 @@ def _bounds(interval: Any) -> tuple[int | None, int | None]:
 
 def _title(node: Any) -> str:
     """A node's name, and the line of the model that made it."""
-    lines = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
+    lines = re.findall(r'File "([^"]+)", line (\d+)', str(node.meta.get("stack_trace")))
     return f"{node.name} ({lines[-1][0].rpartition('/')[2]}:{lines[-1][1]})" if lines else str(node.name)
 
 
