@@ -74,16 +74,17 @@ class Object:
         """The message of a kind; None where there is none."""
         return next((m.body() for m in self.messages if m.kind == kind), None)
 
-    def kept(self, kind: int, message: int, info: int, tree: int) -> Iterator[Cursor]:
-        """Messages of a kind: those of the header, and those that it keeps in a heap, which `info` names."""
-        yield from [m.body() for m in self.messages if m.kind == message]
+    def kept(self, kind: int, info: int, counter: int, tree: int) -> Iterator[Cursor]:
+        """Messages of a kind: those of the header, and those in a heap, which a message of kind `info` names, perhaps behind a
+        counter of so many bytes; a B-tree of the kind `tree` lists them."""
+        yield from [m.body() for m in self.messages if m.kind == kind]
         body = self.said(info)
         if body is None:
             return
         if body.number(1) != 0:
             raise damaged(f"the object at byte {self.address} keeps its messages in another version")
         flags = body.number(1)
-        body.take(kind * bool(flags & 1))
+        body.take(counter * bool(flags & 1))
         heap, names = body.offset(), body.offset()
         if heap is None or names is None:
             return
@@ -96,7 +97,7 @@ class Object:
     def attrs(self) -> Attributes:
         """Values by name."""
         return Attributes(
-            dict(attribute(c) for c in self.kept(2, header.ATTRIBUTE, header.ATTRIBUTES, ATTRIBUTE_RECORDS))
+            dict(attribute(c) for c in self.kept(header.ATTRIBUTE, header.ATTRIBUTES, 2, ATTRIBUTE_RECORDS))
         )
 
 
@@ -133,7 +134,7 @@ class Group(Object, Mapping[str, Any]):
         return found
 
     def _all_links(self) -> Iterator[tuple[str, int | None]]:
-        yield from [_link(c) for c in self.kept(8, header.LINK, header.LINKS, LINK_RECORDS)]
+        yield from [_link(c) for c in self.kept(header.LINK, header.LINKS, 8, LINK_RECORDS)]
         body = self.said(header.SYMBOLS)
         if body is not None:
             tree, heap = body.place("a group's B-tree"), body.place("a group's heap")
