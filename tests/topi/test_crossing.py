@@ -123,6 +123,14 @@ def test_axes_that_are_read_backwards(size: int, target: str) -> None:
     check([x], out, lambda a: a[:, :, ::-1].transpose(0, 1, 4, 2, 3).reshape(shape), TARGETS[target])
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_images_that_are_read_by_steps(target: str) -> None:
+    """Every second image of a volume, whose channels come in blocks."""
+    x = te.placeholder((32, 27, 54), "float32", "x")
+    out = te.compute((14, 2, 54, 16), lambda d, c, p, i: x[c * 16 + i, d * 2, p])
+    check([x], out, lambda a: a[:, ::2].reshape(2, 16, 14, 54).transpose(2, 0, 3, 1), TARGETS[target])
+
+
 def test_what_stays_as_it_is() -> None:
     x = te.placeholder((3, 50), "float32", "x")
     check([x], topi.transpose(x), lambda a: a.T, "llvm", across=False)  # too narrow

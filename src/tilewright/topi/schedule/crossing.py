@@ -89,7 +89,7 @@ def _unclamped(index: PrimExpr) -> PrimExpr:
 
 def _goes_on(block: BlockView, crossing: Crossing) -> bool:
     """Whether a last tile that is cut would go on, in an index that counts along other axes too, into what these count; or an index counts
-    backwards, or is kept below a bound. Then the tile has the axes of the block."""
+    backwards or in steps, or is kept below a bound. Then the tile has the axes of the block."""
     *outer, inner = [r.min for r in block.block.reads[crossing.read].region]
     *_, last = block.spatial
     extent = block.extents[block.block.iter_vars.index(crossing.axis)]
@@ -100,8 +100,11 @@ def _goes_on(block: BlockView, crossing: Crossing) -> bool:
 
 
 def _falls(index: PrimExpr, axis: IterVar) -> bool:
+    """Whether an index counts backwards along an axis, or along it alone by more than one."""
     form = detect_linear_equation(index, [axis.var])
-    return bool(form) and isinstance(form[0], IntImm) and form[0].value < 0
+    if not form or not isinstance(form[0], IntImm):
+        return False
+    return form[0].value < 0 or (form[0].value > 1 and set(uses(index).vars) == {axis.var})
 
 
 def schedule_crossing(view: KernelView, block: BlockView, crossing: Crossing) -> tuple[list[LoopRV], int]:
