@@ -75,6 +75,8 @@ def test_what_changes_places_stays_apart() -> None:
 def test_parts_of_an_axis_join_what_follows_it_and_not_what_comes_before() -> None:
     x, y = ph(4, 3, 8), ph(4, 2, 8, name="y")
     assert extents(merge_axes(kernel(x, y, topi.concatenate([x, y], 1)))) == [[4, 40]]
+    one = ph(4, 1, 8, name="one")
+    assert extents(merge_axes(kernel(x, one, topi.concatenate([x, one], 1)))) == [[4, 32]]
     assert extents(merge_axes(kernel(x, topi.strided_slice(x, [0, 1, 0], [4, 3, 8])))) == [[4, 16]]
     assert extents(merge_axes(kernel(x, topi.strided_slice(x, [0, 0, 1], [4, 3, 8])))) == [[12, 7]]
 

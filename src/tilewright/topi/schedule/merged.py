@@ -232,13 +232,25 @@ class _Plan:
             for b, _ in n.accesses:
                 whole.setdefault(b, n.block is not None)
         self.free = {b for b, points in whole.items() if points and _compact(b)}
-        self.kept = {b: [d for d, e in enumerate(b.shape) if _int(e) != 1 or b not in self.free] for b in whole}
+        counted = self._counted(nests)
+        self.kept = {
+            b: [d for d, e in enumerate(b.shape) if _int(e) != 1 or b not in self.free or (b, d) in counted]
+            for b in whole
+        }
         self.one = {b: set(range(len(self.kept[b]) - 1)) for b in self.free}
         """Positions in `kept` of dimensions that are one with the next."""
         self.pairs: list[set[Pair]] = [self._possible(n) for n in nests]
         while self._settle():
             # What an index reads was found by what might be one so far.
             self.new.clear()
+
+    @staticmethod
+    def _counted(nests: Sequence[_Nest]) -> set[tuple[Buffer, int]]:
+        """Dimensions along which an axis of several steps counts, though there may be one element: a part of a concatenation."""
+        return {
+            (b, d) for n in nests for b, indices in n.accesses for d, e in enumerate(indices)
+            if any([n.extents.get(v, 1) != 1 for v in used_vars(e)])
+        }  # fmt: skip
 
     @staticmethod
     def _possible(nest: _Nest) -> set[Pair]:
