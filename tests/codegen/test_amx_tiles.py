@@ -108,7 +108,7 @@ def program(*calls: tuple[Any, ...], size: int = 64) -> tir.PrimFunc:
             else:
                 values.append(tir.const(a, "int64" if name.endswith("64") and a is args[-1] else "int8"))
         body.append(tir.Evaluate(tir.call_llvm_intrin("void", f"llvm.x86.{name}", *values)))
-    return tir.PrimFunc(buffers, tir.SeqStmt(tuple(body)))
+    return tir.PrimFunc(buffers, tir.stmt_seq(*body))
 
 
 def config(**shapes: tuple[int, int]) -> Array:
