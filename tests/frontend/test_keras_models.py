@@ -246,6 +246,13 @@ def test_wrong_numbers_in_descriptions(tmp_path: Path) -> None:
         from_keras(rewritten(archive(tmp_path), change))
 
 
+def test_attention_along_no_axis() -> None:
+    x = keras.Input((5, 8))
+    model = keras.Model(x, L.MultiHeadAttention(2, 4, attention_axes=[])(x, x))
+    with pytest.raises(ModelError, match="its attention is along no axis"):
+        from_keras(model)
+
+
 def test_truncated_files(tmp_path: Path) -> None:
     path = archive(tmp_path)
     data = path.read_bytes()

@@ -417,3 +417,9 @@ def test_an_axis_sliced_twice(known: bool) -> None:
     graph = helper.make_graph([node], "g", inputs, [result], held)
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     assert "Slice 'cut'" in (text := message(DiagnosticError, proto)) and "of which two are the same" in text
+
+
+def test_remainders_of_no_kind() -> None:
+    node = helper.make_node("Mod", ["x", "x"], ["y"], name="m", fmod=-1)
+    text = message(OpNotImplemented, model([node], {"x": [3]}, ["y"]))
+    assert "Mod 'm': its attribute fmod is -1; supported: 0, 1" in text

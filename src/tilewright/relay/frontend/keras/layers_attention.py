@@ -67,6 +67,8 @@ def _multi_head(
     rank = query.ndim
     given = c.config.get("attention_axes")
     axes = list(range(1, rank - 1)) if given is None else c.axes(given, rank)
+    if not axes:
+        raise ValueError("its attention is along no axis")
     mask = joined_mask(c, *_step_masks(c, (query, query_mask), (value, value_mask), (key, key_mask)), attention_mask)
     if use_causal_mask:
         mask = joined_mask(c, mask, _triangle(c, query.shape[axes[-1]], key.shape[axes[-1]]))

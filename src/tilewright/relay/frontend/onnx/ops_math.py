@@ -96,7 +96,10 @@ def _as(node: OnnxNode, x: Value, dtype: str) -> Any:
 
 @onnx_op("Mod")
 def _mod(node: OnnxNode, x: Value, y: Value) -> Any:
-    return node.call("mod" if node.get("fmod", 0) else "floor_mod", x, y)
+    truncated = node.get("fmod", 0)
+    if truncated not in (0, 1):
+        raise node.refuse("fmod", truncated, "0, 1")
+    return node.call("mod" if truncated else "floor_mod", x, y)
 
 
 @onnx_op("BitShift")
