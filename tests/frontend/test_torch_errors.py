@@ -130,6 +130,15 @@ def test_numbers_that_the_data_decide(tmp_path: Path) -> None:
         assert remedy.startswith("this is a scripted model where a traced one was needed: trace it with example inputs")
 
 
+@torch.jit.script
+def placed(x: Tensor) -> Tensor:
+    return x.to(torch.device("cpu" if bool(x.sum() > 0) else "meta"))
+
+
+def test_operators_of_scripts_alone() -> None:
+    assert "  aten::device (1 node: " in message(OpNotImplemented, placed, [("x", (3, 4))])
+
+
 def test_inputs_of_scripts() -> None:
     traced = torch.jit.trace(nn.ReLU(), x34)
     assert message(ModelError, traced) == (

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 from tests.fuzz.mutations import NATIVE, fate, opinion
 from tests.fuzz.second_opinion import Open, Unknown, judged, of_reference, own, weighed
-from tests.fuzz.tflite_departures import departure
+from tests.fuzz.tflite_departures import departure, without_unwritten
 from tilewright import IRModule, relay
 
 
@@ -245,3 +245,9 @@ def test_a_departure_decides_nothing(tmp_path: Path) -> None:
     text, args, results, made = fate(path, 1)
     assert text == "ran"
     assert opinion(path, args, results, made).startswith("unchecked (LiteRT takes what memory holds")
+
+
+def test_only_what_was_detected_is_compared() -> None:
+    boxes, scores = np.ones((1, 3, 4), np.float32), np.ones((1, 3), np.float32)
+    found = without_unwritten(tflite_of("PostProcess-True", {}), [boxes, scores, scores, np.float32([2])])
+    assert [int(f.sum()) for f in found] == [8, 2, 2, 2]

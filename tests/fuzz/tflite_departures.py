@@ -1,4 +1,5 @@
-"""Where LiteRT's kernels answer what their own documents do not say: `departure` tells it of a model, or nothing."""
+"""Where LiteRT's kernels answer what their own documents do not say: `departure` tells it of a model, or nothing; `without_unwritten`
+leaves out what they do not write."""
 
 from __future__ import annotations
 
@@ -94,3 +95,20 @@ def departure(data: bytes) -> str | None:
     model = schema.ModelT.InitFromPackedBuf(data, 0)
     operators = [Operator(model, g, o) for g in model.subgraphs for o in g.operators]
     return next((why for why, holds in DEPARTURES.items() if any([holds(o) for o in operators])), None)
+
+
+def without_unwritten(data: bytes, want: list[Any]) -> list[Any]:
+    """The results with zeros for boxes, classes and scores after the last detection: LiteRT leaves there what memory holds."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.ModelT.InitFromPackedBuf(data, 0)
+    graph, results = model.subgraphs[0], list(want)
+    for op in graph.operators:
+        places = [list(graph.outputs).index(t) for t in op.outputs if t in graph.outputs]
+        detects = model.operatorCodes[op.opcodeIndex].customCode == b"TFLite_Detection_PostProcess"
+        if detects and len(places) == 4 and len(graph.outputs) == len(want):
+            *found, count = places
+            for k in found:
+                results[k] = np.array(results[k])
+                results[k][:, int(results[count][0]) :] = 0
+    return results

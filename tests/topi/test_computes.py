@@ -46,6 +46,7 @@ def stages(t: te.Tensor) -> list[str]:
         ((2, 3), (2, 1, 3, 1), False),
         ((4, 1, 6), (24,), True),
         ((24,), (4, 6), False),
+        ((1500, 0), (0, 30), False),
     ],
 )
 def test_reshape_divides_only_where_axes_merge(old: tuple[int, ...], new: tuple[int, ...], divides: bool) -> None:

@@ -61,7 +61,8 @@ def _flatten_index(shape: Sequence[Dim], index: Sequence[Any]) -> Any:
 
 def _unflatten_index(shape: Sequence[Dim], flat: Any) -> list[Any]:
     result: list[Any] = []
-    live = [k for k, d in enumerate(shape) if not (isinstance(d, int) and d == 1)]
+    # No element of an axis of none is asked for.
+    live = [k for k, d in enumerate(shape) if not (isinstance(d, int) and d <= 1)]
     for k in reversed(range(len(shape))):
         if k not in live:
             result.append(0)

@@ -177,16 +177,16 @@ class ScriptImporter(Importer):
     def composed(self, node: Any) -> Any:
         """The operator of a call that PyTorch can take apart; None without one."""
         import torch
+        from torch._decomp import decomposition_table
 
         schema = self.schema(node)
         try:
             packet = getattr(torch.ops.aten, node.kind().partition("::")[2].removesuffix("_"))
             found = getattr(packet, (schema.overload_name if schema is not None else "") or "default")
+            # An operator of TorchScript's alone (aten::device) is found, and does not exist when it is asked.
+            return found if found in decomposition_table or found._can_decompose() else None
         except (AttributeError, RuntimeError):
             return None
-        from torch._decomp import decomposition_table
-
-        return found if (found in decomposition_table or found._can_decompose()) else None
 
     def block(self, block: Any, env: dict[str, Any]) -> None:
         """Convert the nodes of a block."""
