@@ -80,6 +80,12 @@ def test_arithmetic(dtype: str, lanes: int) -> None:
         check([dtype, dtype], dtype, lanes, node)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_nothing_remains_of_a_product_without_itself(dtype: str) -> None:
+    """Where a product and a sum are one instruction, the product's rounding would."""
+    check([dtype, dtype], dtype, 16, lambda a, b: Sub(Mul(a, b), Mul(b, a)))
+
+
 @pytest.mark.parametrize("dtype", [*FLOATS, "float8_e5m2"])
 @pytest.mark.parametrize("lanes", [1, 16])
 def test_extremes_of_nan(dtype: str, lanes: int) -> None:

@@ -11,7 +11,7 @@ from tilewright.codegen.llvm.extremes import Extremes
 from tilewright.codegen.llvm.narrow import clipped, int_range, saturated, to_narrow
 from tilewright.codegen.llvm.types import bits_of, float_const, int_literal, is_literal, llvm_type, splat, wrap
 from tilewright.codegen.llvm.vecmath import VectorMath
-from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr
+from tilewright.ir import DataType, FloatImm, IntImm, PrimExpr, structural_equal
 from tilewright.script.underline import located
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
@@ -189,7 +189,7 @@ class ExprEmitter:
         dtype = e.dtype
         if not dtype.is_float:
             return self._int_binary(e)
-        if dtype.code == "float" and self.contracts(dtype):
+        if dtype.code == "float" and self.contracts(dtype) and not _same_products(e.a, e.b):
             m = self.math(dtype)
             if type(e.a) is Mul:
                 return m.fma(self.expr(e.a.a), self.expr(e.a.b), m.neg(self.expr(e.b)))
@@ -584,6 +584,13 @@ def _is_number(e: PrimExpr) -> bool:
     """Whether a float, or one in every lane, is a literal that is not NaN."""
     value = e.value if type(e) is Broadcast else e
     return type(value) is FloatImm and value.value == value.value
+
+
+def _same_products(a: PrimExpr, b: PrimExpr) -> bool:
+    """Whether two expressions are products of the same factors. Fused, their difference would not be 0."""
+    if type(a) is not Mul or type(b) is not Mul:
+        return False
+    return any([structural_equal(a.a, c) and structural_equal(a.b, d) for c, d in ((b.a, b.b), (b.b, b.a))])
 
 
 def _fold_corner(kind: type, x: int, y: int) -> int:
