@@ -65,8 +65,9 @@ class Resize(op_resize.Resize):
                 raise Unsaid("whether one row of a fraction more is one row")
 
         def sure(ratio: float, mode: str = "round_prefer_floor") -> Any:
-            border = 0.5 if mode.startswith("round") else round(ratio)
-            if 0 < abs(ratio - border) < NEAR:
+            # Beside a whole row it looks for the nearest among neighbours that it has found by rounding, too.
+            borders = (0.5, round(ratio)) if mode.startswith("round") else (round(ratio),)
+            if any([0 < abs(ratio - border) < NEAR for border in borders]):
                 raise Departure("the nearest row is a matter of rounding")
             return coefficients(ratio, mode)
 
