@@ -92,13 +92,19 @@ def test_a_bias_wider_than_sums(far: int) -> None:
     )
 
 
-def test_words_by_bytes_without_sign() -> None:
+@pytest.mark.parametrize(
+    ("weights", "result", "text"),
+    [
+        ("uint8", "int16", "its weights uint8, where int8 or int4 are"),
+        ("int8", "uint8", "its result uint8, where int16 is"),
+    ],
+)
+def test_words_that_no_kernel_takes(weights: str, result: str, text: str) -> None:
     w = Writer()
     x = w.main.input("int16", (1, 2), (1.0, 0))
-    weights = w.main.constant(np.ones((1, 2), np.uint8), (1.0, 0))
-    made = w.main.op("FULLY_CONNECTED", [x, weights, -1], [("int16", (1, 1), (1.0, 0))], {}, "FullyConnectedOptions")
-    text = refused(w.finish(made), OpNotImplemented)
-    assert "its data are int16 and its weights uint8, where int8 or int4 are taken" in text
+    by = w.main.constant(np.ones((1, 2), weights), (1.0, 0))
+    made = w.main.op("FULLY_CONNECTED", [x, by, -1], [(result, (1, 1), (1.0, 0))], {}, "FullyConnectedOptions")
+    assert f"its data are int16 and {text} taken" in refused(w.finish(made), OpNotImplemented)
 
 
 def test_a_product_of_words_without_a_scale() -> None:

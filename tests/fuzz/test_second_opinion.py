@@ -168,7 +168,7 @@ def test_rows_that_rounding_decides_have_no_second_opinion() -> None:
 def test_neighbours_that_are_as_near_have_no_second_opinion() -> None:
     """Row 8 of 17 of a tensor of 7 is row 3; the reference computes 3.0000000000000004, and takes row 2 for one of the nearest two."""
     text = """<ir_version: 8, opset_import: ["" : 18]> g (float[n] x, int64[1] s) => (float[m] y) {
-        y = Resize <mode = "nearest", nearest_mode = "round_prefer_ceil", coordinate_transformation_mode = "pytorch_half_pixel"> (x, , , s) }"""
+        y = Resize <coordinate_transformation_mode = "pytorch_half_pixel", nearest_mode = "round_prefer_ceil"> (x, , , s) }"""
     with pytest.raises(Unknown, match="rounding"):
         of_text(text, x=np.arange(7, dtype="float32"), s=np.array([17]))
 

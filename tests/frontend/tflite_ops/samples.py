@@ -370,6 +370,7 @@ def movers() -> None:
         "ellipsis": ((0, 1), (2, 3), (1, 1), {"ellipsis_mask": 1}),
         "fewer": ((1,), (2,), (1,), {}),
         "offset": ((0, 1, 1), (1, 2, 2), (1, 1, 1), {"offset": True}),
+        "offset-masks": ((1, 1, 1), (1, 2, -2), (1, 1, -1), {"offset": True, "begin_mask": 5, "end_mask": 3}),
         "outside": ((0, 0, -9), (9, 9, 9), (1, 1, 1), {}),
     }
     for name, (b, e, s, masks) in slices.items():

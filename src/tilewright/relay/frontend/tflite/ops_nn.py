@@ -88,6 +88,8 @@ def finished(node: Node, sums: Value, source: Quant, weights: Quant, bias: Value
 
 def halves(node: Node, x: Value) -> tuple[Value, Value]:
     """16 bits as 256 * (a signed byte) + (a byte): products of bytes sum up in 32 bits, those of words do not."""
+    if node.out.dtype != x.dtype:
+        raise OpNotImplemented(f"its data are int16 and its result {node.out.dtype}, where int16 is taken")
     high = node.cast(node.call("right_shift", x, 8), "int8")
     low = node.cast(node.call("bitwise_and", x, 255), "uint8")
     return high, low

@@ -112,6 +112,8 @@ def _strided_slice(node: Node, x: Value, begin: Value, end: Value, strides: Valu
             continue
         b, e, to_end = first[k], last[k], at_end >> k & 1
         if offset:
+            if at_begin >> k & 1:
+                b = 0 if step > 0 else plain(d - 1)
             b, e, to_end = _from_begin(b, e, step, d)
         b, e = _bounds(b, e, step, d, at_begin >> k & 1, to_end)
         cuts.append((b, e, step))
