@@ -227,9 +227,16 @@ def a_huge_scale_of_a_row(model: Any, inputs: Any) -> None:
     scales.scale = np.where(np.arange(len(scales.scale)) == 5, np.float32(1e38), scales.scale)
 
 
+def a_huge_bias(model: Any, inputs: Any) -> None:
+    buffer = model.buffers[inputs[2].buffer]
+    buffer.data = np.where(np.arange(len(buffer.data)) == 5, np.uint8(63), buffer.data)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "change", "why"),
     [
+        ("int16-many-CONV_2D-False", {}, a_huge_bias, "sums of 32 bits overflow"),
+        ("int16-many-CONV_2D-False", {}, None, None),
         ("int8-SUB-1", {}, a_huge_scale, "sums of 32 bits overflow"),
         ("int8-SUB-1", {}, None, None),
         ("int8-many-FULLY_CONNECTED-True", {}, a_huge_scale_of_a_row, "sums of 32 bits overflow"),

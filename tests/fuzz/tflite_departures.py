@@ -69,6 +69,16 @@ def overflows(op: Operator) -> bool:
     return len(scales) > 1 and max(scales) > FAR * min(scales)
 
 
+def too_much(op: Operator) -> bool:
+    """A bias of 64 bits whose scaled sum is beyond the 32 bits of it."""
+    scales = [scale_of(t) for t in (*op.inputs[:2], *op.outputs)]
+    if op.name not in PRODUCTS or len(op.inputs) < 3 or op.type_of(op.inputs[2]) != "INT64" or not all(scales):
+        return False
+    bias = op.elements(op.inputs[2]).view(np.int64).astype(np.float64)
+    x, weights, y = scales
+    return bool((np.abs(bias) * x[0] * np.array(weights) / y[0] >= 1 << 31).any())
+
+
 def odd_rows(op: Operator) -> bool:
     return op.name == "EMBEDDING_LOOKUP" and any(
         [op.type_of(t) == "INT4" and int(np.prod(t.shape[1:])) % 2 for t in op.inputs]
@@ -80,7 +90,7 @@ def inactive(op: Operator) -> bool:
 
 
 DEPARTURES: dict[str, Callable[[Operator], bool]] = {
-    "LiteRT's sums of 32 bits overflow": overflows,
+    "LiteRT's sums of 32 bits overflow": lambda op: overflows(op) or too_much(op),
     "LiteRT's vectors of bytes do not hold a weight of -128": least_weights,
     "LiteRT runs all steps of such an RNN as many times as there are": rounds_again,
     "LiteRT reads rows of an odd number of half bytes from the middle of a byte": odd_rows,
