@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from threading import get_ident
 
 from tilewright.support.errors import TVMError
 
@@ -14,7 +15,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     if target.exists() and not target.is_file():
         temporary = None
     else:
-        temporary = target.with_name(f".{target.name}.{os.getpid()}")
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.{get_ident()}")
     try:
         (temporary or target).write_bytes(data)
         if temporary is not None:

@@ -257,9 +257,8 @@ def _ranked(data: te.Tensor, axis: int, is_ascend: bool, number: int, dtype: str
                     values[lines.index(line, rank)] = x[lines.index(line, place)]
                     places[lines.index(line, rank)] = to(place, dtype)
 
-    scratch = [
-        ([lines.count, keys_held], word), ([lines.count, number + 1], "int32"), ([lines.count, pairs_held], "uint64"),
-    ]  # fmt: skip
+    room, places = ([1, 1], [1, 1]) if chosen == n else ([lines.count, keys_held], [lines.count, number + 1])
+    scratch = [(room, word), (places, "int32"), ([lines.count, pairs_held], "uint64")]
     return program([out, out], [data.dtype, dtype], [data], body, "ranked", scratch)
 
 

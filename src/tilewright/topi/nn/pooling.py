@@ -38,27 +38,13 @@ def pool(
     axes: Sequence[int],
     ceil_mode: bool = False,
     count_include_pad: bool = True,
+    divide: bool = True,
 ) -> te.Tensor:
     """Largest ("max") or mean ("avg") element of every window along `axes`. A mean counts padding only with `count_include_pad`,
-    and never what `ceil_mode` adds past the padding. The largest of large windows is that of the largest of their columns, and so is
-    their sum."""
+    and never what `ceil_mode` adds past the padding; without `divide` it is the sum, as wide as sums are. The largest of large windows
+    is that of the largest of their columns, and so is their sum."""
     if pool_type not in ("max", "avg"):
         raise ValueError(f'pool_type must be "max" or "avg", but is {pool_type!r}')
-    return _pool(data, kernel, stride, dilation, padding, pool_type, axes, ceil_mode, count_include_pad)
-
-
-def _pool(
-    data: te.Tensor,
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    dilation: Sequence[int],
-    padding: Any,
-    pool_type: str,
-    axes: Sequence[int],
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-) -> te.Tensor:
-    """The same, or the sum of every window ("sum"), as wide as sums are."""
     rank = len(kernel)
     ks, ss, ds = ([get_const_int(v) for v in given] for given in (kernel, stride, dilation))
     before, after = get_pad_tuple(padding, ks, rank)
@@ -76,7 +62,7 @@ def _pool(
             else:
                 extra[j] = ss[j] - 1
     wide_axes = [j for j, k in enumerate(ks) if k > 1]
-    if pool_type in ("max", "sum") and len(wide_axes) > 1:
+    if (pool_type == "max" or not divide) and len(wide_axes) > 1:
         j = wide_axes[0]
         known = [e for a in axes for e in (shape[a], out[a]) if isinstance(e, int)]
         rest = prod([e for i, e in enumerate(ks) if i != j])
@@ -88,8 +74,8 @@ def _pool(
                 [v if (i % rank == j) == alone else 0 for i, v in enumerate([*before, *after])]
                 for alone in (True, False)
             ]
-            columns = _pool(data, one, alike[0], ds, pads[0], pool_type, axes, ceil_mode)
-            return _pool(columns, others, alike[1], ds, pads[1], pool_type, axes, ceil_mode)
+            columns = pool(data, one, alike[0], ds, pads[0], pool_type, axes, ceil_mode, divide=False)
+            return pool(columns, others, alike[1], ds, pads[1], pool_type, axes, ceil_mode, divide=False)
     pads_before, pads_after = [0] * len(shape), [0] * len(shape)
     for j, a in enumerate(axes):
         pads_before[a], pads_after[a] = before[j], after[j] + extra[j]
@@ -128,11 +114,11 @@ def _pool(
         taps, computed = windows(tir.lowest(data.dtype))
         largest = compute(computed, lambda *i: te.max(to(taps(i), wide), axis=ways), name="pool_max", tag="pool_max")
         return stored(first_columns(largest, out[-1]))
-    if pool_type == "sum":
+    if not divide:
         taps, computed = windows(0)
         sums = compute(computed, lambda *i: te.sum(to(taps(i), wide), axis=ways), name="pool_sum", tag="pool_sum")
         return first_columns(sums, out[-1])
-    total = _pool(data, kernel, stride, dilation, padding, "sum", axes, ceil_mode)
+    total = pool(data, kernel, stride, dilation, padding, "avg", axes, ceil_mode, divide=False)
     whole = count_include_pad and not any(extra) or not (any(before) or any(after) or any(extra))
 
     def mean(*i: Any) -> Any:
