@@ -69,7 +69,7 @@ def worker(model: str, threads: int, seconds: float) -> dict[str, Any]:
     levels = {level: max(s) / 1e9 for level, s in bandwidth.samples.items()}
     rows = []
     for kernel, taken, call in zip(kernels, times, library.plan.calls, strict=True):
-        sizes = list(zip([a[0] for a in kernel["args"]], kernel["arg_bytes"], strict=True))
+        sizes = list(zip([a[0] for a in kernel["args"]], call.kernel.traffic, strict=True))
         rows.append(
             {
                 "name": kernel["name"],

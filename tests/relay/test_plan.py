@@ -82,7 +82,46 @@ def test_work_of_a_kernel() -> None:
     x = relay.var("x", shape=(3, 20))
     p = planned(IRModule.from_expr(relay.nn.dense(x, relay.const(np.ones((64, 20), "float32")))))
     assert p.calls[0].kernel.flops == 2 * 3 * 20 * 64
-    assert p.calls[0].kernel.bytes == 4 * (3 * 20 + 20 * 64 + 3 * 64)
+    assert p.calls[0].kernel.moved_bytes == 4 * (3 * 20 + 20 * 64 + 3 * 64)
+
+
+def test_indices_that_place_other_reads_are_not_overwritten() -> None:
+    """Row 0 of the indices is read for every row of the result, so the sum with the indices may not take their memory."""
+    table, where = relay.var("t", shape=(8, 8, 2), dtype="int64"), relay.var("i", shape=(2, 2), dtype="int64")
+    indices = relay.sort(where)
+    mod = IRModule.from_expr(relay.Function([table, where], relay.sort(relay.gather_nd(table, indices) + indices)))
+    p = planned(mod)
+    assert [c.kernel.in_place for c in p.calls] == [(), (), ()]
+    values, at = np.arange(128).reshape(8, 8, 2), np.array([[1, 7], [5, 3]])
+    found = run_plan(p, {"t": values, "i": at}, run_kernel)[0]
+    ordered = np.sort(at)
+    np.testing.assert_array_equal(found, np.sort(values[ordered[0], ordered[1]] + ordered))
+
+
+TABLE = relay.const(np.zeros((1000, 16), "float32"))
+LOOKUPS = {
+    "take": (lambda i: relay.take(TABLE, i, axis=0), (3, 4), 12 * 16 * 4),
+    "gather": (lambda i: relay.gather(TABLE, 0, i), (5, 16), 5 * 16 * 4),
+    "gather_nd": (lambda i: relay.gather_nd(TABLE, i), (2, 7), 7 * 4),
+    "embedding and sum": (lambda i: relay.sum(relay.take(TABLE, i, axis=0), axis=1), (3, 4), 12 * 16 * 4),
+    "every row many times": (lambda i: relay.take(TABLE, i, axis=0), (9999,), 1000 * 16 * 4),
+}
+
+
+@pytest.mark.parametrize("name", LOOKUPS)
+def test_bytes_of_lookups_are_those_of_the_rows_that_are_read(name: str) -> None:
+    look, shape, table = LOOKUPS[name]
+    (call,) = planned(IRModule.from_expr(look(relay.var("i", shape=shape, dtype="int64")))).calls
+    traffic = dict(zip([p.kind for p in call.args], call.kernel.traffic, strict=True))
+    written = int(np.prod(call.args[-1].type.concrete_shape)) * 4
+    assert traffic == {"constant": table, "input": int(np.prod(shape)) * 8, "output": written}
+    assert call.kernel.moved_bytes == sum(traffic.values())
+
+
+def test_bytes_of_slices_are_those_of_the_part_that_is_read() -> None:
+    x = relay.var("x", shape=(100, 8))
+    (call,) = planned(IRModule.from_expr(relay.tanh(relay.strided_slice(x, [90, 0], [100, 8])))).calls
+    assert call.kernel.traffic == (10 * 8 * 4, 10 * 8 * 4)
 
 
 def test_unknown_dimension_is_refused_with_a_remedy() -> None:

@@ -102,7 +102,7 @@ def metadata(
                 "symbol": c.kernel.name,
                 "args": [argument(p) for p in c.args],
                 "flops": c.kernel.flops,
-                "bytes": c.kernel.bytes,
+                "bytes": c.kernel.moved_bytes,
                 "source": c.source,
                 "hash": kernel_hash(c.kernel),
                 "arg_bytes": [static_bytes(p.type) for p in c.args],

@@ -9,7 +9,7 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.codegen.llvm.function import IN_PLACE
 from tilewright.ir import IntImm, IRModule, Op, TensorType, TupleType, Type
-from tilewright.node import Visitor, deep_recursion, on, structural_digest, structural_equal, structural_hash
+from tilewright.node import deep_recursion, structural_digest, structural_hash
 from tilewright.relay.backend.external import external_tensors, is_external, symbol_of
 from tilewright.relay.backend.keys import compiler_digest, options_key, target_key
 from tilewright.relay.backend.lowered_functions import (
@@ -25,6 +25,7 @@ from tilewright.relay.backend.lowered_functions import (
     select_implementation,
     typed_function,
 )
+from tilewright.relay.backend.tensor_facts import bytes_read, compute_ops, flops_of, in_place_inputs
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import BROADCAST, OpCard
@@ -34,7 +35,6 @@ from tilewright.relay.transform.rewriting import card_of
 from tilewright.support import cache as disk
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
-from tilewright.tir.expr import ProducerLoad, Reduce
 
 __all__ = [
     "CCacheKey",
@@ -59,14 +59,14 @@ class Kernel:
     """One compiled primitive function.
 
     name: unique in its library; func: the PrimFunc (inputs, then outputs), composed when it is asked for; digest: what tells it from
-    other kernels; anchor: the card that decides the schedule, None
-    for element-wise kernels; flops and bytes: arithmetic and compulsory memory traffic of one call (0 where sizes are known only
-    at run time; they are parameters of `func` then, after the tensors); in_place: which inputs
-    the output may overwrite, each element being read only before it is written; source: names of the model's nodes; program: the
-    relay function, None where that of an external generator is called.
+    other kernels; anchor: the card that decides the schedule, None for element-wise kernels; flops: arithmetic operations of one call;
+    traffic: bytes of each input and output that one call must move. Where sizes are known only at run time they are parameters of
+    `func` after the tensors, and flops 0 and traffic empty. in_place: which inputs the output may overwrite, each element being read
+    only before it is written; source: names of the model's nodes; program: the relay function, None where that of an external generator
+    is called.
     """
 
-    __slots__ = ("_compose", "_digest", "_func", "anchor", "bytes", "flops", "in_place", "name", "program", "source")
+    __slots__ = ("_compose", "_digest", "_func", "anchor", "flops", "in_place", "name", "program", "source", "traffic")
 
     def __init__(
         self,
@@ -74,16 +74,21 @@ class Kernel:
         func: tir.PrimFunc | Callable[[], tir.PrimFunc],
         anchor: OpCard | None,
         flops: int,
-        size: int,
+        traffic: Sequence[int],
         in_place: tuple[int, ...],
         source: str,
         digest: bytes | None = None,
         program: Function | None = None,
     ) -> None:
         self.name, self.anchor, self._digest, self.program = name, anchor, digest, program
-        self.flops, self.bytes, self.in_place, self.source = flops, size, in_place, source
+        self.flops, self.traffic, self.in_place, self.source = flops, tuple(traffic), in_place, source
         self._func: tir.PrimFunc | None = func if isinstance(func, tir.PrimFunc) else None
         self._compose: Callable[[], tir.PrimFunc] | None = None if isinstance(func, tir.PrimFunc) else func
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that one call must move."""
+        return sum(self.traffic)
 
     @property
     def func(self) -> tir.PrimFunc:
@@ -195,118 +200,6 @@ def _flat(value: Any) -> list[te.Tensor]:
     return [t for v in value for t in _flat(v)] if isinstance(value, (list, tuple)) else [value]
 
 
-def compute_ops(outputs: Sequence[te.Tensor]) -> list[te.ComputeOp]:
-    """The compute operations under `outputs`, producers first."""
-    order: list[te.ComputeOp] = []
-    seen: set[Any] = set()
-    stack: list[tuple[Any, bool]] = [(t.op, False) for t in reversed(outputs)]
-    while stack:
-        op, ready = stack.pop()
-        if ready:
-            if isinstance(op, te.ComputeOp):
-                order.append(op)
-        elif op not in seen:
-            seen.add(op)
-            stack.append((op, True))
-            stack += [(t.op, False) for t in op.input_tensors]
-    return order
-
-
-class _Arithmetic(Visitor):
-    """Counts floating point and multiply-accumulate operations of one element, and notes how inputs are indexed."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.loads: list[ProducerLoad] = []
-
-    @on(tir.Add, tir.Sub, tir.Mul, tir.Div, tir.Max, tir.Min)
-    def _binary(self, e: Any) -> None:
-        self.count += e.dtype.is_float
-        self.visit_children(e)
-
-    @on(tir.Call)
-    def _call(self, e: tir.Call) -> None:
-        self.count += e.dtype.is_float
-        self.visit_children(e)
-
-    @on(ProducerLoad)
-    def _load(self, e: ProducerLoad) -> None:
-        self.loads.append(e)
-
-    @on(Reduce)
-    def _reduce(self, e: Reduce) -> None:
-        self.count += len(e.source)
-        for s in e.source:
-            self.visit(s)
-
-
-def flops_of(ops: Sequence[te.ComputeOp]) -> int:
-    """Arithmetic operations of one call: per element of every stage, a multiply-accumulate counting two."""
-    total = 0
-    for op in ops:
-        counter = _Arithmetic()
-        for e in op.body:
-            counter.visit(e)
-        elements = 1
-        for axis in [*op.axis, *op.reduce_axis]:
-            extent = axis.dom.extent  # type: ignore[union-attr]
-            elements *= extent.value if isinstance(extent, IntImm) else 0
-        total += elements * counter.count
-    return total
-
-
-def in_place_inputs(graph: TensorGraph, ops: Sequence[te.ComputeOp]) -> tuple[int, ...]:
-    """Inputs whose storage the single output may take: same shape and dtype, and each element read only where the output's element is
-    computed, which is once. So an epilogue may write over what it adds to a convolution."""
-    if len(graph.outputs) != 1:
-        return ()
-    out = graph.outputs[0]
-    # Tensors that are read element by element, where the output is computed; and those that anything reads otherwise.
-    along: set[te.Tensor] = {out}
-    wrong: set[te.Tensor] = set()
-    # Users come before what they use.
-    for op in reversed(ops):
-        finder = _Arithmetic()
-        for e in op.body:
-            finder.visit(e)
-        clean = not op.reduce_axis and all([t in along and t not in wrong for t in op.outputs])
-        for load in finder.loads:
-            (along if clean and _same(load.indices, op.axis) else wrong).add(load.producer)
-    inputs = [t for t in graph.inputs if t in along and t not in wrong]
-    if not inputs or _other_operations(out):
-        return ()
-    return tuple(
-        [
-            i
-            for i, t in enumerate(graph.inputs)
-            if t in inputs and t.dtype == out.dtype and same_shape(t.shape, out.shape)
-        ]
-    )
-
-
-def _other_operations(out: te.Tensor) -> bool:
-    """Whether there are operations of which it is not known what they read: written as statements, or by others."""
-    stack, seen = [out.op], {out.op}
-    while stack:
-        op = stack.pop()
-        if not isinstance(op, (te.ComputeOp, te.PlaceholderOp)):
-            return True
-        for t in op.input_tensors:
-            if t.op not in seen:
-                seen.add(t.op)
-                stack.append(t.op)
-    return False
-
-
-def same_shape(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    """Whether two shapes are surely the same."""
-    return len(a) == len(b) and all([structural_equal(x, y) for x, y in zip(a, b, strict=True)])
-
-
-def _same(indices: Sequence[Any], axes: Sequence[Any]) -> bool:
-    return len(indices) == len(axes) and all([i is a.var for i, a in zip(indices, axes, strict=True)])
-
-
 def source_of(func: Function) -> str:
     """Names of the model's nodes that a primitive function stands for."""
     from tilewright.relay.printer import span_text
@@ -410,8 +303,9 @@ class TECompiler:
         inputs, outputs = external_tensors(symbol_of(func), inputs, results)
         name = self._unique(f"call_{symbol_of(func)}")
         prim = te.create_prim_func([*inputs, *outputs, *sizes], "int64" if sizes else None)
-        size = _bytes_of(func, sizes)
-        return Kernel(name, prim.with_attr("global_symbol", name), None, 0, size, (), source_of(func))
+        return Kernel(
+            name, prim.with_attr("global_symbol", name), None, 0, _argument_bytes(func, sizes), (), source_of(func)
+        )
 
     def _make(self, func: Function, sizes: Sequence[tir.Var]) -> Kernel:
         with deep_recursion():
@@ -424,14 +318,14 @@ class TECompiler:
             key = self._facts_key(digest) if digest is not None else ""
             facts = disk.get(key) if key else None
             if facts is not None:
-                flops, *places = json.loads(facts)
+                flops, traffic, places = json.loads(facts)
                 in_place = tuple(places)
                 return Kernel(
                     name,
                     lambda: self._composed(func, name, in_place),
                     anchored,
                     flops,
-                    _bytes_of(func, sizes),
+                    traffic,
                     in_place,
                     source_of(func),
                     digest,
@@ -439,13 +333,15 @@ class TECompiler:
                 )
             graph = TensorGraph(func)
             ops = compute_ops(graph.outputs)
-            flops, in_place = flops_of(ops), in_place_inputs(graph, ops)
-            if key:
-                disk.put(key, json.dumps([flops, *in_place]).encode())
+            flops, in_place = flops_of(ops), in_place_inputs(graph.inputs, graph.outputs, ops)
             prim = _prim_func(graph, name, in_place, sizes)
             # Not before: operators without a kernel say so, and why, where their sizes are not known either.
-            size = _bytes_of(func, sizes)
-            return Kernel(name, prim, anchored, flops, size, in_place, source_of(func), digest, func)
+            traffic = _argument_bytes(func, sizes)
+            if traffic:
+                traffic[: len(graph.inputs)] = bytes_read(graph.inputs, graph.outputs, ops)
+            if key:
+                disk.put(key, json.dumps([flops, traffic, in_place]).encode())
+            return Kernel(name, prim, anchored, flops, traffic, in_place, source_of(func), digest, func)
 
     def _facts_key(self, digest: bytes) -> str:
         return disk.key("facts", compiler_digest(), target_key(self.target), options_key(), digest)
@@ -468,11 +364,11 @@ class TECompiler:
         return f"{base}_{count}" if count else base
 
 
-def _bytes_of(func: Function, sizes: Sequence[tir.Var]) -> int:
-    """Bytes of a kernel's arguments; 0 where they are known only when it runs. Raises TVMError for sizes of which nothing is known."""
+def _argument_bytes(func: Function, sizes: Sequence[tir.Var]) -> list[int]:
+    """Bytes of a kernel's inputs and outputs; none where a run decides. Raises TVMError for sizes of which nothing is known."""
     if sizes:
-        return 0
-    return sum([static_bytes(t) for e in (*func.params, func.body) for t in tensor_types(e.checked_type)])
+        return []
+    return [static_bytes(t) for e in (*func.params, func.body) for t in tensor_types(e.checked_type)]
 
 
 def get() -> TECompiler:

@@ -1,0 +1,168 @@
+"""What is known of a kernel from its tensors before it is scheduled: operations, bytes it must move, what it may write over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+from tilewright import te, tir
+from tilewright.ir import IntImm
+from tilewright.node import Visitor, on, structural_equal
+from tilewright.tir.expr import ProducerLoad, Reduce
+
+
+def compute_ops(outputs: Sequence[te.Tensor]) -> list[te.ComputeOp]:
+    """The compute operations under `outputs`, producers first."""
+    order: list[te.ComputeOp] = []
+    seen: set[Any] = set()
+    stack: list[tuple[Any, bool]] = [(t.op, False) for t in reversed(outputs)]
+    while stack:
+        op, ready = stack.pop()
+        if ready:
+            if isinstance(op, te.ComputeOp):
+                order.append(op)
+        elif op not in seen:
+            seen.add(op)
+            stack.append((op, True))
+            stack += [(t.op, False) for t in op.input_tensors]
+    return order
+
+
+class _Arithmetic(Visitor):
+    """Counts floating point and multiply-accumulate operations of one element, and notes what is loaded, in indices of loads, too."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.loads: list[ProducerLoad] = []
+
+    @on(tir.Add, tir.Sub, tir.Mul, tir.Div, tir.Max, tir.Min)
+    def _binary(self, e: Any) -> None:
+        self.count += e.dtype.is_float
+        self.visit_children(e)
+
+    @on(tir.Call)
+    def _call(self, e: tir.Call) -> None:
+        self.count += e.dtype.is_float
+        self.visit_children(e)
+
+    @on(ProducerLoad)
+    def _load(self, e: ProducerLoad) -> None:
+        # Indices may be loaded, too; what they compute is no arithmetic on data.
+        self.loads.append(e)
+        count = self.count
+        self.visit_children(e)
+        self.count = count
+
+    @on(Reduce)
+    def _reduce(self, e: Reduce) -> None:
+        self.count += len(e.source)
+        for s in e.source:
+            self.visit(s)
+
+
+def flops_of(ops: Sequence[te.ComputeOp]) -> int:
+    """Arithmetic operations of one call: per element of every stage, a multiply-accumulate counting two."""
+    total = 0
+    for op in ops:
+        counter = _Arithmetic()
+        for e in op.body:
+            counter.visit(e)
+        total += prod(_extents(op).values()) * counter.count
+    return total
+
+
+def _extents(op: te.ComputeOp) -> dict[tir.Var, int]:
+    """The axes of an operation and their extents, 0 where a run decides."""
+    extents = {axis.var: axis.dom.extent for axis in op.loop_axes if axis.dom is not None}
+    return {var: e.value if isinstance(e, IntImm) else 0 for var, e in extents.items()}
+
+
+def bytes_read(
+    inputs: Sequence[te.Tensor], outputs: Sequence[te.Tensor], ops: Sequence[te.ComputeOp]
+) -> tuple[int, ...]:
+    """Bytes of each input that one call must read: every element once, but of an input that is looked up or sliced no more elements than
+    there are values of the axes that its indices depend on. `ops`: all compute operations under `outputs`. Shapes are numbers."""
+    loads: dict[te.Tensor, int] = dict.fromkeys(inputs, 0)
+    for op in ops:
+        finder, extents = _Arithmetic(), _extents(op)
+        for e in op.body:
+            finder.visit(e)
+        for load in finder.loads:
+            if load.producer in loads:
+                loads[load.producer] += _places(load, extents)
+    # What is read by operations that are no expressions is not known.
+    whole = {t for op in _other_operations(outputs) for t in op.input_tensors}
+    return tuple([_size(t) if t in whole else min(_size(t), n * t.dtype.bytes) for t, n in loads.items()])
+
+
+def _size(t: te.Tensor) -> int:
+    return prod([d.value for d in t.shape if isinstance(d, IntImm)]) * int(t.dtype.bytes)
+
+
+def _places(load: ProducerLoad, extents: Mapping[tir.Var, int]) -> int:
+    """How many elements a load reads at most: one for each value of the axes in its indices."""
+    finder = _Variables()
+    for index in load.indices:
+        finder.visit(index)
+    return prod([n for var, n in extents.items() if var in finder.found or finder.found - extents.keys()])
+
+
+class _Variables(Visitor):
+    """The variables in expressions."""
+
+    def __init__(self) -> None:
+        self.found: set[tir.Var] = set()
+
+    @on(tir.Var)
+    def _var(self, e: tir.Var) -> None:
+        self.found.add(e)
+
+
+def in_place_inputs(
+    inputs: Sequence[te.Tensor], outputs: Sequence[te.Tensor], ops: Sequence[te.ComputeOp]
+) -> tuple[int, ...]:
+    """Inputs whose storage the single output may take: same shape and dtype, and each element read only where the output's element is
+    computed, which is once. So an epilogue may write over what it adds to a convolution."""
+    if len(outputs) != 1:
+        return ()
+    out = outputs[0]
+    # Tensors that are read element by element, where the output is computed; and those that anything reads otherwise.
+    along: set[te.Tensor] = {out}
+    wrong: set[te.Tensor] = set()
+    # Users come before what they use.
+    for op in reversed(ops):
+        finder = _Arithmetic()
+        for e in op.body:
+            finder.visit(e)
+        clean = not op.reduce_axis and all([t in along and t not in wrong for t in op.outputs])
+        for load in finder.loads:
+            (along if clean and _same(load.indices, op.axis) else wrong).add(load.producer)
+    fitting = {t for t in along - wrong if t.dtype == out.dtype and same_shape(t.shape, out.shape)}
+    if fitting.isdisjoint(inputs) or _other_operations(outputs):
+        return ()
+    return tuple([i for i, t in enumerate(inputs) if t in fitting])
+
+
+def _other_operations(outputs: Sequence[te.Tensor]) -> list[te.Operation]:
+    """Operations of which it is not known what they read: written as statements, or by others."""
+    found, stack = [], [t.op for t in outputs]
+    seen = set(stack)
+    while stack:
+        op = stack.pop()
+        if not isinstance(op, (te.ComputeOp, te.PlaceholderOp)):
+            found.append(op)
+        for t in op.input_tensors:
+            if t.op not in seen:
+                seen.add(t.op)
+                stack.append(t.op)
+    return found
+
+
+def same_shape(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    """Whether two shapes are surely the same."""
+    return len(a) == len(b) and all([structural_equal(x, y) for x, y in zip(a, b, strict=True)])
+
+
+def _same(indices: Sequence[Any], axes: Sequence[Any]) -> bool:
+    return len(indices) == len(axes) and all([i is a.var for i, a in zip(indices, axes, strict=True)])
