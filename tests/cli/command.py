@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from tilewright.cli import main, work
+from tilewright.cli import main, screen
 
 
 class Done(NamedTuple):
@@ -32,7 +32,7 @@ def command(*args: str | Path) -> Done:
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
         mock.patch.object(sys, "argv", ["tilewright", *map(str, args)]),
-        mock.patch.object(work, "console", work.Console(file=err, width=400)),
+        mock.patch.object(screen, "console", screen.Console(file=err, width=400)),
     ):
         try:
             main()

@@ -14,7 +14,7 @@ import onnxruntime
 import pytest
 
 from tests.cli.command import command, dense_model, relu_model
-from tilewright.cli import work
+from tilewright.cli import screen
 
 
 @pytest.fixture(scope="module")
@@ -127,9 +127,9 @@ def test_help_is_quick_and_the_version_is_shown() -> None:
 
 
 def test_progress_in_a_log(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(work, "QUIET_SECONDS", 0.0)
-    monkeypatch.setattr(work, "console", work.Console(stderr=True))
-    with work.progress("compiling kernels") as report:
+    monkeypatch.setattr(screen, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(screen, "console", screen.Console(stderr=True))
+    with screen.progress("compiling kernels") as report:
         report(0, 4, "importing")
         report(1, 4, "kernel")
     assert capsys.readouterr().err == "compiling kernels: 1 of 4, about 0 s left\n"
@@ -139,11 +139,11 @@ def test_time_left_is_that_of_what_is_counted(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Twenty seconds of importing in front of kernels that take one each."""
-    monkeypatch.setattr(work, "console", work.Console(stderr=True))
-    report = work.line_report("compiling kernels")
+    monkeypatch.setattr(screen, "console", screen.Console(stderr=True))
+    report = screen.line_report("compiling kernels")
     begun = time.monotonic()
     for second, done, total in ((10, 0, 0), (20, 0, 28), (21, 1, 28)):
-        with mock.patch.object(work.time, "monotonic", lambda second=second: begun + second):
+        with mock.patch.object(screen.time, "monotonic", lambda second=second: begun + second):
             report(done, total, "")
     assert capsys.readouterr().err == "compiling kernels: 1 of 28, about 27 s left\n"
 
@@ -151,12 +151,12 @@ def test_time_left_is_that_of_what_is_counted(
 def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     import io
 
-    screen = io.StringIO()
-    monkeypatch.setattr(work, "console", work.Console(file=screen, force_terminal=True, width=100))
-    with work.progress("compiling kernels") as report:
+    terminal = io.StringIO()
+    monkeypatch.setattr(screen, "console", screen.Console(file=terminal, force_terminal=True, width=100))
+    with screen.progress("compiling kernels") as report:
         report(3, 12, "fused_add")
         time.sleep(0.15)
-    assert "fused_add" in screen.getvalue() and "3/12" in screen.getvalue()
+    assert "fused_add" in terminal.getvalue() and "3/12" in terminal.getvalue()
 
 
 def test_compile_writes_a_report(folder: Path) -> None:
@@ -208,4 +208,4 @@ def test_threads_of_the_environment_that_are_none(folder: Path, words: str) -> N
     ],
 )
 def test_sizes_of_memory(count: int, text: str) -> None:
-    assert work.in_bytes(count) == text
+    assert screen.in_bytes(count) == text

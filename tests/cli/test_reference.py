@@ -80,7 +80,7 @@ class Spoiled(OnnxFormat):
 @pytest.fixture
 def spoiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparing, "format_of", lambda path: Spoiled())
-    monkeypatch.setattr("tilewright.cli.work.format_of", lambda path: Spoiled())
+    monkeypatch.setattr("tilewright.cli.models.format_of", lambda path: Spoiled())
 
 
 @pytest.mark.usefixtures("spoiled")

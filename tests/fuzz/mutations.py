@@ -140,7 +140,7 @@ def loaded(path: Path) -> tuple[Any, Any]:
 
 def arguments(mod: Any, rng: np.random.Generator) -> list[np.ndarray] | None:
     """Values for the parameters of main, open sizes being 2; None where they would be large."""
-    from tilewright.cli.work import random_input
+    from tilewright.cli.tensors import random_input
 
     found = []
     for p in mod["main"].params:

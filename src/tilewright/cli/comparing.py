@@ -11,24 +11,19 @@ import numpy as np
 from rich.table import Table
 
 from tilewright.cli.machine import MachineExecutor
-from tilewright.cli.options import PRECISIONS
-from tilewright.cli.work import (
-    Array,
-    Report,
-    Shapes,
+from tilewright.cli.measuring import timed
+from tilewright.cli.models import (
     build_module,
     check_shapes,
     checked_target,
     compile_model,
     executor_of,
-    fill_inputs,
     format_of,
     imported_model,
-    output_names,
-    progress,
-    shown_warnings,
-    timed,
 )
+from tilewright.cli.options import PRECISIONS, Shapes
+from tilewright.cli.screen import Report, progress, shown_warnings
+from tilewright.cli.tensors import Array, fill_inputs, output_names
 from tilewright.relay.frontend.common.layers import Layer, keeping, layers_of, matched
 from tilewright.relay.frontend.common.module import is_static
 from tilewright.relay.transform.mixed_precision import MOST

@@ -11,7 +11,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from tilewright.cli.work import Shapes, check_writable, checked_target, format_of, in_bytes, shown_warnings
+from tilewright.cli.models import checked_target, format_of
+from tilewright.cli.options import Shapes, check_writable
+from tilewright.cli.screen import in_bytes, shown_warnings
 from tilewright.support.errors import TVMError
 from tilewright.support.files import write_whole
 

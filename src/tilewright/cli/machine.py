@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.cli.work import Array, Report, precision_config
+from tilewright.cli.models import precision_config
+from tilewright.cli.screen import Report
+from tilewright.cli.tensors import Array
 
 
 class MachineExecutor:

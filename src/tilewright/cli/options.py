@@ -1,16 +1,19 @@
-"""Options that several commands share, and how their values are read."""
+"""Options that several commands share, how their values are read and checked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from tilewright.support.errors import TVMError
 from tilewright.support.pinned import Pinned
 
 F = TypeVar("F", bound=Callable[..., Any])
+Shapes = Sequence[tuple[str, tuple[int, ...]]]
 
 
 PRECISIONS = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
@@ -87,3 +90,26 @@ thread_option = click.option(
     help="Threads that kernels may use. [default: all that this process may run on]",
 )
 seed_option = click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random inputs.")
+
+
+def use_threads(threads: int | None) -> None:
+    """Limits the pool, when asked to; a number in the environment that is none is refused before anything is compiled."""
+    from tilewright import runtime
+
+    try:
+        if threads is None:
+            runtime.num_threads()
+        else:
+            runtime.set_num_threads(threads)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def check_writable(path: Path, option: str) -> None:
+    """TVMError where a file could not be written: said before minutes of work, not after."""
+    if path.is_dir():
+        raise TVMError(f"{option} {path}: that is a folder; give the name of a file in it")
+    if not path.parent.is_dir():
+        raise TVMError(f"{option} {path}: the folder {path.parent} does not exist; create it first")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise TVMError(f"{option} {path}: {path.parent} cannot be written by this user; give another place")
