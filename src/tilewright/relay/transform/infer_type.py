@@ -7,7 +7,7 @@ is called with a hole waits for it, so every operator's rule runs once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from tilewright.ir import (
@@ -51,6 +51,7 @@ from tilewright.relay.expr import (
 from tilewright.relay.functor import flow_children, post_order
 from tilewright.relay.op.card import OpCard, TypeRuleError, argument_names, cards, required_arguments
 from tilewright.relay.printer import type_text
+from tilewright.relay.transform.bound_once import bound_once
 from tilewright.relay.transform.findings import MAX_FINDINGS, Findings, call_text, rule_text
 from tilewright.relay.unify import Unifier, substitute_types
 from tilewright.support.errors import OpNotImplemented, TVMError
@@ -89,6 +90,10 @@ class _Inference(Findings):
         """Why a hole is there: the expression and, for the finding that it was never solved, the text."""
         self.waiting: dict[IncompleteType, list[tuple[Expr, IncompleteType]]] = {}
         self.ready: list[tuple[Expr, IncompleteType]] = []
+        self.binders: dict[Var, Expr | Pattern] = {}
+        """What binds each variable of the module's function that is looked at."""
+        self.rebinding: dict[GlobalVar, list[Var]] = {}
+        """Functions that bind variables in several places, and these."""
 
     def known(self, e: Expr) -> bool:
         """Whether there is nothing (more) to do for `e`."""
@@ -220,6 +225,11 @@ class _Inference(Findings):
             e = self.origins[unsolved[0]][0]
             self.report(e, "the type of this expression is not known; annotate the variable that it is bound to")
 
+    def bind(self, v: Var, binder: Expr | Pattern) -> None:
+        """Notes what binds a variable; of functions that bind one twice the types that are found are not used."""
+        if self.binders.setdefault(v, binder) is not binder and self.active:
+            self.rebinding.setdefault(next(reversed(self.active)), []).append(v)
+
     def set_variable(self, v: Var, t: Type, scope: Expr | None) -> None:
         """The type of a bound variable; what was inferred in `scope` with another one is forgotten."""
         before = type_of(v)
@@ -296,6 +306,7 @@ class _Inference(Findings):
     def bind_let(self, e: Let) -> bool:
         """Types of the variable and its value; a function's variable is known in the function."""
         v, declared = e.var, e.var.type_annotation
+        self.bind(v, e)
         recursive = type(e.value) is Function
         if recursive:
             self.set_variable(v, declared or self.signature(e.value), e)  # type: ignore[arg-type]
@@ -370,6 +381,7 @@ class _Inference(Findings):
                     )
                     return False
                 t = both
+            self.bind(p.var, p)
             self.set_variable(p.var, t, scope)
             return True
         if isinstance(p, PatternTuple):
@@ -397,6 +409,8 @@ class _Inference(Findings):
         )
 
     def function(self, f: Function) -> Type | None:
+        for p in f.params:
+            self.bind(p, f)
         declared = self.signature(f)
         body = self.visit(f.body)
         if body is None:
@@ -426,7 +440,9 @@ class _Inference(Findings):
         if f in self.failed:
             return None
         self.active[g] = declared
+        outside, self.binders = self.binders, {}
         t = self.visit(f)
+        self.binders = outside
         del self.active[g]
         if not isinstance(t, FuncType):
             return None
@@ -583,13 +599,28 @@ def infer_types(expr: Expr, mod: IRModule | None = None) -> Type:
     return found
 
 
+def _bound_once(mod: IRModule, rebinding: Mapping[GlobalVar, Sequence[Var]]) -> dict[GlobalVar, Any]:
+    """Functions whose variables are bound in one place each, without types."""
+    made: dict[GlobalVar, Any] = {}
+    for gvar, variables in rebinding.items():
+        made[gvar] = bound_once(mod.functions[gvar])  # type: ignore[arg-type]
+        forget_types(made[gvar])
+        for v in variables:
+            if type_of(v) is not None:
+                object.__delattr__(v, "_checked_type")
+    return made
+
+
 def infer_module(mod: IRModule) -> IRModule:
-    """Types of all functions; results get their `ret_type`. Raises DiagnosticError with all independent findings."""
+    """Types of all functions; results get their `ret_type`, and each variable of a function is bound in one place. Raises
+    DiagnosticError with all independent findings."""
     inference = _Inference(mod)
     with deep_recursion():
         for gvar, f in mod.functions.items():
             if isinstance(f, Function):
                 inference.global_var(gvar)
+        if inference.rebinding:
+            return infer_module(mod.with_functions({**mod.functions, **_bound_once(mod, inference.rebinding)}))
         inference.finish()
     functions: dict[GlobalVar, Any] = {}
     for gvar, f in mod.functions.items():

@@ -1,0 +1,59 @@
+"""A variable that a function binds in several places is one variable for each of them, whatever runs the program."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tilewright import relay
+from tilewright.relay import analysis
+from tilewright.relay.prelude import Prelude
+from tilewright.relay.transform import InferType, ToANormalForm, ToGraphNormalForm
+
+X = np.arange(3, dtype="float32")
+
+
+def value(mod: relay.IRModule, kind: str) -> np.ndarray:
+    return relay.create_executor(kind, mod).evaluate()(X).numpy()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("kind", ["debug", "vm"])
+def test_a_pattern_binds_the_variable_of_a_let(kind: str) -> None:
+    mod = relay.IRModule()
+    prelude = Prelude(mod)
+    nil, cons = prelude.get_ctor("List", "Nil"), prelude.get_ctor("List", "Cons")
+    x, y = relay.var("x", shape=(3,)), relay.var("y")
+    head = relay.PatternConstructor(cons, [relay.PatternVar(y), relay.PatternWildcard()])
+    match = relay.Match(y, [relay.Clause(head, relay.multiply(y, y))], complete=False)
+    mod["main"] = relay.Function([x], relay.Let(y, cons(relay.negative(x), nil()), match))
+    assert not analysis.well_formed(mod)
+    assert analysis.well_formed(InferType()(mod))
+    np.testing.assert_array_equal(value(mod, kind), X * X)
+
+
+@pytest.mark.parametrize("kind", ["debug", "vm"])
+@pytest.mark.parametrize("form", [None, ToANormalForm, ToGraphNormalForm])
+def test_an_inner_function_binds_what_the_outer_one_does(kind: str, form: type | None) -> None:
+    x, y = relay.var("x", shape=(3,)), relay.var("y")
+    inner = relay.Function([x], relay.Let(y, relay.negative(x), relay.multiply(y, y)))
+    mod = relay.IRModule.from_expr(relay.Function([x], relay.Let(y, x + x, inner(y) + y + x)))
+    mod = InferType()(mod)
+    assert analysis.well_formed(mod) and mod["main"].params[0] is x
+    np.testing.assert_array_equal(value(form()(mod) if form else mod, kind), 4 * X * X + 3 * X)
+
+
+def test_a_variable_with_two_types_is_two_variables() -> None:
+    x, y = relay.var("x", shape=(3,)), relay.var("y")
+    total = relay.sum(y)
+    mod = InferType()(
+        relay.IRModule.from_expr(relay.Function([x], relay.Let(y, x + x, relay.Let(y, total, y + total))))
+    )
+    np.testing.assert_array_equal(value(mod, "vm"), 12)
+
+
+def test_functions_of_a_module_may_share_their_parameters() -> None:
+    x = relay.var("x", shape=(3,))
+    mod = relay.IRModule.from_expr(relay.Function([x], relay.negative(x)))
+    mod["other"] = relay.Function([x], relay.exp(x))
+    mod = InferType()(mod)
+    assert mod["main"].params[0] is mod["other"].params[0] is x
