@@ -83,7 +83,7 @@ def test_profile(folder: Path) -> None:
     assert done.code == 0, done.err
     heads = ["kernel", "calls", "us", "share", "GFLOP/s", "GB/s", "% of peak"]
     assert [part.strip() for part in done.out.splitlines()[2].strip("┃").split("┃")] == heads
-    assert "GFLOP/s, measured now" in done.out
+    assert "peaks of multiply-adds in GFLOP/s, measured now: float32 " in done.out
     short = command("profile", folder / "dense.onnx", "--seconds", "0.1", "--top", "1").out
     assert " more)" in short
 

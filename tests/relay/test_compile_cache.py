@@ -214,11 +214,13 @@ def test_known_kernels_are_not_composed_again(monkeypatch: pytest.MonkeyPatch) -
     first = first_result()
     library = relay.build(network(), target="llvm")
     texts = library.get_source("tir")
-    facts = [(k.name, k.flops, k.moved_bytes, k.in_place, k.digest) for k in (c.kernel for c in library.plan.calls)]
+    facts = [
+        (k.name, k.flops, k.products, k.traffic, k.in_place, k.digest) for k in (c.kernel for c in library.plan.calls)
+    ]
     monkeypatch.setattr(te_compiler, "TensorGraph", None)
     again = relay.build(network(), target="llvm")
     assert [
-        (k.name, k.flops, k.moved_bytes, k.in_place, k.digest) for k in (c.kernel for c in again.plan.calls)
+        (k.name, k.flops, k.products, k.traffic, k.in_place, k.digest) for k in (c.kernel for c in again.plan.calls)
     ] == facts
     np.testing.assert_array_equal(first_result(), first)
     monkeypatch.undo()

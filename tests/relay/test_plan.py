@@ -98,6 +98,26 @@ def test_indices_that_place_other_reads_are_not_overwritten() -> None:
     np.testing.assert_array_equal(found, np.sort(values[ordered[0], ordered[1]] + ordered))
 
 
+@pytest.mark.parametrize("dtype, total", [("float32", "float32"), ("uint8", "int32"), ("int8", "int32")])
+def test_products_of_a_kernel(dtype: str, total: str) -> None:
+    """Multiply-adds of whole numbers count two, too."""
+    x, w = (
+        relay.var("x", shape=(3, 20), dtype=dtype),
+        relay.const(np.ones((64, 20), "int8" if total == "int32" else dtype)),
+    )
+    optimized = relay.transform.Sequential([relay.transform.InferType(), relay.transform.FuseOps()])(
+        IRModule.from_expr(relay.nn.dense(x, w, out_dtype=total))
+    )
+    kernel = make_plan(optimized, TECompiler(None)).calls[0].kernel
+    assert kernel.products == (dtype, "int8" if total == "int32" else dtype, total)
+    assert kernel.flops == 2 * 3 * 20 * 64
+
+
+def test_kernels_without_products() -> None:
+    x = relay.var("x", shape=(3, 20))
+    assert [c.kernel.products for c in planned(IRModule.from_expr(relay.tanh(relay.sum(x, axis=1)))).calls] == [()]
+
+
 TABLE = relay.const(np.zeros((1000, 16), "float32"))
 LOOKUPS = {
     "take": (lambda i: relay.take(TABLE, i, axis=0), (3, 4), 12 * 16 * 4),

@@ -40,5 +40,5 @@ def profile_command(
     fill_inputs(executor, {}, seed)
     executor.run()
     with progress("measuring") as report:
-        kernels, peak = profile_kernels(executor, seconds, runtime.num_threads(), report)
-    out().print(render_profile(kernels, peak, top, model.name))
+        kernels = profile_kernels(executor, seconds, runtime.num_threads(), report)
+    out().print(render_profile(kernels, top, model.name))

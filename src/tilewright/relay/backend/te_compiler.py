@@ -25,7 +25,14 @@ from tilewright.relay.backend.lowered_functions import (
     select_implementation,
     typed_function,
 )
-from tilewright.relay.backend.tensor_facts import bytes_read, compute_ops, flops_of, in_place_inputs
+from tilewright.relay.backend.tensor_facts import (
+    KernelFacts,
+    bytes_read,
+    compute_ops,
+    flops_of,
+    in_place_inputs,
+    products_of,
+)
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import BROADCAST, OpCard
@@ -58,30 +65,29 @@ NAME_LIMIT = 80
 class Kernel:
     """One compiled primitive function.
 
-    name: unique in its library; func: the PrimFunc (inputs, then outputs), composed when it is asked for; digest: what tells it from
-    other kernels; anchor: the card that decides the schedule, None for element-wise kernels; flops: arithmetic operations of one call;
-    traffic: bytes of each input and output that one call must move. Where sizes are known only at run time they are parameters of
-    `func` after the tensors, and flops 0 and traffic empty. in_place: which inputs the output may overwrite, each element being read
-    only before it is written; source: names of the model's nodes; program: the relay function, None where that of an external generator
-    is called.
+    name: unique in its library; func: the PrimFunc (inputs, then outputs), composed when it is asked for; sizes that are known only when it
+    runs are parameters of `func` after the tensors; digest: what tells it from other kernels; anchor: the card that decides the schedule,
+    None for element-wise kernels; flops, products, traffic, in_place: as in KernelFacts; source: names of the model's nodes; program: the
+    relay function, None where that of an external generator is called.
     """
 
-    __slots__ = ("_compose", "_digest", "_func", "anchor", "flops", "in_place", "name", "program", "source", "traffic")
+    __slots__ = (
+        "_compose", "_digest", "_func", "anchor", "flops", "in_place", "name", "products", "program", "source", "traffic",
+    )  # fmt: skip
 
     def __init__(
         self,
         name: str,
         func: tir.PrimFunc | Callable[[], tir.PrimFunc],
         anchor: OpCard | None,
-        flops: int,
-        traffic: Sequence[int],
-        in_place: tuple[int, ...],
+        facts: KernelFacts,
         source: str,
         digest: bytes | None = None,
         program: Function | None = None,
     ) -> None:
-        self.name, self.anchor, self._digest, self.program = name, anchor, digest, program
-        self.flops, self.traffic, self.in_place, self.source = flops, tuple(traffic), in_place, source
+        self.name, self.anchor, self._digest, self.program, self.source = name, anchor, digest, program, source
+        self.flops, self.products, self.traffic = facts.flops, tuple(facts.products), tuple(facts.traffic)
+        self.in_place = tuple(facts.in_place)
         self._func: tir.PrimFunc | None = func if isinstance(func, tir.PrimFunc) else None
         self._compose: Callable[[], tir.PrimFunc] | None = None if isinstance(func, tir.PrimFunc) else func
 
@@ -225,7 +231,7 @@ def is_told_by_relay(func: Function) -> bool:
     return True
 
 
-def _prim_func(graph: TensorGraph, name: str, in_place: tuple[int, ...], sizes: Sequence[tir.Var]) -> tir.PrimFunc:
+def _prim_func(graph: TensorGraph, name: str, in_place: Sequence[int], sizes: Sequence[tir.Var]) -> tir.PrimFunc:
     """The tensors of a primitive function as an unscheduled PrimFunc."""
     # Sizes are 64 bits wide; indices of two widths would hide from analysis what is equal.
     prim = te.create_prim_func([*graph.inputs, *graph.outputs, *sizes], "int64" if sizes else None)
@@ -303,9 +309,8 @@ class TECompiler:
         inputs, outputs = external_tensors(symbol_of(func), inputs, results)
         name = self._unique(f"call_{symbol_of(func)}")
         prim = te.create_prim_func([*inputs, *outputs, *sizes], "int64" if sizes else None)
-        return Kernel(
-            name, prim.with_attr("global_symbol", name), None, 0, _argument_bytes(func, sizes), (), source_of(func)
-        )
+        facts = KernelFacts(traffic=_argument_bytes(func, sizes))
+        return Kernel(name, prim.with_attr("global_symbol", name), None, facts, source_of(func))
 
     def _make(self, func: Function, sizes: Sequence[tir.Var]) -> Kernel:
         with deep_recursion():
@@ -316,37 +321,28 @@ class TECompiler:
             told = not sizes and isinstance(self.target, Target) and is_told_by_relay(func)
             digest = structural_digest(func) if told else None
             key = self._facts_key(digest) if digest is not None else ""
-            facts = disk.get(key) if key else None
-            if facts is not None:
-                flops, traffic, places = json.loads(facts)
-                in_place = tuple(places)
-                return Kernel(
-                    name,
-                    lambda: self._composed(func, name, in_place),
-                    anchored,
-                    flops,
-                    traffic,
-                    in_place,
-                    source_of(func),
-                    digest,
-                    func,
-                )
+            stored = disk.get(key) if key else None
+            if stored is not None:
+                facts = KernelFacts(*json.loads(stored))
+                compose = lambda: self._composed(func, name, facts.in_place)  # noqa: E731
+                return Kernel(name, compose, anchored, facts, source_of(func), digest, func)
             graph = TensorGraph(func)
             ops = compute_ops(graph.outputs)
-            flops, in_place = flops_of(ops), in_place_inputs(graph.inputs, graph.outputs, ops)
+            in_place = in_place_inputs(graph.inputs, graph.outputs, ops)
             prim = _prim_func(graph, name, in_place, sizes)
             # Not before: operators without a kernel say so, and why, where their sizes are not known either.
             traffic = _argument_bytes(func, sizes)
             if traffic:
                 traffic[: len(graph.inputs)] = bytes_read(graph.inputs, graph.outputs, ops)
+            facts = KernelFacts(flops_of(ops), products_of(ops), traffic, in_place)
             if key:
-                disk.put(key, json.dumps([flops, traffic, in_place]).encode())
-            return Kernel(name, prim, anchored, flops, traffic, in_place, source_of(func), digest, func)
+                disk.put(key, json.dumps(facts).encode())
+            return Kernel(name, prim, anchored, facts, source_of(func), digest, func)
 
     def _facts_key(self, digest: bytes) -> str:
         return disk.key("facts", compiler_digest(), target_key(self.target), options_key(), digest)
 
-    def _composed(self, func: Function, name: str, in_place: tuple[int, ...]) -> tir.PrimFunc:
+    def _composed(self, func: Function, name: str, in_place: Sequence[int]) -> tir.PrimFunc:
         """The PrimFunc of a primitive function whose facts are known."""
         with deep_recursion(), self.target:
             return _prim_func(TensorGraph(func), name, in_place, ())

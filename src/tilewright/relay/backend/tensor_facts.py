@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright import te, tir
-from tilewright.ir import IntImm
+from tilewright.ir import IntImm, PrimExpr
 from tilewright.node import Visitor, on, structural_equal
 from tilewright.tir.expr import ProducerLoad, Reduce
+
+
+class KernelFacts(NamedTuple):
+    """What is known of a kernel. flops: arithmetic operations of one call; products: element types of factors and sums, where it sums
+    products up; traffic: bytes of each input and output that one call must move (both nothing where a run decides on sizes); in_place:
+    which inputs the output may overwrite, each element being read only before it is written."""
+
+    flops: int = 0
+    products: Sequence[str] = ()
+    traffic: Sequence[int] = ()
+    in_place: Sequence[int] = ()
 
 
 def compute_ops(outputs: Sequence[te.Tensor]) -> list[te.ComputeOp]:
@@ -58,18 +69,36 @@ class _Arithmetic(Visitor):
     def _reduce(self, e: Reduce) -> None:
         self.count += len(e.source)
         for s in e.source:
+            # Products of whole numbers that are summed up are arithmetic as well.
+            self.count += isinstance(s, tir.Mul) and not s.dtype.is_float
             self.visit(s)
 
 
 def flops_of(ops: Sequence[te.ComputeOp]) -> int:
     """Arithmetic operations of one call: per element of every stage, a multiply-accumulate counting two."""
-    total = 0
-    for op in ops:
-        counter = _Arithmetic()
-        for e in op.body:
-            counter.visit(e)
-        total += prod(_extents(op).values()) * counter.count
-    return total
+    return sum([_operations(op) for op in ops])
+
+
+def _operations(op: te.ComputeOp) -> int:
+    counter = _Arithmetic()
+    for e in op.body:
+        counter.visit(e)
+    return prod(_extents(op).values()) * counter.count
+
+
+def products_of(ops: Sequence[te.ComputeOp]) -> tuple[str, ...]:
+    """Element types of the two factors and of the sum in the costliest sums of products; nothing where there are none."""
+    found = [(_operations(op), source) for op in ops for source in _summed(op) if isinstance(source, tir.Mul)]
+    if not found:
+        return ()
+    _, product = max(found, key=lambda item: item[0])
+    factors = [e.value if isinstance(e, tir.Cast) else e for e in (product.a, product.b)]
+    return str(factors[0].dtype), str(factors[1].dtype), str(product.dtype)
+
+
+def _summed(op: te.ComputeOp) -> tuple[PrimExpr, ...]:
+    first = op.body[0]
+    return first.source if isinstance(first, Reduce) else ()
 
 
 def _extents(op: te.ComputeOp) -> dict[tir.Var, int]:

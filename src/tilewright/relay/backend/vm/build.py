@@ -126,7 +126,8 @@ def compile(
             "entry_points": entries,
             "constants_bytes": compiler.pool.bytes,
             "kernels": [
-                {"name": k.name, "flops": k.flops, "bytes": k.moved_bytes, "source": k.source} for k in kernels.kernels
+                {"name": k.name, "flops": k.flops, "products": k.products, "bytes": k.moved_bytes, "source": k.source}
+                for k in kernels.kernels
             ],
             "target": target_facts(config),
             "devices": [[d.device_type, d.device_id] for d in config.devices] if len(config.devices) > 1 else [],
