@@ -140,9 +140,7 @@ def test_number_out_of_a_tensor() -> None:
 def test_number_out_of_a_tensor_outside_of_its_range() -> None:
     run = compiled(number, x, torch.tensor(2))
     for n in (-1, 4):
-        with pytest.raises(
-            ValueError, match=f"the number that item reads must be from 0 to 3, but it is {n}$"
-        ):
+        with pytest.raises(ValueError, match=f"the number that item reads must be from 0 to 3, but it is {n}$"):
             run(x, torch.tensor(n))
 
 
