@@ -13,6 +13,7 @@ from tilewright import relay, runtime
 from tilewright.ir import IRModule, TensorType, TupleType, Type
 from tilewright.relay.backend.vm import compile
 from tilewright.relay.op.card import OpCard, argument_names
+from tilewright.relay.op.checks import within
 from tilewright.relay.op.dynamic import Dynamic
 from tilewright.runtime.container import ADT
 from tilewright.runtime.vm import VirtualMachine
@@ -121,3 +122,14 @@ def test_topk_of_less_than_one_is_all(k: int, shape: tuple[Any, ...]) -> None:
     for kind in ("debug", "vm"):
         got = relay.create_executor(kind, mod, runtime.cpu(), "llvm").evaluate()(data, np.array([k])).numpy()
         np.testing.assert_array_equal(got, want)
+
+
+def test_a_number_made_of_sizes_is_held_to_its_bounds() -> None:
+    """What is known of it as an expression does not say that it lies between them."""
+    x = relay.var("x", shape=(relay.Any(),), dtype="float32")
+    count = relay.take(relay.shape_of(x, dtype="int64"), relay.const(0, "int64"))
+    body = within.call([x, count], {"low": 2, "high": 3, "name": "the length"})
+    machine = VirtualMachine(compile(IRModule.from_expr(relay.Function([x], body)), "llvm"), runtime.cpu())
+    np.testing.assert_array_equal(machine.run(np.ones(3, np.float32)).numpy(), np.ones(3, np.float32))
+    with pytest.raises(ValueError, match="the length must be from 2 to 3"):
+        machine.run(np.ones(4, np.float32))
