@@ -82,8 +82,8 @@ class Unifier:
     def unify(self, a: Type, b: Type, join: bool = False) -> Type | None:
         """The type that is both; None when they exclude each other.
 
-        A symbolic dimension agrees with any number. Then the number is the result, or with `join` (which
-        either of two types may turn out to be) a dimension of which nothing is known.
+        A symbolic dimension agrees with any number, which is the result. With `join` the result is the type of what may be of either type:
+        dimensions that are not surely equal become one of which nothing is known.
         """
         a, b = self.prune(a), self.prune(b)
         if a is b:
@@ -139,7 +139,7 @@ def unify_tensors(a: TensorType, b: TensorType, join: bool) -> TensorType | None
     if a.dtype != b.dtype or len(a.shape) != len(b.shape):
         return None
     pairs = list(zip(dims(a), dims(b), strict=True))
-    if not all([may_equal(x, y) for x, y in pairs]):
+    if not join and not all([may_equal(x, y) for x, y in pairs]):
         return None
     merged: list[Dim | None] = [join_dim(x, y) if join else merge_dim(x, y) for x, y in pairs]
     return TensorType(tuple(merged), a.dtype)  # type: ignore[arg-type]
