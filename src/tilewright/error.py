@@ -6,6 +6,7 @@ from tilewright.runtime.errors import register_error
 from tilewright.support.errors import (
     DiagnosticError,
     InternalError,
+    ModelWarning,
     OpAttributeInvalid,
     OpAttributeRequired,
     OpAttributeUnImplemented,
@@ -20,6 +21,7 @@ from tilewright.support.errors import (
 __all__ = [
     "DiagnosticError",
     "InternalError",
+    "ModelWarning",
     "OpAttributeInvalid",
     "OpAttributeRequired",
     "OpAttributeUnImplemented",

@@ -54,3 +54,7 @@ class OpAttributeInvalid(OpError, AttributeError):
 
 class OpAttributeUnImplemented(OpError, NotImplementedError):
     """An attribute of an operator has a value that is not supported."""
+
+
+class ModelWarning(UserWarning):
+    """A model says something of itself that is not so; what it computes follows from its operators."""

@@ -1,12 +1,13 @@
 """Control flow: branches and loops that are known at import disappear; others run in the virtual machine, loops as recursion.
 
-A sequence has a known length here, so a loop that builds one is unrolled; so are loops of few rounds, and all others whose body
-cannot be compiled once for all rounds (a tensor changes its rank). How many rounds there are must then be known.
+Loops of few rounds are unrolled. So are those of a known number of rounds that build sequences, which then have known lengths, or
+whose body cannot be compiled once for all rounds (a tensor changes its rank). Sequences that other loops carry, or of which two
+branches answer different lengths, are packed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,19 @@ from tilewright.ir import TensorType
 from tilewright.relay.expr import Expr, Function, If, Let, Tuple, TupleGetItem, Var, const
 from tilewright.relay.frontend.common.loops import settled
 from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx.packed import matched, packed, rank_of, rebuilt, scalar, tensors
 from tilewright.relay.frontend.onnx.reader import ModelError
-from tilewright.relay.frontend.onnx.value import Listed, ListValue, Nothing, OnnxNode, Unknown, Value, onnx_op
-from tilewright.relay.op.relations import known_equal, tensor_type
+from tilewright.relay.frontend.onnx.value import (
+    Listed,
+    ListValue,
+    OnnxNode,
+    Packed,
+    Unknown,
+    Value,
+    elements_of,
+    onnx_op,
+)
+from tilewright.relay.op.relations import tensor_type
 from tilewright.support.errors import DiagnosticError, OpNotImplemented
 from tilewright.tir import Any as AnyDim
 
@@ -30,11 +41,6 @@ Step = Callable[[Value, Value, list[Any]], tuple[Value | None, list[Any], list[V
 """(number of the round, whether it goes on, state) -> (whether it goes on, state, rows of what is gathered)."""
 
 
-def scalar(node: OnnxNode, x: Value) -> Value:
-    """A tensor of one element as a scalar."""
-    return x if not x.ndim else Value(node.call("reshape", x, newshape=()))
-
-
 @onnx_op("If", typed=True)
 def _if(node: OnnxNode, condition: Value) -> list[Any]:
     if condition.array is not None:
@@ -43,27 +49,21 @@ def _if(node: OnnxNode, condition: Value) -> list[Any]:
         return node.importer.subgraph(branch, {})  # type: ignore[no-any-return]
     try:
         yes, no = [node.importer.attempt(node.get(f"{b}_branch"), {}) for b in ("then", "else")]
+        return joined(node, condition, yes, no)
     except Listed:
         raise
-    except (OpNotImplemented, DiagnosticError, ModelError):
-        # A branch that these inputs cannot take may be wrong for them.
-        node.known(condition, "condition, since a branch of it is not supported for these inputs,")
-        raise
-    if not all([_alike(a, b) for a, b in zip(yes, no, strict=True)]):
-        node.known(condition, "condition, since its branches answer different types,")
-    sides = [Tuple(tuple([v.expr for v in side])) for side in (yes, no)]
+    except (OpNotImplemented, DiagnosticError, ModelError) as error:
+        # Branches that are not supported, or that these inputs cannot take, are no problem where the condition is known.
+        raise Unknown.within(error, elements_of(condition)) from None
+
+
+def joined(node: OnnxNode, condition: Value, yes: list[Any], no: list[Any]) -> list[Any]:
+    """What two branches answer, whichever is taken. Extents in which they differ are dynamic."""
+    pairs = [matched(node, a, b) for a, b in zip(yes, no, strict=True)]
+    sides = [Tuple(tuple([t.expr for pair in pairs for t in tensors(pair[k])])) for k in (0, 1)]
     choice = If(scalar(node, condition).expr, sides[0], sides[1])
-    return [Value(TupleGetItem(choice, i), kind=v.kind) for i, v in enumerate(yes)]
-
-
-def _alike(a: Any, b: Any) -> bool:
-    """Whether two values have one type."""
-    if not (isinstance(a, Value) and isinstance(b, Value)):
-        return False
-    same = a.kind == b.kind and a.dtype == b.dtype and a.ndim == b.ndim
-    return same and all(
-        [known_equal(p, q) and not isinstance(p, AnyDim) for p, q in zip(a.shape, b.shape, strict=True)]
-    )
+    made = [Value(TupleGetItem(choice, i)) for i in range(len(sides[0].fields))]
+    return [rebuilt(a, made) for a, _ in pairs]
 
 
 @onnx_op("Loop", typed=True)
@@ -77,8 +77,15 @@ def _loop(node: OnnxNode, trips: Value | None = None, condition: Value | None = 
         return made[0], made[1 : 1 + count], made[1 + count :]
 
     gathered = len(body.output) - 1 - count
-    state, rows = looped(node, trips, condition, list(carried), gathered, step)
+    ranks = [declared_rank(i) for i in body.input[2:]]
+    state, rows = looped(node, trips, condition, list(carried), gathered, step, ranks)
     return [*state, *rows]
+
+
+def declared_rank(info: Any) -> int | None:
+    """The number of axes of the tensors in a declared sequence."""
+    element = info.type.sequence_type.elem_type.tensor_type
+    return len(element.shape.dim) if element.HasField("shape") else None
 
 
 @onnx_op("Scan", since=9, typed=True)
@@ -153,32 +160,47 @@ def at(node: OnnxNode, x: Value, k: Value, axis: int) -> Value:
 
 
 def looped(
-    node: OnnxNode, trips: Value | None, condition: Value | None, state: list[Any], gathered: int, step: Step
+    node: OnnxNode,
+    trips: Value | None,
+    condition: Value | None,
+    state: list[Any],
+    gathered: int,
+    step: Step,
+    ranks: Sequence[int | None] = (),
 ) -> tuple[list[Any], list[Any]]:
-    """(the last state, what was gathered) of a loop."""
+    """(the last state, what was gathered) of a loop. ranks: those of tensors in sequences of the state, where they are declared."""
     rounds = None if trips is None or trips.array is None else int(trips.array.reshape(-1)[0])
-    tensors = all([isinstance(s, Value) for s in state])
+    sequences = not all([isinstance(s, Value) for s in state])
     known = rounds is not None and (condition is None or condition.array is not None)
+    few = known and rounds is not None and (rounds <= FEW_ROUNDS or sequences)
     problem: OpNotImplemented | None = None
-    if known and (rounds is not None and rounds <= FEW_ROUNDS or not tensors):
+    if few:
         try:
             return unrolled(node, rounds, condition, state, gathered, step)
         except Unknown as error:
             problem = error
-    if tensors:
-        try:
-            return recursion(node, trips, condition, state, gathered, step)
-        except Listed:
-            raise
-        except OpNotImplemented as error:
-            problem = problem or error
-    if known and problem is not None and rounds is not None and rounds <= FEW_ROUNDS:
-        raise problem
-    if trips is not None:
-        node.known(trips, "number of rounds")
-    if condition is not None:
-        node.known(condition, "first condition")
+    try:
+        carried = packed_state(node, state, step, ranks) if sequences else state
+        return recursion(node, trips, condition, carried, gathered, step)
+    except Listed:
+        raise
+    except OpNotImplemented as error:
+        problem = problem or error
+    if few or not known:
+        raise Unknown.within(problem, elements_of(trips) | elements_of(condition))
     return unrolled(node, rounds, condition, state, gathered, step)
+
+
+def packed_state(node: OnnxNode, state: list[Any], step: Step, ranks: Sequence[int | None]) -> list[Any]:
+    """The state of a loop with its sequences packed; tensors of an empty one have the rank that is declared, or that a round gives them."""
+    known = [rank_of(s) if isinstance(s, (ListValue, Packed)) else None for s in state]
+    known = [k if k is not None else r for k, r in zip(known, [*ranks, *[None] * len(state)], strict=False)]
+    if any([k is None and isinstance(s, ListValue) for k, s in zip(known, state, strict=True)]):
+        k, going = Var("round", tensor_type((), "int64")), Var("going", tensor_type((), "bool"))
+        after = step(Value(k), Value(going), state)[1]
+        known = [k if k is not None else rank_of(v) for k, v in zip(known, after, strict=True)]
+    # What stays empty holds no tensor of another rank.
+    return [packed(node, s, k or 0) if type(s) is ListValue else s for s, k in zip(state, known, strict=True)]
 
 
 def unrolled(
@@ -211,33 +233,53 @@ def _stacked(node: OnnxNode, rows: list[Value], place: int, step: Step, state: l
 
 
 def _no_rows(node: OnnxNode, row: Value) -> Value:
-    """What a loop gathers before its first round. Raises Unknown where only a round tells the size of a row."""
-    if any([isinstance(d, AnyDim) for d in row.shape]) or all([isinstance(d, int) for d in row.shape]):
-        return Value(array=np.zeros((0, *node.static(row)), row.dtype))
-    return node.value("zeros", shape=(0, *row.shape), dtype=row.dtype)
+    """What a loop gathers before its first round; extents that only a round tells are 0, as ONNX Runtime has them."""
+    shape = [0, *[0 if isinstance(d, AnyDim) else d for d in row.shape]]
+    if all([isinstance(d, int) for d in shape]):
+        return Value(array=np.zeros(shape, row.dtype))
+    return node.value("zeros", shape=tuple(shape), dtype=row.dtype)
+
+
+def _grown(node: OnnxNode, k: Var, part: Var, row: Value) -> Expr:
+    """Rows with one more."""
+    last = node.call("expand_dims", row, axis=0)
+    grown: Expr = node.call("concatenate", [part, last], axis=0)
+    if not any([isinstance(d, AnyDim) for d in row.shape]):
+        return grown
+    # Only the first round tells these extents.
+    return If(node.call("equal", k, node.scalar(0, "int64")), last, grown)
 
 
 def recursion(
-    node: OnnxNode, trips: Value | None, condition: Value | None, state: list[Value], gathered: int, step: Step
+    node: OnnxNode, trips: Value | None, condition: Value | None, state: list[Any], gathered: int, step: Step
 ) -> tuple[list[Any], list[Any]]:
-    """A loop as a function that calls itself in its last step; sizes that change between rounds stay open."""
+    """A loop as a function that calls itself in its last step; sizes that change between rounds stay dynamic."""
     first = Value(const(True)) if condition is None else scalar(node, condition)
     k, going = Var("round", tensor_type((), "int64")), Var("going", tensor_type((), "bool"))
+    carried = [t for s in state for t in tensors(s)]
 
-    def once(now: list[Var]) -> tuple[list[Any], tuple[Value | None, list[Value]]]:
-        values: list[Any] = [Value(v, kind=s.kind) for v, s in zip(now, state, strict=True)]
-        more, after, rows = step(Value(k), Value(going), values)
-        return after, (more, rows)
+    def values(now: Sequence[Expr]) -> list[Any]:
+        made = [Value(v) for v in now]
+        return [rebuilt(s, made) for s in state]
 
-    now, after, (more, rows) = settled(state, once)
-    if any([isinstance(r, (ListValue, Nothing)) for r in rows]) or len(rows) != gathered:
+    def once(now: list[Var]) -> tuple[list[Value], tuple[Value | None, list[Value]]]:
+        before = values(now)
+        more, after, rows = step(Value(k), Value(going), list(before))
+        same = [matched(node, a, b)[1] for a, b in zip(before, after, strict=True)]
+        return [t for s in same for t in tensors(s)], (more, rows)
+
+    now, after, (more, rows) = settled(carried, once)
+    if not all([isinstance(r, Value) for r in rows]) or len(rows) != gathered:
         raise OpNotImplemented("it gathers what is no tensor")
-    parts = [Var(f"rows{i}", TensorType((AnyDim(), *r.type.shape), r.type.dtype)) for i, r in enumerate(rows)]
-    empty = [_no_rows(node, r).expr for r in rows]
-    grown = [
-        node.call("concatenate", [p, node.call("expand_dims", r, axis=0)], axis=0)
-        for p, r in zip(parts, rows, strict=True)
+    parts = [
+        Var(
+            f"rows{i}",
+            TensorType((AnyDim(), *[AnyDim() if isinstance(d, AnyDim) else d for d in r.type.shape]), r.type.dtype),
+        )
+        for i, r in enumerate(rows)
     ]
+    empty = [_no_rows(node, r).expr for r in rows]
+    grown = [_grown(node, k, p, r) for p, r in zip(parts, rows, strict=True)]
     go: Expr = going
     if trips is not None:
         go = node.call("logical_and", node.call("less", k, node.cast(scalar(node, trips), "int64")), going)
@@ -250,9 +292,8 @@ def recursion(
     )
     body = If(go, again, Tuple((*now, *parts)))
     called = Let(loop, Function([k, going, *now, *parts], body), loop)(
-        const(0, "int64"), first.expr, *[s.expr for s in state], *empty
+        const(0, "int64"), first.expr, *[t.expr for t in carried], *empty
     )
-    results = [TupleGetItem(called, i) for i in range(len(state) + gathered)]
-    kinds = [*[s.kind for s in state], *[r.kind for r in rows]]
-    values = [Value(e, kind=kind) for e, kind in zip(results, kinds, strict=True)]
-    return values[: len(state)], values[len(state) :]
+    results = [TupleGetItem(called, i) for i in range(len(now) + gathered)]
+    gained = [Value(e, kind=r.kind) for e, r in zip(results[len(now) :], rows, strict=True)]
+    return values(results[: len(now)]), gained

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from tilewright.relay.frontend.common.quirks import collecting
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.common.value import is_large
 from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx.computed_axes import with_computed_axes
 from tilewright.relay.frontend.onnx.external import Beside
 from tilewright.relay.frontend.onnx.fold import LIMIT, folders, try_fold
 from tilewright.relay.frontend.onnx.functions import (
@@ -29,7 +31,7 @@ from tilewright.relay.frontend.onnx.functions import (
     schema_function,
 )
 from tilewright.relay.frontend.onnx.inputs import Inputs, declared, element_name
-from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, Tree
+from tilewright.relay.frontend.onnx.interface import Interface, Leaf, MapOf, PackedOf, Tree
 from tilewright.relay.frontend.onnx.kinds import MOVING
 from tilewright.relay.frontend.onnx.messages import attribute_value, messages
 from tilewright.relay.frontend.onnx.order import all_nodes, in_order, subgraphs
@@ -42,6 +44,7 @@ from tilewright.relay.frontend.onnx.value import (
     MapValue,
     Nothing,
     OnnxNode,
+    Packed,
     SizesValue,
     Unknown,
     Value,
@@ -54,7 +57,7 @@ from tilewright.relay.frontend.onnx.weights import Weights
 from tilewright.relay.op.relations import shape_text, tensor_type
 from tilewright.relay.transform.infer_type import infer_types
 from tilewright.support.collection import paused_collection
-from tilewright.support.errors import DiagnosticError, OpError, OpNotImplemented, TVMError
+from tilewright.support.errors import DiagnosticError, ModelWarning, OpError, OpNotImplemented, TVMError
 
 NEVER_FOLDED = {
     "If", "Loop", "Scan", "SequenceMap", "RandomUniform", "RandomNormal", "RandomUniformLike", "RandomNormalLike", "Bernoulli",
@@ -66,12 +69,15 @@ DEPTH = 64
 
 
 class Imported:
-    """What an import answers: the module, its parameters, and how the model's inputs and outputs stand in `main`."""
+    """What an import answers: the module, its parameters, how the model's inputs and outputs stand in `main`, and what of the model
+    contradicts its nodes."""
 
-    __slots__ = ("interface", "mod", "params")
+    __slots__ = ("contradictions", "interface", "mod", "params")
 
-    def __init__(self, mod: IRModule, params: dict[str, Any], interface: Interface) -> None:
-        self.mod, self.params, self.interface = mod, params, interface
+    def __init__(
+        self, mod: IRModule, params: dict[str, Any], interface: Interface, contradictions: Sequence[str] = ()
+    ) -> None:
+        self.mod, self.params, self.interface, self.contradictions = mod, params, interface, contradictions
 
 
 @paused_collection()
@@ -90,9 +96,13 @@ def from_onnx(
     dtype: for inputs that state none. opset: overrides the model's own. freeze_params: weights become constants of `main`;
     otherwise they become its trailing parameters, and the dictionary holds their values.
 
-    Raises ModelError (unreadable model, wrong shape names) and OpNotImplemented, which lists all that is not supported.
+    Raises ModelError (unreadable model, wrong shape names) and OpNotImplemented, which lists all that is not supported. Warns, with
+    ModelWarning, of declared shapes that are not those of the nodes.
     """
     found = import_model(model, shape, dtype, opset, freeze_params)
+    for text in found.contradictions:
+        # Behind the decorator stands the caller.
+        warnings.warn(text, ModelWarning, stacklevel=3)
     return found.mod, found.params
 
 
@@ -146,6 +156,8 @@ class Importer:
         """Operators that were reported as a whole."""
         self.wanted: set[str] = set()
         self.shapes_would_do = False
+        self.contradictions: list[str] = []
+        """Shapes that are declared and not made, in words."""
         self.params: dict[str, np.ndarray] = {}
         self.weights: list[Var] = []
         self.declared: dict[str, Any] = {}
@@ -189,7 +201,7 @@ class Importer:
             raise ModelError(f"{self.name}: the graph has no outputs")
         params = [*self.inputs.variables, *self.weights]
         mod = module_of(self.name, params, fields, [o.name for o in graph.output])
-        return Imported(mod, dict(self.params), self.interface)
+        return Imported(mod, dict(self.params), self.interface, self.contradictions)
 
     def output(self, value: Any, fields: list[Expr]) -> Tree:
         """The tree of an output, whose tensors are added to the program's results."""
@@ -197,13 +209,25 @@ class Importer:
             try:
                 fields.append(value.expr)
             except Unknown as error:
-                raise Unsupported(f"{self.name}: {error}", frozenset(), True) from None
+                raise Unsupported(f"{self.name}: {error}{self.remedy(error)}", frozenset(), True) from None
             return Leaf(len(fields) - 1, value.kind)
         if isinstance(value, MapValue):
             return MapOf(value.keys, [self.output(v, fields) for v in value.items])
         if isinstance(value, ListValue):
             return [self.output(v, fields) for v in value.items]
+        if isinstance(value, Packed):
+            return PackedOf(self.output(value.elements, fields), self.output(value.shapes, fields))
         return None
+
+    def remedy(self, error: Exception) -> str:
+        """What would make known what an error asks for: advice that was not followed already."""
+        if not isinstance(error, Unknown) or error.whole:
+            return ""
+        if error.values:
+            names = ", ".join(map(repr, sorted(error.values)))
+            return f". It depends on the elements of {names}: put a constant in place of that input"
+        pins = self.inputs.open() if error.shapes else []
+        return f". Pin the dynamic dimensions of {', '.join(pins)}: shape={{name: [...]}}" if pins else ""
 
     def known(self, node: Any) -> bool:
         """Whether a node's operator is supported."""
@@ -323,7 +347,7 @@ class Importer:
                 scope.update(dict.fromkeys(proto.output, FAILED))
                 if isinstance(error, Listed):
                     return
-                text = f"{proto.op_type} {title!r}: {finding_of(error, title)}"
+                text = f"{proto.op_type} {title!r}: {finding_of(error, title)}{self.remedy(error)}"
                 self.problems.append(Problem(text, operator_title(proto), [title]))
                 return
             raise DiagnosticError(f"{self.name}: {proto.op_type} {title!r}: {finding_of(error, title)}") from None
@@ -349,7 +373,7 @@ class Importer:
             scope[output] = value
 
     def compare(self, proto: Any, title: str, value: Value, info: Any) -> None:
-        """Raises ModelError where the model declares another type for a tensor than its node makes."""
+        """Raises ModelError where the model declares another element type for a tensor than its node makes, and notes another shape."""
         if not info.type.HasField("tensor_type"):
             return
         what = f"{self.name}: the model declares the tensor {info.name!r}, which {proto.op_type} {title!r} makes,"
@@ -365,15 +389,15 @@ class Importer:
         if not info.type.tensor_type.HasField("shape"):
             return
         said, found = declared(info), value.shape
+        wrong = ""
         if len(said) != len(found):
-            raise ModelError(
-                f"{what} with {len(said)} axes {shape_text(said)}, but it has {len(found)}: {shape_text(found)}. {remedy}"
-            )
-        for axis, (a, b) in enumerate(zip(said, found, strict=True)):
-            if isinstance(a, int) and isinstance(b, int) and a != b:
-                raise ModelError(
-                    f"{what} as {shape_text(said)}, but it is {shape_text(found)}: axis {axis} is {b}, not {a}. {remedy}"
-                )
+            wrong = f"with {len(said)} axes {shape_text(said)}, but it has {len(found)}: {shape_text(found)}"
+        for axis, (a, b) in enumerate(zip(said, found, strict=False)):
+            if not wrong and isinstance(a, int) and isinstance(b, int) and a != b:
+                wrong = f"as {shape_text(said)}, but it is {shape_text(found)}: axis {axis} is {b}, not {a}"
+        if wrong:
+            quirks.DECLARED_SHAPES.seen(info.name)
+            self.contradictions.append(f"{what} {wrong}. What the node makes counts. {remedy}")
 
     def convert(self, node: OnnxNode, proto: Any, domain: str, inputs: list[Any]) -> list[Any]:
         """The results of a node as values."""
@@ -398,9 +422,7 @@ class Importer:
                 check_flags(node)
                 quirks.ONNX_FUNCTIONS.seen(f"{node.op_type} {node.name}")
                 return self.function(schema_function(node, proto, inputs, self.opsets), proto, inputs)
-            raise Unknown(
-                "its inputs must be known at import. Pin the model's input shapes: shape={name: [...]}", shapes=True
-            )
+            raise Unknown("its inputs must be known at import", shapes=True)
         if not typed and not tensors:
             raise OpNotImplemented("it is given a sequence, a map or an optional; it takes tensors")
         if strange and not typed and node.op_type not in MOVING:
@@ -408,7 +430,11 @@ class Importer:
             raise OpNotImplemented(
                 f"it computes on {kind}, which only conversions take. Cast its inputs to float32 before it"
             )
-        values = as_values(converter(node, *inputs))
+
+        def make(given: list[Any]) -> list[Any]:
+            return as_values(converter(node, *given))
+
+        values = with_computed_axes(node, inputs, make) or make(inputs)
         small = (
             node.op_type not in NEVER_FOLDED
             and tensors
@@ -486,7 +512,7 @@ class Importer:
             if isinstance(error, Listed) and not self.problems:
                 raise
             text = "; ".join(self.problems) or str(error)
-            raise Unknown(text, frozenset(self.wanted), self.shapes_would_do) from None
+            raise Unknown(text, frozenset(self.wanted), self.shapes_would_do, whole=bool(self.problems)) from None
         finally:
             self.problems, self.wanted, self.shapes_would_do = kept
 
@@ -554,7 +580,7 @@ def evaluate(value: Any) -> Any:
 
 def as_values(result: Any) -> list[Any]:
     """What a converter answered, as values."""
-    if isinstance(result, (Value, ListValue, Nothing)) or result is None:
+    if isinstance(result, (Value, ListValue, Packed, Nothing)) or result is None:
         return [result]
     if isinstance(result, (np.ndarray, Expr)):
         return [as_value(result)]

@@ -16,7 +16,7 @@ from tilewright.relay.frontend.onnx.kinds import CARRIERS, kind_of
 from tilewright.relay.frontend.onnx.messages import numpy_type
 from tilewright.relay.frontend.onnx.reader import ModelError
 from tilewright.relay.frontend.onnx.value import ListValue, MapValue, Nothing, Value, as_value
-from tilewright.relay.op.relations import shape_text, tensor_type
+from tilewright.relay.op.relations import dims, shape_text, tensor_type
 from tilewright.support.errors import OpNotImplemented
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import PrimExpr, SizeVar
@@ -64,6 +64,11 @@ class Inputs:
                 value, tree = self.structured(i, shapes.get(i.name))
                 found[i.name], self.interface.inputs[i.name] = value, tree
         return found
+
+    def open(self) -> list[str]:
+        """The inputs with dynamic dimensions, as `'x' (n, 4)`."""
+        shapes = [(v.name_hint, dims(v.type_annotation)) for v in self.variables]  # type: ignore[arg-type]
+        return [f"{n!r} {shape_text(s)}" for n, s in shapes if not all([isinstance(d, int) for d in s])]
 
     def tensor(self, name: str, info: Any, shape: Any, dtype: str | Mapping[str, str]) -> tuple[Value, Leaf]:
         """A variable, and its place."""

@@ -29,8 +29,17 @@ class MapOf:
         self.keys, self.values = list(keys), list(values)
 
 
+class PackedOf:
+    """A sequence of an interface whose length a run tells: the leaves of its elements, one after another, and of their shapes."""
+
+    __slots__ = ("elements", "shapes")
+
+    def __init__(self, elements: Leaf, shapes: Leaf) -> None:
+        self.elements, self.shapes = elements, shapes
+
+
 Tree = Any
-"""A Leaf, a list of trees (a sequence), a MapOf, or None (an optional that holds nothing)."""
+"""A Leaf, a list of trees (a sequence), a PackedOf, a MapOf, or None (an optional that holds nothing)."""
 
 
 class Interface:
@@ -74,6 +83,10 @@ def _restore(tree: Tree, found: Sequence[Any]) -> Any:
         return [_restore(t, found) for t in tree]
     if isinstance(tree, MapOf):
         return {k: _restore(t, found) for k, t in zip(tree.keys, tree.values, strict=True)}
+    if isinstance(tree, PackedOf):
+        elements, shapes = _restore(tree.elements, found), np.asarray(found[tree.shapes.place])
+        ends = np.cumsum(shapes.prod(axis=1, dtype=np.int64))
+        return [e.reshape(s) for e, s in zip(np.split(elements, ends[:-1]), shapes, strict=False)]
     return None
 
 

@@ -86,10 +86,12 @@ def _concat(node: OnnxNode, *parts: Value) -> Any:
 @onnx_op("Split")
 def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
     axis = node.get("axis", 0)
-    sizes = node.ints(split, "split") if split is not None else node.get("split")
     count = len(node.outputs)
     if node.get("num_outputs", count) != count:
         raise DiagnosticError(f"it names {count} outputs, and its attribute num_outputs is {node.get('num_outputs')}")
+    if split is not None and split.array is None:
+        return dynamic_parts(node, x, axis, split, count)
+    sizes = node.get("split") if split is None else node.ints(split, "split")
     if sizes is None:
         if count == 1:
             return x
@@ -111,7 +113,10 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
         raise DiagnosticError(f"it names {count} outputs, and makes {len(sizes)} parts")
     extent, total = x.shape[axis], sum(sizes)
     if not all([isinstance(s, int) for s in sizes]):
-        return _split_by_symbols(node, x, axis % x.ndim, sizes)
+        bounds = [simplest(b) for b in itertools.accumulate(sizes, initial=0)]
+        if not known_equal(bounds[-1], extent):
+            return dynamic_parts(node, x, axis, split, count)
+        return x if count == 1 else node.call("split", x, indices_or_sections=tuple(bounds[1:-1]), axis=axis)
     if min(sizes) < 0 or (isinstance(extent, int) and node.importer.counts and total != extent):
         raise DiagnosticError(f"its parts are {sizes} long, and axis {axis} of its input {extent}")
     if not isinstance(extent, int):
@@ -125,14 +130,22 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
     return node.call("split", x, indices_or_sections=tuple(itertools.accumulate(sizes[:-1])), axis=axis)
 
 
-def _split_by_symbols(node: OnnxNode, x: Value, axis: int, sizes: Sequence[Any]) -> Any:
-    """Parts of sizes that are computed of the inputs' shapes. Raises Unknown where these need not be the whole axis."""
-    bounds = [simplest(b) for b in itertools.accumulate(sizes, initial=0)]
-    if not known_equal(bounds[-1], x.shape[axis]):
-        raise node.open_sizes("split")
-    if len(sizes) == 1:
-        return x
-    return node.call("split", x, indices_or_sections=tuple(bounds[1:-1]), axis=axis)
+def dynamic_parts(node: OnnxNode, x: Value, axis: int, split: Any, count: int) -> list[Value]:
+    """Parts along an axis of extents that are read when the program runs. It ends with an error where one is negative, or the parts are not
+    the whole axis."""
+    extents = node.cast(split.expr, "int64")
+    if not known_equal(extents.shape[0], count):
+        extents = node.value("reshape", extents, newshape=(count,))
+    whole = node.value("take", node.call("shape_of", x, dtype="int64"), node.scalar(axis % x.ndim, "int32"), axis=0)
+    left = node.value("subtract", whole, node.call("sum", extents))
+    extents = node.value("dyn.within", extents, left, low=0, high=0, name="what the parts leave of the axis")
+    extents = node.value("dyn.within", extents, node.call("min", extents), low=0, name="the extent of a part")
+    ends = node.value("cumsum", extents, axis=0)
+    begins = node.value("subtract", ends, extents)
+    bounds = [[node.call("strided_slice", v, begin=(k,), end=(k + 1,)) for v in (begins, ends)] for k in range(count)]
+    step = Value(array=np.ones(1, np.int64))
+    at = (axis % x.ndim,)
+    return [Value(node.call("dyn.strided_slice", x, *b, step, axes=at), kind=x.kind) for b in bounds]
 
 
 def _slice_with(
@@ -144,9 +157,7 @@ def _slice_with(
     steps: Sequence[int],
 ) -> Any:
     if not all(isinstance(v, int) for v in steps):
-        raise OpNotImplemented(
-            "its steps depend on a dimension that is not known. Pin the input shapes: shape={name: [...]}"
-        )
+        raise node.open_sizes("steps")
     places = node.places(range(len(starts)) if axes is None else axes, x.ndim)
     low, high = -(2**31) + 1, 2**31 - 1
     shape = x.shape
@@ -191,6 +202,8 @@ def _slice_attributes(node: OnnxNode, x: Value) -> Any:
 def _slice(
     node: OnnxNode, x: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
 ) -> Any:
+    if steps is not None and steps.array is None:
+        return _slice_by_computed_steps(node, x, starts, ends, axes, steps)
     if starts.array is None or ends.array is None:
         # Read when the program runs.
         (count,) = node.static(starts, "the number of its starts")
@@ -201,6 +214,28 @@ def _slice(
     begin = node.ints(starts, "starts")
     by = node.ints(steps, "steps") if steps is not None else [1] * len(begin)
     return _slice_with(node, x, begin, node.ints(ends, "ends"), None if axes is None else node.ints(axes, "axes"), by)
+
+
+def _slice_by_computed_steps(
+    node: OnnxNode, x: Value, starts: Value, ends: Value, axes: Value | None, steps: Value
+) -> Any:
+    """Slice whose steps, which may be negative, are read when the program runs: it picks places along each axis."""
+    (count,) = node.static(steps, "the number of its steps")
+    c = node.importer.builder(node.name)
+    bounds = [c.cast(c.reshape(v, [count]), "int64") for v in (starts, ends, steps)]
+    for k, axis in enumerate(node.places(range(count) if axes is None else node.ints(axes, "axes"), x.ndim)):
+        begin, end, step = [c.at(v, 0, k) for v in bounds]
+        extent = c.extent(x, axis)
+        back = c.call("less", step, 0)
+        last = c.call("subtract", extent, c.cast(back, "int64"))
+        first = c.call("subtract", 0, c.cast(back, "int64"))
+        begin, end = [c.call("where", c.call("less", v, 0), c.call("add", v, extent), v) for v in (begin, end)]
+        begin = c.call("minimum", c.call("maximum", begin, 0), last)
+        end = c.call("minimum", c.call("maximum", end, first), extent)
+        ahead = c.call("negative", c.call("floor_divide", c.call("subtract", begin, end), step))
+        places = c.call("add", begin, c.call("multiply", c.iota(c.call("maximum", ahead, 0)), step))
+        x = Value(c.call("take", x, places, axis=axis).expr, kind=x.kind)
+    return x
 
 
 @onnx_op("Gather")
@@ -369,9 +404,9 @@ def _topk(node: OnnxNode, x: Value, k: Value | None = None) -> Any:
 
 @onnx_op("Trilu")
 def _trilu(node: OnnxNode, x: Value, k: Value | None = None) -> Any:
-    shift = 0 if k is None else int(node.known(k, "k").reshape(-1)[0])
+    shift = node.scalar(0, "int64") if k is None else node.cast(node.value("reshape", k, newshape=()), "int64")
     key = "greater_equal" if node.get("upper", 1) else "less_equal"
-    kept = node.call(key, diagonals(node, x), node.scalar(shift, "int64"))
+    kept = node.call(key, diagonals(node, x), shift)
     return node.call("where", kept, x, node.scalar(0, x))
 
 

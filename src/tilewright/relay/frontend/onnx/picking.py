@@ -104,9 +104,12 @@ def _tensor_scatter(node: OnnxNode, cache: Value, update: Value, first: Value | 
 
 @onnx_op("Det", since=11)
 def _det(node: OnnxNode, x: Value) -> Any:
-    n = node.static(x)[-1]
-    if n > 4:
-        return hosted(node, "linalg.det", [x], x.shape[:-2], x.dtype)
+    n = x.shape[-1]
+    if not isinstance(n, int) or n > 4:
+        whole = node.call("shape_of", x, dtype="int64")
+        outer = node.value("strided_slice", whole, begin=(0,), end=(x.ndim - 2,), strides=(1,))
+        known = all([isinstance(d, int) for d in x.shape[:-2]])
+        return hosted(node, "linalg.det", [x], x.shape[:-2] if known else outer, x.dtype)
 
     def entry(i: int, j: int) -> Any:
         part = node.call(

@@ -8,6 +8,7 @@ the virtual machine.
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -24,7 +25,7 @@ from tilewright.relay.frontend.onnx.graph import Imported, import_model
 from tilewright.relay.frontend.onnx.interface import structure
 from tilewright.relay.frontend.onnx.unsupported import Unsupported
 from tilewright.runtime.vm import VirtualMachine
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import ModelWarning, TVMError
 
 MOST_VARIANTS = 16
 """Compiled forms of one model that are kept."""
@@ -93,6 +94,8 @@ class Program:
                 else:
                     raise
                 continue
+            for text in imported.contradictions if not self.variants else ():
+                warnings.warn(text, ModelWarning, stacklevel=3)
             made = imported, runner(imported.mod, self.target, self.device)
             self.variants[key] = made
             while len(self.variants) > MOST_VARIANTS:

@@ -35,6 +35,11 @@ WEIGHTS_AS_INPUTS = Quirk(
 NEGATIVE_EXTENTS = Quirk(
     "ONNX", "negative extents", "a declared extent below zero, which exporters write for open ones, is open"
 )
+DECLARED_SHAPES = Quirk(
+    "ONNX",
+    "declared shapes",
+    "a shape that the model declares and its node does not make counts for nothing, as in ONNX Runtime",
+)
 OUT_OF_ORDER = Quirk("ONNX", "out of order", "nodes that stand before what they read are put behind it")
 SHAPE_NODES = Quirk(
     "ONNX", "computed sizes", "sizes that exporters compute by nodes (Shape and what follows) are computed at import"

@@ -1,4 +1,4 @@
-"""Sequences and optionals: their structure is known at import, so only their tensors are left in the program."""
+"""Sequences and optionals: where their structure is known at import, only their tensors are left in the program; others are packed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.onnx import packed
 from tilewright.relay.frontend.onnx.casting import element_type
 from tilewright.relay.frontend.onnx.inputs import element_of
-from tilewright.relay.frontend.onnx.value import ListValue, Nothing, OnnxNode, Value, onnx_op
+from tilewright.relay.frontend.onnx.ops_tensor import dynamic_parts
+from tilewright.relay.frontend.onnx.value import ListValue, Nothing, OnnxNode, Packed, Value, onnx_op
+
+Sequence = Any
+"""A ListValue or a Packed."""
 
 
 @onnx_op("Identity", typed=True)
@@ -37,45 +42,62 @@ def _place(node: OnnxNode, position: Value, length: int, last: int) -> int:
     return k + length if k < 0 else k
 
 
+def _is_packed(sequence: Any, position: Value | None = None) -> bool:
+    """Whether only a run knows the sequence's length, or the position."""
+    return isinstance(sequence, Packed) or position is not None and position.array is None
+
+
 @onnx_op("SequenceAt", since=11, typed=True)
-def _at(node: OnnxNode, sequence: ListValue, position: Value) -> Any:
+def _at(node: OnnxNode, sequence: Sequence, position: Value) -> Any:
+    if _is_packed(sequence, position):
+        whole = packed.packed(node, sequence)
+        return packed.at(node, whole, packed.place(node, whole, position))
     return sequence.items[_place(node, position, len(sequence.items), len(sequence.items) - 1)]
 
 
 @onnx_op("SequenceInsert", since=11, typed=True)
-def _insert(node: OnnxNode, sequence: ListValue, item: Any, position: Value | None = None) -> Any:
+def _insert(node: OnnxNode, sequence: Sequence, item: Any, position: Value | None = None) -> Any:
+    if _is_packed(sequence, position):
+        whole = packed.packed(node, sequence, item.ndim)
+        return packed.inserted(node, whole, item, None if position is None else packed.place(node, whole, position, 1))
     length = len(sequence.items)
     k = length if position is None else _place(node, position, length, length)
     return ListValue([*sequence.items[:k], item, *sequence.items[k:]], _element(item))
 
 
 @onnx_op("SequenceErase", since=11, typed=True)
-def _erase(node: OnnxNode, sequence: ListValue, position: Value | None = None) -> Any:
+def _erase(node: OnnxNode, sequence: Sequence, position: Value | None = None) -> Any:
+    if _is_packed(sequence, position):
+        whole = packed.packed(node, sequence)
+        last = Value(array=np.array(-1, np.int64))
+        return packed.erased(node, whole, packed.place(node, whole, last if position is None else position))
     length = len(sequence.items)
     k = length - 1 if position is None else _place(node, position, length, length - 1)
     return ListValue([*sequence.items[:k], *sequence.items[k + 1 :]], sequence.element)
 
 
 @onnx_op("SequenceLength", since=11, typed=True)
-def _length(node: OnnxNode, sequence: ListValue) -> Any:
+def _length(node: OnnxNode, sequence: Sequence) -> Any:
+    if isinstance(sequence, Packed):
+        return packed.length(node, sequence)
     return Value(array=np.array(len(sequence.items), np.int64))
 
 
 @onnx_op("SplitToSequence", since=11, typed=True)
 def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
-    axis = node.get("axis", 0) % x.ndim
-    extent = node.static(x)[axis]
-    keep = bool(node.get("keepdims", 1))
+    axis = node.places([node.get("axis", 0)], x.ndim)[0]
+    extent = x.shape[axis]
+    keep = split is not None or bool(node.get("keepdims", 1))
     if split is None:
-        sizes = [1] * extent
-    else:
-        given = node.numbers(split, "split")
-        keep = True
-        if given.ndim:
-            sizes = [int(s) for s in given]
-        else:
-            chunk = int(given)
-            sizes = [min(chunk, extent - k) for k in range(0, extent, chunk)]
+        split = Value(array=np.array(1, np.int64))
+    count = split.shape[0] if split.ndim else None
+    if isinstance(count, int) and not (split.is_number and isinstance(extent, int)):
+        return ListValue(dynamic_parts(node, x, axis, split, count), x.element)
+    if not split.is_number or not isinstance(extent, int):
+        parts = node.cast(split, "int64") if split.ndim else packed.chunks(node, x, axis, split)
+        return packed.split(node, x, axis, parts, keep)
+    given = node.numbers(split, "split").tolist()
+    sizes = given if split.ndim else [min(given, extent - k) for k in range(0, extent, given)]
     items, start = [], 0
     for size in sizes:
         part = node.call("strided_slice", x, begin=(start,), end=(start + size,), strides=(1,), axes=(axis,))
@@ -85,11 +107,13 @@ def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
 
 
 @onnx_op("ConcatFromSequence", since=11, typed=True)
-def _concat(node: OnnxNode, sequence: ListValue) -> Any:
+def _concat(node: OnnxNode, sequence: Sequence) -> Any:
+    new, axis = bool(node.get("new_axis", 0)), node.get("axis")
+    if isinstance(sequence, Packed):
+        return packed.stacked(node, sequence, axis) if new else packed.concatenated(node, sequence, axis)
     if not sequence.items:
         raise ValueError("the sequence is empty")
-    key = "stack" if node.get("new_axis", 0) else "concatenate"
-    axis = node.get("axis")
+    key = "stack" if new else "concatenate"
     return Value(node.call(key, sequence.items, axis=axis), kind=sequence.items[0].kind)
 
 

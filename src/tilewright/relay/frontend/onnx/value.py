@@ -17,17 +17,26 @@ from tilewright.relay.op.card import OpCard
 from tilewright.relay.op.counted import Counted
 from tilewright.relay.op.create import shape_of
 from tilewright.relay.op.dynamic import Dynamic
-from tilewright.relay.op.relations import shape_text
+from tilewright.relay.op.relations import is_any, shape_text
 from tilewright.support.errors import DiagnosticError, OpAttributeUnImplemented, OpNotImplemented
 
 
 class Unknown(OpNotImplemented):
     """Something must be known at import. `values`: the model's inputs on whose elements it depends; `shapes`: whether pinned
-    shapes would do."""
+    shapes would do; `whole`: whether the message says the remedy already."""
 
-    def __init__(self, message: str, values: frozenset[str] = frozenset(), shapes: bool = False) -> None:
+    def __init__(
+        self, message: str, values: frozenset[str] = frozenset(), shapes: bool = False, whole: bool = False
+    ) -> None:
         super().__init__(message)
-        self.values, self.shapes = values, shapes
+        self.values, self.shapes, self.whole = values, shapes, whole
+
+    @classmethod
+    def within(cls, error: Exception, values: frozenset[str]) -> Unknown:
+        """The error of a graph inside a node, which would be no problem if the elements of these inputs were known."""
+        if isinstance(error, Unknown):
+            return cls(str(error), error.values | values, error.shapes, error.whole)
+        return cls(str(error), values)
 
 
 class Listed(OpNotImplemented):
@@ -48,7 +57,7 @@ class Value(CommonValue):
 
     def unknown(self, why: str) -> Unknown:
         """The error of a value that only pinned shapes would make known."""
-        return Unknown(why, shapes=True)
+        return Unknown(why, shapes=True, whole=True)
 
     def plain(self) -> Value:
         """The carrier as a tensor of its own, whatever it carries."""
@@ -98,6 +107,26 @@ class MapValue(ListValue):
         self.keys = list(keys)
 
 
+class Packed:
+    """A sequence of the model whose length only a run knows: the elements of its tensors, one after another, and their shapes, a row of
+    int64 for each. All its tensors have the same number of axes."""
+
+    __slots__ = ("elements", "shapes")
+
+    def __init__(self, elements: Value, shapes: Value) -> None:
+        self.elements, self.shapes = elements, shapes
+
+    @property
+    def element(self) -> str:
+        """The type of its tensors."""
+        return self.elements.element
+
+    @property
+    def rank(self) -> int:
+        """The number of axes of its tensors."""
+        return int(self.shapes.shape[1])
+
+
 class Nothing:
     """An optional of the model that holds nothing; `element`: the type that its contents would have."""
 
@@ -107,8 +136,7 @@ class Nothing:
         self.element = element
 
 
-Any_ = Value | ListValue | Nothing
-Result = Expr | Value | ListValue | Nothing | np.ndarray | TupleWrapper | Sequence[Any]
+Result = Expr | Value | ListValue | Packed | Nothing | np.ndarray | TupleWrapper | Sequence[Any]
 Converter = Callable[..., Result]
 converters: dict[tuple[str, str], list[tuple[int, Converter]]] = {}
 typed_operators: set[tuple[str, str]] = set()
@@ -191,10 +219,7 @@ class OnnxNode:
     def known(self, value: Any, what: str) -> np.ndarray:
         """The elements of an input that must be known. Raises Unknown."""
         if value is None or value.array is None:
-            raise Unknown(
-                f"its {what} must be known at import. Fold the model (onnxsim), or pin the input shapes: shape={{name: [...]}}",
-                depends_on(value),
-            )
+            raise Unknown(f"its {what} must be known at import", elements_of(value), shapes=True)
         return value.array  # type: ignore[no-any-return]
 
     def numbers(self, value: Value | None, what: str) -> np.ndarray:
@@ -206,7 +231,7 @@ class OnnxNode:
 
     def open_sizes(self, what: str) -> Unknown:
         """The error for sizes that must be numbers."""
-        return Unknown(f"its {what} must be known at import. Pin the input shapes: shape={{name: [...]}}", shapes=True)
+        return Unknown(f"its {what} must be known at import", shapes=True)
 
     def ints(self, value: Value | None, what: str) -> list[int]:
         """A known input as ints; symbols stay."""
@@ -228,12 +253,18 @@ class OnnxNode:
         """A shape without symbols. Raises Unknown."""
         shape = value.shape
         if not all(isinstance(d, int) for d in shape):
-            raise Unknown(
-                f"{what} must be known, but is {shape_text(shape)}. Pin it: shape={{input name: [...]}}",
-                shape_depends_on(value),
-                shapes=True,
-            )
+            read = decides_shape(value) if any(map(is_any, shape)) else frozenset()
+            raise Unknown(f"{what} must be known, but is {shape_text(shape)}", read, shapes=True)
         return shape
+
+    def static_extent(self, value: Value, axis: int) -> int:
+        """An extent that must be a number. Raises Unknown."""
+        extent = value.shape[axis]
+        if not isinstance(extent, int):
+            raise Unknown(
+                f"axis {axis} of its input must be known, but is {shape_text([extent])}", decides_shape(value), True
+            )
+        return extent
 
     def wants(self, index: int) -> bool:
         """Whether somebody reads output `index`."""
@@ -263,10 +294,20 @@ def depends_on(value: Value | None) -> frozenset[str]:
     return frozenset([v.name_hint for v in free_vars(value._expr)])
 
 
-def shape_depends_on(value: Value) -> frozenset[str]:
+def elements_of(value: Value | None) -> frozenset[str]:
+    """Names of the variables on whose elements a value depends."""
+    return frozenset() if value is None or value._expr is None else _read_by(value._expr, True)
+
+
+def decides_shape(value: Value) -> frozenset[str]:
     """Names of the variables whose elements decide a value's shape; of all that it is computed from where no operator tells."""
+    return _read_by(value.expr, False) or depends_on(value)
+
+
+def _read_by(expr: Expr, elements: bool) -> frozenset[str]:
+    """Names of the variables whose elements decide an expression's elements, or only its shape."""
     found: set[str] = set()
-    steps: list[tuple[Expr, bool]] = [(value.expr, False)]
+    steps: list[tuple[Expr, bool]] = [(expr, elements)]
     seen = set()
     while steps:
         e, elements = steps.pop()
@@ -285,4 +326,4 @@ def shape_depends_on(value: Value) -> frozenset[str]:
             steps += [(a, inside or i in read) for i, a in enumerate(e.args)]
         else:
             found |= {v.name_hint for v in free_vars(e)}
-    return frozenset(found) or depends_on(value)
+    return frozenset(found)

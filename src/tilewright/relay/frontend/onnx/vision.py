@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -170,25 +171,26 @@ def _deform_conv(
 
 @onnx_op("MaxUnpool", since=9)
 def _max_unpool(node: OnnxNode, x: Value, places: Value, output_shape: Value | None = None) -> Any:
-    shape, n = node.static(x), len(node.get("kernel_shape"))
+    shape, n = x.shape, len(node.get("kernel_shape"))
     kernel, strides = node.get("kernel_shape"), node.get("strides") or [1] * n
     pads = node.get("pads") or [0] * (2 * n)
     inner = [(shape[k + 2] - 1) * strides[k] + kernel[k] - pads[k] - pads[k + n] for k in range(n)]
     whole = [*shape[:2], *inner]
-    flat = Value(array=np.zeros(int(np.prod(whole)), x.dtype))
+    c = node.importer.builder(node.name)
     made = node.call(
         "scatter_elements",
-        flat,
+        c.full([math.prod(whole)], 0, x.dtype),
         node.call("reshape", places, newshape=(-1,)),
         node.call("reshape", x, newshape=(-1,)),
         axis=0,
     )
-    made = node.call("reshape", made, newshape=tuple(whole))
+    made = c.reshape(Value(made), whole)
     if output_shape is None:
-        return made
-    wanted = [int(v) for v in node.numbers(output_shape, "output shape")]
-    width = tuple([(0, max(0, w - h)) for w, h in zip(wanted, whole, strict=True)])
-    return node.call("nn.pad", made, node.scalar(0, x), pad_width=width)
+        return made.expr
+    sizes = c.call("stack", [c.extent(made, k) for k in range(made.ndim)], axis=0)
+    behind = node.value("maximum", node.call("subtract", output_shape, sizes), node.scalar(0, "int64"))
+    none = Value(array=np.zeros(made.ndim, np.int64))
+    return node.nested("Pad", made.expr, node.call("concatenate", [none, behind], axis=0))
 
 
 @onnx_op("LpPool")
