@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from typing import ClassVar
 
 from tilewright.runtime import _ffi
+from tilewright.support.processors import usable_processors
 
 
 class Device(_ffi.Device):
@@ -43,7 +43,7 @@ class Device(_ffi.Device):
     @property
     def multi_processor_count(self) -> int:
         """Processors that this process may use."""
-        return len(os.sched_getaffinity(0))
+        return usable_processors()
 
     @property
     def device_name(self) -> str | None:

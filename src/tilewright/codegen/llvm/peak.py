@@ -12,6 +12,7 @@ from tilewright.codegen.llvm.build import unfit
 from tilewright.codegen.llvm.jit import load_objects
 from tilewright.codegen.llvm.machine import compile_object
 from tilewright.support.errors import TVMError
+from tilewright.support.processors import usable_processors
 from tilewright.target import Target
 from tilewright.target.cpu import CpuFacts
 from tilewright.tir.tensor_intrin.amx import KINDS, SIDE, configuration
@@ -152,7 +153,7 @@ class Peak:
         target = Target("llvm")
         self.instruction = instruction = instruction or multiply_add(target)
         # Threads that share a processor have its rate together.
-        self.threads, self.samples = min(threads, target.cpu.cores), list[float]()
+        self.threads, self.samples = min(threads, usable_processors()), list[float]()
         if instruction.on_tiles and unfit(target):
             raise TVMError(unfit(target))
         # One register holds the factor, and a few stay free; two multiply-add units of latency 4 need 8 chains.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -16,6 +15,7 @@ from tilewright.relay.backend.keys import adds_lowering_passes, compiler_digest,
 from tilewright.relay.backend.keys import target_key as target_key
 from tilewright.relay.backend.te_compiler import Kernel
 from tilewright.support import cache as disk
+from tilewright.support.processors import usable_processors
 from tilewright.target import Target
 from tilewright.tir import PrimFunc
 from tilewright.topi.schedule import schedule_kernel
@@ -78,7 +78,7 @@ def compile_kernels(kernels: Sequence[Kernel], target: Target, progress: Progres
     total, done = len(kernels), 0
     objects: list[bytes | Future[bytes]] = []
     keys = [cache_key(k, target) for k in kernels]
-    workers = max(1, len(os.sched_getaffinity(0)))
+    workers = usable_processors()
     # Instruments are told of every pass, so passes run for kernels too whose code is at hand.
     watched = bool(PassContext.current().instruments)
     kept = not adds_lowering_passes()
