@@ -28,6 +28,8 @@ class Pool : public std::enable_shared_from_this<Pool> {
         free_[index] = block->next;
         kept_ -= rounded;
       }
+      used_ += rounded;
+      peak_ = used_ > peak_ ? used_ : peak_;
     }
     if (!block) {
       void* memory = aligned_alloc(64, kHeader + rounded);
@@ -35,7 +37,11 @@ class Pool : public std::enable_shared_from_this<Pool> {
         trim();
         memory = aligned_alloc(64, kHeader + rounded);
       }
-      if (!memory) fail("MemoryError", "cannot allocate %zu bytes", bytes);
+      if (!memory) {
+        std::lock_guard<std::mutex> hold(lock_);
+        used_ -= rounded;
+        fail("MemoryError", "cannot allocate %zu bytes", bytes);
+      }
       block = new (memory) Block{{}, nullptr, index, rounded};
     }
     block->pool = shared_from_this();
@@ -45,6 +51,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
     auto* block = reinterpret_cast<Block*>(static_cast<char*>(data) - kHeader);
     std::shared_ptr<Pool> pool = std::move(block->pool);
     std::lock_guard<std::mutex> hold(pool->lock_);
+    pool->used_ -= block->bytes;
     if (block->bytes > pool->most_) {
       block->~Block();
       free(block);
@@ -56,6 +63,13 @@ class Pool : public std::enable_shared_from_this<Pool> {
     block->next = pool->free_[block->size_class];
     pool->free_[block->size_class] = block;
     pool->kept_ += block->bytes;
+  }
+  // The most bytes that were in use at once since this was last asked.
+  size_t peak() {
+    std::lock_guard<std::mutex> hold(lock_);
+    size_t found = peak_;
+    peak_ = used_;
+    return found;
   }
   // While the process forks nobody may be in the midst of a change.
   void lock() { lock_.lock(); }
@@ -89,7 +103,7 @@ class Pool : public std::enable_shared_from_this<Pool> {
   std::mutex lock_;
   std::vector<Block*> free_;
   const size_t most_;
-  size_t kept_ = 0;
+  size_t kept_ = 0, used_ = 0, peak_ = 0;
 };
 
 }  // namespace tw

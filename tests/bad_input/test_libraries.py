@@ -111,7 +111,10 @@ def test_shape_with_a_library() -> None:
 INPUTS = [
     ({"z": np.zeros((2, 3), "float32")}, "the model has no input 'z'; its inputs are: x float32 2x3"),
     ({"x": np.zeros((2, 4), "float32")}, "input x float32 2x4 does not fit the model, which takes x float32 2x3"),
-    ({"x": np.zeros((2, 3), "float64")}, "input x float64 2x3 does not fit the model, which takes x float32 2x3"),
+    (
+        {"x": np.zeros((2, 3), "float64")},
+        "input x float64 2x3 does not fit the model, which takes x float32 2x3; --cast converts the type",
+    ),
     (
         {"x": np.array([{}], dtype=object)},
         "in.npz is no .npz or .npy file that can be read: Object arrays cannot be loaded when allow_pickle=False",
@@ -140,7 +143,7 @@ def test_output_that_cannot_be_written() -> None:
         "error: --output no/out.npz: the folder no does not exist; create it first\n"
     )
     if os.path.exists("/dev/full"):
-        assert refused("run", "relu.so", "-o", "/dev/full") == (
+        assert refused("run", "relu.so", "--quiet", "-o", "/dev/full") == (
             "error: /dev/full cannot be written: No space left on device\n"
         )
 
@@ -159,7 +162,7 @@ def with_full_disk(*args: str) -> subprocess.CompletedProcess[str]:
 def test_full_disk_keeps_the_file_that_was_there() -> None:
     np.savez("out.npz", y=np.arange(3))
     before = Path("out.npz").read_bytes(), sorted(os.listdir())
-    done = with_full_disk("run", "relu.so", "-o", "out.npz")
+    done = with_full_disk("run", "relu.so", "--quiet", "-o", "out.npz")
     assert done.returncode == 1 and done.stderr == "error: out.npz cannot be written: File too large\n"
     assert (Path("out.npz").read_bytes(), sorted(os.listdir())) == before
 

@@ -110,8 +110,8 @@ def test_libraries_keep_inputs_and_outputs_in_float32(tmp_path: Path) -> None:
 
 def test_wrong_precisions(tmp_path: Path) -> None:
     model = dense_model(tmp_path / "dense.onnx")
-    done = command("compile", model, "--precision", "int8", "-o", tmp_path / "a.so")
-    assert done.code == 2 and "'int8' is not one of 'fp32', 'bf16', 'fp16'" in done.err
+    done = command("compile", model, "--precision", "int4", "-o", tmp_path / "a.so")
+    assert done.code == 2 and "'int4' is not one of 'fp32', 'bf16', 'fp16', 'int8'" in done.err
     assert command("compile", model, "-o", tmp_path / "a.so").code == 0
     done = command("bench", tmp_path / "a.so", "--precision", "bf16")
     assert done.code == 1 and "is compiled already, so its precision is fixed" in done.err

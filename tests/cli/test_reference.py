@@ -98,7 +98,7 @@ def test_a_wrong_kernel_that_only_fusion_makes(tmp_path: Path, monkeypatch: pyte
     """Builds that keep every result are right; those that fuse `shifted` or more into one kernel are wrong."""
     real = comparing.build_module
 
-    def build(mod: Any, *args: Any) -> Any:
+    def build(mod: Any, *args: Any, **options: Any) -> Any:
         from tilewright import relay
         from tilewright.relay.expr import Tuple
         from tilewright.relay.printer import span_text
@@ -108,7 +108,7 @@ def test_a_wrong_kernel_that_only_fusion_makes(tmp_path: Path, monkeypatch: pyte
         if whole and "shifted" in {span_text(getattr(e, "span", None)) for e in relay.functor.post_order(main.body)}:
             wrong = relay.Function(main.params, scaled(main.body), attrs=dict(main.attrs or {}))
             mod = relay.transform.InferType()(mod.with_functions({mod.get_global_var("main"): wrong}))
-        return real(mod, *args)
+        return real(mod, *args, **options)
 
     def scaled(body: Any) -> Any:
         from tilewright import relay

@@ -12,6 +12,7 @@ import pytest
 from tests.frontend.tflite_ops.samples import F, rng, values
 from tests.frontend.tflite_ops.writer import Writer
 from tilewright.cli.comparing import Difference, compare_models
+from tilewright.cli.options import Build, Feed
 from tilewright.relay.frontend.tflite import litert
 from tilewright.support.errors import TVMError
 
@@ -33,7 +34,7 @@ def square_network(path: Path) -> Path:
 
 
 def compared(path: Path) -> Any:
-    return compare_models(path, {}, "llvm", 3, "fp32", {}, 0, "tflite", None)
+    return compare_models(Build(path), Feed(), "tflite")
 
 
 def test_every_operator_is_compared_in_its_own_layout(tmp_path: Path) -> None:

@@ -156,8 +156,8 @@ def planned(mod: IRModule, target: str = "llvm") -> tuple[Plan, TECompiler]:
 def test_keys_depend_on_target_options_and_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     base = keys("llvm")
     assert keys("llvm") == base
-    threads = kernels.Target("llvm").cpu.threads
-    assert not set(base) & set(keys(f"llvm -num-cores={threads + 1}"))
+    cores = kernels.Target("llvm").cpu.cores
+    assert not set(base) & set(keys(f"llvm -num-cores={cores + 1}"))
     with tilewright.transform.PassContext(config={"tir.disable_vectorize": True}):
         assert not set(base) & set(keys("llvm"))
     monkeypatch.setattr(kernels, "compiler_digest", lambda: "another")

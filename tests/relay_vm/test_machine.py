@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -246,3 +247,17 @@ def test_ill_typed_programs_name_the_place() -> None:
         compile(relay.parse("def @main(%x: Tensor[(2), float32]) { %x + zeros(shape=[3]) }", "a.relay"), "llvm")
     with pytest.raises(tvm.TVMError, match="no relay function to call"):
         compile(relay.IRModule(), "llvm")
+
+
+def test_tensors_at_once() -> None:
+    """What runs took at the most since it was last asked; a library says what its main takes and answers."""
+    x = relay.var("x", shape=(relay.Any(), 64))
+    main = relay.Function([x], relay.nn.softmax(relay.nn.relu(x)))
+    executable = relay.vm.compile(tvm.IRModule.from_expr(main), "llvm")
+    facts = json.loads(executable["get_metadata"]())
+    assert [i["name"] for i in facts["inputs"]] == ["x"] and facts["inputs"][0]["shape"][1] == 64
+    machine = tvm.runtime.vm.VirtualMachine(executable, tvm.cpu())
+    peak = machine.module["peak_memory"]
+    for rows in (64, 8):
+        machine.run(tvm.nd.array(np.zeros((rows, 64), "float32")))
+        assert rows * 64 * 4 <= peak() <= 4 * rows * 64 * 4

@@ -31,7 +31,7 @@ class Machine : public ModuleImpl {
         {"set_one_input", &Machine::set_one_input}, {"set_outputs", &Machine::set_outputs}, {"invoke_stateful", &Machine::invoke_stateful},
         {"get_output", &Machine::get_output}, {"get_num_outputs", &Machine::get_num_outputs},
         {"get_function_arity", &Machine::get_function_arity}, {"get_function_param_name", &Machine::get_function_param_name},
-        {"get_input_index", &Machine::get_input_index}, {"set_depth_limit", &Machine::set_depth_limit}, {"trim", &Machine::trim}, {"profile", &Machine::profile}};
+        {"get_input_index", &Machine::get_input_index}, {"set_depth_limit", &Machine::set_depth_limit}, {"trim", &Machine::trim}, {"peak_memory", &Machine::peak_memory}, {"profile", &Machine::profile}};
     auto it = methods.find(name);
     if (it == methods.end()) return {};
     auto method = it->second;
@@ -276,6 +276,8 @@ class Machine : public ModuleImpl {
     limit_ = static_cast<size_t>(n);
     return none();
   }
+  // The most bytes that tensors of runs took at once since this was last asked; workspaces of kernels are not among them.
+  TVMFFIAny peak_memory(Args) { return from_int(static_cast<int64_t>(pool_->peak())); }
   TVMFFIAny trim(Args) { pool_->trim(); return none(); }
 
   Ref<ModuleObject> module_;

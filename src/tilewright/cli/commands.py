@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
-from tilewright.cli.subcommands import bench, cache, compare, compile, importing, memory, profile, run
+from tilewright.cli.subcommands import (
+    bench,
+    cache,
+    compare,
+    compile,
+    completion,
+    importing,
+    inspect,
+    memory,
+    profile,
+    run,
+)
 
-__all__ = ["bench", "cache", "compare", "compile", "importing", "memory", "profile", "run"]
+__all__ = ["bench", "cache", "compare", "compile", "completion", "importing", "inspect", "memory", "profile", "run"]

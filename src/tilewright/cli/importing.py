@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from tilewright.cli.models import checked_target, format_of
 from tilewright.cli.options import Shapes, check_writable
-from tilewright.cli.screen import in_bytes, shown_warnings
+from tilewright.cli.screen import Form, in_bytes, shown_warnings
 from tilewright.support.errors import TVMError
 from tilewright.support.files import write_whole
 
@@ -21,7 +20,7 @@ PLACES = 4
 """How many places of a quirk, or nodes of an operator, a table names."""
 
 
-def check_model(model: Path, shapes: Shapes, target: str, as_json: bool, out: Console) -> int:
+def check_model(model: Path, shapes: Shapes, target: str, form: Form) -> int:
     """Prints the report; 0 where the model can be imported, else 1."""
     chosen = checked_target(target)
     format_of(model)
@@ -31,15 +30,12 @@ def check_model(model: Path, shapes: Shapes, target: str, as_json: bool, out: Co
         with shown_warnings():
             found = preflight(model, dict(shapes), chosen)
     except TVMError as error:
-        if not as_json:
+        if not form.as_json:
             raise
         click.echo(json.dumps(unread(model, str(error)), indent=1))
         return 1
-    if as_json:
-        click.echo(json.dumps(found.to_dict(), indent=1))
-    else:
-        for part in rendered(found):
-            out.print(part)
+    facts = found.to_dict()
+    form.show(facts, facts["operators"], lambda: rendered(found))
     return 0 if found.ok else 1
 
 

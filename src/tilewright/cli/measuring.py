@@ -1,24 +1,107 @@
-"""Times of repeated runs."""
+"""Times of repeated runs: contestants in turn, each in one or several streams."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from tilewright.cli.screen import Report
 from tilewright.cli.tensors import Array
 
+ROUNDS = 6
+LEAST_RUNS = 5
+"""Of a round, however short it is."""
 
-def timed(run: Callable[[], Any], seconds: float, least: int = 5) -> Array:
-    """Milliseconds of calls made for about that many seconds, after two calls that do not count."""
-    run()
-    run()
+
+class Contestant:
+    """What is measured: `name`, what it computes in (`precision`), and a function that runs it once for each stream."""
+
+    def __init__(self, name: str, precision: str, runs: Sequence[Callable[[], Any]]) -> None:
+        self.name, self.precision, self.runs = name, precision, list(runs)
+        self.milliseconds: list[float] = []
+        self.seconds = 0.0
+        """Time in which all its runs were made, by all streams at once."""
+
+    def measure(self, seconds: float, count: int | None, warmup: int) -> None:
+        """Runs all streams for so long, or so many times (count, together), after runs that do not count."""
+        shares = [
+            None if count is None else count // len(self.runs) + (k < count % len(self.runs))
+            for k in range(len(self.runs))
+        ]
+        found: list[list[float]] = [[] for _ in self.runs]
+        failed: list[BaseException] = []
+        start = threading.Barrier(len(self.runs) + 1)
+
+        def stream(k: int) -> None:
+            try:
+                for _ in range(warmup):
+                    self.runs[k]()
+            except BaseException as error:
+                failed.append(error)
+            start.wait()
+            if not failed:
+                found[k] = repeated(self.runs[k], seconds, shares[k])
+
+        if len(self.runs) == 1:
+            for _ in range(warmup):
+                self.runs[0]()
+            begin = time.perf_counter()
+            found = [repeated(self.runs[0], seconds, count)]
+        else:
+            threads = [threading.Thread(target=stream, args=(k,)) for k in range(len(self.runs))]
+            for t in threads:
+                t.start()
+            start.wait()
+            begin = time.perf_counter()
+            for t in threads:
+                t.join()
+            if failed:
+                raise failed[0]
+        self.seconds += time.perf_counter() - begin
+        self.milliseconds += [ms for part in found for ms in part]
+
+    def row(self) -> dict[str, Any]:
+        """Figures: milliseconds of a run, and runs in a second of all streams."""
+        t = np.array(self.milliseconds)
+        p5, p95, p99 = np.percentile(t, [5, 95, 99])
+        return {
+            "contestant": self.name, "precision": self.precision, "median": float(np.median(t)), "mean": float(t.mean()),
+            "p5": float(p5), "p95": float(p95), "p99": float(p99), "min": float(t.min()), "max": float(t.max()),
+            "runs": len(t), "runs_per_second": len(t) / self.seconds,
+        }  # fmt: skip
+
+
+def repeated(run: Callable[[], Any], seconds: float, count: int | None) -> list[float]:
+    """Milliseconds of `count` runs, or of those made in so many seconds."""
     times: list[float] = []
-    stop = time.perf_counter() + seconds
-    while len(times) < least or time.perf_counter() < stop:
-        start = time.perf_counter()
+    clock = time.perf_counter
+    stop = clock() + seconds
+    while len(times) < count if count is not None else len(times) < LEAST_RUNS or clock() < stop:
+        begin = clock()
         run()
-        times.append((time.perf_counter() - start) * 1e3)
-    return np.array(times)
+        times.append((clock() - begin) * 1e3)
+    return times
+
+
+def measure_in_turn(
+    contestants: Sequence[Contestant], seconds: float, iterations: int | None, warmup: int, report: Report | None = None
+) -> None:
+    """Measures each for so many seconds, or so many runs, in rounds that take turns."""
+    rounds = ROUNDS if iterations is None else min(ROUNDS, iterations)
+    for done in range(rounds):
+        if report is not None:
+            report(done, rounds, "measuring")
+        count = None if iterations is None else iterations // rounds + (done < iterations % rounds)
+        for c in contestants:
+            c.measure(seconds / rounds, count, warmup)
+
+
+def timed(run: Callable[[], Any], seconds: float) -> Array:
+    """Milliseconds of calls made for about that many seconds, after two calls that do not count."""
+    one = Contestant("", "", [run])
+    one.measure(seconds, None, 2)
+    return np.array(one.milliseconds)

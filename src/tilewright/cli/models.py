@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.cli.options import PRECISIONS, Shapes
-from tilewright.cli.screen import Report, progress, shown_warnings
+from tilewright.cli.machine import MachineExecutor
+from tilewright.cli.options import PRECISIONS, Build
+from tilewright.cli.screen import Report, noted, progress, shown_warnings, verbose
+from tilewright.cli.subgraph import cut
+from tilewright.cli.tensors import OPEN_SIZES, Array, samples_of
 from tilewright.ir import IntImm
 from tilewright.support.errors import TVMError
 
@@ -16,25 +20,21 @@ LIBRARIES = (".so", ".dylib", ".tar", ".o")
 
 
 def compile_model(
-    model: Path,
-    shapes: Shapes,
-    target: str,
-    opt_level: int,
-    instruments: Sequence[Any] = (),
-    executor: str = "aot",
-    precision: str = "fp32",
-    without: Sequence[str] = (),
+    build: Build, instruments: Sequence[Any] = (), without: Sequence[str] = (), static: str = "aot"
 ) -> tuple[Any, dict[str, float]]:
-    """The library of a model file, and the seconds that importing and compiling took. `instruments` watch the passes; `executor` is
-    what the library runs by; `precision` one of PRECISIONS; `without`: relay passes that are left out."""
-    chosen = checked_target(target)
+    """The library of a model file, and the seconds that importing and compiling took. `instruments` watch the passes; `without`: relay
+    passes that are left out; `static`: what runs it where nothing else is asked for or needed."""
+    chosen = checked_target(build.target)
     start = time.perf_counter()
     with progress("compiling kernels") as report, shown_warnings():
         report(0, 0, "importing")
-        mod, params = imported_model(model, shapes)
+        mod, params = imported_model(build)
         imported = time.perf_counter()
-        check_shapes(model, mod["main"])
-        library = build_module(mod, params, chosen, opt_level, precision, report, instruments, executor, without)
+        executor = executor_for(build, mod, static)
+        verbose(f"{build.model}: imported in {imported - start:.2f} s; runs by {executor}; target {chosen}")
+        library = build_module(
+            mod, params, chosen, build.opt_level, build.precision, report, instruments, executor, without
+        )
     return library, {"import": imported - start, "compile": time.perf_counter() - imported}
 
 
@@ -55,13 +55,82 @@ def build_module(
 
     config = precision_config(precision)
     with tvm.transform.PassContext(opt_level, disabled_pass=without, instruments=instruments, config=config):
+        if executor == "vm":
+            return relay.vm.compile(mod, target, params=params, progress=report)
         return relay.build(mod, target=target, params=params, executor=executor, progress=report)
 
 
-def imported_model(model: Path, shapes: Shapes) -> tuple[Any, Any]:
-    """A model file of any known format as a module and its parameters; what is float32 between quantised tensors runs on integers."""
-    mod, params = format_of(model).load(model, dict(shapes))
+def imported_model(build: Build) -> tuple[Any, Any]:
+    """A model file of any known format as a module and its parameters: inputs fixed, cut to what is asked for, quantised."""
+    form = format_of(build.model)
+    values = {name: fixed_value(name, text) for name, text in build.values}
+    if values:
+        mod, params = form.load_fixed(build.model, dict(build.shapes), values)
+    else:
+        mod, params = form.load(build.model, dict(build.shapes))
+    if build.outputs or build.inputs_at:
+        mod = cut(mod, form, build.model, build.outputs, build.inputs_at)
+        kept = {p.name_hint for p in mod["main"].params}
+        params = {name: value for name, value in params.items() if name in kept}
+    if build.precision == "int8":
+        return quantised(build, mod, params), {}
+    if build.calibrate:
+        raise TVMError(f"--calibrate goes with --precision int8, not with {build.precision}")
     return mod, params
+
+
+def fixed_value(name: str, text: str) -> Array:
+    """What --value gives an input: numbers, or the array of an .npy file."""
+    import numpy as np
+
+    if text.endswith(".npy"):
+        try:
+            loaded: Array = np.load(text, allow_pickle=False)
+            return loaded
+        except (OSError, ValueError) as error:
+            raise TVMError(f"--value {name}={text}: this is no .npy file that can be read: {error}") from error
+    words = text.split(",")
+    constants = {"true": True, "false": False}
+    try:
+        numbers = [constants[w.lower()] if w.lower() in constants else _number(w) for w in words]
+    except ValueError:
+        raise TVMError(
+            f"--value {name}={text}: a value is a number, several with commas between, true, false, or a file NAME.npy"
+        ) from None
+    return np.array(numbers if len(numbers) > 1 else numbers[0])
+
+
+def _number(word: str) -> int | float:
+    try:
+        return int(word)
+    except ValueError:
+        return float(word)
+
+
+def quantised(build: Build, mod: Any, params: Any) -> Any:
+    """The module with its convolutions and products in int8, by the ranges that the samples show."""
+    from tilewright import relay
+    from tilewright.relay.backend.build import bind_params
+    from tilewright.relay.frontend.common.formats import type_info
+    from tilewright.relay.frontend.common.module import is_static
+    from tilewright.relay.transform.infer_type import infer_module
+
+    if not build.calibrate:
+        raise TVMError(
+            "--precision int8 needs samples of the inputs, which show the ranges of activations: give --calibrate samples.npz"
+        )
+    if not is_static(mod):
+        raise TVMError(
+            f"{build.model}: --precision int8 takes models whose sizes are known, and which do not decide at run time;"
+            f" {pins_text(build, mod)}"
+        )
+    bound = infer_module(bind_params(mod, params))
+    inputs = [type_info(p.name_hint, p.checked_type) for p in bound["main"].params]
+    samples = samples_of(build.calibrate, inputs)
+    verbose(f"calibrating on {len(samples)} samples")
+    settings: dict[str, Any] = {"calibrate_mode": "percentile", "weight_scale": "channel", "skip_dense_layer": False}
+    with relay.quantize.qconfig(**settings):
+        return relay.quantize.quantize(bound, dataset=samples)
 
 
 def format_of(model: Path) -> Any:
@@ -74,40 +143,76 @@ def format_of(model: Path) -> Any:
 
 
 def precision_config(precision: str) -> dict[str, str]:
-    """The options of a build at one of PRECISIONS."""
-    return {} if precision == "fp32" else {"relay.build.precision": PRECISIONS[precision]}
+    """The options of a build at one of PRECISIONS; a module in int8 says by itself what it is."""
+    return {"relay.build.precision": PRECISIONS[precision]} if PRECISIONS.get(precision, "float32") != "float32" else {}
 
 
-def memory_of(model: Path, shapes: Shapes, target: str, opt_level: int, precision: str = "fp32") -> Any:
-    """The memory report of a model file; its kernels are not compiled."""
-    import tilewright as tvm
-    from tilewright.relay.backend.compilation import plan_memory
+def executor_for(build: Build, mod: Any, static: str = "aot") -> str:
+    """What runs a module: what was asked for, or the virtual machine where nothing else can. TVMError where what was asked for
+    cannot."""
+    from tilewright.relay.frontend.common.module import is_static
 
-    chosen = checked_target(target)
-    with shown_warnings():
-        mod, params = imported_model(model, shapes)
-        check_shapes(model, mod["main"])
-        with tvm.transform.PassContext(opt_level=opt_level, config=precision_config(precision)):
-            return plan_memory(mod, chosen, params)
+    if build.executor == "vm":
+        return "vm"
+    if is_static(mod):
+        return static if build.executor == "auto" else build.executor
+    left = open_dimensions(mod)
+    if build.executor != "auto":
+        raise TVMError(
+            f"{build.model}: --executor {build.executor} has fixed sizes and a fixed order of kernels, but {why_not_static(mod)};"
+            f" --executor vm takes it as it is{', or ' + pins_text(build, mod) if left else ''}"
+        )
+    faster = "; sizes that are pinned (--shape) run faster" if left else ""
+    noted(f"{why_not_static(mod)}, so the virtual machine runs it{faster}")
+    return "vm"
 
 
-def check_shapes(model: Path, main: Any) -> None:
-    """TVMError with the options to give where inputs have open dimensions."""
-    open_inputs = {}
-    for param in main.params:
-        dims = param.type_annotation.shape
+def open_dimensions(mod: Any) -> dict[str, tuple[Any, ...]]:
+    """The extents of inputs that leave some open."""
+    found = {}
+    for param in mod["main"].params:
+        dims = getattr(param.type_annotation, "shape", None) or ()
         if not all([isinstance(d, IntImm) for d in dims]):
-            open_inputs[param.name_hint] = dims
-    if not open_inputs:
-        return
-    found = ", ".join([f"{name} ({', '.join(map(str, dims))})" for name, dims in open_inputs.items()])
-    pins = [
-        f"{n}={','.join([str(d) if isinstance(d, IntImm) else '1' for d in dims])}" for n, dims in open_inputs.items()
-    ]
-    remedy = " ".join([f"--shape {pin}" for pin in pins])
-    raise TVMError(
-        f"{model}: compiled code has fixed sizes, but the model leaves some open: {found}; pin them, such as {remedy}"
-    )
+            found[param.name_hint] = tuple(dims)
+    return found
+
+
+def why_not_static(mod: Any) -> str:
+    """What keeps a module from being one graph of known sizes, in words."""
+    left = open_dimensions(mod)
+    if left:
+        found = ", ".join([f"{name} ({', '.join(map(str, dims))})" for name, dims in left.items()])
+        return f"the model leaves sizes open: {found}"
+    return "the model decides at run time what it computes, or how large its results are"
+
+
+def pins_text(build: Build, mod: Any) -> str:
+    """The pins to give, tried on the model: those of the first likely sizes with which it is imported and static."""
+    from tilewright.relay.frontend.common.module import is_static
+
+    left = open_dimensions(mod)
+    if not left:
+        return "nothing can be pinned"
+    for size in OPEN_SIZES:
+        pins = likely_pins(left, size)
+        try:
+            tried, _ = imported_model(build.but(shapes=[*build.shapes, *pins.items()], precision="fp32", calibrate=()))
+        except Exception:
+            continue
+        if is_static(tried):
+            return "pin them, such as " + " ".join([f"--shape {n}={','.join(map(str, p))}" for n, p in pins.items()])
+        return "pinning them is not enough: the model also decides at run time what it computes"
+    return "pin them: " + " ".join([f"--shape {n}={','.join(map(str, dims))}" for n, dims in left.items()])
+
+
+def likely_pins(left: Mapping[str, Sequence[Any]], size: int) -> dict[str, tuple[int, ...]]:
+    """Extents for open dimensions: one for the first axis of several, this size for others."""
+    return {
+        name: tuple(
+            [d.value if isinstance(d, IntImm) else 1 if k == 0 and len(dims) > 1 else size for k, d in enumerate(dims)]
+        )
+        for name, dims in left.items()
+    }
 
 
 def checked_target(text: str) -> Any:
@@ -120,18 +225,24 @@ def checked_target(text: str) -> Any:
         raise TVMError(f"--target {text!r}: {error}") from error
 
 
-def load_or_compile(
-    path: Path, shapes: Shapes, target: str, opt_level: int, precision: str = "fp32"
-) -> tuple[Any, dict[str, float]]:
-    """The executor factory of a library file, or of a model file compiled now."""
-    if path.suffix in LIBRARIES:
-        if shapes:
-            raise TVMError(f"{path} is compiled already, so its shapes are fixed; --shape goes with a model file")
-        if precision != "fp32":
-            raise TVMError(f"{path} is compiled already, so its precision is fixed; --precision goes with a model file")
-        start = time.perf_counter()
-        return load_library(path), {"load": time.perf_counter() - start}
-    return compile_model(path, shapes, target, opt_level, precision=precision)
+def load_or_compile(build: Build) -> tuple[Any, dict[str, float]]:
+    """The library of a file that is one, or of a model file compiled now."""
+    if build.model.suffix not in LIBRARIES:
+        return compile_model(build)
+    fixed = {
+        "--shape": ("shapes are", bool(build.shapes)),
+        "--precision": ("precision is", build.precision != "fp32"),
+        "--executor": ("executor is", build.executor != "auto"),
+        "--value": ("inputs are", bool(build.values)),
+        "--outputs": ("outputs are", bool(build.outputs)),
+        "--inputs-at": ("inputs are", bool(build.inputs_at)),
+        "--calibrate": ("precision is", bool(build.calibrate)),
+    }
+    for option, (what, given) in fixed.items():
+        if given:
+            raise TVMError(f"{build.model} is compiled already, so its {what} fixed; {option} goes with a model file")
+    start = time.perf_counter()
+    return load_library(build.model), {"load": time.perf_counter() - start}
 
 
 def load_library(path: Path) -> Any:
@@ -148,8 +259,17 @@ def load_library(path: Path) -> Any:
         raise TVMError(str(error)) from error
 
 
+def metadata_of(library: Any) -> dict[str, Any]:
+    """What a library says of itself; nothing where it says nothing."""
+    try:
+        found: dict[str, Any] = json.loads(library["get_metadata"]())
+    except AttributeError:
+        return {}
+    return found
+
+
 def executor_of(library: Any) -> Any:
-    """A graph executor on the CPU for a library."""
+    """A graph executor on the CPU for a library, or what has the face of one."""
     import tilewright as tvm
     from tilewright.contrib import graph_executor
 
@@ -159,7 +279,10 @@ def executor_of(library: Any) -> Any:
         raise TVMError(
             "the library holds functions, but no model; run and profile take what `tilewright compile` wrote"
         ) from None
+    facts = metadata_of(library)
     try:
+        if facts.get("executor") == "vm":
+            return MachineExecutor(library, facts)
         return graph_executor.GraphModule(make(tvm.cpu()))
     except (ValueError, RuntimeError) as error:
         raise TVMError(str(error)) from error

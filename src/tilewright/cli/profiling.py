@@ -11,6 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from tilewright.codegen.llvm.peak import FLOATS, Peak, Types, multiply_add
+from tilewright.support.errors import TVMError
 from tilewright.target import Target
 
 LEAST_PASSES = 6
@@ -31,33 +32,61 @@ class KernelTime:
 def profile_kernels(
     executor: Any, seconds: float, threads: int, report: Callable[[int, int, str], None] | None = None
 ) -> list[KernelTime]:
-    """Medians of each kernel over whole passes in order, so that caches are as warm as in a real run.
+    """Medians of each call of a kernel over whole passes in order, so that caches are as warm as in a real run.
 
     The peaks are measured between the passes, on as many threads: the machine is not the same from one second to the next.
     """
-    kernels = json.loads(executor.module["get_metadata"]())["kernels"]
-    run_kernel, clock = executor.module["run_kernel"], time.perf_counter
-    times: list[list[float]] = [[] for _ in kernels]
+    kernels, one_pass = machine_passes(executor) if hasattr(executor, "machine") else static_passes(executor)
+    clock = time.perf_counter
+    times: list[list[float]] = []
     host = Target("llvm")
     needed = [multiply_add(host, types_of(k)) for k in kernels]
     peaks = {instruction: Peak(threads, instruction) for instruction in dict.fromkeys(needed)}
     start = clock()
-    passes = 0
-    while passes < LEAST_PASSES or clock() - start < seconds:
-        for i, record in enumerate(times):
-            begin = clock()
-            run_kernel(i)
-            record.append((clock() - begin) * 1e6)
+    while len(times) < LEAST_PASSES or clock() - start < seconds:
+        times.append(one_pass())
         for peak in peaks.values():
             peak.sample()
-        passes += 1
         if report is not None:
-            share = max(passes / LEAST_PASSES, 1e-9) if passes < LEAST_PASSES else (clock() - start) / seconds
+            short = len(times) < LEAST_PASSES
+            share = max(len(times) / LEAST_PASSES, 1e-9) if short else (clock() - start) / seconds
             report(min(100, int(100 * share)), 100, "measuring")
+    medians = np.median(np.array(times[1:]), axis=0) if kernels else []
     return [
-        KernelTime(k, float(np.median(t[1:])), peaks[instruction])
-        for k, t, instruction in zip(kernels, times, needed, strict=True)
+        KernelTime(k, float(us), peaks[instruction])
+        for k, us, instruction in zip(kernels, medians, needed, strict=True)
     ]
+
+
+def static_passes(executor: Any) -> tuple[list[Mapping[str, Any]], Callable[[], list[float]]]:
+    """The kernels of a static graph in order, and what runs each once and answers microseconds."""
+    kernels = json.loads(executor.module["get_metadata"]())["kernels"]
+    run_kernel, clock = executor.module["run_kernel"], time.perf_counter
+
+    def one_pass() -> list[float]:
+        found = []
+        for i in range(len(kernels)):
+            begin = clock()
+            run_kernel(i)
+            found.append((clock() - begin) * 1e6)
+        return found
+
+    return kernels, one_pass
+
+
+def machine_passes(executor: Any) -> tuple[list[Mapping[str, Any]], Callable[[], list[float]]]:
+    """The same for the virtual machine: the calls of kernels that a run on these inputs makes."""
+    facts = {k["name"]: k for k in executor.kernels}
+    _, *records = json.loads(executor.module["profile"]("main"))
+    names = [name for name, _, _ in records]
+
+    def one_pass() -> list[float]:
+        _, *calls = json.loads(executor.module["profile"]("main"))
+        if [name for name, _, _ in calls] != names:
+            raise TVMError("runs on the same inputs call other kernels each time, so that their times have no median")
+        return [seconds * 1e6 for _, seconds, _ in calls]
+
+    return [facts[name] for name in names], one_pass
 
 
 def types_of(kernel: Mapping[str, Any]) -> Types:
@@ -71,13 +100,42 @@ def operators(source: str) -> str:
     return source if len(source) <= 60 else source[:57] + "..."
 
 
-def render_profile(kernels: Sequence[KernelTime], top: int, title: str) -> Table:
-    """A table of the costliest kernels, equal ones added up."""
+def rows_of(kernels: Sequence[KernelTime]) -> list[dict[str, Any]]:
+    """The kernels by cost, calls of the same one added up; rates of kernels whose work is not known are None."""
     groups: dict[str, list[KernelTime]] = {}
     for k in kernels:
         groups.setdefault(k.name, []).append(k)
     total = sum([k.microseconds for k in kernels])
-    peaks = ", ".join([f"{unit} {peak:.0f}" for unit, peak in {k.unit: k.peak for k in kernels}.items()])
+    rows = []
+    for name, group in groups.items():
+        us = sum([k.microseconds for k in group])
+        flops, size = sum([k.flops for k in group]), sum([k.bytes for k in group])
+        rate = flops / us / 1e3
+        rows.append(
+            {
+                "kernel": name,
+                "calls": len(group),
+                "us": us,
+                "share": us / total,
+                "gflops": rate if flops else None,
+                "gbytes": size / us / 1e3 if size else None,
+                "percent_of_peak": 100 * rate / group[0].peak if flops else None,
+                "source": group[0].source,
+            }
+        )
+    return sorted(rows, key=lambda r: -r["us"])
+
+
+def peaks_of(kernels: Sequence[KernelTime]) -> dict[str, float]:
+    """GFLOP/s by the type of the factors."""
+    return {k.unit: k.peak for k in kernels}
+
+
+def render_profile(kernels: Sequence[KernelTime], top: int, title: str) -> Table:
+    """A table of the costliest kernels, equal ones added up."""
+    ranked = rows_of(kernels)
+    total = sum([k.microseconds for k in kernels])
+    peaks = ", ".join([f"{unit} {peak:.0f}" for unit, peak in peaks_of(kernels).items()])
     table = Table(
         title=f"{title}: {total / 1e3:.2f} ms in {len(kernels)} kernel calls",
         caption=f"peaks of multiply-adds in GFLOP/s, measured now: {peaks}",
@@ -86,20 +144,13 @@ def render_profile(kernels: Sequence[KernelTime], top: int, title: str) -> Table
     table.add_column("kernel", overflow="fold")
     for column in ("calls", "us", "share", "GFLOP/s", "GB/s", "% of peak"):
         table.add_column(column, justify="right")
-    ranked = sorted(groups.items(), key=lambda item: -sum([k.microseconds for k in item[1]]))
-    for name, group in ranked[:top]:
-        us = sum([k.microseconds for k in group])
-        rate = sum([k.flops for k in group]) / us / 1e3
-        table.add_row(
-            name,
-            str(len(group)),
-            f"{us:.1f}",
-            f"{us / total:.1%}",
-            f"{rate:.1f}",
-            f"{sum([k.bytes for k in group]) / us / 1e3:.1f}",
-            f"{100 * rate / group[0].peak:.0f}",
-        )
+    for r in ranked[:top]:
+        rates = [
+            "" if r[k] is None else f"{r[k]:.{digits}f}"
+            for k, digits in (("gflops", 1), ("gbytes", 1), ("percent_of_peak", 0))
+        ]
+        table.add_row(r["kernel"], str(r["calls"]), f"{r['us']:.1f}", f"{r['share']:.1%}", *rates)
     if len(ranked) > top:
-        rest = sum([k.microseconds for _, group in ranked[top:] for k in group])
+        rest = sum([r["us"] for r in ranked[top:]])
         table.add_row(f"({len(ranked) - top} more)", "", f"{rest:.1f}", f"{rest / total:.1%}", "", "", "")
     return table

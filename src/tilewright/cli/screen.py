@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
+import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -16,14 +21,86 @@ console = Console(stderr=True)
 QUIET_SECONDS = 5.0
 
 
+class Voice:
+    """How much commands say on standard error: `quiet`, nothing but errors; `verbose`, each step as well."""
+
+    quiet = False
+    verbose = False
+
+
+voice = Voice()
+
+
+class Form:
+    """The form of a command's result: tables, JSON, or rows of CSV."""
+
+    __slots__ = ("as_csv", "as_json")
+
+    def __init__(self, as_json: bool = False, as_csv: bool = False, verbose: bool = False, quiet: bool = False) -> None:
+        for one, other, names in (
+            (as_json, as_csv, "--json and --csv"),
+            (verbose, quiet, "--verbose and --quiet"),
+        ):
+            if one and other:
+                raise click.UsageError(f"{names} exclude each other; give one of them")
+        self.as_json, self.as_csv = as_json, as_csv
+        voice.verbose, voice.quiet = verbose, quiet
+
+    def show(
+        self,
+        facts: Mapping[str, Any],
+        rows: Sequence[Mapping[str, Any]],
+        tables: Callable[[], Sequence[Any]],
+    ) -> None:
+        """Prints a result: all facts as JSON, the rows of its main table as CSV, or tables and lines."""
+        if self.as_json:
+            click.echo(json.dumps(facts, indent=1))
+        elif self.as_csv:
+            click.echo(csv_text(rows), nl=False)
+        else:
+            console = out()
+            for part in tables():
+                console.print(part)
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows under the names of their columns."""
+    text = io.StringIO()
+    columns = list(dict.fromkeys([name for row in rows for name in row]))
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def noted(message: str) -> None:
+    """A line about what the command chose by itself."""
+    told(f"note: {message}")
+
+
+def told(message: str) -> None:
+    """A line on standard error, unless --quiet."""
+    if not voice.quiet:
+        console.print(message, highlight=False, soft_wrap=True, markup=False)
+
+
+def verbose(message: str) -> None:
+    """A line that only --verbose shows."""
+    if voice.verbose:
+        told(message)
+
+
 def out() -> Console:
     """Standard output; wide enough for the tables where it is no terminal."""
-    return Console(width=None if sys.stdout.isatty() else 140, highlight=False)
+    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
 
 
 @contextmanager
 def progress(title: str) -> Iterator[Report]:
     """Yields `report(done, total, what)`: a bar with the time left on a terminal, else a line every few seconds."""
+    if voice.quiet:
+        yield lambda done, total, what: None
+        return
     if not console.is_terminal:
         yield line_report(title)
         return
@@ -65,9 +142,7 @@ def line_report(title: str) -> Report:
 def shown_warnings() -> Iterator[None]:
     """Warnings as lines of their own, without the source line that raised them; not those for the authors of other packages."""
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *rest, **options: console.print(
-            f"warning: {message}", highlight=False, soft_wrap=True
-        )
+        warnings.showwarning = lambda message, *rest, **options: told(f"warning: {message}")
         warnings.simplefilter("always")
         warnings.simplefilter("ignore", DeprecationWarning)
         yield

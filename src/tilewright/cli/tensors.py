@@ -3,52 +3,181 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tilewright.cli.options import Feed
+from tilewright.cli.screen import told
 from tilewright.node.leaves import numpy_dtype
+from tilewright.relay.frontend.common.formats import TensorInfo
 from tilewright.support.errors import TVMError
 from tilewright.support.files import write_whole
 
 Array = np.ndarray[Any, Any]
+OPEN_SIZES = (16, 32, 64, 128, 224, 256, 320, 512, 640, 8, 4, 2, 1, 48, 96, 24, 100, 3, 5)
+"""Sizes of random inputs that are tried behind the first axis, which is a batch of one."""
 
 
-def input_table(executor: Any) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Shape and dtype by input name."""
+def input_table(executor: Any) -> dict[str, TensorInfo]:
+    """Types and extents by input name."""
+    if hasattr(executor, "inputs"):
+        return {i.name: i for i in executor.inputs}
     shapes, dtypes = executor.get_input_info()
-    return {name: (tuple([int(d) for d in shape]), str(dtypes[name])) for name, shape in shapes.items()}
+    return {name: TensorInfo(name, str(dtypes[name]), [int(d) for d in shape]) for name, shape in shapes.items()}
 
 
-def describe_inputs(table: Mapping[str, tuple[tuple[int, ...], str]]) -> str:
-    """`x float32 1x3x48x192, ...`, for messages."""
-    return ", ".join(
-        [f"{name} {dtype} {'x'.join(map(str, shape)) or 'scalar'}" for name, (shape, dtype) in table.items()]
+def described(name: str, dtype: str, shape: Sequence[int | str] | None) -> str:
+    """`x float32 1x3x48x192`, for messages."""
+    return f"{name} {dtype} {'x'.join(map(str, shape or ())) or 'scalar'}"
+
+
+def described_table(table: Mapping[str, TensorInfo]) -> str:
+    """Inputs in one line."""
+    return ", ".join([described(i.name, i.dtype, i.shape) for i in table.values()])
+
+
+def given_inputs(table: Mapping[str, TensorInfo], given: Mapping[str, Array], cast: bool) -> dict[str, Array]:
+    """The arrays that were given, checked against the model's inputs: names, extents, types (or converted to them)."""
+    found = {}
+    for name, value in given.items():
+        if name not in table:
+            raise TVMError(f"the model has no input {name!r}; its inputs are: {described_table(table)}")
+        info = table[name]
+        wanted = numpy_dtype(info.dtype)
+        shape = info.shape or []
+        fits = value.ndim == len(shape) and all(
+            [not isinstance(d, int) or d == n for d, n in zip(shape, value.shape, strict=False)]
+        )
+        # The order of bytes is how numbers are stored, not what they are.
+        native = value.astype(value.dtype.newbyteorder("="), copy=False) if value.dtype.kind in "biufc" else value
+        if fits and native.dtype != wanted and cast and native.dtype.kind in "biufc":
+            native = native.astype(wanted)
+        if not fits or native.dtype != wanted:
+            remedy = "; --cast converts the type" if fits and native.dtype.kind in "biufc" else ""
+            raise TVMError(
+                f"input {described(name, value.dtype.name, value.shape)} does not fit the model, which takes"
+                f" {described(name, info.dtype, info.shape)}{remedy}"
+            )
+        found[name] = native
+    return found
+
+
+def extents(
+    table: Mapping[str, TensorInfo], given: Mapping[str, Array], shapes: Mapping[str, Sequence[int]], size: int
+) -> dict[str, tuple[int, ...]]:
+    """The extents of the inputs that are not given. Open ones are those asked for (`shapes`); else those that dimensions of the same
+    name have elsewhere; else one on the first axis of several, and `size`."""
+    known: dict[str, int] = {}
+    for name, info in table.items():
+        chosen = given[name].shape if name in given else shapes.get(name, ())
+        for d, n in zip(info.shape or (), chosen, strict=False):
+            if isinstance(d, str) and d != "?":
+                known.setdefault(d, n)
+    found = {}
+    for name, info in table.items():
+        dims = info.shape or []
+        if name in given:
+            continue
+        if name in shapes:
+            if len(shapes[name]) != len(dims) or any(
+                [isinstance(d, int) and d != n for d, n in zip(dims, shapes[name], strict=False)]
+            ):
+                raise TVMError(
+                    f"--run-shape {name}={','.join(map(str, shapes[name]))} does not fit the model, which takes"
+                    f" {described(name, info.dtype, dims)}"
+                )
+            found[name] = tuple(shapes[name])
+            continue
+        found[name] = tuple(
+            [
+                d if isinstance(d, int) else known.get(d, 1 if k == 0 and len(dims) > 1 else size)
+                for k, d in enumerate(dims)
+            ]
+        )
+    return found
+
+
+def feed_model(executor: Any, feed: Feed, tell: bool = True) -> dict[str, Array]:
+    """Sets every input, from files or at random, and says what was made up; see `fill_inputs`."""
+    return fill_inputs(executor, read_inputs(feed.files), feed, tell)
+
+
+def fill_inputs(
+    executor: Any, given: Mapping[str, Array], feed: Feed | None = None, tell: bool = False
+) -> dict[str, Array]:
+    """Sets every input, from `given` or at random; names, shapes and dtypes must be the model's.
+
+    Sizes of random inputs that are left open are the first with which the model runs.
+    """
+    feed = feed or Feed()
+    table = input_table(executor)
+    values = given_inputs(table, given, feed.cast)
+    for name in feed.run_shapes:
+        if name not in table:
+            raise TVMError(f"--run-shape: the model has no input {name!r}; its inputs are: {described_table(table)}")
+    missing = [name for name in table if name not in values]
+    if missing and feed.strict:
+        raise TVMError(
+            f"--strict: these inputs are not given: {described_table({n: table[n] for n in missing})}; give them by --input"
+        )
+    made = random_inputs(executor, table, values, feed)
+    if missing and tell:
+        what = ", ".join([described(n, table[n].dtype, made[n].shape) for n in missing])
+        opened = [n for n in missing if table[n].open_axes and n not in feed.run_shapes]
+        sizes = f"; the sizes of {', '.join(opened)} are a guess: --run-shape gives others" if opened else ""
+        told(f"made up at random, by --seed {feed.seed}: {what} (--input gives them{sizes})")
+    found = {name: values[name] if name in values else made[name] for name in table}
+    for name, value in found.items():
+        set_checked(executor, name, value)
+    return found
+
+
+def set_checked(executor: Any, name: str, value: Array) -> None:
+    """Sets an input; what the runtime says against it is the user's to hear."""
+    try:
+        executor.set_input(name, np.asarray(value, order="C"))
+    except (ValueError, TypeError) as error:
+        raise TVMError(str(error)) from error
+
+
+def random_inputs(
+    executor: Any, table: Mapping[str, TensorInfo], values: Mapping[str, Array], feed: Feed
+) -> dict[str, Array]:
+    """Arrays for the inputs that are not given."""
+    tried: list[dict[str, tuple[int, ...]]] = []
+    failed: Exception | None = None
+    for size in OPEN_SIZES:
+        shapes = extents(table, values, feed.run_shapes, size)
+        if shapes in tried:
+            continue
+        tried.append(shapes)
+        rng = np.random.default_rng(feed.seed)
+        made = {name: random_input(shape, table[name].dtype, rng) for name, shape in shapes.items()}
+        if not any([table[name].open_axes for name in shapes if name not in feed.run_shapes]):
+            return made
+        try:
+            for name in table:
+                executor.set_input(name, np.asarray(values.get(name, made.get(name)), order="C"))
+            executor.run()
+        except (ValueError, TypeError, RuntimeError) as error:
+            failed = failed or error
+            continue
+        return made
+    raise TVMError(
+        f"no sizes were found with which the model runs on random inputs; give them by --input, or their sizes by --run-shape. Its"
+        f" inputs are: {described_table(table)}. With {', '.join([f'{n} {s}' for n, s in tried[0].items()])} it said: {failed}"
     )
 
 
-def fill_inputs(executor: Any, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
-    """Sets every input, from `given` or at random; names, shapes and dtypes must be the model's."""
-    table = input_table(executor)
-    for name, value in given.items():
-        if name not in table:
-            raise TVMError(f"the model has no input {name!r}; its inputs are: {describe_inputs(table)}")
-        shape, dtype = table[name]
-        if value.shape != shape or value.dtype != numpy_dtype(dtype):
-            found = describe_inputs({name: (value.shape, value.dtype.name)})
-            raise TVMError(
-                f"input {found} does not fit the model, which takes {describe_inputs({name: (shape, dtype)})}"
-            )
-    rng = np.random.default_rng(seed)
-    values = {
-        name: given[name] if name in given else random_input(shape, dtype, rng)
-        for name, (shape, dtype) in table.items()
-    }
-    for name, value in values.items():
-        executor.set_input(name, np.asarray(value, order="C"))
-    return values
+def run_checked(executor: Any) -> None:
+    """Runs; what the runtime says against the inputs is the user's to hear."""
+    try:
+        executor.run()
+    except (ValueError, TypeError, RuntimeError) as error:
+        raise TVMError(f"the model does not run on these inputs: {error}") from error
 
 
 def output_names(executor: Any) -> list[str]:
@@ -58,6 +187,11 @@ def output_names(executor: Any) -> list[str]:
     return [str(executor.module["get_output_name"](i)) for i in range(executor.get_num_outputs())]
 
 
+def outputs_of(executor: Any) -> dict[str, Array]:
+    """The outputs of the last run, by name."""
+    return {name: executor.get_output(i).numpy() for i, name in enumerate(output_names(executor))}
+
+
 def random_input(shape: Sequence[int], dtype: str, rng: np.random.Generator) -> Array:
     """Values a model can take: normal for floats, small indices for integers, ones for masks."""
     kind = numpy_dtype(dtype)
@@ -65,30 +199,86 @@ def random_input(shape: Sequence[int], dtype: str, rng: np.random.Generator) -> 
         return rng.integers(0, 2, size=shape).astype(kind)
     if kind == np.bool_:
         return np.ones(shape, kind)
-    return rng.standard_normal(shape).astype(kind)
+    return np.asarray(rng.standard_normal(shape)).astype(kind)
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """Arrays by name from an .npz archive, or from an .npy file by its stem."""
+    with path.open("rb") as file:
+        mark = file.read(6)
+    # NumPy would take anything else for pickled objects, and propose to load them unsafely.
+    if mark != b"\x93NUMPY" and mark[:2] != b"PK":
+        raise TVMError(f"{path} is no .npz or .npy file; numpy.savez({path.stem + '.npz'!r}, name=array) writes one")
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return {path.stem: loaded}
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except Exception as error:  # zipfile, pickle and NumPy raise many kinds
+        raise TVMError(f"{path} is no .npz or .npy file that can be read: {error}") from error
 
 
 def read_inputs(paths: Sequence[Path]) -> dict[str, Array]:
-    """Arrays by input name from .npz archives, and from .npy files by the file's stem."""
-    inputs: dict[str, Array] = {}
+    """Arrays by input name from all files; one that is given twice is refused."""
+    sets = read_sets(paths)
+    if len(sets) > 1:
+        twice = next(name for name in sets[1] if name in sets[0])
+        raise TVMError(f"the input {twice!r} is given twice, by two files of --input; only compare takes several sets")
+    return sets[0]
+
+
+def read_sets(paths: Sequence[Path]) -> list[dict[str, Array]]:
+    """Sets of inputs: a file that gives an input again begins the next set."""
+    sets: list[dict[str, Array]] = [{}]
     for path in paths:
-        with path.open("rb") as file:
-            mark = file.read(6)
-        # NumPy would take anything else for pickled objects, and propose to load them unsafely.
-        if mark != b"\x93NUMPY" and mark[:2] != b"PK":
+        arrays = read_arrays(path)
+        if arrays.keys() & sets[-1].keys():
+            sets.append({})
+        sets[-1].update(arrays)
+    return sets
+
+
+def samples_of(paths: Sequence[Path], inputs: Sequence[TensorInfo]) -> list[dict[str, Array]]:
+    """Samples for calibration: arrays of an input's own shape are one; with one more axis in front, or a first axis that is a multiple
+    of the input's, they are many."""
+    table = {i.name: i for i in inputs}
+    samples: list[dict[str, Array]] = []
+    for path in paths:
+        arrays = read_arrays(path)
+        absent = [n for n in table if n not in arrays]
+        if absent:
             raise TVMError(
-                f"{path} is no .npz or .npy file; numpy.savez({path.stem + '.npz'!r}, name=array) writes one"
+                f"--calibrate {path}: these inputs are not in it: {described_table({n: table[n] for n in absent})}"
             )
-        try:
-            loaded = np.load(path, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                inputs[path.stem] = loaded
-            else:
-                with loaded:
-                    inputs.update({name: loaded[name] for name in loaded.files})
-        except Exception as error:  # zipfile, pickle and NumPy raise many kinds
-            raise TVMError(f"{path} is no .npz or .npy file that can be read: {error}") from error
-    return inputs
+        parts = {name: list(_parts(path, table[name], arrays[name])) for name in table}
+        counts = {name: len(p) for name, p in parts.items()}
+        if len(set(counts.values())) > 1:
+            raise TVMError(
+                f"--calibrate {path}: its arrays hold different numbers of samples:"
+                f" {', '.join([f'{n} {c}' for n, c in counts.items()])}"
+            )
+        samples += [dict(zip(parts, values, strict=True)) for values in zip(*parts.values(), strict=True)]
+    return samples
+
+
+def _parts(path: Path, info: TensorInfo, value: Array) -> Iterator[Array]:
+    shape = tuple([int(d) for d in info.shape or ()])
+    if value.dtype != numpy_dtype(info.dtype) or not (
+        value.shape == shape
+        or value.shape[1:] == shape
+        or (shape and value.shape[1:] == shape[1:] and value.shape[0] % shape[0] == 0)
+    ):
+        raise TVMError(
+            f"--calibrate {path}: {described(info.name, value.dtype.name, value.shape)} holds no samples of the input"
+            f" {described(info.name, info.dtype, shape)}: arrays have its shape, or one more axis in front"
+        )
+    if value.shape == shape:
+        yield value
+    elif value.shape[1:] == shape:
+        yield from value
+    else:
+        yield from np.split(value, value.shape[0] // shape[0])
 
 
 def write_outputs(path: Path, results: Mapping[str, Array]) -> None:

@@ -2,88 +2,129 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tilewright.cli import cli
-from tilewright.cli.options import Shapes, model_options, seed_option, thread_option, use_threads
+from tilewright.cli.options import Build, Feed, feed_options, model_options, shown, thread_option, use_threads
 
-ROUNDS = 6
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tilewright.cli.screen import Form
 
 
 @cli.command("bench")
 @model_options
+@feed_options
 @thread_option
-@seed_option
 @click.option(
-    "--seconds", type=click.FloatRange(0.1), default=3.0, show_default=True, help="Measuring time for each contestant."
+    "--duration",
+    "--seconds",
+    "seconds",
+    type=click.FloatRange(0.1),
+    default=3.0,
+    show_default=True,
+    help="Measuring time for each contestant, in seconds.",
 )
 @click.option(
-    "--peer/--no-peer", default=True, show_default=True, help="Also measure ONNX Runtime, when it is installed."
+    "--iterations", type=click.IntRange(1), help="Measure so many runs of each contestant, instead of a time."
 )
+@click.option(
+    "--warmup",
+    type=click.IntRange(0),
+    default=2,
+    show_default=True,
+    help="Runs before each round of measuring that do not count.",
+)
+@click.option(
+    "--streams",
+    type=click.IntRange(1, 1024),
+    default=1,
+    show_default=True,
+    help="Run so many at once, each with inputs and outputs of its own: for throughput.",
+)
+@click.option(
+    "--peer/--no-peer",
+    default=True,
+    show_default=True,
+    help="Also measure ONNX Runtime on an .onnx file, when it is installed: the same inputs, bound before, outputs left where they"
+    " are made.",
+)
+@shown
 def bench_command(
-    model: Path,
-    shapes: Shapes,
-    target: str,
-    opt_level: int,
-    precision: str,
+    build: Build,
+    feed: Feed,
     threads: int | None,
-    seed: int,
     seconds: float,
+    iterations: int | None,
+    warmup: int,
+    streams: int,
     peer: bool,
+    form: Form,
 ) -> None:
-    """Show the latency distribution of MODEL (a model file or a compiled .so), beside ONNX Runtime's."""
-    import numpy as np
-    from rich.table import Table
+    """Show the latency distribution and throughput of MODEL (a model file or a compiled library), beside ONNX Runtime's.
 
-    from tilewright.cli.measuring import timed
+    \b
+    tilewright bench resnet50.onnx --threads 1
+    tilewright bench bert.onnx --input ids.npz --iterations 200 --warmup 10
+    tilewright bench resnet50.so --streams 2 --duration 10 --json
+    """
+    from tilewright import runtime
+    from tilewright.cli.measuring import Contestant, measure_in_turn
     from tilewright.cli.models import executor_of, load_or_compile
-    from tilewright.cli.screen import out, progress, render_seconds
-    from tilewright.cli.tensors import fill_inputs
+    from tilewright.cli.peers import onnxruntime_peer
+    from tilewright.cli.screen import progress, render_seconds
+    from tilewright.cli.tensors import feed_model, fill_inputs, run_checked
 
     use_threads(threads)
-    library, prepared = load_or_compile(model, shapes, target, opt_level, precision)
-    executor = executor_of(library)
-    inputs = fill_inputs(executor, {}, seed)
-    runs: dict[str, Callable[[], Any]] = {"Tilewright": executor.run}
-    if peer and model.suffix == ".onnx":
-        session = peer_session(model, threads)
-        if session is not None:
-            runs["ONNX Runtime"] = lambda: session.run(None, inputs)
-    times: dict[str, list[Any]] = {name: [] for name in runs}
+    library, prepared = load_or_compile(build)
+    executors = [executor_of(library) for _ in range(streams)]
+    inputs = feed_model(executors[0], feed)
+    run_checked(executors[0])
+    for other in executors[1:]:
+        fill_inputs(other, inputs)
+    precision = build.precision if "import" in prepared else "as compiled"
+    contestants = [Contestant("Tilewright", precision, [e.run for e in executors])]
+    if peer:
+        found = onnxruntime_peer(build, inputs, threads, streams)
+        contestants += [found] if found is not None else []
     with progress("measuring") as report:
-        for done in range(ROUNDS):
-            report(done, ROUNDS, "measuring")
-            for name, run in runs.items():
-                times[name].append(timed(run, seconds / ROUNDS))
-    table = Table("milliseconds", "median", "mean", "p5", "p95", "min", "max", "runs", title=model.name)
-    for name, parts in times.items():
-        t = np.concatenate(parts)
-        numbers = [np.median(t), t.mean(), np.percentile(t, 5), np.percentile(t, 95), t.min(), t.max()]
-        table.add_row(name, *[f"{n:.4g}" for n in numbers], str(len(t)))
-    console = out()
-    console.print(table)
-    if len(times) > 1:
-        mine, theirs = (float(np.median(np.concatenate(parts))) for parts in times.values())
-        console.print(f"ratio to ONNX Runtime: {mine / theirs:.2f}")
-    console.print(render_seconds(prepared))
+        measure_in_turn(contestants, seconds, iterations, warmup, report)
+    rows = [c.row() for c in contestants]
+    facts: dict[str, Any] = {
+        "model": str(build.model), "threads": runtime.num_threads(), "streams": streams, "preparation_seconds": prepared,
+        "inputs": {n: {"shape": list(v.shape), "dtype": v.dtype.name} for n, v in inputs.items()}, "milliseconds": rows,
+    }  # fmt: skip
+    if len(rows) > 1:
+        facts["ratio_to_peer"] = rows[0]["median"] / rows[1]["median"]
+
+    def tables() -> list[Any]:
+        parts: list[Any] = [latency_table(rows, build.model.name)]
+        if len(rows) > 1:
+            parts.append(ratio_text(rows))
+        return [*parts, render_seconds(prepared)]
+
+    form.show(facts, rows, tables)
 
 
-def peer_session(model: Path, threads: int | None) -> Any:
-    """An ONNX Runtime session, or None when the package is not installed or does not take the model."""
-    try:
-        import onnxruntime
-    except ImportError:
-        return None
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    if threads is not None:
-        options.intra_op_num_threads = threads
-    try:
-        return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its own kinds, which share no base
-        click.echo(f"warning: ONNX Runtime does not take the model, so it is not measured: {error}", err=True)
-        return None
+def latency_table(rows: list[dict[str, Any]], title: str) -> Table:
+    """A row for each contestant."""
+    from rich.table import Table
+
+    columns = ("median", "mean", "p5", "p95", "p99", "min", "max")
+    table = Table("milliseconds", "", *columns, "runs", "runs/s", title=title)
+    for r in rows:
+        numbers = [f"{r[c]:.4g}" for c in columns]
+        table.add_row(r["contestant"], r["precision"], *numbers, str(r["runs"]), f"{r['runs_per_second']:.4g}")
+    return table
+
+
+def ratio_text(rows: list[dict[str, Any]]) -> str:
+    """The ratio of medians, with what it compares where the precisions are not the same."""
+    mine, theirs = rows
+    other = ""
+    if mine["precision"] != theirs["precision"]:
+        other = f" (not the same arithmetic: {mine['precision']} here, {theirs['precision']} there)"
+    return f"ratio to {theirs['contestant']}: {mine['median'] / theirs['median']:.2f}{other}"

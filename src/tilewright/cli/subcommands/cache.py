@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import click
+from typing import TYPE_CHECKING
 
 from tilewright.cli import cli
+from tilewright.cli.options import shown
+
+if TYPE_CHECKING:
+    from tilewright.cli.screen import Form
 
 
 @cli.group("cache")
 def cache_group() -> None:
-    """Look at or clear the on-disk cache of compiled kernels."""
+    """Look at or clear the on-disk cache of compiled kernels.
+
+    \b
+    tilewright cache info --json
+    tilewright cache clear
+    """
 
 
 @cache_group.command("info")
-def cache_info() -> None:
+@shown
+def cache_info(form: Form) -> None:
     """Show where the cache is and how full."""
     from tilewright.cli.screen import in_bytes
     from tilewright.support.cache import default_cache
@@ -21,12 +31,16 @@ def cache_info() -> None:
     cache = default_cache()
     entries = cache.entries()
     used = sum([e.size for e in entries])
-    click.echo(f"{cache.path}: {len(entries)} entries, {in_bytes(used)} of at most {in_bytes(cache.limit)}")
+    facts = {"path": str(cache.path), "entries": len(entries), "bytes": used, "most_bytes": cache.limit}
+    text = f"{cache.path}: {len(entries)} entries, {in_bytes(used)} of at most {in_bytes(cache.limit)}"
+    form.show(facts, [facts], lambda: [text])
 
 
 @cache_group.command("clear")
-def cache_clear() -> None:
+@shown
+def cache_clear(form: Form) -> None:
     """Remove every entry."""
     from tilewright.support.cache import default_cache
 
-    click.echo(f"removed {default_cache().clear()} entries")
+    facts = {"removed": default_cache().clear()}
+    form.show(facts, [facts], lambda: [f"removed {facts['removed']} entries"])

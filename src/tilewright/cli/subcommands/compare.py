@@ -2,33 +2,48 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tilewright.cli import cli
-from tilewright.cli.options import Shapes, model_options, seed_option, thread_option, use_threads
+from tilewright.cli.options import (
+    Build,
+    Feed,
+    feed_options,
+    input_path,
+    model_options,
+    shown,
+    thread_option,
+    use_threads,
+)
+
+if TYPE_CHECKING:
+    from tilewright.cli.screen import Form
 
 
 @cli.command("compare")
 @model_options
+@feed_options
 @thread_option
-@seed_option
-@click.option(
-    "-i",
-    "--input",
-    "inputs",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="An .npz with an array for each input, or NAME.npy; inputs that are not given are random.",
-)
 @click.option(
     "--reference",
     type=click.Choice(["onnxruntime", "torch", "tflite", "tensorflow", "keras", "float32"]),
     help="What to compare with: the model in another runtime, layer by layer, or the build in float32."
     "  [default: at fp32 the runtime of the model's own framework, else float32]",
+)
+@click.option(
+    "--library",
+    type=input_path,
+    help="Compare the outputs of this compiled library, which was made of MODEL, in place of a build.",
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Compare on so many sets of random inputs. Files of --input that give an input again are further sets, too.",
 )
 @click.option(
     "--top",
@@ -43,37 +58,37 @@ from tilewright.cli.options import Shapes, model_options, seed_option, thread_op
     help="Exit with 1 where an output differs by more than this share of its largest value."
     "  [default: 1e-3 at fp32 with another runtime, else none]",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print all layers as JSON, and no table.")
+@shown
 def compare_command(
-    model: Path,
-    shapes: Shapes,
-    target: str,
-    opt_level: int,
-    precision: str,
+    build: Build,
+    feed: Feed,
     threads: int | None,
-    seed: int,
-    inputs: Sequence[Path],
     reference: str | None,
+    library: Path | None,
+    samples: int,
     top: int,
     tolerance: float | None,
-    as_json: bool,
+    form: Form,
 ) -> None:
     """Show how far MODEL is from a reference, layer by layer, which layer is the first that departs, and what overflows.
 
     The reference is another runtime (--reference onnxruntime, torch, ...), whose results of every node are compared with ours, or,
     for narrow types, the build in float32, kernel by kernel. Exits with 1 if an output is further off than --tolerance, or if a number
     is lost: infinite or NaN, and finite in the reference; the message names the first layer at fault.
+
+    \b
+    tilewright compare resnet50.onnx --reference onnxruntime --samples 5
+    tilewright compare resnet50.onnx --precision bf16
+    tilewright compare resnet50.onnx --library resnet50.so --input a.npz --input b.npz
     """
     from tilewright.cli.comparing import compare_models
-    from tilewright.cli.screen import out
-    from tilewright.cli.tensors import read_inputs
 
     use_threads(threads)
-    found = compare_models(model, shapes, target, opt_level, precision, read_inputs(inputs), seed, reference, tolerance)
-    if as_json:
-        click.echo(json.dumps(found.to_dict(), indent=1))
-    else:
-        console = out()
-        for part in found.rendered(model.name, top):
-            console.print(part)
+    found = compare_models(build, feed, reference, tolerance, samples, library)
+    rows = [
+        {"kind": kind, **d.to_dict()}
+        for kind, part in (("layer", found.layers), ("output", found.outputs))
+        for d in part
+    ]
+    form.show(found.to_dict(), rows, lambda: found.rendered(build.model.name, top))
     found.check()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tilewright.cli import cli
-from tilewright.cli.options import Shapes, model_options
+from tilewright.cli.options import Build, check_writable, model_options, output_path, shown
 from tilewright.support.errors import TVMError
+
+if TYPE_CHECKING:
+    from tilewright.cli.screen import Form
 
 
 @cli.command("compile")
@@ -18,35 +22,26 @@ from tilewright.support.errors import TVMError
     "-o",
     "--output",
     required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=output_path,
     help="The library to write: .so (linked), or .tar and .o (objects); or its kernels as text: .ll (LLVM IR), .s (assembly).",
 )
 @click.option(
-    "--executor",
-    type=click.Choice(["aot", "graph"]),
-    default="aot",
-    show_default=True,
-    help="What the library runs by: one compiled entry, or the graph kernel by kernel.",
-)
-@click.option(
     "--report",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=output_path,
     help="Also write this HTML file: every pass in order with its time and what it changed, and the memory plan.",
 )
-def compile_command(
-    model: Path,
-    shapes: Shapes,
-    target: str,
-    opt_level: int,
-    precision: str,
-    output: Path,
-    executor: str,
-    report: Path | None,
-) -> None:
-    """Compile MODEL (ONNX, PyTorch, ...: see `tilewright import`) to a native library."""
+@shown
+def compile_command(build: Build, output: Path, report: Path | None, form: Form) -> None:
+    """Compile MODEL (ONNX, PyTorch, ...: see `tilewright import`) to a native library.
+
+    \b
+    tilewright compile resnet50.onnx -o resnet50.so
+    tilewright compile bert.onnx --shape input_ids=1,128 --precision bf16 -o bert.so
+    tilewright compile silero_vad.onnx --value sr=16000 -o vad.so
+    tilewright compile resnet50.onnx --precision int8 --calibrate pictures.npz -o resnet50.so
+    """
     from tilewright.cli.models import compile_model
-    from tilewright.cli.options import check_writable
-    from tilewright.cli.screen import in_bytes, out, render_seconds
+    from tilewright.cli.screen import in_bytes, render_seconds
     from tilewright.ir.instrument import HtmlReport
 
     # Said before minutes of compiling, not after.
@@ -57,9 +52,15 @@ def compile_command(
     check_writable(output, "--output")
     if report is not None:
         check_writable(report, "--report")
-    watching = [HtmlReport(report, model.name)] if report is not None else []
-    library, seconds = compile_model(model, shapes, target, opt_level, watching, executor, precision)
+    watching = [HtmlReport(report, build.model.name)] if report is not None else []
+    library, seconds = compile_model(build, watching)
     start = time.perf_counter()
     library.export_library(str(output))
     seconds["link"] = time.perf_counter() - start
-    out().print(f"{output}: {in_bytes(output.stat().st_size)} ({render_seconds(seconds)})")
+    size = output.stat().st_size
+    facts = {
+        "model": str(build.model), "library": str(output), "executor": library.metadata["executor"],
+        "precision": build.precision, "bytes": size,
+    }  # fmt: skip
+    row = {**facts, **{f"{step}_seconds": s for step, s in seconds.items()}}
+    form.show({**facts, "seconds": seconds}, [row], lambda: [f"{output}: {in_bytes(size)} ({render_seconds(seconds)})"])

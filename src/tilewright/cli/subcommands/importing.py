@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tilewright.cli import cli
-from tilewright.cli.options import Shapes, model_argument, shape_option, target_option
+from tilewright.cli.options import Shapes, model_argument, shape_option, shown, target_option
+
+if TYPE_CHECKING:
+    from tilewright.cli.screen import Form
 
 
 @cli.command("import")
@@ -21,7 +25,6 @@ from tilewright.cli.options import Shapes, model_argument, shape_option, target_
     help="Only report: operators, what is not supported and where, inputs, weights, operations, memory, what was handled. Nothing is"
     " compiled. Exits with 0 where the model can be imported, else with 1.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the report of --check as JSON.")
 @click.option(
     "-o",
     "--output",
@@ -31,16 +34,17 @@ from tilewright.cli.options import Shapes, model_argument, shape_option, target_
 @click.option(
     "--params", type=click.Path(dir_okay=False, path_type=Path), help="Also write the weights that are parameters here."
 )
+@shown
 def import_command(
     model: Path,
     shapes: Shapes,
     target: str,
     check: bool,
-    as_json: bool,
     output: Path | None,
     params: Path | None,
+    form: Form,
 ) -> None:
-    """Import MODEL as a relay program, or say beforehand what would come of it (--check).
+    """Import MODEL as a relay program, or say beforehand what would come of it (--check, which --json and --csv imply).
 
     \b
     tilewright import model.onnx --check
@@ -52,10 +56,9 @@ def import_command(
     Keras (.keras, .h5, .hdf5).
     """
     from tilewright.cli.importing import check_model, import_model
-    from tilewright.cli.screen import out
 
-    if check or as_json:
+    if check or form.as_json or form.as_csv:
         if output is not None or params is not None:
             raise click.UsageError("--check only reports; give -o and --params without it")
-        sys.exit(check_model(model, shapes, target, as_json, out()))
+        sys.exit(check_model(model, shapes, target, form))
     import_model(model, shapes, output, params)

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import click
+from typing import TYPE_CHECKING, Any
 
 from tilewright.cli import cli
-from tilewright.cli.options import Shapes, model_options
+from tilewright.cli.options import Build, Feed, feed_options, model_options, shown
+
+if TYPE_CHECKING:
+    from tilewright.cli.screen import Form
 
 
 @cli.command("memory")
 @model_options
-def memory_command(model: Path, shapes: Shapes, target: str, opt_level: int, precision: str) -> None:
-    """Show how much memory MODEL takes when it runs, and which tensors fill the peak."""
-    from tilewright.cli.models import memory_of
+@feed_options
+@shown
+def memory_command(build: Build, feed: Feed, form: Form) -> None:
+    """Show how much memory MODEL (a model file or a compiled library) takes when it runs, and which tensors fill the peak.
 
-    click.echo(str(memory_of(model, shapes, target, opt_level, precision)))
+    Where sizes are known, that is the plan, and nothing is compiled. Where they are open, the model is compiled for the virtual
+    machine, runs on the inputs (--input, --run-shape, or random ones), and what its tensors took at once is measured.
+
+    \b
+    tilewright memory resnet50.onnx
+    tilewright memory bert.onnx --run-shape input_ids=1,128 --json
+    """
+    from tilewright.cli.memory import memory_of
+
+    found = memory_of(build, feed)
+    facts: dict[str, Any] = {"model": str(build.model), **found.facts}
+    form.show(facts, [{"part": name, "bytes": size} for name, size in found.totals.items()], lambda: [found.text])

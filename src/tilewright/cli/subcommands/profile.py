@@ -2,43 +2,54 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tilewright.cli import cli
-from tilewright.cli.options import Shapes, model_options, seed_option, thread_option, use_threads
+from tilewright.cli.options import Build, Feed, feed_options, model_options, shown, thread_option, use_threads
+
+if TYPE_CHECKING:
+    from tilewright.cli.screen import Form
 
 
 @cli.command("profile")
 @model_options
+@feed_options
 @thread_option
-@seed_option
-@click.option("--seconds", type=click.FloatRange(0.1), default=3.0, show_default=True, help="Measuring time.")
-@click.option("--top", type=click.IntRange(1), default=40, show_default=True, help="Rows to show.")
-def profile_command(
-    model: Path,
-    shapes: Shapes,
-    target: str,
-    opt_level: int,
-    precision: str,
-    threads: int | None,
-    seed: int,
-    seconds: float,
-    top: int,
-) -> None:
-    """Show where the time of MODEL (a model file or a compiled .so) goes, kernel by kernel."""
+@click.option(
+    "--duration",
+    "--seconds",
+    "seconds",
+    type=click.FloatRange(0.1),
+    default=3.0,
+    show_default=True,
+    help="Measuring time in seconds.",
+)
+@click.option("--top", type=click.IntRange(1), default=40, show_default=True, help="Rows of the table to show.")
+@shown
+def profile_command(build: Build, feed: Feed, threads: int | None, seconds: float, top: int, form: Form) -> None:
+    """Show where the time of MODEL (a model file or a compiled library) goes, kernel by kernel.
+
+    \b
+    tilewright profile resnet50.onnx --threads 1 --top 10
+    tilewright profile bert.so --input ids.npz --csv
+    """
     from tilewright import runtime
     from tilewright.cli.models import executor_of, load_or_compile
-    from tilewright.cli.profiling import profile_kernels, render_profile
-    from tilewright.cli.screen import out, progress
-    from tilewright.cli.tensors import fill_inputs
+    from tilewright.cli.profiling import peaks_of, profile_kernels, render_profile, rows_of
+    from tilewright.cli.screen import progress
+    from tilewright.cli.tensors import feed_model, run_checked
 
     use_threads(threads)
-    library, _ = load_or_compile(model, shapes, target, opt_level, precision)
+    library, _ = load_or_compile(build)
     executor = executor_of(library)
-    fill_inputs(executor, {}, seed)
-    executor.run()
+    feed_model(executor, feed)
+    run_checked(executor)
     with progress("measuring") as report:
         kernels = profile_kernels(executor, seconds, runtime.num_threads(), report)
-    out().print(render_profile(kernels, top, model.name))
+    facts = {
+        "model": str(build.model), "threads": runtime.num_threads(), "us": sum([k.microseconds for k in kernels]),
+        "peaks_gflops": peaks_of(kernels), "kernels": rows_of(kernels),
+    }  # fmt: skip
+    form.show(facts, rows_of(kernels), lambda: [render_profile(kernels, top, build.model.name)])

@@ -2,50 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tilewright.cli import cli
-from tilewright.cli.options import seed_option, thread_option, use_threads
+from tilewright.cli.options import Feed, check_writable, feed_options, output_path, shown, thread_option, use_threads
+
+if TYPE_CHECKING:
+    from tilewright.cli.screen import Form
 
 
 @cli.command("run")
 @click.argument("library", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "-i",
-    "--input",
-    "inputs",
-    multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="An .npz with an array for each input, or NAME.npy.",
-)
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the outputs to this .npz.")
+@feed_options
+@click.option("-o", "--output", type=output_path, help="Write the outputs to this .npz.")
 @thread_option
-@seed_option
-def run_command(library: Path, inputs: Sequence[Path], output: Path | None, threads: int | None, seed: int) -> None:
-    """Run a compiled LIBRARY once; inputs that are not given are random."""
+@shown
+def run_command(library: Path, feed: Feed, output: Path | None, threads: int | None, form: Form) -> None:
+    """Run a compiled LIBRARY once. Inputs that are not given are random, and a line says so; --strict refuses that.
+
+    \b
+    tilewright run resnet50.so --input picture.npz --output scores.npz
+    tilewright run bert.so --run-shape input_ids=2,64
+    """
     import numpy as np
     from rich.table import Table
 
     from tilewright.cli.models import executor_of, load_library
-    from tilewright.cli.options import check_writable
-    from tilewright.cli.screen import out
-    from tilewright.cli.tensors import fill_inputs, output_names, read_inputs, write_outputs
+    from tilewright.cli.tensors import feed_model, outputs_of, run_checked, write_outputs
 
     if output is not None:
         check_writable(output, "--output")
     use_threads(threads)
     executor = executor_of(load_library(library))
-    fill_inputs(executor, read_inputs(inputs), seed)
-    executor.run()
-    results = {name: executor.get_output(i).numpy() for i, name in enumerate(output_names(executor))}
-    table = Table("output", "shape", "dtype", "min", "mean", "max")
+    feed_model(executor, feed)
+    run_checked(executor)
+    results = outputs_of(executor)
+    rows = []
     for name, value in results.items():
+        row = {"output": name, "shape": "x".join(map(str, value.shape)), "dtype": value.dtype.name}
         numbers = value.astype(np.float64)
-        stats = [f"{f(numbers):.6g}" for f in (np.min, np.mean, np.max)] if value.size else ["", "", ""]
-        table.add_row(name, "x".join(map(str, value.shape)), value.dtype.name, *stats)
-    out().print(table)
+        for column, f in (("min", np.min), ("mean", np.mean), ("max", np.max)):
+            row[column] = f"{f(numbers):.6g}" if value.size else ""
+        rows.append(row)
+
+    def tables() -> list[Table]:
+        table = Table("output", "shape", "dtype", "min", "mean", "max")
+        for row in rows:
+            table.add_row(*row.values())
+        return [table]
+
     if output is not None:
         write_outputs(output, results)
+    form.show({"library": str(library), "outputs": [plain(r) for r in rows]}, rows, tables)
+
+
+def plain(row: dict[str, str]) -> dict[str, object]:
+    """A row as values: extents as a list, numbers as numbers."""
+    numbers = {k: float(row[k]) if row[k] else None for k in ("min", "mean", "max")}
+    return {**row, "shape": [int(d) for d in row["shape"].split("x")] if row["shape"] else [], **numbers}

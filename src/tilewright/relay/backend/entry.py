@@ -10,6 +10,7 @@ from tilewright.ir import DataType, GlobalVar, IRModule, TensorType
 from tilewright.relay.backend.graph_json import graph_json, kernel_hash, param_names
 from tilewright.relay.backend.plan import KernelCall, Place, Plan
 from tilewright.relay.backend.te_compiler import static_bytes
+from tilewright.support.version import VERSION
 from tilewright.tir import PrimFunc
 
 ENTRY = "__tilewright_run"
@@ -83,6 +84,7 @@ def metadata(
 
     return {
         "format": METADATA_FORMAT,
+        "version": VERSION,
         "executor": executor,
         "mod_name": mod_name,
         "inputs": [

@@ -60,7 +60,7 @@ class MemoryReport:
         self.unshared_bytes = sum([a.bytes for a in self.activations])
 
     def __str__(self) -> str:
-        lines = [f"{name:<22}{size:>14,} bytes" for name, size in self._totals()]
+        lines = [f"{name:<22}{size:>14,} bytes" for name, size in self.totals()]
         if self.at_peak:
             lines.append(f"\nthe peak is at call {self.peak_call} of {len(self.kernels)}, {self.peak_kernel}:")
         for a in self.at_peak:
@@ -70,7 +70,8 @@ class MemoryReport:
             )
         return "\n".join(lines)
 
-    def _totals(self) -> list[tuple[str, int]]:
+    def totals(self) -> list[tuple[str, int]]:
+        """Bytes by what they are for."""
         return [
             ("activations (arena)", self.arena_bytes),
             ("peak of activations", self.peak_bytes),
@@ -83,7 +84,7 @@ class MemoryReport:
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values."""
         return {
-            **{name.split(" (")[0].replace(" ", "_"): size for name, size in self._totals()},
+            **{name.split(" (")[0].replace(" ", "_"): size for name, size in self.totals()},
             "peak_call": self.peak_call,
             "peak_kernel": self.peak_kernel,
             "at_peak": [
@@ -94,7 +95,7 @@ class MemoryReport:
 
     def to_html(self) -> str:
         """The report as a part of a page: totals, the bytes that live at each call, and what fills the peak."""
-        totals = "".join([f'<tr><td>{name}</td><td class="num">{size:,}</td></tr>' for name, size in self._totals()])
+        totals = "".join([f'<tr><td>{name}</td><td class="num">{size:,}</td></tr>' for name, size in self.totals()])
         rows = "".join(
             [
                 f'<tr><td class="num">{a.bytes:,}</td><td class="num">{a.bytes / self.peak_bytes:.1%}</td>'

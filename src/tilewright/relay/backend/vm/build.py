@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from tilewright.codegen.llvm.symbols import context_definition
-from tilewright.ir import GlobalVar, IRModule
+from tilewright.ir import GlobalVar, IntImm, IRModule, TensorType, TupleType
 from tilewright.ir.transform import PassContext, Sequential
 from tilewright.node import deep_recursion
 from tilewright.relay import transform
@@ -29,7 +29,9 @@ from tilewright.relay.transform.manifest import values_again
 from tilewright.relay.transform.retype import widen_dimensions
 from tilewright.support.collection import paused_collection
 from tilewright.support.errors import TVMError
+from tilewright.support.version import VERSION
 from tilewright.target import CompilationConfig
+from tilewright.tir import Any as AnyDim
 
 METADATA_FORMAT = 1
 
@@ -122,8 +124,10 @@ def compile(
             objects.append(cached_object(context_definition(chosen), chosen))
         facts = {
             "format": METADATA_FORMAT,
+            "version": VERSION,
             "executor": "vm",
             "entry_points": entries,
+            **tensors_of_main(optimized),
             "constants_bytes": compiler.pool.bytes,
             "kernels": [
                 {"name": k.name, "flops": k.flops, "products": k.products, "bytes": k.moved_bytes, "source": k.source}
@@ -134,6 +138,30 @@ def compile(
             "opt_level": PassContext.current().opt_level,
         }
     return Executable(optimized, chosen, program, facts, objects, constants.result(), external)
+
+
+def tensors_of_main(mod: IRModule) -> dict[str, Any]:
+    """Inputs and outputs of main for the metadata: names, types, extents (open ones by their names); what is no tensor has neither
+    type nor extents."""
+    if not any([g.name_hint == "main" for g in mod.functions]):
+        return {"inputs": [], "outputs": []}
+    main: Any = mod["main"]
+    results = main.checked_type.ret_type
+    fields = list(results.fields) if isinstance(results, TupleType) else [results]
+    names = list((main.attrs or {}).get("output_tensor_names", ()))
+    named_outputs = [str(names[i]) if i < len(names) else f"output_{i}" for i in range(len(fields))]
+    return {
+        "inputs": [described(p.name_hint, p.checked_type) for p in main.params],
+        "outputs": [described(name, t) for name, t in zip(named_outputs, fields, strict=True)],
+    }
+
+
+def described(name: str, t: Any) -> dict[str, Any]:
+    """A value as the metadata tell it."""
+    if not isinstance(t, TensorType):
+        return {"name": name, "shape": None, "dtype": None}
+    shape = [d.value if isinstance(d, IntImm) else "?" if isinstance(d, AnyDim) else str(d) for d in t.shape]
+    return {"name": name, "shape": shape, "dtype": str(t.dtype)}
 
 
 def name_is_lifted(mod: IRModule, name: str) -> bool:

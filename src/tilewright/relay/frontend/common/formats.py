@@ -17,10 +17,12 @@ import numpy as np
 
 from tilewright.ir import IntImm, IRModule, TensorType, TupleType, Type
 from tilewright.node.leaves import numpy_dtype
-from tilewright.relay.expr import Call, Constant
+from tilewright.relay.expr import Call, Constant, bind
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.functor import post_order
 from tilewright.relay.printer import span_text
+from tilewright.relay.transform import DynamicToStatic, FoldConstant
+from tilewright.relay.transform.infer_type import infer_module
 from tilewright.tir import Any as AnyDim
 
 Array = np.ndarray[Any, Any]
@@ -117,6 +119,16 @@ class ModelFormat:
         """The module and its parameters. Raises ModelError for a file that is wrong, OpNotImplemented for what is not supported."""
         raise ModelError(f"models of {self.title} cannot be imported")
 
+    def load_fixed(self, path: Path, shapes: Shapes, values: Mapping[str, Array]) -> tuple[IRModule, dict[str, Any]]:
+        """As `load`, with constants for these inputs, which then are none any more. Raises ModelError for one that the model has not, and
+        for values that do not fit."""
+        mod, params = self.load(path, shapes)
+        return fixed(mod, list(params), values), params
+
+    def place_of(self, path: Path, name: str) -> tuple[str, int] | None:
+        """The node and the number of its result that a tensor's name in the file means; None for what is no tensor's name."""
+        return None
+
     def as_written(self, path: Path, shapes: Shapes) -> tuple[IRModule, dict[str, Any]] | None:
         """As `load`, each tensor laid out as the file's own, with which it is compared; None where those of `load` are."""
         return None
@@ -171,6 +183,36 @@ def format_of(path: Path) -> ModelFormat:
         known = "folders of TensorFlow's with a saved_model.pb, and for files: " + known
     kind = "folder" if path.is_dir() else "file"
     raise ModelError(f"{path}: no importer takes this {kind}; there are importers for {known}")
+
+
+def fixed(mod: IRModule, params: Sequence[str], values: Mapping[str, Array]) -> IRModule:
+    """A module with constants for inputs of main, and what follows from them computed. params: parameters that are no inputs."""
+    main: Any = mod["main"]
+    inputs = {p.name_hint: p for p in main.params if p.name_hint not in params}
+    constants = {}
+    for name, value in values.items():
+        if name not in inputs:
+            raise ModelError(f"the model has no input {name!r} to fix; its inputs are: {', '.join(inputs) or 'none'}")
+        constants[name] = as_declared(name, value, inputs[name].checked_type)
+    bound = mod.with_functions({mod.get_global_var("main"): bind(main, constants)})
+    known: IRModule = FoldConstant()(DynamicToStatic()(FoldConstant()(infer_module(bound))))
+    return known
+
+
+def as_declared(name: str, value: Array, declared: Any) -> Array:
+    """A value in the type of the input that it fixes: numbers are converted where none changes by it. ModelError where it does not fit."""
+    shape = [d.value if isinstance(d, IntImm) else None for d in declared.shape]
+    kind = numpy_dtype(str(declared.dtype))
+    number = value.reshape([1] * len(shape)) if value.size == 1 and value.ndim < len(shape) else value
+    fits = number.ndim == len(shape) and all([d in (None, n) for d, n in zip(shape, number.shape, strict=False)])
+    made = number.astype(kind) if fits else number
+    if not fits or (made.dtype.kind in "iub" and not np.array_equal(made.astype("float64"), number.astype("float64"))):
+        wanted = "x".join(["?" if d is None else str(d) for d in shape]) or "scalar"
+        raise ModelError(
+            f"the value for the input {name!r}, {value.dtype.name} {'x'.join(map(str, value.shape)) or 'scalar'}, does not fit: it takes"
+            f" {declared.dtype} {wanted}"
+        )
+    return made
 
 
 def survey_of(framework: str, mod: IRModule, params: Mapping[str, Any]) -> Survey:

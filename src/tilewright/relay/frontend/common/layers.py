@@ -114,11 +114,11 @@ def matched(exprs: Sequence[Expr], results: Sequence[Array]) -> list[tuple[int, 
     forms = [_form(e) for e in exprs]
     given = [(r.shape, _is_float(r.dtype.name)) for r in results]
     if len(results) == 1:
-        fitting = [k for k, f in enumerate(forms) if f == given[0]]
+        fitting = [k for k, f in enumerate(forms) if _fits(f, given[0])]
         return [(fitting[-1], 0)] if fitting else []
     pairs = []
     for form in dict.fromkeys(given):
-        mine = [k for k, f in enumerate(forms) if f == form]
+        mine = [k for k, f in enumerate(forms) if _fits(f, form)]
         theirs = [k for k, g in enumerate(given) if g == form]
         if len(mine) == len(theirs) == 1:
             pairs.append((mine[0], theirs[0]))
@@ -138,6 +138,12 @@ def _form(e: Expr) -> tuple[tuple[int, ...], bool]:
     t = e.checked_type
     assert isinstance(t, TensorType)
     return tuple([int(getattr(d, "value", -1)) for d in t.shape]), _is_float(str(t.dtype))
+
+
+def _fits(form: tuple[tuple[int, ...], bool], result: tuple[tuple[int, ...], bool]) -> bool:
+    """Whether a result may be of a form, some of whose extents only a run knows (-1)."""
+    same = len(form[0]) == len(result[0]) and all([d in (-1, n) for d, n in zip(form[0], result[0], strict=True)])
+    return same and form[1] == result[1]
 
 
 def _is_float(dtype: str) -> bool:

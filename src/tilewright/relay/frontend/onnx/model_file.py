@@ -12,12 +12,14 @@ from tilewright.ir import IRModule
 from tilewright.relay.frontend.common import formats
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.onnx import quirks
-from tilewright.relay.frontend.onnx.graph import from_onnx, node_name, operator_title
+from tilewright.relay.frontend.onnx.graph import from_onnx, import_model, node_name, operator_title
 from tilewright.relay.frontend.onnx.inputs import declared, element_name, element_of
 from tilewright.relay.frontend.onnx.order import all_nodes
 from tilewright.relay.frontend.onnx.reader import opset_versions, read_model
+from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.fake_quantization import FakeQuantizationToInteger
 from tilewright.support.errors import TVMError
+from tilewright.tir import Any as AnyDim
 
 
 class OnnxFormat(formats.ModelFormat):
@@ -38,10 +40,34 @@ class OnnxFormat(formats.ModelFormat):
     def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, Any]]:
         """The module; what is float32 between quantised tensors runs on integers."""
         mod, params = from_onnx(path, shape=dict(shapes) or None)
-        integers = FakeQuantizationToInteger()(mod)
-        if integers is not mod:
-            quirks.QUANTISED.seen("main")
-        return integers, params
+        return on_integers(mod), params
+
+    def load_fixed(
+        self, path: Path, shapes: formats.Shapes, values: Mapping[str, formats.Array]
+    ) -> tuple[IRModule, dict[str, Any]]:
+        """The module; the importer evaluates what follows from the values."""
+        proto, name, _, _ = read_model(path)
+        weights = {t.name for t in proto.graph.initializer}
+        inputs = {i.name: i for i in proto.graph.input if i.name not in weights}
+        given = {}
+        for key, value in values.items():
+            if key not in inputs:
+                raise ModelError(
+                    f"{name}: the model has no input {key!r} to fix; its inputs are: {', '.join(inputs) or 'none'}"
+                )
+            tensor = inputs[key].type.tensor_type
+            extents = [d if isinstance(d, int) else AnyDim() for d in declared(inputs[key])]
+            kind = tensor_type(extents, element_name(tensor.elem_type) or "float32")
+            given[key] = formats.as_declared(key, value, kind)
+        found = import_model(path, dict(shapes) or None, given=given)
+        return on_integers(found.mod), found.params
+
+    def place_of(self, path: Path, name: str) -> tuple[str, int] | None:
+        """The node that makes a tensor of this name."""
+        for node in read_model(path)[0].graph.node:
+            if name in node.output:
+                return node_name(node), list(node.output).index(name)
+        return None
 
     def survey(self, path: Path, shapes: formats.Shapes) -> formats.Survey:
         """What the file says, of operators that are not supported too; weights are not read."""
@@ -69,6 +95,14 @@ class OnnxFormat(formats.ModelFormat):
     def reference(self, path: Path, runtime: str, shapes: formats.Shapes) -> formats.Reference:
         """ONNX Runtime, its own optimizer switched off."""
         return OnnxRuntimeReference(path)
+
+
+def on_integers(mod: IRModule) -> IRModule:
+    """The module with what is float32 between quantised tensors on integers."""
+    integers = FakeQuantizationToInteger()(mod)
+    if integers is not mod:
+        quirks.QUANTISED.seen("main")
+    return integers
 
 
 def _info(proto: Any) -> formats.TensorInfo:

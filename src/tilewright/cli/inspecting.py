@@ -1,0 +1,116 @@
+"""What a compiled library says of itself, read from the file: it need not be for this machine."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from tilewright.cli.models import LIBRARIES
+from tilewright.cli.screen import in_bytes
+from tilewright.runtime.object_file import ElfFile
+from tilewright.support.errors import TVMError
+
+METADATA, TARGET, CONSTANTS = "__tilewright_metadata", "__tilewright_target", "__tilewright_constants"
+FUNCTION = "__tvm_ffi_"
+"""What names of functions that a host may call begin with."""
+
+
+def inspected(path: Path) -> dict[str, Any]:
+    """Inputs, outputs, target, features, version, executor and sizes of a library. Raises TVMError where it is none of ours."""
+    if path.suffix not in LIBRARIES:
+        raise TVMError(
+            f"{path} is no compiled library ({', '.join(LIBRARIES)}); of a model file, `tilewright import {path} --check` tells what it"
+            " needs"
+        )
+    try:
+        parts = [ElfFile(data) for data in contents(path)]
+        texts = {name: found for name in (METADATA, TARGET) for p in parts if (found := p.content(name))}
+        facts = {name: json.loads(text.rstrip(b"\0")) for name, text in texts.items()}
+    except (ValueError, tarfile.TarError, EOFError) as error:
+        raise TVMError(f"{path} cannot be inspected: {error}; copy or compile it again") from error
+    model = facts.get(METADATA, {})
+    target = model.get("target") or facts.get(TARGET)
+    functions = sorted({s.removeprefix(FUNCTION) for p in parts for s in p.symbols if s.startswith(FUNCTION)})
+    if not model and not target and not functions:
+        raise TVMError(f"{path} was not written by this compiler: it says nothing of a model, a target or functions")
+    kernels = model.get("kernels", [])
+    return {
+        "library": str(path),
+        "executor": model.get("executor"),
+        "version": model.get("version"),
+        "opt_level": model.get("opt_level"),
+        "inputs": model.get("inputs", []),
+        "outputs": model.get("outputs", []),
+        "target": target or {},
+        "functions": functions,
+        "kernels": len(kernels),
+        "distinct_kernels": len({k["name"] for k in kernels}),
+        "flops": sum([int(k["flops"]) for k in kernels]) if model.get("executor") != "vm" else None,
+        "bytes": {
+            "file": path.stat().st_size,
+            "code": sum([p.code_bytes for p in parts]),
+            "constants": model.get("constants_bytes", sum([p.size(CONSTANTS) for p in parts])),
+            "workspace": model.get("workspace_bytes"),
+        },
+    }
+
+
+def contents(path: Path) -> list[bytes]:
+    """The object files of an archive, or the file itself."""
+    if path.suffix != ".tar":
+        return [path.read_bytes()]
+    with tarfile.open(path) as archive:
+        members = [archive.extractfile(m) for m in archive.getmembers() if m.isfile()]
+        return [m.read() for m in members if m is not None]
+
+
+def rows_of(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Inputs and outputs, for a table."""
+    return [
+        {"kind": kind[:-1], "name": t["name"], "dtype": t["dtype"] or "not a tensor", "shape": "x".join(map(str, t["shape"] or ()))}
+        for kind in ("inputs", "outputs")
+        for t in found[kind]
+    ]  # fmt: skip
+
+
+RUNNERS = {
+    "aot": "one compiled entry",
+    "graph": "the graph, kernel by kernel",
+    "vm": "the virtual machine",
+    "kernels": "kernels of a graph only",
+}
+
+
+def rendered(found: dict[str, Any]) -> list[Any]:
+    """Tables and lines."""
+    size, target = found["bytes"], found["target"]
+    parts: list[Any] = []
+    if found["executor"]:
+        by = f"{found['executor']} ({RUNNERS.get(found['executor'], 'unknown')})"
+        version = f"; written by tilewright {found['version']}" if found["version"] else ""
+        parts.append(f"{found['library']}: runs by {by}; opt level {found['opt_level']}{version}")
+    else:
+        parts.append(f"{found['library']}: functions, no model: {', '.join(found['functions']) or 'none by name'}")
+    rows = rows_of(found)
+    if rows:
+        table = Table("", "name", "type", "shape")
+        for r in rows:
+            table.add_row(r["kind"], r["name"], r["dtype"], r["shape"] or "scalar")
+        parts.append(table)
+    if target:
+        parts.append(f"target: {target.get('triple', '')}, CPU {target.get('cpu') or 'generic'}")
+        parts.append(f"CPU features: {', '.join(target.get('features', [])) or 'none beyond the architecture'}")
+    if found["kernels"]:
+        calls = f" calls of {found['distinct_kernels']}" if found["executor"] != "vm" else ""
+        parts.append(f"kernels: {found['kernels']}{calls}")
+    sizes = (
+        f"sizes: file {in_bytes(size['file'])}, code {in_bytes(size['code'])}, constants {in_bytes(size['constants'])}"
+    )
+    parts.append(
+        sizes + (f", workspace of a run {in_bytes(size['workspace'])}" if size["workspace"] is not None else "")
+    )
+    return parts

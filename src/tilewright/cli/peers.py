@@ -1,0 +1,48 @@
+"""Other runtimes beside which `bench` measures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilewright.cli.measuring import Contestant
+from tilewright.cli.options import Build
+from tilewright.cli.screen import noted
+from tilewright.cli.tensors import Array
+
+
+def onnxruntime_peer(build: Build, inputs: Mapping[str, Array], threads: int | None, streams: int) -> Contestant | None:
+    """ONNX Runtime on the same inputs; None where it is not installed or cannot do the same work. As with ours, inputs are bound before
+    a run, and outputs stay where the run makes them."""
+    if build.model.suffix != ".onnx":
+        return None
+    if build.outputs or build.inputs_at or build.values:
+        noted("ONNX Runtime is not measured: it would run the whole model, with all of its inputs")
+        return None
+    try:
+        import onnxruntime
+    except ImportError:
+        return None
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    if threads is not None:
+        options.intra_op_num_threads = threads
+    try:
+        session = onnxruntime.InferenceSession(str(build.model), options, providers=["CPUExecutionProvider"])
+        bindings = [bound(session, inputs) for _ in range(streams)]
+        session.run_with_iobinding(bindings[0])
+    except Exception as error:  # its own kinds, which share no base
+        noted(f"ONNX Runtime is not measured, since it does not take the model: {error}")
+        return None
+    runs = [lambda b=b: session.run_with_iobinding(b) for b in bindings]
+    return Contestant(f"ONNX Runtime {onnxruntime.__version__}", "fp32", runs)
+
+
+def bound(session: Any, inputs: Mapping[str, Array]) -> Any:
+    """Inputs and outputs of a session, bound."""
+    binding = session.io_binding()
+    for name in [i.name for i in session.get_inputs()]:
+        binding.bind_cpu_input(name, inputs[name])
+    for output in session.get_outputs():
+        binding.bind_output(output.name)
+    return binding

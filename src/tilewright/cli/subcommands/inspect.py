@@ -1,0 +1,32 @@
+"""`tilewright inspect`: what a compiled library says of itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from tilewright.cli import cli
+from tilewright.cli.options import input_path, shown
+
+if TYPE_CHECKING:
+    from tilewright.cli.screen import Form
+
+
+@cli.command("inspect")
+@click.argument("library", type=input_path)
+@shown
+def inspect_command(library: Path, form: Form) -> None:
+    """Show inputs, outputs, target, CPU features, version, executor and sizes of a compiled LIBRARY.
+
+    The file is read, not loaded: it may be for another machine.
+
+    \b
+    tilewright inspect resnet50.so
+    tilewright inspect resnet50.so --json
+    """
+    from tilewright.cli.inspecting import inspected, rendered, rows_of
+
+    found = inspected(library)
+    form.show(found, rows_of(found), lambda: rendered(found))

@@ -1,0 +1,149 @@
+"""inspect: what a library says of itself, without being loaded; completion; forms of output; how much is said."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import command, dense_model, relu_model
+from tilewright.support.version import VERSION
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with dense.onnx, and dense.so of it."""
+    place = tmp_path_factory.mktemp("inspect")
+    dense_model(place / "dense.onnx")
+    assert command("compile", place / "dense.onnx", "-o", place / "dense.so").code == 0
+    return place
+
+
+def test_library(folder: Path) -> None:
+    found = json.loads(command("inspect", folder / "dense.so", "--json").out)
+    assert found["inputs"] == [{"name": "x", "shape": [4, 32], "dtype": "float32"}]
+    assert found["outputs"] == [{"name": "y", "shape": [4, 8], "dtype": "float32"}]
+    assert (found["executor"], found["version"], found["opt_level"], found["kernels"]) == ("aot", VERSION, 3, 2)
+    assert found["target"]["triple"] and found["target"]["features"]
+    sizes = found["bytes"]
+    assert sizes["file"] == (folder / "dense.so").stat().st_size
+    # The weights, 32 x 64 and 64 x 8 float32.
+    assert sizes["constants"] == (32 * 64 + 64 * 8) * 4 and 0 < sizes["code"] < sizes["file"]
+    text = command("inspect", folder / "dense.so").out
+    assert "runs by aot (one compiled entry)" in text and "4x32" in text and "constants 10.2 KB" in text
+
+
+@pytest.mark.parametrize("suffix", ["o", "tar"])
+def test_library_for_another_machine(folder: Path, suffix: str) -> None:
+    library = folder / f"arm.{suffix}"
+    target = "llvm -mtriple=aarch64-unknown-linux-gnu"
+    assert command("compile", folder / "dense.onnx", "--target", target, "-o", library).code == 0
+    found = json.loads(command("inspect", library, "--json").out)
+    assert found["target"]["triple"].startswith("aarch64") and found["inputs"][0]["name"] == "x"
+    assert found["bytes"]["constants"] == 10240 and found["bytes"]["code"] > 0
+
+
+def test_open_sizes_have_names(tmp_path: Path) -> None:
+    model = relu_model(tmp_path / "m.onnx", ["batch", 3])
+    assert command("compile", model, "-q", "-o", tmp_path / "m.so").code == 0
+    found = json.loads(command("inspect", tmp_path / "m.so", "--json").out)
+    assert found["executor"] == "vm" and found["inputs"][0]["shape"] == ["batch", 3] == found["outputs"][0]["shape"]
+    assert command("inspect", tmp_path / "m.so", "--csv").out == (
+        "kind,name,dtype,shape\ninput,x,float32,batchx3\noutput,y,float32,batchx3\n"
+    )
+
+
+def test_a_library_of_functions(tmp_path: Path) -> None:
+    import tilewright as tvm
+    from tilewright import te
+
+    x = te.placeholder((8,), name="x")
+    y = te.compute((8,), lambda i: x[i] + 1, name="y")
+    tvm.build(te.create_prim_func([x, y]), target="llvm", name="add_one").export_library(str(tmp_path / "f.so"))
+    found = json.loads(command("inspect", tmp_path / "f.so", "--json").out)
+    assert found["executor"] is None and "add_one" in found["functions"] and found["target"]["triple"]
+    assert "functions, no model: " in command("inspect", tmp_path / "f.so").out
+
+
+def test_what_cannot_be_inspected(folder: Path, tmp_path: Path) -> None:
+    done = command("inspect", folder / "dense.onnx")
+    assert done.code == 1 and done.err == (
+        f"error: {folder / 'dense.onnx'} is no compiled library (.so, .dylib, .tar, .o); of a model file, `tilewright import"
+        f" {folder / 'dense.onnx'} --check` tells what it needs\n"
+    )
+    other = tmp_path / "other.so"
+    other.write_bytes(b"not a library")
+    done = command("inspect", other)
+    assert done.code == 1 and done.err == (
+        f"error: {other} cannot be inspected: it does not begin with an ELF header; copy or compile it again\n"
+    )
+    data = (folder / "dense.so").read_bytes()
+    for size in range(4, len(data), 997):
+        other.write_bytes(data[:size])
+        assert command("inspect", other).code in (0, 1)
+
+
+@pytest.mark.parametrize(
+    "shell, mark", [("bash", "complete -o nosort"), ("zsh", "#compdef tilewright"), ("fish", "complete ")]
+)
+def test_completion(shell: str, mark: str) -> None:
+    done = command("completion", shell)
+    assert done.code == 0 and mark in done.out and "_TILEWRIGHT_COMPLETE" in done.out and not done.err
+
+
+def test_completion_completes() -> None:
+    import os
+    import sys
+
+    words = {"COMP_WORDS": "tilewright comp", "COMP_CWORD": "1", "_TILEWRIGHT_COMPLETE": "bash_complete"}
+    program = [sys.executable, "-c", "from tilewright.cli import main; main()"]
+    done = subprocess.run(program, env={**os.environ, **words}, capture_output=True, text=True, check=False)
+    assert {line.split(",")[-1] for line in done.stdout.split()} == {"compare", "compile", "completion"}
+
+
+FORMS = [
+    ("compile", ["dense.onnx", "-o", "again.so"], {"model", "library", "executor", "bytes", "compile_seconds"}),
+    ("run", ["dense.so"], {"output", "shape", "dtype", "min", "mean", "max"}),
+    ("bench", ["dense.so", "--iterations", "6"], {"contestant", "median", "p99", "runs", "runs_per_second"}),
+    ("profile", ["dense.so", "--duration", "0.1"], {"kernel", "calls", "us", "share", "gflops"}),
+    ("memory", ["dense.onnx"], {"part", "bytes"}),
+    ("compare", ["dense.onnx"], {"kind", "name", "error", "lost_values"}),
+    ("import", ["dense.onnx"], {"operator", "count", "supported"}),
+    ("inspect", ["dense.so"], {"kind", "name", "dtype", "shape"}),
+    ("cache", ["info"], {"path", "entries", "bytes", "most_bytes"}),
+]
+
+
+@pytest.mark.parametrize("verb, words, columns", FORMS, ids=[f[0] for f in FORMS])
+def test_forms_of_output(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, verb: str, words: list[str], columns: set[str]
+) -> None:
+    monkeypatch.chdir(folder)
+    done = command(verb, *words, "--json")
+    assert done.code == 0 and isinstance(json.loads(done.out), dict), done.err
+    done = command(verb, *words, "--csv")
+    rows = list(csv.DictReader(io.StringIO(done.out)))
+    assert done.code == 0 and rows and columns <= set(rows[0]), (done.out, done.err)
+    done = command(verb, *words, "--json", "--csv")
+    assert done.code == 2 and "--json and --csv exclude each other; give one of them" in done.err
+
+
+def test_how_much_is_said(folder: Path, tmp_path: Path) -> None:
+    model = relu_model(tmp_path / "m.onnx", ["n", 3])
+    loud = command("compile", model, "-o", tmp_path / "m.so", "-v")
+    assert loud.code == 0 and "note: " in loud.err and "imported in " in loud.err and "runs by vm" in loud.err
+    assert command("compile", model, "-o", tmp_path / "m.so", "-q").err == ""
+    done = command("compile", model, "-o", tmp_path / "m.so", "-q", "-v")
+    assert done.code == 2 and "--verbose and --quiet exclude each other; give one of them" in done.err
+
+
+@pytest.mark.parametrize(
+    "verb", ["compile", "run", "bench", "profile", "memory", "compare", "import", "inspect", "cache", "completion"]
+)
+def test_every_command_has_an_example(verb: str) -> None:
+    done = command(verb, "--help")
+    assert done.code == 0 and f"\n  tilewright {verb} " in done.out
