@@ -149,3 +149,14 @@ def test_bytes() -> None:
     assert bordered(body, "float32", "llvm -mcpu=cascadelake") == 1
     data = rng.integers(0, 255, (1, 32, 16, 16)).astype("uint8")
     assert np.array_equal(outputs(body, data), outputs(body, data, ("WriteBorders",)))
+
+
+def test_functions_of_no_arguments_read_no_data() -> None:
+    """What a loop over known rounds becomes: a function that takes nothing, called."""
+    x = picture(1, 16, 12, 12)
+    inner = relay.Function([], relay.nn.relu(x))
+    body = around(relay.Call(relay.var("inner"), []), 16, 16)
+    bound = relay.Let(body.args[0].op, inner, body)
+    data = np.random.default_rng(0).standard_normal((1, 16, 12, 12)).astype("float32")
+    found = outputs(relay.Function([x], bound), data, executor="vm")
+    np.testing.assert_allclose(found, outputs(around(relay.nn.relu(x), 16, 16), data), rtol=0.05, atol=0.05)

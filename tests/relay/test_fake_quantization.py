@@ -10,6 +10,8 @@ import pytest
 import tilewright as tvm
 from tilewright import relay
 from tilewright.contrib import graph_executor
+from tilewright.relay.frontend.common.module import is_static
+from tilewright.relay.functor import post_order
 from tilewright.support.errors import TVMError
 
 qnn = relay.qnn.op
@@ -244,3 +246,35 @@ def test_quantised_operators_become_what_a_program_says_first(registered: Any) -
     registered(relay.qnn.op.register_qnn_legalize, "qnn.requantize", "FTVMQnnLegalize", plain)
     after = relay.qnn.transform.Legalize()(mod)
     assert relay.analysis.list_op_freqs(after) == {"reshape": 1, "qnn.requantize": 1, "cast": 1}
+
+
+def test_nothing_stays_without_a_type_below_a_call_of_a_loop() -> None:
+    """A loop as importers write it: a function that a Let binds, called where the Let stands."""
+    numbers = relay.TensorType((4,), "float32")
+    i, x = relay.var("i", shape=(), dtype="int32"), relay.var("x", numbers)
+    loop = relay.var("loop")
+
+    def turned(y: Any) -> Any:
+        return qnn.dequantize(qnn.quantize(y, relay.const(0.05), relay.const(3)), relay.const(0.05), relay.const(3))
+
+    again = turned(relay.nn.relu(turned(x)))
+    step = relay.If(relay.less(i, relay.const(3)), loop(relay.add(i, relay.const(1)), again), x)
+    called = relay.Call(relay.Let(loop, relay.Function([i, x], step, numbers), loop), [relay.const(0), again])
+    before = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], called)))
+    after = relay.transform.FakeQuantizationToInteger()(before)
+    assert after is not before and "nn.relu" not in str(after)
+    found = [e for e in post_order(after["main"]) if not isinstance(e, tvm.ir.Op)]
+    assert any(isinstance(e, relay.If) for e in found)
+    for e in found:
+        assert e.checked_type is not None
+    assert not is_static(after)
+
+
+def test_scales_of_a_size_that_only_a_run_knows_are_not_one() -> None:
+    """Rows that are quantised each by a scale of its own, as dynamic quantisation does."""
+    rows = relay.var("rows", shape=(relay.Any(), 8), dtype="float32")
+    scale = relay.divide(relay.max(relay.abs(rows), axis=1), relay.const(127.0))
+    q = qnn.quantize(rows, scale, relay.const(0), axis=0, out_dtype="int8")
+    before = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([rows], q)))
+    after = relay.transform.FakeQuantizationToInteger()(before)
+    assert tvm.ir.structural_equal(before, after)

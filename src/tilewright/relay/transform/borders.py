@@ -40,7 +40,7 @@ def write_borders(func: Function) -> Any:
     used = users([func])
     found: dict[Expr, Padding] = {}
     for data, readers in used.items():
-        paddings = {padding_of(r) if r.args[0] is data else None for r in readers if isinstance(r, Call)}
+        paddings = {padding_of(r) if r.args and r.args[0] is data else None for r in readers if isinstance(r, Call)}
         padding = paddings.pop() if len(paddings) == 1 and all([isinstance(r, Call) for r in readers]) else None
         if padding is not None and ends_kernel(data, used):
             found[data] = padding

@@ -29,7 +29,7 @@ class Affine(NamedTuple):
     @property
     def single(self) -> bool:
         """Whether there is one scale and one zero point for the whole tensor."""
-        return _size(self.scale) == _size(self.zero) == 1
+        return _is_one(self.scale) and _is_one(self.zero)
 
 
 class Quantity(NamedTuple):
@@ -49,8 +49,9 @@ def _alike_shapes(a: Expr, b: Expr) -> bool:
     return len(x) == len(y) and all([known_equal(p, q) for p, q in zip(x, y, strict=True)])
 
 
-def _size(e: Expr) -> int:
-    return int(np.prod(tensor_of(typed(e)).concrete_shape))
+def _is_one(e: Expr) -> bool:
+    """Whether a tensor is known to have one element."""
+    return all([known_equal(d, 1) for d in _shape(e)])
 
 
 def _same(a: Expr, b: Expr) -> bool:
@@ -167,7 +168,7 @@ def resized(region: Region, call: Call) -> Quantity | None:
 
 def relu(region: Region, call: Call) -> Quantity | None:
     q = _operand(region, call)
-    if q is None or _size(q.affine.zero) > 1:
+    if q is None or not _is_one(q.affine.zero):
         return None
     return Quantity(op("maximum")(q.expr, op("cast")(q.affine.zero, dtype=q.affine.dtype)), q.affine)
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from tilewright.ir import DataType, IRModule, Op, TensorType, TupleType, Type
 from tilewright.ir.transform import Pass, PassContext, PassInfo
-from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem
-from tilewright.relay.functor import ExprMutator, users
+from tilewright.relay.expr import Call, Constant, Expr, Function, GlobalVar, If, Let, Tuple, TupleGetItem
+from tilewright.relay.functor import ExprMutator, children, users
 from tilewright.relay.op.card import OpCard, find_card
 from tilewright.relay.op.relations import known_equal
 from tilewright.relay.transform.infer_type import infer_module, infer_types, set_type, type_of
@@ -78,7 +78,21 @@ class CallRewriter(ExprMutator):
         return typed(new)
 
     def visit_function(self, fn: Function) -> Expr:
-        return fn if fn.is_primitive else super().visit_function(fn)
+        return fn if fn.is_primitive else same_parts(super().visit_function(fn), fn)
+
+    def visit_if(self, ite: If) -> Expr:
+        return same_parts(super().visit_if(ite), ite)
+
+    def visit_let(self, let: Let) -> Expr:
+        result = new = super().visit_let(let)
+        chain: list[tuple[Expr, Expr]] = []
+        old: Expr = let
+        while type(new) is Let and type(old) is Let and new is not old:
+            chain.append((new, old))
+            new, old = new.body, old.body
+        for pair in reversed(chain):
+            same_parts(*pair)
+        return result
 
 
 def rewrite_calls(expr: Expr, rule: Rule, counts: dict[Expr, int] | None = None) -> Any:
@@ -151,10 +165,24 @@ def keep_type(new: Call, old: Call) -> None:
 
 def same_result(new: Call, old: Call) -> Call:
     """A call of a function with other arguments: what it answers does not change with how these are computed. Inference of this
-    call alone would not know the functions of the module."""
+    call alone would not know the functions of the module. A function that stands in the call has its type first: nothing below what
+    has a type is without one."""
     known = type_of(old)
-    if known is not None:
+    if known is not None and (type(new.op) is GlobalVar or type_of(new.op) is not None):
         set_type(new, known)
+    return new
+
+
+def same_parts(new: Expr, old: Expr) -> Expr:
+    """A function, branch or binding made of other parts has the type that it had, where theirs are the same."""
+    known = type_of(old)
+    if new is old or known is None or type(new) is not type(old):
+        return new
+    for a, b in zip(children(new), children(old), strict=True):
+        t, before = type_of(a), type_of(b)
+        if type(a) is not GlobalVar and (t is None or before is None or not same_type(t, before)):
+            return new
+    set_type(new, known)
     return new
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tilewright.ir import IRModule, TensorType, TupleType
+from tilewright.ir import IRModule, Op, TensorType, TupleType
 from tilewright.relay.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.functor import post_order
 from tilewright.relay.op.card import OpCard
@@ -46,7 +46,7 @@ def is_static(mod: IRModule) -> bool:
 
 def _is_static(e: Expr) -> bool:
     if not isinstance(e, (Var, Constant, Call, Tuple, TupleGetItem)):
-        return not hasattr(e, "checked_type") or type(e).__name__ == "Op"
+        return type(e) is Op
     if isinstance(e, Call) and (not isinstance(e.attrs, OpCard) or isinstance(e.attrs, Dynamic) or is_counted(e.attrs)):
         return False
     return _known_type(e.checked_type)
