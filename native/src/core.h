@@ -117,6 +117,8 @@ Ref<TensorObject> empty_tensor(int32_t ndim, const int64_t* shape, DLDataType dt
 Ref<TensorObject> tensor_view(DLTensor like, Ref<> keep_alive);
 int64_t tensor_bytes(const DLTensor& t);
 bool is_compact(const DLTensor& t);
+// Copies the elements of a tensor in row-major order.
+void gather(const DLTensor& t, void* to);
 std::string shape_text(int32_t ndim, const int64_t* shape);
 std::string dtype_text(DLDataType dtype);
 DLDataType parse_dtype(const std::string& text);

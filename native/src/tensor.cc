@@ -51,6 +51,50 @@ bool is_compact(const DLTensor& t) {
   return true;
 }
 
+namespace {
+struct Strided {
+  const DLTensor& t;
+  size_t item;
+  int32_t inner;  // the first of the dimensions that lie in row-major order at the end
+  size_t run;     // their bytes
+  char* to;
+
+  template <size_t kItem>
+  void column(const char* from, int64_t n, int64_t step) {
+    for (int64_t i = 0; i < n; ++i, from += step, to += kItem) memcpy(to, from, kItem);
+  }
+  void copy(int32_t d, const char* from) {
+    if (d == inner) {
+      memcpy(to, from, run);
+      to += run;
+      return;
+    }
+    const int64_t n = t.shape[d], step = t.strides[d] * static_cast<int64_t>(item);
+    const bool last = d + 1 == inner;
+    if (last && run == 1) return column<1>(from, n, step);
+    if (last && run == 2) return column<2>(from, n, step);
+    if (last && run == 4) return column<4>(from, n, step);
+    if (last && run == 8) return column<8>(from, n, step);
+    for (int64_t i = 0; i < n; ++i) copy(d + 1, from + i * step);
+  }
+};
+}  // namespace
+
+void gather(const DLTensor& t, void* to) {
+  const char* from = static_cast<const char*>(t.data) + t.byte_offset;
+  const auto bytes = static_cast<size_t>(tensor_bytes(t));
+  if (bytes == 0) return;
+  if (is_compact(t)) {
+    memcpy(to, from, bytes);
+    return;
+  }
+  const auto item = static_cast<size_t>((t.dtype.bits * t.dtype.lanes + 7) / 8);
+  int32_t inner = t.ndim;
+  int64_t run = 1;
+  for (; inner > 0 && (t.shape[inner - 1] == 1 || t.strides[inner - 1] == run); --inner) run *= t.shape[inner - 1];
+  Strided{t, item, inner, static_cast<size_t>(run) * item, static_cast<char*>(to)}.copy(0, from);
+}
+
 std::string shape_text(int32_t ndim, const int64_t* shape) {
   std::string text = "(";
   for (int32_t i = 0; i < ndim; ++i) text += format(i ? ", %lld" : "%lld", static_cast<long long>(shape[i]));

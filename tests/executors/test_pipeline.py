@@ -197,7 +197,7 @@ def test_wrong_inputs(factory: Any) -> None:
         pipeline.run()
     with pytest.raises(ValueError, match="the pipeline has no input `e`; its inputs are: `d`"):
         pipeline.set_input("e", W)
-    with pytest.raises(ValueError, match=r"the pipeline's input `d` must be \(4, 8\) float32, but is \(2,\) float64"):
+    with pytest.raises(ValueError, match=r"the pipeline's input `d` must be \(4, 8\) float32, but is \(2,\) float32"):
         pipeline.set_input("d", np.zeros(2))
     with pytest.raises(ValueError, match="the pipeline has no parameter group 'q'; its groups are: 'p'"):
         pipeline.set_params("q", {})

@@ -190,8 +190,6 @@ def test_executor_input_errors(model):
         set_input("x", np.ones((2, 2), "float32"))
     with pytest.raises(TypeError, match=r"input `x` must have dtype float32, got float64; convert it first"):
         set_input("x", np.ones(4))
-    with pytest.raises(ValueError, match=r"input `x` of shape \(4,\) is not contiguous; copy it first"):
-        set_input("x", np.ones(8, "float32")[::2])
     with pytest.raises(TypeError, match="input `x` must be a tensor"):
         set_input("x", 3)
     with pytest.raises(ValueError, match="must be aligned to 64 bytes"):

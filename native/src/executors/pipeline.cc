@@ -37,7 +37,7 @@ struct Text {
 };
 Tensor copy_of(const DLTensor& t) {
   auto made = empty_tensor(t.ndim, t.shape, t.dtype, {kDLCPU, 0});
-  memcpy(made->tensor.data, static_cast<const char*>(t.data) + t.byte_offset, static_cast<size_t>(tensor_bytes(t)));
+  gather(t, made->tensor.data);
   return made;
 }
 std::string type_text(const DLTensor& t) { return shape_text(t.ndim, t.shape) + " " + dtype_text(t.dtype); }
@@ -188,7 +188,7 @@ class Pipeline : public ModuleImpl {
 
   Ref<FunctionObject> get_function(const std::string& name, ModuleObject* self) override {
     static const std::map<std::string, TVMFFIAny (Pipeline::*)(Args)> methods = {
-        {"set_input", &Pipeline::set_input}, {"get_input", &Pipeline::get_input}, {"set_param", &Pipeline::set_param},
+        {"set_input", &Pipeline::set_input}, {"get_input", &Pipeline::get_input}, {"get_input_dtype", &Pipeline::get_input_dtype}, {"set_param", &Pipeline::set_param},
         {"run", &Pipeline::run}, {"get_output", &Pipeline::get_output}, {"get_num_inputs", &Pipeline::get_num_inputs},
         {"get_num_outputs", &Pipeline::get_num_outputs}, {"get_num_started", &Pipeline::get_num_started}, {"stop", &Pipeline::stop}};
     auto it = methods.find(name);
@@ -301,12 +301,12 @@ class Pipeline : public ModuleImpl {
     if (!t || t->device.device_type != kDLCPU) fail("TypeError", "the pipeline's input `%s` must be a tensor on the CPU", name);
     const DLTensor& wanted = state_->types[i]->tensor;
     if (!same_type(*t, wanted)) fail("ValueError", "the pipeline's input `%s` must be %s, but is %s", name, type_text(wanted).c_str(), type_text(*t).c_str());
-    if (!is_compact(*t)) fail("ValueError", "the pipeline's input `%s` of shape %s is not contiguous; copy it first (numpy.ascontiguousarray)", name, shape_text(t->ndim, t->shape).c_str());
     Tensor copy = copy_of(*t);  // runs that are on their way keep what they were given
     std::lock_guard<std::mutex> hold(state_->lock);
     state_->pending[i] = std::move(copy);
     return none();
   }
+  TVMFFIAny get_input_dtype(Args args) { return from_string(dtype_text(state_->types[input_index(args[0])]->tensor.dtype)); }
   TVMFFIAny get_input(Args args) {
     size_t i = input_index(args[0]);
     std::lock_guard<std::mutex> hold(state_->lock);

@@ -36,6 +36,7 @@ StaticExecutor::Method StaticExecutor::find_method(const std::string& name) cons
       {"get_output", &StaticExecutor::get_output}, {"copy_output", &StaticExecutor::get_output}, {"run", &StaticExecutor::run},
       {"get_num_inputs", &StaticExecutor::get_num_inputs}, {"get_num_outputs", &StaticExecutor::get_num_outputs},
       {"get_input_index", &StaticExecutor::get_input_index}, {"get_input_name", &StaticExecutor::get_input_name},
+      {"get_input_dtype", &StaticExecutor::get_input_dtype},
       {"get_output_index", &StaticExecutor::get_output_index}, {"get_output_name", &StaticExecutor::get_output_name},
       {"get_metadata", &StaticExecutor::get_metadata}, {"is_bound", &StaticExecutor::is_bound},
       {"is_param", &StaticExecutor::is_param}, {"load_params", &StaticExecutor::load_params},
@@ -80,7 +81,7 @@ Slot& StaticExecutor::slot(const std::vector<Slot*>& slots, const TVMFFIAny& key
   return *slots[static_cast<size_t>(index)];
 }
 
-const DLTensor* StaticExecutor::matching(const Slot& s, const TVMFFIAny& value, const char* what) {
+const DLTensor* StaticExecutor::matching(const Slot& s, const TVMFFIAny& value, const char* what, bool contiguous) {
   const DLTensor* t = as_tensor(value);
   const char* name = s.name.c_str();
   if (!t) fail("TypeError", "%s `%s` must be a tensor, got a value of type index %d", what, name, value.type_index);
@@ -92,7 +93,7 @@ const DLTensor* StaticExecutor::matching(const Slot& s, const TVMFFIAny& value, 
   bool is_bool = s.dtype.bits == 1 && (t->dtype.code == kDLBool || t->dtype.bits == 1);
   if (!is_bool && memcmp(&t->dtype, &s.dtype, sizeof s.dtype) != 0)
     fail("TypeError", "%s `%s` must have dtype %s, got %s; convert it first (array.astype(\"%s\"))", what, name, dtype_text(s.dtype).c_str(), dtype_text(t->dtype).c_str(), dtype_text(s.dtype).c_str());
-  if (!is_compact(*t)) fail("ValueError", "%s `%s` of shape %s is not contiguous; copy it first (numpy.ascontiguousarray)", what, name, shape_text(t->ndim, t->shape).c_str());
+  if (contiguous && !is_compact(*t)) fail("ValueError", "%s `%s` of shape %s is not contiguous; copy it first (numpy.ascontiguousarray)", what, name, shape_text(t->ndim, t->shape).c_str());
   return t;
 }
 
@@ -109,7 +110,14 @@ void StaticExecutor::write(Slot& s, const DLTensor& value) {
 TVMFFIAny StaticExecutor::set_input(Args args) {
   Use use(*this);
   Slot& s = input(args[0]);
-  write(s, *matching(s, args[1], "input"));
+  const DLTensor* t = matching(s, args[1], "input", false);
+  if (is_compact(*t)) {
+    write(s, *t);
+  } else {  // apart first: it may be a view of the input itself
+    auto copy = empty_tensor(t->ndim, t->shape, t->dtype, {kDLCPU, 0});
+    gather(*t, copy->tensor.data);
+    write(s, copy->tensor);
+  }
   return none();
 }
 TVMFFIAny StaticExecutor::share(Slot& s, const TVMFFIAny& value, const char* what) {

@@ -50,7 +50,8 @@ class StaticExecutor : public ModuleImpl {
     std::atomic<bool>& busy;
   };
 
-  static const DLTensor* matching(const Slot& s, const TVMFFIAny& value, const char* what);
+  // The tensor that a value is, which has the slot's shape and dtype; contiguous where its memory is to be used.
+  static const DLTensor* matching(const Slot& s, const TVMFFIAny& value, const char* what, bool contiguous = true);
   static int64_t find(const std::vector<Slot*>& slots, const std::string& name);
   static Slot& slot(const std::vector<Slot*>& slots, const TVMFFIAny& key, const char* what);
   virtual Slot& input(const TVMFFIAny& key) { return slot(inputs_, key, "input"); }
@@ -71,6 +72,7 @@ class StaticExecutor : public ModuleImpl {
   TVMFFIAny get_input_index(Args args) { return from_int(find(inputs_, as_string(args[0]))); }
   TVMFFIAny get_output_index(Args args) { return from_int(find(outputs_, as_string(args[0]))); }
   TVMFFIAny get_input_name(Args args) { return from_string(slot(inputs_, args[0], "input").name); }
+  TVMFFIAny get_input_dtype(Args args) { return from_string(dtype_text(input(args[0]).dtype)); }
   TVMFFIAny get_output_name(Args args) { return from_string(slot(outputs_, args[0], "output").name); }
   TVMFFIAny get_metadata(Args) { return from_string(metadata_); }
   // Whether a parameter of this name was fixed when the model was compiled, and is no input any more.

@@ -79,20 +79,8 @@ class Machine : public ModuleImpl {
     bool aligned = (reinterpret_cast<uintptr_t>(t.data) + t.byte_offset) % 64 == 0;
     if (v.type_index == kTVMFFITensor && aligned && is_compact(t)) return own(v);
     auto copy = empty_tensor(t.ndim, t.shape, t.dtype, {kDLCPU, 0});
-    gather(t, static_cast<char*>(copy->tensor.data));
+    gather(t, copy->tensor.data);
     return from_ref(std::move(copy));
-  }
-  static void gather(const DLTensor& t, char* to) {
-    const char* from = static_cast<const char*>(t.data) + t.byte_offset;
-    if (is_compact(t)) { memcpy(to, from, static_cast<size_t>(tensor_bytes(t))); return; }
-    size_t item = static_cast<size_t>((t.dtype.bits * t.dtype.lanes + 7) / 8);
-    std::vector<int64_t> index(static_cast<size_t>(t.ndim), 0);
-    for (int64_t n = tensor_bytes(t) / static_cast<int64_t>(item); n-- > 0; to += item) {
-      int64_t offset = 0;
-      for (int32_t d = 0; d < t.ndim; ++d) offset += index[static_cast<size_t>(d)] * t.strides[d];
-      memcpy(to, from + offset * static_cast<int64_t>(item), item);
-      for (int32_t d = t.ndim - 1; d >= 0 && ++index[static_cast<size_t>(d)] == t.shape[d]; --d) index[static_cast<size_t>(d)] = 0;
-    }
   }
   TVMFFIAny number(const TensorSpec& s, const TVMFFIAny& v) const {
     auto t = empty_tensor(0, nullptr, s.dtype, {kDLCPU, 0});

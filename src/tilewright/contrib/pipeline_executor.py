@@ -20,10 +20,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tilewright import runtime
 from tilewright.runtime import Device, Module, NDArray
+from tilewright.runtime.ndarray import numeric_array
 
 
 def pipeline_executor_enabled() -> bool:
@@ -46,8 +45,10 @@ class PipelineModule:
         self._finalizer = weakref.finalize(self, self.module["stop"])
 
     def set_input(self, key: str, value: Any) -> None:
-        """Sets an input for the runs to come; those on their way keep what they were given."""
-        self._set_input(key, value if isinstance(value, NDArray) else runtime.array(np.asarray(value)))
+        """Sets an input for the runs to come, converting what is no NDArray; those on their way keep what they were given."""
+        if not isinstance(value, NDArray):
+            value = runtime.array(numeric_array(value, self.module["get_input_dtype"](key)))
+        self._set_input(key, value)
 
     def set_params(self, params_group_name: str, params_data: Mapping[str, Any]) -> None:
         """Sets parameters of the module that a group of the pipeline's configuration is connected to."""

@@ -11,6 +11,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tilewright.runtime.dtype import native_order
+
 
 class Leaf:
     """How the values of one foreign type take part in equality, hash and JSON."""
@@ -67,7 +69,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def encode_array(a: np.ndarray[Any, Any]) -> list[Any]:
-    return [a.dtype.name, list(a.shape), base64.b64encode(np.ascontiguousarray(a).tobytes()).decode()]
+    return [a.dtype.name, list(a.shape), base64.b64encode(np.ascontiguousarray(native_order(a)).tobytes()).decode()]
 
 
 def decode_array(v: list[Any]) -> np.ndarray[Any, Any]:

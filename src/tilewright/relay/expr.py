@@ -25,6 +25,7 @@ from tilewright.ir.module import register_expr_wrapper
 from tilewright.ir.span import BaseSpan
 from tilewright.node import GRAPH, VARIABLE, Def, Skip, register_converter, register_leaf
 from tilewright.node.leaves import decode_array, digest_array, encode_array, equal_arrays, numpy_dtype
+from tilewright.runtime.dtype import native_order
 from tilewright.support.errors import TVMError
 
 Expr = RelayExpr
@@ -71,9 +72,9 @@ def const_array(value: Any) -> ConstArray:
         raise TypeError(
             f"a constant holds numbers, but was given {value.dtype} values: {' '.join(repr(value).split())[:80]}"
         )
-    view = value.view(ConstArray)
+    view = native_order(value).view(ConstArray)
     view.flags.writeable = False
-    return view  # type: ignore[no-any-return]
+    return view
 
 
 def _equal_const(a: ConstArray, b: ConstArray) -> bool:

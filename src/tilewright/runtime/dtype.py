@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from typing import Any
 
 import ml_dtypes
@@ -95,6 +96,22 @@ def to_numpy_dtype(name: str) -> np.dtype[Any]:
         return result
     except TypeError:
         raise TypeError(f"data type `{name}` has no NumPy form") from None
+
+
+def native_order(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array in this machine's byte order: itself, or a converted copy."""
+    kind = values.dtype
+    return values if kind.isnative else values.astype(kind.newbyteorder("="))
+
+
+def need_native_order(values: np.ndarray[Any, Any]) -> None:
+    """Raises ValueError for an array in another byte order than this machine's, where its memory is to be shared."""
+    if not values.dtype.isnative:
+        own, other = ("little", "big") if sys.byteorder == "little" else ("big", "little")
+        raise ValueError(
+            f"the memory of an array of dtype {values.dtype.name} in {other}-endian byte order ({values.dtype.str!r}) cannot be"
+            f" shared: this machine is {own}-endian; convert it first: a.astype(a.dtype.newbyteorder('='))"
+        )
 
 
 def item_bytes(code: DTypeCode) -> int:

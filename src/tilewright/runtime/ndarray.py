@@ -11,7 +11,7 @@ import numpy as np
 
 from tilewright.runtime import _ffi
 from tilewright.runtime.device import Device, cpu
-from tilewright.runtime.dtype import item_bytes, parse_dtype, to_numpy_dtype
+from tilewright.runtime.dtype import item_bytes, need_native_order, parse_dtype, to_numpy_dtype
 
 RECYCLED = 1 << 17
 """Bytes from which on copies get memory that earlier ones gave back: what comes fresh from the system costs more to touch than to fill."""
@@ -203,18 +203,27 @@ def array(arr: Any, device: _ffi.Device | None = None, mem_scope: str | None = N
     """A new array with a copy of the values of a NumPy array, an NDArray, a list or a number."""
     if isinstance(arr, NDArray):
         return arr.copyto(device or cpu(0))
-    values = np.asarray(arr.detach().cpu() if hasattr(arr, "detach") else arr)
+    values = numeric_array(arr)
+    return empty(values.shape, values.dtype, device, mem_scope).copyfrom(values)
+
+
+def numeric_array(value: Any, dtype: str | None = None) -> np.ndarray[Any, Any]:
+    """What NumPy or PyTorch understand as numbers, as an array; with a dtype, one of it in row-major order. Raises TypeError for
+    strings and Python objects."""
+    values = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
     if values.dtype.kind in "USO":
         raise TypeError(
             f"arrays of {'texts' if values.dtype.kind in 'US' else 'Python objects'} have no elements that kernels know. What takes texts"
             " takes their numbers: relay.frontend.encode_texts(...)"
         )
-    return empty(values.shape, values.dtype, device, mem_scope).copyfrom(values)
+    return values if dtype is None else np.asarray(values, to_numpy_dtype(dtype), order="C")
 
 
 def numpyasarray(values: np.ndarray[Any, Any]) -> NDArray:
-    """An NDArray over the memory of a NumPy array, which it keeps alive."""
+    """An NDArray over the memory of a NumPy array, which it keeps alive. Raises ValueError where the array's byte order is another
+    machine's, or elements do not lie at multiples of their size."""
     code = parse_dtype(values.dtype)
+    need_native_order(values)
     size = values.dtype.itemsize
     strides = None if values.flags.c_contiguous else tuple(s // size for s in values.strides)
     if strides is not None and any(s % size for s in values.strides):

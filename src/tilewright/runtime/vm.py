@@ -12,6 +12,7 @@ from tilewright.runtime import container as container
 from tilewright.runtime.benchmark import BenchmarkResult
 from tilewright.runtime.container import ADT
 from tilewright.runtime.device import Device, cpu
+from tilewright.runtime.dtype import native_order
 from tilewright.runtime.module import Module, time_function
 from tilewright.runtime.ndarray import array
 
@@ -52,6 +53,13 @@ class Executable:
         return Executable(bytes(bytecode), lib)
 
 
+def _value(value: Any) -> Any:
+    """An argument, which the machine only reads: arrays in it are in this machine's byte order."""
+    if isinstance(value, np.ndarray):
+        return native_order(value)
+    return [_value(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
 class VirtualMachine:
     """Runs the functions of an executable (of relay.vm.compile) or of a library that holds one.
 
@@ -76,7 +84,7 @@ class VirtualMachine:
 
     def _arguments(self, func_name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         if not kwargs:
-            return list(args)
+            return [_value(a) for a in args]
         count = self.module["get_function_arity"](func_name)
         names = [self.module["get_function_param_name"](func_name, i) for i in range(count)]
         unknown = [k for k in kwargs if k not in names]
@@ -87,7 +95,7 @@ class VirtualMachine:
             missing = ", ".join(rest[len(args) :]) or "none"
             raise TypeError(f"{func_name} takes {', '.join(names)}; not given: {missing}")
         given = {**dict(zip(rest, args, strict=True)), **kwargs}
-        return [given[n] for n in names]
+        return [_value(given[n]) for n in names]
 
     def invoke(self, func_name: str, *args: Any, **kwargs: Any) -> Any:
         """The result of a function: an NDArray, or an ADT of them. Arguments may be given by position and by name."""
@@ -99,7 +107,7 @@ class VirtualMachine:
 
     def invoke_closure(self, closure: Any, *args: Any) -> Any:
         """The result of a function that another one answered."""
-        return self.module["invoke_closure"](closure, *args)
+        return self.module["invoke_closure"](closure, *map(_value, args))
 
     def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
         """Sets all arguments of a function for invoke_stateful."""
@@ -108,7 +116,7 @@ class VirtualMachine:
     def set_one_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
         """Sets one argument: (index or name, value), or name=value."""
         key, value = args if args else next(iter(kwargs.items()))
-        self.module["set_one_input"](func_name, key, value)
+        self.module["set_one_input"](func_name, key, _value(value))
 
     def set_outputs(self, func_name: str, *args: Any) -> None:
         """Tensors that invoke_stateful writes the results into."""

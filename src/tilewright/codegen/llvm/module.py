@@ -19,6 +19,7 @@ from tilewright.codegen.llvm.types import llvm_type, memory_type, splat
 from tilewright.codegen.llvm.types import symbol as quoted
 from tilewright.ir import DataType, GlobalVar, IRModule
 from tilewright.node import post_order_visit
+from tilewright.node.leaves import numpy_dtype
 from tilewright.support.errors import TVMError
 from tilewright.target import Target
 from tilewright.tir import BufferLoad, BufferStore, For, ForKind, PrimFunc, StringImm, Var
@@ -69,8 +70,8 @@ class ModuleEmitter:
 
     def constant(self, data: Any, dtype: DataType) -> str:
         """The address of constant data, 64-byte aligned."""
-        array = np.ascontiguousarray(data.numpy() if hasattr(data, "numpy") else data)
-        raw = array.tobytes()
+        values = data.numpy() if hasattr(data, "numpy") else data
+        raw = np.ascontiguousarray(values, numpy_dtype(dtype.element)).tobytes()
         name = f"@.const{len(self.globals)}"
         self.globals.append(f'{name} = private unnamed_addr constant [{len(raw)} x i8] c"{_escape(raw)}", align 64')
         return name

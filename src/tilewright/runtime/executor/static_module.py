@@ -9,9 +9,8 @@ import numpy as np
 
 from tilewright.runtime.benchmark import BenchmarkResult
 from tilewright.runtime.device import Device
-from tilewright.runtime.dtype import to_numpy_dtype
 from tilewright.runtime.module import Module, time_function
-from tilewright.runtime.ndarray import NDArray, array, empty, from_dlpack
+from tilewright.runtime.ndarray import NDArray, array, empty, from_dlpack, numeric_array
 
 
 class StaticModule:
@@ -29,10 +28,13 @@ class StaticModule:
         self._get_num_outputs = module["get_num_outputs"]
         self._get_input_index = module["get_input_index"]
         self._get_input_name = module["get_input_name"]
+        self._get_input_dtype = module["get_input_dtype"]
+        self._taken: dict[str | int, set[Any]] = {}
 
     def set_input(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
-        """Copies values into inputs, by name or index, or several by keyword; shape and dtype must be the model's. Of keywords, the
-        parameters that the model was built with are passed over: they are constants in it."""
+        """Copies values into inputs, by name or index, or several by keyword. Shapes must be the model's. Values of any strides,
+        byte order and numeric dtype are converted, as NumPy converts; an NDArray must have the input's dtype (TypeError). Of
+        keywords, the parameters that the model was built with are passed over: they are constants in it."""
         if key is not None:
             self._set(key, value)
         for name, each in params.items():
@@ -45,13 +47,25 @@ class StaticModule:
         return bool(self.module["is_bound"](name))
 
     def _set(self, key: str | int, value: Any) -> None:
-        if isinstance(value, (int, float, bool, list, tuple, np.generic)):
-            value = np.asarray(value, dtype=to_numpy_dtype(self._input_dtype(key)))
+        if not isinstance(value, NDArray):
+            known = getattr(value, "dtype", None) in self._taken.get(key, ())
+            if not known or (isinstance(value, np.ndarray) and not value.flags.c_contiguous):
+                value = self._converted(key, value)
         self._set_input(key, value)
 
-    def _input_dtype(self, key: str | int) -> str:
-        dtype: str = self._get_input(key).dtype
-        return dtype
+    def _converted(self, key: str | int, value: Any) -> Any:
+        """What is no NDArray, in the dtype of an input; dtypes that are that one already are remembered."""
+        wanted: str = self._get_input_dtype(key)
+        if not isinstance(value, np.ndarray) and hasattr(type(value), "__dlpack__"):
+            tensor = from_dlpack(value)
+            same = tensor.dtype == wanted
+            converted = value if same else numeric_array(tensor._view(), wanted)
+        else:
+            converted = numeric_array(value, wanted)
+            same = isinstance(value, np.ndarray) and value.dtype == converted.dtype
+        if same:
+            self._taken.setdefault(key, set()).add(value.dtype)
+        return converted
 
     def set_input_zero_copy(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
         """Runs on the caller's memory, which must be aligned to 64 bytes and stay alive."""
@@ -146,7 +160,9 @@ class StaticModule:
             )
             return timer()
         outputs = [empty(t.shape, t.dtype) for t in map(self.get_output, range(self.get_num_outputs()))]
-        inputs: Mapping[str, NDArray] = {name: array(value) for name, value in kwargs.items()}
+        inputs: Mapping[str, NDArray] = {
+            name: array(numeric_array(value, self._get_input_dtype(name))) for name, value in kwargs.items()
+        }
 
         def whole() -> None:
             for name, value in inputs.items():
