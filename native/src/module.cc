@@ -393,10 +393,9 @@ Ref<ModuleObject> library_module(std::shared_ptr<Library> library, std::string m
 }
 
 void register_modules() {
-  // (path, or path and true where its seal was looked at before)
   register_global("runtime.ModuleLoadFromFile", [](Args args) {
     std::string path = as_string(args[0]);
-    if (args.count < 2) check_seal(path);
+    check_shared_library(path);
     return from_ref(library_module(std::make_shared<SharedLibrary>(path), "", {}));
   });
   // (graph JSON, module, devices...)

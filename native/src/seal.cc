@@ -1,147 +1,182 @@
-// The checksum is the CRC-32 (IEEE 802.3) of the CRCs of pieces, or of the only piece: by products without carries where the processor
-// has them, else eight bytes a step by tables.
+// Where the record of a seal stands:
+// - in a library, in a note of Tilewright's, which the program headers point to and which strip and objcopy keep. The checksum is of all that
+//   the system's loader maps, as it lies in the file, and of the headers; not of the place of the table of sections, which only tools read;
+// - in an object, in a note among its sections; in an archive (tar), at the beginning of its first member. The checksum is of the whole file.
+// A copy of the record ends the file. It tells that there was one where the head is damaged; it may be absent.
 #include "seal.h"
 
 #include <algorithm>
-#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
 #include <cstdio>
-#include <cstring>
+#include <exception>
 #include <memory>
-#include <vector>
+#include <mutex>
+#include <system_error>
+#include <thread>
 
 #include "core.h"
-
-#if defined(__x86_64__) && defined(__GNUC__)
-#define TW_CARRYLESS 1
-#include <immintrin.h>
-#endif
+#include "crc32.h"
+#include "elf_file.h"
 
 namespace tw {
 namespace {
 
-constexpr char kMagic[] = "TWSEAL1\n";
-constexpr size_t kPiece = size_t{1} << 24, kRead = size_t{1} << 20;
-struct Seal {
-  uint64_t bytes, sum;
-  char magic[8];
+struct Record {
+  char magic[16];
+  uint64_t length;  // bytes of the file without the copy at its end, 0 as long as it is not sealed
+  uint64_t sum;
 };
+constexpr char kMagic[] = "Tilewright seal\n", kOwner[] = "Tilewright", kMember[] = "tilewright.seal";
+static_assert(sizeof kMagic == sizeof(Record::magic) + 1, "the magic fills its field");
+constexpr uint64_t kTarBlock = 512, kNotes = uint64_t{1} << 16;
+constexpr size_t kPiece = size_t{1} << 20;
 
-using Tables = std::array<std::array<uint32_t, 256>, 8>;
-const Tables& tables() {
-  static const Tables made = [] {
-    Tables t{};
-    for (uint32_t i = 0; i < 256; ++i) {
-      uint32_t c = i;
-      for (int k = 0; k < 8; ++k) c = c & 1 ? 0xedb88320u ^ (c >> 1) : c >> 1;
-      t[0][i] = c;
+bool is_record(const Record& r) { return memcmp(r.magic, kMagic, sizeof r.magic) == 0; }
+bool read_record(const InputFile& file, uint64_t at, Record* record) {
+  return at + sizeof *record <= file.size() && file.read(at, record, sizeof *record) == sizeof *record && is_record(*record);
+}
+
+[[noreturn]] void damaged(const std::string& path, const char* what) {
+  fail("ValueError", "%s is damaged: %s; copy or compile it again", path.c_str(), what);
+}
+
+// Where a file's record is; 0 where it has none. Throws where it should be, and cannot be read.
+uint64_t find_record(const InputFile& file, const ElfFile& elf) {
+  if (!elf.is_elf) {
+    const std::string head = file.bytes(0, kTarBlock + sizeof(Record));
+    Record record;
+    const bool found = read_record(file, kTarBlock, &record);
+    if (!found && head.compare(0, sizeof kMember, kMember, sizeof kMember) == 0) damaged(file.path(), "its first member, the seal, cannot be read");
+    return found ? kTarBlock : 0;
+  }
+  for (auto& range : elf.notes) {
+    const std::string note = file.bytes(range.at, std::min(range.size, kNotes));
+    const size_t at = note.find(kMagic);
+    if (at != std::string::npos && at + sizeof(Record) <= note.size()) return range.at + at;
+    uint32_t name = 0;
+    if (note.size() < 12) continue;
+    memcpy(&name, note.data(), 4);
+    const bool is_note = name <= note.size() && note.compare(0, 12, std::string(12, '\0')) != 0;
+    if (!is_note || note.find(kOwner) != std::string::npos) damaged(file.path(), "a note at its head cannot be read");
+  }
+  return 0;
+}
+
+// Bytes that count as zeros: those of the sum itself, and what tools may change.
+struct Plan {
+  std::vector<Range> pieces, zeros;
+};
+Plan plan_of(const ElfFile& elf, uint64_t record, uint64_t length) {
+  Plan plan{{}, {{record + offsetof(Record, length), sizeof(Record) - offsetof(Record, length)}}};
+  std::vector<Range> covered{{0, length}};
+  if (elf.is_elf && !elf.relocatable) {
+    covered = elf.loaded;
+    plan.zeros.insert(plan.zeros.end(), elf.tool_made.begin(), elf.tool_made.end());
+  }
+  for (auto& range : covered)
+    for (uint64_t at = 0; at < range.size; at += kPiece) plan.pieces.push_back({range.at + at, std::min<uint64_t>(kPiece, range.size - at)});
+  return plan;
+}
+
+// The CRC-32 of the CRC-32s of all pieces and of the length; as many threads as help read them.
+uint64_t sum_of(const InputFile& file, const Plan& plan, uint64_t length) {
+  std::vector<unsigned char> sums(4 * plan.pieces.size() + sizeof length);
+  memcpy(sums.data() + 4 * plan.pieces.size(), &length, sizeof length);
+  std::atomic<size_t> next{0};
+  std::mutex lock;
+  std::exception_ptr failed;
+  auto work = [&] {
+    try {
+      std::unique_ptr<unsigned char[]> held(new unsigned char[kPiece]);
+      for (size_t i; (i = next++) < plan.pieces.size();) {
+        const Range& piece = plan.pieces[i];
+        const size_t size = file.read(piece.at, held.get(), static_cast<size_t>(piece.size));
+        for (auto& z : plan.zeros) {
+          const uint64_t from = std::max(z.at, piece.at), to = std::min(z.at + z.size, piece.at + size);
+          if (from < to) memset(held.get() + (from - piece.at), 0, static_cast<size_t>(to - from));
+        }
+        const uint32_t sum = crc32(0, held.get(), size);
+        for (size_t k = 0; k < 4; ++k) sums[4 * i + k] = static_cast<unsigned char>(sum >> (8 * k));
+      }
+    } catch (...) {
+      std::lock_guard<std::mutex> hold(lock);
+      failed = std::current_exception();
     }
-    for (size_t i = 0; i < 256; ++i)
-      for (size_t k = 1; k < 8; ++k) t[k][i] = t[0][t[k - 1][i] & 0xff] ^ (t[k - 1][i] >> 8);
-    return t;
-  }();
-  return made;
-}
-
-#ifdef TW_CARRYLESS
-// x^n modulo the polynomial, bits reversed, one place up: what folds a polynomial n bits on when products are of reversed bits.
-constexpr uint64_t fold(int n) {
-  uint32_t c = 0x80000000u;
-  for (; n > 0; --n) c = c & 1 ? 0xedb88320u ^ (c >> 1) : c >> 1;
-  return uint64_t{c} << 1;
-}
-
-// The CRC's state after the bytes, a multiple of 16 and 64 at least. Four sums of 128 bits, each folded over the next 64 bytes; then
-// one, then 64 bits, and the rest of the division by the polynomial (Barrett).
-__attribute__((target("pclmul,sse4.1"))) uint32_t carryless(uint32_t state, const unsigned char* p, size_t n) {
-  auto load = [](const unsigned char* at) __attribute__((target("pclmul,sse4.1"))) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
   };
-  auto folded = [](__m128i sum, __m128i by, __m128i next) __attribute__((target("pclmul,sse4.1"))) {
-    __m128i low = _mm_clmulepi64_si128(sum, by, 0x00), high = _mm_clmulepi64_si128(sum, by, 0x11);
-    return _mm_xor_si128(_mm_xor_si128(low, high), next);
-  };
-  constexpr uint64_t k64[] = {fold(512 + 32), fold(512 - 32)}, k16[] = {fold(128 + 32), fold(128 - 32)}, k8 = fold(64);
-  constexpr uint64_t kPolynomial = 0x1db710641, kInverse = 0x1f7011641;
-  const __m128i by64 = _mm_set_epi64x(static_cast<long long>(k64[1]), static_cast<long long>(k64[0]));
-  const __m128i by16 = _mm_set_epi64x(static_cast<long long>(k16[1]), static_cast<long long>(k16[0]));
-  __m128i a = _mm_xor_si128(load(p), _mm_cvtsi32_si128(static_cast<int>(state))), b = load(p + 16), c = load(p + 32), d = load(p + 48);
-  for (p += 64, n -= 64; n >= 64; p += 64, n -= 64) {
-    a = folded(a, by64, load(p));
-    b = folded(b, by64, load(p + 16));
-    c = folded(c, by64, load(p + 32));
-    d = folded(d, by64, load(p + 48));
+  const size_t most = std::min<size_t>({4, std::thread::hardware_concurrency(), plan.pieces.size() / 8});
+  std::vector<std::thread> threads;
+  try {
+    while (threads.size() + 1 < most) threads.emplace_back(work);
+  } catch (const std::system_error&) {  // no more threads: those that there are do it
   }
-  a = folded(folded(folded(a, by16, b), by16, c), by16, d);
-  for (; n >= 16; p += 16, n -= 16) a = folded(a, by16, load(p));
-  const __m128i low32 = _mm_set_epi32(0, -1, 0, -1);
-  a = _mm_xor_si128(_mm_srli_si128(a, 8), _mm_clmulepi64_si128(a, by16, 0x10));
-  a = _mm_xor_si128(_mm_srli_si128(a, 4), _mm_clmulepi64_si128(_mm_and_si128(a, low32), _mm_cvtsi64_si128(static_cast<long long>(k8)), 0x00));
-  const __m128i division = _mm_set_epi64x(static_cast<long long>(kInverse), static_cast<long long>(kPolynomial));
-  __m128i quotient = _mm_and_si128(_mm_clmulepi64_si128(_mm_and_si128(a, low32), division, 0x10), low32);
-  return static_cast<uint32_t>(_mm_extract_epi32(_mm_xor_si128(a, _mm_clmulepi64_si128(quotient, division, 0x00)), 1));
-}
-#endif
-
-uint32_t crc32(uint32_t crc, const unsigned char* p, size_t n) {
-  const Tables& t = tables();
-  crc = ~crc;
-#ifdef TW_CARRYLESS
-  static const bool has = __builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1");
-  if (has && n >= 64) {
-    size_t whole = n & ~size_t{15};
-    crc = carryless(crc, p, whole);
-    p += whole;
-    n -= whole;
-  }
-#endif
-  for (; n >= 8; n -= 8, p += 8) {
-    uint32_t low = crc ^ (uint32_t{p[0]} | uint32_t{p[1]} << 8 | uint32_t{p[2]} << 16 | uint32_t{p[3]} << 24);
-    crc = t[7][low & 0xff] ^ t[6][(low >> 8) & 0xff] ^ t[5][(low >> 16) & 0xff] ^ t[4][low >> 24] ^ t[3][p[4]] ^ t[2][p[5]] ^
-          t[1][p[6]] ^ t[0][p[7]];
-  }
-  for (; n > 0; --n, ++p) crc = t[0][(crc ^ *p) & 0xff] ^ (crc >> 8);
-  return ~crc;
-}
-
-// Of the first `bytes` of a file, or of as many as can be read.
-uint32_t sum_of(FILE* file, uint64_t bytes) {
-  std::vector<unsigned char> held(kRead), sums;
-  uint32_t piece = 0;
-  size_t in_piece = 0;
-  while (bytes > 0) {
-    size_t wanted = static_cast<size_t>(std::min<uint64_t>({bytes, kRead, kPiece - in_piece}));
-    size_t got = fread(held.data(), 1, wanted, file);
-    if (got == 0) break;
-    piece = crc32(piece, held.data(), got);
-    bytes -= got;
-    in_piece += got;
-    if (in_piece == kPiece || bytes == 0) {
-      for (int k = 0; k < 4; ++k) sums.push_back(static_cast<unsigned char>(piece >> (8 * k)));
-      if (sums.size() == 4 && bytes == 0) return piece;
-      piece = 0;
-      in_piece = 0;
-    }
-  }
+  work();
+  for (auto& t : threads) t.join();
+  if (failed) std::rethrow_exception(failed);
   return crc32(0, sums.data(), sums.size());
+}
+
+void check(const InputFile& file, const ElfFile& elf) {
+  const char* path = file.path().c_str();
+  auto need = [&](uint64_t bytes) {
+    if (file.size() < bytes)
+      fail("ValueError", "%s is cut off: it has %llu bytes of at least %llu; copy or compile it again", path, static_cast<unsigned long long>(file.size()),
+           static_cast<unsigned long long>(bytes));
+  };
+  need(elf.needed);
+  Record record, copy;
+  const uint64_t at = find_record(file, elf);
+  if (!at) {
+    if (file.size() >= sizeof copy && read_record(file, file.size() - sizeof copy, &copy)) damaged(file.path(), "the seal at its head is gone");
+    return;
+  }
+  read_record(file, at, &record);
+  if (record.length == 0 && record.sum == 0) return;  // linked by others, who did not seal it
+  if (!elf.is_elf || elf.relocatable) need(record.length);
+  if (sum_of(file, plan_of(elf, at, record.length), record.length) != record.sum)
+    damaged(file.path(), "its checksum does not agree");
 }
 
 }  // namespace
 
 void check_seal(const std::string& path) {
-  std::unique_ptr<FILE, int (*)(FILE*)> file(fopen(path.c_str(), "rb"), fclose);
-  Seal seal;
-  if (!file || fseeko(file.get(), -static_cast<off_t>(sizeof seal), SEEK_END) != 0) return;
-  uint64_t size = static_cast<uint64_t>(ftello(file.get()));
-  if (fread(&seal, sizeof seal, 1, file.get()) != 1 || memcmp(seal.magic, kMagic, sizeof seal.magic) != 0) return;
-  if (seal.bytes != size)
-    fail("ValueError", "%s is damaged: its %llu bytes are not the %llu that were written", path.c_str(), static_cast<unsigned long long>(size),
-         static_cast<unsigned long long>(seal.bytes));
-  rewind(file.get());
-  if (sum_of(file.get(), size) != seal.sum)
-    fail("ValueError", "%s is damaged: its checksum does not agree; copy or compile it again", path.c_str());
+  InputFile file(path);
+  if (!file.is_open()) return;
+  const ElfFile elf = read_elf(file);
+  const bool object = path.size() > 2 && path.compare(path.size() - 2, 2, ".o") == 0;
+  if (object && !elf.relocatable) fail("ValueError", "%s is no object: its %llu bytes do not begin with the header of an ELF object", path.c_str(), static_cast<unsigned long long>(file.size()));
+  check(file, elf);
+}
+
+void check_shared_library(const std::string& path) {
+  InputFile file(path);
+  if (!file.is_open()) return;
+  const ElfFile elf = read_elf(file);
+  check_library(file, elf);
+  check(file, elf);
+}
+
+void seal_file(const std::string& path) {
+  InputFile file(path);
+  if (!file.is_open()) fail("OSError", "%s cannot be read: %s", path.c_str(), strerror(errno));
+  const ElfFile elf = read_elf(file);
+  const uint64_t at = find_record(file, elf);
+  if (!at) return;
+  Record record;
+  read_record(file, at, &record);
+  record.length = file.size();
+  record.sum = sum_of(file, plan_of(elf, at, record.length), record.length);
+  std::unique_ptr<FILE, int (*)(FILE*)> out(fopen(path.c_str(), "rb+"), fclose);
+  auto put = [&](uint64_t to) { return fseeko(out.get(), static_cast<off_t>(to), SEEK_SET) == 0 && fwrite(&record, sizeof record, 1, out.get()) == 1; };
+  if (!out || !put(at) || !put(record.length) || fflush(out.get()) != 0) fail("OSError", "%s cannot be written: %s", path.c_str(), strerror(errno));
 }
 
 static void register_seal() {
+  register_global("runtime.SealFile", [](Args args) {
+    seal_file(as_string(args[0]));
+    return none();
+  });
   register_global("runtime.CheckSeal", [](Args args) {
     check_seal(as_string(args[0]));
     return none();

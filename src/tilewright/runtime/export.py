@@ -13,11 +13,11 @@ from typing import Any
 
 from tilewright.runtime.module import ModuleSource
 from tilewright.runtime.ndarray import NDArray
-from tilewright.runtime.object_file import data_object, has_data_objects
+from tilewright.runtime.object_file import SEAL, data_object, has_data_objects, seal_object
+from tilewright.runtime.packed_func import global_func
 from tilewright.runtime.source_module import CSource, link_by_compiler
 from tilewright.support.errors import TVMError
 from tilewright.support.linker import link_shared, write_library
-from tilewright.support.seal import seal
 
 LIBRARY_BIN = "__tvm_ffi__library_bin"
 """What a library holds of modules that are no machine code."""
@@ -89,9 +89,11 @@ def export_library(
         objects[Path(extra).name] = Path(extra).read_bytes()
     if not objects:
         raise ValueError(f"nothing to write into {path}: the module holds no objects")
+    seal = global_func("runtime.SealFile")
+    objects = _with_place_for_seal(objects, path, (sources[0].triple or platform.machine()).split("-")[0])
     if not fcompile and not (generated and path.endswith(".so")):
-        write_library(objects, Path(path), cross=not all(is_host_triple(s.triple) for s in sources))
-        seal(path)
+        cross = not all(is_host_triple(s.triple) for s in sources)
+        write_library(objects, Path(path), cross, seal)
         return
     with tempfile.TemporaryDirectory(dir=workspace_dir) as folder:
         files = []
@@ -101,10 +103,21 @@ def export_library(
             files.append(str(file))
         if fcompile:
             fcompile(path, files, **options)
+            if path.endswith(".so") and Path(path).is_file():
+                seal(path)
         else:
             last = next((s for s in generated if s.language == "c++"), generated[0])
-            link_by_compiler(files, Path(path), last.language, last.triple, last.cc, linking)
-            seal(path)
+            link_by_compiler(files, Path(path), last.language, last.triple, last.cc, linking, seal)
+
+
+def _with_place_for_seal(objects: dict[str, bytes], path: str, arch: str) -> dict[str, bytes]:
+    """The members of a library and what holds its seal, first of all."""
+    suffix = Path(path).suffix
+    if suffix == ".tar":
+        return {"tilewright.seal": SEAL, **objects}
+    if suffix in (".so", ".o") and has_data_objects(arch):
+        return {"seal.o": seal_object(arch, linked=suffix == ".so"), **objects}
+    return objects
 
 
 def link_for_loading(path: str) -> str:

@@ -372,15 +372,12 @@ def load_module(path: str | os.PathLike[str], fmt: str = "") -> Module:
     name = os.fspath(path)
     if not os.path.isfile(name):
         raise ValueError(f"cannot find the library file {name}")
-    global_func("runtime.CheckSeal")(name)
     if name.endswith((".o", ".tar")):
         from tilewright.runtime.export import link_for_loading
 
+        global_func("runtime.CheckSeal")(name)
         name = link_for_loading(name)
-    from tilewright.runtime.object_file import check_library
-
-    check_library(name)
-    module: Module = global_func("runtime.ModuleLoadFromFile")(os.path.abspath(name), True)
+    module: Module = global_func("runtime.ModuleLoadFromFile")(name)
     return module
 
 

@@ -1,9 +1,7 @@
-"""ELF files without tools: an object that holds one blob, and a look at a library before the system loads it."""
+"""ELF files without tools: objects of constants and of the place for a seal, and the symbols of libraries for any machine."""
 
 from __future__ import annotations
 
-import os
-import platform
 import struct
 
 _MACHINES = {
@@ -18,20 +16,42 @@ def has_data_objects(arch: str) -> bool:
     return arch in _MACHINES
 
 
+SEAL = b"Tilewright seal\n" + bytes(16)
+"""What a seal is before it is known what it seals (native/src/seal.cc): magic, length, checksum."""
+
+
 def data_object(symbol: str, data: bytes | memoryview, arch: str) -> bytes:
     """ELF object with `data` in .rodata, aligned to 64 bytes, exported as `symbol`; `arch` as in an LLVM triple."""
+    return _object(arch, b".rodata", _PROGBITS, _ALLOCATED, _ALIGN, data, symbol)
+
+
+def seal_object(arch: str, linked: bool) -> bytes:
+    """ELF object with a note that has the place for a seal: of a library, where it will be linked into one, else of an object, which
+    linkers leave out of libraries."""
+    owner = b"Tilewright\0"
+    note = struct.pack("<III", len(owner), len(SEAL), 1) + owner.ljust(12, b"\0") + SEAL
+    return _object(arch, b".note.tilewright", _NOTE, _ALLOCATED if linked else _EXCLUDED, 4, note, "")
+
+
+_PROGBITS, _NOTE = 1, 7
+_ALLOCATED, _EXCLUDED = 2, 0x80000000
+
+
+def _object(arch: str, name: bytes, kind: int, flag: int, align: int, data: bytes | memoryview, symbol: str) -> bytes:
     if arch not in _MACHINES:
         known = ", ".join(_MACHINES)
         raise ValueError(f"constants cannot be written for the architecture `{arch}`; known are: {known}")
     machine, width, flags = _MACHINES[arch]
     wide = width == 64
-    names = b"\0.rodata\0.symtab\0.strtab\0.note.GNU-stack\0"
+    names = b"\0" + name + b"\0.symtab\0.strtab\0.note.GNU-stack\0"
     strings = b"\0" + symbol.encode() + b"\0"
     size = len(data)
-    if wide:
-        symtab = bytes(24) + struct.pack("<IBBHQQ", 1, (1 << 4) | 1, 0, 1, 0, size)
-    else:
-        symtab = bytes(16) + struct.pack("<IIIBBH", 1, 0, size, (1 << 4) | 1, 0, 1)
+    item = 24 if wide else 16
+    symtab = bytes(item)
+    if symbol and wide:
+        symtab += struct.pack("<IBBHQQ", 1, (1 << 4) | 1, 0, 1, 0, size)
+    elif symbol:
+        symtab += struct.pack("<IIIBBH", 1, 0, size, (1 << 4) | 1, 0, 1)
     header_size, entry = (64, 64) if wide else (52, 40)
     data_at = _ALIGN
     symtab_at = (data_at + size + 7) & ~7
@@ -58,8 +78,8 @@ def data_object(symbol: str, data: bytes | memoryview, arch: str) -> bytes:
         return struct.pack(layout, names.index(name + b"\0"), kind, flag, 0, at, length, link, info, align, item)
 
     sections = bytes(entry) + b"".join([
-        section(b".rodata", 1, 2, data_at, size, align=_ALIGN),
-        section(b".symtab", 2, 0, symtab_at, len(symtab), link=3, info=1, align=8, item=len(symtab) // 2),
+        section(name, kind, flag, data_at, size, align=align),
+        section(b".symtab", 2, 0, symtab_at, len(symtab), link=3, info=1, align=8, item=item),
         section(b".strtab", 3, 0, strings_at, len(strings)),
         section(b".note.GNU-stack", 1, 0, strings_at, 0),
         section(b".strtab", 3, 0, names_at, len(names)),
@@ -72,53 +92,6 @@ def data_object(symbol: str, data: bytes | memoryview, arch: str) -> bytes:
     out[names_at : names_at + len(names)] = names
     out[sections_at:] = sections
     return bytes(out)
-
-
-def check_library(path: str) -> None:
-    """ValueError when a file is no ELF library, is cut off, or is for another machine; other systems' files pass.
-
-    The loader of the system maps a file that was cut off, and the process dies when it touches what is missing.
-    """
-    if platform.system() != "Linux":
-        return
-    size = os.path.getsize(path)
-    with open(path, "rb") as file:
-        head = file.read(64)
-        if len(head) < 52 or head[:4] != b"\x7fELF" or head[4] not in (1, 2):
-            raise ValueError(f"{path} is no library: its {size} bytes do not begin with an ELF header")
-        wide, order = head[4] == 2, "<" if head[5] == 1 else ">"
-        machine = struct.unpack_from(order + "H", head, 18)[0]
-        own = _MACHINES.get(_ARCHITECTURES.get(platform.machine(), platform.machine()))
-        if own is not None and (machine, 64 if wide else 32) != own[:2]:
-            made_for = next(
-                (n for n, (code, bits, _) in _MACHINES.items() if (code, bits) == (machine, 64 if wide else 32)), None
-            )
-            raise ValueError(
-                f"{path} was made for {made_for or f'machine {machine}'}, but this machine is {platform.machine()};"
-                " compile it again for this machine"
-            )
-        at, entry, count = _program_headers(head, wide, order)
-        file.seek(at)
-        table = file.read(entry * count)
-    # The table of sections is the last thing in most files.
-    sections_at = struct.unpack_from(order + ("Q" if wide else "I"), head, 40 if wide else 32)[0]
-    section, sections = struct.unpack_from(order + "HH", head, 58 if wide else 46)
-    need = max(at + entry * count, sections_at + section * sections)
-    for k in range(count if len(table) == entry * count else 0):
-        offset, length = struct.unpack_from(order + ("8xQ16xQ" if wide else "4xI8xI"), table, k * entry)
-        need = max(need, offset + length)
-    if size < need:
-        raise ValueError(f"{path} is cut off: it has {size} bytes of at least {need}; copy or compile it again")
-
-
-_ARCHITECTURES = {"AMD64": "x86_64", "arm64": "aarch64", "armv7l": "armv7"}
-
-
-def _program_headers(head: bytes, wide: bool, order: str) -> tuple[int, int, int]:
-    """(offset, bytes of one, number) of the program headers."""
-    at = struct.unpack_from(order + ("Q" if wide else "I"), head, 32 if wide else 28)[0]
-    entry, count = struct.unpack_from(order + "HH", head, 54 if wide else 42)
-    return at, entry, count
 
 
 class ElfFile:

@@ -20,6 +20,7 @@ from tilewright.runtime import _ffi
 from tilewright.runtime.module import Module, ModuleSource, load_module
 from tilewright.support import cache
 from tilewright.support.errors import TVMError
+from tilewright.support.linker import Finish, link
 
 C_FORMATS = ("c",)
 CXX_FORMATS = ("cc", "cpp", "cxx", "c++")
@@ -116,21 +117,11 @@ def link_by_compiler(
     triple: str | None = None,
     cc: str | None = None,
     options: Sequence[str] = (),
+    finish: Finish | None = None,
 ) -> None:
     """Links objects into a shared library by the compiler of a language, which knows the libraries that the language needs."""
     command = shlex.split(cc) if cc else compiler_command(language, triple)
-    temporary = output.with_name(f".{output.name}.{os.getpid()}")
-    arguments = [*command, "-shared", "-s", "-o", str(temporary), *objects, "-lm", *options]
-    try:
-        done = subprocess.run(arguments, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise TVMError(f"linking {output} failed: {command[0]} says\n{done.stderr.strip() or done.stdout.strip()}")
-        # A reader never meets half a library, and an older one stays when linking fails.
-        os.replace(temporary, output)
-    except OSError as error:
-        raise TVMError(f"{output} cannot be written: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+    link(command, ["-shared", "-s"], [*objects, "-lm", *options], output, finish)
 
 
 class CSource(ModuleSource):

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tilewright.support.errors import TVMError
@@ -49,18 +49,36 @@ def _linker(output: Path, cross: bool) -> list[str]:
     return command
 
 
-def link_shared(objects: Sequence[Path], output: Path, cross: bool = False) -> None:
+Finish = Callable[[str], object]
+"""What is done to a file, by its name, when it is complete and before it takes its place."""
+
+
+def link_shared(objects: Sequence[Path], output: Path, cross: bool = False, finish: Finish | None = None) -> None:
     """Link objects into a shared library. Raises TVMError with the linker's words, or when there is no linker."""
-    command = _linker(output, cross)
+    link(
+        _linker(output, cross),
+        ["-shared", "--build-id=none", "-z", "noexecstack"],
+        [*map(str, objects)],
+        output,
+        finish,
+    )
+
+
+def link(
+    command: Sequence[str], options: Sequence[str], files: Sequence[str], output: Path, finish: Finish | None = None
+) -> None:
+    """Runs a linker. Raises TVMError with its words; what was there before stays until the new file is complete."""
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
-    arguments = [*command, "-shared", "--build-id=none", "-z", "noexecstack", "-o", str(temporary), *map(str, objects)]
     try:
-        done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*command, *options, "-o", str(temporary), *files], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             raise TVMError(
                 f"linking {output} failed: {' '.join(command)} says\n{done.stderr.strip() or done.stdout.strip()}"
             )
-        # A reader never meets half a library, and an older one stays when linking fails.
+        if finish is not None:
+            finish(str(temporary))
         os.replace(temporary, output)
     except OSError as error:
         raise TVMError(f"{output} cannot be written: {error.strerror or error}") from error
@@ -68,12 +86,14 @@ def link_shared(objects: Sequence[Path], output: Path, cross: bool = False) -> N
         temporary.unlink(missing_ok=True)
 
 
-def write_library(objects: Mapping[str, bytes], output: Path, cross: bool = False) -> None:
+def write_library(
+    objects: Mapping[str, bytes], output: Path, cross: bool = False, finish: Finish | None = None
+) -> None:
     """A .so (linked), .tar (of the objects) or .o (one object only), by the name of `output`."""
     if not output.parent.is_dir():
         raise TVMError(f"{output} cannot be written: there is no directory {output.parent}")
     if output.suffix == ".tar":
-        _write_tar(objects, output)
+        _write_tar(objects, output, finish)
         return
     if output.suffix not in (".so", ".o"):
         raise TVMError(
@@ -87,23 +107,14 @@ def write_library(objects: Mapping[str, bytes], output: Path, cross: bool = Fals
                 path.write_bytes(data)
                 paths.append(path)
             if output.suffix == ".so":
-                link_shared(paths, output, cross)
+                link_shared(paths, output, cross, finish)
             else:
-                _merge(paths, output, cross)
+                link(_linker(output, cross), ["-r"], [*map(str, paths)], output, finish)
     except OSError as error:
         raise TVMError(f"{output} cannot be written: {error.strerror or error}") from error
 
 
-def _merge(objects: Sequence[Path], output: Path, cross: bool) -> None:
-    command = _linker(output, cross)
-    done = subprocess.run(
-        [*command, "-r", "-o", str(output), *map(str, objects)], capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise TVMError(f"linking {output} failed: {done.stderr.strip()}")
-
-
-def _write_tar(objects: Mapping[str, bytes], output: Path) -> None:
+def _write_tar(objects: Mapping[str, bytes], output: Path, finish: Finish | None) -> None:
     temporary = output.with_name(f".{output.name}.{os.getpid()}")
     try:
         with tarfile.open(temporary, "w") as tar:
@@ -111,6 +122,8 @@ def _write_tar(objects: Mapping[str, bytes], output: Path) -> None:
                 info = tarfile.TarInfo(name)
                 info.size = len(data)
                 tar.addfile(info, io.BytesIO(data))
+        if finish is not None:
+            finish(str(temporary))
         os.replace(temporary, output)
     except OSError as error:
         raise TVMError(f"{output} cannot be written: {error.strerror or error}") from error
