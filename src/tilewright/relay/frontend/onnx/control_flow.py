@@ -16,6 +16,7 @@ from tilewright.ir import TensorType
 from tilewright.relay.expr import Expr, Function, If, Let, Tuple, TupleGetItem, Var, const
 from tilewright.relay.frontend.common.loops import settled
 from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx.choices import either
 from tilewright.relay.frontend.onnx.packed import matched, packed, rank_of, rebuilt, scalar, tensors
 from tilewright.relay.frontend.onnx.reader import ModelError
 from tilewright.relay.frontend.onnx.value import (
@@ -49,21 +50,12 @@ def _if(node: OnnxNode, condition: Value) -> list[Any]:
         return node.importer.subgraph(branch, {})  # type: ignore[no-any-return]
     try:
         yes, no = [node.importer.attempt(node.get(f"{b}_branch"), {}) for b in ("then", "else")]
-        return joined(node, condition, yes, no)
+        return either(node, condition, yes, no)
     except Listed:
         raise
     except (OpNotImplemented, DiagnosticError, ModelError) as error:
         # Branches that are not supported, or that these inputs cannot take, are no problem where the condition is known.
         raise Unknown.within(error, elements_of(condition)) from None
-
-
-def joined(node: OnnxNode, condition: Value, yes: list[Any], no: list[Any]) -> list[Any]:
-    """What two branches answer, whichever is taken. Extents in which they differ are dynamic."""
-    pairs = [matched(node, a, b) for a, b in zip(yes, no, strict=True)]
-    sides = [Tuple(tuple([t.expr for pair in pairs for t in tensors(pair[k])])) for k in (0, 1)]
-    choice = If(scalar(node, condition).expr, sides[0], sides[1])
-    made = [Value(TupleGetItem(choice, i)) for i in range(len(sides[0].fields))]
-    return [rebuilt(a, made) for a, _ in pairs]
 
 
 @onnx_op("Loop", typed=True)
@@ -169,7 +161,9 @@ def looped(
     ranks: Sequence[int | None] = (),
 ) -> tuple[list[Any], list[Any]]:
     """(the last state, what was gathered) of a loop. ranks: those of tensors in sequences of the state, where they are declared."""
-    rounds = None if trips is None or trips.array is None else int(trips.array.reshape(-1)[0])
+    rounds = (
+        int(node.numbers(trips, "number of rounds").reshape(-1)[0]) if trips is not None and trips.is_number else None
+    )
     sequences = not all([isinstance(s, Value) for s in state])
     known = rounds is not None and (condition is None or condition.array is not None)
     few = known and rounds is not None and (rounds <= FEW_ROUNDS or sequences)
@@ -194,11 +188,15 @@ def looped(
 def packed_state(node: OnnxNode, state: list[Any], step: Step, ranks: Sequence[int | None]) -> list[Any]:
     """The state of a loop with its sequences packed; tensors of an empty one have the rank that is declared, or that a round gives them."""
     known = [rank_of(s) if isinstance(s, (ListValue, Packed)) else None for s in state]
-    known = [k if k is not None else r for k, r in zip(known, [*ranks, *[None] * len(state)], strict=False)]
     if any([k is None and isinstance(s, ListValue) for k, s in zip(known, state, strict=True)]):
         k, going = Var("round", tensor_type((), "int64")), Var("going", tensor_type((), "bool"))
-        after = step(Value(k), Value(going), state)[1]
-        known = [k if k is not None else rank_of(v) for k, v in zip(known, after, strict=True)]
+        try:
+            after = step(Value(k), Value(going), state)[1]
+        except (OpNotImplemented, DiagnosticError, ModelError):
+            # The body asks for what an empty sequence does not hold.
+            after = [None] * len(state)
+        for other in ([rank_of(v) for v in after], ranks):
+            known = [k if k is not None else r for k, r in zip(known, [*other, *[None] * len(state)], strict=False)]
     # What stays empty holds no tensor of another rank.
     return [packed(node, s, k or 0) if type(s) is ListValue else s for s, k in zip(state, known, strict=True)]
 

@@ -19,6 +19,7 @@ from tilewright.relay.frontend.common.quirks import collecting
 from tilewright.relay.frontend.common.sizes import InputSizes
 from tilewright.relay.frontend.common.value import is_large
 from tilewright.relay.frontend.onnx import quirks
+from tilewright.relay.frontend.onnx.choices import of_choices, with_rank
 from tilewright.relay.frontend.onnx.computed_axes import with_computed_axes
 from tilewright.relay.frontend.onnx.external import Beside
 from tilewright.relay.frontend.onnx.fold import LIMIT, folders, try_fold
@@ -39,6 +40,7 @@ from tilewright.relay.frontend.onnx.reader import ModelError, opset_versions, re
 from tilewright.relay.frontend.onnx.schemas import wrong_axis, wrong_node
 from tilewright.relay.frontend.onnx.unsupported import Unsupported, missing
 from tilewright.relay.frontend.onnx.value import (
+    Choice,
     Listed,
     ListValue,
     MapValue,
@@ -50,6 +52,7 @@ from tilewright.relay.frontend.onnx.value import (
     Value,
     as_value,
     converters,
+    elements_of,
     find_converter,
     typed_operators,
 )
@@ -196,6 +199,9 @@ class Importer:
             if value is FAILED or value is None:
                 self.finish()
                 raise ModelError(f"{self.name}: the output {o.name!r} is made by no node")
+            if isinstance(value, Choice) and o.type.tensor_type.HasField("shape"):
+                node = OnnxNode("Identity", o.name, {}, self.opset, [], set(), self)
+                value = with_rank(node, value, len(o.type.tensor_type.shape.dim)) or value
             self.interface.outputs[o.name] = self.output(value, fields)
         if not graph.output:
             raise ModelError(f"{self.name}: the graph has no outputs")
@@ -215,6 +221,12 @@ class Importer:
             return MapOf(value.keys, [self.output(v, fields) for v in value.items])
         if isinstance(value, ListValue):
             return [self.output(v, fields) for v in value.items]
+        if isinstance(value, Choice):
+            unknown = Unknown(
+                f"If {value.title!r}: its condition must be known at import, since its branches answer different types",
+                elements_of(value.condition),
+            )
+            raise Unsupported(f"{self.name}: {unknown}{self.remedy(unknown)}", unknown.values, True)
         if isinstance(value, Packed):
             return PackedOf(self.output(value.elements, fields), self.output(value.shapes, fields))
         return None
@@ -401,6 +413,8 @@ class Importer:
 
     def convert(self, node: OnnxNode, proto: Any, domain: str, inputs: list[Any]) -> list[Any]:
         """The results of a node as values."""
+        if any([isinstance(v, Choice) for v in inputs]):
+            return of_choices(node, inputs, lambda given: self.convert(node, proto, domain, given))
         function = self.functions.get((proto.domain, proto.op_type, proto.overload))
         if function is not None:
             quirks.MODEL_FUNCTIONS.seen(function.name)
@@ -580,7 +594,7 @@ def evaluate(value: Any) -> Any:
 
 def as_values(result: Any) -> list[Any]:
     """What a converter answered, as values."""
-    if isinstance(result, (Value, ListValue, Packed, Nothing)) or result is None:
+    if isinstance(result, (Value, ListValue, Packed, Choice, Nothing)) or result is None:
         return [result]
     if isinstance(result, (np.ndarray, Expr)):
         return [as_value(result)]

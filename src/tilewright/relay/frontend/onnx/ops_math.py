@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value, onnx_op
+from tilewright.support.errors import DiagnosticError
 
 SAME = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh", "Ceil": "ceil",
@@ -20,7 +21,6 @@ SAME = {
     "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor",
 }  # fmt: skip
 """Operators that are one relay operator with the same arguments."""
-
 
 BINARY = {"Add", "Sub", "Mul", "Div", "Pow", "Equal", "Less", "Greater", "And", "Or", "Xor"}
 """Operators that until opset 6 broadcast only when told to, from an axis on."""
@@ -403,6 +403,9 @@ def _product(node: OnnxNode, a: Any, b: Any, left: int, right: int) -> Any:
 def _gemm(node: OnnxNode, a: Value, b: Value, c: Value | None = None) -> Any:
     alpha, beta = node.get("alpha", 1.0), node.get("beta", 1.0)
     transpose_a, transpose_b = bool(node.get("transA", 0)), bool(node.get("transB", 0))
+    for name, operand in (("A", a), ("B", b)):
+        if operand.ndim > 2:
+            raise DiagnosticError(f"its input {name} must be a matrix, but has {operand.ndim} axes")
     if transpose_b and not transpose_a:
         out = node.call("nn.dense", a, b)
     else:

@@ -87,7 +87,9 @@ def _length(node: OnnxNode, sequence: Sequence) -> Any:
 def _split(node: OnnxNode, x: Value, split: Value | None = None) -> Any:
     axis = node.places([node.get("axis", 0)], x.ndim)[0]
     extent = x.shape[axis]
-    keep = split is not None or bool(node.get("keepdims", 1))
+    # ONNX Runtime, and PyTorch's exporter with it, drops the axis of parts of 1 that are asked for, too.
+    ones = split is None or not split.ndim and split.is_number and int(node.numbers(split, "split")) == 1
+    keep = not ones or bool(node.get("keepdims", 1))
     if split is None:
         split = Value(array=np.array(1, np.int64))
     count = split.shape[0] if split.ndim else None

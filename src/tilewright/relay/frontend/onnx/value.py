@@ -127,6 +127,16 @@ class Packed:
         return int(self.shapes.shape[1])
 
 
+class Choice:
+    """What a branch answers whose types have no common one, as tensors of different ranks: one of two values, as a condition says when the
+    program runs. `title`: the node that answers it."""
+
+    __slots__ = ("condition", "no", "title", "yes")
+
+    def __init__(self, condition: Value, yes: Any, no: Any, title: str) -> None:
+        self.condition, self.yes, self.no, self.title = condition, yes, no, title
+
+
 class Nothing:
     """An optional of the model that holds nothing; `element`: the type that its contents would have."""
 
@@ -136,7 +146,7 @@ class Nothing:
         self.element = element
 
 
-Result = Expr | Value | ListValue | Packed | Nothing | np.ndarray | TupleWrapper | Sequence[Any]
+Result = Expr | Value | ListValue | Packed | Choice | Nothing | np.ndarray | TupleWrapper | Sequence[Any]
 Converter = Callable[..., Result]
 converters: dict[tuple[str, str], list[tuple[int, Converter]]] = {}
 typed_operators: set[tuple[str, str]] = set()

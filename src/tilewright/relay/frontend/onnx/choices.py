@@ -1,0 +1,104 @@
+"""What branches answer: values of one structure are joined, others stay apart until a node makes something common of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tilewright.relay.expr import Expr, If, Tuple, TupleGetItem
+from tilewright.relay.frontend.common.problems import DAMAGE
+from tilewright.relay.frontend.onnx.packed import matched, rebuilt, scalar, tensors
+from tilewright.relay.frontend.onnx.reader import ModelError
+from tilewright.relay.frontend.onnx.value import Choice, OnnxNode, Value
+from tilewright.support.errors import DiagnosticError, OpNotImplemented
+from tilewright.tir import Any as AnyDim
+
+
+def either(node: OnnxNode, condition: Value, yes: list[Any], no: list[Any]) -> list[Any]:
+    """What two branches answer; values of which no type is common stay apart."""
+    pairs = [common(node, a, b) for a, b in zip(yes, no, strict=True)]
+    known = joined(node, condition, [p[0] for p in pairs if p], [p[1] for p in pairs if p])
+    return [
+        known.pop(0)
+        if pair
+        else Choice(condition, sheltered(node, condition, a), sheltered(node, condition, b, False), node.name)
+        for a, b, pair in zip(yes, no, pairs, strict=True)
+    ]
+
+
+def common(node: OnnxNode, a: Any, b: Any) -> tuple[Any, Any] | None:
+    """Two values in one structure; None where there is none."""
+    if isinstance(a, Choice) or isinstance(b, Choice):
+        return None
+    try:
+        return matched(node, a, b)
+    except OpNotImplemented:
+        return None
+
+
+def sheltered(node: OnnxNode, condition: Value, value: Any, taken: bool = True) -> Any:
+    """A value that can be computed whatever the condition is: zeros of its shape where it is not `taken`."""
+    if isinstance(value, Choice):
+        sides = [sheltered(node, condition, v, taken) for v in (value.yes, value.no)]
+        return Choice(value.condition, sides[0], sides[1], value.title)
+    made = []
+    for t in tensors(value):
+        shape = tuple([1 if isinstance(d, AnyDim) else d for d in t.shape])
+        zeros: Expr = node.call("zeros", shape=shape, dtype=t.dtype)
+        sides = [t.expr, zeros] if taken else [zeros, t.expr]
+        made.append(t if t.array is not None else Value(If(scalar(node, condition).expr, *sides)))
+    return rebuilt(value, made)
+
+
+def of_choices(node: OnnxNode, inputs: list[Any], convert: Callable[[list[Any]], list[Any]]) -> list[Any]:
+    """What a node makes of inputs some of which are one of two values: a common value again, as soon as there is one.
+
+    Where it cannot take one of the two, a run that chooses that one ends with an error."""
+    choice: Choice = next(v for v in inputs if isinstance(v, Choice))
+    found: list[list[Any] | Exception] = []
+    for side in ("yes", "no"):
+        same = [isinstance(v, Choice) and v.condition is choice.condition for v in inputs]
+        try:
+            made = convert([getattr(v, side) if s else v for v, s in zip(inputs, same, strict=True)])
+            _ = [v.type for v in made if isinstance(v, Value) and v.array is None]
+            found.append(made)
+        except (OpNotImplemented, DiagnosticError, ModelError, *DAMAGE) as error:
+            found.append(error)
+    yes, no = found
+    if isinstance(yes, list) and isinstance(no, list):
+        return either(node, choice.condition, yes, no)
+    if isinstance(yes, Exception) and isinstance(no, Exception):
+        raise yes
+    answers = yes if isinstance(yes, list) else no
+    assert isinstance(answers, list)
+    return [demanded(node, choice, v, answers is yes, f"{node.op_type} {node.name!r} takes") for v in answers]
+
+
+def demanded(node: OnnxNode, choice: Choice, value: Any, yes: bool, who: str) -> Any:
+    """A value that there is only where one branch is taken: a run that takes the other one ends with an error. who: `Gemm 'y' takes`."""
+    if isinstance(value, Choice):
+        return value
+    number = node.cast(scalar(node, choice.condition), "int64")
+    name = f"the condition of {choice.title!r}, since {who} only what its {'then' if yes else 'else'} branch answers,"
+    made = [Value(node.call("dyn.within", t, number, low=int(yes), high=int(yes), name=name)) for t in tensors(value)]
+    return rebuilt(value, made)
+
+
+def with_rank(node: OnnxNode, value: Any, rank: int) -> Any:
+    """The tensor of this rank that a choice comes to; None where there is none, or more than one."""
+    if not isinstance(value, Choice):
+        return value if isinstance(value, Value) and value.ndim == rank else None
+    yes, no = [with_rank(node, v, rank) for v in (value.yes, value.no)]
+    if (yes is None) == (no is None):
+        return None
+    found = no if yes is None else yes
+    return demanded(node, value, found, yes is not None, f"the output {node.name!r}, declared with {rank} axes, is")
+
+
+def joined(node: OnnxNode, condition: Value, yes: list[Any], no: list[Any]) -> list[Any]:
+    """What two branches answer, whichever is taken. Extents in which they differ are dynamic."""
+    pairs = [matched(node, a, b) for a, b in zip(yes, no, strict=True)]
+    sides = [Tuple(tuple([t.expr for pair in pairs for t in tensors(pair[k])])) for k in (0, 1)]
+    choice = If(scalar(node, condition).expr, sides[0], sides[1])
+    made = [Value(TupleGetItem(choice, i)) for i in range(len(sides[0].fields))]
+    return [rebuilt(a, made) for a, _ in pairs]
