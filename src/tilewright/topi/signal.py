@@ -10,10 +10,18 @@ from tilewright.topi.lang import compute, tir
 from tilewright.topi.utils import as_int, shape_of, to
 
 
-def _turned(k: Any, n: Any, dtype: str) -> Any:
-    """2 pi k / n, from whole turns apart."""
-    part = tir.floormod(to(k, "int64"), to(n, "int64"))
-    return to(part, dtype) * tir.const(2 * math.pi, dtype) / to(n, dtype)
+def _turned(k: Any, n: Any, dtype: str) -> tuple[Any, Any]:
+    """(cosine, sine) of 2 pi k / n. The angle is taken from the nearest quarter turn, in whole numbers, so that both are exact there."""
+    whole = to(n, "int64")
+    part = tir.floormod(to(k, "int64"), whole)
+    quarter = tir.floordiv(8 * part + whole, 2 * whole)
+    angle = to(4 * part - quarter * whole, dtype) * tir.const(math.pi / 2, dtype) / to(n, dtype)
+    c, s = tir.cos(angle), tir.sin(angle)
+    even = tir.EQ(tir.floormod(quarter, 2), tir.const(0, "int64"))
+    cosine, sine = tir.Select(even, c, s), tir.Select(even, s, c)
+    left = tir.EQ(tir.floormod(tir.floordiv(quarter + 1, 2), 2), tir.const(1, "int64"))
+    lower = tir.EQ(tir.floormod(tir.floordiv(quarter, 2), 2), tir.const(1, "int64"))
+    return tir.Select(left, -cosine, cosine), tir.Select(lower, -sine, sine)
 
 
 def stft(
@@ -40,8 +48,8 @@ def stft(
     def element(b: Any, f: Any, t: Any, part: Any) -> Any:
         place = t * hop_length + offset + k.var
         value = (data(b, place) if batched else data(place)) * window(k.var)
-        angle = _turned(f * (offset + k.var), n_fft, dtype)
-        turn = tir.Select(part <= 0, tir.cos(angle), -tir.sin(angle))
+        cosine, sine = _turned(f * (offset + k.var), n_fft, dtype)
+        turn = tir.Select(part <= 0, cosine, -sine)
         return te.sum(value * turn * tir.const(scale, dtype), axis=[k])
 
     lead = shape[0] if batched else 1
@@ -61,8 +69,8 @@ def dft(re_data: te.Tensor, im_data: te.Tensor, inverse: bool) -> list[te.Tensor
         k = te.reduce_axis((0, n), name="k")
 
         def element(*i: Any) -> Any:
-            angle = _turned(to(i[-1], "int64") * to(k.var, "int64"), n, dtype)
-            c, s = tir.cos(angle), tir.sin(angle) * tir.const(sign, dtype)
+            c, sine = _turned(to(i[-1], "int64") * to(k.var, "int64"), n, dtype)
+            s = sine * tir.const(sign, dtype)
             re, im = re_data(*i[:-1], k.var), im_data(*i[:-1], k.var)
             value = re * s + im * c if imaginary else re * c - im * s
             return te.sum(value / to(n, dtype) if inverse else value, axis=[k])

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.relay.frontend.common.problems import DAMAGE
 from tilewright.relay.frontend.onnx.choices import joined
 from tilewright.relay.frontend.onnx.value import OnnxNode, Value
 from tilewright.support.errors import DiagnosticError
@@ -51,7 +52,7 @@ def with_computed_axes(node: OnnxNode, inputs: list[Any], make: Callable[[list[A
         try:
             found = make([*inputs[:place], known, *inputs[place + 1 :]])
             _ = [v.type for v in found if isinstance(v, Value)]
-        except DiagnosticError:
+        except (DiagnosticError, *DAMAGE):
             return None
         return found
 
