@@ -288,3 +288,81 @@ def test_mode_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "tilewright"):
         torch.compile(lambda x: x * 2 + 1, backend="tilewright", mode="max-autotune")(torch.ones(3))
     assert "mode='max-autotune' is about PyTorch's own compiler" in caplog.text
+
+
+class Tokens(nn.Module):
+    """An encoder of token ids, as people write one."""
+
+    def __init__(self, norm_first: bool = False, activation: str = "relu") -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.places = nn.Embedding(50, 16), nn.Embedding(64, 16)
+        layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, norm_first=norm_first, activation=activation)
+        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+
+    def forward(self, ids: Tensor, padding: Tensor | None = None) -> Tensor:
+        places = torch.arange(ids.shape[1]).unsqueeze(0)
+        return self.layers(self.words(ids) + self.places(places), src_key_padding_mask=padding)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_every_new_length_runs_in_one_build(pieces: list[Piece], dynamic: bool | None) -> None:
+    module = Tokens().eval()
+    compiled = torch.compile(module, backend="tilewright", dynamic=dynamic)
+    with torch.no_grad():
+        for length in (12, 7, 30, 5, 64, 2, 17, 33, 8, 21):
+            ids = torch.randint(0, 50, (1, length))
+            torch.testing.assert_close(compiled(ids), module(ids))
+    # The first length is taken as fixed unless the caller says that it is not; the second one opens it.
+    assert len(pieces) == (1 if dynamic else 2)
+
+
+@pytest.mark.parametrize(("norm_first", "activation"), [(False, "relu"), (True, "gelu")])
+@pytest.mark.parametrize("masked", [False, True])
+def test_layers_that_pytorch_calls_as_wholes(
+    pieces: list[Piece], norm_first: bool, activation: str, masked: bool
+) -> None:
+    module = Tokens(norm_first, activation).eval()
+    ids = torch.randint(0, 50, (2, 6))
+    padding = torch.arange(6) >= torch.tensor([[6], [4]])
+    args = (ids, padding) if masked else (ids,)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(module, backend="tilewright")(*args), module(*args))
+    (piece,) = pieces
+    assert any("_transformer_encoder_layer_fwd" in str(n.target) for n in piece.graph.graph.nodes)
+
+
+class WholeAttention(nn.Module):
+    """What nn.MultiheadAttention calls where its conditions for it hold."""
+
+    def __init__(self, kind: int | None, weights: bool, average: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.inner = nn.MultiheadAttention(16, 2, batch_first=True)
+        self.kind, self.weights, self.average = kind, weights, average
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Any:
+        a = self.inner
+        found, seen = torch._native_multi_head_attention(
+            x, x, x, 16, 2, a.in_proj_weight, a.in_proj_bias, a.out_proj.weight, a.out_proj.bias, mask, self.weights,
+            self.average, self.kind,
+        )  # fmt: skip
+        return (found, seen) if self.weights else found
+
+
+@pytest.mark.parametrize(
+    ("kind", "weights", "average"), [(None, True, True), (1, True, False), (0, False, True), (2, True, True)]
+)
+def test_attention_that_pytorch_calls_as_a_whole(
+    pieces: list[Piece], kind: int | None, weights: bool, average: bool
+) -> None:
+    module = WholeAttention(kind, weights, average).eval()
+    shapes = {0: (5, 5), 1: (2, 5), 2: (2, 2, 5, 5)}
+    args = [torch.randn(2, 5, 16)]
+    if kind is not None:
+        args.append(torch.rand(shapes[kind]) > 0.7)
+        args[1][..., 0] = False
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(module, backend="tilewright")(*args), module(*args))
+    (piece,) = pieces
+    assert any("_native_multi_head_attention" in str(n.target) for n in piece.graph.graph.nodes)

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.cli.command import command
 from tilewright import relay
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.pytorch.model_file import need_whole_storages
@@ -270,3 +271,17 @@ def test_traces_of_damaged_files() -> None:
     for node in program.graph.nodes:
         node.meta["stack_trace"] = 1e-45
     assert "aten::binomial (1 node: 'binomial')" in message(OpNotImplemented, program)
+
+
+def test_files_by_what_they_hold(tmp_path: Path) -> None:
+    weights = nn.Linear(3, 4).state_dict()
+    for name, new in (("new.pt", True), ("old.pt", False), ("old.pt2", False), ("old.bin", False), ("new.ckpt", True)):
+        torch.save(weights, tmp_path / name, _use_new_zipfile_serialization=new)
+        done = command("import", tmp_path / name)
+        assert done.code == 1
+        assert done.err == (
+            f"error: {tmp_path / name}: this file holds weights (or a pickled module), not a program that can be imported without the"
+            " model's Python code. Load it there and save torch.export.export(model, args) with torch.export.save\n"
+        )
+    torch.jit.save(torch.jit.trace(nn.Linear(4, 2), (x34,)), tmp_path / "net.jit")
+    assert command("compile", tmp_path / "net.jit", "--shape", "input=3,4", "-o", tmp_path / "net.so").code == 0

@@ -7,6 +7,7 @@ that weights are packed once; a piece notices when they were written, and is bui
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from threading import Lock
@@ -44,9 +45,14 @@ def backend(
     def compiler(inner: Any, given: Sequence[Any]) -> Callable[..., Any]:
         return compile_graph(inner, target)
 
-    decompositions = ExportedImporter("the graph", "float32", None, False).decompositions()
-    compiled = aot_autograd(fw_compiler=compiler, bw_compiler=compiler, decompositions=decompositions)
+    compiled = aot_autograd(fw_compiler=compiler, bw_compiler=compiler, decompositions=decompositions())
     return compiled(graph, inputs)  # type: ignore[no-any-return]
+
+
+@functools.cache
+def decompositions() -> dict[Any, Any]:
+    """PyTorch's decompositions of what no converter takes. To collect them takes longer than to import a graph."""
+    return GraphImporter().decompositions()
 
 
 def _target(mode: str | None, options: Mapping[str, Any] | None, target: Any) -> Target:

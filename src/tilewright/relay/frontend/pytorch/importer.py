@@ -25,6 +25,7 @@ from tilewright.relay.frontend.pytorch import (  # noqa: F401 (register converte
     ops_complex,
     ops_create,
     ops_data,
+    ops_encoder,
     ops_factor,
     ops_index,
     ops_levels,

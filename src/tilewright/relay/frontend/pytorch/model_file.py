@@ -28,6 +28,8 @@ SILENT = {
 }
 """Nodes of TorchScript that only hold and hand on."""
 
+OLD_WEIGHTS = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
+"""How torch.save began before 1.6, and does with _use_new_zipfile_serialization=False: its number as a pickle."""
 MOST_UNPACKED = 1 << 28
 """Bytes that compressed parts of an archive may have: the text of code and of debugging; weights are not compressed."""
 
@@ -39,7 +41,7 @@ class ExportedFormat(formats.ModelFormat):
 
     def takes(self, path: Path) -> bool:
         """.pt2 files, and others of that content."""
-        return super().takes(path) or path.suffix.lower() in TorchScriptFormat.suffixes and contents(path) == self.name
+        return super().takes(path) or contents(path) == self.name
 
     def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, Any]]:
         """The module and its weights."""
@@ -60,7 +62,12 @@ class ExportedFormat(formats.ModelFormat):
 class TorchScriptFormat(formats.ModelFormat):
     """What torch.jit.save writes. It does not say the shapes of its inputs, so they must be given."""
 
-    name, title, suffixes, runtimes = "torchscript", "TorchScript", (".pt", ".pth", ".ts", ".torchscript"), ("torch",)
+    name, title, runtimes = "torchscript", "TorchScript", ("torch",)
+    suffixes = (".pt", ".pth", ".ts", ".jit", ".torchscript")
+
+    def takes(self, path: Path) -> bool:
+        """Files of these endings, and others of that content; weights too (.bin, .ckpt), to say what they are."""
+        return super().takes(path) or contents(path) in (self.name, "weights")
 
     def load(self, path: Path, shapes: formats.Shapes) -> tuple[IRModule, dict[str, Any]]:
         """The module and its weights."""
@@ -116,8 +123,11 @@ def integers(mod: IRModule, params: dict[str, Any], open_ended: bool = False) ->
 
 
 def contents(path: Path) -> str:
-    """What an archive of PyTorch's holds: "pt2", "torchscript", "weights", or "" for another file."""
+    """What a file of PyTorch's holds: "pt2", "torchscript", "weights", or "" for another file."""
     try:
+        with path.open("rb") as file:
+            if file.read(len(OLD_WEIGHTS)) == OLD_WEIGHTS:
+                return "weights"
         with zipfile.ZipFile(path) as archive:
             names = [n.partition("/")[2] or n for n in archive.namelist()]
     except (OSError, ValueError, zipfile.BadZipFile, NotImplementedError):
@@ -143,7 +153,7 @@ def checked_archive(path: Path, wanted: str, made_by: str) -> None:
             " code. Load it there and save torch.export.export(model, args) with torch.export.save"
         )
     if held != wanted:
-        other = {"pt2": "an exported program (.pt2)", "torchscript": "TorchScript (.pt)"}[held]
+        other = {"pt2": "an exported program (.pt2)", "torchscript": "TorchScript (.pt, .jit)"}[held]
         raise ModelError(f"{path}: this file holds {other}, not what {made_by} writes. Give it the ending of its kind")
     damaged = damage(path)
     if damaged:
