@@ -96,6 +96,12 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "Squeeze data": ("z = Squeeze (x, a)", "float[m,n] x, int64[1] a", {"x": ROWS[:1], "a": ints(0)}),
     "Unsqueeze data": ("z = Unsqueeze (x, a)", "float[m,n] x, int64[1] a", {"x": ROWS, "a": ints(1)}),
     "ReduceSum data axes": ("z = ReduceSum (x, a)", "float[m,n] x, int64[1] a", {"x": ROWS, "a": ints(1)}),
+    "ReduceSum of all": ("z = ReduceSum (x, a)", "float[m,n] x, int64[0] a", {"x": ROWS, "a": ints()}),
+    "DFT data axis": (
+        "z = DFT <inverse=1, onesided=1> (x,,a)",
+        "float[b,n,2] x, int64 a",
+        {"x": floats(3, 9, 2), "a": np.array(1)},
+    ),
     "ReduceMax data axes0": (
         "z = ReduceMax <keepdims=0> (x, a)",
         "float[m,n] x, int64[1] a",

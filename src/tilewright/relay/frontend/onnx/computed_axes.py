@@ -36,6 +36,8 @@ def with_computed_axes(node: OnnxNode, inputs: list[Any], make: Callable[[list[A
     rank = inputs[0].ndim + (count if node.op_type == "Unsqueeze" else 0)
     if count > rank or math.perm(rank, count) > MOST_CHOICES:
         return None
+    if not count:
+        return make([*inputs[:place], Value(array=np.zeros(0, np.int64)), *inputs[place + 1 :]])
     given = node.cast(node.value("reshape", axes, newshape=(count,)), "int64")
     given = node.value(
         "where",
