@@ -1,8 +1,37 @@
-"""`python -m tilewright`: the command line, where its script is not on the path."""
+"""The command line's beginning (`tilewright`, `python -m tilewright`): what answers interrupts is there before anything else is loaded."""
 
 from __future__ import annotations
 
-from tilewright.cli import main
+import os
+import signal
+import sys
+from types import FrameType
+
+
+def main() -> None:
+    """Runs the command line."""
+    # Where a shell has interrupts ignored (a command in the background), they stay so.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupted)
+    try:
+        from tilewright.cli import main as run
+
+        run()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)
+
+
+def interrupted(number: int, frame: FrameType | None) -> None:
+    """Raises KeyboardInterrupt, so that what is half written is removed; while modules are loaded, when nothing is, ends the process: some
+    packages make tracebacks and errors of their own of an exception then."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            os.write(2, b"interrupted\n")
+            os._exit(130)
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
 
 if __name__ == "__main__":
     main()

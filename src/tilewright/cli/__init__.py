@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import gc
+import os
 import sys
 
 import click
 
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import InternalError, TVMError, environment_fault
+
+UNWRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -29,25 +33,58 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Entry point of the console script: user errors are printed without a traceback, with exit code 1."""
+    """Runs the command line: errors of users and machines are printed without a traceback, with exit code 1; 130 for an interrupt, 70
+    for a defect."""
     from tilewright.cli import commands
 
     # To look for cycles once more among a million objects, as the process ends, would take longer than many commands.
     atexit.register(gc.freeze)
+    open_streams()
     try:
         cli(prog_name="tilewright", standalone_mode=False)
+        sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("interrupted", err=True)
         sys.exit(130)
-    except (TVMError, OSError) as error:
-        click.echo(f"error: {error}", err=True)
+    except BrokenPipeError:
+        # Who read the output has seen enough.
+        forget_output()
         sys.exit(1)
     except Exception as error:
-        click.echo(f"error: {type(error).__name__}: {error}\n{report_defect()}", err=True)
-        sys.exit(70)
+        sys.exit(tell(error))
+
+
+def tell(error: Exception) -> int:
+    """Prints what went wrong; the exit code."""
+    raised = isinstance(error, TVMError) and not isinstance(error, InternalError)
+    fault = str(error) if raised else environment_fault(error)
+    if isinstance(error, OSError) and error.filename is None and error.errno in UNWRITTEN:
+        # Files are written by functions that name them; what has no name is standard output.
+        forget_output()
+        fault = f"standard output cannot be written: {error.strerror}"
+    if fault is None and isinstance(error, InternalError):
+        fault = str(error)
+    if fault is not None:
+        click.echo(f"error: {fault}", err=True)
+        return 1
+    click.echo(f"error: the compiler failed unexpectedly\n{report_defect()}", err=True)
+    return 70
+
+
+def open_streams() -> None:
+    """Gives the process standard streams where it was started without: else the next file that it opens would be taken for one."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # The lowest number that is free is that of the stream.
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+
+
+def forget_output() -> None:
+    """Lets go of what standard output still holds, so that the end of the process does not try to write it."""
+    sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 
 
 def report_defect() -> str:
@@ -55,9 +92,14 @@ def report_defect() -> str:
     import tempfile
     import traceback
 
-    with tempfile.NamedTemporaryFile("w", prefix="tilewright-", suffix=".txt", delete=False) as file:
-        file.write(f"{' '.join(sys.argv)}\n\n{traceback.format_exc()}")
-    return f"This is a defect of the compiler, not of your model: please report it with {file.name}, which says where it happened."
+    text = f"{' '.join(sys.argv)}\n\n{traceback.format_exc()}"
+    defect = "This is a defect of the compiler, not of your model: please report it with"
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="tilewright-", suffix=".txt", delete=False) as file:
+            file.write(text)
+    except OSError:
+        return f"{defect} this text:\n{text}"
+    return f"{defect} {file.name}, which says where it happened."
 
 
 __all__ = ["cli", "main"]

@@ -13,7 +13,7 @@ from tilewright.cli.options import Feed
 from tilewright.cli.screen import told
 from tilewright.node.leaves import numpy_dtype
 from tilewright.relay.frontend.common.formats import TensorInfo
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import TVMError, said
 from tilewright.support.files import write_whole
 
 Array = np.ndarray[Any, Any]
@@ -177,7 +177,7 @@ def run_checked(executor: Any) -> None:
     try:
         executor.run()
     except (ValueError, TypeError, RuntimeError) as error:
-        raise TVMError(f"the model does not run on these inputs: {error}") from error
+        raise TVMError(f"the model does not run on these inputs: {said(error)}") from error
 
 
 def output_names(executor: Any) -> list[str]:
@@ -216,7 +216,7 @@ def read_arrays(path: Path) -> dict[str, Array]:
         with loaded:
             return {name: loaded[name] for name in loaded.files}
     except Exception as error:  # zipfile, pickle and NumPy raise many kinds
-        raise TVMError(f"{path} is no .npz or .npy file that can be read: {error}") from error
+        raise TVMError(f"{path} is no .npz or .npy file that can be read: {said(error)}") from error
 
 
 def read_inputs(paths: Sequence[Path]) -> dict[str, Array]:

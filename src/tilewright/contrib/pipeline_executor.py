@@ -23,6 +23,7 @@ from typing import Any
 from tilewright import runtime
 from tilewright.runtime import Device, Module, NDArray
 from tilewright.runtime.ndarray import numeric_array
+from tilewright.support.errors import said
 
 
 def pipeline_executor_enabled() -> bool:
@@ -137,7 +138,7 @@ class LoadedPipeline:
         except OSError as error:
             raise ValueError(f"the pipeline's configuration {path} cannot be read: {error.strerror}") from error
         except (KeyError, TypeError, json.JSONDecodeError) as error:
-            raise ValueError(f"{path} is no configuration of a pipeline: {error}") from error
+            raise ValueError(f"{path} is no configuration of a pipeline: {said(error)}") from error
         self._folder = path.parent
 
     def native_config(self) -> dict[str, Any]:

@@ -8,6 +8,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tilewright.support.files import kept_folder, temporary_directory
+
 SOURCE_SUFFIXES = (".c", ".cc", ".cpp", ".cu", ".cxx")
 
 
@@ -15,10 +17,12 @@ class TempDirectory:
     """A directory that is removed with this object, unless `keep_for_debug`."""
 
     def __init__(self, custom_path: str | os.PathLike[str] | None = None, keep_for_debug: bool = False) -> None:
-        self._own = None if custom_path or keep_for_debug else tempfile.TemporaryDirectory()
+        self._own = None if custom_path or keep_for_debug else kept_folder()
         if custom_path:
             Path(custom_path).mkdir(parents=True, exist_ok=True)
-        self.temp_dir = os.fspath(custom_path or (self._own.name if self._own else tempfile.mkdtemp()))
+        self.temp_dir = os.fspath(
+            custom_path or (self._own.name if self._own else tempfile.mkdtemp(dir=temporary_directory()))
+        )
 
     @property
     def path(self) -> Path:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilewright.node.base import SKIP, Node, node_types
 from tilewright.node.leaves import find_leaf, leaf_of_tag
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import TVMError, said
 
 FORMAT = 1
 
@@ -31,7 +31,7 @@ def load_json(text: str) -> Any:
             nodes.append(_read_node(entry, nodes))
         return _decode(doc["root"], nodes)
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise TVMError(f"this text is not node JSON: {type(error).__name__}: {error}") from error
+        raise TVMError(f"this text is not node JSON: {said(error)}") from error
 
 
 def _children(value: Any) -> list[Node]:

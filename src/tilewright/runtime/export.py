@@ -16,7 +16,8 @@ from tilewright.runtime.ndarray import NDArray
 from tilewright.runtime.object_file import SEAL, data_object, has_data_objects, seal_object
 from tilewright.runtime.packed_func import global_func
 from tilewright.runtime.source_module import CSource, link_by_compiler
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import TVMError, said
+from tilewright.support.files import filling, kept_folder, temporary_folder
 from tilewright.support.linker import link_shared, write_library
 
 LIBRARY_BIN = "__tvm_ffi__library_bin"
@@ -95,10 +96,10 @@ def export_library(
         cross = not all(is_host_triple(s.triple) for s in sources)
         write_library(objects, Path(path), cross, seal)
         return
-    with tempfile.TemporaryDirectory(dir=workspace_dir) as folder:
+    with temporary_folder(place=workspace_dir) as folder:
         files = []
         for name, data in objects.items():
-            file = Path(folder) / name
+            file = folder / name
             file.write_bytes(data)
             files.append(str(file))
         if fcompile:
@@ -122,7 +123,7 @@ def _with_place_for_seal(objects: dict[str, bytes], path: str, arch: str) -> dic
 
 def link_for_loading(path: str) -> str:
     """A shared library linked from an object or an archive of them; the file is gone when the process ends."""
-    folder = tempfile.TemporaryDirectory(prefix="tilewright-load-")
+    folder = kept_folder("tilewright-load-")
     _folders.append(folder)
     output = Path(folder.name) / "lib.so"
     if not path.endswith(".tar"):
@@ -134,9 +135,10 @@ def link_for_loading(path: str) -> str:
                 data = tar.extractfile(member) if member.isfile() and member.name.endswith(".o") else None
                 if data is not None:
                     # By its last name only: an archive says nothing about places outside its folder.
-                    (Path(folder.name) / Path(member.name).name).write_bytes(data.read())
+                    with filling(Path(folder.name)):
+                        (Path(folder.name) / Path(member.name).name).write_bytes(data.read())
     except (tarfile.TarError, OSError) as error:
-        raise TVMError(f"{path} is no archive of objects: {error}") from error
+        raise TVMError(f"{path} is no archive of objects: {said(error)}") from error
     files = sorted(Path(folder.name).glob("*.o"))
     if not files:
         raise TVMError(f"{path} holds no objects (*.o)")

@@ -20,6 +20,7 @@ from tilewright.runtime import _ffi
 from tilewright.runtime.module import Module, ModuleSource, load_module
 from tilewright.support import cache
 from tilewright.support.errors import TVMError
+from tilewright.support.files import filling, kept_folder, temporary_folder
 from tilewright.support.linker import Finish, link
 
 C_FORMATS = ("c",)
@@ -80,8 +81,8 @@ def compile_source(
     found = cache.get(key)
     if found is not None:
         return found
-    with tempfile.TemporaryDirectory(prefix="tilewright-cc-") as folder:
-        source, output = Path(folder) / ("code.c" if language == "c" else "code.cc"), Path(folder) / "code.o"
+    with temporary_folder("tilewright-cc-") as folder:
+        source, output = folder / ("code.c" if language == "c" else "code.cc"), folder / "code.o"
         source.write_text(code)
         done = subprocess.run(
             [*command, *flags, *options, "-c", str(source), "-o", str(output)],
@@ -184,9 +185,10 @@ class _Loaded:
     def library(self) -> Module:
         """The code, loaded into this process."""
         if self.module is None:
-            self.folder = tempfile.TemporaryDirectory(prefix="tilewright-load-")
+            self.folder = kept_folder("tilewright-load-")
             made, library = Path(self.folder.name) / "code.o", Path(self.folder.name) / "lib.so"
-            made.write_bytes(self.source.compiled())
+            with filling(made.parent):
+                made.write_bytes(self.source.compiled())
             link_by_compiler([str(made)], library, self.source.language, None, self.source.cc)
             self.module = load_module(library)
         return self.module

@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tilewright.support.errors import TVMError, said
+
 MAGIC = b"TWC1"
 DIGEST_BYTES = 16
 
@@ -32,12 +34,29 @@ _TRIM_EVERY = 64
 
 
 def default_directory() -> Path:
-    """TILEWRIGHT_CACHE_DIR, else tilewright under XDG_CACHE_HOME, else ~/.cache/tilewright."""
+    """TILEWRIGHT_CACHE_DIR, else tilewright under XDG_CACHE_HOME, else ~/.cache/tilewright. Raises TVMError where this user has no home."""
     own = os.environ.get("TILEWRIGHT_CACHE_DIR")
     if own:
         return Path(own)
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tilewright"
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "tilewright"
+    except RuntimeError as error:
+        raise TVMError(
+            f"the compile cache has no place: HOME is not set, and user {os.getuid()} has no home directory in the password database;"
+            " set TILEWRIGHT_CACHE_DIR to a directory that can be written"
+        ) from error
+
+
+def default_limit() -> int:
+    """TILEWRIGHT_CACHE_BYTES, else DEFAULT_LIMIT. Raises TVMError where the variable is no number of bytes."""
+    text = os.environ.get("TILEWRIGHT_CACHE_BYTES", "")
+    if text and not (text.isascii() and text.isdigit()):
+        raise TVMError(
+            f"the environment variable TILEWRIGHT_CACHE_BYTES must be a number of bytes, 0 for no cache, but it is `{text}`; unset it for"
+            f" {DEFAULT_LIMIT}"
+        )
+    return int(text) if text else DEFAULT_LIMIT
 
 
 def key(*parts: str | bytes) -> str:
@@ -74,10 +93,18 @@ class Cache:
 
     @property
     def limit(self) -> int:
-        if self._limit is not None:
-            return self._limit
-        text = os.environ.get("TILEWRIGHT_CACHE_BYTES", "")
-        return int(text) if text.isdigit() else DEFAULT_LIMIT
+        """Bytes that it may hold."""
+        return self._limit if self._limit is not None else default_limit()
+
+    def usable(self) -> bool:
+        """Whether entries may be kept at all: not with a limit of 0, nor where there is no place for them, which is warned about once."""
+        if self.limit == 0:
+            return False
+        try:
+            return bool(self.path)
+        except TVMError as error:
+            self._warn("place", f"{error}. Until then nothing is kept, and all is compiled anew")
+            return False
 
     def file(self, entry: str) -> Path:
         """The file of an entry; two letters of the key make a subdirectory."""
@@ -85,7 +112,7 @@ class Cache:
 
     def get(self, entry: str) -> bytes | None:
         """The content of an entry; None when it is absent or damaged (then it is removed, with a warning)."""
-        if self.limit == 0:
+        if not self.usable():
             return None
         path = self.file(entry)
         try:
@@ -93,7 +120,9 @@ class Cache:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._warn("read", f"the compile cache {self.path} cannot be read ({error}); kernels are compiled anew")
+            self._warn(
+                "read", f"the compile cache {self.path} cannot be read ({said(error)}); kernels are compiled anew"
+            )
             return None
         head = len(MAGIC) + DIGEST_BYTES
         body = raw[head:]
@@ -106,7 +135,7 @@ class Cache:
     def map(self, entry: str) -> np.ndarray[Any, Any] | None:
         """The content of an entry that `put_mapped` stored, as bytes in pages of its file, which are this process's own once it
         writes to them; None when it is absent or damaged."""
-        if self.limit == 0:
+        if not self.usable():
             return None
         path = self.file(entry)
         try:
@@ -141,7 +170,7 @@ class Cache:
         return done
 
     def _put(self, entry: str, parts: Iterable[Any]) -> bool:
-        if self.limit == 0:
+        if not self.usable():
             return False
         path = self.file(entry)
         # Named before it exists, so that an interrupt at any point finds what to remove.

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
+from collections.abc import Iterator
+
 
 class TVMError(RuntimeError):
     """Root of every error raised on purpose; its text says what, where and how to mend it."""
@@ -58,3 +63,77 @@ class OpAttributeUnImplemented(OpError, NotImplementedError):
 
 class ModelWarning(UserWarning):
     """A model says something of itself that is not so; what it computes follows from its operators."""
+
+
+def said(error: BaseException) -> str:
+    """What an exception means, in words for users: the text of those that are raised on purpose, else what Python's own stand for."""
+    if isinstance(error, OSError) and error.strerror:
+        files = [os.fspath(f) for f in (error.filename, error.filename2) if isinstance(f, (str, bytes, os.PathLike))]
+        return ": ".join([*[os.fsdecode(f) for f in files[:1]], error.strerror])
+    text = str(error.args[0]) if isinstance(error, KeyError) and len(error.args) == 1 else str(error)
+    if type(error).__module__ == "struct":
+        return "it ends too early"
+    if isinstance(error, TVMError) or type(error).__module__ != "builtins":
+        return text or type(error).__name__
+    if isinstance(error, KeyError):
+        # Sentences are messages of ours; a name alone is what was looked up.
+        return text if " " in text else f"{text} is missing"
+    for kind, words, meaning in _MEANINGS:
+        if isinstance(error, kind) and re.search(words, text):
+            return meaning
+    return text or type(error).__name__
+
+
+_OTHER_KIND = "something in it is of another kind than its place takes"
+_MEANINGS: tuple[tuple[type[BaseException], str, str], ...] = (
+    (MemoryError, "", "there is not enough memory"),
+    (RecursionError, "", "it is nested too deeply"),
+    (UnicodeError, "", "a string in it is not in the encoding that it must have"),
+    (ZeroDivisionError, "", "a number is divided by zero"),
+    (OverflowError, "", "a number in it is too large"),
+    (IndexError, r"index out of range|out of bounds|pop from", "something in it has fewer elements than are read"),
+    (AttributeError, r"object has no attribute", _OTHER_KIND),
+    (
+        TypeError,
+        r"'\w+' object|of type '|operand type|positional argument|keyword argument|must be .*, not \w+$|can only concat|NoneType",
+        _OTHER_KIND,
+    ),
+    (AssertionError, "^$", "a rule of its format is broken"),
+    (StopIteration, "", "it ends too early"),
+    (EOFError, "", "it ends too early"),
+    (ValueError, "values to unpack", "something in it has another number of elements than are read"),
+    (ValueError, r"invalid literal for int\(\)|could not convert string to float", "a number in it cannot be read"),
+)
+"""What Python's own exceptions, known by their texts, mean where something that was read is at fault. Texts of ours are kept."""
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_OUT_OF_MEMORY = ("Cannot allocate memory", "failed to map segment", "bad_alloc", "Unable to allocate")
+MEMORY = "there is not enough memory: free some, raise the limit of this process (ulimit -v), or take a smaller batch or model"
+THREADS = "the system starts no more threads for this user or process: raise the limit (ulimit -u, or pids of the container), or end others"
+
+
+def environment_fault(error: BaseException) -> str | None:
+    """What the machine lacks where an exception, or what caused it, tells of memory, threads, disks or packages, and the remedy; None for
+    faults of programs, models and compilers."""
+    for e in _causes(error):
+        if isinstance(e, MemoryError) or getattr(e, "errno", None) == errno.ENOMEM:
+            return MEMORY
+        if isinstance(e, (OSError, ImportError)) and any([word in str(e) for word in _OUT_OF_MEMORY]):
+            return MEMORY
+        if isinstance(e, RuntimeError) and "can't start new thread" in str(e):
+            return THREADS
+        if isinstance(e, OSError) and e.errno == errno.EAGAIN:
+            return THREADS
+    if isinstance(error, ImportError) and not (error.name or "").startswith("tilewright"):
+        return f"a package that is needed cannot be loaded: {error}"
+    if isinstance(error, OSError):
+        return f"{said(error)}; free some space there" if error.errno in _FULL else said(error)
+    return None
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__

@@ -1,12 +1,19 @@
-"""Files that are written whole, or not at all."""
+"""Files that are written whole, or not at all, and folders of temporary ones."""
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import get_ident
+from typing import TYPE_CHECKING
 
 from tilewright.support.errors import TVMError
+
+if TYPE_CHECKING:
+    import tempfile
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
@@ -25,3 +32,55 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def temporary_directory() -> str:
+    """Where temporary files go: TMPDIR, or what the system has for them. Raises TVMError where none of these can be written."""
+    import tempfile  # when it is needed: few processes write temporary files, and it takes 5 ms
+
+    try:
+        return tempfile.gettempdir()
+    except OSError as error:
+        given = os.environ.get("TMPDIR")
+        raise TVMError(
+            f"temporary files cannot be written, neither in {'TMPDIR, ' + given if given else '/tmp'}, nor in other directories for"
+            " them; set TMPDIR to a directory that can be written and has free space"
+        ) from error
+
+
+def kept_folder(prefix: str = "tilewright-") -> tempfile.TemporaryDirectory[str]:
+    """A new temporary folder, which goes with this object. Raises TVMError where none can be made."""
+    import tempfile
+
+    place = temporary_directory()
+    with filling(Path(place)):
+        return tempfile.TemporaryDirectory(prefix=prefix, dir=place)
+
+
+@contextmanager
+def temporary_folder(prefix: str = "tilewright-", place: str | os.PathLike[str] | None = None) -> Iterator[Path]:
+    """A new folder (in `place`, else where TMPDIR says) that is removed in the end. Raises TVMError where it cannot be made, or filled."""
+    import tempfile
+
+    where = os.fspath(place) if place is not None else temporary_directory()
+    with filling(Path(where)):
+        made = tempfile.TemporaryDirectory(prefix=prefix, dir=where)
+    with made as folder, filling(Path(folder)):
+        yield Path(folder)
+
+
+_REFUSED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOENT}
+
+
+@contextmanager
+def filling(folder: Path) -> Iterator[None]:
+    """Errors of writing temporary files to a folder blame the place of these, not the file that is made of them."""
+    try:
+        yield
+    except OSError as error:
+        elsewhere = error.filename is not None and not Path(os.fsdecode(error.filename)).is_relative_to(folder)
+        if elsewhere or error.errno not in _REFUSED:
+            raise
+        raise TVMError(
+            f"temporary files cannot be written in {folder}: {error.strerror}; free some space there, or set TMPDIR to another directory"
+        ) from error

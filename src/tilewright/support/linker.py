@@ -9,11 +9,11 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tilewright.support.errors import TVMError
+from tilewright.support.files import temporary_folder
 
 
 def host_linker() -> list[str] | None:
@@ -99,19 +99,15 @@ def write_library(
         raise TVMError(
             f"{output.name}: a library is written as .so, .o or .tar, not as {output.suffix or 'a name without suffix'}"
         )
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            paths = []
-            for name, data in objects.items():
-                path = Path(folder) / name
-                path.write_bytes(data)
-                paths.append(path)
-            if output.suffix == ".so":
-                link_shared(paths, output, cross, finish)
-            else:
-                link(_linker(output, cross), ["-r"], [*map(str, paths)], output, finish)
-    except OSError as error:
-        raise TVMError(f"{output} cannot be written: {error.strerror or error}") from error
+    with temporary_folder() as folder:
+        paths = []
+        for name, data in objects.items():
+            paths.append(folder / name)
+            paths[-1].write_bytes(data)
+        if output.suffix == ".so":
+            link_shared(paths, output, cross, finish)
+        else:
+            link(_linker(output, cross), ["-r"], [*map(str, paths)], output, finish)
 
 
 def _write_tar(objects: Mapping[str, bytes], output: Path, finish: Finish | None) -> None:

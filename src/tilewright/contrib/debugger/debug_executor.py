@@ -21,6 +21,7 @@ from tilewright.contrib.debugger.debug_result import DebugResult
 from tilewright.contrib.graph_executor import GraphModule, device_list, native_executor
 from tilewright.runtime import BenchmarkResult, Device, Module, NDArray
 from tilewright.runtime import profiling as reports
+from tilewright.support.files import temporary_directory
 
 _DUMP_ROOT_PREFIX = "tvmdbg_"
 _DUMP_PATH_PREFIX = "_tvmdbg_"
@@ -66,7 +67,7 @@ class GraphModuleDebug(GraphModule):
     def _create_debug_env(self, graph_json_str: str) -> None:
         root = self._dump_root
         if root is None:
-            root = self._dump_root = tempfile.mkdtemp(prefix=_DUMP_ROOT_PREFIX)
+            root = self._dump_root = tempfile.mkdtemp(prefix=_DUMP_ROOT_PREFIX, dir=temporary_directory())
         self._dump_path = os.path.join(root, f"{_DUMP_PATH_PREFIX}device_{self._format_device()}")
         os.makedirs(self._dump_path, exist_ok=True)
         self.debug_datum = DebugResult(graph_json_str, self._dump_path)

@@ -54,7 +54,7 @@ from tilewright.relay.printer import type_text
 from tilewright.relay.transform.bound_once import bound_once
 from tilewright.relay.transform.findings import MAX_FINDINGS, Findings, call_text, rule_text
 from tilewright.relay.unify import Unifier, substitute_types
-from tilewright.support.errors import OpNotImplemented, TVMError
+from tilewright.support.errors import OpNotImplemented, TVMError, said
 
 UNIT = TupleType(())
 BOOL = TensorType((), DataType("bool"))
@@ -546,9 +546,7 @@ class _Inference(Findings):
             self.report(e, f"{op.name}: {error}\n{call_text(e, names, types)}")
         except (TypeError, ValueError, IndexError, AttributeError) as error:
             # A rule that does not guard itself: still say where.
-            self.report(
-                e, f"{op.name}: its type rule failed with {type(error).__name__}: {error}\n{call_text(e, names, types)}"
-            )
+            self.report(e, f"{op.name}: its type rule failed: {said(error)}\n{call_text(e, names, types)}")
         return None
 
     def card_of(self, e: Call) -> OpCard | None:

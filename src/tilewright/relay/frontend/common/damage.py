@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from tilewright.relay.frontend.common.problems import DAMAGE
 from tilewright.relay.frontend.common.value import ModelError
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import TVMError, said
 
 MALFORMED = (*DAMAGE, RuntimeError, OSError)
 """What reading a damaged file raises; converters of its nodes raise DAMAGE."""
@@ -21,4 +21,6 @@ def guarded(title: str, remedy: str) -> Iterator[None]:
     except TVMError:
         raise
     except MALFORMED as error:
-        raise ModelError(f"{title}: the model is malformed ({type(error).__name__}: {error}). {remedy}") from error
+        if isinstance(error, OSError) and error.filename is not None:
+            raise ModelError(f"{title}: {said(error)}") from error
+        raise ModelError(f"{title}: the model is malformed ({said(error)}). {remedy}") from error

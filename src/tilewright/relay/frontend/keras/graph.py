@@ -23,7 +23,7 @@ from tilewright.relay.frontend.keras.weights import Store, name_of
 from tilewright.relay.op.relations import tensor_type
 from tilewright.relay.transform.canonical import SimplifyExprPostAlterOp
 from tilewright.relay.transform.convert_layout import ConvertLayout
-from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError
+from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError, said
 from tilewright.tir import PrimExpr, SizeVar
 
 FUNCTIONAL = ("Functional", "Model")
@@ -280,7 +280,7 @@ class KerasImporter:
         except DAMAGE as error:
             raise ModelError(
                 f"{self.title}: {layer.kind} {layer.path!r} does not have the configuration, inputs or weights that such a layer"
-                f" has ({type(error).__name__}: {error})"
+                f" has ({said(error)})"
             ) from error
 
     def convert(self, layer: LayerCall, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -18,6 +18,7 @@ from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.keras.hdf5.cursor import REMEDY
 from tilewright.relay.frontend.keras.hdf5.file import opened
 from tilewright.relay.frontend.keras.weights import FileStore, LegacyFile, LiveStore, Store
+from tilewright.support.errors import said
 
 CONFIG, METADATA, WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
 MOST_CONFIG = 1 << 28
@@ -68,7 +69,7 @@ def _live(model: Any) -> Opened:
     try:
         spec = module.saving.serialize_keras_object(model)  # type: ignore[union-attr]
     except Exception as error:
-        raise ModelError(f"{title}: Keras cannot describe it ({type(error).__name__}: {error})") from error
+        raise ModelError(f"{title}: Keras cannot describe it ({said(error)})") from error
     tensors = [str(getattr(t, "name", "")) for t in getattr(model, "inputs", None) or ()]
     return Opened(_plain_spec(spec, kind), LiveStore(model), 3, title, tensors)
 
@@ -81,7 +82,7 @@ def _json(data: bytes, title: str, what: str) -> dict[str, Any]:
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise ModelError(f"{title}: {what} is no JSON ({error}). {REMEDY}") from None
+        raise ModelError(f"{title}: {what} is no JSON ({said(error)}). {REMEDY}") from None
     if not isinstance(found, dict):
         raise ModelError(f"{title}: {what} describes no model. {REMEDY}")
     return found
@@ -102,7 +103,7 @@ def _reading(title: str, what: str) -> Iterator[None]:
     except ModelError:
         raise
     except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, KeyError, zlib.error) as error:
-        raise ModelError(f"{title}: {what} cannot be read ({error}). {REMEDY}") from None
+        raise ModelError(f"{title}: {what} cannot be read ({said(error)}). {REMEDY}") from None
 
 
 def _archive(path: Path) -> Opened:

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.keras.hdf5.file import Dataset, Group
+from tilewright.support.errors import said
 
 Array = np.ndarray[Any, Any]
 
@@ -109,7 +110,9 @@ class FileStore(Store):
         try:
             return data.decode().split("\n")
         except UnicodeDecodeError as error:
-            raise ModelError(f"the vocabulary of {self.place!r} is no UTF-8 ({error}). The file is damaged") from None
+            raise ModelError(
+                f"the vocabulary of {self.place!r} is no UTF-8 ({said(error)}). The file is damaged"
+            ) from None
 
     def child(self, attribute: str, name: str = "") -> Store:
         inner = self.group.get(attribute) if self.group is not None else None
@@ -206,7 +209,7 @@ def dataset_array(group: Any, key: Any, place: str) -> Array:
         array, kind = data.array(), data.attrs.get("dtype")
     except (KeyError, ModelError, MemoryError) as error:
         raise ModelError(
-            f"the weight {key!r} of {place!r} cannot be read ({error}). The file is damaged; copy or save it again"
+            f"the weight {key!r} of {place!r} cannot be read ({said(error)}). The file is damaged; copy or save it again"
         ) from None
     if kind == "bfloat16" and array.dtype == np.uint16:
         import ml_dtypes

@@ -60,7 +60,7 @@ from tilewright.relay.frontend.onnx.weights import Weights
 from tilewright.relay.op.relations import shape_text, tensor_type
 from tilewright.relay.transform.infer_type import infer_types
 from tilewright.support.collection import paused_collection
-from tilewright.support.errors import DiagnosticError, ModelWarning, OpError, OpNotImplemented, TVMError
+from tilewright.support.errors import DiagnosticError, ModelWarning, OpError, OpNotImplemented, TVMError, said
 
 NEVER_FOLDED = {
     "If", "Loop", "Scan", "SequenceMap", "RandomUniform", "RandomNormal", "RandomUniformLike", "RandomNormalLike", "Bernoulli",
@@ -364,7 +364,7 @@ class Importer:
                 return
             raise DiagnosticError(f"{self.name}: {proto.op_type} {title!r}: {finding_of(error, title)}") from None
         except DAMAGE as error:
-            why = wrong_axis(proto, inputs) or f"{type(error).__name__}: {error}"
+            why = wrong_axis(proto, inputs) or said(error)
             raise ModelError(
                 f"{self.name}: {proto.op_type} {title!r} is not a valid node of opset {version} ({why})."
                 f" Inputs: {', '.join(map(repr, proto.input))}; check with onnx.checker.check_model"

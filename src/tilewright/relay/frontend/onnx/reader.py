@@ -17,7 +17,7 @@ from tilewright.relay.frontend.onnx import quirks
 from tilewright.relay.frontend.onnx.external import Beside, short
 from tilewright.relay.frontend.onnx.messages import messages, numpy_type
 from tilewright.relay.frontend.onnx.weights import Weights, split_model
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import OpNotImplemented, said
 
 OLDEST_OPSET, NEWEST_OPSET = 1, 28
 PACKED_BITS = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
@@ -54,7 +54,7 @@ def read_model(source: Any) -> tuple[Any, str, Beside, Weights]:
         model.ParseFromString(data)
     except Exception as error:
         raise ModelError(
-            f"{name}: this is no ONNX model, or a truncated one: its {size} bytes do not parse ({error})."
+            f"{name}: this is no ONNX model, or a truncated one: its {size} bytes do not parse ({said(error)})."
             " Compare its size with the original's, and copy or export it again"
         ) from None
     if not model.opset_import and not model.graph.node:
@@ -126,7 +126,7 @@ def tensor_array(t: Any, folder: Beside, name: str, values: np.ndarray | None = 
         return np.asarray(numpy_helper.to_array(t))
     except Exception as error:
         raise ModelError(
-            f"{name}: the tensor {t.name!r} of shape {shape} cannot be read ({error}). Export the model again"
+            f"{name}: the tensor {t.name!r} of shape {shape} cannot be read ({said(error)}). Export the model again"
         ) from None
 
 

@@ -45,7 +45,7 @@ from tilewright.relay.frontend.pytorch.dtypes import tensor_array
 from tilewright.relay.frontend.pytorch.sizes import Sizes
 from tilewright.relay.frontend.pytorch.value import Complex, TorchCall, as_result, converters, find_converter
 from tilewright.relay.op.relations import tensor_type
-from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError
+from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError, said
 
 LIMIT = 1 << 16
 """Most elements that a call may read to be folded at import; FoldConstant does the rest."""
@@ -199,7 +199,7 @@ class Importer:
             raise DiagnosticError(f"{self.title}: {title}: {finding_of(error, title)}") from None
         else:
             raise ModelError(
-                f"{self.title}: {title} does not have the arguments that its converter reads ({type(error).__name__}: {error})"
+                f"{self.title}: {title} does not have the arguments that its converter reads ({said(error)})"
             ) from error
 
 

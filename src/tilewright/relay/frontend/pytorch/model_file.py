@@ -16,6 +16,7 @@ from tilewright.relay.frontend.pytorch import quirks
 from tilewright.relay.frontend.pytorch.dtypes import dtype_name
 from tilewright.relay.frontend.pytorch.frontend import from_pytorch
 from tilewright.relay.transform.fake_quantization import FakeQuantizationToInteger
+from tilewright.support.errors import said
 from tilewright.support.pinned import Pinned
 
 SILENT = {
@@ -169,7 +170,7 @@ def damage(path: Path) -> str:
                 return f"its compressed parts claim {unpacked} bytes, and no model's code has more than {MOST_UNPACKED}"
             changed = archive.testzip()
     except Exception as error:  # zipfile and zlib raise many kinds
-        return f"{type(error).__name__}: {error}"
+        return said(error)
     return f"{changed} does not have the bytes that were written" if changed else ""
 
 

@@ -13,7 +13,7 @@ from tilewright.relay.frontend.common.formats import Array, Reference
 from tilewright.relay.frontend.pytorch.dtypes import tensor_array
 from tilewright.relay.frontend.pytorch.exported import ExportedImporter, operator_name
 from tilewright.relay.frontend.pytorch.torchscript import inlined, place_of
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import TVMError, said
 
 
 def tensor_of(array: Array) -> Any:
@@ -80,7 +80,7 @@ class ProgramReference(Reference):
             with torch.no_grad():
                 found = recording.run(*[a.clone() if isinstance(a, torch.Tensor) else a for a in args])
         except Exception as error:
-            raise TVMError(f"PyTorch cannot run the exported program ({type(error).__name__}: {error})") from error
+            raise TVMError(f"PyTorch cannot run the exported program ({said(error)})") from error
         own: list[Array] = []
         written: list[Array] = []
         for spec, value in zip(signature.output_specs, found, strict=True):
@@ -128,7 +128,7 @@ class ScriptReference(Reference):
             with torch.no_grad():
                 found = function(self.module._c, *args) if takes_self else function(*args)
         except Exception as error:
-            raise TVMError(f"PyTorch cannot run the TorchScript model ({type(error).__name__}: {error})") from error
+            raise TVMError(f"PyTorch cannot run the TorchScript model ({said(error)})") from error
         results = list(found) if count + len(wanted) > 1 else [found]
         made: dict[str, list[Array]] = {n: [] for n in nodes}
         for (n, _), value in zip(wanted, results[count:], strict=True):

@@ -13,6 +13,7 @@ from tilewright.relay.frontend.common.value import ModelError
 from tilewright.relay.frontend.common.varint import read_varint
 from tilewright.relay.frontend.tensorflow.schema import dtype_name, message
 from tilewright.relay.frontend.tensorflow.tensors import shape_of
+from tilewright.support.errors import said
 
 FOOTER, MAGIC, TRAILER = 48, 0xDB4775248B80FB57, 5
 """A table ends with the places of its index blocks and a magic number; each block with its compression and a checksum."""
@@ -124,7 +125,7 @@ class Checkpoint:
                 entry.ParseFromString(value)
                 self.entries[key.decode()] = entry
         except Exception as error:  # protobuf's own kind, and texts that are none
-            raise ModelError(f"{index}: an entry does not parse ({error}). {DAMAGED}") from None
+            raise ModelError(f"{index}: an entry does not parse ({said(error)}). {DAMAGED}") from None
         self.shards = max(int(header.num_shards), 1)
         self.order = ">" if header.endianness == 1 else "<"
 
@@ -181,7 +182,7 @@ class Checkpoint:
                 n, at = read_varint(data, at)
                 lengths.append(n)
         except (OSError, ValueError, IndexError) as error:
-            raise ModelError(f"{self._shard(entry)}: {key!r} does not read ({error}). {DAMAGED}") from None
+            raise ModelError(f"{self._shard(entry)}: {key!r} does not read ({said(error)}). {DAMAGED}") from None
         at += 4
         if len(lengths) != count or at + sum(lengths) != len(data):
             raise ModelError(

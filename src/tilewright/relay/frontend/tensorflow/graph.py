@@ -27,7 +27,7 @@ from tilewright.relay.frontend.tensorflow.texts import evaluated, text_results
 from tilewright.relay.frontend.tensorflow.unsupported import reason
 from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, Sizes, TensorList, converters
 from tilewright.relay.op.relations import tensor_type
-from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError
+from tilewright.support.errors import DiagnosticError, OpNotImplemented, TVMError, said
 
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 CONTROL = (
@@ -247,7 +247,7 @@ class TensorFlowImporter:
         except DAMAGE as error:
             raise ModelError(
                 f"{self.title}: {title} does not have the inputs or attributes that its operator has"
-                f" ({type(error).__name__}: {error}). Inputs: {', '.join(node.input)}"
+                f" ({said(error)}). Inputs: {', '.join(node.input)}"
             ) from error
 
     def convert(self, scope: Scope, node: Any) -> Any:

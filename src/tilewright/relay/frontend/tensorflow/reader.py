@@ -16,6 +16,7 @@ from tilewright.relay.frontend.tensorflow.plan import split_ref
 from tilewright.relay.frontend.tensorflow.schema import dtype_name, message
 from tilewright.relay.frontend.tensorflow.tables import Contents
 from tilewright.relay.frontend.tensorflow.tensors import shape_of, tensor_array
+from tilewright.support.errors import said
 
 SAVED, VARIABLES = "saved_model.pb", "variables/variables"
 REMEDY = "Copy or export it again"
@@ -171,7 +172,7 @@ def _parsed(kind: str, data: bytes, title: str) -> Any:
         made.ParseFromString(data)
     except Exception as error:  # protobuf's own kind
         raise ModelError(
-            f"{title}: this is no TensorFlow model, or a damaged one: its {len(data)} bytes do not parse ({error}). {DAMAGED}"
+            f"{title}: this is no TensorFlow model, or a damaged one: its {len(data)} bytes do not parse ({said(error)}). {DAMAGED}"
         ) from None
     return made
 

@@ -14,7 +14,7 @@ from tilewright.relay.frontend.tensorflow.assignments import called
 from tilewright.relay.frontend.tensorflow.plan import split_ref
 from tilewright.relay.frontend.tensorflow.tensors import tensor_array
 from tilewright.relay.frontend.tensorflow.value import Handle, NodeCall, text_op, tf_op
-from tilewright.support.errors import OpNotImplemented
+from tilewright.support.errors import OpNotImplemented, said
 
 TABLES = (
     "HashTable",
@@ -106,7 +106,7 @@ class Contents:
             lines = path.read_bytes().splitlines()
         except OSError as error:
             raise ModelError(
-                f"{path}: the file that a table of the model is read from cannot be opened ({error})"
+                f"{path}: the file that a table of the model is read from cannot be opened ({said(error)})"
             ) from None
         begin, size = int(node.attr["offset"].i), int(node.attr["vocab_size"].i) if "vocab_size" in node.attr else -1
         lines = lines[begin : begin + size] if size > 0 else lines[begin:]

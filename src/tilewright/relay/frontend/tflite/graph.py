@@ -26,7 +26,7 @@ from tilewright.relay.frontend.tflite.node import Info, Node, Pair, Quant, Resou
 from tilewright.relay.frontend.tflite.reader import DTYPES, TFLiteModel, dtype_of, shape_of, type_name
 from tilewright.relay.frontend.tflite.schema import OPTIONS
 from tilewright.relay.op.relations import shape_text, tensor_type
-from tilewright.support.errors import DiagnosticError, OpError, OpNotImplemented, TVMError
+from tilewright.support.errors import DiagnosticError, OpError, OpNotImplemented, TVMError, said
 from tilewright.tir import Any as AnyDim
 from tilewright.tir import SizeVar
 
@@ -378,7 +378,7 @@ class Importer:
             raise DiagnosticError(f"{self.model.name}: {what}: {error}") from None
         except (*DAMAGE, RecursionError) as error:
             raise ModelError(
-                f"{self.model.name}: {what} (operator {number}) is not as its schema says ({type(error).__name__}: {error})."
+                f"{self.model.name}: {what} (operator {number}) is not as its schema says ({said(error)})."
                 " The file is damaged; copy or convert it again"
             ) from error
         scope.update(zip(outputs, results, strict=False))

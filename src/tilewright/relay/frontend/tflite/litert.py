@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,8 +29,9 @@ def answers(path: str, inputs: Mapping[int, Array], tensors: Sequence[int]) -> t
     it is not installed, or refuses the model.
     """
     from tilewright.support.errors import TVMError
+    from tilewright.support.files import temporary_folder
 
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary_folder() as folder:
         given, made = (os.path.join(folder, n) for n in ("given.npz", "made.npz"))
         arrays: dict[str, Any] = {f"input_{i}": x for i, x in inputs.items()}
         np.savez(given, tensors=np.array(tensors, np.int64), **arrays)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.relay.frontend.keras.hdf5.cursor import Cursor, Source, damaged, not_read
+from tilewright.support.errors import said
 
 DEFLATE, SHUFFLE = 1, 2
 NODE_OF_CHUNKS = 1
@@ -91,4 +92,4 @@ def _undone(kind: int, data: bytes, width: int, most: int) -> bytes:
     try:
         return unpack.decompress(data, most + 1)
     except zlib.error as error:
-        raise damaged(f"a chunk cannot be unpacked ({error})") from None
+        raise damaged(f"a chunk cannot be unpacked ({said(error)})") from None
