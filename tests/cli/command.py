@@ -33,7 +33,7 @@ def command(*args: str | Path) -> Done:
         contextlib.redirect_stderr(err),
         mock.patch.object(sys, "argv", ["tilewright", *map(str, args)]),
         mock.patch.object(screen, "voice", screen.Voice()),
-        mock.patch.object(screen, "console", screen.Console(file=err, width=400)),
+        mock.patch.object(screen, "console", screen.plain(stderr=True)),
     ):
         try:
             main()

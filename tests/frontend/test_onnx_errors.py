@@ -331,7 +331,7 @@ def test_tables_without_values() -> None:
     given = model([node], {"x": [2]}, ["y"])
     given.opset_import[1].version = 2
     assert (
-        "LabelEncoder 'one' is not a valid node of opset 2 (ValueError: it has none of values_strings, values_int64s,"
+        "LabelEncoder 'one' is not a valid node of opset 2 (it has none of values_strings, values_int64s,"
         in message(ModelError, given)
     )
 

@@ -35,11 +35,11 @@ def cli() -> None:
 def main() -> None:
     """Runs the command line: errors of users and machines are printed without a traceback, with exit code 1; 130 for an interrupt, 70
     for a defect."""
+    open_streams()
     from tilewright.cli import commands
 
     # To look for cycles once more among a million objects, as the process ends, would take longer than many commands.
     atexit.register(gc.freeze)
-    open_streams()
     try:
         cli(prog_name="tilewright", standalone_mode=False)
         sys.stdout.flush()

@@ -12,7 +12,7 @@ from rich.table import Table
 from tilewright.cli.models import LIBRARIES
 from tilewright.cli.screen import in_bytes
 from tilewright.runtime.object_file import ElfFile
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import TVMError, said
 
 METADATA, TARGET, CONSTANTS = "__tilewright_metadata", "__tilewright_target", "__tilewright_constants"
 FUNCTION = "__tvm_ffi_"
@@ -31,7 +31,7 @@ def inspected(path: Path) -> dict[str, Any]:
         texts = {name: found for name in (METADATA, TARGET) for p in parts if (found := p.content(name))}
         facts = {name: json.loads(text.rstrip(b"\0")) for name, text in texts.items()}
     except (ValueError, tarfile.TarError, EOFError) as error:
-        raise TVMError(f"{path} cannot be inspected: {error}; copy or compile it again") from error
+        raise TVMError(f"{path} cannot be inspected: {said(error)}; copy or compile it again") from error
     model = facts.get(METADATA, {})
     target = model.get("target") or facts.get(TARGET)
     functions = sorted({s.removeprefix(FUNCTION) for p in parts for s in p.symbols if s.startswith(FUNCTION)})

@@ -14,7 +14,7 @@ from tilewright.cli.screen import Report, noted, progress, shown_warnings, verbo
 from tilewright.cli.subgraph import cut
 from tilewright.cli.tensors import OPEN_SIZES, Array, samples_of
 from tilewright.ir import IntImm
-from tilewright.support.errors import TVMError
+from tilewright.support.errors import TVMError, said
 
 LIBRARIES = (".so", ".dylib", ".tar", ".o")
 
@@ -88,7 +88,7 @@ def fixed_value(name: str, text: str) -> Array:
             loaded: Array = np.load(text, allow_pickle=False)
             return loaded
         except (OSError, ValueError) as error:
-            raise TVMError(f"--value {name}={text}: this is no .npy file that can be read: {error}") from error
+            raise TVMError(f"--value {name}={text}: this is no .npy file that can be read: {said(error)}") from error
     words = text.split(",")
     constants = {"true": True, "false": False}
     try:

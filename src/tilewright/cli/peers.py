@@ -9,6 +9,7 @@ from tilewright.cli.measuring import Contestant
 from tilewright.cli.options import Build
 from tilewright.cli.screen import noted
 from tilewright.cli.tensors import Array
+from tilewright.support.errors import said
 
 
 def onnxruntime_peer(build: Build, inputs: Mapping[str, Array], threads: int | None, streams: int) -> Contestant | None:
@@ -32,7 +33,7 @@ def onnxruntime_peer(build: Build, inputs: Mapping[str, Array], threads: int | N
         bindings = [bound(session, inputs) for _ in range(streams)]
         session.run_with_iobinding(bindings[0])
     except Exception as error:  # its own kinds, which share no base
-        noted(f"ONNX Runtime is not measured, since it does not take the model: {error}")
+        noted(f"ONNX Runtime is not measured, since it does not take the model: {said(error)}")
         return None
     runs = [lambda b=b: session.run_with_iobinding(b) for b in bindings]
     return Contestant(f"ONNX Runtime {onnxruntime.__version__}", "fp32", runs)

@@ -15,10 +15,23 @@ from typing import Any
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
 
 Report = Callable[[int, int, str], None]
-console = Console(stderr=True)
 QUIET_SECONDS = 5.0
+ANY_WIDTH = 1 << 16
+"""Columns of what is no terminal: lines are for programs there, and as long as they are."""
+
+
+def plain(stderr: bool = False) -> Console:
+    """A stream that prints strings as they are: brackets and colons in paths and names are no markup."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(
+        stderr=stderr, width=None if stream.isatty() else ANY_WIDTH, highlight=False, markup=False, emoji=False
+    )
+
+
+console = plain(stderr=True)
 
 
 class Voice:
@@ -58,9 +71,22 @@ class Form:
         elif self.as_csv:
             click.echo(csv_text(rows), nl=False)
         else:
-            console = out()
             for part in tables():
-                console.print(part)
+                show(part)
+
+
+def show(part: Table | str) -> None:
+    """Prints a table or a line. What stands above and below a table is as long as it is, not as wide as the table."""
+    stream = plain()
+    if isinstance(part, Table):
+        above, below = part.title, part.caption
+        part.title = part.caption = None
+        lines = [above, part, below]
+    else:
+        lines = [part]
+    for line in lines:
+        if line:
+            stream.print(line, soft_wrap=isinstance(line, str))
 
 
 def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -81,18 +107,13 @@ def noted(message: str) -> None:
 def told(message: str) -> None:
     """A line on standard error, unless --quiet."""
     if not voice.quiet:
-        console.print(message, highlight=False, soft_wrap=True, markup=False)
+        console.print(message, soft_wrap=True)
 
 
 def verbose(message: str) -> None:
     """A line that only --verbose shows."""
     if voice.verbose:
         told(message)
-
-
-def out() -> Console:
-    """Standard output; wide enough for the tables where it is no terminal."""
-    return Console(width=None if sys.stdout.isatty() else 200, highlight=False)
 
 
 @contextmanager
@@ -105,7 +126,7 @@ def progress(title: str) -> Iterator[Report]:
         yield line_report(title)
         return
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
@@ -133,7 +154,7 @@ def line_report(title: str) -> Report:
         if begun is not None and done > begun[1] and now - shown >= QUIET_SECONDS:
             shown = now
             left = (now - begun[0]) / (done - begun[1]) * (total - done)
-            console.print(f"{title}: {done} of {total}, about {left:.0f} s left", highlight=False)
+            console.print(f"{title}: {done} of {total}, about {left:.0f} s left", soft_wrap=True)
 
     return report
 
