@@ -43,7 +43,7 @@ def shell(line: str, folder: Path, **options: Any) -> subprocess.CompletedProces
 
 
 @pytest.mark.parametrize(
-    "words", ["memory dense.onnx", "import dense.onnx --check", "import dense.onnx", "run dense.so", "--help"]
+    "words", ["memory dense.onnx", "import dense.onnx --check", "import dense.onnx", "run dense.so --quiet", "--help"]
 )
 def test_output_that_nobody_reads(folder: Path, words: str) -> None:
     assert shell(f"$T {words} | true", folder).stderr == ""
@@ -71,6 +71,8 @@ class Interrupt(MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:
             os.kill(os.getpid(), signal.SIGINT)
+# Tests that run in the background have interrupts ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Interrupt())
 sys.argv = ["tilewright", "compile", "dense.onnx", "-o", "again.so"]
 from tilewright.__main__ import main

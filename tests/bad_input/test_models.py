@@ -204,7 +204,7 @@ def test_output_names() -> None:
 
 def test_command_misspelt() -> None:
     assert refused("compil", code=2).endswith(
-        "Error: No such command 'compil'. (Did you mean one of: 'compare', 'compile'?)\n"
+        "Error: No such command 'compil'. (Did you mean one of: 'compare', 'compile', 'completion'?)\n"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from tilewright.cli.tensors import Array
 ROUNDS = 6
 LEAST_RUNS = 5
 """Of a round, however short it is."""
+SPREAD = 2.0
+"""How many times p5 the p95 of a quiet machine is at most."""
 
 
 class Contestant:
@@ -71,8 +73,19 @@ class Contestant:
         return {
             "contestant": self.name, "precision": self.precision, "median": float(np.median(t)), "mean": float(t.mean()),
             "p5": float(p5), "p95": float(p95), "p99": float(p99), "min": float(t.min()), "max": float(t.max()),
-            "runs": len(t), "runs_per_second": len(t) / self.seconds,
+            "runs": len(t), "runs_per_second": len(t) / self.seconds, "disturbed": bool(p95 > SPREAD * p5),
         }  # fmt: skip
+
+
+def disturbance(rows: Sequence[Mapping[str, Any]]) -> str | None:
+    """What to say of figures that were measured on a machine with other work to do; None where they were not."""
+    found = [f"{r['contestant']} {r['p95'] / r['p5']:.1f}" for r in rows if r["disturbed"]]
+    if not found:
+        return None
+    return (
+        f"the machine was disturbed: p95 over p5 is more than {SPREAD:g} ({', '.join(found)}), so these figures are of that machine as much"
+        " as of the model. Measure again when it is idle, longer (--duration), or on processors of its own (taskset -c 0,1)"
+    )
 
 
 def repeated(run: Callable[[], Any], seconds: float, count: int | None) -> list[float]:

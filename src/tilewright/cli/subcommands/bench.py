@@ -72,10 +72,10 @@ def bench_command(
     tilewright bench resnet50.so --streams 2 --duration 10 --json
     """
     from tilewright import runtime
-    from tilewright.cli.measuring import Contestant, measure_in_turn
+    from tilewright.cli.measuring import Contestant, disturbance, measure_in_turn
     from tilewright.cli.models import executor_of, load_or_compile
     from tilewright.cli.peers import onnxruntime_peer
-    from tilewright.cli.screen import progress, render_seconds
+    from tilewright.cli.screen import progress, render_seconds, told
     from tilewright.cli.tensors import feed_model, fill_inputs, run_checked
 
     use_threads(threads)
@@ -93,6 +93,9 @@ def bench_command(
     with progress("measuring") as report:
         measure_in_turn(contestants, seconds, iterations, warmup, report)
     rows = [c.row() for c in contestants]
+    disturbed = disturbance(rows)
+    if disturbed is not None:
+        told(f"warning: {disturbed}")
     facts: dict[str, Any] = {
         "model": str(build.model), "threads": runtime.num_threads(), "streams": streams, "preparation_seconds": prepared,
         "inputs": {n: {"shape": list(v.shape), "dtype": v.dtype.name} for n, v in inputs.items()}, "milliseconds": rows,
